@@ -1,9 +1,10 @@
-//! A transport under other numbers.
+//! Translates the peer numbers of a transport.
 //!
-//! Transports number the processes that they connect from 0, as a launcher does. Two jobs that meet at run
-//! time open transports for their connection alone, in which all members of both have numbers of that
-//! connection; a bridge puts those in the place of the numbers by which the process knows them. So no
-//! transport needs to know that there is more than one job, and all that a connection has taken goes with it.
+//! Transports number their processes from 0, as a launcher does. Two jobs that connect at run time
+//! open transports for their connection alone, in which the members of both have the connection's
+//! numbers; a bridge translates these to the numbers by which the process knows them. So no
+//! transport needs to know that there is more than one job, and closing a connection frees all that
+//! it used.
 
 use std::sync::Arc;
 
@@ -12,25 +13,26 @@ use netmod::{
     Peer, RemoteAddr, RemoteKey, SharedMemory, Sink, Token, Transport, VciId, WakeUp,
 };
 
-/// Which numbers of the process stand for which of a connection: a run of them.
+/// Translates a contiguous block of numbers between the process and a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Numbers {
-    /// The first, as the process knows it.
+    /// First number in the process.
     pub outer: Peer,
-    /// The same in the connection.
+    /// First number in the connection.
     pub inner: Peer,
-    /// How many there are.
+    /// Length of the block.
     pub count: u32,
 }
 
 impl Numbers {
-    /// The number in the connection of a peer of the process.
+    /// Returns the connection's number of a peer of the process.
     #[inline]
     pub fn inside(&self, peer: Peer) -> Peer {
         peer.wrapping_sub(self.outer).wrapping_add(self.inner)
     }
 
-    /// The number in the process of a peer of the connection; none if it is no other job's.
+    /// Returns the process's number of a peer of the connection, or `None` if it is outside of the
+    /// block.
     #[inline]
     pub fn outside(&self, peer: Peer) -> Option<Peer> {
         let place = peer.wrapping_sub(self.inner);
@@ -48,14 +50,14 @@ impl Numbers {
     }
 }
 
-/// A transport whose peers have the process's numbers.
+/// A transport of a connection, under the process's numbers.
 pub struct Bridge {
     inner: Arc<dyn Transport>,
     numbers: Numbers,
 }
 
 impl Bridge {
-    /// Puts numbers of the process in the place of those of a transport.
+    /// Wraps a transport so that it takes and reports the process's numbers.
     pub fn new(inner: Arc<dyn Transport>, numbers: Numbers) -> Bridge {
         Bridge { inner, numbers }
     }
@@ -90,7 +92,7 @@ impl Transport for Bridge {
     }
 
     unsafe fn expose(&self, ptr: *mut u8, len: usize) -> Result<RemoteKey, OpenError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds the same contract, passed on unchanged.
         unsafe { self.inner.expose(ptr, len) }
     }
 
@@ -108,13 +110,13 @@ struct BridgedLane {
     numbers: Numbers,
 }
 
-/// Reports to a sink under the process's numbers.
-struct Through<'a> {
+/// A sink that translates to the process's numbers.
+struct NumberedSink<'a> {
     sink: &'a mut dyn Sink,
     numbers: Numbers,
 }
 
-impl Sink for Through<'_> {
+impl Sink for NumberedSink<'_> {
     fn message(&mut self, from: Peer, header: &Header, payload: &[u8]) {
         if let Some(from) = self.numbers.outside(from) {
             self.sink.message(from, header, payload);
@@ -154,7 +156,7 @@ impl BridgedLane {
         self.numbers.inside(peer)
     }
 
-    fn told<T>(&self, result: Result<T, LaneError>) -> Result<T, LaneError> {
+    fn translated<T>(&self, result: Result<T, LaneError>) -> Result<T, LaneError> {
         result.map_err(|error| self.numbers.error(error))
     }
 }
@@ -168,14 +170,14 @@ impl Lane for BridgedLane {
         payload: &[u8],
     ) -> Result<(), LaneError> {
         let result = self.inner.send(self.inside(to), vci, header, payload);
-        self.told(result)
+        self.translated(result)
     }
 
     fn check_peers(&mut self, awaited: &[Peer], sink: &mut dyn Sink) {
         let numbers = self.numbers;
         let awaited: Vec<Peer> = awaited.iter().map(|peer| numbers.inside(*peer)).collect();
         self.inner
-            .check_peers(&awaited, &mut Through { sink, numbers });
+            .check_peers(&awaited, &mut NumberedSink { sink, numbers });
     }
 
     fn send_with(
@@ -189,7 +191,7 @@ impl Lane for BridgedLane {
         let result = self
             .inner
             .send_with(self.inside(to), vci, header, len, fill);
-        self.told(result)
+        self.translated(result)
     }
 
     unsafe fn send_zcopy(
@@ -202,9 +204,9 @@ impl Lane for BridgedLane {
         token: Token,
     ) -> Result<Issued, LaneError> {
         let to = self.inside(to);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds the same contract, passed on unchanged.
         let result = unsafe { self.inner.send_zcopy(to, vci, header, payload, len, token) };
-        self.told(result)
+        self.translated(result)
     }
 
     unsafe fn send_pieces(
@@ -215,9 +217,9 @@ impl Lane for BridgedLane {
         pieces: &[IoVec],
     ) -> Result<(), LaneError> {
         let to = self.inside(to);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds the same contract, passed on unchanged.
         let result = unsafe { self.inner.send_pieces(to, vci, header, pieces) };
-        self.told(result)
+        self.translated(result)
     }
 
     fn coalesce(&mut self, on: bool) {
@@ -230,7 +232,7 @@ impl Lane for BridgedLane {
 
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> bool {
         let numbers = self.numbers;
-        self.inner.poll(&mut Through { sink, numbers }, budget)
+        self.inner.poll(&mut NumberedSink { sink, numbers }, budget)
     }
 
     unsafe fn get(
@@ -243,9 +245,9 @@ impl Lane for BridgedLane {
         token: Token,
     ) -> Result<Issued, LaneError> {
         let peer = self.inside(peer);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds the same contract, passed on unchanged.
         let result = unsafe { self.inner.get(peer, vci, local, len, remote, token) };
-        self.told(result)
+        self.translated(result)
     }
 
     unsafe fn put(
@@ -258,9 +260,9 @@ impl Lane for BridgedLane {
         token: Token,
     ) -> Result<Issued, LaneError> {
         let peer = self.inside(peer);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds the same contract, passed on unchanged.
         let result = unsafe { self.inner.put(peer, vci, local, len, remote, token) };
-        self.told(result)
+        self.translated(result)
     }
 
     fn signal(
@@ -274,7 +276,7 @@ impl Lane for BridgedLane {
     ) -> Result<(), LaneError> {
         let peer = self.inside(peer);
         let result = self.inner.signal(peer, vci, data, remote, words, at);
-        self.told(result)
+        self.translated(result)
     }
 
     unsafe fn atomic(
@@ -289,17 +291,17 @@ impl Lane for BridgedLane {
         token: Token,
     ) -> Result<Issued, LaneError> {
         let peer = self.inside(peer);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds the same contract, passed on unchanged.
         let issued = unsafe {
             self.inner
                 .atomic(peer, vci, op, operand, compare, result, remote, token)
         };
-        self.told(issued)
+        self.translated(issued)
     }
 
     fn flush(&mut self, peer: Peer, token: Token) -> Result<Issued, LaneError> {
         let result = self.inner.flush(self.inside(peer), token);
-        self.told(result)
+        self.translated(result)
     }
 
     fn drained(&mut self) -> bool {
@@ -337,7 +339,7 @@ impl DirectCopy for BridgedLane {
     ) -> Result<(), LaneError> {
         let (peer, numbers) = (self.inside(peer), self.numbers);
         let copy = self.inner.direct_copy().ok_or(LaneError::Unsupported)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds the same contract, passed on unchanged.
         let result = unsafe { copy.read(peer, vci, local, len, address) };
         result.map_err(|error| numbers.error(error))
     }
@@ -352,7 +354,7 @@ impl DirectCopy for BridgedLane {
     ) -> Result<(), LaneError> {
         let (peer, numbers) = (self.inside(peer), self.numbers);
         let copy = self.inner.direct_copy().ok_or(LaneError::Unsupported)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds the same contract, passed on unchanged.
         let result = unsafe { copy.write(peer, vci, local, len, address) };
         result.map_err(|error| numbers.error(error))
     }
@@ -366,7 +368,7 @@ impl DirectCopy for BridgedLane {
     ) -> Result<(), LaneError> {
         let (peer, numbers) = (self.inside(peer), self.numbers);
         let copy = self.inner.direct_copy().ok_or(LaneError::Unsupported)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds the same contract, passed on unchanged.
         let result = unsafe { copy.readv(peer, vci, local, address) };
         result.map_err(|error| numbers.error(error))
     }
@@ -380,7 +382,7 @@ impl DirectCopy for BridgedLane {
     ) -> Result<(), LaneError> {
         let (peer, numbers) = (self.inside(peer), self.numbers);
         let copy = self.inner.direct_copy().ok_or(LaneError::Unsupported)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds the same contract, passed on unchanged.
         let result = unsafe { copy.writev(peer, vci, local, address) };
         result.map_err(|error| numbers.error(error))
     }
@@ -391,7 +393,7 @@ mod tests {
     use super::Numbers;
 
     #[test]
-    fn numbers_go_there_and_back_and_strangers_have_none() {
+    fn numbers_are_translated_both_ways_and_strangers_have_none() {
         let numbers = Numbers {
             outer: 300,
             inner: 2,

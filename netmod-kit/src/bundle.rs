@@ -1,40 +1,40 @@
-//! Small messages to one destination that travel together.
+//! Bundles small messages to one destination.
 //!
-//! Where each message costs a system call, 64 small ones cost 64. A lane over such a network lets
-//! the first few of a burst leave at once and answers [`LaneError::Again`](netmod::LaneError) to the
-//! rest ([`BurstLimit`]); the core keeps those, with their requests incomplete, and offers them all in a
-//! row when it makes progress, between [`Lane::coalesce`](netmod::Lane::coalesce) on and off. Then the
-//! lane writes them into one buffer ([`Bundle`]), which the receiver takes apart ([`messages`]).
+//! Where each message costs a system call, 64 small ones cost 64. A lane over such a network sends
+//! the first few of a burst eagerly and answers [`LaneError::Again`](netmod::LaneError) to the rest
+//! ([`BurstLimit`]). The core queues those, with their requests incomplete, and offers them in a
+//! row when it makes progress, between [`Lane::coalesce`](netmod::Lane::coalesce) on and off. The
+//! lane then writes them into one buffer ([`Bundle`]), which the receiver unpacks ([`messages`]).
 
 use netmod::Header;
 
-/// Payloads up to this size are worth bundling, in bytes: beyond it a copy costs as much as a call.
+/// Largest payload worth bundling, in bytes: above it a copy costs as much as a system call.
 pub const SMALL: usize = 512;
 
-/// What a message takes in a bundle besides its payload: its length and its header.
+/// Bytes that a message takes in a bundle besides its payload: length and header.
 const EXTRA: usize = 4 + Header::SIZE;
 
-/// Messages of a burst that leave at once, at least and at first.
+/// Initial and smallest number of messages that leave at the start of a burst.
 const LEAST: u32 = 4;
-/// The same, at most.
+/// Largest number of messages that leave at the start of a burst.
 const MOST: u32 = 1024;
-/// After so many bursts the first messages leave at once only at least again.
+/// Bursts after which the limit returns to [`LEAST`].
 const ANEW: u32 = 64;
 
-/// Decides which messages to one destination leave at once.
+/// Decides which messages to one destination leave unbundled.
 ///
-/// A burst is what is sent in a row, without a poll in between. Its first messages leave at once, so
-/// that a program that sends a few and computes on does not delay them. If what was held back turns
-/// out to be one message each time, as with blocking sends, the pace quickens: holding it back has
-/// bought nothing. After some bursts it begins anew, since the program may have changed its ways.
+/// A burst is a run of sends without a poll in between. Its first messages leave unbundled, so that
+/// a program which sends a few and then computes does not delay them. If each bundle turns out to
+/// hold one message, as with blocking sends, the limit doubles: holding messages back has gained
+/// nothing. After some bursts it is reset, since the program's pattern may have changed.
 #[derive(Debug)]
 pub struct BurstLimit {
     round: u32,
     sent: u32,
     limit: u32,
-    /// A message was held back since the last bundle.
+    /// Whether a message was held back since the last bundle.
     held: bool,
-    /// Bursts longer than [`LEAST`] since the pace was last slow.
+    /// Bursts longer than [`LEAST`] since the limit was last reset.
     bursts: u32,
 }
 
@@ -51,7 +51,8 @@ impl Default for BurstLimit {
 }
 
 impl BurstLimit {
-    /// Whether a message may leave at once, which counts then. `round` counts the lane's polls.
+    /// Counts a message and returns whether it may leave unbundled. `round` counts the lane's
+    /// polls.
     #[inline]
     pub fn may_leave(&mut self, round: u32) -> bool {
         if self.round != round {
@@ -73,10 +74,10 @@ impl BurstLimit {
         self.sent <= self.limit
     }
 
-    /// A bundle of so many messages has left.
+    /// Records that a bundle of `count` messages has left.
     pub fn gathered(&mut self, count: u32) {
         if !std::mem::take(&mut self.held) && count <= 1 {
-            return; // the core's own, which is offered this way only
+            return; // a message of the core itself, which is always offered for bundling
         }
         self.limit = match count {
             0 | 1 => (2 * self.limit).min(MOST),
@@ -85,18 +86,18 @@ impl BurstLimit {
     }
 }
 
-/// A bundle being written: how full the bytes are that its owner keeps.
+/// A bundle being written into its owner's buffer.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Bundle {
     /// Bytes used.
     pub used: usize,
-    /// Messages in it.
+    /// Number of messages.
     pub count: u32,
 }
 
 impl Bundle {
-    /// Adds a message with a payload of `len` bytes that `fill` writes; `room` is all of the bundle's
-    /// bytes. Returns `false`, and does nothing, if it does not fit.
+    /// Adds a message with a payload of `len` bytes that `fill` writes; `room` is the bundle's
+    /// buffer. Returns `false`, without any effect, if the message does not fit.
     #[inline]
     pub fn add(
         &mut self,
@@ -124,7 +125,7 @@ impl Bundle {
     }
 }
 
-/// The messages of a bundle. What is cut short or garbled is left out.
+/// Iterates over the messages of a bundle. Ends at a truncated or garbled message.
 pub fn messages(bytes: &[u8]) -> impl Iterator<Item = (Header, &[u8])> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
@@ -141,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_bundled_comes_out_again_as_far_as_it_fits() {
+    fn bundled_messages_are_unpacked_unchanged() {
         for room in [0, 10, EXTRA - 1, EXTRA, 100, 1000, 4096] {
             let mut bytes = vec![0; room];
             let mut bundle = Bundle::default();
@@ -163,7 +164,7 @@ mod tests {
                 .map(|(header, payload)| (header, payload.to_vec()))
                 .collect();
             assert_eq!(got, put);
-            // Cut short anywhere, the whole ones are there.
+            // Truncated anywhere, the bundle still yields its complete messages.
             for end in 0..bundle.used {
                 assert!(messages(&bytes[..end]).count() < put.len());
             }
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn any_bytes_are_read_to_an_end() {
+    fn garbled_bundles_end() {
         let mut state = 1_u64;
         for len in 0..300 {
             let bytes: Vec<u8> = (0..len)
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn bursts_are_held_back_and_single_messages_less_and_less() {
+    fn bursts_are_held_back_and_the_limit_doubles_for_single_messages() {
         let mut burst_limit = BurstLimit::default();
         let burst = |burst_limit: &mut BurstLimit, round| {
             (0..2000).filter(|_| burst_limit.may_leave(round)).count()
@@ -207,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_held_back_changes_nothing_and_habits_are_forgotten() {
+    fn the_limit_is_reset_after_some_bursts() {
         let mut burst_limit = BurstLimit::default();
         for round in 0..20 {
             assert!(burst_limit.may_leave(round));

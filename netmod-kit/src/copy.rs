@@ -1,29 +1,31 @@
-//! Copying message data: small lengths in a few instructions, without a call.
+//! Copies message data: small lengths in a few instructions, without a call.
 
 use std::ptr;
 
 #[cfg(target_arch = "x86_64")]
 mod processor;
 
-/// From so many bytes on the C library copies by one instruction (`rep movsb`) on many processors.
+/// Bytes. Lengths from which the C library copies by `rep movsb` on many processors.
 const LONG: usize = 2048;
-/// From so many bytes on one instruction is quicker, where it is at all, into memory that this core has used last ...
+/// Bytes. Break-even of `rep movsb` into memory that this core has used last, on processors where
+/// it pays off at all.
 const LONG_TO_OWN: usize = 16 << 10;
-/// ... and into memory that another core has used last.
+/// The same for memory that another core has used last.
 const LONG_TO_OTHERS: usize = 4097;
-/// ... and that shares no near cache with this one, where the instruction overwrites lines unread.
+/// The same if that core shares no near cache with this one and `rep movsb` overwrites lines
+/// without reading them.
 const LONG_TO_FAR: usize = LONG;
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// Whether [`copy_to_others`] writes so many bytes without fetching the lines from who had them last, as stores that go
-/// past the caches do.
+/// Returns whether [`copy_to_others`] writes `len` bytes without fetching the lines from their last
+/// owner, as non-temporal stores do.
 #[inline]
 pub fn writes_whole_lines(len: usize) -> bool {
     len >= LONG_TO_OTHERS && has_instruction()
 }
 
-/// Whether there is an instruction that copies many bytes more quickly than vectors.
+/// Returns whether `rep movsb` is faster than vectors for long copies.
 #[inline]
 fn has_instruction() -> bool {
     #[cfg(target_arch = "x86_64")]
@@ -32,7 +34,8 @@ fn has_instruction() -> bool {
     return false;
 }
 
-/// Whether [`copy_to_others`] overwrites whole lines without fetching what was in them, and nothing is quicker for most lengths.
+/// Returns whether [`copy_to_others`] overwrites whole lines without reading them, and is the
+/// fastest for most lengths.
 pub fn overwrites_unread() -> bool {
     #[cfg(target_arch = "x86_64")]
     return processor::instruction() == processor::Instruction::Quickest;
@@ -40,13 +43,15 @@ pub fn overwrites_unread() -> bool {
     return false;
 }
 
-/// Whether [`copy_to_far`] leaves what it stores in this core's caches, from where others have it as soon as from memory.
+/// Returns whether [`copy_to_far`] leaves the data in this core's caches, from where other cores
+/// get it as fast as from memory.
 #[inline]
 pub fn stores_stay_in_caches() -> bool {
     has_instruction() && !overwrites_unread()
 }
 
-/// Whether so many bytes are copied more quickly to lines that were asked for ahead than by [`copy_to_others`].
+/// Returns whether prefetching the lines makes copies of `len` bytes faster than
+/// [`copy_to_others`].
 #[inline]
 fn asks_ahead(len: usize) -> bool {
     #[cfg(target_arch = "x86_64")]
@@ -55,19 +60,20 @@ fn asks_ahead(len: usize) -> bool {
     return len > 0;
 }
 
-/// Asks for the cache lines from `start` on so that this core can write them by [`copy_to_asked`], and doesn't wait. What
-/// isn't mapped, or is somebody else's, is no matter: it is a hint.
+/// Prefetches cache lines for writing by [`copy_to_asked`]. As a hint it is harmless for unmapped
+/// or foreign memory.
 #[inline]
 pub fn ask_for_lines(start: *const u8, len: usize) {
-    // Whole lines are written without a word to who has them, unless they are here: then it takes twice as long.
+    // Whole lines are overwritten without fetching them; lines that were prefetched take twice as
+    // long.
     if !asks_ahead(len) {
         return;
     }
     #[cfg(target_arch = "x86_64")]
     for line in (0..len).step_by(LINE) {
-        // (`_mm_prefetch` makes a hint for reading of it where the compiler may not rely on this instruction, which
-        // processors without it take for none.)
-        // SAFETY: it changes nothing and faults nowhere.
+        // `_mm_prefetch` would become a read hint unless the compiler may rely on `prefetchw`,
+        // which processors without it execute as a no-op.
+        // SAFETY: a prefetch changes no memory and never faults.
         unsafe {
             std::arch::asm!("prefetchw [{}]", in(reg) start.wrapping_add(line),
                             options(nostack, preserves_flags));
@@ -77,10 +83,10 @@ pub fn ask_for_lines(start: *const u8, len: usize) {
     let _ = (start, len);
 }
 
-/// Asks for the cache line at `start` to read it, and doesn't wait. What isn't mapped is no matter: it is a hint.
+/// Prefetches the cache line at `start` for reading. As a hint it is harmless for unmapped memory.
 #[inline]
 pub fn fetch_soon(start: *const u8) {
-    // SAFETY: it changes nothing and faults nowhere.
+    // SAFETY: a prefetch changes no memory and never faults.
     #[cfg(target_arch = "x86_64")]
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
@@ -90,21 +96,21 @@ pub fn fetch_soon(start: *const u8) {
     let _ = start;
 }
 
-/// Copies many bytes: by one instruction where that is known to be the quickest and there are `least` of them, otherwise
-/// line by line.
+/// Copies many bytes: by `rep movsb` where that is the fastest and `len` is at least `least`,
+/// otherwise line by line.
 ///
-/// The instruction (`rep movsb`), which the C library takes, has AMD's Zen 5 write whole lines without asking for what was in
-/// them: memory that another core has read is filled up to three times as fast as by stores, which fetch every line first
-/// (docs/decisions/long-messages.md). On a Xeon of the fifth generation it is somewhat quicker, too. On Zen 3 and 4 it takes 5 to 9 times as long as stores where the target lies up to
-/// some lines before the source within their pages. Blocks of `malloc` begin 16 bytes behind a page's beginning, so that is the
-/// usual case when pages are copied to or from them.
+/// On AMD's Zen 5, `rep movsb` overwrites whole lines without reading them first, as stores do,
+/// which pays off for memory that another core has read (docs/decisions/long-messages.md); on a
+/// Xeon of the fifth generation it is a little faster than stores. On Zen 3 and 4 it is several
+/// times slower if the target lies up to some lines before the source within their pages. That is
+/// common for page-aligned buffers, since blocks of `malloc` begin 16 bytes after a page's start.
 ///
 /// # Safety
-/// As for [`copy`].
+/// `from` must be valid for reads and `to` for writes of `len` bytes; they must not overlap.
 #[cfg(target_arch = "x86_64")]
 #[inline(never)]
 unsafe fn copy_long(from: *const u8, to: *mut u8, len: usize, least: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: `from` and `to` are valid by the caller's contract.
     unsafe {
         if len >= least && has_instruction() {
             by_instruction(from, to, len);
@@ -115,29 +121,32 @@ unsafe fn copy_long(from: *const u8, to: *mut u8, len: usize, least: usize) {
 }
 
 /// # Safety
-/// As for [`copy`].
+/// `from` must be valid for reads and `to` for writes of `len` bytes; they must not overlap.
 #[cfg(target_arch = "x86_64")]
 unsafe fn by_instruction(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: it reads and writes what the caller promised; the direction flag is clear, as the ABI has it.
+    // SAFETY: it accesses the `len` bytes that the caller promised; the direction flag is clear by
+    // the ABI.
     unsafe {
         std::arch::asm!("rep movsb", inout("rcx") len => _, inout("rsi") from => _, inout("rdi") to => _,
                         options(nostack, preserves_flags));
     }
 }
 
-/// Copies line by line; where `PAST`, by stores that go past the caches, which a fence has yet to follow.
+/// Copies line by line. If `PAST`, by non-temporal stores, which the caller must fence.
 ///
 /// # Safety
-/// As for [`copy`].
+/// `from` must be valid for reads and `to` for writes of `len` bytes; they must not overlap.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 unsafe fn copy_lines<const PAST: bool>(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: the caller's promise; the processor has what each needs.
+    // SAFETY: `from` and `to` are valid by the caller's contract; the detected features are those
+    // that each function needs.
     unsafe {
         if len < LINE {
             ptr::copy_nonoverlapping(from, to, len);
         } else if is_x86_feature_detected!("avx512vbmi2") {
-            // Processors that have it don't slow down for such registers, as the first with long ones did.
+            // Processors with this feature do not lower their clock for 512-bit registers, as the
+            // first ones did.
             by_lines::<PAST>(from, to, len);
         } else if is_x86_feature_detected!("avx") {
             by_halves::<PAST>(from, to, len);
@@ -147,10 +156,11 @@ unsafe fn copy_lines<const PAST: bool>(from: *const u8, to: *mut u8, len: usize)
     }
 }
 
-/// Calls `line` for all lines of the target between its first and its last bytes, which are copied here.
+/// Copies the first and the last line of the target and calls `line` for all aligned ones between.
 ///
 /// # Safety
-/// As for [`copy`], of at least [`LINE`] bytes; `line` copies one.
+/// `from` must be valid for reads and `to` for writes of `len` bytes, at least [`LINE`]; they must
+/// not overlap. `line` copies one line.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 unsafe fn each_line(
@@ -162,7 +172,8 @@ unsafe fn each_line(
     use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_storeu_si128};
     let ends = |from: *const u8, to: *mut u8| {
         for part in 0..LINE / 16 {
-            // SAFETY: a line at either end of all the bytes.
+            // SAFETY: `ends` is called for the first and the last line of the bytes, valid by the
+            // caller's contract.
             unsafe {
                 let data = _mm_loadu_si128(from.cast::<__m128i>().add(part));
                 _mm_storeu_si128(to.cast::<__m128i>().add(part), data);
@@ -171,7 +182,7 @@ unsafe fn each_line(
     };
     let last = len - LINE;
     ends(from, to);
-    // The two at the ends are not aligned, and overlap their neighbours: the same bytes to the same places.
+    // The lines at both ends are unaligned and overlap their neighbours, which get the same bytes.
     let mut at = to.align_offset(LINE);
     while at <= last {
         line(from.wrapping_add(at), to.wrapping_add(at));
@@ -181,7 +192,8 @@ unsafe fn each_line(
 }
 
 /// # Safety
-/// As for [`copy`], of at least [`LINE`] bytes.
+/// `from` must be valid for reads and `to` for writes of `len` bytes, at least [`LINE`]; they must
+/// not overlap.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
 unsafe fn by_lines<const PAST: bool>(from: *const u8, to: *mut u8, len: usize) {
@@ -194,17 +206,18 @@ unsafe fn by_lines<const PAST: bool>(from: *const u8, to: *mut u8, len: usize) {
             false => _mm512_store_si512(to.cast(), data),
         }
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: `from` and `to` are valid by the caller's contract.
     unsafe { each_line(from, to, len, line) };
 }
 
 /// # Safety
-/// As for [`copy`], of at least [`LINE`] bytes.
+/// `from` must be valid for reads and `to` for writes of `len` bytes, at least [`LINE`]; they must
+/// not overlap.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx")]
 unsafe fn by_halves<const PAST: bool>(from: *const u8, to: *mut u8, len: usize) {
     use std::arch::x86_64::{__m256i, _mm256_loadu_si256, _mm256_store_si256, _mm256_stream_si256};
-    // SAFETY: as in `by_lines`.
+    // SAFETY: `each_line` names lines within the bytes, aligned at the target.
     let line = |from: *const u8, to: *mut u8| unsafe {
         let (from, to) = (from.cast::<__m256i>(), to.cast::<__m256i>());
         let (a, b) = (_mm256_loadu_si256(from), _mm256_loadu_si256(from.add(1)));
@@ -216,16 +229,17 @@ unsafe fn by_halves<const PAST: bool>(from: *const u8, to: *mut u8, len: usize) 
             _mm256_store_si256(to.add(1), b);
         }
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: `from` and `to` are valid by the caller's contract.
     unsafe { each_line(from, to, len, line) };
 }
 
 /// # Safety
-/// As for [`copy`], of at least [`LINE`] bytes.
+/// `from` must be valid for reads and `to` for writes of `len` bytes, at least [`LINE`]; they must
+/// not overlap.
 #[cfg(target_arch = "x86_64")]
 unsafe fn by_quarters<const PAST: bool>(from: *const u8, to: *mut u8, len: usize) {
     use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_store_si128, _mm_stream_si128};
-    // SAFETY: as in `by_lines`.
+    // SAFETY: `each_line` names lines within the bytes, aligned at the target.
     let line = |from: *const u8, to: *mut u8| unsafe {
         let (from, to) = (from.cast::<__m128i>(), to.cast::<__m128i>());
         for part in 0..LINE / 16 {
@@ -236,17 +250,17 @@ unsafe fn by_quarters<const PAST: bool>(from: *const u8, to: *mut u8, len: usize
             }
         }
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: `from` and `to` are valid by the caller's contract.
     unsafe { each_line(from, to, len, line) };
 }
 
 /// Copies many bytes.
 ///
 /// # Safety
-/// As for [`copy`].
+/// `from` must be valid for reads and `to` for writes of `len` bytes; they must not overlap.
 #[cfg(not(target_arch = "x86_64"))]
 unsafe fn copy_long(from: *const u8, to: *mut u8, len: usize, _least: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: `from` and `to` are valid by the caller's contract.
     unsafe { ptr::copy_nonoverlapping(from, to, len) };
 }
 
@@ -256,20 +270,19 @@ unsafe fn copy_long(from: *const u8, to: *mut u8, len: usize, _least: usize) {
 /// `from` must be valid for reads and `to` for writes of `len` bytes; they must not overlap.
 #[inline(always)]
 pub unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: `from` and `to` are valid by the caller's contract.
     unsafe { copy_by(from, to, len, LONG_TO_OWN) };
 }
 
-/// As [`copy`]; from `least` bytes on by one instruction, where that is quicker at all.
+/// Copies like [`copy`], by `rep movsb` from `least` bytes on where that pays off.
 ///
 /// # Safety
-/// As there.
+/// `from` must be valid for reads and `to` for writes of `len` bytes; they must not overlap.
 #[inline(always)]
 unsafe fn copy_by(from: *const u8, to: *mut u8, len: usize, least: usize) {
-    // SAFETY: every access below lies within `len` bytes; where two parts overlap, they carry the
-    // same bytes to the same places.
+    // SAFETY: every access lies within `len` bytes, valid by the caller's contract; overlapping
+    // parts write the same bytes.
     unsafe {
-        // The shortest ask the fewest questions.
         if len > 16 {
             match len >= LONG {
                 true => copy_long(from, to, len, least),
@@ -294,14 +307,14 @@ unsafe fn copy_by(from: *const u8, to: *mut u8, len: usize, least: usize) {
     }
 }
 
-/// Copies `len` bytes between places that may be the same, or overlap.
+/// Copies `len` bytes between blocks that may overlap.
 ///
 /// # Safety
 /// `from` must be valid for reads and `to` for writes of `len` bytes.
 #[inline]
 pub unsafe fn copy_overlapping(from: *const u8, to: *mut u8, len: usize) {
     let apart = from.addr().abs_diff(to.addr()) >= len;
-    // SAFETY: the caller's promise; they don't overlap where that is needed.
+    // SAFETY: the caller's promise; `apart` excludes an overlap for `copy_long`.
     unsafe {
         match len >= LONG_TO_OWN && apart {
             true => copy_long(from, to, len, LONG_TO_OWN),
@@ -310,25 +323,26 @@ pub unsafe fn copy_overlapping(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// Copies `len` bytes to memory that another core has read last, and will read next.
+/// Copies `len` bytes to memory that another core has read last and will read next.
 ///
 /// # Safety
-/// As for [`copy`].
+/// `from` must be valid for reads and `to` for writes of `len` bytes; they must not overlap.
 #[inline(always)]
 pub unsafe fn copy_to_others(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: `from` and `to` are valid by the caller's contract.
     unsafe { copy_by(from, to, len, LONG_TO_OTHERS) };
 }
 
-/// As [`copy_to_others`], where the other core shares no near cache with this one and there are many bytes: lines come sooner
-/// from memory than from this core's own cache then, and are best overwritten unread. (On Intel's processors that have the
-/// instruction they come as soon from the cache, and stores past it take 0.3 µs longer for 2 to 4 KiB.)
+/// Copies many bytes to memory of another core that shares no near cache with this one. That core
+/// gets lines faster from memory than from this core's cache, so they are best overwritten without
+/// being read. (Intel processors with a fast `rep movsb` serve them as fast from the cache, and
+/// non-temporal stores take longer for 2 to 4 KiB.)
 ///
 /// # Safety
-/// As for [`copy`].
+/// `from` must be valid for reads and `to` for writes of `len` bytes; they must not overlap.
 #[inline(always)]
 pub unsafe fn copy_to_far(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: `from` and `to` are valid by the caller's contract.
     unsafe {
         match (has_instruction(), overwrites_unread()) {
             (true, true) => copy_by(from, to, len, LONG_TO_FAR),
@@ -338,13 +352,13 @@ pub unsafe fn copy_to_far(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// As [`copy_to_others`], to lines that [`ask_for_lines`] was called for, mostly.
+/// Copies like [`copy_to_others`] to lines most of which [`ask_for_lines`] has prefetched.
 ///
 /// # Safety
-/// As for [`copy`].
+/// `from` must be valid for reads and `to` for writes of `len` bytes; they must not overlap.
 #[inline(always)]
 pub unsafe fn copy_to_asked(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: `from` and `to` are valid by the caller's contract.
     unsafe {
         match asks_ahead(len) {
             true => copy(from, to, len),
@@ -353,39 +367,41 @@ pub unsafe fn copy_to_asked(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// Copies `len` bytes by stores that go past the caches, to memory that a core reads next which shares none with this
-/// one: it has them from memory then, not line by line from this core's own cache. All is stored when it returns.
+/// Copies `len` bytes by non-temporal stores, for a reader on a core that shares no cache with this
+/// one: it then reads them from memory instead of line by line from this core's cache. The stores
+/// are complete on return.
 ///
 /// # Safety
-/// As for [`copy`].
+/// `from` must be valid for reads and `to` for writes of `len` bytes; they must not overlap.
 #[cfg(target_arch = "x86_64")]
 pub unsafe fn copy_past_caches(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: the caller's promise. The fence has all stored before whatever tells the reader of it.
+    // SAFETY: `from` and `to` are valid by the caller's contract. The fence orders the stores
+    // before any later flag for the reader.
     unsafe {
         copy_lines::<true>(from, to, len);
         std::arch::x86_64::_mm_sfence();
     }
 }
 
-/// Copies `len` bytes; this processor is known no other way.
+/// Copies `len` bytes; other processors have no special path.
 ///
 /// # Safety
-/// As for [`copy`].
+/// `from` must be valid for reads and `to` for writes of `len` bytes; they must not overlap.
 #[cfg(not(target_arch = "x86_64"))]
 pub unsafe fn copy_past_caches(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: `from` and `to` are valid by the caller's contract.
     unsafe { ptr::copy_nonoverlapping(from, to, len) };
 }
 
 #[cfg(test)]
 mod tests {
     #[test]
-    fn stores_past_the_caches_write_what_they_are_to() {
+    fn non_temporal_stores_write_the_bytes() {
         let from: Vec<u8> = (0..1000u32).map(|i| (i % 251) as u8 + 1).collect();
         for (at, start) in (0..130).flat_map(|at| [(at, 0), (at, 7)]) {
             for len in [0, 1, 63, 64, 65, 127, 128, 200, 777] {
                 let mut to = vec![0xfe; at + len + 1];
-                // SAFETY: both are long enough and apart.
+                // SAFETY: both buffers are long enough and do not overlap.
                 unsafe {
                     super::copy_past_caches(from.as_ptr().add(start), to.as_mut_ptr().add(at), len);
                 };
@@ -399,21 +415,22 @@ mod tests {
     #[test]
     fn registers_of_all_lengths_copy_the_same() {
         type By = unsafe fn(*const u8, *mut u8, usize);
-        let mut ways: Vec<By> = vec![super::by_quarters::<false>, super::by_quarters::<true>];
-        ways.push(super::by_instruction);
+        let mut copies: Vec<By> = vec![super::by_quarters::<false>, super::by_quarters::<true>];
+        copies.push(super::by_instruction);
         if is_x86_feature_detected!("avx") {
-            ways.extend([super::by_halves::<false> as By, super::by_halves::<true>]);
+            copies.extend([super::by_halves::<false> as By, super::by_halves::<true>]);
         }
         if is_x86_feature_detected!("avx512f") {
-            ways.extend([super::by_lines::<false> as By, super::by_lines::<true>]);
+            copies.extend([super::by_lines::<false> as By, super::by_lines::<true>]);
         }
         let from: Vec<u8> = (0..1000u32).map(|i| (i % 251) as u8 + 1).collect();
-        for way in ways {
+        for copy in copies {
             for (at, start) in (0..66).flat_map(|at| [(at, 0), (at, 7)]) {
                 for len in [64, 65, 127, 128, 129, 200, 777] {
                     let mut to = vec![0xfe; at + len + 1];
-                    // SAFETY: both are long enough and apart, and the processor has the registers.
-                    unsafe { way(from.as_ptr().add(start), to.as_mut_ptr().add(at), len) };
+                    // SAFETY: both buffers are long enough and do not overlap; the processor has
+                    // the registers, as detected above.
+                    unsafe { copy(from.as_ptr().add(start), to.as_mut_ptr().add(at), len) };
                     assert_eq!(&to[at..at + len], &from[start..start + len]);
                     assert!(to[..at].iter().all(|&byte| byte == 0xfe) && to[at + len] == 0xfe);
                 }
@@ -422,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn what_overlaps_is_copied_as_it_was() {
+    fn overlapping_blocks_are_copied_as_before_the_call() {
         for len in [0, 1, 100, 16384, 40_000] {
             for (from, to) in [
                 (0, 0),
@@ -436,7 +453,7 @@ mod tests {
                 let mut data: Vec<u8> = (0..2 * len + 1).map(|at| (at % 251) as u8).collect();
                 let before = data.clone();
                 let start = data.as_mut_ptr();
-                // SAFETY: both lie within the data.
+                // SAFETY: both blocks lie within `data`.
                 unsafe { super::copy_overlapping(start.add(from), start.add(to), len) };
                 assert!(data[to..to + len] == before[from..from + len]);
                 assert!(data[..to] == before[..to] && data[to + len..] == before[to + len..]);
@@ -451,10 +468,10 @@ mod tests {
         ]) {
             let from: Vec<u8> = (1..=len).map(|byte| (byte % 251) as u8).collect();
             let mut to = vec![0xee; len + 2];
-            for way in [super::copy, super::copy_to_others, super::copy_to_asked] {
+            for copy in [super::copy, super::copy_to_others, super::copy_to_asked] {
                 to.fill(0xee);
-                // SAFETY: both are long enough and apart.
-                unsafe { way(from.as_ptr(), to.as_mut_ptr().add(1), len) };
+                // SAFETY: both buffers are long enough and do not overlap.
+                unsafe { copy(from.as_ptr(), to.as_mut_ptr().add(1), len) };
                 assert_eq!(&to[1..=len], &from[..]);
                 assert_eq!((to[0], to[len + 1]), (0xee, 0xee));
             }

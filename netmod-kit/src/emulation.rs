@@ -1,9 +1,9 @@
-//! Get, put and atomics by messages, for networks that have none.
+//! Emulates get, put and atomics by messages, for networks that have none.
 //!
-//! The initiator sends a [`Request`]; the target carries it out ([`serve`]) and sends an answer, from
-//! which the initiator takes what it asked for ([`take_answer`]). Each request has one answer, and an
-//! initiator has at most [`MOST_REQUESTS`] without answer, so what a target owes is bounded by the number
-//! of lanes that talk to it. How requests travel is the transport's own business.
+//! The initiator sends a [`Request`]; the target carries it out ([`serve`]) and sends an answer,
+//! from which the initiator takes the result ([`take_answer`]). Each request has one answer, and an
+//! initiator has at most [`MOST_REQUESTS`] unanswered, so the answers that a target owes are
+//! bounded by the number of lanes that talk to it. The transport decides how requests travel.
 
 use std::sync::atomic::AtomicU64;
 
@@ -12,34 +12,35 @@ use netmod::{AtomicOp, LaneError, Peer};
 use crate::exposures::Exposures;
 use crate::operations::Action;
 
-/// Requests that a lane has under way at most; bounds what targets owe it.
+/// Most unanswered requests of a lane; bounds the answers that targets owe it.
 pub const MOST_REQUESTS: usize = 64;
 
-/// Status of an answer: done.
+/// Status of an answer: carried out.
 pub const DONE: u8 = 0;
-/// Status of an answer: the target exposes no such memory.
+/// Status of an answer: the target does not expose that memory.
 pub const NOT_EXPOSED: u8 = 1;
 
-/// What a message of the emulation says. In answers `exposure` is not used.
+/// The fields of an emulation message. `exposure` is unused in answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Request {
-    /// Names the operation at its initiator; the answer brings it back.
+    /// Names the operation at its initiator; echoed by the answer.
     pub cookie: u64,
     /// Names the exposed memory at the target.
     pub exposure: u64,
-    /// Distance from its start; in an answer to a get, distance from the operation's start.
+    /// Offset in the exposed memory; in an answer to a get, offset in the operation's data.
     pub offset: u64,
-    /// Get: length. Atomic: operand. Answer to an atomic: value found.
+    /// Get: length. Atomic: operand. Answer to an atomic: previous value.
     pub value: u64,
-    /// Atomic: what to compare with. Get: distance from the operation's start.
+    /// Atomic: value to compare with. Get: offset in the operation's data.
     pub extra: u64,
 }
 
 impl Request {
-    /// Its length on the wire.
+    /// Length on the wire, in bytes.
     pub const SIZE: usize = 40;
 
-    /// As bytes, in the machine's order: processes of a job run on machines of one kind.
+    /// Returns the request as bytes, in native byte order: the processes of a job run on machines
+    /// of one architecture.
     pub fn to_bytes(self) -> [u8; Self::SIZE] {
         let mut bytes = [0; Self::SIZE];
         let words = [
@@ -55,7 +56,8 @@ impl Request {
         bytes
     }
 
-    /// The request at the front of bytes, and what follows it; `None` if the bytes are too few.
+    /// Reads the request at the front of `bytes`. Returns it and the bytes after it, or `None` if
+    /// there are too few.
     pub fn parse(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (request, rest) = bytes.split_first_chunk::<{ Self::SIZE }>()?;
         let word = |i: usize| u64::from_ne_bytes(request[8 * i..8 * i + 8].try_into().unwrap());
@@ -70,36 +72,37 @@ impl Request {
     }
 }
 
-/// What is asked of a target.
+/// The operation that a request asks of its target.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ask {
-    /// An atomic; the number is the operation's ([`AtomicOp`] as a byte).
+    /// An atomic, by its [`AtomicOp`] as a byte.
     Atomic(u8),
-    /// Memory to be sent back.
+    /// Send memory back.
     Get,
-    /// Memory to be written.
+    /// Write memory.
     Put,
 }
 
-/// What the target has to say.
+/// The target's answer to a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Answer {
     status: u8,
     request: Request,
-    /// Get: exposure, offset and length of what is to be sent.
+    /// Get: exposure, offset and length of the data to send.
     source: Option<(u64, u64, usize)>,
 }
 
 impl Answer {
-    /// Status, request and data to send, as things are now: what was asked for may have been withdrawn
-    /// since.
+    /// Returns status, request and data to send. Looks the exposure up again: it may have been
+    /// withdrawn since the request was served.
     pub fn now<'a, R>(&self, exposures: &'a Exposures<R>) -> (u8, Request, &'a [u8]) {
         let Some((exposure, offset, len)) = self.source else {
             return (self.status, self.request, &[]);
         };
         match exposures.find(exposure, offset, len) {
-            // SAFETY: all of it is exposed, so it is valid memory by the contract of `expose`;
-            // what races with its owner's writes is the program's own affair, as on any network.
+            // SAFETY: `find` checks that all of it is exposed, so it is valid memory by the
+            // contract of `expose`; races with the owner's writes are the program's error, as on
+            // any network.
             Some(place) => unsafe {
                 let data = std::slice::from_raw_parts(place, len);
                 (self.status, self.request, data)
@@ -109,8 +112,8 @@ impl Answer {
     }
 }
 
-/// Carries out what a request with `data` asks for. `most` is the greatest length of data that an answer
-/// can bring.
+/// Carries out a request with `data`. `most` is the greatest length of data that an answer can
+/// bring.
 pub fn serve<R>(
     exposures: &Exposures<R>,
     ask: Ask,
@@ -132,8 +135,9 @@ pub fn serve<R>(
         }
         Ask::Put => exposures
             .find(request.exposure, request.offset, data.len())
-            // SAFETY: all of it is exposed, so it is valid memory by the contract of `expose`; the
-            // data is the transport's.
+            // SAFETY: `find` checks that all of it is exposed, so it is valid memory by the
+            // contract of `expose`; `data` is the transport's receive buffer, which does not
+            // overlap it.
             .map(|place| unsafe {
                 std::ptr::copy_nonoverlapping(data.as_ptr(), place, data.len());
             }),
@@ -151,14 +155,15 @@ pub fn serve<R>(
     }
 }
 
-/// Carries out an atomic on exposed memory; `None` if there is no such atomic or the place is not
-/// aligned.
+/// Carries out an atomic on exposed memory. Returns `None` if there is no such atomic or the
+/// address is not aligned.
 fn carry_out(place: *mut u64, code: u8, operand: u64, compare: u64) -> Option<u64> {
     if !place.is_aligned() {
         return None;
     }
-    // SAFETY: exposed, so valid by the contract of `expose`, and aligned. Others that write it
-    // at the same time do so by atomics too, or the program is wrong.
+    // SAFETY: the caller got `place` from `find`, so it is valid by the contract of `expose`; its
+    // alignment is checked above. Concurrent writes by other code must be atomic, too, by MPI's
+    // rules.
     let place = unsafe { AtomicU64::from_ptr(place) };
     const CODES: [AtomicOp; 7] = [
         AtomicOp::Load,
@@ -173,13 +178,14 @@ fn carry_out(place: *mut u64, code: u8, operand: u64, compare: u64) -> Option<u6
     Some(op.carry_out(place, operand, compare))
 }
 
-/// Takes from an answer what an operation of `len` bytes at `local` asked for.
+/// Stores the result of an operation of `len` bytes at `local` from its answer.
 ///
 /// # Errors
-/// The peer exposes no such memory.
+/// The peer does not expose the memory.
 ///
 /// # Safety
-/// `local` is valid for writes of `len` bytes if the operation is a get, of 8 bytes if it is an atomic.
+/// `local` is valid for writes of `len` bytes if the operation is a get, of 8 bytes if it is an
+/// atomic.
 pub unsafe fn take_answer(
     action: Action,
     local: *mut u8,
@@ -196,14 +202,15 @@ pub unsafe fn take_answer(
         Action::Get => {
             let skip = usize::try_from(answer.offset).unwrap_or(usize::MAX);
             match skip.checked_add(data.len()) {
-                // SAFETY: within the `len` bytes of `local`.
+                // SAFETY: `skip + data.len()` is at most `len`, for which the caller promised that
+                // `local` is valid.
                 Some(end) if end <= len && !data.is_empty() => unsafe {
                     std::ptr::copy_nonoverlapping(data.as_ptr(), local.add(skip), data.len());
                 },
                 _ => return Err(NotExposed),
             }
         }
-        // SAFETY: by the contract.
+        // SAFETY: the caller promised that `local` is valid for 8 bytes.
         Action::Atomic { .. } => unsafe {
             local.cast::<u64>().write_unaligned(answer.value);
         },
@@ -211,16 +218,16 @@ pub unsafe fn take_answer(
     Ok(())
 }
 
-/// The peer exposes no memory where it was accessed.
+/// The peer does not expose the accessed memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NotExposed;
 
 impl NotExposed {
-    /// The error of an operation on that peer's memory.
+    /// Returns the error of an operation on that peer's memory.
     pub fn at(self, peer: Peer) -> LaneError {
         let why = format!(
-            "process {peer} exposes no memory at the place that was accessed (it was withdrawn, or \
-             the access goes beyond its end)"
+            "process {peer} does not expose the accessed memory (it was withdrawn, or the access \
+             goes beyond its end)"
         );
         LaneError::lost(peer, why)
     }

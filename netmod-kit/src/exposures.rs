@@ -1,4 +1,4 @@
-//! Memory that is exposed to peers, by number: what the target of an emulated access checks.
+//! Memory exposed to peers, by number; the target of an emulated access checks against it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ struct Exposure<R> {
     region: R,
 }
 
-/// All exposed memory of a transport. `R` is what the transport keeps with each, such as a
+/// All exposed memory of a transport. `R` is the transport's data for each exposure, such as a
 /// registration.
 pub struct Exposures<R> {
     all: RwLock<HashMap<u64, Exposure<R>>>,
@@ -27,7 +27,7 @@ impl<R> Default for Exposures<R> {
 }
 
 impl<R> Exposures<R> {
-    /// Adds `len` bytes at `base`; returns their number, which no other has.
+    /// Adds `len` bytes at `base`. Returns a number that is never reused.
     pub fn insert(&self, base: *mut u8, len: usize, region: R) -> u64 {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let exposure = Exposure {
@@ -40,20 +40,20 @@ impl<R> Exposures<R> {
         number
     }
 
-    /// Takes one out. What was kept with it is for the caller to drop, outside of the lock.
+    /// Removes an exposure. Returns the transport's data, to be dropped outside of the lock.
     pub fn remove(&self, number: u64) -> Option<R> {
         let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
         all.remove(&number).map(|exposure| exposure.region)
     }
 
-    /// Takes out all.
+    /// Removes all exposures.
     pub fn clear(&mut self) {
         let all = self.all.get_mut().unwrap_or_else(PoisonError::into_inner);
         all.clear();
     }
 
-    /// The address of `len` bytes at `offset`, if all of them are exposed. By the contract of
-    /// [`Transport::expose`](netmod::Transport::expose) it is valid memory.
+    /// Returns the address of `len` bytes at `offset` if all of them are exposed. By the contract
+    /// of [`Transport::expose`](netmod::Transport::expose) it is valid memory.
     pub fn find(&self, number: u64, offset: u64, len: usize) -> Option<*mut u8> {
         let all = self.all.read().unwrap_or_else(PoisonError::into_inner);
         let found = all.get(&number)?;

@@ -1,12 +1,12 @@
-//! What a flush waits for.
+//! Epochs of puts and atomics, for which flushes wait.
 
 use std::collections::VecDeque;
 
-/// Counts puts and atomics under way to a process, in epochs that end with each flush: a flush is
-/// complete when its epoch and all before it have nothing under way. `T` says whom to tell.
+/// Counts the pending puts and atomics to a process, in epochs that end with each flush. A flush is
+/// complete when its epoch and all before it have none pending. `T` identifies a flush.
 pub struct Fences<T> {
     first: u32,
-    /// One per flush, but for the current epoch in `current`.
+    /// Pending operations of each flushed epoch; those of the open epoch are in `current`.
     closed: VecDeque<(u32, T)>,
     current: u32,
 }
@@ -22,14 +22,15 @@ impl<T> Default for Fences<T> {
 }
 
 impl<T: Copy> Fences<T> {
-    /// An operation begins; returns its epoch.
+    /// Counts an operation that begins. Returns its epoch.
     #[inline]
     pub fn begin(&mut self) -> u32 {
         self.current += 1;
         self.first.wrapping_add(self.closed.len() as u32)
     }
 
-    /// An operation of `epoch` ends; `complete` is told of the flushes that it was the last for.
+    /// Counts an operation of `epoch` that ends. Calls `complete` for each flush that this
+    /// completes.
     #[inline]
     pub fn end(&mut self, epoch: u32, mut complete: impl FnMut(T)) {
         let index = epoch.wrapping_sub(self.first) as usize;
@@ -44,12 +45,12 @@ impl<T: Copy> Fences<T> {
         }
     }
 
-    /// Whether nothing is under way.
+    /// Returns whether no operation is pending.
     pub fn is_clear(&self) -> bool {
         self.current == 0 && self.closed.is_empty()
     }
 
-    /// Ends the current epoch with a flush. Not when clear.
+    /// Ends the current epoch with a flush. Must not be called when clear.
     pub fn flush(&mut self, token: T) {
         self.closed
             .push_back((std::mem::take(&mut self.current), token));
@@ -61,26 +62,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flush_waits_for_what_came_before_only() {
+    fn flush_waits_only_for_earlier_operations() {
         let mut fences = Fences::default();
-        let mut told = Vec::new();
+        let mut completed = Vec::new();
         let a = fences.begin();
         let b = fences.begin();
         fences.flush(1);
         let c = fences.begin();
         fences.flush(2);
         let d = fences.begin();
-        fences.end(c, |t| told.push(t));
-        fences.end(d, |t| told.push(t));
-        fences.end(a, |t| told.push(t));
-        assert!(told.is_empty() && !fences.is_clear());
-        fences.end(b, |t| told.push(t));
-        assert_eq!(told, [1, 2]);
+        fences.end(c, |t| completed.push(t));
+        fences.end(d, |t| completed.push(t));
+        fences.end(a, |t| completed.push(t));
+        assert!(completed.is_empty() && !fences.is_clear());
+        fences.end(b, |t| completed.push(t));
+        assert_eq!(completed, [1, 2]);
         assert!(fences.is_clear());
         let e = fences.begin();
         fences.flush(3);
-        fences.end(e, |t| told.push(t));
-        assert_eq!(told, [1, 2, 3]);
+        fences.end(e, |t| completed.push(t));
+        assert_eq!(completed, [1, 2, 3]);
         assert!(fences.is_clear());
     }
 }

@@ -1,16 +1,20 @@
-//! What Weft's transports share.
+//! Code that Weft's transports share.
 //!
-//! The contract is in [`netmod`]; nothing here is needed to fulfil it.
+//! The contract is in [`netmod`]; a transport can fulfil it without this crate.
 //!
 //! - [`admission`]: listeners admit only connections that prove a secret.
-//! - [`PeerTable`]: values by peer and VCI, for hot paths, [`NumberMap`]: by other numbers; [`LostPeers`]: what lanes tell each other.
-//! - [`bridge`]: a transport of a connection between jobs, under the process's numbers.
+//! - [`PeerTable`]: values by peer and VCI, for hot paths; [`NumberMap`]: by other numbers;
+//!   [`LostPeers`]: peers that a lane has found lost, for the other lanes.
+//! - [`bridge`]: the transport of a connection between jobs, under the process's numbers.
 //! - [`bundle`]: small messages that travel together. [`copy()`]: small copies without a call.
-//! - [`Operations`], [`Fences`], [`Exposures`]: get, put and atomics under way, what a flush waits for, and
-//!   the memory they go to. [`emulation`]: the three by messages.
-//! - [`library`]: C libraries that are opened at run time; [`give_back_memory`]: what they leave.
-//! - [`spare`]: short pieces of memory that are used again. [`usable`]: whether memory of the program's can be read or written.
-//! - [`Netmod`]: what a transport between nodes says of itself to libmpi, with its control [`variables`].
+//! - [`Operations`], [`Fences`], [`Exposures`]: pending gets, puts and atomics, the epochs that a
+//!   flush waits for, and the exposed memory. [`emulation`]: remote memory access by messages.
+//! - [`library`]: C libraries opened at run time; [`give_back_memory`]: freed memory that they
+//!   leave in the allocator.
+//! - [`spare`]: reused short buffers. [`usable`]: whether memory of the program can be read or
+//!   written.
+//! - [`Netmod`]: how a transport between nodes describes itself to libmpi, with its control
+//!   [`variables`].
 //! - `conformance` (a feature, for tests): the suite that every transport must pass.
 
 #![forbid(unsafe_op_in_unsafe_fn)]

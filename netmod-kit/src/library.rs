@@ -1,20 +1,20 @@
-//! Opening C libraries at run time, so that nothing is needed where they are not used.
+//! Opens C libraries at run time, so that they are needed only where they are used.
 
 use std::ffi::{CStr, CString, c_char, c_void};
 
 use netmod::OpenError;
 
-/// What the user is told when a library can't be used.
+/// Advice to the user when a library cannot be used.
 #[derive(Clone, Copy, Debug)]
 pub struct Advice {
-    /// What to do when there is none: "install … or set … to its path".
+    /// Remedy for a missing library: "install … or set … to its path".
     pub missing: &'static str,
-    /// What to do when a function is missing from it: "it is too old or not …; install …".
+    /// Remedy for a missing function: "it is too old or not …; install …".
     pub unsuitable: &'static str,
 }
 
-/// An open library. It stays open until the process ends: libraries for networks start threads and
-/// leave handlers behind, so that unloading them is not safe.
+/// An open library. It stays open until the process ends: network libraries start threads and leave
+/// handlers behind, so that unloading them is not safe.
 #[derive(Debug)]
 pub struct Library<'a> {
     handle: *mut c_void,
@@ -23,22 +23,22 @@ pub struct Library<'a> {
 }
 
 impl<'a> Library<'a> {
-    /// Opens the library `name` (a file name for the loader's search path, or a path).
+    /// Opens the library `name`: a file name for the loader's search path, or a path.
     ///
     /// # Errors
-    /// It can't be opened; the text has the loader's reason and the advice.
+    /// It cannot be opened; the text has the loader's reason and the advice.
     pub fn open(name: &'a str, advice: Advice) -> Result<Self, OpenError> {
         let c_name = CString::new(name).map_err(|_| {
             OpenError(format!(
-                "the library name {name:?} holds a zero byte; set a proper path"
+                "the library name {name:?} contains a zero byte; set a proper path"
             ))
         })?;
-        // SAFETY: loading runs the library's initializers, which is what the user asked for by
-        // choosing it; the name is a valid C string.
+        // SAFETY: loading runs the library's initializers, as the user asked for by choosing it;
+        // the name is a valid C string.
         let handle = unsafe { libc::dlopen(c_name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         if handle.is_null() {
             return Err(OpenError(format!(
-                "{name} could not be opened ({}): {}",
+                "cannot open {name} ({}): {}",
                 dl_error(),
                 advice.missing
             )));
@@ -50,8 +50,8 @@ impl<'a> Library<'a> {
         })
     }
 
-    /// A function of the library, of a version if one is given, otherwise of the default one, which
-    /// is what a program that is linked today gets.
+    /// Looks up a function, of `version` if one is given, otherwise of the default version, which a
+    /// program that is linked today gets.
     ///
     /// # Errors
     /// The library has no such function.
@@ -66,7 +66,7 @@ impl<'a> Library<'a> {
         const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
         let c_name = CString::new(name).unwrap_or_default();
         let version_name = version.map(|version| CString::new(version).unwrap_or_default());
-        // SAFETY: the handle is open, the names are C strings.
+        // SAFETY: the handle is never closed, and the names are C strings.
         let found = unsafe {
             match &version_name {
                 Some(version) => libc::dlvsym(self.handle, c_name.as_ptr(), version.as_ptr()),
@@ -82,39 +82,38 @@ impl<'a> Library<'a> {
                 self.advice.unsuitable
             )));
         }
-        // SAFETY: `F` is a function pointer type of pointer size by the contract, `found` not null.
+        // SAFETY: `F` is the function's pointer type by the caller's contract, its size is asserted
+        // above, and `found` is not null.
         Ok(unsafe { std::mem::transmute_copy::<*mut c_void, F>(&found) })
     }
 }
 
-/// Sets a variable of the environment that a library reads when it is loaded, unless the user has set
-/// it. To be called when transports are opened, before there are other threads of the library's.
+/// Sets an environment variable that a library reads when it is loaded, unless the user has set it.
+/// Must be called when transports are opened, before the library's threads exist.
 pub fn set_default(variable: &CStr, value: &CStr) {
-    // SAFETY: C strings; the environment is the process's own, and this is done once, when transports
-    // are opened.
+    // SAFETY: both are C strings; this is called while transports are opened, before the library's
+    // threads exist (the function's documented contract).
     unsafe { libc::setenv(variable.as_ptr(), value.as_ptr(), 0) };
 }
 
-/// A C string as text; empty if null.
-///
-/// # Safety
-/// `string` is null or a valid C string.
+/// Returns a C string as text; empty if null.
 pub unsafe fn text(string: *const c_char) -> String {
     if string.is_null() {
         return String::new();
     }
-    // SAFETY: not null, so valid by the contract.
+    // SAFETY: not null, so a valid C string by the caller's contract.
     unsafe { CStr::from_ptr(string) }
         .to_string_lossy()
         .into_owned()
 }
 
 fn dl_error() -> String {
-    // SAFETY: dlerror returns null or a string that is valid until the next dl call of this thread.
+    // SAFETY: `dlerror` returns null or a string that is valid until the next dl call of this
+    // thread.
     unsafe { text(libc::dlerror()) }
 }
 
-/// Makes a structure of a library's functions, and its function `load`, which looks them all up.
+/// Defines a structure of a library's functions, and its function `load`, which looks them all up.
 ///
 /// ```
 /// netmod_kit::symbols! {
@@ -152,7 +151,8 @@ macro_rules! symbols {
             $vis unsafe fn load(
                 library: &$crate::library::Library,
             ) -> Result<Self, $crate::library::SymbolError> {
-                // SAFETY: passed on.
+                // SAFETY: the caller of `load` promised that the types match the names and
+                // versions.
                 unsafe {
                     Ok($name {
                         $($field: library.symbol(

@@ -1,11 +1,11 @@
-//! What the C library keeps of memory that was freed.
+//! Freed memory that the C library keeps.
 
-/// Gives freed memory back to the system, after a library that takes tens of megabytes has been closed. The
-/// allocator takes what has been freed once as large pieces from its heap the next time, where the smallest piece that
-/// lives above keeps all: a process that connects and disconnects would seem to grow.
+/// Returns freed memory to the system, after a library that takes tens of megabytes has been
+/// closed. Otherwise the smallest live allocation above the freed memory keeps all of it in the
+/// heap, so that a process which connects and disconnects would seem to grow.
 pub fn give_back_memory() {
     #[cfg(target_env = "gnu")]
-    // SAFETY: takes a value only, and may be called by any thread at any time.
+    // SAFETY: `malloc_trim` takes no pointer and may be called by any thread at any time.
     unsafe {
         libc::malloc_trim(0);
     }

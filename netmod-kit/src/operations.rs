@@ -1,21 +1,21 @@
-//! Operations on remote memory under way.
+//! Pending operations on remote memory.
 
 use netmod::{AtomicOp, LaneError};
 
-/// What an operation does.
+/// The kind of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
     /// Reads a peer's memory.
     Get,
-    /// Writes it.
+    /// Writes a peer's memory.
     Put,
-    /// Changes 8 bytes of it.
+    /// Changes 8 bytes of a peer's memory.
     Atomic {
-        /// How.
+        /// The operation.
         op: AtomicOp,
-        /// By what.
+        /// Its operand.
         operand: u64,
-        /// Compared with what is found, by a compare-and-swap.
+        /// The value that a compare-and-swap compares with.
         compare: u64,
     },
 }
@@ -25,14 +25,14 @@ struct Slot<T> {
     generation: u32,
 }
 
-/// A bounded table of operations.
+/// A bounded table of pending operations.
 pub struct Operations<T> {
     slots: Vec<Slot<T>>,
     free: Vec<u32>,
 }
 
 impl<T> Operations<T> {
-    /// A table for `count` operations.
+    /// Makes a table for `count` operations.
     pub fn new(count: usize) -> Self {
         Operations {
             slots: (0..count)
@@ -45,27 +45,27 @@ impl<T> Operations<T> {
         }
     }
 
-    /// Whether there is room for one more.
+    /// Returns whether there is space for one more.
     pub fn has_room(&self) -> bool {
         !self.free.is_empty()
     }
 
-    /// Adds one and returns its number.
+    /// Adds an operation and returns its number.
     ///
     /// # Errors
-    /// [`LaneError::Again`]: there is no room.
+    /// [`LaneError::Again`]: the table is full.
     pub fn insert(&mut self, op: T) -> Result<u32, LaneError> {
         let index = self.free.pop().ok_or(LaneError::Again)?;
         self.slots[index as usize].op = Some(op);
         Ok(index)
     }
 
-    /// An operation by its number.
+    /// Returns an operation by its number.
     pub fn get(&mut self, index: u32) -> Option<&mut T> {
         self.slots.get_mut(index as usize)?.op.as_mut()
     }
 
-    /// Takes an operation out.
+    /// Removes an operation.
     pub fn remove(&mut self, index: u32) -> Option<T> {
         let slot = self.slots.get_mut(index as usize)?;
         let op = slot.op.take()?;
@@ -74,12 +74,13 @@ impl<T> Operations<T> {
         Some(op)
     }
 
-    /// What names an operation in messages; stale names are noticed.
+    /// Returns the name of an operation in messages. Contains a generation, so that stale names are
+    /// detected.
     pub fn cookie(&self, index: u32) -> u64 {
         u64::from(self.slots[index as usize].generation) << 32 | u64::from(index)
     }
 
-    /// The operation that a message names.
+    /// Returns the operation that a message names.
     pub fn by_cookie(&mut self, cookie: u64) -> Option<(u32, &mut T)> {
         let index = cookie as u32;
         let slot = self.slots.get_mut(index as usize)?;
@@ -89,7 +90,7 @@ impl<T> Operations<T> {
         slot.op.as_mut().map(|op| (index, op))
     }
 
-    /// All operations under way, by number.
+    /// Lists the numbers of all pending operations.
     pub fn indices(&self) -> Vec<u32> {
         (0..self.slots.len() as u32)
             .filter(|&i| self.slots[i as usize].op.is_some())

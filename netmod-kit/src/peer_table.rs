@@ -1,4 +1,4 @@
-//! A table by peer and VCI for hot paths: what every lane needs to find a peer's state.
+//! A table by peer and VCI for hot paths, from which lanes get a peer's state.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -10,18 +10,18 @@ const _: () = assert!(CHUNK == 1 << u8::BITS);
 
 /// Values by `(peer, vci)`, made on first use.
 ///
-/// Peers are looked up by index for the table's own VCI number, by far the most, and by hash for
-/// others. A peer that was never talked to costs 1/256 of a pointer.
+/// Values for the table's own VCI number, by far the most, are found by index, others by hash. An
+/// unused peer costs 1/256 of a pointer.
 pub struct PeerTable<T> {
     own: VciId,
     straight: Vec<Option<Box<[T; CHUNK]>>>,
     cross: NumberMap<u64, T>,
 }
 
-/// A map by numbers that nobody chooses with malice, such as those of peers.
+/// A map by numbers that no attacker chooses, such as peers.
 pub type NumberMap<K, T> = HashMap<K, T, BuildHasherDefault<Mix>>;
 
-/// Spreads numbers that nobody chooses with malice by one multiplication.
+/// Hashes numbers that no attacker chooses, by one multiplication.
 #[derive(Default)]
 pub struct Mix(u64);
 
@@ -48,7 +48,7 @@ impl Hasher for Mix {
 }
 
 impl<T: Default> PeerTable<T> {
-    /// An empty table, quick for peers' VCIs of number `own`.
+    /// Makes an empty table that is fast for VCIs of number `own`.
     pub fn new(own: VciId) -> Self {
         PeerTable {
             own,
@@ -57,7 +57,7 @@ impl<T: Default> PeerTable<T> {
         }
     }
 
-    /// The value for a VCI of a peer.
+    /// Returns the value for a peer's VCI.
     #[inline(always)]
     pub fn get(&mut self, peer: Peer, vci: VciId) -> &mut T {
         if vci != self.own {
@@ -70,12 +70,12 @@ impl<T: Default> PeerTable<T> {
         }
         match &mut self.straight[chunk] {
             Some(values) => &mut values[place],
-            None => unreachable!("grow has made it"),
+            None => unreachable!("`grow` has made the chunk"),
         }
     }
 
-    /// The value for a VCI of a peer, if it is one of the table's own number and its neighbourhood
-    /// has been in use: what a hot path asks first.
+    /// Returns the value for a peer's VCI if it has the table's own number and its chunk is in use.
+    /// For hot paths.
     #[inline(always)]
     pub fn peek(&mut self, peer: Peer, vci: VciId) -> Option<&mut T> {
         if vci != self.own {
@@ -84,7 +84,7 @@ impl<T: Default> PeerTable<T> {
         self.peek_own(peer)
     }
 
-    /// The value for a VCI of a peer, if it has been in use.
+    /// Returns the value for a peer's VCI if it has been in use.
     pub fn find(&mut self, peer: Peer, vci: VciId) -> Option<&mut T> {
         if vci != self.own {
             let place = u64::from(peer) << 16 | u64::from(vci);
@@ -93,17 +93,18 @@ impl<T: Default> PeerTable<T> {
         self.peek_own(peer)
     }
 
-    /// As [`PeerTable::peek`] for a VCI that is known to be of the table's own number.
+    /// Returns the value for a peer's VCI of the table's own number; see [`PeerTable::peek`].
     #[inline(always)]
     pub fn peek_own(&mut self, peer: Peer) -> Option<&mut T> {
         match self.straight.get_mut(peer as usize / CHUNK) {
-            // As a byte: the compiler has one instruction less for it than for the rest.
+            // A `u8` index saves an instruction over the remainder.
             Some(Some(values)) => Some(&mut values[usize::from(peer as u8)]),
             _ => None,
         }
     }
 
-    /// All values that have been in use, and some more, with their places.
+    /// Lists all values that have been in use, and unused ones of the same chunks, with peer and
+    /// VCI.
     pub fn iter(&self) -> impl Iterator<Item = (Peer, VciId, &T)> {
         let chunks = self.straight.iter().enumerate();
         let own = self.own;
@@ -115,7 +116,7 @@ impl<T: Default> PeerTable<T> {
         straight.chain(self.cross.iter().map(place))
     }
 
-    /// Puts the default in the place of all of a peer's values.
+    /// Resets all of a peer's values to the default.
     pub fn forget(&mut self, peer: Peer) {
         if let Some(value) = self.peek(peer, self.own) {
             *value = T::default();
@@ -137,7 +138,7 @@ mod tests {
     use super::PeerTable;
 
     #[test]
-    fn values_are_kept_apart_by_peer_and_vci() {
+    fn values_are_separate_by_peer_and_vci() {
         let mut table = PeerTable::<u64>::new(1);
         for peer in [0, 1, 255, 256, 100_000] {
             for vci in [0, 1, 2] {

@@ -1,4 +1,4 @@
-//! What a transport between nodes says of itself to libmpi.
+//! How a transport between nodes describes itself to libmpi.
 
 use std::sync::Arc;
 
@@ -6,45 +6,47 @@ use netmod::{OpenError, Peer, Resolver, Transport};
 
 use crate::variables::{Reader, Variable};
 
-/// A transport between nodes, as `WEFT_NETMOD` names it. Each such crate has one as a constant; libmpi has a
-/// list of them, in the order in which they are tried.
+/// Describes a transport between nodes, as `WEFT_NETMOD` names it. Each such crate has one as a
+/// constant; libmpi lists them in the order in which they are tried.
 pub struct Netmod {
-    /// Its value of `WEFT_NETMOD`, and what [`Transport::name`] says.
+    /// Value of `WEFT_NETMOD`, equal to [`Transport::name`].
     pub name: &'static str,
-    /// What it is, for people: "libfabric".
+    /// Name for people, such as "libfabric".
     pub title: &'static str,
-    /// Its control variables.
+    /// Control variables.
     pub variables: &'static [Variable],
-    /// Whether the values can be understood; the error names the variable, its value and what it can be.
+    /// Checks the values of the variables; the error names the variable, its value and the allowed
+    /// values.
     pub check: fn(&Reader) -> Result<(), String>,
-    /// Opens it if there is an RDMA device that it can use. Those that can are tried first.
+    /// Opens the transport if it can use an RDMA device. Transports that can are tried first.
     pub open_rdma: Option<Open>,
-    /// Opens it, whatever the network. `None`: it is for RDMA devices only.
+    /// Opens the transport on any network. `None`: it needs an RDMA device.
     pub open: Option<Open>,
 }
 
 /// Opens a transport. The error says what was tried and what to do.
 pub type Open = fn(&Start) -> Result<Arc<dyn Transport>, OpenError>;
 
-/// What a transport between nodes is opened with.
+/// Parameters for opening a transport between nodes.
 pub struct Start<'a> {
     /// This process.
     pub me: Peer,
-    /// Knows the peers' addresses.
+    /// Source of the peers' addresses.
     pub resolver: Arc<dyn Resolver>,
     /// The control variables.
     pub variables: Reader<'a>,
-    /// All processes are on this machine, and the choice is free: they need no more than its loopback
-    /// interface.
+    /// Whether all processes are on this machine and the user has not chosen an interface: the
+    /// loopback interface suffices.
     pub one_machine: bool,
-    /// Waiting threads may have to leave the cores to others, and so need something to be woken by.
+    /// Whether waiting threads may have to yield their cores, so that they need an object to sleep
+    /// on.
     pub may_sleep: bool,
 }
 
-/// Whether there is an RDMA device, so that libraries for them are worth loading.
+/// Checks that the host has an RDMA device, before a library for such devices is loaded.
 ///
 /// # Errors
-/// There is none.
+/// The host has no RDMA device.
 pub fn need_rdma_device() -> Result<(), OpenError> {
     let devices = std::fs::read_dir("/sys/class/infiniband");
     if devices.map_or(0, Iterator::count) > 0 {

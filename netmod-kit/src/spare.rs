@@ -1,20 +1,20 @@
-//! Short pieces of memory that are used again and again, so that a steady flow of messages asks for none.
+//! Reused short buffers, so that a steady flow of messages allocates none.
 
 #![deny(unsafe_code)]
 
-/// Longer ones are asked for and given back each time.
+/// Largest buffer that is kept, in bytes; longer ones are allocated and freed each time.
 const LONGEST: usize = 1024;
-/// So many are kept.
+/// Most buffers that are kept.
 const MANY: usize = 64;
 
-/// Memory that is not in use.
+/// Buffers that are not in use.
 #[derive(Default, Debug)]
 pub struct Spare {
     list: Vec<Vec<u8>>,
 }
 
 impl Spare {
-    /// An empty vector for `len` bytes.
+    /// Returns an empty vector with capacity for `len` bytes.
     #[inline]
     pub fn take(&mut self, len: usize) -> Vec<u8> {
         let mut bytes = match len <= LONGEST {
@@ -25,7 +25,7 @@ impl Spare {
         bytes
     }
 
-    /// Takes back what [`Spare::take`] gave, or any other.
+    /// Takes back a vector from [`Spare::take`], or any other.
     #[inline]
     pub fn give(&mut self, mut bytes: Vec<u8>) {
         if bytes.capacity() != 0 && bytes.capacity() <= LONGEST && self.list.len() < MANY {
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn short_memory_comes_again_and_long_memory_goes() {
+    fn short_buffers_are_reused_and_long_ones_freed() {
         let mut spare = Spare::default();
         let mut first = spare.take(100);
         first.extend([1; 100]);

@@ -1,19 +1,19 @@
-//! Whether memory of the program's can be read or written. It is asked before a transport gets the memory,
-//! which would take a hole in it for the loss of the peer, or wait for ever.
+//! Checks whether memory of the program can be read or written, before a transport gets the memory:
+//! to the transport a hole in it would look like the loss of the peer, or make it wait forever.
 
 use std::io::{BufRead, BufReader};
 use std::sync::OnceLock;
 
-/// What is to be done with the memory.
+/// Intended access to the memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
-    /// It is read.
+    /// Reading.
     Read,
-    /// It is written.
+    /// Writing.
     Write,
 }
 
-/// What was found usable, so that it need not be walked through page by page again.
+/// Ranges found usable, so that they need not be checked page by page again.
 #[derive(Default)]
 pub struct Usable {
     readable: Ranges,
@@ -23,20 +23,20 @@ pub struct Usable {
 /// Ranges of whole pages.
 #[derive(Default)]
 struct Ranges {
-    /// The first address and the one behind the last of each, in order; none touches another.
+    /// Start and end of each range, sorted; no two touch.
     known: Vec<(usize, usize)>,
-    /// The one that was asked for last.
+    /// Index of the range that was looked up last.
     last: usize,
 }
 
-/// Beyond so many they are found out anew.
+/// Most ranges that are remembered; then all are forgotten.
 const MOST: usize = 1024;
 
-/// Bytes of a page of this system: 4 KiB, or 16 or 64 KiB on some kernels of aarch64 and ppc64le.
+/// Returns the page size in bytes: 4 KiB, or 16 or 64 KiB on some kernels of aarch64 and ppc64le.
 fn page() -> usize {
     static PAGE: OnceLock<usize> = OnceLock::new();
     *PAGE.get_or_init(|| {
-        // SAFETY: reads a system constant.
+        // SAFETY: `sysconf` only reads a system constant.
         let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
         let size = usize::try_from(size).ok();
         size.filter(|size| size.is_power_of_two()).unwrap_or(4096)
@@ -60,7 +60,7 @@ impl Ranges {
             self.known.clear();
         }
         let (mut first, mut end) = (first & !(page() - 1), end.next_multiple_of(page()));
-        // Those that it touches become one with it.
+        // Merges the ranges that it touches.
         let from = self.known.partition_point(|range| range.1 < first);
         let to = self.known.partition_point(|range| range.0 <= end);
         if let [(low, _), ..] = self.known[from..to] {
@@ -73,11 +73,12 @@ impl Ranges {
 }
 
 impl Usable {
-    /// As [`Usable::check`], without a system call if the range was found usable before. For memory that this process
-    /// reads or writes itself: that it has been unmapped since shows then as it would in the program.
+    /// Checks like [`Usable::check`], but without a system call if the range was usable before. For
+    /// memory that this process itself reads or writes: if it has been unmapped since, the access
+    /// fails as it would in the program.
     ///
     /// # Errors
-    /// The first address that can't be used.
+    /// The first inaccessible address.
     pub fn check_once(&mut self, start: *const u8, len: usize, access: Access) -> Result<(), u64> {
         match self.knows(start, len, access) {
             true => Ok(()),
@@ -93,15 +94,15 @@ impl Usable {
         }
     }
 
-    /// The first address of these bytes that can't be used, if there is one.
+    /// Checks that all of these bytes can be accessed.
     ///
-    /// Whether something is mapped is asked each time, by one short system call. Whether it may be accessed
-    /// costs a look at each page (30 ns). So of a range that was found usable only the last page is
-    /// looked at, which is the one that isn't there where a buffer is too short: a page that is closed in the
-    /// midst of a buffer that has been in use is not noticed here.
+    /// One short system call checks each time that they are mapped. Checking access rights costs a
+    /// look at each page, so of a range that was usable before only the last page is checked: the
+    /// one that is missing if a buffer is too short. A page in the middle of such a buffer that has
+    /// lost its rights is not noticed here.
     ///
     /// # Errors
-    /// That address.
+    /// The first inaccessible address.
     pub fn check(&mut self, start: *const u8, len: usize, access: Access) -> Result<(), u64> {
         let (first, end) = (start.addr(), start.addr().saturating_add(len));
         let known = self.knows(start, len, access);
@@ -125,7 +126,7 @@ impl Usable {
     }
 }
 
-/// The first address that can't be used of bytes that can't all be, found by halves.
+/// Finds the first inaccessible address by bisection, in a range that is not all accessible.
 #[cold]
 pub fn first_bad(start: *const u8, len: usize, access: Access) -> u64 {
     let (mut good, mut bad) = (0, len);
@@ -139,7 +140,7 @@ pub fn first_bad(start: *const u8, len: usize, access: Access) -> u64 {
     (start.addr() + good) as u64
 }
 
-/// The pages that these bytes are in: the first's address, and their length.
+/// Returns the start of the first page of these bytes and the length up to their end.
 fn pages(start: *const u8, len: usize) -> (*mut libc::c_void, usize) {
     let first = start.addr() & !(page() - 1);
     let len = (start.addr() - first).saturating_add(len);
@@ -150,47 +151,46 @@ fn errno() -> Option<i32> {
     std::io::Error::last_os_error().raw_os_error()
 }
 
-/// Whether nothing is mapped in some part of these bytes. (What is mapped may still be protected.)
+/// Returns whether some of these bytes are not mapped. (Mapped ones may still be protected.)
 fn has_hole(start: *const u8, len: usize) -> bool {
     let (first, paged) = pages(start, len);
-    // SAFETY: with MS_ASYNC nothing is written or changed; whatever the addresses are, the kernel checks them.
+    // SAFETY: with MS_ASYNC the call changes no memory, and the kernel checks the addresses.
     let rc = unsafe { libc::msync(first, paged, libc::MS_ASYNC) };
     match (rc, errno()) {
         (0, _) => false,
         (_, Some(libc::ENOMEM)) => true,
-        // Not a page's address after all.
+        // The address is not aligned to the kernel's page size after all.
         (_, Some(libc::EINVAL)) => !maps_cover(start.addr(), len),
         _ => false,
     }
 }
 
-/// Whether the kernel would let a transport access these bytes, which are all mapped. Pages that were
-/// never touched come into being, as they would by the access.
+/// Returns whether the kernel would let a transport access these bytes, which are all mapped. Pages
+/// that were never touched are faulted in, as they would be by the access.
 fn allows(start: *const u8, len: usize, access: Access) -> bool {
     let (first, len) = pages(start, len);
     let advice = match access {
         Access::Read => libc::MADV_POPULATE_READ,
         Access::Write => libc::MADV_POPULATE_WRITE,
     };
-    // SAFETY: pages are faulted in and no byte changes; the kernel checks the addresses.
+    // SAFETY: the call faults pages in and changes no byte; the kernel checks the addresses.
     let rc = unsafe { libc::madvise(first, len, advice) };
     match (rc, errno()) {
         (0, _) => true,
         (_, Some(libc::EFAULT)) => false,
-        // Protected; or an older kernel (before 5.14), or a device's memory.
+        // A protected page, a kernel before 5.14, or a device's memory.
         (_, Some(libc::EINVAL)) => maps_allow(first.addr(), len, access),
-        // Whoever accesses it will see.
+        // Unknown; the access itself will show.
         _ => true,
     }
 }
 
-/// Whether the word that a byte is in can be read. The kernel reads it, and refuses the question: that costs a quarter of
-/// what [`allows`] costs for a page.
+/// Returns whether the aligned word around a byte can be read. The kernel reads it as a signal mask
+/// and then rejects the call: a quarter of the cost of [`allows`] for one page.
 fn is_readable(byte: *const u8) -> bool {
     const NO_CHANGE: libc::c_int = -1;
     let word = byte.wrapping_sub(byte.addr() % 8);
-    // SAFETY: of an unknown change of the signal mask nothing but the word is looked at, by the kernel, which checks
-    // the address.
+    // SAFETY: with an invalid `how` the kernel only reads the word, and it checks the address.
     let rc = unsafe {
         let none = std::ptr::null_mut::<libc::c_void>();
         libc::syscall(libc::SYS_rt_sigprocmask, NO_CHANGE, word, none, 8_usize)
@@ -198,14 +198,14 @@ fn is_readable(byte: *const u8) -> bool {
     rc == 0 || errno() != Some(libc::EFAULT)
 }
 
-/// The list of mappings, in the order of their addresses.
+/// Reads the list of mappings, sorted by address.
 fn mappings() -> Option<impl Iterator<Item = Mapping>> {
     let maps = std::fs::File::open("/proc/self/maps").ok()?;
     let lines = BufReader::new(maps).lines().map_while(Result::ok);
     Some(lines.filter_map(|line| Mapping::parse(&line)))
 }
 
-/// Whether all of these bytes are mapped, as the list of mappings has it.
+/// Returns whether all of these bytes are mapped according to `/proc/self/maps`.
 #[cold]
 fn maps_cover(first: usize, len: usize) -> bool {
     let Some(mut mappings) = mappings() else {
@@ -222,7 +222,7 @@ fn maps_cover(first: usize, len: usize) -> bool {
     at >= end
 }
 
-/// What the list of mappings says.
+/// Returns whether `/proc/self/maps` grants the access to all mapped parts of these bytes.
 #[cold]
 fn maps_allow(first: usize, len: usize, access: Access) -> bool {
     let Some(mappings) = mappings() else {
@@ -269,8 +269,8 @@ mod tests {
     const LEN: usize = 16 * PAGE;
 
     #[test]
-    fn the_list_of_mappings_tells_of_holes() {
-        // SAFETY: mappings of this test's own.
+    fn the_list_of_mappings_shows_holes() {
+        // SAFETY: the mapping is this test's own.
         unsafe {
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
             let start = libc::mmap(std::ptr::null_mut(), LEN, libc::PROT_READ, flags, -1, 0);
@@ -290,9 +290,9 @@ mod tests {
         }
     }
 
-    /// Memory of which one page has other rights.
+    /// Maps memory one page of which has other rights.
     fn memory(rights: i32) -> *mut u8 {
-        // SAFETY: new memory, of which nobody else knows.
+        // SAFETY: the mapping is new, and no other code has its address.
         unsafe {
             let start = libc::mmap(
                 std::ptr::null_mut(),
@@ -322,11 +322,11 @@ mod tests {
                 let expected = if good { Ok(()) } else { Err(bad) };
                 let from = start.wrapping_add(3);
                 assert_eq!(usable.check(from, LEN - 3, access), expected);
-                // Again, as what is known.
+                // A second time, from the remembered ranges.
                 assert_eq!(usable.check(from, LEN - 3, access), expected);
                 assert_eq!(usable.check(from, 4 * PAGE, access), Ok(()));
             }
-            // SAFETY: ours; nobody uses it any more.
+            // SAFETY: the mapping is this test's own and no longer used.
             unsafe { libc::munmap(start.cast(), LEN) };
             assert_eq!(
                 usable.check(start, LEN, Access::Read),
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn many_ranges_are_known_and_not_without_end() {
+    fn the_number_of_remembered_ranges_is_bounded() {
         let mut ranges = Ranges::default();
         for number in 0..2 * MOST {
             ranges.add(2 * number * PAGE, (2 * number + 1) * PAGE);
@@ -375,7 +375,7 @@ mod tests {
             for len in [LEN, LEN - 1, LEN - PAGE + 1] {
                 assert_eq!(usable.check(start, len, access), Ok(()));
             }
-            // SAFETY: ours; nobody uses it.
+            // SAFETY: the mapping is this test's own and not accessed meanwhile.
             unsafe {
                 let last = start.add(LEN - PAGE).cast();
                 assert_eq!(libc::mprotect(last, PAGE, libc::PROT_NONE), 0);
@@ -385,7 +385,7 @@ mod tests {
                 assert_eq!(usable.check(start, LEN - PAGE, access), Ok(()));
                 assert_eq!(usable.check(start, len, access), Err(bad));
             }
-            // SAFETY: ours; nobody uses it any more.
+            // SAFETY: the mapping is this test's own and no longer used.
             unsafe { libc::munmap(start.cast(), LEN) };
         }
     }
@@ -396,7 +396,7 @@ mod tests {
         assert!(maps_allow(start.addr(), LEN, Access::Read));
         assert!(!maps_allow(start.addr(), LEN, Access::Write));
         assert!(maps_allow(start.addr(), 5 * PAGE, Access::Write));
-        // SAFETY: ours; nobody uses it any more.
+        // SAFETY: the mapping is this test's own and no longer used.
         unsafe { libc::munmap(start.cast(), LEN) };
     }
 }

@@ -1,43 +1,45 @@
-//! Control variables: what the environment can change. Each transport owns its own; libmpi lists them.
+//! Control variables: settings from the environment. Each transport owns its own; libmpi lists
+//! them.
 
 use std::ops::RangeInclusive;
 
 /// A control variable.
 #[derive(Clone, Copy, Debug)]
 pub struct Variable {
-    /// Name in the environment; those of a transport between nodes begin with `WEFT_`, its name in
+    /// Name in the environment. Those of a transport between nodes begin with `WEFT_`, its name in
     /// capitals, and `_`.
     pub name: &'static str,
-    /// What it holds: "0 or 1", "count", "bytes", "name", "list", or named values as in
-    /// "auto, ofi or none". The tool interface goes by it.
+    /// Type of its value: "0 or 1", "count", "bytes", "name", "list", or named values as in "auto,
+    /// ofi or none". The tool interface derives the MPI_T type from it.
     pub kind: &'static str,
-    /// Its value when it is not set, for people.
+    /// Value when it is not set, for people.
     pub default: &'static str,
-    /// What it does. Where a variable must be, this says "the same on all ranks".
+    /// What it does. Contains "the same on all ranks" where that is required.
     pub help: &'static str,
 }
 
-/// Reads values of control variables. Empty ones count as not set.
+/// Reads values of control variables. Empty values count as not set.
 #[derive(Clone, Copy)]
 pub struct Reader<'a> {
     get: &'a dyn Fn(&str) -> Option<String>,
 }
 
 impl<'a> Reader<'a> {
-    /// Takes the values from `get`.
+    /// Makes a reader that takes the values from `get`.
     pub fn new(get: &'a dyn Fn(&str) -> Option<String>) -> Self {
         Reader { get }
     }
 
-    /// A value as it is.
+    /// Returns a value as text.
     pub fn text(&self, name: &str) -> Option<String> {
         (self.get)(name).filter(|value| !value.is_empty())
     }
 
-    /// A value of the kind "0 or 1".
+    /// Reads a value of type "0 or 1".
     ///
     /// # Errors
-    /// It is something else; this and the other errors name the variable, its value and what it can be.
+    /// It is something else. This and the other errors name the variable, its value and the allowed
+    /// values.
     pub fn flag(&self, name: &str, default: bool) -> Result<bool, String> {
         match self.text(name).as_deref() {
             None => Ok(default),
@@ -47,10 +49,10 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A value of the kinds "count" and "bytes".
+    /// Reads a value of type "count" or "bytes".
     ///
     /// # Errors
-    /// It is no number in the range.
+    /// It is not a number in the range.
     pub fn number(&self, name: &str, range: RangeInclusive<u64>) -> Result<Option<u64>, String> {
         let Some(text) = self.text(name) else {
             return Ok(None);
@@ -66,7 +68,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A number, after which k and m may stand.
+/// Parses a number that may end in `k` (1,024) or `m` (1,048,576).
 pub fn parse_number(text: &str) -> Option<u64> {
     let (digits, unit) = match text.as_bytes().last()? {
         b'k' | b'K' => (&text[..text.len() - 1], 1 << 10),

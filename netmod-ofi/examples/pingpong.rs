@@ -1,8 +1,9 @@
 //! Measures the transport between two processes of this host: latency of 8-byte messages, latency
 //! of atomics and bandwidth of 1 MiB gets.
 //!
-//! `cargo run --release -p netmod-ofi --example pingpong [MESSAGES [GETS]]`, with `WEFT_OFI_PROVIDER`
-//! and the like to choose; the interface is `lo` unless `WEFT_OFI_INTERFACE` says otherwise.
+//! `cargo run --release -p netmod-ofi --example pingpong [MESSAGES [GETS]]`, with
+//! `WEFT_OFI_PROVIDER` and the like to choose; the interface is `lo` unless `WEFT_OFI_INTERFACE`
+//! says otherwise.
 
 use netmod::{
     AtomicOp, Header, Issued, Lane, LaneError, OpenError, Peer, RemoteAddr, RemoteKey, Resolver,
@@ -16,10 +17,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 const SIZE: usize = 1 << 20;
-/// No part of a measurement takes longer.
+/// Time limit of each part of a measurement.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The other process's address, once it is known.
+/// The other process's address, once known.
 #[derive(Default)]
 struct Other(OnceLock<Vec<u8>>);
 
@@ -32,7 +33,7 @@ impl Resolver for Other {
     }
 }
 
-/// Counts what arrives.
+/// A sink that counts messages and completions.
 #[derive(Default)]
 struct Count {
     messages: u64,
@@ -89,7 +90,7 @@ impl Process {
         Ok(())
     }
 
-    /// Does something as soon as there is room for it.
+    /// Issues an operation as soon as there is space for it.
     fn issue<T>(
         &mut self,
         mut attempt: impl FnMut(&mut dyn Lane, Peer) -> Result<T, LaneError>,
@@ -172,7 +173,7 @@ fn main() -> Result<(), Failure> {
         let mut line = String::new();
         std::io::stdin().read_line(&mut line)?;
         learn(&line)?;
-        // Answers until it gets a zero.
+        // Answers until a zero arrives.
         let mut answered = 0;
         loop {
             process.poll_until(|count| count.messages > answered)?;

@@ -1,7 +1,7 @@
-//! Addresses as processes tell them each other.
+//! Addresses as processes publish them.
 
-/// The name of the provider in front of an endpoint's own address, so that processes that chose
-/// differently notice.
+/// Puts the provider's name before an endpoint's address, so that processes with different
+/// providers notice.
 pub(crate) fn tagged_address(provider: &str, name: &[u8]) -> Vec<u8> {
     let provider = &provider.as_bytes()[..provider.len().min(64)];
     let mut address = vec![provider.len() as u8];
@@ -10,7 +10,7 @@ pub(crate) fn tagged_address(provider: &str, name: &[u8]) -> Vec<u8> {
     address
 }
 
-/// The reverse of [`tagged_address`]: provider and endpoint address.
+/// Splits an address into provider and endpoint address; the reverse of [`tagged_address`].
 pub(crate) fn untagged_address(address: &[u8]) -> Option<(String, &[u8])> {
     let (&len, rest) = address.split_first()?;
     let (provider, name) = rest.split_at_checked(usize::from(len))?;

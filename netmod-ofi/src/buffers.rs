@@ -1,4 +1,4 @@
-//! Eager buffers and the contexts that libfabric hands back with completions.
+//! Eager buffers and the contexts that libfabric returns with completions.
 
 use crate::ffi::{FI_READ, FI_RECV, FI_SEND, FI_WRITE};
 use crate::shared::{Region, Shared};
@@ -7,22 +7,23 @@ use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
-/// What a completion is about.
+/// The purpose of an operation, for its completion.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Role {
-    /// Nothing is under way.
+    /// No operation is pending.
     Idle,
     /// A receive buffer was filled.
     Recv { buffer: u32 },
     /// A message left its send buffer.
     Send { buffer: u32, endpoint: u32 },
-    /// The payload of a message left the program's memory; its head was in the send buffer.
+    /// The payload of a zero-copy message left the program's memory; its head was in the send
+    /// buffer.
     Lent {
         buffer: u32,
         endpoint: u32,
         token: Token,
     },
-    /// A message that means nothing left its send buffer.
+    /// An empty message left its send buffer.
     Nop { buffer: u32 },
     /// A small put left its send buffer and is visible.
     Put {
@@ -30,13 +31,13 @@ pub(crate) enum Role {
         endpoint: u32,
         epoch: u32,
     },
-    /// An atomic is done; its result is in the send buffer.
+    /// An atomic is complete; its result is in the send buffer.
     Atomic { buffer: u32, op: u32 },
-    /// A part of a get or put is done.
+    /// A part of a get or put is complete.
     Part { slot: u32, op: u32 },
 }
 
-/// What is passed as context: room for the provider (`struct fi_context2`), then ours.
+/// The context of an operation: space for the provider (`struct fi_context2`), then the role.
 #[repr(C)]
 pub(crate) struct Context {
     provider: [*mut c_void; 8],
@@ -56,28 +57,29 @@ impl Contexts {
         };
         Contexts((0..count).map(|_| idle()).collect())
     }
-    /// Sets the role of a context and returns it as libfabric wants it.
+    /// Sets the role of a context and returns the pointer for libfabric.
     #[inline]
     fn set(&self, index: u32, role: Role) -> *mut c_void {
         let context = self.0[index as usize].get();
-        // SAFETY: the context is idle, so libfabric does not use it, and the lane that owns it is
-        // borrowed by one caller only; nobody holds a reference.
+        // SAFETY: the context is idle, so libfabric does not use it; the owning lane is borrowed by
+        // one caller, and no reference exists.
         unsafe { (*context).role = role };
         context.cast()
     }
 }
 
-/// The role of a context that came back.
+/// Returns the role of a returned context.
 ///
 /// # Safety
-/// `context` was given out by [`Buffers`] and the buffers still exist.
+/// `context` was made by [`Buffers`], which still exist.
 #[inline]
 pub(crate) unsafe fn role(context: *mut c_void) -> Role {
-    // SAFETY: by the contract; the operation is complete, so libfabric uses it no longer.
+    // SAFETY: the context exists by the caller's contract; its operation is complete, so libfabric
+    // no longer uses it.
     unsafe { (*context.cast::<Context>()).role }
 }
 
-/// A row of equal buffers.
+/// An array of equal buffers.
 struct Area {
     base: *mut u8,
     len: usize,
@@ -91,10 +93,10 @@ impl Area {
         let size = size.next_multiple_of(128);
         let Some(len) = size.checked_mul(count) else {
             return Err(OpenError(format!(
-                "{count} eager buffers of {size} bytes are too much"
+                "cannot allocate {count} eager buffers of {size} bytes"
             )));
         };
-        // Pages are taken when they are first used, which most never are.
+        // Pages are allocated on first use, and most are never used.
         // SAFETY: a new mapping, which touches no other memory.
         let base = unsafe {
             libc::mmap(
@@ -108,7 +110,7 @@ impl Area {
         };
         if base == libc::MAP_FAILED {
             return Err(OpenError(format!(
-                "there is no memory for {count} eager buffers of {size} bytes"
+                "cannot allocate {count} eager buffers of {size} bytes"
             )));
         }
         let mut area = Area {
@@ -127,7 +129,8 @@ impl Area {
     fn at(&self, buffer: u32) -> *mut u8 {
         let offset = buffer as usize * self.size;
         debug_assert!(offset < self.len);
-        // SAFETY: buffer numbers are made by `Buffers` and less than the count.
+        // SAFETY: buffer numbers come from `Buffers` and are less than the count, so the offset is
+        // within the mapping.
         unsafe { self.base.add(offset) }
     }
     fn desc(&self) -> *mut c_void {
@@ -138,13 +141,13 @@ impl Area {
 impl Drop for Area {
     fn drop(&mut self) {
         self.region = None;
-        // SAFETY: mapped with this length, unmapped once; the endpoint that used it is closed (lanes
-        // drop it first).
+        // SAFETY: the memory was mapped with this length and is unmapped only here; lanes close the
+        // endpoint that used it first.
         unsafe { libc::munmap(self.base.cast(), self.len) };
     }
 }
 
-/// All buffers and contexts of a lane.
+/// The buffers and contexts of a lane.
 pub(crate) struct Buffers {
     recv: Area,
     send: Area,
@@ -154,9 +157,9 @@ pub(crate) struct Buffers {
     free: Vec<u32>,
     free_parts: Vec<u32>,
     sends: usize,
-    /// What describes send buffers to libfabric.
+    /// libfabric's descriptor of the send buffers.
     pub(crate) send_desc: *mut c_void,
-    /// What describes receive buffers to libfabric.
+    /// libfabric's descriptor of the receive buffers.
     pub(crate) recv_desc: *mut c_void,
 }
 
@@ -164,7 +167,7 @@ impl Buffers {
     pub(crate) fn new(shared: &Shared) -> Result<Self, OpenError> {
         let config = &shared.config;
         let recv = Area::new(shared, shared.buffer_size, config.recv_buffers, FI_RECV)?;
-        // Puts and atomics leave from send buffers too, results of atomics arrive there.
+        // Puts and atomics leave from send buffers, too, and results of atomics arrive there.
         let access = if shared.rma {
             FI_SEND | FI_WRITE | FI_READ
         } else {
@@ -185,7 +188,7 @@ impl Buffers {
         })
     }
 
-    /// A free send buffer.
+    /// Takes a free send buffer.
     #[inline]
     pub(crate) fn take(&mut self) -> Option<u32> {
         self.free.pop()
@@ -195,7 +198,7 @@ impl Buffers {
         debug_assert!(self.free.len() < self.sends);
         self.free.push(buffer);
     }
-    /// A context for a part of a get or put.
+    /// Takes a context for a part of a get or put.
     #[inline]
     pub(crate) fn take_part(&mut self) -> Option<u32> {
         self.free_parts.pop()

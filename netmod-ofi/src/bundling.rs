@@ -1,16 +1,16 @@
-//! Small messages that travel together (see [`netmod_kit::bundle`]).
+//! Bundles small messages (see [`netmod_kit::bundle`]).
 
 use crate::lane::OfiLane;
-use crate::wire::{self, Kind};
+use crate::wire::{self, MessageKind};
 use netmod::{Header, LaneError};
 use netmod_kit::bundle::{Bundle, SMALL};
 
-/// The longest bundle, in bytes: longer ones would save no more calls worth saving.
+/// Longest bundle, in bytes: longer ones would save few further calls.
 const BUNDLE_MOST: usize = 16 << 10;
 
 impl OfiLane {
-    /// Sends a message of the core with a payload of `len` bytes that `fill` writes: at once, or
-    /// together with others. With `keep`, what the provider has no room for is kept.
+    /// Sends a message of the core with a payload of `len` bytes that `fill` writes, alone or in a
+    /// bundle. With `keep`, a message that the provider has no space for is queued.
     #[inline]
     pub(crate) fn send_message(
         &mut self,
@@ -30,11 +30,11 @@ impl OfiLane {
                 return Err(LaneError::Again);
             }
         }
-        // Order: what was accepted before goes first.
+        // Order: earlier accepted messages go first.
         if state.bundle.is_some() && !self.send_bundle(endpoint) {
             return Err(LaneError::Again);
         }
-        let prefix = self.prefix(Kind::Message, 0);
+        let prefix = self.prefix(MessageKind::Message, 0);
         self.transmit(endpoint, wire::MESSAGE + len, keep, |bytes| {
             bytes[..wire::PREFIX].copy_from_slice(&prefix);
             bytes[wire::PREFIX..wire::MESSAGE].copy_from_slice(&header.to_bytes());
@@ -67,7 +67,7 @@ impl OfiLane {
         let Some((buffer, bundle)) = &mut self.peers.endpoint(endpoint).bundle else {
             return Err(LaneError::Again);
         };
-        // SAFETY: the buffer is ours, was taken for this bundle, and has `buffer_size` bytes.
+        // SAFETY: the lane took this buffer for the bundle, and it has `buffer_size` bytes.
         let room = unsafe {
             let place = self.buffers.send_at(*buffer).add(wire::PREFIX);
             std::slice::from_raw_parts_mut(place, most)
@@ -79,7 +79,7 @@ impl OfiLane {
         }
     }
 
-    /// Sends the bundle of an endpoint. Returns whether it is gone.
+    /// Sends the bundle of an endpoint. Returns whether it has none any more.
     pub(crate) fn send_bundle(&mut self, endpoint: u32) -> bool {
         let state = self.peers.endpoint(endpoint);
         let Some((buffer, bundle)) = state.bundle else {
@@ -89,8 +89,8 @@ impl OfiLane {
             return false;
         }
         let len = wire::PREFIX + bundle.used;
-        let prefix = self.prefix(Kind::Bundle, 0);
-        // SAFETY: the buffer is the bundle's and longer than a prefix.
+        let prefix = self.prefix(MessageKind::Bundle, 0);
+        // SAFETY: the lane took this buffer for the bundle, and it is longer than a prefix.
         unsafe {
             let place = self.buffers.send_at(buffer);
             place.cast::<[u8; wire::PREFIX]>().write(prefix);
@@ -104,12 +104,12 @@ impl OfiLane {
             self.bundled.retain(|&other| other != endpoint);
             return true;
         }
-        // If the peer is lost, its bundle is dropped there.
+        // If the peer is lost, `refused` has dropped its bundle.
         self.refused(endpoint, rc, "sending");
         self.peers.endpoint(endpoint).bundle.is_none()
     }
 
-    /// Sends all bundles. Returns whether any has gone.
+    /// Sends all bundles. Returns whether any was sent.
     pub(crate) fn send_bundles(&mut self) -> bool {
         let mut any = false;
         for endpoint in self.bundled.clone() {

@@ -1,57 +1,56 @@
-//! What the user may choose.
+//! Settings of the transport.
 
 use netmod::{OpenError, Peer};
 use netmod_kit::variables::Reader;
 
-/// Whether an ability of the provider is used, or replaced by messages that the target's poll
+/// Whether a feature of the provider is used, or emulated by messages that the target's poll
 /// answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Offload {
-    /// The provider's where it pays.
+    /// The provider's where that pays off.
     #[default]
     Auto,
-    /// The provider's wherever it is offered.
+    /// The provider's wherever available.
     Native,
-    /// Always by messages.
+    /// Always emulated by messages.
     Emulated,
 }
 
 /// How to open an [`OfiTransport`](crate::OfiTransport).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// The number of this process.
+    /// Number of this process.
     pub peer: Peer,
     /// File name or path of the library.
     pub library: String,
-    /// Use only this provider, in libfabric's words ("tcp", "tcp;ofi_rxm", "verbs;ofi_rxm").
+    /// The only provider to use, by libfabric's name ("tcp", "tcp;ofi_rxm", "verbs;ofi_rxm").
     pub provider: Option<String>,
-    /// Use only this interface: a domain ("eth0", "mlx5_0"), a fabric ("192.0.2.0/24") or an IP
+    /// The only interface to use: a domain ("eth0", "mlx5_0"), a fabric ("192.0.2.0/24") or an IP
     /// address of this host.
     pub interface: Option<String>,
-    /// Size of an eager buffer, in bytes, our headers included; 2,048 to 1 MiB. `None`: 16 KiB, but
+    /// Size of an eager buffer, in bytes, headers included; 2,048 to 1 MiB. `None`: 16 KiB, but
     /// over TCP 64 KiB and headers.
     pub buffer_size: Option<usize>,
     /// Eager buffers for sending, per lane; 4 to 16,384.
     pub send_buffers: usize,
     /// Eager buffers posted for receiving, per lane; 4 to 16,384.
     pub recv_buffers: usize,
-    /// Operations on remote memory that one lane can have under way; 4 to 16,384.
+    /// Most pending operations on remote memory of one lane; 4 to 16,384.
     pub operations: usize,
-    /// The largest piece that get and put hand to the provider at once, in bytes.
+    /// Largest part of a get or put, in bytes.
     pub max_part: usize,
-    /// Registers local memory with the provider even where the provider does not want that (where
-    /// it does, this is done anyway).
+    /// Whether to register local memory even if the provider does not need it.
     pub register_local: bool,
-    /// Get and put: by the provider or by messages.
+    /// Get and put: native or emulated.
     pub rma: Offload,
-    /// Atomics: by the provider or by messages.
+    /// Atomics: native or emulated.
     pub atomics: Offload,
-    /// Whether lanes offer a file descriptor to wake up by (where the provider can). `None`: they do.
+    /// Whether lanes offer a file descriptor as wake-up, if the provider has one. `None`: yes.
     pub wake_up: Option<bool>,
 }
 
 impl Config {
-    /// The defaults for process `peer`.
+    /// Returns the defaults for process `peer`.
     pub fn new(peer: Peer) -> Self {
         Config {
             peer,
@@ -70,10 +69,10 @@ impl Config {
         }
     }
 
-    /// As the control variables say.
+    /// Reads the control variables.
     ///
     /// # Errors
-    /// A value can't be understood.
+    /// A value is malformed.
     pub fn read(peer: Peer, variables: &Reader) -> Result<Self, String> {
         let mut config = Config::new(peer);
         if let Some(library) = variables.text("WEFT_OFI_LIBRARY") {
@@ -111,7 +110,7 @@ impl Config {
         Ok(config)
     }
 
-    /// Whether the numbers are within their bounds.
+    /// Checks that the numbers are within their bounds.
     pub(crate) fn check(&self) -> Result<(), OpenError> {
         let bounds = [
             (

@@ -1,4 +1,4 @@
-//! First contact: a peer's address, checked and handed to the provider.
+//! First contact: checks a peer's address and passes it to the provider.
 
 use crate::address::untagged_address;
 use crate::ffi::{FI_ADDR_UNSPEC, fi_av_insert};
@@ -7,7 +7,7 @@ use crate::select::{self, ip_address};
 use netmod::{LaneError, Peer, VciId};
 
 impl OfiLane {
-    /// The index of a peer's VCI, whose address is looked up at first contact.
+    /// Returns the index of a peer's VCI, resolving its address at first contact.
     #[inline]
     pub(crate) fn endpoint(&mut self, peer: Peer, vci: VciId) -> Result<u32, LaneError> {
         let endpoint = match self.peers.find(peer, vci) {
@@ -31,14 +31,14 @@ impl OfiLane {
             .map_err(|error| fail(error.to_string()))?;
         let Some((provider, name)) = untagged_address(&address) else {
             return Err(fail(format!(
-                "the address of its VCI {vci} ({} bytes) is not one of libfabric; do all processes \
-                 use the same build and the same transport?",
+                "the address of its VCI {vci} ({} bytes) is not one of libfabric; make sure that all \
+                 processes use the same build and the same transport",
                 address.len()
             )));
         };
         if provider != self.shared.provider {
             return Err(fail(format!(
-                "it uses libfabric's provider {provider:?}, this process {:?}; set \
+                "it uses the libfabric provider {provider:?}, this process {:?}; set \
                  WEFT_OFI_PROVIDER to one that all hosts have",
                 self.shared.provider
             )));
@@ -58,12 +58,13 @@ impl OfiLane {
             )));
         }
         let mut addr = FI_ADDR_UNSPEC;
-        // A copy with room behind it: providers read a whole address of their format.
+        // A padded copy: providers read a whole address of their format.
         let mut padded = [0_u64; 40];
         if name.len() > size_of_val(&padded) {
             return Err(fail(format!("the address of its VCI {vci} is too long")));
         }
-        // SAFETY: `padded` has room for `name`; the address vector is open, `addr` is written.
+        // SAFETY: `padded` is at least as long as `name`, as checked above; the address vector is
+        // open, `addr` is written.
         let rc = unsafe {
             std::ptr::copy_nonoverlapping(name.as_ptr(), padded.as_mut_ptr().cast(), name.len());
             fi_av_insert(self.objects.av, padded.as_ptr().cast(), &mut addr)
@@ -75,7 +76,7 @@ impl OfiLane {
                 "refused".to_string()
             };
             return Err(fail(format!(
-                "{}: its address: {why}",
+                "{}: cannot use its address: {why}",
                 self.shared.provider
             )));
         }

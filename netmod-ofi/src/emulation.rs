@@ -1,8 +1,8 @@
-//! Get, put and atomics by messages (see [`netmod_kit::emulation`]): how requests and answers travel.
+//! Emulated gets, puts and atomics: carries the requests and answers of [`netmod_kit::emulation`].
 
 use crate::lane::{Notice, OfiLane};
 use crate::ops::Reply;
-use crate::wire::{self, Kind, Prefix};
+use crate::wire::{self, MessageKind, Prefix};
 use netmod::LaneError;
 use netmod_kit::emulation::{self, Ask, Request};
 
@@ -11,7 +11,7 @@ impl OfiLane {
     pub(crate) fn internal(
         &mut self,
         endpoint: u32,
-        kind: Kind,
+        kind: MessageKind,
         code: u8,
         request: &Request,
         data: &[u8],
@@ -24,17 +24,17 @@ impl OfiLane {
         })
     }
 
-    /// A message of the emulation has arrived.
+    /// Handles a message of the emulation.
     pub(crate) fn serve(&mut self, prefix: Prefix, rest: &[u8]) {
         let Some((request, data)) = Request::parse(rest) else {
             return;
         };
         let ask = match prefix.kind {
-            Kind::Atomic => Ask::Atomic(prefix.code),
-            Kind::Put => Ask::Put,
-            Kind::Get => Ask::Get,
-            Kind::Answer => return self.answered(prefix.code, &request, data),
-            Kind::Message | Kind::Bundle | Kind::Nop => return,
+            MessageKind::Atomic => Ask::Atomic(prefix.code),
+            MessageKind::Put => Ask::Put,
+            MessageKind::Get => Ask::Get,
+            MessageKind::Answer => return self.answered(prefix.code, &request, data),
+            MessageKind::Message | MessageKind::Bundle | MessageKind::Nop => return,
         };
         let most = self.shared.buffer_size - wire::INTERNAL;
         let answer = emulation::serve(&self.shared.exposures, ask, &request, data, most);
@@ -57,13 +57,13 @@ impl OfiLane {
     pub(crate) fn reply(&mut self, reply: &Reply) -> bool {
         let shared = self.shared.clone();
         let (status, request, data) = reply.answer.now(&shared.exposures);
-        let sent = self.internal(reply.endpoint, Kind::Answer, status, &request, data);
+        let sent = self.internal(reply.endpoint, MessageKind::Answer, status, &request, data);
         !matches!(sent, Err(LaneError::Again))
     }
 
-    /// An answer has arrived.
+    /// Handles an answer.
     fn answered(&mut self, status: u8, answer: &Request, data: &[u8]) {
-        // Answers to operations that have ended with their peer are dropped here.
+        // Answers to operations that have ended with their peer are dropped.
         let Some((index, op)) = self.ops.by_cookie(answer.cookie) else {
             return;
         };
@@ -71,7 +71,7 @@ impl OfiLane {
             return;
         }
         let endpoint = op.endpoint;
-        // SAFETY: `local` is valid until completion, by the contract of the lane.
+        // SAFETY: the issuer keeps `local` valid until completion.
         let taken =
             unsafe { emulation::take_answer(op.action, op.local, op.len, status, answer, data) };
         self.requests_under_way -= 1;

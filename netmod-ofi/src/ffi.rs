@@ -7,9 +7,9 @@
 //! plain integers: a newer library may send ones that this list doesn't have.
 //!
 //! Table entries that are never called are typed as plain pointers. The entries that are called are
-//! read one at a time through raw pointers, so that an entry that a provider left null is never
-//! looked at unless it is called; providers fill the tables of the capabilities they were asked
-//! for with functions (unsupported ones answer `-FI_ENOSYS`).
+//! read one at a time through raw pointers, so that an entry that a provider left null is read only
+//! when it is called; providers fill the tables of the requested capabilities with functions
+//! (unsupported ones answer `-FI_ENOSYS`).
 #![allow(non_camel_case_types)]
 
 use std::ffi::{c_char, c_int, c_void};
@@ -711,7 +711,7 @@ pub unsafe fn fi_getname(ep: *mut fid_ep, addr: *mut c_void, len: *mut usize) ->
 }
 
 /// # Safety
-/// As for all data transfers: see above.
+/// The objects are open; buffers and contexts stay valid until completion.
 #[inline]
 pub unsafe fn fi_recv(
     ep: *mut fid_ep,
@@ -725,7 +725,7 @@ pub unsafe fn fi_recv(
 }
 
 /// # Safety
-/// As for all data transfers: see above.
+/// The objects are open; buffers and contexts stay valid until completion.
 #[inline]
 pub unsafe fn fi_send(
     ep: *mut fid_ep,
@@ -740,7 +740,8 @@ pub unsafe fn fi_send(
 }
 
 /// # Safety
-/// As for all data transfers; the list itself is free again on return.
+/// The objects are open; buffers and contexts stay valid until completion; the list itself
+/// may be freed on return.
 #[inline]
 pub unsafe fn fi_sendv(
     ep: *mut fid_ep,
@@ -754,7 +755,7 @@ pub unsafe fn fi_sendv(
 }
 
 /// # Safety
-/// As for all data transfers, but `buf` is free again on return.
+/// The objects are open; `buf` has `len` bytes, which are read during the call only.
 #[inline]
 pub unsafe fn fi_inject(ep: *mut fid_ep, buf: *const c_void, len: usize, to: fi_addr_t) -> isize {
     // SAFETY: by the contract, `ep` and its table are valid.
@@ -762,7 +763,8 @@ pub unsafe fn fi_inject(ep: *mut fid_ep, buf: *const c_void, len: usize, to: fi_
 }
 
 /// # Safety
-/// As for all data transfers; `ep` was opened with `FI_RMA`.
+/// The objects are open; buffers and contexts stay valid until completion. `ep` was opened
+/// with `FI_RMA`.
 #[inline]
 pub unsafe fn fi_read(
     ep: *mut fid_ep,
@@ -779,8 +781,8 @@ pub unsafe fn fi_read(
 }
 
 /// # Safety
-/// As for all data transfers; `ep` was opened with `FI_RMA`; `msg` and what it points to (but not
-/// the data) may go when the call returns.
+/// The objects are open; buffers and contexts stay valid until completion. `ep` was opened
+/// with `FI_RMA`. `msg` and what it points to, except the data, may be freed on return.
 #[inline]
 pub unsafe fn fi_writemsg(ep: *mut fid_ep, msg: *const fi_msg_rma, flags: u64) -> isize {
     // SAFETY: by the contract, `ep` and its table are valid.
@@ -788,8 +790,8 @@ pub unsafe fn fi_writemsg(ep: *mut fid_ep, msg: *const fi_msg_rma, flags: u64) -
 }
 
 /// # Safety
-/// As for all data transfers; `buf` has `len` bytes, at most the provider's inject size, which are
-/// read during the call only.
+/// The objects are open; `buf` has `len` bytes, at most the provider's inject size, which are read
+/// during the call only. `ep` was opened with `FI_RMA`.
 #[inline]
 pub unsafe fn fi_inject_write(
     ep: *mut fid_ep,
@@ -804,7 +806,8 @@ pub unsafe fn fi_inject_write(
 }
 
 /// # Safety
-/// As for all data transfers; `ep` was opened with `FI_ATOMIC`; `buf` and `result` have 8 bytes.
+/// The objects are open; buffers and contexts stay valid until completion. `ep` was opened
+/// with `FI_ATOMIC`; `buf` and `result` have 8 bytes.
 #[inline]
 pub unsafe fn fi_fetch_atomic(
     ep: *mut fid_ep,
@@ -827,7 +830,8 @@ pub unsafe fn fi_fetch_atomic(
 }
 
 /// # Safety
-/// As for [`fi_fetch_atomic`]; `compare` has 8 bytes.
+/// The objects are open; buffers and contexts stay valid until completion. `ep` was opened
+/// with `FI_ATOMIC`; `buf`, `compare` and `result` have 8 bytes.
 #[inline]
 pub unsafe fn fi_compare_atomic(
     ep: *mut fid_ep,

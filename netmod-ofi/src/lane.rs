@@ -1,4 +1,4 @@
-//! A lane: endpoint, completion queue and address vector of one VCI; sending.
+//! The lane: endpoint, completion queue and address vector of one VCI, and sending.
 
 use crate::address::tagged_address;
 use crate::buffers::{Buffers, Role};
@@ -10,7 +10,7 @@ use crate::peers::Peers;
 use crate::probe::can_probe;
 use crate::shared::Shared;
 use crate::watch::Watched;
-use crate::wire::{self, Kind, Prefix};
+use crate::wire::{self, MessageKind, Prefix};
 use netmod::{
     AtomicOp, Header, Issued, Lane, LaneError, OpenError, Peer, RemoteAddr, Sink, Token, VciId,
     WakeUp,
@@ -21,51 +21,52 @@ use std::os::fd::RawFd;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-/// Messages up to this size are assembled in the lane and injected, if the provider takes them.
+/// Bytes. Messages up to this size are assembled in the lane and injected, if the provider accepts
+/// them.
 const INJECT_MOST: usize = 512;
 
-/// Something to tell the sink at the next poll.
+/// An event for the sink, delivered by the next poll.
 pub(crate) enum Notice {
     Complete(Token, Result<(), LaneError>),
     Lost(Peer, String),
 }
 
-/// A message that was accepted but that the provider had no room for.
+/// An accepted message that the provider had no space for.
 pub(crate) struct Stalled {
     pub(crate) buffer: u32,
     pub(crate) endpoint: u32,
     pub(crate) len: usize,
 }
 
-/// One VCI's connection to its peers.
+/// The lane of one VCI.
 ///
-/// Fields are dropped from top to bottom: the endpoint is closed before its buffers go.
+/// Fields are dropped from top to bottom: the endpoint is closed before its buffers are freed.
 pub(crate) struct OfiLane {
     pub(crate) objects: Objects,
     pub(crate) buffers: Buffers,
     pub(crate) peers: Peers,
     pub(crate) ops: Operations<Op>,
-    /// Operations with parts not yet issued.
+    /// Operations with unissued parts.
     pub(crate) unissued: VecDeque<u32>,
-    /// Messages accepted from the core and not taken by the provider.
+    /// Accepted messages that wait for the provider.
     pub(crate) stalled: VecDeque<Stalled>,
     /// Answers owed to peers.
     pub(crate) replies: VecDeque<Reply>,
-    /// Receive buffers that the provider did not take back at once.
+    /// Receive buffers to be posted again.
     pub(crate) unposted: Vec<u32>,
     pub(crate) notices: VecDeque<Notice>,
     /// Endpoints with a bundle.
     pub(crate) bundled: Vec<u32>,
-    /// Whether small messages are put together.
+    /// Whether small messages are being bundled.
     pub(crate) gathering: bool,
     /// Counts polls.
     pub(crate) round: u32,
-    /// Endpoints to which something was injected that may not have left.
+    /// Endpoints with injected messages that may not have left.
     dirty: Vec<u32>,
     pub(crate) sends_under_way: usize,
-    /// Requests of the emulation without an answer yet.
+    /// Unanswered requests of the emulation.
     pub(crate) requests_under_way: usize,
-    /// Polls in a row that found nothing.
+    /// Idle polls in a row.
     pub(crate) idle_polls: u32,
     /// Largest message to inject.
     inject_limit: usize,
@@ -73,26 +74,26 @@ pub(crate) struct OfiLane {
     pub(crate) part_limit: usize,
     vci: VciId,
     wake_up: Option<RawFd>,
-    /// Whether peers that take nothing can be asked whether they are there.
+    /// Whether peers can be probed.
     pub(crate) probes: bool,
-    /// Peers from which something is awaited.
+    /// Peers that are waited for.
     pub(crate) watched: HashMap<Peer, Watched>,
-    /// Lost peers that were looked after: of which it has been told.
-    pub(crate) told_lost: HashSet<Peer>,
-    /// Where peers connect to, if addresses are those of TCP sockets.
+    /// Lost peers that have been reported.
+    pub(crate) reported_lost: HashSet<Peer>,
+    /// The listening port, if addresses are those of TCP sockets.
     pub(crate) port: u16,
-    /// The socket there.
+    /// The listening socket.
     pub(crate) listener: Option<RawFd>,
     scratch: [u64; INJECT_MOST / 8],
     pub(crate) shared: Arc<Shared>,
 }
 
-// SAFETY: raw pointers are to memory that the lane owns or that its user keeps valid until
-// completion; libfabric's objects may move between threads.
+// SAFETY: raw pointers are to memory that the lane owns or that the issuer of an operation keeps
+// valid until completion; libfabric's objects may move between threads.
 unsafe impl Send for OfiLane {}
 
 impl OfiLane {
-    /// Opens the endpoint of a VCI; also returns its address.
+    /// Opens the endpoint of a VCI. Also returns its address.
     pub(crate) fn open(shared: Arc<Shared>, vci: VciId) -> Result<(Self, Vec<u8>), OpenError> {
         let fail = |what: &str, rc: i32| {
             let hint = match -rc {
@@ -122,7 +123,7 @@ impl OfiLane {
             map_addr: null_mut(),
             flags: 0,
         };
-        // SAFETY: the domain is open, `attr` valid, the place for the result too.
+        // SAFETY: the domain is open, `attr` is valid, and the call writes `objects.av`.
         let rc = unsafe { fi_av_open(shared.domain, &mut attr, &mut objects.av) };
         if rc != 0 {
             return Err(fail("opening the address vector", rc));
@@ -153,7 +154,7 @@ impl OfiLane {
         // SAFETY: the endpoint is enabled; `name` has `len` bytes.
         let rc = unsafe { fi_getname(objects.ep, name.as_mut_ptr().cast(), &mut len) };
         if rc != 0 {
-            return Err(fail("asking for the address", rc));
+            return Err(fail("querying the address", rc));
         }
         let address = tagged_address(&shared.provider, &name[..len]);
 
@@ -179,7 +180,7 @@ impl OfiLane {
             wake_up,
             probes: can_probe(&shared.provider, shared.info.addr_format()),
             watched: HashMap::new(),
-            told_lost: HashSet::new(),
+            reported_lost: HashSet::new(),
             port: links::port(&name[..len]).unwrap_or(0),
             listener: links::port(&name[..len]).and_then(links::listener),
             scratch: [0; INJECT_MOST / 8],
@@ -199,7 +200,7 @@ impl OfiLane {
         }
     }
 
-    /// Posts the receive buffers that are not posted. Returns whether any was.
+    /// Posts all unposted receive buffers. Returns whether any was posted.
     pub(crate) fn post_receives(&mut self) -> Result<bool, isize> {
         let mut any = false;
         while let Some(&buffer) = self.unposted.last() {
@@ -217,7 +218,7 @@ impl OfiLane {
     #[inline]
     pub(crate) fn post(&mut self, buffer: u32) -> isize {
         let context = self.buffers.recv_context(buffer);
-        // SAFETY: buffer and context are the lane's and not posted; they outlive the endpoint.
+        // SAFETY: buffer and context belong to the lane, are not posted, and outlive the endpoint.
         unsafe {
             fi_recv(
                 self.objects.ep,
@@ -229,9 +230,9 @@ impl OfiLane {
         }
     }
 
-    /// The prefix of a message of this lane.
+    /// Returns the prefix of this lane's messages.
     #[inline]
-    pub(crate) fn prefix(&self, kind: Kind, code: u8) -> [u8; wire::PREFIX] {
+    pub(crate) fn prefix(&self, kind: MessageKind, code: u8) -> [u8; wire::PREFIX] {
         Prefix {
             peer: self.shared.config.peer,
             vci: self.vci,
@@ -247,7 +248,7 @@ impl OfiLane {
         LaneError::lost(peer.number, peer.lost.clone().unwrap_or_default())
     }
 
-    /// What a call that libfabric refused with `rc` means.
+    /// Returns the error for a call that libfabric refused with `rc`.
     #[cold]
     pub(crate) fn refused(&mut self, endpoint: u32, rc: isize, what: &str) -> LaneError {
         let why = if rc == -(libc::EAGAIN as isize) {
@@ -262,8 +263,8 @@ impl OfiLane {
         self.lost(endpoint)
     }
 
-    /// Sends `len` bytes that `fill` writes, which starts with a prefix. If the provider has no
-    /// room, nothing is done, or, with `keep`, the message is kept and sent by a later poll.
+    /// Sends `len` bytes that `fill` writes, which begin with a prefix. If the provider has no
+    /// space, fails without any effect, or, with `keep`, queues the message for a later poll.
     #[inline]
     pub(crate) fn transmit(
         &mut self,
@@ -275,15 +276,16 @@ impl OfiLane {
         let state = self.peers.endpoint(endpoint);
         let addr = state.addr;
         if state.stalled > 0 {
-            // Order: what was accepted before goes first.
+            // Order: earlier accepted messages go first.
             return Err(LaneError::Again);
         }
         if len <= self.inject_limit && !keep {
             let scratch = self.scratch.as_mut_ptr().cast::<u8>();
-            // SAFETY: `scratch` has INJECT_MOST bytes, `len` is no more; nothing else uses it.
+            // SAFETY: `scratch` has INJECT_MOST bytes, and `len` is at most `inject_limit`, which
+            // is no more; no other code uses it.
             let bytes = unsafe { std::slice::from_raw_parts_mut(scratch, len) };
             fill(bytes);
-            // SAFETY: the bytes are read during the call only.
+            // SAFETY: the endpoint is open; the call reads the bytes and does not keep them.
             let rc = unsafe { fi_inject(self.objects.ep, scratch.cast(), len, addr) };
             if rc != 0 {
                 return Err(self.refused(endpoint, rc, "sending"));
@@ -292,7 +294,8 @@ impl OfiLane {
             return Ok(());
         }
         let buffer = self.buffers.take().ok_or(LaneError::Again)?;
-        // SAFETY: the buffer is ours, free and at least `len` long: the callers keep to the limit.
+        // SAFETY: the lane just took the buffer, which has at least `len` bytes since callers check
+        // `buffer_size`.
         let bytes = unsafe { std::slice::from_raw_parts_mut(self.buffers.send_at(buffer), len) };
         fill(bytes);
         match self.send_buffer(buffer, endpoint, len) {
@@ -316,7 +319,7 @@ impl OfiLane {
         }
     }
 
-    /// Something was injected, which may not have left.
+    /// Marks an endpoint as having an injected message that may not have left.
     #[inline]
     pub(crate) fn mark_dirty(&mut self, endpoint: u32) {
         let state = self.peers.endpoint(endpoint);
@@ -327,20 +330,20 @@ impl OfiLane {
         }
     }
 
-    /// Largest message to inject.
+    /// Returns the largest message to inject, in bytes.
     pub(crate) fn inject_limit(&self) -> usize {
         self.inject_limit
     }
 
-    /// Hands a filled send buffer to the provider.
+    /// Sends a filled send buffer.
     pub(crate) fn send_buffer(&mut self, buffer: u32, endpoint: u32, len: usize) -> isize {
         let addr = self.peers.endpoint(endpoint).addr;
-        self.hand_over(buffer, addr, len, Role::Send { buffer, endpoint })
+        self.post_send(buffer, addr, len, Role::Send { buffer, endpoint })
     }
 
-    fn hand_over(&mut self, buffer: u32, addr: fi_addr_t, len: usize, role: Role) -> isize {
+    fn post_send(&mut self, buffer: u32, addr: fi_addr_t, len: usize, role: Role) -> isize {
         let context = self.buffers.send_context(buffer, role);
-        // SAFETY: buffer and context are the lane's, not in use, and outlive the endpoint.
+        // SAFETY: buffer and context belong to the lane, are not in use, and outlive the endpoint.
         let rc = unsafe {
             fi_send(
                 self.objects.ep,
@@ -357,10 +360,10 @@ impl OfiLane {
         rc
     }
 
-    /// Sends a message whose payload stays where it is until its completion.
+    /// Sends a message without copying its payload.
     ///
     /// # Safety
-    /// As for `Lane::send_zcopy`.
+    /// `payload` must be valid for reads of `len` bytes until completion.
     unsafe fn lend(
         &mut self,
         endpoint: u32,
@@ -370,13 +373,13 @@ impl OfiLane {
         token: Token,
     ) -> Result<Issued, LaneError> {
         if self.peers.endpoint(endpoint).stalled > 0 {
-            // Order: what was accepted before goes first.
+            // Order: earlier accepted messages go first.
             return Err(LaneError::Again);
         }
         let buffer = self.buffers.take().ok_or(LaneError::Again)?;
-        let prefix = self.prefix(Kind::Message, 0);
+        let prefix = self.prefix(MessageKind::Message, 0);
         let head = self.buffers.send_at(buffer);
-        // SAFETY: the buffer is ours, free and longer than that.
+        // SAFETY: the lane just took the buffer, which is longer than prefix and header.
         unsafe {
             head.cast::<[u8; wire::PREFIX]>().write(prefix);
             let place = head.add(wire::PREFIX).cast::<[u8; Header::SIZE]>();
@@ -400,8 +403,9 @@ impl OfiLane {
         let context = self.buffers.send_context(buffer, role);
         let addr = self.peers.endpoint(endpoint).addr;
         let mut desc = [null_mut(); 2];
-        // SAFETY: head and context are the lane's, not in use, and outlive the endpoint; the payload
-        // stays by the contract, and needs no registration (`Shared::lends`).
+        // SAFETY: head and context belong to the lane, are not in use, and outlive the endpoint;
+        // the payload stays valid until completion by the caller's contract, and needs no
+        // registration (`Shared::lends`).
         let rc = unsafe { fi_sendv(self.objects.ep, &pieces, desc.as_mut_ptr(), addr, context) };
         if rc == 0 {
             self.sends_under_way += 1;
@@ -412,13 +416,13 @@ impl OfiLane {
         Err(self.refused(endpoint, rc, "sending"))
     }
 
-    /// Sends a message that means nothing. Returns `false` if there is no room.
+    /// Sends an empty message. Returns `false` if there is no space.
     fn send_nop(&mut self, endpoint: u32) -> bool {
         let Some(buffer) = self.buffers.take() else {
             return false;
         };
-        let prefix = self.prefix(Kind::Nop, 0);
-        // SAFETY: the buffer is ours, free and longer than a prefix.
+        let prefix = self.prefix(MessageKind::Nop, 0);
+        // SAFETY: the lane just took the buffer, which is longer than a prefix.
         unsafe {
             self.buffers
                 .send_at(buffer)
@@ -426,7 +430,7 @@ impl OfiLane {
                 .write(prefix)
         };
         let addr = self.peers.endpoint(endpoint).addr;
-        let rc = self.hand_over(buffer, addr, wire::PREFIX, Role::Nop { buffer });
+        let rc = self.post_send(buffer, addr, wire::PREFIX, Role::Nop { buffer });
         if rc == 0 {
             return true;
         }
@@ -473,7 +477,7 @@ impl Lane for OfiLane {
     ) -> Result<(), LaneError> {
         self.check(len)?;
         let endpoint = self.endpoint(to, vci)?;
-        // Kept if there is no room: `fill` can't be taken back.
+        // Queued if there is no space: `fill` cannot be undone.
         self.send_message(endpoint, header, len, true, fill)
     }
 
@@ -488,11 +492,11 @@ impl Lane for OfiLane {
     ) -> Result<Issued, LaneError> {
         self.check(len)?;
         let endpoint = self.endpoint(to, vci)?;
-        // Order: what was accepted before goes first.
+        // Order: earlier accepted messages go first.
         if !self.send_bundle(endpoint) {
             return Err(LaneError::Again);
         }
-        // SAFETY: passed on.
+        // SAFETY: the caller upholds the same contract, passed on unchanged.
         unsafe { self.lend(endpoint, header, payload, len, token) }
     }
 
@@ -520,7 +524,7 @@ impl Lane for OfiLane {
         remote: RemoteAddr,
         token: Token,
     ) -> Result<Issued, LaneError> {
-        // SAFETY: passed on.
+        // SAFETY: the caller upholds the same contract, passed on unchanged.
         unsafe { self.issue_get(peer, vci, local, len, remote, token) }
     }
 
@@ -533,7 +537,7 @@ impl Lane for OfiLane {
         remote: RemoteAddr,
         token: Token,
     ) -> Result<Issued, LaneError> {
-        // SAFETY: passed on.
+        // SAFETY: the caller upholds the same contract, passed on unchanged.
         unsafe { self.issue_put(peer, vci, local, len, remote, token) }
     }
 
@@ -560,7 +564,7 @@ impl Lane for OfiLane {
         remote: RemoteAddr,
         token: Token,
     ) -> Result<Issued, LaneError> {
-        // SAFETY: passed on.
+        // SAFETY: the caller upholds the same contract, passed on unchanged.
         unsafe { self.issue_atomic(peer, vci, op, operand, compare, result, remote, token) }
     }
 
@@ -583,9 +587,9 @@ impl Lane for OfiLane {
     }
 
     fn drained(&mut self) -> bool {
-        // Injected messages have no completion: one more message, which has, goes behind them. If
-        // it can't be sent because the peer has ended, nothing is left to wait for, and that is no
-        // news either.
+        // Injected messages have no completion: an empty message with one is sent behind them. If
+        // it cannot be sent because the peer has ended, there is nothing to wait for, and that is
+        // no event either.
         let mut waiting = Vec::new();
         while let Some(endpoint) = self.dirty.pop() {
             if self.peers.endpoint(endpoint).lost || self.send_nop(endpoint) {
@@ -622,6 +626,6 @@ impl Lane for OfiLane {
     }
 
     fn disarm(&mut self) {
-        // The descriptor is quiet again once the queue has been read, which the next poll does.
+        // Reading the queue, which the next poll does, resets the descriptor.
     }
 }

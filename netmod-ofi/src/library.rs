@@ -6,11 +6,11 @@ use netmod_kit::library::{self, Advice, text};
 use std::ffi::{c_char, c_int, c_void};
 use std::ops::Deref;
 
-/// The version of the interface that this crate is written against. Newer libraries serve it.
+/// Version of the interface that this crate uses. Newer libraries support it.
 pub(crate) const API_VERSION: u32 = version(1, 17);
 
 netmod_kit::symbols! {
-    /// The real functions of libfabric that are used.
+    /// The exported functions of libfabric in use.
     ///
     /// The symbol versions are those of the structures in [`crate::ffi`]: a newer library keeps
     /// them and converts, so one binary runs with 1.17 and with 2.x.
@@ -25,11 +25,11 @@ netmod_kit::symbols! {
     }
 }
 
-/// libfabric.
+/// The open library.
 #[derive(Clone, Copy)]
 pub(crate) struct Library {
     functions: Functions,
-    /// Version of the library found.
+    /// Version of the library.
     pub(crate) version: u32,
 }
 
@@ -48,28 +48,28 @@ const ADVICE: Advice = Advice {
 };
 
 impl Library {
-    /// Opens the library `name` (a file name for the loader's search path, or a path).
+    /// Opens the library `name`: a file name for the loader's search path, or a path.
     pub(crate) fn open(name: &str) -> Result<Self, OpenError> {
-        // libfabric's PSM providers would catch SIGSEGV and SIGABRT and write files next to the
-        // program when it crashes. Those signals are the program's.
+        // libfabric's PSM providers would catch SIGSEGV and SIGABRT, which belong to the program,
+        // and write files next to it.
         library::set_default(c"IPATH_NO_BACKTRACE", c"1");
         library::set_default(c"HFI_NO_BACKTRACE", c"1");
-        // Over TCP ofi_rxm sends messages up to this size at once; 16 KiB by default.
+        // Largest eager message of ofi_rxm over TCP; 16 KiB by default.
         library::set_default(c"FI_OFI_RXM_EAGER_LIMIT", c"66560");
-        // It has a buffer of that size for each of so many messages that may come, and writes to all of
-        // them when an endpoint is opened; 1,024 by default, which are 70 MB.
+        // Number of its receive buffers of that size, all of which it writes when an endpoint is
+        // opened; the default of 1,024 takes 70 MB.
         library::set_default(c"FI_OFI_RXM_MSG_RX_SIZE", c"128");
         let opened = library::Library::open(name, ADVICE)?;
         // SAFETY: the types are those of the functions under these names and versions.
         let functions = unsafe { Functions::load(&opened)? };
         Ok(Library {
             functions,
-            // SAFETY: a function without arguments.
+            // SAFETY: the function has no arguments.
             version: unsafe { (functions.version)() },
         })
     }
 
-    /// libfabric's text for an error number (positive).
+    /// Returns libfabric's text for a positive error number.
     pub(crate) fn error_text(&self, number: i32) -> String {
         // SAFETY: the function takes any number and returns a static string.
         unsafe { text((self.strerror)(number)) }

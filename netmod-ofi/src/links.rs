@@ -1,40 +1,40 @@
-//! Connections that the provider has made: when a peer's host was last heard of on one of them.
+//! Connections of the provider: when a peer's host last answered on one of them.
 //!
-//! A host that answers on its connections needs no other proof that it can be reached, and one that
-//! ceases to has gone, whatever firewalls are in between. The provider doesn't tell its connections, so
-//! they are found among the descriptors of the process, by the ports that only the provider knows. On
-//! them the kernel is asked to look whether the other side is there while nothing is sent.
+//! A host that answers on its connections needs no other proof that it is reachable, and one that
+//! ceases to do so is gone, whatever firewalls are in between. The provider does not expose its
+//! connections, so they are found among the process's descriptors by the ports that only the
+//! provider knows. The kernel's keep-alive is enabled on them, so that they are probed while idle.
 
 use std::os::fd::RawFd;
 use std::time::Duration;
 
-/// Between two looks of the kernel whether the other side is there, in seconds.
+/// Seconds between two keep-alive probes.
 const KEEP_EVERY: libc::c_int = 2;
-/// So many without an answer until the kernel ends the connection: later than we do.
+/// Unanswered probes after which the kernel ends the connection: later than Weft does.
 const KEEP_LOOKS: libc::c_int = 9;
 
 /// A connection to a peer's host.
 struct Link(RawFd);
 
-/// What is known of connections to a host.
+/// State of the connections to a host.
 pub(crate) struct State {
-    /// The kernel began only now to look whether the other side is there.
+    /// Whether keep-alive was enabled only now.
     pub(crate) is_new: bool,
-    /// How long ago something came, if only the receipt of something sent.
+    /// Time since the last data or acknowledgement.
     pub(crate) silent: Duration,
 }
 
-/// IP address and port of a socket's address.
+/// IP address and port of a socket address.
 type Name = ([u8; 16], u16);
 
-/// From the bytes of a `sockaddr`.
+/// Parses the bytes of a `sockaddr`.
 fn name(address: &[u8]) -> Option<Name> {
     let family = u16::from_ne_bytes(*address.first_chunk()?);
     let port = u16::from_be_bytes(address.get(2..4)?.try_into().ok()?);
     let mut ip = [0; 16];
     match i32::from(family) {
         libc::AF_INET => {
-            ip[10..12].fill(0xff); // as IPv6 has it
+            ip[10..12].fill(0xff); // IPv4-mapped
             ip[12..].copy_from_slice(address.get(4..8)?);
         }
         libc::AF_INET6 => ip.copy_from_slice(address.get(8..24)?),
@@ -43,7 +43,7 @@ fn name(address: &[u8]) -> Option<Name> {
     Some((ip, port))
 }
 
-/// The port in a socket's address.
+/// Returns the port in a socket address.
 pub(crate) fn port(address: &[u8]) -> Option<u16> {
     name(address).map(|(_, port)| port)
 }
@@ -63,16 +63,16 @@ fn name_of(fd: RawFd, getter: Getter) -> Option<Name> {
     name(&bytes[..(len as usize).min(bytes.len())])
 }
 
-/// What is known of the connections to the host of the peer that listens at `peer`: those to that very
-/// address, and those from that host to this process's own `port`. The latest news of them counts; `None`
-/// if there is no connection.
+/// Returns the state of the connections to the host of the peer that listens at `peer`: those to
+/// that address, and those from its host to this process's own `port`. The most recent answer
+/// counts. `None`: no connection.
 pub(crate) fn state(peer: &[u8], port: u16) -> Option<State> {
     let peer = name(peer)?;
     let files = std::fs::read_dir("/proc/self/fd").ok()?;
     let descriptors = files.filter_map(|file| file.ok()?.file_name().to_str()?.parse().ok());
     descriptors
         .filter(|fd| {
-            // Whatever isn't a connected socket has no peer.
+            // Only a connected socket has a peer.
             name_of(*fd, libc::getpeername).is_some_and(|other| {
                 let own = || name_of(*fd, libc::getsockname).map(|(_, port)| port);
                 other == peer || (other.0 == peer.0 && own() == Some(port))
@@ -85,7 +85,7 @@ pub(crate) fn state(peer: &[u8], port: u16) -> Option<State> {
         })
 }
 
-/// The socket that listens at this process's own `port`.
+/// Finds the socket that listens at this process's own `port`.
 pub(crate) fn listener(port: u16) -> Option<RawFd> {
     let files = std::fs::read_dir("/proc/self/fd").ok()?;
     let mut descriptors =
@@ -93,14 +93,14 @@ pub(crate) fn listener(port: u16) -> Option<RawFd> {
     descriptors.find(|fd| is_at(*fd, port) && name_of(*fd, libc::getpeername).is_none())
 }
 
-/// Whether a descriptor is that of a socket at this process's own `port`.
+/// Returns whether a descriptor is a socket at this process's own `port`.
 pub(crate) fn is_at(fd: RawFd, port: u16) -> bool {
     name_of(fd, libc::getsockname).is_some_and(|(_, own)| own == port)
 }
 
 impl Link {
     fn set(&self, level: libc::c_int, option: libc::c_int, value: libc::c_int) {
-        // SAFETY: the value is a whole number, as the options want it.
+        // SAFETY: the options take an integer of this size.
         unsafe {
             libc::setsockopt(
                 self.0,
@@ -112,8 +112,8 @@ impl Link {
         };
     }
 
-    /// Has the kernel look whether the other side is there, and asks how long it has been silent.
-    /// `None` if the connection is ending.
+    /// Enables keep-alive, and returns how long the other side has been silent. `None` if the
+    /// connection is ending.
     fn state(&self) -> Option<State> {
         let mut kept: libc::c_int = 0;
         let mut len = size_of_val(&kept) as libc::socklen_t;
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_is_found_from_both_sides_and_tells_when_something_came() {
+    fn a_connection_is_found_from_both_sides_and_shows_the_last_answer() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let nobody = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -184,7 +184,7 @@ mod tests {
         let (mut far, _) = listener.accept().unwrap();
         let look = || state(&address(port), other).unwrap();
         assert!(look().is_new);
-        // The other end is in this process, too, and is found by the port that it was accepted at.
+        // The other end is in this process, too, and is found by its accepting port.
         assert!(state(&address(other), port).unwrap().is_new);
         assert!(!state(&address(other), port).unwrap().is_new);
         assert!(state(&address(other), other).is_none());
@@ -193,7 +193,7 @@ mod tests {
         far.write_all(b"x").unwrap();
         near.read_exact(&mut [0]).unwrap();
         assert!(look().silent < Duration::from_millis(250));
-        // One that is ending says nothing.
+        // A connection that is ending has no state.
         drop(far);
         assert_eq!(near.read(&mut [0]).unwrap(), 0);
         assert!(state(&address(port), other).is_none());

@@ -1,4 +1,4 @@
-//! Peers that may be lost: those that take nothing, and those from which something is awaited.
+//! Detects lost peers: those that accept no messages, and those that are waited for.
 
 use std::time::Instant;
 
@@ -11,9 +11,9 @@ use crate::probe::Stuck;
 use crate::watch::Watched;
 
 impl OfiLane {
-    /// Notes that there was no room for an endpoint, which is asked if that has lasted. When
-    /// `leaving`, it is asked at once, and given up after a while if it can't be asked: all that is
-    /// wanted then is a sign that earlier messages have left. Returns the reason if its process is
+    /// Records that there was no space for an endpoint, and probes it if that has lasted. If
+    /// `leaving`, it is probed immediately, and given up after a while if it cannot be probed: only
+    /// a sign that earlier messages have left is needed then. Returns the reason if its process is
     /// gone.
     #[cold]
     pub(crate) fn no_room(&mut self, endpoint: u32, leaving: bool) -> Option<String> {
@@ -29,14 +29,14 @@ impl OfiLane {
         let new = || Box::new(Stuck::new(leaving));
         let stuck = state.stuck.get_or_insert_with(new);
         if !probes {
-            let why = || "takes nothing any longer".to_string();
+            let why = || "it no longer receives messages".to_string();
             return stuck.is_hopeless().then(why);
         }
         let number = stuck.step(&state.address)?;
         Some(self.shared.lib.error_text(number))
     }
 
-    /// See [`netmod::Lane::check_peers`].
+    /// Implements [`netmod::Lane::check_peers`].
     pub(crate) fn look_after(&mut self, awaited: &[Peer], sink: &mut dyn Sink) {
         if !self.probes {
             return;
@@ -45,8 +45,8 @@ impl OfiLane {
             .listener
             .is_some_and(|listener| !links::is_at(listener, self.port));
         if closed {
-            let why = "the descriptors of this process's connections have been closed by the program; \
-                       it must close only those that it has opened itself";
+            let why = "the program has closed the descriptors of this process's connections; close only \
+                       descriptors that the program has opened itself";
             for &peer in awaited {
                 self.shared.set_lost(peer, why);
                 sink.peer_lost(peer, format!("{}: {why}", self.shared.provider));
@@ -63,15 +63,15 @@ impl OfiLane {
         }
         for &peer in awaited {
             if let Some(why) = self.shared.lost(peer) {
-                // Another lane may have found it.
-                self.tell_lost(peer, &why, sink);
+                // Another lane may have found it lost.
+                self.report_loss(peer, &why, sink);
                 continue;
             }
             if !self.watched.contains_key(&peer) {
                 let Ok(address) = self.shared.resolver.resolve(peer, 0) else {
                     continue;
                 };
-                // An IPv4 address is the shorter one.
+                // 16 bytes is the length of an IPv4 address, the shorter kind.
                 let name = untagged_address(&address).map(|(_, name)| name);
                 let Some(name) = name.filter(|name| name.len() >= 16) else {
                     continue;
@@ -85,15 +85,15 @@ impl OfiLane {
                 .get_mut(&peer)
                 .and_then(|watched| watched.step(now, port, |number| lib.error_text(number)));
             if let Some(why) = gone {
-                self.tell_lost(peer, &why, sink);
+                self.report_loss(peer, &why, sink);
             }
         }
     }
 
-    /// Ends what is under way to a lost peer from this lane, and tells of the loss, once.
+    /// Ends this lane's operations with a lost peer, and reports the loss once.
     #[cold]
-    fn tell_lost(&mut self, peer: Peer, why: &str, sink: &mut dyn Sink) {
-        if !self.told_lost.insert(peer) {
+    fn report_loss(&mut self, peer: Peer, why: &str, sink: &mut dyn Sink) {
+        if !self.reported_lost.insert(peer) {
             return;
         }
         self.watched.remove(&peer);
@@ -104,8 +104,8 @@ impl OfiLane {
         sink.peer_lost(
             peer,
             format!(
-                "{}: {why}; it has ended or the network to it is down: look for its own \
-                 message first, then at the interface (WEFT_OFI_INTERFACE)",
+                "{}: {why}; the process has ended or the network to it is down: look for its own \
+                 message first, then check the interface (WEFT_OFI_INTERFACE)",
                 self.shared.provider
             ),
         );

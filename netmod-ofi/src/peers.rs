@@ -1,6 +1,6 @@
-//! Who was talked to: addresses of peers' VCIs and what is under way to each process.
+//! Peers: addresses of their VCIs, and pending operations of each process.
 //!
-//! Memory is used for those that were talked to only.
+//! Only contacted peers use memory.
 
 use crate::ffi::fi_addr_t;
 use crate::probe::Stuck;
@@ -10,7 +10,7 @@ use netmod_kit::bundle::{Bundle, BurstLimit};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// A hash for small integers: one multiplication. Keys are not chosen by an adversary.
+/// Hashes integers that no adversary chooses, by one multiplication.
 #[derive(Default)]
 pub(crate) struct IntHasher(u64);
 
@@ -28,45 +28,46 @@ impl Hasher for IntHasher {
     }
     fn write_u64(&mut self, value: u64) {
         let product = (self.0 ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        // The table takes its bucket from the low bits, the product is best in the high ones.
+        // The table uses the low bits; the high ones of the product are best.
         self.0 = product.rotate_left(32);
     }
 }
 
 type IntMap<K> = HashMap<K, u32, BuildHasherDefault<IntHasher>>;
 
-/// A peer's VCI.
+/// State of a peer's VCI.
 pub(crate) struct EndpointState {
     pub(crate) addr: fi_addr_t,
     pub(crate) vci: VciId,
     /// Index of the process.
     pub(crate) peer: u32,
-    /// The process is lost.
+    /// Whether the process is lost.
     pub(crate) lost: bool,
-    /// Something was injected since the last completed message, so it may not have left yet.
+    /// Whether a message was injected since the last completed one, so that it may not have left
+    /// yet.
     pub(crate) dirty: bool,
-    /// Accepted messages that the provider had no room for.
+    /// Queued messages that the provider had no space for.
     pub(crate) stalled: u32,
-    /// Decides which small messages leave at once.
+    /// Decides which small messages leave unbundled.
     pub(crate) burst_limit: BurstLimit,
-    /// The send buffer of those that leave together, and how full it is.
+    /// The send buffer of the bundle, and its state.
     pub(crate) bundle: Option<(u32, Bundle)>,
-    /// The provider has had no room lately.
+    /// Set while the provider has no space for this endpoint.
     pub(crate) stuck: Option<Box<Stuck>>,
-    /// The address as the provider gave it.
+    /// The provider's address.
     pub(crate) address: Box<[u8]>,
 }
 
-/// A process.
+/// State of a peer process.
 pub(crate) struct PeerState {
     pub(crate) number: Peer,
     pub(crate) lost: Option<String>,
     pub(crate) fences: Fences<Token>,
-    /// Why a put that was reported as done did not arrive; told to the next flush.
+    /// Why a put that was reported as complete did not arrive; reported by the next flush.
     pub(crate) write_error: Option<String>,
 }
 
-/// All that were talked to.
+/// All contacted peers.
 #[derive(Default)]
 pub(crate) struct Peers {
     pub(crate) endpoints: Vec<EndpointState>,
@@ -79,16 +80,16 @@ impl Peers {
     fn key(peer: Peer, vci: VciId) -> u64 {
         u64::from(peer) << 16 | u64::from(vci)
     }
-    /// The index of a VCI that was talked to.
+    /// Returns the index of a VCI if it has been contacted.
     #[inline]
     pub(crate) fn find(&self, peer: Peer, vci: VciId) -> Option<u32> {
         self.by_address.get(&Self::key(peer, vci)).copied()
     }
-    /// The index of a process that was talked to.
+    /// Returns the index of a process if it has been contacted.
     pub(crate) fn find_peer(&self, peer: Peer) -> Option<u32> {
         self.by_number.get(&peer).copied()
     }
-    /// One of the VCIs of a process that were talked to.
+    /// Returns the index of any contacted VCI of a process.
     #[cold]
     pub(crate) fn any_of(&self, peer: Peer) -> Option<u32> {
         let index = self.find_peer(peer)?;
@@ -96,7 +97,7 @@ impl Peers {
         let place = endpoints.position(|endpoint| endpoint.peer == index)?;
         Some(place as u32)
     }
-    /// Adds a VCI and returns its index.
+    /// Adds a VCI. Returns its index.
     pub(crate) fn add(&mut self, number: Peer, vci: VciId, addr: fi_addr_t, address: &[u8]) -> u32 {
         let peer = *self.by_number.entry(number).or_insert_with(|| {
             self.peers.push(PeerState {
@@ -128,7 +129,7 @@ impl Peers {
     pub(crate) fn endpoint(&mut self, endpoint: u32) -> &mut EndpointState {
         &mut self.endpoints[endpoint as usize]
     }
-    /// The process that an endpoint belongs to.
+    /// Returns the process of an endpoint.
     #[inline]
     pub(crate) fn peer_of(&mut self, endpoint: u32) -> &mut PeerState {
         let peer = self.endpoints[endpoint as usize].peer;

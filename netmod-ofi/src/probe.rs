@@ -1,24 +1,24 @@
-//! Finds out whether a peer that takes nothing is still there.
+//! Finds out whether a peer that accepts no messages still lives.
 //!
-//! The tcp providers report a broken connection for what was under way, but a connection that is
-//! refused when it is (re)made is tried again forever, and all that is seen is "no room". So an
-//! endpoint that has had no room for a while is asked: its address is that of a listening socket, and
-//! when the process has ended its host refuses a connection there. This is done rarely, never while
-//! messages flow, and only where addresses are those of TCP sockets.
+//! The tcp providers report a broken connection for pending operations, but they retry a refused
+//! connection forever, and only report "no space". So an endpoint that has had no space for a while
+//! is probed: its address is that of a listening socket, and if the process has ended, its host
+//! refuses a connection there. This is done rarely, never while messages flow, and only if
+//! addresses are those of TCP sockets.
 
 use crate::ffi::{FI_SOCKADDR_IN, FI_SOCKADDR_IN6};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// How long an endpoint may have no room before it is asked for the first time.
+/// Time without space before an endpoint is probed first.
 const FIRST: Duration = Duration::from_millis(300);
-/// The longest time between two questions.
+/// Longest time between two probes.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// How long a process that leaves waits for an endpoint that can't be asked.
+/// Time that a leaving process waits for an endpoint that cannot be probed.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// State of an endpoint that has no room.
+/// State of an endpoint without space.
 pub(crate) struct Stuck {
     since: Instant,
     next: Instant,
@@ -26,7 +26,7 @@ pub(crate) struct Stuck {
     question: Option<OwnedFd>,
 }
 
-/// The answer to a question.
+/// The result of a probe.
 pub(crate) enum Verdict {
     Unknown,
     Alive,
@@ -35,7 +35,7 @@ pub(crate) enum Verdict {
 }
 
 impl Stuck {
-    /// Of an endpoint that has no room for the first time; it is asked at once when `leaving`.
+    /// Makes the state of an endpoint without space; it is probed immediately if `leaving`.
     pub(crate) fn new(leaving: bool) -> Stuck {
         let clock = Instant::now();
         Stuck {
@@ -46,12 +46,12 @@ impl Stuck {
         }
     }
 
-    /// Whether it has lasted so long that who leaves waits no longer.
+    /// Returns whether a leaving process should stop waiting.
     pub(crate) fn is_hopeless(&self) -> bool {
         self.since.elapsed() > PATIENCE
     }
 
-    /// Asks at its address when it is time. Returns an error number if nobody is there.
+    /// Probes the address when it is time. Returns an error number if the process is gone.
     pub(crate) fn step(&mut self, address: &[u8]) -> Option<i32> {
         let clock = Instant::now();
         if clock < self.next {
@@ -88,15 +88,15 @@ impl Stuck {
     }
 }
 
-/// Whether addresses are those of TCP sockets.
+/// Returns whether addresses are those of TCP sockets.
 pub(crate) fn can_probe(provider: &str, addr_format: u32) -> bool {
     let base = provider.split(';').next().unwrap_or_default();
     matches!(base, "tcp" | "net" | "sockets")
         && matches!(addr_format, FI_SOCKADDR_IN | FI_SOCKADDR_IN6)
 }
 
-/// Whether an error of a connection says that nobody is there; others (no descriptors left, say)
-/// are about us.
+/// Returns whether a connection error shows that the process is gone; others (no descriptors left,
+/// say) are local.
 pub(crate) fn is_gone(number: i32) -> bool {
     matches!(
         number,
@@ -112,7 +112,8 @@ fn last_error() -> i32 {
     std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
 
-/// Starts a connection to the socket at `address`; an error number if that fails at once.
+/// Starts a connection to the socket at `address`. Fails with an error number if that is refused
+/// immediately.
 pub(crate) fn ask(address: &[u8]) -> Result<OwnedFd, i32> {
     let Some(family) = address
         .first_chunk()
@@ -126,12 +127,13 @@ pub(crate) fn ask(address: &[u8]) -> Result<OwnedFd, i32> {
     if raw < 0 {
         return Err(last_error());
     }
-    // SAFETY: just opened, owned by nobody else.
+    // SAFETY: the descriptor is new and owned by no other value.
     let socket = unsafe { OwnedFd::from_raw_fd(raw) };
-    // Padded, as some systems want room for the largest address of a family.
+    // Padded, as some systems read the largest address of a family.
     let mut padded = [0_u64; 16];
     let len = address.len().min(size_of_val(&padded));
-    // SAFETY: `padded` has room for `len` bytes, which `address` has; connect reads `len` bytes.
+    // SAFETY: `len` is at most the length of both `padded` and `address`; `connect` reads `len`
+    // bytes.
     let rc = unsafe {
         std::ptr::copy_nonoverlapping(address.as_ptr(), padded.as_mut_ptr().cast(), len);
         libc::connect(raw, padded.as_ptr().cast(), len as libc::socklen_t)
@@ -145,7 +147,7 @@ pub(crate) fn ask(address: &[u8]) -> Result<OwnedFd, i32> {
     }
 }
 
-/// What has become of a connection.
+/// Returns the result of a probe.
 pub(crate) fn answer(socket: &OwnedFd) -> Verdict {
     let mut poll = libc::pollfd {
         fd: socket.as_raw_fd(),

@@ -1,28 +1,28 @@
-//! Taking in completions, and what becomes of failures.
+//! Processes completions and failures.
 
 use crate::buffers::{self, Role};
 use crate::ffi::*;
 use crate::lane::{Notice, OfiLane};
 use crate::shared::completion_error;
-use crate::wire::{self, Kind, Prefix};
+use crate::wire::{self, MessageKind, Prefix};
 use netmod::{Header, LaneError, Sink};
 use std::mem::MaybeUninit;
 
-/// Completions read at once.
+/// Most completions read at a time.
 const BATCH: usize = 16;
 
-/// Fruitless polls after which peers that owe an answer are looked after.
+/// Idle polls between two checks of peers that owe an answer.
 const IDLE_POLLS: u32 = 256;
 
 impl OfiLane {
-    /// The work of `poll`.
+    /// Implements `poll`.
     pub(crate) fn progress(&mut self, sink: &mut dyn Sink, budget: usize) -> bool {
         self.round = self.round.wrapping_add(1);
         let mut events = 0;
         loop {
             let mut entries = [const { MaybeUninit::<fi_cq_data_entry>::uninit() }; BATCH];
             let want = BATCH.min(budget.saturating_sub(events)).max(1);
-            // SAFETY: the queue is open, of this format, and `entries` has room.
+            // SAFETY: the queue is open and has this format; `entries` has space.
             let got = unsafe { fi_cq_read(self.objects.cq, entries.as_mut_ptr().cast(), want) };
             if got > 0 {
                 let got = got as usize;
@@ -69,7 +69,7 @@ impl OfiLane {
         any
     }
 
-    /// Asks those who owe an answer whether they are there: nobody else would say that they are not.
+    /// Checks whether peers that owe an answer live: their loss shows only by a probe.
     #[cold]
     fn watch(&mut self) {
         for index in self.ops.indices() {
@@ -131,7 +131,7 @@ impl OfiLane {
         }
     }
 
-    /// Gives a receive buffer back to the provider.
+    /// Returns a receive buffer to the provider.
     #[inline]
     fn repost(&mut self, buffer: u32) {
         if self.post(buffer) != 0 {
@@ -139,24 +139,24 @@ impl OfiLane {
         }
     }
 
-    /// A message has arrived.
+    /// Handles a received message.
     #[inline]
     fn arrived(&mut self, buffer: u32, len: usize, sink: &mut dyn Sink) {
         let len = len.min(self.shared.buffer_size);
         let place = self.buffers.recv_at(buffer);
         // SAFETY: the buffer was filled, is not posted until `repost`, and lives as long as the
-        // lane; nobody else uses it.
+        // lane; no other code uses it meanwhile.
         let bytes = unsafe { std::slice::from_raw_parts(place, len) };
-        // What is not from one of us is dropped.
+        // Messages of strangers are dropped.
         let Some(prefix) = Prefix::parse(bytes) else {
             return;
         };
         let rest = &bytes[wire::PREFIX..];
-        if prefix.kind == Kind::Message {
+        if prefix.kind == MessageKind::Message {
             if let Some((header, payload)) = rest.split_first_chunk::<{ Header::SIZE }>() {
                 sink.message(prefix.peer, &Header::from_bytes(header), payload);
             }
-        } else if prefix.kind == Kind::Bundle {
+        } else if prefix.kind == MessageKind::Bundle {
             for (header, payload) in netmod_kit::bundle::messages(rest) {
                 sink.message(prefix.peer, &header, payload);
             }
@@ -168,20 +168,20 @@ impl OfiLane {
     /// Takes an error from the queue. Returns whether there was one.
     #[cold]
     fn failed_completion(&mut self) -> bool {
-        // SAFETY: all fields are numbers and pointers, for which zero is a value.
+        // SAFETY: all fields are numbers and pointers, for which zero is valid.
         let mut error: fi_cq_err_entry = unsafe { std::mem::zeroed() };
         // SAFETY: the queue is open, `error` is written.
         let rc = unsafe { fi_cq_readerr(self.objects.cq, &mut error) };
         if rc < 0 || error.op_context.is_null() {
             return rc > 0;
         }
-        // SAFETY: the error was just read from this queue.
+        // SAFETY: `error` was just read from this queue.
         let why = unsafe { completion_error(&self.shared.lib, self.objects.cq, &error) };
         // SAFETY: every operation with a completion was given a context of the lane's buffers.
         match unsafe { buffers::role(error.op_context) } {
             Role::Idle => {}
             Role::Recv { buffer } => {
-                // A message that broke off with its connection: the sender's side is told.
+                // A message that broke off with its connection; the sender's side reports it.
                 if error.err != libc::ECANCELED {
                     self.repost(buffer);
                 }
@@ -253,13 +253,12 @@ impl OfiLane {
         )
     }
 
-    /// Notes that a process can't be reached: all that is under way to it by messages ends, and
-    /// what the provider has under way ends with the provider's errors.
+    /// Marks a process as lost. Its emulated operations end here, others by the provider's errors.
     #[cold]
     pub(crate) fn fail_peer(&mut self, endpoint: u32, what: &str, why: &str) {
         let text = self.failure_text(endpoint, what, why)
-            + "; it has ended or the network to it is down: look for its own message first, then \
-               at the interface (WEFT_OFI_INTERFACE)";
+            + "; the process has ended or the network to it is down: look for its own message first, \
+               then check the interface (WEFT_OFI_INTERFACE)";
         let index = self.peers.endpoint(endpoint).peer;
         let peer = &mut self.peers.peers[index as usize];
         if peer.lost.is_some() {
@@ -315,7 +314,7 @@ impl OfiLane {
             && self.unissued.is_empty())
     }
 
-    /// Tries again what there was no room for. Returns whether anything went.
+    /// Retries messages and parts for which there was no space. Returns whether any was sent.
     fn retry(&mut self) -> bool {
         let mut any = self.post_receives().unwrap_or(false);
         for _ in 0..self.replies.len() {
@@ -344,14 +343,14 @@ impl OfiLane {
         any
     }
 
-    /// Sends accepted messages, in order per endpoint.
+    /// Sends queued messages, in order per endpoint.
     fn retry_stalled(&mut self) -> bool {
         let mut any = false;
         for _ in 0..self.stalled.len() {
             let Some(message) = self.stalled.pop_front() else {
                 break;
             };
-            // An endpoint has at most one: further messages to it are refused until it has gone.
+            // An endpoint has at most one queued message: others are refused until it has left.
             match self.send_buffer(message.buffer, message.endpoint, message.len) {
                 0 => {
                     any = true;
@@ -362,7 +361,7 @@ impl OfiLane {
                 rc => {
                     let endpoint = message.endpoint;
                     self.stalled.push_back(message);
-                    // A lost peer's messages are taken out of the queue there.
+                    // `refused` removes a lost peer's messages from the queue.
                     any |= self.refused(endpoint, rc, "sending") != LaneError::Again;
                 }
             }
@@ -371,7 +370,7 @@ impl OfiLane {
     }
 }
 
-/// Whether an error means that the peer can't be reached, rather than that one access was wrong.
+/// Returns whether an error is a loss of the peer instead of a wrong access.
 fn is_loss(number: i32) -> bool {
     !matches!(
         number,

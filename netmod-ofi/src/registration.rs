@@ -1,4 +1,4 @@
-//! What libmpi is told of this transport: its control variables, and how it is opened by them.
+//! Registration of this transport with libmpi: its control variables and how it is opened.
 
 use crate::config::Config;
 use crate::transport::OfiTransport;
@@ -7,7 +7,7 @@ use netmod_kit::variables::Variable;
 use netmod_kit::{Netmod, Start, need_rdma_device};
 use std::sync::Arc;
 
-/// Weft over libfabric.
+/// The transport over libfabric.
 pub const NETMOD: Netmod = Netmod {
     name: "ofi",
     title: "libfabric",
@@ -48,26 +48,26 @@ const VARIABLES: &[Variable] = &[
         name: "WEFT_OFI_ATOMICS",
         kind: "auto, native or emulated",
         default: "auto",
-        help: "The same for atomics over libfabric, the same on all ranks.",
+        help: "The same choice for atomics over libfabric, the same on all ranks.",
     },
     Variable {
         name: "WEFT_OFI_BUFFER_SIZE",
         kind: "bytes",
         default: "16384; 64 KiB and headers over TCP",
         help: "Size of a buffer for short messages over libfabric, from 2048 to 1048576, headers included, the same \
-               on all ranks. Longer messages are sent when the receiver asks for them.",
+               on all ranks. Longer messages are sent by rendezvous.",
     },
     Variable {
         name: "WEFT_OFI_BUFFERS",
         kind: "count",
         default: "64",
-        help: "Such buffers of each VCI, from 4 to 16384, for sending and for receiving each.",
+        help: "Number of such buffers of each VCI, from 4 to 16384, for sending and for receiving each.",
     },
     Variable {
         name: "WEFT_OFI_WAKE_UP",
         kind: "auto, 0 or 1",
         default: "auto",
-        help: "Whether waiting threads can sleep until libfabric has something for them, which costs system calls \
+        help: "Whether waiting threads can sleep until libfabric has an event for them, which costs system calls \
                per message over TCP. With auto they can where a node has more ranks or threads than cores.",
     },
 ];
@@ -76,9 +76,9 @@ fn open(start: &Start) -> Result<Arc<dyn Transport>, OpenError> {
     Ok(Arc::new(ofi(start)?))
 }
 
-/// If it has more than sockets to use.
+/// Opens the transport if it has an RDMA device to use.
 fn open_rdma(start: &Start) -> Result<Arc<dyn Transport>, OpenError> {
-    // Loading it takes its time.
+    // Loading the library is slow.
     if !std::path::Path::new("/sys/class/cxi").exists() {
         need_rdma_device()?;
     }
@@ -94,7 +94,7 @@ fn open_rdma(start: &Start) -> Result<Arc<dyn Transport>, OpenError> {
 
 fn ofi(start: &Start) -> Result<OfiTransport, OpenError> {
     let mut config = Config::read(start.me, &start.variables).map_err(OpenError)?;
-    // For its wake-up the tcp provider makes two system calls per message.
+    // For a wake-up the tcp provider makes two system calls per message.
     config.wake_up = config.wake_up.or(Some(start.may_sleep));
     if config.interface.is_none() && start.one_machine {
         config.interface = Some("lo".to_string());

@@ -1,10 +1,10 @@
-//! Get, put and atomics: the initiator's side.
+//! Gets, puts and atomics: the initiator's side.
 
 use crate::buffers::Role;
 use crate::ffi::*;
 use crate::lane::{Notice, OfiLane};
 use crate::ops::Op;
-use crate::wire::{self, Kind};
+use crate::wire::{self, MessageKind};
 use netmod::{AtomicOp, Issued, LaneError, Peer, RemoteAddr, Token, VciId};
 use netmod_kit::Action;
 use netmod_kit::emulation::{MOST_REQUESTS, Request};
@@ -12,19 +12,19 @@ use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Puts up to this size go through an eager buffer and are done at once.
+/// Bytes. Puts up to this size go through an eager buffer and are complete when issued.
 const SMALL_PUT: usize = 4096;
 
-/// What is asked of a write besides its completion.
+/// Options of a write besides its completion.
 #[derive(Clone, Copy)]
-struct How {
+struct WriteOptions {
     flags: u64,
-    /// For the target, with `FI_REMOTE_CQ_DATA`.
+    /// Data for the target, with `FI_REMOTE_CQ_DATA`.
     notice: u64,
 }
 
-/// A write is complete when it is visible at the target.
-const VISIBLE: How = How {
+/// A write that completes when it is visible at the target.
+const VISIBLE: WriteOptions = WriteOptions {
     flags: FI_DELIVERY_COMPLETE,
     notice: 0,
 };
@@ -57,7 +57,7 @@ impl OfiLane {
     }
 
     /// # Safety
-    /// As for `Lane::get`.
+    /// `local` must be valid for writes of `len` bytes until completion.
     pub(crate) unsafe fn issue_get(
         &mut self,
         peer: Peer,
@@ -77,7 +77,7 @@ impl OfiLane {
     }
 
     /// # Safety
-    /// As for `Lane::put`.
+    /// `local` must be valid for reads of `len` bytes until completion.
     pub(crate) unsafe fn issue_put(
         &mut self,
         peer: Peer,
@@ -107,7 +107,7 @@ impl OfiLane {
             token,
         );
         if emulated && small {
-            // One part, which is copied when it is issued.
+            // The put is one part, which is copied when it is issued.
             op.token = None;
         }
         self.start(op).map(|issued| {
@@ -119,7 +119,7 @@ impl OfiLane {
         })
     }
 
-    /// A put from an eager buffer.
+    /// Issues a put from an eager buffer.
     ///
     /// # Safety
     /// `local` is valid for reads of `len` bytes, which fit into an eager buffer.
@@ -154,8 +154,8 @@ impl OfiLane {
         Err(self.refused(endpoint, rc, "a put"))
     }
 
-    /// The work of `signal`: words by themselves in one write; data and a word in one write with a
-    /// notice to the target, or else in two writes, of which the provider keeps the order.
+    /// Implements `signal`: words alone in one write; data and a word in one write with a notice to
+    /// the target, or in two writes that the provider keeps in order.
     pub(crate) fn issue_signal(
         &mut self,
         peer: Peer,
@@ -182,7 +182,7 @@ impl OfiLane {
             }
             self.ordered_write(endpoint, &[data], remote, None)?;
         }
-        // If there is no room for these, the caller writes the data once more.
+        // Without space for the words, the caller writes the data again.
         let len = size_of_val(words);
         // SAFETY: the bytes of the words.
         let bytes = unsafe { std::slice::from_raw_parts(words.as_ptr().cast::<u8>(), len) };
@@ -201,8 +201,9 @@ impl OfiLane {
         Ok(())
     }
 
-    /// What tells the target of data at `remote`, with a word before it that belongs to `at`: exposure,
-    /// distance and place in units of 8 bytes. None if the provider's notices are too short for that.
+    /// Makes the notice to the target about data at `remote`, with a word before it that belongs to
+    /// `at`: exposure, distance and offset in units of 8 bytes. `None` if the provider's notices
+    /// are too short for that.
     fn notice(&self, remote: &RemoteAddr, at: &RemoteAddr) -> Option<Option<u64>> {
         let (from, to) = (remote.offset, at.offset);
         let id = at.key.words[1];
@@ -216,7 +217,7 @@ impl OfiLane {
         fits.then_some(Some(id << 44 | distance << 32 | (to / 8)))
     }
 
-    /// A write with a notice has come: its word goes where it belongs.
+    /// Handles the notice of a write: copies its word to its destination.
     pub(crate) fn raise(&mut self, notice: u64) {
         let (id, distance, place) = (notice >> 44, notice >> 32 & 0xfff, notice & 0xffff_ffff);
         let Some(base) = self
@@ -230,16 +231,18 @@ impl OfiLane {
         if distance == 0 || !words.is_aligned() {
             return;
         }
-        // SAFETY: both words are in exposed memory, which stays valid until it is withdrawn; aligned.
+        // SAFETY: both words are in exposed memory, which stays valid until it is withdrawn;
+        // aligned.
         unsafe {
             let word = (*words.add(distance as usize - 1)).load(Ordering::Relaxed);
-            // Release: what was written before it, by the provider in this thread or by an adapter that
-            // has told of it.
+            // Release: orders the earlier writes, by the provider in this thread or by an adapter
+            // that has reported them.
             (*words).store(word, Ordering::Release);
         }
     }
 
-    /// A write from an eager buffer, of which nobody here is told; the target is, if there is a notice.
+    /// Issues a write from an eager buffer without a local report; the target gets a notice, if
+    /// there is one.
     fn ordered_write(
         &mut self,
         endpoint: u32,
@@ -259,7 +262,7 @@ impl OfiLane {
             .buffers
             .send_context(buffer, Role::Send { buffer, endpoint });
         let desc = self.buffers.send_desc;
-        let how = How {
+        let how = WriteOptions {
             flags: notice.map_or(0, |_| FI_REMOTE_CQ_DATA),
             notice: notice.unwrap_or(0),
         };
@@ -286,7 +289,7 @@ impl OfiLane {
         remote: RemoteAddr,
         skip: usize,
         context: *mut c_void,
-        how: How,
+        how: WriteOptions,
     ) -> isize {
         let iov = iovec {
             base: local.cast_mut().cast(),
@@ -317,7 +320,7 @@ impl OfiLane {
     }
 
     /// # Safety
-    /// As for `Lane::atomic`.
+    /// `result` must be aligned and valid for writing a `u64` until completion.
     pub(crate) unsafe fn issue_atomic(
         &mut self,
         peer: Peer,
@@ -340,7 +343,7 @@ impl OfiLane {
         self.start(op)
     }
 
-    /// Issues as much as there is room for; nothing is done if there is none at all.
+    /// Issues as many parts as there is space for. Fails without any effect if there is none.
     fn start(&mut self, mut op: Op) -> Result<Issued, LaneError> {
         if !self.ops.has_room() {
             return Err(LaneError::Again);
@@ -363,7 +366,7 @@ impl OfiLane {
         let index = self.ops.insert(op)?;
         let all_issued = self.issue_parts(index);
         match self.ops.get(index) {
-            // The provider refused for good, and the operation ended with its peer.
+            // The provider failed, and the operation ended with its peer.
             None => {}
             Some(op) if op.issued == 0 => {
                 self.ops.remove(index);
@@ -378,7 +381,7 @@ impl OfiLane {
         Ok(Issued::Pending)
     }
 
-    /// Issues parts until there is no room. Returns whether nothing is left to issue.
+    /// Issues parts while there is space. Returns whether none are left.
     pub(crate) fn issue_parts(&mut self, index: u32) -> bool {
         loop {
             let Some(op) = self.ops.get(index) else {
@@ -410,7 +413,7 @@ impl OfiLane {
                     return true;
                 }
                 Err(rc) => {
-                    // Ends the operation too, now or with its last part.
+                    // This ends the operation, too, now or with its last part.
                     self.refused(endpoint, rc, "access to its memory");
                     return true;
                 }
@@ -418,7 +421,7 @@ impl OfiLane {
         }
     }
 
-    /// Hands the next part of a get or put to the provider. An error of 0 means "no room".
+    /// Issues the next part of a get or put. An error of 0 means "no space".
     fn native_part(&mut self, index: u32) -> Result<usize, isize> {
         let limit = self.part_limit;
         let slot = self.buffers.take_part().ok_or(0_isize)?;
@@ -470,8 +473,8 @@ impl OfiLane {
         })
     }
 
-    /// Hands an atomic to the provider: operand, comparand and result are in a send buffer, which
-    /// is registered where that is needed.
+    /// Issues an atomic: operand, comparand and result are in a send buffer, which is registered if
+    /// needed.
     fn native_atomic(&mut self, index: u32) -> Result<usize, isize> {
         let Some(op) = self.ops.get(index) else {
             return Err(0);
@@ -528,7 +531,7 @@ impl OfiLane {
         })
     }
 
-    /// Copies the result of a provider's atomic to its place.
+    /// Copies the result of a provider's atomic to its destination.
     pub(crate) fn take_atomic_result(&mut self, buffer: u32, index: u32) {
         let words = self.buffers.send_at(buffer).cast::<u64>();
         if let Some(op) = self.ops.get(index) {
@@ -560,12 +563,12 @@ impl OfiLane {
             Action::Get => {
                 request.value = len as u64;
                 request.extra = op.issued as u64;
-                (Kind::Get, 0)
+                (MessageKind::Get, 0)
             }
             Action::Put => {
                 // SAFETY: `local` is valid for reads until completion, by the contract of `put`.
                 data = unsafe { std::slice::from_raw_parts(op.local.add(op.issued), len) };
-                (Kind::Put, 0)
+                (MessageKind::Put, 0)
             }
             Action::Atomic {
                 op,
@@ -574,7 +577,7 @@ impl OfiLane {
             } => {
                 request.value = operand;
                 request.extra = compare;
-                (Kind::Atomic, op as u8)
+                (MessageKind::Atomic, op as u8)
             }
         };
         match self.internal(endpoint, kind, code, &request, data) {
@@ -583,12 +586,12 @@ impl OfiLane {
                 Ok(len)
             }
             Err(LaneError::Again) => Err(0),
-            // The peer was lost on the way, which ended the operation; any number says so.
+            // The peer was lost meanwhile, which ended the operation; any other number says so.
             Err(_) => Err(-(libc::ENOTCONN as isize)),
         }
     }
 
-    /// A part has ended.
+    /// Handles the end of a part.
     pub(crate) fn part_done(&mut self, index: u32, error: Option<LaneError>) {
         let Some(op) = self.ops.get(index) else {
             return;
@@ -600,7 +603,7 @@ impl OfiLane {
         self.finish_if_over(index);
     }
 
-    /// Ends an operation that has nothing under way and nothing left to issue.
+    /// Completes an operation that has no pending and no unissued parts.
     pub(crate) fn finish_if_over(&mut self, index: u32) {
         let over = |op: &mut Op| op.parts == 0 && (op.issued == op.len || op.error.is_some());
         if !self.ops.get(index).is_some_and(over) {
@@ -630,7 +633,7 @@ impl OfiLane {
         }
     }
 
-    /// A put or an atomic has ended: flushes may be complete.
+    /// Handles the end of a put or an atomic, which may complete flushes.
     pub(crate) fn end_write(&mut self, endpoint: u32, epoch: u32) {
         let index = self.peers.endpoint(endpoint).peer;
         let state = &mut self.peers.peers[index as usize];

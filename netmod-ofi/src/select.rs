@@ -1,8 +1,8 @@
-//! Chooses provider and interface among what libfabric offers.
+//! Chooses provider and interface among those that libfabric offers.
 //!
-//! libfabric lists what can be used, best provider first. Some of it is of no use for a job: an
-//! interface that other hosts can't reach, or a provider that stays on one host. Everything that
-//! was looked at is kept with the reason why it was refused, for the error message.
+//! libfabric lists usable ones, best provider first. Some are of no use for a job: an interface
+//! that other hosts cannot reach, or a provider for one host. Each refused one is kept with the
+//! reason, for the error message.
 
 use crate::config::{Config, Offload};
 use crate::ffi::*;
@@ -13,8 +13,7 @@ use netmod_kit::library::text;
 use std::ffi::CString;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The largest message that is sent at once over TCP, in bytes: an exchange of messages before costs
-/// more than copies.
+/// Bytes. Largest eager message over TCP: a rendezvous costs more than the copies.
 pub(crate) const TCP_EAGER: usize = 64 << 10;
 
 /// An owned `fi_info`, one entry long.
@@ -23,13 +22,13 @@ pub(crate) struct Info {
     raw: *mut fi_info,
 }
 
-// SAFETY: plain data that nobody changes after the choice.
+// SAFETY: a `fi_info` is plain data without ties to a thread.
 unsafe impl Send for Info {}
-// SAFETY: as above.
+// SAFETY: a `fi_info` is plain data, and nothing changes it after the choice.
 unsafe impl Sync for Info {}
 
 impl Info {
-    /// An empty one, for hints.
+    /// Returns an empty entry, for hints.
     fn new(lib: Library) -> Result<Self, OpenError> {
         // SAFETY: null asks for a new, zeroed one with all its parts.
         let raw = unsafe { (lib.dupinfo)(std::ptr::null()) };
@@ -41,7 +40,7 @@ impl Info {
         Ok(Info { lib, raw })
     }
 
-    /// A copy of a list's entry.
+    /// Returns a copy of a list's entry.
     fn copy(lib: Library, entry: *const fi_info) -> Option<Self> {
         // SAFETY: `entry` is an entry of a list from fi_getinfo.
         let raw = unsafe { (lib.dupinfo)(entry) };
@@ -52,7 +51,7 @@ impl Info {
         self.raw
     }
     fn info(&self) -> &fi_info {
-        // SAFETY: `raw` is a valid fi_info that we own.
+        // SAFETY: `raw` is a valid fi_info, owned by `self`.
         unsafe { &*self.raw }
     }
     pub(crate) fn tx(&self) -> &fi_tx_attr {
@@ -60,34 +59,34 @@ impl Info {
         unsafe { &*self.info().tx_attr }
     }
     pub(crate) fn ep(&self) -> &fi_ep_attr {
-        // SAFETY: as for `tx`.
+        // SAFETY: libfabric's own allocation always has all parts.
         unsafe { &*self.info().ep_attr }
     }
     pub(crate) fn domain(&self) -> &fi_domain_attr {
-        // SAFETY: as for `tx`.
+        // SAFETY: libfabric's own allocation always has all parts.
         unsafe { &*self.info().domain_attr }
     }
     pub(crate) fn addr_format(&self) -> u32 {
         self.info().addr_format
     }
     pub(crate) fn provider(&self) -> String {
-        // SAFETY: as for `tx`; the name is null or a C string.
+        // SAFETY: libfabric's own allocation always has all parts; the name is null or a C string.
         unsafe { text((*self.info().fabric_attr).prov_name) }
     }
     pub(crate) fn provider_version(&self) -> u32 {
-        // SAFETY: as for `tx`.
+        // SAFETY: libfabric's own allocation always has all parts.
         unsafe { (*self.info().fabric_attr).prov_version }
     }
     pub(crate) fn fabric_name(&self) -> String {
-        // SAFETY: as for `tx`; the name is null or a C string.
+        // SAFETY: libfabric's own allocation always has all parts; the name is null or a C string.
         unsafe { text((*self.info().fabric_attr).name) }
     }
     pub(crate) fn domain_name(&self) -> String {
-        // SAFETY: as for `tx`; the name is null or a C string.
+        // SAFETY: libfabric's own allocation always has all parts; the name is null or a C string.
         unsafe { text(self.domain().name) }
     }
 
-    /// The IP address of this host that the entry stands for, if it stands for one.
+    /// Returns the IP address of this host that the entry is for, if any.
     pub(crate) fn ip(&self) -> Option<IpAddr> {
         let info = self.info();
         if info.src_addr.is_null() {
@@ -100,7 +99,7 @@ impl Info {
     }
 }
 
-/// The IP address in an address of that format.
+/// Returns the IP address in an address of this format.
 pub(crate) fn ip_address(format: u32, bytes: &[u8]) -> Option<IpAddr> {
     match format {
         FI_SOCKADDR_IN => {
@@ -122,13 +121,13 @@ impl Drop for Info {
     }
 }
 
-/// What may be used, in the order to try, and why the rest was refused.
+/// The usable providers in order of preference, and the refused ones.
 pub(crate) struct Candidates {
     pub(crate) usable: Vec<Candidate>,
     pub(crate) refused: Vec<Refusal>,
 }
 
-/// A provider on an interface that is not used.
+/// A refused provider on an interface.
 #[derive(PartialEq, Eq)]
 pub(crate) struct Refusal {
     provider: String,
@@ -145,7 +144,7 @@ impl Refusal {
         }
     }
 
-    /// The same with this reason.
+    /// Replaces the reason.
     pub(crate) fn because(self, why: impl ToString) -> Refusal {
         Refusal {
             why: why.to_string(),
@@ -153,14 +152,14 @@ impl Refusal {
         }
     }
 
-    /// Whether it is the same provider on the same interface.
+    /// Returns whether it is the same provider on the same interface.
     pub(crate) fn is_same(&self, other: &Refusal) -> bool {
         self.provider == other.provider && self.place == other.place
     }
 }
 
-/// A line for each provider and reason, with all the interfaces that they hold for.
-pub(crate) fn tell(refused: &[Refusal]) -> Vec<String> {
+/// Makes a line for each provider and reason, with all their interfaces.
+pub(crate) fn describe(refused: &[Refusal]) -> Vec<String> {
     let mut lines: Vec<(&Refusal, Vec<&str>)> = Vec::new();
     for one in refused {
         let same = |line: &&mut (&Refusal, Vec<&str>)| {
@@ -178,24 +177,24 @@ pub(crate) fn tell(refused: &[Refusal]) -> Vec<String> {
     lines.into_iter().map(line).collect()
 }
 
-/// A provider on an interface, with what it will be used for.
+/// A provider on an interface, with its uses.
 pub(crate) struct Candidate {
     pub(crate) info: Info,
     pub(crate) rma: bool,
     pub(crate) atomics: bool,
-    /// Whether writes arrive in the order in which they were issued.
+    /// Whether writes arrive in the order of issue.
     pub(crate) ordered: bool,
     cost: u32,
 }
 
-/// Asks libfabric what there is and sorts it.
+/// Queries libfabric and sorts the results.
 pub(crate) fn candidates(lib: Library, config: &Config) -> Result<Candidates, OpenError> {
     let mut result = Candidates {
         usable: Vec::new(),
         refused: Vec::new(),
     };
     let wishes = match config.rma {
-        // Puts are used only with delivery completion, which is what flush is made of.
+        // Puts need delivery completion, by which flushes are made.
         Offload::Auto => {
             vec![(FI_MSG | FI_RMA, FI_DELIVERY_COMPLETE), (FI_MSG, 0)]
         }
@@ -209,7 +208,7 @@ pub(crate) fn candidates(lib: Library, config: &Config) -> Result<Candidates, Op
                 Err(why) => result.refused.push(Refusal::new(&info, why)),
                 Ok(cost) => {
                     let rma = caps & FI_RMA != 0;
-                    // Without remote memory only if there is nothing else.
+                    // Without remote memory only if there is no other.
                     let cost = cost + if rma { 0 } else { 10_000 };
                     result.usable.push(Candidate {
                         info,
@@ -230,7 +229,7 @@ pub(crate) fn candidates(lib: Library, config: &Config) -> Result<Candidates, Op
     Ok(result)
 }
 
-/// Asks for the capabilities with our modes; none found is an empty list.
+/// Queries providers with these capabilities and Weft's modes.
 fn query(
     lib: Library,
     provider: Option<&str>,
@@ -240,7 +239,8 @@ fn query(
 ) -> Result<Vec<Info>, OpenError> {
     let hints = Info::new(lib)?;
     let raw = hints.raw();
-    // SAFETY: a new fi_info has all its parts; the name is allocated by C as fi_freeinfo wants it.
+    // SAFETY: a new `fi_info` has all its parts; the name is allocated by C, as `fi_freeinfo`
+    // requires.
     unsafe {
         (*raw).caps = caps;
         (*raw).mode = FI_CONTEXT | FI_CONTEXT2;
@@ -254,7 +254,7 @@ fn query(
         (*domain).mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
         if let Some(provider) = provider {
             let name = CString::new(provider)
-                .map_err(|_| OpenError("WEFT_OFI_PROVIDER holds a zero byte".to_string()))?;
+                .map_err(|_| OpenError("WEFT_OFI_PROVIDER contains a zero byte".to_string()))?;
             (*(*raw).fabric_attr).prov_name = libc::strdup(name.as_ptr());
         }
     }
@@ -281,7 +281,7 @@ fn query(
         }
         error => {
             return Err(OpenError(format!(
-                "libfabric {} could not list its providers: {}",
+                "libfabric {} cannot list its providers: {}",
                 version_text(lib.version),
                 lib.error_text(error)
             )));
@@ -291,8 +291,8 @@ fn query(
     let mut entry = list;
     while !entry.is_null() {
         if let Some(info) = Info::copy(lib, entry) {
-            // The flag was asked for to learn whether it is supported; it is given per operation.
-            // SAFETY: our own copy.
+            // The flag only queried whether it is supported; it is passed per operation.
+            // SAFETY: `info` is a copy that this function owns.
             unsafe {
                 (*(*info.raw()).tx_attr).op_flags = 0;
             }
@@ -301,12 +301,12 @@ fn query(
         // SAFETY: `entry` is a valid entry of the list.
         entry = unsafe { (*entry).next };
     }
-    // SAFETY: the list came from fi_getinfo and is not used any longer.
+    // SAFETY: the list came from `fi_getinfo` and is no longer used.
     unsafe { (lib.freeinfo)(list) };
     Ok(found)
 }
 
-/// Where an entry is, for messages.
+/// Describes the interface of an entry.
 pub(crate) fn place(info: &Info) -> String {
     match info.ip() {
         Some(ip) => format!("{} ({ip})", info.domain_name()),
@@ -314,12 +314,12 @@ pub(crate) fn place(info: &Info) -> String {
     }
 }
 
-/// Whether a provider sends by TCP.
+/// Returns whether a provider sends by TCP.
 pub(crate) fn is_tcp(provider: &str) -> bool {
     ["tcp", "net"].contains(&provider.split(';').next().unwrap_or_default())
 }
 
-/// The size of an eager buffer for a provider.
+/// Returns the size of an eager buffer for a provider.
 pub(crate) fn buffer_size(provider: &str, config: &Config) -> usize {
     config.buffer_size.unwrap_or(match is_tcp(provider) {
         true => TCP_EAGER + MESSAGE + 8,
@@ -327,24 +327,24 @@ pub(crate) fn buffer_size(provider: &str, config: &Config) -> usize {
     })
 }
 
-/// How far down the list an entry belongs, or why it can't be used.
+/// Returns the cost of an entry for sorting, or the reason why it is unusable.
 fn cost(info: &Info, config: &Config) -> Result<u32, String> {
     let provider = info.provider();
     let asked = config.provider.as_deref();
     let mut cost = match provider.as_str() {
         _ if provider.contains("ofi_hook") || provider.contains("ofi_mrail") => {
-            return Err("a layer for debugging or for several devices, not used".to_string());
+            return Err("a layer for debugging or for several devices".to_string());
         }
         "shm" | "sm2" if asked.is_none() => {
             return Err("reaches only this host".to_string());
         }
         "sockets" if asked.is_none() => {
-            return Err("superseded by tcp; used only when asked for".to_string());
+            return Err("superseded by tcp; used only if selected".to_string());
         }
         "tcp" => 20,
         "tcp;ofi_rxm" => 21,
-        // Of 1.17 only. It is quicker than tcp when each rank has a core, but its queue wakes sleepers
-        // for nothing: with more ranks than cores programs take twice as long.
+        // Only in 1.17. It is faster than tcp if each rank has a core, but its queue causes
+        // spurious wake-ups: with more ranks than cores programs take twice as long.
         "net" => 22,
         "net;ofi_rxm" => 23,
         _ if provider.starts_with("udp") => 40,
@@ -352,18 +352,18 @@ fn cost(info: &Info, config: &Config) -> Result<u32, String> {
         _ => 0,
     };
     if let Some(asked) = asked {
-        // libfabric takes "tcp" for any stack with tcp in it; the very name goes first.
+        // libfabric accepts "tcp" for any stack that contains it; the exact name goes first.
         if provider != asked {
             cost += 5;
         }
     }
     if info.ep().msg_prefix_size != 0 {
-        return Err("wants room in front of every message".to_string());
+        return Err("requires space before every message".to_string());
     }
     let buffer_size = buffer_size(&provider, config);
     if info.ep().max_msg_size < buffer_size {
         return Err(format!(
-            "carries messages of at most {} bytes, {buffer_size} are needed",
+            "its messages have at most {} bytes; {buffer_size} are needed",
             info.ep().max_msg_size,
         ));
     }
@@ -377,12 +377,12 @@ fn cost(info: &Info, config: &Config) -> Result<u32, String> {
             && *interface != info.fabric_name()
             && Some(interface) != ip.as_ref()
         {
-            return Err(format!("not the interface asked for ({interface})"));
+            return Err(format!("not the selected interface ({interface})"));
         }
     }
     match info.ip() {
         Some(IpAddr::V6(ip)) if ip.is_unicast_link_local() => {
-            return Err("a link-local address, which means nothing on other hosts".to_string());
+            return Err("a link-local address, which other hosts cannot use".to_string());
         }
         Some(ip) if ip.is_loopback() => cost += 2000,
         Some(IpAddr::V4(ip)) if ip.is_link_local() => cost += 1000,
@@ -397,7 +397,7 @@ fn cost(info: &Info, config: &Config) -> Result<u32, String> {
     Ok(cost)
 }
 
-/// Whether an interface's name says that it leads to containers or virtual machines of this host.
+/// Returns whether an interface's name is that of a bridge to containers or virtual machines.
 fn is_local_bridge(name: &str) -> bool {
     [
         "docker", "br-", "virbr", "lxc", "lxd", "cni", "flannel", "cali", "podman", "vnet", "kube",
@@ -406,11 +406,11 @@ fn is_local_bridge(name: &str) -> bool {
     .any(|prefix| name.starts_with(prefix))
 }
 
-/// Takes the provider's atomics if they are all there and worth having.
+/// Uses the provider's atomics if they are complete and pay off.
 ///
-/// A provider whose target side runs in software when the target polls does no better than our
-/// own messages, and its atomics are seldom atomic towards the processor's: those are used only
-/// when asked for.
+/// If a provider's target side runs in software when the target polls, it gains nothing over Weft's
+/// messages, and its atomics are seldom atomic with respect to the processor's: those are used only
+/// if selected.
 fn consider_atomics(lib: Library, config: &Config, candidate: &mut Candidate) {
     let wanted = match config.atomics {
         Offload::Emulated => false,
@@ -421,7 +421,7 @@ fn consider_atomics(lib: Library, config: &Config, candidate: &mut Candidate) {
         }
     };
     let provider = candidate.info.provider();
-    // Those of ofi_rxd end in a segmentation fault (seen with 1.17).
+    // Atomics of ofi_rxd crash (seen with 1.17).
     if !wanted || !candidate.rma || provider.ends_with("ofi_rxd") {
         return;
     }
@@ -435,7 +435,7 @@ fn consider_atomics(lib: Library, config: &Config, candidate: &mut Candidate) {
     }
 }
 
-/// Asks for the same with writes in order, of any length that matters.
+/// Queries the same provider with ordered writes of any useful length.
 fn consider_order(lib: Library, candidate: &mut Candidate) {
     if !candidate.rma {
         return;
@@ -455,10 +455,10 @@ fn consider_order(lib: Library, candidate: &mut Candidate) {
     }
 }
 
-/// Writes in order are of use from this size on.
+/// Bytes. Smallest useful limit of ordered writes.
 const ORDERED_LEAST: usize = 16 << 10;
 
-/// The one that is the same otherwise.
+/// Finds the entry of the same provider, domain, fabric and address.
 fn twin(found: Vec<Info>, info: &Info) -> Option<Info> {
     found.into_iter().find(|other| {
         other.provider() == info.provider()
@@ -468,12 +468,12 @@ fn twin(found: Vec<Info>, info: &Info) -> Option<Info> {
     })
 }
 
-/// "1.17" from a version number.
+/// Formats a version number, as in "1.17".
 pub(crate) fn version_text(version: u32) -> String {
     format!("{}.{}", version >> 16, version & 0xffff)
 }
 
-/// The error for "nothing usable", with everything that was tried.
+/// Makes the error for "no usable provider", with the refused ones.
 pub(crate) fn nothing_usable(lib: Library, config: &Config, refused: &[Refusal]) -> OpenError {
     let mut message = format!(
         "libfabric {} offers no usable provider",
@@ -486,11 +486,10 @@ pub(crate) fn nothing_usable(lib: Library, config: &Config, refused: &[Refusal])
         message += &format!(" on the interface {interface:?} (WEFT_OFI_INTERFACE)");
     }
     if refused.is_empty() {
-        message += "; it lists none with reliable datagrams at all. fi_info -t FI_EP_RDM shows \
-                    what there is";
+        message += "; it lists none with reliable datagrams (see fi_info -t FI_EP_RDM)";
     } else {
-        message += "; refused were: ";
-        message += &tell(refused).join("; ");
+        message += "; refused: ";
+        message += &describe(refused).join("; ");
     }
     OpenError(message)
 }

@@ -1,4 +1,4 @@
-//! What lanes share: one fabric and one domain, and the memory exposed to peers.
+//! State shared by lanes: fabric, domain, and the memory exposed to peers.
 
 use crate::config::Config;
 use crate::ffi::*;
@@ -17,7 +17,8 @@ pub(crate) struct Region(*mut fid_mr);
 
 // SAFETY: libfabric's objects may be used from any thread (FI_THREAD_SAFE is asked for).
 unsafe impl Send for Region {}
-// SAFETY: as above; only plain fields are read through a shared reference.
+// SAFETY: libfabric's objects may be used from any thread, and a shared reference only reads plain
+// fields.
 unsafe impl Sync for Region {}
 
 impl Region {
@@ -33,41 +34,42 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: opened by us, closed once.
+        // SAFETY: the region is open and closed only here.
         unsafe { fi_close(self.0.cast()) };
     }
 }
 
-/// What lanes share.
+/// State shared by lanes.
 pub(crate) struct Shared {
     pub(crate) lib: Library,
     pub(crate) config: Config,
     pub(crate) resolver: Arc<dyn Resolver>,
     pub(crate) provider: String,
-    /// Of an eager buffer.
+    /// Size of an eager buffer, in bytes.
     pub(crate) buffer_size: usize,
-    /// The provider sends by TCP.
+    /// Whether the provider sends by TCP.
     pub(crate) tcp: bool,
     pub(crate) info: Info,
     pub(crate) fabric: *mut fid_fabric,
     pub(crate) domain: *mut fid_domain,
-    /// Get and put are the provider's.
+    /// Whether get and put are the provider's.
     pub(crate) rma: bool,
-    /// Whether writes arrive in the order in which they were issued.
+    /// Whether writes arrive in the order of issue.
     pub(crate) ordered: bool,
-    /// Atomics are the provider's.
+    /// Whether atomics are the provider's.
     pub(crate) atomics: bool,
     next_key: AtomicU64,
-    /// Memory that peers may use, with its registrations.
+    /// Exposed memory with its registrations.
     pub(crate) exposures: Exposures<Option<Region>>,
-    /// Processes that some lane found lost, and why: the other lanes learn it when they get stuck.
+    /// Processes that a lane has found lost; the other lanes check when they get stuck.
     lost: LostPeers,
 }
 
 // SAFETY: the fabric and the domain may be used from any thread (FI_THREAD_SAFE is asked for); the
 // rest is Send and Sync itself.
 unsafe impl Send for Shared {}
-// SAFETY: as above.
+// SAFETY: fabric and domain may be used by several threads at the same time; all other fields are
+// Sync.
 unsafe impl Sync for Shared {}
 
 impl Shared {
@@ -98,7 +100,7 @@ impl Shared {
         // SAFETY: fabric and info are valid; `domain` is written on success.
         let rc = unsafe { fi_domain(fabric, info.raw(), &mut domain) };
         if rc != 0 {
-            // SAFETY: open, and nothing hangs off it.
+            // SAFETY: the fabric is open and has no objects.
             unsafe { fi_close(fabric.cast()) };
             return Err(format!(
                 "opening the domain failed: {}",
@@ -126,23 +128,23 @@ impl Shared {
         })
     }
 
-    /// Why a process is lost, if a lane found that.
+    /// Returns why a process is lost, if a lane has found it lost.
     pub(crate) fn lost(&self, peer: Peer) -> Option<String> {
         self.lost.why(peer)
     }
 
-    /// Tells the other lanes that a process is lost.
+    /// Records a lost process for the other lanes.
     pub(crate) fn set_lost(&self, peer: Peer, why: &str) {
         self.lost.add(peer, why);
     }
 
-    /// Whether local buffers must be registered.
+    /// Returns whether local buffers must be registered.
     pub(crate) fn needs_local_regions(&self) -> bool {
         self.info.domain().mr_mode & FI_MR_LOCAL != 0 || self.config.register_local
     }
 
-    /// Whether messages are sent from where they lie. Where that needs memory to be registered, a copy
-    /// is cheaper.
+    /// Returns whether messages are sent without a copy. If that needs registration, a copy is
+    /// cheaper.
     pub(crate) fn lends(&self) -> bool {
         self.tcp && !self.needs_local_regions() && self.info.tx().iov_limit >= 2
     }
@@ -160,8 +162,8 @@ impl Shared {
         // Ignored by providers that choose keys themselves.
         let key = self.next_key.fetch_add(1, Ordering::Relaxed);
         let mut region = null_mut();
-        // SAFETY: the domain is open, the memory valid by the contract, `region` is written on
-        // success.
+        // SAFETY: the domain is open, the memory stays mapped by the caller's contract, and
+        // `region` is written on success.
         let rc = unsafe { fi_mr_reg(self.domain, base.cast(), len, access, key, &mut region) };
         if rc != 0 {
             let hint = match -rc {
@@ -169,7 +171,7 @@ impl Shared {
                 _ => "",
             };
             return Err(OpenError(format!(
-                "{}: registering {len} bytes at {base:p} failed: {}{hint}",
+                "{}: cannot register {len} bytes at {base:p}: {}{hint}",
                 self.provider,
                 self.lib.error_text(-rc)
             )));
@@ -181,8 +183,8 @@ impl Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         self.exposures.clear();
-        // SAFETY: lanes and regions, which hang off the domain, are closed: lanes hold an `Arc` of
-        // this value, and the exposures were just dropped.
+        // SAFETY: lanes and regions of the domain are closed: lanes hold an `Arc` of this value,
+        // and the exposures were just dropped.
         unsafe {
             fi_close(self.domain.cast());
             fi_close(self.fabric.cast());
@@ -191,12 +193,14 @@ impl Drop for Shared {
     }
 }
 
+/// Returns whether the provider has all atomics that Weft needs.
+///
 /// # Safety
 /// `domain` is open.
 unsafe fn has_all_atomics(domain: *mut fid_domain) -> bool {
     let ask = |op, flags| {
         let mut attr = fi_atomic_attr { count: 0, size: 0 };
-        // SAFETY: the domain is open by the contract, `attr` is written.
+        // SAFETY: the domain is open by the caller's contract, and `attr` is written.
         unsafe { fi_query_atomic(domain, FI_UINT64, op, &mut attr, flags) == 0 && attr.count > 0 }
     };
     [
@@ -212,10 +216,10 @@ unsafe fn has_all_atomics(domain: *mut fid_domain) -> bool {
         && ask(FI_CSWAP, FI_COMPARE_ATOMIC)
 }
 
-/// Text of an error entry: libfabric's and the provider's own.
+/// Returns the text of an error entry: libfabric's and the provider's own.
 ///
 /// # Safety
-/// `cq` is open and `error` is what its latest `fi_cq_readerr` gave.
+/// `cq` is open and `error` is the result of its latest `fi_cq_readerr`.
 pub(crate) unsafe fn completion_error(
     lib: &Library,
     cq: *mut fid_cq,
@@ -223,7 +227,8 @@ pub(crate) unsafe fn completion_error(
 ) -> String {
     let general = lib.error_text(error.err);
     let mut buffer = [0; 128];
-    // SAFETY: by the contract; the buffer's length is given.
+    // SAFETY: queue and error are valid by the caller's contract; the call writes at most the
+    // buffer's length.
     let special = unsafe { text(fi_cq_strerror(cq, error, buffer.as_mut_ptr(), buffer.len())) };
     if special.is_empty() || special == general || error.prov_errno == 0 {
         general

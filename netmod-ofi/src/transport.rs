@@ -1,4 +1,4 @@
-//! The transport: how it is opened, and what it says of itself.
+//! The transport: opening it and its limits.
 
 use crate::config::Config;
 use crate::ffi::*;
@@ -10,10 +10,10 @@ use netmod::{Lane, Limits, OpenError, RemoteKey, Resolver, Transport, VciId};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Messages from this size on are not copied before they are sent, in bytes.
+/// Bytes. Messages of at least this size are sent without a copy.
 const LONG: usize = 8 << 10;
 
-/// Weft over libfabric.
+/// The libfabric transport.
 pub struct OfiTransport {
     shared: Arc<Shared>,
     addresses: Mutex<HashMap<VciId, Vec<u8>>>,
@@ -21,7 +21,7 @@ pub struct OfiTransport {
 }
 
 impl OfiTransport {
-    /// Whether the provider chosen is one of an adapter, not of sockets or of this node alone.
+    /// Returns whether the chosen provider uses an adapter, instead of sockets or this node alone.
     pub fn has_rdma(&self) -> bool {
         let first = self.shared.provider.split(';').next().unwrap_or_default();
         !["tcp", "net", "sockets", "udp", "shm", "sm2"].contains(&first)
@@ -42,14 +42,14 @@ impl OfiTransport {
             let chosen = Refusal::new(&candidate.info, "");
             match Shared::open(lib, &config, &resolver, candidate) {
                 Ok(shared) => {
-                    let slower = "usable, but thought slower";
+                    let slower = "usable, but ranked lower";
                     let others = usable.map(|other| Refusal::new(&other.info, slower));
                     // One provider is listed with several capabilities.
                     refused.extend(others.filter(|other| !other.is_same(&chosen)));
                     return Ok(OfiTransport {
                         shared: Arc::new(shared),
                         addresses: Mutex::default(),
-                        considered: select::tell(&refused),
+                        considered: select::describe(&refused),
                     });
                 }
                 Err(why) => refused.push(chosen.because(why)),
@@ -106,8 +106,9 @@ impl Transport for OfiTransport {
                 faster_up_to: Some(8 << 10),
                 passive_target: domain.data_progress == FI_PROGRESS_AUTO,
             }),
-            // A provider's are atomic among those of its domain (fi_atomic(3)), and order between them
-            // is not asked for. Ours come in the order of messages, and are the processor's own.
+            // A provider's atomics are atomic among those of its domain (fi_atomic(3)), and their
+            // order is not requested. Emulated ones keep the order of messages, and are the
+            // processor's own.
             atomics: Some(netmod::Atomics {
                 passive_target: self.shared.atomics && domain.data_progress == FI_PROGRESS_AUTO,
                 coherent: !self.shared.atomics,
@@ -127,7 +128,9 @@ impl Transport for OfiTransport {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         if addresses.contains_key(&vci) {
-            return Err(OpenError(format!("VCI {vci} is open already")));
+            return Err(OpenError(format!(
+                "internal error: VCI {vci} is already open"
+            )));
         }
         let (lane, address) = OfiLane::open(self.shared.clone(), vci)?;
         addresses.insert(vci, address);
@@ -150,7 +153,8 @@ impl Transport for OfiTransport {
         };
         let mut region = None;
         if shared.rma && len > 0 {
-            // SAFETY: the memory is valid until it is withdrawn, by the contract.
+            // SAFETY: the memory is valid until it is withdrawn, by the caller's contract, and
+            // `exposures` holds the region until then.
             let new = unsafe { shared.register(ptr, len, FI_REMOTE_READ | FI_REMOTE_WRITE)? };
             key.words[0] = new.key();
             if shared.info.domain().mr_mode & FI_MR_VIRT_ADDR != 0 {

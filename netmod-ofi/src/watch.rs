@@ -1,13 +1,13 @@
-//! Looks after peers from which something is awaited.
+//! Detects the loss of peers that are waited for.
 //!
-//! Perhaps nothing is under way to such a peer, so that no broken connection shows that it has gone. As
-//! with peers that take nothing (see `probe`), its listening socket is asked. Its host shows in two ways
-//! that it can be reached: by what comes on connections with it (see `links`), and by the refusal of a
-//! port that nobody uses. A host that is silent for long on a connection is lost, and so is one that
-//! refused once and then does so no more; one that never refuses may just be behind a firewall.
+//! If no operation with such a peer is pending, no broken connection shows that it is gone. As with
+//! peers that accept no messages (see `probe`), its listening socket is probed. Its host is known
+//! to be reachable in two cases: it answers on connections with it (see `links`), or it refuses a
+//! port that nobody uses. A host that is silent for long on a connection is lost, and so is one
+//! that once refused and no longer does; one that never refuses may just be behind a firewall.
 //!
-//! What is known of a peer is kept while nothing is awaited from it: a program that communicates all
-//! the time waits for somebody else at each look.
+//! The state of a peer is kept while it is not waited for: a busy program waits for a different
+//! peer at each check.
 
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -15,45 +15,46 @@ use std::time::{Duration, Instant};
 use crate::links;
 use crate::probe::{Verdict, answer, ask, is_gone};
 
-/// Time between two questions to a process at first and at last; each takes a place in the queue of
-/// a process that doesn't accept for a while.
+/// Initial and longest time between two probes of a process; each takes an entry in the queue of a
+/// process that does not accept for a while.
 const FIRST: Duration = Duration::from_millis(200);
 const LONGEST: Duration = Duration::from_secs(10);
-/// Time between two questions to a host.
+/// Time between two probes of a host.
 const HOST_EVERY: Duration = Duration::from_secs(1);
-/// Time between two looks at a connection.
+/// Time between two checks of a connection.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// How long a host that has answered may be silent.
+/// Longest silence of a host that has answered.
 const SILENCE: Duration = Duration::from_secs(9);
-/// For so long of that time it must have been asked: nobody asks while nobody waits.
+/// Least time of that during which it must have been probed: no probes are sent while no thread
+/// waits.
 const ASKED: Duration = Duration::from_secs(7);
 
-/// The TCP port multiplexer's: next to nobody offers it.
+/// The TCP port multiplexer's port, which is practically unused.
 const UNUSED_PORT: u16 = 1;
 
-/// A peer that is looked after.
+/// A peer that is waited for.
 pub(crate) struct Watched {
     address: Vec<u8>,
     process: Asked,
     pause: Duration,
     host: Asked,
     heard: Option<Instant>,
-    /// Since when the kernel asks on a connection.
+    /// Time since which keep-alive has been enabled on a connection.
     kept: Option<Instant>,
-    /// The next look at the connection.
+    /// Time of the next check of the connection.
     look: Instant,
 }
 
 #[derive(Default)]
 struct Asked {
     question: Option<OwnedFd>,
-    /// When it was asked.
+    /// Time of the probe.
     since: Option<Instant>,
     next: Option<Instant>,
 }
 
 impl Asked {
-    /// Asks when it is time, and looks for the answer.
+    /// Sends a probe when it is time, and checks for its answer.
     fn step(&mut self, address: &[u8], now: Instant) -> Verdict {
         let verdict = match &self.question {
             Some(socket) => answer(socket),
@@ -74,7 +75,7 @@ impl Asked {
         verdict
     }
 
-    /// Whether there has been no answer for long.
+    /// Returns whether a probe has been unanswered for long.
     fn is_silent(&self, now: Instant) -> bool {
         self.question.is_some() && self.since.is_some_and(|since| now > since + ASKED)
     }
@@ -93,7 +94,7 @@ impl Watched {
         }
     }
 
-    /// Takes note of answers, and asks nothing.
+    /// Records answers without sending probes.
     pub(crate) fn settle(&mut self, now: Instant) {
         for (asked, is_host) in [(&mut self.process, false), (&mut self.host, true)] {
             let Some(socket) = &asked.question else {
@@ -104,14 +105,14 @@ impl Watched {
                 Verdict::Alive | Verdict::Gone(libc::ECONNREFUSED) if is_host => {
                     self.heard = Some(now);
                 }
-                // It is asked again when it is awaited.
+                // The process is probed again when it is waited for.
                 _ => {}
             }
             asked.question = None;
         }
     }
 
-    /// How long nothing has come on a connection with the host, if that means something.
+    /// Returns how long a connection with the host has been silent, if that is significant.
     fn silence(&mut self, now: Instant, port: u16) -> Option<Duration> {
         if now < self.look {
             return None;
@@ -124,12 +125,12 @@ impl Watched {
         if state.is_new {
             self.kept = Some(now);
         }
-        // Another lane may have begun.
+        // Another lane may have enabled it.
         let kept = *self.kept.get_or_insert(now);
         (now > kept + ASKED).then_some(state.silent)
     }
 
-    /// Why the peer is gone, if it is.
+    /// Returns the reason if the peer is gone.
     pub(crate) fn step(
         &mut self,
         now: Instant,

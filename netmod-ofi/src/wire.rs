@@ -1,8 +1,8 @@
-//! What travels in front of every message.
+//! Wire format: the prefix of messages.
 //!
-//! A message of the core is a prefix of 8 bytes, the core's header and the payload. Messages by
-//! which get, put and atomics are emulated have the same prefix and an [`Request`] of 40 bytes. All
-//! numbers are in the machine's order: processes of a job run on machines of one kind.
+//! A message of the core is a prefix of 8 bytes, the core's header and the payload. Messages of the
+//! emulation of get, put and atomics have the same prefix and a [`Request`] of 40 bytes. All
+//! numbers are in native byte order: the processes of a job run on machines of one architecture.
 
 use netmod::{Header, Peer, VciId};
 use netmod_kit::emulation::Request;
@@ -14,32 +14,32 @@ pub(crate) const MESSAGE: usize = PREFIX + Header::SIZE;
 /// Length of prefix and request.
 pub(crate) const INTERNAL: usize = PREFIX + Request::SIZE;
 
-/// What a message is.
+/// The kinds of messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub(crate) enum Kind {
-    /// The core's.
+pub(crate) enum MessageKind {
+    /// A message of the core.
     Message = 1,
-    /// Nothing: by its completion the sender knows that everything before it has left.
+    /// An empty message: its completion shows that all earlier messages have left.
     Nop,
-    /// An atomic to be done; the code is the operation.
+    /// A request for an atomic; the code is the operation.
     Atomic,
-    /// Memory to be sent back.
+    /// A request to send memory back.
     Get,
-    /// Memory to be written.
+    /// A request to write memory.
     Put,
-    /// The answer to one of the three; the code is a status.
+    /// The answer to one of these requests; the code is a status.
     Answer,
-    /// Several of the core's.
+    /// Several messages of the core.
     Bundle,
 }
 
-/// The first 8 bytes of everything.
+/// The first 8 bytes of every message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Prefix {
     pub(crate) peer: Peer,
     pub(crate) vci: VciId,
-    pub(crate) kind: Kind,
+    pub(crate) kind: MessageKind,
     pub(crate) code: u8,
 }
 
@@ -53,18 +53,18 @@ impl Prefix {
         word.to_ne_bytes()
     }
 
-    /// `None` if the bytes are too few or name an unknown kind.
+    /// Parses a prefix. Returns `None` if the bytes are too few or the kind is unknown.
     #[inline]
     pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
         let word = u64::from_ne_bytes(*bytes.first_chunk()?);
         let kind = match (word >> 48) as u8 {
-            1 => Kind::Message,
-            2 => Kind::Nop,
-            3 => Kind::Atomic,
-            4 => Kind::Get,
-            5 => Kind::Put,
-            6 => Kind::Answer,
-            7 => Kind::Bundle,
+            1 => MessageKind::Message,
+            2 => MessageKind::Nop,
+            3 => MessageKind::Atomic,
+            4 => MessageKind::Get,
+            5 => MessageKind::Put,
+            6 => MessageKind::Answer,
+            7 => MessageKind::Bundle,
             _ => return None,
         };
         Some(Prefix {

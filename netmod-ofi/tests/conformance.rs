@@ -1,4 +1,4 @@
-//! The suite of all transports, over those of libfabric's providers that work on every machine, or over
+//! The conformance suite, over those of libfabric's providers that work on every machine, or over
 //! the one of `WEFT_OFI_PROVIDER`.
 
 mod common;
@@ -15,21 +15,21 @@ type Change = fn(&mut Config);
 const CASES_OF_LOSS: &[&str] = &[
     "a_killed_peer_is_noticed",
     "a_peer_that_was_killed_before_the_first_contact_is_noticed",
-    "what_a_killed_peer_owes_ends",
-    "who_waits_for_a_killed_peer_is_told",
-    "who_waits_at_another_lane_is_told",
-    "who_only_listens_is_told_too",
-    "who_only_listens_at_another_lane_is_told",
+    "pending_accesses_to_a_killed_peer_complete",
+    "a_waiter_for_a_killed_peer_is_notified",
+    "a_waiter_at_another_lane_is_notified",
+    "an_idle_receiver_is_notified",
+    "an_idle_receiver_at_another_lane_is_notified",
 ];
 
-fn variant(provider: &str, way: &str, change: Change) -> Variant {
-    let name = format!("{provider}{way}");
+fn variant(provider: &str, suffix: &str, change: Change) -> Variant {
+    let name = format!("{provider}{suffix}");
     let provider = provider.to_string();
     let chosen = provider.clone();
     let mut variant = Variant::new(name, move |opening| {
         let mut config = config(opening.peer, &chosen);
         if opening.cable {
-            // The cable is to be found without help.
+            // The transport must find the cable by itself.
             config.interface = None;
         }
         change(&mut config);
@@ -37,20 +37,21 @@ fn variant(provider: &str, way: &str, change: Change) -> Variant {
     });
     variant.at_cable = "10.9.0.";
     if provider == "net" {
-        // Those of 1.17 come.
+        // This provider of 1.17 causes spurious wake-ups.
         variant.false_alarms = 20;
     }
     if provider.starts_with("udp") || provider == "shm" {
-        // Providers without connections have nobody who would tell.
+        // Providers without connections do not report losses.
         variant = variant.lacking(CASES_OF_LOSS, "no connections");
     }
     if provider.starts_with("verbs") {
-        // With nothing of the provider's under way, a peer must be asked, which needs a TCP socket.
+        // Without pending operations of the provider a peer must be probed, which needs a TCP
+        // socket.
         let sleeper = &[
-            "who_waits_for_a_killed_peer_is_told",
-            "who_waits_at_another_lane_is_told",
-            "who_only_listens_is_told_too",
-            "who_only_listens_at_another_lane_is_told",
+            "a_waiter_for_a_killed_peer_is_notified",
+            "a_waiter_at_another_lane_is_notified",
+            "an_idle_receiver_is_notified",
+            "an_idle_receiver_at_another_lane_is_notified",
         ];
         variant = variant.lacking(sleeper, "no TCP socket");
     }
@@ -114,7 +115,7 @@ fn main() -> ExitCode {
                 EMULATED(config);
             })
             .only(memory),
-            // The provider's own, where it has them.
+            // The provider's own atomics, if it has them.
             variant(provider, " native atomics", |config| {
                 config.atomics = Offload::Native;
             })

@@ -1,75 +1,74 @@
-//! What a simulated network is like.
+//! Properties of a simulated network.
 
-/// How long a message of some length is under way.
+/// Latency of messages by length.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Latency {
-    /// For every message, in nanoseconds.
+    /// Nanoseconds for every message.
     pub base: u64,
-    /// For every byte, in picoseconds.
+    /// Picoseconds for every byte.
     pub per_byte: u64,
-    /// At most this is added at random, in nanoseconds.
+    /// Largest random addition, in nanoseconds.
     pub jitter: u64,
 }
 
-/// Whether peers' memory can be read.
+/// Support for reading peers' memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Get {
-    /// The transport says that it can't.
+    /// The transport does not support it.
     Unsupported,
-    /// It is done when the call returns.
+    /// It completes immediately.
     Immediate,
     /// It completes later.
     Delayed,
-    /// For each get, chance decides between the two ways above.
+    /// Each get completes immediately or later, at random.
     Mixed,
 }
 
-/// What a simulated network is like.
+/// Properties of a simulated network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SimConfig {
-    /// Time under way.
+    /// Latency of messages.
     pub latency: Latency,
-    /// The largest payload of a message, in bytes; at least 1,024.
+    /// Largest payload of a message, in bytes; at least 1,024.
     pub max_payload: usize,
-    /// Messages under way to one VCI and not yet polled there; with more, senders are told to come
-    /// again.
+    /// Most messages in flight to one VCI or not yet polled there; beyond it senders get `Again`.
     pub depth: usize,
-    /// Percentage of sends, reads and writes that are told to come again for no reason.
+    /// Percentage of sends, reads and writes that get `Again` without a reason.
     pub again: u8,
-    /// Messages that a lane takes between two polls before it wants the others in a row
-    /// (`Lane::coalesce`). 0: it takes all.
+    /// Messages that a lane accepts between two polls before it wants the others in a batch
+    /// (`Lane::coalesce`). 0: unlimited.
     pub burst: u32,
     /// Reading peers' memory.
     pub get: Get,
     /// Percentage of pairs of processes between which reading and writing is refused, although the
-    /// transport says that it can in general.
+    /// transport supports it in general.
     pub get_refused: u8,
-    /// Percentage of reads of [`Get::Delayed`] that are accepted and then reported as unsupported
-    /// or out of room.
+    /// Percentage of reads of [`Get::Delayed`] that are accepted and then fail as unsupported or
+    /// for lack of resources.
     pub get_fails: u8,
-    /// Whether puts that have completed leave only when the peer is flushed, which is all that the
-    /// contract promises. Not with [`SimConfig::ordered_put`].
+    /// Whether completed puts leave only when the peer is flushed, which is all that the contract
+    /// promises. Not with [`SimConfig::ordered_put`].
     pub put_held: bool,
-    /// Percentage of puts that take their data when they land, and complete then.
+    /// Percentage of puts that read their data when they land, and complete then.
     pub put_delayed: u8,
-    /// Percentage of these that are accepted and then reported as unsupported or out of room.
+    /// Percentage of these that are accepted and then fail as unsupported or for lack of resources.
     pub put_fails: u8,
     /// Whether messages to different VCIs of a peer may overtake each other.
     pub reorder: bool,
-    /// Whether puts keep their place among the messages of their stream.
+    /// Whether puts are ordered with the messages of their stream.
     pub ordered_put: bool,
-    /// Up to so many bytes, puts and gets keep their place among the atomics of their stream, and with each other; those
-    /// gets complete later. With [`SimConfig::ordered_put`] only.
+    /// Largest puts and gets, in bytes, that are ordered with the atomics of their stream, and with
+    /// each other; those gets complete later. With [`SimConfig::ordered_put`] only.
     pub ordered_access: usize,
-    /// Whether polling a lane that has nothing moves the clock to the next event. For tests that
-    /// make blocking calls.
+    /// Whether polling an idle lane moves the clock to the next event. For tests that make blocking
+    /// calls.
     pub poll_steps: bool,
-    /// How many events the log remembers.
+    /// Number of events in the log.
     pub log: usize,
 }
 
 impl Default for SimConfig {
-    /// A network of a microsecond and 10 GB/s, with room and without malice.
+    /// A network of a microsecond and 10 GB/s, without bounds and failures.
     fn default() -> Self {
         SimConfig {
             latency: Latency {

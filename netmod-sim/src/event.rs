@@ -1,4 +1,4 @@
-//! What happens in a simulation, in the order of time.
+//! The events of a simulation, ordered by time.
 
 use std::cmp::Ordering;
 
@@ -6,7 +6,7 @@ use netmod::{AtomicOp, Header, LaneError, Peer, RemoteAddr, Token};
 
 use crate::log::Place;
 
-/// What lies at a lane until it polls.
+/// An item that waits at a lane until it polls.
 pub(crate) enum Item {
     Message {
         from: Peer,
@@ -17,8 +17,8 @@ pub(crate) enum Item {
     Lost(Peer, String),
 }
 
-/// What is under way. Addresses of memory are numbers: they are used at the event, when those who
-/// issued the operation still vouch for them.
+/// The content of a pending event. Memory addresses are numbers: they are used when the event
+/// occurs, while the issuer of the operation still guarantees them.
 pub(crate) enum What {
     Item(Item),
     Read {
@@ -52,15 +52,15 @@ pub(crate) enum What {
     Loss,
     /// A host falls silent.
     Silence,
-    /// A lane asks a peer for a sign of life, and the answer.
+    /// A lane's probe of a peer, and below the answer.
     Question,
     Answer,
 }
 
-/// Something that happens at a time.
+/// A pending event.
 pub(crate) struct Event {
     pub at: u64,
-    /// Settles what comes first at the same time.
+    /// Breaks ties between events of the same time.
     pub order: u64,
     pub from: Place,
     pub to: Place,
@@ -79,7 +79,7 @@ impl PartialOrd for Event {
     }
 }
 impl Ord for Event {
-    /// The earliest event is the greatest, as the heap wants it.
+    /// The earliest event is the greatest, as the heap requires.
     fn cmp(&self, other: &Self) -> Ordering {
         (other.at, other.order).cmp(&(self.at, self.order))
     }

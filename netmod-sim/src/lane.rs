@@ -1,4 +1,4 @@
-//! The contract's two halves over a simulation.
+//! The contract's transport and lane over a simulation.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,7 +12,7 @@ use crate::event::{Item, What};
 use crate::log::Place;
 use crate::world::World;
 
-/// The state that all processes of a simulation share.
+/// The state shared by all processes of a simulation.
 #[derive(Clone)]
 pub(crate) struct Shared(Arc<Mutex<World>>);
 
@@ -26,7 +26,7 @@ impl Shared {
     }
 }
 
-/// One process's transport.
+/// The transport of a process.
 pub(crate) struct SimTransport {
     pub world: Shared,
     pub me: Peer,
@@ -93,10 +93,10 @@ impl Transport for SimTransport {
 struct SimLane {
     world: Shared,
     place: Place,
-    /// What a poll takes out, kept for its memory.
+    /// Buffer for the items of a poll, reused.
     batch: Vec<Item>,
     gathering: bool,
-    /// Messages since the last poll that were not gathered.
+    /// Messages since the last poll outside of batches.
     sent: u32,
 }
 
@@ -242,7 +242,7 @@ impl Lane for SimLane {
         if !data.is_empty() {
             world.put_in_order(self.place, (peer, vci), remote, data.into());
         }
-        // In some order, one by one.
+        // One by one, in random order.
         let first = world.pick(words.len());
         for place in (first..words.len()).chain(0..first) {
             let at = RemoteAddr {

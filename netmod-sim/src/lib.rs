@@ -1,19 +1,19 @@
 //! A simulated transport, for tests.
 //!
 //! It connects any number of simulated processes within one process of the operating system, in
-//! virtual time. Everything that happens follows from the seed and from the order in which lanes
-//! are called, so a failure comes back when its seed is given again.
+//! virtual time. All events follow from the seed and from the order in which lanes are called, so a
+//! failure is reproduced by its seed.
 //!
 //! A test makes a [`Simulation`], gives each simulated process its [`Simulation::transport`], and
-//! then by turns lets processes act and [`Simulation::step`]s to the next delivery. A delivered
-//! message lies at its receiver until the lane is polled.
+//! then alternates between calls of the processes and [`Simulation::step`]s to the next delivery. A
+//! delivered message waits at its receiver until the lane is polled.
 //!
-//! What it can do to a protocol: delay by size and at random, let messages between different VCIs
-//! overtake each other (never within one stream from a lane to a VCI of a peer, which the contract
-//! keeps in order), refuse for want of room, read memory at once, late, or not at all, lose a peer.
-//! And it notices what no protocol may do: using memory that has been withdrawn.
+//! The network can delay messages by size and at random, let messages between different VCIs
+//! overtake each other (never within one stream from a lane to a peer's VCI, which the contract
+//! keeps in order), refuse messages for lack of space, read memory immediately, late, or not at
+//! all, and lose a peer. It panics if a protocol uses memory that has been withdrawn.
 //!
-//! Nothing is allocated for a process or a pair of processes that never communicates, so jobs of a
+//! A process or a pair of processes that never communicates allocates no memory, so jobs of a
 //! million processes fit.
 
 mod config;

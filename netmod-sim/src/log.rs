@@ -1,14 +1,14 @@
-//! The last events, for whoever looks at a failure.
+//! A log of the last events, for analysing failures.
 
 use std::collections::VecDeque;
 use std::fmt;
 
 use netmod::{Header, Peer, VciId};
 
-/// Who sends or receives.
+/// A lane: process and VCI.
 pub(crate) type Place = (Peer, VciId);
 
-/// Something that happened.
+/// An event that has occurred.
 pub(crate) struct Entry {
     pub at: u64,
     pub what: &'static str,
@@ -18,7 +18,7 @@ pub(crate) struct Entry {
     pub header: Option<Header>,
 }
 
-/// The last of them.
+/// The last events.
 pub(crate) struct Log {
     entries: VecDeque<Entry>,
     room: usize,

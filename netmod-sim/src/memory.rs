@@ -1,5 +1,6 @@
-//! What the simulated adapter does to exposed memory: as real ones do, each aligned word at once, and one after the other.
-//! Other threads look at words of it meanwhile, and who finds one changed finds what was written before.
+//! Accesses of the simulated adapter to exposed memory. As real ones do, it accesses each aligned
+//! word as a whole, one after the other. Threads poll words of it meanwhile, and one that sees a
+//! changed word sees all earlier writes.
 
 use std::ptr;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -8,7 +9,8 @@ use netmod::AtomicOp;
 
 const WORD: usize = size_of::<u64>();
 
-/// Calls `word` with the offset of each aligned word and `byte` with that of each byte beside them, in order.
+/// Calls `word` with the offset of each aligned word and `byte` with that of each other byte, in
+/// order.
 fn each(exposed: *const u8, len: usize, mut word: impl FnMut(usize), mut byte: impl FnMut(usize)) {
     let before = exposed.align_offset(WORD).min(len);
     let words = before + (len - before) / WORD * WORD;
@@ -20,17 +22,18 @@ fn each(exposed: *const u8, len: usize, mut word: impl FnMut(usize), mut byte: i
 /// Writes `len` bytes to exposed memory.
 ///
 /// # Safety
-/// Both are valid for `len` bytes, and nobody else writes to `from`.
+/// Both are valid for `len` bytes, and `from` is not written meanwhile.
 pub unsafe fn write(from: *const u8, exposed: *mut u8, len: usize) {
     each(
         exposed,
         len,
-        // SAFETY: within the `len` bytes, and aligned; the other side may be at any address.
+        // SAFETY: `each` passes offsets of aligned words within the `len` bytes, valid by the
+        // caller's contract; the other side may be unaligned.
         |at| unsafe {
             let word = from.add(at).cast::<u64>().read_unaligned();
             AtomicU64::from_ptr(exposed.add(at).cast()).store(word, Ordering::Release);
         },
-        // SAFETY: as above; bytes are always aligned.
+        // SAFETY: `each` passes offsets within the `len` bytes, valid by the caller's contract.
         |at| unsafe {
             let byte = from.add(at).read();
             AtomicU8::from_ptr(exposed.add(at)).store(byte, Ordering::Release);
@@ -41,7 +44,7 @@ pub unsafe fn write(from: *const u8, exposed: *mut u8, len: usize) {
 /// Reads `len` bytes of exposed memory.
 ///
 /// # Safety
-/// Both are valid for `len` bytes, and nobody else uses `to`.
+/// Both are valid for `len` bytes, and no other code uses `to` meanwhile.
 pub unsafe fn read(exposed: *const u8, to: *mut u8, len: usize) {
     if ptr::eq(exposed, to) {
         return;
@@ -50,12 +53,13 @@ pub unsafe fn read(exposed: *const u8, to: *mut u8, len: usize) {
     each(
         exposed,
         len,
-        // SAFETY: within the `len` bytes, and aligned; the other side may be at any address.
+        // SAFETY: `each` passes offsets of aligned words within the `len` bytes, valid by the
+        // caller's contract; the other side may be unaligned.
         |at| unsafe {
             let word = AtomicU64::from_ptr(exposed.add(at).cast()).load(Ordering::Acquire);
             to.add(at).cast::<u64>().write_unaligned(word);
         },
-        // SAFETY: as above; bytes are always aligned.
+        // SAFETY: `each` passes offsets within the `len` bytes, valid by the caller's contract.
         |at| unsafe {
             let byte = AtomicU8::from_ptr(exposed.add(at)).load(Ordering::Acquire);
             to.add(at).write(byte);
@@ -63,12 +67,12 @@ pub unsafe fn read(exposed: *const u8, to: *mut u8, len: usize) {
     );
 }
 
-/// Changes a word of exposed memory. Gives what was there.
+/// Carries out an atomic on exposed memory. Returns the previous value.
 ///
 /// # Safety
-/// It is valid and aligned.
+/// The word is valid and aligned.
 pub unsafe fn atomic(exposed: *mut u64, op: AtomicOp, operand: u64, compare: u64) -> u64 {
-    // SAFETY: the caller's contract.
+    // SAFETY: the word is valid and aligned by the caller's contract.
     op.carry_out(unsafe { AtomicU64::from_ptr(exposed) }, operand, compare)
 }
 
@@ -77,14 +81,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_lengths_at_all_places_are_copied() {
+    fn all_lengths_at_all_offsets_are_copied() {
         let data: Vec<u8> = (1..=40).collect();
         for offset in 0..9 {
             for len in 0..30 {
                 let mut exposed = [0_u64; 5];
                 let place = exposed.as_mut_ptr().cast::<u8>();
                 let mut back = vec![0_u8; len];
-                // SAFETY: 40 bytes are there, of which at most 38 are used.
+                // SAFETY: `exposed` has 40 bytes, of which at most 38 are used.
                 unsafe {
                     write(data.as_ptr(), place.add(offset), len);
                     read(place.add(offset), back.as_mut_ptr(), len);
@@ -98,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_changed_as_asked_and_what_was_there_is_given() {
+    fn atomics_change_words_and_return_the_previous_value() {
         let ops = [
             (AtomicOp::Load, 12),
             (AtomicOp::Swap, 10),
@@ -109,13 +113,13 @@ mod tests {
         ];
         for (op, expected) in ops {
             let mut word = 12;
-            // SAFETY: a word of this test's.
+            // SAFETY: `word` is a local variable.
             let found = unsafe { atomic(&raw mut word, op, 10, 0) };
             assert_eq!((found, word), (12, expected), "{op:?}");
         }
         for (compare, expected) in [(12, 10), (11, 12)] {
             let mut word = 12;
-            // SAFETY: as above.
+            // SAFETY: `word` is a local variable.
             let found = unsafe { atomic(&raw mut word, AtomicOp::CompareSwap, 10, compare) };
             assert_eq!((found, word), (12, expected));
         }

@@ -1,42 +1,42 @@
-//! Random numbers that are the same for the same seed, everywhere.
+//! Reproducible random numbers.
 
-/// A generator (splitmix64): small, quick, and good enough to choose test cases by.
+/// A SplitMix64 generator: small, fast, and good enough to choose test cases.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 
 impl Rng {
-    /// From a seed; different seeds give unrelated numbers.
+    /// Makes a generator from a seed. Different seeds give unrelated numbers.
     pub fn new(seed: u64) -> Rng {
         Rng(seed)
     }
 
-    /// Any number.
+    /// Returns any number.
     pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.0)
     }
 
-    /// A number below `end`, which is not 0.
+    /// Returns a number below `end`, which is not 0.
     pub fn below(&mut self, end: u64) -> u64 {
         ((u128::from(self.number()) * u128::from(end)) >> 64) as u64
     }
 
-    /// An index below `end`, which is not 0.
+    /// Returns an index below `end`, which is not 0.
     pub fn index(&mut self, end: usize) -> usize {
         self.below(end as u64) as usize
     }
 
-    /// True in `percent` of 100 cases.
+    /// Returns `true` in `percent` of 100 cases.
     pub fn chance(&mut self, percent: u8) -> bool {
         percent > 0 && self.below(100) < u64::from(percent)
     }
 
-    /// One of the values.
+    /// Returns one of the values.
     pub fn pick<T: Copy>(&mut self, values: &[T]) -> T {
         values[self.index(values.len())]
     }
 
-    /// Puts the values in random order.
+    /// Shuffles the values.
     pub fn shuffle<T>(&mut self, values: &mut [T]) {
         for end in (1..values.len()).rev() {
             values.swap(end, self.index(end + 1));

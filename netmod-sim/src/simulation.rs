@@ -1,4 +1,4 @@
-//! What a test holds.
+//! The interface for tests.
 
 use std::sync::Arc;
 
@@ -14,18 +14,18 @@ pub struct Simulation {
     world: Shared,
 }
 
-/// An event that happened: whose lane may have something to poll now.
+/// An event that has occurred: a lane that may have something to poll.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Delivery {
-    /// When, in nanoseconds of virtual time.
+    /// Nanoseconds of virtual time.
     pub at: u64,
-    /// Where.
+    /// The process.
     pub peer: Peer,
-    /// On which VCI.
+    /// The VCI.
     pub vci: VciId,
 }
 
-/// Counts of what was sent.
+/// Counts of traffic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Traffic {
     /// Active messages.
@@ -43,7 +43,7 @@ pub struct Traffic {
 }
 
 impl Simulation {
-    /// A network without processes, at time 0.
+    /// Makes a network without processes, at time 0.
     ///
     /// # Panics
     /// If the configuration breaks the contract (a `max_payload` below 1,024).
@@ -53,25 +53,26 @@ impl Simulation {
         }
     }
 
-    /// The transport of a process. One to a process; it costs next to nothing until it is used.
+    /// Returns the transport of a process, one for each process. It costs next to nothing until it
+    /// is used.
     pub fn transport(&self, me: Peer) -> Arc<dyn Transport> {
         let world = self.world.clone();
         Arc::new(SimTransport { world, me })
     }
 
-    /// Moves the clock to the next event and lets it happen. `None`: nothing is under way.
+    /// Moves the clock to the next event and executes it. Returns `None` if no event is pending.
     ///
     /// # Panics
-    /// If somebody uses memory that is not exposed.
+    /// If an access is to memory that is not exposed.
     pub fn step(&self) -> Option<Delivery> {
         self.world.lock().step(u64::MAX)
     }
 
-    /// Lets everything happen until `time` (nanoseconds), which it then is. Returns the number of
-    /// events.
+    /// Executes all events until `time` (nanoseconds), and sets the clock to it. Returns the number
+    /// of events.
     ///
     /// # Panics
-    /// As [`Simulation::step`].
+    /// If an access is to memory that is not exposed.
     pub fn run_until(&self, time: u64) -> usize {
         let mut world = self.world.lock();
         let mut events = 0;
@@ -82,66 +83,66 @@ impl Simulation {
         events
     }
 
-    /// The time in nanoseconds.
+    /// Returns the time in nanoseconds.
     pub fn now(&self) -> u64 {
         self.world.lock().now
     }
 
-    /// The number of events under way.
+    /// Returns the number of pending events.
     pub fn under_way(&self) -> usize {
         self.world.lock().under_way()
     }
 
-    /// Changes what the network is like from now on, as it may while processes are running: what
-    /// they were told by `Transport::limits` must stay.
+    /// Changes the network from now on, as may happen while processes run. The values of
+    /// `Transport::limits` must stay.
     pub fn change(&self, change: impl FnOnce(&mut SimConfig)) {
         change(&mut self.world.lock().config);
     }
 
-    /// Has a process die at a time: what it sent by then arrives, everything else fails, and those
-    /// who had to do with it are told.
+    /// Makes a process die at a time: its earlier messages arrive, everything else fails, and its
+    /// contacts are notified.
     pub fn lose(&self, peer: Peer, at: u64) {
         self.world.lock().lose(peer, at);
     }
 
-    /// From now on lanes that are told to look after a peer ask its host, which may leave a question
-    /// unanswered for so many nanoseconds. Without this call nobody asks.
+    /// Makes lanes probe peers' hosts in `check_peers`. A host that leaves a probe unanswered for
+    /// `patience` nanoseconds is lost. Without this call lanes send no probes.
     pub fn watch_hosts(&self, patience: u64) {
         self.world.lock().watch.set_patience(patience);
     }
 
-    /// Has the host of a process fall silent at a time: nobody is told, and it answers no more
-    /// questions. (What was sent to it arrives; it is the test that must not poll there any more.)
+    /// Makes the host of a process fall silent at a time: no process is notified, and it answers no
+    /// more probes. (Messages to it still arrive; the test must not poll there any more.)
     pub fn silence(&self, peer: Peer, at: u64) {
         self.world.lock().silence(peer, at);
     }
 
-    /// How many questions lanes have asked peers' hosts.
+    /// Returns the number of probes that lanes have sent.
     pub fn questions(&self) -> u64 {
         self.world.lock().watch.questions()
     }
 
-    /// From now on `reader` may not read or write the memory of `owner`.
+    /// Forbids `reader` from now on to read or write the memory of `owner`.
     pub fn refuse_get(&self, reader: Peer, owner: Peer) {
         self.world.lock().refuse_get(reader, owner);
     }
 
-    /// Pieces of memory exposed at the moment.
+    /// Returns the number of current exposures.
     pub fn exposed(&self) -> usize {
         self.world.lock().exposed()
     }
 
-    /// What all processes sent.
+    /// Returns the traffic of all processes.
     pub fn total(&self) -> Traffic {
         self.world.lock().total
     }
 
-    /// What a process sent.
+    /// Returns the traffic of a process.
     pub fn traffic(&self, peer: Peer) -> Traffic {
         self.world.lock().traffic(peer)
     }
 
-    /// The last events, a line each.
+    /// Returns the last events, a line each.
     pub fn log(&self) -> String {
         self.world.lock().log.to_string()
     }

@@ -1,4 +1,4 @@
-//! Hosts that fall silent: nobody is told, and whoever waits for one has to ask.
+//! Silent hosts, whose loss is not reported: waiting lanes must probe them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,23 +6,23 @@ use netmod::Peer;
 
 use crate::log::Place;
 
-/// Who is asked for a sign of life, and since when.
+/// The pending probes of hosts.
 #[derive(Default)]
 pub(crate) struct Watch {
-    /// For so long a host may leave a question unanswered, in nanoseconds. `None`: nobody asks.
+    /// Nanoseconds that a host may leave a probe unanswered. `None`: no probes are sent.
     patience: Option<u64>,
     silent: HashSet<Peer>,
     asked: HashMap<(Place, Peer), u64>,
     questions: u64,
 }
 
-/// What comes of a look at a peer.
+/// The result of a check of a peer.
 pub(crate) enum Look {
-    /// It is asked.
+    /// A probe is sent.
     Ask,
-    /// It has been asked before and may still answer, or nobody asks.
+    /// An earlier probe is pending, or no probes are sent.
     Wait,
-    /// It has been silent for so long.
+    /// The peer has been silent for this time, in nanoseconds.
     Silent(u64),
 }
 
@@ -31,7 +31,7 @@ impl Watch {
         self.patience = Some(patience);
     }
 
-    /// How many questions have been asked.
+    /// Returns the number of probes sent.
     pub fn questions(&self) -> u64 {
         self.questions
     }
@@ -44,7 +44,7 @@ impl Watch {
         self.silent.contains(&peer)
     }
 
-    /// A lane looks after a peer.
+    /// Checks a peer for a lane.
     pub fn look(&mut self, lane: Place, peer: Peer, now: u64) -> Look {
         let Some(patience) = self.patience else {
             return Look::Wait;
@@ -60,7 +60,7 @@ impl Watch {
         }
     }
 
-    /// A peer's answer has come.
+    /// Records a peer's answer.
     pub fn answered(&mut self, lane: Place, peer: Peer) {
         self.asked.remove(&(lane, peer));
     }

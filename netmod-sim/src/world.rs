@@ -1,7 +1,7 @@
-//! The state of a simulation: clock, events under way, what has arrived, who is there.
+//! The state of a simulation: clock, pending events, arrived items, processes.
 //!
-//! Maps are looked up and never walked, so that their order, which differs from run to run, decides
-//! nothing.
+//! Maps are only looked up and never iterated, so that their order, which differs from run to run,
+//! has no effect.
 
 use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
 
@@ -15,11 +15,11 @@ use crate::rng::{Rng, mix};
 use crate::simulation::{Delivery, Traffic};
 use crate::watch::{Look, Watch};
 
-/// One lane.
+/// The mailbox of a lane.
 #[derive(Default)]
 struct Post {
     arrived: VecDeque<Item>,
-    /// Messages under way to it or arrived.
+    /// Messages in flight to it or arrived.
     load: usize,
     /// Messages from it that have not arrived.
     leaving: usize,
@@ -30,7 +30,7 @@ struct Exposure {
     len: u64,
 }
 
-/// From a lane to a VCI of a peer, or to any of its VCIs where there is no reordering.
+/// From a lane to a peer's VCI, or to any of its VCIs without reordering.
 type Stream = (Place, Peer, Option<VciId>);
 
 pub(crate) struct World {
@@ -41,13 +41,13 @@ pub(crate) struct World {
     order: u64,
     events: BinaryHeap<Event>,
     posts: HashMap<Place, Post>,
-    /// When the last message of a stream arrives.
+    /// Arrival time of the last message of each stream.
     streams: HashMap<Stream, u64>,
-    /// When the last put of a lane to a peer is there.
+    /// Landing time of the last put of a lane to a peer.
     puts: HashMap<(Place, Peer), u64>,
-    /// Puts that leave with the next flush.
+    /// Completed puts that leave with the next flush.
     held: HashMap<(Place, Peer), Vec<(Place, What)>>,
-    /// Lanes that a process has to do with, in order of first contact.
+    /// Lanes in contact with a process, in order of first contact.
     contacts: HashMap<Peer, Vec<Place>>,
     dead: HashMap<Peer, String>,
     pub watch: Watch,
@@ -109,7 +109,7 @@ impl World {
         });
     }
 
-    /// When something that must keep its place in a stream arrives.
+    /// Returns the arrival time of an item that is ordered in its stream.
     fn in_order(&mut self, from: Place, to: Place, len: usize) -> u64 {
         let at = self.now + self.latency(len);
         let stream = (from, to.0, self.config.reorder.then_some(to.1));
@@ -144,7 +144,7 @@ impl World {
         Ok(())
     }
 
-    /// Whether a message may leave now.
+    /// Checks whether a message may leave now.
     pub fn admit(&mut self, from: Place, to: Place) -> Result<(), LaneError> {
         self.alive([from.0, to.0])?;
         let full = self
@@ -157,7 +157,7 @@ impl World {
         Ok(())
     }
 
-    /// A message that was admitted.
+    /// Sends an admitted message.
     pub fn send(&mut self, from: Place, to: Place, header: Header, payload: Box<[u8]>) {
         let len = payload.len();
         let at = self.now;
@@ -184,7 +184,7 @@ impl World {
         self.schedule(at, from, to, What::Item(item));
     }
 
-    /// The next event, if it is due by `limit`.
+    /// Executes the next event, if it is due by `limit`.
     pub fn step(&mut self, limit: u64) -> Option<Delivery> {
         if self.events.peek()?.at > limit {
             return None;
@@ -210,7 +210,7 @@ impl World {
                 }
                 let item = Item::Complete(token, outcome);
                 if self.keeps_order(len) {
-                    // It was read now, and travels back.
+                    // The memory was read now, and the data travels back.
                     let at = self.now + self.latency(len);
                     self.schedule(at, to, reader, What::Item(item));
                 } else {
@@ -226,7 +226,8 @@ impl World {
                 self.note("put lands", from, to, data.len());
                 if self.alive([to.0, to.0]).is_ok() {
                     let place = self.place(to.0, remote, data.len());
-                    // SAFETY: exposed (checked by `place`), and whoever exposed it vouches for it.
+                    // SAFETY: `place` checks that it is exposed, so it is valid by the contract of
+                    // `expose`.
                     unsafe { memory::write(data.as_ptr(), place, data.len()) };
                 }
             }
@@ -241,8 +242,8 @@ impl World {
                 if outcome.is_ok() {
                     self.note("put lands", from, to, len);
                     let place = self.place(to.0, remote, len);
-                    // SAFETY: exposed (checked by `place`), and valid as long as it is; `local` is
-                    // valid until completion, as promised to `Lane::put`.
+                    // SAFETY: `place` checks that it is exposed, so it is valid by the contract of
+                    // `expose`; the caller of `Lane::put` keeps `local` valid until completion.
                     unsafe { memory::write(local as *const u8, place, len) };
                 }
                 self.post(from, Item::Complete(token, outcome));
@@ -264,7 +265,7 @@ impl World {
                 let outcome = self.alive([to.0, to.0]);
                 if outcome.is_ok() {
                     let found = self.atomic(to.0, op, operand, compare, remote);
-                    // SAFETY: valid until completion, as promised to `Lane::atomic`.
+                    // SAFETY: the caller of `Lane::atomic` keeps the result valid until completion.
                     unsafe { (result as *mut u64).write(found) };
                 }
                 let at = self.now + self.latency(8);
@@ -318,7 +319,7 @@ impl World {
         self.posts.entry(to).or_default().arrived.push_back(item);
     }
 
-    /// Takes out at most `budget` things that have arrived.
+    /// Takes at most `budget` arrived items.
     pub fn take(&mut self, lane: Place, budget: usize, out: &mut Vec<Item>) {
         if self.dead.contains_key(&lane.0) {
             return;
@@ -382,7 +383,7 @@ impl World {
         self.exposed.len()
     }
 
-    /// Where exposed memory lies.
+    /// Returns the address of exposed memory. Panics if it is not exposed.
     fn place(&self, owner: Peer, remote: RemoteAddr, len: usize) -> *mut u8 {
         let exposure = self.exposed.get(&remote.key.words[0]);
         let within = exposure.is_some_and(|exposure| {
@@ -402,8 +403,8 @@ impl World {
 
     fn read(&mut self, owner: Peer, local: usize, len: usize, remote: RemoteAddr) {
         let place = self.place(owner, remote, len);
-        // SAFETY: exposed (checked by `place`), and valid as long as it is; `local` is valid until
-        // completion, as promised to `Lane::get`.
+        // SAFETY: `place` checks that it is exposed, so it is valid by the contract of `expose`;
+        // the caller of `Lane::get` keeps `local` valid until completion.
         unsafe { memory::read(place, local as *mut u8, len) };
     }
 
@@ -417,12 +418,12 @@ impl World {
         lot < u64::from(self.config.get_refused) || self.refused.contains(&(reader, owner))
     }
 
-    /// Whether an access of this length keeps its place among atomics.
+    /// Returns whether an access of this length is ordered with atomics.
     pub fn keeps_order(&self, len: usize) -> bool {
         self.config.ordered_put && len <= self.config.ordered_access
     }
 
-    /// Starts a read; `Ok(true)`: it is done.
+    /// Starts a read. Returns whether it is complete.
     pub fn get(
         &mut self,
         reader: Place,
@@ -475,7 +476,7 @@ impl World {
         if self.rng.chance(50) { a } else { b }
     }
 
-    /// A number below `end`.
+    /// Returns a random number below `end`.
     pub fn pick(&mut self, end: usize) -> usize {
         self.rng.index(end)
     }
@@ -490,7 +491,7 @@ impl World {
         self.schedule(at, from, to, what);
     }
 
-    /// Starts a write that comes after earlier ones to the same place.
+    /// Starts a write that is ordered after earlier ones to the same memory.
     pub fn put_in_order(&mut self, from: Place, to: Place, remote: RemoteAddr, data: Box<[u8]>) {
         self.count_put(from, data.len());
         let at = self.in_order(from, to, data.len());
@@ -504,7 +505,7 @@ impl World {
         }
     }
 
-    /// Starts a write; `Ok(true)`: the data has been taken over.
+    /// Starts a write. Returns whether the data has been copied.
     pub fn put(
         &mut self,
         from: Place,
@@ -531,7 +532,8 @@ impl World {
         let what = match delayed {
             false => What::Write {
                 remote,
-                // SAFETY: the caller of `Lane::put` promises that it is valid for reads.
+                // SAFETY: the caller of `Lane::put` promises that `local` is valid for reads of
+                // `len` bytes.
                 data: unsafe { std::slice::from_raw_parts(local, len) }.into(),
             },
             true => What::WriteLater {
@@ -553,7 +555,7 @@ impl World {
         Ok(!delayed)
     }
 
-    /// Whether there is room for an atomic.
+    /// Checks whether an atomic may be issued now.
     pub fn admit_atomic(&mut self, from: Peer, to: Peer) -> Result<(), LaneError> {
         self.alive([from, to])?;
         match self.rng.chance(self.config.again) {
@@ -585,11 +587,13 @@ impl World {
             word.is_aligned(),
             "an atomic on an address that is not aligned to 8 bytes"
         );
-        // SAFETY: exposed (checked by `place`), and aligned.
+        // SAFETY: `place` checks that it is exposed, so it is valid by the contract of `expose`;
+        // its alignment is asserted above.
         unsafe { memory::atomic(word, op, operand, compare) }
     }
 
-    /// Completes `token` when all puts of a lane to a peer have landed; `false`: they have.
+    /// Completes `token` when all puts of a lane to a peer have landed. Returns `false` if they
+    /// already have.
     pub fn flush(&mut self, lane: Place, peer: Peer, token: Token) -> bool {
         for (to, put) in self.held.remove(&(lane, peer)).unwrap_or_default() {
             let at = self.now + self.latency(0);
@@ -617,7 +621,7 @@ impl World {
         self.schedule(at, (peer, 0), (peer, 0), What::Silence);
     }
 
-    /// A lane looks after a peer. Returns why it is lost if it has been silent for too long.
+    /// Checks a peer for a lane. Returns why it is lost if it has been silent for too long.
     pub fn look_after(&mut self, lane: Place, peer: Peer) -> Option<String> {
         match self.watch.look(lane, peer, self.now) {
             Look::Wait => None,

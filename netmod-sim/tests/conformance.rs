@@ -1,4 +1,4 @@
-//! The suite of all transports, over simulated networks of several kinds.
+//! The conformance suite, over simulated networks of several kinds.
 
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
@@ -18,12 +18,12 @@ const TOPICS: &[Topic] = &[
 
 fn variant(name: &str, config: SimConfig) -> Variant {
     let config = SimConfig {
-        // Nobody else moves the clock.
+        // Only polls move the clock.
         poll_steps: true,
         depth: 64,
         ..config
     };
-    // A network for each test, known by its directory.
+    // A network for each test, identified by its directory.
     let networks: Mutex<Vec<(Arc<dyn Resolver>, Simulation)>> = Mutex::default();
     Variant::new(name, move |opening| {
         let mut networks = networks.lock().unwrap();

@@ -1,4 +1,4 @@
-//! What the simulated network promises.
+//! Properties of the simulated network.
 
 use netmod::{
     AtomicOp, Header, Issued, Lane, LaneError, Peer, RemoteAddr, Sink, Token, Transport, VciId,
@@ -163,7 +163,7 @@ fn memory_is_read_at_once_or_later_or_not_at_all() {
         if get != Get::Unsupported {
             assert_eq!(local, [11, 22]);
             sim.refuse_get(0, 1);
-            // SAFETY: as above.
+            // SAFETY: `local` outlives the read.
             let again = unsafe { reader.get(1, 0, local.as_mut_ptr().cast(), 8, remote, Token(8)) };
             assert_eq!(again, Err(LaneError::Unsupported));
         }
@@ -194,7 +194,7 @@ fn puts_and_atomics_land_in_order_and_flush_tells() {
     let mut lane = lane(&sim, 0, 0);
     let mut found = u64::MAX;
     for value in 1..=10u64 {
-        // SAFETY: the data is taken at once.
+        // SAFETY: `value` is valid during the call, which copies it.
         let put = unsafe { lane.put(1, 0, (&raw const value).cast(), 8, remote, Token(value)) };
         assert_eq!(put, Ok(Issued::Done));
     }
@@ -209,7 +209,7 @@ fn puts_and_atomics_land_in_order_and_flush_tells() {
     let mut tokens: Vec<_> = got.complete.iter().map(|complete| complete.0).collect();
     tokens.sort();
     assert_eq!((tokens.as_slice(), found), ([20, 21].as_slice(), 10));
-    // SAFETY: exposed memory is read where it is, as its owner may.
+    // SAFETY: `memory` is alive; the read is volatile because the transport changes it.
     assert_eq!(unsafe { (&raw const memory[0]).read_volatile() }, 15);
     assert_eq!(lane.flush(1, Token(22)), Ok(Issued::Done));
     owner.withdraw(&remote.key);

@@ -1,11 +1,12 @@
-//! What a read brings, at the beginning of a page: the kernel's memory begins there, too, and processors copy slowly
-//! between places that differ by a few bytes within their pages ([`clash`](crate::wire::clash)).
+//! A page-aligned receive buffer. The kernel's memory is page-aligned, too, and processors copy
+//! slowly between addresses that differ by a few bytes within their pages
+//! ([`clash`](crate::wire::clash)).
 
 use std::ops::{Deref, DerefMut};
 
 const PAGE: usize = 4096;
 
-/// Memory that begins with a page; none by default.
+/// Page-aligned memory; empty by default.
 #[derive(Default)]
 pub(crate) struct Buffer {
     all: Box<[u8]>,
@@ -14,7 +15,7 @@ pub(crate) struct Buffer {
 }
 
 impl Buffer {
-    /// So many bytes.
+    /// Allocates `len` bytes.
     pub fn new(len: usize) -> Buffer {
         let all = vec![0; len + PAGE].into_boxed_slice();
         let start = all.as_ptr().addr();
@@ -44,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_begins_with_a_page() {
+    fn buffers_are_page_aligned() {
         let mut buffer = Buffer::new(100);
         assert_eq!((buffer.len(), buffer.as_ptr().addr() % PAGE), (100, 0));
         buffer[99] = 7;

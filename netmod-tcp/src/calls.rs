@@ -1,4 +1,4 @@
-//! Calls under way, by this side and by others, and the bytes that they exchange.
+//! Connection attempts of this process, and the bytes that they exchange.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -14,22 +14,22 @@ use netmod_kit::admission::{Initiator, Secret, descriptors};
 use crate::hello::Call;
 use crate::shared::Shared;
 
-/// How long a host may be silent, in milliseconds.
+/// Milliseconds. Time after which a silent host counts as lost.
 pub(crate) const SILENCE: u32 = 10_000;
 
-/// How far a call is.
+/// State of a connection attempt.
 pub(crate) enum Phase {
-    /// The kernel connects.
+    /// The kernel is connecting.
     Connecting,
-    /// The hello was sent.
+    /// The hello was sent; the challenge is awaited.
     Challenged,
-    /// The proof was sent.
+    /// The proof was sent; the verdict is awaited.
     Judged,
-    /// Nothing, until then.
+    /// Pausing until the given time.
     Pausing(Instant),
 }
 
-/// A call of this side's.
+/// A connection attempt of this process.
 pub(crate) struct Attempt {
     pub call: Call,
     pub secret: Secret,
@@ -41,13 +41,14 @@ pub(crate) struct Attempt {
     pub initiator: Option<Initiator>,
     pub buffer: [u8; CHALLENGE],
     pub got: usize,
-    /// Why addresses did not do, the last of each.
+    /// Addresses that failed, each with its latest reason.
     pub refusals: Vec<(SocketAddr, String)>,
-    /// All refusals of this round say that nobody listens.
+    /// Whether all addresses of this round refused the connection.
     pub nobody: bool,
-    /// In this round somebody was connected to who said nothing in time.
+    /// Whether a connection of this round got no answer in time.
     pub silent: bool,
-    /// The other end closed a connection before it sent a challenge: it drops unproved connections for newer ones.
+    /// Whether the other end closed a connection before its challenge: it drops unproved
+    /// connections for newer ones.
     pub was_dropped: bool,
     pub rounds: u32,
     pub began: Instant,
@@ -55,12 +56,13 @@ pub(crate) struct Attempt {
 }
 
 impl Attempt {
-    /// Whether an address has been refused, and the proof has not been sent: nobody can have let this call in.
+    /// Returns whether an address has failed and no proof has been sent, so that no process can
+    /// have admitted this attempt.
     pub fn fails(&self) -> bool {
         !self.refusals.is_empty() && !matches!(self.phase, Phase::Judged)
     }
 
-    /// Whether the address that is tried is one of this host's.
+    /// Returns whether the current address is one of this host's.
     pub fn is_within_host(&self, shared: &Shared) -> bool {
         let place = self.places.get(self.next.wrapping_sub(1));
         place.map(SocketAddr::ip).is_some_and(|address| {
@@ -79,37 +81,38 @@ impl Attempt {
     }
 }
 
-/// What reading a fixed number of bytes has come to.
-pub(crate) enum Reading {
+/// Outcome of reading a fixed number of bytes.
+pub(crate) enum ReadState {
     Whole,
     Part,
     Ended(String),
 }
 
-/// Reads until `buffer` is full, and no byte more.
-pub(crate) fn read(mut stream: &TcpStream, buffer: &mut [u8], got: &mut usize) -> Reading {
+/// Reads until `buffer` is full, and never beyond.
+pub(crate) fn read(mut stream: &TcpStream, buffer: &mut [u8], got: &mut usize) -> ReadState {
     while *got < buffer.len() {
         match stream.read(&mut buffer[*got..]) {
-            Ok(0) => return Reading::Ended("the connection was closed".to_string()),
+            Ok(0) => return ReadState::Ended("the connection was closed".to_string()),
             Ok(some) => *got += some,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Reading::Part,
-            Err(error) => return Reading::Ended(error.to_string()),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return ReadState::Part,
+            Err(error) => return ReadState::Ended(error.to_string()),
         }
     }
-    Reading::Whole
+    ReadState::Whole
 }
 
-/// Writes a few bytes to a fresh connection, which has room.
+/// Writes a few bytes to a new connection, whose send buffer has space for them.
 pub(crate) fn say(mut stream: &TcpStream, bytes: &[u8]) -> Result<(), String> {
     match stream.write(bytes) {
         Ok(all) if all == bytes.len() => Ok(()),
-        Ok(_) => Err("the kernel took a few bytes only in part".to_string()),
+        Ok(_) => Err("the kernel sent only a part of the handshake".to_string()),
         Err(error) => Err(error.to_string()),
     }
 }
 
-/// What every connection needs: no delays, and an end if the other host is silent (see also [`silence`](crate::silence)).
+/// Sets the options of every connection: no delays, and a timeout for silent hosts (see also
+/// [`silence`](crate::silence)).
 pub(crate) fn set_options(stream: &TcpStream) -> Result<(), Errno> {
     sockopt::set_tcp_nodelay(stream, true)?;
     sockopt::set_socket_keepalive(stream, true)?;
@@ -119,7 +122,7 @@ pub(crate) fn set_options(stream: &TcpStream) -> Result<(), Errno> {
     sockopt::set_tcp_user_timeout(stream, SILENCE)
 }
 
-/// Begins to connect.
+/// Begins to connect to an address.
 pub(crate) fn connect(place: SocketAddr, shared: &Shared) -> Result<TcpStream, Errno> {
     let family = match place {
         SocketAddr::V4(_) => AddressFamily::INET,
@@ -140,11 +143,13 @@ pub(crate) fn connect(place: SocketAddr, shared: &Shared) -> Result<TcpStream, E
     }
 }
 
-/// An error of connecting, for people.
+/// Explains a connection error to the user.
 pub(crate) fn explain(error: Errno) -> String {
     match error {
-        Errno::CONNREFUSED => "nobody listens there (the process has ended?)".to_string(),
-        Errno::MFILE => "this process has no more descriptors (ulimit -n)".to_string(),
+        Errno::CONNREFUSED => "connection refused (has the process ended?)".to_string(),
+        Errno::MFILE => {
+            "this process has no free descriptors; raise the limit (ulimit -n)".to_string()
+        }
         other => std::io::Error::from(other).to_string(),
     }
 }

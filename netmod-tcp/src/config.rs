@@ -1,4 +1,4 @@
-//! What the user may choose.
+//! Control variables of the transport.
 
 use netmod::{OpenError, Peer};
 use netmod_kit::variables::{Reader, Variable};
@@ -12,8 +12,8 @@ pub const INTERFACE: Variable = Variable {
     kind: "list",
     default: "lo when all ranks share this node, otherwise all that are up but lo and bridges to containers",
     help: "Network interfaces that TCP uses, by name or subnet, IPv4 or IPv6, for instance eth0 or \
-           10.1.0.0/16,fd00::/8. Others are told the addresses of these, in this order; who connects tries first \
-           those that are on a network of its own.",
+           10.1.0.0/16,fd00::/8. Their addresses are published in this order; a connecting process first tries \
+           those on a network of its own host.",
 };
 
 /// `WEFT_TCP_PORTS`.
@@ -30,8 +30,8 @@ pub const CONNECTIONS: Variable = Variable {
     name: "WEFT_TCP_CONNECTIONS",
     kind: "count",
     default: "as many as there are descriptors",
-    help: "The most TCP connections of a VCI. Beyond it, and where descriptors run out, the one that was not in \
-           use for longest is closed, and made again when it is needed.",
+    help: "The most TCP connections of a VCI. Beyond it, and where descriptors run out, the connection that \
+           was idle for longest is closed, and reopened when it is needed.",
 };
 
 /// `WEFT_TCP_STREAMS`.
@@ -59,15 +59,15 @@ pub const ZCOPY: Variable = Variable {
     name: "WEFT_TCP_ZCOPY",
     kind: "0, 1 or auto",
     default: "0",
-    help: "1: messages longer than 64 KiB and long answers to gets are sent from where they lie (vmsplice, splice), \
-           without the kernel's copy; auto: where that is measured to be quicker; 0: never. Each rank decides about \
-           what it receives.",
+    help: "1: messages longer than 64 KiB and long answers to gets are sent without the kernel's copy (vmsplice, \
+           splice); auto: where that is measured to be faster; 0: never. Each rank decides about the data \
+           that it receives.",
 };
 
 /// The variables of this transport.
 pub const VARIABLES: &[Variable] = &[INTERFACE, PORTS, CONNECTIONS, STREAMS, CONGESTION, ZCOPY];
 
-/// One interface, or several.
+/// A choice of interfaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
     /// By name.
@@ -79,26 +79,26 @@ pub(crate) enum Wanted {
 /// How to open a [`TcpTransport`](crate::TcpTransport).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// The number of this process.
+    /// Number of this process.
     pub peer: Peer,
-    /// Which interfaces to use; empty: chosen.
+    /// Interfaces to use; empty: chosen automatically.
     pub(crate) interfaces: Vec<Wanted>,
-    /// Ports for accepting connections, first and last.
+    /// First and last port for accepting connections.
     pub(crate) ports: Option<(u16, u16)>,
-    /// The most connections of a lane.
+    /// Most connections of a lane.
     pub(crate) most: usize,
-    /// Connections that share long gets.
+    /// Connections over which long gets are split.
     pub(crate) streams: u8,
-    /// Whether long answers are to be sent without a copy; by measurement if it does not say.
+    /// Whether long answers are sent without a copy; `None`: by measurement.
     pub(crate) zcopy: Option<bool>,
-    /// How connections share a network with others.
+    /// Congestion control of connections.
     pub(crate) congestion: congestion::Wanted,
-    /// Connections up to this number are looked at directly by each poll.
+    /// Number of connections that each poll reads directly.
     pub(crate) direct: usize,
 }
 
 impl Config {
-    /// The defaults for process `peer`.
+    /// Returns the defaults for process `peer`.
     pub fn new(peer: Peer) -> Self {
         Config {
             peer,
@@ -112,10 +112,10 @@ impl Config {
         }
     }
 
-    /// The defaults, changed by the variables of [`VARIABLES`].
+    /// Returns the defaults, changed by the variables of [`VARIABLES`].
     ///
     /// # Errors
-    /// A value can't be understood.
+    /// A value is malformed.
     pub fn read(peer: Peer, variables: &Reader) -> Result<Self, String> {
         let mut config = Config::new(peer);
         if let Some(list) = variables.text(INTERFACE.name) {
@@ -201,7 +201,7 @@ impl Config {
         Ok(())
     }
 
-    /// Whether interfaces were named.
+    /// Returns whether interfaces were named.
     pub fn names_interfaces(&self) -> bool {
         !self.interfaces.is_empty()
     }

@@ -1,9 +1,9 @@
-//! Which of the kernel's congestion controls connections use.
+//! Chooses the kernel's congestion control for connections.
 //!
-//! One that paces (BBR) lets a connection send so much at a time, by timers, as it believes the network to carry.
-//! Within a host there is no network: the timers only hold up long messages, and what a control reckons with each packet
-//! only takes time. Such a connection gets the simplest one, `reno`. Between hosts it is the system's, unless the
-//! user names another.
+//! A control that paces (BBR) releases data by timers, at the rate that it believes the network to
+//! carry. Within a host there is no network: the timers only delay long messages, and the control's
+//! computations for each packet only cost time. Such a connection gets the simplest control,
+//! `reno`. Between hosts it is the system's, unless the user names another.
 
 use std::net::{IpAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
@@ -14,40 +14,40 @@ use rustix::net::{AddressFamily, SocketType, sockopt};
 use crate::config::CONGESTION;
 use crate::interfaces::Interface;
 
-/// The one that does least, and one that does not pace either, for systems that refuse it.
+/// The simplest control, and another one without pacing for systems that refuse it.
 const UNPACED: [&str; 2] = ["reno", "cubic"];
 
-/// What the user wants.
+/// The user's choice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
-    /// A simple one within a host, otherwise the system's.
+    /// A simple control within a host, otherwise the system's.
     Auto,
-    /// The system's.
+    /// Always the system's control.
     System,
-    /// This one.
+    /// The named control.
     Named(String),
 }
 
-/// Which connections get another one than the system's.
+/// Controls that replace the system's.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Congestion {
-    /// For those within this host.
+    /// For connections within this host.
     near: Option<String>,
-    /// For all others.
+    /// For all other connections.
     far: Option<String>,
     system: String,
 }
 
-/// Whether a congestion control paces by timers.
+/// Returns whether a congestion control paces by timers.
 fn paces(name: &str) -> bool {
     name.starts_with("bbr")
 }
 
 impl Congestion {
-    /// Finds out what the kernel allows.
+    /// Chooses among the controls that the kernel allows.
     ///
     /// # Errors
-    /// It does not allow the one that was named.
+    /// The kernel refuses the named control.
     pub fn new(wanted: &Wanted) -> Result<Congestion, OpenError> {
         let plain = Congestion {
             near: None,
@@ -85,15 +85,16 @@ impl Congestion {
         Ok(Congestion { near, far, system })
     }
 
-    /// Before a socket listens. It does not know who will call, and a control that was at work once leaves its pacing
-    /// behind: those within the host get theirs from here.
+    /// Sets the control of a socket before it listens. The peers are unknown yet, and a control
+    /// that was once active leaves its pacing behind, so the listener gets the control for
+    /// connections within the host.
     pub fn listen(&self, listener: &TcpListener) {
         if let Some(name) = &self.near {
             let _ = sockopt::set_tcp_congestion(listener, name);
         }
     }
 
-    /// Before a socket connects.
+    /// Sets the control of a socket before it connects.
     pub fn call(&self, socket: impl AsFd, to: IpAddr, interfaces: &[Interface]) {
         let wanted = match is_near(to, interfaces) {
             true => &self.near,
@@ -104,7 +105,7 @@ impl Congestion {
         }
     }
 
-    /// When somebody was let in.
+    /// Sets the control of an admitted connection.
     pub fn admit(&self, stream: &TcpStream, interfaces: &[Interface]) {
         let (Some(near), Ok(from)) = (&self.near, stream.peer_addr()) else {
             return;
@@ -116,7 +117,7 @@ impl Congestion {
     }
 }
 
-/// Whether an address is this host's own.
+/// Returns whether an address is this host's own.
 fn is_near(address: IpAddr, interfaces: &[Interface]) -> bool {
     let address = address.to_canonical();
     address.is_loopback() || interfaces.iter().any(|it| it.address == address)
@@ -146,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn within_a_host_it_is_a_simple_one() {
+    fn connections_within_a_host_use_a_simple_control() {
         assert!(paces("bbr") && paces("bbr2") && !paces("cubic") && !paces("dctcp"));
         let auto = Congestion::new(&Wanted::Auto).unwrap();
         let near = auto.near.as_deref().unwrap_or(&auto.system);
@@ -157,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_refused_is_named_with_those_that_are_not() {
+    fn a_refused_control_is_named_with_the_allowed_ones() {
         let error = Congestion::new(&Wanted::Named("nonsense".to_string())).unwrap_err();
         let text = error.to_string();
         assert!(
@@ -167,7 +168,8 @@ mod tests {
         assert!(text.contains("reno"), "{text}");
     }
 
-    /// The congestion controls of both ends of a connection within the host, and of one that comes from far.
+    /// Returns the controls of both ends of a connection within the host, and of one from another
+    /// host.
     fn of_connections(congestion: &Congestion) -> [String; 3] {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         congestion.listen(&listener);
@@ -192,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn both_ends_use_it() {
+    fn both_ends_use_the_chosen_control() {
         let system = Congestion::new(&Wanted::Auto).unwrap().system;
         let within = Congestion {
             near: Some("reno".to_string()),

@@ -1,4 +1,4 @@
-//! One open connection: what is to be written, and what is half read.
+//! An open connection: queued data and the partially received frame.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice, Write};
@@ -13,21 +13,22 @@ use rustix::net::{SendAncillaryBuffer, SendFlags};
 
 use crate::pipe::Pipe;
 use crate::silence::Silence;
-use crate::ways::Ways;
-use crate::wire::{self, Kind, MAX_FIXED};
+use crate::transfer::TransferChoice;
+use crate::wire::{self, FrameKind, MAX_FIXED};
 
-/// The token of what nobody is told of.
+/// The token of operations whose completion is not reported.
 pub(crate) const NOBODY: Token = Token(u64::MAX);
 
-/// Frames up to this size are put together in one piece before they are written; of longer ones the
-/// data stays where it is.
+/// Bytes. Frames up to this size are copied into one buffer before they are written; the data of
+/// longer ones is written from its place.
 pub(crate) const COPY: usize = 4 << 10;
 
-/// What TCP carries over loopback in one segment, in bytes.
+/// Bytes of one TCP segment over loopback.
 const SEGMENT: usize = (64 << 10) - 64;
 
-/// How much of `data` bytes leaves in the first of two calls, `held` bytes before them. What takes two segments leaves in
-/// halves: the receiver copies the first while the kernel takes the second.
+/// Returns the part of `data` bytes that leaves in the first of two calls, behind `held` bytes.
+/// Data of two segments leaves in halves: the receiver copies the first while the kernel sends the
+/// second.
 pub(crate) fn first_part(held: usize, data: usize) -> usize {
     const PAGE: usize = 4096;
     let all = held + data;
@@ -37,31 +38,31 @@ pub(crate) fn first_part(held: usize, data: usize) -> usize {
     }
 }
 
-/// What the kernel had no room for.
+/// Queued data.
 pub(crate) enum Out {
-    /// Bytes of ours, from a place on.
+    /// The lane's own bytes, from an offset on.
     Own(Vec<u8>, usize),
-    /// The program's, until its completion.
+    /// The program's memory, lent until completion.
     Lent {
         ptr: *const u8,
         len: usize,
         token: Token,
     },
-    /// Exposed memory that a peer asked for.
+    /// Exposed memory that a peer has requested.
     Exposed {
         number: u64,
         offset: u64,
         len: usize,
-        /// The peer would read it from where it lies, and tells when it has.
+        /// Whether to splice it; the requester does not use it before the answer is complete.
         lent: bool,
     },
 }
 
-/// Where data goes that has not come as a whole.
+/// Destination of a partially received frame.
 pub(crate) enum Target {
-    /// A buffer of the lane's, for a message or signal with this fixed part.
+    /// A buffer of the lane, for a message or signal with this fixed part.
     Assembly {
-        kind: Kind,
+        kind: FrameKind,
         code: u8,
         fixed: [u8; MAX_FIXED],
         bytes: Vec<u8>,
@@ -70,91 +71,92 @@ pub(crate) enum Target {
     Exposed { number: u64, offset: u64 },
     /// The memory of a get.
     Get { cookie: u64 },
-    /// A receive's buffer, from which nothing is missing.
+    /// A contiguous receive buffer.
     Placed { ptr: *mut u8, token: Token },
-    /// Pieces of a receive's buffer, those that are full left out.
+    /// The remaining blocks of a scattered receive buffer.
     Pieces { list: VecDeque<IoVec>, token: Token },
-    /// Nowhere; when all has come, a receive is told that its memory can't be written at this address.
+    /// The data is dropped; then the receive fails because its memory cannot be written at this
+    /// address.
     Spoilt { token: Token, address: u64 },
-    /// Nowhere.
+    /// The data is dropped.
     Nowhere,
 }
 
-/// A frame that is half read.
+/// A partially received frame.
 pub(crate) struct Incoming {
     pub target: Target,
     pub len: usize,
     pub filled: usize,
 }
 
-/// How far a connection's closing for want of descriptors is.
+/// State of parking a connection (see [`park`](crate::park)).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Park {
     No,
-    /// The other end was asked.
+    /// The other end was asked to park it.
     Asked,
-    /// Both ends say nothing more.
+    /// Both ends have agreed and send nothing more.
     Agreed,
 }
 
-/// A connection that both ends use.
+/// An open connection.
 pub(crate) struct Conn {
     pub stream: Stream,
-    /// In order, before what is in `held`.
+    /// Queued data, in order, before `held`.
     pub out: VecDeque<Out>,
     /// Frames that leave together.
     pub held: Vec<u8>,
-    /// Messages in it.
+    /// Number of messages in `held`.
     pub gathered: u32,
     pub pace: Pace,
-    /// Something was written since it was last known that all has arrived.
+    /// Whether data was written since everything was last known to have arrived.
     pub wrote: bool,
-    /// Writing has failed; reading will tell why.
+    /// Error of a failed write; reading will show the cause.
     pub failed: Option<String>,
-    /// Puts were written since the last flush.
+    /// Whether puts were written since the last flush.
     pub puts: bool,
-    /// A put of the peer's did not fit what is exposed here.
+    /// Whether a put of the peer exceeded the exposed memory.
     pub put_failed: bool,
-    /// It is in the lane's lists of those that are stuck and of those that hold something.
+    /// Whether the connection is in the lane's lists `stuck` and `dirty`.
     pub is_stuck: bool,
     pub is_dirty: bool,
-    /// Bytes of lent messages in `out` that leave together; nobody has tried to write anything of it.
+    /// Bytes of zero-copy messages in `out` that leave together and have not been written yet.
     pub loose: usize,
-    /// The poll in which lent messages last left, and how many.
+    /// The poll in which zero-copy messages last left, and their number.
     pub lent: (u32, u32),
-    /// Long answers were added to `out` that nobody has tried to write.
+    /// Whether `out` has long answers that have not been written yet.
     pub answers: bool,
-    /// What the first of `out` goes through, if it is lent; its first bytes may be in it.
+    /// The pipe for the first entry of `out` if it is spliced; may hold its first bytes.
     pub pipe: Option<Pipe>,
-    /// How long answers from the peer came, once there was one.
-    pub ways: Option<Box<Ways>>,
-    /// The epoll set tells when there is room.
+    /// The choice of transfers for long answers from the peer, once there was one.
+    pub transfers: Option<Box<TransferChoice>>,
+    /// Whether epoll reports free space in the send buffer.
     pub watched: bool,
-    /// It is in the epoll set.
+    /// Whether the connection is in the epoll set.
     pub listed: bool,
-    /// Looks of a poll that brought something since it came into the set.
+    /// Direct polls that brought data since the connection joined the epoll set.
     pub brought: u32,
     /// Whether the other host owes an answer.
     pub silence: Silence,
-    /// Polls in a row that brought nothing.
+    /// Polls in a row without data.
     pub idle: u32,
-    /// The peer has said farewell.
+    /// Whether the peer has sent its farewell.
     pub bye: bool,
-    /// The poll in which it was last in use.
+    /// The poll in which the connection was last used.
     pub used: u32,
-    /// How far its closing for want of descriptors is.
+    /// State of parking.
     pub park: Park,
-    /// The beginning of a frame, less than prefix and fixed part.
+    /// The beginning of a frame, shorter than prefix and fixed part.
     pub rest: Vec<u8>,
     pub incoming: Option<Incoming>,
-    /// The last frame was long, so the next one may be: little of it is read before its place is
-    /// known.
+    /// Whether the last frame was long, so that the next one may be: only a little of it is read
+    /// before its destination is known.
     pub long: bool,
-    /// What the next read may bring: more if the last one was full.
+    /// Bytes to read next: more if the last read filled the buffer.
     pub room: usize,
 }
 
-/// Which small messages of a burst leave at once.
+/// Decides which small messages of a burst leave unbundled.
 #[derive(Default)]
 pub(crate) struct Pace {
     limit: BurstLimit,
@@ -162,20 +164,20 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Whether a message may leave, which counts then. `round` counts the lane's polls.
+    /// Counts a message and returns whether it may leave. `round` counts the lane's polls.
     #[inline]
     pub fn may_leave(&mut self, round: u32) -> bool {
         if self.round != round {
             self.round = round;
-            // A system call at both ends takes as long as many messages: of the four that leave at once
-            // elsewhere, here two do.
+            // A system call at both ends costs as much as many messages: of the four messages that
+            // leave unbundled elsewhere, two do here.
             self.limit.may_leave(round);
             self.limit.may_leave(round);
         }
         self.limit.may_leave(round)
     }
 
-    /// So many have left together.
+    /// Records that a bundle of `count` messages has left.
     pub fn gathered(&mut self, count: u32) {
         self.limit.gathered(count);
     }
@@ -185,8 +187,8 @@ impl Pace {
 pub(crate) struct Stream(Option<TcpStream>);
 
 impl Stream {
-    /// Leaves the descriptor alone, since the program has closed it: the number may be another's by now.
-    /// The connection is used no more.
+    /// Forgets the descriptor, which the program has closed: the number may be in use again. The
+    /// connection must not be used any more.
     pub fn abandon(&mut self) {
         self.0.take().map(TcpStream::into_raw_fd);
     }
@@ -199,7 +201,7 @@ impl Deref for Stream {
     fn deref(&self) -> &TcpStream {
         match &self.0 {
             Some(stream) => stream,
-            None => unreachable!("a connection is used after its end"),
+            None => unreachable!("internal error: a connection is used after its end"),
         }
     }
 }
@@ -222,7 +224,7 @@ impl Conn {
             lent: (0, 0),
             answers: false,
             pipe: None,
-            ways: None,
+            transfers: None,
             watched: false,
             listed: true,
             brought: 0,
@@ -238,26 +240,26 @@ impl Conn {
         }
     }
 
-    /// Whether something waits for room in the kernel.
+    /// Returns whether data waits for space in the send buffer.
     #[inline(always)]
     pub(crate) fn waits(&self) -> bool {
         !self.out.is_empty() || self.failed.is_some() || self.park != Park::No
     }
 
-    /// Whether nothing can be added now, since the kernel has no room for what there is.
+    /// Returns whether no data can be queued now because the send buffer is full.
     #[inline(always)]
     pub(crate) fn refuses(&self) -> bool {
         self.waits() && (self.loose == 0 || self.failed.is_some() || self.park != Park::No)
     }
 
-    /// Adds a frame to what leaves next.
+    /// Queues a frame.
     #[inline]
-    pub(crate) fn append(&mut self, kind: Kind, code: u8, fixed: &[u8], data: &[u8]) {
+    pub(crate) fn append(&mut self, kind: FrameKind, code: u8, fixed: &[u8], data: &[u8]) {
         wire::begin(&mut self.held, kind, code, fixed, data.len());
         self.held.extend_from_slice(data);
     }
 
-    /// Writes what is held; what finds no room waits.
+    /// Writes queued frames. What does not fit the send buffer waits.
     #[inline]
     pub(crate) fn write(&mut self) {
         if self.held.is_empty() {
@@ -282,8 +284,8 @@ impl Conn {
         }
     }
 
-    /// Writes what is held and `data` behind it. Returns how much of the data was written; the rest
-    /// is the caller's to keep.
+    /// Writes queued frames and `data` behind them. Returns the number of bytes of `data` written;
+    /// the caller keeps the rest.
     pub(crate) fn write_with(&mut self, data: &[u8]) -> usize {
         if self.waits() {
             self.write();
@@ -293,7 +295,7 @@ impl Conn {
         let (first, second) = data.split_at(first_part(self.held.len(), data.len()));
         let pieces = [IoSlice::new(&self.held), IoSlice::new(first)];
         let sent = match sendmsg(&self.stream, &pieces) {
-            // Memory that is not there: whoever copies or lends it meets it again.
+            // Unmapped memory: the caller's copy or zero-copy send meets the fault again.
             Err(Errno::FAULT) => Err(Errno::AGAIN),
             sent => sent,
         };
@@ -304,7 +306,8 @@ impl Conn {
         written + self.gone(sendmsg(&self.stream, &[IoSlice::new(second)]))
     }
 
-    /// Writes what is held and `pieces` behind it, in one call. What finds no room is kept.
+    /// Writes queued frames and `pieces` behind them, in one call. Copies what does not fit the
+    /// send buffer.
     pub(crate) fn write_pieces(&mut self, pieces: &[&[u8]]) {
         let mut written = 0;
         if self.waits() {
@@ -317,7 +320,8 @@ impl Conn {
                 *place = IoSlice::new(piece);
             }
             written = match sendmsg(&self.stream, &all[..=pieces.len().min(MAX_IOVECS)]) {
-                // Memory that is not there: the copy below meets it, in the program's own name.
+                // Unmapped memory: the copy below meets the fault in user space, so that it shows
+                // as the program's.
                 Err(Errno::FAULT) => self.gone(Err(Errno::AGAIN)),
                 sent => self.gone(sent),
             };
@@ -333,7 +337,8 @@ impl Conn {
         }
     }
 
-    /// So much of what is held and of data behind it has been sent. Returns how much of the data.
+    /// Removes the sent part of the queued frames. Returns the number of bytes sent of the data
+    /// behind them.
     fn gone(&mut self, sent: rustix::io::Result<usize>) -> usize {
         match sent {
             Ok(count) if count >= self.held.len() => {
@@ -363,23 +368,23 @@ impl Conn {
         }
     }
 
-    /// Bytes that the peer's kernel has not acknowledged.
+    /// Returns whether the peer's kernel has unacknowledged bytes.
     #[allow(unsafe_code)]
     pub(crate) fn is_under_way(&self) -> bool {
         use std::os::fd::AsRawFd;
         let mut bytes: libc::c_int = 0;
-        // SAFETY: the request writes one integer.
+        // SAFETY: the request writes one integer, to `bytes`.
         let code = unsafe { libc::ioctl(self.stream.as_raw_fd(), libc::TIOCOUTQ, &mut bytes) };
         code == 0 && bytes > 0
     }
 }
 
-/// One call; without a signal if the other end is gone.
+/// Calls `sendmsg`, without SIGPIPE if the other end is gone.
 pub(crate) fn sendmsg(stream: &TcpStream, pieces: &[IoSlice<'_>]) -> rustix::io::Result<usize> {
     sendmsg_with(stream, pieces, SendFlags::empty())
 }
 
-/// The same with more flags.
+/// Calls `sendmsg` with more flags, without SIGPIPE if the other end is gone.
 pub(crate) fn sendmsg_with(
     stream: &TcpStream,
     pieces: &[IoSlice<'_>],

@@ -1,9 +1,10 @@
-//! Making connections: calling, being called, and the end of connections.
+//! Makes and ends connections.
 //!
-//! Who has something to send calls. If both call at the same time, the call of the process with the
-//! lower number counts (of the lower VCI, within a process): the one called decides that once the
-//! caller has proved itself, and a caller that yields waits for the other's. If the lower one's call has met
-//! with a refusal, as behind a firewall that lets calls through in one direction only, the other's counts.
+//! A VCI that has something to send connects. If both ends connect at the same time, the connection
+//! of the process with the lower number counts (within a process, of the lower VCI): the accepting
+//! end decides that once the other has proved the secret, and a process whose attempt is rejected
+//! waits for the other's. If the lower one's attempt was refused, as behind a firewall that admits
+//! connections in one direction only, the other's counts.
 
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -15,7 +16,7 @@ use rustix::event::epoll::{self, EventFlags};
 use rustix::io::Errno;
 use rustix::net::sockopt;
 
-use crate::calls::{Attempt, Phase, Reading, connect, explain, read, say, set_options};
+use crate::calls::{Attempt, Phase, ReadState, connect, explain, read, say, set_options};
 use crate::conn::{Conn, NOBODY, Out};
 use crate::hello::{Call, PROTOCOL, VERDICT, Verdict};
 use crate::lane::{Notice, State, TcpLane, about, event};
@@ -23,29 +24,29 @@ use crate::record::Record;
 use crate::silence;
 use crate::streams;
 
-/// How long one address is tried.
+/// Time limit for one address.
 const ADDRESS: Duration = Duration::from_secs(3);
-/// How long the other's call is waited for before this side calls again.
+/// Time to wait for the peer's connection before connecting again.
 const EXPECTING: Duration = Duration::from_secs(3);
-/// How long all are tried, again and again.
+/// Time limit for all addresses, over all rounds.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// So many rounds at least, if this process polls seldom.
+/// Least rounds, for a process that polls rarely.
 const ROUNDS: u32 = 10;
-/// Between two rounds of trying.
+/// Pause between two rounds.
 const PAUSE: Duration = Duration::from_millis(50);
-/// How long all are tried if a connection was closed from the other end before a challenge came: under a flood of
-/// connections it takes several tries.
+/// Time limit for all addresses if the peer closed a connection before its challenge: under a flood
+/// of connections it takes several tries.
 const PATIENCE_IF_DROPPED: Duration = Duration::from_secs(60);
 
 impl TcpLane {
-    /// Calls a peer's VCI.
+    /// Begins to connect to a peer's VCI.
     pub(crate) fn call(&mut self, index: u32) {
         let endpoint = &self.endpoints[index as usize];
         let (peer, vci, stream) = (endpoint.peer, endpoint.vci, endpoint.stream);
         let found = self.shared.resolver.resolve(peer, vci);
         let record = match found.map(|bytes| Record::parse(&bytes)) {
             Ok(Some(record)) => record,
-            Ok(None) => return self.not_reached(index, "its TCP address can't be read"),
+            Ok(None) => return self.not_reached(index, "its TCP address record is malformed"),
             Err(error) => return self.not_reached(index, &error.0),
         };
         let call = Call {
@@ -90,7 +91,7 @@ impl TcpLane {
         }
     }
 
-    /// Tries the next address; when all were tried, gives up or begins anew.
+    /// Tries the next address. After the last one, gives up or starts a new round.
     fn try_next(&mut self, index: u32) {
         loop {
             let shared = self.shared.clone();
@@ -156,14 +157,14 @@ impl TcpLane {
             .map(|(place, why)| format!("{place}: {why}"))
             .collect();
         let why = format!(
-            "no TCP connection to it could be made ({}); WEFT_TCP_INTERFACE names the network to use, \
-             WEFT_TCP_PORTS the ports that a firewall lets through",
+            "cannot connect to it by TCP ({}); set WEFT_TCP_INTERFACE to the network to use, \
+             WEFT_TCP_PORTS to ports that the firewall admits",
             tried.join("; ")
         );
         self.not_reached(index, &why);
     }
 
-    /// A call has come to nothing.
+    /// Ends a failed connection attempt.
     fn not_reached(&mut self, index: u32, why: &str) {
         let endpoint = &mut self.endpoints[index as usize];
         if endpoint.stream > 0 {
@@ -174,7 +175,7 @@ impl TcpLane {
         self.lose(peer, why);
     }
 
-    /// The kernel has something to tell of a call.
+    /// Continues a connection attempt after an event.
     pub(crate) fn call_goes_on(&mut self, index: u32) {
         loop {
             let Some(attempt) = self.attempt(index) else {
@@ -198,7 +199,7 @@ impl TcpLane {
                     let begun = Initiator::new(&PROTOCOL, &context, &attempt.secret);
                     let said = match begun {
                         Ok((initiator, hello)) => say(stream, &hello).map(|()| initiator),
-                        Err(error) => Err(format!("the kernel gives no random numbers: {error}")),
+                        Err(error) => Err(format!("cannot get random numbers: {error}")),
                     };
                     match said {
                         Ok(initiator) => attempt.initiator = Some(initiator),
@@ -233,20 +234,20 @@ impl TcpLane {
                         None => return,
                     };
                     match reading {
-                        Reading::Part => return,
-                        Reading::Ended(why) => {
+                        ReadState::Part => return,
+                        ReadState::Ended(why) => {
                             attempt.was_dropped = true;
                             attempt.note(why, false);
                         }
-                        Reading::Whole => {
+                        ReadState::Whole => {
                             let initiator = attempt.initiator.take();
                             let ours = initiator.and_then(|it| it.answer(&attempt.buffer).ok());
-                            let said =
-                                match (ours, &attempt.stream) {
-                                    (Some((ours, _)), Some(stream)) => say(stream, &ours),
-                                    _ => Err("another program, or another job, listens there"
-                                        .to_string()),
-                                };
+                            let said = match (ours, &attempt.stream) {
+                                (Some((ours, _)), Some(stream)) => say(stream, &ours),
+                                _ => {
+                                    Err("another program or another job listens there".to_string())
+                                }
+                            };
                             match said {
                                 Ok(()) => {
                                     attempt.phase = Phase::Judged;
@@ -266,14 +267,15 @@ impl TcpLane {
                     let reading = read(stream, &mut bytes, &mut attempt.got);
                     attempt.buffer[..VERDICT].copy_from_slice(&bytes);
                     let verdict = match reading {
-                        Reading::Part => return,
-                        Reading::Ended(why) => {
-                            // We were too slow; it lives, or has just died, which the next round shows.
+                        ReadState::Part => return,
+                        ReadState::Ended(why) => {
+                            // The proof came too late, or the peer has just died; the next round
+                            // shows which.
                             attempt.silent = true;
                             Err(why)
                         }
-                        Reading::Whole => Verdict::from_bytes(&bytes)
-                            .ok_or_else(|| "an answer that is none".to_string()),
+                        ReadState::Whole => Verdict::from_bytes(&bytes)
+                            .ok_or_else(|| "malformed verdict".to_string()),
                     };
                     match verdict {
                         Ok(Verdict::Accepted) => {
@@ -289,7 +291,8 @@ impl TcpLane {
                             return;
                         }
                         Ok(Verdict::Refused) => {
-                            attempt.note("it has a connection to us already".to_string(), false);
+                            attempt
+                                .note("it is already connected to this process".to_string(), false);
                         }
                         Err(why) => attempt.note(why, false),
                     }
@@ -299,7 +302,7 @@ impl TcpLane {
         }
     }
 
-    /// A connection is there for use.
+    /// Takes a connection into use.
     fn opened(&mut self, index: u32, stream: TcpStream) {
         let data = event(about::CONN, index);
         if let Err(error) = epoll::modify(&self.epoll, &stream, data, EventFlags::IN) {
@@ -308,7 +311,7 @@ impl TcpLane {
         }
         silence::made(&stream);
         let mut conn = Conn::new(stream);
-        // One that has never been in use is not the one that was not for longest.
+        // A new connection counts as just used, so that it is not parked first.
         conn.used = self.round;
         self.endpoints[index as usize].state = State::Open(Box::new(conn));
         self.open += 1;
@@ -318,7 +321,7 @@ impl TcpLane {
         }
     }
 
-    /// Accepts connections, which prove the secret before anything else.
+    /// Accepts connections, which must prove the secret first.
     pub(crate) fn accept(&mut self) {
         let (listener, epoll) = (&self.listener, &self.epoll);
         let accepted = self.pending.accept(
@@ -333,14 +336,14 @@ impl TcpLane {
                 Ok(epoll::add(epoll, stream, data, EventFlags::IN)?)
             },
         );
-        // Descriptors are short, and no unproved connection has one.
+        // No descriptor is free, and no unproved connection holds one.
         if accepted == Accepted::Short && self.pending.is_empty() {
             self.park_one();
         }
     }
 
-    /// Drops the peer's own, crossing connection after the peer has accepted ours. A proof that has arrived there must
-    /// not be read after the accepted connection has closed.
+    /// Drops the peer's crossing connection after the peer has accepted ours. A proof that has
+    /// arrived on it must not be read after the accepted connection has closed.
     fn drop_crossed(&mut self, index: u32) {
         let endpoint = &self.endpoints[index as usize];
         let (from, stream) = ((endpoint.peer, endpoint.vci), endpoint.stream);
@@ -350,7 +353,7 @@ impl TcpLane {
         });
     }
 
-    /// Serves an unproved connection that has data to read, or has ended.
+    /// Serves an unproved connection that is readable or has ended.
     pub(crate) fn go_on_with_pending(&mut self, slot: u32) {
         let own = (self.me(), self.vci);
         let secret = self.shared.secret;
@@ -371,7 +374,7 @@ impl TcpLane {
         }
     }
 
-    /// Decides about a caller that has proved itself.
+    /// Decides about a connection that has proved the secret.
     fn admit(&mut self, call: Call, stream: TcpStream) {
         let (peer, vci) = call.from;
         let first = self.index_of(peer, vci);
@@ -397,14 +400,15 @@ impl TcpLane {
         }
     }
 
-    /// Ends what takes too long, and tries again what was put off.
+    /// Ends attempts that have timed out, and resumes paused ones.
     #[cold]
     pub(crate) fn look_at_clock(&mut self) {
         let now = Instant::now();
         for index in std::mem::take(&mut self.attempts) {
             let endpoint = &mut self.endpoints[index as usize];
             match &mut endpoint.state {
-                // It may compute, or have died: a call of our own finds out, and crosses again if need be.
+                // The peer computes or has died: connecting again shows which, and crosses again if
+                // need be.
                 State::Expecting(since) if now - *since > EXPECTING => {
                     endpoint.state = State::Idle;
                     self.call(index);
@@ -417,14 +421,14 @@ impl TcpLane {
                         Phase::Connecting => {
                             let over = now - attempt.since > ADDRESS;
                             if over {
-                                // Within a host only a listener whose queue is full gives no answer.
+                                // Within a host only a listener with a full queue gives no answer.
                                 attempt.silent |= attempt.is_within_host(&self.shared);
                                 attempt.note("no answer".to_string(), false);
                             }
                             over
                         }
-                        // It has to poll in order to answer, and that may take a while; or this is
-                        // somebody else, and another address leads to it.
+                        // The peer must poll in order to answer, which may take a while; or it is a
+                        // stranger, and another address leads to the peer.
                         Phase::Challenged if attempt.places.len() > 1 => {
                             let over = now - attempt.since > ADDRESS;
                             if over {
@@ -446,7 +450,7 @@ impl TcpLane {
         self.pending.look_at_clock(now);
     }
 
-    /// Ends everything with a process.
+    /// Ends all connections and operations with a process.
     fn end(&mut self, peer: Peer, why: &str, state: impl Fn() -> State) {
         let error = || Err(LaneError::lost(peer, why));
         for endpoint in &mut self.endpoints {
@@ -483,14 +487,14 @@ impl TcpLane {
         }
     }
 
-    /// A process can't be reached any more.
+    /// Marks a process as lost and reports it.
     #[cold]
     pub(crate) fn lose(&mut self, peer: Peer, why: &str) {
         self.end(peer, why, || State::Lost(why.to_string()));
         self.notices.push_back(Notice::Lost(peer, why.to_string()));
     }
 
-    /// A connection has ended after a farewell: its process has left MPI.
+    /// Marks a process as finalized after its farewell.
     #[cold]
     pub(crate) fn leave_taken(&mut self, peer: Peer) {
         self.end(peer, "it has left MPI (MPI_Finalize)", || State::Left);

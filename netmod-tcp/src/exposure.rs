@@ -1,4 +1,4 @@
-//! Memory that peers may access.
+//! Memory exposed to peers.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
@@ -12,7 +12,7 @@ struct Exposure {
     len: usize,
 }
 
-/// All that is exposed, by number.
+/// All exposed memory, by number.
 #[derive(Default)]
 pub(crate) struct Exposures {
     next: AtomicU64,
@@ -38,7 +38,8 @@ impl Exposures {
         all.remove(&key.words[0]);
     }
 
-    /// Gives `act` the address of a piece, if all of it is exposed; it stays so meanwhile.
+    /// Calls `act` with the address of a block if all of it is exposed; it stays exposed during the
+    /// call.
     #[inline]
     pub(crate) fn with<T>(
         &self,
@@ -50,18 +51,18 @@ impl Exposures {
         self.hold().find(number, offset, len).map(act)
     }
 
-    /// Nothing is withdrawn while the result lives.
+    /// Locks the exposures: none is withdrawn while the result lives.
     #[inline]
     pub(crate) fn hold(&self) -> Held<'_> {
         Held(self.all.read().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// What is exposed, and stays so.
+/// The exposures while none can be withdrawn.
 pub(crate) struct Held<'a>(RwLockReadGuard<'a, NumberMap<u64, Exposure>>);
 
 impl Held<'_> {
-    /// The address of a piece, if all of it is exposed.
+    /// Returns the address of a block if all of it is exposed.
     #[inline]
     pub(crate) fn find(&self, number: u64, offset: u64, len: usize) -> Option<*mut u8> {
         let found = self.0.get(&number)?;

@@ -1,4 +1,5 @@
-//! Entry points of the fuzz targets: frames of a peer, and handshakes of strangers; not part of the interface.
+//! Entry points of the fuzz targets: frames of a peer, and handshakes of strangers; not part of the
+//! interface.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
@@ -39,7 +40,7 @@ impl Resolver for Records {
     }
 }
 
-/// Counts messages, and places every second long one.
+/// A sink that counts messages and gives memory to every second long one.
 #[derive(Default)]
 struct Counts {
     messages: usize,
@@ -223,17 +224,19 @@ impl Victim {
         let issued = match input.byte() % 6 {
             0 => {
                 let len = 1 + input.number() as usize % (8 * self.fetched.len());
-                // SAFETY: `local` is at least as long as the operation, and is dropped after the lane.
+                // SAFETY: `local` is at least as long as the operation, and is dropped after the
+                // lane.
                 unsafe { self.lane.get(LIAR, 0, local.cast(), len, remote, token) }
             }
             1 => {
                 let op = AtomicOp::Add;
-                // SAFETY: as before; the words are aligned.
+                // SAFETY: `local` points to an aligned word, which is dropped after the lane.
                 unsafe { self.lane.atomic(LIAR, 0, op, 1, 2, local, remote, token) }
             }
             2 => {
                 let len = input.number() as usize % PAGE;
-                // SAFETY: as before.
+                // SAFETY: `local` is at least as long as the operation, and is dropped after the
+                // lane.
                 unsafe { self.lane.put(LIAR, 0, local.cast(), len, remote, token) }
             }
             3 => self.lane.flush(LIAR, token),

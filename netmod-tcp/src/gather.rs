@@ -1,9 +1,9 @@
-//! Writing what waits: as much of it in one call as is worth it.
+//! Writes queued data, as much in one call as pays off.
 //!
-//! The sender is what bounds long messages, since it copies into memory that the receiver has had last. While it is
-//! in the kernel, acknowledgements are seen to when it leaves, in one go; with a call for each
-//! message they come between, and so do the short segments at the end of each. So many messages leave in one
-//! call.
+//! The sender bounds the rate of long messages, since it copies into memory that the receiver has
+//! used last. While it is inside a system call, acknowledgements are processed together at its end;
+//! with a call for each message they come in between, as do the short segments at the end of each
+//! message. So many messages leave in one call.
 
 use std::io::IoSlice;
 
@@ -15,25 +15,25 @@ use crate::conn::{Conn, NOBODY, Out, first_part, sendmsg_with};
 use crate::exposure::{Exposures, Held};
 use crate::lane::{Endpoint, Notice, State, TcpLane, about, event};
 use crate::pipe::Pipe;
-use crate::wire::{self, Kind};
+use crate::wire::{self, FrameKind};
 
-/// Pieces of one call.
+/// Most blocks of one call.
 const PIECES: usize = 32;
 
-/// Bytes of one call, about: more does not pay, and everything else of the VCI waits meanwhile.
+/// Bytes of one call, about: more gains nothing, and delays everything else of the VCI.
 pub(crate) const AT_ONCE: usize = 1 << 20;
 
-/// Lent messages that leave one by one between two polls; what follows leaves together.
+/// Zero-copy messages that leave one by one between two polls; later ones are written together.
 const SINGLY: u32 = 4;
 
-/// Pipes of a lane: connections beyond this number that lend at the same time copy.
+/// Most kernel pipes of a lane; further connections copy instead of splicing.
 const PIPES: u32 = 4;
 
-/// What a peer hears of no more.
-const WITHDRAWN: &str = "memory was withdrawn while a peer read it";
+/// Reason for ending a connection whose data was withdrawn.
+const WITHDRAWN: &str = "exposed memory was withdrawn while a peer read it";
 
 impl Out {
-    /// Up to `most` of its bytes; nothing if it was exposed and is no longer.
+    /// Returns up to `most` of the bytes, or `None` if they were exposed and have been withdrawn.
     fn bytes<'a>(&'a self, exposed: &'a Held<'_>, most: usize) -> Option<&'a [u8]> {
         let (ptr, len) = match *self {
             Out::Own(ref bytes, at) => return Some(&bytes[at..bytes.len().min(at + most)]),
@@ -48,12 +48,13 @@ impl Out {
                 (exposed.find(number, offset, part)?.cast_const(), part)
             }
         };
-        // SAFETY: the program has lent the memory until its completion, which is told only when all has been
-        // written; or it is exposed, so valid by the contract of `expose`, and stays so while `exposed` lives.
+        // SAFETY: lent memory is valid until its completion, which is reported only when all of it
+        // has been written; exposed memory is valid by the contract of `expose` and cannot be
+        // withdrawn while `exposed` lives.
         Some(unsafe { std::slice::from_raw_parts(ptr, len) })
     }
 
-    /// Bytes that are left of it.
+    /// Returns the number of bytes left.
     fn len(&self) -> usize {
         match *self {
             Out::Own(ref bytes, at) => bytes.len() - at,
@@ -61,7 +62,8 @@ impl Out {
         }
     }
 
-    /// Takes up to `count` bytes off its beginning, and them off `count`. Returns whether nothing is left.
+    /// Removes up to `count` bytes from the front and subtracts them from `count`. Returns whether
+    /// none are left.
     fn shorten(&mut self, count: &mut usize) -> bool {
         let left = match self {
             Out::Own(bytes, at) => {
@@ -90,7 +92,7 @@ impl Out {
 }
 
 impl Conn {
-    /// Writes more of what waits. Tokens of what has left are added to `done`. Returns whether
+    /// Writes queued data. Adds the tokens of completed messages to `done`. Returns whether
     /// anything was written.
     pub(crate) fn push_on(&mut self, exposures: &Exposures, done: &mut Vec<Token>) -> bool {
         let mut any = false;
@@ -103,7 +105,8 @@ impl Conn {
         any
     }
 
-    /// One call. Returns whether anything was written: the kernel may have room for more then.
+    /// Makes one call. Returns whether anything was written: the kernel may then have space for
+    /// more.
     fn push_once(&mut self, exposures: &Exposures, done: &mut Vec<Token>) -> bool {
         if self.failed.is_some() {
             return false;
@@ -151,7 +154,7 @@ impl Conn {
         true
     }
 
-    /// So many bytes of `out` have left. Tokens of what has left are added to `done`.
+    /// Removes `written` bytes from `out`. Adds the tokens of completed messages to `done`.
     fn written(&mut self, written: usize, done: &mut Vec<Token>) {
         self.wrote = true;
         let mut rest = written;
@@ -160,7 +163,7 @@ impl Conn {
         {
             match self.out.pop_front() {
                 Some(Out::Lent { token, .. }) => done.push(token),
-                // The next frames need a buffer again.
+                // Reuse the buffer for the next frames.
                 Some(Out::Own(mut bytes, _)) if self.held.capacity() == 0 => {
                     bytes.clear();
                     self.held = bytes;
@@ -170,12 +173,12 @@ impl Conn {
         }
     }
 
-    /// Whether what is next goes through the pipe.
+    /// Returns whether the next data goes through the pipe.
     fn lends(&self) -> bool {
         self.pipe.is_some() && matches!(self.out.front(), Some(Out::Exposed { lent: true, .. }))
     }
 
-    /// [`Conn::push_once`] for what is lent.
+    /// Makes one call for spliced data; see [`Conn::push_once`].
     fn lend_once(&mut self, exposures: &Exposures, done: &mut Vec<Token>) -> bool {
         let (Some(pipe), Some(out)) = (&mut self.pipe, self.out.front_mut()) else {
             return false;
@@ -187,7 +190,7 @@ impl Conn {
                 return false;
             };
             if pipe.fill(bytes).is_err() {
-                // Memory of a kind that can't be lent, or that is not there, which a copy meets then.
+                // Memory that cannot be spliced, or is not mapped, which the copy then meets.
                 if let Out::Exposed { lent, .. } = out {
                     *lent = false;
                 }
@@ -210,10 +213,10 @@ impl Conn {
 }
 
 impl TcpLane {
-    /// Sends a message whose payload stays where it is until completion.
+    /// Sends a message without copying its payload.
     ///
     /// # Safety
-    /// As for `Lane::send_zcopy`.
+    /// `payload` must be valid for reads of `len` bytes until completion.
     pub(crate) unsafe fn lend(
         &mut self,
         index: u32,
@@ -235,7 +238,7 @@ impl TcpLane {
         }
         if !singly {
             let fixed = header.to_bytes();
-            wire::begin_at(&mut conn.held, Kind::Message, 0, &fixed, len, payload);
+            wire::begin_at(&mut conn.held, FrameKind::Message, 0, &fixed, len, payload);
             let held = std::mem::take(&mut conn.held);
             conn.out.push_back(Out::Own(held, 0));
             let ptr = payload;
@@ -249,10 +252,10 @@ impl TcpLane {
             return Ok(Issued::Pending);
         }
         conn.lent.1 += 1;
-        // SAFETY: valid until completion, by the contract.
+        // SAFETY: the caller promised that `payload` is valid for `len` bytes until completion.
         let data = unsafe { std::slice::from_raw_parts(payload, len) };
         let fixed = header.to_bytes();
-        wire::begin_at(&mut conn.held, Kind::Message, 0, &fixed, len, payload);
+        wire::begin_at(&mut conn.held, FrameKind::Message, 0, &fixed, len, payload);
         let written = conn.write_with(data);
         if written == len {
             return Ok(Issued::Done);
@@ -266,7 +269,7 @@ impl TcpLane {
         Ok(Issued::Pending)
     }
 
-    /// Writes messages that were kept to leave together.
+    /// Writes messages that were queued to leave together.
     pub(crate) fn push_loose(&mut self, index: u32) {
         if let Some(conn) = self.conn(index)
             && std::mem::take(&mut conn.loose) > 0
@@ -277,7 +280,7 @@ impl TcpLane {
         }
     }
 
-    /// Adds a connection that was pushed to the list of those that are stuck, if it is.
+    /// Adds a connection to the list of stuck ones if its push has left data queued.
     fn note_stuck(&mut self, index: u32) {
         if let Some(conn) = self.conn(index)
             && std::mem::take(&mut conn.is_stuck)
@@ -286,7 +289,7 @@ impl TcpLane {
         }
     }
 
-    /// Writes more of what found no room. Returns whether anything was written.
+    /// Writes queued data of all stuck connections. Returns whether anything was written.
     pub(crate) fn push_on(&mut self) -> bool {
         let mut any = false;
         let mut still = Vec::new();
@@ -300,7 +303,7 @@ impl TcpLane {
         any
     }
 
-    /// Writes more of what waits on a connection, which is in the list of those that are stuck or will be.
+    /// Writes queued data of a connection that is in the list of stuck ones or will be added.
     /// Returns whether anything was written.
     fn push(&mut self, index: u32) -> bool {
         let shared = self.shared.clone();
@@ -327,7 +330,8 @@ impl TcpLane {
         any
     }
 
-    /// Sees to it that a connection has a pipe if something is lent, and one is to be had: otherwise it copies.
+    /// Gives a connection a pipe if it has data to splice and a pipe is available; otherwise it
+    /// copies.
     fn give_pipe(&mut self, index: u32) {
         let needs = |conn: &mut Conn| {
             let lent = |out: &Out| matches!(out, Out::Exposed { lent: true, .. });
@@ -337,7 +341,7 @@ impl TcpLane {
             return;
         }
         if self.pipes.is_empty() && self.pipes_made < PIPES {
-            // One that can't be made is not tried again.
+            // A pipe that cannot be made counts, so that it is not tried again.
             self.pipes_made += 1;
             self.pipes.extend(Pipe::new());
         }
@@ -347,7 +351,7 @@ impl TcpLane {
         }
     }
 
-    /// Writes the answers to gets that have come together.
+    /// Writes the answers to gets that arrived together.
     #[inline]
     pub(crate) fn answer(&mut self, index: u32) {
         if let Some(conn) = self.conn(index)
@@ -359,7 +363,7 @@ impl TcpLane {
         }
     }
 
-    /// Has the epoll set tell when the kernel has room for a connection's bytes, or no longer.
+    /// Sets whether epoll reports free space in a connection's send buffer.
     pub(crate) fn watch(&mut self, index: u32, on: bool) {
         if on && !self.list(index) {
             return;

@@ -1,7 +1,9 @@
-//! Messages of a new connection: the context of the [handshake](netmod_kit::admission::handshake), and the verdict.
+//! Messages of a new connection: the context of the [handshake](netmod_kit::admission::handshake),
+//! and the verdict.
 //!
-//! Each process has a secret, which its address record carries: only a process that can read the launcher's key-value
-//! store knows it. The caller names both ends; then both prove that they know the secret of the called process.
+//! Each process has a secret in its address record, known only to processes that can read the
+//! launcher's key-value store. The connecting process names both ends; then both prove that they
+//! know the secret of the accepting process.
 
 use std::time::Duration;
 
@@ -11,12 +13,12 @@ use netmod_kit::admission::Protocol;
 /// The protocol's name and version.
 pub(crate) const PROTOCOL: Protocol = Protocol::new(*b"WeftTCP\x02", CONTEXT);
 
-/// How long a connection may take to prove the secret: the caller has to poll for it, and may compute.
+/// Time limit for the proof: the connecting process must poll for it, and may compute.
 pub(crate) const PROVING: Duration = Duration::from_secs(60);
 
-/// Bytes of a [`Call`].
+/// Length of a [`Call`], in bytes.
 const CONTEXT: usize = 13;
-/// Bytes of the verdict.
+/// Length of the verdict, in bytes.
 pub(crate) const VERDICT: usize = 8;
 
 /// The two ends of a connection.
@@ -24,15 +26,15 @@ pub(crate) const VERDICT: usize = 8;
 pub(crate) struct Call {
     pub from: (Peer, VciId),
     pub to: (Peer, VciId),
-    /// Which of several connections between them.
+    /// Number of the stream between them.
     pub stream: u8,
 }
 
-/// The most connections between two VCIs.
+/// Most connections between two VCIs.
 pub(crate) const STREAMS: u8 = 8;
 
 impl Call {
-    /// The context of the caller's hello.
+    /// Returns the context of the hello.
     pub(crate) fn to_context(self) -> [u8; CONTEXT] {
         let mut bytes = [0; CONTEXT];
         bytes[..4].copy_from_slice(&self.from.0.to_le_bytes());
@@ -56,15 +58,15 @@ impl Call {
     }
 }
 
-/// The decision of the called process about a caller that has proved the secret.
+/// The accepting process's decision about a connection that has proved the secret.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Verdict {
-    /// The connection is used.
+    /// The connection is taken into use.
     Accepted = 1,
-    /// The called process is calling, too, and its connection is the one that counts.
+    /// The accepting process is connecting, too, and its connection counts.
     Crossed = 2,
-    /// There was a connection already, or the caller counts as lost.
+    /// There is a connection already, or the other process counts as lost.
     Refused = 3,
 }
 

@@ -1,4 +1,4 @@
-//! The network interfaces of this host, and which of them are used.
+//! The network interfaces of this host, and the choice among them.
 
 use std::ffi::CStr;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -22,22 +22,22 @@ impl std::fmt::Display for Interface {
     }
 }
 
-/// The address in a `sockaddr`, if it is one of the internet.
+/// Returns the address in a `sockaddr` if it is IPv4 or IPv6.
 ///
 /// # Safety
-/// `address` is null or points to a `sockaddr` of the length that its family has.
+/// `address` is null or points to a `sockaddr` of the length of its family.
 unsafe fn read(address: *const libc::sockaddr) -> Option<IpAddr> {
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller promised that `address` is null or valid.
     let family = i32::from(unsafe { address.as_ref() }?.sa_family);
     match family {
         libc::AF_INET => {
-            // SAFETY: of this family, so of this type.
+            // SAFETY: the family tells that it is a `sockaddr_in`, valid by the caller's contract.
             let address = unsafe { &*address.cast::<libc::sockaddr_in>() };
             let number = u32::from_be(address.sin_addr.s_addr);
             Some(Ipv4Addr::from(number).into())
         }
         libc::AF_INET6 => {
-            // SAFETY: as above.
+            // SAFETY: the family tells that it is a `sockaddr_in6`, valid by the caller's contract.
             let address = unsafe { &*address.cast::<libc::sockaddr_in6>() };
             Some(Ipv6Addr::from(address.sin6_addr.s6_addr).into())
         }
@@ -45,7 +45,7 @@ unsafe fn read(address: *const libc::sockaddr) -> Option<IpAddr> {
     }
 }
 
-/// How many of the first bits a mask has.
+/// Returns the prefix length of a mask.
 fn bits(mask: IpAddr) -> u32 {
     match mask {
         IpAddr::V4(mask) => u32::from(mask).leading_ones(),
@@ -53,7 +53,7 @@ fn bits(mask: IpAddr) -> u32 {
     }
 }
 
-/// Whether others can be told of an address: of those for one link alone nobody knows which link.
+/// Returns whether an address is link-local: other hosts cannot use it without knowing the link.
 fn is_link_local(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => address.is_link_local(),
@@ -61,26 +61,26 @@ fn is_link_local(address: IpAddr) -> bool {
     }
 }
 
-/// The addresses of all interfaces that are up.
+/// Lists the addresses of all interfaces that are up.
 pub(crate) fn all() -> std::io::Result<Vec<Interface>> {
     let mut first = std::ptr::null_mut();
-    // SAFETY: the list is written on success, and given back below.
+    // SAFETY: the list is written on success, and freed below.
     if unsafe { libc::getifaddrs(&mut first) } != 0 {
         return Err(std::io::Error::last_os_error());
     }
     let mut found = Vec::new();
     let mut next = first;
-    // SAFETY: the list and all it points to are valid until it is given back.
+    // SAFETY: the list and its entries are valid until it is freed.
     while let Some(entry) = unsafe { next.as_ref() } {
         next = entry.ifa_next;
         if entry.ifa_flags & libc::IFF_UP as u32 == 0 {
             continue;
         }
-        // SAFETY: as above.
+        // SAFETY: the entry's addresses are valid until the list is freed.
         let (address, mask) = unsafe { (read(entry.ifa_addr), read(entry.ifa_netmask)) };
         let subnet = address.and_then(|address| Subnet::new(address, mask.map(bits)));
         if let (Some(address), Some(subnet)) = (address, subnet) {
-            // SAFETY: as above; the name ends with NUL.
+            // SAFETY: the entry's name is a C string, valid until the list is freed.
             let name = unsafe { CStr::from_ptr(entry.ifa_name) };
             found.push(Interface {
                 name: name.to_string_lossy().into_owned(),
@@ -89,24 +89,25 @@ pub(crate) fn all() -> std::io::Result<Vec<Interface>> {
             });
         }
     }
-    // SAFETY: the list is the one that was given, and not used again.
+    // SAFETY: the list is the one from `getifaddrs` and not used again.
     unsafe { libc::freeifaddrs(first) };
     found.retain(|interface| !is_link_local(interface.address));
     Ok(found)
 }
 
-/// Interfaces of containers and virtual machines on this host, whose addresses other hosts have, too.
+/// Returns whether a name is that of a bridge to containers or virtual machines, whose addresses
+/// other hosts have, too.
 fn is_bridge(name: &str) -> bool {
     ["docker", "br-", "virbr", "veth", "cni", "lxcbr", "podman"]
         .iter()
         .any(|start| name.starts_with(start))
 }
 
-/// The addresses at which a port of this process listens: those of the interfaces that `chosen`, the value of
-/// `WEFT_TCP_INTERFACE`, names, or of all but bridges to containers.
+/// Returns the addresses at which a port of this process listens: those of the interfaces that
+/// `chosen`, the value of `WEFT_TCP_INTERFACE`, names, or of all but bridges to containers.
 ///
 /// # Errors
-/// The value can't be understood, or names an interface that does not exist.
+/// The value is malformed, or names an interface that does not exist.
 pub fn addresses(chosen: Option<&str>) -> Result<Vec<IpAddr>, OpenError> {
     let all = all().unwrap_or_default();
     let Some(chosen) = chosen else {
@@ -119,10 +120,11 @@ pub fn addresses(chosen: Option<&str>) -> Result<Vec<IpAddr>, OpenError> {
     Ok(used.iter().map(|interface| interface.address).collect())
 }
 
-/// Those that are used, in the order in which others are told of them, and why not the others.
+/// Chooses the interfaces to use, in the order in which they are published. Also returns the
+/// reasons why the others are not used.
 ///
 /// # Errors
-/// One that was asked for is not there, or there is none.
+/// A requested interface does not exist, or there is none at all.
 pub(crate) fn choose(
     all: &[Interface],
     wanted: &[Wanted],
@@ -156,7 +158,7 @@ pub(crate) fn choose(
         let plain = |it: &&Interface| outward(it) && !is_bridge(&it.name);
         used = all.iter().filter(plain).cloned().collect();
         if used.is_empty() {
-            // In a container its one interface may be called anything.
+            // The only interface of a container may have any name.
             used = all.iter().filter(outward).cloned().collect();
         }
         if used.is_empty() {
@@ -171,7 +173,7 @@ pub(crate) fn choose(
         ));
     }
     if used.iter().all(|it| it.address.is_loopback()) {
-        // One address will do within a host, and then the port is open to nobody else.
+        // One address suffices within a host, and the port is then closed to other hosts.
         used.truncate(1);
     }
     let left_out = all.iter().filter(|it| !used.contains(it));

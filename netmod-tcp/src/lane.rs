@@ -1,4 +1,4 @@
-//! A lane: the connections of one VCI; sending, and the round of a poll.
+//! The lane: the connections of one VCI, sending, and polling.
 
 use std::collections::VecDeque;
 use std::net::{TcpListener, TcpStream};
@@ -20,47 +20,47 @@ use crate::hello::{PROTOCOL, PROVING};
 use crate::ops::Ops;
 use crate::pipe::Pipe;
 use crate::shared::Shared;
-use crate::wire::{self, Kind, MAX_PAYLOAD};
+use crate::wire::{self, FrameKind, MAX_PAYLOAD};
 
-/// Bytes that one read brings at most, besides what goes to its place at once.
+/// Most bytes of one read into the buffer, besides those read directly into their destination.
 const BUFFER: usize = 64 << 10;
 
-/// Held frames that are written although more may come, in bytes.
+/// Bytes. Queued frames that are written although more may follow.
 const HELD_MOST: usize = 32 << 10;
 
-/// Messages up to this size may leave without a request, in bytes: what of them finds no room is copied. Where long ones
-/// may be lent, they are not to be copied.
+/// Bytes. Largest message that may leave without a request, without and with zero-copy sends: what
+/// does not fit the send buffer is copied, which zero-copy avoids for long messages.
 const AT_ONCE: [usize; 2] = [256 << 10, 64 << 10];
 
-/// Descriptors that one question to epoll tells of.
+/// Most events of one `epoll_wait`.
 const EVENTS: usize = 64;
 
-/// Polls between two questions to epoll while all connections are looked at directly: somebody may
-/// call.
+/// Polls between two `epoll_wait` calls while all connections are polled directly: only new
+/// connections are left to notice.
 const QUIET_LOOK: u32 = 64;
 
-/// Something to tell the sink at the next poll.
+/// An event for the sink, delivered by the next poll.
 pub(crate) enum Notice {
     Complete(Token, Result<(), LaneError>),
     Lost(Peer, String),
-    /// From the VCI to itself.
+    /// A message from the VCI to itself.
     Message(Header, Vec<u8>),
 }
 
-/// How far a VCI of a peer is.
+/// State of the connection with a peer's VCI.
 pub(crate) enum State {
-    /// Nobody has called.
+    /// Not connected.
     Idle,
-    /// This side calls.
+    /// This side is connecting.
     Calling(Box<Attempt>),
-    /// The other side's call is the one that counts, and will come.
+    /// The other side's connection counts and is awaited.
     Expecting(std::time::Instant),
     Open(Box<Conn>),
-    /// It has left MPI.
+    /// The process has finalized.
     Left,
-    /// Why it is lost.
+    /// The process is lost, for this reason.
     Lost(String),
-    /// A further stream that can't be made.
+    /// A further stream that cannot be connected.
     Off,
 }
 
@@ -68,9 +68,9 @@ pub(crate) enum State {
 pub(crate) struct Endpoint {
     pub peer: Peer,
     pub vci: VciId,
-    /// Which of several connections; the first has all messages.
+    /// Number of the stream; stream 0 carries all messages.
     pub stream: u8,
-    /// The endpoints of the others.
+    /// The endpoints of the further streams.
     pub others: Vec<u32>,
     pub state: State,
 }
@@ -87,7 +87,7 @@ impl Endpoint {
     }
 }
 
-/// What an event of the epoll set is about: in the upper half of its number; an index in the lower.
+/// Source of an epoll event, in the upper half of its number; the lower half is an index.
 pub(crate) mod about {
     pub const LISTENER: u64 = 0;
     pub const CONN: u64 = 1;
@@ -95,35 +95,35 @@ pub(crate) mod about {
     pub const PENDING: u64 = 3;
 }
 
-/// The number of an event.
+/// Makes the number of an event.
 pub(crate) fn event(about: u64, index: u32) -> EventData {
     EventData::new_u64(about << 32 | u64::from(index))
 }
 
-/// One VCI's connections.
+/// The lane of one VCI.
 pub(crate) struct TcpLane {
     pub(crate) shared: Arc<Shared>,
     pub(crate) vci: VciId,
     pub(crate) listener: TcpListener,
     pub(crate) epoll: OwnedFd,
-    /// Numbers of endpoints, from 1 on.
+    /// Index of each endpoint, plus 1.
     table: PeerTable<u32>,
     pub(crate) endpoints: Vec<Endpoint>,
-    /// Endpoints that are looked at directly.
+    /// Endpoints that are polled directly.
     pub(crate) hot: Vec<u32>,
-    /// How many connections are open.
+    /// Number of open connections.
     pub(crate) open: usize,
-    /// How many of them are further streams.
+    /// Number of open further streams.
     pub(crate) streams: usize,
-    /// Endpoints that call or expect a call.
+    /// Endpoints in state `Calling` or `Expecting`.
     pub(crate) attempts: Vec<u32>,
     /// Connections that have not proved the secret.
     pub(crate) pending: Pending<TcpStream>,
-    /// Endpoints for which the kernel had no room.
+    /// Endpoints whose send buffer is full.
     pub(crate) stuck: Vec<u32>,
-    /// Endpoints that hold frames.
+    /// Endpoints with queued frames.
     pub(crate) dirty: Vec<u32>,
-    /// Endpoints that were put to since their last flush; some may have ended.
+    /// Endpoints with puts since their last flush; some may have ended.
     pub(crate) put_to: Vec<u32>,
     pub(crate) notices: VecDeque<Notice>,
     pub(crate) ops: Ops,
@@ -132,17 +132,18 @@ pub(crate) struct TcpLane {
     since_look: u32,
     pub(crate) gathering: bool,
     pub(crate) buffer: Buffer,
-    /// Pipes that no connection uses, and how many there are in all.
+    /// Idle kernel pipes, and below the number of all pipes.
     pub(crate) pipes: Vec<Pipe>,
     pub(crate) pipes_made: u32,
-    /// Buffers for messages that come in parts.
+    /// Buffers for messages that arrive in parts.
     pub(crate) spare: Vec<Vec<u8>>,
     pub(crate) events: Vec<epoll::Event>,
-    /// Empty between calls.
+    /// Scratch list of completed tokens; empty between calls.
     pub(crate) done: Vec<Token>,
 }
 
-// SAFETY: raw pointers are to memory that its user keeps valid until completion.
+// SAFETY: raw pointers are to memory that the issuer of each operation keeps valid until
+// completion, on whichever thread the lane runs.
 unsafe impl Send for TcpLane {}
 
 impl TcpLane {
@@ -182,12 +183,12 @@ impl TcpLane {
         })
     }
 
-    /// The number of this process.
+    /// Returns the number of this process.
     pub(crate) fn me(&self) -> Peer {
         self.shared.config.peer
     }
 
-    /// The endpoint of a peer's VCI, made on first use.
+    /// Returns the endpoint of a peer's VCI, made on first use.
     pub(crate) fn index_of(&mut self, peer: Peer, vci: VciId) -> u32 {
         let number = self.table.get(peer, vci);
         if *number == 0 {
@@ -197,7 +198,7 @@ impl TcpLane {
         *number - 1
     }
 
-    /// An open connection.
+    /// Returns the connection of an endpoint if it is open.
     #[inline(always)]
     pub(crate) fn conn(&mut self, index: u32) -> Option<&mut Conn> {
         match self.endpoints.get_mut(index as usize) {
@@ -209,8 +210,8 @@ impl TcpLane {
         }
     }
 
-    /// The endpoint of a VCI that can be written to; `None` if its process has left MPI, which hears
-    /// nothing any more. There is none of the VCI itself: `Unsupported`.
+    /// Returns the endpoint of a VCI if it can be written to. `None`: its process has finalized,
+    /// and the data may be dropped. Fails with `Unsupported` for the VCI itself.
     #[inline]
     pub(crate) fn ready(&mut self, peer: Peer, vci: VciId) -> Result<Option<u32>, LaneError> {
         if let Some(&mut number) = self.table.peek(peer, vci)
@@ -253,7 +254,8 @@ impl TcpLane {
         }
     }
 
-    /// Notes that a connection holds frames, which leave at the end of a poll at the latest.
+    /// Marks a connection as having queued frames, which leave at the end of the next poll at the
+    /// latest.
     #[inline]
     pub(crate) fn mark_dirty(&mut self, index: u32) {
         if let Some(conn) = self.conn(index)
@@ -263,7 +265,7 @@ impl TcpLane {
         }
     }
 
-    /// Notes a connection for which the kernel had no room, if that is so.
+    /// Marks a connection whose send buffer is full, if it is.
     #[inline]
     pub(crate) fn mark_stuck(&mut self, index: u32) {
         if let Some(conn) = self.conn(index)
@@ -274,7 +276,7 @@ impl TcpLane {
         }
     }
 
-    /// Writes what a connection holds. Where messages wait for others to leave with, it leaves behind them.
+    /// Writes a connection's queued frames, behind any zero-copy messages that are queued.
     #[inline]
     pub(crate) fn write(&mut self, index: u32) {
         if let Some(conn) = self.conn(index) {
@@ -285,7 +287,7 @@ impl TcpLane {
         }
     }
 
-    /// Writes what all connections hold.
+    /// Writes the queued frames of all connections.
     pub(crate) fn write_held(&mut self) {
         while let Some(index) = self.dirty.pop() {
             if let Some(conn) = self.conn(index) {
@@ -300,7 +302,7 @@ impl TcpLane {
         }
     }
 
-    /// Whether a small message may leave now; counts it.
+    /// Counts a small message and returns whether it may leave unbundled.
     #[inline]
     fn may_leave(&mut self, index: u32, len: usize) -> bool {
         let (round, gathering) = (self.round, self.gathering);
@@ -310,7 +312,7 @@ impl TcpLane {
         }
     }
 
-    /// After a frame was added to what a connection holds.
+    /// Writes or keeps a frame that was just queued.
     #[inline]
     fn leave(&mut self, index: u32, len: usize) {
         let gathering = self.gathering && len <= bundle::SMALL;
@@ -327,14 +329,14 @@ impl TcpLane {
 }
 
 impl TcpLane {
-    /// Writes a message with a payload that stays where it is; what finds no room is copied.
+    /// Writes a message from the caller's payload. Copies what does not fit the send buffer.
     fn send_long(&mut self, index: u32, header: &Header, payload: &[u8]) {
         let Some(conn) = self.conn(index) else {
             return;
         };
         wire::begin_at(
             &mut conn.held,
-            Kind::Message,
+            FrameKind::Message,
             0,
             &header.to_bytes(),
             payload.len(),
@@ -373,7 +375,7 @@ impl Lane for TcpLane {
             return Err(LaneError::Again);
         };
         if payload.len() <= COPY {
-            conn.append(Kind::Message, 0, &header.to_bytes(), payload);
+            conn.append(FrameKind::Message, 0, &header.to_bytes(), payload);
             self.leave(index, payload.len());
         } else {
             self.send_long(index, header, payload);
@@ -397,7 +399,7 @@ impl Lane for TcpLane {
         };
         let (round, gathering) = (self.round, self.gathering);
         match self.conn(index) {
-            // Those of a burst leave together, without a copy of what finds no room.
+            // Later messages of a burst leave together by `send_zcopy`, which copies nothing.
             Some(conn) if conn.lent.0 != round && !gathering && conn.out.is_empty() => {
                 conn.lent = (round, 1);
             }
@@ -434,7 +436,13 @@ impl Lane for TcpLane {
         let Some(conn) = self.conn(index) else {
             return Err(LaneError::Again);
         };
-        wire::begin(&mut conn.held, Kind::Message, 0, &header.to_bytes(), len);
+        wire::begin(
+            &mut conn.held,
+            FrameKind::Message,
+            0,
+            &header.to_bytes(),
+            len,
+        );
         let before = conn.held.len();
         conn.held.resize(before + len, 0);
         fill(&mut conn.held[before..]);
@@ -455,7 +463,7 @@ impl Lane for TcpLane {
             return Err(LaneError::Unsupported);
         }
         match self.ready(to, vci)? {
-            // SAFETY: passed on.
+            // SAFETY: the caller upholds the same contract, passed on unchanged.
             Some(index) => unsafe { self.lend(index, header, payload, len, token) },
             None => Ok(Issued::Done),
         }
@@ -480,10 +488,16 @@ impl Lane for TcpLane {
         };
         let mut slices: [&[u8]; MAX_IOVECS] = [&[]; MAX_IOVECS];
         for (slice, piece) in slices.iter_mut().zip(pieces) {
-            // SAFETY: valid for reads, by the contract, during this call.
+            // SAFETY: the caller promised that the blocks are valid for reads during this call.
             *slice = unsafe { std::slice::from_raw_parts(piece.ptr, piece.len) };
         }
-        wire::begin(&mut conn.held, Kind::Message, 0, &header.to_bytes(), len);
+        wire::begin(
+            &mut conn.held,
+            FrameKind::Message,
+            0,
+            &header.to_bytes(),
+            len,
+        );
         conn.write_pieces(&slices[..pieces.len()]);
         self.mark_stuck(index);
         Ok(())
@@ -541,7 +555,7 @@ impl Lane for TcpLane {
             self.write_held();
         }
         if !self.notices.is_empty() {
-            any |= self.tell(sink);
+            any |= self.deliver(sink);
         }
         any
     }
@@ -555,7 +569,7 @@ impl Lane for TcpLane {
         remote: RemoteAddr,
         token: Token,
     ) -> Result<Issued, LaneError> {
-        // SAFETY: passed on.
+        // SAFETY: the caller upholds the same contract, passed on unchanged.
         unsafe { self.issue_get(peer, vci, local, len, remote, token) }
     }
 
@@ -568,7 +582,7 @@ impl Lane for TcpLane {
         remote: RemoteAddr,
         token: Token,
     ) -> Result<Issued, LaneError> {
-        // SAFETY: passed on.
+        // SAFETY: the caller upholds the same contract, passed on unchanged.
         unsafe { self.issue_put(peer, vci, local, len, remote, token) }
     }
 
@@ -595,7 +609,7 @@ impl Lane for TcpLane {
         remote: RemoteAddr,
         token: Token,
     ) -> Result<Issued, LaneError> {
-        // SAFETY: passed on.
+        // SAFETY: the caller upholds the same contract, passed on unchanged.
         unsafe { self.issue_atomic(peer, vci, op, operand, compare, result, remote, token) }
     }
 
@@ -606,12 +620,13 @@ impl Lane for TcpLane {
     fn check_peers(&mut self, awaited: &[Peer], sink: &mut dyn Sink) {
         for endpoint in &self.endpoints {
             if matches!(endpoint.state, State::Left) && awaited.contains(&endpoint.peer) {
-                let why = "it has left MPI (MPI_Finalize), so nothing comes from it any more";
+                let why = "it has left MPI (MPI_Finalize), so it sends nothing more";
                 sink.peer_lost(endpoint.peer, why.to_string());
             }
         }
         self.look_for_silence(sink);
-        // One whose connection was closed for want of descriptors: its end would not be noticed.
+        // A parked connection is reopened, since the loss of its peer would not be noticed
+        // otherwise.
         for index in 0..self.endpoints.len() as u32 {
             let endpoint = &self.endpoints[index as usize];
             let first = endpoint.stream == 0;
@@ -657,12 +672,12 @@ impl Lane for TcpLane {
                 self.watch(index, true);
             }
         }
-        // The set tells as long as there is something to read, also from before now.
-        let mut told = true;
+        // The epoll set is level-triggered: it also reports data that arrived before.
+        let mut is_listed = true;
         for place in 0..self.hot.len() {
-            told &= self.list(self.hot[place]);
+            is_listed &= self.list(self.hot[place]);
         }
-        told
+        is_listed
     }
 
     fn disarm(&mut self) {}
@@ -672,7 +687,7 @@ impl Drop for TcpLane {
     fn drop(&mut self) {
         for endpoint in &mut self.endpoints {
             if let State::Open(conn) = &mut endpoint.state {
-                conn.append(Kind::Bye, 0, &[], &[]);
+                conn.append(FrameKind::Bye, 0, &[], &[]);
                 conn.write();
             }
         }

@@ -1,53 +1,53 @@
-//! Operations on remote memory that wait for an answer.
+//! Pending operations on remote memory.
 
 use netmod::{Peer, Token};
 
-/// The most of a lane at once.
+/// Most pending operations of a lane.
 const MOST: usize = 4096;
 
-/// What an answer is for.
+/// The state of an operation.
 pub(crate) enum Act {
-    /// Data for `local`, `len` bytes, of which `filled` have come. `whole` is the cookie of a
-    /// [`Act::Shared`] that it is a part of, or 0.
+    /// A get of `len` bytes to `local`, of which `filled` have arrived. `whole` is the cookie of
+    /// the [`Act::Shared`] that this is a part of, or 0.
     Get {
         local: *mut u8,
         len: usize,
         filled: usize,
         whole: u64,
     },
-    /// A get whose parts are shared by several connections.
+    /// A get that is split over several connections.
     Shared {
         rest: Rest,
-        /// Parts that were asked for and have not come.
+        /// Parts requested and not yet answered.
         open: u32,
         failed: bool,
     },
-    /// The value found.
+    /// An atomic; `result` gets the previous value.
     Atomic { result: *mut u64 },
-    /// That so many connections have done all before.
+    /// A flush that waits for `left` connections.
     Flush { left: u32, failed: bool },
 }
 
-/// What of a get has not been asked for.
+/// The part of a get that has not been requested.
 #[derive(Clone, Copy)]
 pub(crate) struct Rest {
     pub local: *mut u8,
     pub len: usize,
-    /// The exposure, and the place in it.
+    /// The exposure, and the offset in it.
     pub number: u64,
     pub offset: u64,
-    /// How much is asked for at once.
+    /// Length of one request, in bytes.
     pub part: usize,
 }
 
-/// An operation.
+/// A pending operation.
 pub(crate) struct Op {
     pub token: Token,
     pub peer: Peer,
     pub act: Act,
 }
 
-/// All of a lane, by cookies.
+/// The pending operations of a lane, by cookie.
 #[derive(Default)]
 pub(crate) struct Ops {
     slots: Vec<(u32, Option<Op>)>,
@@ -56,12 +56,12 @@ pub(crate) struct Ops {
 }
 
 impl Ops {
-    /// Whether there is room for one more.
+    /// Returns whether there is space for one more.
     pub(crate) fn has_room(&self) -> bool {
         self.open < MOST
     }
 
-    /// Adds one; its cookie.
+    /// Adds an operation. Returns its cookie.
     pub(crate) fn add(&mut self, op: Op) -> u64 {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push((0, None));
@@ -74,14 +74,14 @@ impl Ops {
         u64::from(*generation) << 32 | u64::from(index)
     }
 
-    /// The operation of a cookie, if it is open, and is one with `peer`.
+    /// Returns the operation of a cookie if it is pending and is one with `peer`.
     pub(crate) fn get(&mut self, cookie: u64, peer: Peer) -> Option<&mut Op> {
         let (generation, slot) = self.slots.get_mut(cookie as u32 as usize)?;
         let fits = u64::from(*generation) == cookie >> 32;
         slot.as_mut().filter(|op| fits && op.peer == peer)
     }
 
-    /// Takes the operation of a cookie.
+    /// Removes the operation of a cookie.
     pub(crate) fn take(&mut self, cookie: u64, peer: Peer) -> Option<Op> {
         self.get(cookie, peer)?;
         let index = cookie as u32;
@@ -90,13 +90,13 @@ impl Ops {
         self.slots[index as usize].1.take()
     }
 
-    /// Whether there is one with a process.
+    /// Returns whether an operation with a process is pending.
     pub(crate) fn has_peer(&self, peer: Peer) -> bool {
         let mut all = self.slots.iter();
         self.open > 0 && all.any(|(_, slot)| slot.as_ref().is_some_and(|op| op.peer == peer))
     }
 
-    /// Takes all with a process.
+    /// Removes all operations with a process.
     pub(crate) fn take_all(&mut self, peer: Peer) -> Vec<Op> {
         let mut all = Vec::new();
         for (index, (_, slot)) in self.slots.iter_mut().enumerate() {

@@ -1,29 +1,30 @@
-//! Closing connections that are not in use, where descriptors are few, without losing anything.
+//! Parking: closes idle connections without data loss where descriptors are few.
 //!
-//! One end asks and says nothing more. The other answers that it says nothing more either, closes, and has
-//! forgotten the connection; or that the connection is needed. All that was sent before is before the
-//! answer. If both ask at the same time, the question of the process with the lower number counts.
+//! One end sends [`FrameKind::Park`] and nothing more. The other end either agrees: it answers,
+//! sends nothing more and closes the connection; or it refuses because it needs the connection. All
+//! earlier data precedes the answer. If both ends ask at the same time, the question of the process
+//! with the lower number counts.
 
 use crate::conn::Park;
 use crate::lane::{State, TcpLane};
-use crate::wire::Kind;
+use crate::wire::FrameKind;
 
 impl TcpLane {
-    /// Before a connection is made, or after one was: keeps to the limit.
+    /// Parks a connection if the lane is at its limit. Called before or after a connection is made.
     pub(crate) fn make_room(&mut self) {
         if self.open >= self.shared.config.most {
             self.park_one();
         }
     }
 
-    /// Asks for the end of the connection that was not in use for longest.
+    /// Asks to park the connection that has been idle for longest.
     #[cold]
     pub(crate) fn park_one(&mut self) {
         let now = self.round;
         let mut oldest: Option<(u32, u32)> = None;
         for index in 0..self.endpoints.len() as u32 {
             let age = match &self.endpoints[index as usize].state {
-                // One is on its way already.
+                // One connection is being parked already.
                 State::Open(conn) if conn.park != Park::No => return,
                 State::Open(conn) => now.wrapping_sub(conn.used),
                 _ => continue,
@@ -36,13 +37,13 @@ impl TcpLane {
             return;
         };
         if let Some(conn) = self.conn(index) {
-            conn.append(Kind::Park, 0, &[], &[]);
+            conn.append(FrameKind::Park, 0, &[], &[]);
             conn.write();
             conn.park = Park::Asked;
         }
     }
 
-    /// Whether nothing is under way on a connection.
+    /// Returns whether a connection has no pending data or operations.
     fn is_quiet(&mut self, index: u32) -> bool {
         let peer = self.endpoints[index as usize].peer;
         let has_op = self.ops.has_peer(peer);
@@ -53,13 +54,13 @@ impl TcpLane {
         })
     }
 
-    /// The other end would close a connection.
+    /// Handles the other end's question.
     pub(crate) fn asked_to_park(&mut self, index: u32) {
         let endpoint = &self.endpoints[index as usize];
         let is_lower = (self.me(), self.vci) < (endpoint.peer, endpoint.vci);
         let crossed = matches!(&endpoint.state, State::Open(conn) if conn.park == Park::Asked);
         if crossed && is_lower {
-            return; // it answers ours
+            return; // the other end answers our question
         }
         if let Some(conn) = self.conn(index) {
             conn.park = Park::No;
@@ -68,17 +69,17 @@ impl TcpLane {
         let Some(conn) = self.conn(index) else {
             return;
         };
-        conn.append(Kind::Parked, u8::from(agreed), &[], &[]);
+        conn.append(FrameKind::Parked, u8::from(agreed), &[], &[]);
         conn.write();
         if agreed && conn.held.is_empty() && conn.out.is_empty() {
-            // The answer leaves before the end of the connection does.
+            // The answer has left, so the connection may be closed.
             self.parked(index);
         } else if agreed {
             conn.park = Park::Agreed;
         }
     }
 
-    /// The other end has answered.
+    /// Handles the other end's answer.
     pub(crate) fn may_park(&mut self, index: u32, agreed: bool) {
         let Some(conn) = self.conn(index) else {
             return;
@@ -89,7 +90,7 @@ impl TcpLane {
         }
     }
 
-    /// A connection is over, and nothing of it is missing.
+    /// Removes a connection that both ends have agreed to close.
     pub(crate) fn parked(&mut self, index: u32) {
         let endpoint = &mut self.endpoints[index as usize];
         endpoint.state = State::Idle;

@@ -1,20 +1,20 @@
-//! A pipe of the kernel's through which memory goes to a socket without being copied: the pipe refers to the
-//! pages, and so does what the socket has under way.
+//! A kernel pipe through which memory goes to a socket without a copy: the pipe refers to the
+//! pages, and so does the socket's queue.
 //!
-//! Nothing is known of when the last byte has been read, so the memory must stay as it is until the receiver
-//! itself says that it has all.
+//! The kernel does not report when the last byte has been read, so the memory must stay unchanged
+//! until the receiver reports that it has everything.
 
 use std::io;
 use std::net::TcpStream;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// Room of a pipe, in bytes: what everybody may ask for.
+/// Capacity of a pipe, in bytes: the most that unprivileged processes may request.
 const ROOM: usize = 1 << 20;
 
-/// With less room a copy is quicker.
+/// Bytes. With a smaller capacity a copy is faster.
 const LEAST: usize = 64 << 10;
 
-/// Both ends, and how much is in between.
+/// Both ends of a pipe and the number of bytes in it.
 pub(crate) struct Pipe {
     reader: OwnedFd,
     writer: OwnedFd,
@@ -22,16 +22,16 @@ pub(crate) struct Pipe {
 }
 
 impl Pipe {
-    /// Makes one; none if the kernel gives no descriptors, or no room worth it.
+    /// Makes a pipe. Returns `None` if the kernel refuses descriptors or a useful capacity.
     pub fn new() -> Option<Pipe> {
         let mut ends = [0; 2];
-        // SAFETY: the call writes two descriptors.
+        // SAFETY: the call writes two descriptors to `ends`, which holds two.
         if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) } != 0 {
             return None;
         }
-        // SAFETY: the descriptors were made just now, and are nobody else's.
+        // SAFETY: the descriptors are new and owned by no other value.
         let [reader, writer] = ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) });
-        // SAFETY: no memory is passed. Without the right to more the pipe stays as it is.
+        // SAFETY: no memory is passed. If the resize is refused, the pipe keeps its capacity.
         let room = unsafe {
             libc::fcntl(writer.as_raw_fd(), libc::F_SETPIPE_SZ, ROOM);
             libc::fcntl(writer.as_raw_fd(), libc::F_GETPIPE_SZ)
@@ -44,22 +44,23 @@ impl Pipe {
         (usize::try_from(room).is_ok_and(|room| room >= LEAST)).then_some(pipe)
     }
 
-    /// Bytes that have not gone on.
+    /// Returns the bytes in the pipe.
     pub fn held(&self) -> usize {
         self.held
     }
 
-    /// Refers to as much of `memory` as there is room for.
+    /// Puts references to as much of `memory` into the pipe as fits.
     ///
     /// # Errors
-    /// The kernel can't refer to this memory.
+    /// The kernel cannot splice this memory.
     pub fn fill(&mut self, memory: &[u8]) -> io::Result<()> {
         let piece = libc::iovec {
             iov_base: memory.as_ptr().cast_mut().cast(),
             iov_len: memory.len().min(ROOM),
         };
         let flags = libc::SPLICE_F_NONBLOCK;
-        // SAFETY: the memory is readable during the call; the kernel only reads it, and keeps its pages.
+        // SAFETY: the memory is readable during the call; the kernel only reads it, and keeps its
+        // pages.
         let taken = unsafe { libc::vmsplice(self.writer.as_raw_fd(), &piece, 1, flags) };
         match usize::try_from(taken) {
             Ok(taken) if taken > 0 => self.held += taken,
@@ -69,10 +70,11 @@ impl Pipe {
         Ok(())
     }
 
-    /// Sends what is held, as far as the kernel has room. `more` follows at once. Returns how much has gone.
+    /// Sends the content as far as the socket has space. `more`: further data follows immediately.
+    /// Returns the number of bytes sent.
     ///
     /// # Errors
-    /// Those of `send`, among them that there is no room.
+    /// Those of `send`, including `WouldBlock`.
     pub fn send(&mut self, to: &TcpStream, more: bool) -> io::Result<usize> {
         let more = if more { libc::SPLICE_F_MORE } else { 0 };
         let flags = libc::SPLICE_F_NONBLOCK | more;
@@ -88,11 +90,11 @@ impl Pipe {
     }
 }
 
-/// `act`, which sends up to `all` bytes, without the signal that a broken connection sends: this call can't be
-/// asked to leave it out.
+/// Runs `act`, which sends up to `all` bytes, without the SIGPIPE of a broken connection, which
+/// `splice` has no flag to suppress.
 fn quietly(all: usize, act: impl FnOnce() -> io::Result<usize>) -> io::Result<usize> {
-    // SAFETY: zero is a value of all fields, and sets are written before they are read. The mask is this
-    // thread's and comes back below; the signal goes to the thread that caused it.
+    // SAFETY: zero is valid for all fields, and sets are written before they are read. The mask is
+    // this thread's and is restored below; SIGPIPE goes to the thread that caused it.
     unsafe {
         let mut pipe: libc::sigset_t = std::mem::zeroed();
         let mut before: libc::sigset_t = std::mem::zeroed();
@@ -100,14 +102,14 @@ fn quietly(all: usize, act: impl FnOnce() -> io::Result<usize>) -> io::Result<us
         libc::sigaddset(&mut pipe, libc::SIGPIPE);
         libc::pthread_sigmask(libc::SIG_BLOCK, &pipe, &mut before);
         let was_blocked = libc::sigismember(&before, libc::SIGPIPE) == 1;
-        // A program that blocks the signal itself may have one waiting, which stays.
+        // A program that blocks the signal itself may have one pending, which stays.
         let mut waiting: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&mut waiting);
         if was_blocked {
             libc::sigpending(&mut waiting);
         }
         let result = act();
-        // The connection may break after the first bytes: these are the result then.
+        // If the connection breaks after the first bytes, their number is the result.
         let is_whole = matches!(result, Ok(gone) if gone == all);
         if !is_whole && libc::sigismember(&waiting, libc::SIGPIPE) != 1 {
             let now: libc::timespec = std::mem::zeroed();
@@ -139,7 +141,7 @@ mod tests {
     fn memory_goes_through_in_order() {
         let [from, mut to] = connection();
         let mut pipe = Pipe::new().unwrap();
-        // Beginning and end within a page, and more than there is room for.
+        // Start and end within a page, and more than the pipe's capacity.
         let memory: Vec<u8> = (0..ROOM + 70_001).map(|at| (at % 251) as u8).collect();
         let mut rest = &memory[3..];
         let wanted = rest.len();
@@ -162,7 +164,7 @@ mod tests {
 
     #[test]
     fn memory_that_is_not_there_is_an_error() {
-        // SAFETY: a fresh mapping, which nobody may access, of so many bytes.
+        // SAFETY: a new, inaccessible mapping of this length, which is only passed to the kernel.
         let nothing = unsafe {
             let none = std::ptr::null_mut();
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
@@ -185,7 +187,7 @@ mod tests {
             SIGNALS.fetch_add(1, Ordering::Relaxed);
         }
         let set = |to: libc::sighandler_t| {
-            // SAFETY: the handler only counts; what was there before comes back below.
+            // SAFETY: the handler only counts; the previous one is restored below.
             unsafe { libc::signal(libc::SIGPIPE, to) }
         };
         let before = set(count as *const () as libc::sighandler_t);
@@ -207,19 +209,19 @@ mod tests {
         let again = pipe.send(&from, false).unwrap_err();
         assert_eq!(again.raw_os_error(), Some(libc::EPIPE));
         assert_eq!(SIGNALS.load(Ordering::Relaxed), 0);
-        // Without the mask it would have come, so the test can fail.
+        // Without the mask the signal arrives, so the test can fail.
         let quiet = quietly(2, || {
-            // SAFETY: the signal is to this thread, which has a handler.
+            // SAFETY: the signal goes to this thread; a handler is installed.
             unsafe { libc::raise(libc::SIGPIPE) };
             Ok(1)
         });
         assert_eq!(quiet.unwrap(), 1);
         assert_eq!(SIGNALS.load(Ordering::Relaxed), 0);
-        // SAFETY: as above.
+        // SAFETY: the signal goes to this thread; a handler is installed.
         unsafe { libc::raise(libc::SIGPIPE) };
         assert_eq!(SIGNALS.load(Ordering::Relaxed), 1);
 
-        // A program that blocks the signal finds none of ours later, and its own again.
+        // A program that blocks the signal later finds none of ours, and still finds its own.
         let block = |how| {
             // SAFETY: the set is written before it is read; the mask is this thread's.
             unsafe {
@@ -232,7 +234,7 @@ mod tests {
         for (own, counted) in [(false, 1), (true, 2)] {
             block(libc::SIG_BLOCK);
             if own {
-                // SAFETY: as above; it waits.
+                // SAFETY: the signal goes to this thread, which blocks it: it stays pending.
                 unsafe { libc::raise(libc::SIGPIPE) };
             }
             pipe.send(&from, false).unwrap_err();

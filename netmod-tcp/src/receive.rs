@@ -1,4 +1,4 @@
-//! Reading connections: what comes goes to the sink, to memory, or into an answer.
+//! Reads connections and dispatches frames to the sink, to memory and to answers.
 
 use std::io::{self, ErrorKind, IoSliceMut, Read};
 use std::time::Instant;
@@ -12,37 +12,38 @@ use crate::conn::{Conn, Incoming, Park, Target};
 use crate::exposure::Exposures;
 use crate::lane::{Endpoint, Notice, State, TcpLane};
 use crate::ops::{Act, Ops};
-use crate::places::{fill_pieces, place_pieces};
+use crate::scatter::{fill_pieces, place_pieces};
 use crate::silence::UNREACHED;
-use crate::ways;
-use crate::wire::{self, Kind, MAX_FIXED, MAX_PAYLOAD, Next, PREFIX};
+use crate::transfer;
+use crate::wire::{self, FrameKind, MAX_FIXED, MAX_PAYLOAD, Next, PREFIX};
 
-/// Reads of one connection in one poll, at most.
+/// Most reads of one connection in one poll.
 const READS: usize = 8;
 
-/// Payloads from this size on go to their place at once, in bytes.
+/// Bytes. Payloads of at least this size are read directly into their destination.
 const PLACE: usize = 2 << 10;
 
-/// Frames with so much data count as long, in bytes: an additional call costs less than to copy them.
+/// Bytes. Frames with at least this much data count as long: another system call costs less than a
+/// copy.
 const LONG: usize = 32 << 10;
 
-/// What is read at once, as long as that is never all there is: more would mean that long messages come
-/// whole and have to be copied.
+/// Bytes per read while reads do not fill the buffer: larger reads would bring long messages whole,
+/// which would then have to be copied.
 const ROOM: usize = 16 << 10;
 
-/// What is read where a long frame may come.
+/// Bytes per read when the next frame may be long.
 const LITTLE: usize = 1 << 10;
 
-/// What a read has brought.
+/// Outcome of a read.
 pub(crate) struct Brought {
-    /// Bytes at the beginning of the buffer.
+    /// Number of bytes in the buffer.
     pub bytes: usize,
-    /// There was no room for more, so there may be more.
+    /// Whether the buffer was filled, so that more may be available.
     pub full: bool,
 }
 
 impl Incoming {
-    /// Calls `act` with the place of the bytes to come.
+    /// Calls `act` with the destination of the bytes to come.
     fn with_place<T>(
         &mut self,
         peer: netmod::Peer,
@@ -51,13 +52,15 @@ impl Incoming {
         act: impl FnOnce(&mut [u8]) -> T,
     ) -> Option<T> {
         let (filled, left) = (self.filled, self.len - self.filled);
-        // SAFETY (of all slices below): memory that is exposed, or lent until completion, or ours;
-        // what others of this process do to it meanwhile is the program's affair, as on any network.
+        // SAFETY (of all slices below): the memory is exposed, lent until completion, or the lane's
+        // own; concurrent accesses by other threads of this process are the program's error, as on
+        // any network.
         match &mut self.target {
             Target::Assembly { bytes, .. } => bytes.get_mut(filled..self.len).map(act),
             Target::Exposed { number, offset } => {
                 exposures.with(*number, *offset + filled as u64, left, |ptr| {
-                    // SAFETY: see above; it stays exposed during the call.
+                    // SAFETY: `with` checks that all of it is exposed, and keeps it so during the
+                    // call.
                     act(unsafe { std::slice::from_raw_parts_mut(ptr, left) })
                 })
             }
@@ -68,24 +71,25 @@ impl Incoming {
                     filled: before,
                     ..
                 }) if left <= len - before => {
-                    // SAFETY: see above; within the `len` bytes of `local`.
+                    // SAFETY: the guard keeps the slice within the `len` bytes of `local`, which
+                    // the get's issuer keeps valid until completion.
                     let place = unsafe { std::slice::from_raw_parts_mut(local.add(*before), left) };
                     Some(act(place))
                 }
                 _ => None,
             },
             Target::Placed { ptr, .. } => {
-                // SAFETY: see above; the sink has given room for all of it.
+                // SAFETY: the sink gave memory for all `len` bytes, valid until completion.
                 Some(act(unsafe {
                     std::slice::from_raw_parts_mut(ptr.add(filled), left)
                 }))
             }
-            // Several places: see `Incoming::fill` and `Conn::read_pieces`.
+            // Scattered targets are handled by `Incoming::fill` and `Conn::read_pieces`.
             Target::Pieces { .. } | Target::Spoilt { .. } | Target::Nowhere => None,
         }
     }
 
-    /// Copies the first bytes, which have come with what was before, to their place.
+    /// Copies the first bytes, which arrived with the previous frame, to their destination.
     pub(crate) fn fill(
         &mut self,
         data: &[u8],
@@ -102,7 +106,7 @@ impl Incoming {
         }
     }
 
-    /// So many bytes have come to their place.
+    /// Records that `count` bytes have reached their destination.
     pub(crate) fn advance(&mut self, count: usize, peer: netmod::Peer, ops: &mut Ops) {
         self.filled += count;
         if let Target::Get { cookie } = self.target
@@ -115,13 +119,13 @@ impl Incoming {
 }
 
 impl Conn {
-    /// Whether no frame has come in part.
+    /// Returns whether no frame is partially received.
     #[inline(always)]
     fn is_between(&self) -> bool {
         self.incoming.is_none() && self.rest.is_empty()
     }
 
-    /// How much is read at once, where there is a buffer of `all` bytes.
+    /// Returns the number of bytes to read, given a buffer of `all` bytes.
     #[inline(always)]
     fn offer(&self, all: usize) -> usize {
         match self.long {
@@ -130,8 +134,7 @@ impl Conn {
         }
     }
 
-    /// So many bytes have come into the buffer, where there was room for `room`. Returns whether there
-    /// may be more.
+    /// Records a read of `bytes` bytes into a buffer of `room`. Returns whether there may be more.
     #[inline(always)]
     fn brought(&mut self, bytes: usize, room: usize) -> bool {
         let full = bytes == room;
@@ -168,7 +171,7 @@ impl Conn {
         }
         let room = buffer.len();
         let read = incoming.with_place(peer, exposures, ops, |place| {
-            // With a long way to go, nothing of the next frame comes anyway.
+            // Far from its end, no byte of the next frame can come.
             if left > room {
                 return stream.read(place);
             }
@@ -177,7 +180,7 @@ impl Conn {
         let (got, offered) = match read {
             Some(read) if left > room => (read?, left),
             Some(read) => (read?, left + room),
-            // Nobody wants it any more, or it has no place.
+            // The data is no longer wanted, or has no destination.
             None => {
                 if !matches!(incoming.target, Target::Spoilt { .. }) {
                     incoming.target = Target::Nowhere;
@@ -199,10 +202,10 @@ impl Conn {
 }
 
 impl TcpLane {
-    /// Reads what has come on a connection. Returns whether anything has.
+    /// Reads what has arrived on a connection. Returns whether anything has.
     #[inline]
     pub(crate) fn receive(&mut self, index: u32, sink: &mut dyn Sink) -> bool {
-        // Nothing has, most of the time.
+        // Fast path: mostly nothing has arrived.
         if let Some(Endpoint {
             state: State::Open(conn),
             ..
@@ -217,7 +220,7 @@ impl TcpLane {
                 Ok((bytes, _)) => {
                     let full = conn.brought(bytes, room);
                     let buffer = std::mem::take(&mut self.buffer);
-                    self.came(index, &buffer[..bytes], sink);
+                    self.process(index, &buffer[..bytes], sink);
                     self.buffer = buffer;
                     if full {
                         self.receive_more(index, sink);
@@ -229,9 +232,9 @@ impl TcpLane {
         self.receive_more(index, sink)
     }
 
-    /// Sees to bytes that have come.
+    /// Processes received bytes.
     #[inline]
-    fn came(&mut self, index: u32, bytes: &[u8], sink: &mut dyn Sink) {
+    fn process(&mut self, index: u32, bytes: &[u8], sink: &mut dyn Sink) {
         let round = self.round;
         if let Some(conn) = self.conn(index) {
             conn.used = round;
@@ -240,7 +243,7 @@ impl TcpLane {
         self.answer(index);
     }
 
-    /// [`TcpLane::receive`], also where a frame has come in part.
+    /// Reads like [`TcpLane::receive`], also if a frame is partially received.
     fn receive_more(&mut self, index: u32, sink: &mut dyn Sink) -> bool {
         let mut any = false;
         for _ in 0..READS {
@@ -269,7 +272,7 @@ impl TcpLane {
                 Some(Ok(brought)) => {
                     any = true;
                     self.arrived(index, sink);
-                    self.came(index, &buffer[..brought.bytes], sink);
+                    self.process(index, &buffer[..brought.bytes], sink);
                     brought.full
                 }
                 Some(Err(error)) => {
@@ -286,7 +289,7 @@ impl TcpLane {
         any
     }
 
-    /// A read that brought nothing. Returns whether that is news.
+    /// Handles a failed read. Returns whether the failure is an event.
     #[inline]
     fn read_failed(&mut self, index: u32, error: &io::Error) -> bool {
         if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
@@ -298,7 +301,7 @@ impl TcpLane {
         true
     }
 
-    /// A connection has ended.
+    /// Ends a connection and reports the loss, if it is one.
     #[cold]
     fn ended(&mut self, index: u32, error: &io::Error) {
         let peer = self.endpoints[index as usize].peer;
@@ -317,12 +320,12 @@ impl TcpLane {
             conn.stream.abandon();
         }
         let why = match (error.kind(), written) {
-            _ if taken => "the descriptor of the connection with it has been closed by the program; close only \
-                           those that the program has opened itself"
+            _ if taken => "the program has closed the descriptor of the connection with it; close only descriptors \
+                           that the program has opened itself"
                 .to_string(),
             (ErrorKind::UnexpectedEof, _) => {
-                "its TCP connection was closed: the process has ended without MPI_Finalize; its launcher's \
-                 messages or its own output may say why"
+                "its TCP connection was closed: the process has ended without MPI_Finalize; see its output \
+                 or its launcher's messages"
                     .to_string()
             }
             (ErrorKind::TimedOut, _) => UNREACHED.to_string(),
@@ -332,15 +335,15 @@ impl TcpLane {
         self.lose(peer, &why);
     }
 
-    /// The peer has sent what no Weft of this version sends.
+    /// Ends the connection with a peer that violates the protocol.
     #[cold]
     fn misunderstood(&mut self, index: u32, what: &str) {
         let peer = self.endpoints[index as usize].peer;
-        let why = format!("it has sent {what}; do all processes run the same Weft?");
+        let why = format!("it has sent {what}; make sure that all processes run the same Weft");
         self.lose(peer, &why);
     }
 
-    /// If all of a frame that came in parts is there, sees to it.
+    /// Processes the partial frame if it is complete now.
     #[inline]
     fn arrived(&mut self, index: u32, sink: &mut dyn Sink) {
         let Some(conn) = self.conn(index) else {
@@ -373,7 +376,7 @@ impl TcpLane {
         }
     }
 
-    /// Sees to all frames in `bytes`; what is left of the last is kept.
+    /// Processes all frames in `bytes`. Keeps the incomplete rest.
     fn take_apart(&mut self, index: u32, bytes: &[u8], sink: &mut dyn Sink) {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -392,7 +395,7 @@ impl TcpLane {
                     len,
                     data,
                 } => {
-                    // What came before may have been the end of the connection.
+                    // The previous frame may have ended the connection.
                     let Some(conn) = self.conn(index) else {
                         return;
                     };
@@ -407,11 +410,11 @@ impl TcpLane {
         }
     }
 
-    /// A frame of which the data is not all there: finds the place for it.
+    /// Begins to receive a frame whose data is incomplete: finds its destination.
     fn begin_long(
         &mut self,
         index: u32,
-        kind: Kind,
+        kind: FrameKind,
         code: u8,
         fixed: &[u8],
         len: usize,
@@ -421,21 +424,21 @@ impl TcpLane {
         let peer = self.endpoints[index as usize].peer;
         let (first, second) = (wire::word(fixed, 0), wire::word(fixed, 1));
         let placed = match fixed.first_chunk() {
-            Some(header) if kind == Kind::Message && len >= PLACE => {
+            Some(header) if kind == FrameKind::Message && len >= PLACE => {
                 sink.place(peer, &Header::from_bytes(header), len)
             }
             _ => None,
         };
         let pieces = match (fixed.first_chunk(), placed) {
-            (Some(header), None) if kind == Kind::Message && len >= LONG => {
+            (Some(header), None) if kind == FrameKind::Message && len >= LONG => {
                 place_pieces(peer, &Header::from_bytes(header), len, sink)
             }
             _ => None,
         };
         let target = match (kind, placed) {
             (_, Some((ptr, token))) => Target::Placed { ptr, token },
-            (Kind::Message, _) if pieces.is_some() => pieces.unwrap_or(Target::Nowhere),
-            (Kind::Put, _) => {
+            (FrameKind::Message, _) if pieces.is_some() => pieces.unwrap_or(Target::Nowhere),
+            (FrameKind::Put, _) => {
                 let exposures = &self.shared.exposures;
                 if exposures.with(first, second, len, |_| ()).is_some() {
                     Target::Exposed {
@@ -449,11 +452,11 @@ impl TcpLane {
                     Target::Nowhere
                 }
             }
-            (Kind::Data, _) => match self.ops.get(first, peer).map(|op| &op.act) {
+            (FrameKind::Data, _) => match self.ops.get(first, peer).map(|op| &op.act) {
                 Some(Act::Get {
                     len: all, filled, ..
                 }) if len <= all - filled => Target::Get { cookie: first },
-                _ => return self.misunderstood(index, "data that nobody has asked for"),
+                _ => return self.misunderstood(index, "data that was not requested"),
             },
             _ => {
                 let mut bytes = self.spare.pop().unwrap_or_default();
@@ -483,18 +486,18 @@ impl TcpLane {
         }
     }
 
-    /// Sees to a frame that is there as a whole.
+    /// Processes a complete frame.
     #[inline]
     fn frame(
         &mut self,
         index: u32,
-        kind: Kind,
+        kind: FrameKind,
         code: u8,
         fixed: &[u8],
         data: &[u8],
         sink: &mut dyn Sink,
     ) {
-        if kind == Kind::Message {
+        if kind == FrameKind::Message {
             if let Some(header) = fixed.first_chunk() {
                 let peer = self.endpoints[index as usize].peer;
                 sink.message(peer, &Header::from_bytes(header), data);
@@ -504,24 +507,24 @@ impl TcpLane {
         self.serve(index, kind, code, fixed, data);
     }
 
-    /// Sees to everything but messages.
-    fn serve(&mut self, index: u32, kind: Kind, code: u8, fixed: &[u8], data: &[u8]) {
+    /// Processes all frames but messages.
+    fn serve(&mut self, index: u32, kind: FrameKind, code: u8, fixed: &[u8], data: &[u8]) {
         let peer = self.endpoints[index as usize].peer;
         let cookie = wire::word(fixed, 0);
         match kind {
-            Kind::Message | Kind::Pad => {}
-            Kind::Put => self.serve_put(index, fixed, data),
-            Kind::Get => self.serve_get(index, code, fixed),
-            Kind::Atomic => self.serve_atomic(index, code, fixed),
-            Kind::Signal => self.serve_signal(index, code, fixed, data),
-            Kind::Flush => {
+            FrameKind::Message | FrameKind::Pad => {}
+            FrameKind::Put => self.serve_put(index, fixed, data),
+            FrameKind::Get => self.serve_get(index, code, fixed),
+            FrameKind::Atomic => self.serve_atomic(index, code, fixed),
+            FrameKind::Signal => self.serve_signal(index, code, fixed, data),
+            FrameKind::Flush => {
                 if let Some(conn) = self.conn(index) {
                     let code = u8::from(std::mem::take(&mut conn.put_failed));
-                    conn.append(Kind::Flushed, code, &cookie.to_ne_bytes(), &[]);
+                    conn.append(FrameKind::Flushed, code, &cookie.to_ne_bytes(), &[]);
                     self.mark_dirty(index);
                 }
             }
-            Kind::Data => {
+            FrameKind::Data => {
                 let place = match self.ops.get(cookie, peer).map(|op| &mut op.act) {
                     Some(Act::Get {
                         local, len, filled, ..
@@ -530,31 +533,32 @@ impl TcpLane {
                         *filled += data.len();
                         place
                     }
-                    _ => return self.misunderstood(index, "data that nobody has asked for"),
+                    _ => return self.misunderstood(index, "data that was not requested"),
                 };
-                // SAFETY: within the `len` bytes of `local`, valid until completion.
+                // SAFETY: the guard keeps the copy within the `len` bytes of `local`, which the
+                // get's issuer keeps valid until completion.
                 unsafe { netmod_kit::copy(data.as_ptr(), place, data.len()) };
                 self.got(index, cookie);
             }
-            Kind::Found => {
+            FrameKind::Found => {
                 let Some(&Act::Atomic { result }) = self.ops.get(cookie, peer).map(|op| &op.act)
                 else {
-                    return self.misunderstood(index, "an answer that nobody waits for");
+                    return self.misunderstood(index, "an answer without a request");
                 };
-                // SAFETY: aligned and valid until completion.
+                // SAFETY: the atomic's issuer keeps `result` aligned and valid until completion.
                 unsafe { result.write(wire::word(fixed, 1)) };
                 if let Some(op) = self.ops.take(cookie, peer) {
                     self.notices.push_back(Notice::Complete(op.token, Ok(())));
                 }
             }
-            Kind::Flushed => {
+            FrameKind::Flushed => {
                 let over = match self.ops.get(cookie, peer).map(|op| &mut op.act) {
                     Some(Act::Flush { left, failed }) => {
                         *left -= 1;
                         *failed |= code != 0;
                         *left == 0
                     }
-                    _ => return self.misunderstood(index, "an answer that nobody waits for"),
+                    _ => return self.misunderstood(index, "an answer without a request"),
                 };
                 if over && let Some(op) = self.ops.take(cookie, peer) {
                     let failed = matches!(op.act, Act::Flush { failed: true, .. });
@@ -566,8 +570,9 @@ impl TcpLane {
                     self.notices.push_back(Notice::Complete(op.token, result));
                 }
             }
-            Kind::Refused => {
-                // Parts of a shared get write its memory until each has ended, so that nothing else may end it.
+            FrameKind::Refused => {
+                // Each part of a shared get writes its memory until it has ended, so no other frame
+                // may end the get.
                 if let Some(Act::Shared { .. } | Act::Flush { .. }) =
                     self.ops.get(cookie, peer).map(|op| &op.act)
                 {
@@ -583,9 +588,9 @@ impl TcpLane {
                     self.notices.push_back(Notice::Complete(op.token, result));
                 }
             }
-            Kind::Park => self.asked_to_park(index),
-            Kind::Parked => self.may_park(index, code == 1),
-            Kind::Bye => {
+            FrameKind::Park => self.asked_to_park(index),
+            FrameKind::Parked => self.may_park(index, code == 1),
+            FrameKind::Bye => {
                 if let Some(conn) = self.conn(index) {
                     conn.bye = true;
                 }
@@ -593,17 +598,17 @@ impl TcpLane {
         }
     }
 
-    /// A get has been answered, or refused: which way is quicker.
+    /// Records the answer or refusal of a get for the choice of transfers.
     fn learn(&mut self, index: u32, act: &Act, well: bool) {
         if let &Act::Get { len, .. } = act
-            && len >= ways::LEAST
-            && let Some(ways) = self.conn(index).and_then(|conn| conn.ways.as_mut())
+            && len >= transfer::LEAST
+            && let Some(transfers) = self.conn(index).and_then(|conn| conn.transfers.as_mut())
         {
-            ways.answered(well, Instant::now());
+            transfers.answered(well, Instant::now());
         }
     }
 
-    /// Part of a get's data has come; it may be the last.
+    /// Completes a get if all of its data has arrived.
     fn got(&mut self, index: u32, cookie: u64) {
         let peer = self.endpoints[index as usize].peer;
         let over = match self.ops.get(cookie, peer).map(|op| &op.act) {
@@ -620,11 +625,11 @@ impl TcpLane {
     }
 }
 
-/// The error of an access beyond what is exposed.
+/// Returns the error of an access beyond exposed memory.
 pub(crate) fn not_exposed(peer: netmod::Peer) -> LaneError {
     let why = format!(
-        "process {peer} exposes no memory at the place that was accessed (it was withdrawn, or the \
-         access goes beyond its end)"
+        "process {peer} does not expose the accessed memory (it was withdrawn, or the access goes \
+         beyond its end)"
     );
     LaneError::lost(peer, why)
 }

@@ -1,4 +1,4 @@
-//! The address of a VCI, as others get it by the launcher: secret, port, addresses.
+//! The address record of a VCI, as peers get it from the launcher: secret, port, addresses.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -6,10 +6,10 @@ use netmod_kit::admission::Secret;
 
 const VERSION: u8 = 1;
 
-/// What an address may take.
+/// Largest address record, in bytes.
 const MOST: usize = 320;
 
-/// Where a VCI can be called, and what only its job knows.
+/// The addresses of a VCI, and the secret of its process.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Record {
     pub secret: Secret,
@@ -18,7 +18,7 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// As bytes; addresses that don't fit are left out.
+    /// Returns the record as bytes. Addresses that do not fit are left out.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = vec![VERSION];
         bytes.extend(self.secret.as_bytes());
@@ -36,7 +36,7 @@ impl Record {
         bytes
     }
 
-    /// From bytes; `None` if they are none.
+    /// Parses a record. Returns `None` if it is malformed.
     pub(crate) fn parse(bytes: &[u8]) -> Option<Record> {
         let (version, rest) = bytes.split_first()?;
         let (secret, rest) = rest.split_first_chunk::<{ Secret::LENGTH }>()?;
@@ -67,7 +67,7 @@ impl Record {
         })
     }
 
-    /// Where to call.
+    /// Lists the socket addresses to connect to.
     pub(crate) fn places(&self) -> impl Iterator<Item = SocketAddr> {
         let port = self.port;
         self.addresses

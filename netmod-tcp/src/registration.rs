@@ -1,4 +1,4 @@
-//! What libmpi is told of this transport: its control variables, and how it is opened by them.
+//! Registration of this transport with libmpi: its control variables and how it is opened.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use netmod_kit::{Netmod, Start};
 use crate::TcpTransport;
 use crate::config::{Config, VARIABLES};
 
-/// Weft over plain sockets.
+/// The transport over plain sockets.
 pub const NETMOD: Netmod = Netmod {
     name: "tcp",
     title: "plain sockets",

@@ -1,4 +1,4 @@
-//! Put, get, atomics, flush and signals: asking for them and carrying them out.
+//! Issues and serves puts, gets, atomics, flushes and signals.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::time::Instant;
@@ -10,43 +10,43 @@ use crate::lane::{Endpoint, State, TcpLane};
 use crate::ops::{Act, Op};
 use crate::receive::not_exposed;
 use crate::streams;
-use crate::ways::{self, Way, Ways};
-use crate::wire::{self, Kind, MAX_SIGNAL, PART, word, words};
+use crate::transfer::{self, Transfer, TransferChoice};
+use crate::wire::{self, FrameKind, MAX_SIGNAL, PART, word, words};
 
-/// Puts up to this size, in bytes, are copied, to leave with what comes behind them: a flush that leaves by
-/// itself costs a system call more at both ends, which takes longer.
+/// Bytes. Puts up to this size are copied, to leave with the frames that follow: a flush that
+/// leaves by itself costs a further system call at both ends.
 const PUT_COPY: usize = 16 << 10;
 
-/// Held puts are written when there are so many bytes of them.
+/// Bytes of queued puts at which they are written.
 const PUTS_MOST: usize = 24 << 10;
 
 /// Carries out an atomic.
 ///
 /// # Safety
-/// `place` is valid, and others that write it do so by atomics, too.
+/// `place` is valid and aligned, and concurrent writes to it are atomic, too.
 unsafe fn carry_out(place: *mut u64, op: AtomicOp, operand: u64, compare: u64) -> u64 {
     // SAFETY: the caller's contract; alignment was looked at.
     op.carry_out(unsafe { AtomicU64::from_ptr(place) }, operand, compare)
 }
 
-/// Whose connection a request needs is gone: its process has left MPI.
+/// Returns the error of a request to a process that has finalized.
 fn left(peer: Peer) -> LaneError {
     LaneError::lost(peer, "it has left MPI (MPI_Finalize)")
 }
 
 impl TcpLane {
-    /// An atomic on memory of this process, if it is exposed.
+    /// Carries out an atomic on this process's own memory, if it is exposed.
     fn atomic_here(&self, number: u64, offset: u64, op: AtomicOp, values: [u64; 2]) -> Option<u64> {
         self.shared.exposures.with(number, offset, 8, |ptr| {
             let place = ptr.cast::<u64>();
-            // SAFETY: exposed, so valid; others that write it at the same time do so by atomics, too,
-            // or the program is wrong.
+            // SAFETY: exposed, so valid; others that write it at the same time do so by atomics,
+            // too, or the program is wrong.
             let act = || unsafe { carry_out(place, op, values[0], values[1]) };
             place.is_aligned().then(act)
         })?
     }
 
-    /// Copies between memory of this process and exposed memory of this process.
+    /// Copies between memory of this process and its own exposed memory.
     ///
     /// # Safety
     /// `local` is valid for `len` bytes.
@@ -72,7 +72,7 @@ impl TcpLane {
     }
 
     /// # Safety
-    /// As for `Lane::get`.
+    /// `local` must be valid for writes of `len` bytes until completion.
     pub(crate) unsafe fn issue_get(
         &mut self,
         peer: Peer,
@@ -106,15 +106,17 @@ impl TcpLane {
         let cookie = self.ops.add(Op { token, peer, act });
         let number = remote.key.words[0];
         let zcopy = self.shared.config.zcopy;
-        let way = match (self.conn(index), zcopy) {
-            (Some(conn), None) if len >= ways::LEAST => {
-                let ways = conn.ways.get_or_insert_with(|| Box::new(Ways::new()));
+        let transfer = match (self.conn(index), zcopy) {
+            (Some(conn), None) if len >= transfer::LEAST => {
+                let transfers = conn
+                    .transfers
+                    .get_or_insert_with(|| Box::new(TransferChoice::new()));
                 let theirs = remote.key.address.wrapping_add(remote.offset);
                 let clash = wire::clash(local.addr(), theirs as usize);
-                ways.ask(len, clash, Instant::now())
+                transfers.ask(len, clash, Instant::now())
             }
-            (_, Some(true)) if len >= ways::LEAST => Way::Lent,
-            _ => Way::Copied,
+            (_, Some(true)) if len >= transfer::LEAST => Transfer::Lent,
+            _ => Transfer::Copied,
         };
         let mut asked = 0;
         while asked < len {
@@ -122,11 +124,16 @@ impl TcpLane {
             let offset = remote.offset.wrapping_add(asked as u64);
             let fixed = words::<4, 32>([number, offset, part as u64, cookie]);
             if let Some(conn) = self.conn(index) {
-                conn.append(Kind::Get, u8::from(way == Way::Lent), &fixed, &[]);
+                conn.append(
+                    FrameKind::Get,
+                    u8::from(transfer == Transfer::Lent),
+                    &fixed,
+                    &[],
+                );
             }
             asked += part;
         }
-        // Those of a window of messages leave together.
+        // Gets of a window of messages leave together.
         match self.gathering {
             true => self.mark_dirty(index),
             false => self.write(index),
@@ -135,7 +142,7 @@ impl TcpLane {
     }
 
     /// # Safety
-    /// As for `Lane::put`.
+    /// `local` must be valid for reads of `len` bytes until completion.
     pub(crate) unsafe fn issue_put(
         &mut self,
         peer: Peer,
@@ -167,8 +174,13 @@ impl TcpLane {
         if len <= PUT_COPY {
             // SAFETY: valid for `len` bytes, by the contract.
             let data = unsafe { std::slice::from_raw_parts(local, len) };
-            conn.append(Kind::Put, 0, &words::<2, 16>([number, remote.offset]), data);
-            // It need not be there before a flush, or whatever comes behind it, is.
+            conn.append(
+                FrameKind::Put,
+                0,
+                &words::<2, 16>([number, remote.offset]),
+                data,
+            );
+            // The put need not arrive before the next flush or frame.
             if conn.held.len() < PUTS_MOST {
                 self.mark_dirty(index);
             } else {
@@ -182,7 +194,7 @@ impl TcpLane {
             let part = (len - done).min(PART);
             let fixed = words::<2, 16>([number, remote.offset.wrapping_add(done as u64)]);
             let ptr = local.wrapping_add(done);
-            wire::begin_at(&mut conn.held, Kind::Put, 0, &fixed, part, ptr);
+            wire::begin_at(&mut conn.held, FrameKind::Put, 0, &fixed, part, ptr);
             // SAFETY: within the `len` bytes, valid until completion.
             let written = conn.write_with(unsafe { std::slice::from_raw_parts(ptr, part) });
             done += part;
@@ -193,7 +205,7 @@ impl TcpLane {
                 conn.out.push_back(Out::Lent { ptr, len, token });
             }
         }
-        // Parts but the last have nobody to tell.
+        // Only the last part reports its completion.
         if stuck {
             keep_last_token(&mut conn.out, token);
         }
@@ -202,7 +214,7 @@ impl TcpLane {
     }
 
     /// # Safety
-    /// As for `Lane::atomic`.
+    /// `result` must be aligned and valid for writing a `u64` until completion.
     pub(crate) unsafe fn issue_atomic(
         &mut self,
         peer: Peer,
@@ -230,7 +242,7 @@ impl TcpLane {
         let cookie = self.ops.add(Op { token, peer, act });
         let fixed = words::<5, 40>([number, remote.offset, operand, compare, cookie]);
         if let Some(conn) = self.conn(index) {
-            conn.append(Kind::Atomic, op as u8, &fixed, &[]);
+            conn.append(FrameKind::Atomic, op as u8, &fixed, &[]);
         }
         self.write(index);
         Ok(Issued::Pending)
@@ -257,7 +269,7 @@ impl TcpLane {
                     ..
                 } => {
                     let error = LaneError::lost(peer, why.clone());
-                    // Those that were asked before answer to nobody.
+                    // The answers of the connections asked before are dropped.
                     if let Some(cookie) = asked {
                         self.ops.take(cookie, peer);
                     }
@@ -287,7 +299,7 @@ impl TcpLane {
                 }
             };
             if let Some(conn) = self.conn(index) {
-                conn.append(Kind::Flush, 0, &cookie.to_ne_bytes(), &[]);
+                conn.append(FrameKind::Flush, 0, &cookie.to_ne_bytes(), &[]);
             }
             self.write(index);
         }
@@ -320,7 +332,13 @@ impl TcpLane {
             at.offset,
         ]);
         let len = 8 * flags.len() + data.len();
-        wire::begin(&mut conn.held, Kind::Signal, flags.len() as u8, &fixed, len);
+        wire::begin(
+            &mut conn.held,
+            FrameKind::Signal,
+            flags.len() as u8,
+            &fixed,
+            len,
+        );
         for flag in flags {
             conn.held.extend_from_slice(&flag.to_ne_bytes());
         }
@@ -329,7 +347,7 @@ impl TcpLane {
         Ok(())
     }
 
-    /// A put has arrived.
+    /// Serves a put.
     pub(crate) fn serve_put(&mut self, index: u32, fixed: &[u8], data: &[u8]) {
         let (number, offset) = (word(fixed, 0), word(fixed, 1));
         let stored = self
@@ -346,7 +364,7 @@ impl TcpLane {
         }
     }
 
-    /// Somebody asks for memory.
+    /// Serves a get.
     pub(crate) fn serve_get(&mut self, index: u32, code: u8, fixed: &[u8]) {
         let [number, offset, len, cookie] = [0, 1, 2, 3].map(|place| word(fixed, place));
         let shared = self.shared.clone();
@@ -360,12 +378,12 @@ impl TcpLane {
         let answered = len.and_then(|len| {
             shared.exposures.with(number, offset, len, |ptr| {
                 if len <= COPY {
-                    // SAFETY: all of it is exposed and stays so during the call; what races with its
-                    // owner's writes is the program's own affair, as on any network.
+                    // SAFETY: all of it is exposed and stays so during the call; what races with
+                    // its owner's writes is the program's own affair, as on any network.
                     let data = unsafe { std::slice::from_raw_parts(ptr, len) };
-                    return conn.append(Kind::Data, 0, &cookie, data);
+                    return conn.append(FrameKind::Data, 0, &cookie, data);
                 }
-                wire::begin_at(&mut conn.held, Kind::Data, 0, &cookie, len, ptr);
+                wire::begin_at(&mut conn.held, FrameKind::Data, 0, &cookie, len, ptr);
                 let held = std::mem::take(&mut conn.held);
                 conn.out.push_back(Out::Own(held, 0));
                 conn.out.push_back(Out::Exposed {
@@ -378,12 +396,12 @@ impl TcpLane {
             })
         });
         if answered.is_none() {
-            conn.append(Kind::Refused, 0, &cookie, &[]);
+            conn.append(FrameKind::Refused, 0, &cookie, &[]);
         }
         self.mark_dirty(index);
     }
 
-    /// Somebody asks for an atomic.
+    /// Serves an atomic.
     pub(crate) fn serve_atomic(&mut self, index: u32, code: u8, fixed: &[u8]) {
         let [number, offset, operand, compare, cookie] =
             [0, 1, 2, 3, 4].map(|place| word(fixed, place));
@@ -393,16 +411,16 @@ impl TcpLane {
             return;
         };
         match found {
-            Some(found) => conn.append(Kind::Found, 0, &words::<2, 16>([cookie, found]), &[]),
-            None => conn.append(Kind::Refused, 0, &cookie.to_ne_bytes(), &[]),
+            Some(found) => conn.append(FrameKind::Found, 0, &words::<2, 16>([cookie, found]), &[]),
+            None => conn.append(FrameKind::Refused, 0, &cookie.to_ne_bytes(), &[]),
         }
         self.mark_dirty(index);
     }
 
-    /// Data and words of a collective have arrived.
+    /// Serves a signal.
     pub(crate) fn serve_signal(&mut self, index: u32, count: u8, fixed: &[u8], rest: &[u8]) {
         let [number, offset, at, place] = [0, 1, 2, 3].map(|place| word(fixed, place));
-        // The decoder has seen to it that the words are there.
+        // The decoder has checked that the words are complete.
         let (flags, data) = rest.split_at(8 * usize::from(count));
         let exposures = &self.shared.exposures;
         let stored = data.is_empty()
@@ -412,7 +430,7 @@ impl TcpLane {
                     unsafe { netmod_kit::copy(data.as_ptr(), ptr, data.len()) };
                 })
                 .is_some();
-        // Who sees a word sees the data.
+        // A reader that sees a word sees the data.
         fence(Ordering::Release);
         let told = exposures.with(at, place, flags.len(), |ptr| {
             let words = ptr.cast::<u64>();
@@ -434,7 +452,7 @@ impl TcpLane {
     }
 }
 
-/// Of all parts of a put that are in the queue, only the last ends it.
+/// Clears the tokens of all queued parts of a put but the last, which completes it.
 fn keep_last_token(out: &mut std::collections::VecDeque<Out>, token: Token) {
     let mine = |out: &Out| matches!(out, Out::Lent { token: other, .. } if *other == token);
     let count = out.iter().filter(|out| mine(out)).count();

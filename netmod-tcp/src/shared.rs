@@ -1,4 +1,4 @@
-//! What all lanes of a process have in common.
+//! State shared by all lanes of a process.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -11,23 +11,23 @@ use crate::congestion::Congestion;
 use crate::exposure::Exposures;
 use crate::interfaces::Interface;
 
-/// Calls that wait until this process polls, at most: it may compute while all others call. (The kernel has a bound of its
-/// own, 4096 by default; beyond it calls are not answered, and who calls gives up after a while.)
+/// Most connections that wait until this process polls: it may compute while all others connect.
+/// (The kernel's own bound is 4096 by default; beyond it connection attempts time out.)
 const BACKLOG: i32 = 1 << 15;
 
-/// What lanes share. Nothing in it is written on the way of a message.
+/// State shared by lanes. No field is written on a message's path.
 pub(crate) struct Shared {
     pub config: Config,
     pub secret: Secret,
     pub resolver: Arc<dyn Resolver>,
-    /// The interfaces that are used.
+    /// Interfaces in use.
     pub interfaces: Vec<Interface>,
     pub congestion: Congestion,
     pub exposures: Exposures,
 }
 
 impl Shared {
-    /// A socket that accepts connections.
+    /// Opens a socket that accepts connections.
     pub fn listen(&self) -> Result<TcpListener, OpenError> {
         let any = match self.interfaces.as_slice() {
             [one] => one.address,
@@ -40,7 +40,7 @@ impl Shared {
             let Some((first, last)) = self.config.ports else {
                 return TcpListener::bind(SocketAddr::new(address, 0));
             };
-            // Ranks of a node begin at different places, so as not to try the same all the time.
+            // Ranks of a node start at different ports, so that they do not all try the same ones.
             let count = u32::from(last - first) + 1;
             let start = self.config.peer.wrapping_mul(7) % count;
             let mut result = Err(std::io::ErrorKind::AddrInUse.into());
@@ -56,7 +56,7 @@ impl Shared {
         };
         let mut listener = listen(any);
         if listener.is_err() && any == IpAddr::from(Ipv6Addr::UNSPECIFIED) {
-            // A kernel without IPv6.
+            // Fallback for a kernel without IPv6.
             listener = listen(Ipv4Addr::UNSPECIFIED.into());
         }
         let listener = listener.and_then(|it| {
@@ -73,13 +73,13 @@ impl Shared {
                     "; raise the limit on open files (ulimit -n)".to_string()
                 }
                 (Some(libc::EADDRINUSE), Some((first, last))) => format!(
-                    "; all ports from {first} to {last} are taken: give {} more",
+                    "; all ports from {first} to {last} are taken: widen the range of {}",
                     PORTS.name
                 ),
                 _ => String::new(),
             };
             OpenError(format!(
-                "tcp: no socket to accept connections at {any}: {error}{hint}"
+                "tcp: cannot open a listening socket at {any}: {error}{hint}"
             ))
         })
     }

@@ -1,9 +1,10 @@
-//! Whether the host of a peer still answers.
+//! Detects hosts that no longer answer.
 //!
-//! The kernel can be told to end a connection when what was sent is not acknowledged for long (`TCP_USER_TIMEOUT`). But it
-//! does so as well when the peer's process reads nothing for that long, however often its host answers that there is
-//! no room: and a process that computes reads nothing. So this limit holds only until a connection is made; later, who
-//! waits looks. While nothing is under way, keep-alive packets ask.
+//! The kernel can end a connection when sent data is not acknowledged for long
+//! (`TCP_USER_TIMEOUT`). But it does so as well if the peer's process reads nothing for that long,
+//! as when it computes, however often its host answers that its buffer is full. So this limit holds
+//! only until a connection is made; later, waiting threads check for silence. Idle connections are
+//! covered by keep-alive packets.
 
 use std::net::TcpStream;
 use std::os::fd::AsRawFd;
@@ -15,26 +16,26 @@ use rustix::net::sockopt;
 use crate::calls::SILENCE;
 use crate::lane::{State, TcpLane};
 
-/// The longest time between two packets to a host that does not answer or has no room, in milliseconds. Otherwise the
-/// kernel waits up to two minutes, and a host that has gone meanwhile is noticed only then.
+/// Milliseconds. Longest time between two retransmissions or window probes. Otherwise the kernel
+/// waits up to two minutes, and would notice only then that a host is gone.
 const ASK_EVERY: libc::c_int = 4_000;
 
 /// `TCP_RTO_MAX_MS`, since Linux 6.15.
 const RTO_MAX: libc::c_int = 44;
 
-/// What the kernel knows of a connection.
+/// The kernel's state of a connection.
 #[derive(Clone, Copy)]
 struct Heard {
-    /// Something was sent that has no answer yet.
+    /// Whether data or a probe is unanswered.
     asked: bool,
-    /// How long ago the other host last acknowledged anything.
+    /// Time since the other host's last acknowledgement.
     ago: Duration,
 }
 
 impl Heard {
     #[allow(unsafe_code, reason = "a question to the kernel that no crate asks")]
     fn of(stream: &TcpStream) -> Option<Heard> {
-        // SAFETY: all of it are numbers, for which zero is a value.
+        // SAFETY: `tcp_info` consists of integers, for which zero is valid.
         let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
         let mut len = size_of_val(&info) as libc::socklen_t;
         // SAFETY: `info` has `len` bytes.
@@ -43,7 +44,7 @@ impl Heard {
             let fd = stream.as_raw_fd();
             libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, place, &mut len)
         };
-        // A packet that was sent after the last answer, with data or as a question for room.
+        // Data sent after the last answer, or a window probe.
         let data = info.tcpi_unacked > 0 && info.tcpi_last_data_sent < info.tcpi_last_ack_recv;
         (code == 0).then(|| Heard {
             asked: data || info.tcpi_probes > 0,
@@ -52,13 +53,13 @@ impl Heard {
     }
 }
 
-/// Since when a host owes an answer, as far as looks at it have shown.
+/// The time since which a host owes an answer, as seen by the checks.
 #[derive(Default)]
 pub(crate) struct Silence(Option<Instant>);
 
 impl Silence {
-    /// After a look. Returns whether it has been silent for too long.
-    fn looked(&mut self, heard: Heard, now: Instant) -> bool {
+    /// Records a check. Returns whether the host has been silent for too long.
+    fn record(&mut self, heard: Heard, now: Instant) -> bool {
         match self.0 {
             _ if !heard.asked => self.0 = None,
             Some(since) if heard.ago >= now - since => {
@@ -70,12 +71,13 @@ impl Silence {
     }
 }
 
-/// When a connection is made: its end is not the kernel's affair alone any more.
+/// Sets the options of an established connection, whose silence is no longer left to the kernel
+/// alone.
 #[allow(unsafe_code, reason = "a socket option that no crate knows")]
 pub(crate) fn made(stream: &TcpStream) {
     let _ = sockopt::set_tcp_user_timeout(stream, 0);
     let most = ASK_EVERY;
-    // SAFETY: the value is a whole number, as the option wants it. Older kernels refuse it.
+    // SAFETY: the option takes an integer of this size. Older kernels refuse it.
     unsafe {
         let place = (&raw const most).cast();
         let len = size_of_val(&most) as libc::socklen_t;
@@ -84,7 +86,7 @@ pub(crate) fn made(stream: &TcpStream) {
 }
 
 impl TcpLane {
-    /// Looks at all connections on which something is under way. What was found is told at once.
+    /// Checks all connections with unacknowledged data, and reports losses to the sink.
     pub(crate) fn look_for_silence(&mut self, sink: &mut dyn Sink) {
         let now = Instant::now();
         let mut silent: Vec<Peer> = Vec::new();
@@ -94,7 +96,7 @@ impl TcpLane {
             };
             if conn.wrote
                 && let Some(heard) = Heard::of(&conn.stream)
-                && conn.silence.looked(heard, now)
+                && conn.silence.record(heard, now)
             {
                 silent.push(endpoint.peer);
             }
@@ -102,13 +104,13 @@ impl TcpLane {
         for peer in silent {
             self.lose(peer, UNREACHED);
         }
-        self.tell(sink);
+        self.deliver(sink);
     }
 }
 
-/// Why a peer is lost.
+/// Reason of a loss by silence.
 pub(crate) const UNREACHED: &str =
-    "its host has not answered for 10 seconds: it is down, or the network between is";
+    "its host has not answered for 10 seconds: the host or the network between is down";
 
 #[cfg(test)]
 mod tests {
@@ -124,17 +126,17 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_asked_and_not_answered_counts() {
+    fn only_unanswered_data_counts() {
         let start = Instant::now();
         let mut silence = Silence::default();
-        let mut look = |at: u32, asked, ago| silence.looked(heard(asked, ago), start + SECOND * at);
-        // Idle for an hour, then asked: the hour does not count.
+        let mut look = |at: u32, asked, ago| silence.record(heard(asked, ago), start + SECOND * at);
+        // Idle for an hour, then unanswered data: the hour does not count.
         assert!(!look(0, false, 3600) && !look(1, true, 3600));
         assert!(!look(10, true, 3609) && look(11, true, 3610));
-        // An answer between two looks.
+        // An answer between two checks.
         assert!(!look(12, true, 1) && !look(15, true, 4));
         assert!(!look(21, true, 10) && look(22, true, 11));
-        // A host without room is asked now and then, and answers.
+        // A host with a full buffer answers probes.
         assert!(!look(23, false, 12) && !look(40, false, 29) && !look(41, true, 30));
         assert!(!look(50, true, 39) && !look(51, false, 0) && !look(61, true, 10));
     }

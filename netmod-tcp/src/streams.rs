@@ -1,7 +1,8 @@
-//! Long gets over several connections, each of which fetches a part at a time: the quicker it is, the more
-//! of them.
+//! Splits long gets over several connections. Each fetches a part at a time, so that faster ones
+//! fetch more.
 //!
-//! The first connection of two VCIs has all messages, puts and atomics, and so their order; gets have none.
+//! The first connection of two VCIs carries all messages, puts and atomics and thus keeps their
+//! order; gets have none.
 
 use std::net::SocketAddr;
 
@@ -12,19 +13,19 @@ use crate::interfaces::Interface;
 use crate::lane::{Endpoint, Notice, State, TcpLane};
 use crate::ops::{Act, Op, Rest};
 use crate::receive::not_exposed;
-use crate::wire::{Kind, words};
+use crate::wire::{FrameKind, words};
 
-/// Gets from this size on are shared.
+/// Bytes. Gets of at least this size are split.
 pub(crate) const LEAST: usize = 1 << 20;
 
-/// The least and the most of a part.
+/// Smallest and largest part, in bytes.
 const PARTS: (usize, usize) = (256 << 10, 4 << 20);
 
-/// Parts that are asked for ahead on each connection, so that none waits for a question.
+/// Parts requested ahead on each connection, so that none idles.
 const AHEAD: usize = 2;
 
-/// Puts the addresses to be called into order: those on a network of this host's own first, and of these
-/// the one that this stream is to go over.
+/// Sorts the addresses to connect to: those on a network of this host first, and of these the one
+/// for this stream.
 pub(crate) fn sort(places: &mut [SocketAddr], interfaces: &[Interface], stream: u8) {
     let through = |place: &SocketAddr| {
         let mut near = interfaces.iter().enumerate();
@@ -36,7 +37,7 @@ pub(crate) fn sort(places: &mut [SocketAddr], interfaces: &[Interface], stream: 
         })
     };
     places.sort_by_key(|place| through(place).is_none());
-    // The first address behind each interface.
+    // The first address on each interface.
     let mut seen = Vec::new();
     let firsts: Vec<usize> = (0..places.len())
         .filter(|&at| {
@@ -52,7 +53,7 @@ pub(crate) fn sort(places: &mut [SocketAddr], interfaces: &[Interface], stream: 
 }
 
 impl TcpLane {
-    /// The endpoint of one of the connections of a VCI, made on first use.
+    /// Returns the endpoint of a stream to a VCI, made on first use.
     pub(crate) fn stream_of(&mut self, first: u32, stream: u8) -> u32 {
         let Some(place) = usize::from(stream).checked_sub(1) else {
             return first;
@@ -68,7 +69,7 @@ impl TcpLane {
         self.endpoints[first as usize].others[place]
     }
 
-    /// The connections of a VCI that can be used now; others are made.
+    /// Returns the streams of a VCI that can be used now. Begins to connect the others.
     fn streams_of(&mut self, first: u32) -> Vec<u32> {
         let mut all = vec![first];
         for stream in 1..self.shared.config.streams {
@@ -82,7 +83,7 @@ impl TcpLane {
         all
     }
 
-    /// Asks for memory over all connections of a VCI.
+    /// Requests memory over all streams of a VCI.
     pub(crate) fn share_get(
         &mut self,
         first: u32,
@@ -114,7 +115,7 @@ impl TcpLane {
         }
     }
 
-    /// Asks for the next part of a get, if there is one.
+    /// Requests the next part of a get, if there is one.
     fn ask_part(&mut self, index: u32, peer: Peer, whole: u64) {
         let Some(Act::Shared { rest, open, failed }) =
             self.ops.get(whole, peer).map(|op| &mut op.act)
@@ -142,12 +143,12 @@ impl TcpLane {
         let cookie = self.ops.add(Op { token, peer, act });
         let fixed = words::<4, 32>([asked.number, asked.offset, asked.len as u64, cookie]);
         if let Some(conn) = self.conn(index) {
-            conn.append(Kind::Get, 0, &fixed, &[]);
+            conn.append(FrameKind::Get, 0, &fixed, &[]);
         }
         self.write(index);
     }
 
-    /// A part of a get has come, or was refused.
+    /// Handles the end of a part: it has arrived, or was refused.
     pub(crate) fn part_is_over(&mut self, index: u32, part: &Act, well: bool) {
         let peer = self.endpoints[index as usize].peer;
         let &Act::Get { whole, .. } = part else {

@@ -2,14 +2,14 @@
 
 use std::net::IpAddr;
 
-/// Addresses that begin alike.
+/// Addresses with a common prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Subnet {
     address: IpAddr,
     bits: u32,
 }
 
-/// An address as a number, with its length in bits.
+/// Returns an address as a number, with its length in bits.
 fn number(address: IpAddr) -> (u128, u32) {
     match address {
         IpAddr::V4(address) => (u32::from(address).into(), 32),
@@ -18,7 +18,7 @@ fn number(address: IpAddr) -> (u128, u32) {
 }
 
 impl Subnet {
-    /// Reads `ADDRESS/BITS`, or one address.
+    /// Parses `ADDRESS/BITS`, or a single address.
     pub(crate) fn parse(text: &str) -> Option<Subnet> {
         let (address, bits) = match text.split_once('/') {
             Some((address, bits)) => (address, Some(bits.parse::<u32>().ok()?)),
@@ -27,14 +27,14 @@ impl Subnet {
         Subnet::new(address.parse().ok()?, bits)
     }
 
-    /// The subnet of an address; without `bits` the address alone.
+    /// Makes the subnet of an address; without `bits`, the address alone.
     pub(crate) fn new(address: IpAddr, bits: Option<u32>) -> Option<Subnet> {
         let (_, most) = number(address);
         let bits = bits.unwrap_or(most);
         (bits <= most).then_some(Subnet { address, bits })
     }
 
-    /// Whether it holds an address.
+    /// Returns whether the subnet contains an address.
     pub(crate) fn contains(&self, address: IpAddr) -> bool {
         let ((ours, length), (theirs, other)) = (number(self.address), number(address));
         let rest = length - self.bits;

@@ -1,5 +1,4 @@
-//! What a peer of the job sends that is no Weft's, or is out of its mind: nothing but its own loss comes
-//! of it.
+//! Malformed and malicious frames of a peer of the job, which must cause nothing but its own loss.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
@@ -16,7 +15,7 @@ use netmod_kit::admission::handshake::CHALLENGE;
 
 use crate::hello::{Call, PROTOCOL, VERDICT, Verdict};
 use crate::record::Record;
-use crate::wire::{self, Kind};
+use crate::wire::{self, FrameKind};
 use crate::{Config, TcpTransport};
 
 struct Nobody;
@@ -27,7 +26,7 @@ impl Resolver for Nobody {
     }
 }
 
-/// Counts, and gives a place for every second long message.
+/// A sink that counts messages and gives memory to every second long one.
 #[derive(Default)]
 struct Counts {
     messages: usize,
@@ -61,7 +60,7 @@ impl Sink for Counts {
     }
 }
 
-/// SplitMix64.
+/// A SplitMix64 generator.
 struct Random(u64);
 
 impl Random {
@@ -75,7 +74,7 @@ impl Random {
     fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit
     }
-    /// Numbers as they matter: small, near bounds, anything.
+    /// Returns a number that is small, near a bound, or any.
     fn number(&mut self) -> u64 {
         match self.below(5) {
             0 => self.below(4),
@@ -87,38 +86,38 @@ impl Random {
     }
 }
 
-const KINDS: [Kind; 14] = [
-    Kind::Message,
-    Kind::Put,
-    Kind::Get,
-    Kind::Atomic,
-    Kind::Flush,
-    Kind::Data,
-    Kind::Found,
-    Kind::Flushed,
-    Kind::Refused,
-    Kind::Signal,
-    Kind::Bye,
-    Kind::Park,
-    Kind::Parked,
-    Kind::Pad,
+const FRAME_KINDS: [FrameKind; 14] = [
+    FrameKind::Message,
+    FrameKind::Put,
+    FrameKind::Get,
+    FrameKind::Atomic,
+    FrameKind::Flush,
+    FrameKind::Data,
+    FrameKind::Found,
+    FrameKind::Flushed,
+    FrameKind::Refused,
+    FrameKind::Signal,
+    FrameKind::Bye,
+    FrameKind::Park,
+    FrameKind::Parked,
+    FrameKind::Pad,
 ];
 
-/// A frame that is right in itself; what it says may be wrong.
+/// Makes a well-formed frame with possibly wrong content.
 fn frame(random: &mut Random, bytes: &mut Vec<u8>) {
     let kinds = if random.below(4) == 0 { 14 } else { 4 };
-    let kind = match KINDS[random.below(kinds) as usize] {
-        Kind::Flush if random.below(2) == 0 => Kind::Signal,
+    let kind = match FRAME_KINDS[random.below(kinds) as usize] {
+        FrameKind::Flush if random.below(2) == 0 => FrameKind::Signal,
         kind => kind,
     };
     let (size, most) = kind.sizes();
     let code = match kind {
-        Kind::Atomic => random.below(7) as u8,
-        Kind::Signal => 1 + random.below(8) as u8,
-        Kind::Get => random.below(2) as u8,
+        FrameKind::Atomic => random.below(7) as u8,
+        FrameKind::Signal => 1 + random.below(8) as u8,
+        FrameKind::Get => random.below(2) as u8,
         _ => 0,
     };
-    let least = if kind == Kind::Signal {
+    let least = if kind == FrameKind::Signal {
         8 * usize::from(code)
     } else {
         0
@@ -138,7 +137,7 @@ fn frame(random: &mut Random, bytes: &mut Vec<u8>) {
     bytes.extend(std::iter::repeat_n(random.next() as u8, len));
 }
 
-/// Becomes a process of the job, by the proof.
+/// Connects as a process of the job, with its proof.
 fn join(lane: &mut dyn netmod::Lane, sink: &mut Counts, record: &Record, from: Peer) -> TcpStream {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, record.port)).unwrap();
     stream.set_nonblocking(true).unwrap();
@@ -171,21 +170,21 @@ fn join(lane: &mut dyn netmod::Lane, sink: &mut Counts, record: &Record, from: P
     stream
 }
 
-/// Answers of a kind that does not fit the operation end the peer, and the operation with an error: memory of a get may
+/// Answers of a wrong kind end the peer, and the operation with an error: the memory of a get may
 /// be written until all of its parts have ended.
 #[test]
-fn answers_of_another_kind_are_no_answers() {
+fn answers_of_a_wrong_kind_end_the_peer() {
     const LEN: usize = 1 << 20;
-    // The cookies of the first operation, and of its first part if connections share it.
+    // Cookies of the first operation, and of its first part if it is split.
     let [first, second] = [1 << 32, 1 << 32 | 1];
     for (streams, cookie, kind) in [
-        (1, first, Kind::Found),
-        (1, first, Kind::Flushed),
-        (2, first, Kind::Found),
-        (2, first, Kind::Refused),
-        (2, first, Kind::Data),
-        (2, second, Kind::Found),
-        (2, second, Kind::Flushed),
+        (1, first, FrameKind::Found),
+        (1, first, FrameKind::Flushed),
+        (2, first, FrameKind::Found),
+        (2, first, FrameKind::Refused),
+        (2, first, FrameKind::Data),
+        (2, second, FrameKind::Found),
+        (2, second, FrameKind::Flushed),
     ] {
         let mut config = Config::new(0);
         config.set_interfaces("lo").unwrap();
@@ -218,7 +217,7 @@ fn answers_of_another_kind_are_no_answers() {
 }
 
 #[test]
-fn whatever_a_peer_sends_harms_nobody() {
+fn malformed_frames_cause_only_the_loss_of_their_sender() {
     let number = |name: &str| {
         std::env::var(name)
             .ok()
@@ -234,7 +233,7 @@ fn whatever_a_peer_sends_harms_nobody() {
     let transport = TcpTransport::open(config, Arc::new(Nobody)).unwrap();
     let mut lane = transport.open_lane(0).unwrap();
     let record = Record::parse(&transport.address(0)).unwrap();
-    // What is exposed, and what lies around it.
+    // The exposed memory and its surroundings.
     let mut memory = vec![0x5a_u8; 3 * 4096];
     // SAFETY: within the memory, which outlives the transport's use.
     let key = unsafe { transport.expose(memory.as_mut_ptr().add(4096), 4096) }.unwrap();
@@ -267,7 +266,7 @@ fn whatever_a_peer_sends_harms_nobody() {
             while let Ok(1..) = stream.read(&mut answers) {}
         }
         drop(stream);
-        // All is over with it before the next comes.
+        // The connection has ended before the next begins.
         let mut quiet = 0;
         while quiet < 200 {
             quiet = if lane.poll(&mut sink, 64) {

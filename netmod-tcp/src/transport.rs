@@ -1,4 +1,4 @@
-//! The transport: how it is opened, and what it says of itself.
+//! The transport: opening it and its limits.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,13 +15,13 @@ use crate::record::Record;
 use crate::shared::Shared;
 use crate::wire::{MAX_PAYLOAD, MAX_SIGNAL};
 
-/// Messages up to this size are sent before the receiver asks for them.
+/// Bytes. Messages up to this size are sent eagerly.
 const EAGER: usize = 64 << 10;
 
-/// Messages from this size on are sent from where they lie, until the kernel has taken them.
+/// Bytes. Messages of at least this size are sent without a copy into the lane's buffers.
 const BORROW: usize = 16 << 10;
 
-/// TCP between processes; see the crate.
+/// The TCP transport.
 pub struct TcpTransport {
     shared: Arc<Shared>,
     left_out: Vec<String>,
@@ -29,18 +29,17 @@ pub struct TcpTransport {
 }
 
 impl TcpTransport {
-    /// Finds out which interfaces to use.
+    /// Chooses the interfaces and opens the transport.
     ///
     /// # Errors
-    /// There is no interface, or none that was asked for.
+    /// There is no interface, or a requested one does not exist.
     pub fn open(config: Config, resolver: Arc<dyn Resolver>) -> Result<Self, OpenError> {
         let failed = |what: &str, error: std::io::Error| OpenError(format!("tcp: {what}: {error}"));
-        let all =
-            interfaces::all().map_err(|error| failed("the interfaces can't be listed", error))?;
+        let all = interfaces::all().map_err(|error| failed("cannot list the interfaces", error))?;
         let (interfaces, left_out) = interfaces::choose(&all, &config.interfaces)
             .map_err(|error| OpenError(format!("tcp: {error}")))?;
-        let secret = Secret::random()
-            .map_err(|error| failed("the kernel gives no random numbers", error))?;
+        let secret =
+            Secret::random().map_err(|error| failed("cannot get random numbers", error))?;
         let congestion = Congestion::new(&config.congestion)?;
         let shared = Shared {
             config,
@@ -50,7 +49,7 @@ impl TcpTransport {
             interfaces,
             exposures: Exposures::default(),
         };
-        // That lanes can be opened at all shows now.
+        // Fail early if no lane can be opened.
         shared.listen()?;
         Ok(TcpTransport {
             shared: Arc::new(shared),
@@ -84,14 +83,14 @@ impl Transport for TcpTransport {
             max_payload: MAX_PAYLOAD,
             eager: EAGER,
             get: true,
-            // Frames of our own: they need fewer steps than messages of the core's.
+            // Frames of the transport take fewer steps than messages of the core.
             native_rma: true,
             passive_target: false,
             zcopy_min: BORROW,
             ordered_put: true,
             signals: Some(Signals {
                 max_data: MAX_SIGNAL,
-                // A write takes what a message takes: one `send` and one `recv`.
+                // A signal costs as much as a message: one `send` and one `recv`.
                 faster_up_to: None,
                 passive_target: false,
             }),

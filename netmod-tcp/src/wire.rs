@@ -1,140 +1,142 @@
-//! What travels on a connection: frames, one after the other.
+//! The wire format: a sequence of frames.
 //!
-//! A frame is a *prefix* of 8 bytes (length of what follows, kind, code), a *fixed part* whose length
-//! goes with the kind, and data. Both ends are of one job and one machine type, so numbers are in the
-//! machine's order. Nothing that is read here is believed: [`next`] gives frames of known kinds and
-//! sane lengths, or says what is wrong.
+//! A frame is a *prefix* of 8 bytes (length of the rest, kind, code), a *fixed part* whose length
+//! is given by the kind, and data. Both ends belong to one job and one architecture, so numbers are
+//! in native byte order. Received bytes are not trusted: [`next`] returns frames of known kinds and
+//! valid lengths, or the error.
 
 use netmod::{AtomicOp, Header, MAX_WORDS};
 
-/// Bytes of a prefix.
+/// Length of a prefix, in bytes.
 pub(crate) const PREFIX: usize = 8;
 
-/// The largest payload of an active message: 256 KiB of a program's data, and a few numbers.
+/// Largest payload of an active message, in bytes: 256 KiB of a program's data, and a few numbers.
 pub(crate) const MAX_PAYLOAD: usize = (256 << 10) + 64;
 
-/// The most data of one [`Kind::Put`] or [`Kind::Data`] frame.
+/// Most data of one [`FrameKind::Put`] or [`FrameKind::Data`] frame, in bytes.
 pub(crate) const PART: usize = 1 << 30;
 
-/// The most data of a signal.
+/// Most data of a signal, in bytes.
 pub(crate) const MAX_SIGNAL: usize = 64 << 10;
 
-/// The longest fixed part.
+/// Length of the longest fixed part, in bytes.
 pub(crate) const MAX_FIXED: usize = 40;
 
-/// What a frame is.
+/// The kinds of frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub(crate) enum Kind {
+pub(crate) enum FrameKind {
     /// An active message: header, payload.
     Message = 1,
     /// Data for exposed memory: exposure, offset; data.
     Put,
-    /// A wish for exposed memory: exposure, offset, length, cookie. With code 1 the memory itself may be on its way
-    /// until the wish has been fulfilled: it is not written before.
+    /// A request for exposed memory: exposure, offset, length, cookie. With code 1 the answer may
+    /// be spliced from the memory itself: the requester does not write it before the answer is
+    /// complete.
     Get,
     /// An atomic, named by the code: exposure, offset, operand, compare, cookie.
     Atomic,
-    /// A wish to be told when all before it has been done: cookie.
+    /// A request to confirm that everything before it has been done: cookie.
     Flush,
-    /// Answer to [`Kind::Get`], in order: cookie; data.
+    /// Answer to [`FrameKind::Get`], in order: cookie; data.
     Data,
-    /// Answer to [`Kind::Atomic`]: cookie, value found.
+    /// Answer to [`FrameKind::Atomic`]: cookie, previous value.
     Found,
-    /// Answer to [`Kind::Flush`]: cookie. The code is 1 if a put did not fit exposed memory.
+    /// Answer to [`FrameKind::Flush`]: cookie. The code is 1 if a put did not fit exposed memory.
     Flushed,
-    /// Answer to a wish for memory that is not exposed: cookie.
+    /// Answer to a request for memory that is not exposed: cookie.
     Refused,
-    /// Data and words for exposed memory, their number is the code: exposure and offset of the data,
-    /// exposure and offset of the words; words, data.
+    /// Data and words for exposed memory, their number is the code: exposure and offset of the
+    /// data, exposure and offset of the words; words, data.
     Signal,
-    /// The sender leaves; nothing follows.
+    /// The farewell of a process that finalizes; no frame follows.
     Bye,
-    /// The sender would close the connection and says nothing more until it has an answer.
+    /// A question to close the connection; the sender sends nothing more until the answer.
     Park,
-    /// Answer to [`Kind::Park`]: with code 1 nothing follows, and the connection can be closed; with
-    /// code 0 it is needed.
+    /// Answer to [`FrameKind::Park`]: with code 1 no frame follows, and the connection can be
+    /// closed; with code 0 it is needed.
     Parked,
-    /// Nothing: moves what follows to another place in memory ([`begin_at`]).
+    /// Padding that moves the next frame in memory ([`begin_at`]).
     Pad,
 }
 
-const KINDS: [Kind; 14] = [
-    Kind::Message,
-    Kind::Put,
-    Kind::Get,
-    Kind::Atomic,
-    Kind::Flush,
-    Kind::Data,
-    Kind::Found,
-    Kind::Flushed,
-    Kind::Refused,
-    Kind::Signal,
-    Kind::Bye,
-    Kind::Park,
-    Kind::Parked,
-    Kind::Pad,
+const FRAME_KINDS: [FrameKind; 14] = [
+    FrameKind::Message,
+    FrameKind::Put,
+    FrameKind::Get,
+    FrameKind::Atomic,
+    FrameKind::Flush,
+    FrameKind::Data,
+    FrameKind::Found,
+    FrameKind::Flushed,
+    FrameKind::Refused,
+    FrameKind::Signal,
+    FrameKind::Bye,
+    FrameKind::Park,
+    FrameKind::Parked,
+    FrameKind::Pad,
 ];
 
-impl Kind {
-    fn from_byte(byte: u8) -> Option<Kind> {
-        KINDS.get(usize::from(byte).wrapping_sub(1)).copied()
+impl FrameKind {
+    fn from_byte(byte: u8) -> Option<FrameKind> {
+        FRAME_KINDS.get(usize::from(byte).wrapping_sub(1)).copied()
     }
 
-    /// Bytes of the fixed part, and the most data.
+    /// Returns the length of the fixed part and the most data, in bytes.
     pub(crate) const fn sizes(self) -> (usize, usize) {
         match self {
-            Kind::Message => (Header::SIZE, MAX_PAYLOAD),
-            Kind::Put => (16, PART),
-            Kind::Get => (32, 0),
-            Kind::Atomic => (40, 0),
-            Kind::Flush => (8, 0),
-            Kind::Data => (8, PART),
-            Kind::Found => (16, 0),
-            Kind::Flushed => (8, 0),
-            Kind::Refused => (8, 0),
-            Kind::Signal => (32, MAX_SIGNAL + 8 * MAX_WORDS),
-            Kind::Bye | Kind::Park | Kind::Parked => (0, 0),
-            Kind::Pad => (0, PAD - PREFIX),
+            FrameKind::Message => (Header::SIZE, MAX_PAYLOAD),
+            FrameKind::Put => (16, PART),
+            FrameKind::Get => (32, 0),
+            FrameKind::Atomic => (40, 0),
+            FrameKind::Flush => (8, 0),
+            FrameKind::Data => (8, PART),
+            FrameKind::Found => (16, 0),
+            FrameKind::Flushed => (8, 0),
+            FrameKind::Refused => (8, 0),
+            FrameKind::Signal => (32, MAX_SIGNAL + 8 * MAX_WORDS),
+            FrameKind::Bye | FrameKind::Park | FrameKind::Parked => (0, 0),
+            FrameKind::Pad => (0, PAD - PREFIX),
         }
     }
 }
 
-/// The prefix of a frame.
-pub(crate) fn prefix(kind: Kind, code: u8, data: usize) -> [u8; PREFIX] {
+/// Makes the prefix of a frame.
+pub(crate) fn prefix(kind: FrameKind, code: u8, data: usize) -> [u8; PREFIX] {
     let len = (kind.sizes().0 + data) as u32;
     let [a, b, c, d] = len.to_ne_bytes();
     [a, b, c, d, kind as u8, code, 0, 0]
 }
 
-/// Adds prefix and fixed part of a frame with `data` bytes.
+/// Appends prefix and fixed part of a frame with `data` bytes.
 #[inline]
-pub(crate) fn begin(to: &mut Vec<u8>, kind: Kind, code: u8, fixed: &[u8], data: usize) {
+pub(crate) fn begin(to: &mut Vec<u8>, kind: FrameKind, code: u8, fixed: &[u8], data: usize) {
     debug_assert_eq!(fixed.len(), kind.sizes().0);
     to.extend_from_slice(&prefix(kind, code, data));
     to.extend_from_slice(fixed);
 }
 
-/// Bytes of a [`Kind::Pad`].
+/// Length of a [`FrameKind::Pad`], in bytes.
 const PAD: usize = 64;
 
-/// Data from this length on is worth a pad, in bytes.
+/// Bytes. Data of this length is worth padding.
 const PADDED: usize = 4 << 10;
 
-/// Whether processors copy slowly between two addresses: where one is ahead of the other by a few bytes, as far as
-/// the bits within a page tell, they take each load for one of what was just stored.
+/// Returns whether processors copy slowly between two addresses: if one is a few bytes ahead of the
+/// other by the address bits within a page, loads falsely depend on earlier stores.
 pub(crate) fn clash(one: usize, other: usize) -> bool {
     const PAGE: usize = 4096;
     let ahead = one.wrapping_sub(other) % PAGE;
     (1..32).contains(&ahead) || ahead > PAGE - 32
 }
 
-/// The same as [`begin`], for data that is sent from `at`. The kernel's own memory begins with what is sent
-/// first, so the length of what comes before the data says where the kernel copies it to; and programs are alike
-/// at both ends. If these places clash, a pad comes first.
+/// Appends prefix and fixed part of a frame whose data is sent from `at`. The kernel's buffer
+/// begins with the first byte sent, so the length before the data determines the address that the
+/// kernel copies it to; programs use similar addresses at both ends. If source and target clash,
+/// padding comes first.
 pub(crate) fn begin_at(
     to: &mut Vec<u8>,
-    kind: Kind,
+    kind: FrameKind,
     code: u8,
     fixed: &[u8],
     data: usize,
@@ -142,13 +144,13 @@ pub(crate) fn begin_at(
 ) {
     let place = to.len() + PREFIX + fixed.len();
     if data >= PADDED && clash(place, at.addr()) {
-        to.extend_from_slice(&prefix(Kind::Pad, 0, PAD - PREFIX));
+        to.extend_from_slice(&prefix(FrameKind::Pad, 0, PAD - PREFIX));
         to.resize(to.len() + PAD - PREFIX, 0);
     }
     begin(to, kind, code, fixed, data);
 }
 
-/// Words as bytes.
+/// Returns words as bytes, in native byte order.
 pub(crate) fn words<const N: usize, const B: usize>(words: [u64; N]) -> [u8; B] {
     let mut bytes = [0; B];
     for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
@@ -157,7 +159,7 @@ pub(crate) fn words<const N: usize, const B: usize>(words: [u64; N]) -> [u8; B] 
     bytes
 }
 
-/// The word at a place of a fixed part; 0 beyond its end.
+/// Returns a word of a fixed part; 0 beyond its end.
 #[inline]
 pub(crate) fn word(fixed: &[u8], index: usize) -> u64 {
     let bytes = fixed.get(8 * index..8 * index + 8);
@@ -166,42 +168,42 @@ pub(crate) fn word(fixed: &[u8], index: usize) -> u64 {
         .map_or(0, u64::from_ne_bytes)
 }
 
-/// What comes next in a row of bytes.
+/// The next frame in received bytes.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) enum Next<'a> {
-    /// More bytes are needed to say.
+    /// More bytes are needed.
     Short,
-    /// A frame; `data` is what is there of its `len` bytes of data.
+    /// A frame; `data` is the received part of its `len` bytes of data.
     Frame {
-        kind: Kind,
+        kind: FrameKind,
         code: u8,
         fixed: &'a [u8],
         len: usize,
         data: &'a [u8],
     },
-    /// No frame.
+    /// A malformed frame.
     Bad(Bad),
 }
 
-/// Why bytes are no frame.
+/// Why bytes are not a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Bad {
-    Kind(u8),
-    Length(Kind, u32),
-    Code(Kind, u8),
+    FrameKind(u8),
+    Length(FrameKind, u32),
+    Code(FrameKind, u8),
 }
 
 impl std::fmt::Display for Bad {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Bad::Kind(kind) => write!(f, "a frame of unknown kind {kind}"),
+            Bad::FrameKind(kind) => write!(f, "a frame of unknown kind {kind}"),
             Bad::Length(kind, len) => write!(f, "a frame {kind:?} of {len} bytes"),
             Bad::Code(kind, code) => write!(f, "a frame {kind:?} with code {code}"),
         }
     }
 }
 
-/// The operation that a code names.
+/// Returns the operation of a code.
 pub(crate) fn operation(code: u8) -> Option<AtomicOp> {
     const OPERATIONS: [AtomicOp; 7] = [
         AtomicOp::Load,
@@ -215,7 +217,7 @@ pub(crate) fn operation(code: u8) -> Option<AtomicOp> {
     OPERATIONS.into_iter().find(|op| *op as u8 == code)
 }
 
-/// Looks at the first bytes of `bytes`.
+/// Parses the frame at the front of `bytes`.
 #[inline]
 pub(crate) fn next(bytes: &[u8]) -> Next<'_> {
     let Some((prefix, rest)) = bytes.split_first_chunk::<PREFIX>() else {
@@ -223,8 +225,8 @@ pub(crate) fn next(bytes: &[u8]) -> Next<'_> {
     };
     let [a, b, c, d, kind, code, ..] = *prefix;
     let total = u32::from_ne_bytes([a, b, c, d]);
-    let Some(kind) = Kind::from_byte(kind) else {
-        return Next::Bad(Bad::Kind(kind));
+    let Some(kind) = FrameKind::from_byte(kind) else {
+        return Next::Bad(Bad::FrameKind(kind));
     };
     let (fixed, most) = kind.sizes();
     let Some(len) = (total as usize)
@@ -234,15 +236,15 @@ pub(crate) fn next(bytes: &[u8]) -> Next<'_> {
         return Next::Bad(Bad::Length(kind, total));
     };
     let fits = match kind {
-        Kind::Atomic => operation(code).is_some(),
-        Kind::Signal => (1..=MAX_WORDS).contains(&usize::from(code)),
-        Kind::Get | Kind::Flushed | Kind::Parked => code <= 1,
+        FrameKind::Atomic => operation(code).is_some(),
+        FrameKind::Signal => (1..=MAX_WORDS).contains(&usize::from(code)),
+        FrameKind::Get | FrameKind::Flushed | FrameKind::Parked => code <= 1,
         _ => code == 0,
     };
     if !fits {
         return Next::Bad(Bad::Code(kind, code));
     }
-    if kind == Kind::Signal && len < 8 * usize::from(code) {
+    if kind == FrameKind::Signal && len < 8 * usize::from(code) {
         return Next::Bad(Bad::Length(kind, total));
     }
     match rest.split_at_checked(fixed) {
@@ -262,7 +264,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn frame(kind: Kind, code: u8, data: &[u8]) -> Vec<u8> {
+    fn frame(kind: FrameKind, code: u8, data: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::new();
         let fixed: Vec<u8> = (0..kind.sizes().0 as u8).collect();
         begin(&mut bytes, kind, code, &fixed, data.len());
@@ -271,11 +273,11 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_comes_back() {
-        for kind in KINDS {
+    fn every_kind_round_trips() {
+        for kind in FRAME_KINDS {
             let (fixed, most) = kind.sizes();
             let data = vec![7; most.min(100)];
-            let code = u8::from(kind == Kind::Signal);
+            let code = u8::from(kind == FrameKind::Signal);
             let bytes = frame(kind, code, &data);
             for end in 0..bytes.len() {
                 match next(&bytes[..end]) {
@@ -292,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn data_does_not_clash_with_the_place_that_it_is_copied_to() {
+    fn data_does_not_clash_with_its_target_address() {
         let memory = vec![0_u8; 3 * 4096];
         let page = memory.as_ptr().addr().next_multiple_of(4096) - memory.as_ptr().addr();
         for (at, held) in (0..4096).flat_map(|at| [(at, 0), (at, 24)]) {
@@ -300,7 +302,7 @@ mod tests {
             let fixed = [1; Header::SIZE];
             begin_at(
                 &mut bytes,
-                Kind::Message,
+                FrameKind::Message,
                 0,
                 &fixed,
                 PADDED,
@@ -309,7 +311,7 @@ mod tests {
             assert!(!clash(bytes.len(), at), "{at} {held}");
             let mut rest = &bytes[held..];
             if let Next::Frame {
-                kind: Kind::Pad,
+                kind: FrameKind::Pad,
                 len,
                 ..
             } = next(rest)
@@ -319,7 +321,7 @@ mod tests {
             assert!(matches!(
                 next(rest),
                 Next::Frame {
-                    kind: Kind::Message,
+                    kind: FrameKind::Message,
                     len: PADDED,
                     ..
                 }
@@ -330,29 +332,38 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_named() {
-        assert_eq!(next(&[9, 0, 0, 0, 0, 0, 0, 0]), Next::Bad(Bad::Kind(0)));
-        assert_eq!(next(&[9, 0, 0, 0, 15, 0, 0, 0]), Next::Bad(Bad::Kind(15)));
-        let long = (MAX_PAYLOAD + Header::SIZE + 1) as u32;
-        let mut bytes = prefix(Kind::Message, 0, 0);
-        bytes[..4].copy_from_slice(&long.to_ne_bytes());
-        assert_eq!(next(&bytes), Next::Bad(Bad::Length(Kind::Message, long)));
+    fn malformed_frames_are_reported() {
         assert_eq!(
-            next(&prefix(Kind::Atomic, 7, 0)),
-            Next::Bad(Bad::Code(Kind::Atomic, 7))
+            next(&[9, 0, 0, 0, 0, 0, 0, 0]),
+            Next::Bad(Bad::FrameKind(0))
         );
         assert_eq!(
-            next(&prefix(Kind::Signal, 2, 15)),
-            Next::Bad(Bad::Length(Kind::Signal, 47))
+            next(&[9, 0, 0, 0, 15, 0, 0, 0]),
+            Next::Bad(Bad::FrameKind(15))
+        );
+        let long = (MAX_PAYLOAD + Header::SIZE + 1) as u32;
+        let mut bytes = prefix(FrameKind::Message, 0, 0);
+        bytes[..4].copy_from_slice(&long.to_ne_bytes());
+        assert_eq!(
+            next(&bytes),
+            Next::Bad(Bad::Length(FrameKind::Message, long))
+        );
+        assert_eq!(
+            next(&prefix(FrameKind::Atomic, 7, 0)),
+            Next::Bad(Bad::Code(FrameKind::Atomic, 7))
+        );
+        assert_eq!(
+            next(&prefix(FrameKind::Signal, 2, 15)),
+            Next::Bad(Bad::Length(FrameKind::Signal, 47))
         );
     }
 
     proptest! {
-        /// Whatever comes, what is given lies within it and within the bounds of its kind.
+        /// For any input, the result lies within it and within the bounds of its kind.
         #[test]
         fn any_bytes_are_read(mut bytes in proptest::collection::vec(any::<u8>(), 0..200), small in any::<bool>()) {
             if small {
-                // Lengths and kinds that exist.
+                // Mostly valid lengths and kinds.
                 for (at, most) in [(1, 1), (2, 1), (3, 1), (4, 16), (5, 9)] {
                     if let Some(byte) = bytes.get_mut(at) {
                         *byte %= most;
@@ -365,7 +376,7 @@ mod tests {
                     let (size, most) = kind.sizes();
                     prop_assert!(fixed.len() == size && len <= most && data.len() <= len);
                     prop_assert!(PREFIX + size + data.len() <= bytes.len());
-                    if kind == Kind::Signal {
+                    if kind == FrameKind::Signal {
                         prop_assert!(8 * usize::from(code) <= len);
                     }
                 }

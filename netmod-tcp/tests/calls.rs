@@ -1,4 +1,4 @@
-//! Calls that come while a process computes, and calls that come through in one direction only.
+//! Connections to a process that computes, and connections that are possible in one direction only.
 
 mod common;
 
@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use common::{nodes, pair, poll_until};
 use netmod::Header;
 
-/// All of a job may call a process that computes.
+/// All processes of a job may connect to one that computes.
 #[test]
-fn calls_wait_for_who_computes() {
+fn connections_wait_for_a_computing_process() {
     let nodes = pair(1);
     let place = std::net::SocketAddr::from(([127, 0, 0, 1], nodes[1].port()));
     let callers: Vec<TcpStream> = (0..300)
@@ -19,16 +19,17 @@ fn calls_wait_for_who_computes() {
     assert_eq!(callers.len(), 300);
 }
 
-/// Both call, and the call that would count never comes through: the other one counts then.
+/// Both ends connect, and the connection that would count never succeeds: the other one counts
+/// then.
 #[test]
-fn a_call_that_is_refused_gives_way_to_one_that_comes_through() {
+fn a_refused_connection_yields_to_the_other_direction() {
     let mut nodes = nodes(2, 1);
-    // Somebody between them, who ends all calls of the lower one.
+    // A stand-in for a firewall, which ends all connections of the lower process.
     let between = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = between.local_addr().unwrap().port();
     std::thread::spawn(move || while between.accept().is_ok() {});
     let (low, high) = (nodes[0].peer, nodes[1].peer);
-    // Only the lower one asks where the higher one is.
+    // Only the lower process resolves this address.
     if let Some(record) = nodes[0].directory.0.lock().unwrap().get_mut(&(high, 0)) {
         record[33..35].copy_from_slice(&port.to_le_bytes());
     }

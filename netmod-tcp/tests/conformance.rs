@@ -1,4 +1,4 @@
-//! The suite of all transports.
+//! The conformance suite.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -7,7 +7,8 @@ use netmod_kit::conformance::{self, Topic, Variant};
 use netmod_kit::variables::Reader;
 use netmod_tcp::{Config, TcpTransport};
 
-/// The transport over loopback, or over whatever it finds where there is a cable, with one more variable set.
+/// The transport over loopback, or over the interface that it finds where there is a cable, with
+/// one more variable set.
 fn variant(name: &str, set: &'static [(&'static str, &'static str)]) -> Variant {
     let mut variant = Variant::new(name, move |opening| {
         let value = |asked: &str| {
@@ -26,7 +27,7 @@ fn variant(name: &str, set: &'static [(&'static str, &'static str)]) -> Variant 
 fn main() -> ExitCode {
     let variants = vec![
         variant("lo", &[]),
-        // Connections are closed and made again all the time.
+        // Few connections, so that they are parked and reopened all the time.
         variant("two connections", &[("WEFT_TCP_CONNECTIONS", "2")]).only(&[
             Topic::Messages,
             Topic::Lanes,

@@ -1,4 +1,5 @@
-//! Strangers where descriptors are few. (The limit is the process's, so this test has one for itself.)
+//! Strangers where descriptors are few. The limit is the process's, so this test has a program of
+//! its own.
 
 mod common;
 
@@ -11,10 +12,10 @@ use common::{caller, hello, pair, poll_until};
 use netmod::{Header, Transport};
 use rustix::net::{AddressFamily, SocketType};
 
-/// Neither idle strangers nor those that say a hello without a proof cost the job a connection, or keep a process of
-/// the job out.
+/// Neither idle strangers nor those that send a hello without a proof cost the job a connection or
+/// keep a process of the job out.
 #[test]
-fn strangers_get_no_descriptors_of_others() {
+fn strangers_do_not_exhaust_descriptors() {
     let mut nodes = pair(1);
     let there = nodes[1].peer;
     poll_until(&mut nodes, "contact", |nodes| {
@@ -28,7 +29,7 @@ fn strangers_get_no_descriptors_of_others() {
     let before = nodes[1].accepted();
     assert_eq!(before.len(), 1);
     let port = nodes[1].port();
-    // A process of the job whose descriptor is not one of this process's few.
+    // A process of the job with a descriptor outside of this process's limit.
     let late: OwnedFd = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     let strangers: Vec<TcpStream> = (0..60)
         .map(|number| {
@@ -39,7 +40,7 @@ fn strangers_get_no_descriptors_of_others() {
             stranger
         })
         .collect();
-    // Room for a third of them.
+    // Descriptors for a third of them.
     let files = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
     let used: Vec<u64> = files
         .filter_map(|file| file.file_name().to_str()?.parse().ok())
@@ -50,7 +51,7 @@ fn strangers_get_no_descriptors_of_others() {
         rlim_cur: most,
         rlim_max: most,
     };
-    // SAFETY: the call reads the limit.
+    // SAFETY: the call only reads the limit that is passed.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &few) }, 0);
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(2) {

@@ -1,4 +1,4 @@
-//! Long answers that are read from the memory where they lie.
+//! Long answers that are spliced from the exposed memory.
 
 mod common;
 
@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use common::{Node, Random, nodes_with, poll_until};
 use netmod::{Header, Issued, LaneError, RemoteAddr, RemoteKey, Token, Transport};
 
-/// Processes that have met the first, and lend whatever they can.
+/// Connected processes that splice whatever they can.
 fn processes(count: usize) -> Vec<Node> {
     let mut nodes = nodes_with(count, 1, |name| {
         (name == "WEFT_TCP_ZCOPY").then(|| "1".to_string())
@@ -28,7 +28,7 @@ fn processes(count: usize) -> Vec<Node> {
 }
 
 fn expose(node: &Node, memory: &mut [u8]) -> RemoteKey {
-    // SAFETY: the memory outlives all use of it, in all tests.
+    // SAFETY: all tests keep the memory until its last use.
     unsafe { node.transport.expose(memory.as_mut_ptr(), memory.len()) }.unwrap()
 }
 
@@ -38,7 +38,7 @@ fn begin(node: &mut Node, from: u32, to: &mut [u8], key: RemoteKey, offset: usiz
         key,
         offset: offset as u64,
     };
-    // SAFETY: what is written to stays until completion in all tests.
+    // SAFETY: all tests keep the destination until completion.
     let issued = unsafe { node.lanes[0].get(from, 0, to.as_mut_ptr(), to.len(), remote, token) };
     assert_eq!(issued, Ok(Issued::Pending));
     token
@@ -48,14 +48,14 @@ fn take(node: &mut Node, token: Token) -> Option<Result<(), LaneError>> {
     node.sinks[0].completed.remove(&token.0)
 }
 
-/// Pipes are counted, which belong to the whole process: so the tests come one after the other.
+/// Serializes the tests, which count the pipes of the whole process.
 static ONE: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
     ONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Pipes of this process.
+/// Counts the pipes of this process.
 fn pipes() -> usize {
     let all = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
     let names = all.filter_map(|entry| std::fs::read_link(entry.path()).ok());
@@ -65,7 +65,7 @@ fn pipes() -> usize {
 }
 
 #[test]
-fn what_was_read_stays_when_the_memory_changes() {
+fn data_read_does_not_change_with_the_memory() {
     let _alone = alone();
     const LEN: usize = 3 << 20;
     let before = pipes();
@@ -75,7 +75,7 @@ fn what_was_read_stays_when_the_memory_changes() {
     let mut exposed = random.bytes(LEN);
     let key = expose(&nodes[0], &mut exposed);
     for round in 0..60 {
-        // Also less than is lent, parts of pages, and more than a pipe holds.
+        // Lengths below the splice limit, parts of pages, and more than a pipe holds.
         let mut gets = Vec::new();
         for _ in 0..1 + random.below(6) {
             let most = [20_000, 100_000, LEN][random.below(3)];
@@ -85,7 +85,7 @@ fn what_was_read_stays_when_the_memory_changes() {
             let token = begin(&mut nodes[1], from, &mut data, key, offset);
             gets.push((token, data, offset));
         }
-        // Messages both ways keep their places among the answers.
+        // Messages in both directions keep their order among the answers.
         for (at, to) in [(0, 1), (1, 0)] {
             let to = nodes[to].peer;
             let sent = nodes[at].lanes[0].send(to, 0, &Header([round; 3]), &[7; 100]);
@@ -99,7 +99,7 @@ fn what_was_read_stays_when_the_memory_changes() {
             let done = &nodes[1].sinks[0].completed;
             gets.iter().all(|(token, ..)| done.contains_key(&token.0))
         });
-        // Complete is complete: the owner may write at once.
+        // After completion the owner may write immediately.
         for word in exposed.chunks_mut(8) {
             word[0] = word[0].wrapping_add(round as u8 + 1);
         }
@@ -112,7 +112,7 @@ fn what_was_read_stays_when_the_memory_changes() {
 }
 
 #[test]
-fn more_wait_for_room_than_there_are_pipes() {
+fn more_connections_than_pipes_wait_for_space() {
     let _alone = alone();
     const LEN: usize = 20 << 20;
     let mut nodes = processes(8);
@@ -126,11 +126,11 @@ fn more_wait_for_room_than_there_are_pipes() {
         let token = begin(node, from, &mut data, key, 0);
         gets.push((token, data));
     }
-    // Nobody reads for a while: the answers find no room.
+    // No process reads for a while: the send buffers are full.
     for _ in 0..2000 {
         nodes[0].poll();
     }
-    // One goes away meanwhile.
+    // One process ends meanwhile.
     let away = nodes.pop().unwrap();
     let (_, unread) = gets.pop().unwrap();
     let gone = away.peer;
@@ -147,7 +147,7 @@ fn more_wait_for_room_than_there_are_pipes() {
     let lost = &nodes[0].sinks[0].lost;
     assert!(lost.iter().all(|(peer, _)| *peer == gone), "{lost:?}");
 
-    // What the one who went had is there again.
+    // The pipe of the ended process is free again.
     for at in 1..nodes.len() {
         let mut data = vec![0; LEN];
         let token = begin(&mut nodes[at], from, &mut data, key, 0);
@@ -160,7 +160,7 @@ fn more_wait_for_room_than_there_are_pipes() {
 }
 
 #[test]
-fn a_connection_that_breaks_ends_what_is_lent() {
+fn a_broken_connection_ends_spliced_answers() {
     let _alone = alone();
     const LEN: usize = 20 << 20;
     let mut nodes = processes(2);
@@ -181,12 +181,13 @@ fn a_connection_that_breaks_ends_what_is_lent() {
 }
 
 #[test]
-fn a_page_that_is_gone_is_the_end_of_the_connection_alone() {
+fn an_unmapped_page_ends_only_its_connection() {
     let _alone = alone();
     const LEN: usize = 1 << 20;
     let mut nodes = processes(2);
     let from = nodes[0].peer;
-    // SAFETY: a fresh mapping of so many bytes, which stays; nobody refers to the half that is closed.
+    // SAFETY: a new mapping of this length that stays; no reference covers the half that is
+    // unmapped.
     let place = unsafe {
         let none = std::ptr::null_mut();
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
@@ -199,7 +200,8 @@ fn a_page_that_is_gone_is_the_end_of_the_connection_alone() {
         );
         place.cast::<u8>()
     };
-    // SAFETY: wrong on purpose: a program that closes memory of a window.
+    // SAFETY: wrong on purpose, like a program that unmaps memory of a window; no reference covers
+    // it.
     let key = unsafe { nodes[0].transport.expose(place, LEN) }.unwrap();
     let mut data = vec![0; LEN];
     let token = begin(&mut nodes[1], from, &mut data, key, 0);

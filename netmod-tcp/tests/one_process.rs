@@ -1,4 +1,4 @@
-//! Several processes of a job, played in one, over loopback.
+//! Several processes of a job, simulated within one, over loopback.
 
 mod common;
 
@@ -56,7 +56,7 @@ fn a_flood_meets_back_pressure_and_arrives() {
     let payload = vec![5; 100_000];
     let mut sent = 0_u64;
     let mut refused = 0;
-    // Connected first.
+    // Connect first.
     send(&mut nodes, 0, to, Header([0; 3]), &[]);
     poll_until(&mut nodes, "first", |nodes| {
         !nodes[1].sinks[0].messages.is_empty()
@@ -113,10 +113,10 @@ fn bursts_travel_together_in_order() {
 }
 
 #[test]
-fn both_call_at_the_same_time() {
+fn both_ends_connect_at_the_same_time() {
     for round in 0..30 {
         let mut nodes = nodes(4, 1);
-        // All to all, without a poll in between: all calls cross.
+        // All to all, without a poll in between: all connections cross.
         let peers: Vec<u32> = nodes.iter().map(|node| node.peer).collect();
         let mut open: Vec<(usize, u32)> = Vec::new();
         for from in 0..4 {
@@ -185,7 +185,7 @@ fn vcis_reach_each_other_also_within_a_process() {
     }
 }
 
-/// Polls until an operation is over.
+/// Polls until an operation completes.
 fn finish(
     nodes: &mut [Node],
     who: usize,
@@ -239,7 +239,7 @@ fn remote_memory_is_read_and_written() {
             model[offset..offset + len].copy_from_slice(&data);
         } else {
             let mut data = vec![0; len];
-            // SAFETY: as above.
+            // SAFETY: the data stays until completion.
             let issued =
                 unsafe { nodes[0].lanes[0].get(peer, 0, data.as_mut_ptr(), len, remote, token) };
             finish(&mut nodes, 0, issued, token).unwrap();
@@ -256,31 +256,31 @@ fn remote_memory_is_read_and_written() {
     let token = nodes[0].token();
     assert_eq!(nodes[0].lanes[0].flush(peer, token), Ok(Issued::Done));
 
-    // Beyond the end, and after the end.
+    // Across the end, and beyond it.
     let beyond = RemoteAddr {
         key,
         offset: LEN as u64 - 3,
     };
     let mut word = [0_u8; 8];
     let token = nodes[0].token();
-    // SAFETY: as above.
+    // SAFETY: the word stays until completion.
     let issued = unsafe { nodes[0].lanes[0].get(peer, 0, word.as_mut_ptr(), 8, beyond, token) };
     assert!(finish(&mut nodes, 0, issued, token).is_err());
     for len in [8_usize, 300_000] {
         let data = vec![1; len];
         let token = nodes[0].token();
-        // SAFETY: as above.
+        // SAFETY: the data stays until completion.
         let issued = unsafe { nodes[0].lanes[0].put(peer, 0, data.as_ptr(), len, beyond, token) };
         finish(&mut nodes, 0, issued, token).unwrap();
         let token = nodes[0].token();
         let flushed = nodes[0].lanes[0].flush(peer, token);
         let error = finish(&mut nodes, 0, flushed, token).unwrap_err();
-        assert!(error.to_string().contains("exposes no memory"), "{error}");
+        assert!(error.to_string().contains("does not expose"), "{error}");
     }
     nodes[1].transport.withdraw(&key);
     let token = nodes[0].token();
     let remote = RemoteAddr { key, offset: 0 };
-    // SAFETY: as above.
+    // SAFETY: the word stays until completion.
     let issued = unsafe { nodes[0].lanes[0].get(peer, 0, word.as_mut_ptr(), 8, remote, token) };
     assert!(finish(&mut nodes, 0, issued, token).is_err());
     assert!(exposed == model, "nothing was written beyond the end");
@@ -348,7 +348,7 @@ fn strangers_cost_only_their_own_connection() {
     let mut strangers: Vec<TcpStream> = Vec::new();
     for number in 0..60 {
         let mut stranger = TcpStream::connect(("127.0.0.1", port)).unwrap();
-        // Nothing, a little, much, and a hello without what belongs behind it.
+        // No bytes, a few, many, and a hello without its proof.
         let bytes = match number % 4 {
             0 => Vec::new(),
             1 => random.bytes(10),
@@ -376,7 +376,7 @@ fn strangers_cost_only_their_own_connection() {
     }
     assert_eq!(nodes[1].sinks[0].messages.len(), 1);
     assert!(nodes[1].sinks[0].lost.is_empty());
-    // Those that have said too much were closed.
+    // Connections with too many bytes were closed.
     let mut closed = 0;
     for stranger in &mut strangers {
         stranger
@@ -401,14 +401,14 @@ fn a_peer_that_dies_is_lost_and_one_that_leaves_is_not() {
         poll_until(&mut nodes, "contact", |nodes| {
             nodes.iter().all(|node| !node.sinks[0].messages.is_empty())
         });
-        // A get that is never answered.
+        // A get without an answer.
         let mut memory = [0_u8; 64];
         // SAFETY: the memory outlives all.
         let key = unsafe { nodes[1].transport.expose(memory.as_mut_ptr(), 64) }.unwrap();
         let mut word = [0_u8; 8];
         let token = nodes[0].token();
         let remote = RemoteAddr { key, offset: 0 };
-        // SAFETY: as above.
+        // SAFETY: the word stays until completion.
         let issued =
             unsafe { nodes[0].lanes[0].get(there, 0, word.as_mut_ptr(), 8, remote, token) };
         assert_eq!(issued, Ok(Issued::Pending));
@@ -430,7 +430,7 @@ fn a_peer_that_dies_is_lost_and_one_that_leaves_is_not() {
 }
 
 #[test]
-fn who_can_not_be_reached_is_lost_with_all_addresses_named() {
+fn an_unreachable_peer_is_lost_with_all_addresses_named() {
     let mut nodes = pair(1);
     let there = nodes[1].peer;
     let gone = nodes.pop().unwrap();
@@ -442,7 +442,7 @@ fn who_can_not_be_reached_is_lost_with_all_addresses_named() {
     let (peer, why) = &nodes[0].sinks[0].lost[0];
     assert_eq!(*peer, there);
     assert!(
-        why.contains("127.0.0.1:") && why.contains("nobody listens"),
+        why.contains("127.0.0.1:") && why.contains("connection refused"),
         "{why}"
     );
 }
@@ -467,7 +467,7 @@ fn the_doorbell_rings() {
             events: libc::POLLIN,
             revents: 0,
         };
-        // SAFETY: one pollfd, alive for the call.
+        // SAFETY: one valid `pollfd`.
         unsafe { libc::poll(&mut poll, 1, patience) == 1 }
     };
     assert!(nodes[1].lanes[0].arm());
@@ -480,7 +480,7 @@ fn the_doorbell_rings() {
 }
 
 #[test]
-fn long_messages_go_straight_to_their_place() {
+fn long_messages_are_read_into_their_destination() {
     let mut nodes = pair(1);
     let to = nodes[1].peer;
     let mut random = Random::new();
@@ -520,7 +520,7 @@ fn long_messages_go_straight_to_their_place() {
 }
 
 #[test]
-fn a_place_that_can_not_be_written_is_told_of_and_the_peer_lives() {
+fn an_unwritable_destination_is_reported_and_the_peer_lives() {
     const LEN: usize = 256 << 10;
     const PAGE: usize = 4096;
     let mut nodes = pair(1);
@@ -528,12 +528,12 @@ fn a_place_that_can_not_be_written_is_told_of_and_the_peer_lives() {
     let mut place = vec![0u8; LEN];
     let closed = place[LEN / 2..].as_mut_ptr();
     let closed = closed.with_addr(closed.addr().next_multiple_of(PAGE));
-    // SAFETY: a page of `place`, which nobody reads or writes before it is open again.
+    // SAFETY: a page of `place`, which is not accessed until it is unprotected.
     let protect = |rights| unsafe { libc::mprotect(closed.cast(), PAGE, rights) };
     assert_eq!(protect(libc::PROT_NONE), 0);
     nodes[1].sinks[0].places = vec![place];
     send(&mut nodes, 0, to, Header([1; 3]), &vec![7; LEN]);
-    // The next comes behind it, on the same connection.
+    // The next message follows on the same connection.
     send(&mut nodes, 0, to, Header([2; 3]), &[5; 100]);
     poll_until(&mut nodes, "messages", |nodes| {
         !nodes[1].sinks[0].messages.is_empty()
@@ -550,12 +550,12 @@ fn a_place_that_can_not_be_written_is_told_of_and_the_peer_lives() {
 }
 
 #[test]
-fn a_sender_that_dies_within_a_message_gives_its_place_back() {
+fn a_sender_that_dies_within_a_message_frees_its_destination() {
     let mut nodes = pair(1);
     let to = nodes[0].peer;
     send(&mut nodes, 0, 8, Header([0; 3]), &[]);
     nodes[0].sinks[0].places = vec![vec![0; 256 << 10]];
-    // As much as the kernel takes.
+    // Fill the send buffer.
     let payload = vec![7; 256 << 10];
     while nodes[1].lanes[0]
         .send(to, 0, &Header([1; 3]), &payload)
@@ -577,7 +577,7 @@ fn a_sender_that_dies_within_a_message_gives_its_place_back() {
 }
 
 #[test]
-fn connections_above_a_limit_close_and_come_back() {
+fn connections_above_the_limit_are_parked_and_reopened() {
     const COUNT: usize = 6;
     let mut nodes = nodes_with(COUNT, 1, |name| {
         (name == "WEFT_TCP_CONNECTIONS").then(|| "2".to_string())
@@ -625,7 +625,7 @@ fn connections_above_a_limit_close_and_come_back() {
         let got = nodes.iter().map(|node| node.sinks[0].messages.len());
         got.sum::<usize>() == total
     });
-    // All pairs have met.
+    // All pairs are connected.
     let open: usize = nodes.iter().map(Node::connections).sum();
     assert!(
         open < COUNT * (COUNT - 1) / 2,
@@ -670,7 +670,7 @@ fn a_connection_that_breaks_while_both_live_is_a_loss_at_both_ends() {
             assert_eq!(*peer, other);
             assert!(why.contains("TCP connection"), "{why}");
         }
-        // What has arrived has arrived once, in order, and as it was.
+        // Every message arrived once, in order, and unchanged.
         for (number, message) in nodes[1].sinks[0].messages.iter().enumerate() {
             assert_eq!(message.1.0[0], number as u64);
             assert!(message.2.iter().all(|byte| *byte == number as u8));

@@ -1,4 +1,5 @@
-//! What the kernel is told of connections: a peer that reads nothing for long, the epoll set, two calls for a message.
+//! The kernel's view of connections: a peer that reads nothing for long, the epoll set, two calls
+//! for a message.
 
 mod common;
 
@@ -7,10 +8,10 @@ use std::time::{Duration, Instant};
 use common::{Node, pair, poll_until};
 use netmod::{Header, Issued, LaneError, WakeUp};
 
-/// Longer than a host may be silent.
+/// A time longer than a host may be silent.
 const LONG: Duration = Duration::from_secs(13);
 
-/// Lets both ends know each other.
+/// Connects both ends.
 fn meet(nodes: &mut [Node]) {
     for (from, to) in [(0, 1), (1, 0)] {
         let peer = nodes[to].peer;
@@ -24,13 +25,14 @@ fn meet(nodes: &mut [Node]) {
     }
 }
 
-/// A process that computes reads nothing. Its host answers all the same that it has no room, and that is no silence.
+/// A process that computes reads nothing. Its host still answers that its buffer is full, which is
+/// no silence.
 #[test]
 fn a_peer_that_computes_for_long_is_not_lost() {
     let mut nodes = pair(1);
     meet(&mut nodes);
     let there = nodes[1].peer;
-    // More than both kernels hold.
+    // More data than both kernels' buffers hold.
     let data = vec![7_u8; 256 << 10];
     let mut count = 0;
     let last = loop {
@@ -67,7 +69,7 @@ fn a_peer_that_computes_for_long_is_not_lost() {
     assert_eq!(nodes[0].sinks[0].completed.get(&last.0), Some(&Ok(())));
 }
 
-/// What the kernel says of an epoll set: the descriptors in it.
+/// Lists the descriptors in an epoll set.
 fn watched(node: &Node) -> usize {
     let WakeUp::Fd(epoll) = node.lanes[0].wake_up() else {
         panic!("no descriptor");
@@ -91,7 +93,7 @@ fn is_readable(node: &Node, wait: i32) -> bool {
     unsafe { libc::poll(&mut entry, 1, wait) > 0 }
 }
 
-/// A connection in use leaves the epoll set, and is back in it before anybody sleeps.
+/// A busy connection leaves the epoll set, and joins it again before a sleep.
 #[test]
 fn a_busy_connection_is_watched_only_by_sleepers() {
     let mut nodes = pair(1);
@@ -125,8 +127,8 @@ fn a_busy_connection_is_watched_only_by_sleepers() {
     }
 }
 
-/// What takes two segments leaves in two calls, and what comes between them or behind them keeps its order; also where
-/// the kernel takes only a part.
+/// Data of two segments leaves in two calls and keeps its order with frames between and behind
+/// them, also where the kernel takes only a part.
 #[test]
 fn messages_of_two_segments_arrive_whole() {
     let mut nodes = pair(1);
@@ -157,7 +159,7 @@ fn messages_of_two_segments_arrive_whole() {
                 "{error:?}"
             ),
         }
-        // The receiver falls behind, so that the kernel's room runs out.
+        // The receiver falls behind, so that the send buffer fills up.
         nodes[0].poll();
         if round % 10 == 9 {
             nodes[1].poll();

@@ -5,7 +5,7 @@ mod common;
 use common::{Node, Random, nodes_with, poll_until};
 use netmod::{Header, Issued, LaneError, RemoteAddr, Token, Transport};
 
-/// Two processes with four connections between their VCIs, which have met.
+/// Two processes with four open connections between their VCIs.
 fn pair() -> Vec<Node> {
     let mut nodes = nodes_with(2, 1, |name| {
         (name == "WEFT_TCP_STREAMS").then(|| "4".to_string())
@@ -25,7 +25,7 @@ fn pair() -> Vec<Node> {
 
 fn begin(node: &mut Node, from: u32, to: &mut [u8], remote: RemoteAddr) -> Token {
     let token = node.token();
-    // SAFETY: what is written to stays until completion in all tests.
+    // SAFETY: all tests keep the destination until completion.
     let issued = unsafe { node.lanes[0].get(from, 0, to.as_mut_ptr(), to.len(), remote, token) };
     assert_eq!(issued, Ok(Issued::Pending));
     token
@@ -39,7 +39,7 @@ fn end(nodes: &mut [Node], token: Token) -> Result<(), LaneError> {
 }
 
 #[test]
-fn connections_share_long_gets() {
+fn long_gets_are_split_over_connections() {
     const LEN: usize = 12 << 20;
     let mut nodes = pair();
     let there = nodes[1].peer;
@@ -60,7 +60,7 @@ fn connections_share_long_gets() {
             let token = begin(&mut nodes[0], there, &mut data, remote);
             gets.push((token, data, offset));
         }
-        // Messages go on meanwhile.
+        // Messages continue meanwhile.
         let sent = nodes[0].lanes[0].send(there, 0, &Header([1; 3]), &[7; 100]);
         assert!(sent.is_ok() || sent == Err(LaneError::Again), "{sent:?}");
         for (token, data, offset) in gets {
@@ -70,7 +70,7 @@ fn connections_share_long_gets() {
     }
     assert_eq!(nodes[1].connections(), 4);
 
-    // One that goes beyond the end fails as a whole, once nothing of it comes any more.
+    // A get beyond the end fails as a whole, after all of its parts have ended.
     let mut data = vec![0; 8 << 20];
     let remote = RemoteAddr {
         key,
@@ -78,13 +78,13 @@ fn connections_share_long_gets() {
     };
     let token = begin(&mut nodes[0], there, &mut data, remote);
     let error = end(&mut nodes, token).unwrap_err();
-    assert!(error.to_string().contains("exposes no memory"), "{error}");
+    assert!(error.to_string().contains("does not expose"), "{error}");
     let remote = RemoteAddr { key, offset: 0 };
     let token = begin(&mut nodes[0], there, &mut data, remote);
     end(&mut nodes, token).unwrap();
     assert!(data == exposed[..8 << 20]);
 
-    // The end of the peer ends them, once.
+    // The end of the peer ends each get once.
     let token = begin(&mut nodes[0], there, &mut data, remote);
     nodes[1].break_connections();
     assert!(end(&mut nodes[..1], token).is_err());

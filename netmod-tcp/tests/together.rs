@@ -1,4 +1,4 @@
-//! Long messages and answers that leave together, in one call of the kernel for several.
+//! Long messages and answers that leave together in one system call.
 
 mod common;
 
@@ -7,7 +7,7 @@ use netmod::{Header, Issued, LaneError, RemoteAddr, Token, Transport};
 
 const LEN: usize = 100 << 10;
 
-/// Makes the first contact.
+/// Connects both ends.
 fn meet(nodes: &mut [Node]) {
     let there = nodes[1].peer;
     while nodes[0].lanes[0]
@@ -22,7 +22,7 @@ fn meet(nodes: &mut [Node]) {
     nodes[1].sinks[0].messages.clear();
 }
 
-/// Sends `payload` from where it lies; whether there was room.
+/// Sends `payload` without a copy. Returns whether it was accepted.
 fn lend(node: &mut Node, to: u32, number: u64, payload: &[u8]) -> Option<Option<Token>> {
     let token = node.token();
     let header = Header([number, 1, 2]);
@@ -38,7 +38,7 @@ fn lend(node: &mut Node, to: u32, number: u64, payload: &[u8]) -> Option<Option<
 }
 
 #[test]
-fn lent_messages_leave_together_and_in_order() {
+fn zero_copy_messages_leave_together_and_in_order() {
     let mut nodes = pair(1);
     meet(&mut nodes);
     let there = nodes[1].peer;
@@ -55,7 +55,7 @@ fn lent_messages_leave_together_and_in_order() {
     assert!(number > 0);
     let singly = number;
     let is_short = |number: u64| number >= singly && number % 7 == 3;
-    // Between its beginning and end all are taken, as long as there is room; short ones among them.
+    // Inside, all are accepted as long as there is space, short ones among them.
     let mut rounds = 0;
     while number < payloads.len() as u64 {
         nodes[0].lanes[0].coalesce(true);
@@ -141,7 +141,7 @@ fn gets_are_answered_together() {
 }
 
 #[test]
-fn memory_that_is_withdrawn_while_it_is_read_ends_the_connection() {
+fn withdrawing_memory_during_a_read_ends_the_connection() {
     const LONG: usize = 64 << 20;
     let mut nodes = pair(1);
     meet(&mut nodes);
@@ -155,7 +155,7 @@ fn memory_that_is_withdrawn_while_it_is_read_ends_the_connection() {
     // SAFETY: the memory stays until the end.
     let issued = unsafe { nodes[0].lanes[0].get(there, 0, back.as_mut_ptr(), LONG, remote, token) };
     assert_eq!(issued, Ok(Issued::Pending));
-    // The kernel takes a part of it, since nobody reads.
+    // The kernel takes only a part, since no process reads.
     for _ in 0..1000 {
         nodes[1].poll();
     }
@@ -167,7 +167,8 @@ fn memory_that_is_withdrawn_while_it_is_read_ends_the_connection() {
     assert!(why.contains("withdrawn"), "{why}");
 }
 
-/// A put that leaves by itself costs a call more at both ends than one that leaves with its flush.
+/// A put that leaves by itself costs one more system call at both ends than one that leaves with
+/// its flush.
 #[test]
 fn puts_leave_with_their_flush() {
     let mut nodes = pair(1);

@@ -1,14 +1,14 @@
-//! Addresses as processes tell them each other.
+//! Addresses as processes publish them.
 
-/// In front of UCX's address, so that another transport's is noticed.
+/// Mark before UCX's address, so that another transport's address is noticed.
 const MARK: &[u8] = b"UCX1";
 
-/// UCX's address as peers get it.
+/// Returns UCX's address with the mark.
 pub(crate) fn marked(address: &[u8]) -> Vec<u8> {
     [MARK, address].concat()
 }
 
-/// The reverse: none if it is not one of UCX.
+/// Removes the mark. Returns `None` if it is missing.
 pub(crate) fn unmarked(address: &[u8]) -> Option<&[u8]> {
     address.strip_prefix(MARK)
 }

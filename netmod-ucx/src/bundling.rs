@@ -1,16 +1,16 @@
-//! Small messages that travel together (see [`netmod_kit::bundle`]).
+//! Bundles small messages (see [`netmod_kit::bundle`]).
 
 use crate::lane::UcxLane;
-use crate::wire::{HEAD, Kind};
+use crate::wire::{HEAD, MessageKind};
 use netmod::{Header, LaneError};
 use netmod_kit::bundle::{Bundle, SMALL};
 
-/// The longest bundle, in bytes: what fills a few packets saves no more calls worth saving.
+/// Longest bundle, in bytes: longer ones would save few further calls.
 const BUNDLE_MOST: usize = 16 << 10;
 
 impl UcxLane {
-    /// Sends a message of the core with a payload of `len` bytes that `fill` writes: at once, or
-    /// together with others.
+    /// Sends a message of the core with a payload of `len` bytes that `fill` writes, alone or in a
+    /// bundle.
     #[inline]
     pub(crate) fn send_message(
         &mut self,
@@ -29,11 +29,11 @@ impl UcxLane {
                 return Err(LaneError::Again);
             }
         }
-        // Order: what was accepted before goes first.
+        // Order: earlier accepted messages go first.
         if state.bundle.is_some() {
             self.send_bundle(endpoint)?;
         }
-        self.transmit(endpoint, Kind::Message, header, len, fill)
+        self.transmit(endpoint, MessageKind::Message, header, len, fill)
     }
 
     fn add_to_bundle(
@@ -73,7 +73,7 @@ impl UcxLane {
         let pending = self.send_buffer(
             endpoint,
             buffer,
-            Kind::Bundle,
+            MessageKind::Bundle,
             &Header::default(),
             bundle.used,
         )?;
@@ -87,17 +87,17 @@ impl UcxLane {
         Ok(())
     }
 
-    /// Sends all bundles. Returns whether any has gone.
+    /// Sends all bundles. Returns whether any was sent.
     pub(crate) fn send_bundles(&mut self) -> bool {
         let mut any = false;
         for endpoint in self.bundled.clone() {
-            // Those of a lost peer are dropped when it is found lost.
+            // Bundles of a lost peer are dropped when its endpoints are closed.
             any |= self.send_bundle(endpoint).is_ok();
         }
         any
     }
 
-    /// Gives up the bundle of an endpoint.
+    /// Drops the bundle of an endpoint.
     pub(crate) fn drop_bundle(&mut self, endpoint: u32) {
         if let Some((buffer, _)) = self.peers.endpoint(endpoint).bundle.take() {
             self.buffers.free.push(buffer);

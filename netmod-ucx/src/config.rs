@@ -1,4 +1,4 @@
-//! What the user may choose.
+//! Settings of the transport.
 
 use netmod::{OpenError, Peer};
 use netmod_kit::variables::Reader;
@@ -6,32 +6,32 @@ use netmod_kit::variables::Reader;
 /// How to open a [`UcxTransport`](crate::UcxTransport).
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The number of this process.
+    /// Number of this process.
     pub peer: Peer,
     /// File name or path of the library.
     pub library: String,
-    /// UCX's own transports to use, in UCX's words ("tcp", "rc,ud_verbs:aux"). `None`: what
-    /// `UCX_TLS` says, or all that reach other hosts.
+    /// UCX's own transports to use, by UCX's names ("tcp", "rc,ud_verbs:aux"). `None`: those of
+    /// `UCX_TLS`, or all that reach other hosts.
     pub tls: Option<String>,
-    /// Network devices to use, in UCX's words ("eth0", "mlx5_0:1"). `None`: what `UCX_NET_DEVICES`
-    /// says, or all but bridges to containers and virtual machines of this host.
+    /// Network devices to use, by UCX's names ("eth0", "mlx5_0:1"). `None`: those of
+    /// `UCX_NET_DEVICES`, or all but bridges to containers and virtual machines of this host.
     pub devices: Option<String>,
-    /// The largest active message, in bytes, our headers included; 2,048 to 1 MiB. `None`: 16 KiB, but
-    /// over TCP 64 KiB and headers.
+    /// Largest active message, in bytes, headers included; 2,048 to 1 MiB. `None`: 16 KiB, but over
+    /// TCP 64 KiB and headers.
     pub buffer_size: Option<usize>,
-    /// Active messages that a lane can have on their way, each in a buffer; 4 to 16,384.
+    /// Most active messages of a lane in flight, each in a buffer; 4 to 16,384.
     pub send_buffers: usize,
-    /// Operations on remote memory that one lane can have under way; 4 to 16,384.
+    /// Most pending operations on remote memory of one lane; 4 to 16,384.
     pub operations: usize,
-    /// Whether lanes offer a file descriptor to wake up by.
+    /// Whether lanes offer a file descriptor as wake-up.
     pub wake_up: bool,
-    /// Sends all memory keys by message, as if none were short enough to travel with the message
-    /// that names the memory. For tests.
+    /// Whether all memory keys are requested by message, as if none were short enough to travel
+    /// inline. For tests.
     pub long_keys: bool,
 }
 
 impl Config {
-    /// The defaults for process `peer`.
+    /// Returns the defaults for process `peer`.
     pub fn new(peer: Peer) -> Self {
         Config {
             peer,
@@ -46,10 +46,10 @@ impl Config {
         }
     }
 
-    /// As the control variables say.
+    /// Reads the control variables.
     ///
     /// # Errors
-    /// A value can't be understood.
+    /// A value is malformed.
     pub fn read(peer: Peer, variables: &Reader) -> Result<Self, String> {
         let mut config = Config::new(peer);
         if let Some(library) = variables.text("WEFT_UCX_LIBRARY") {
@@ -60,7 +60,7 @@ impl Config {
         Ok(config)
     }
 
-    /// Whether the numbers are within their bounds.
+    /// Checks that the numbers are within their bounds.
     pub(crate) fn check(&self) -> Result<(), OpenError> {
         let bounds = [
             (

@@ -1,4 +1,4 @@
-//! First contact, and what becomes of a peer whose connection breaks.
+//! First contact with peers, and broken connections.
 
 use crate::address::unmarked;
 use crate::ffi::*;
@@ -11,8 +11,8 @@ use std::collections::HashMap;
 use std::ptr::{null, null_mut};
 use std::time::{Duration, Instant};
 
-/// How long a broken connection may be explained by a good-bye that is still on its way, over
-/// another connection, or by the launcher, which knows best how a process has ended and ends the job.
+/// Time in which a broken connection may be explained by a farewell that is still in flight on
+/// another connection, or by the launcher, which knows how a process has ended and ends the job.
 const GRACE: Duration = Duration::from_secs(1);
 
 fn no_address() -> ucs_sock_addr {
@@ -23,7 +23,7 @@ fn no_address() -> ucs_sock_addr {
 }
 
 impl UcxLane {
-    /// The number of the endpoint of a peer's VCI, whose address is looked up at first contact.
+    /// Returns the number of the endpoint of a peer's VCI, resolving its address at first contact.
     #[inline]
     pub(crate) fn endpoint(&mut self, peer: Peer, vci: VciId) -> Result<u32, LaneError> {
         let endpoint = match self.peers.find(peer, vci) {
@@ -36,7 +36,8 @@ impl UcxLane {
         Ok(endpoint)
     }
 
-    /// What to say of a broken endpoint: lost, or "not yet known".
+    /// Returns the error of a broken endpoint: `Again` while it is unknown whether its process is
+    /// lost.
     #[cold]
     pub(crate) fn unusable(&mut self, endpoint: u32) -> LaneError {
         let process = self.peers.process_of(endpoint);
@@ -56,8 +57,8 @@ impl UcxLane {
         let address = address.map_err(|error| fail(error.to_string()))?;
         let Some(address) = unmarked(&address) else {
             return Err(fail(format!(
-                "the address of its VCI {vci} ({} bytes) is not one of UCX; do all processes use \
-                 the same build and the same transport?",
+                "the address of its VCI {vci} ({} bytes) is not one of UCX; make sure that all processes \
+                 use the same build and the same transport",
                 address.len()
             )));
         };
@@ -88,11 +89,10 @@ impl UcxLane {
         // SAFETY: the worker is open, `params` is valid for its mask, `ep` is written on success.
         let status = unsafe { (self.shared.lib.ep_create)(self.worker, &params, &mut ep) };
         if status != UCS_OK {
-            // It may have ended, which the launcher would tell better.
+            // The process may have ended, which the launcher would explain better.
             let why = format!(
-                "UCX finds no way to it ({}) with {}; it has ended, or the two have no transport and \
-                 no network in common (WEFT_UCX_TLS, WEFT_UCX_DEVICES; ucx_info -d shows what there \
-                 is)",
+                "UCX cannot reach it ({}) with {}; the process has ended, or the two have no transport and \
+                 network in common: set WEFT_UCX_TLS or WEFT_UCX_DEVICES (see ucx_info -d)",
                 self.shared.lib.text(status),
                 self.shared.resources.join(", ")
             );
@@ -110,7 +110,7 @@ impl UcxLane {
             broken: self.peers.processes[process as usize].lost.is_some(),
             written: false,
             flushes: 0,
-            told: false,
+            has_farewell: false,
             ops: 0,
             keys: HashMap::new(),
             _tie: tie,
@@ -118,7 +118,8 @@ impl UcxLane {
         Ok(self.peers.add(peer, endpoint))
     }
 
-    /// An endpoint has broken. Whether its process is lost or has ended is decided soon.
+    /// Handles a broken endpoint. [`UcxLane::settle_doubts`] decides whether its process is lost or
+    /// has finalized.
     #[cold]
     pub(crate) fn broke(&mut self, endpoint: u32, status: ucs_status_t) {
         if self.peers.endpoint(endpoint).broken {
@@ -130,9 +131,9 @@ impl UcxLane {
         let process = self.peers.process_of(endpoint);
         if process.lost.is_none() && process.doubtful.is_none() {
             let why = format!(
-                "UCX: the connection to process {}, VCI {vci}, broke: {text}; it has ended or the \
-                 network to it is down: look for its own message first, then at the network device \
-                 (WEFT_UCX_DEVICES)",
+                "UCX: the connection to process {}, VCI {vci}, broke: {text}; the process has ended or the \
+                 network to it is down: look for its own message first, then check the network \
+                 device (WEFT_UCX_DEVICES)",
                 process.number
             );
             process.doubtful = Some((Instant::now(), why));
@@ -140,7 +141,7 @@ impl UcxLane {
         }
     }
 
-    /// Closes an endpoint without asking its peer; all that is under way on it ends by that.
+    /// Closes an endpoint without its peer's consent, which ends all of its operations.
     pub(crate) fn close(&mut self, endpoint: u32) {
         self.drop_bundle(endpoint);
         let state = self.peers.endpoint(endpoint);
@@ -151,14 +152,15 @@ impl UcxLane {
         }
         let param =
             ucp_request_param_t::new(on_end, self.close_note.arg()).flags(UCP_EP_CLOSE_FLAG_FORCE);
-        // SAFETY: the endpoint is open and not used afterwards; the note lives as long as the worker.
+        // SAFETY: the endpoint is open and not used afterwards; the note lives as long as the
+        // worker.
         let request = unsafe { (self.shared.lib.ep_close_nbx)(ep, &param) };
         if !request.is_null() && error_of(request).is_none() {
             self.closing += 1;
         }
     }
 
-    /// Decides about processes to which a connection broke.
+    /// Decides whether processes with broken connections are lost.
     #[cold]
     pub(crate) fn settle_doubts(&mut self) {
         for index in 0..self.peers.processes.len() {
@@ -166,8 +168,8 @@ impl UcxLane {
             let Some((since, _)) = &process.doubtful else {
                 continue;
             };
-            let departed = self.shared.has_departed(process.number);
-            if !departed && since.elapsed() < GRACE {
+            let finalized = self.shared.has_finalized(process.number);
+            if !finalized && since.elapsed() < GRACE {
                 continue;
             }
             self.doubts -= 1;
@@ -176,8 +178,8 @@ impl UcxLane {
                 .doubtful
                 .take()
                 .unwrap_or((Instant::now(), String::new()));
-            let why = if departed {
-                format!("process {number} has ended (it was in MPI_Finalize)")
+            let why = if finalized {
+                format!("process {number} has left MPI (MPI_Finalize)")
             } else {
                 self.notices.push_back(Notice::Lost(number, why.clone()));
                 why

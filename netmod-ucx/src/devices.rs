@@ -1,9 +1,9 @@
-//! Which network devices UCX is to use if nobody says so: all, but for bridges to containers and
-//! virtual machines of this host, whose addresses every host has and which lead nowhere.
+//! Default choice of UCX's network devices: all but bridges to containers and virtual machines of
+//! this host, whose addresses exist on every host and which lead to no other.
 
 use std::fs;
 
-/// UCX's list of devices for this host; `None` if there is nothing to leave out.
+/// Returns UCX's list of devices for this host, or `None` if there is none to exclude.
 pub(crate) fn without_bridges() -> Option<String> {
     let names = |folder: &str| -> Vec<String> {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -30,7 +30,7 @@ fn list(interfaces: Vec<String>, ports: Vec<String>) -> Option<String> {
     (kept.len() < all).then(|| [ports, kept].concat().join(","))
 }
 
-/// Whether an interface's name says that it leads to containers or virtual machines of this host.
+/// Returns whether an interface's name is that of a bridge to containers or virtual machines.
 fn is_local_bridge(name: &str) -> bool {
     [
         "docker", "br-", "virbr", "lxc", "lxd", "cni", "flannel", "cali", "podman", "vnet", "kube",
@@ -44,7 +44,7 @@ mod tests {
     use super::list;
 
     #[test]
-    fn bridges_are_left_out_and_nothing_is_said_without_them() {
+    fn only_bridges_are_excluded() {
         let names = |names: &[&str]| names.iter().map(|name| name.to_string()).collect();
         assert_eq!(list(names(&["lo", "eth0"]), names(&["mlx5_0:1"])), None);
         assert_eq!(

@@ -19,7 +19,7 @@ macro_rules! opaque {
 opaque! { ucp_context ucp_worker ucp_ep ucp_mem ucp_rkey ucp_config ucp_address }
 
 pub type ucs_status_t = i8;
-/// Null: done; a small negative number: a status; otherwise a request.
+/// Null: complete; a small negative number: a status; otherwise a request.
 pub type ucs_status_ptr_t = *mut c_void;
 
 pub const UCS_OK: ucs_status_t = 0;
@@ -32,7 +32,7 @@ pub const UCS_ERR_CANCELED: ucs_status_t = -16;
 pub const UCS_ERR_UNSUPPORTED: ucs_status_t = -22;
 const UCS_ERR_LAST: isize = -100;
 
-/// The status in a pointer, if it is one.
+/// Returns the status in a pointer, if it is one.
 #[inline]
 pub fn error_of(pointer: ucs_status_ptr_t) -> Option<ucs_status_t> {
     let value = pointer as isize;
@@ -147,7 +147,7 @@ pub struct ucp_request_param_t {
 }
 
 impl ucp_request_param_t {
-    /// A callback and its argument.
+    /// Makes parameters with a callback and its argument.
     #[inline]
     pub fn new(cb: ucp_send_nbx_callback_t, user_data: *mut c_void) -> Self {
         ucp_request_param_t {
@@ -163,14 +163,14 @@ impl ucp_request_param_t {
             memh: std::ptr::null_mut(),
         }
     }
-    /// A callback for the receipt of a message's data, and its argument.
+    /// Makes parameters with a callback for received data, and its argument.
     pub fn receive(cb: ucp_am_recv_data_nbx_callback_t, user_data: *mut c_void) -> Self {
         ucp_request_param_t {
             cb: ucp_callback { recv_am: cb },
             ..Self::new(ignore, user_data)
         }
     }
-    /// The same with flags of the operation.
+    /// Adds flags of the operation.
     #[inline]
     pub fn flags(mut self, flags: u32) -> Self {
         self.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;

@@ -1,20 +1,20 @@
-//! Where UCX's callbacks put what they have to say.
+//! The inbox, to which UCX's callbacks write.
 //!
-//! UCX calls back from within its own functions: from progress above all, but from a send or a close
-//! too. So a callback never touches the lane, which is borrowed then; it notes what happened here,
-//! and the lane looks when UCX has returned. Only messages go straight to the sink, without a copy,
-//! if the core is polling.
+//! UCX calls back from within its own functions: mostly from progress, but also from a send or a
+//! close. So a callback never touches the lane, which is borrowed then; it records the event here,
+//! and the lane handles it when UCX has returned. Only messages go to the sink directly, without a
+//! copy, if the core is polling.
 
 use crate::ffi::*;
 use crate::order::Order;
-use crate::wire::{HEAD, Head, Kind};
+use crate::wire::{HEAD, Head, MessageKind};
 use netmod::{Header, Peer, Sink, VciId};
 use netmod_kit::PeerTable;
 use std::cell::UnsafeCell;
 use std::collections::VecDeque;
 use std::ffi::c_void;
 
-/// What a request was about; the numbers are the lane's.
+/// The purpose of a request; the numbers are the lane's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Work {
     /// A send buffer.
@@ -23,52 +23,52 @@ pub(crate) enum Work {
     Op(u32),
     /// A part of a flush to a peer.
     Flush(u32),
-    /// The flush of everything, before the process ends.
+    /// The flush of all endpoints, before the process ends.
     Drain,
-    /// Nothing that anyone waits for.
+    /// The close of an endpoint.
     Close,
 }
 
-/// Something for the lane to see to.
+/// An event for the lane.
 #[derive(Debug)]
 pub(crate) enum Event {
     /// A request has ended.
     Ended(Work, ucs_status_t),
     /// An endpoint, by its number, has broken.
     Broken(u32, ucs_status_t),
-    /// Memory that was asked for, by a number, is to be received from UCX's descriptor: so many bytes.
+    /// Requested memory, by its number, waits in UCX's descriptor, with this length in bytes.
     Pulled(u64, *mut c_void, usize),
-    /// A message that is not the core's.
+    /// A message of the transport itself.
     Internal(Head, Vec<u8>),
 }
 
 struct State {
-    /// Who is told of messages; only during a poll.
+    /// The receiver of messages; set only during a poll.
     sink: Option<*mut dyn Sink>,
-    /// Messages that arrived when nobody polled.
+    /// Messages that arrived outside of a poll.
     held: VecDeque<(Peer, Header, Vec<u8>)>,
     events: VecDeque<Event>,
     streams: PeerTable<Order>,
-    /// Who has sent something, in order of first contact, and from where.
+    /// Senders of messages, in order of first contact.
     senders: Vec<(Peer, VciId)>,
-    /// Messages and events since the count was last taken.
+    /// Messages and events since the last [`Inbox::take_count`].
     count: usize,
 }
 
-/// What callbacks write to. It is at a fixed place, since UCX knows its address.
+/// The events of a lane, at a fixed address, which UCX knows.
 pub(crate) struct Inbox {
     state: UnsafeCell<State>,
     request_free: unsafe extern "C" fn(*mut c_void),
 }
 
-/// Argument of a request's callback, at a fixed place as long as the request.
+/// Argument of a request's callback, at a fixed address as long as the request.
 pub(crate) struct Note {
     pub(crate) inbox: *const Inbox,
     pub(crate) work: Work,
 }
 
 impl Note {
-    /// As callbacks get it.
+    /// Returns the pointer that callbacks get.
     pub(crate) fn arg(&self) -> *mut c_void {
         (&raw const *self).cast_mut().cast()
     }
@@ -89,74 +89,84 @@ impl Inbox {
         })
     }
 
+    /// Returns the state.
+    ///
     /// # Safety
     /// No other reference to the state is alive. All methods and callbacks hold theirs for a few
-    /// lines in which nobody else is called, and the inbox is used by one thread at a time: by who
-    /// holds the lane.
+    /// lines in which no other code is called, and the inbox is used by one thread at a time: the
+    /// one that holds the lane.
     #[allow(clippy::mut_from_ref)]
     #[inline]
     unsafe fn state(&self) -> &mut State {
-        // SAFETY: by the contract.
+        // SAFETY: no other reference to the state is alive, by the caller's contract.
         unsafe { &mut *self.state.get() }
     }
 
     pub(crate) fn push(&self, event: Event) {
-        // SAFETY: see `state`.
+        // SAFETY: the reference ends before any other code is called; one thread at a time uses the
+        // lane.
         let state = unsafe { self.state() };
         state.count += 1;
         state.events.push_back(event);
     }
 
     pub(crate) fn pop(&self) -> Option<Event> {
-        // SAFETY: see `state`.
+        // SAFETY: the reference ends before any other code is called; one thread at a time uses the
+        // lane.
         unsafe { self.state() }.events.pop_front()
     }
 
-    /// Whether something waits for a poll.
+    /// Returns whether no event or message waits for a poll.
     pub(crate) fn is_empty(&self) -> bool {
-        // SAFETY: see `state`.
+        // SAFETY: the reference ends before any other code is called; one thread at a time uses the
+        // lane.
         let state = unsafe { self.state() };
         state.events.is_empty() && state.held.is_empty()
     }
 
-    /// The count of messages and events since it was last asked for.
+    /// Returns and resets the count of messages and events.
     pub(crate) fn take_count(&self) -> usize {
-        // SAFETY: see `state`.
+        // SAFETY: the reference ends before any other code is called; one thread at a time uses the
+        // lane.
         std::mem::take(&mut unsafe { self.state() }.count)
     }
 
-    /// All who have sent something to this lane.
+    /// Lists all senders of messages to this lane.
     pub(crate) fn senders(&self) -> Vec<(Peer, VciId)> {
-        // SAFETY: see `state`.
+        // SAFETY: the reference ends before any other code is called; one thread at a time uses the
+        // lane.
         unsafe { self.state() }.senders.clone()
     }
 
-    /// Runs `body`, in which UCX may call back, with `sink` told of messages, first of those that
+    /// Runs `body`, in which UCX may call back, with `sink` receiving messages, after those that
     /// arrived earlier.
     pub(crate) fn with_sink(&self, sink: &mut dyn Sink, body: impl FnOnce()) {
         loop {
-            // SAFETY: see `state`.
+            // SAFETY: the reference ends before any other code is called; one thread at a time uses
+            // the lane.
             let held = unsafe { self.state() }.held.pop_front();
             let Some((from, header, payload)) = held else {
                 break;
             };
             sink.message(from, &header, &payload);
         }
-        // SAFETY: the lifetime is forgotten, but the pointer is taken back before this returns:
-        // nothing unwinds through UCX (callbacks abort instead).
+        // SAFETY: the pointer is removed before this returns, so it does not outlive the borrow: no
+        // unwinding passes UCX (callbacks abort instead).
         let sink: *mut dyn Sink =
             unsafe { std::mem::transmute::<*mut (dyn Sink + '_), *mut dyn Sink>(sink) };
-        // SAFETY: see `state`.
+        // SAFETY: the reference ends before any other code is called; one thread at a time uses the
+        // lane.
         unsafe { self.state() }.sink = Some(sink);
         body();
-        // SAFETY: see `state`.
+        // SAFETY: the reference ends before any other code is called; one thread at a time uses the
+        // lane.
         unsafe { self.state() }.sink = None;
     }
 
     fn deliver(&self, head: &Head, payload: &[u8]) {
         match head.kind {
-            Kind::Message => self.message(head.peer, &head.header, payload),
-            Kind::Bundle => {
+            MessageKind::Message => self.message(head.peer, &head.header, payload),
+            MessageKind::Bundle => {
                 for (header, payload) in netmod_kit::bundle::messages(payload) {
                     self.message(head.peer, &header, payload);
                 }
@@ -167,19 +177,21 @@ impl Inbox {
 
     #[inline]
     fn message(&self, from: Peer, header: &Header, payload: &[u8]) {
-        // SAFETY: see `state`.
+        // SAFETY: the reference ends before any other code is called; one thread at a time uses the
+        // lane.
         let state = unsafe { self.state() };
         state.count += 1;
         match state.sink {
-            // SAFETY: the sink is borrowed by the poll that is under way, and is nobody else's. The
-            // reference to the state is not used any longer.
+            // SAFETY: the current poll borrows the sink exclusively (see `with_sink`), and the
+            // reference to the state is no longer used.
             Some(sink) => unsafe { (*sink).message(from, header, payload) },
             None => state.held.push_back((from, *header, payload.to_vec())),
         }
     }
 
     fn arrived(&self, head: &Head, payload: &[u8]) {
-        // SAFETY: see `state`.
+        // SAFETY: the reference ends before any other code is called; one thread at a time uses the
+        // lane.
         let state = unsafe { self.state() };
         let stream = state.streams.get(head.peer, head.vci);
         let turn = stream.arrived(head, payload);
@@ -191,7 +203,8 @@ impl Inbox {
         }
         self.deliver(head, payload);
         loop {
-            // SAFETY: see `state`.
+            // SAFETY: the reference ends before any other code is called; one thread at a time uses
+            // the lane.
             let stream = unsafe { self.state() }.streams.get(head.peer, head.vci);
             let Some((head, payload)) = stream.next() else {
                 break;
@@ -201,10 +214,10 @@ impl Inbox {
     }
 }
 
-/// A message has arrived.
+/// Handles a received message.
 ///
 /// # Safety
-/// UCX calls it with what was registered: `arg` is an [`Inbox`].
+/// UCX calls it with the registered argument: `arg` is an [`Inbox`].
 pub(crate) unsafe extern "C" fn on_message(
     arg: *mut c_void,
     header: *const c_void,
@@ -213,7 +226,7 @@ pub(crate) unsafe extern "C" fn on_message(
     len: usize,
     param: *const ucp_am_recv_param,
 ) -> ucs_status_t {
-    // SAFETY: the worker, which calls this, is destroyed before the inbox.
+    // SAFETY: `arg` is the lane's inbox, which outlives the worker that calls this.
     let inbox = unsafe { &*arg.cast::<Inbox>() };
     // SAFETY: UCX passes a valid structure.
     let attr = unsafe { (*param).recv_attr };
@@ -221,15 +234,15 @@ pub(crate) unsafe extern "C" fn on_message(
         if place.is_null() {
             return &[];
         }
-        // SAFETY: UCX gives both places with so many bytes, which stay during the call.
+        // SAFETY: UCX passes valid memory of this length for the duration of the call.
         unsafe { std::slice::from_raw_parts(place.cast(), len) }
     };
     let (header, descriptor) = (bytes(header, header_len), data);
-    // By UCX's rendezvous comes only what was asked for; what is not one of ours is dropped.
+    // UCX's rendezvous brings only requested memory; other messages are dropped.
     if attr & UCP_AM_RECV_ATTR_FLAG_RNDV != 0 {
         let head = header.first_chunk::<HEAD>().and_then(Head::parse);
         return match head {
-            Some(head) if head.kind == Kind::Pulled => {
+            Some(head) if head.kind == MessageKind::Pulled => {
                 inbox.push(Event::Pulled(head.header.0[0], descriptor, len));
                 UCS_INPROGRESS
             }
@@ -237,7 +250,7 @@ pub(crate) unsafe extern "C" fn on_message(
         };
     }
     let data = bytes(data, len);
-    // The head stands before the payload, or by itself if that was sent from where it lay.
+    // The head is before the payload, or in UCX's header if the payload was sent without a copy.
     let split = match header.first_chunk::<HEAD>() {
         Some(head) => Some((head, data)),
         None => data.split_first_chunk::<HEAD>(),
@@ -251,35 +264,35 @@ pub(crate) unsafe extern "C" fn on_message(
     UCS_OK
 }
 
-/// A request has ended.
+/// Handles the end of a request.
 ///
 /// # Safety
-/// UCX calls it with what was given to the request: `arg` is a [`Note`].
+/// UCX calls it with the request's argument: `arg` is a [`Note`].
 pub(crate) unsafe extern "C" fn on_end(
     request: *mut c_void,
     status: ucs_status_t,
     arg: *mut c_void,
 ) {
-    // SAFETY: notes live as long as the lane, which destroys the worker first.
+    // SAFETY: `arg` is a note, which lives as long as the lane; the lane destroys the worker first.
     let note = unsafe { &*arg.cast::<Note>() };
-    // SAFETY: as above.
+    // SAFETY: the inbox lives as long as the lane, which destroys the worker first.
     let inbox = unsafe { &*note.inbox };
-    // SAFETY: the request has ended, and nobody else frees it.
+    // SAFETY: the request has ended, and only this callback frees it.
     unsafe { (inbox.request_free)(request) };
     inbox.push(Event::Ended(note.work, status));
 }
 
-/// The data of a message has been received.
+/// Handles the end of receiving a message's data.
 ///
 /// # Safety
-/// As for [`on_end`].
+/// UCX calls it with the request's argument: `arg` is a [`Note`].
 pub(crate) unsafe extern "C" fn on_received(
     request: *mut c_void,
     status: ucs_status_t,
     _len: usize,
     arg: *mut c_void,
 ) {
-    // SAFETY: passed on.
+    // SAFETY: UCX passes the same arguments as to `on_end`.
     unsafe { on_end(request, status, arg) };
 }
 
@@ -289,13 +302,13 @@ pub(crate) struct Tie {
     pub(crate) endpoint: u32,
 }
 
-/// An endpoint has broken.
+/// Handles a broken endpoint.
 ///
 /// # Safety
-/// UCX calls it with what was given to the endpoint: `arg` is a [`Tie`].
+/// UCX calls it with the endpoint's argument: `arg` is a [`Tie`].
 pub(crate) unsafe extern "C" fn on_break(arg: *mut c_void, _ep: *mut ucp_ep, status: ucs_status_t) {
-    // SAFETY: ties live as long as the lane, which destroys the worker first.
+    // SAFETY: `arg` is a tie, which lives as long as the lane; the lane destroys the worker first.
     let tie = unsafe { &*arg.cast::<Tie>() };
-    // SAFETY: as above.
+    // SAFETY: the inbox lives as long as the lane, which destroys the worker first.
     unsafe { (*tie.inbox).push(Event::Broken(tie.endpoint, status)) };
 }

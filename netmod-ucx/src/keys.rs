@@ -1,25 +1,25 @@
-//! Memory keys on their way through the contract's 16 bytes.
+//! Packs memory keys into the contract's 16 bytes.
 //!
 //! UCX's packed keys have no fixed length: a few bytes where memory needs no registration, about 18
-//! per network adapter otherwise, many of them zero. A key travels without its zeros if it fits; one
-//! that doesn't is named by a number, and whoever wants to use it asks for it.
+//! per network adapter otherwise, many of them zero. A key travels without its zeros if it fits;
+//! otherwise a number names it, and a peer requests it at first use.
 
-/// First byte of the words of a key that has to be asked for.
+/// First byte of the words of a key that must be requested.
 const NAMED: u8 = 0xff;
 
-/// What the words of a key hold.
+/// The content of a key's words.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) enum Key {
     /// UCX's packed key.
     Inline(Vec<u8>),
-    /// The number to ask for it by.
+    /// The number for requesting the key.
     Named(u64),
-    /// Nothing that this crate has made.
+    /// Words that this crate did not make.
     Invalid,
 }
 
-/// Packs a key into two words: its length, a bit per byte that is not zero, and those bytes. `None`
-/// if it doesn't fit.
+/// Packs a key into two words: its length, one bit for each non-zero byte, and those bytes. Returns
+/// `None` if it does not fit.
 pub(crate) fn pack(key: &[u8]) -> Option<[u64; 2]> {
     let mut bytes = [0_u8; 16];
     let len = u8::try_from(key.len()).ok().filter(|&len| len != NAMED)?;
@@ -33,7 +33,7 @@ pub(crate) fn pack(key: &[u8]) -> Option<[u64; 2]> {
     (end <= bytes.len()).then(|| words(&bytes))
 }
 
-/// The words of a key that has to be asked for by `number`.
+/// Makes the words of a key that must be requested by `number`.
 pub(crate) fn named(number: u64) -> [u64; 2] {
     let mut bytes = [0; 16];
     bytes[0] = NAMED;
@@ -41,7 +41,7 @@ pub(crate) fn named(number: u64) -> [u64; 2] {
     words(&bytes)
 }
 
-/// The reverse of both.
+/// Unpacks the words of a key; the reverse of [`pack`] and [`named`].
 pub(crate) fn unpack(words: [u64; 2]) -> Key {
     if words.map(u64::to_ne_bytes)[0][0] == NAMED {
         return Key::Named(words[1]);

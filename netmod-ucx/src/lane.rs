@@ -1,4 +1,4 @@
-//! A lane: the worker of one VCI; sending and polling.
+//! The lane: the worker of one VCI, sending and polling.
 
 use crate::address::marked;
 use crate::ffi::*;
@@ -7,7 +7,7 @@ use crate::ops::{Flush, Ops};
 use crate::peers::Peers;
 use crate::pulls::Pulls;
 use crate::shared::Shared;
-use crate::wire::{HEAD, Head, Kind};
+use crate::wire::{HEAD, Head, MessageKind};
 use netmod::{
     AtomicOp, Header, Issued, Lane, LaneError, OpenError, Peer, RemoteAddr, Sink, Token, VciId,
     WakeUp,
@@ -18,40 +18,39 @@ use std::ptr::{null, null_mut};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The number of our active messages in UCX.
+/// The id of Weft's active messages in UCX.
 pub(crate) const AM_ID: u32 = 7;
 
-/// What a peer's resolver takes at most.
+/// Largest address that the contract allows, in bytes.
 const ADDRESS_MOST: usize = 320;
 
-/// How long a lane that is dropped waits for its endpoints to close.
+/// Time that a dropped lane waits for its endpoints to close.
 const CLOSING_MOST: Duration = Duration::from_millis(200);
 
-/// Something to tell the sink at the next poll.
+/// An event for the sink, delivered by the next poll.
 pub(crate) enum Notice {
     Complete(Token, Result<(), LaneError>),
     Lost(Peer, String),
 }
 
-/// How far a lane is on its way to having sent everything.
+/// Progress of draining a lane.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Drain {
-    /// Something was sent since the last flush.
+    /// Messages were sent since the last flush.
     Dirty,
     UnderWay,
     Done,
 }
 
-/// Buffers that messages leave from.
+/// The send buffers of a lane.
 pub(crate) struct Buffers {
     area: Box<[u64]>,
-    /// Bytes of each.
+    /// Bytes of each buffer.
     size: usize,
     pub(crate) free: Vec<u32>,
-    /// The endpoint whose key a write from a buffer uses; none for messages.
+    /// The endpoint whose key a write from a buffer uses; `None` for messages.
     pub(crate) writes_to: Box<[Option<u32>]>,
-    /// Of buffers that only hold the head of a message, whose payload is elsewhere: who is to be told
-    /// when it has left.
+    /// Token and endpoint of a zero-copy message, for buffers that only hold its head.
     lent: Box<[Option<(Token, u32)>]>,
     pub(crate) notes: Box<[Note]>,
 }
@@ -73,45 +72,45 @@ impl Buffers {
                 .collect(),
         }
     }
-    /// The first `len` bytes of a buffer that UCX does not use.
+    /// Returns the first `len` bytes of a buffer that UCX does not use.
     #[inline]
     pub(crate) fn bytes(&mut self, buffer: u32, len: usize) -> &mut [u8] {
         assert!(len <= self.size && (buffer as usize) < self.notes.len());
         let place = self.area.as_mut_ptr().cast::<u8>();
-        // SAFETY: the area has `notes.len()` buffers of `size` bytes each. Those that UCX reads at the
-        // moment are not in the list of free ones and not a bundle's, so nobody asks for them here.
+        // SAFETY: the area has `notes.len()` buffers of `size` bytes each, as asserted above.
+        // Callers pass free buffers or a bundle's, which UCX does not read.
         unsafe { std::slice::from_raw_parts_mut(place.add(buffer as usize * self.size), len) }
     }
-    /// All messages have left.
+    /// Returns whether all messages have left.
     fn are_free(&self) -> bool {
         self.free.len() == self.notes.len()
     }
 }
 
-/// One VCI's connection to its peers.
+/// The lane of one VCI.
 pub(crate) struct UcxLane {
     pub(crate) worker: *mut ucp_worker,
     pub(crate) inbox: Box<Inbox>,
     pub(crate) buffers: Buffers,
     pub(crate) peers: Peers,
     pub(crate) ops: Ops,
-    /// At fixed places, since UCX knows their addresses.
+    /// At fixed addresses, which UCX knows.
     #[allow(clippy::vec_box)]
     pub(crate) flushes: Vec<Box<Flush>>,
     pub(crate) notices: VecDeque<Notice>,
     /// Endpoints with a bundle.
     pub(crate) bundled: Vec<u32>,
-    /// Whether small messages are put together.
+    /// Whether small messages are being bundled.
     pub(crate) gathering: bool,
     /// Counts polls.
     pub(crate) round: u32,
-    /// Processes with a broken connection of which it is not known whether they are lost.
+    /// Number of processes with a broken connection that may be lost.
     pub(crate) doubts: usize,
-    /// Keys of exposed memory that peers have asked for.
+    /// Keys of exposed memory that peers have requested.
     replies: VecDeque<(Peer, VciId, u64)>,
-    /// Keys that peers have been asked for, with the endpoint.
+    /// Requested keys, with the endpoint.
     pub(crate) asked: HashSet<(u32, u64)>,
-    /// Memory that was asked for.
+    /// Long gets by messages.
     pub(crate) pulls: Pulls,
     pub(crate) close_note: Box<Note>,
     /// Endpoints being closed.
@@ -123,12 +122,12 @@ pub(crate) struct UcxLane {
     pub(crate) shared: Arc<Shared>,
 }
 
-// SAFETY: raw pointers are to memory that the lane owns or that its user keeps valid until
-// completion; a worker of the mode "serialized" may be used by any thread, by one at a time.
+// SAFETY: raw pointers are to memory that the lane owns or that the issuer of an operation keeps
+// valid until completion; a "serialized" worker may be used by any thread, one at a time.
 unsafe impl Send for UcxLane {}
 
 impl UcxLane {
-    /// Opens the worker of a VCI; also returns its address.
+    /// Opens the worker of a VCI. Also returns its address.
     pub(crate) fn open(shared: Arc<Shared>, vci: VciId) -> Result<(Self, Vec<u8>), OpenError> {
         let lib = shared.lib;
         let fail = |what: &str, status: ucs_status_t| {
@@ -207,11 +206,11 @@ impl UcxLane {
         }
         let address = lane
             .address()
-            .map_err(|status| fail("asking for the address", status))?;
+            .map_err(|status| fail("querying the address", status))?;
         if address.len() > ADDRESS_MOST {
             return Err(OpenError(format!(
-                "UCX: the address of VCI {vci} takes {} bytes, at most {ADDRESS_MOST} can be \
-                 passed on; there are many devices ({}): name the one to use by WEFT_UCX_DEVICES",
+                "UCX: the address of VCI {vci} takes {} bytes, more than {ADDRESS_MOST}, since there are \
+                 many devices ({}); name the one to use by WEFT_UCX_DEVICES",
                 address.len(),
                 shared.resources.join(", ")
             )));
@@ -227,7 +226,7 @@ impl UcxLane {
         if status != UCS_OK {
             return Err(status);
         }
-        // SAFETY: UCX gave `len` bytes, which are released once.
+        // SAFETY: UCX returned `len` bytes, which are released only here.
         unsafe {
             let bytes = marked(std::slice::from_raw_parts(address.cast::<u8>(), len));
             (lib.worker_release_address)(self.worker, address);
@@ -240,7 +239,7 @@ impl UcxLane {
     pub(crate) fn transmit(
         &mut self,
         endpoint: u32,
-        kind: Kind,
+        kind: MessageKind,
         header: &Header,
         len: usize,
         fill: impl FnOnce(&mut [u8]),
@@ -255,14 +254,14 @@ impl UcxLane {
         Ok(())
     }
 
-    /// Sends a message whose payload is in a buffer. Returns whether the buffer is needed until its
+    /// Sends a message whose payload is in a buffer. Returns whether the buffer is in use until its
     /// request ends.
     #[inline]
     pub(crate) fn send_buffer(
         &mut self,
         endpoint: u32,
         buffer: u32,
-        kind: Kind,
+        kind: MessageKind,
         header: &Header,
         len: usize,
     ) -> Result<bool, LaneError> {
@@ -280,8 +279,8 @@ impl UcxLane {
         let place = bytes.as_ptr();
         let note = &self.buffers.notes[buffer as usize];
         let param = ucp_request_param_t::new(on_end, note.arg()).flags(UCP_AM_SEND_FLAG_EAGER);
-        // What UCX calls a header would cost a list of pieces per message; ours goes with the data.
-        // SAFETY: the endpoint is open (it is not broken), buffer and note stay until the request
+        // The head goes with the data: UCX's own header would cost an iov list per message.
+        // SAFETY: the endpoint is open (it is not broken); buffer and note stay until the request
         // ends.
         let request = unsafe {
             (self.shared.lib.am_send_nbx)(ep, AM_ID, null(), 0, place.cast(), HEAD + len, &param)
@@ -299,10 +298,10 @@ impl UcxLane {
         Ok(!request.is_null())
     }
 
-    /// Sends a message whose payload stays where it is until its request ends.
+    /// Sends a message without copying its payload.
     ///
     /// # Safety
-    /// As for `Lane::send_zcopy`.
+    /// `payload` must be valid for reads of `len` bytes until completion.
     unsafe fn lend(
         &mut self,
         endpoint: u32,
@@ -320,7 +319,7 @@ impl UcxLane {
         let head = Head {
             peer,
             vci,
-            kind: Kind::Message,
+            kind: MessageKind::Message,
             seq,
             header: *header,
         };
@@ -329,8 +328,8 @@ impl UcxLane {
         let place = place.as_ptr();
         let note = &self.buffers.notes[buffer as usize];
         let param = ucp_request_param_t::new(on_end, note.arg()).flags(UCP_AM_SEND_FLAG_EAGER);
-        // SAFETY: the endpoint is open (it is not broken), head and note stay until the request ends,
-        // the payload by the contract.
+        // SAFETY: the endpoint is open (it is not broken); head and note stay until the request
+        // ends, and the payload until completion by the caller's contract.
         let request = unsafe {
             (self.shared.lib.am_send_nbx)(
                 ep,
@@ -360,11 +359,11 @@ impl UcxLane {
         Ok(Issued::Pending)
     }
 
-    /// Sends a message of our own.
+    /// Sends a message of the transport itself.
     pub(crate) fn internal(
         &mut self,
         endpoint: u32,
-        kind: Kind,
+        kind: MessageKind,
         word: u64,
         data: &[u8],
     ) -> Result<(), LaneError> {
@@ -382,7 +381,7 @@ impl UcxLane {
         }
     }
 
-    /// Sees to what callbacks have noted.
+    /// Handles the events that callbacks have recorded.
     fn handle_events(&mut self) {
         while let Some(event) = self.inbox.pop() {
             match event {
@@ -407,21 +406,23 @@ impl UcxLane {
                 Event::Broken(endpoint, status) => self.broke(endpoint, status),
                 Event::Pulled(number, data, len) => self.pulled(number, data, len),
                 Event::Internal(head, data) => match head.kind {
-                    Kind::Bye => self.shared.set_departed(head.peer),
-                    Kind::KeyRequest => {
+                    MessageKind::Bye => self.shared.set_finalized(head.peer),
+                    MessageKind::KeyRequest => {
                         self.replies
                             .push_back((head.peer, head.vci, head.header.0[0]));
                     }
-                    Kind::Pull => self.pulls.asked(head.peer, head.vci, &data),
-                    Kind::NoMemory => self.pull_refused(head.header.0[0]),
-                    Kind::Key => self.key_arrived(head.peer, head.vci, head.header.0[0], &data),
-                    Kind::Message | Kind::Bundle | Kind::Pulled => {}
+                    MessageKind::Pull => self.pulls.asked(head.peer, head.vci, &data),
+                    MessageKind::NoMemory => self.pull_refused(head.header.0[0]),
+                    MessageKind::Key => {
+                        self.key_arrived(head.peer, head.vci, head.header.0[0], &data)
+                    }
+                    MessageKind::Message | MessageKind::Bundle | MessageKind::Pulled => {}
                 },
             }
         }
     }
 
-    /// Sends the keys that peers have asked for.
+    /// Sends the keys that peers have requested.
     #[cold]
     fn send_replies(&mut self) -> bool {
         let mut any = false;
@@ -432,45 +433,44 @@ impl UcxLane {
             let key = self.shared.long_key(number).unwrap_or_default();
             let sent = self
                 .endpoint(peer, vci)
-                .and_then(|endpoint| self.internal(endpoint, Kind::Key, number, &key));
+                .and_then(|endpoint| self.internal(endpoint, MessageKind::Key, number, &key));
             match sent {
                 Err(LaneError::Again) => self.replies.push_back((peer, vci, number)),
-                // Who is lost needs no answer; that it is lost is told elsewhere.
+                // A lost peer needs no answer; its loss is reported elsewhere.
                 _ => any = true,
             }
         }
         any
     }
 
-    /// Tells all who were in touch with this lane that the process ends. Returns whether that is
-    /// done.
-    fn say_good_bye(&mut self) -> bool {
-        // Those who have sent without an answer so far may watch their connection, too.
+    /// Sends a farewell to all contacted peers. Returns whether that is done.
+    fn send_farewells(&mut self) -> bool {
+        // Peers that have only sent may watch their connection, too.
         for (peer, vci) in self.inbox.senders() {
-            if !self.shared.has_departed(peer) {
-                // Who can't be reached need not be told.
+            if !self.shared.has_finalized(peer) {
+                // An unreachable peer needs no farewell.
                 let _ = self.endpoint(peer, vci);
             }
         }
         for endpoint in 0..self.peers.endpoints.len() as u32 {
             let state = self.peers.endpoint(endpoint);
-            if state.told || state.broken {
+            if state.has_farewell || state.broken {
                 continue;
             }
-            state.told = true;
-            if self.internal(endpoint, Kind::Bye, 0, &[]) == Err(LaneError::Again) {
+            state.has_farewell = true;
+            if self.internal(endpoint, MessageKind::Bye, 0, &[]) == Err(LaneError::Again) {
                 let state = self.peers.endpoint(endpoint);
-                state.told = state.broken;
+                state.has_farewell = state.broken;
                 return state.broken;
             }
         }
         true
     }
 
-    /// Has UCX hand all that was sent to the network.
+    /// Makes UCX pass everything that was sent to the network.
     fn flush_all(&mut self) {
         let param = ucp_request_param_t::new(on_end, self.drain_note.arg());
-        // SAFETY: the worker is open, the note outlives it.
+        // SAFETY: the worker is open, and the note outlives it.
         let request = unsafe { (self.shared.lib.worker_flush_nbx)(self.worker, &param) };
         let pending = !request.is_null() && error_of(request).is_none();
         self.drain = if pending {
@@ -521,9 +521,9 @@ impl Lane for UcxLane {
     ) -> Result<Issued, LaneError> {
         self.check(len)?;
         let endpoint = self.endpoint(to, vci)?;
-        // Order: what was accepted before goes first.
+        // Order: earlier accepted messages go first.
         self.send_bundle(endpoint)?;
-        // SAFETY: passed on.
+        // SAFETY: the caller upholds the same contract, passed on unchanged.
         unsafe { self.lend(endpoint, header, payload, len, token) }
     }
 
@@ -543,7 +543,7 @@ impl Lane for UcxLane {
         let (worker, progress) = (self.worker, self.shared.lib.worker_progress);
         let mut steps = 0;
         self.inbox.with_sink(sink, || {
-            // SAFETY: the worker is open. What UCX calls back touches the inbox and the sink only.
+            // SAFETY: the worker is open. Callbacks only access the inbox and the sink.
             steps = unsafe { progress(worker) };
         });
         let mut any = steps > 0 || self.inbox.take_count() > 0;
@@ -581,7 +581,7 @@ impl Lane for UcxLane {
         remote: RemoteAddr,
         token: Token,
     ) -> Result<Issued, LaneError> {
-        // SAFETY: passed on.
+        // SAFETY: the caller upholds the same contract, passed on unchanged.
         unsafe { self.issue_get(peer, vci, local, len, remote, token) }
     }
 
@@ -594,7 +594,7 @@ impl Lane for UcxLane {
         remote: RemoteAddr,
         token: Token,
     ) -> Result<Issued, LaneError> {
-        // SAFETY: passed on.
+        // SAFETY: the caller upholds the same contract, passed on unchanged.
         unsafe { self.issue_put(peer, vci, local, len, remote, token) }
     }
 
@@ -621,7 +621,7 @@ impl Lane for UcxLane {
         remote: RemoteAddr,
         token: Token,
     ) -> Result<Issued, LaneError> {
-        // SAFETY: passed on.
+        // SAFETY: the caller upholds the same contract, passed on unchanged.
         unsafe { self.issue_atomic(peer, vci, op, operand, compare, result, remote, token) }
     }
 
@@ -631,7 +631,7 @@ impl Lane for UcxLane {
 
     fn drained(&mut self) -> bool {
         let owes = self.pulls.are_asked() || !self.replies.is_empty();
-        if !self.buffers.are_free() || owes || !self.say_good_bye() {
+        if !self.buffers.are_free() || owes || !self.send_farewells() {
             return false;
         }
         if self.drain == Drain::Dirty && self.buffers.are_free() {
@@ -657,7 +657,7 @@ impl Lane for UcxLane {
     }
 
     fn disarm(&mut self) {
-        // The descriptor is quiet again once progress was made, which the next poll does.
+        // Progress, which the next poll makes, resets the descriptor.
     }
 }
 
@@ -668,7 +668,7 @@ impl Drop for UcxLane {
         }
         let start = Instant::now();
         while self.closing > 0 && start.elapsed() < CLOSING_MOST {
-            // SAFETY: the worker is open; callbacks touch the inbox only.
+            // SAFETY: the worker is open; callbacks only access the inbox.
             unsafe { (self.shared.lib.worker_progress)(self.worker) };
             while let Some(event) = self.inbox.pop() {
                 if let Event::Ended(Work::Close, _) = event {
@@ -677,8 +677,8 @@ impl Drop for UcxLane {
             }
         }
         self.destroy_keys();
-        // SAFETY: open until here. Buffers, notes and the inbox, which UCX may still look at while it
-        // ends the worker, go afterwards: they are fields.
+        // SAFETY: the worker is open until here. Buffers, notes and the inbox, which UCX may access
+        // while it ends the worker, are fields and thus dropped later.
         unsafe { (self.shared.lib.worker_destroy)(self.worker) };
     }
 }

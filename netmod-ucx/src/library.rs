@@ -7,7 +7,7 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ops::Deref;
 
 netmod_kit::symbols! {
-    /// The functions of UCP that are used, without their prefix.
+    /// The functions of UCP in use, without their prefix.
     pub(crate) struct Functions, "ucp_" {
         get_version: fn(*mut c_uint, *mut c_uint, *mut c_uint);
         config_read: fn(*const c_char, *const c_char, *mut *mut ucp_config) -> ucs_status_t;
@@ -52,12 +52,12 @@ netmod_kit::symbols! {
     }
 }
 
-/// UCX's library UCP.
+/// The open library UCP of UCX.
 #[derive(Clone, Copy)]
 pub(crate) struct Library {
     functions: Functions,
     status_string: unsafe extern "C" fn(ucs_status_t) -> *const c_char,
-    /// Version of the library found.
+    /// Version of the library.
     version: [c_uint; 3],
 }
 
@@ -69,16 +69,16 @@ impl Deref for Library {
     }
 }
 
-/// What is set in the environment before UCX is loaded, which is when it reads this, unless the user
-/// has set it.
+/// Defaults of environment variables that UCX reads when it is loaded; the user's settings take
+/// precedence.
 const MANNERS: [(&CStr, &CStr); 4] = [
-    // SIGSEGV and its like are the program's.
+    // SIGSEGV and similar signals belong to the program.
     (c"UCX_ERROR_SIGNALS", c""),
-    // Standard output is the program's. What matters is in our own messages.
+    // Standard output belongs to the program; Weft's own messages report what matters.
     (c"UCX_LOG_FILE", c"stderr"),
     (c"UCX_LOG_LEVEL", c"error"),
-    // What is received from TCP at once; 64 KiB by default. Our longest messages fit, so that they
-    // need not be put together by one more copy, and long gets come in larger pieces.
+    // Bytes received from TCP at a time; 64 KiB by default. Weft's longest messages fit, so that
+    // they need no further copy, and long gets arrive in larger pieces.
     (c"UCX_TCP_RX_SEG_SIZE", c"288k"),
 ];
 
@@ -90,14 +90,14 @@ const ADVICE: Advice = Advice {
 };
 
 impl Library {
-    /// Opens the library `name` (a file name for the loader's search path, or a path).
+    /// Opens the library `name`: a file name for the loader's search path, or a path.
     pub(crate) fn open(name: &str) -> Result<Self, OpenError> {
         for (variable, value) in MANNERS {
             library::set_default(variable, value);
         }
         let opened = library::Library::open(name, ADVICE)?;
-        // SAFETY: the types are those of the functions under these names; the second is of libucs,
-        // which libucp brings along.
+        // SAFETY: the types are those of the functions under these names; the second is in libucs,
+        // which libucp loads.
         let (functions, status_string) = unsafe {
             let functions = Functions::load(&opened)?;
             (functions, opened.symbol("ucs_status_string", None)?)
@@ -121,13 +121,13 @@ impl Library {
         Ok(library)
     }
 
-    /// UCX's text for a status.
+    /// Returns UCX's text for a status.
     pub(crate) fn text(&self, status: ucs_status_t) -> String {
         // SAFETY: the function takes any status and returns a static string or null.
         unsafe { text((self.status_string)(status)) }
     }
 
-    /// "1.13.1".
+    /// Formats the version, as in "1.13.1".
     pub(crate) fn version_text(&self) -> String {
         let [major, minor, release] = self.version;
         format!("{major}.{minor}.{release}")

@@ -1,4 +1,4 @@
-//! Operations on remote memory and flushes under way.
+//! Pending operations on remote memory, and flushes.
 
 use crate::ffi::*;
 use crate::inbox::{Inbox, Note, Work};
@@ -6,7 +6,7 @@ use netmod::{AtomicOp, LaneError, Peer, RemoteAddr, Token};
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
-/// What an operation does.
+/// The kind of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Action {
     Get,
@@ -14,26 +14,26 @@ pub(crate) enum Action {
     Atomic(AtomicOp),
 }
 
-/// An operation under way.
+/// A pending operation.
 pub(crate) struct Op {
     pub(crate) action: Action,
     pub(crate) token: Token,
     pub(crate) endpoint: u32,
-    /// Where data comes from or goes to; for atomics the place of the result.
+    /// Source or destination of the data; for atomics, of the result.
     pub(crate) local: *mut u8,
     pub(crate) len: usize,
     pub(crate) remote: RemoteAddr,
-    /// Its key, if it is nobody else's, to be destroyed with the operation.
+    /// The operation's own key, destroyed with it; null if the key is shared.
     pub(crate) own_key: *mut ucp_rkey,
-    /// It waits for its key.
+    /// Whether it waits for its key.
     pub(crate) waits: bool,
 }
 
-/// A bounded table of operations.
+/// A bounded table of pending operations.
 pub(crate) struct Ops {
     pub(crate) ops: Vec<Option<Op>>,
     pub(crate) notes: Box<[Note]>,
-    /// Operand or comparand, and result, of atomics.
+    /// Operand or comparand, and result, of each atomic.
     pub(crate) words: Box<[[u64; 2]]>,
     pub(crate) free: Vec<u32>,
     /// Operations that wait for their keys.
@@ -60,12 +60,12 @@ impl Ops {
         self.ops.get_mut(index as usize)?.as_mut()
     }
 
-    /// The place for the next operation, if there is one.
+    /// Returns the index for the next operation, if there is space.
     pub(crate) fn next(&self) -> Option<u32> {
         self.free.last().copied()
     }
 
-    /// Notes a get that a message asks for; gives its place.
+    /// Adds a get that is requested by a message.
     pub(crate) fn add_pull(
         &mut self,
         endpoint: u32,
@@ -88,14 +88,14 @@ impl Ops {
         }
     }
 
-    /// Where the data of a get goes, and how much of it; and the argument for the callback.
+    /// Returns destination and length of a get, and the argument for the callback.
     pub(crate) fn pull_place(&mut self, index: u32) -> Option<(*mut u8, usize, *mut c_void)> {
         let arg = self.notes.get(index as usize)?.arg();
         let op = self.get(index)?;
         Some((op.local, op.len, arg))
     }
 
-    /// The endpoint of an operation.
+    /// Returns the endpoint of an operation.
     pub(crate) fn endpoint(&mut self, index: u32) -> Option<u32> {
         self.get(index).map(|op| op.endpoint)
     }
@@ -110,10 +110,10 @@ impl Ops {
     }
 }
 
-/// A flush under way, at a fixed place.
+/// A pending flush, at a fixed address.
 pub(crate) struct Flush {
     pub(crate) note: Note,
-    /// Its parts under way; 0 if it is not in use.
+    /// Pending parts; 0: not in use.
     pub(crate) parts: u32,
     pub(crate) token: Token,
     pub(crate) peer: Peer,

@@ -1,8 +1,8 @@
-//! Puts the messages of a stream into the order of sending.
+//! Restores the sending order of a stream's messages.
 //!
 //! UCX keeps order within one of its internal connections, but an endpoint may have several (more
-//! than one rail, a long message in pieces next to a short one), and says nothing about order
-//! between them. So messages are numbered, and one that arrives early waits here.
+//! than one rail, a long message in pieces next to a short one) and guarantees no order between
+//! them. So messages are numbered, and one that arrives early waits here.
 
 use crate::wire::Head;
 use std::collections::BTreeMap;
@@ -13,13 +13,13 @@ type Early = BTreeMap<u32, (Head, Vec<u8>)>;
 #[derive(Default)]
 pub(crate) struct Order {
     next: u32,
-    /// What arrived early, by number.
+    /// Messages that arrived early, by number.
     early: Option<Box<Early>>,
 }
 
 impl Order {
-    /// A message has arrived. Returns whether it is its turn; if so, [`Order::next`] gives those
-    /// that waited for it. Otherwise it is kept. Repeated ones are dropped.
+    /// Handles a received message. Returns whether it is the next one; [`Order::next`] then returns
+    /// those that waited for it. Otherwise the message is kept, or dropped if it is a duplicate.
     #[inline]
     pub(crate) fn arrived(&mut self, head: &Head, payload: &[u8]) -> bool {
         if head.seq == self.next {
@@ -38,7 +38,7 @@ impl Order {
         }
     }
 
-    /// The next message that waited, if it is its turn now.
+    /// Returns the next waiting message, if there is one.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<(Head, Vec<u8>)> {
         let early = self.early.as_mut()?;
@@ -56,7 +56,7 @@ impl Order {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::Kind;
+    use crate::wire::MessageKind;
     use netmod::Header;
     use proptest::prelude::*;
 
@@ -73,7 +73,7 @@ mod tests {
             sent.push(arrivals[repeated]);
             for i in sent {
                 let seq = first.wrapping_add(i);
-                let head = Head { peer: 1, vci: 2, kind: Kind::Message, seq, header: Header::default() };
+                let head = Head { peer: 1, vci: 2, kind: MessageKind::Message, seq, header: Header::default() };
                 if order.arrived(&head, &[i as u8]) {
                     got.push(i);
                     while let Some((head, payload)) = order.next() {

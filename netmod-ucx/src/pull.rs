@@ -1,17 +1,18 @@
-//! Long gets over TCP. UCX has these carried out by copies, in small pieces; but its own rendezvous
-//! writes data straight from one process's memory to the other's. So the initiator asks for the memory
-//! by a message, and the target sends it by rendezvous.
+//! Long gets over TCP. UCX carries gets out by copies, in small pieces; but its rendezvous writes
+//! data directly from one process's memory to the other's. So the initiator requests the memory by
+//! a message, and the target sends it by rendezvous.
 
 use crate::ffi::*;
 use crate::inbox::{on_end, on_received};
 use crate::lane::{AM_ID, Notice, UcxLane};
-use crate::pulls::Wish;
-use crate::wire::{HEAD, Head, Kind};
+use crate::pulls::PullRequest;
+use crate::wire::{HEAD, Head, MessageKind};
 use netmod::{Header, Issued, LaneError, Peer, RemoteAddr, RemoteKey, Token, VciId};
 use std::ffi::c_void;
 
 impl UcxLane {
-    /// Asks for `len` bytes of a peer's memory. What `local` must be is the contract of `Lane::get`.
+    /// Requests `len` bytes of a peer's memory. `local` must be valid as [`netmod::Lane::get`]
+    /// demands.
     pub(crate) fn pull(
         &mut self,
         peer: Peer,
@@ -27,7 +28,7 @@ impl UcxLane {
         };
         let number = self.pulls.next;
         let RemoteKey { address, words } = remote.key;
-        let wish: Wish = [
+        let request: PullRequest = [
             address,
             words[0],
             words[1],
@@ -35,8 +36,8 @@ impl UcxLane {
             len as u64,
             number,
         ];
-        let bytes = wish.map(u64::to_ne_bytes).concat();
-        self.internal(endpoint, Kind::Pull, 0, &bytes)?;
+        let bytes = request.map(u64::to_ne_bytes).concat();
+        self.internal(endpoint, MessageKind::Pull, 0, &bytes)?;
         self.pulls.next += 1;
         self.pulls.open.insert(number, index);
         self.ops.add_pull(endpoint, local, len, remote, token);
@@ -44,23 +45,25 @@ impl UcxLane {
         Ok(Issued::Pending)
     }
 
-    /// The data of a wish is there to be received.
+    /// Receives the data of a request.
     pub(crate) fn pulled(&mut self, number: u64, data: *mut c_void, len: usize) {
         let (worker, lib) = (self.worker, self.shared.lib);
         let index = self.pulls.open.remove(&number);
         let place = index.and_then(|index| Some((index, self.ops.pull_place(index)?)));
         let Some((index, (local, wanted, arg))) = place else {
-            // SAFETY: the worker is open and the descriptor was kept for this.
+            // SAFETY: the worker is open, and UCX keeps the descriptor until it is received or
+            // released.
             return unsafe { (lib.am_data_release)(worker, data) };
         };
         if wanted != len {
-            // SAFETY: as above.
+            // SAFETY: the worker is open, and UCX keeps the descriptor until it is received or
+            // released.
             unsafe { (lib.am_data_release)(worker, data) };
             return self.op_ended(index, UCS_ERR_CANCELED);
         }
         let param = ucp_request_param_t::receive(on_received, arg);
-        // SAFETY: the worker is open, the descriptor was kept for this; the place is valid until
-        // completion, by the contract of `Lane::get`, and the argument lives as long as the lane.
+        // SAFETY: the worker is open, and UCX keeps the descriptor; the issuer keeps the
+        // destination valid until completion, and the argument lives as long as the lane.
         let request = unsafe { (lib.am_recv_data_nbx)(worker, data, local.cast(), len, &param) };
         match error_of(request) {
             Some(status) => self.op_ended(index, status),
@@ -69,7 +72,7 @@ impl UcxLane {
         }
     }
 
-    /// What was wished for is not exposed.
+    /// Ends a get whose memory is not exposed.
     pub(crate) fn pull_refused(&mut self, number: u64) {
         let Some(index) = self.pulls.open.remove(&number) else {
             return;
@@ -80,32 +83,32 @@ impl UcxLane {
         }
     }
 
-    /// Sends what others wish. Returns whether any was sent.
+    /// Sends memory that peers have requested. Returns whether any was sent.
     #[cold]
     pub(crate) fn serve_pulls(&mut self) -> bool {
         let mut any = false;
-        for _ in 0..self.pulls.wishes.len() {
-            let Some((peer, vci, wish)) = self.pulls.wishes.pop_front() else {
+        for _ in 0..self.pulls.requests.len() {
+            let Some((peer, vci, request)) = self.pulls.requests.pop_front() else {
                 break;
             };
-            match self.serve(peer, vci, wish) {
-                Err(LaneError::Again) => self.pulls.wishes.push_back((peer, vci, wish)),
-                // Who is lost needs no answer; that it is lost is told elsewhere.
+            match self.serve(peer, vci, request) {
+                Err(LaneError::Again) => self.pulls.requests.push_back((peer, vci, request)),
+                // A lost peer needs no answer; its loss is reported elsewhere.
                 _ => any = true,
             }
         }
         any
     }
 
-    fn serve(&mut self, peer: Peer, vci: VciId, wish: Wish) -> Result<(), LaneError> {
-        let [address, first, second, offset, len, number] = wish;
+    fn serve(&mut self, peer: Peer, vci: VciId, request: PullRequest) -> Result<(), LaneError> {
+        let [address, first, second, offset, len, number] = request;
         let endpoint = self.endpoint(peer, vci)?;
         let key = RemoteKey {
             address,
             words: [first, second],
         };
         let Some(payload) = self.shared.exposed(&key, offset, len) else {
-            return self.internal(endpoint, Kind::NoMemory, number, &[]);
+            return self.internal(endpoint, MessageKind::NoMemory, number, &[]);
         };
         let Some(&buffer) = self.buffers.free.last() else {
             return Err(LaneError::Again);
@@ -113,7 +116,7 @@ impl UcxLane {
         let head = Head {
             peer: self.shared.config.peer,
             vci: self.vci,
-            kind: Kind::Pulled,
+            kind: MessageKind::Pulled,
             seq: 0,
             header: Header([number, 0, 0]),
         };
@@ -123,8 +126,8 @@ impl UcxLane {
         let note = &self.buffers.notes[buffer as usize];
         let param = ucp_request_param_t::new(on_end, note.arg()).flags(UCP_AM_SEND_FLAG_RNDV);
         let ep = self.peers.endpoint(endpoint).ep;
-        // SAFETY: the endpoint is open (it is not broken), head and note stay until the request ends;
-        // the payload is exposed, and is withdrawn only when the initiator has it or is lost.
+        // SAFETY: the endpoint is open (it is not broken); head and note stay until the request
+        // ends; the payload is exposed, and is withdrawn only when the initiator has it or is lost.
         let request = unsafe {
             (self.shared.lib.am_send_nbx)(
                 ep,
@@ -150,7 +153,7 @@ impl UcxLane {
         Ok(())
     }
 
-    /// A process is lost: what it was asked for and has not begun to send ends.
+    /// Ends the gets from a lost process that it has not begun to send, and drops its requests.
     pub(crate) fn abandon_pulls(&mut self, process: u32) {
         let open: Vec<(u64, u32)> = self.pulls.open.iter().map(|(&n, &i)| (n, i)).collect();
         for (number, index) in open {
@@ -161,6 +164,6 @@ impl UcxLane {
             }
         }
         let number = self.peers.processes[process as usize].number;
-        self.pulls.wishes.retain(|(peer, ..)| *peer != number);
+        self.pulls.requests.retain(|(peer, ..)| *peer != number);
     }
 }

@@ -1,4 +1,4 @@
-//! What libmpi is told of this transport: its control variables, and how it is opened by them.
+//! Registration of this transport with libmpi: its control variables and how it is opened.
 
 use crate::config::Config;
 use crate::transport::UcxTransport;
@@ -7,7 +7,7 @@ use netmod_kit::variables::Variable;
 use netmod_kit::{Netmod, Start, need_rdma_device};
 use std::sync::Arc;
 
-/// Weft over UCX.
+/// The transport over UCX.
 pub const NETMOD: Netmod = Netmod {
     name: "ucx",
     title: "UCX",
@@ -23,7 +23,7 @@ const VARIABLES: &[Variable] = &[
         kind: "list",
         default: "UCX_TLS; without it all transports of UCX that reach other hosts",
         help: "UCX's own transports to use, the same on all ranks, for instance tcp or rc,ud_verbs:aux (see ucx_info -d). \
-               UCX's own variables hold for everything that is not said here.",
+               UCX's own variables hold for all other settings.",
     },
     Variable {
         name: "WEFT_UCX_DEVICES",

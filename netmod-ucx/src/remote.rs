@@ -1,4 +1,4 @@
-//! Get, put, atomics and flush.
+//! Gets, puts, atomics and flushes.
 
 use crate::ffi::*;
 use crate::inbox::{Note, Work, on_end};
@@ -6,23 +6,23 @@ use crate::keys::{self, Key};
 use crate::lane::{Drain, Notice, UcxLane};
 use crate::ops::{Action, Flush, Op};
 use crate::pulls;
-use crate::wire::Kind;
+use crate::wire::MessageKind;
 use netmod::{AtomicOp, Issued, LaneError, Peer, RemoteAddr, Token, VciId};
 use std::ptr::null_mut;
 
-/// What came of looking for a key.
-enum Found {
-    /// Kept for others.
+/// The result of looking up a key.
+enum KeyLookup {
+    /// A key that the endpoint keeps.
     Shared(*mut ucp_rkey),
-    /// For one operation.
+    /// A key for one operation.
     Own(*mut ucp_rkey),
-    /// It has been asked for.
+    /// The key has been requested.
     Asked,
 }
 
 impl UcxLane {
     /// # Safety
-    /// As for `Lane::get`.
+    /// `local` must be valid for writes of `len` bytes until completion.
     pub(crate) unsafe fn issue_get(
         &mut self,
         peer: Peer,
@@ -39,7 +39,7 @@ impl UcxLane {
     }
 
     /// # Safety
-    /// As for `Lane::put`.
+    /// `local` must be valid for reads of `len` bytes until completion.
     pub(crate) unsafe fn issue_put(
         &mut self,
         peer: Peer,
@@ -53,7 +53,7 @@ impl UcxLane {
     }
 
     /// # Safety
-    /// As for `Lane::atomic`.
+    /// `result` must be aligned and valid for writing a `u64` until completion.
     pub(crate) unsafe fn issue_atomic(
         &mut self,
         peer: Peer,
@@ -66,7 +66,7 @@ impl UcxLane {
         token: Token,
     ) -> Result<Issued, LaneError> {
         if let Some(&index) = self.ops.free.last() {
-            // UCX wants the comparand as operand, and the new value where the old one will be.
+            // UCX takes the comparand as operand, and the new value where the previous one will be.
             self.ops.words[index as usize] = match op {
                 AtomicOp::Load => [0, 0],
                 AtomicOp::CompareSwap => [compare, operand],
@@ -84,8 +84,8 @@ impl UcxLane {
         )
     }
 
-    /// Issues an operation, or notes it until its key is there. What `local` must be is the callers'
-    /// contract.
+    /// Issues an operation, or queues it until its key has arrived. `local` must be valid as the
+    /// lane's methods demand.
     fn start(
         &mut self,
         peer: Peer,
@@ -117,14 +117,14 @@ impl UcxLane {
         });
         self.peers.endpoint(endpoint).ops += 1;
         match found {
-            Found::Shared(key) => self.issue(index, key),
-            Found::Own(key) => {
+            KeyLookup::Shared(key) => self.issue(index, key),
+            KeyLookup::Own(key) => {
                 if let Some(op) = self.ops.get(index) {
                     op.own_key = key;
                 }
                 self.issue(index, key)
             }
-            Found::Asked => {
+            KeyLookup::Asked => {
                 if let Some(op) = self.ops.get(index) {
                     op.waits = true;
                 }
@@ -134,7 +134,7 @@ impl UcxLane {
         }
     }
 
-    /// The work of `signal`: two writes with a fence between them.
+    /// Implements `signal`: two writes with a fence between them.
     pub(crate) fn issue_signal(
         &mut self,
         peer: Peer,
@@ -146,11 +146,11 @@ impl UcxLane {
     ) -> Result<(), LaneError> {
         let endpoint = self.endpoint(peer, vci)?;
         let key = match self.find_key(endpoint, at.key.words)? {
-            Found::Shared(key) => key,
-            Found::Asked => return Err(LaneError::Again),
-            Found::Own(key) => {
-                // There is room for it once what uses the others has ended.
-                // SAFETY: unpacked just now, and not used.
+            KeyLookup::Shared(key) => key,
+            KeyLookup::Asked => return Err(LaneError::Again),
+            KeyLookup::Own(key) => {
+                // The endpoint can keep it once the operations that use the others have ended.
+                // SAFETY: the key was just unpacked and is not used.
                 unsafe { (self.shared.lib.rkey_destroy)(key) };
                 return Err(LaneError::Again);
             }
@@ -164,14 +164,14 @@ impl UcxLane {
                 return Err(self.unusable(endpoint));
             }
         }
-        // If there is no room for these, the caller writes the data once more.
+        // Without space for the words, the caller writes the data again.
         let len = size_of_val(words);
         // SAFETY: the bytes of the words.
         let bytes = unsafe { std::slice::from_raw_parts(words.as_ptr().cast::<u8>(), len) };
         self.write(endpoint, key, bytes, at)
     }
 
-    /// A write from a send buffer, of which nobody is told.
+    /// Issues a write from a send buffer without a report of its completion.
     fn write(
         &mut self,
         endpoint: u32,
@@ -213,7 +213,7 @@ impl UcxLane {
         Ok(())
     }
 
-    /// UCX has ended a [`UcxLane::write`].
+    /// Handles the end of a [`UcxLane::write`].
     pub(crate) fn write_ended(&mut self, endpoint: u32, status: ucs_status_t) {
         self.peers.endpoint(endpoint).ops -= 1;
         if status != UCS_OK {
@@ -221,10 +221,10 @@ impl UcxLane {
         }
     }
 
-    /// The unpacked key of a peer's memory.
-    fn find_key(&mut self, endpoint: u32, words: [u64; 2]) -> Result<Found, LaneError> {
+    /// Looks up the unpacked key of a peer's memory.
+    fn find_key(&mut self, endpoint: u32, words: [u64; 2]) -> Result<KeyLookup, LaneError> {
         if let Some(&key) = self.peers.endpoint(endpoint).keys.get(&words) {
-            return Ok(Found::Shared(key));
+            return Ok(KeyLookup::Shared(key));
         }
         match keys::unpack(words) {
             Key::Inline(packed) => {
@@ -234,17 +234,17 @@ impl UcxLane {
                 // SAFETY: keys of an endpoint without operations are not in use.
                 if state.has_room_for_key(|key| unsafe { destroy(key) }) {
                     state.keys.insert(words, key);
-                    Ok(Found::Shared(key))
+                    Ok(KeyLookup::Shared(key))
                 } else {
-                    Ok(Found::Own(key))
+                    Ok(KeyLookup::Own(key))
                 }
             }
             Key::Named(number) => {
                 if !self.asked.contains(&(endpoint, number)) {
-                    self.internal(endpoint, Kind::KeyRequest, number, &[])?;
+                    self.internal(endpoint, MessageKind::KeyRequest, number, &[])?;
                     self.asked.insert((endpoint, number));
                 }
-                Ok(Found::Asked)
+                Ok(KeyLookup::Asked)
             }
             Key::Invalid => Err(self.no_memory(endpoint)),
         }
@@ -260,7 +260,7 @@ impl UcxLane {
         if status == UCS_OK {
             Ok(key)
         } else {
-            // The two have no transport in common that reaches this memory.
+            // The two processes have no transport in common that reaches this memory.
             Err(LaneError::Unsupported)
         }
     }
@@ -272,7 +272,7 @@ impl UcxLane {
         LaneError::lost(number, why)
     }
 
-    /// A key that was asked for.
+    /// Handles a requested key.
     pub(crate) fn key_arrived(&mut self, peer: Peer, vci: VciId, number: u64, packed: &[u8]) {
         let Some(endpoint) = self.peers.find(peer, vci) else {
             return;
@@ -300,7 +300,7 @@ impl UcxLane {
             op.waits = false;
             let token = op.token;
             let issued = match &key {
-                // Issuing the one before may have shown that the connection is broken.
+                // Issuing the previous operation may have shown that the connection is broken.
                 Ok(_) if self.peers.endpoint(endpoint).broken => {
                     self.end(index);
                     Err(self.unusable(endpoint))
@@ -316,7 +316,7 @@ impl UcxLane {
                 Ok(Issued::Pending) => {}
                 Ok(Issued::Done) => self.notices.push_back(Notice::Complete(token, Ok(()))),
                 Err(error) => {
-                    // It has been issued, so that "ask again" is no answer any more.
+                    // It was reported as issued, so that `Again` is no longer an answer.
                     let result = match self.peers.endpoint(endpoint).broken {
                         true => self.result(endpoint, "access to its memory", UCS_ERR_CANCELED),
                         false => Err(error),
@@ -327,7 +327,7 @@ impl UcxLane {
         }
     }
 
-    /// Hands an operation to UCX. With an error it is gone.
+    /// Issues an operation to UCX. On error it is removed.
     fn issue(&mut self, index: u32, key: *mut ucp_rkey) -> Result<Issued, LaneError> {
         let note = self.ops.notes[index as usize].arg();
         let [operand, result] = &mut self.ops.words[index as usize];
@@ -386,18 +386,19 @@ impl UcxLane {
         }
     }
 
-    /// Copies the result of an atomic to its place.
+    /// Copies the result of an atomic to its destination.
     fn take_result(&mut self, index: u32) {
         let result = self.ops.words[index as usize][1];
         if let Some(op) = self.ops.get(index)
             && let Action::Atomic(_) = op.action
         {
-            // SAFETY: the place of the result is valid until completion, by the contract of `atomic`.
+            // SAFETY: the place of the result is valid until completion, by the contract of
+            // `atomic`.
             unsafe { op.local.cast::<u64>().write_unaligned(result) };
         }
     }
 
-    /// Takes an operation from the table.
+    /// Removes an operation from the table.
     pub(crate) fn end(&mut self, index: u32) -> Option<(Token, u32)> {
         let op = self.ops.remove(index)?;
         self.peers.endpoint(op.endpoint).ops -= 1;
@@ -408,7 +409,7 @@ impl UcxLane {
         Some((op.token, op.endpoint))
     }
 
-    /// UCX has ended an operation.
+    /// Handles the end of an operation.
     pub(crate) fn op_ended(&mut self, index: u32, status: ucs_status_t) {
         if status == UCS_OK {
             self.take_result(index);
@@ -439,7 +440,7 @@ impl UcxLane {
         Err(LaneError::lost(number, why))
     }
 
-    /// A process is lost: what waits for its keys ends. What UCX has under way ends with UCX's errors.
+    /// Ends the operations that wait for a lost process's keys. UCX ends the others with errors.
     pub(crate) fn abandon(&mut self, process: u32) {
         for index in self.ops.waiting.clone() {
             let Some(endpoint) = self.ops.get(index).map(|op| op.endpoint) else {
@@ -469,7 +470,7 @@ impl UcxLane {
             let index = self.ops.waiting[place];
             let endpoint = self.ops.get(index).map(|op| op.endpoint);
             if endpoint.is_some_and(|endpoint| self.peers.endpoint(endpoint).peer == process) {
-                // What waits for a key has to be issued first.
+                // Operations that wait for a key must be issued first.
                 return Err(LaneError::Again);
             }
         }
@@ -518,7 +519,7 @@ impl UcxLane {
         }
     }
 
-    /// The number of a flush that is not in use.
+    /// Returns the number of an unused flush.
     fn free_flush(&mut self) -> u32 {
         let free = self.flushes.iter().position(|flush| flush.parts == 0);
         let index = free.unwrap_or(self.flushes.len());
@@ -538,7 +539,7 @@ impl UcxLane {
         index as u32
     }
 
-    /// UCX has ended a part of a flush.
+    /// Handles the end of a part of a flush.
     pub(crate) fn flush_ended(&mut self, index: u32, status: ucs_status_t) {
         let Some(flush) = self.flushes.get_mut(index as usize) else {
             return;
@@ -564,7 +565,7 @@ impl UcxLane {
         }
     }
 
-    /// Ends all unpacked keys; nothing is issued afterwards.
+    /// Destroys all unpacked keys. No operation may be issued afterwards.
     pub(crate) fn destroy_keys(&mut self) {
         let destroy = self.shared.lib.rkey_destroy;
         for endpoint in &mut self.peers.endpoints {

@@ -1,4 +1,4 @@
-//! What lanes share: one UCP context, and the memory exposed to peers.
+//! State shared by lanes: the UCP context and the memory exposed to peers.
 
 use crate::config::Config;
 use crate::devices;
@@ -14,21 +14,20 @@ use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// UCX's transports by default: all but those that reach only this host. (`UCX_TLS` and
-/// [`Config::tls`] change that.)
+/// UCX's transports by default: all but those within a host. (`UCX_TLS` and [`Config::tls`] change
+/// that.)
 const TLS: &str = "^sm,self";
 
-/// How long UCX tries to reach a peer over unreliable datagrams; its own default is five minutes.
+/// Time that UCX tries to reach a peer over unreliable datagrams; its own default is five minutes.
 const PATIENCE: (&str, &str) = ("UD_TIMEOUT", "20s");
 
-/// The largest message that is sent at once over TCP, in bytes: an exchange of messages before costs
-/// more than copies.
+/// Bytes. Largest eager message over TCP: a rendezvous costs more than the copies.
 pub(crate) const TCP_EAGER: usize = 64 << 10;
 
-/// The largest active message over anything else.
+/// Bytes. Largest active message over other networks.
 const BUFFER: usize = 16 << 10;
 
-/// What lanes share.
+/// State shared by lanes.
 pub(crate) struct Shared {
     pub(crate) lib: Library,
     pub(crate) config: Config,
@@ -36,31 +35,31 @@ pub(crate) struct Shared {
     pub(crate) context: *mut ucp_context,
     /// UCX's transports with their devices: "tcp/eth0".
     pub(crate) resources: Vec<String>,
-    /// The largest active message, our headers included.
+    /// Largest active message, in bytes, headers included.
     pub(crate) buffer_size: usize,
-    /// There is nothing but TCP, as far as is known.
+    /// Whether UCX uses only TCP, as far as is known.
     pub(crate) tcp: bool,
     exposures: Mutex<Exposures>,
     next_key: AtomicU64,
-    /// Processes that some lane found lost, and why.
+    /// Processes that a lane has found lost, and why.
     lost: LostPeers,
-    /// Processes that have said that they end.
-    departed: Mutex<HashSet<Peer>>,
+    /// Processes that have sent a farewell.
+    finalized: Mutex<HashSet<Peer>>,
 }
 
 #[derive(Default)]
 struct Exposures {
-    /// Registered memory by what [`Transport::expose`] has returned; the same piece may be exposed
-    /// several times.
+    /// Registered memory by the key's words; the same memory may be exposed several times.
     memory: HashMap<[u64; 3], Vec<(*mut ucp_mem, usize)>>,
-    /// Keys that are too long to travel in the words of a [`RemoteKey`].
+    /// Keys that are too long for the words of a [`RemoteKey`].
     long: HashMap<u64, Vec<u8>>,
 }
 
-// SAFETY: the context is used from several threads at once, which it was made for
-// (`mt_workers_shared`); registered memory is behind a mutex; the rest is Send and Sync itself.
+// SAFETY: the context is made for use by several threads (`mt_workers_shared`); registered memory
+// is behind a mutex; all other fields are Send and Sync.
 unsafe impl Send for Shared {}
-// SAFETY: as above.
+// SAFETY: the context is made for concurrent use (`mt_workers_shared`); registered memory is behind
+// a mutex; all other fields are Sync.
 unsafe impl Sync for Shared {}
 
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -79,19 +78,20 @@ impl Shared {
         let status = unsafe { (lib.config_read)(null(), null(), &mut settings) };
         if status != UCS_OK {
             return Err(OpenError(format!(
-                "UCX {version} could not read its configuration: {}; look at the UCX_ variables in \
-                 the environment",
+                "UCX {version} cannot read its configuration: {}; check the UCX_ variables in the \
+                 environment",
                 lib.text(status)
             )));
         }
         let set = |name: &str, value: &str| {
-            let text = CString::new(value).map_err(|_| format!("{value:?} holds a zero byte"))?;
+            let text =
+                CString::new(value).map_err(|_| format!("{value:?} contains a zero byte"))?;
             let key = CString::new(name).unwrap_or_default();
             // SAFETY: the configuration is open, the strings are C's.
             match unsafe { (lib.config_modify)(settings, key.as_ptr(), text.as_ptr()) } {
                 UCS_OK => Ok(()),
                 status => Err(format!(
-                    "UCX {version} does not take {value:?} for {name}: {}",
+                    "UCX {version} does not accept {value:?} for {name}: {}",
                     lib.text(status)
                 )),
             }
@@ -109,7 +109,7 @@ impl Shared {
                 _ => {}
             }
             if unset(PATIENCE.0) {
-                // Where there is no such setting, there are no datagrams.
+                // Without this setting UCX has no datagrams.
                 let _ = set(PATIENCE.0, PATIENCE.1);
             }
             Ok(())
@@ -140,7 +140,7 @@ impl Shared {
         } else {
             UCS_OK
         };
-        // SAFETY: read by us, released once.
+        // SAFETY: the configuration is from `config_read` and released only here.
         unsafe { (lib.config_release)(settings) };
         changed.map_err(OpenError)?;
         if status != UCS_OK {
@@ -154,14 +154,14 @@ impl Shared {
                 .collect();
             let hint = match status {
                 UCS_ERR_NO_DEVICE => {
-                    "no device serves; ucx_info -d shows what there is, and UCX_LOG_LEVEL=info why \
-                     UCX refuses it"
+                    "no device is usable; ucx_info -d lists the devices, and UCX_LOG_LEVEL=info shows why \
+                     UCX refuses them"
                 }
                 UCS_ERR_NO_MEMORY => "raise the limits on memory (ulimit -l and ulimit -v)",
                 _ => "UCX_LOG_LEVEL=info shows what UCX tried",
             };
             return Err(OpenError(format!(
-                "UCX {version} could not be started{asked}: {}; {hint}",
+                "cannot start UCX {version}{asked}: {}; {hint}",
                 lib.text(status)
             )));
         }
@@ -176,7 +176,7 @@ impl Shared {
             exposures: Mutex::default(),
             next_key: AtomicU64::new(1),
             lost: LostPeers::default(),
-            departed: Mutex::default(),
+            finalized: Mutex::default(),
         };
         shared.resources = shared.list_resources();
         shared.tcp = shared.has_only_tcp();
@@ -187,23 +187,24 @@ impl Shared {
         Ok(shared)
     }
 
-    /// Whether there is nothing but TCP, as far as is known.
+    /// Returns whether UCX uses only TCP, as far as is known.
     fn has_only_tcp(&self) -> bool {
         let of_tcp = |name: &String| name.starts_with("tcp/") || name.starts_with("self/");
         !self.resources.is_empty() && self.resources.iter().all(of_tcp)
     }
 
-    /// Asks UCX for its transports and devices; there is no other way than by a text for people.
+    /// Lists UCX's transports and devices, which UCX only offers as text for people.
     fn list_resources(&self) -> Vec<String> {
         let mut buffer = null_mut();
         let mut len = 0;
-        // SAFETY: both are written when the stream is flushed or closed.
+        // SAFETY: `buffer` and `len` are written when the stream is flushed or closed, before they
+        // go out of scope.
         let stream = unsafe { libc::open_memstream(&mut buffer, &mut len) };
         if stream.is_null() {
             return Vec::new();
         }
-        // SAFETY: context and stream are open; the stream is closed once, after which `buffer` has
-        // `len` bytes and is ours to free.
+        // SAFETY: context and stream are open; the stream is closed only here, after which `buffer`
+        // has `len` bytes and must be freed.
         let text = unsafe {
             (self.lib.context_print_info)(self.context, stream);
             libc::fclose(stream);
@@ -215,7 +216,7 @@ impl Shared {
         resources_of(&text)
     }
 
-    /// Where `len` bytes of a piece of exposed memory are, if they are all exposed.
+    /// Returns the address of `len` bytes of exposed memory, if all of them are exposed.
     pub(crate) fn exposed(&self, key: &RemoteKey, offset: u64, len: u64) -> Option<*const u8> {
         let place = [key.address, key.words[0], key.words[1]];
         let exposures = locked(&self.exposures);
@@ -225,32 +226,32 @@ impl Shared {
         (end <= longest as u64).then_some((key.address + offset) as *const u8)
     }
 
-    /// Why a process is lost, if a lane found that.
+    /// Returns why a process is lost, if a lane has found it lost.
     pub(crate) fn lost(&self, peer: Peer) -> Option<String> {
         self.lost.why(peer)
     }
 
-    /// Tells the other lanes that a process is lost.
+    /// Records a lost process for the other lanes.
     pub(crate) fn set_lost(&self, peer: Peer, why: &str) {
         self.lost.add(peer, why);
     }
 
-    /// Whether a process has said, to whatever lane, that it ends.
-    pub(crate) fn has_departed(&self, peer: Peer) -> bool {
-        locked(&self.departed).contains(&peer)
+    /// Returns whether a process has sent a farewell to any lane.
+    pub(crate) fn has_finalized(&self, peer: Peer) -> bool {
+        locked(&self.finalized).contains(&peer)
     }
 
-    /// Notes that a process has said that it ends.
-    pub(crate) fn set_departed(&self, peer: Peer) {
-        locked(&self.departed).insert(peer);
+    /// Records the farewell of a process.
+    pub(crate) fn set_finalized(&self, peer: Peer) {
+        locked(&self.finalized).insert(peer);
     }
 
-    /// UCX's packed key of that number.
+    /// Returns UCX's packed key of a number.
     pub(crate) fn long_key(&self, number: u64) -> Option<Vec<u8>> {
         locked(&self.exposures).long.get(&number).cloned()
     }
 
-    /// UCX's packed key of registered memory.
+    /// Returns UCX's packed key of registered memory.
     fn packed_key(&self, memory: *mut ucp_mem) -> Result<Vec<u8>, OpenError> {
         let mut buffer = null_mut();
         let mut len = 0;
@@ -258,11 +259,11 @@ impl Shared {
         let status = unsafe { (self.lib.rkey_pack)(self.context, memory, &mut buffer, &mut len) };
         if status != UCS_OK {
             return Err(OpenError(format!(
-                "UCX could not pack a memory key: {}",
+                "UCX cannot pack a memory key: {}",
                 self.lib.text(status)
             )));
         }
-        // SAFETY: UCX gave `len` bytes, which are released once.
+        // SAFETY: UCX returned `len` bytes, which are released only here.
         unsafe {
             let key = std::slice::from_raw_parts(buffer.cast::<u8>(), len).to_vec();
             (self.lib.rkey_buffer_release)(buffer);
@@ -270,6 +271,8 @@ impl Shared {
         }
     }
 
+    /// Registers memory and exposes it to peers.
+    ///
     /// # Safety
     /// The memory stays valid until it is withdrawn.
     pub(crate) unsafe fn expose(&self, ptr: *mut u8, len: usize) -> Result<RemoteKey, OpenError> {
@@ -289,11 +292,12 @@ impl Shared {
             memory_type: 0,
         };
         let mut memory = null_mut();
-        // SAFETY: the context is open, the memory valid by the contract, `memory` is written.
+        // SAFETY: the context is open, the memory is valid by the caller's contract, and `memory`
+        // is written.
         let status = unsafe { (self.lib.mem_map)(self.context, &params, &mut memory) };
         if status != UCS_OK {
             return Err(OpenError(format!(
-                "UCX could not register {len} bytes at {ptr:p}: {}; raise the limits on memory \
+                "UCX cannot register {len} bytes at {ptr:p}: {}; raise the limits on memory \
                  (ulimit -l and ulimit -v)",
                 self.lib.text(status)
             )));
@@ -318,7 +322,7 @@ impl Shared {
     }
 
     fn unmap(&self, memory: *mut ucp_mem) {
-        // SAFETY: mapped by us, unmapped once.
+        // SAFETY: `memory` is from `mem_map`, and each caller has removed it from the exposures.
         unsafe { (self.lib.mem_unmap)(self.context, memory) };
     }
 
@@ -348,15 +352,14 @@ impl Drop for Shared {
         for (memory, _) in exposures.memory.into_values().flatten() {
             self.unmap(memory);
         }
-        // SAFETY: workers, which hang off the context, are destroyed: lanes hold an `Arc` of this
-        // value.
+        // SAFETY: the context's workers are destroyed: lanes hold an `Arc` of this value.
         unsafe { (self.lib.cleanup)(self.context) };
         netmod_kit::give_back_memory();
     }
 }
 
-/// The transports with their devices in UCX's description of a context, whose lines end in
-/// "tcp/eth0".
+/// Extracts the transports with their devices from UCX's description of a context, whose lines end
+/// in "tcp/eth0".
 fn resources_of(text: &str) -> Vec<String> {
     let lines = text.lines().filter(|line| line.contains("resource"));
     let mut names: Vec<String> = lines

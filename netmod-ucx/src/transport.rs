@@ -1,4 +1,4 @@
-//! The transport: how it is opened, and what it says of itself.
+//! The transport: opening it and its limits.
 
 use crate::config::Config;
 use crate::lane::UcxLane;
@@ -9,17 +9,17 @@ use netmod::{Lane, Limits, OpenError, RemoteKey, Resolver, Transport, VciId};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-/// Messages from this size on are not copied before they are sent, in bytes.
+/// Bytes. Messages of at least this size are sent without a copy.
 const LONG: usize = 8 << 10;
 
-/// Weft over UCX.
+/// The UCX transport.
 pub struct UcxTransport {
     shared: Arc<Shared>,
     addresses: Mutex<HashMap<VciId, Vec<u8>>>,
 }
 
 impl UcxTransport {
-    /// Opens the library and whatever of its transports and devices serve.
+    /// Opens the library and its usable transports and devices.
     ///
     /// The error names the library, what was tried and why it was refused.
     pub fn open(config: Config, resolver: Arc<dyn Resolver>) -> Result<Self, OpenError> {
@@ -29,8 +29,8 @@ impl UcxTransport {
         let reaches_others = |name: &String| !name.starts_with("self/");
         if !shared.resources.is_empty() && !shared.resources.iter().any(reaches_others) {
             return Err(OpenError(format!(
-                "UCX {} offers no transport to other processes, only {}; look at WEFT_UCX_TLS, \
-                 WEFT_UCX_DEVICES and what ucx_info -d shows",
+                "UCX {} offers no transport to other processes, only {}; check WEFT_UCX_TLS and \
+                 WEFT_UCX_DEVICES (see ucx_info -d)",
                 shared.lib.version_text(),
                 shared.resources.join(", ")
             )));
@@ -41,7 +41,7 @@ impl UcxTransport {
         })
     }
 
-    /// Whether one of UCX's transports in use has remote memory in hardware.
+    /// Returns whether one of UCX's transports in use has remote memory in hardware.
     pub fn has_rdma(&self) -> bool {
         let is_rdma = |name: &String| {
             ["rc", "dc", "ud", "gga", "ugni", "srd"]
@@ -79,13 +79,12 @@ impl Transport for UcxTransport {
             // A fence keeps the order of writes.
             signals: Some(netmod::Signals {
                 max_data: self.shared.buffer_size,
-                // Over TCP they are answered.
+                // Over TCP they need an answer.
                 faster_up_to: self.has_rdma().then_some(32),
                 passive_target: self.has_rdma(),
             }),
-            // UCX itself chooses between those of an adapter and its own, which the target's
-            // progress carries out, and says neither which it has taken nor what order there is
-            // between them.
+            // UCX itself chooses between an adapter's atomics and its own, which the target's
+            // progress carries out, and reports neither its choice nor their order.
             atomics: Some(netmod::Atomics {
                 passive_target: false,
                 coherent: false,
@@ -99,7 +98,9 @@ impl Transport for UcxTransport {
     fn open_lane(&self, vci: VciId) -> Result<Box<dyn Lane>, OpenError> {
         let mut addresses = locked(&self.addresses);
         if addresses.contains_key(&vci) {
-            return Err(OpenError(format!("VCI {vci} is open already")));
+            return Err(OpenError(format!(
+                "internal error: VCI {vci} is already open"
+            )));
         }
         let (lane, address) = UcxLane::open(self.shared.clone(), vci)?;
         addresses.insert(vci, address);
@@ -114,7 +115,7 @@ impl Transport for UcxTransport {
     }
 
     unsafe fn expose(&self, ptr: *mut u8, len: usize) -> Result<RemoteKey, OpenError> {
-        // SAFETY: passed on.
+        // SAFETY: the caller upholds the same contract, passed on unchanged.
         unsafe { self.shared.expose(ptr, len) }
     }
 

@@ -1,42 +1,43 @@
-//! What travels in front of every payload: 16 bytes of ours, then the core's header.
+//! Wire format: the head of every payload, 16 bytes of this transport and the core's header.
 //!
-//! All numbers are in the machine's order: processes of a job run on machines of one kind.
+//! All numbers are in native byte order: the processes of a job run on machines of one
+//! architecture.
 
 use netmod::{Header, Peer, VciId};
 
-/// Length of our part.
+/// Length of the transport's part.
 const PREFIX: usize = 16;
-/// Length of both.
+/// Length of the whole head.
 pub(crate) const HEAD: usize = PREFIX + Header::SIZE;
 
-/// What a message is.
+/// The kinds of messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub(crate) enum Kind {
-    /// The core's.
+pub(crate) enum MessageKind {
+    /// A message of the core.
     Message = 1,
-    /// The sender's process ends in good order: if its connections break, that is no loss.
+    /// The sender's farewell: its process finalizes, and its broken connections are no loss.
     Bye,
-    /// Asks for the key of exposed memory, by the number in the header's first word.
+    /// A request for the key of exposed memory, by the number in the header's first word.
     KeyRequest,
-    /// The key that was asked for; empty if there is none of that number.
+    /// The requested key; empty if there is none of that number.
     Key,
-    /// Several of the core's; its own header says nothing.
+    /// Several messages of the core; its own header is unused.
     Bundle,
-    /// Asks for exposed memory; see `pull.rs`.
+    /// A request for exposed memory; see `pull.rs`.
     Pull,
-    /// The memory that was asked for by the header's first word. Not one of a stream's messages.
+    /// The memory requested under the number in the header's first word. Not part of a stream.
     Pulled,
-    /// There is no such memory.
+    /// The requested memory is not exposed.
     NoMemory,
 }
 
-/// All that stands in front of a payload.
+/// The head of a payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Head {
     pub(crate) peer: Peer,
     pub(crate) vci: VciId,
-    pub(crate) kind: Kind,
+    pub(crate) kind: MessageKind,
     /// Counts the messages of a stream, from 0.
     pub(crate) seq: u32,
     pub(crate) header: Header,
@@ -53,21 +54,21 @@ impl Head {
         bytes
     }
 
-    /// `None` if it is not one of ours.
+    /// Parses a head. Returns `None` if its kind is unknown.
     #[inline]
     pub(crate) fn parse(bytes: &[u8; HEAD]) -> Option<Self> {
         let (prefix, header) = bytes.split_first_chunk::<PREFIX>()?;
         let first = u64::from_ne_bytes(*prefix.first_chunk()?);
         let second = u64::from_ne_bytes(*prefix.last_chunk()?);
         let kind = match first >> 48 {
-            1 => Kind::Message,
-            2 => Kind::Bye,
-            3 => Kind::KeyRequest,
-            4 => Kind::Key,
-            5 => Kind::Bundle,
-            6 => Kind::Pull,
-            7 => Kind::Pulled,
-            8 => Kind::NoMemory,
+            1 => MessageKind::Message,
+            2 => MessageKind::Bye,
+            3 => MessageKind::KeyRequest,
+            4 => MessageKind::Key,
+            5 => MessageKind::Bundle,
+            6 => MessageKind::Pull,
+            7 => MessageKind::Pulled,
+            8 => MessageKind::NoMemory,
             _ => return None,
         };
         Some(Head {
@@ -89,8 +90,8 @@ mod tests {
         #[test]
         fn heads_survive(peer: u32, vci: u16, seq: u32, words: [u64; 3], kind in 0usize..8) {
             let kinds = [
-                Kind::Message, Kind::Bye, Kind::KeyRequest, Kind::Key, Kind::Bundle, Kind::Pull,
-                Kind::Pulled, Kind::NoMemory,
+                MessageKind::Message, MessageKind::Bye, MessageKind::KeyRequest, MessageKind::Key, MessageKind::Bundle, MessageKind::Pull,
+                MessageKind::Pulled, MessageKind::NoMemory,
             ];
             let kind = kinds[kind];
             let head = Head { peer, vci, kind, seq, header: Header(words) };

@@ -1,4 +1,4 @@
-//! The suite of all transports, over the transports of UCX that work on every machine, or over those of
+//! The conformance suite, over the transports of UCX that work on every machine, or over those of
 //! `WEFT_UCX_TLS`.
 
 mod common;
@@ -16,21 +16,21 @@ fn variant(way: &str, change: fn(&mut Config)) -> Variant {
     let mut variant = Variant::new(format!("{}{way}", tls()), move |opening| {
         let mut config = config(opening.peer);
         if opening.cable {
-            // The cable is to be found without help.
+            // The transport must find the cable by itself.
             config.devices = None;
         }
         change(&mut config);
         Ok(Arc::new(UcxTransport::open(config, opening.resolver)?))
     });
     variant.false_alarms = 19;
-    // TCP tells of a killed peer at once, other networks by repeated attempts.
+    // TCP reports a killed peer immediately, other networks after repeated attempts.
     variant.patience = Duration::from_secs(if is_tcp { 15 } else { 50 });
     variant
 }
 
 fn main() -> ExitCode {
     let mut topics = Topic::ALL.to_vec();
-    // UCX looks at nothing where keys travel with what names the memory.
+    // UCX checks nothing if keys travel inline.
     topics.retain(|topic| *topic != Topic::Protection);
     let mut plain = variant("", |_| {}).only(topics.leak());
     if !tls().contains("tcp") {
@@ -47,7 +47,7 @@ fn main() -> ExitCode {
             config.operations = 4;
         })
         .only(&[Topic::Messages, Topic::Lanes, Topic::Memory]),
-        // Keys that are asked for.
+        // Keys that are requested by message.
         variant(" long keys", |config| config.long_keys = true)
             .only(&[
                 Topic::Memory,

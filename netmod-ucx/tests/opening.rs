@@ -1,4 +1,4 @@
-//! What cannot be opened or reached is explained.
+//! Failures to open or to reach a peer are explained.
 
 mod common;
 

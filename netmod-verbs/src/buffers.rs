@@ -9,13 +9,13 @@ use netmod::OpenError;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-/// Receive buffers that are made together.
+/// Receive buffers allocated together.
 const BLOCK: usize = 64;
 
-/// Receive buffers that are posted in one list.
+/// Receive buffers posted in one list.
 const LIST: usize = 16;
 
-/// Buffers for sending.
+/// Send buffers.
 pub(crate) struct SendBuffers {
     area: Area,
     free: Vec<u32>,
@@ -55,23 +55,23 @@ impl SendBuffers {
     pub(crate) fn lkey(&self) -> u32 {
         self.area.lkey()
     }
-    /// Whether so few are left that each one in use should come back soon.
+    /// Returns whether so few are free that each one in use should be signalled.
     #[inline]
     pub(crate) fn are_few(&self) -> bool {
         2 * self.free.len() < self.count
     }
 }
 
-/// Buffers for receiving, all of which are in the shared receive queue unless they are looked at.
+/// Receive buffers, all of which are in the shared receive queue unless they are being read.
 pub(crate) struct RecvBuffers {
     srq: Srq,
     blocks: Vec<Area>,
     counted: Vec<Counted>,
     unposted: Vec<u32>,
     size: usize,
-    /// What goes in front of a buffer's number in work requests.
+    /// High bits of the names of work requests, before a buffer's number.
     name: u64,
-    /// Buffers that connections need.
+    /// Number of buffers that connections need.
     needed: usize,
 }
 
@@ -98,8 +98,8 @@ impl RecvBuffers {
         self.blocks[buffer / BLOCK].at(buffer % BLOCK)
     }
 
-    /// Provides for a connection that may have `more` messages here. Beyond the greatest number of
-    /// buffers nothing is added: the adapters then hold senders back.
+    /// Allocates buffers for a connection that may have `more` messages in the queue. At the
+    /// greatest number of buffers none are added: the adapters then hold senders back.
     pub(crate) fn provide(
         &mut self,
         context: &Arc<Context>,
@@ -124,13 +124,13 @@ impl RecvBuffers {
         Ok(())
     }
 
-    /// A buffer has been looked at and can be filled again.
+    /// Returns a buffer that has been read.
     #[inline]
     pub(crate) fn give(&mut self, buffer: u32) {
         self.unposted.push(buffer);
     }
 
-    /// Posts what is not posted, in lists.
+    /// Posts all unposted buffers, in lists.
     #[inline]
     pub(crate) fn post(&mut self) {
         while !self.unposted.is_empty() {
@@ -156,12 +156,13 @@ impl RecvBuffers {
                     lkey: self.blocks[buffer as usize / BLOCK].lkey(),
                 };
                 let next = if i + 1 < count {
-                    // SAFETY: within the list.
+                    // SAFETY: `i + 1` is less than `count`, so within the list.
                     unsafe { base.add(i + 1) }
                 } else {
                     null_mut()
                 };
-                // SAFETY: within the list, which lives until the call below has read it.
+                // SAFETY: `i` is less than `count`, so within the list, which lives until the call
+                // below has read it.
                 unsafe {
                     *base.add(i) = ibv_recv_wr {
                         wr_id: self.name | u64::from(buffer),
@@ -171,11 +172,12 @@ impl RecvBuffers {
                     };
                 }
             }
-            // SAFETY: the queue is open; the buffers are ours, not posted, and outlive the queue's
-            // work: queue pairs are closed before them.
+            // SAFETY: the queue is open; the buffers belong to this engine, are not posted, and
+            // outlive the queue pairs, which are closed first.
             let rc = unsafe { post_srq_recv(self.srq.raw, base) };
             if rc != 0 {
-                // The queue has room for all, so this is the adapter's end, which sends will tell.
+                // The queue has space for all buffers, so the adapter has failed, which sends will
+                // report.
                 return;
             }
             self.unposted.truncate(first);

@@ -3,14 +3,16 @@
 use crate::ffi::*;
 use std::mem::offset_of;
 
-/// Posts a list of work requests; an error number, or 0.
+/// Posts a list of work requests. Returns an error number, or 0.
 ///
 /// # Safety
-/// The queue pair is open, the list valid, and what it names stays so until completion.
+/// The queue pair is open and the list valid; the memory that it names stays valid until
+/// completion.
 #[inline]
 pub(crate) unsafe fn post_send(qp: *mut ibv_qp, wr: *mut ibv_send_wr) -> i32 {
     let mut bad = std::ptr::null_mut();
-    // SAFETY: by the contract; every device has this operation.
+    // SAFETY: queue pair and list are valid by the caller's contract; `ops` belongs to the open
+    // context.
     unsafe {
         match (*(*qp).context).ops.post_send {
             Some(call) => call(qp, wr, &mut bad),
@@ -19,17 +21,19 @@ pub(crate) unsafe fn post_send(qp: *mut ibv_qp, wr: *mut ibv_send_wr) -> i32 {
     }
 }
 
-/// As [`post_send`]; with an error the first request that was not posted.
+/// Posts a list of work requests. On error also returns the first request that was not posted.
 ///
 /// # Safety
-/// As for [`post_send`].
+/// The queue pair is open and the list valid; the memory that it names stays valid until
+/// completion.
 #[inline]
 pub(crate) unsafe fn post_list(
     qp: *mut ibv_qp,
     wr: *mut ibv_send_wr,
 ) -> Result<(), (i32, *mut ibv_send_wr)> {
     let mut bad = wr;
-    // SAFETY: by the contract; every device has this operation.
+    // SAFETY: queue pair and list are valid by the caller's contract; `ops` belongs to the open
+    // context.
     let rc = unsafe {
         match (*(*qp).context).ops.post_send {
             Some(call) => call(qp, wr, &mut bad),
@@ -39,13 +43,13 @@ pub(crate) unsafe fn post_list(
     if rc == 0 { Ok(()) } else { Err((rc, bad)) }
 }
 
-/// Posts a list of receive buffers to a queue pair.
+/// Posts a list of receive buffers to a queue pair. Returns an error number, or 0.
 ///
 /// # Safety
-/// As for [`post_send`].
+/// The queue pair is open and the list valid; the buffers stay valid until completion.
 pub(crate) unsafe fn post_recv(qp: *mut ibv_qp, wr: *mut ibv_recv_wr) -> i32 {
     let mut bad = std::ptr::null_mut();
-    // SAFETY: by the contract.
+    // SAFETY: the objects are open and the arguments valid by the caller's contract.
     unsafe {
         match (*(*qp).context).ops.post_recv {
             Some(call) => call(qp, wr, &mut bad),
@@ -54,14 +58,14 @@ pub(crate) unsafe fn post_recv(qp: *mut ibv_qp, wr: *mut ibv_recv_wr) -> i32 {
     }
 }
 
-/// Posts a list of receive buffers to a shared receive queue.
+/// Posts a list of receive buffers to a shared receive queue. Returns an error number, or 0.
 ///
 /// # Safety
-/// As for [`post_send`].
+/// The queue is open and the list valid; the buffers stay valid until completion.
 #[inline]
 pub(crate) unsafe fn post_srq_recv(srq: *mut ibv_srq, wr: *mut ibv_recv_wr) -> i32 {
     let mut bad = std::ptr::null_mut();
-    // SAFETY: by the contract.
+    // SAFETY: the objects are open and the arguments valid by the caller's contract.
     unsafe {
         match (*(*srq).context).ops.post_srq_recv {
             Some(call) => call(srq, wr, &mut bad),
@@ -70,13 +74,13 @@ pub(crate) unsafe fn post_srq_recv(srq: *mut ibv_srq, wr: *mut ibv_recv_wr) -> i
     }
 }
 
-/// Takes at most `count` completions; how many there were, or less than 0.
+/// Takes at most `count` completions. Returns their number, or a negative value on error.
 ///
 /// # Safety
-/// The queue is open, `wc` has room for `count`.
+/// The queue is open, and `wc` has space for `count` entries.
 #[inline]
 pub(crate) unsafe fn poll_cq(cq: *mut ibv_cq, count: i32, wc: *mut ibv_wc) -> i32 {
-    // SAFETY: by the contract.
+    // SAFETY: the objects are open and the arguments valid by the caller's contract.
     unsafe {
         match (*(*cq).context).ops.poll_cq {
             Some(call) => call(cq, count, wc),
@@ -85,12 +89,12 @@ pub(crate) unsafe fn poll_cq(cq: *mut ibv_cq, count: i32, wc: *mut ibv_wc) -> i3
     }
 }
 
-/// Asks for an event on the next completion.
+/// Requests an event on the next completion.
 ///
 /// # Safety
 /// The queue is open and has a channel.
 pub(crate) unsafe fn req_notify_cq(cq: *mut ibv_cq) -> i32 {
-    // SAFETY: by the contract.
+    // SAFETY: the objects are open and the arguments valid by the caller's contract.
     unsafe {
         match (*(*cq).context).ops.req_notify_cq {
             Some(call) => call(cq, 0),
@@ -99,14 +103,14 @@ pub(crate) unsafe fn req_notify_cq(cq: *mut ibv_cq) -> i32 {
     }
 }
 
-/// The extended context that surrounds a context, if the library's part of it reaches beyond
-/// `offset`: it grows at its front, and `sz` says how far.
+/// Returns the extended context around a context if the library's version of it reaches beyond
+/// `offset`. It grows at its front, and `sz` is its size.
 ///
 /// # Safety
 /// The context is open.
 unsafe fn extended(context: *mut ibv_context, offset: usize) -> Option<*mut verbs_context> {
-    // SAFETY: by the contract; the marker (all ones) says that the context is part of an extended
-    // one, whose size is then known.
+    // SAFETY: the context is open by the caller's contract; the marker (all ones) shows that it is
+    // part of an extended one, whose size is then known.
     unsafe {
         if (*context).abi_compat as usize != usize::MAX {
             return None;
@@ -118,13 +122,13 @@ unsafe fn extended(context: *mut ibv_context, offset: usize) -> Option<*mut verb
     }
 }
 
-/// Makes a thread domain: a promise that its queue pairs are used by one thread at a time. `Err` is
-/// an error number; `EOPNOTSUPP` where the device has none.
+/// Makes a thread domain, which promises that its queue pairs are used by one thread at a time.
+/// `Err` is an error number; `EOPNOTSUPP` if the device has none.
 ///
 /// # Safety
 /// The context is open.
 pub(crate) unsafe fn alloc_td(context: *mut ibv_context) -> Result<*mut ibv_td, i32> {
-    // SAFETY: by the contract.
+    // SAFETY: the objects are open and the arguments valid by the caller's contract.
     unsafe {
         let call = extended(context, offset_of!(verbs_context, alloc_td))
             .and_then(|whole| (*whole).alloc_td)
@@ -135,12 +139,13 @@ pub(crate) unsafe fn alloc_td(context: *mut ibv_context) -> Result<*mut ibv_td, 
     }
 }
 
-/// Ends a thread domain.
+/// Frees a thread domain.
 ///
 /// # Safety
-/// The domain is open and nothing hangs off it.
+/// The domain is open and has no queue pairs or protection domains.
 pub(crate) unsafe fn dealloc_td(td: *mut ibv_td) {
-    // SAFETY: by the contract; who has allocated it can free it.
+    // SAFETY: the domain is open by the caller's contract; a context that could allocate it can
+    // free it.
     unsafe {
         let whole = extended((*td).context, offset_of!(verbs_context, dealloc_td));
         if let Some(call) = whole.and_then(|whole| (*whole).dealloc_td) {
@@ -149,16 +154,16 @@ pub(crate) unsafe fn dealloc_td(td: *mut ibv_td) {
     }
 }
 
-/// Joins a protection domain and a thread domain.
+/// Makes a protection domain that combines `pd` and `td`. `Err` is an error number.
 ///
 /// # Safety
-/// All are open.
+/// Context and domains are open.
 pub(crate) unsafe fn alloc_parent_domain(
     context: *mut ibv_context,
     pd: *mut ibv_pd,
     td: *mut ibv_td,
 ) -> Result<*mut ibv_pd, i32> {
-    // SAFETY: by the contract.
+    // SAFETY: the objects are open and the arguments valid by the caller's contract.
     unsafe {
         let call = extended(context, offset_of!(verbs_context, alloc_parent_domain))
             .and_then(|whole| (*whole).alloc_parent_domain)
@@ -175,20 +180,20 @@ pub(crate) unsafe fn alloc_parent_domain(
     }
 }
 
-/// The error number of the last call of this thread.
+/// Returns the error number of this thread's last call.
 pub(crate) fn errno() -> i32 {
     std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
 
-/// What an error number means.
+/// Returns the text of an error number.
 pub(crate) fn errno_text(number: i32) -> String {
     std::io::Error::from_raw_os_error(number).to_string()
 }
 
-/// A work request that sends.
+/// Makes a work request with one memory block.
 #[inline]
 pub(crate) fn work(opcode: ibv_wr_opcode, sge: &mut ibv_sge) -> ibv_send_wr {
-    // SAFETY: all fields are numbers and pointers, for which zero is a value.
+    // SAFETY: all fields are numbers and pointers, for which zero is valid.
     let mut wr: ibv_send_wr = unsafe { std::mem::zeroed() };
     wr.opcode = opcode;
     wr.sg_list = sge;

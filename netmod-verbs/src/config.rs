@@ -1,20 +1,20 @@
-//! What the user may choose.
+//! Settings of the transport.
 
 use netmod::{OpenError, Peer};
 use netmod_kit::variables::Reader;
 
 /// How much of the adapter the VCIs of a process share, from nothing to everything. More sharing
-/// takes less of the adapter and costs speed when several threads communicate.
+/// uses fewer resources and costs speed when several threads communicate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Sharing {
     /// A device context per VCI, as if each were a process.
     Context,
-    /// One device context; each VCI has a thread domain, so its own hardware doorbell page without
-    /// a lock. Where the device has no thread domains, as [`Sharing::Uar`].
+    /// One device context; each VCI has a thread domain and thus its own hardware doorbell page
+    /// without a lock. Devices without thread domains fall back to [`Sharing::Uar`].
     #[default]
     Domain,
-    /// One device context with its few hardware doorbell pages; queue pairs share them as the
-    /// driver has it.
+    /// One device context with its few hardware doorbell pages, which queue pairs share as the
+    /// driver decides.
     Uar,
     /// One completion queue for all VCIs.
     Cq,
@@ -23,7 +23,7 @@ pub enum Sharing {
 }
 
 impl Sharing {
-    /// All levels, from the least sharing on.
+    /// All levels, in order of increasing sharing.
     pub const ALL: [Sharing; 5] = [
         Sharing::Context,
         Sharing::Domain,
@@ -32,7 +32,7 @@ impl Sharing {
         Sharing::Qp,
     ];
 
-    /// The name in `WEFT_VERBS_SHARING`.
+    /// Returns the name in `WEFT_VERBS_SHARING`.
     pub fn name(self) -> &'static str {
         match self {
             Sharing::Context => "context",
@@ -43,67 +43,67 @@ impl Sharing {
         }
     }
 
-    /// The level of that name.
+    /// Returns the level of a name.
     pub fn named(name: &str) -> Option<Sharing> {
         Sharing::ALL.into_iter().find(|level| level.name() == name)
     }
 }
 
-/// Whether atomics are the adapter's, or messages that the target's poll answers.
+/// Whether atomics are the adapter's, or emulated by messages that the target's poll answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Atomics {
-    /// The adapter's where it has them. They are atomic among each other; whether they are towards
-    /// the target's processor is for the adapter to say.
+    /// The adapter's where available. They are atomic among themselves; the adapter decides whether
+    /// they are so with respect to the target's processor.
     #[default]
     Auto,
-    /// Always by messages.
+    /// Always emulated by messages.
     Emulated,
 }
 
 /// How to open a [`VerbsTransport`](crate::VerbsTransport).
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The number of this process.
+    /// Number of this process.
     pub peer: Peer,
     /// File name or path of the library.
     pub library: String,
-    /// Use only this device ("mlx5_0"), or this port of it ("mlx5_0:2").
+    /// The only device ("mlx5_0") or port ("mlx5_0:2") to use.
     pub device: Option<String>,
-    /// Use this entry of the port's table of addresses; otherwise the best one is chosen.
+    /// Entry of the port's address table to use; `None`: the best one.
     pub gid_index: Option<u32>,
-    /// What VCIs share.
+    /// Level of sharing among VCIs.
     pub sharing: Sharing,
-    /// Atomics: by the adapter or by messages.
+    /// Atomics: native or emulated.
     pub atomics: Atomics,
-    /// Size of an eager buffer, in bytes, our headers included; 2,048 to 1 MiB.
+    /// Size of an eager buffer, in bytes, headers included; 2,048 to 1 MiB.
     pub buffer_size: usize,
     /// Eager buffers for sending, per VCI; 8 to 16,384.
     pub send_buffers: usize,
-    /// Messages that one VCI of a peer may have in our receive queue; 4 to 1,024. So many buffers
-    /// are posted per connection.
+    /// Messages that one VCI of a peer may have in the local receive queue; 4 to 1,024. As many
+    /// buffers are posted per connection.
     pub window: usize,
-    /// The greatest number of receive buffers, per VCI; 16 to 32,768. Connections beyond are held
-    /// back by the adapters themselves ("receiver not ready").
+    /// Most receive buffers per VCI; 16 to 32,768. The adapters hold further connections back
+    /// ("receiver not ready").
     pub recv_buffers: usize,
     /// Work requests that a queue pair holds; 16 to 4,096.
     pub send_queue: usize,
-    /// Operations on remote memory that one VCI can have under way; 4 to 16,384.
+    /// Most pending operations on remote memory of one VCI; 4 to 16,384.
     pub operations: usize,
-    /// Gets and puts up to this size are copied through eager buffers; beyond that the memory is
-    /// registered for the operation.
+    /// Bytes. Gets and puts up to this size are copied through eager buffers; for longer ones the
+    /// memory is registered.
     pub copy_most: usize,
-    /// The largest piece that get and put hand to the adapter at once, in bytes.
+    /// Largest part of a get or put that is issued to the adapter, in bytes.
     pub max_part: usize,
-    /// How long an adapter waits for a sign of another's, as the power of two of 4.096 µs.
+    /// Time that an adapter waits for another's answer, as the power of two of 4.096 µs.
     pub timeout: u8,
-    /// How often it asks again before a peer is lost; up to 7, which Soft-RoCE takes for "for ever".
+    /// Retries before a peer is lost; up to 7, which Soft-RoCE takes as unlimited.
     pub retries: u8,
-    /// Whether lanes offer a file descriptor to wake up by.
+    /// Whether lanes offer a file descriptor as wake-up.
     pub wake_up: bool,
 }
 
 impl Config {
-    /// The defaults for process `peer`.
+    /// Returns the defaults for process `peer`.
     pub fn new(peer: Peer) -> Self {
         Config {
             peer,
@@ -126,10 +126,10 @@ impl Config {
         }
     }
 
-    /// As the control variables say.
+    /// Reads the control variables.
     ///
     /// # Errors
-    /// A value can't be understood.
+    /// A value is malformed.
     pub fn read(peer: Peer, variables: &Reader) -> Result<Self, String> {
         let mut config = Config::new(peer);
         if let Some(library) = variables.text("WEFT_VERBS_LIBRARY") {
@@ -147,7 +147,7 @@ impl Config {
         Ok(config)
     }
 
-    /// Whether the numbers are within their bounds.
+    /// Checks that the numbers are within their bounds.
     pub(crate) fn check(&self) -> Result<(), OpenError> {
         let bounds = [
             ("the eager buffer size", self.buffer_size, 2048, 1 << 20),

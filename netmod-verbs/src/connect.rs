@@ -1,32 +1,31 @@
-//! Setting connections up: three datagrams over a queue pair of their own.
+//! Sets up connections by three datagrams over a queue pair of their own.
 //!
-//! Who wants to send makes a queue pair and says so (`Request`); the other one makes its own,
-//! connects it and says so (`Reply`); the first connects and says that it now receives (`Ready`).
-//! The second sends nothing before it knows that, as packets to a queue pair that does not receive
-//! are lost and their sender would give up. If both begin at once, each answers the other's request
-//! with the queue pair that it has made. Datagrams can be lost, so the last one is said again until
-//! it has had its effect. A peer's processor must take part, which it does whenever it polls; until
-//! then senders find no room.
+//! The initiator makes a queue pair and names it (`Request`); the peer makes its own, connects it
+//! and names it (`Reply`); the initiator connects its own and reports that it receives (`Ready`).
+//! Until then the peer sends no message, as packets to a queue pair that does not receive are lost
+//! and their sender would give up. If both begin at the same time, each answers the other's request
+//! with the queue pair that it has made. Datagrams can be lost, so the last one is repeated until
+//! it has had its effect. The peer takes part when it polls; until then senders get `Again`.
 
 use crate::calls::errno_text;
 use crate::datagrams::random;
 use crate::engine::Engine;
 use crate::ffi::*;
 use crate::names as name;
-use crate::objects::{Ah, Qp, Way};
+use crate::objects::{Ah, ConnectPlan, Qp};
 use crate::peers::{Connection, Setup, Slot, State};
 use crate::wire::{Address, Datagram, Step};
 use netmod::{LaneError, Peer, VciId};
 use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
 
-/// Before a datagram is said again for the first time.
+/// Pause before a datagram is repeated for the first time.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
-/// The longest time between two of them.
+/// Longest pause between two repetitions.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 impl Engine {
-    /// Where peers find this engine.
+    /// Returns the address of this engine for peers.
     pub(crate) fn address(&self) -> Address {
         let port = &self.shared.port;
         Address {
@@ -39,7 +38,7 @@ impl Engine {
         }
     }
 
-    /// First contact with a peer's VCI.
+    /// Makes the first contact with a peer's VCI.
     #[cold]
     pub(crate) fn connect(&mut self, peer: Peer, vci: VciId) -> Result<u32, LaneError> {
         let fail = |why: String| LaneError::lost(peer, why);
@@ -55,8 +54,8 @@ impl Engine {
             .map_err(|error| fail(error.to_string()))?;
         let Some(address) = Address::parse(&bytes) else {
             return Err(fail(format!(
-                "the address of its VCI {vci} ({} bytes) is not one of verbs; do all processes use \
-                 the same build and the same transport?",
+                "the address of its VCI {vci} ({} bytes) is not one of verbs; make sure that all processes \
+                 use the same build and the same transport",
                 bytes.len()
             )));
         };
@@ -65,7 +64,7 @@ impl Engine {
         Ok(index)
     }
 
-    /// Makes our end of a connection.
+    /// Makes the local end of a connection.
     fn add(&mut self, number: Peer, vci: VciId, address: Address) -> Result<u32, String> {
         let shared = self.shared.clone();
         let port = &shared.port;
@@ -91,7 +90,7 @@ impl Engine {
         }
         let depth = self.depth();
         let window = shared.config.window;
-        // Every work request and every message can have a completion at once.
+        // Each work request and each message can have a completion at the same time.
         self.queue
             .reserve(depth + window as u32 + SPARE as u32, port.max_cqe)?;
         self.recv
@@ -107,15 +106,15 @@ impl Engine {
                 _ => String::new(),
             };
             format!(
-                "a queue pair for it can't be made: {}{hint}",
+                "cannot make a queue pair for it: {}{hint}",
                 errno_text(error)
             )
         })?;
         qp.initialize(port)
-            .map_err(|error| format!("a queue pair for it can't start: {}", errno_text(error)))?;
+            .map_err(|error| format!("cannot start a queue pair for it: {}", errno_text(error)))?;
         let ah = Ah::open(&self.home, port, &address).map_err(|error| {
             format!(
-                "there is no way to it from {}: {}; set WEFT_VERBS_DEVICE or WEFT_VERBS_GID_INDEX \
+                "it is not reachable from {}: {}; set WEFT_VERBS_DEVICE or WEFT_VERBS_GID_INDEX \
                  to a network that connects all hosts",
                 port.describe(),
                 errno_text(error)
@@ -132,7 +131,7 @@ impl Engine {
             granted: 0,
             window: 0,
             taken: 0,
-            told: 0,
+            reported: 0,
             owing: false,
             in_cas_loop: false,
             theirs: 0,
@@ -155,7 +154,7 @@ impl Engine {
         Ok(index)
     }
 
-    /// Says something about a connection to its peer.
+    /// Sends a datagram about a connection to its peer.
     fn say(&mut self, index: u32, step: Step) {
         let connection = &self.connections[index as usize];
         let setup = &connection.setup;
@@ -191,11 +190,11 @@ impl Engine {
         }
     }
 
-    /// A datagram has arrived.
+    /// Handles a received datagram.
     #[cold]
     pub(crate) fn heard(&mut self, datagram: &Datagram) {
         if datagram.cookie != self.cookie {
-            // Meant for a process that had this number before.
+            // It is for an earlier process with this number.
             return;
         }
         let place = *self.table.get(datagram.peer, datagram.vci);
@@ -246,7 +245,7 @@ impl Engine {
                     };
                     if let Ok(ah) = Ah::open(&self.home, &self.shared.port, &datagram.address) {
                         self.datagrams.send(&refusal, &datagram.address, &ah);
-                        // The way must stay open until the datagram has left.
+                        // The address handle must stay open until the datagram has left.
                         self.quiet(Duration::from_millis(100));
                     }
                     return;
@@ -267,8 +266,8 @@ impl Engine {
         self.say(index, Step::Reply);
     }
 
-    /// Connects our queue pair to the one that a datagram names. `false` if that failed, with which
-    /// the peer is lost.
+    /// Connects the local queue pair to the one that a datagram names. On failure the peer is lost,
+    /// and the result is `false`.
     fn connect_pair(&mut self, index: u32, datagram: &Datagram) -> bool {
         let shared = self.shared.clone();
         let (port, config) = (&shared.port, &shared.config);
@@ -277,7 +276,7 @@ impl Engine {
         setup.qpn = datagram.qpn;
         connection.theirs = datagram.connection;
         connection.window = datagram.window;
-        let way = Way {
+        let plan = ConnectPlan {
             address: setup.address,
             qpn: datagram.qpn,
             our_psn: setup.psn,
@@ -288,11 +287,11 @@ impl Engine {
             timeout: config.timeout,
             retries: config.retries,
         };
-        match connection.qp.connect(port, &way) {
+        match connection.qp.connect(port, &plan) {
             Ok(()) => true,
             Err(number) => {
                 let why = format!(
-                    "the way to it can't be used ({}); set WEFT_VERBS_DEVICE or \
+                    "cannot connect a queue pair to it ({}); set WEFT_VERBS_DEVICE or \
                      WEFT_VERBS_GID_INDEX to a network that connects all hosts",
                     errno_text(number)
                 );
@@ -302,14 +301,14 @@ impl Engine {
         }
     }
 
-    /// Both ends receive.
+    /// Marks a connection as ready: both ends receive.
     #[cold]
     pub(crate) fn connected(&mut self, index: u32) {
         self.connections[index as usize].state = State::Ready;
         self.connecting.retain(|&other| other != index);
     }
 
-    /// Says again what may have been lost. Returns whether anything happened.
+    /// Repeats datagrams that may have been lost. Returns whether a connection has failed.
     #[cold]
     pub(crate) fn keep_connecting(&mut self) -> bool {
         let now = Instant::now();
@@ -339,7 +338,7 @@ impl Engine {
         any
     }
 
-    /// Tells all peers that this process leaves.
+    /// Sends a farewell to all peers.
     pub(crate) fn say_goodbye(&mut self) {
         for index in 0..self.connections.len() as u32 {
             if self.connections[index as usize].state != State::Lost {
@@ -352,8 +351,7 @@ impl Engine {
         self.quiet(Duration::from_millis(100));
     }
 
-    /// Lets datagrams leave, for a bounded time. Other completions are kept for no one: this is for
-    /// the end, or where nothing else is under way that a retry would not bring again.
+    /// Lets datagrams leave, for a bounded time. Other completions are put off.
     fn quiet(&mut self, limit: Duration) {
         let until = Instant::now() + limit;
         while !self.datagrams.is_idle() && Instant::now() < until {
@@ -375,6 +373,6 @@ impl Engine {
     }
 }
 
-/// Receive buffers of a connection beyond its window: for counts of messages taken, of which two can
-/// be on their way, and one to spare.
+/// Receive buffers of a connection beyond its window: for credit messages, of which two can be in
+/// flight, and one to spare.
 const SPARE: usize = 3;

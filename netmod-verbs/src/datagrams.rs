@@ -1,4 +1,4 @@
-//! The datagrams by which connections are set up, over a queue pair of their own.
+//! Sends and receives the datagrams that set up connections, over a queue pair of their own.
 
 use crate::calls::{errno_text, post_recv, post_send, work};
 use crate::device::{Context, Port};
@@ -13,15 +13,15 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-/// What the adapter puts in front of received datagrams (a global routing header).
+/// Bytes that the adapter puts before received datagrams (a global routing header).
 const GRH: usize = 40;
 
-/// A number that is hard to guess.
+/// Returns a number that is hard to guess.
 pub(crate) fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-/// The queue pair for datagrams, with its buffers.
+/// The queue pair for datagrams, and its buffers.
 pub(crate) struct Datagrams {
     qp: Qp,
     area: Area,
@@ -30,7 +30,7 @@ pub(crate) struct Datagrams {
 }
 
 impl Datagrams {
-    /// Datagrams that can be on their way in each direction.
+    /// Most datagrams in flight in each direction.
     pub(crate) const COUNT: usize = 32;
     const SIZE: usize = GRH + DATAGRAM_MOST;
 
@@ -51,7 +51,7 @@ impl Datagrams {
         };
         let fail = |number| {
             OpenError(format!(
-                "a datagram queue pair can't be made: {}",
+                "cannot make a datagram queue pair: {}",
                 errno_text(number)
             ))
         };
@@ -70,7 +70,7 @@ impl Datagrams {
         Ok(datagrams)
     }
 
-    /// Gives a receive buffer to the adapter.
+    /// Posts a receive buffer.
     pub(crate) fn post(&self, buffer: u32) {
         let mut sge = ibv_sge {
             addr: self.area.at(buffer as usize) as u64,
@@ -83,12 +83,12 @@ impl Datagrams {
             sg_list: &mut sge,
             num_sge: 1,
         };
-        // SAFETY: the queue pair is open, the buffer ours, not posted, and dropped after it. The
-        // queue has room for all of them.
+        // SAFETY: the queue pair is open; the buffer belongs to it, is not posted, and is dropped
+        // after it. The queue has space for all buffers.
         unsafe { post_recv(self.qp.raw, &mut wr) };
     }
 
-    /// What a filled receive buffer says.
+    /// Parses a filled receive buffer.
     pub(crate) fn parse(&self, buffer: u32, len: usize) -> Option<Datagram> {
         let len = len.min(Self::SIZE).checked_sub(GRH)?;
         // SAFETY: the buffer was filled and is not posted until `post`.
@@ -97,34 +97,34 @@ impl Datagrams {
         Datagram::parse(bytes)
     }
 
-    /// A send buffer is free again.
+    /// Frees a send buffer.
     pub(crate) fn sent(&mut self, buffer: u32) {
         self.free.push(buffer);
     }
 
-    /// The number of the queue pair.
+    /// Returns the number of the queue pair.
     pub(crate) fn number(&self) -> u32 {
         self.qp.number()
     }
 
-    /// Whether there is no room for another one.
+    /// Returns whether all send buffers are in use.
     pub(crate) fn are_all_under_way(&self) -> bool {
         self.free.is_empty()
     }
 
-    /// Whether nothing is on its way.
+    /// Returns whether no datagram is being sent.
     pub(crate) fn is_idle(&self) -> bool {
         self.free.len() == Self::COUNT
     }
 
-    /// Sends; where there is no room nothing is done, as datagrams may be lost anyhow.
+    /// Sends a datagram, or drops it if no buffer is free, since datagrams may be lost anyway.
     pub(crate) fn send(&mut self, datagram: &Datagram, to: &Address, ah: &Ah) {
         let Some(buffer) = self.free.pop() else {
             return;
         };
         let bytes = datagram.to_bytes();
         let place = self.area.at(buffer as usize);
-        // SAFETY: the buffer is ours, free, and longer than any datagram.
+        // SAFETY: the buffer belongs to the queue pair, was free, and is longer than any datagram.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place, bytes.len()) };
         let mut sge = ibv_sge {
             addr: place as u64,
@@ -139,7 +139,8 @@ impl Datagrams {
             remote_qpn: to.qpn,
             remote_qkey: DATAGRAM_KEY,
         };
-        // SAFETY: the queue pair and the way are open, the buffer stays ours until completion.
+        // SAFETY: queue pair and address handle are open; the buffer is not reused until
+        // completion.
         if unsafe { post_send(self.qp.raw, &mut wr) } != 0 {
             self.free.push(buffer);
         }

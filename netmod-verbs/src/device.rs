@@ -1,4 +1,4 @@
-//! Chooses device, port and address among what there is, and says why what was refused was.
+//! Chooses device, port and address, and records why others were refused.
 
 use crate::calls::{errno, errno_text};
 use crate::config::Config;
@@ -19,12 +19,13 @@ pub(crate) struct Context {
 
 // SAFETY: libibverbs' objects may be used from any thread.
 unsafe impl Send for Context {}
-// SAFETY: as above.
+// SAFETY: libibverbs' contexts may be used by several threads at the same time.
 unsafe impl Sync for Context {}
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: open, closed once; what hangs off them holds an `Arc` of this value.
+        // SAFETY: both are open and closed only here; all objects of the context hold an `Arc` of
+        // this value.
         unsafe {
             if !self.pd.is_null() {
                 (self.lib.dealloc_pd)(self.pd);
@@ -34,18 +35,18 @@ impl Drop for Context {
     }
 }
 
-/// The port that is used.
+/// The port in use.
 #[derive(Clone)]
 pub(crate) struct Port {
     pub(crate) device: String,
     pub(crate) number: u8,
-    /// Addresses are those of Ethernet (RoCE), not of InfiniBand.
+    /// Whether addresses are those of Ethernet (RoCE) instead of InfiniBand.
     pub(crate) is_ethernet: bool,
     pub(crate) lid: u16,
     pub(crate) mtu: u32,
     pub(crate) gid_index: u8,
     pub(crate) gid: [u8; 16],
-    /// Whether the address is one of RoCE v2, as far as the kernel says.
+    /// The kernel's name of the address type, such as "RoCE v2".
     gid_type: String,
     pub(crate) max_message: usize,
     pub(crate) max_cqe: u32,
@@ -53,16 +54,17 @@ pub(crate) struct Port {
     pub(crate) max_qp_wr: u32,
     pub(crate) max_qp: u32,
     pub(crate) max_cq: u32,
-    /// Reads and atomics that a queue pair can have under way, and serve.
+    /// Reads and atomics that a queue pair can have pending, and below: can serve.
     pub(crate) reads_out: u8,
     pub(crate) reads_in: u8,
     pub(crate) atomics: bool,
-    /// The adapter's atomics are atomic towards the processor's, too (`IBV_ATOMIC_GLOB`).
+    /// Whether the adapter's atomics are atomic with respect to the processor's, too
+    /// (`IBV_ATOMIC_GLOB`).
     pub(crate) coherent_atomics: bool,
 }
 
 impl Port {
-    /// Device, port and address for people.
+    /// Describes device, port and address for people.
     pub(crate) fn describe(&self) -> String {
         let address = Ipv6Addr::from(self.gid);
         let address = match address.to_ipv4_mapped() {
@@ -85,20 +87,20 @@ impl Port {
     }
 }
 
-/// A device and port to use, and what else was considered.
+/// The chosen device and port, and the refused ones.
 pub(crate) struct Choice {
     pub(crate) context: Arc<Context>,
     pub(crate) port: Port,
     pub(crate) considered: Vec<String>,
 }
 
-/// Opens the first device that can be used, or the one that is asked for.
+/// Opens the first usable device, or the configured one.
 pub(crate) fn open(lib: Library, config: &Config) -> Result<Choice, OpenError> {
     let mut refused = Vec::new();
     let mut chosen: Option<(Arc<Context>, Port)> = None;
     let list = List::get(lib)?;
     for device in list.devices() {
-        // SAFETY: a device of the list.
+        // SAFETY: `device` is an entry of the list, which is not freed yet.
         let name = unsafe { text((lib.get_device_name)(device)) };
         let (wanted, port) = match config.device.as_deref() {
             None => (true, None),
@@ -109,13 +111,12 @@ pub(crate) fn open(lib: Library, config: &Config) -> Result<Choice, OpenError> {
         };
         if chosen.is_some() {
             refused.push(format!(
-                "{name}: not looked at, as one before it can be used; WEFT_VERBS_DEVICE={name} \
-                 chooses it"
+                "{name}: not checked, as an earlier one is usable; WEFT_VERBS_DEVICE={name} selects it"
             ));
             continue;
         }
         if !wanted {
-            refused.push(format!("{name}: WEFT_VERBS_DEVICE asks for another"));
+            refused.push(format!("{name}: WEFT_VERBS_DEVICE selects another"));
             continue;
         }
         let found = open_device(lib, device, &name)
@@ -145,8 +146,8 @@ pub(crate) fn open(lib: Library, config: &Config) -> Result<Choice, OpenError> {
         .collect();
     if !system.is_empty() {
         refused.push(format!(
-            "{}: the kernel has it, libibverbs doesn't; install its driver (Debian: \
-             ibverbs-providers) and see that /dev/infiniband/uverbs* can be opened",
+            "{}: known to the kernel but not to libibverbs; install its driver (Debian: \
+             ibverbs-providers) and make sure that /dev/infiniband/uverbs* can be opened",
             system.join(", ")
         ));
     }
@@ -158,7 +159,7 @@ pub(crate) fn open(lib: Library, config: &Config) -> Result<Choice, OpenError> {
         ));
     }
     Err(OpenError(format!(
-        "no RDMA device can be used: {}",
+        "no RDMA device is usable: {}",
         refused.join("; ")
     )))
 }
@@ -179,7 +180,7 @@ impl List {
             let number = errno();
             let why = match number {
                 libc::ENOSYS => "the kernel has no RDMA (load its module ib_uverbs)".to_string(),
-                libc::EPERM => "no permission to look at RDMA devices".to_string(),
+                libc::EPERM => "no permission to list RDMA devices".to_string(),
                 _ => errno_text(number),
             };
             return Err(OpenError(format!("no RDMA device: {why}")));
@@ -196,16 +197,16 @@ impl List {
 
 impl Drop for List {
     fn drop(&mut self) {
-        // SAFETY: from `get_device_list`, freed once. Open devices stay.
+        // SAFETY: the list is from `get_device_list` and freed only here. Open devices stay.
         unsafe { (self.lib.free_device_list)(self.raw) };
     }
 }
 
 fn open_device(lib: Library, device: *mut ibv_device, name: &str) -> Result<Arc<Context>, String> {
-    // SAFETY: a device of the list.
+    // SAFETY: the caller passes an entry of a live list, or the device of an open context.
     let raw = unsafe { (lib.open_device)(device) };
     if raw.is_null() {
-        // libibverbs says ENOENT, whatever kept it from opening the device's file.
+        // libibverbs reports ENOENT for any failure to open the device's file.
         let number = match errno() {
             libc::ENOENT => file_error(name).unwrap_or(libc::ENOENT),
             number => number,
@@ -217,7 +218,7 @@ fn open_device(lib: Library, device: *mut ibv_device, name: &str) -> Result<Arc<
             libc::ENOENT => "; /dev/infiniband has no file for it (in a container, pass it in)",
             _ => "",
         };
-        return Err(format!("it can't be opened: {}{hint}", errno_text(number)));
+        return Err(format!("cannot open it: {}{hint}", errno_text(number)));
     }
     let mut context = Context {
         lib,
@@ -237,7 +238,7 @@ fn open_device(lib: Library, device: *mut ibv_device, name: &str) -> Result<Arc<
     Ok(Arc::new(context))
 }
 
-/// Why the file of a device can't be opened, if it can't.
+/// Returns the error of opening a device's file, if it fails.
 fn file_error(name: &str) -> Option<i32> {
     let entries = std::fs::read_dir("/sys/class/infiniband_verbs").ok()?;
     let file = entries.flatten().find(|entry| {
@@ -248,7 +249,7 @@ fn file_error(name: &str) -> Option<i32> {
     opened.err()?.raw_os_error()
 }
 
-/// Opens the same device once more.
+/// Opens the same device again.
 pub(crate) fn reopen(context: &Context, name: &str) -> Result<Arc<Context>, String> {
     // SAFETY: the context is open, and keeps its device.
     open_device(context.lib, unsafe { (*context.raw).device }, name)
@@ -266,7 +267,7 @@ fn choose_port(
     // SAFETY: the context is open, the structure is written.
     let rc = unsafe { (lib.query_device)(context.raw, &mut device) };
     if rc != 0 {
-        return Err(format!("asking what it can do: {}", errno_text(rc)));
+        return Err(format!("cannot query its properties: {}", errno_text(rc)));
     }
     if device.max_srq <= 0 {
         return Err("it has no shared receive queues".to_string());
@@ -283,7 +284,7 @@ fn choose_port(
     }
     if refused.is_empty() {
         return Err(format!(
-            "it has {} ports, not the one that WEFT_VERBS_DEVICE asks for",
+            "WEFT_VERBS_DEVICE selects a port that it does not have; it has {} ports",
             device.phys_port_cnt
         ));
     }
@@ -340,8 +341,8 @@ fn port(
 /// `IBV_LINK_LAYER_ETHERNET`.
 const ETHERNET: u8 = 2;
 
-/// The best entry of a port's table of addresses: index, address, and the kernel's word for its
-/// kind.
+/// Chooses the best entry of a port's address table. Returns index, address, and the kernel's name
+/// of its type.
 fn choose_gid(
     context: &Context,
     name: &str,
@@ -369,24 +370,24 @@ fn choose_gid(
         return match get(index.into()) {
             Some(gid) => Ok((index, gid, kind(index.into()))),
             None => Err(format!(
-                "entry {index} of its table of addresses (WEFT_VERBS_GID_INDEX) is empty"
+                "entry {index} of its address table (WEFT_VERBS_GID_INDEX) is empty"
             )),
         };
     }
     let candidates = (0..len.min(256)).filter_map(|index| Some((index, get(index)?, kind(index))));
     let best = if is_ethernet {
-        // The last of the greatest rank would be taken: prefer earlier entries.
+        // `max_by_key` returns the last maximum: prefer earlier entries.
         candidates.max_by_key(|(index, gid, kind)| (gid_rank(gid, kind), -index))
     } else {
         candidates.min_by_key(|(index, ..)| *index)
     };
     match best {
         Some((index, gid, kind)) => Ok((index as u8, gid, kind)),
-        None => Err("its table of addresses is empty (give its interface an address)".to_string()),
+        None => Err("its address table is empty; give its interface an address".to_string()),
     }
 }
 
-/// How good an address is for reaching other hosts.
+/// Ranks an address by how well it reaches other hosts.
 fn gid_rank(gid: &[u8; 16], kind: &str) -> u32 {
     let address = Ipv6Addr::from(*gid);
     let reach = if address.to_ipv4_mapped().is_some() {
@@ -396,7 +397,7 @@ fn gid_rank(gid: &[u8; 16], kind: &str) -> u32 {
     } else {
         1
     };
-    // Version 1 does not cross routers, and adapters of both versions talk version 2.
+    // Version 1 does not cross routers, and adapters with both versions support version 2.
     let version = u32::from(kind != "IB/RoCE v1");
     10 * version + reach
 }

@@ -1,11 +1,11 @@
-//! Atomics by messages, for adapters that have none (see [`netmod_kit::emulation`]): how requests and
-//! answers travel.
+//! Emulated atomics: carries the requests and answers of [`netmod_kit::emulation`], for adapters
+//! without atomics.
 
 use crate::engine::Engine;
 use crate::ops::Reply;
 use crate::peers::State;
 use crate::remote::Stop;
-use crate::wire::{Kind, Prefix};
+use crate::wire::{MessageKind, Prefix};
 use netmod::LaneError;
 use netmod_kit::Action;
 use netmod_kit::emulation::{self, Ask, MOST_REQUESTS, Request};
@@ -39,7 +39,7 @@ impl Engine {
         let to = self.connections[index as usize].vci;
         self.transmit(
             index,
-            Kind::Atomic,
+            MessageKind::Atomic,
             code as u8,
             to,
             Request::SIZE,
@@ -51,13 +51,13 @@ impl Engine {
         Ok(8)
     }
 
-    /// A message of the emulation has arrived.
+    /// Handles a message of the emulation.
     #[cold]
     pub(crate) fn serve(&mut self, index: u32, prefix: &Prefix, rest: &[u8]) {
         let Some((request, _)) = Request::parse(rest) else {
             return;
         };
-        if prefix.kind == Kind::Answer {
+        if prefix.kind == MessageKind::Answer {
             self.answered(prefix.code, &request);
             return;
         }
@@ -78,7 +78,7 @@ impl Engine {
         let bytes = request.to_bytes();
         let sent = self.transmit(
             reply.connection,
-            Kind::Answer,
+            MessageKind::Answer,
             status,
             reply.to,
             bytes.len(),
@@ -88,9 +88,9 @@ impl Engine {
         state == State::Lost || !matches!(sent, Err(LaneError::Again))
     }
 
-    /// An answer has arrived.
+    /// Handles an answer.
     fn answered(&mut self, status: u8, answer: &Request) {
-        // Answers to operations that have ended with their peer are dropped here.
+        // Answers to operations that have ended with their peer are dropped.
         let Some((op_index, op)) = self.ops.by_cookie(answer.cookie) else {
             return;
         };
@@ -98,7 +98,7 @@ impl Engine {
             return;
         }
         let connection = op.connection;
-        // SAFETY: the place of the result is valid until completion.
+        // SAFETY: the issuer keeps the result's memory valid until completion.
         let taken =
             unsafe { emulation::take_answer(op.action, op.local, op.len, status, answer, &[]) };
         self.requests_under_way -= 1;

@@ -1,4 +1,4 @@
-//! An engine: the queues of one VCI (of all, where they share a queue pair), and sending.
+//! The engine: the queues of one VCI (of all VCIs if they share queue pairs), and sending.
 
 use crate::buffers::{RecvBuffers, SendBuffers};
 use crate::calls::{errno_text, post_list, post_send, work};
@@ -13,7 +13,7 @@ use crate::ops::{Op, Reply};
 use crate::peers::{Connection, NO_BUFFER, Peers, Slot, State};
 use crate::queue::Queue;
 use crate::shared::Shared;
-use crate::wire::{self, Kind, Prefix};
+use crate::wire::{self, MessageKind, Prefix};
 use netmod::{Header, LaneError, OpenError, Peer, Token, VciId};
 use netmod_kit::{Operations, PeerTable};
 use std::collections::{HashMap, VecDeque};
@@ -21,24 +21,25 @@ use std::ptr::null_mut;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Room for messages that are sent inline.
+/// Bytes of the scratch buffer for inline messages.
 const SCRATCH: usize = 512;
 
-/// Sizes of inline data that are asked for, the first that the device takes is used.
+/// Sizes of inline data to try; the first one that the device accepts is used.
 const INLINE: [u32; 6] = [256, 192, 128, 96, 64, 0];
 
-/// One work request in so many tells of its end.
+/// Work requests per signalled one.
 const SIGNAL_EVERY: u32 = 64;
 
-/// Something to tell a sink.
+/// An event for a sink.
 pub(crate) enum Notice {
     Complete(Token, Result<(), LaneError>),
     Lost(Peer, String),
-    /// Where several VCIs share an engine: a message that another one's poll has found.
+    /// A message that another VCI's poll has received, if several VCIs share an engine.
     Message(Peer, Header, Box<[u8]>),
 }
 
-/// Fields are dropped from top to bottom: queue pairs are closed before what they use.
+/// The queues and connections of a VCI. Fields are dropped from top to bottom: queue pairs are
+/// closed before the objects that they use.
 pub(crate) struct Engine {
     pub(crate) connections: Vec<Connection>,
     pub(crate) datagrams: Datagrams,
@@ -46,37 +47,37 @@ pub(crate) struct Engine {
     pub(crate) queue: Queue,
     thread_domain: Option<ThreadDomain>,
     pub(crate) send: SendBuffers,
-    /// Connections by peer and VCI; 0 is none, others are one more than the index.
+    /// Index of each connection plus 1, by peer and VCI; 0: none.
     pub(crate) table: PeerTable<u32>,
     pub(crate) peers: Peers,
     pub(crate) ops: Operations<Op>,
-    /// Operations with parts not yet issued.
+    /// Operations with unissued parts.
     pub(crate) unissued: VecDeque<u32>,
     /// Answers owed to peers.
     pub(crate) replies: VecDeque<Reply>,
-    /// Connections whose peers are to be told how many messages were taken.
+    /// Connections on which credit is to be sent.
     pub(crate) owing: Vec<u32>,
-    /// Connections that are to carry a work request that tells of its end, when there is room.
+    /// Connections that need a signalled work request, when there is space.
     pub(crate) to_tell: Vec<u32>,
-    /// Completions that were found while something else was waited for.
+    /// Completions found while waiting for datagrams.
     pub(crate) put_off: VecDeque<ibv_wc>,
-    /// Connections that are being set up.
+    /// Connections being set up.
     pub(crate) connecting: Vec<u32>,
-    /// Notices by the VCI that they are for.
+    /// Notices with the VCI that they are for.
     pub(crate) notices: VecDeque<(VciId, Notice)>,
-    /// Where several VCIs share the engine: notices for those that did not poll.
+    /// Notices for VCIs that did not poll, if several share the engine.
     pub(crate) inboxes: HashMap<VciId, VecDeque<Notice>>,
-    /// Requests of the emulation without an answer yet.
+    /// Unanswered requests of the emulation.
     pub(crate) requests_under_way: usize,
-    /// Polls in a row that found nothing, and when idle connections were last looked after.
+    /// Idle polls in a row, and the state of probing idle connections.
     pub(crate) idle_polls: u32,
     pub(crate) watched: Instant,
     pub(crate) watch_next: usize,
-    /// The VCI that is served at the moment.
+    /// The VCI that is using the engine.
     pub(crate) turn: VciId,
     /// Whether several VCIs share the engine.
     pub(crate) one_for_all: bool,
-    /// The engine's number among those that share its queue, where names have it.
+    /// The engine's number among those that share its queue, in the bits that names use for it.
     pub(crate) slot_bits: u64,
     pub(crate) inline: usize,
     depth: u32,
@@ -84,19 +85,19 @@ pub(crate) struct Engine {
     pub(crate) cookie: u64,
     scratch: [u64; SCRATCH / 8],
     counted: Vec<Counted>,
-    /// Registrations in the context below.
+    /// Registrations in `home`.
     registry: Arc<Registry>,
-    /// The device context that all of the above is in.
+    /// The device context of all objects above.
     pub(crate) home: Arc<Context>,
     pub(crate) shared: Arc<Shared>,
 }
 
-// SAFETY: raw pointers are to memory that the engine owns or that its user keeps valid until
-// completion; libibverbs' objects may move between threads.
+// SAFETY: raw pointers are to memory that the engine owns or that the issuer of an operation keeps
+// valid until completion; libibverbs' objects may move between threads.
 unsafe impl Send for Engine {}
 
 impl Engine {
-    /// Opens the queues of a VCI; also returns their address.
+    /// Opens the queues of a VCI. Also returns their address.
     pub(crate) fn open(shared: &Arc<Shared>, vci: VciId) -> Result<(Engine, Vec<u8>), OpenError> {
         let config = &shared.config;
         let home = shared.home(vci)?;
@@ -139,7 +140,7 @@ impl Engine {
                 let domain = ThreadDomain::open(&home);
                 Some(domain.map_err(|number| {
                     OpenError(format!(
-                        "a thread domain for VCI {vci} can't be made: {}; set \
+                        "cannot make a thread domain for VCI {vci}: {}; set \
                          WEFT_VERBS_SHARING=uar",
                         errno_text(number)
                     ))
@@ -199,7 +200,7 @@ impl Engine {
         Ok((engine, address))
     }
 
-    /// How much data the device takes inline, by trial.
+    /// Finds the largest inline data that the device accepts, by trial.
     fn find_inline(&self) -> Result<usize, OpenError> {
         let mut last = 0;
         for inline in INLINE {
@@ -216,12 +217,12 @@ impl Engine {
             _ => "",
         };
         Err(OpenError(format!(
-            "a reliable queue pair can't be made: {}{hint}",
+            "cannot make a reliable queue pair: {}{hint}",
             errno_text(last)
         )))
     }
 
-    /// How connections' queue pairs are made.
+    /// Returns the parameters of connections' queue pairs.
     pub(crate) fn plan(&self, inline: u32) -> QpPlan {
         QpPlan {
             kind: IBV_QPT_RC,
@@ -237,18 +238,18 @@ impl Engine {
         }
     }
 
-    /// Registrations for operations of this engine.
+    /// Returns the registrations for this engine's operations.
     pub(crate) fn registry(&self) -> &Registry {
         &self.registry
     }
 
-    /// A connection was made, with a queue pair of its own.
+    /// Counts the queue pair of a new connection.
     pub(crate) fn counted_connection(&mut self) {
         let counted = Counted::new(&self.shared.counts, |counts| &counts.queue_pairs, 1);
         self.counted.push(counted);
     }
 
-    /// Whether nothing waits for room, so that the owner may sleep.
+    /// Returns whether no work is pending in the engine, so that the owner may sleep.
     pub(crate) fn is_quiet(&self) -> bool {
         self.notices.is_empty()
             && self.put_off.is_empty()
@@ -258,12 +259,12 @@ impl Engine {
             && self.unissued.is_empty()
     }
 
-    /// Work requests that a connection's send queue holds.
+    /// Returns the capacity of a connection's send queue.
     pub(crate) fn depth(&self) -> u32 {
         self.depth
     }
 
-    /// The connection to a peer's VCI, which is set up if there is none.
+    /// Returns the connection to a peer's VCI. Begins to set it up if there is none.
     #[inline]
     pub(crate) fn connection(&mut self, peer: Peer, vci: VciId) -> Result<u32, LaneError> {
         let vci = if self.one_for_all { 0 } else { vci };
@@ -286,7 +287,7 @@ impl Engine {
         LaneError::lost(peer.number, peer.lost.clone().unwrap_or_default())
     }
 
-    /// Posts a work request to a connection that has room for it.
+    /// Posts a work request to a connection whose send queue has space for it.
     #[inline]
     pub(crate) fn post(
         &mut self,
@@ -304,8 +305,8 @@ impl Engine {
         if signal {
             wr.send_flags |= IBV_SEND_SIGNALED;
         }
-        // SAFETY: the queue pair is open; what the request names are buffers of ours or memory that
-        // is valid until the operation completes.
+        // SAFETY: the queue pair is open; the request names buffers of the engine or memory that
+        // the issuer keeps valid until the operation completes.
         let rc = unsafe { post_send(connection.qp.raw, wr) };
         if rc != 0 {
             return Err(self.refused(index, rc));
@@ -321,9 +322,9 @@ impl Engine {
         Ok(())
     }
 
-    /// Posts two work requests, one after the other, by one call. Of the second the end may be told.
+    /// Posts two work requests in order by one call. Only the second may be signalled.
     ///
-    /// With an error also says whether the first was posted.
+    /// On error also returns whether the first was posted.
     pub(crate) fn post_pair(
         &mut self,
         index: u32,
@@ -344,8 +345,7 @@ impl Engine {
             second.send_flags |= IBV_SEND_SIGNALED;
         }
         first.next = second;
-        // SAFETY: the queue pair is open; what the requests name are buffers of ours or data that is
-        // taken over inline.
+        // SAFETY: the queue pair is open; the requests name buffers of the engine or inline data.
         let posted = unsafe { post_list(connection.qp.raw, first) };
         let count = match posted {
             Ok(()) => 2,
@@ -376,9 +376,9 @@ impl Engine {
         self.lost(index)
     }
 
-    /// The prefix of a message to a VCI, which says how many messages were taken.
+    /// Makes the prefix of a message to a VCI, which carries credit.
     #[inline]
-    fn prefix(&self, index: u32, kind: Kind, code: u8, to: VciId) -> [u8; wire::PREFIX] {
+    fn prefix(&self, index: u32, kind: MessageKind, code: u8, to: VciId) -> [u8; wire::PREFIX] {
         let connection = &self.connections[index as usize];
         Prefix {
             connection: connection.theirs,
@@ -391,13 +391,13 @@ impl Engine {
         .to_bytes()
     }
 
-    /// Sends a message: a prefix, and `len` bytes that `fill` writes. If there is no room nothing
-    /// is done.
+    /// Sends a message: a prefix, and `len` bytes that `fill` writes. Fails with `Again`, without
+    /// any effect, if there is no credit or space.
     #[inline]
     pub(crate) fn transmit(
         &mut self,
         index: u32,
-        kind: Kind,
+        kind: MessageKind,
         code: u8,
         to: VciId,
         len: usize,
@@ -405,9 +405,9 @@ impl Engine {
     ) -> Result<(), LaneError> {
         let connection = &self.connections[index as usize];
         let len = wire::PREFIX + len;
-        // Counts of messages taken have receive buffers of their own.
+        // Credit messages have receive buffers of their own.
         let may_send = match kind {
-            Kind::Credit => connection.state == State::Ready && connection.has_room(),
+            MessageKind::Credit => connection.state == State::Ready && connection.has_room(),
             _ => connection.may_send(),
         };
         if !may_send {
@@ -420,8 +420,8 @@ impl Engine {
             (self.send.at(buffer), buffer)
         };
         let prefix = self.prefix(index, kind, code, to);
-        // SAFETY: scratch and buffers have room for `len` bytes, as the callers keep to the limit;
-        // nobody else uses them.
+        // SAFETY: scratch and buffers have space for `len` bytes, since callers check
+        // `buffer_size`; no other code uses them meanwhile.
         let bytes = unsafe { std::slice::from_raw_parts_mut(place, len) };
         bytes[..wire::PREFIX].copy_from_slice(&prefix);
         fill(&mut bytes[wire::PREFIX..]);
@@ -444,8 +444,8 @@ impl Engine {
         match self.post(index, &mut wr, slot, signal) {
             Ok(()) => {
                 let connection = &mut self.connections[index as usize];
-                connection.told = connection.taken;
-                if kind != Kind::Credit {
+                connection.reported = connection.taken;
+                if kind != MessageKind::Credit {
                     connection.sent = connection.sent.wrapping_add(1);
                 }
                 Ok(())
@@ -459,7 +459,7 @@ impl Engine {
         }
     }
 
-    /// The work of `send` and `send_with`.
+    /// Implements `send` and `send_with`.
     #[inline]
     pub(crate) fn send_message(
         &mut self,
@@ -473,15 +473,22 @@ impl Engine {
             return Err(LaneError::Unsupported);
         }
         let index = self.connection(to, vci)?;
-        self.transmit(index, Kind::Message, 0, vci, Header::SIZE + len, |bytes| {
-            let (head, payload) = bytes.split_at_mut(Header::SIZE);
-            head.copy_from_slice(&header.to_bytes());
-            fill(payload);
-        })
+        self.transmit(
+            index,
+            MessageKind::Message,
+            0,
+            vci,
+            Header::SIZE + len,
+            |bytes| {
+                let (head, payload) = bytes.split_at_mut(Header::SIZE);
+                head.copy_from_slice(&header.to_bytes());
+                fill(payload);
+            },
+        )
     }
 
-    /// Posts a work request that means nothing: by its end one knows that all before it have ended,
-    /// and that the peer's adapter is there. `false` if there is no room.
+    /// Posts an empty signalled write: its completion shows that all earlier requests have ended
+    /// and that the peer's adapter answers. Returns `false` if there is no space.
     pub(crate) fn post_nothing(&mut self, index: u32) -> bool {
         if !self.connections[index as usize].has_room() {
             return false;
@@ -497,7 +504,7 @@ impl Engine {
         self.post(index, &mut wr, Slot::Plain, true).is_ok()
     }
 
-    /// Whether all that was accepted has arrived.
+    /// Returns whether everything accepted has arrived.
     pub(crate) fn is_drained(&mut self) -> bool {
         let mut drained = self.replies.is_empty();
         for index in 0..self.connections.len() {
@@ -513,7 +520,7 @@ impl Engine {
         drained
     }
 
-    /// Begins a flush: `true` if it is complete.
+    /// Begins a flush. Returns `true` if it is complete.
     pub(crate) fn begin_flush(&mut self, number: Peer, token: Token) -> Result<bool, LaneError> {
         let Some(index) = self.peers.find(number) else {
             return Ok(true);

@@ -1,12 +1,12 @@
-//! What an adapter reports of its own accord: its asynchronous events. They say why a queue pair has ended where its
-//! completions only say that it has.
+//! Asynchronous events of an adapter. They give the cause of a queue pair's failure, which its
+//! completions do not.
 
 use crate::device::Context;
 use crate::ffi::{ibv_context, ibv_cq, ibv_qp, ibv_srq};
 use netmod_kit::library::text;
 use std::ffi::{c_int, c_uint};
 
-/// What an event is about, by its type.
+/// The object of an event, by the event's type.
 #[derive(Clone, Copy)]
 #[repr(C)]
 #[allow(non_camel_case_types, reason = "the library's name")]
@@ -29,12 +29,12 @@ pub(crate) struct ibv_async_event {
     event_type: ibv_event_type,
 }
 
-/// Makes that who asks for an event that there isn't does not wait for it.
+/// Makes reads of events non-blocking.
 ///
 /// # Safety
 /// The context is open.
 pub(crate) unsafe fn do_not_wait(context: *mut ibv_context) {
-    // SAFETY: the context and its descriptor are open.
+    // SAFETY: the context is open by the caller's contract, and so is its descriptor.
     unsafe {
         let fd = (*context).async_fd;
         let flags = libc::fcntl(fd, libc::F_GETFL);
@@ -43,21 +43,22 @@ pub(crate) unsafe fn do_not_wait(context: *mut ibv_context) {
 }
 
 impl Context {
-    /// Takes what the adapter has reported since the last time about what hangs off this context: the names of the
-    /// events, in their order. Does not wait.
+    /// Takes the events of this context since the last call. Returns their names, in order. Does
+    /// not wait.
     pub(crate) fn events(&self) -> Vec<String> {
-        let mut said = Vec::new();
+        let mut names = Vec::new();
         let mut event = ibv_async_event {
             element: ibv_async_event_element { port_num: 0 },
             event_type: 0,
         };
-        // SAFETY: the context is open, and its descriptor does not wait; each event is acknowledged once.
+        // SAFETY: the context is open, and its descriptor does not wait; each event is acknowledged
+        // once.
         unsafe {
             while (self.lib.get_async_event)(self.raw, &mut event) == 0 {
-                said.push(text((self.lib.event_type_str)(event.event_type)));
+                names.push(text((self.lib.event_type_str)(event.event_type)));
                 (self.lib.ack_async_event)(&mut event);
             }
         }
-        said
+        names
     }
 }

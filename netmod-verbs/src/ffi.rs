@@ -2,8 +2,8 @@
 //! rdma-core 44:
 //!
 //! `bindgen verbs.h --default-enum-style consts --no-prepend-enum-name --no-doc-comments
-//! --no-layout-tests --use-core`, with the types that `calls.rs` and `library.rs` mention allowed and
-//! structures that Weft never looks into left opaque. Structures of the interface only grow at
+//! --no-layout-tests --use-core`, with the types that `calls.rs` and `library.rs` mention allowed
+//! and structures that Weft never looks into left opaque. Structures of the interface only grow at
 //! their end, so newer libraries fit too.
 
 #![allow(

@@ -1,4 +1,4 @@
-//! A lane: an engine of its own, or a part in one.
+//! The lane: an engine of its own, or a share of one.
 
 use crate::engine::Engine;
 use netmod::{
@@ -7,11 +7,11 @@ use netmod::{
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// An engine that several lanes share.
-pub(crate) struct Together(Mutex<Engine>);
+pub(crate) struct SharedEngine(Mutex<Engine>);
 
-impl Together {
-    pub(crate) fn new(engine: Engine) -> Together {
-        Together(Mutex::new(engine))
+impl SharedEngine {
+    pub(crate) fn new(engine: Engine) -> SharedEngine {
+        SharedEngine(Mutex::new(engine))
     }
 
     fn with<T>(&self, vci: VciId, use_it: impl FnOnce(&mut Engine) -> T) -> T {
@@ -21,10 +21,10 @@ impl Together {
     }
 }
 
-/// One VCI's connection to its peers.
+/// The lane of one VCI.
 pub(crate) enum VerbsLane {
     Alone(Box<Engine>),
-    Together { all: Arc<Together>, vci: VciId },
+    Shared { all: Arc<SharedEngine>, vci: VciId },
 }
 
 impl VerbsLane {
@@ -32,25 +32,25 @@ impl VerbsLane {
         VerbsLane::Alone(Box::new(engine))
     }
 
-    pub(crate) fn together(all: Arc<Together>, vci: VciId) -> VerbsLane {
+    pub(crate) fn together(all: Arc<SharedEngine>, vci: VciId) -> VerbsLane {
         all.with(vci, |engine| {
             engine.inboxes.entry(vci).or_default();
         });
-        VerbsLane::Together { all, vci }
+        VerbsLane::Shared { all, vci }
     }
 
     #[inline]
     fn with<T>(&mut self, use_it: impl FnOnce(&mut Engine) -> T) -> T {
         match self {
             VerbsLane::Alone(engine) => use_it(engine),
-            VerbsLane::Together { all, vci } => all.with(*vci, use_it),
+            VerbsLane::Shared { all, vci } => all.with(*vci, use_it),
         }
     }
 }
 
 impl Drop for VerbsLane {
     fn drop(&mut self) {
-        if let VerbsLane::Together { all, vci } = self {
+        if let VerbsLane::Shared { all, vci } = self {
             all.with(*vci, |engine| engine.inboxes.remove(vci));
         }
     }
@@ -73,7 +73,7 @@ impl Lane for VerbsLane {
     }
 
     fn check_peers(&mut self, _awaited: &[Peer], _sink: &mut dyn Sink) {
-        // All that are connected are looked after, and what is found is told by the next poll.
+        // All connections are probed; losses are reported by the next poll.
         self.with(Engine::watch);
     }
 
@@ -101,7 +101,7 @@ impl Lane for VerbsLane {
         remote: RemoteAddr,
         token: Token,
     ) -> Result<Issued, LaneError> {
-        // SAFETY: passed on.
+        // SAFETY: the caller upholds the same contract, passed on unchanged.
         self.with(|engine| unsafe { engine.issue_get(peer, vci, local, len, remote, token) })
     }
 
@@ -114,7 +114,7 @@ impl Lane for VerbsLane {
         remote: RemoteAddr,
         token: Token,
     ) -> Result<Issued, LaneError> {
-        // SAFETY: passed on.
+        // SAFETY: the caller upholds the same contract, passed on unchanged.
         self.with(|engine| unsafe { engine.issue_put(peer, vci, local, len, remote, token) })
     }
 
@@ -141,7 +141,7 @@ impl Lane for VerbsLane {
         remote: RemoteAddr,
         token: Token,
     ) -> Result<Issued, LaneError> {
-        // SAFETY: passed on.
+        // SAFETY: the caller upholds the same contract, passed on unchanged.
         self.with(|engine| unsafe {
             engine.issue_atomic(peer, vci, op, operand, compare, result, remote, token)
         })
@@ -163,8 +163,8 @@ impl Lane for VerbsLane {
     fn wake_up(&self) -> WakeUp {
         match self {
             VerbsLane::Alone(engine) => engine.queue.wake_up().map_or(WakeUp::None, WakeUp::Fd),
-            // Who sleeps would be woken for others' messages, and others for his.
-            VerbsLane::Together { .. } => WakeUp::None,
+            // A sleeper would be woken by other VCIs' messages.
+            VerbsLane::Shared { .. } => WakeUp::None,
         }
     }
 

@@ -7,7 +7,7 @@ use netmod_kit::library::{self, Advice, text};
 use std::ffi::{c_char, c_int, c_void};
 
 netmod_kit::symbols! {
-    /// The real functions of libibverbs that are used; all else goes through tables of operations.
+    /// The exported functions of libibverbs in use; all others go through tables of operations.
     pub(crate) struct Library, "ibv_" {
         get_device_list: fn(*mut c_int) -> *mut *mut ibv_device;
         free_device_list: fn(*mut *mut ibv_device);
@@ -50,8 +50,8 @@ const ADVICE: Advice = Advice {
 };
 
 impl Library {
-    /// Opens the library `name` (a file name for the loader's search path, or a path). It stays
-    /// open until the process ends.
+    /// Opens the library `name`: a file name for the loader's search path, or a path. It stays open
+    /// until the process ends.
     pub(crate) fn open(name: &str) -> Result<Self, OpenError> {
         let opened = library::Library::open(name, ADVICE)?;
         // SAFETY: each field has the type of the function of its name in `infiniband/verbs.h`;
@@ -59,7 +59,7 @@ impl Library {
         unsafe { Library::load(&opened) }
     }
 
-    /// What a completion's status means.
+    /// Returns the text of a completion's status.
     pub(crate) fn status_text(&self, status: ibv_wc_status) -> String {
         // SAFETY: the function takes any number and returns a static string.
         unsafe { text((self.wc_status_str)(status)) }

@@ -1,12 +1,12 @@
-//! Registered memory: regions, the registrations that are alive, and pools of eager buffers.
+//! Registered memory: regions, the registry of live registrations, and pools of eager buffers.
 //!
-//! An adapter reaches memory only after it has been registered, which pins its pages and costs
-//! microseconds. A registration that outlives its mapping would point to pages that the program no
-//! longer has, and to notice that, one must either catch every call that unmaps memory, which two
-//! libraries in one program have been seen to fight about, or be served page faults by the kernel
-//! (`userfaultfd`), which programs may use themselves. So a registration is kept exactly as long as
-//! somebody promises that the memory stays: while it is exposed, or while an operation uses it. All
-//! who use the same memory meanwhile share one registration.
+//! An adapter reaches memory only after registration, which pins its pages and costs microseconds.
+//! A registration that outlives its mapping would refer to pages that the program no longer has. To
+//! notice that, a library must catch every call that unmaps memory, over which two libraries in one
+//! program can conflict, or have the kernel serve it page faults (`userfaultfd`), which programs
+//! may use themselves. So a registration lives exactly as long as the memory is guaranteed to stay:
+//! while it is exposed, or while an operation uses it. Meanwhile all users of the same memory share
+//! one registration.
 
 use crate::calls::{errno, errno_text};
 use crate::device::Context;
@@ -28,16 +28,17 @@ pub(crate) struct Region {
 
 // SAFETY: libibverbs' objects may be used from any thread.
 unsafe impl Send for Region {}
-// SAFETY: as above; only plain fields are read through a shared reference.
+// SAFETY: libibverbs' objects may be used from any thread, and a shared reference only reads plain
+// fields.
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// Names it in work requests of this process.
+    /// Returns the key for work requests of this process.
     pub(crate) fn lkey(&self) -> u32 {
         // SAFETY: the region is open.
         unsafe { (*self.raw).lkey }
     }
-    /// Names it in work requests of peers.
+    /// Returns the key for work requests of peers.
     pub(crate) fn rkey(&self) -> u32 {
         // SAFETY: the region is open.
         unsafe { (*self.raw).rkey }
@@ -49,18 +50,18 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: open, closed once.
+        // SAFETY: the region is open and closed only here.
         unsafe { (self.context.lib.dereg_mr)(self.raw) };
     }
 }
 
-/// What peers and the adapter may do with writable memory.
+/// Access rights of peers and the adapter to writable memory.
 const ALL: u32 = IBV_ACCESS_LOCAL_WRITE
     | IBV_ACCESS_REMOTE_READ
     | IBV_ACCESS_REMOTE_WRITE
     | IBV_ACCESS_REMOTE_ATOMIC;
 
-/// Registers memory; with `writable`, for everything, else for reading only.
+/// Registers memory for all accesses, or for reading only if not `writable`.
 ///
 /// # Safety
 /// The memory stays mapped as long as the region lives.
@@ -75,7 +76,7 @@ unsafe fn register(
     } else {
         IBV_ACCESS_REMOTE_READ
     };
-    // SAFETY: the domain is open, the memory valid by the contract.
+    // SAFETY: the context's domain is open, and the memory stays mapped by the caller's contract.
     let raw = unsafe { (context.lib.reg_mr)(context.pd, base.cast(), len, access as i32) };
     if raw.is_null() {
         return Err(errno());
@@ -89,7 +90,7 @@ unsafe fn register(
     })
 }
 
-/// Why memory could not be registered, and what to do.
+/// Returns the error of a failed registration, with a remedy.
 pub(crate) fn refusal(base: *const u8, len: usize, number: i32) -> OpenError {
     let hint = if number == libc::ENOMEM || number == libc::EAGAIN {
         let mut limit = libc::rlimit {
@@ -112,18 +113,18 @@ pub(crate) fn refusal(base: *const u8, len: usize, number: i32) -> OpenError {
         String::new()
     };
     OpenError(format!(
-        "registering {len} bytes at {base:p} with the adapter failed: {}{hint}",
+        "cannot register {len} bytes at {base:p} with the adapter: {}{hint}",
         errno_text(number)
     ))
 }
 
-/// The registrations of one device context that are alive.
+/// The live registrations of one device context.
 pub(crate) struct Registry {
     pub(crate) context: Arc<Context>,
     alive: Mutex<BTreeMap<(usize, usize), Weak<Region>>>,
 }
 
-/// Neighbours that are looked at for one that covers a range.
+/// Neighbours that are checked for one that covers a range.
 const LOOK_BACK: usize = 4;
 
 impl Registry {
@@ -134,8 +135,8 @@ impl Registry {
         }
     }
 
-    /// A registration that covers memory: one that is alive, or a new one. Without `writable` the
-    /// memory may be one that can't be written.
+    /// Returns a live registration that covers the memory, or a new one. If not `writable`, the
+    /// memory may be read-only.
     ///
     /// # Safety
     /// The memory stays mapped as long as the region is held.
@@ -148,7 +149,7 @@ impl Registry {
         let start = base as usize;
         {
             let alive = self.alive.lock().unwrap_or_else(PoisonError::into_inner);
-            // The memory of all of them is mapped: each is held by somebody who has promised it.
+            // The memory of each is mapped, as its holder has promised.
             let found = alive
                 .range(..=(start, usize::MAX))
                 .rev()
@@ -159,11 +160,11 @@ impl Registry {
                 return Ok(region);
             }
         }
-        // SAFETY: passed on. What can be written is registered for everything, so that others can
-        // share it.
+        // SAFETY: the memory stays mapped while the region is held, by the caller's contract.
+        // Writable memory is registered for all accesses, so that other users can share it.
         let region = match unsafe { register(&self.context, base, len, true) } {
             Ok(region) => region,
-            // SAFETY: passed on.
+            // SAFETY: the memory stays mapped while the region is held, by the caller's contract.
             Err(libc::EFAULT | libc::EACCES | libc::EPERM) if !writable => unsafe {
                 register(&self.context, base, len, false)?
             },
@@ -171,7 +172,7 @@ impl Registry {
         };
         let region = Arc::new(region);
         let mut alive = self.alive.lock().unwrap_or_else(PoisonError::into_inner);
-        // Bounds the table: what is dead is swept when as many again have been added.
+        // Bounds the table: dead entries are removed each time that its size has doubled.
         if alive.len() >= 64 && alive.len().is_power_of_two() {
             alive.retain(|_, region| region.strong_count() > 0);
         }
@@ -180,7 +181,7 @@ impl Registry {
     }
 }
 
-/// A row of equal registered buffers.
+/// An array of equal registered buffers.
 pub(crate) struct Area {
     base: *mut u8,
     layout: Layout,
@@ -188,7 +189,7 @@ pub(crate) struct Area {
     region: Option<Region>,
 }
 
-// SAFETY: the area owns its memory.
+// SAFETY: the area owns its memory and its region.
 unsafe impl Send for Area {}
 
 impl Area {
@@ -200,7 +201,7 @@ impl Area {
         // Multiples of a cache line pair, so that buffers share none.
         let size = size.next_multiple_of(128);
         let layout = Layout::from_size_align(size * count, 4096)
-            .map_err(|_| OpenError(format!("{count} buffers of {size} bytes are too much")))?;
+            .map_err(|_| OpenError(format!("cannot allocate {count} buffers of {size} bytes")))?;
         // SAFETY: the size is not zero.
         let base = unsafe { alloc_zeroed(layout) };
         if base.is_null() {
@@ -222,7 +223,7 @@ impl Area {
     pub(crate) fn at(&self, buffer: usize) -> *mut u8 {
         let offset = buffer * self.size;
         debug_assert!(offset < self.layout.size());
-        // SAFETY: buffer numbers are less than the count.
+        // SAFETY: buffer numbers are less than the count, so the offset is within the allocation.
         unsafe { self.base.add(offset) }
     }
 
@@ -231,7 +232,7 @@ impl Area {
         self.region.as_ref().map_or(0, Region::lkey)
     }
 
-    /// Bytes of memory.
+    /// Returns the bytes of memory.
     pub(crate) fn bytes(&self) -> usize {
         self.layout.size()
     }
@@ -240,8 +241,8 @@ impl Area {
 impl Drop for Area {
     fn drop(&mut self) {
         self.region = None;
-        // SAFETY: allocated with this layout, freed once; the queues that used it are closed
-        // (their owners drop them first).
+        // SAFETY: the memory was allocated with this layout and is freed only here; the owners drop
+        // the queues that used it first.
         unsafe { dealloc(self.base, self.layout) };
     }
 }

@@ -1,7 +1,7 @@
-//! What a completion is about, in bits 48 to 51 of its name. Bits 52 on are the engine's number
-//! where several share a queue.
+//! Names of completions: the kind in bits 48 to 51; from bit 52 on, the engine's number where
+//! several share a queue.
 
-/// A work request of a connection: its number, and the low 24 bits of the request's.
+/// A work request of a connection: the connection's number, and the low 24 bits of the request's.
 pub(crate) const SEND: u64 = 0;
 /// A buffer of the shared receive queue.
 pub(crate) const RECV: u64 = 1 << 48;

@@ -1,4 +1,4 @@
-//! Queue pairs and what else hangs off a device context, closed when dropped.
+//! Queue pairs and other objects of a device context, closed when dropped.
 
 use crate::calls::{alloc_parent_domain, alloc_td, dealloc_td, errno, errno_text};
 use crate::device::{Context, Port};
@@ -9,7 +9,7 @@ use std::ptr::null_mut;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What a transport uses of the adapter, counted.
+/// Counts of the adapter's resources in use.
 #[derive(Default)]
 pub(crate) struct Counts {
     pub(crate) contexts: AtomicUsize,
@@ -20,7 +20,7 @@ pub(crate) struct Counts {
     pub(crate) buffer_bytes: AtomicUsize,
 }
 
-/// Takes part in a count as long as it lives.
+/// Adds an amount to a count while it lives.
 pub(crate) struct Counted {
     counts: Arc<Counts>,
     which: fn(&Counts) -> &AtomicUsize,
@@ -48,7 +48,7 @@ impl Drop for Counted {
     }
 }
 
-/// A thread domain, and the protection domain that goes through it.
+/// A thread domain, and the protection domain that uses it.
 pub(crate) struct ThreadDomain {
     td: *mut ibv_td,
     pub(crate) pd: *mut ibv_pd,
@@ -59,11 +59,11 @@ pub(crate) struct ThreadDomain {
 unsafe impl Send for ThreadDomain {}
 
 impl ThreadDomain {
-    /// An error number if the device has none.
+    /// Makes a thread domain. `Err` is an error number.
     pub(crate) fn open(context: &Arc<Context>) -> Result<ThreadDomain, i32> {
         // SAFETY: the context is open.
         let td = unsafe { alloc_td(context.raw)? };
-        // SAFETY: all are open.
+        // SAFETY: the context owns an open protection domain, and `td` was just made.
         match unsafe { alloc_parent_domain(context.raw, context.pd, td) } {
             Ok(pd) => Ok(ThreadDomain {
                 td,
@@ -71,7 +71,7 @@ impl ThreadDomain {
                 context: context.clone(),
             }),
             Err(number) => {
-                // SAFETY: open, and nothing hangs off it.
+                // SAFETY: the thread domain is open and unused.
                 unsafe { dealloc_td(td) };
                 Err(number)
             }
@@ -81,7 +81,8 @@ impl ThreadDomain {
 
 impl Drop for ThreadDomain {
     fn drop(&mut self) {
-        // SAFETY: open, closed once; the queue pairs in it are closed.
+        // SAFETY: the domain is open and closed only here; the engine drops its queue pairs before
+        // it.
         unsafe {
             (self.context.lib.dealloc_pd)(self.pd);
             dealloc_td(self.td);
@@ -113,7 +114,7 @@ impl Srq {
         let raw = unsafe { (context.lib.create_srq)(context.pd, &mut attr) };
         if raw.is_null() {
             return Err(OpenError(format!(
-                "a shared receive queue of {depth} entries can't be made: {}{}",
+                "cannot make a shared receive queue of {depth} entries: {}{}",
                 errno_text(errno()),
                 memory_hint(errno())
             )));
@@ -128,7 +129,8 @@ impl Srq {
 
 impl Drop for Srq {
     fn drop(&mut self) {
-        // SAFETY: open, closed once; the queue pairs that use it are closed.
+        // SAFETY: the queue is open and closed only here; the engine drops the queue pairs that use
+        // it before it.
         unsafe { (self.context.lib.destroy_srq)(self.raw) };
     }
 }
@@ -150,7 +152,7 @@ pub(crate) struct Qp {
 // SAFETY: libibverbs' objects may move between threads.
 unsafe impl Send for Qp {}
 
-/// What a queue pair is made with.
+/// Parameters of a queue pair.
 pub(crate) struct QpPlan {
     pub(crate) kind: ibv_qp_type,
     pub(crate) pd: *mut ibv_pd,
@@ -161,13 +163,13 @@ pub(crate) struct QpPlan {
     pub(crate) inline: u32,
 }
 
-/// The key of datagrams: those with another one are dropped by the adapter.
+/// The key of datagrams; adapters drop datagrams with another key.
 pub(crate) const DATAGRAM_KEY: u32 = 0x5765_6674;
 
 impl Qp {
-    /// Makes a queue pair, in its first state.
+    /// Makes a queue pair, in its initial state. `Err` is an error number.
     pub(crate) fn open(context: &Arc<Context>, plan: &QpPlan) -> Result<Qp, i32> {
-        // SAFETY: all fields are numbers and pointers, for which zero is a value.
+        // SAFETY: all fields are numbers and pointers, for which zero is valid.
         let mut attr: ibv_qp_init_attr = unsafe { std::mem::zeroed() };
         attr.send_cq = plan.cq;
         attr.recv_cq = plan.cq;
@@ -179,7 +181,7 @@ impl Qp {
         attr.cap.max_inline_data = plan.inline;
         attr.qp_type = plan.kind;
         attr.sq_sig_all = 0;
-        // SAFETY: the domain and the queues are open.
+        // SAFETY: domain and queues are open: the plan's owner keeps them.
         let raw = unsafe { (context.lib.create_qp)(plan.pd, &mut attr) };
         if raw.is_null() {
             return Err(errno());
@@ -210,7 +212,7 @@ impl Qp {
         attr
     }
 
-    /// Takes a datagram queue pair to work.
+    /// Starts a datagram queue pair.
     pub(crate) fn start_datagrams(&self, port: &Port) -> Result<(), i32> {
         let mut attr = Self::attr(IBV_QPS_INIT);
         attr.port_num = port.number;
@@ -223,7 +225,7 @@ impl Qp {
         self.modify(&mut Self::attr(IBV_QPS_RTS), IBV_QP_STATE | IBV_QP_SQ_PSN)
     }
 
-    /// Names the port that a reliable queue pair uses.
+    /// Sets the port of a reliable queue pair.
     pub(crate) fn initialize(&self, port: &Port) -> Result<(), i32> {
         let mut attr = Self::attr(IBV_QPS_INIT);
         attr.port_num = port.number;
@@ -238,14 +240,14 @@ impl Qp {
     }
 
     /// Connects a reliable queue pair, which then receives and sends.
-    pub(crate) fn connect(&self, port: &Port, way: &Way) -> Result<(), i32> {
+    pub(crate) fn connect(&self, port: &Port, plan: &ConnectPlan) -> Result<(), i32> {
         let mut attr = Self::attr(IBV_QPS_RTR);
-        attr.path_mtu = way.mtu;
-        attr.dest_qp_num = way.qpn;
-        attr.rq_psn = way.their_psn;
-        attr.max_dest_rd_atomic = way.reads_in;
+        attr.path_mtu = plan.mtu;
+        attr.dest_qp_num = plan.qpn;
+        attr.rq_psn = plan.their_psn;
+        attr.max_dest_rd_atomic = plan.reads_in;
         attr.min_rnr_timer = 12;
-        attr.ah_attr = route(port, &way.address);
+        attr.ah_attr = route(port, &plan.address);
         self.modify(
             &mut attr,
             IBV_QP_STATE
@@ -257,12 +259,12 @@ impl Qp {
                 | IBV_QP_MIN_RNR_TIMER,
         )?;
         let mut attr = Self::attr(IBV_QPS_RTS);
-        attr.timeout = way.timeout;
-        attr.retry_cnt = way.retries;
-        // 7 means for ever: a receiver that computes is no error.
+        attr.timeout = plan.timeout;
+        attr.retry_cnt = plan.retries;
+        // 7 means unlimited: a receiver that computes is no error.
         attr.rnr_retry = 7;
-        attr.sq_psn = way.our_psn;
-        attr.max_rd_atomic = way.reads_out;
+        attr.sq_psn = plan.our_psn;
+        attr.max_rd_atomic = plan.reads_out;
         self.modify(
             &mut attr,
             IBV_QP_STATE
@@ -274,22 +276,22 @@ impl Qp {
         )
     }
 
-    /// Ends all that is under way with errors.
+    /// Ends all pending work requests with errors.
     pub(crate) fn abort(&self) {
-        // A queue pair that refuses is in this state already.
+        // A queue pair that refuses is already in this state.
         let _ = self.modify(&mut Self::attr(IBV_QPS_ERR), IBV_QP_STATE);
     }
 }
 
 impl Drop for Qp {
     fn drop(&mut self) {
-        // SAFETY: open, closed once.
+        // SAFETY: the queue pair is open and closed only here.
         unsafe { (self.context.lib.destroy_qp)(self.raw) };
     }
 }
 
-/// What connects a queue pair to another one.
-pub(crate) struct Way {
+/// Parameters for connecting a queue pair to another one.
+pub(crate) struct ConnectPlan {
     pub(crate) address: Address,
     pub(crate) qpn: u32,
     pub(crate) our_psn: u32,
@@ -301,7 +303,7 @@ pub(crate) struct Way {
     pub(crate) retries: u8,
 }
 
-/// How packets find a port.
+/// Returns the route to a port.
 fn route(port: &Port, to: &Address) -> ibv_ah_attr {
     // SAFETY: all fields are numbers, for which zero is a value.
     let mut attr: ibv_ah_attr = unsafe { std::mem::zeroed() };
@@ -316,7 +318,7 @@ fn route(port: &Port, to: &Address) -> ibv_ah_attr {
     attr
 }
 
-/// The way to a datagram queue pair.
+/// An address handle: the route to a datagram queue pair.
 pub(crate) struct Ah {
     pub(crate) raw: *mut ibv_ah,
     context: Arc<Context>,
@@ -342,7 +344,7 @@ impl Ah {
 
 impl Drop for Ah {
     fn drop(&mut self) {
-        // SAFETY: open, closed once.
+        // SAFETY: the handle is open and closed only here.
         unsafe { (self.context.lib.destroy_ah)(self.raw) };
     }
 }

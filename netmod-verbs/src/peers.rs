@@ -1,4 +1,4 @@
-//! Who was talked to: connections to peers' VCIs, and what is under way to each process.
+//! Peers: connections to their VCIs, and pending writes to each process.
 
 use crate::objects::{Ah, Qp};
 use crate::wire::Address;
@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 /// No buffer.
 pub(crate) const NO_BUFFER: u32 = u32::MAX;
 
-/// What a work request in a send queue is about.
+/// The purpose of a work request in a send queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Slot {
-    /// Nothing to be done at its end.
+    /// No action at its completion.
     Plain,
-    /// A message left this send buffer.
+    /// A message from this send buffer.
     Buffer(u32),
     /// A small put, from a buffer or inline.
     Put { buffer: u32, epoch: u32 },
@@ -28,36 +28,36 @@ pub(crate) enum Slot {
     },
 }
 
-/// How far a connection is.
+/// State of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
-    /// We have asked for it.
+    /// The request was sent.
     Wanted,
-    /// Our queue pair is connected; whether the other one receives is not known.
+    /// The local queue pair is connected; whether the other one receives is unknown.
     Half,
-    /// Both are.
+    /// Both ends receive.
     Ready,
-    /// The process is lost, or has left.
+    /// The process is lost or has finalized.
     Lost,
 }
 
-/// A connection to a peer's VCI (to a peer, where one queue pair serves all VCIs).
+/// A connection to a peer's VCI (to a peer, if one queue pair serves all VCIs).
 pub(crate) struct Connection {
     pub(crate) state: State,
-    /// Work requests posted and ended, and those since the last that tells of its end.
+    /// Work requests posted, retired, and posted since the last signalled one.
     pub(crate) posted: u32,
     pub(crate) retired: u32,
     pub(crate) unsignalled: u32,
-    /// Messages sent and taken by the receiver, modulo 2^16, and how far they may be apart.
+    /// Messages sent, and taken by the receiver, modulo 2^16; and their largest difference.
     pub(crate) sent: u16,
     pub(crate) granted: u16,
     pub(crate) window: u16,
-    /// Messages that we have taken, and how many of them the sender knows of.
+    /// Messages received, and the count last published to the sender.
     pub(crate) taken: u16,
-    pub(crate) told: u16,
-    /// Is in the list of those who are to be told.
+    pub(crate) reported: u16,
+    /// Whether the connection is in the list of those to which credit is due.
     pub(crate) owing: bool,
-    /// An atomic is under way that takes several: others would overtake it.
+    /// Whether an atomic made of several compare-and-swaps is pending, which others would overtake.
     pub(crate) in_cas_loop: bool,
     /// The peer's number of this connection.
     pub(crate) theirs: u32,
@@ -69,33 +69,33 @@ pub(crate) struct Connection {
     pub(crate) setup: Setup,
 }
 
-/// What is needed to set a connection up.
+/// State of setting up a connection.
 pub(crate) struct Setup {
     pub(crate) ah: Ah,
     pub(crate) address: Address,
     pub(crate) psn: u32,
-    /// The queue pair at the other end; 0 if it is not known yet.
+    /// The queue pair at the other end; 0: unknown.
     pub(crate) qpn: u32,
-    /// When to say again what was said last.
+    /// Time at which to repeat the last datagram.
     pub(crate) next: Instant,
     pub(crate) pause: Duration,
 }
 
 impl Connection {
-    /// Whether the send queue has room for one more.
+    /// Returns whether the send queue has space for one more.
     #[inline]
     pub(crate) fn has_room(&self) -> bool {
         self.posted.wrapping_sub(self.retired) < self.slots.len() as u32
     }
-    /// Whether the send queue has room for so many more.
+    /// Returns whether the send queue has space for `count` more.
     pub(crate) fn has_room_for(&self, count: u32) -> bool {
         self.posted.wrapping_sub(self.retired) + count <= self.slots.len() as u32
     }
-    /// Whether nothing is in the send queue.
+    /// Returns whether the send queue is empty.
     pub(crate) fn is_idle(&self) -> bool {
         self.posted == self.retired
     }
-    /// Whether a message may be sent.
+    /// Returns whether a message may be sent: there are credit and space.
     #[inline]
     pub(crate) fn may_send(&self) -> bool {
         self.state == State::Ready
@@ -104,19 +104,19 @@ impl Connection {
     }
 }
 
-/// A process.
+/// State of a peer process.
 pub(crate) struct PeerState {
     pub(crate) number: Peer,
     pub(crate) lost: Option<String>,
-    /// It has said goodbye: that it can't be reached is no news.
+    /// Whether it has sent a farewell: its loss is then no event.
     pub(crate) left: bool,
     pub(crate) fences: Fences<(VciId, Token)>,
-    /// Why a put that was reported as done did not arrive; told to the next flush.
+    /// Why a put that was reported as complete did not arrive; reported by the next flush.
     pub(crate) write_error: Option<String>,
     pub(crate) connections: Vec<u32>,
 }
 
-/// All processes that were talked to.
+/// All contacted processes.
 #[derive(Default)]
 pub(crate) struct Peers {
     pub(crate) all: Vec<PeerState>,
@@ -124,11 +124,11 @@ pub(crate) struct Peers {
 }
 
 impl Peers {
-    /// The index of a process that was talked to.
+    /// Returns the index of a process if it has been contacted.
     pub(crate) fn find(&self, number: Peer) -> Option<u32> {
         self.by_number.get(&number).copied()
     }
-    /// The index of a process.
+    /// Returns the index of a process, adding it if necessary.
     pub(crate) fn get_or_add(&mut self, number: Peer) -> u32 {
         *self.by_number.entry(number).or_insert_with(|| {
             self.all.push(PeerState {

@@ -1,27 +1,27 @@
-//! Taking in completions, and what becomes of failures.
+//! Processes completions and failures.
 
 use crate::engine::{Engine, Notice};
 use crate::ffi::*;
 use crate::names as name;
 use crate::peers::{Connection, NO_BUFFER, Slot, State};
 use crate::queue::BATCH;
-use crate::wire::{Kind, Prefix};
+use crate::wire::{MessageKind, Prefix};
 use netmod::{Header, LaneError, Sink};
 use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
 
-/// Fruitless polls after which the clock is read.
+/// Idle polls between two readings of the clock.
 const IDLE_POLLS: u32 = 1024;
 
-/// How often idle connections are looked after, and how many at once.
+/// Interval of probing idle connections, and below the number probed at a time.
 const WATCH: Duration = Duration::from_secs(1);
 const WATCHED_AT_ONCE: usize = 16;
 
 impl Engine {
-    /// The work of `poll`.
+    /// Implements `poll`.
     pub(crate) fn progress(&mut self, sink: &mut dyn Sink, budget: usize) -> bool {
-        // What other VCIs' polls have found came before what is found now.
-        let told = self.one_for_all && self.tell(sink);
+        // Events that other VCIs' polls have found come before those found now.
+        let delivered = self.one_for_all && self.deliver(sink);
         let mut events = 0;
         while let Some(wc) = self.put_off.pop_front() {
             self.completed(&wc, sink);
@@ -46,7 +46,7 @@ impl Engine {
         }
         let mut any = events > 0;
         if !self.owing.is_empty() {
-            self.tell_taken();
+            self.send_credit();
         }
         if !self.to_tell.is_empty() {
             for index in std::mem::take(&mut self.to_tell) {
@@ -73,11 +73,11 @@ impl Engine {
                 self.watch();
             }
         }
-        any | told | self.tell(sink)
+        any | delivered | self.deliver(sink)
     }
 
-    /// Hands over what is to be told to the VCI that is served, and keeps the rest.
-    fn tell(&mut self, sink: &mut dyn Sink) -> bool {
+    /// Delivers the notices of the current VCI, and keeps the others'.
+    fn deliver(&mut self, sink: &mut dyn Sink) -> bool {
         if self.notices.is_empty() && !self.one_for_all {
             return false;
         }
@@ -85,7 +85,7 @@ impl Engine {
         while let Some((vci, notice)) = self.notices.pop_front() {
             if vci == self.turn {
                 any = true;
-                hand_over(notice, sink);
+                deliver_notice(notice, sink);
             } else if let Some(inbox) = self.inboxes.get_mut(&vci) {
                 inbox.push_back(notice);
             }
@@ -95,13 +95,12 @@ impl Engine {
         };
         for notice in inbox.drain(..) {
             any = true;
-            hand_over(notice, sink);
+            deliver_notice(notice, sink);
         }
         any
     }
 
-    /// Looks after idle connections: nobody else would say that a peer has died that nothing is
-    /// sent to.
+    /// Probes idle connections: the death of a peer to which nothing is sent shows only by a probe.
     #[cold]
     pub(crate) fn watch(&mut self) {
         let now = Instant::now();
@@ -158,15 +157,15 @@ impl Engine {
         }
     }
 
-    /// A message has arrived.
+    /// Handles a received message.
     #[inline]
     fn arrived(&mut self, buffer: u32, len: usize, sink: &mut dyn Sink) {
         let place = self.recv.at(buffer);
         let len = len.min(self.shared.config.buffer_size);
-        // SAFETY: the buffer was filled, is not posted until it is given back, and lives as long as
-        // the engine; nobody else uses it.
+        // SAFETY: the buffer was filled, is not posted until `give`, and lives as long as the
+        // engine; no other code uses it meanwhile.
         let bytes = unsafe { std::slice::from_raw_parts(place, len) };
-        // What is not from one of us is dropped.
+        // Messages of strangers are dropped.
         let Some((prefix, rest)) = Prefix::parse(bytes) else {
             return;
         };
@@ -175,22 +174,22 @@ impl Engine {
             return;
         };
         connection.granted = prefix.taken;
-        if prefix.kind != Kind::Credit {
+        if prefix.kind != MessageKind::Credit {
             connection.taken = connection.taken.wrapping_add(1);
-            let untold = connection.taken.wrapping_sub(connection.told);
-            if usize::from(untold) >= self.shared.config.window / 2 && !connection.owing {
+            let unreported = connection.taken.wrapping_sub(connection.reported);
+            if usize::from(unreported) >= self.shared.config.window / 2 && !connection.owing {
                 connection.owing = true;
                 self.owing.push(index);
             }
         }
         if connection.state == State::Half {
-            // Who sends has heard our reply.
+            // A message shows that the peer has received the reply.
             self.connected(index);
         }
         let peer = self.connections[index as usize].peer;
         let number = self.peers.all[peer as usize].number;
         match prefix.kind {
-            Kind::Message => {
+            MessageKind::Message => {
                 let Some((header, payload)) = rest.split_first_chunk::<{ Header::SIZE }>() else {
                     return;
                 };
@@ -204,31 +203,35 @@ impl Engine {
                     sink.message(number, &header, payload);
                 }
             }
-            Kind::Credit => {}
-            Kind::Atomic | Kind::Answer => self.serve(index, &prefix, rest),
+            MessageKind::Credit => {}
+            MessageKind::Atomic | MessageKind::Answer => self.serve(index, &prefix, rest),
         }
     }
 
-    /// Tells senders how many of their messages were taken.
+    /// Sends credit where it is due.
     #[cold]
-    fn tell_taken(&mut self) {
+    fn send_credit(&mut self) {
         let half = self.shared.config.window / 2;
         for i in (0..self.owing.len()).rev() {
             let index = self.owing[i];
             let connection = &self.connections[index as usize];
-            let untold = connection.taken.wrapping_sub(connection.told);
+            let unreported = connection.taken.wrapping_sub(connection.reported);
             let peer = &self.peers.all[connection.peer as usize];
-            // Another message may have told it meanwhile.
+            // Another message may have carried the credit meanwhile.
             let needless =
-                usize::from(untold) < half || connection.state == State::Lost || peer.left;
-            if needless || self.transmit(index, Kind::Credit, 0, 0, 0, |_| {}).is_ok() {
+                usize::from(unreported) < half || connection.state == State::Lost || peer.left;
+            if needless
+                || self
+                    .transmit(index, MessageKind::Credit, 0, 0, 0, |_| {})
+                    .is_ok()
+            {
                 self.connections[index as usize].owing = false;
                 self.owing.swap_remove(i);
             }
         }
     }
 
-    /// A work request and all before it have ended well.
+    /// Retires a work request and all before it, which have succeeded.
     #[inline]
     fn retire(&mut self, index: u32, seq: u32) {
         let Some(connection) = self.connections.get_mut(index as usize) else {
@@ -259,8 +262,8 @@ impl Engine {
         }
     }
 
-    /// A message could not be received, with which its queue pair has ended: the adapter says here why, and of
-    /// what was to be sent only that it has been flushed.
+    /// Handles a failed receive, which ends its queue pair: only its status shows the cause, as the
+    /// pending sends are just flushed.
     #[cold]
     fn not_received(&mut self, wc: &ibv_wc) {
         let mine = |connection: &Connection| connection.qp.number() == wc.qp_num;
@@ -273,7 +276,7 @@ impl Engine {
         }
     }
 
-    /// What is known of a failure whose status says little of its cause.
+    /// Describes a failure whose status says little about its cause.
     fn unexplained(&self, wc: &ibv_wc) -> String {
         let status = self.home.lib.status_text(wc.status);
         let mut why = format!("{status} (vendor's code {:#x})", wc.vendor_err);
@@ -284,7 +287,7 @@ impl Engine {
         why
     }
 
-    /// A work request has failed; those before it have not.
+    /// Handles a failed work request; those before it have succeeded.
     #[cold]
     fn failed(&mut self, index: u32, seq: u32, wc: &ibv_wc) {
         let Some(connection) = self.connections.get(index as usize) else {
@@ -302,12 +305,12 @@ impl Engine {
         let status = self.home.lib.status_text(wc.status);
         let why = match wc.status {
             IBV_WC_RETRY_EXC_ERR | IBV_WC_RESP_TIMEOUT_ERR => format!(
-                "its adapter does not answer ({status}): it has ended or the network to it is down"
+                "its adapter does not answer ({status}): the process has ended or the network to it is down"
             ),
-            IBV_WC_RNR_RETRY_EXC_ERR => format!("it takes no messages any longer ({status})"),
+            IBV_WC_RNR_RETRY_EXC_ERR => format!("it no longer receives messages ({status})"),
             IBV_WC_REM_ACCESS_ERR | IBV_WC_REM_INV_REQ_ERR | IBV_WC_REM_OP_ERR => format!(
-                "its adapter refused ({status}): it exposes no memory at the place that was \
-                 accessed (it was withdrawn, or the access goes beyond its end)"
+                "its adapter refused ({status}): it does not expose the accessed memory (it was \
+                 withdrawn, or the access goes beyond its end)"
             ),
             _ => self.unexplained(wc),
         };
@@ -341,8 +344,8 @@ impl Engine {
         }
     }
 
-    /// Notes that a process can't be reached: all that is under way to it ends, by messages at once,
-    /// in the adapter with the errors that it gives.
+    /// Marks a process as lost and ends its operations: emulated ones here, others by the errors
+    /// that the adapter reports.
     #[cold]
     pub(crate) fn fail_peer(&mut self, index: u32, what: &str, why: &str) {
         let connection = &self.connections[index as usize];
@@ -398,7 +401,7 @@ impl Engine {
         }
     }
 
-    /// Tries again what there was no room for. Returns whether anything went.
+    /// Retries answers and parts for which there was no space. Returns whether any was sent.
     fn retry(&mut self) -> bool {
         let mut any = false;
         for _ in 0..self.replies.len() {
@@ -426,7 +429,7 @@ impl Engine {
     }
 }
 
-fn hand_over(notice: Notice, sink: &mut dyn Sink) {
+fn deliver_notice(notice: Notice, sink: &mut dyn Sink) {
     match notice {
         Notice::Complete(token, result) => sink.complete(token, result),
         Notice::Lost(peer, why) => sink.peer_lost(peer, why),

@@ -1,4 +1,4 @@
-//! Completion queues: of one engine alone, or shared by all of a process.
+//! Completion queues: of one engine, or shared by all engines of a process.
 
 use crate::calls::{errno, errno_text, poll_cq, req_notify_cq};
 use crate::device::Context;
@@ -11,13 +11,13 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Completions taken at once.
+/// Most completions taken at a time.
 pub(crate) const BATCH: usize = 16;
 
-/// Engines that can share a queue: the bits for them in a work request's number.
+/// Most engines that can share a queue, bounded by the bits for them in a work request's name.
 pub(crate) const SLOTS: usize = 1 << 12;
 
-/// The engine that a completion belongs to.
+/// Returns the engine that a completion belongs to.
 pub(crate) fn slot_of(wr_id: u64) -> usize {
     (wr_id >> 52) as usize
 }
@@ -32,12 +32,13 @@ struct Cq {
 
 // SAFETY: libibverbs' objects may be used from any thread.
 unsafe impl Send for Cq {}
-// SAFETY: as above.
+// SAFETY: libibverbs' queues may be used by several threads at the same time.
 unsafe impl Sync for Cq {}
 
 impl Drop for Cq {
     fn drop(&mut self) {
-        // SAFETY: open, closed once, the queue before its channel; all events are acknowledged.
+        // SAFETY: both are open and closed only here, the queue before its channel; all events are
+        // acknowledged.
         unsafe {
             if !self.raw.is_null() {
                 (self.context.lib.destroy_cq)(self.raw);
@@ -81,14 +82,14 @@ impl Cq {
                 _ => "",
             };
             return Err(OpenError(format!(
-                "a completion queue of {entries} entries can't be made: {}{hint}",
+                "cannot make a completion queue of {entries} entries: {}{hint}",
                 errno_text(number)
             )));
         }
         Ok(cq)
     }
 
-    /// Makes room for `entries`. Called by one at a time.
+    /// Grows the queue to `entries`. Must be called by one thread at a time.
     fn grow(&self, entries: u32, most: u32) -> Result<(), String> {
         let now = self.entries.load(Ordering::Relaxed);
         if entries <= now {
@@ -96,7 +97,7 @@ impl Cq {
         }
         if entries > most {
             return Err(format!(
-                "its completions need a queue of {entries} entries, and the adapter's hold {most}"
+                "its completions need a queue of {entries} entries; the adapter's limit is {most}"
             ));
         }
         let new = entries.max(2 * now).min(most);
@@ -104,7 +105,7 @@ impl Cq {
         let rc = unsafe { (self.context.lib.resize_cq)(self.raw, new as i32) };
         if rc != 0 {
             return Err(format!(
-                "a completion queue can't grow to {new} entries: {}",
+                "cannot grow a completion queue to {new} entries: {}",
                 errno_text(rc)
             ));
         }
@@ -113,13 +114,13 @@ impl Cq {
     }
 
     fn poll(&self, into: &mut [MaybeUninit<ibv_wc>]) -> usize {
-        // SAFETY: the queue is open, the entries have room.
+        // SAFETY: the queue is open, and `into` has space for its length in entries.
         let got = unsafe { poll_cq(self.raw, into.len() as i32, into.as_mut_ptr().cast()) };
         got.max(0) as usize
     }
 }
 
-/// What engines that share a queue do with each other's completions.
+/// Completions of engines that share a queue, sorted by engine.
 struct Inboxes {
     boxes: Vec<Option<VecDeque<ibv_wc>>>,
     needed: u32,
@@ -134,7 +135,7 @@ pub(crate) struct SharedQueue {
 impl SharedQueue {
     pub(crate) fn open(context: Arc<Context>, entries: u32) -> Result<SharedQueue, OpenError> {
         Ok(SharedQueue {
-            // Who sleeps could be woken for another's completions only, so there is no wake-up.
+            // A sleeper would be woken by other engines' completions, so there is no wake-up.
             cq: Cq::open(context, entries, false)?,
             inboxes: Mutex::new(Inboxes {
                 boxes: Vec::new(),
@@ -144,7 +145,7 @@ impl SharedQueue {
     }
 }
 
-/// An engine's way to its completions.
+/// An engine's access to its completions.
 pub(crate) enum Queue {
     Own {
         cq: OwnQueue,
@@ -159,7 +160,7 @@ pub(crate) enum Queue {
 pub(crate) struct OwnQueue {
     cq: Cq,
     needed: u32,
-    /// Taken when the engine was about to sleep.
+    /// A completion taken when the engine was about to sleep.
     stash: Option<ibv_wc>,
     armed: bool,
 }
@@ -186,7 +187,9 @@ impl Queue {
             let free = inboxes.boxes.iter().position(Option::is_none);
             let slot = free.unwrap_or(inboxes.boxes.len());
             if slot >= SLOTS {
-                return Err(OpenError(format!("{SLOTS} VCIs share a completion queue")));
+                return Err(OpenError(format!(
+                    "more than {SLOTS} VCIs cannot share a completion queue"
+                )));
             }
             if free.is_none() {
                 inboxes.boxes.push(None);
@@ -197,7 +200,7 @@ impl Queue {
         Ok(Queue::Shared { queue, slot })
     }
 
-    /// The number for the front of work requests' names.
+    /// Returns the engine's number for the names of work requests.
     pub(crate) fn slot(&self) -> usize {
         match self {
             Queue::Own { .. } => 0,
@@ -216,7 +219,7 @@ impl Queue {
         }
     }
 
-    /// Makes room for `more` completions beyond those that were asked for before.
+    /// Reserves space for `more` completions beyond those reserved before.
     pub(crate) fn reserve(&mut self, more: u32, most: u32) -> Result<(), String> {
         match self {
             Queue::Own { cq } => {
@@ -232,7 +235,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Takes completions of this engine; how many.
+    /// Takes completions of this engine. Returns their number.
     #[inline]
     pub(crate) fn poll(&mut self, into: &mut [MaybeUninit<ibv_wc>; BATCH], want: usize) -> usize {
         match self {
@@ -247,16 +250,17 @@ impl Queue {
         }
     }
 
-    /// What a sleeper waits for.
+    /// Returns the descriptor that a sleeper waits on.
     pub(crate) fn wake_up(&self) -> Option<RawFd> {
         let Queue::Own { cq } = self else {
             return None;
         };
-        // SAFETY: the channel is open if it is there.
+        // SAFETY: a non-null channel is open as long as the queue.
         (!cq.cq.channel.is_null()).then(|| unsafe { (*cq.cq.channel).fd })
     }
 
-    /// Asks for an event on the next completion; `false` if there is one already.
+    /// Requests an event on the next completion. Returns `false` if there is a completion already,
+    /// or no channel.
     pub(crate) fn arm(&mut self) -> bool {
         let Queue::Own { cq } = self else {
             return false;
@@ -269,7 +273,7 @@ impl Queue {
             return false;
         }
         cq.armed = true;
-        // What came before the request wakes nobody.
+        // A completion from before the request causes no event.
         let mut one = [MaybeUninit::uninit(); 1];
         if cq.cq.poll(&mut one) == 0 {
             return true;
@@ -279,7 +283,7 @@ impl Queue {
         false
     }
 
-    /// Takes the events that have come.
+    /// Takes and acknowledges the events that have occurred.
     pub(crate) fn disarm(&mut self) {
         let Queue::Own { cq } = self else { return };
         if !std::mem::take(&mut cq.armed) {
@@ -296,13 +300,13 @@ impl Queue {
             count += 1;
         }
         if count > 0 {
-            // SAFETY: so many events of this queue, the channel's only one, were taken.
+            // SAFETY: `count` events of this queue, the channel's only one, were taken.
             unsafe { (lib.ack_cq_events)(cq.cq.raw, count) };
         }
     }
 }
 
-/// Takes what is in the engine's own inbox, after filling all inboxes if that is empty.
+/// Takes completions from the engine's inbox. Fills all inboxes first if it is empty.
 fn shared_poll(
     queue: &SharedQueue,
     slot: usize,
@@ -316,7 +320,7 @@ fn shared_poll(
         for entry in &into[..got] {
             // SAFETY: the first `got` entries were written.
             let wc = unsafe { entry.assume_init() };
-            // What belongs to an engine that is gone is dropped.
+            // Completions of a closed engine are dropped.
             if let Some(Some(inbox)) = inboxes.boxes.get_mut(slot_of(wc.wr_id)) {
                 inbox.push_back(wc);
             }

@@ -1,4 +1,4 @@
-//! What libmpi is told of this transport: its control variables, and how it is opened by them.
+//! Registration of this transport with libmpi: its control variables and how it is opened.
 
 use crate::config::Config;
 use crate::transport::VerbsTransport;
@@ -7,7 +7,7 @@ use netmod_kit::variables::Variable;
 use netmod_kit::{Netmod, Start, need_rdma_device};
 use std::sync::Arc;
 
-/// Weft over InfiniBand verbs.
+/// The transport over InfiniBand verbs.
 pub const NETMOD: Netmod = Netmod {
     name: "verbs",
     title: "InfiniBand verbs",
@@ -29,16 +29,16 @@ const VARIABLES: &[Variable] = &[
         name: "WEFT_VERBS_GID_INDEX",
         kind: "count",
         default: "RoCE: the first IPv4 address of version 2; InfiniBand: 0",
-        help: "Which entry of the port's table of addresses verbs uses.",
+        help: "The entry of the port's address table (GIDs) that verbs uses.",
     },
     Variable {
         name: "WEFT_VERBS_SHARING",
         kind: "context, domain, uar, cq or qp",
         default: "domain",
-        help: "What the VCIs of a process share of the adapter, from nothing to all: a device context each; one \
-               context, but a thread domain and so a doorbell page each; the context's doorbell pages; a completion \
-               queue too; or also the queue pairs (then the same on all ranks). More sharing takes less of the adapter \
-               and costs speed when several threads communicate. See osu-bench verbs-sharing.",
+        help: "What the VCIs of a process share of the adapter: nothing (a device context each); one context, but a \
+               thread domain and thus a doorbell page each; the context's doorbell pages; also the completion \
+               queue; or also the queue pairs (then the same on all ranks). More sharing uses fewer resources of the \
+               adapter and costs speed when several threads communicate. See osu-bench verbs-sharing.",
     },
     Variable {
         name: "WEFT_VERBS_LIBRARY",

@@ -1,4 +1,4 @@
-//! Get, put and atomics by the adapter.
+//! Gets, puts and atomics by the adapter.
 
 use crate::calls::work;
 use crate::config::Sharing;
@@ -9,18 +9,18 @@ use crate::peers::{NO_BUFFER, Slot, State};
 use netmod::{AtomicOp, Issued, LaneError, Peer, RemoteAddr, Token, VciId};
 use netmod_kit::Action;
 
-/// To be filled.
+/// An empty block, to be filled in.
 const NO_PLACE: ibv_sge = ibv_sge {
     addr: 0,
     length: 0,
     lkey: 0,
 };
 
-/// Why an operation could not go on.
+/// Why an operation could not continue.
 pub(crate) enum Stop {
-    /// No room at the moment.
+    /// No space at the moment.
     Full,
-    /// The peer was lost, which has ended the operation.
+    /// The peer is lost, which has ended the operation.
     Lost,
 }
 
@@ -34,8 +34,8 @@ impl From<LaneError> for Stop {
 }
 
 impl Engine {
-    /// The connection for access to the memory of a peer. Where each VCI has a device context of
-    /// its own, exposed memory is registered with that of VCI 0.
+    /// Returns the connection for access to a peer's memory. If each VCI has its own device
+    /// context, exposed memory is registered with that of VCI 0.
     fn memory_connection(&mut self, peer: Peer, vci: VciId) -> Result<u32, LaneError> {
         let vci = match self.shared.sharing {
             Sharing::Context => 0,
@@ -72,7 +72,7 @@ impl Engine {
     }
 
     /// # Safety
-    /// As for `Lane::get`.
+    /// `local` must be valid for writes of `len` bytes until completion.
     pub(crate) unsafe fn issue_get(
         &mut self,
         peer: Peer,
@@ -91,7 +91,7 @@ impl Engine {
     }
 
     /// # Safety
-    /// As for `Lane::put`.
+    /// `local` must be valid for reads of `len` bytes until completion.
     pub(crate) unsafe fn issue_put(
         &mut self,
         peer: Peer,
@@ -114,7 +114,7 @@ impl Engine {
         self.start(op)
     }
 
-    /// A put whose data is taken over at once, inline or through a buffer.
+    /// Issues a put whose data is copied, inline or into a buffer.
     ///
     /// # Safety
     /// `local` is valid for reads of `len` bytes, which fit into a buffer.
@@ -163,8 +163,8 @@ impl Engine {
         }
     }
 
-    /// The work of `signal`: two writes of one queue pair, of which the second is placed after the
-    /// first. What fails on the way fails the connection, and so tells of the peer's loss.
+    /// Implements `signal`: two writes of one queue pair, the second of which is placed after the
+    /// first. A failure breaks the connection, which reports the loss of the peer.
     pub(crate) fn issue_signal(
         &mut self,
         peer: Peer,
@@ -203,7 +203,7 @@ impl Engine {
         };
         let posted = self.post_pair(index, [&mut write, &mut flag], [slot, flag_slot], signal);
         posted.map_err(|(error, first)| {
-            // The caller will write the data once more.
+            // The caller will write the data again.
             self.take_back(flag_slot);
             if !first {
                 self.take_back(slot);
@@ -212,8 +212,8 @@ impl Engine {
         })
     }
 
-    /// A write whose data is taken over when it is posted, inline or through a buffer; `place` is to
-    /// stay where it is till then.
+    /// Makes a write whose data is copied when it is posted, inline or into a buffer. `place` must
+    /// not move until then.
     fn write_of(
         &mut self,
         bytes: &[u8],
@@ -237,14 +237,14 @@ impl Engine {
         Ok((wr, slot))
     }
 
-    /// A work request was not posted: its buffer is free.
+    /// Frees the buffer of a work request that was not posted.
     fn take_back(&mut self, slot: Slot) {
         if let Slot::Buffer(buffer) = slot {
             self.send.give(buffer);
         }
     }
 
-    /// A work request that reads or writes a peer's memory, `skip` bytes past `remote`.
+    /// Makes a work request that reads or writes a peer's memory, `skip` bytes past `remote`.
     fn access(
         opcode: ibv_wr_opcode,
         sge: &mut ibv_sge,
@@ -264,7 +264,7 @@ impl Engine {
     }
 
     /// # Safety
-    /// As for `Lane::atomic`.
+    /// `result` must be aligned and valid for writing a `u64` until completion.
     pub(crate) unsafe fn issue_atomic(
         &mut self,
         peer: Peer,
@@ -287,7 +287,7 @@ impl Engine {
         self.start(op)
     }
 
-    /// Issues as much as there is room for; nothing is done if there is none at all.
+    /// Issues as many parts as there is space for. Fails without any effect if there is none.
     fn start(&mut self, mut op: Op) -> Result<Issued, LaneError> {
         let index = op.connection;
         let connection = &self.connections[index as usize];
@@ -296,8 +296,8 @@ impl Engine {
         }
         let is_write = op.action != Action::Get;
         let is_atomic = matches!(op.action, Action::Atomic { .. });
-        // Invariant: atomics of a connection are carried out in order (the queue pair sees to those that
-        // it takes).
+        // Invariant: atomics of a connection are carried out in order (the queue pair sees to those
+        // that it takes).
         if is_atomic && connection.in_cas_loop {
             return Err(LaneError::Again);
         }
@@ -306,7 +306,7 @@ impl Engine {
             let writable = op.action == Action::Get;
             // SAFETY: the memory is valid until completion, with which the region is given up.
             let region = unsafe { self.registry().get(op.local, op.len, writable) };
-            // Memory that can't be registered goes through buffers.
+            // Memory that cannot be registered goes through buffers.
             op.region = region.ok();
         }
         let peer = self.connections[index as usize].peer;
@@ -318,7 +318,7 @@ impl Engine {
         self.connections[index as usize].in_cas_loop |= is_cas_loop;
         let all_issued = self.issue_parts(op_index);
         match self.ops.get(op_index) {
-            // The adapter refused for good, and the operation ended with its peer.
+            // The adapter failed, and the operation ended with its peer.
             None => {}
             Some(op) if op.issued == 0 && op.error.is_none() => {
                 self.ops.remove(op_index);
@@ -334,7 +334,7 @@ impl Engine {
         Ok(Issued::Pending)
     }
 
-    /// Issues parts until there is no room. Returns whether nothing is left to issue.
+    /// Issues parts while there is space. Returns whether none are left.
     pub(crate) fn issue_parts(&mut self, op_index: u32) -> bool {
         loop {
             let Some(op) = self.ops.get(op_index) else {
@@ -365,7 +365,7 @@ impl Engine {
         }
     }
 
-    /// Hands the next part of a get or put to the adapter.
+    /// Issues the next part of a get or put to the adapter.
     fn native_part(&mut self, op_index: u32) -> Result<usize, Stop> {
         let Some(op) = self.ops.get(op_index) else {
             return Err(Stop::Lost);
@@ -402,12 +402,12 @@ impl Engine {
             _ => IBV_WR_RDMA_READ,
         };
         let mut wr = Self::access(opcode, &mut sge, &remote, skip);
-        // The last part tells of the end of all.
+        // Only the last part is signalled, which completes all.
         let signal = len == rest || self.send.are_few();
         let slot = Slot::Part {
             op: op_index,
             buffer,
-            // Only parts through buffers need them, and those operations are small or few.
+            // Only parts through buffers need the offset, and those operations are small or few.
             offset: u32::try_from(skip).unwrap_or(u32::MAX),
             len: len as u32,
         };
@@ -429,8 +429,8 @@ impl Engine {
         }
     }
 
-    /// Hands an atomic to the adapter, which has fetch-and-add and compare-and-swap: the others are
-    /// compare-and-swap with an expected value, until it is right.
+    /// Issues an atomic to the adapter, which has fetch-and-add and compare-and-swap: the others
+    /// repeat compare-and-swap until the expected value is right.
     fn native_atomic(&mut self, op_index: u32) -> Result<usize, Stop> {
         let buffer = self.send.take().ok_or(Stop::Full)?;
         let place = self.send.at(buffer);
@@ -461,7 +461,7 @@ impl Engine {
                 },
                 None,
             ) => (IBV_WR_ATOMIC_FETCH_AND_ADD, operand, 0),
-            // A load, for its own sake or for a first expected value.
+            // A load, or the first expected value of a loop.
             _ => (IBV_WR_ATOMIC_FETCH_AND_ADD, 0, 0),
         };
         let mut sge = ibv_sge {
@@ -491,7 +491,7 @@ impl Engine {
         }
     }
 
-    /// A part has ended well; what it has brought is in its buffer, if it has one.
+    /// Handles a successful part; its data is in its buffer, if it has one.
     pub(crate) fn part_arrived(&mut self, op_index: u32, buffer: u32, offset: u32, len: u32) {
         if buffer == NO_BUFFER {
             self.part_done(op_index, None);
@@ -533,7 +533,7 @@ impl Engine {
         }
     }
 
-    /// A part has ended.
+    /// Handles the end of a part.
     pub(crate) fn part_done(&mut self, op_index: u32, error: Option<LaneError>) {
         let Some(op) = self.ops.get(op_index) else {
             return;
@@ -545,7 +545,7 @@ impl Engine {
         self.finish_if_over(op_index);
     }
 
-    /// Ends an operation that has nothing under way and nothing left to issue.
+    /// Completes an operation that has no pending and no unissued parts.
     pub(crate) fn finish_if_over(&mut self, op_index: u32) {
         let over = |op: &mut Op| op.parts == 0 && (op.issued == op.len || op.error.is_some());
         if !self.ops.get(op_index).is_some_and(over) {
@@ -566,7 +566,7 @@ impl Engine {
         }
     }
 
-    /// A put or an atomic has ended: flushes may be complete.
+    /// Handles the end of a put or an atomic, which may complete flushes.
     pub(crate) fn end_write(&mut self, index: u32, epoch: u32) {
         let peer = self.connections[index as usize].peer;
         let state = &mut self.peers.all[peer as usize];
@@ -583,7 +583,7 @@ impl Engine {
     }
 }
 
-/// What an atomic that the adapter has not got makes of a value.
+/// Computes the new value of an atomic made of compare-and-swaps.
 fn wanted(op: AtomicOp, operand: u64, value: u64) -> u64 {
     match op {
         AtomicOp::Swap | AtomicOp::CompareSwap => operand,

@@ -1,4 +1,4 @@
-//! What lanes share: one device, and the memory exposed to peers.
+//! State shared by lanes: the device and the memory exposed to peers.
 
 use crate::config::{Atomics, Config, Sharing};
 use crate::device::{self, Context, Port};
@@ -9,55 +9,59 @@ use netmod::{OpenError, Peer, Resolver, VciId};
 use netmod_kit::{Exposures, LostPeers};
 use std::sync::Arc;
 
-/// What lanes share.
+/// State shared by lanes.
 pub(crate) struct Shared {
     pub(crate) config: Config,
     pub(crate) resolver: Arc<dyn Resolver>,
     pub(crate) port: Port,
-    /// What is shared, as far as the device can.
+    /// Level of sharing that the device supports.
     pub(crate) sharing: Sharing,
-    /// Why it is not what was asked for.
+    /// Why it differs from the configured level.
     pub(crate) note: Option<String>,
-    /// Memory that peers may use, with its registrations.
+    /// Exposed memory with its registrations.
     pub(crate) exposures: Exposures<Option<Arc<Region>>>,
-    /// Processes that some lane found lost, and why: the other lanes learn it when they connect.
+    /// Processes that a lane has found lost; the other lanes check when they connect.
     pub(crate) lost: LostPeers,
-    /// The completion queue of all lanes, where they share one.
+    /// The completion queue of all lanes, if they share one.
     pub(crate) queue: Option<Arc<SharedQueue>>,
     pub(crate) counts: Arc<Counts>,
     pub(crate) _counted: Vec<Counted>,
-    /// Registrations in the context of VCI 0, in which memory is exposed.
+    /// Registrations in the context of VCI 0, which serves exposed memory.
     pub(crate) registry: Arc<Registry>,
 }
 
 impl Shared {
-    /// The device context for a VCI.
+    /// Returns the device context for a VCI.
     pub(crate) fn home(&self, vci: VciId) -> Result<Arc<Context>, OpenError> {
         let base = &self.registry.context;
         if self.sharing != Sharing::Context || vci == 0 {
             return Ok(base.clone());
         }
-        device::reopen(base, &self.port.device)
-            .map_err(|why| OpenError(format!("another context of {}: {why}", self.port.device)))
+        device::reopen(base, &self.port.device).map_err(|why| {
+            OpenError(format!(
+                "cannot open another context of {}: {why}",
+                self.port.device
+            ))
+        })
     }
 
-    /// Whether atomics are the adapter's.
+    /// Returns whether atomics are the adapter's.
     pub(crate) fn native_atomics(&self) -> bool {
         uses_native(self.config.atomics, self.port.atomics)
     }
 
-    /// Why a process is lost, if a lane found that.
+    /// Returns why a process is lost, if a lane has found it lost.
     pub(crate) fn lost(&self, peer: Peer) -> Option<String> {
         self.lost.why(peer)
     }
 
-    /// Tells the other lanes that a process is lost.
+    /// Records a lost process for the other lanes.
     pub(crate) fn set_lost(&self, peer: Peer, why: &str) {
         self.lost.add(peer, why);
     }
 }
 
-/// Whether atomics are the adapter's.
+/// Returns whether atomics are the adapter's.
 fn uses_native(choice: Atomics, offered: bool) -> bool {
     choice == Atomics::Auto && offered
 }

@@ -1,9 +1,9 @@
-//! The transport: how it is opened, and what it says of itself.
+//! The transport: opening it and its limits.
 
 use crate::config::{Config, Sharing};
 use crate::device;
 use crate::engine::Engine;
-use crate::lane::{Together, VerbsLane};
+use crate::lane::{SharedEngine, VerbsLane};
 use crate::library::Library;
 use crate::memory::{Registry, refusal};
 use crate::objects::{Counted, Counts, ThreadDomain};
@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What a transport uses of its adapter at the moment.
+/// The adapter's resources that a transport uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Resources {
     /// Device contexts.
@@ -33,21 +33,21 @@ pub struct Resources {
 }
 
 impl Resources {
-    /// Doorbell pages (UARs) as the driver of ConnectX adapters counts them: eight per context, and
-    /// one per thread domain.
+    /// Returns the doorbell pages (UARs) as the driver of ConnectX adapters counts them: eight per
+    /// context, and one per thread domain.
     pub fn doorbell_pages(&self) -> usize {
         8 * self.contexts + self.thread_domains
     }
 }
 
-/// Weft over verbs.
+/// The verbs transport.
 pub struct VerbsTransport {
     considered: Vec<String>,
     addresses: Mutex<HashMap<VciId, Vec<u8>>>,
-    /// The engine of VCI 0 until its lane is opened: with it one sees whether the device works.
+    /// The engine of VCI 0 until its lane is opened; it shows whether the device works.
     first: Mutex<Option<(Engine, Vec<u8>)>>,
-    /// The engine of all lanes, where they share one.
-    together: Mutex<Option<(Arc<Together>, Vec<u8>)>>,
+    /// The engine of all lanes, if they share one.
+    together: Mutex<Option<(Arc<SharedEngine>, Vec<u8>)>>,
     shared: Arc<Shared>,
 }
 
@@ -69,7 +69,7 @@ impl VerbsTransport {
         {
             sharing = Sharing::Uar;
             note = Some(format!(
-                "domain was wanted, but the device has no thread domains: {}",
+                "fallback from domain: the device has no thread domains: {}",
                 crate::calls::errno_text(number)
             ));
         }
@@ -108,7 +108,7 @@ impl VerbsTransport {
         })
     }
 
-    /// The engine of a VCI.
+    /// Returns the engine of a VCI, opening it if necessary.
     fn engine(&self, vci: VciId) -> Result<(Engine, Vec<u8>), OpenError> {
         let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
         match first.take_if(|_| vci == 0) {
@@ -117,13 +117,14 @@ impl VerbsTransport {
         }
     }
 
-    /// What VCIs share, as far as the device can.
+    /// Returns the level of sharing that the device supports.
     pub fn sharing(&self) -> Sharing {
         self.shared.sharing
     }
 
-    /// Up to which length puts and gets are one work request each, so that the queue pair orders them with its own
-    /// atomics (InfiniBand Architecture Specification, volume 1, chapter 10: ordering rules of send queues).
+    /// Returns the largest length of puts and gets that are one work request each, so that the
+    /// queue pair orders them with its own atomics (InfiniBand Architecture Specification, volume
+    /// 1, chapter 10: ordering rules of send queues).
     fn ordered_access(&self) -> usize {
         let config = &self.shared.config;
         let most = config.max_part.min(self.shared.port.max_message.max(1));
@@ -133,7 +134,7 @@ impl VerbsTransport {
         }
     }
 
-    /// What is used of the adapter at the moment.
+    /// Returns the adapter's resources in use.
     pub fn resources(&self) -> Resources {
         let counts = &self.shared.counts;
         let get = |count: &AtomicUsize| count.load(Ordering::Relaxed);
@@ -193,12 +194,12 @@ impl Transport for VerbsTransport {
             // Writes of a reliable connection are placed in order.
             signals: Some(netmod::Signals {
                 max_data: self.shared.config.buffer_size,
-                // What goes in one write.
+                // Data that goes in one write.
                 faster_up_to: Some(32),
                 passive_target: true,
             }),
-            // A queue pair carries them out in order; those made of several keep others waiting. Ours, by
-            // messages, are the processor's own.
+            // A queue pair carries them out in order; those made of several hold others back.
+            // Emulated ones are the processor's own.
             atomics: Some(netmod::Atomics {
                 passive_target: self.shared.native_atomics(),
                 coherent: !self.shared.native_atomics() || port.coherent_atomics,
@@ -215,7 +216,9 @@ impl Transport for VerbsTransport {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         if addresses.contains_key(&vci) {
-            return Err(OpenError(format!("VCI {vci} is open already")));
+            return Err(OpenError(format!(
+                "internal error: VCI {vci} is already open"
+            )));
         }
         let shared = &self.shared;
         if shared.sharing != Sharing::Qp {
@@ -228,7 +231,7 @@ impl Transport for VerbsTransport {
             Some((all, address)) => (all.clone(), address.clone()),
             None => {
                 let (engine, address) = self.engine(0)?;
-                let all = Arc::new(Together::new(engine));
+                let all = Arc::new(SharedEngine::new(engine));
                 *together = Some((all.clone(), address.clone()));
                 (all, address)
             }
@@ -253,7 +256,8 @@ impl Transport for VerbsTransport {
         };
         let mut region = None;
         if len > 0 {
-            // SAFETY: the memory is valid until it is withdrawn, by the contract.
+            // SAFETY: the memory is valid until it is withdrawn, by the caller's contract, and
+            // `exposures` holds the region until then.
             let new = unsafe { shared.registry.get(ptr, len, false) };
             let new = new.map_err(|number| refusal(ptr, len, number))?;
             key.words[0] = new.rkey().into();

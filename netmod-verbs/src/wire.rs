@@ -1,7 +1,8 @@
-//! What travels: the prefix of messages, the addresses of VCIs, and the messages by which queue
-//! pairs are connected.
+//! Wire formats: the prefix of messages, the addresses of VCIs, and the datagrams that connect
+//! queue pairs.
 //!
-//! All numbers are in the machine's order: processes of a job run on machines of one kind.
+//! All numbers are in native byte order: the processes of a job run on machines of one
+//! architecture.
 
 use netmod::{Header, VciId};
 
@@ -10,17 +11,17 @@ pub(crate) const PREFIX: usize = 16;
 /// Length of prefix and header in front of a payload of the core.
 pub(crate) const MESSAGE: usize = PREFIX + Header::SIZE;
 
-/// What a message is.
+/// The kinds of messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub(crate) enum Kind {
-    /// The core's.
+pub(crate) enum MessageKind {
+    /// A message of the core.
     Message = 1,
-    /// Nothing but the count of messages taken.
+    /// Credit alone.
     Credit,
-    /// An atomic to be done; the code is the operation.
+    /// A request for an atomic; the code is the operation.
     Atomic,
-    /// The answer to it; the code is a status.
+    /// The answer to an atomic; the code is a status.
     Answer,
 }
 
@@ -33,9 +34,10 @@ pub(crate) struct Prefix {
     pub(crate) to: VciId,
     /// The VCI that it comes from.
     pub(crate) from: VciId,
-    /// Messages that the sender has taken from this connection, modulo 2^16.
+    /// Messages that the sender has received from this connection, modulo 2^16: the receiver's
+    /// credit.
     pub(crate) taken: u16,
-    pub(crate) kind: Kind,
+    pub(crate) kind: MessageKind,
     pub(crate) code: u8,
 }
 
@@ -51,17 +53,18 @@ impl Prefix {
         bytes
     }
 
-    /// The prefix and what follows it; `None` if the bytes are too few or name an unknown kind.
+    /// Parses a prefix. Returns it and the bytes after it, or `None` if the bytes are too few or
+    /// the kind is unknown.
     #[inline]
     pub(crate) fn parse(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (first, rest) = bytes.split_first_chunk::<8>()?;
         let (second, rest) = rest.split_first_chunk::<8>()?;
         let (first, second) = (u64::from_ne_bytes(*first), u64::from_ne_bytes(*second));
         let kind = match (second >> 16) as u8 {
-            1 => Kind::Message,
-            2 => Kind::Credit,
-            3 => Kind::Atomic,
-            4 => Kind::Answer,
+            1 => MessageKind::Message,
+            2 => MessageKind::Credit,
+            3 => MessageKind::Atomic,
+            4 => MessageKind::Answer,
             _ => return None,
         };
         let prefix = Prefix {
@@ -76,7 +79,7 @@ impl Prefix {
     }
 }
 
-/// Takes numbers from the front of bytes.
+/// Reads numbers from the front of bytes.
 struct Reader<'a>(&'a [u8]);
 
 impl Reader<'_> {
@@ -99,20 +102,20 @@ impl Reader<'_> {
     }
 }
 
-/// Where the datagram queue pair of a VCI is.
+/// Address of a VCI's datagram queue pair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Address {
     pub(crate) gid: [u8; 16],
-    /// Tells processes apart that get the same queue pair number one after the other.
+    /// Distinguishes processes that get the same queue pair number one after the other.
     pub(crate) cookie: u64,
     pub(crate) qpn: u32,
     pub(crate) lid: u16,
     pub(crate) is_ethernet: bool,
-    /// All VCIs of the process have this one address.
+    /// Whether all VCIs of the process share this address.
     pub(crate) one_for_all: bool,
 }
 
-/// The first byte of an address.
+/// First byte of an address.
 const ADDRESS_VERSION: u8 = 1;
 
 impl Address {
@@ -150,19 +153,19 @@ impl Address {
     }
 }
 
-/// What a datagram of the connection set-up is.
+/// The steps of connection set-up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Step {
-    /// "Here is my queue pair; I want to send."
+    /// The initiator names its queue pair.
     Request = 1,
-    /// "I have connected mine to it, which receives."
+    /// The peer has connected its queue pair, which receives.
     Reply,
-    /// "Mine receives, too."
+    /// The initiator's queue pair receives, too.
     Ready,
-    /// "I can't"; the text says why.
+    /// The peer refuses, with a text.
     Refusal,
-    /// "I leave; nothing more will come, and nothing should be sent."
+    /// The sender's farewell: it sends nothing more, and no message should be sent to it.
     Goodbye,
 }
 
@@ -172,13 +175,13 @@ pub(crate) struct Datagram {
     pub(crate) step: Step,
     /// Path MTU of the sender's port, as `ibv_mtu`.
     pub(crate) mtu: u8,
-    /// Reads and atomics that its queue pair can have under way, and serve.
+    /// Reads and atomics that the sender's queue pair can have pending, and below: can serve.
     pub(crate) reads_out: u8,
     pub(crate) reads_in: u8,
-    /// Sender: process and VCI.
+    /// The sender: process and VCI.
     pub(crate) peer: u32,
     pub(crate) vci: VciId,
-    /// The VCI that is meant, and its cookie.
+    /// The receiving VCI and its cookie.
     pub(crate) to: VciId,
     pub(crate) cookie: u64,
     /// The sender's queue pair and its first packet's number.
@@ -187,21 +190,21 @@ pub(crate) struct Datagram {
     /// The sender's and the receiver's number of the connection.
     pub(crate) connection: u32,
     pub(crate) theirs: u32,
-    /// Messages that may be sent to it without one being taken.
+    /// Messages that may be in flight to the sender without credit.
     pub(crate) window: u16,
-    /// Where answers go.
+    /// Address for answers.
     pub(crate) address: Address,
-    /// Of a refusal.
+    /// Text of a refusal.
     pub(crate) text: String,
 }
 
-/// The first bytes of a datagram.
+/// First bytes of a datagram.
 const MAGIC: u32 = u32::from_be_bytes(*b"weft");
 
-/// The longest text of a refusal.
+/// Longest text of a refusal, in bytes.
 const TEXT_MOST: usize = 120;
 
-/// The longest datagram.
+/// Length of the longest datagram, in bytes.
 pub(crate) const DATAGRAM_MOST: usize = 44 + Address::SIZE + TEXT_MOST;
 
 impl Datagram {
@@ -227,7 +230,7 @@ impl Datagram {
         bytes
     }
 
-    /// `None` if the bytes are not one.
+    /// Parses a datagram. Returns `None` if it is malformed.
     pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader(bytes);
         if reader.u32()? != MAGIC {
@@ -273,7 +276,7 @@ mod tests {
     proptest! {
         #[test]
         fn prefixes_survive(connection: u32, to: u16, from: u16, taken: u16, code: u8, kind in 0..4) {
-            let kind = [Kind::Message, Kind::Credit, Kind::Atomic, Kind::Answer][kind as usize];
+            let kind = [MessageKind::Message, MessageKind::Credit, MessageKind::Atomic, MessageKind::Answer][kind as usize];
             let prefix = Prefix { connection, to, from, taken, kind, code };
             let bytes = prefix.to_bytes();
             prop_assert_eq!(Prefix::parse(&bytes), Some((prefix, &[][..])));
@@ -283,10 +286,10 @@ mod tests {
         fn any_bytes_are_parsed_or_refused(bytes: Vec<u8>) {
             prop_assert!(bytes.len() >= PREFIX || Prefix::parse(&bytes).is_none());
             let _ = (Address::parse(&bytes), Datagram::parse(&bytes));
-            let mut told = MAGIC.to_ne_bytes().to_vec();
-            told.push(1);
-            told.extend(&bytes);
-            let _ = Datagram::parse(&told);
+            let mut framed = MAGIC.to_ne_bytes().to_vec();
+            framed.push(1);
+            framed.extend(&bytes);
+            let _ = Datagram::parse(&framed);
         }
 
         #[test]

@@ -1,4 +1,4 @@
-//! The suite of all transports, on two devices joined by a cable (or both ends on the only one).
+//! The conformance suite, on two devices joined by a cable (or both ends on the only one).
 
 mod common;
 
@@ -26,10 +26,10 @@ fn variant(name: &str, change: Change) -> Variant {
     });
     variant.effort = Effort::SLOW;
     variant.backlog = Config::new(0).window as u64;
-    // Counts of messages taken wake, too.
+    // Credit messages wake, too.
     variant.false_alarms = 4;
     variant.told = Told::Always;
-    // Time-outs of adapters, in a virtual machine that may have to wait for its processors.
+    // Time-outs of adapters, in a virtual machine that may wait for its processors.
     variant.patience = Duration::from_secs(40);
     if devices() == ["rxe0", "rxe1"] {
         // The cable is one of the virtual machine.
@@ -41,7 +41,7 @@ fn variant(name: &str, change: Change) -> Variant {
     )
 }
 
-/// A cut in the cable of the virtual machine: nothing comes through. Mended at the end.
+/// A cut in the cable of the virtual machine, mended on drop.
 struct Cut;
 
 impl Cut {
@@ -65,7 +65,7 @@ fn tc(args: &[&str]) {
 }
 
 /// Registered memory, copies through buffers in pieces, and each level of sharing.
-const WAYS: [(&str, Change); 6] = [
+const CONFIGS: [(&str, Change); 6] = [
     ("in place", |config| config.copy_most = 0),
     ("copied", |config| config.copy_most = 1 << 20),
     ("a context each", |config| config.sharing = Sharing::Context),
@@ -85,7 +85,7 @@ fn main() -> ExitCode {
             Topic::Loss,
             Topic::LossDuringAccess,
         ]));
-        for (name, change) in WAYS {
+        for (name, change) in CONFIGS {
             let topics: &[Topic] = match name {
                 "in place" => &[Topic::Messages, Topic::Lanes, Topic::Memory, Topic::Atomics],
                 "shared queue pairs" => &[
@@ -103,9 +103,9 @@ fn main() -> ExitCode {
         // Small parts, so that operations are split and queued.
         macro_rules! scarce {
             ($($place:literal)*) => {$({
-                const NAME: &str = WAYS[$place].0;
+                const NAME: &str = CONFIGS[$place].0;
                 let scarce: Change = |config| {
-                    WAYS[$place].1(config);
+                    CONFIGS[$place].1(config);
                     config.max_part = 10_001;
                     config.operations = 16;
                 };

@@ -1,4 +1,5 @@
-//! What cannot be opened or reached is explained; what is opened takes of the adapter what it says.
+//! Failures to open or to reach a peer are explained; the levels of sharing use the stated
+//! resources.
 
 mod common;
 
@@ -88,7 +89,7 @@ fn unusable_addresses_are_explained() {
 }
 
 #[test]
-fn levels_of_sharing_take_what_they_say() {
+fn levels_of_sharing_use_the_stated_resources() {
     let lanes = 3;
     let mut last = None;
     for level in Sharing::ALL {
@@ -115,7 +116,7 @@ fn levels_of_sharing_take_what_they_say() {
         let no_queue = matches!(level, Sharing::Cq | Sharing::Qp);
         assert_eq!(used.completion_queues, only(no_queue));
         assert_eq!(used.receive_queues, only(level == Sharing::Qp));
-        // One for datagrams and one to the peer.
+        // One queue pair for datagrams and one to the peer.
         assert_eq!(used.queue_pairs, 2 * only(level == Sharing::Qp));
         let domains = transport.sharing() == Sharing::Domain;
         assert_eq!(used.thread_domains, if domains { each } else { 0 });

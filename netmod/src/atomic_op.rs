@@ -2,12 +2,12 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// 8-byte atomic operations on remote memory. All of them return the value found.
+/// 8-byte atomic operations on remote memory. All return the previous value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AtomicOp {
     /// Reads; the operand is not used.
     Load,
-    /// Replaces by the operand.
+    /// Stores the operand.
     Swap,
     /// Adds the operand, wrapping.
     Add,
@@ -17,12 +17,13 @@ pub enum AtomicOp {
     Or,
     /// Bitwise exclusive or.
     Xor,
-    /// Replaces by the operand if the value found equals `compare`.
+    /// Stores the operand if the previous value equals `compare`.
     CompareSwap,
 }
 
 impl AtomicOp {
-    /// Carries it out by this processor, for transports whose hardware does not. Gives what was found.
+    /// Carries the operation out with this processor's atomics, for transports whose network has
+    /// none. Returns the previous value.
     #[inline]
     pub fn carry_out(self, word: &AtomicU64, operand: u64, compare: u64) -> u64 {
         const ORDER: Ordering = Ordering::SeqCst;

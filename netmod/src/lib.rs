@@ -8,22 +8,20 @@
 //! 2. **Remote memory**: exposed memory with put, get, 8-byte atomics and flush ([`Lane::put`],
 //!    [`Lane::get`], [`Lane::atomic`], [`Lane::flush`]).
 //!
-//! A third one, tagged messages matched by the network, is optional and not part of the contract
-//! until a transport offers it.
+//! Tagged messages matched by the network would be a third primitive; the contract has none until a
+//! transport offers it.
 //!
-//! The contract knows no MPI words but "VCI": what a header means is the core's business. A
-//! transport is a crate that depends on this one and, of Weft's, on nothing else but `netmod-kit`, which
-//! holds what transports share.
+//! The contract knows no MPI concept but the VCI: the core alone interprets headers. A transport is
+//! a crate that depends on this one and, of Weft's crates, on nothing else but `netmod-kit`, the
+//! code that transports share.
 //!
-//! # The law of the hot path
 //! [`Lane::send`] and [`Lane::poll`] make no system call, allocate nothing and take no lock in the
-//! common case. A lane is owned by one VCI and is called under that VCI's lock, so it needs no lock
-//! of its own; nothing written on its hot path may share a cache line with another lane.
+//! common case. A lane is owned by one VCI and called under that VCI's lock, so it needs no lock of
+//! its own; no data written on its hot path may share a cache line with another lane.
 //!
-//! # Who calls whom
 //! The core calls lanes; lanes call back only through the [`Sink`] given to [`Lane::poll`]. A sink
-//! never calls the lane again (it could not: the lane is borrowed); it notes what is to be sent and
-//! the core sends it when `poll` has returned.
+//! never calls the lane (the lane is borrowed): it records what to send, and the core sends it
+//! after `poll` has returned.
 
 #![forbid(unsafe_op_in_unsafe_fn)]
 
@@ -44,8 +42,8 @@ pub use pipe::{
 };
 pub use shares::{Helped, MOST_CHUNKS, SharedCopy, Shares};
 
-/// A process of the job, numbered as its launcher does (the rank in `MPI_COMM_WORLD` for processes
-/// that were started together).
+/// A process of the job: its rank in `MPI_COMM_WORLD` if the launcher started all processes
+/// together.
 pub type Peer = u32;
 
 /// A virtual communication interface within a process.
@@ -60,7 +58,7 @@ impl Header {
     /// The size of a header on the wire, in bytes.
     pub const SIZE: usize = 24;
 
-    /// The header as bytes, in the machine's order.
+    /// Returns the header as bytes, in native byte order.
     pub fn to_bytes(&self) -> [u8; Self::SIZE] {
         let mut bytes = [0; Self::SIZE];
         for (chunk, word) in bytes.chunks_exact_mut(8).zip(self.0) {
@@ -69,96 +67,97 @@ impl Header {
         bytes
     }
 
-    /// The header from bytes, in the machine's order.
+    /// Reads a header from bytes in native byte order.
     pub fn from_bytes(bytes: &[u8; Self::SIZE]) -> Self {
         let word = |i: usize| u64::from_ne_bytes(bytes[8 * i..8 * i + 8].try_into().unwrap());
         Header([word(0), word(1), word(2)])
     }
 }
 
-/// What a peer needs to reach a piece of exposed memory: an opaque value that travels in messages.
+/// Names exposed memory for peers: an opaque value that travels in messages.
 ///
-/// `words` belong to the transport that made the key; `address` is where the exposed piece starts,
+/// `words` belong to the transport that made the key; `address` is the start of the exposed memory
 /// in the terms of that transport (usually its virtual address).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(C)]
 pub struct RemoteKey {
-    /// Start of the exposed piece, in the exposing transport's terms.
+    /// Start of the exposed memory, in the exposing transport's terms.
     pub address: u64,
     /// The transport's own data (protection key, segment number …).
     pub words: [u64; 2],
 }
 
-/// A place in a peer's exposed memory: `offset` bytes past the start of what `key` names.
+/// An address in a peer's exposed memory: `offset` bytes past the start of what `key` names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RemoteAddr {
-    /// The exposed piece.
+    /// The exposed memory.
     pub key: RemoteKey,
     /// Distance from its start, in bytes.
     pub offset: u64,
 }
 
-/// A run of bytes in this process's memory.
+/// A contiguous block of this process's memory.
 #[derive(Clone, Copy, Debug)]
 pub struct IoVec {
-    /// Where it begins.
+    /// Start of the block.
     pub ptr: *mut u8,
     /// Its length in bytes.
     pub len: usize,
 }
 
-/// The most pieces that are given to [`DirectCopy::readv`], [`DirectCopy::writev`] and
-/// [`Lane::send_pieces`] at once.
+/// Most blocks in one call of [`DirectCopy::readv`], [`DirectCopy::writev`] or
+/// [`Lane::send_pieces`].
 pub const MAX_IOVECS: usize = 256;
 
 /// Names an operation on remote memory between its issue and [`Sink::complete`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct Token(pub u64);
 
-/// How an operation on remote memory was issued.
+/// State of an operation on remote memory when its call returns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Issued {
-    /// It is complete; the sink will not be told.
+    /// The operation is complete; the sink is not called.
     Done,
-    /// [`Sink::complete`] will be called with its token.
+    /// [`Sink::complete`] will be called with the operation's token.
     Pending,
 }
 
-/// Why a lane did not do what it was asked to.
+/// Why a lane refused or failed an operation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LaneError {
-    /// No room at the moment (queue full, no descriptor): poll, then ask again. Nothing was done.
+    /// No resources at the moment (queue full, no descriptor). The call had no effect; poll, then
+    /// retry.
     Again,
-    /// The transport cannot do this towards this peer (a kernel that refuses single copy, say).
-    /// Nothing was done, and asking again will give the same answer.
+    /// The transport cannot do this towards this peer (the kernel refuses CMA, say). The call had
+    /// no effect, and a retry gives the same answer.
     Unsupported,
-    /// The peer can't be reached: it died, or the way to it is broken. (Boxed: results travel in two
-    /// registers.)
+    /// The peer died, or the connection to it is broken. Boxed so that results fit two registers.
     PeerLost(Box<Lost>),
-    /// Memory that was to be read or written isn't there, or not for that. The peer lives, and all else goes on.
+    /// Memory to be read or written is not mapped or lacks the right. The peer lives, and other
+    /// operations go on.
     BadMemory(Box<BadMemory>),
 }
 
-/// Where memory isn't what a copy was told that it is.
+/// Memory that a copy could not access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BadMemory {
-    /// Whether it is this process's, or else the peer's.
+    /// Whether the memory is this process's; otherwise the peer's.
     pub own: bool,
-    /// The first address that can't be used.
+    /// First inaccessible address.
     pub address: u64,
 }
 
-/// A peer that can't be reached any more.
+/// A peer that can no longer be reached.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Lost {
-    /// Which.
+    /// The lost peer.
     pub peer: Peer,
-    /// Cause and next step, for the user.
+    /// Cause and remedy, for the user.
     pub why: String,
 }
 
 impl LaneError {
-    /// The error of a lost peer.
+    /// Makes the error of a lost peer.
     #[cold]
     pub fn lost(peer: Peer, why: impl Into<String>) -> LaneError {
         LaneError::PeerLost(Box::new(Lost {
@@ -168,8 +167,8 @@ impl LaneError {
     }
 }
 
-/// Why a transport or a lane could not be opened, in words for the user: what was tried, what came
-/// back, what to do.
+/// Why a transport or a lane could not be opened, for the user: what was tried, what came back,
+/// what to do.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OpenError(pub String);
 
@@ -201,102 +200,101 @@ impl fmt::Display for OpenError {
 }
 impl std::error::Error for OpenError {}
 
-/// The most words of one [`Lane::signal`].
+/// Most words of one [`Lane::signal`].
 pub const MAX_WORDS: usize = 8;
 
 /// What a transport's [`Lane::signal`] can do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Signals {
-    /// The most bytes of data before the words.
+    /// Most bytes of data before the words.
     pub max_data: usize,
-    /// Up to how many bytes of data they are quicker than messages, if at all.
+    /// Most bytes of data for which a signal is faster than a message; `None`: for no size.
     pub faster_up_to: Option<usize>,
-    /// Whether they arrive without the target's processor entering the library.
+    /// Whether signals arrive without the target's processor entering the library.
     pub passive_target: bool,
 }
 
-/// What a transport's [`Lane::atomic`] is like.
+/// Properties of a transport's [`Lane::atomic`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Atomics {
-    /// Whether they are carried out without the target's processor entering the library. If not, they are
-    /// worth more than messages of the core's only for single words.
+    /// Whether the network carries atomics out without the target's processor entering the library.
+    /// If not, they pay off over the core's messages only for single words.
     pub passive_target: bool,
-    /// Whether they are atomic towards the target's processor, too: towards its own atomic
-    /// instructions on the same words. Said only by transports that know it; an adapter's are atomic
-    /// among themselves, which is no more than that.
+    /// Whether they are atomic with respect to the target processor's own atomic instructions on
+    /// the same words. Set only by transports that know it; an adapter's atomics are atomic only
+    /// among themselves.
     pub coherent: bool,
-    /// Whether those of one lane to one peer's VCI are carried out in the order in which they were
-    /// issued.
+    /// Whether atomics of one lane to one VCI of a peer are carried out in the order of issue.
     pub ordered: bool,
-    /// Gets and puts of at most so many bytes, and [`AtomicOp::Load`], [`AtomicOp::Add`] and
-    /// [`AtomicOp::CompareSwap`], of one lane to one peer's VCI are carried out in the order in which they were
-    /// issued, save that a put or an atomic need not wait for a get or an atomic before it that is not complete:
-    /// what that reads may be newer. 0: nothing is said.
+    /// Largest get or put, in bytes, that is carried out in the order of issue with other such gets
+    /// and puts and with [`AtomicOp::Load`], [`AtomicOp::Add`] and [`AtomicOp::CompareSwap`] of the
+    /// same lane to the same VCI of a peer. Exception: a put or an atomic may overtake an
+    /// incomplete get or atomic issued before it, which may then read the newer value. 0: no such
+    /// guarantee.
     pub ordered_access: usize,
 }
 
-/// The size up to which most transports send messages at once, in bytes: beyond it the copies on the
-/// way cost more than asking first.
+/// Usual eager limit of transports, in bytes: above it the copies cost more than a rendezvous.
 pub const EAGER: usize = 8192;
 
-/// What a transport can do and how much of it.
+/// Capabilities and limits of a transport.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// The largest payload of one active message, in bytes; at least 1,024.
+    /// Largest payload of one active message, in bytes; at least 1,024.
     pub max_payload: usize,
-    /// Messages up to this size, in bytes, are best sent at once, before anybody asks for them; the
-    /// core sends as much less as fits beside its own header.
+    /// Largest message, in bytes, that is best sent eagerly. The core subtracts the size of its own
+    /// header.
     pub eager: usize,
     /// Whether peers' exposed memory may be read by [`Lane::get`] in general (a single peer may
     /// still answer [`LaneError::Unsupported`]).
     pub get: bool,
-    /// Whether get and put are the network's own. If not, the transport makes them of messages, which
-    /// is no gain over messages of the core's.
+    /// Whether the network itself offers get and put. If not, the transport emulates them by
+    /// messages, which gains nothing over the core's own messages.
     pub native_rma: bool,
-    /// Whether get and put are carried out without the target's processor entering the library.
+    /// Whether get and put need no call of the library at the target.
     pub passive_target: bool,
-    /// Payloads from this size on are best sent by [`Lane::send_zcopy`]; `usize::MAX`: none.
+    /// Smallest payload that is best sent by [`Lane::send_zcopy`]; `usize::MAX`: never.
     pub zcopy_min: usize,
-    /// Whether a put to a peer becomes visible there no later than an active message or a put that
-    /// was issued after it on the same lane (what flags in remote memory need).
+    /// Whether a put to a peer becomes visible there no later than any active message or put issued
+    /// after it on the same lane. Flags in remote memory need this.
     pub ordered_put: bool,
-    /// What [`Lane::signal`] can do; none if it can do nothing.
+    /// What [`Lane::signal`] can do; `None` if it is unsupported.
     pub signals: Option<Signals>,
-    /// What [`Lane::atomic`] is like; none if it can do nothing.
+    /// Properties of [`Lane::atomic`]; `None` if it is unsupported.
     pub atomics: Option<Atomics>,
-    /// The greatest number of VCIs that can be opened.
+    /// Most VCIs that can be opened.
     pub max_vcis: usize,
 }
 
-/// Tells a transport where a peer's VCI is. Implemented by the core, which gets the addresses from
-/// the launcher or from messages; may be slow, is called once per peer and VCI.
+/// Finds the addresses of peers' VCIs for a transport. Implemented by the core, which gets the
+/// addresses from the launcher or from messages; may be slow, is called once per peer and VCI.
 pub trait Resolver: Send + Sync {
-    /// The bytes that [`Transport::address`] returned for `vci` in process `peer`.
+    /// Returns what [`Transport::address`] returned for `vci` in process `peer`.
     fn resolve(&self, peer: Peer, vci: VciId) -> Result<Vec<u8>, OpenError>;
 }
 
-/// A transport: one per process and kind of connection.
+/// A network, or the shared memory of a node, as one process uses it.
 pub trait Transport: Send + Sync {
     /// Short name for messages and control variables ("shm", "ofi", "sim").
     fn name(&self) -> &'static str;
 
-    /// One line for the user: library, provider, device.
+    /// Returns one line for the user: library, provider, device.
     fn describe(&self) -> String {
         self.name().to_string()
     }
 
-    /// What else was considered (providers, devices), each with the reason why it is not used.
+    /// Lists the providers and devices that were considered and not chosen, each with the reason.
     fn considered(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// What it can do.
+    /// Returns capabilities and limits.
     fn limits(&self) -> Limits;
 
     /// Opens the lane of a VCI. Each VCI is opened at most once.
     fn open_lane(&self, vci: VciId) -> Result<Box<dyn Lane>, OpenError>;
 
-    /// The address of an opened VCI, at most 320 bytes, for peers' [`Resolver`]s.
+    /// Returns the address of an opened VCI, at most 320 bytes, for peers' [`Resolver`]s.
     fn address(&self, vci: VciId) -> Vec<u8>;
 
     /// Exposes `len` bytes at `ptr` to peers' get, put and atomics until [`Transport::withdraw`].
@@ -305,49 +303,50 @@ pub trait Transport: Send + Sync {
     /// The memory must stay valid until it is withdrawn.
     unsafe fn expose(&self, ptr: *mut u8, len: usize) -> Result<RemoteKey, OpenError>;
 
-    /// Ends an exposure. Peers may not use the key any longer.
+    /// Ends an exposure. Peers may no longer use the key.
     fn withdraw(&self, key: &RemoteKey);
 
-    /// Memory that this process and the transport's peers have in common, if all of them are processes of
-    /// this node. Its lanes may have a [`DirectCopy`] then.
+    /// Returns the factory of shared memory if all peers of the transport are on this node. Only
+    /// lanes of such a transport may have a [`DirectCopy`].
     fn shared_memory(&self) -> Option<&dyn SharedMemory> {
         None
     }
 }
 
-/// Memory that processes of a node have in common.
+/// Creates and opens memory shared by processes of a node.
 pub trait SharedMemory: Send + Sync {
-    /// Makes a piece of `len` zero bytes. Memory is taken for it by [`SharedSegment::reserve`], or where
-    /// that [`SharedMemory::may_wait`] when it is touched.
+    /// Creates a segment of `len` zero bytes. Its memory is allocated by
+    /// [`SharedSegment::reserve`], or on first touch where [`SharedMemory::may_wait`] allows that.
     fn create(&self, len: usize) -> Result<Box<dyn SharedSegment>, OpenError>;
 
-    /// Whether memory for `len` bytes, of all parts of a piece together, may be taken when it is touched:
-    /// then a lack of it is no error any more, but is no other than that of any memory. An error if
-    /// there is not so much now.
+    /// Returns whether the memory of a segment, `len` bytes in all, may be allocated on first
+    /// touch. A shortage then shows like that of any other memory instead of as an error. Fails if
+    /// there is not enough memory now.
     fn may_wait(&self, len: usize) -> Result<bool, OpenError> {
         let _ = len;
         Ok(false)
     }
 
-    /// Maps the piece that a peer made with this length.
+    /// Maps the segment of this length that a peer created.
     fn open(&self, key: &RemoteKey, len: usize) -> Result<Box<dyn SharedSegment>, OpenError>;
 }
 
-/// A piece of shared memory, mapped until it is dropped.
+/// A segment of shared memory, mapped until it is dropped.
 pub trait SharedSegment: Send + Sync {
-    /// Where it begins here; the beginning of a page.
+    /// Returns the start of the mapping, aligned to a page.
     fn as_ptr(&self) -> *mut u8;
 
-    /// By which peers open it, until it is settled.
+    /// Returns the key by which peers open the segment until it is settled.
     fn key(&self) -> RemoteKey;
 
-    /// Takes memory for `len` bytes from `offset` on, so that a lack of it shows now.
+    /// Allocates memory for `len` bytes from `offset` on, so that a shortage is an error now.
     fn reserve(&self, offset: usize, len: usize) -> Result<(), OpenError>;
 
-    /// All have opened it, or have given it up: nobody can from now on, and nothing can be reserved.
+    /// Closes the segment to further peers and reservations; all peers have opened it or given up.
     fn settle(&self);
 
-    /// Whether peers can open it still: not if the program has closed what it was made by.
+    /// Returns whether peers can still open the segment. `false` if the program has closed the file
+    /// descriptor behind it.
     fn is_open(&self) -> bool {
         true
     }
@@ -355,11 +354,10 @@ pub trait SharedSegment: Send + Sync {
 
 /// One VCI's connection to all peers of a transport. Called under the VCI's lock.
 pub trait Lane: Send {
-    /// Sends an active message. On `Ok` the payload has been taken over (copied or sent) and may be
-    /// changed by the caller. Messages from this lane to the same `(peer, vci)` arrive in order.
+    /// Sends an active message. On `Ok` the payload has been copied or sent, and the caller may
+    /// change it. Messages from this lane to the same `(peer, vci)` arrive in order.
     ///
-    /// Payloads are at most [`Limits::max_payload`] bytes long; longer ones are refused by
-    /// [`LaneError::Unsupported`].
+    /// Fails with [`LaneError::Unsupported`] if the payload is longer than [`Limits::max_payload`].
     fn send(
         &mut self,
         to: Peer,
@@ -368,8 +366,8 @@ pub trait Lane: Send {
         payload: &[u8],
     ) -> Result<(), LaneError>;
 
-    /// Like [`Lane::send`] for a payload that need not be copied ([`Limits::zcopy_min`]), if the lane can let it leave
-    /// now, from where it lies. Otherwise it is refused, and nothing has happened.
+    /// Sends like [`Lane::send`], without a copy, if the message can leave immediately. Meant for
+    /// payloads of [`Limits::zcopy_min`] bytes and more. Fails without any effect otherwise.
     fn send_at_once(
         &mut self,
         to: Peer,
@@ -381,14 +379,15 @@ pub trait Lane: Send {
         Err(LaneError::Unsupported)
     }
 
-    /// Looks whether peers still live, for transports that aren't told of a peer's end: those that
-    /// somebody waits for, and all that were sent to. Called now and then by whoever waits for long.
+    /// Checks whether peers still live, for transports that are not notified of a peer's end.
+    /// Covers the peers in `awaited` and all that were sent to. Threads that wait for long call it
+    /// now and then.
     fn check_peers(&mut self, awaited: &[Peer], sink: &mut dyn Sink) {
         let _ = (awaited, sink);
     }
 
-    /// Like [`Lane::send`] with a payload of `len` bytes that `fill` writes where the transport
-    /// wants it. `fill` is called at most once, with a slice of `len` bytes, and only if the message
+    /// Sends like [`Lane::send`] a payload of `len` bytes that `fill` writes to the transport's
+    /// buffer. `fill` is called at most once, with a slice of `len` bytes, and only if the message
     /// will be sent.
     fn send_with(
         &mut self,
@@ -399,8 +398,8 @@ pub trait Lane: Send {
         fill: &mut dyn FnMut(&mut [u8]),
     ) -> Result<(), LaneError>;
 
-    /// Like [`Lane::send`] of `len` bytes that stay as they are until completion, so that they need not
-    /// be copied; for payloads of [`Limits::zcopy_min`] bytes and more. The default answers
+    /// Sends like [`Lane::send`], without a copy: the payload stays unchanged until completion. For
+    /// payloads of [`Limits::zcopy_min`] bytes and more. The default answers
     /// [`LaneError::Unsupported`].
     ///
     /// # Safety
@@ -417,12 +416,12 @@ pub trait Lane: Send {
         Err(LaneError::Unsupported)
     }
 
-    /// Like [`Lane::send`] of a payload that lies in pieces, at most [`MAX_IOVECS`], which are the
-    /// caller's again when the call returns. The default answers [`LaneError::Unsupported`]; lanes offer
-    /// it where the pieces leave from where they lie, without a copy.
+    /// Sends like [`Lane::send`] a payload gathered from at most [`MAX_IOVECS`] blocks, which the
+    /// caller may change when the call returns. Offered by lanes that send the blocks without a
+    /// copy; the default answers [`LaneError::Unsupported`].
     ///
     /// # Safety
-    /// The pieces must be valid for reads.
+    /// The blocks must be valid for reads.
     unsafe fn send_pieces(
         &mut self,
         _to: Peer,
@@ -433,26 +432,25 @@ pub trait Lane: Send {
         Err(LaneError::Unsupported)
     }
 
-    /// Several messages are about to be sent, between `coalesce(true)` and `coalesce(false)`: the lane may
-    /// let small ones to the same destination travel together, and has sent them all when
-    /// `coalesce(false)` returns or when there is room. Other messages it may refuse
-    /// by [`LaneError::Again`] in order to be offered them this way later. By default nothing is
-    /// gathered.
+    /// Begins or ends a batch of messages. Between `coalesce(true)` and `coalesce(false)` the lane
+    /// may bundle small messages to one destination; it has sent them all when `coalesce(false)`
+    /// returns or as soon as there is space. Outside a batch it may refuse messages with
+    /// [`LaneError::Again`] so that they come back in one. Does nothing by default.
     fn coalesce(&mut self, on: bool) {
         let _ = on;
     }
 
-    /// Whether [`Lane::coalesce`] does something, so that a message may be refused although there is
-    /// room.
+    /// Returns whether [`Lane::coalesce`] has an effect: then a message may be refused although
+    /// there is space.
     fn coalesces(&self) -> bool {
         false
     }
 
-    /// Takes in what has arrived and reports it to `sink`, at most about `budget` events. Returns
-    /// whether anything happened: a retry that did nothing is not progress.
+    /// Receives what has arrived and reports it to `sink`, at most about `budget` events. Returns
+    /// whether there was progress; a retry without effect is none.
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> bool;
 
-    /// Reads `len` bytes of exposed memory of `peer` to `local`. `local` need not be registered.
+    /// Reads `len` bytes of `peer`'s exposed memory to `local`, which need not be registered.
     ///
     /// # Safety
     /// `local` must be valid for writes of `len` bytes until completion.
@@ -466,8 +464,8 @@ pub trait Lane: Send {
         token: Token,
     ) -> Result<Issued, LaneError>;
 
-    /// Writes `len` bytes from `local` to exposed memory of `peer`. Completion means that `local`
-    /// may be reused; [`Lane::flush`] makes it visible at the peer.
+    /// Writes `len` bytes from `local` to `peer`'s exposed memory. Completion means that `local`
+    /// may be reused; [`Lane::flush`] makes the data visible at the peer.
     ///
     /// # Safety
     /// `local` must be valid for reads of `len` bytes until completion.
@@ -481,27 +479,26 @@ pub trait Lane: Send {
         token: Token,
     ) -> Result<Issued, LaneError>;
 
-    /// Writes `data` to exposed memory of `peer` at `remote`, then `words` (1 to [`MAX_WORDS`]) at
-    /// `at`, which is aligned to 8 bytes. Whoever reads a word there as it was written, all of its
-    /// bytes, by one load that acquires, without having been told of anything, sees all of `data`, too.
-    /// The words themselves may come in any order, and so may the bytes of each: **no transport
-    /// promises that a word is stored as a whole**, so a reader must be able to tell by what it reads
-    /// whether every byte has come. With data, there is room for a word of the transport's own in the
-    /// 8 bytes before it.
+    /// Writes `data` to `peer`'s exposed memory at `remote`, then `words` (1 to [`MAX_WORDS`]) at
+    /// `at`, which is aligned to 8 bytes. A reader whose acquire load finds all bytes of a word as
+    /// written sees all of `data`, too, without any notification. The words may arrive in any
+    /// order, and so may the bytes of each: **no transport promises that a word is stored as a
+    /// whole**, so the reader must be able to tell from the value whether every byte has arrived.
+    /// If there is data, the 8 bytes before it must be free for a word of the transport's own.
     ///
-    /// What stores words:
-    /// - verbs: the adapter. Hardware writes aligned words as a whole as far as is known, but neither
-    ///   the InfiniBand specification nor PCI Express promises it; Soft-RoCE copies as `memcpy` does,
-    ///   in part byte by byte, while the target looks on.
-    /// - libfabric: words by themselves as the provider's device does; with data and a notice, this
+    /// The party that stores the words:
+    /// - verbs: the adapter. Hardware writes aligned words as a whole as far as is known, but
+    ///   neither the InfiniBand specification nor PCI Express promises it; Soft-RoCE copies as
+    ///   `memcpy` does, in part byte by byte, while the target looks on.
+    /// - libfabric: without data, as the provider's device does; with data and a notice, this
     ///   library in the target's own process, as a whole.
     /// - UCX: the device, a peer's `memcpy` to mapped memory, or the target's own process.
     ///
-    /// On `Ok` data and words have been taken over; there is no completion, and no flush waits for
-    /// them. That they can't be written any more is reported as the loss of the peer.
+    /// On `Ok` the caller may change data and words; there is no completion, and no flush waits for
+    /// them. A failure to write them is reported as the loss of the peer.
     ///
-    /// This is what a transport that has [`Limits::signals`] guarantees by its own rules: order of
-    /// writes, a notice of completion at the target, or one after the other.
+    /// A transport with [`Limits::signals`] guarantees this by its own rules: order of writes, a
+    /// notice of completion at the target, or one write after the other.
     fn signal(
         &mut self,
         _peer: Peer,
@@ -514,9 +511,9 @@ pub trait Lane: Send {
         Err(LaneError::Unsupported)
     }
 
-    /// An 8-byte atomic on exposed memory of `peer`; the value found is written to `result` by
-    /// completion. Then it has been carried out, which the peer sees as if it had been flushed. The remote
-    /// address is 8-byte aligned. The peer may be one that another transport leads to in general (of
+    /// Carries out an 8-byte atomic on `peer`'s exposed memory. The previous value is in `result`
+    /// on completion; by then the effect is visible at the peer as if flushed. The remote address
+    /// is 8-byte aligned. The peer may be one that is normally reached by another transport (one on
     /// this node), or this process itself.
     ///
     /// # Safety
@@ -533,61 +530,65 @@ pub trait Lane: Send {
         token: Token,
     ) -> Result<Issued, LaneError>;
 
-    /// Completes when all puts and atomics issued before it to `peer` are visible there.
+    /// Completes when all puts and atomics issued to `peer` before it are visible there.
     fn flush(&mut self, peer: Peer, token: Token) -> Result<Issued, LaneError>;
 
-    /// The queue by which a VCI of a peer receives, if it is such a one: short messages may then be put there
-    /// without a call of the lane, and keep their order with those that [`Lane::send`] sends. What it
-    /// points to stays until the lane is dropped or reports the peer lost; it is used under the VCI's lock,
-    /// and not during a call of the lane.
+    /// Returns the sender's end of the ring by which a peer's VCI receives, if it has one. The VCI
+    /// may then send short messages without a call of the lane; they keep their order with those of
+    /// [`Lane::send`]. The target of the pointer lives until the lane is dropped or reports the
+    /// peer lost; it is used under the VCI's lock and not during a call of the lane.
     fn mailbox(&mut self, _to: Peer, _vci: VciId) -> Option<NonNull<ring::Mailbox>> {
         None
     }
 
-    /// The queue by which this lane receives, if it has one: messages at its front may then be taken without a
-    /// call of the lane. What it points to stays until the lane is dropped; used as said above.
+    /// Returns the ring by which this lane receives, if it has one. The VCI may then take messages
+    /// from its front without a call of the lane. The target of the pointer lives until the lane is
+    /// dropped; it is used under the VCI's lock and not during a call of the lane.
     fn inbox(&mut self) -> Option<NonNull<ring::Inbox>> {
         None
     }
 
-    /// Whether everything accepted by [`Lane::send`] has left this process, so that it may end.
+    /// Returns whether everything accepted by [`Lane::send`] has left this process, so that it may
+    /// end.
     fn drained(&mut self) -> bool;
 
-    /// What a sleeping thread waits for.
+    /// Returns the object that a sleeping thread waits on.
     fn wake_up(&self) -> WakeUp;
 
-    /// Announces that the owner is about to sleep: from now on an arrival wakes it.
-    /// Returns `false` if something has arrived already; then the owner must poll, not sleep.
+    /// Announces that the owner is about to sleep: from now on an arrival wakes it. Returns `false`
+    /// if something has already arrived; the owner must then poll instead of sleeping.
     fn arm(&mut self) -> bool;
 
-    /// Takes [`Lane::arm`] back after waking.
+    /// Revokes [`Lane::arm`] after waking.
     fn disarm(&mut self);
 
-    /// Does a part of a copy that a peer has under way from this process's memory, if there is one: a long message that it
-    /// reads where it is. Called while one may be read, when nothing else is to be done. Returns whether something was done.
+    /// Copies a chunk of a long message that a peer is reading from this process's memory, if there
+    /// is one. Called while such a message may be in transfer and nothing else is to do. Returns
+    /// whether a chunk was copied.
     fn help(&mut self) -> bool {
         false
     }
 
-    /// The way to any memory of peers of this node, if the transport has one.
+    /// Returns direct access (CMA) to peers' memory, if the transport has it.
     fn direct_copy(&mut self) -> Option<&mut dyn DirectCopy> {
         None
     }
 
-    /// The way for long messages of peers of this node through memory that both see, if there is one.
+    /// Returns the pipelines through shared memory for long messages, if the transport has them.
     fn pipes(&mut self) -> Option<&mut dyn Pipes> {
         None
     }
 }
 
-/// What shared memory alone offers: copies from and to any memory of a peer, exposed or not, which are
-/// complete, and visible at the peer, when the call returns. They all answer [`LaneError::Unsupported`]
-/// towards a peer whose memory can't be reached.
+/// Copies to and from any memory of a peer on this node, exposed or not. A copy is complete, and
+/// visible at the peer, when the call returns. Fails with [`LaneError::Unsupported`] if the peer's
+/// memory cannot be reached.
 pub trait DirectCopy {
     /// Reads `len` bytes at `address` in the peer's memory to `local`.
     ///
     /// # Safety
-    /// `local` must be valid for writes of `len` bytes, and the peer must have lent what is at `address`.
+    /// `local` must be valid for writes of `len` bytes, and the peer must have lent the bytes at
+    /// `address`.
     unsafe fn read(
         &mut self,
         peer: Peer,
@@ -600,7 +601,8 @@ pub trait DirectCopy {
     /// Writes `len` bytes from `local` to `address` in the peer's memory.
     ///
     /// # Safety
-    /// `local` must be valid for reads of `len` bytes, and the peer must have lent what is at `address`.
+    /// `local` must be valid for reads of `len` bytes, and the peer must have lent the bytes at
+    /// `address`.
     unsafe fn write(
         &mut self,
         peer: Peer,
@@ -610,11 +612,11 @@ pub trait DirectCopy {
         address: u64,
     ) -> Result<(), LaneError>;
 
-    /// Reads the peer's memory from `address` on to `local` pieces one after the other (a scatter list), at
-    /// most [`MAX_IOVECS`].
+    /// Reads the peer's memory from `address` on to the blocks of `local` in order (a scatter
+    /// list), at most [`MAX_IOVECS`].
     ///
     /// # Safety
-    /// As for [`DirectCopy::read`], for all pieces.
+    /// The blocks must be valid for writes, and the peer must have lent the bytes at `address`.
     unsafe fn readv(
         &mut self,
         peer: Peer,
@@ -623,11 +625,11 @@ pub trait DirectCopy {
         address: u64,
     ) -> Result<(), LaneError>;
 
-    /// Writes `local` pieces one after the other to the peer's memory from `address` on (a gather list), at
-    /// most [`MAX_IOVECS`].
+    /// Writes the blocks of `local` in order to the peer's memory from `address` on (a gather
+    /// list), at most [`MAX_IOVECS`].
     ///
     /// # Safety
-    /// As for [`DirectCopy::write`], for all pieces.
+    /// The blocks must be valid for reads, and the peer must have lent the bytes at `address`.
     unsafe fn writev(
         &mut self,
         peer: Peer,
@@ -637,20 +639,20 @@ pub trait DirectCopy {
     ) -> Result<(), LaneError>;
 }
 
-/// Receives what [`Lane::poll`] found.
+/// Receives the events that [`Lane::poll`] finds.
 pub trait Sink {
-    /// An active message arrived. `payload` is valid during the call only.
+    /// Receives an active message. `payload` is valid during the call only.
     fn message(&mut self, from: Peer, header: &Header, payload: &[u8]);
-    /// A long active message begins to arrive. If it is known where its `len` bytes of payload belong,
-    /// all of them, the answer is that place, which stays valid until completion: then
-    /// [`Sink::message`] is not called, but [`Sink::complete`] with the token, once the payload is
-    /// there or its sender is lost. What arrives later on the same way may be told before that.
-    /// `None`: the message is told of when it is there.
+    /// Returns the destination of a long active message whose arrival begins, if it is known for
+    /// all `len` bytes. The memory stays valid until completion: [`Sink::complete`] is called with
+    /// the token, instead of [`Sink::message`], once the payload has arrived or its sender is lost.
+    /// Later messages on the same connection may be reported before that. `None`: the message is
+    /// reported as a whole when it has arrived.
     fn place(&mut self, _from: Peer, _header: &Header, _len: usize) -> Option<(*mut u8, Token)> {
         None
     }
-    /// As [`Sink::place`], for a payload that belongs in several pieces of memory, in order: fills
-    /// `pieces` and says how many there are.
+    /// Returns the destination of a long message that is scattered over several blocks, in order.
+    /// Fills `pieces` and returns their number; otherwise like [`Sink::place`].
     fn place_pieces(
         &mut self,
         _from: Peer,
@@ -660,24 +662,24 @@ pub trait Sink {
     ) -> Option<(usize, Token)> {
         None
     }
-    /// An operation that was issued as [`Issued::Pending`] has completed.
+    /// Reports the completion of an operation that was issued as [`Issued::Pending`].
     fn complete(&mut self, token: Token, result: Result<(), LaneError>);
-    /// A peer is lost; the text names cause and next step. May be reported more than once.
+    /// Reports the loss of a peer; the text names cause and remedy. May be called more than once.
     fn peer_lost(&mut self, peer: Peer, why: String);
 }
 
-/// How a thread sleeps until a lane has something for it.
+/// How a thread sleeps until its lane has an event.
 #[derive(Clone, Copy, Debug)]
 pub enum WakeUp {
-    /// Nothing to wait for: the lane must be polled.
+    /// The thread cannot sleep: the lane must be polled.
     None,
     /// A word for `futex(FUTEX_WAIT)`, in memory that outlives the lane's transport. While armed it
-    /// holds 1; the ringer sets it to 0 and wakes.
+    /// holds 1; the sender sets it to 0 and wakes the sleeper.
     Futex(*const AtomicU32),
     /// A file descriptor that becomes readable.
     Fd(RawFd),
 }
 
-// SAFETY: the futex word is an atomic in memory that outlives the transport (see `Futex`), so any
-// thread may wait on it.
+// SAFETY: the futex word is an atomic in memory that outlives the transport (the contract of
+// `WakeUp::Futex`, upheld by each lane), so any thread may wait on it.
 unsafe impl Send for WakeUp {}

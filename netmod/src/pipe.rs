@@ -1,91 +1,93 @@
-//! Long messages that go through memory that both processes see, chunk by chunk: the sender copies in, the
-//! receiver copies out, both at the same time.
+//! Pipelines: long messages through shared memory, chunk by chunk, with sender and receiver copying
+//! at the same time.
 //!
-//! A pipe is one message's. Its sender opens it, names it in what tells the receiver of the message, and writes as much
-//! as there is room for. Its words ([`Words`]) say where each chunk is and how far both are. Where all of a message
-//! has room, it has left when it is written. Otherwise the sender claims each chunk before it writes it, so that the
-//! receiver can take back what has not been claimed ([`Words::revoke`]) and get the data another way, if the sender
-//! has something else to do.
+//! A pipe serves one message. The sender opens it, names it in the message that announces the data,
+//! and writes chunks as far as there is space. The pipe's control words ([`Words`]) hold where each
+//! chunk is and how far both ends are. If the whole message fits, it has left as soon as it is
+//! written. Otherwise the sender claims each chunk before writing it, so that the receiver can
+//! revoke the unclaimed rest ([`Words::revoke`]) and read it by another protocol while the sender
+//! is busy.
 
 use crate::ring::{AtomicU64, Padded};
 use crate::sync::Ordering;
 use crate::{LaneError, Peer, VciId};
 
-/// Names a pipe between its sender and its receiver: what only the transport understands.
+/// Names a pipe between its sender and its receiver; only the transport interprets it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pipe(pub u64);
 
-/// What is asked of [`Pipes::open`].
+/// How strongly a pipe is requested from [`Pipes::open`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wish {
-    /// A pipe if that is the quicker way.
+    /// A pipe if that is faster than CMA.
     Better,
-    /// A pipe, since the receiver can't read the message where it is.
+    /// A pipe in any case: the receiver cannot read the sender's memory.
     Needed,
 }
 
-/// What a pipe is filled from.
+/// The data that a pipe is filled with.
 pub enum Source<'a> {
-    /// The message lies in one piece.
+    /// A contiguous message.
     Bytes(&'a [u8]),
-    /// Parts of the message are asked for by where they begin.
+    /// A function that fills a buffer with the message's bytes from an offset on.
     Parts(&'a mut dyn FnMut(usize, &mut [u8])),
 }
 
-/// How far the receiver is.
+/// Progress of the receiver, from [`Pipes::pull`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pulled {
-    /// All of the message is there, and the pipe given back.
+    /// All of the message has been read, and the pipe is released.
     Whole,
-    /// Some of it is to come; whether some came now.
+    /// The message is incomplete; whether any bytes came now.
     Part(bool),
-    /// The sender does not come to it. The pipe is given back; so many bytes have come and the rest is to be read
-    /// from the sender's memory.
+    /// The sender is busy. The pipe is released; this many bytes have come, and the rest is to be
+    /// read from the sender's memory.
     Stalled(usize),
 }
 
-/// How far the sender is.
+/// Progress of the sender, from [`Pipes::push`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pushed {
-    /// All of the message is in the pipe; nobody needs the sender's memory any more.
+    /// All of the message is in the pipe; the sender's memory is no longer needed.
     Whole,
-    /// There is no more room now; whether some went in.
+    /// The pipe is full; whether any bytes went in now.
     Part(bool),
-    /// The receiver has taken the rest upon itself, and will tell when it has read it.
+    /// The receiver has revoked the rest and will report when it has read it.
     Revoked,
 }
 
-/// A pipe that the receiver pulls from.
+/// The receiver's state of a pipe.
 #[derive(Clone, Copy, Debug)]
 pub struct Reading {
-    /// Who sends.
+    /// The sender.
     pub from: Peer,
-    /// By which VCI.
+    /// The sender's VCI.
     pub vci: VciId,
-    /// Which pipe of his.
+    /// The sender's pipe.
     pub pipe: Pipe,
-    /// Bytes that are wanted.
+    /// Bytes that the receive wants.
     pub len: usize,
-    /// Bytes that the pipe brings if it is emptied.
+    /// Bytes of the whole message.
     pub total: usize,
     /// Whether the rest can be read from the sender's memory.
     pub replaceable: bool,
-    /// When it was begun, in nanoseconds; 0 before.
+    /// Start of reading, in nanoseconds; 0 before it.
     pub begun: u64,
-    /// For the transport: nanoseconds that it has taken to read.
+    /// For the transport: nanoseconds spent in reading.
     pub spent: u64,
-    /// Chunks taken.
+    /// Chunks read.
     pub taken: u32,
-    /// Chunks that the sender has claimed, if it can claim no more.
+    /// Chunks that the sender had claimed when the rest was revoked.
     pub claimed: Option<u32>,
-    /// For the transport: where chunks were, a bit for each place.
+    /// For the transport: buffers that held chunks, one bit each.
     pub places: u128,
-    /// For the transport: these places are the receiver's own.
+    /// For the transport: whether those buffers belong to the receiver.
     pub is_own: bool,
 }
 
 impl Reading {
-    /// Of `len` bytes of the `total` that a pipe of VCI `vci` of `from` brings, before the first has been taken.
+    /// Makes the state for reading `len` of the `total` bytes that a pipe of `from`'s VCI `vci`
+    /// brings, before its first chunk is read.
     pub fn new(
         from: Peer,
         vci: VciId,
@@ -110,31 +112,32 @@ impl Reading {
     }
 }
 
-/// Why a message does not go by a pipe as a whole.
+/// Why [`Pipes::begin`] opened no pipe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NoPipe {
-    /// There is no room for it, or none ever is for one so long.
+    /// There is no space for the message, or there never is for one of this length.
     NoRoom,
-    /// Its receiver is to read it where it is.
+    /// The receiver is to read the message by CMA.
     Read {
-        /// And to say how long that took.
+        /// Whether the receiver is to report how long that took.
         timed: bool,
     },
 }
 
-/// Pipes between processes of a node.
+/// Opens, fills and empties pipes between processes of a node.
 pub trait Pipes {
-    /// Opens a pipe for a message of `len` bytes to there, if it is to go so. The receiver is told of it before anything is
-    /// pushed.
+    /// Opens a pipe for a message of `len` bytes to a peer's VCI, unless another protocol is
+    /// better. The receiver must be notified of it before the first [`Pipes::push`].
     fn open(&mut self, to: Peer, vci: VciId, len: usize, wish: Wish) -> Option<Pipe>;
 
-    /// Opens a pipe for all of a message, if it is to go so and has room as a whole; it can't be taken back then. If the
-    /// receiver most likely does not wait for it yet (`is_behind`, or what the transport knows says so), all is written: the
-    /// second value says whether. The receiver is told of the pipe after that; if nothing is written, before the message is
-    /// pushed, so that it finds its place for the message meanwhile.
+    /// Opens a pipe that has space for the whole message; it cannot be revoked. If the receiver
+    /// most likely does not wait for the message yet (`is_behind`, or the transport's own
+    /// knowledge), everything is written now and the second value is `true`; the receiver is
+    /// notified afterwards. Otherwise it is notified before the data is pushed, so that it matches
+    /// the message meanwhile.
     ///
     /// # Errors
-    /// It does not go so.
+    /// The message does not go through a pipe, see [`NoPipe`].
     fn begin(
         &mut self,
         to: Peer,
@@ -145,11 +148,11 @@ pub trait Pipes {
         is_behind: bool,
     ) -> Result<(Pipe, bool), NoPipe>;
 
-    /// Whether there is no room at the moment for all of a message of `len` bytes, for which there may be later.
+    /// Returns whether a message of `len` bytes does not fit now but may fit later.
     fn are_full(&mut self, len: usize) -> bool;
 
-    /// Writes the message, of which `moved` bytes have gone, to an open pipe, as far as there is room. `moved` is counted
-    /// on. The receiver has been told of it, and may wait for each chunk.
+    /// Writes the message to an open pipe from offset `moved` on, as far as there is space, and
+    /// advances `moved`. The receiver has been notified of the pipe and may wait for each chunk.
     fn push(
         &mut self,
         pipe: Pipe,
@@ -157,17 +160,19 @@ pub trait Pipes {
         source: Source<'_>,
     ) -> Result<Pushed, LaneError>;
 
-    /// The pipe is given up by its sender: its receiver does not know of it, or no longer wants it.
+    /// Gives up a pipe at its sender: the receiver does not know of it or no longer wants it.
     fn abandon(&mut self, pipe: Pipe);
 
-    /// Whether the receivers are through with all pipes, so that this process's memory is needed no more.
+    /// Returns whether the receivers are done with all pipes, so that this process's memory is no
+    /// longer needed.
     fn are_taken(&mut self) -> bool;
 
-    /// Hands a message of which the pipe's name says that it is written, and where, to `take` as a whole: `lengths` are
-    /// what is wanted, of which there is some, and what the pipe brings. `false`: the name does not say so, and it is to be pulled.
+    /// Hands a whole message to `take` if the pipe's name says that it is completely written, and
+    /// where. `lengths` are the bytes wanted, at least 1, and the bytes that the pipe brings.
+    /// `false`: the message must be pulled.
     ///
     /// # Errors
-    /// As those of [`Pipes::pull`].
+    /// The pipe's name is impossible: the sender cannot be trusted.
     fn take_written(
         &mut self,
         from: Peer,
@@ -177,32 +182,33 @@ pub trait Pipes {
         take: &mut dyn FnMut(usize, &[u8]),
     ) -> Result<bool, LaneError>;
 
-    /// Hands what has come to `take`, which is told where in the message it belongs. Of a pipe that [`Pipes::take_written`]
-    /// does not know.
+    /// Hands the bytes that have arrived to `take`, with their offset in the message. For pipes for
+    /// which [`Pipes::take_written`] returned `false`.
     ///
     /// # Errors
-    /// The pipe's name, or what is in its words, can't be: the sender can't be relied on.
+    /// The pipe's name, or the content of its control words, is impossible: the sender cannot be
+    /// trusted.
     fn pull(
         &mut self,
         reading: &mut Reading,
         take: &mut dyn FnMut(usize, &[u8]),
     ) -> Result<Pulled, LaneError>;
 
-    /// Gives back a pipe of a peer's that is not, or no longer, wanted.
+    /// Releases a peer's pipe that is not, or no longer, wanted.
     fn forgo(&mut self, from: Peer, vci: VciId, pipe: Pipe);
 
-    /// A message of `len` bytes to there, for which no pipe was opened, has been read by its receiver in so many
-    /// nanoseconds.
+    /// Records that the receiver took this long to read a message of `len` bytes for which no pipe
+    /// was opened.
     fn was_read(&mut self, to: Peer, vci: VciId, len: usize, nanoseconds: u64);
 }
 
-/// The most chunks of a pipe that have been written and not been taken.
+/// Most chunks of a pipe that are written and not yet read.
 pub const RING: usize = if cfg!(loom) { 2 } else { 64 };
 
 const COUNT: u64 = u32::MAX as u64;
-/// No generation's.
+/// Value of `claimed` while no chunk can be claimed; the word of no generation.
 const NOBODY: u64 = u64::MAX;
-/// So many chunks are taken when the receiver is done with the pipe, by how it has ended.
+/// Values of `taken` when the receiver is done with the pipe, by its [`Ending`].
 const READ: u32 = u32::MAX;
 const KEPT: u32 = u32::MAX - 1;
 const FORGONE: u32 = u32::MAX - 2;
@@ -211,32 +217,34 @@ fn word(generation: u32, count: u32) -> u64 {
     u64::from(generation) << 32 | u64::from(count)
 }
 
-/// How a receiver has ended a pipe.
+/// How a receiver ended a pipe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ending {
-    /// All has been read, and the memory is its owner's.
+    /// The whole message was read; the memory is its owner's again.
     Read,
-    /// All has been read, and the receiver keeps the memory for its answer.
+    /// The whole message was read; the receiver keeps the memory for its reply.
     Kept,
-    /// Something has not been read.
+    /// Part of the message was not read.
     Forgone,
 }
 
-/// How far the receiver of a pipe is.
+/// Progress of the receiver as the sender sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Taken {
-    /// It has taken so many chunks.
+    /// Chunks that the receiver has read.
     Chunks(u32),
-    /// It is done, after so many nanoseconds, or without saying.
+    /// The receiver is done; with the nanoseconds that it took, if reported.
     All(Ending, Option<u64>),
 }
 
-/// The words of a pipe, in memory that both see. Each holds the generation of the pipe's use.
+/// Control words of a pipe, in shared memory. Each holds the generation of the pipe's use.
 ///
-/// Invariant: chunk `n` is written only when it was claimed, or nobody may claim, and `taken > n - RING`, to memory that
-/// is no other chunk's until `taken > n`; it is read only when its word says where it is.
+/// Invariant: chunk `n` is written only when it was claimed (or the pipe cannot be revoked) and
+/// `taken > n - RING`, to memory that no other chunk uses until `taken > n`; it is read only when
+/// its word says where it is.
 ///
-/// Invariant: the sender alone gives memory out. So one who sleeps over a chunk meets nobody else's.
+/// Invariant: only the sender assigns memory, so a sender that sleeps over a chunk never writes
+/// into another chunk's memory.
 #[repr(C)]
 pub struct Words {
     claimed: Padded<AtomicU64>,
@@ -254,18 +262,20 @@ impl Words {
         }
     }
 
-    /// The sender has chunks of the pipe, which is nobody's, claimed one by one. Without that none can be taken back.
-    /// `generation` is not 0. The receiver hears of it by a message.
+    /// Makes the pipe revocable: from now on the sender claims its chunks. Called by the sender
+    /// while the pipe is unused; the receiver learns of the pipe by a message. `generation` is not
+    /// 0.
     ///
-    /// The other words need no store, which would have to wait for their lines: each says of which use it is.
+    /// The other words need no store, which would wait for their cache lines: each carries its
+    /// generation.
     pub fn open(&self, generation: u32) {
         let none = word(generation, 0);
         self.claimed.0.store(none, Ordering::Release);
     }
 
-    /// The sender: how far the receiver is.
+    /// Returns the receiver's progress, for the sender.
     pub fn taken(&self, generation: u32) -> Taken {
-        // Acquire: the receiver's reads come before our writes to the same places.
+        // Acquire: the receiver's reads come before our writes to the same memory.
         let taken = self.taken.0.0.load(Ordering::Acquire);
         if taken >> 32 != u64::from(generation) {
             return Taken::Chunks(0);
@@ -280,7 +290,8 @@ impl Words {
         Taken::All(ending, (time != 0).then_some(time))
     }
 
-    /// The sender takes `count` chunks from this one on upon itself; `false`: it is too late.
+    /// Claims `count` chunks from `chunk` on for the sender. `false`: the receiver has revoked
+    /// them.
     pub fn claim(&self, generation: u32, chunk: u32, count: u32) -> bool {
         let (from, to) = (word(generation, chunk), word(generation, chunk + count));
         let claimed = &self.claimed.0;
@@ -289,31 +300,33 @@ impl Words {
             .is_ok()
     }
 
-    /// The sender has written the chunk to this place, below 256.
+    /// Publishes that the sender has written the chunk to buffer `place`.
     pub fn publish(&self, generation: u32, chunk: u32, place: u8) {
         let name = word(generation, (chunk & 0xffff) << 8 | u32::from(place));
         self.chunks.0[chunk as usize % RING].store(name, Ordering::Release);
     }
 
-    /// The receiver: where a chunk is, once it is written. It has taken those that are `RING` before it.
+    /// Returns the buffer of a chunk once it is written, for a receiver that has read the chunk
+    /// `RING` before it.
     pub fn place(&self, generation: u32, chunk: u32) -> Option<u8> {
         let name = self.chunks.0[chunk as usize % RING].load(Ordering::Acquire);
         let wanted = word(generation, (chunk & 0xffff) << 8);
         (name & !0xff == wanted).then_some(name as u8)
     }
 
-    /// Where the receiver will say that it is done: to be asked for ahead.
+    /// Returns the address of the word by which the receiver will report its end, for prefetching.
     pub fn end_word(&self) -> *const u8 {
         std::ptr::from_ref(&self.taken).cast()
     }
 
-    /// The receiver has read so many chunks.
+    /// Publishes the number of chunks that the receiver has read.
     pub fn take(&self, generation: u32, chunks: u32) {
         let taken = &self.taken.0.0;
         taken.store(word(generation, chunks), Ordering::Release);
     }
 
-    /// The receiver is done with the pipe, after so many nanoseconds if that says anything of the way.
+    /// Ends the pipe for the receiver. `nanoseconds` is the time it took, if that says something
+    /// about the protocol.
     pub fn end(&self, generation: u32, ending: Ending, nanoseconds: Option<u64>) {
         let time = nanoseconds.map_or(0, |time| time.max(1));
         self.taken.0.1.store(time, Ordering::Relaxed);
@@ -325,8 +338,8 @@ impl Words {
         self.take(generation, count);
     }
 
-    /// The receiver takes back what has not been claimed: how many chunks had been. `None`: nothing of the pipe can be
-    /// taken back.
+    /// Revokes the unclaimed chunks for the receiver. Returns the number of claimed chunks, or
+    /// `None` if the pipe cannot be revoked.
     pub fn revoke(&self, generation: u32) -> Option<u32> {
         let claimed = self.claimed.0.load(Ordering::Acquire);
         if claimed >> 32 != u64::from(generation) {
@@ -363,10 +376,10 @@ mod tests {
         assert_eq!(words.taken(7), Taken::All(Ending::Read, Some(1)));
         words.open(8);
         assert!(!words.claim(7, 0, 1) && words.claim(8, 0, 1));
-        // Several at once; from where the last ones end.
+        // Several chunks in one claim, from the end of the last claim on.
         assert!(!words.claim(8, 0, 4) && words.claim(8, 1, 4) && !words.claim(8, 4, 4));
         assert_eq!((words.revoke(8), words.claim(8, 5, 4)), (Some(5), false));
-        // What the one before has written in the same place is not taken for this one's.
+        // A chunk published in an earlier generation does not count for this one.
         assert_eq!(words.place(8, 0), None);
         for ending in [Ending::Read, Ending::Kept, Ending::Forgone] {
             words.end(8, ending, None);
@@ -375,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_are_told_from_those_a_ring_before() {
+    fn chunks_are_distinguished_from_those_one_ring_earlier() {
         let words = Words::new();
         words.open(1);
         for chunk in 0..200_000u32 {
@@ -398,11 +411,12 @@ mod loom_tests {
         places: [UnsafeCell<u32>; 2],
     }
 
-    // SAFETY: the places are reached as the words allow it, which is what is tested.
+    // SAFETY: the buffers are accessed only as the control words allow, which is what the test
+    // checks.
     unsafe impl Sync for Shared {}
 
     #[test]
-    fn chunks_are_read_as_written_and_no_place_is_used_twice() {
+    fn chunks_are_read_as_written_and_no_buffer_is_used_twice() {
         loom::model(|| {
             let shared = Arc::new(Shared {
                 words: Words::new(),
@@ -422,9 +436,11 @@ mod loom_tests {
                             if !shared.words.claim(1, pushed, 1) {
                                 break;
                             }
-                            // The places are used by turns, so this one is free: the ring is as long.
+                            // The buffers are used in turn and are as many as the ring has chunks,
+                            // so this one is free.
                             let place = pushed as usize % 2;
-                            // SAFETY: claimed, and there is room.
+                            // SAFETY: the chunk is claimed, and the receiver is done with the
+                            // buffer.
                             shared.places[place].with_mut(|at| unsafe { *at = pushed + 10 });
                             shared.words.publish(1, pushed, place as u8);
                             pushed += 1;
@@ -437,7 +453,7 @@ mod loom_tests {
             let mut taken = 0;
             let mut pull = || {
                 while let Some(place) = shared.words.place(1, taken) {
-                    // SAFETY: written, and not taken.
+                    // SAFETY: the chunk is published and not yet taken.
                     let value = shared.places[usize::from(place)].with(|at| unsafe { *at });
                     assert_eq!(value, taken + 10);
                     taken += 1;
@@ -450,7 +466,7 @@ mod loom_tests {
             pull();
             let claimed = shared.words.revoke(1).unwrap();
             let pushed = sender.join().unwrap();
-            // All that was claimed is published, and nothing after it.
+            // All claimed chunks are published, and none after them.
             assert_eq!(pushed, claimed);
             assert_eq!(shared.words.place(1, claimed), None);
             assert_eq!(pull(), claimed);

@@ -1,16 +1,16 @@
-//! A queue in memory that processes share: many senders, one receiver, fixed cells.
+//! A ring of fixed cells in shared memory: many senders, one receiver.
 //!
-//! It belongs to the contract because a lane that receives by such a queue lets its VCI reach both ends
-//! directly ([`crate::Lane::mailbox`], [`crate::Lane::inbox`]): a short message that leaves at once, or that is
-//! just the one waited for, comes by without a call of the lane.
+//! It is part of the contract because a lane that receives by such a ring gives its VCI both ends
+//! ([`crate::Lane::mailbox`], [`crate::Lane::inbox`]), so that short messages are sent and received
+//! without a call of the lane.
 //!
-//! A sender claims a cell by moving `tail` on, writes it, and publishes it by storing its sequence
-//! number, all in one cache line for a small message. The receiver reads cells in order and never
-//! writes to them: it tells senders how far it is by `head`, now and then. So a message costs the
-//! transfer of the cell's line and nothing else: `tail` stays with the senders, and `head` is read
-//! only by a sender that has filled the queue as far as it knew.
+//! A sender claims a cell by advancing `tail`, writes it, and publishes it by storing its sequence
+//! number; a small message is a single cache line. The receiver reads cells in order and never
+//! writes to them: it publishes its position in `head` now and then. A message thus costs the
+//! transfer of the cell's line and nothing else: `tail` stays with the senders, and a sender reads
+//! `head` only when its last known value leaves no free cell.
 //!
-//! Invariant: cell `p % n` is written for position `p` only when `head > p - n`, that is when the
+//! Invariant: cell `p % n` is written for position `p` only when `head > p - n`, that is, when the
 //! receiver is done with it; it is read for `p` only when its sequence number is `p + 1`.
 
 use std::ptr::NonNull;
@@ -20,61 +20,63 @@ pub use crate::sync::{AtomicU32, AtomicU64};
 use crate::sync::{Ordering, UnsafeCell};
 use crate::{Header, Peer};
 
-/// What is written next to the payload: source, length and header.
+/// Sender and payload length in the first word, then the header.
 pub type Envelope = [u64; 4];
 
-/// Payload bytes that fit into a cell itself.
+/// Bytes of payload that fit into a cell itself.
 pub const INLINE: usize = 88;
 
-/// Cells of a queue that has ends for a VCI; a power of two.
+/// Cells of a ring whose ends are given to a VCI; a power of two.
 pub const CELLS: usize = 256;
 
-/// Bodies that the first messages take while the receiver is close behind; a power of two. A page of shared memory that nobody
-/// has used costs more than a short message does, and each cell's own body is two or three.
+/// Bodies that early messages share while the receiver keeps up; a power of two. Touching a new
+/// page of shared memory costs more than a short message does, and each cell's own body is two or
+/// three pages.
 pub const FEWEST: usize = 8;
 
-/// Those that they take while he is not far behind; a power of two.
+/// Bodies that early messages share while the receiver lags a little; a power of two.
 pub const FEW: usize = 32;
 
-/// Bodies of a queue: one for each cell, the few and the fewest.
+/// All bodies of a ring: one for each cell, then the [`FEW`], then the [`FEWEST`].
 pub const BODIES: usize = CELLS + FEW + FEWEST;
 
-/// From this position on streams take their cells' own bodies: what another core has read lately is written more slowly than
-/// what has left its caches, by streams two to four times as slowly.
+/// Position from which streams use their cells' own bodies: a body that another core has read
+/// lately is slower to write than one that has left its caches.
 const EARLY: u64 = 8192;
 
-/// From this one on answers do so too, in one cell more after each so many messages: they gain less than new memory takes.
+/// Position from which replies do so too, in one more cell per `PAYS` messages: they gain less than
+/// new memory costs.
 const LATE: u64 = 1 << 16;
 const PAYS: u64 = 128;
 
-/// From this one on all messages do, and cells have been met in them.
+/// Position from which all messages do; every cell's body has been touched by then.
 const PAID: u64 = LATE + CELLS as u64 * (PAYS + 1);
 
-/// So often a sender looks whether one of the few is free again before he takes another: for about as long as new memory
-/// takes.
+/// Polls for a free one of the [`FEW`] before a sender takes new memory; about as long as new
+/// memory takes.
 const LOOKS: u32 = 200;
 
-/// A sender asks for the cell so many behind the one that it has written.
+/// Distance, in cells, of the prefetch ahead of the cell just written.
 const AHEAD: usize = 8;
 
-/// One message, or the front of one whose payload lies in a body.
+/// A message, or the envelope of one whose payload lies in a body.
 #[repr(C, align(128))]
 pub struct Cell {
     sequence: AtomicU32,
-    /// Source, length and header.
+    /// Sender, length and header.
     envelope: UnsafeCell<Envelope>,
-    /// A short payload.
+    /// Payload of up to [`INLINE`] bytes, or the number of the body.
     inline: UnsafeCell<[u8; INLINE]>,
 }
 
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Cell>() == 128);
 
-/// A word alone in its cache lines.
+/// A value alone in its cache lines.
 #[repr(C, align(128))]
 pub struct Padded<T>(pub T);
 
-/// The queue's words, shared by all.
+/// The positions of a ring, shared by all its processes.
 #[repr(C)]
 pub struct Ends {
     /// Positions claimed by senders.
@@ -83,25 +85,26 @@ pub struct Ends {
     pub head: Padded<AtomicU64>,
 }
 
-/// What a sender keeps for itself.
+/// A sender's private view of a ring.
 #[derive(Default)]
 pub struct SenderView {
     head: u64,
-    /// The receiver was here when he was last waited for in vain.
+    /// Value of `head` at the last wait for the receiver that timed out.
     left_at: u64,
-    /// No body from this one on has been met, of cells, of the few and of the fewest.
+    /// First untouched body of each group: of the cells, the few and the fewest.
     met: [usize; 3],
 }
 
 impl SenderView {
-    /// Whether the receiver is known to be done with what was in the cell of a position.
+    /// Returns whether the receiver is known to be done with the previous content of a position's
+    /// cell.
     #[inline(always)]
     pub fn may_claim(&self, position: u64, cells: usize) -> bool {
         position.wrapping_sub(self.head) < cells as u64
     }
 
-    /// The number of the body for the message of a position, as far as the receiver is known to be. `answers`: the sender has
-    /// received something since the one before.
+    /// Returns the body for the message at a position, by the last known `head`. `answers`: the
+    /// sender has received a message since its previous one.
     #[inline(always)]
     pub fn body(&self, position: u64, answers: bool) -> usize {
         let cell = position as usize & (CELLS - 1);
@@ -118,10 +121,12 @@ impl SenderView {
         }
     }
 
-    /// The number of the body for the message of a position that was claimed, and whether it may be the body's first.
+    /// Returns the body for the message at a claimed position, and whether this may be its first
+    /// use.
     ///
-    /// Invariant: one of the few is written for position `p` only when `head > p - FEW`, that is when the receiver is done
-    /// with the position that had it before; so it is with the fewest.
+    /// Invariant: one of the [`FEW`] is written for position `p` only when `head > p - FEW`, that
+    /// is, when the receiver is done with the position that used it before; likewise for the
+    /// [`FEWEST`].
     #[inline(always)]
     pub fn take_body(&mut self, ends: &Ends, position: u64, answers: bool) -> (usize, bool) {
         if position >= PAID {
@@ -146,29 +151,30 @@ impl SenderView {
         (number, is_first)
     }
 
-    /// Waits until the receiver is done with the position that had this one's body among the few, while he gets on.
+    /// Waits, as long as the receiver may be advancing, until the [`FEW`] have a free body for a
+    /// position.
     fn await_few(&mut self, ends: &Ends, position: u64) {
         for _ in 0..LOOKS {
             if self.may_claim(position, FEW) {
                 return;
             }
             std::hint::spin_loop();
-            // Acquire: as above.
+            // Acquire: the receiver's reads of the body come before our writes to it.
             self.head = ends.head.0.load(Ordering::Acquire);
         }
         self.left_at = self.head;
     }
 }
 
-/// What the receiver keeps for itself.
+/// The receiver's private view of a ring.
 #[derive(Default)]
 pub struct ReceiverView {
     next: u64,
-    /// The position from which on senders are to be told.
-    tell_at: u64,
+    /// Position at which `head` is published next.
+    publish_at: u64,
 }
 
-/// Claims a cell: its position, or `None` if the queue is full.
+/// Claims a cell. Returns its position, or `None` if the ring is full.
 #[inline(always)]
 pub fn claim(ends: &Ends, cells: usize, view: &mut SenderView) -> Option<u64> {
     let mut position = ends.tail.0.load(Ordering::Relaxed);
@@ -192,7 +198,7 @@ pub fn claim(ends: &Ends, cells: usize, view: &mut SenderView) -> Option<u64> {
     }
 }
 
-/// Makes a cell that was claimed and written visible to the receiver.
+/// Publishes a claimed and written cell to the receiver.
 #[inline(always)]
 pub fn publish(cell: &Cell, position: u64) {
     cell.sequence
@@ -200,7 +206,7 @@ pub fn publish(cell: &Cell, position: u64) {
 }
 
 impl ReceiverView {
-    /// The next position, if its message is there.
+    /// Returns the next position if its message has arrived.
     #[inline(always)]
     pub fn peek(&self, cells: &[Cell]) -> Option<u64> {
         let cell = &cells[self.next as usize & (cells.len() - 1)];
@@ -209,21 +215,21 @@ impl ReceiverView {
         ready.then_some(self.next)
     }
 
-    /// Is done with the position that `peek` gave.
+    /// Releases the position that `peek` returned.
     #[inline(always)]
     pub fn advance(&mut self, ends: &Ends, cells: &[Cell]) {
         let last = &cells[self.next as usize & (cells.len() - 1)];
         self.next += 1;
-        if self.next >= self.tell_at {
-            self.tell(ends, last, cells.len());
+        if self.next >= self.publish_at {
+            self.publish_head(ends, last, cells.len());
         }
     }
 
-    /// Tells the senders, of whom the first need to know it often, most of all if they need bodies. `last`: what has just been
-    /// received.
+    /// Publishes `head` and chooses when to do so next: often for early messages, most often if
+    /// they need bodies. `last` is the cell just received.
     #[cold]
     #[inline(never)]
-    fn tell(&mut self, ends: &Ends, last: &Cell, cells: usize) {
+    fn publish_head(&mut self, ends: &Ends, last: &Cell, cells: usize) {
         let has_body = last.envelope_word(0) >> 32 > INLINE as u64;
         ends.head.0.store(self.next, Ordering::Release);
         let next = match (self.next < PAID, has_body) {
@@ -231,11 +237,11 @@ impl ReceiverView {
             (true, false) => FEW / 2,
             (false, _) => cells / 4,
         };
-        self.tell_at = self.next + next.min(cells / 4) as u64;
+        self.publish_at = self.next + next.min(cells / 4) as u64;
     }
 }
 
-/// A sender's end of a queue: what one VCI needs to send to another by it.
+/// A sender's end of a ring: what one VCI needs to send to another by it.
 pub struct Mailbox {
     ends: NonNull<Ends>,
     cells: NonNull<Cell>,
@@ -244,19 +250,21 @@ pub struct Mailbox {
     wake: fn(&AtomicU32),
     me: Peer,
     fence: bool,
-    /// How far the receiver is, as far as is known.
+    /// The last known position of the receiver.
     pub view: SenderView,
 }
 
-// SAFETY: it points to shared memory, which any thread may use by the rules of the queue.
+// SAFETY: the pointers are to shared memory that outlives the value (the contract of `new`), and
+// every access follows the protocol of the ring, which binds no thread.
 unsafe impl Send for Mailbox {}
 
 impl Mailbox {
-    /// Of the process `me`. `wake` wakes the receiver by its word `wake_up`, for which senders must `fence` or
-    /// the sleeper has a barrier put into them.
+    /// Makes the end of sender `me`. `wake` wakes the receiver by its word `wake_up`. `fence`:
+    /// senders must issue a full fence before they read the word; otherwise the sleeper has one run
+    /// on them.
     ///
     /// # Safety
-    /// The pointers are to a queue of [`CELLS`] cells in memory that stays as long as this is used.
+    /// The pointers are to a ring of [`CELLS`] cells in memory that outlives this value.
     pub unsafe fn new(
         me: Peer,
         ends: NonNull<Ends>,
@@ -276,20 +284,21 @@ impl Mailbox {
         }
     }
 
-    /// Sends a message of at most [`INLINE`] bytes if there is room. The caller wakes the receiver.
+    /// Sends a message of at most [`INLINE`] bytes if there is a free cell. On [`Sent::Asleep`] the
+    /// caller must wake the receiver.
     ///
     /// # Safety
-    /// `len` bytes at `payload` are valid for reads, and not more than [`INLINE`].
+    /// `len` bytes at `payload` are valid for reads, and `len` is at most [`INLINE`].
     #[inline(always)]
     pub unsafe fn send(&mut self, header: Header, payload: *const u8, len: usize) -> Sent {
-        // SAFETY: as `new` was promised.
+        // SAFETY: the caller of `new` promised that the ring outlives this.
         let ends = unsafe { self.ends.as_ref() };
         let Some(position) = claim(ends, CELLS, &mut self.view) else {
             return Sent::NoRoom;
         };
         let [a, b, c] = header.0;
-        // SAFETY: the place is within the queue; the cell is claimed, so nobody else touches it until it is
-        // published, and has room for the payload.
+        // SAFETY: the index is within the ring; the cell is claimed, so no other process touches it
+        // until it is published, and it has space for the payload.
         unsafe {
             let cell = self.cells.add(position as usize & (CELLS - 1)).as_ref();
             cell.set_envelope([u64::from(self.me) | (len as u64) << 32, a, b, c]);
@@ -305,14 +314,13 @@ impl Mailbox {
         }
     }
 
-    /// Asks for both lines of the cell [`AHEAD`] behind this one so that this core can write them, and doesn't wait. The
-    /// receiver has them, from when it last read them, and claiming a position waits until all that was written before is
-    /// done: a stream of 8 bytes between cores that share no near cache took 67 ns a message without this, 49 with it, one of
-    /// 64 bytes 72 and 52. (Nobody minds that the first cells of a lap aren't asked for, and memory behind the last one is.)
+    /// Prefetches both lines of the cell [`AHEAD`] cells on for writing. The receiver's core holds
+    /// them since it last read them, and claiming a position waits for all earlier stores. The
+    /// first cells of a lap are not prefetched, and the hint past the last cell is harmless.
     #[inline(always)]
     fn ask_ahead_of(cell: &Cell) {
         #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
-        // SAFETY: hints, which change nothing and fault nowhere.
+        // SAFETY: prefetches change no memory and never fault.
         unsafe {
             std::arch::asm!("prefetchw [{cell} + {ahead}]", "prefetchw [{cell} + {ahead} + {line}]",
                             cell = in(reg) cell, ahead = const AHEAD * size_of::<Cell>(), line = const size_of::<Cell>() / 2,
@@ -322,17 +330,18 @@ impl Mailbox {
         let _ = (cell, AHEAD);
     }
 
-    /// After a message has been published: whether the receiver is awake, so that nothing needs be done.
+    /// Returns whether the receiver is awake after a message has been published, so that no wake-up
+    /// is needed.
     #[inline(always)]
     pub fn is_silent(&self) -> bool {
         if self.fence {
             fence(std::sync::atomic::Ordering::SeqCst);
         } else {
-            // The sleeper's barrier orders what the processor does; the compiler must not exchange the
-            // message's store and this load either.
+            // The sleeper's barrier orders this processor's accesses; the fence keeps the compiler
+            // from reordering the message's store and this load.
             compiler_fence(std::sync::atomic::Ordering::SeqCst);
         }
-        // SAFETY: as `new` was promised.
+        // SAFETY: the caller of `new` promised that the word outlives this.
         let wake_up = unsafe { self.wake_up.as_ref() };
         wake_up.load(Ordering::Relaxed) == 0
     }
@@ -341,23 +350,23 @@ impl Mailbox {
     #[cold]
     #[inline(never)]
     pub fn wake(&self) {
-        // SAFETY: as `new` was promised.
+        // SAFETY: the caller of `new` promised that the word outlives this.
         (self.wake)(unsafe { self.wake_up.as_ref() });
     }
 }
 
-/// What became of a message.
+/// Outcome of [`Mailbox::send`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sent {
-    /// It was sent, and the receiver is awake.
+    /// The message was sent, and the receiver is awake.
     Silent,
-    /// It was sent; the receiver sleeps and must be woken.
+    /// The message was sent; the receiver sleeps and must be woken.
     Asleep,
-    /// There was no room.
+    /// The ring is full; the message was not sent.
     NoRoom,
 }
 
-/// The receiver's end of a queue.
+/// The receiver's end of a ring.
 pub struct Inbox {
     ends: NonNull<Ends>,
     cells: NonNull<Cell>,
@@ -367,7 +376,8 @@ pub struct Inbox {
     view: ReceiverView,
 }
 
-// SAFETY: as for `Mailbox`.
+// SAFETY: the pointers are to shared memory that outlives the value (the contract of `new`), and
+// every access follows the protocol of the ring, which binds no thread.
 unsafe impl Send for Inbox {}
 
 /// A message at the front of an [`Inbox`].
@@ -377,10 +387,11 @@ pub struct Front<'a> {
 }
 
 impl Inbox {
-    /// Body `n` of the [`BODIES`] begins at `bodies + n * stride` and has room for `longest` bytes.
+    /// Makes the receiver's end. Body `n` of the [`BODIES`] begins at `bodies + n * stride` and has
+    /// space for `longest` bytes.
     ///
     /// # Safety
-    /// As for [`Mailbox::new`].
+    /// The pointers are to a ring of [`CELLS`] cells in memory that outlives this value.
     pub unsafe fn new(
         ends: NonNull<Ends>,
         cells: NonNull<Cell>,
@@ -398,104 +409,106 @@ impl Inbox {
         }
     }
 
-    /// The next message, if it is there.
+    /// Returns the next message if it has arrived.
     #[inline(always)]
     pub fn peek(&self) -> Option<Front<'_>> {
         let position = self.view.next;
-        // SAFETY: the place is within the queue, as `new` was promised.
+        // SAFETY: the index is within the ring, which outlives this by the contract of `new`.
         let cell = unsafe { self.cells.add(position as usize & (CELLS - 1)).as_ref() };
         cell.is_published(position).then_some(Front { cell })
     }
 
-    /// How many messages the receiver is done with.
+    /// Returns the number of messages that the receiver is done with.
     #[inline(always)]
     pub fn taken(&self) -> u64 {
         self.view.next
     }
 
-    /// The longest message. A longer one that is announced must not be read.
+    /// Returns the longest payload. A message that announces a longer one must not be read.
     #[inline(always)]
     pub fn longest(&self) -> usize {
         self.longest
     }
 
-    /// As [`Inbox::payload`] of a message that is known to be no longer than [`INLINE`].
+    /// Returns the payload of a message of at most [`INLINE`] bytes; see [`Inbox::payload`].
     #[inline(always)]
     pub fn short_payload(&self, front: Front<'_>) -> *const u8 {
         debug_assert!(front.len() <= INLINE);
-        // SAFETY: published, and the receiver's until it advances.
+        // SAFETY: `peek` found the cell published, and it is the receiver's until `advance`.
         unsafe { front.cell.payload() }
     }
 
-    /// Where its payload lies.
+    /// Returns the address of the payload.
     #[inline(always)]
     pub fn payload(&self, front: Front<'_>) -> *const u8 {
         if front.len() <= INLINE {
-            // SAFETY: published, and the receiver's until it advances.
+            // SAFETY: `peek` found the cell published, and it is the receiver's until `advance`.
             unsafe { front.cell.payload() }
         } else {
-            // SAFETY: published, and the receiver's until it advances.
+            // SAFETY: `peek` found the cell published, and it is the receiver's until `advance`;
+            // the message is longer than `INLINE`.
             let number = unsafe { front.cell.body() };
             assert!(number < BODIES);
             self.bodies.wrapping_add(number * self.stride)
         }
     }
 
-    /// Is done with the message that `peek` gave.
+    /// Releases the message that `peek` returned.
     #[inline(always)]
     pub fn advance(&mut self) {
-        // SAFETY: as `new` was promised.
+        // SAFETY: the caller of `new` promised that the ring outlives this.
         let ends = unsafe { self.ends.as_ref() };
         let position = self.view.next;
         self.view.next += 1;
-        if self.view.next >= self.view.tell_at {
-            // SAFETY: as above; the place is within the queue, and the cell the receiver's until senders are told.
+        if self.view.next >= self.view.publish_at {
+            // SAFETY: the index is within the ring, and the cell is the receiver's until `head` is
+            // published.
             let last = unsafe { self.cells.add(position as usize & (CELLS - 1)).as_ref() };
-            self.view.tell(ends, last, CELLS);
+            self.view.publish_head(ends, last, CELLS);
         }
     }
 }
 
 impl Front<'_> {
-    /// Its sender.
+    /// Returns the sender.
     #[inline(always)]
     pub fn from(self) -> Peer {
         self.cell.envelope_word(0) as u32
     }
 
-    /// Bytes of payload, as the sender says.
+    /// Returns the length of the payload in bytes, as the sender states it.
     #[inline(always)]
     pub fn len(self) -> usize {
         (self.cell.envelope_word(0) >> 32) as usize
     }
 
-    /// Whether it has no payload.
+    /// Returns whether there is no payload.
     #[inline(always)]
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }
 
-    /// Word `number` of its header.
+    /// Returns word `number` of the header.
     #[inline(always)]
     pub fn word(self, number: usize) -> u64 {
         self.cell.envelope_word(number + 1)
     }
 
-    /// Its header.
+    /// Returns the header.
     #[inline(always)]
     pub fn header(self) -> Header {
         Header([self.word(0), self.word(1), self.word(2)])
     }
 }
 
-/// Copies up to [`INLINE`] bytes in line.
+/// Copies up to [`INLINE`] bytes without a call.
 ///
 /// # Safety
 /// `from` must be valid for reads and `to` for writes of `len` bytes; they must not overlap.
 #[inline(always)]
 pub unsafe fn copy_short(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: every access lies within `len` bytes; where two parts overlap, they carry the same bytes to
-    // the same places.
+    // SAFETY: every access lies within `len` bytes, valid by the caller's contract; overlapping
+    // parts write the same bytes.
     unsafe {
         if len == 8 {
             to.cast::<u64>()
@@ -515,13 +528,14 @@ pub unsafe fn copy_short(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// As [`copy_short`], up to 16 bytes.
+/// Copies up to 16 bytes without a call.
 ///
 /// # Safety
-/// As there.
+/// `from` must be valid for reads and `to` for writes of `len` bytes; they must not overlap.
 #[inline(always)]
 unsafe fn copy_shorter(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: as above.
+    // SAFETY: every access lies within `len` bytes, valid by the caller's contract; overlapping
+    // parts write the same bytes.
     unsafe {
         if len >= 8 {
             let head = from.cast::<u64>().read_unaligned();
@@ -548,26 +562,27 @@ impl Cell {
         self.sequence.load(Ordering::Acquire) == (position as u32).wrapping_add(1)
     }
 
-    /// Writes source, length and header.
+    /// Writes sender, length and header.
     ///
     /// # Safety
-    /// The cell has been claimed.
+    /// The cell is claimed by the caller.
     #[cfg(not(loom))]
     #[inline(always)]
     pub unsafe fn set_envelope(&self, envelope: Envelope) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller has claimed the cell, so no other process accesses it.
         unsafe { self.envelope.get().write(envelope) };
     }
 
-    /// A word of the envelope of a cell that is published and has not been released.
+    /// Reads a word of the envelope of a cell that is published and not released.
     #[cfg(not(loom))]
     #[inline(always)]
     fn envelope_word(&self, number: usize) -> u64 {
-        // SAFETY: the receiver alone calls this, between `peek` and `advance`, when no sender writes.
+        // SAFETY: the receiver alone calls this, between `peek` and `advance`, when no sender
+        // writes.
         unsafe { (*self.envelope.get())[number] }
     }
 
-    /// Where a short payload is.
+    /// Returns the address of a short payload.
     ///
     /// # Safety
     /// The cell is the caller's: claimed, or published and not released.
@@ -577,48 +592,50 @@ impl Cell {
         self.inline.get().cast()
     }
 
-    /// Writes source, length and header.
+    /// Writes sender, length and header.
     ///
     /// # Safety
-    /// As above.
+    /// The cell is claimed by the caller.
     #[cfg(loom)]
     pub unsafe fn set_envelope(&self, envelope: Envelope) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller has claimed the cell, so no other process accesses it.
         self.envelope.with_mut(|place| unsafe { *place = envelope });
     }
 
     #[cfg(loom)]
     fn envelope_word(&self, number: usize) -> u64 {
-        // SAFETY: as above.
+        // SAFETY: the receiver alone calls this, between `peek` and `advance`, when no sender
+        // writes.
         self.envelope.with(|place| unsafe { (*place)[number] })
     }
 
-    /// Where a short payload is.
+    /// Returns the address of a short payload.
     ///
     /// # Safety
-    /// As above.
+    /// The cell is the caller's: claimed, or published and not released.
     #[cfg(loom)]
     pub unsafe fn payload(&self) -> *mut u8 {
         self.inline.with_mut(|place| place.cast())
     }
 
-    /// Says which body the payload is in, where that of a short one would be.
+    /// Stores the number of the payload's body, in place of a short payload.
     ///
     /// # Safety
-    /// The cell has been claimed.
+    /// The cell is claimed by the caller.
     #[inline(always)]
     pub unsafe fn set_body(&self, number: usize) {
-        // SAFETY: the caller's contract; the place is long enough.
+        // SAFETY: the caller has claimed the cell; `INLINE` is at least 4 bytes.
         unsafe { self.payload().cast::<u32>().write_unaligned(number as u32) };
     }
 
-    /// Which body the payload is in.
+    /// Reads the number of the payload's body.
     ///
     /// # Safety
-    /// The cell is published and has not been released, and its message is longer than [`INLINE`].
+    /// The cell is published and not released, and its message is longer than [`INLINE`].
     #[inline(always)]
     unsafe fn body(&self) -> usize {
-        // SAFETY: the caller's contract; the place is long enough.
+        // SAFETY: the cell is published and not released, by the caller's contract; `INLINE` is at
+        // least 4 bytes.
         unsafe { self.payload().cast::<u32>().read_unaligned() as usize }
     }
 

@@ -1,22 +1,22 @@
-//! A copy from one process's memory to another's of which both do a share: the reader takes chunks from the front, the owner
-//! of the memory from the back.
+//! A copy between two processes that both carry out: the reader takes chunks from the front, the
+//! owner of the memory from the back.
 //!
-//! The words lie in memory of the owner that both see. A reader that finds them free says what is to be copied
-//! ([`Shares::begin`]), and copies chunk by chunk. If the owner comes by meanwhile it copies others
-//! ([`Shares::take_back`]). Nobody waits for one who doesn't come; but the reader waits for chunks that the owner has taken,
-//! since they are written to its memory.
+//! The control words lie in shared memory of the owner. A reader that finds them free describes the
+//! copy ([`Shares::begin`]) and copies chunk by chunk. An owner that polls meanwhile copies others
+//! ([`Shares::take_back`]). The reader never waits for an owner that does not poll, but it does
+//! wait for chunks that the owner has taken, since they are written to the reader's memory.
 
 use crate::ring::{AtomicU64, Padded};
 use crate::sync::Ordering;
 
-/// What is copied.
+/// Describes a shared copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SharedCopy {
-    /// Who reads: what the owner knows it by.
+    /// The reader, as the owner identifies it.
     pub reader: u64,
-    /// Where in the owner's memory.
+    /// Address in the owner's memory.
     pub from: u64,
-    /// Where to, in the reader's.
+    /// Address in the reader's memory.
     pub to: u64,
     /// Bytes, not 0.
     pub len: usize,
@@ -25,28 +25,28 @@ pub struct SharedCopy {
 }
 
 impl SharedCopy {
-    /// Chunks that it consists of.
+    /// Returns the number of chunks.
     pub fn chunks(&self) -> usize {
         self.len.div_ceil(self.chunk)
     }
 
-    /// Where a chunk begins, and its length.
+    /// Returns a chunk's offset and its length.
     pub fn place(&self, number: usize) -> (usize, usize) {
         let at = (number * self.chunk).min(self.len);
         (at, (self.len - at).min(self.chunk))
     }
 }
 
-/// What the owner has done of a copy.
+/// The owner's share of a copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Helped {
-    /// The last so many chunks.
+    /// Number of chunks at the end of the copy.
     pub chunks: usize,
-    /// Whether it could not copy all of them.
+    /// Whether any of them could not be copied.
     pub failed: bool,
 }
 
-/// The most chunks of a copy.
+/// Most chunks of a copy.
 pub const MOST_CHUNKS: usize = MASK as usize;
 
 const MASK: u64 = 0xffff;
@@ -66,25 +66,26 @@ fn any_left(claims: u64) -> bool {
     front(claims) + back(claims) < claims >> CHUNKS
 }
 
-/// What the owner looks at: in one line of the caches.
+/// The words that the owner polls, in one cache line.
 #[repr(C)]
 struct Offer {
-    /// How many chunks there are, how many are taken from the front, and how many from the back.
+    /// Number of chunks, number taken from the front, and number taken from the back.
     claims: AtomicU64,
-    /// What is copied, as in [`SharedCopy`].
+    /// The fields of [`SharedCopy`].
     copy: [AtomicU64; 5],
 }
 
-/// The words of shared copies, one copy at a time. All zero: there is none.
+/// Control words of shared copies, one copy at a time. All zero: no copy.
 ///
-/// Invariant: what is copied is said before the first chunk can be taken, and stays until the last one that was taken from the
-/// back is done. So whoever has taken a chunk may read it.
+/// Invariant: the description is written before the first chunk can be taken, and stays until the
+/// last chunk taken from the back is done. So a process that has taken a chunk may read the
+/// description.
 #[repr(C)]
 pub struct Shares {
     offer: Padded<Offer>,
-    /// 1 while a reader has the words.
+    /// 1 while a reader holds the words.
     held: Padded<AtomicU64>,
-    /// Chunks from the back that are done, and those that could not be copied.
+    /// Finished chunks from the back, and the failed ones among them.
     done: Padded<AtomicU64>,
 }
 
@@ -102,11 +103,12 @@ impl Shares {
         }
     }
 
-    /// The reader: begins a copy, and takes its first chunk. `false`: there is another one, or it has too many chunks.
+    /// Begins a copy for the reader, and takes its first chunk. `false`: another copy is under way,
+    /// or this one has too many chunks.
     pub fn begin(&self, copy: &SharedCopy) -> bool {
         let held = &self.held.0;
         let (acquire, relaxed) = (Ordering::Acquire, Ordering::Relaxed);
-        // A look first: an exchange takes the line from who has the words.
+        // Load first: an exchange would take the cache line from the reader that holds the words.
         if copy.chunks() > MOST_CHUNKS
             || held.load(relaxed) != 0
             || held.compare_exchange(0, 1, acquire, relaxed).is_err()
@@ -125,26 +127,26 @@ impl Shares {
             word.store(value, relaxed);
         }
         self.done.0.store(0, relaxed);
-        // Release: who takes a chunk sees what is copied.
+        // Release: a process that takes a chunk sees the description.
         let claims = (copy.chunks() as u64) << CHUNKS | FRONT;
         self.offer.0.claims.store(claims, Ordering::Release);
         true
     }
 
-    /// The reader takes the next chunk from the front; `None`: all are taken, and stay so.
+    /// Takes the next chunk from the front for the reader. `None`: all are taken, for good.
     pub fn take_front(&self) -> Option<usize> {
         let claims = self.take(FRONT)?;
         Some(front(claims) as usize)
     }
 
-    /// Whether there is a chunk that the owner could take, as far as it sees.
+    /// Returns whether the owner may find a chunk to take.
     #[inline(always)]
     pub fn are_offered(&self) -> bool {
         any_left(self.offer.0.claims.load(Ordering::Relaxed))
     }
 
-    /// The owner takes the last chunk that is left, if there is one, and does it or not, but says so
-    /// ([`Shares::finish`]).
+    /// Takes the last remaining chunk for the owner, which must report it by [`Shares::finish`]
+    /// whether it copied it or not.
     pub fn take_back(&self) -> Option<(SharedCopy, usize)> {
         let claims = self.take(1)?;
         let [reader, from, to, len, chunk] =
@@ -167,8 +169,8 @@ impl Shares {
             if !any_left(found) {
                 return None;
             }
-            // Acquire: what is copied was said before. That the word may have come to the same value by another copy
-            // than the one that was seen does no harm: the chunk is that one's then.
+            // Acquire: the description was written before. If the word has the same value because
+            // of a later copy, the chunk belongs to that copy.
             match claims.compare_exchange(found, found + end, Ordering::Acquire, Ordering::Relaxed)
             {
                 Ok(_) => return Some(found),
@@ -177,14 +179,14 @@ impl Shares {
         }
     }
 
-    /// The owner is done with a chunk that it has taken.
+    /// Finishes a chunk that the owner has taken.
     pub fn finish(&self, copied: bool) {
         let word = if copied { 1 } else { 1 + FAILED };
-        // Release: the reader comes to what was copied, or to its memory, after it.
+        // Release: the reader accesses the copied memory after this.
         self.done.0.fetch_add(word, Ordering::Release);
     }
 
-    /// The reader, when it has found all chunks taken: what the owner has done, once it is done.
+    /// Returns the owner's share once it is done, for a reader that has found all chunks taken.
     pub fn helped(&self) -> Option<Helped> {
         let taken = back(self.offer.0.claims.load(Ordering::Relaxed));
         if taken == 0 {
@@ -198,7 +200,7 @@ impl Shares {
         })
     }
 
-    /// As [`Shares::helped`] of an owner that has ended: what it has taken counts as not copied.
+    /// Returns the share of an owner that has died: the chunks that it took count as failed.
     pub fn given_up(&self) -> Helped {
         let taken = back(self.offer.0.claims.load(Ordering::Relaxed));
         Helped {
@@ -207,8 +209,8 @@ impl Shares {
         }
     }
 
-    /// The reader lets others have the words: all chunks were taken, and it knows what the owner has done, or that it has
-    /// ended.
+    /// Frees the words for other readers: all chunks were taken, and the reader knows the owner's
+    /// share or that the owner has died.
     pub fn end(&self) {
         self.held.0.store(0, Ordering::Release);
     }
@@ -248,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_all_of_the_copy() {
+    fn chunks_cover_the_whole_copy() {
         assert_eq!(COPY.chunks(), 3);
         let places = [0, 1, 2, 3].map(|number| COPY.place(number));
         assert_eq!(places, [(0, 1000), (1000, 1000), (2000, 500), (2500, 0)]);
@@ -273,7 +275,8 @@ mod loom_tests {
         to: [UnsafeCell<u64>; 2],
     }
 
-    // SAFETY: the places are reached as the words allow it, which is what is tested.
+    // SAFETY: the chunks are accessed only as the control words allow, which is what the test
+    // checks.
     unsafe impl Sync for Shared {}
 
     fn copy(round: u64) -> SharedCopy {
@@ -286,7 +289,8 @@ mod loom_tests {
         }
     }
 
-    /// One reader, two copies, an owner that comes by now and then: each chunk is copied once, in its own round.
+    /// One reader, two copies, an owner that polls now and then: each chunk is copied once, in its
+    /// own round.
     #[test]
     fn chunks_are_copied_once_and_while_the_reader_waits() {
         loom::model(|| {
@@ -300,7 +304,7 @@ mod loom_tests {
                     for _ in 0..2 {
                         if let Some((copy, number)) = shared.shares.take_back() {
                             let value = copy.from + number as u64;
-                            // SAFETY: taken, and not done.
+                            // SAFETY: the owner has taken the chunk and not yet finished it.
                             shared.to[number].with_mut(|at| unsafe { *at = value });
                             shared.shares.finish(true);
                         }
@@ -313,7 +317,7 @@ mod loom_tests {
                 let mut next = Some(0);
                 while let Some(number) = next {
                     let value = 10 * round + number as u64;
-                    // SAFETY: taken.
+                    // SAFETY: the reader has taken the chunk.
                     shared.to[number].with_mut(|at| unsafe { *at = value });
                     next = shared.shares.take_front();
                 }
@@ -322,7 +326,8 @@ mod loom_tests {
                 }
                 shared.shares.end();
                 for (number, at) in shared.to.iter().enumerate() {
-                    // SAFETY: all is done.
+                    // SAFETY: all chunks are finished, and the reader has not ended the copy for
+                    // the next round.
                     let value = at.with(|at| unsafe { *at });
                     assert_eq!(value, 10 * round + number as u64);
                 }
@@ -331,9 +336,9 @@ mod loom_tests {
         });
     }
 
-    /// Two readers: the words are one's at a time.
+    /// Two readers: only one holds the words at a time.
     #[test]
-    fn one_reader_has_the_words_at_a_time() {
+    fn one_reader_holds_the_words_at_a_time() {
         loom::model(|| {
             let shares = Arc::new(Shares::new());
             let reader = |round: u64, shares: Arc<Shares>| {

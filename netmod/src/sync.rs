@@ -1,4 +1,4 @@
-//! Atomics and cells, or loom's in its tests.
+//! Atomics and cells of the standard library, or loom's under its tests.
 
 #[cfg(not(loom))]
 pub(crate) use std::cell::UnsafeCell;

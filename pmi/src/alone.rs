@@ -1,4 +1,4 @@
-//! No launcher: rank 0 of 1, everything in memory.
+//! A process without a launcher: rank 0 of 1, everything in memory.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
@@ -55,7 +55,7 @@ impl Link for Alone {
         if memory.names.contains_key(service) {
             return Err(PmiError::Refused {
                 command: "publish_name",
-                reason: format!("'{service}' is published already"),
+                reason: format!("'{service}' is already published"),
             });
         }
         memory.names.insert(service.to_owned(), port.to_owned());

@@ -7,26 +7,27 @@ use crate::connection::Connection;
 
 /// Cuts a stream of bytes into answers.
 pub(crate) trait Frames: Default + std::fmt::Debug + Send {
-    /// Adds bytes that arrived.
+    /// Adds received bytes.
     fn push(&mut self, bytes: &[u8]);
-    /// The next whole answer; the error says why what arrived can't be one.
+    /// Returns the next complete answer. The error says why the received bytes cannot be one.
     fn next(&mut self) -> Result<Option<Vec<u8>>, &'static str>;
 }
 
-/// A socket to the launcher, which threads use by turns.
+/// A socket to the launcher, which threads use in turn.
 #[derive(Debug)]
 pub(crate) struct Channel<F> {
     connection: Connection,
-    /// Held by whoever waits for an answer.
-    talk: Mutex<Talk<F>>,
-    /// Held while a request is being sent, so that abort can pass a thread that waits.
+    /// Held by the thread that waits for an answer.
+    exchange: Mutex<Exchange<F>>,
+    /// Held while a request is being sent, so that an abort need not wait for another thread's
+    /// answer.
     sending: Mutex<()>,
 }
 
 #[derive(Debug)]
-struct Talk<F> {
+struct Exchange<F> {
     frames: F,
-    /// Why the exchange is over, if it is.
+    /// The reason if no further exchange is possible.
     over: Option<String>,
 }
 
@@ -36,81 +37,84 @@ impl<F: Frames> Channel<F> {
     pub(crate) fn new(connection: Connection, frames: F) -> Channel<F> {
         Channel {
             connection,
-            talk: Mutex::new(Talk { frames, over: None }),
+            exchange: Mutex::new(Exchange { frames, over: None }),
             sending: Mutex::new(()),
         }
     }
 
-    /// Sends a request and takes the answer, which must satisfy `is_answer`; any other breaks the
-    /// exchange.
+    /// Sends a request and returns the answer, which must satisfy `is_answer`; any other answer
+    /// breaks the exchange.
     pub(crate) fn exchange(
         &self,
         command: &'static str,
         request: &[u8],
         is_answer: impl Fn(&[u8]) -> Result<(), String>,
     ) -> Result<Vec<u8>, PmiError> {
-        self.exchange_in(&mut lock(&self.talk), command, request, is_answer)
+        self.exchange_in(&mut lock(&self.exchange), command, request, is_answer)
     }
 
-    /// As [`Channel::exchange`], after [`Channel::finish`], too: with a launcher that still answers then.
+    /// Exchanges like [`Channel::exchange`], also after [`Channel::finish`], with a launcher that
+    /// still answers then.
     pub(crate) fn exchange_late(
         &self,
         command: &'static str,
         request: &[u8],
         is_answer: impl Fn(&[u8]) -> Result<(), String>,
     ) -> Result<Vec<u8>, PmiError> {
-        let mut talk = lock(&self.talk);
-        let finalized = talk.over.take_if(|why| why == FINALIZED);
-        let answer = self.exchange_in(&mut talk, command, request, is_answer);
-        talk.over = talk.over.take().or(finalized);
+        let mut exchange = lock(&self.exchange);
+        let finalized = exchange.over.take_if(|why| why == FINALIZED);
+        let answer = self.exchange_in(&mut exchange, command, request, is_answer);
+        exchange.over = exchange.over.take().or(finalized);
         answer
     }
 
     fn exchange_in(
         &self,
-        talk: &mut Talk<F>,
+        exchange: &mut Exchange<F>,
         command: &'static str,
         request: &[u8],
         is_answer: impl Fn(&[u8]) -> Result<(), String>,
     ) -> Result<Vec<u8>, PmiError> {
-        if let Some(reason) = &talk.over {
+        if let Some(reason) = &exchange.over {
             return Err(PmiError::Over(format!("{command} came after {reason}")));
         }
         self.send(request, command)
-            .and_then(|()| next(&self.connection, &mut talk.frames, command))
+            .and_then(|()| next(&self.connection, &mut exchange.frames, command))
             .and_then(|bytes| match is_answer(&bytes) {
                 Ok(()) => Ok(bytes),
                 Err(detail) => Err(nonsense(command, &detail, &bytes)),
             })
-            .inspect_err(|e| talk.over = Some(format!("an earlier error ({e})")))
+            .inspect_err(|e| exchange.over = Some(format!("an earlier error ({e})")))
     }
 
-    /// Sends something that has no answer, whoever waits for one.
+    /// Sends a message without an answer, even while another thread waits for one.
     pub(crate) fn send(&self, request: &[u8], command: &'static str) -> Result<(), PmiError> {
         let _sending = lock(&self.sending);
         self.connection.send(request, command)
     }
 
-    /// Whether nobody waits for an answer at the moment.
+    /// Returns whether no thread waits for an answer.
     pub(crate) fn is_free(&self) -> bool {
-        self.talk.try_lock().is_ok_and(|talk| talk.over.is_none())
+        self.exchange
+            .try_lock()
+            .is_ok_and(|exchange| exchange.over.is_none())
     }
 
-    /// Whether [`Channel::finish`] was called.
+    /// Returns whether [`Channel::finish`] was called.
     pub(crate) fn is_finalized(&self) -> bool {
-        lock(&self.talk).over.as_deref() == Some(FINALIZED)
+        lock(&self.exchange).over.as_deref() == Some(FINALIZED)
     }
 
     /// Makes all further exchanges errors.
     pub(crate) fn finish(&self) {
-        lock(&self.talk).over = Some(FINALIZED.to_owned());
+        lock(&self.exchange).over = Some(FINALIZED.to_owned());
     }
 
-    /// The bare connection and what has arrived, to go on with another protocol.
+    /// Returns the connection and the received bytes, for another protocol.
     pub(crate) fn into_parts(self) -> (Connection, F) {
-        let talk = self.talk.into_inner();
-        let talk = talk.unwrap_or_else(PoisonError::into_inner);
-        (self.connection, talk.frames)
+        let exchange = self.exchange.into_inner();
+        let exchange = exchange.unwrap_or_else(PoisonError::into_inner);
+        (self.connection, exchange.frames)
     }
 }
 
@@ -139,6 +143,6 @@ pub(crate) fn nonsense(command: &'static str, detail: &str, answer: &[u8]) -> Pm
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Whatever a panicking thread left half done shows up as an error of the exchange.
+    // An exchange that a panicking thread has interrupted shows as an error of the next one.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

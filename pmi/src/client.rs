@@ -1,4 +1,4 @@
-//! The rank's side, whatever the launcher speaks.
+//! The rank's side, independent of the protocol.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -40,14 +40,13 @@ impl Client {
     /// Connects to the launcher that the environment names: PMI-1 or PMI-2 by `PMI_FD`, or
     /// `PMI_PORT` with `PMI_ID`; PMIx by `PMIX_*`; without any launcher the process is rank 0 of 1.
     ///
-    /// # Errors
-    /// If the environment shows a launcher that can't be talked to (see [`detect`]), or if
-    /// the exchange with the launcher fails.
+    /// If the environment shows an unsupported launcher (see [`detect`]), or if the exchange with
+    /// the launcher fails.
     pub fn from_env() -> Result<Client, PmiError> {
         Client::connect(|name| std::env::var_os(name))
     }
 
-    /// As [`Client::from_env`], with another way to look up variables.
+    /// Connects like [`Client::from_env`], with another lookup of variables.
     pub fn connect(variable: impl Fn(&str) -> Option<OsString>) -> Result<Client, PmiError> {
         let spawned = variable("PMI_SPAWNED").is_some_and(|v| !v.is_empty() && v != "0");
         match detect(&variable)? {
@@ -65,7 +64,7 @@ impl Client {
                     let who = (rank, size, spawned);
                     Client::start(connection, Lines::default(), who, version, job, how)
                 }
-                // The socket is that of a launcher further out, which started the PMIx server.
+                // The socket belongs to an outer launcher, which started the PMIx server.
                 Err(_) if or_pmix => Client::pmix(variable),
                 Err(error) => Err(error),
             },
@@ -81,14 +80,14 @@ impl Client {
         }
     }
 
-    /// A process that nobody launched: rank 0 of 1, its keys in memory.
+    /// Makes the client of a process without a launcher: rank 0 of 1, its keys in memory.
     pub fn singleton() -> Client {
         let mut client = Client::over(Box::new(Alone::default()), 0, 1, false);
         client.launched = false;
         client
     }
 
-    /// A client over a connected stream socket, as `rank` of `size`, that speaks `version`.
+    /// Makes a client over a connected stream socket, as `rank` of `size`, with protocol `version`.
     pub fn from_socket(
         socket: OwnedFd,
         rank: u32,
@@ -138,7 +137,7 @@ impl Client {
             }
             other => Err(PmiError::Refused {
                 command: "init",
-                reason: format!("it speaks PMI version {other}; 1 and 2 are known here"),
+                reason: format!("it speaks PMI version {other}; Weft supports 1 and 2"),
             }),
         }
     }
@@ -182,43 +181,43 @@ impl Client {
         }
     }
 
-    /// This process's rank in the job.
+    /// Returns this process's rank in the job.
     pub fn rank(&self) -> u32 {
         self.rank
     }
 
-    /// Processes in the job.
+    /// Returns the number of processes in the job.
     pub fn size(&self) -> u32 {
         self.size
     }
 
-    /// Whether a launcher is there at all; `false` means rank 0 of 1, started by hand.
+    /// Returns whether there is a launcher; `false` means rank 0 of 1, started by hand.
     pub fn is_launched(&self) -> bool {
         self.launched
     }
 
-    /// The protocol and how the launcher was found, for people.
+    /// Describes the protocol and how the launcher was found.
     pub fn describe(&self) -> String {
         self.link.describe()
     }
 
-    /// Whether this job was started by `MPI_Comm_spawn`.
+    /// Returns whether this job was started by `MPI_Comm_spawn`.
     pub fn spawned(&self) -> bool {
         self.spawned
     }
 
-    /// The name of the job's key-value space, which no other job of this launcher has.
+    /// Returns the name of the job's key-value space, unique among the launcher's jobs.
     pub fn kvs_name(&self) -> &str {
         self.link.space()
     }
 
-    /// How long names, keys and values may be.
+    /// Returns the longest names, keys and values.
     pub fn limits(&self) -> Limits {
         self.limits
     }
 
-    /// Which of the commands that were launched together this process runs (`MPI_APPNUM`); `None`
-    /// if the launcher doesn't say.
+    /// Returns the number of this process's command among those launched together (`MPI_APPNUM`),
+    /// or `None` if the launcher does not say.
     pub fn appnum(&self) -> Result<Option<i32>, PmiError> {
         if let Some(&known) = self.appnum.get() {
             return Ok(known);
@@ -227,8 +226,8 @@ impl Client {
         Ok(*self.appnum.get_or_init(|| appnum))
     }
 
-    /// How many processes the launcher could run at once (`MPI_UNIVERSE_SIZE`); `None` if it
-    /// doesn't say. A singleton asks nobody.
+    /// Returns the number of processes that the launcher could run at a time (`MPI_UNIVERSE_SIZE`),
+    /// or `None` if it does not say. A singleton asks no launcher.
     pub fn universe_size(&self) -> Result<Option<u32>, PmiError> {
         if let Some(&known) = self.universe_size.get() {
             return Ok(known);
@@ -237,10 +236,10 @@ impl Client {
         Ok(*self.universe_size.get_or_init(|| size))
     }
 
-    /// The sets of processes of this job that the launcher has names for; PMIx's are the only ones.
+    /// Returns the process sets of this job that the launcher names; only PMIx has any.
     ///
     /// # Errors
-    /// After [`Client::finalize`], unless they were asked for before.
+    /// After [`Client::finalize`], unless they were requested before.
     pub fn psets(&self) -> Result<&[ProcessSet], PmiError> {
         if let Some(known) = self.psets.get() {
             return Ok(known);
@@ -249,8 +248,8 @@ impl Client {
         Ok(self.psets.get_or_init(|| found))
     }
 
-    /// Puts a value under `key`; others see it after the next [`Client::fence`]. Any text will do
-    /// as value ([`text::protect`] is applied), bytes go through [`text::encode`].
+    /// Puts a value under `key`; others see it after the next [`Client::fence`]. The value may be
+    /// any text ([`text::protect`] is applied); bytes need [`text::encode`].
     ///
     /// # Errors
     /// If key or value is longer than [`Client::limits`] allows or the key is not a plain word.
@@ -259,27 +258,28 @@ impl Client {
         self.link.put(key, &word)
     }
 
-    /// The value that rank `from` put under `key`, `None` if there is none. With PMI-1 and PMI-2
-    /// the whole job has one space, and `from` is a hint.
+    /// Returns the value that rank `from` put under `key`, or `None` if there is none. With PMI-1
+    /// and PMI-2 the whole job has one space, and `from` is a hint.
     ///
     /// # Errors
-    /// The launcher can't be asked: after [`Client::finalize`] only Weft's own can.
+    /// The launcher does not answer: after [`Client::finalize`] only Weft's own does.
     pub fn get(&self, from: u32, key: &str) -> Result<Option<String>, PmiError> {
         self.check_key(key, "key", self.limits.key)?;
         let word = self.link.get(from, key)?;
         Ok(word.map(|word| text::unprotect(&word).into_owned()))
     }
 
-    /// A value that was given along when this job was spawned ([`Spawn::preput`]).
+    /// Returns a value that was passed when this job was spawned ([`Spawn::preput`]).
     ///
     /// # Errors
-    /// The launcher can't be asked.
+    /// The launcher does not answer.
     pub fn preput(&self, key: &str) -> Result<Option<String>, PmiError> {
         let word = self.link.preput(key)?;
         Ok(word.map(|word| text::unprotect(&word).into_owned()))
     }
 
-    /// Waits until all processes of the job have come here; what was put before is seen after.
+    /// Waits until all processes of the job have called this. Values put before are visible
+    /// afterwards.
     pub fn fence(&self) -> Result<(), PmiError> {
         self.link.fence()
     }
@@ -296,40 +296,42 @@ impl Client {
         self.link.unpublish(&self.service_name(service)?)
     }
 
-    /// The port published under the name `service`, `None` if there is none (`MPI_Lookup_name`).
+    /// Returns the port published under the name `service`, or `None` if there is none
+    /// (`MPI_Lookup_name`).
     pub fn lookup(&self, service: &str) -> Result<Option<String>, PmiError> {
         let port = self.link.lookup(&self.service_name(service)?)?;
         Ok(port.map(|port| text::unprotect(&port).into_owned()))
     }
 
-    /// Has the launcher start processes as a job of their own (`MPI_Comm_spawn`).
+    /// Makes the launcher start processes as a job of their own (`MPI_Comm_spawn`).
     ///
     /// # Errors
-    /// They can't be started, or this launcher starts none.
+    /// They cannot be started, or this launcher starts none.
     pub fn spawn(&self, spawn: &Spawn) -> Result<(), PmiError> {
         self.link.spawn(spawn)
     }
 
-    /// Asks Weft's own launcher why a job that this process has spawned has ended, by the value of
-    /// [`crate::server::SPAWN_NUMBER`] in its request. Returns `None` if it has not ended before it connected.
+    /// Asks Weft's own launcher why a job that this process spawned has ended, by the value of
+    /// [`crate::server::SPAWN_NUMBER`] in its request. Returns `None` unless it ended before it
+    /// connected.
     ///
     /// # Errors
-    /// The launcher doesn't answer.
+    /// If the launcher does not answer.
     pub fn spawn_end(&self, number: &str) -> Result<Option<String>, PmiError> {
         self.link.spawn_end(number)
     }
 
-    /// Tells Weft's own launcher that this process waits and that nothing has happened for so many seconds; others
-    /// are told nothing. Returns whether the process is to say what it waits for.
+    /// Reports to Weft's own launcher that this process has waited without progress for this time;
+    /// other launchers get no report. Returns whether the process should report what it waits for.
     ///
     /// # Errors
-    /// The launcher doesn't answer.
+    /// The launcher does not answer.
     pub fn stands_still(&self, seconds: u64) -> Result<bool, PmiError> {
         self.link.stands_still(seconds)
     }
 
-    /// Asks the launcher to end the whole job with exit code `code`. It doesn't wait for other
-    /// threads' exchanges and returns when the request is on its way; the caller then exits.
+    /// Requests the end of the whole job with exit code `code`. Does not wait for other threads'
+    /// exchanges and returns when the request has been sent; the caller then exits.
     pub fn abort(&self, code: i32, message: &str) -> Result<(), PmiError> {
         let room = (self.limits.value / 2).min(512);
         let mut message = message;
@@ -340,8 +342,8 @@ impl Client {
         self.link.abort(code, message)
     }
 
-    /// Asks the launcher to end some ranks, in ascending order, with exit code `code`. A launcher that can't end single
-    /// ranks, or ends jobs that lose a rank, ends the job. The caller then exits.
+    /// Requests the end of some ranks, in ascending order, with exit code `code`. A launcher that
+    /// cannot end single ranks, or ends jobs that lose a rank, ends the job. The caller then exits.
     pub fn abort_some(&self, code: i32, ranks: &[u32]) -> Result<(), PmiError> {
         let text = crate::ranks::to_text(ranks);
         match text.len() > self.limits.value / 2 {
@@ -350,25 +352,26 @@ impl Client {
         }
     }
 
-    /// Asks the launcher whether [`Client::abort_some`] ended a rank.
+    /// Returns whether [`Client::abort_some`] ended a rank.
     pub fn is_aborted(&self, rank: u32) -> Result<bool, PmiError> {
         self.link.is_aborted(rank)
     }
 
-    /// Takes leave of the launcher: ending without is taken for a failure. Calls after this one
-    /// are errors, but a second `finalize` is not, nor is [`Client::get`] with Weft's own launcher.
+    /// Takes leave of the launcher, which treats ending without it as a failure. Later calls are
+    /// errors, except a second `finalize`, and [`Client::get`] with Weft's own launcher.
     pub fn finalize(&self) -> Result<(), PmiError> {
         self.link.finalize()?;
         self.left.store(true, Ordering::Release);
         Ok(())
     }
 
-    /// Whether leave has been taken.
+    /// Returns whether [`Client::finalize`] has succeeded.
     pub fn has_left(&self) -> bool {
         self.left.load(Ordering::Acquire)
     }
 
-    /// The node of each rank, numbered from 0 within the job; `None` if the launcher doesn't say.
+    /// Returns the node of each rank, numbered from 0 within the job, or `None` if the launcher
+    /// does not say.
     pub fn process_mapping(&self) -> Result<Option<Vec<u32>>, PmiError> {
         self.link.nodes(self.size)
     }
@@ -382,7 +385,7 @@ impl Client {
     fn check_key(&self, key: &str, what: &str, limit: usize) -> Result<(), PmiError> {
         if key.len() >= limit {
             return Err(PmiError::Unfit(format!(
-                "the {what} '{key}' has {} bytes; the launcher takes at most {}",
+                "the {what} '{key}' has {} bytes; the launcher accepts at most {}",
                 key.len(),
                 limit - limit.min(1)
             )));
@@ -410,7 +413,7 @@ impl Client {
         Ok(())
     }
 
-    /// A service name as it travels: any text the user may have chosen.
+    /// Encodes a service name, which may be any text.
     fn service_name(&self, service: &str) -> Result<String, PmiError> {
         if service.is_empty() {
             return Err(PmiError::Unfit(

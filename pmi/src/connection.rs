@@ -1,4 +1,4 @@
-//! The socket to the launcher: lines out, lines in.
+//! The socket to the launcher.
 
 use std::io;
 use std::net::TcpStream;
@@ -13,15 +13,15 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Takes part in the socket with the number `fd`, which stays open but is no longer inherited
-    /// by programs that this process starts.
+    /// Uses the inherited socket `fd`, which stays open but is no longer inherited by programs that
+    /// this process starts.
     #[allow(
         unsafe_code,
         reason = "an inherited descriptor is known by its number only"
     )]
     pub fn inherited(fd: RawFd) -> Result<Connection, PmiError> {
-        // SAFETY: fcntl with these commands reads and changes the descriptor table only, and
-        // answers EBADF for a number that isn't open.
+        // SAFETY: `fcntl` with these commands only accesses the descriptor table, and answers EBADF
+        // for a number that is not open.
         let copy = unsafe {
             libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC);
             libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3)
@@ -29,17 +29,17 @@ impl Connection {
         if copy < 0 {
             let source = io::Error::last_os_error();
             return Err(PmiError::Environment(format!(
-                "PMI_FD is {fd}, but that descriptor is not open here ({source}). Was this \
-                 program started by an MPI program rather than by the launcher? Then unset \
-                 PMI_FD, or set WEFT_SINGLETON=1, to let it run alone"
+                "PMI_FD is {fd}, but that descriptor is not open here ({source}); if this program \
+                 was started by an MPI program rather than by the launcher, unset PMI_FD, or \
+                 set WEFT_SINGLETON=1, to let it run alone"
             )));
         }
-        // SAFETY: `copy` was just made by the kernel for us; nobody else knows it.
+        // SAFETY: the kernel just made `copy`; no other value owns it.
         let socket = unsafe { OwnedFd::from_raw_fd(copy) };
         Ok(Connection { socket })
     }
 
-    /// A connection over a connected stream socket.
+    /// Makes a connection over a connected stream socket.
     pub fn new(socket: OwnedFd) -> Connection {
         Connection { socket }
     }
@@ -48,8 +48,8 @@ impl Connection {
     pub fn connect(address: &str) -> Result<Connection, PmiError> {
         let failed = |source: io::Error| {
             PmiError::Environment(format!(
-                "PMI_PORT is '{address}', but nobody answers there ({source}); is the launcher \
-                 still running and the host reachable from here?"
+                "PMI_PORT is '{address}', but nobody answers there ({source}); check that the \
+                 launcher is still running and the host is reachable"
             ))
         };
         let stream = TcpStream::connect(address).map_err(failed)?;
@@ -68,7 +68,7 @@ impl Connection {
         let mut rest = line;
         while !rest.is_empty() {
             // SAFETY: pointer and length describe `rest`, which lives through the call.
-            // MSG_NOSIGNAL: a launcher that is gone must be an error, not the end by SIGPIPE.
+            // MSG_NOSIGNAL makes a dead launcher an error instead of a SIGPIPE.
             let sent = unsafe {
                 libc::send(
                     self.socket.as_raw_fd(),
@@ -85,12 +85,12 @@ impl Connection {
         Ok(())
     }
 
-    /// Waits for more bytes and hands them to `take`.
+    /// Waits for more bytes and passes them to `take`.
     #[allow(unsafe_code, reason = "the counterpart of send")]
     pub fn receive(&self, take: impl FnOnce(&[u8]), doing: &'static str) -> Result<(), PmiError> {
         let mut buffer = [0u8; 4096];
         loop {
-            // SAFETY: pointer and length describe `buffer`, which is ours alone.
+            // SAFETY: pointer and length describe `buffer`, a local variable.
             let got = unsafe {
                 libc::recv(
                     self.socket.as_raw_fd(),
@@ -110,7 +110,7 @@ impl Connection {
         }
     }
 
-    /// After a failed call: returns if it is worth trying again.
+    /// Handles a failed call. Returns `Ok` if it should be repeated.
     #[allow(unsafe_code, reason = "poll")]
     fn recover(&self, wanted: i16, doing: &'static str) -> Result<(), PmiError> {
         let source = io::Error::last_os_error();
@@ -122,7 +122,8 @@ impl Connection {
                     events: wanted,
                     revents: 0,
                 };
-                // SAFETY: one valid entry, ours alone. Whatever poll says, the call is tried again.
+                // SAFETY: `entry` is one valid local entry. Whatever poll returns, the call is
+                // repeated.
                 unsafe { libc::poll(&mut entry, 1, -1) };
                 Ok(())
             }

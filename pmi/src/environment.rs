@@ -1,4 +1,4 @@
-//! Who launched us, as the environment tells it.
+//! Detects the launcher from the environment.
 
 use std::ffi::OsString;
 
@@ -15,23 +15,23 @@ pub enum Launch {
         rank: u32,
         /// Processes in the job.
         size: u32,
-        /// What to propose to speak.
+        /// Protocol version to propose.
         version: Version,
-        /// The job's name (`PMI_JOBID`), which PMI-2 wants to hear.
+        /// The job's name (`PMI_JOBID`), which PMI-2 needs.
         job: Option<String>,
-        /// Whether there is a PMIx server, too, should the socket turn out not to be ours.
+        /// Whether there is also a PMIx server, in case the socket belongs to another launcher.
         or_pmix: bool,
     },
-    /// The launcher listens on a port (`PMI_PORT`, `PMI_ID`); it tells rank and size when asked.
+    /// The launcher listens on a port (`PMI_PORT`, `PMI_ID`) and sends rank and size on request.
     Port {
         /// Host and port, `host:port`.
         address: String,
-        /// What to introduce oneself as.
+        /// The id by which this process introduces itself.
         id: u32,
     },
-    /// A PMIx server launched us (`PMIX_NAMESPACE`, `PMIX_RANK`, `PMIX_SERVER_URI…`).
+    /// A PMIx server launched this process (`PMIX_NAMESPACE`, `PMIX_RANK`, `PMIX_SERVER_URI…`).
     Pmix,
-    /// Nobody launched us: rank 0 of 1.
+    /// There is no launcher: rank 0 of 1.
     Alone,
 }
 
@@ -40,21 +40,21 @@ pub enum Launch {
 pub enum Version {
     /// PMI-1.
     One,
-    /// PMI-2, or PMI-1 if the launcher can't.
+    /// PMI-2, or PMI-1 if the launcher lacks it.
     Two,
 }
 
-/// Setting this to anything but empty, `0`, `no`, `off` or `false` says that the process is meant to run alone.
+/// A value other than empty, `0`, `no`, `off` or `false` makes the process run alone.
 const ALONE: &str = "WEFT_SINGLETON";
 
-/// Setting this says which protocol to speak.
+/// Selects the protocol.
 const FORCED: &str = "WEFT_PMI";
 
 const WHAT_TO_DO: &str = "Start the program with Weft's or Hydra's mpiexec (MPICH's launcher), \
      under Slurm with 'srun --mpi=pmi2' or 'srun --mpi=pmix', or with PRRTE's prterun; if it is \
      meant to run alone, as rank 0 of 1, set WEFT_SINGLETON=1";
 
-/// What a PMIx server tells its clients about itself, by version.
+/// Variables by which a PMIx server announces itself, by version.
 const PMIX_SERVER: &[&str] = &[
     "PMIX_SERVER_URI",
     "PMIX_SERVER_URI2",
@@ -64,11 +64,11 @@ const PMIX_SERVER: &[&str] = &[
     "PMIX_SERVER_URI41",
 ];
 
-/// Finds out how this process was launched; `variable` looks up an environment variable.
+/// Detects how this process was launched. `variable` looks up an environment variable.
 ///
 /// # Errors
-/// Traces of a launcher that can't be talked to are an error, never a silent singleton: each
-/// process of the job would believe to be rank 0 of 1.
+/// Traces of an unsupported launcher are an error, never a silent singleton: each process of the
+/// job would believe that it is rank 0 of 1.
 pub fn detect(variable: impl Fn(&str) -> Option<OsString>) -> Result<Launch, PmiError> {
     let look = |name: &str| {
         variable(name)
@@ -98,7 +98,7 @@ pub fn detect(variable: impl Fn(&str) -> Option<OsString>) -> Result<Launch, Pmi
     let is_pmix = pmix && server && look("PMIX_NAMESPACE").is_some() && look("PMIX_RANK").is_some();
     if let Some(fd) = look("PMI_FD").filter(|_| pmi) {
         let job = look("PMI_JOBID");
-        // Slurm, whose PMI-2 is complete, gives a job's name; others speak PMI-1 at least as well.
+        // Slurm, whose PMI-2 is complete, sets a job's name; others support PMI-1 at least as well.
         let usual = match &job {
             Some(_) => Version::Two,
             None => Version::One,
@@ -129,8 +129,8 @@ pub fn detect(variable: impl Fn(&str) -> Option<OsString>) -> Result<Launch, Pmi
     }
     match foreign(&look) {
         Some(seen) => Err(PmiError::Environment(format!(
-            "this process was started by a launcher that can't be talked to: {seen}, but neither \
-             PMI_FD nor PMI_PORT nor all that a PMIx server sets is there. {WHAT_TO_DO}"
+            "this process was started by an unsupported launcher: {seen} is set, but neither \
+             PMI_FD nor PMI_PORT nor all variables of a PMIx server are. {WHAT_TO_DO}"
         ))),
         None => Ok(Launch::Alone),
     }
@@ -184,7 +184,7 @@ fn needed(
     })
 }
 
-/// What shows that somebody launched us as part of a job, if anything does.
+/// Returns the traces of an unsupported launcher, if there are any.
 fn foreign(look: &impl Fn(&str) -> Option<String>) -> Option<String> {
     let shown = |name: &str| look(name).map(|value| format!("{name}={value}"));
     let many = |name: &str| {
@@ -193,7 +193,8 @@ fn foreign(look: &impl Fn(&str) -> Option<String>) -> Option<String> {
         more_than_one.then(|| format!("{name}={value}"))
     };
 
-    // Settings of PMIx (PMIX_MCA_…) may stand in anybody's profile; these come from a server only.
+    // Settings of PMIx (PMIX_MCA_…) may be in a user's profile; these variables come from a server
+    // only.
     let mut pmix = ["PMIX_NAMESPACE", "PMIX_RANK"].iter().chain(PMIX_SERVER);
     if let Some(seen) = pmix.find_map(|name| shown(name)) {
         return Some(format!("{seen} (a PMIx server)"));
@@ -205,19 +206,20 @@ fn foreign(look: &impl Fn(&str) -> Option<String>) -> Option<String> {
         return Some(format!("{seen} (a PMI launcher without its socket)"));
     }
     let rank = shown("SLURM_PROCID")?;
-    // The step's own count decides where there is one: `srun -n1` within a larger allocation.
+    // The step's own count takes precedence: `srun -n1` within a larger allocation.
     let tasks = match look("SLURM_STEP_NUM_TASKS") {
         Some(_) => many("SLURM_STEP_NUM_TASKS"),
-        // A batch script is process 0 and has no step: what it starts directly is one process.
+        // A batch script is process 0 and has no step: a program that it starts directly is one
+        // process.
         None if look("SLURM_PROCID")? == "0" && look("SLURM_STEP_ID").is_none() => None,
         None => many("SLURM_NTASKS").or_else(|| many("SLURM_NPROCS")),
     }?;
     Some(format!("{tasks} and {rank} (Slurm)"))
 }
 
-/// The path of the library `name` that the launcher itself uses, as far as it can be seen: client
-/// and server of the same version understand each other best. Shells and the like may stand
-/// between the launcher and us.
+/// Returns the path of the library `name` that the launcher itself uses, if that is visible: client
+/// and server of the same version are the most compatible. Shells and other programs may be between
+/// the launcher and this process.
 pub(crate) fn launchers_library(name: &str) -> Option<String> {
     let mut process = std::os::unix::process::parent_id();
     for _ in 0..4 {
@@ -237,7 +239,7 @@ pub(crate) fn launchers_library(name: &str) -> Option<String> {
     None
 }
 
-/// Whether a file is the library `name`, perhaps with further numbers behind it.
+/// Returns whether a file is the library `name`, perhaps followed by further numbers.
 fn is_library(path: &str, name: &str) -> bool {
     let file = path.rsplit('/').next().unwrap_or_default();
     let rest = file.strip_prefix(name);

@@ -1,21 +1,21 @@
-//! What can go wrong between a rank and its launcher.
+//! Errors between a rank and its launcher.
 
 use std::io;
 
-/// An error of the exchange with the launcher; its text says what was wrong and what to do.
+/// An error of the exchange with the launcher. Its text says what was wrong and what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PmiError {
-    /// The environment speaks of a launcher that can't be talked to, or contradicts itself.
+    /// The environment shows an unsupported launcher, or contradicts itself.
     #[error("{0}")]
     Environment(String),
 
     /// The socket to the launcher failed.
     #[error("the connection to the launcher failed while {doing}: {source}")]
     Io {
-        /// What was being done.
+        /// The step that failed.
         doing: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 
@@ -24,18 +24,18 @@ pub enum PmiError {
         "the launcher closed the connection while {doing}; it has probably ended or was killed"
     )]
     Closed {
-        /// What was being done.
+        /// The step that failed.
         doing: &'static str,
     },
 
-    /// The launcher said something that the protocol doesn't foresee.
-    #[error("the launcher's answer to {command} makes no sense ({detail}): '{line}'")]
+    /// The launcher has violated the protocol.
+    #[error("the launcher's answer to {command} is malformed ({detail}): '{line}'")]
     Protocol {
         /// The command that was sent.
         command: &'static str,
-        /// What is wrong with the answer.
+        /// The problem of the answer.
         detail: String,
-        /// The answer, with bytes that can't be printed replaced.
+        /// The answer, with unprintable bytes replaced.
         line: String,
     },
 
@@ -48,7 +48,7 @@ pub enum PmiError {
         reason: String,
     },
 
-    /// A key, value or name that the protocol can't carry.
+    /// A key, value or name that the protocol cannot carry.
     #[error("{0}")]
     Unfit(String),
 

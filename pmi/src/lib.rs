@@ -1,16 +1,16 @@
-//! How the ranks of a job talk to whoever launched them: PMI-1, PMI-2, PMIx.
+//! The protocols between the ranks of a job and their launcher: PMI-1, PMI-2, PMIx.
 //!
-//! PMI-1 is a lock-step exchange of ASCII lines over a socket that the launcher leaves to each
-//! rank. Hydra, Flux and Weft's own `mpiexec` speak it. PMI-2 looks a little different and is what
-//! Slurm speaks (`srun --mpi=pmi2`). PMIx has a library of its own, which is opened when a PMIx
+//! PMI-1 is a lock-step exchange of ASCII lines over a socket that each rank inherits from the
+//! launcher. Hydra, Flux and Weft's own `mpiexec` speak it. PMI-2 has a different format and is
+//! Slurm's protocol (`srun --mpi=pmi2`). PMIx has a library of its own, which is opened if a PMIx
 //! server (PRRTE, `srun --mpi=pmix`) has started the process.
 //!
-//! - [`Client`] is the rank's side: who am I, a key-value space to exchange addresses in, a fence,
-//!   names for `MPI_Publish_name`, abort and finalize. A process that nobody launched is rank 0
-//!   of 1 and keeps its keys in memory.
+//! - [`Client`] is the rank's side: its identity, a key-value space for exchanging addresses, a
+//!   fence, names for `MPI_Publish_name`, abort and finalize. A process without a launcher is rank
+//!   0 of 1 and keeps its keys in memory.
 //! - [`server::Server`] is the launcher's side, without I/O: bytes in, actions out.
-//! - [`wire`] and [`wire2`] read and write what travels, [`text`] carries any value over it,
-//!   [`mapping`] reads which rank is on which node.
+//! - [`wire`] and [`wire2`] read and write the messages, [`text`] encodes arbitrary values for
+//!   them, [`mapping`] reads the node of each rank.
 
 #![deny(unsafe_code)]
 

@@ -1,6 +1,6 @@
-//! How much a launcher takes.
+//! Limits of a launcher.
 
-/// How long names, keys and values may be, in bytes, the terminator of a C string included.
+/// Longest names, keys and values, in bytes, with the terminator of a C string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// The name of the key-value space.

@@ -1,17 +1,16 @@
-//! What any launcher offers, whatever the protocol.
+//! The operations of a launcher, independent of the protocol.
 
 use std::fmt::Debug;
 
 use crate::{Limits, PmiError, ProcessSet, Spawn};
 
-/// One way of talking to a launcher. Keys, values and names have been checked and made words by
-/// [`crate::Client`] before they come here.
+/// A protocol with a launcher. [`crate::Client`] has checked and encoded keys, values and names.
 pub(crate) trait Link: Debug + Send + Sync {
-    /// The protocol and how it was found, for people.
+    /// Describes the protocol and how it was found.
     fn describe(&self) -> String;
-    /// The name of the key-value space.
+    /// Returns the name of the key-value space.
     fn space(&self) -> &str;
-    /// How long names, keys and values may be.
+    /// Returns the longest names, keys and values.
     fn limits(&self) -> Limits {
         Limits::default()
     }
@@ -32,44 +31,45 @@ pub(crate) trait Link: Debug + Send + Sync {
         Err(PmiError::Refused {
             command: "spawn",
             reason: format!(
-                "Weft can't ask this launcher ({}) to start processes; use Weft's or Hydra's mpiexec",
+                "this launcher ({}) cannot start processes for Weft; use Weft's or Hydra's mpiexec",
                 self.describe()
             ),
         })
     }
-    /// A value that [`Spawn::preput`] has for this job, if it was spawned.
+    /// Returns a value of [`Spawn::preput`] for this job, if it was spawned.
     fn preput(&self, key: &str) -> Result<Option<String>, PmiError> {
         self.get(0, key)
     }
-    /// Tells the launcher that nothing happens here. Returns whether it wants a report.
+    /// Reports a standstill to the launcher. Returns whether it wants a report.
     fn stands_still(&self, _seconds: u64) -> Result<bool, PmiError> {
         Ok(false)
     }
-    /// Asks why a spawned job has ended, by its [`crate::server::SPAWN_NUMBER`]. `None`: it has not, or the launcher
-    /// can't say.
+    /// Asks why a spawned job has ended, by its [`crate::server::SPAWN_NUMBER`]. Returns `None` if it
+    /// has not ended, or the launcher does not know.
     fn spawn_end(&self, _number: &str) -> Result<Option<String>, PmiError> {
         Ok(None)
     }
-    /// Asks for the end of the job; doesn't wait for other threads' exchanges.
+    /// Requests the end of the job, without waiting for other threads' exchanges.
     fn abort(&self, code: i32, message: &str) -> Result<(), PmiError>;
-    /// Asks the launcher to end some ranks, a list of [`crate::ranks`]. A launcher that can't do this ends the job.
+    /// Requests the end of some ranks, a list of [`crate::ranks`]. A launcher that does not support
+    /// this ends the job.
     fn abort_some(&self, code: i32, _ranks: &str) -> Result<(), PmiError> {
         self.abort(code, "")
     }
-    /// Whether a rank was ended by [`Link::abort_some`], as far as the launcher says.
+    /// Returns whether a rank was ended by [`Link::abort_some`], as far as the launcher says.
     fn is_aborted(&self, _rank: u32) -> Result<bool, PmiError> {
         Ok(false)
     }
-    /// Takes leave.
+    /// Takes leave of the launcher.
     fn finalize(&self) -> Result<(), PmiError>;
     /// `MPI_APPNUM`.
     fn appnum(&self) -> Result<Option<i32>, PmiError>;
     /// `MPI_UNIVERSE_SIZE`.
     fn universe_size(&self) -> Result<Option<u32>, PmiError>;
-    /// The sets of processes that the launcher has names for.
+    /// Lists the process sets that the launcher names.
     fn psets(&self) -> Result<Vec<ProcessSet>, PmiError> {
         Ok(Vec::new())
     }
-    /// The node of each rank, numbered from 0.
+    /// Returns the node of each rank, numbered from 0.
     fn nodes(&self, size: u32) -> Result<Option<Vec<u32>>, PmiError>;
 }

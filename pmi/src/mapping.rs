@@ -1,19 +1,19 @@
-//! Which rank is on which node: the value of `PMI_process_mapping`.
+//! Maps ranks to nodes: the value of `PMI_process_mapping`.
 //!
 //! `(vector,(START,NODES,PPN),…)` places PPN ranks on each of NODES nodes, from START on; newer
 //! launchers also write bare node numbers, one rank each, and `[…]xN` for N repetitions of a list.
 //! When the ranks outnumber the vector, it starts again from its front (round-robin placement).
 
-/// How deep `[…]` may nest; real ones nest once.
+/// Deepest nesting of `[…]`; real ones nest once.
 const MAX_DEPTH: u32 = 8;
 
-/// The mapping of `ranks` ranks that all run on one node, number 0.
+/// Returns the mapping of `ranks` ranks that all run on node 0.
 pub fn one_node(ranks: u32) -> String {
     format!("(vector,(0,1,{ranks}))")
 }
 
-/// The node of each of `size` ranks; `None` if `text` is empty, malformed or places nobody, which
-/// all mean "unknown". Never allocates more than `size` demands.
+/// Returns the node of each of `size` ranks, or `None` ("unknown") if `text` is empty, malformed or
+/// places no rank. Never allocates more than `size` demands.
 pub fn parse(text: &str, size: usize) -> Option<Vec<u32>> {
     let list = text.trim().strip_prefix('(')?.strip_suffix(')')?;
     let list = list.trim_start().strip_prefix("vector")?.trim_start();
@@ -34,12 +34,12 @@ pub fn parse(text: &str, size: usize) -> Option<Vec<u32>> {
 
 struct Reader<'a> {
     rest: &'a str,
-    /// No more ranks than this are of interest.
+    /// Most ranks of interest.
     size: usize,
 }
 
 impl Reader<'_> {
-    /// `item,item,…`, up to what can't continue a list.
+    /// Reads `item,item,…`, up to the end of the list.
     fn list(&mut self, nodes: &mut Vec<u32>, depth: u32) -> Option<()> {
         loop {
             self.item(nodes, depth)?;

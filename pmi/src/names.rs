@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use crate::port_name::PortName;
 use crate::wire::{Line, escape};
 
-/// The key of the launcher's network namespace, set if the launcher knows this host only. Processes in the same
-/// namespace reach all processes that they spawn over the loopback interface.
+/// The key of the launcher's network namespace, set if the launcher knows this host only. Processes
+/// in the same namespace reach all processes that they spawn over the loopback interface.
 pub const NETWORK: &str = "weft-network";
 
 /// Returns the name of this process's network namespace, or `None` if the system doesn't show it.
@@ -18,7 +18,7 @@ pub fn network() -> Option<String> {
 
 /// Most names that a server keeps.
 pub const MAX_NAMES: usize = 4096;
-/// Bytes of a service's name, and of a port's, at most, with their escapes.
+/// Longest name of a service or a port, in bytes, escapes included.
 pub const MAX_LENGTH: usize = 2048;
 
 /// The rights of a client.
@@ -33,16 +33,17 @@ pub enum Rights {
 /// Ports by the names of services.
 #[derive(Debug, Default)]
 pub struct Names {
-    /// Kept in order, so that nothing depends on a hash.
+    /// Sorted, so that no behaviour depends on a hash.
     ports: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
-/// Whether a line is about published names.
+/// Returns whether a line is about published names.
 pub fn is_about_names(line: &Line) -> bool {
     [&b"publish_name"[..], b"unpublish_name", b"lookup_name"].contains(&line.command())
 }
 
-/// Returns a port's name for clients that may not connect. Returns `None` if its secret part can't be identified.
+/// Returns a port's name for clients that may not connect. Returns `None` if its secret part can't
+/// be identified.
 fn without_secret(port: &[u8]) -> Option<Vec<u8>> {
     let name = PortName::parse(std::str::from_utf8(port).ok()?)?;
     Some(name.without_secret().to_text(usize::MAX).into_bytes())
@@ -59,7 +60,8 @@ fn refused(command: &str, why: &str) -> Vec<u8> {
 }
 
 impl Names {
-    /// Returns the answer to a line about names, with its newline. Returns `None` for any other line.
+    /// Returns the answer to a line about names, with its newline. Returns `None` for any other
+    /// line.
     pub fn answer(&mut self, line: &Line, rights: Rights) -> Option<Vec<u8>> {
         let service = line.raw("service").unwrap_or_default();
         let (result, done) = match line.command() {
@@ -101,10 +103,10 @@ impl Names {
             );
         }
         if self.ports.contains_key(service) {
-            return Err("the service is published already");
+            return Err("the service is already published");
         }
         if self.ports.len() >= MAX_NAMES {
-            return Err("4096 names are published already; unpublish some");
+            return Err("4096 names are already published; unpublish some");
         }
         self.ports.insert(service.to_vec(), port.to_vec());
         Ok(b"msg=success".to_vec())
@@ -121,7 +123,7 @@ impl Names {
     fn look_up(&self, service: &[u8], rights: Rights) -> Result<Vec<u8>, &'static str> {
         let port = self.ports.get(service).ok_or(NOT_FOUND)?;
         let port = match rights {
-            // It travels as it came, so that any escapes of the sender reach the receiver.
+            // Passed on unchanged, so that any escapes of the sender reach the receiver.
             Rights::All => Some(port.clone()),
             Rights::LookUp => without_secret(port),
         };

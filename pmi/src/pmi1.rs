@@ -32,7 +32,7 @@ pub(crate) struct Pmi1 {
     ours: bool,
 }
 
-/// The exchange at a port starts with our number, to which rank and size are the answer.
+/// Introduces this process at a launcher's port by its id. Returns rank and size.
 pub(crate) fn introduce(
     connection: &Connection,
     lines: &mut Lines,
@@ -60,26 +60,27 @@ pub(crate) fn introduce(
         (Some(rank), Some(size)) if rank < size => Ok((rank, size)),
         _ => Err(PmiError::Refused {
             command,
-            reason: format!("it told rank {rank:?} and size {size:?}"),
+            reason: format!("it sent rank {rank:?} and size {size:?}"),
         }),
     }
 }
 
-/// What the launcher says first.
+/// The launcher's first answer.
 pub(crate) struct Hello {
     pub(crate) version: u32,
-    /// The key-value space and its limits, which Weft's own launcher tells unasked.
+    /// The key-value space and its limits, which Weft's own launcher sends unasked.
     pub(crate) space: Option<(String, Limits)>,
 }
 
-/// The first exchange, the same in both versions: proposes `version`, returns what the launcher says.
+/// Makes the first exchange, the same in both versions: proposes `version`. Returns the launcher's
+/// answer.
 pub(crate) fn init(channel: &Channel<Lines>, version: u32) -> Result<Hello, PmiError> {
     let sub = u32::from(version == 1);
     let request = format!("cmd=init pmi_version={version} pmi_subversion={sub}\n");
     let answer = channel.exchange("init", request.as_bytes(), is("response_to_init"))?;
     let line = Line::parse(&answer);
     let offered = line.number("pmi_version");
-    // Who can't do the proposed version says which it can, with or without an error.
+    // A launcher without the proposed version names its own, with or without an error.
     let version = match (accepted("init", &line), offered) {
         (Ok(()), offered) => offered.unwrap_or(version),
         (Err(_), Some(offered)) if offered != version => offered,
@@ -99,7 +100,7 @@ pub(crate) fn init(channel: &Channel<Lines>, version: u32) -> Result<Hello, PmiE
     })
 }
 
-/// Whether an answer is the command `expected`.
+/// Checks that an answer is the command `expected`.
 fn is(expected: &str) -> impl Fn(&[u8]) -> Result<(), String> {
     move |bytes| match Line::parse(bytes).command() == expected.as_bytes() {
         true => Ok(()),
@@ -108,7 +109,7 @@ fn is(expected: &str) -> impl Fn(&[u8]) -> Result<(), String> {
 }
 
 impl Pmi1 {
-    /// Goes on after [`init`].
+    /// Continues after [`init`].
     pub(crate) fn begin(
         channel: Channel<Lines>,
         hello: Hello,
@@ -119,7 +120,7 @@ impl Pmi1 {
             space: String::new(),
             limits: Limits::default(),
             how,
-            // Nobody else tells it unasked.
+            // No other launcher sends it unasked.
             ours: hello.space.is_some(),
         };
         if let Some((space, limits)) = hello.space {
@@ -146,7 +147,7 @@ impl Pmi1 {
         Ok(link)
     }
 
-    /// Sends a line and takes the answer, which must be the command `expected`.
+    /// Sends a line and reads the answer, which must be the command `expected`.
     fn exchange<T>(
         &self,
         command: &'static str,
@@ -189,7 +190,8 @@ impl Link for Pmi1 {
     fn get(&self, _from: u32, key: &str) -> Result<Option<String>, PmiError> {
         let line = format!("cmd=get kvsname={} key={key}\n", self.escaped_space());
         let (request, is_answer) = (line.as_bytes(), is("get_result"));
-        // A session may be opened after MPI_Finalize, and need addresses that nobody has asked for.
+        // A session may be opened after MPI_Finalize, and need addresses that were not requested
+        // before.
         let answer = match self.ours {
             true => self.channel.exchange_late("get", request, is_answer)?,
             false => self.channel.exchange("get", request, is_answer)?,
@@ -316,7 +318,7 @@ impl Link for Pmi1 {
 
     fn appnum(&self) -> Result<Option<i32>, PmiError> {
         self.exchange("get_appnum", b"cmd=get_appnum\n", "appnum", |line| {
-            // A negative number is a launcher's way of saying that it doesn't know.
+            // A negative number means that the launcher does not know.
             Ok(line.number("appnum").filter(|&n: &i32| n >= 0))
         })
     }
@@ -336,7 +338,7 @@ impl Link for Pmi1 {
     }
 }
 
-/// Whether the launcher did what was asked: `rc` is 0 or absent.
+/// Checks that the launcher has accepted a command: `rc` is 0 or absent.
 fn accepted(command: &'static str, line: &Line) -> Result<(), PmiError> {
     let rc = line.raw("rc");
     if rc.is_none() || line.number("rc") == Some(0i64) {

@@ -1,4 +1,4 @@
-//! PMI-2: what Slurm speaks with `srun --mpi=pmi2`.
+//! PMI-2, the protocol of Slurm's `srun --mpi=pmi2`.
 
 use crate::channel::{Channel, nonsense};
 use crate::connection::Connection;
@@ -14,21 +14,21 @@ pub(crate) struct Pmi2 {
     how: String,
 }
 
-/// Rank and size, as the launcher tells them.
-pub(crate) struct Place {
+/// This process's identity, as the launcher sends it.
+pub(crate) struct Identity {
     pub(crate) rank: u32,
     pub(crate) size: u32,
     pub(crate) spawned: bool,
 }
 
 impl Pmi2 {
-    /// Goes on after `init`, with which both versions begin.
+    /// Continues after `init`, with which both versions begin.
     pub(crate) fn begin(
         connection: Connection,
         rank: u32,
         job: Option<&str>,
         how: String,
-    ) -> Result<(Pmi2, Place), PmiError> {
+    ) -> Result<(Pmi2, Identity), PmiError> {
         let mut link = Pmi2 {
             channel: Channel::new(connection, Messages::default()),
             job: job.unwrap_or_default().to_owned(),
@@ -52,10 +52,10 @@ impl Pmi2 {
                 &answer,
             ));
         }
-        // A negative number is a launcher's way of saying that it doesn't know.
+        // A negative number means that the launcher does not know.
         link.appnum = read.number("appnum").filter(|&n: &i32| n >= 0);
         let spawner = read.text("spawner-jobid");
-        let place = Place {
+        let place = Identity {
             rank,
             size,
             spawned: spawner.is_some_and(|job| !job.is_empty()),
@@ -67,12 +67,12 @@ impl Pmi2 {
         Ok((link, place))
     }
 
-    /// Asks, and takes the answer if it says that all went well.
+    /// Sends a request and returns the answer if it reports success.
     fn ask(&self, command: &'static str, fields: &[(&str, &str)]) -> Result<Vec<u8>, PmiError> {
         self.accepted(command, self.raw(command, &message(command, fields))?)
     }
 
-    /// An answer, if it says that all went well.
+    /// Returns an answer if it reports success.
     fn accepted(&self, command: &'static str, answer: Vec<u8>) -> Result<Vec<u8>, PmiError> {
         let read = Message::parse(&answer);
         match read.number::<i64>("rc") {
@@ -84,7 +84,7 @@ impl Pmi2 {
         }
     }
 
-    /// Asks, and takes the answer to this question whatever it says.
+    /// Sends a request and returns the answer whatever it reports.
     fn raw(&self, command: &'static str, request: &[u8]) -> Result<Vec<u8>, PmiError> {
         let expected = format!("{command}-response");
         self.channel.exchange(command, request, |answer| {
@@ -95,7 +95,7 @@ impl Pmi2 {
         })
     }
 
-    /// The value in an answer that may say that there is none.
+    /// Returns the value in an answer, or `None` if it reports that there is none.
     fn found(
         &self,
         command: &'static str,
@@ -136,7 +136,7 @@ impl Link for Pmi2 {
     }
 
     fn get(&self, from: u32, key: &str) -> Result<Option<String>, PmiError> {
-        // Where the value may be found; a hint.
+        // A hint to where the value may be.
         let from = from.to_string();
         let fields = [("jobid", self.job.as_str()), ("srcid", &from), ("key", key)];
         self.found("kvs-get", &fields, "value")
@@ -144,8 +144,8 @@ impl Link for Pmi2 {
 
     fn fence(&self) -> Result<(), PmiError> {
         self.ask("kvs-fence", &[])?;
-        // A server may answer before all processes have come to the fence, as Hydra's does. Only questions wait for them,
-        // that for a key which nobody has put until the last one.
+        // A server may answer before all processes have come to the fence, as Hydra's does. Only
+        // questions for a key that is not put wait until the last process has come.
         self.get(0, "weft-fence").map(drop)
     }
 

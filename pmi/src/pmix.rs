@@ -1,8 +1,8 @@
-//! PMIx: what PRRTE (Open MPI's launcher) and `srun --mpi=pmix` speak. Its wire is private, so
-//! its own library does the talking.
+//! PMIx, the protocol of PRRTE (Open MPI's launcher) and `srun --mpi=pmix`. Its wire format is
+//! private, so its own library does the communication.
 //!
-//! A fence collects what was put, so each node's server has it all and the ranks of the node ask
-//! it, or read it from the memory that it shares with them.
+//! A fence collects all values, so each node's server has them, and the ranks of the node get them
+//! from it or from the memory that it shares with them.
 #![allow(unsafe_code, reason = "calls into libpmix")]
 
 mod apps;
@@ -19,7 +19,7 @@ use ffi::{Data, Info, Library, Proc, Published, Value};
 use crate::link::Link;
 use crate::{Limits, PmiError, ProcessSet, Spawn};
 
-/// The connection to a PMIx server, of which a process has one.
+/// The connection to a PMIx server; a process has at most one.
 pub(crate) struct Pmix {
     library: Library,
     me: Proc,
@@ -28,8 +28,8 @@ pub(crate) struct Pmix {
     how: String,
 }
 
-/// Rank and size, as the server tells them.
-pub(crate) struct Place {
+/// This process's identity, as the server sends it.
+pub(crate) struct Identity {
     pub(crate) rank: u32,
     pub(crate) size: u32,
     pub(crate) spawned: bool,
@@ -44,15 +44,15 @@ enum Answer {
 
 impl Pmix {
     /// Opens the library and connects to the server that the environment names.
-    pub(crate) fn start(libraries: &[String]) -> Result<(Pmix, Place), PmiError> {
+    pub(crate) fn start(libraries: &[String]) -> Result<(Pmix, Identity), PmiError> {
         let library = Library::open(libraries)?;
         let mut me = Proc {
             space: [0; ffi::NAME_SIZE],
             rank: 0,
         };
-        // SAFETY: fills in `me`; no further information is given.
+        // SAFETY: the call fills in `me`; no array of further information is passed.
         let status = unsafe { (library.init)(&mut me, ptr::null_mut(), 0) };
-        // SAFETY: a static C string.
+        // SAFETY: the function returns a static C string.
         let version = unsafe { text((library.version)()) };
         let version = version
             .split(',')
@@ -62,9 +62,9 @@ impl Pmix {
             .to_owned();
         if status != ffi::SUCCESS {
             return Err(PmiError::Environment(format!(
-                "a PMIx server started this process, but it can't be reached: PMIx_Init of the \
-                 library '{version}' says {}. Is the library of about the same version as the \
-                 launcher's? WEFT_PMIX_LIBRARY=PATH names another one",
+                "the PMIx server that started this process is unreachable: PMIx_Init of the library \
+                 '{version}' failed with {}; if the launcher has a library of a different version, \
+                 name that by WEFT_PMIX_LIBRARY=PATH",
                 status_text(&library, status)
             )));
         }
@@ -82,11 +82,11 @@ impl Pmix {
         if me.rank >= size {
             return Err(PmiError::Refused {
                 command: "PMIx_Init",
-                reason: format!("it told rank {} of a job of {size} processes", me.rank),
+                reason: format!("it sent rank {} of a job of {size} processes", me.rank),
             });
         }
         let parent = link.ask(me.rank, c"pmix.parent", true);
-        let place = Place {
+        let place = Identity {
             rank: me.rank,
             size,
             spawned: matches!(parent, Ok(Some(Answer::Other))),
@@ -94,25 +94,25 @@ impl Pmix {
         Ok((link, place))
     }
 
-    /// The value of `key` of `rank`, as far as this node's server has it.
+    /// Returns the value of `key` of `rank`, if this node's server has it.
     fn ask(&self, rank: u32, key: &CStr, job_info: bool) -> Result<Option<Answer>, PmiError> {
         self.alive("PMIx_Get")?;
         let of = Proc { rank, ..self.me };
-        // What is not there shall not be waited for.
+        // Do not wait for a missing value.
         let how = match job_info {
             true => c"pmix.optional",
             false => c"pmix.immediate",
         };
         let info = flag(how);
         let mut value: *mut Value = ptr::null_mut();
-        // SAFETY: all arguments live through the call; `value` receives memory that is ours.
+        // SAFETY: all arguments live through the call; `value` receives memory that this function
+        // then owns.
         let status = unsafe { (self.library.get)(&of, key.as_ptr(), &info, 1, &mut value) };
         if status == ffi::ERR_NOT_FOUND || status == ffi::SUCCESS && value.is_null() {
             return Ok(None);
         }
         self.check("PMIx_Get", status)?;
-        // SAFETY: on success it is a value that the library has allocated for us, and nobody
-        // else knows it.
+        // SAFETY: on success the library has allocated the value for this function alone.
         Ok(Some(unsafe { take(value) }))
     }
 
@@ -133,12 +133,12 @@ impl Pmix {
         }
     }
 
-    /// The ranks of a node.
+    /// Returns the ranks of a node.
     fn peers(&self, node: &str) -> Option<Vec<u32>> {
         let node = CString::new(node).ok()?;
         let mut procs: *mut Proc = ptr::null_mut();
         let mut count = 0;
-        // SAFETY: C strings; the results are ours.
+        // SAFETY: both names are C strings; this function owns the results.
         let status = unsafe {
             (self.library.resolve_peers)(
                 node.as_ptr(),
@@ -150,10 +150,10 @@ impl Pmix {
         if status != ffi::SUCCESS || procs.is_null() {
             return None;
         }
-        // SAFETY: on success `count` processes lie there.
+        // SAFETY: on success `procs` points to `count` processes.
         let ranks = unsafe { std::slice::from_raw_parts(procs, count) };
         let ranks = ranks.iter().map(|one| one.rank).collect();
-        // SAFETY: the library allocates it by malloc, for us to free.
+        // SAFETY: the library allocated it by malloc for the caller to free.
         unsafe { libc::free(procs.cast()) };
         Some(ranks)
     }
@@ -181,7 +181,7 @@ impl Link for Pmix {
         Limits {
             kvs_name: ffi::NAME_SIZE,
             key: ffi::KEY_SIZE,
-            // It has none; this one is to keep mistakes in bounds.
+            // PMIx has no limit; this one bounds mistakes.
             value: 1 << 20,
         }
     }
@@ -202,7 +202,7 @@ impl Link for Pmix {
             Some(Answer::Text(text)) => Ok(Some(text)),
             Some(_) => Err(PmiError::Refused {
                 command: "PMIx_Get",
-                reason: format!("the value of {key:?} is no text"),
+                reason: format!("the value of {key:?} is not text"),
             }),
             None => Ok(None),
         }
@@ -210,10 +210,10 @@ impl Link for Pmix {
 
     fn fence(&self) -> Result<(), PmiError> {
         self.alive("PMIx_Fence")?;
-        // SAFETY: takes nothing.
+        // SAFETY: the function takes no arguments.
         self.check("PMIx_Commit", unsafe { (self.library.commit)() })?;
         let collect = flag(c"pmix.collect");
-        // SAFETY: no list of processes means all; `collect` lives through the call.
+        // SAFETY: a null list of processes means all; `collect` lives through the call.
         let status = unsafe { (self.library.fence)(ptr::null(), 0, &collect, 1) };
         self.check("PMIx_Fence", status)
     }
@@ -236,7 +236,7 @@ impl Link for Pmix {
         }
         let service = c_string(service)?;
         let mut keys = [service.as_ptr().cast_mut(), ptr::null_mut()];
-        // SAFETY: a list of C strings with a null at its end, which is read only.
+        // SAFETY: `keys` is a null-terminated list of C strings, which the call only reads.
         let status = unsafe { (self.library.unpublish)(keys.as_mut_ptr(), ptr::null(), 0) };
         self.check("PMIx_Unpublish", status)
     }
@@ -254,10 +254,10 @@ impl Link for Pmix {
         // SAFETY: one entry that lives through the call.
         let status = unsafe { (self.library.lookup)(&mut data, 1, ptr::null(), 0) };
         if status != ffi::SUCCESS || data.value.kind != ffi::STRING {
-            // What is not published is an error whose number differs between servers.
+            // A missing service is an error whose number differs between servers.
             return Ok(None);
         }
-        // SAFETY: a value of this kind holds a string that is ours now.
+        // SAFETY: a value of this kind holds a string, which this function owns.
         Ok(Some(unsafe { take_text(data.value.data.string) }))
     }
 
@@ -266,8 +266,8 @@ impl Link for Pmix {
         let mut apps = apps::Apps::new(spawn)?;
         let list = apps.list();
         let mut space = [0; ffi::NAME_SIZE];
-        // SAFETY: the list and what it points to live through the call, which reads only; `space` has the room that
-        // a name needs.
+        // SAFETY: the list and the memory that it points to live through the call, which only reads
+        // them; `space` is as long as a name needs.
         let status = unsafe {
             (self.library.spawn)(
                 ptr::null(),
@@ -280,22 +280,21 @@ impl Link for Pmix {
         if status == ffi::ERR_NOT_SUPPORTED {
             return Err(PmiError::Refused {
                 command: "PMIx_Spawn",
-                reason:
-                    "its PMIx server starts no processes (Slurm's does not; srun --mpi=pmi2 does)"
-                        .to_owned(),
+                reason: "its PMIx server cannot start processes; under Slurm use srun --mpi=pmi2"
+                    .to_owned(),
             });
         }
         self.check("PMIx_Spawn", status)
     }
 
     fn preput(&self, key: &str) -> Result<Option<String>, PmiError> {
-        // Their servers have nothing that was put before they were.
+        // PMIx servers keep no values for jobs to come.
         Ok(std::env::var(apps::variable(key)).ok())
     }
 
     fn abort(&self, code: i32, message: &str) -> Result<(), PmiError> {
         let message = CString::new(message.replace('\0', " ")).unwrap_or_default();
-        // SAFETY: a C string; no list of processes means all of the job.
+        // SAFETY: the message is a C string; a null list of processes means all of the job.
         let status = unsafe { (self.library.abort)(code, message.as_ptr(), ptr::null_mut(), 0) };
         self.check("PMIx_Abort", status)
     }
@@ -304,7 +303,8 @@ impl Link for Pmix {
         if self.finalized.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
-        // SAFETY: no further information is given; from now on nothing calls the library.
+        // SAFETY: no further information is passed; `finalized` prevents later calls of the
+        // library.
         let status = unsafe { (self.library.finalize)(ptr::null(), 0) };
         self.check("PMIx_Finalize", status)
     }
@@ -330,12 +330,12 @@ impl Link for Pmix {
     fn nodes(&self, size: u32) -> Result<Option<Vec<u32>>, PmiError> {
         self.alive("PMIx_Resolve_nodes")?;
         let mut list: *mut c_char = ptr::null_mut();
-        // SAFETY: a C string; the result is ours.
+        // SAFETY: the name is a C string; this function owns the result.
         let status = unsafe { (self.library.resolve_nodes)(self.me.space.as_ptr(), &mut list) };
         if status != ffi::SUCCESS || list.is_null() {
             return Ok(None);
         }
-        // SAFETY: on success a C string allocated by malloc, for us to free.
+        // SAFETY: on success the result is a C string allocated by malloc for the caller to free.
         let list = unsafe { take_text(list) };
         let mut by_node = HashMap::new();
         for (number, node) in (0u32..).zip(list.split(',').filter(|name| !name.is_empty())) {
@@ -347,13 +347,13 @@ impl Link for Pmix {
     }
 }
 
-/// The texts of a name in an array.
+/// Returns the text of a name in an array.
 fn fixed_text(chars: &[c_char]) -> String {
     let bytes = chars.iter().map(|&c| c as u8).take_while(|&b| b != 0);
     String::from_utf8_lossy(&bytes.collect::<Vec<_>>()).into_owned()
 }
 
-/// A key in an array; what is too long is cut, which [`crate::Client`] has made sure of.
+/// Returns a key in an array, cut to its length; [`crate::Client`] has checked that it fits.
 fn fixed(key: &CStr) -> [c_char; ffi::KEY_SIZE] {
     let mut chars = [0; ffi::KEY_SIZE];
     let bytes = key.to_bytes();
@@ -383,7 +383,7 @@ fn nothing() -> Value {
     }
 }
 
-/// A value that points to `text`.
+/// Makes a value that points to `text`.
 fn string(text: &CStr) -> Value {
     let mut value = nothing();
     value.kind = ffi::STRING;
@@ -406,13 +406,13 @@ fn flag(key: &CStr) -> Info {
     info(key, value)
 }
 
-/// What a value says, which is freed.
+/// Reads a value and frees it.
 ///
 /// # Safety
-/// `value` was allocated by the library, is valid, and the caller's alone.
+/// `value` was allocated by the library, is valid, and belongs to the caller alone.
 unsafe fn take(value: *mut Value) -> Answer {
-    // SAFETY: the kind tells which member of the union is valid; both the value and what it
-    // points to come from malloc.
+    // SAFETY: the kind determines the valid member of the union; both the value and the memory that
+    // it points to come from malloc and belong to the caller.
     unsafe {
         let data = &(*value).data;
         let answer = match (*value).kind {
@@ -433,12 +433,12 @@ unsafe fn take(value: *mut Value) -> Answer {
     }
 }
 
-/// The text at `chars`, which is freed.
+/// Reads the text at `chars` and frees it.
 ///
 /// # Safety
-/// Null, or a C string from malloc that is the caller's alone.
+/// `chars` is null, or a C string from malloc that belongs to the caller alone.
 unsafe fn take_text(chars: *mut c_char) -> String {
-    // SAFETY: as the caller vouches.
+    // SAFETY: `chars` is null or a C string from malloc, by the caller's contract.
     unsafe {
         let text = text(chars);
         libc::free(chars.cast());
@@ -446,20 +446,22 @@ unsafe fn take_text(chars: *mut c_char) -> String {
     }
 }
 
+/// Reads the text at `chars`; empty if null.
+///
 /// # Safety
-/// Null, or a C string.
+/// `chars` is null or a C string.
 unsafe fn text(chars: *const c_char) -> String {
     if chars.is_null() {
         return String::new();
     }
-    // SAFETY: not null, so a C string, as the caller vouches.
+    // SAFETY: not null, so a C string by the caller's contract.
     unsafe { CStr::from_ptr(chars) }
         .to_string_lossy()
         .into_owned()
 }
 
 fn status_text(library: &Library, status: c_int) -> String {
-    // SAFETY: any number will do; the result is a static C string.
+    // SAFETY: the function takes any number and returns a static C string.
     let name = unsafe { text((library.error_string)(status)) };
     format!("{name} ({status})")
 }

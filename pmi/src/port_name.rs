@@ -1,7 +1,8 @@
-//! Names of ports (`MPI_Open_port`): where the port listens, and the secret by which its clients prove themselves.
+//! Names of ports (`MPI_Open_port`): the addresses at which the port listens, and the secret by
+//! which its clients prove themselves.
 //!
-//! A name is passed on by the program, a name server or a launcher's key-value space. Every holder of a name with a secret
-//! can connect; a name without one says only where the port is.
+//! A name is passed on by the program, a name server or a launcher's key-value space. Every holder
+//! of a name with a secret can connect; a name without one only shows where the port is.
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -13,16 +14,18 @@ const WITHHELD: &str = "-";
 /// Hexadecimal digits of a secret.
 const DIGITS: usize = 64;
 
-/// The label of the handshake on a port (`netmod_kit::admission`), whose context is [`CLIENT`] or [`ENDED`].
+/// The label of the handshake on a port (`netmod_kit::admission`), whose context is [`CLIENT`] or
+/// [`ENDED`].
 pub const LABEL: [u8; 8] = *b"WeftPrt\x01";
 /// The context of a client that wants to be accepted.
 pub const CLIENT: u8 = b'c';
-/// The context of a launcher that sends one frame: the reason why a spawned job has ended before it connected.
+/// The context of a launcher that sends one frame: the reason why a spawned job has ended before it
+/// connected.
 pub const ENDED: u8 = b'e';
 /// Most bytes of the text in that frame.
 pub const MAX_TEXT: usize = 900;
 
-/// A port's name, taken apart.
+/// The parts of a port's name.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PortName {
     /// 64 hexadecimal digits; `None` if it was withheld.
@@ -42,7 +45,7 @@ impl std::fmt::Debug for PortName {
 }
 
 impl PortName {
-    /// The name as text shorter than `most` bytes, with as many addresses as fit.
+    /// Returns the name as text shorter than `most` bytes, with as many addresses as fit.
     pub fn to_text(&self, most: usize) -> String {
         let secret = self.secret.as_deref().unwrap_or(WITHHELD);
         let mut text = format!("{SCHEME}/{secret}/{:x}/{}/", self.node, self.port);
@@ -57,7 +60,7 @@ impl PortName {
         text
     }
 
-    /// Takes a name apart. Returns `None` for any other text.
+    /// Parses a name. Returns `None` for any other text.
     pub fn parse(text: &str) -> Option<PortName> {
         let parts: Vec<&str> = text.split('/').collect();
         let [SCHEME, secret, node, port, addresses] = parts[..] else {
@@ -75,7 +78,7 @@ impl PortName {
         })
     }
 
-    /// The same name without its secret.
+    /// Returns the same name without its secret.
     pub fn without_secret(&self) -> PortName {
         PortName {
             secret: None,

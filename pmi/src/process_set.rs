@@ -1,6 +1,6 @@
-//! Sets of processes that launchers have names for.
+//! Process sets named by launchers.
 
-/// A set of processes of the job that the launcher has a name for.
+/// A set of processes of the job, named by the launcher.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProcessSet {
     /// The name.

@@ -1,6 +1,6 @@
-//! Lists of ranks as text: numbers and ranges of them, with commas in between.
+//! Lists of ranks as text: numbers and ranges, separated by commas.
 
-/// Writes a list of ranks, which are in order, as `0,2-5`.
+/// Writes a sorted list of ranks, as in `0,2-5`.
 pub fn to_text(ranks: &[u32]) -> String {
     let mut parts: Vec<String> = Vec::new();
     let mut rest = ranks;
@@ -18,7 +18,7 @@ pub fn to_text(ranks: &[u32]) -> String {
     parts.join(",")
 }
 
-/// Reads such a list of ranks below `size`. Returns `None` if it is none, or empty.
+/// Reads a list of ranks below `size`. Returns `None` if it is malformed or empty.
 pub fn parse(text: &str, size: usize) -> Option<Vec<usize>> {
     let mut ranks = Vec::new();
     for part in text.split(',') {

@@ -1,4 +1,4 @@
-//! The launcher's side, without I/O: what a rank sent goes in, what is to be done comes out.
+//! The launcher's side, without I/O: received bytes in, actions out.
 
 use std::collections::HashMap;
 
@@ -11,88 +11,90 @@ use crate::wire::{Line, Lines, escape};
 use above::Above;
 pub use above::{LONGEST_BLOCK, Pair};
 
-/// Something for the launcher to do or to know.
+/// An action for the launcher.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Send `line`, its newline included, to `rank`.
+    /// `line` must be sent to `rank`.
     Send {
-        /// To whom.
+        /// The receiver.
         rank: usize,
-        /// What.
+        /// The line, with its newline.
         line: Vec<u8>,
     },
-    /// `rank` wants the job to end.
+    /// `rank` requests the end of the job.
     Abort {
-        /// Who wants it.
+        /// The requesting rank.
         rank: usize,
-        /// The exit code it asks for.
+        /// The requested exit code.
         code: i32,
-        /// The ranks that are to end, as a list of [`crate::ranks`]; all if it is empty.
+        /// The ranks to end, as a list of [`crate::ranks`]; empty: all.
         ranks: String,
         /// Its reason, possibly empty.
         message: String,
     },
-    /// `rank` wants processes to be started; [`Server::spawned`] takes the answer.
+    /// `rank` requests a spawn; [`Server::spawned`] takes the answer.
     Spawn {
-        /// Who wants it.
+        /// The requesting rank.
         rank: usize,
-        /// What.
+        /// The requested spawn.
         spawn: Spawn,
     },
-    /// Somebody else is to be asked for `rank`, to whom the answer is to be sent as it is.
+    /// Another server must be asked; its answer is to be sent to `rank` unchanged.
     Ask {
-        /// Who wants to know.
+        /// The requesting rank.
         rank: usize,
-        /// What to ask, the newline included.
+        /// The question, with its newline.
         line: Vec<u8>,
     },
-    /// `rank` waits, and nothing has happened there for so many seconds; [`Server::report_wanted`] takes the answer.
+    /// `rank` waits without progress; [`Server::report_wanted`] takes the answer.
     Still {
-        /// Who waits.
+        /// The waiting rank.
         rank: usize,
-        /// How long nothing has happened.
+        /// Seconds without progress.
         seconds: u64,
     },
-    /// `rank` asks whether a job that it has spawned has ended; [`Server::spawn_end`] takes the answer.
+    /// `rank` asks whether a job that it spawned has ended; [`Server::spawn_end`] takes the answer.
     SpawnEnd {
-        /// Who asks.
+        /// The rank that asks.
         rank: usize,
         /// The value of [`SPAWN_NUMBER`] in the job's request.
         number: String,
     },
-    /// `rank` sent something that is not the protocol and can't be answered.
+    /// `rank` violated the protocol and gets no answer.
     Violation {
-        /// Who sent it.
+        /// The sender.
         rank: usize,
-        /// What is wrong with it.
+        /// The problem.
         detail: String,
     },
-    /// For the server above, see [`Server::below`]: all ranks here are in a fence and have put these.
+    /// For the server above (see [`Server::below`]): all local ranks are in a fence and have put
+    /// these values.
     Fence {
-        /// What was put since the last one.
+        /// Values put since the last fence.
         pairs: Vec<Pair>,
     },
-    /// For the server above: `rank` asks for something that is not known here.
+    /// For the server above: `rank` requests something that is unknown here.
     Up {
-        /// Who asks.
+        /// The requesting rank.
         rank: usize,
-        /// What it sent, newlines included.
+        /// The request, newlines included.
         line: Vec<u8>,
     },
 }
 
-/// The key in [`Spawn::preput`] by which a rank tells its spawned jobs apart.
+/// The key in [`Spawn::preput`] by which a rank distinguishes its spawned jobs.
 pub const SPAWN_NUMBER: &str = "weft-spawn-number";
 
-/// The key under which the server of Weft's launcher says that a rank was ended by `MPI_Abort`.
+/// Returns the key under which the server of Weft's launcher records that a rank was ended by
+/// `MPI_Abort`.
 pub fn aborted_key(rank: u32) -> String {
     format!("weft-aborted-{rank}")
 }
 
-/// How far a rank has come.
+/// Progress of a rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// It has said nothing yet: maybe it is not an MPI program at all.
+    /// It has sent nothing yet; it may not be an MPI program at all.
     Silent,
     /// It has initialised and not finalized.
     Active,
@@ -106,12 +108,12 @@ pub struct Server {
     kvs_name: String,
     universe_size: Option<usize>,
     keys: HashMap<Vec<u8>, Vec<u8>>,
-    /// Published names; none if others keep them.
+    /// Published names; `None` if another server keeps them.
     names: Option<Names>,
     ranks: Vec<Rank>,
     in_barrier: usize,
     lost: usize,
-    /// If this is the server of a part only.
+    /// Set if this is the server of a part of the job.
     above: Option<Above>,
 }
 
@@ -121,7 +123,7 @@ struct Rank {
     lines: Lines,
     stage: Stage,
     in_barrier: bool,
-    /// It is gone, and the others are to do without it.
+    /// Whether it is lost; the others do not wait for it.
     lost: bool,
     /// Within a block of `mcmd=` lines, which ends with `endcmd`.
     in_block: bool,
@@ -129,8 +131,8 @@ struct Rank {
 }
 
 impl Server {
-    /// A job whose rank `i` runs the command number `appnums[i]`. `kvs_name` is the job's name and
-    /// should be a plain word that no other job has.
+    /// Makes the server of a job whose rank `i` runs the command number `appnums[i]`. `kvs_name` is
+    /// the job's name and should be a unique plain word.
     pub fn new(kvs_name: &str, appnums: &[u32]) -> Server {
         let ranks = appnums.iter().map(|&appnum| Rank {
             appnum,
@@ -153,29 +155,29 @@ impl Server {
         }
     }
 
-    /// How many processes the job's hosts can run; as many as the job has, unless this says otherwise. Nobody
-    /// knows with `None`.
+    /// Sets the number of processes that the job's hosts can run; by default the job's own. `None`:
+    /// unknown.
     pub fn set_universe(&mut self, size: Option<usize>) {
         self.universe_size = size;
     }
 
-    /// Puts a value before any rank does.
+    /// Puts an initial value.
     pub fn preset(&mut self, key: &str, value: &str) {
         let key = key.as_bytes().to_vec();
         self.keys.insert(key, escape(value.as_bytes()));
     }
 
-    /// Names are published elsewhere: [`Action::Ask`] says what is to be asked there.
+    /// Delegates published names to another server, by [`Action::Ask`].
     pub fn ask_for_names(&mut self) {
         self.names = None;
     }
 
-    /// The names that are kept here.
+    /// Returns the names that are kept here.
     pub fn names(&mut self) -> Option<&mut Names> {
         self.names.as_mut()
     }
 
-    /// Tells a rank what came of its [`Action::Spawn`]: so many processes have been started, or none and why.
+    /// Answers an [`Action::Spawn`]: the number of started processes, or the reason of the failure.
     pub fn spawned(&mut self, rank: usize, result: Result<usize, &str>, actions: &mut Vec<Action>) {
         match result {
             Ok(count) => {
@@ -193,13 +195,14 @@ impl Server {
         }
     }
 
-    /// Answers [`Action::Still`]: whether the rank is to say what it waits for.
+    /// Answers an [`Action::Still`]: whether the rank should report what it waits for.
     pub fn report_wanted(&self, rank: usize, wanted: bool, actions: &mut Vec<Action>) {
         let text = format!("cmd=weft_still_result rc=0 report={}", u8::from(wanted));
         reply(actions, rank, &text);
     }
 
-    /// Answers [`Action::SpawnEnd`] with the reason why the job has ended, or `None` while it is not known to have.
+    /// Answers [`Action::SpawnEnd`] with the reason why the job has ended, or `None` while it is not
+    /// known to have ended.
     pub fn spawn_end(&self, rank: usize, why: Option<&str>, actions: &mut Vec<Action>) {
         match why {
             Some(why) => {
@@ -210,29 +213,29 @@ impl Server {
         }
     }
 
-    /// Which of the commands a rank runs.
+    /// Returns the number of a rank's command.
     pub fn appnum(&self, rank: usize) -> u32 {
         self.ranks[rank].appnum
     }
 
-    /// How far `rank` has come.
+    /// Returns the progress of `rank`.
     pub fn stage(&self, rank: usize) -> Stage {
         self.ranks[rank].stage
     }
 
-    /// Ranks that wait for the others in a fence.
+    /// Returns the number of ranks that wait in a fence.
     pub fn waiting(&self) -> usize {
         self.in_barrier
     }
 
-    /// Whether `rank` is one of them.
+    /// Returns whether `rank` waits in a fence.
     pub fn is_waiting(&self, rank: usize) -> bool {
         self.ranks[rank].in_barrier
     }
 
-    /// Takes in what `rank` sent and appends what is to be done to `actions`.
+    /// Processes bytes from `rank` and appends the resulting `actions`.
     pub fn receive(&mut self, rank: usize, bytes: &[u8], actions: &mut Vec<Action>) {
-        // The lines are taken out so that handling one may use the rest of the server.
+        // The lines are moved out so that handling one may use the rest of the server.
         let mut lines = std::mem::take(&mut self.ranks[rank].lines);
         lines.push(bytes);
         while let Some(line) = lines.next_line() {
@@ -295,7 +298,7 @@ impl Server {
                 reply(actions, rank, &text);
             }
             b"get_universe_size" => {
-                // Clients take what is negative for unknown.
+                // Clients treat a negative size as unknown.
                 let size = self.universe_size.map_or(-1, |size| size as i64);
                 reply(
                     actions,
@@ -355,7 +358,7 @@ impl Server {
             return;
         }
         self.ranks[rank].stage = Stage::Active;
-        // What clients ask next comes along, for those that know: it saves two exchanges.
+        // Includes the answers to the usual next questions, which saves two exchanges.
         let limits = Limits::default();
         let text = format!(
             "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1 keylen_max={} vallen_max={} \
@@ -381,7 +384,7 @@ impl Server {
         reply(actions, rank, answer);
     }
 
-    /// Notes that a rank of the job, by its number there, is ended by `MPI_Abort`, for the others to ask.
+    /// Records that a rank of the job was ended by `MPI_Abort`, for the others' questions.
     pub fn note_aborted(&mut self, rank: u32) {
         self.keys
             .insert(aborted_key(rank).into_bytes(), b"1".to_vec());
@@ -409,7 +412,7 @@ impl Server {
         }
     }
 
-    /// Whether the line names a key-value space other than the job's only one.
+    /// Returns whether the line names a key-value space other than the job's only one.
     fn other_kvs(&self, line: &Line) -> bool {
         line.raw("kvsname")
             .is_some_and(|name| name != self.kvs_name.as_bytes())
@@ -424,17 +427,17 @@ impl Server {
         self.open_barrier(actions);
     }
 
-    /// Lets the ranks in the barrier go once all have come.
+    /// Releases the barrier once all ranks have come.
     fn open_barrier(&mut self, actions: &mut Vec<Action>) {
         if self.in_barrier == 0 || self.in_barrier + self.lost < self.ranks.len() {
             return;
         }
-        if !self.tell_above(actions) {
-            self.let_go(actions);
+        if !self.report_fence_above(actions) {
+            self.release_barrier(actions);
         }
     }
 
-    fn let_go(&mut self, actions: &mut Vec<Action>) {
+    fn release_barrier(&mut self, actions: &mut Vec<Action>) {
         self.in_barrier = 0;
         for (rank, state) in self.ranks.iter_mut().enumerate() {
             if std::mem::take(&mut state.in_barrier) {
@@ -443,7 +446,7 @@ impl Server {
         }
     }
 
-    /// From now on fences do without `rank`, which is gone.
+    /// Marks `rank` as lost: fences no longer wait for it.
     pub fn lose(&mut self, rank: usize, actions: &mut Vec<Action>) {
         let state = &mut self.ranks[rank];
         self.lost += usize::from(!std::mem::replace(&mut state.lost, true));
@@ -453,7 +456,7 @@ impl Server {
         self.open_barrier(actions);
     }
 
-    /// Whether [`Server::lose`] was called for `rank`.
+    /// Returns whether [`Server::lose`] was called for `rank`.
     pub fn is_lost(&self, rank: usize) -> bool {
         self.ranks[rank].lost
     }
@@ -463,7 +466,7 @@ fn reply(actions: &mut Vec<Action>, rank: usize, text: &str) {
     reply_with(actions, rank, text, b"");
 }
 
-/// `value` travels as it came, so that any escapes of the sender reach the receiver.
+/// `value` is passed on unchanged, so that any escapes of the sender reach the receiver.
 fn reply_with(actions: &mut Vec<Action>, rank: usize, text: &str, value: &[u8]) {
     let line = [text.as_bytes(), value, b"\n"].concat();
     actions.push(Action::Send { rank, line });

@@ -1,6 +1,6 @@
-//! What `MPI_Comm_spawn` asks of a launcher, as PMI-1 writes it: a block of lines per command.
+//! Requests of `MPI_Comm_spawn` to a launcher, in PMI-1's format: a block of lines per command.
 //!
-//! The name of a program, its arguments and the values of Info keys are bytes, as they are for the system.
+//! Program names, arguments and values of Info keys are bytes, as for the system.
 
 use std::env::split_paths;
 use std::ffi::{OsStr, OsString};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use crate::{PmiError, text};
 
-/// A program to be started, and how often.
+/// A program to be started, and the number of its processes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Command {
     /// The program.
@@ -19,12 +19,12 @@ pub struct Command {
     pub args: Vec<OsString>,
     /// Processes to start.
     pub count: usize,
-    /// Keys of Info and their values: `wdir`, `host`, `path` ….
+    /// Info keys and their values: `wdir`, `host`, `path` ….
     pub info: Vec<(String, OsString)>,
 }
 
 impl Command {
-    /// The value of a key of Info, if it is there and not empty.
+    /// Returns the value of an Info key, if it is set and not empty.
     pub fn info(&self, key: &str) -> Option<&OsStr> {
         let found = self.info.iter().find(|one| one.0 == key);
         found
@@ -32,7 +32,8 @@ impl Command {
             .filter(|one| !one.is_empty())
     }
 
-    /// The same for a key whose value is text: what hosts are called, or a word that the launcher knows.
+    /// Returns the value of an Info key whose value is text: names of hosts, or words for the
+    /// launcher.
     ///
     /// # Errors
     /// It is not UTF-8.
@@ -48,10 +49,11 @@ impl Command {
         value.transpose()
     }
 
-    /// The program as the keys `path` and `wdir` say, on a machine of the kind that `arch` asks for.
+    /// Returns the program's path by the keys `path` and `wdir`, if the machine has the
+    /// architecture of the key `arch`.
     ///
     /// # Errors
-    /// It is not there, or this machine is of another kind.
+    /// The program does not exist, or this machine has another architecture.
     pub fn locate(&self) -> Result<OsString, String> {
         let arch = std::env::consts::ARCH;
         if let Some(other) = self.info("arch").filter(|wanted| *wanted != arch) {
@@ -90,11 +92,11 @@ pub const SPAWN_KEYS: [(&str, &str); 2] = [("soft", "WEFT_APP_SOFT"), ("file", "
 pub struct Spawn {
     /// At least one.
     pub commands: Vec<Command>,
-    /// What its key-value space has from the beginning.
+    /// Initial content of its key-value space.
     pub preput: Vec<(String, String)>,
 }
 
-/// Keys of Info that mean something to a launcher. Others are left out where they can't be told.
+/// Info keys with a meaning for launchers. Others are omitted if they cannot be sent.
 const MEANT: [&str; 9] = [
     "arch",
     "host",
@@ -107,18 +109,18 @@ const MEANT: [&str; 9] = [
     "wd",
 ];
 
-/// What is behind a key whose value is percent-encoded.
+/// Suffix of a key whose value is percent-encoded.
 const ENCODED: char = '%';
 
 /// Lines for a launcher.
 struct Writer {
     lines: Vec<u8>,
-    /// Whether it is Weft's, which understands what no line can carry as it is.
+    /// Whether it is Weft's, which accepts encoded values.
     ours: bool,
 }
 
 impl Writer {
-    /// A key and a value that no line break can be in.
+    /// Adds a key and a value without line breaks.
     fn add(&mut self, key: &str, value: impl AsRef<[u8]>) {
         self.lines.extend_from_slice(key.as_bytes());
         self.lines.push(b'=');
@@ -126,7 +128,7 @@ impl Writer {
         self.lines.push(b'\n');
     }
 
-    /// A key and a value of the program's; `what` says what it is.
+    /// Adds a key and an arbitrary value of the program; `what` describes it for errors.
     fn add_any(
         &mut self,
         key: &str,
@@ -141,12 +143,12 @@ impl Writer {
                 false => ("a zero byte", ""),
             };
             return Err(PmiError::Unfit(format!(
-                "{}, '{}', has {why}, which this launcher can't be told{advice}",
+                "{}, '{}', has {why}, which this launcher cannot receive{advice}",
                 what(),
                 bytes.escape_ascii()
             )));
         }
-        // Who reads lines may take a carriage return for a part of the break.
+        // Readers of lines may drop a carriage return before the break.
         match self.ours && (is_broken || bytes.ends_with(b"\r")) {
             true => self.add(&format!("{key}{ENCODED}"), text::percent_encode(bytes)),
             false => self.add(key, bytes),
@@ -156,16 +158,16 @@ impl Writer {
 }
 
 impl Spawn {
-    /// Processes of the job.
+    /// Returns the number of processes of the job.
     pub fn size(&self) -> usize {
         self.commands.iter().map(|command| command.count).sum()
     }
 
-    /// The blocks of PMI-1; `ours` for Weft's own launcher, which can be told line breaks.
+    /// Writes the blocks of PMI-1. `ours`: for Weft's own launcher, which accepts line breaks.
     ///
     /// # Errors
-    /// The program's name, an argument or the value of a key that matters has a line break, and the launcher is
-    /// another one; or it has a zero byte.
+    /// A program's name, an argument or a significant Info value has a line break and the launcher
+    /// is another one, or it has a zero byte.
     pub fn to_lines(&self, ours: bool) -> Result<Vec<u8>, PmiError> {
         let mut to = Writer {
             lines: Vec::new(),
@@ -203,13 +205,13 @@ impl Spawn {
                 to.add(&format!("info_key_{place}"), key);
                 to.add_any(&format!("info_val_{place}"), value, what)?;
             }
-            // The one line without a value.
+            // The only line without a value.
             to.lines.extend_from_slice(b"endcmd\n");
         }
         Ok(to.lines)
     }
 
-    /// The fields of PMI-2's message, in its order.
+    /// Returns the fields of PMI-2's message, in its order.
     pub fn to_fields(&self) -> Vec<(String, Vec<u8>)> {
         let mut fields = Vec::new();
         let mut add = |key: String, value: &[u8]| fields.push((key, value.to_vec()));
@@ -245,7 +247,7 @@ pub(crate) struct Blocks {
 }
 
 impl Blocks {
-    /// A line within a block.
+    /// Adds a line of a block.
     pub fn line(&mut self, bytes: &[u8]) {
         let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
         let Some(at) = bytes.iter().position(|byte| *byte == b'=') else {
@@ -260,7 +262,7 @@ impl Blocks {
         self.lines.push((key.to_owned(), OsString::from_vec(value)));
     }
 
-    /// The end of a block: the job, if it was the last one.
+    /// Ends a block. Returns the job if it was the last one.
     pub fn end(&mut self) -> Option<Result<Spawn, String>> {
         let lines = std::mem::take(&mut self.lines);
         let value = |key: &str| {
@@ -317,7 +319,7 @@ mod tests {
         OsString::from_vec(bytes.to_vec())
     }
 
-    /// What a launcher reads from these lines.
+    /// Reads lines as a launcher does.
     fn read(lines: &[u8]) -> Vec<Result<Spawn, String>> {
         let mut blocks = Blocks::default();
         let mut found = Vec::new();
@@ -359,7 +361,7 @@ mod tests {
         assert!(bad.to_lines(false).is_err());
     }
 
-    /// Of a job whose program's name, arguments and folder have these bytes.
+    /// Makes a job whose program's name, arguments and folder have these bytes.
     fn with(bytes: &[u8]) -> Spawn {
         Spawn {
             commands: vec![Command {
@@ -379,7 +381,7 @@ mod tests {
             let spawn = with(&bytes);
             assert_eq!(read(&spawn.to_lines(ours).unwrap()), [Ok(spawn)]);
         }
-        // Our own launcher can be told what no line carries as it is.
+        // Weft's launcher accepts bytes that no line carries unencoded.
         for bytes in [&b"a\nb"[..], b"\n", b"\nendcmd\n", b"\xff\r", b"\r\n%"] {
             let spawn = with(bytes);
             assert_eq!(read(&spawn.to_lines(true).unwrap()), [Ok(spawn)]);
@@ -387,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_launcher_cant_be_told_is_named() {
+    fn values_that_a_launcher_cannot_receive_are_named() {
         let said = |spawn: &Spawn, ours| spawn.to_lines(ours).unwrap_err().to_string();
         let mut spawn = with(b"\xff");
         spawn.commands[0].args[1] = "two\nlines".into();
@@ -399,7 +401,7 @@ mod tests {
         spawn.commands[0].args.clear();
         spawn.commands[0].info[0].1 = "a\nb".into();
         assert!(said(&spawn, false).starts_with("the value of the Info key wdir"));
-        // What nobody would look at is left out.
+        // Keys without a meaning are omitted.
         spawn.commands[0].info.remove(0);
         spawn.commands[0].info[0].1 = "a\nb".into();
         let told = read(&spawn.to_lines(false).unwrap()).remove(0).unwrap();

@@ -1,16 +1,16 @@
-//! Values that survive the wire.
+//! Encodes values for the wire.
 //!
 //! A PMI-1 value is a word: blanks, line breaks and, with some launchers, backslashes or `=` and
-//! `;` don't survive. [`protect`] turns any text into such a word and leaves plain ones as they
-//! are, so that values of ours and of others (`PMI_process_mapping`) look the same; [`encode`]
-//! does it for bytes, four characters for three.
+//! `;` get lost. [`protect`] turns any text into such a word and leaves plain ones unchanged, so
+//! that Weft's values and others' (`PMI_process_mapping`) look alike; [`encode`] does it for bytes,
+//! four characters for three.
 
 use std::borrow::Cow;
 
-/// What protected text starts with.
+/// Prefix of protected text.
 const MARK: &str = "weft%";
 
-/// Text as a word: itself if it is a plain one, otherwise marked and percent-encoded.
+/// Returns text as a word: unchanged if it is a plain one, otherwise marked and percent-encoded.
 pub fn protect(text: &str) -> Cow<'_, str> {
     if !text.is_empty() && text.bytes().all(is_plain) && !text.starts_with(MARK) {
         return Cow::Borrowed(text);
@@ -18,7 +18,8 @@ pub fn protect(text: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{MARK}{}", percent_encode(text.as_bytes())))
 }
 
-/// The reverse of [`protect`]; words that are not marked, or badly, come back as they are.
+/// Returns the text of a word from [`protect`]. Unmarked and malformed words are returned
+/// unchanged.
 pub fn unprotect(word: &str) -> Cow<'_, str> {
     let inner = word.strip_prefix(MARK).map(str::as_bytes);
     let text = inner.and_then(percent_decode).map(String::from_utf8);
@@ -28,7 +29,7 @@ pub fn unprotect(word: &str) -> Cow<'_, str> {
     }
 }
 
-/// Bytes as a word: those that are not plain characters as `%` and two digits.
+/// Percent-encodes bytes that are not plain characters, as `%` and two digits.
 pub fn percent_encode(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len() * 2);
     for &byte in bytes {
@@ -49,7 +50,7 @@ fn is_plain(byte: u8) -> bool {
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
-/// The reverse of [`percent_encode`]; `None` if digits are missing behind a `%`.
+/// Decodes the result of [`percent_encode`]. Returns `None` if digits are missing after a `%`.
 pub fn percent_decode(word: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(word.len());
     let mut bytes = word.iter().copied();
@@ -65,10 +66,10 @@ pub fn percent_decode(word: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// 64 characters that no launcher minds; the length of the text says how many bytes it holds.
+/// 64 characters that all launchers pass on; the length of the text determines the number of bytes.
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// Bytes as a word, base 64 with `-` and `_` and without padding (RFC 4648, section 5).
+/// Encodes bytes as a word, in base 64 with `-` and `_` and without padding (RFC 4648, section 5).
 pub fn encode(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {
@@ -84,7 +85,7 @@ pub fn encode(bytes: &[u8]) -> String {
     out
 }
 
-/// The reverse of [`encode`]; `None` if `word` is not one of its results.
+/// Decodes the result of [`encode`]. Returns `None` for any other word.
 pub fn decode(word: &str) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(word.len() / 4 * 3 + 2);
     for chunk in word.as_bytes().chunks(4) {

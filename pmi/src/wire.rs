@@ -1,23 +1,23 @@
-//! Lines of the protocol: `cmd=put kvsname=k key=a value=b`, ended by a newline.
+//! Lines of PMI-1: `cmd=put kvsname=k key=a value=b`, ended by a newline.
 //!
 //! Reading is lenient, as launchers differ: keys come in any order, unknown keys are ignored, of
-//! two equal keys the first counts, runs of blanks separate, a word without `=` continues the
-//! value before it, and a backslash makes the byte after it an ordinary one. Nothing that arrives
-//! makes the parser fail: a line is a list of fields, perhaps an empty one.
+//! two equal keys the first counts, runs of blanks separate, a word without `=` continues the value
+//! before it, and a backslash escapes the byte after it. Parsing never fails: a line is a list of
+//! fields, perhaps an empty one.
 
 use std::borrow::Cow;
 
-/// One line, taken apart but not copied.
+/// A parsed line, which borrows the bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line<'a> {
     fields: Vec<(&'a [u8], &'a [u8])>,
 }
 
 impl<'a> Line<'a> {
-    /// Takes a line apart; `bytes` is without its newline.
+    /// Parses a line; `bytes` is without its newline.
     pub fn parse(bytes: &'a [u8]) -> Line<'a> {
         let mut fields: Vec<(&[u8], &[u8])> = Vec::new();
-        // Where the value of the last field starts, so that a word without '=' can lengthen it.
+        // Start of the last field's value, so that a word without '=' can lengthen it.
         let mut value_start = 0;
         let mut at = 0;
         while at < bytes.len() {
@@ -43,29 +43,29 @@ impl<'a> Line<'a> {
         Line { fields }
     }
 
-    /// The command: the value of `cmd` (or `mcmd`), empty if there is none.
+    /// Returns the command: the value of `cmd` (or `mcmd`), empty if there is none.
     pub fn command(&self) -> &'a [u8] {
         self.raw("cmd").or_else(|| self.raw("mcmd")).unwrap_or(b"")
     }
 
-    /// The value of `key` as it travelled, escapes included.
+    /// Returns the value of `key` as received, escapes included.
     pub fn raw(&self, key: &str) -> Option<&'a [u8]> {
         let key = key.as_bytes();
         self.fields.iter().find(|f| f.0 == key).map(|f| f.1)
     }
 
-    /// The value of `key`, escapes resolved.
+    /// Returns the value of `key`, escapes resolved.
     pub fn bytes(&self, key: &str) -> Option<Cow<'a, [u8]>> {
         self.raw(key).map(unescape)
     }
 
-    /// The value of `key` as text, escapes resolved; bytes that are not UTF-8 are replaced.
+    /// Returns the value of `key` as text, escapes resolved; bytes that are not UTF-8 are replaced.
     pub fn text(&self, key: &str) -> Option<String> {
         self.bytes(key)
             .map(|b| String::from_utf8_lossy(&b).into_owned())
     }
 
-    /// The value of `key` as a decimal number, `None` if absent or not one.
+    /// Returns the value of `key` as a decimal number, or `None` if it is absent or not a number.
     pub fn number<T: std::str::FromStr>(&self, key: &str) -> Option<T> {
         std::str::from_utf8(self.raw(key)?).ok()?.parse().ok()
     }
@@ -100,7 +100,8 @@ pub fn unescape(value: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(out)
 }
 
-/// The reverse of [`unescape`]; line breaks, which no escape can carry, become blanks.
+/// Escapes a value; the reverse of [`unescape`]. Line breaks, which no escape can carry, become
+/// blanks.
 pub fn escape(value: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(value.len());
     for &byte in value {
@@ -113,11 +114,11 @@ pub fn escape(value: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Collects bytes as they arrive and hands out whole lines.
+/// Collects received bytes and returns complete lines.
 #[derive(Debug, Default)]
 pub struct Lines {
     buffer: Vec<u8>,
-    /// How much of the buffer has been handed out.
+    /// Length of the consumed part of the buffer.
     taken: usize,
 }
 
@@ -125,14 +126,14 @@ impl Lines {
     /// Longest line accepted, in bytes: far above what the protocol's limits allow.
     pub const MAX: usize = 1 << 20;
 
-    /// Adds bytes that arrived.
+    /// Adds received bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         self.buffer.drain(..self.taken);
         self.taken = 0;
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next whole line, without its newline.
+    /// Returns the next complete line, without its newline.
     pub fn next_line(&mut self) -> Option<&[u8]> {
         let rest = &self.buffer[self.taken..];
         let length = rest.iter().position(|&b| b == b'\n')?;
@@ -141,7 +142,7 @@ impl Lines {
         Some(&self.buffer[start..start + length])
     }
 
-    /// Whether what is left, a line without an end so far, is longer than any line may be.
+    /// Returns whether the incomplete rest is longer than any line may be.
     pub fn overlong(&self) -> bool {
         self.buffer.len() - self.taken > Self::MAX
     }

@@ -1,24 +1,23 @@
 //! Messages of PMI-2: six characters of decimal length, then `cmd=kvs-put;key=a;value=b;`.
 //!
-//! A semicolon in a value travels as two. Reading is as lenient as with PMI-1: fields come in any
-//! order, unknown ones are ignored, of two equal keys the first counts, and nothing that arrives
-//! makes the parser fail.
+//! A semicolon in a value is doubled. Reading is as lenient as with PMI-1: fields come in any
+//! order, unknown ones are ignored, of two equal keys the first counts, and parsing never fails.
 
 use std::borrow::Cow;
 
 use crate::channel;
 
-/// Characters of a message's length.
+/// Characters of the length before a message.
 pub(crate) const HEAD: usize = 6;
 
-/// One message, taken apart but not copied.
+/// A parsed message, which borrows the bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message<'a> {
     fields: Vec<(&'a [u8], &'a [u8])>,
 }
 
 impl<'a> Message<'a> {
-    /// Takes a message apart; `bytes` is without its length.
+    /// Parses a message; `bytes` is without its length.
     pub fn parse(bytes: &'a [u8]) -> Message<'a> {
         let mut fields = Vec::new();
         let mut start = 0;
@@ -33,7 +32,7 @@ impl<'a> Message<'a> {
         Message { fields }
     }
 
-    /// The command, empty if there is none.
+    /// Returns the command, empty if there is none.
     pub fn command(&self) -> &'a [u8] {
         self.raw("cmd").unwrap_or(b"")
     }
@@ -43,18 +42,18 @@ impl<'a> Message<'a> {
         self.fields.iter().find(|f| f.0 == key).map(|f| f.1)
     }
 
-    /// The value of `key`, with single semicolons.
+    /// Returns the value of `key`, with single semicolons.
     pub fn bytes(&self, key: &str) -> Option<Cow<'a, [u8]>> {
         self.raw(key).map(unescape)
     }
 
-    /// The value of `key` as text; bytes that are not UTF-8 are replaced.
+    /// Returns the value of `key` as text; bytes that are not UTF-8 are replaced.
     pub fn text(&self, key: &str) -> Option<String> {
         self.bytes(key)
             .map(|b| String::from_utf8_lossy(&b).into_owned())
     }
 
-    /// The value of `key` as a decimal number, `None` if absent or not one.
+    /// Returns the value of `key` as a decimal number, or `None` if it is absent or not a number.
     pub fn number<T: std::str::FromStr>(&self, key: &str) -> Option<T> {
         std::str::from_utf8(self.raw(key)?)
             .ok()?
@@ -63,14 +62,14 @@ impl<'a> Message<'a> {
             .ok()
     }
 
-    /// Whether `key` says yes: `TRUE`, in any case.
+    /// Returns whether the value of `key` is `TRUE`, in any case.
     pub fn is_true(&self, key: &str) -> bool {
         self.raw(key)
             .is_some_and(|value| value.eq_ignore_ascii_case(b"true"))
     }
 }
 
-/// Where the field that starts at `start` ends: at a semicolon that stands alone.
+/// Returns the end of the field that starts at `start`: a single semicolon.
 fn field_end(bytes: &[u8], start: usize) -> usize {
     let mut at = start;
     while at < bytes.len() {
@@ -98,15 +97,16 @@ fn unescape(value: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(out)
 }
 
-/// The longest message without its length, in bytes.
+/// Longest message without its length, in bytes.
 pub const LONGEST: usize = 999_999;
 
-/// A message with its length in front.
+/// Writes a message with its length before it.
 pub fn message(command: &str, fields: &[(&str, &str)]) -> Vec<u8> {
     message_of(command, fields.iter().copied())
 }
 
-/// A message of any keys and values, with its length in front. Who may have more than [`LONGEST`] bytes looks first.
+/// Writes a message of any keys and values, with its length before it. Callers must check for more
+/// than [`LONGEST`] bytes.
 pub fn message_of<K: AsRef<[u8]>, V: AsRef<[u8]>>(
     command: &str,
     fields: impl IntoIterator<Item = (K, V)>,
@@ -125,22 +125,22 @@ pub fn message_of<K: AsRef<[u8]>, V: AsRef<[u8]>>(
     message
 }
 
-/// Collects bytes as they arrive and hands out whole messages.
+/// Collects received bytes and returns complete messages.
 #[derive(Debug, Default)]
 pub struct Messages {
     buffer: Vec<u8>,
 }
 
 impl Messages {
-    /// Adds bytes that arrived.
+    /// Adds received bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next whole message, without its length.
+    /// Returns the next complete message, without its length.
     ///
     /// # Errors
-    /// What should be a length is none; then nothing more can be understood.
+    /// The length is malformed; then no further message can be read.
     pub fn next_message(&mut self) -> Result<Option<Vec<u8>>, &'static str> {
         let Some(head) = self.buffer.get(..HEAD) else {
             return Ok(None);

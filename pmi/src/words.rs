@@ -1,8 +1,8 @@
-//! Options of a spawned job's launcher, which reads them from a descriptor: every user of the host can read a command
-//! line.
+//! Options of a spawned job's launcher, which reads them from a descriptor, since every user of the
+//! host can read a command line.
 //!
-//! A word `:` separates the commands of a job. An argument of a program may be `:` as well, so a word that consists of
-//! colons is sent with one more.
+//! A word `:` separates the commands of a job. An argument of a program may be `:` as well, so a
+//! word that consists of colons is sent with one more.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -11,7 +11,7 @@ fn is_of_colons(word: &OsStr) -> bool {
     !word.is_empty() && word.as_bytes().iter().all(|byte| *byte == b':')
 }
 
-/// A word that is none of the separators.
+/// Makes a word that cannot be a separator.
 pub fn protect(word: &OsStr) -> OsString {
     let mut word = word.to_owned();
     if is_of_colons(&word) {
@@ -20,7 +20,7 @@ pub fn protect(word: &OsStr) -> OsString {
     word
 }
 
-/// The word that [`protect`] was given.
+/// Returns the word that was given to [`protect`].
 pub fn unprotect(word: &OsStr) -> OsString {
     match is_of_colons(word) {
         true => OsStr::from_bytes(&word.as_bytes()[1..]).to_owned(),
@@ -40,7 +40,7 @@ pub fn encode<'a>(words: impl IntoIterator<Item = &'a OsStr>) -> Vec<u8> {
     [format!("{count}\0").into_bytes(), list].concat()
 }
 
-/// Decodes what [`encode`] made. Returns `None` if some of it is missing.
+/// Decodes the result of [`encode`]. Returns `None` if it is incomplete.
 pub fn decode(bytes: &[u8]) -> Option<Vec<OsString>> {
     let mut words = bytes.strip_suffix(&[0])?.split(|byte| *byte == 0);
     let count: usize = std::str::from_utf8(words.next()?).ok()?.parse().ok()?;

@@ -1,4 +1,4 @@
-//! The PMI-2 client against a small server, and its parsers against anything.
+//! The PMI-2 client against a small server, and its parsers against any input.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -11,10 +11,10 @@ use pmi::wire2::{Message, Messages, message};
 use pmi::{Client, PmiError, Version};
 use proptest::prelude::*;
 
-/// Nothing here takes longer, however slow the machine.
+/// Time limit of each step.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Reads a line to its end, a byte at a time.
+/// Reads a line, a byte at a time.
 fn line(stream: &mut UnixStream) -> Vec<u8> {
     let mut line = Vec::new();
     let mut byte = [0];
@@ -111,7 +111,7 @@ fn a_job_of_one_goes_through_all() {
     serving.join().unwrap();
 }
 
-/// A launcher that answers with these bytes and hangs up.
+/// Runs a launcher that answers with these bytes and hangs up.
 fn scripted(answers: &'static [&'static [u8]]) -> PmiError {
     let (mut ours, theirs) = UnixStream::pair().unwrap();
     theirs.set_read_timeout(Some(LIMIT)).unwrap();

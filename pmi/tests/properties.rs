@@ -1,4 +1,4 @@
-//! Whatever arrives, nothing panics, and what was written is what is read.
+//! Any input is parsed without a panic, and written values are read back.
 //!
 //! proptest prints the failing input, and keeps its seed in `proptest-regressions`.
 

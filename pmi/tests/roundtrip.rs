@@ -11,10 +11,10 @@ use std::time::Duration;
 use pmi::server::{Action, Server, Stage};
 use pmi::{Client, PmiError, Version};
 
-/// Nothing here takes longer, however slow the machine.
+/// Time limit of each step.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Runs `program` as each of `size` ranks, served by a server; returns what the server reported.
+/// Runs `program` as each of `size` ranks, served by a server. Returns the server's reports.
 fn job(
     size: u32,
     preset: &[(&str, &str)],
@@ -33,7 +33,7 @@ fn job(
         let mut reader = ours.try_clone().unwrap();
         let to_server = to_server.clone();
         thread::spawn(move || {
-            // One byte at a time: nothing may depend on lines coming whole.
+            // One byte at a time, since lines may arrive in parts.
             let mut byte = [0];
             while let Ok(1) = reader.read(&mut byte) {
                 if to_server.send((rank as usize, byte[0])).is_err() {
@@ -168,7 +168,7 @@ fn many_threads_share_one_client() {
 fn abort_passes_a_thread_that_waits() {
     let reported = job(2, &[], |client| {
         if client.rank() == 1 {
-            // Rank 0 waits for us in a fence, and never gets an answer.
+            // Rank 0 waits for this rank in a fence, and never gets an answer.
             return;
         }
         thread::scope(|scope| {
@@ -237,7 +237,7 @@ fn a_singleton_needs_no_launcher() {
     assert!(client.fence().is_err());
 }
 
-/// A launcher that answers each line with the next of `answers`, then hangs up.
+/// Runs a launcher that answers each line with the next of `answers`, then hangs up.
 fn scripted(answers: &'static [&'static str]) -> Result<Client, PmiError> {
     let (ours, theirs) = UnixStream::pair().unwrap();
     theirs.set_read_timeout(Some(LIMIT)).unwrap();
@@ -267,7 +267,7 @@ fn odd_but_correct_answers_are_understood() {
     assert_eq!(client.kvs_name(), "a b");
     assert_eq!((client.limits().value, client.limits().key), (32, 8));
     assert_eq!(client.limits().kvs_name, 256, "absent: the usual");
-    // And now it has hung up.
+    // The launcher has now hung up.
     let error = client.get(0, "k").unwrap_err();
     assert!(matches!(error, PmiError::Closed { .. }), "{error}");
     assert!(matches!(client.fence(), Err(PmiError::Over(_))));
@@ -277,7 +277,7 @@ fn odd_but_correct_answers_are_understood() {
 fn a_launcher_of_others_is_asked_nothing_after_finalize() {
     let (ours, theirs) = UnixStream::pair().unwrap();
     theirs.set_read_timeout(Some(LIMIT)).unwrap();
-    // It hangs up at the end, as Hydra does; that is no fault of the exchange.
+    // It hangs up at the end, as Hydra does; that is no error of the exchange.
     let serving = thread::spawn(move || {
         let answers = [START[0], START[1], START[2], "cmd=finalize_ack rc=0\n"];
         answer_each(ours, &answers);
@@ -322,8 +322,8 @@ fn a_port_tells_rank_and_size() {
             stream.write_all(answer.as_bytes()).unwrap();
         }
     });
-    // The environment belongs to the process, so the client runs in one of its own: this test's
-    // executable, asked for the test below.
+    // The environment is the process's, so the client runs in a process of its own: this test's
+    // executable, running the test below.
     let output = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "as_the_environment_says", "--nocapture"])
         .env("PMI_PORT", &address)
@@ -397,7 +397,7 @@ fn a_launcher_that_is_not_there_is_an_error_that_helps() {
             &[("PMI_FD", "987"), ("PMI_RANK", "0"), ("PMI_SIZE", "1")][..],
             "PMI_FD is 987, but that descriptor is not open",
         ),
-        // Port 1 of this machine is nobody's.
+        // Port 1 of this machine is unused.
         (
             &[("PMI_PORT", "127.0.0.1:1"), ("PMI_ID", "0")],
             "nobody answers there",

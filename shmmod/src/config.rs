@@ -1,4 +1,4 @@
-//! What the user may choose.
+//! Control variables of the transport.
 
 use netmod::Peer;
 use netmod_kit::variables::{Reader, Variable};
@@ -11,17 +11,17 @@ pub const VARIABLES: &[Variable] = &[Variable {
     help: "Whether large messages between processes of a node are copied once, by the kernel \
                (process_vm_readv): with 1 always, if a trial at first contact shows that it is allowed. With 0 \
                they always go through shared memory, copied by both processes. With auto receivers measure \
-               both ways, and the second with stores through and past the caches; senders take the quickest.",
+               both protocols, the second with stores through and past the caches; senders use the fastest.",
 }];
 
-/// When to copy large data directly between processes, where the kernel allows it.
+/// When to use CMA for long messages, where the kernel allows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SingleCopy {
     /// Never.
     Never,
     /// Always.
     Always,
-    /// Where it is the quicker way, as measured.
+    /// Where it is measured to be faster.
     Measured,
 }
 
@@ -49,20 +49,20 @@ impl SingleCopy {
     }
 }
 
-/// How to open the transport.
+/// Parameters for opening the transport.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
     /// This process.
     pub me: Peer,
-    /// When to copy large data directly between processes.
+    /// When to use CMA for long messages.
     pub single_copy: SingleCopy,
 }
 
 impl Config {
-    /// As the control variables say.
+    /// Reads the control variables.
     ///
     /// # Errors
-    /// A value can't be understood.
+    /// A value is malformed.
     pub fn read(me: Peer, variables: &Reader) -> Result<Config, String> {
         Ok(Config {
             me,

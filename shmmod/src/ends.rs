@@ -1,12 +1,12 @@
-//! The ends of queues that a lane and the VCI above it both use, one after the other.
+//! Ends of rings that a lane and its VCI both use, one after the other.
 
 use std::ptr::NonNull;
 
-/// A value of its own in memory, reached by the lane here and by the VCI through a pointer, both under the
-/// VCI's lock and never at the same time (the contract of [`netmod::Lane::mailbox`]).
+/// A boxed value, accessed by the lane through this and by the VCI through a pointer, both under
+/// the VCI's lock and never at the same time (the contract of [`netmod::Lane::mailbox`]).
 pub(crate) struct End<T>(NonNull<T>);
 
-// SAFETY: it owns the value.
+// SAFETY: it owns the value, which is `Send`.
 unsafe impl<T: Send> Send for End<T> {}
 
 impl<T> End<T> {
@@ -16,7 +16,8 @@ impl<T> End<T> {
 
     #[inline(always)]
     pub fn get(&mut self) -> &mut T {
-        // SAFETY: made from a box that `drop` frees; nobody else uses it during a call of the lane.
+        // SAFETY: the pointer is from a box that `drop` frees; by the contract of `Lane::mailbox`
+        // the VCI does not use the value during a call of the lane.
         unsafe { self.0.as_mut() }
     }
 
@@ -27,7 +28,8 @@ impl<T> End<T> {
 
 impl<T> Drop for End<T> {
     fn drop(&mut self) {
-        // SAFETY: made from a box, and nobody uses it any more when its lane is gone.
+        // SAFETY: the pointer is from a box; by the contract of `Lane::mailbox` the VCI does not
+        // use it after the lane is dropped.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }
 }

@@ -1,4 +1,4 @@
-//! A VCI's lane: its own queue to receive from, and peers' queues to send to.
+//! The lane of a VCI: its own ring to receive from, and peers' rings to send to.
 
 use std::collections::{HashMap, HashSet};
 use std::mem;
@@ -28,55 +28,58 @@ use crate::single_copy::{self, Direction, NotCopied};
 use crate::turns::{Came, Turns};
 use crate::wake_up;
 
-/// A peer's queue.
+/// State of a peer's VCI.
 pub(crate) struct Remote {
     pub mailbox: End<Mailbox>,
-    /// Dropped after the mailbox, which points into it.
+    /// Dropped after `mailbox`, which points into it.
     pub segment: Segment,
     at: Location,
-    /// Whether its memory can be copied directly; `None` until tried.
+    /// Whether CMA works with the peer; `None` until tried.
     single_copy: Option<bool>,
-    /// Which way long messages go to it, as measured; `None` until the first.
+    /// Measured choice of the protocol for long messages; `None` until the first one.
     pub choice: Option<Box<Choice>>,
-    /// Its core seems to share no cache with this one.
+    /// Whether the peer's core seems to share no cache with this one.
     pub far: bool,
-    /// How many messages the lane had received when one was last sent to it.
+    /// Number of messages that the lane had received at the last send to this peer.
     taken_before: u64,
-    /// So many units of its pipes' room are mapped.
+    /// Number of mapped units of the peer's pipeline memory.
     pub units_mapped: usize,
-    /// Units of its room that this process has kept.
+    /// Units of the peer's pipeline memory that this process has kept.
     pub kept: Option<Kept>,
     pub turns: Turns,
-    /// The ends of the generations of the last pipe to there, and of the last one from there that this process was through
-    /// with.
+    /// Low bytes of the generations of the last pipe to the peer and of the last pipe from it that
+    /// this process has finished.
     pub opened: u8,
     pub ended: u8,
-    /// The last message from there was sent before its sender had the last one to there: both send before they receive, and
-    /// nobody waits for what is written yet.
+    /// Whether the peer sent its last message before it had received ours: both send before they
+    /// receive, so no process waits for data that is not yet written.
     pub crosses: bool,
-    /// What is known of memory that changes hands.
+    /// State of the hand-over protocol.
     pub hand_over: HandOver,
-    /// The message that it reads, or will read, was sent by turns.
+    /// Whether the message that the peer reads by CMA was sent by turns.
     pub reads_by_turns: bool,
-    /// Whether it helps to read its memory.
+    /// Whether shared copies with the peer pay off.
     pub habit: Habit,
 }
 
-/// So many bytes come sooner from memory than line by line from a core that shares no cache with the reader's.
+/// Bytes. Messages of at least this length reach a core that shares no cache with this one faster
+/// through memory than line by line from this core's cache.
 const PAST: usize = 2048;
 
-/// In a stream the next message's lines are asked for from so many bytes on, as there is little time between asking and
-/// writing; after an answer always.
+/// Bytes. In a stream, the lines of the next message are prefetched if messages are at least this
+/// long, as there is little time between prefetch and write; after a reply they always are.
 const AHEAD_IN_STREAMS: usize = 1024;
 
 impl Remote {
-    /// Whether the lane, which has received `taken` messages, has received any since the last long one went there.
+    /// Returns whether the lane has received a message since its last long message to the peer.
+    /// `taken`: number of messages received so far.
     #[inline(always)]
     fn answers(&mut self, taken: u64) -> bool {
         mem::replace(&mut self.taken_before, taken) != taken
     }
 
-    /// `taken`: how many messages the lane has received.
+    /// Sends a message that may need a body. `taken`: number of messages that the lane has
+    /// received.
     #[inline(never)]
     fn send_long(
         &mut self,
@@ -106,7 +109,8 @@ impl Remote {
         payload: &[u8],
     ) -> Result<(), LaneError> {
         self.put(as_what, header, payload.len(), |out| {
-            // SAFETY: `put` gives the place of the payload, apart from all else.
+            // SAFETY: `put` passes the payload's memory, `len` bytes that no other process touches
+            // before the message is published.
             unsafe {
                 match PAST_CACHES {
                     true => netmod_kit::copy_past_caches(payload.as_ptr(), out, payload.len()),
@@ -116,9 +120,8 @@ impl Remote {
         })
     }
 
-    /// Asks for the lines that the next message's payload is written to, as if it were as long as this one: they are
-    /// the reader's, and one after the other they come late. (8 KiB, cores of a Xeon with a near cache each: 1.46 to
-    /// 1.22 µs; a stream of 1 KiB: 5.7 to 7.1 GB/s.)
+    /// Prefetches the lines of the next message's payload for writing, as if it were as long as
+    /// this one: they are in the reader's cache, and would otherwise arrive late, one by one.
     fn ask_for_next(&mut self, len: usize, answers: bool) {
         let next = self.segment.front().ends.tail.0.load(Ordering::Relaxed);
         let view = &self.mailbox.get().view;
@@ -128,18 +131,18 @@ impl Remote {
         }
     }
 
-    /// Whether it was tried to copy its memory directly.
+    /// Returns whether CMA with the peer has been tried.
     pub fn is_tried(&self) -> bool {
         self.single_copy.is_some()
     }
 
-    /// Its process number, if its memory can be copied directly, as far as was tried.
+    /// Returns the peer's process number if CMA with it is known to work.
     pub fn pid(&self) -> Option<u32> {
         (self.single_copy == Some(true)).then_some(self.at.pid)
     }
 
-    /// Puts a message of `len` bytes, which `fill` writes to the place it is given, into the queue. `answers`: something has
-    /// been received since the one before.
+    /// Puts a message of `len` bytes, written by `fill`, into the peer's ring. `answers`: a message
+    /// has been received since the previous one was sent.
     #[inline(always)]
     fn put(
         &mut self,
@@ -158,7 +161,8 @@ impl Remote {
         };
         let cell = &self.segment.cells()[position as usize & (CELLS - 1)];
         let [a, b, c] = header.0;
-        // SAFETY: the cell is claimed, so nobody else touches it until it is published.
+        // SAFETY: `claim` gave the cell to this process, so no other touches it until it is
+        // published.
         let short = unsafe {
             cell.set_envelope([u64::from(me) | (len as u64) << 32, a, b, c]);
             cell.payload()
@@ -167,12 +171,14 @@ impl Remote {
             short
         } else {
             let (number, is_first) = view.take_body(&front.ends, position, answers);
-            // SAFETY: as above.
+            // SAFETY: `claim` gave the cell to this process, so no other touches it until it is
+            // published.
             unsafe { cell.set_body(number) };
             let body = self.segment.body(number);
             if is_first {
-                // It meets pages that are not mapped yet. A read has the system map some at once, a write but one.
-                // SAFETY: the body is within the segment; what is in it doesn't matter.
+                // The body's pages may not be mapped yet. A read fault maps several at once, a
+                // write fault only one.
+                // SAFETY: the body is within the mapped segment; any content is valid for a byte.
                 unsafe { body.read_volatile() };
             }
             body
@@ -200,7 +206,7 @@ fn too_long() -> Result<(), LaneError> {
     Err(LaneError::Unsupported)
 }
 
-/// Wakes the receiver; the message has been sent.
+/// Wakes the receiver after a message has been sent.
 #[cold]
 #[inline(never)]
 fn woken(mailbox: &Mailbox) -> Result<(), LaneError> {
@@ -212,22 +218,22 @@ pub(crate) struct ShmLane {
     pub me: Peer,
     pub vci: VciId,
     inbox: End<Inbox>,
-    /// Dropped after the inbox, which points into it.
+    /// Dropped after `inbox`, which points into it.
     pub own: Arc<Segment>,
-    /// The pipes that peers have opened.
+    /// Pipes that peers have opened.
     pub receiving: Receiving,
-    /// The pipes that are open.
+    /// Pipes that this lane has opened.
     pub sending: Sending,
     pub remotes: PeerTable<Option<Box<Remote>>>,
     resolver: Arc<dyn Resolver>,
     pub mode: SingleCopy,
-    /// Whether others may do a share of what is read to this process's memory.
+    /// Whether peers may copy a share of what is read into this process's memory.
     pub shares: bool,
-    /// Whether they live is looked at: where those are that were sent to or waited for.
+    /// Process numbers of the peers that `check_peers` covers: those sent to or waited for.
     watched: HashMap<Peer, u32>,
-    /// Peers whose process was found ended once.
+    /// Peers whose process one check has found dead.
     ended: HashSet<Peer>,
-    /// Those that are lost: found ended again.
+    /// Lost peers: found dead by a second check.
     dead: HashSet<Peer>,
 }
 
@@ -240,7 +246,7 @@ impl ShmLane {
         mode: SingleCopy,
     ) -> Self {
         let (ends, cells, _) = own.parts();
-        // SAFETY: the segment is kept beside it, and has a body of that size for each cell.
+        // SAFETY: `own` is kept beside the ring's end, and has a body of that size for each cell.
         let inbox = unsafe { Inbox::new(ends, cells, own.body(0), STRIDE, BODY) };
         ShmLane {
             me,
@@ -259,7 +265,7 @@ impl ShmLane {
         }
     }
 
-    /// The queue of a peer's VCI, mapped on first contact.
+    /// Returns the state of a peer's VCI, mapping its segment on first contact.
     #[inline(always)]
     pub fn remote(&mut self, peer: Peer, vci: VciId) -> Result<&mut Remote, LaneError> {
         let slot = self.remotes.get(peer, vci);
@@ -274,11 +280,11 @@ impl ShmLane {
         }
         match slot {
             Some(remote) => Ok(remote),
-            None => unreachable!("just attached"),
+            None => unreachable!("the slot was filled above"),
         }
     }
 
-    /// A send that does not find its peer at once: the first, or one to a VCI of another number.
+    /// Sends the first message to a peer, or one to a VCI of another number.
     #[cold]
     #[inline(never)]
     fn send_first(
@@ -292,7 +298,7 @@ impl ShmLane {
         self.remote(to, vci)?.send_long(from, header, payload)
     }
 
-    /// The process number of a peer whose memory can be copied directly; tried at first contact.
+    /// Returns the process number of a peer with which CMA works; tried at first contact.
     pub fn single_copy(&mut self, peer: Peer, vci: VciId) -> Result<u32, LaneError> {
         let allowed = self.mode != SingleCopy::Never;
         let remote = self.remote(peer, vci)?;
@@ -306,7 +312,7 @@ impl ShmLane {
         }
     }
 
-    /// Takes note of what receivers of pipes have told.
+    /// Processes the reports of pipes' receivers.
     #[inline]
     pub fn hear(&mut self) {
         if !self.sending.ended.is_empty() || !self.sending.unread.is_empty() {
@@ -356,12 +362,14 @@ impl ShmLane {
         let place = remote.key.address + remote.offset;
         let copied = match direction {
             Direction::Read => {
-                // It may be a long message.
+                // The read may be a long message.
                 self.remote(peer, vci)?.turns.receive(len, Came::Read);
-                // SAFETY: `get` and `read` are promised that `local` is valid; the peer has exposed `place`.
+                // SAFETY: the callers of `get` and `read` promise that `local` is valid for `len`
+                // bytes; the peer has exposed or lent `place`.
                 unsafe { self.read_shared((peer, vci), pid, local, place, len) }
             }
-            // SAFETY: as above, of `put` and `write`.
+            // SAFETY: the callers of `put` and `write` promise that `local` is valid for `len`
+            // bytes; the peer has exposed or lent `place`.
             Direction::Write => unsafe { single_copy::copy(direction, pid, local, place, len) },
         };
         copied.map_err(|error| not_copied(peer, pid, place, error))?;
@@ -378,8 +386,8 @@ impl ShmLane {
     ) -> Result<(), LaneError> {
         let pid = self.single_copy(peer, vci)?;
         let place = remote.key.address + remote.offset;
-        // SAFETY: `readv` and `writev` are promised that all pieces are valid; the peer has
-        // exposed `place`.
+        // SAFETY: the callers of `readv` and `writev` promise that all blocks are valid; the peer
+        // has lent `place`.
         let copied = unsafe { single_copy::copy_pieces(direction, pid, local, place) };
         copied.map_err(|error| not_copied(peer, pid, place, error))
     }
@@ -391,18 +399,19 @@ fn not_copied(peer: Peer, pid: u32, place: u64, error: NotCopied) -> LaneError {
         NotCopied::Bad(bad) => LaneError::BadMemory(Box::new(bad)),
         NotCopied::Refused(error) => LaneError::lost(
             peer,
-            format!("its memory (process {pid}, at {place:#x}) could not be copied: {error}"),
+            format!("cannot copy its memory (process {pid}, at {place:#x}): {error}"),
         ),
     }
 }
 
-/// Finds the segment of a peer's VCI.
+/// Resolves the location of a peer's segment.
 fn locate(resolver: &dyn Resolver, peer: Peer, vci: VciId) -> Result<Location, String> {
     let bytes = resolver.resolve(peer, vci).map_err(|error| error.0)?;
-    Location::parse(&bytes).ok_or_else(|| "its shared-memory address can't be read".to_string())
+    Location::parse(&bytes)
+        .ok_or_else(|| "its shared-memory address record is malformed".to_string())
 }
 
-/// Maps a peer's segment. That of a process that has ended is not there, whatever else may keep it from being opened.
+/// Maps a peer's segment. If that fails because the peer's process has ended, the error says so.
 fn open(peer: Peer, at: &Location) -> Result<Segment, String> {
     Segment::attach(at).map_err(|error| match exists(at.pid) {
         true => error.0,
@@ -422,7 +431,7 @@ fn attach(
     let segment = open(peer, &at).map_err(lost)?;
     let (ends, cells, word) = segment.parts();
     let fence = wake_up::senders_fence();
-    // SAFETY: the segment is kept beside it.
+    // SAFETY: `Remote` keeps the segment beside the mailbox and drops it later.
     let mailbox = unsafe { Mailbox::new(me, ends, cells, word, wake_up::wake, fence) };
     Ok(Box::new(Remote {
         mailbox: End::new(mailbox),
@@ -456,7 +465,7 @@ impl Lane for ShmLane {
         match self.remotes.peek(to, vci) {
             Some(Some(remote)) if payload.len() <= INLINE => {
                 let mailbox = remote.mailbox.get();
-                // SAFETY: a slice, no longer than a cell takes.
+                // SAFETY: `payload` is a slice of at most `INLINE` bytes, as the guard checks.
                 match unsafe { mailbox.send(*header, payload.as_ptr(), payload.len()) } {
                     Sent::Silent => Ok(()),
                     Sent::Asleep => woken(mailbox),
@@ -483,7 +492,8 @@ impl Lane for ShmLane {
         let remote = self.remote(to, vci)?;
         let answers = remote.answers(taken);
         remote.put((me, answers), header, len, |out| {
-            // SAFETY: `put` gives the place of the payload, which nobody else touches.
+            // SAFETY: `put` passes the payload's memory, `len` bytes that no other process touches
+            // before the message is published.
             fill(unsafe { std::slice::from_raw_parts_mut(out, len) });
         })?;
         if len >= AHEAD_IN_STREAMS {
@@ -501,8 +511,8 @@ impl Lane for ShmLane {
             };
             let (from, header, len) = (front.from(), front.header(), front.len());
             assert!(len <= BODY);
-            // SAFETY: published, and senders leave it alone until `advance` lets them; the length has been
-            // bounded.
+            // SAFETY: `peek` found the message published, and senders do not touch it until
+            // `advance`; its length is at most `BODY`.
             let payload = unsafe { std::slice::from_raw_parts(inbox.payload(front), len) };
             sink.message(from, &header, payload);
             inbox.advance();
@@ -545,12 +555,12 @@ impl Lane for ShmLane {
         _remote: RemoteAddr,
         _token: Token,
     ) -> Result<Issued, LaneError> {
-        // The kernel's copy is not atomic; memory that peers have mapped will be the way.
+        // The kernel's copy is not atomic.
         Err(LaneError::Unsupported)
     }
 
     fn flush(&mut self, _peer: Peer, _token: Token) -> Result<Issued, LaneError> {
-        Ok(Issued::Done) // copies are complete, and visible, when they return
+        Ok(Issued::Done) // copies are complete and visible on return
     }
 
     fn check_peers(&mut self, awaited: &[Peer], sink: &mut dyn Sink) {
@@ -559,8 +569,10 @@ impl Lane for ShmLane {
                 continue;
             }
             match locate(&*self.resolver, peer, 0) {
-                // A peer whose memory can't be opened gets no answers, so waiting for its messages may never end. One
-                // that has ended is lost when it is found so again: what it has sent may still lie unread.
+                // A peer whose segment cannot be opened gets no replies, so waiting for its
+                // messages may never end. A dead one is only recorded here: it is lost when the
+                // check below finds it dead a second time, since messages that it has sent may
+                // still be unread.
                 Ok(at) => match open(peer, &at) {
                     Err(why) if exists(at.pid) => sink.peer_lost(peer, why),
                     _ => {
@@ -571,8 +583,8 @@ impl Lane for ShmLane {
             }
         }
         for (&peer, &pid) in &self.watched {
-            // Who has ended may have sent and stored what nobody has looked at yet, and need not be missed at all: it
-            // counts as lost when it is found so again, after everything has been looked at.
+            // A dead peer may have sent messages that are still unread, and need not be missed. It
+            // counts as lost when a second check finds it dead, after everything has been read.
             if !exists(pid) && !self.ended.insert(peer) && self.dead.insert(peer) {
                 self.remotes.forget(peer);
                 self.sending.forget(peer);
@@ -582,7 +594,7 @@ impl Lane for ShmLane {
     }
 
     fn drained(&mut self) -> bool {
-        true // what was sent lies in the receiver's memory, or in pipes
+        true // sent messages are in the receiver's memory or in pipes
     }
 
     fn wake_up(&self) -> WakeUp {
@@ -620,7 +632,7 @@ impl Lane for ShmLane {
     }
 }
 
-/// A place in a peer's memory.
+/// Makes the address of a peer's memory.
 fn at(address: u64) -> RemoteAddr {
     RemoteAddr {
         key: RemoteKey {

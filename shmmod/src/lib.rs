@@ -1,10 +1,10 @@
 //! The transport between the processes of a node.
 //!
-//! Small messages go through a queue of cells that each receiving VCI has in shared memory. Large
-//! data is copied once, from one process's memory to the other's, by the kernel
-//! (`process_vm_readv`), or twice, through pipes in the sender's shared memory, whichever is measured
-//! to be quicker. Memory per VCI is fixed: one queue and the pipes' room, whatever the number of senders, and a
-//! peer's queue is mapped when first sent to.
+//! Short messages go through a ring of cells that each receiving VCI has in shared memory. Long
+//! messages are copied once, from one process's memory to the other's, by the kernel (CMA,
+//! `process_vm_readv`), or twice, through pipelines in the sender's shared memory, whichever is
+//! measured to be faster. Memory per VCI is fixed: one ring and the memory of its pipelines,
+//! whatever the number of senders. A peer's ring is mapped on the first send to it.
 
 mod choice;
 mod config;
@@ -15,8 +15,9 @@ mod lent;
 mod live;
 mod liveness;
 mod measured;
+mod overcommit;
 mod pipes;
-mod room;
+
 mod segment;
 mod sending;
 mod shape;

@@ -1,5 +1,5 @@
-//! Which way long messages go to a peer, of what has been measured: by [`Choice`], or by [`crate::hand_over`] where two
-//! send by turns.
+//! Chooses the protocol for long messages to a peer from measurements: by [`Choice`], or by
+//! [`crate::hand_over`] where two processes send by turns.
 
 use std::mem;
 
@@ -8,14 +8,14 @@ use crate::lane::Remote;
 use crate::turns::Turn;
 
 impl Remote {
-    /// What is known of the ways to it; `single`: whether its memory can be read.
+    /// Returns the choice of protocols for the peer. `single`: whether CMA works.
     pub fn choice(&mut self, single: bool) -> &mut Choice {
         let whole_lines = netmod_kit::overwrites_unread();
         self.choice
             .get_or_insert_with(|| Box::new(Choice::new(single, whole_lines)))
     }
 
-    /// A long message that went this way took so long.
+    /// Records the cost of a long message by a protocol.
     pub fn note(&mut self, len: usize, way: Way, work: Work) {
         if let Some(choice) = &mut self.choice {
             choice.note(len, way, work, self.turns.are_both_ways());
@@ -23,16 +23,16 @@ impl Remote {
         }
     }
 
-    /// Whether a long message by turns goes by memory that changes hands.
+    /// Returns whether a long message by turns uses the hand-over protocol.
     pub fn goes_by_hand(&mut self, len: usize, last: Turn, single: bool) -> bool {
         match self.choice(single).is_settled(len) {
             true => self.hand_over.next(len, Some(last)),
-            // All other ways are tried first.
+            // All other protocols are tried first.
             false => last.1,
         }
     }
 
-    /// Whether a message that has just got its way is to be timed.
+    /// Returns whether a message is to be timed, after its protocol was chosen.
     pub fn is_timed(
         &mut self,
         len: usize,
@@ -43,7 +43,7 @@ impl Remote {
         of_turns || !by_hand && self.choice(single).is_timed(len)
     }
 
-    /// A long message that was read from this process's memory took so long.
+    /// Records the time that the peer took to read a long message by CMA.
     pub fn note_read(&mut self, len: usize, nanoseconds: u64) {
         if mem::take(&mut self.reads_by_turns) {
             self.hand_over.note(len, false, nanoseconds);

@@ -16,37 +16,41 @@ use crate::segment::{Segment, UNIT, UNITS, more_units};
 use crate::shape::{Shape, THEIRS, row};
 use crate::turns::Came;
 
-/// So long, and 1 ns per 32 bytes of the message, its sender may do something else before the receiver reads it
-/// from his memory: about half as long again as reading takes, and longer than another message to somebody else.
+/// Nanoseconds, plus 1 per 32 bytes of the message, for which a receiver waits for a busy sender
+/// before it reads the message by CMA: about 1.5 times the time of that read, and longer than the
+/// sender needs for another message.
 const PATIENCE: u64 = 20_000;
-/// About what the kernel copies in a nanosecond.
+/// Bytes that the kernel copies in a nanosecond, about.
 const READ: u64 = 10;
-/// The most chunks that are copied without a word to the sender between them: few of those that it may have on their way.
+/// Most chunks that are copied before the receiver's progress is published; few of those that may
+/// be in flight.
 const AHEAD: usize = 8;
-/// Longer messages are told of before they are written, however far the receiver may be behind.
+/// Bytes. Longer messages are announced before they are written, however far the receiver lags
+/// behind.
 const WRITTEN_FIRST: usize = 256 << 10;
-/// So often a receiver looks for the next chunk before it does something else: about as long as one is written.
+/// Polls of a receiver for the next chunk before it does other work: about the time to write a
+/// chunk.
 const LOOKS: u32 = 100;
 
-/// The time in nanoseconds.
+/// Returns the monotonic time in nanoseconds.
 pub(crate) fn now() -> u64 {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: the place is ours.
+    // SAFETY: the call writes `time` only.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Of the pipes that peers have opened.
+/// State of the pipes that peers have opened.
 #[derive(Default)]
 pub(crate) struct Receiving {
-    /// When something came out of one.
+    /// Time at which data was last read from one.
     heard: u64,
 }
 
-/// The words of a peer's pipe, and what its name says.
+/// Returns the control words of a peer's pipe and its parsed name.
 fn words_of(segment: &Segment, pipe: Pipe) -> Option<(&Words, Shape)> {
     let shape = Shape::parse(pipe)?;
     Some((segment.words(shape.slot), shape))
@@ -60,12 +64,13 @@ fn wake(mailbox: &mut End<Mailbox>) {
 }
 
 impl ShmLane {
-    /// Whether a process can be read; it is taken to be so both ways.
+    /// Returns whether CMA with a peer works; assumed to be symmetric.
     fn is_readable(&mut self, peer: Peer, vci: VciId) -> bool {
         self.mode != SingleCopy::Never && self.single_copy(peer, vci).is_ok()
     }
 
-    /// The way for a message to there that does not go from hand to hand, and whether its time says something of it.
+    /// Chooses the protocol for a message outside of the hand-over protocol. The second value:
+    /// whether its time should be measured.
     fn way(
         &mut self,
         to: Peer,
@@ -87,8 +92,8 @@ impl ShmLane {
         }
     }
 
-    /// Opens a pipe for a message if it is to go so; where `whole`, only if there is room for all of it, which can't be taken
-    /// back then.
+    /// Opens a pipe for a message if it is to go through one. If `whole`, opens it only if the
+    /// whole message fits; it cannot be revoked then.
     fn open_pipe(
         &mut self,
         (to, vci): (Peer, VciId),
@@ -100,8 +105,9 @@ impl ShmLane {
         if len == 0 || (whole && count > RING) {
             return Err(NoPipe::NoRoom);
         }
-        // One whose message can be read need not begin: its receiver won't wait for it for long. Any other goes on by
-        // the unit that it has, whatever the receivers of others do.
+        // A message that can be read by CMA needs no unit to start: its receiver does not wait for
+        // it for long. Any other message proceeds with the unit that it has, whatever the receivers
+        // of others do.
         let mode = self.mode;
         let readable = match self.remotes.get(to, vci) {
             Some(remote) if mode != SingleCopy::Never && remote.is_tried() => {
@@ -114,9 +120,10 @@ impl ShmLane {
             Wish::Better if readable => 0,
             Wish::Better | Wish::Needed => 1,
         };
-        // Who has asked for all of the room, and didn't get it, has been counted.
+        // A message that asks for some of the space has asked for all of it before, if that was
+        // possible, and has been counted then.
         let remote = self.remote(to, vci).map_err(|_| NoPipe::NoRoom)?;
-        // Who asks again, for some of the room, has asked for all of it, if that could be.
+        // Count the turn at the first request only; see above.
         let turn = match whole || count > RING {
             true => remote.turns.send().filter(|_| count <= MOST),
             false => None,
@@ -125,7 +132,7 @@ impl ShmLane {
             remote.reads_by_turns = turn.is_some();
         }
         let by_hand = turn.is_some_and(|turn| match mode {
-            // Of two copies it is the quickest way wherever both run.
+            // Of the two-copy protocols it is the fastest, wherever the processes run.
             SingleCopy::Never => true,
             _ => remote.goes_by_hand(len, turn, readable),
         });
@@ -158,7 +165,7 @@ impl ShmLane {
         shape
     }
 
-    /// As [`ShmLane::open_pipe`], if there are so many units.
+    /// Opens a pipe for [`ShmLane::open_pipe`] if `units` units are free.
     fn open_by(
         &mut self,
         (to, vci): (Peer, VciId),
@@ -174,8 +181,8 @@ impl ShmLane {
         self.hear();
         let by_hand = hands != Hands::Own;
         let (way, counts) = match (by_hand, wish, self.mode) {
-            // What goes from hand to hand is in the cache of who writes it.
-            // (Where two copies are asked for there is nothing to find out.)
+            // Handed-over memory is in the writer's cache. (Where two copies are configured there
+            // is nothing to measure.)
             (true, Wish::Better, SingleCopy::Never) => (Way::Cached, false),
             (true, Wish::Better, SingleCopy::Measured) => (Way::Cached, true),
             _ => self
@@ -203,7 +210,8 @@ impl ShmLane {
     }
 }
 
-/// Has units of a peer's room mapped, up to this one: as many as the sender has had with it. Returns how many are then.
+/// Maps units of a peer's segment at least up to `last`, in the steps in which the sender allocates
+/// them. Returns the number of mapped units.
 #[cold]
 fn map_more(segment: &Segment, mapped: usize, last: usize) -> usize {
     let mut units = mapped;
@@ -215,8 +223,8 @@ fn map_more(segment: &Segment, mapped: usize, last: usize) -> usize {
 }
 
 impl Remote {
-    /// All that is wanted of a message, `len` bytes of `total`, has come from these units through a pipe. Returns whether
-    /// they are this process's own and back.
+    /// Ends a pipe from which the wanted `len` of `total` bytes have been read, out of these units.
+    /// Returns whether they are this process's own and free again.
     fn ends(
         &mut self,
         shape: Shape,
@@ -250,7 +258,10 @@ impl Remote {
 }
 
 fn wrong(from: Peer) -> LaneError {
-    LaneError::lost(from, "it sent a message by a way that can't be")
+    LaneError::lost(
+        from,
+        "internal error: it announced a message with an invalid pipe",
+    )
 }
 
 impl Pipes for ShmLane {
@@ -329,7 +340,7 @@ impl Pipes for ShmLane {
         };
         let remote = self.remotes.get(from, vci);
         let Some(remote) = remote.as_mut() else {
-            // Attached, and then again.
+            // Attach to the sender, and retry.
             self.remote(from, vci)?;
             return self.take_written(from, vci, pipe, (len, total), take);
         };
@@ -342,7 +353,7 @@ impl Pipes for ShmLane {
             return Err(wrong(from));
         }
         let start = shape.timed.then(now);
-        // All is read soon: the line to say so in comes meanwhile.
+        // Prefetch the line in which the end will be reported.
         netmod_kit::ask_for_lines(remote.segment.words(shape.slot).end_word(), 1);
         let room = if is_own {
             self.own.room()
@@ -353,8 +364,8 @@ impl Pipes for ShmLane {
             }
             remote.segment.room()
         };
-        // SAFETY: within the room, of which all these units are; the sender has written them, and leaves them alone until
-        // they are taken.
+        // SAFETY: `at + count` is at most `UNITS`, so the units are within the segment; the sender
+        // has written them, and does not touch them until they are released.
         take(0, unsafe {
             std::slice::from_raw_parts(room.add(at * UNIT), len)
         });
@@ -382,7 +393,7 @@ impl Pipes for ShmLane {
         let heard = receiving.heard;
         let remote = self.remotes.get(from, vci);
         let Some(remote) = remote.as_mut() else {
-            // Attached, and then again.
+            // Attach to the sender, and retry.
             self.remote(from, vci)?;
             return self.pull(reading, take);
         };
@@ -400,8 +411,9 @@ impl Pipes for ShmLane {
         let wanted = u32::try_from(reading.len.div_ceil(UNIT)).map_err(|_| wrong())?;
         let mut looks = 0;
         while reading.taken < wanted && looks <= LOOKS {
-            // All that is written, before the first of it is copied: what the sender writes meanwhile takes the line of
-            // the words away again, and each look at it costs as much as 4 KiB of data.
+            // Collect all written chunks before copying the first: the sender's next writes take
+            // the line of the control words away again, and each access to it costs as much as 4
+            // KiB of data.
             let mut places = [0; AHEAD];
             let most = AHEAD.min((wanted - reading.taken) as usize);
             let mut ready = 0;
@@ -410,7 +422,7 @@ impl Pipes for ShmLane {
                 let Some(place) = words.place(generation, number) else {
                     break;
                 };
-                // Where the memory is this process's, so is the whole message.
+                // Either all units of a message are this process's own or none.
                 let is_own = place >= THEIRS;
                 if is_own != reading.is_own && reading.places != 0
                     || usize::from(place) >= 2 * UNITS
@@ -431,9 +443,9 @@ impl Pipes for ShmLane {
                 std::hint::spin_loop();
                 continue;
             }
-            // Who reads all now tells so when it is copied: the line comes meanwhile.
+            // Prefetch the line in which the progress will be reported.
             netmod_kit::ask_for_lines(words.end_word(), 1);
-            // What lies together is copied at once.
+            // Adjacent units are copied in one call.
             let rows =
                 places[..ready].chunk_by(|before, after| before.checked_add(1) == Some(*after));
             for row in rows {
@@ -443,8 +455,8 @@ impl Pipes for ShmLane {
                     true => self.own.room(),
                     false => remote.segment.room(),
                 };
-                // SAFETY: within the room, of which all these units are; the sender has written the chunks, and leaves them alone
-                // until they are taken.
+                // SAFETY: the unit numbers were checked above, so the units are within the segment;
+                // the sender has written them, and does not touch them until they are released.
                 let chunks = unsafe {
                     let start = room.add(usize::from(row[0] % THEIRS) * UNIT);
                     std::slice::from_raw_parts(start, count)
@@ -462,7 +474,7 @@ impl Pipes for ShmLane {
         let done = (reading.taken as usize * UNIT).min(reading.len);
         let any = reading.taken > before;
         if any && let Some(start) = start {
-            // What this process does meanwhile, or its peer, is not the way's.
+            // Time in which this process or its peer does other work does not count.
             self.receiving.heard = now();
             reading.spent += self.receiving.heard.saturating_sub(start);
         }
@@ -476,7 +488,7 @@ impl Pipes for ShmLane {
             return Ok(Pulled::Whole);
         }
         if any {
-            // Where the clock is not read it is waited from the next look on.
+            // Without a clock reading, the wait counts from the next poll on.
             if start.is_none() {
                 reading.begun = 0;
             }
@@ -494,10 +506,11 @@ impl Pipes for ShmLane {
         let claimed = words.revoke(generation).ok_or_else(wrong)?;
         reading.claimed = Some(claimed);
         if claimed as usize * UNIT >= reading.total {
-            // The sender has all of it in hand, and won't wait for anything after the last chunk.
+            // The sender has claimed the whole message, and does not wait after the last chunk.
             return Ok(Pulled::Part(false));
         }
-        // Otherwise it finds out that it must wait to be told. What it is writing now is read from where it is, too.
+        // The sender finds the rest revoked and waits for the receiver's report. The chunk that it
+        // is writing now is read by CMA, too.
         let time_taken = time.saturating_sub(reading.begun);
         words.end(
             generation,

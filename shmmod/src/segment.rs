@@ -1,8 +1,8 @@
-//! The memory of a VCI: an anonymous file of its owner that peers map. They write to its queue, and read from the
-//! pipes that the owner opens.
+//! The segment of a VCI: an anonymous file of its owner that peers map. Peers write to its ring,
+//! and read from the pipes that the owner opens.
 //!
-//! It has no name: peers open it by the owner's process number and descriptor, through `/proc`. So
-//! nothing is left behind, however the job ends.
+//! The file has no name: peers open it by the owner's process number and descriptor, through
+//! `/proc`. So it disappears with the job, however that ends.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -15,46 +15,47 @@ use std::sync::atomic::Ordering;
 use netmod::ring::{AtomicU32, AtomicU64, BODIES, CELLS, Cell, Ends, Padded};
 use netmod::{OpenError, Shares, Words};
 
-use crate::room::touches_may_fail;
+use crate::overcommit::touches_may_fail;
 
-/// Bytes of a message that doesn't fit into its cell: 8 KiB, which programs like, and what goes before.
+/// Largest message that does not fit into its cell, in bytes: 8 KiB, a common size in programs, and
+/// the core's headers.
 pub(crate) const BODY: usize = 8192 + 128;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"weftshm6");
 
-/// What stands at the beginning of a segment.
+/// The beginning of a segment.
 #[repr(C)]
 pub(crate) struct Front {
     magic: AtomicU64,
-    /// Tells this segment from any other that the same number could name.
+    /// Distinguishes this segment from others that the same descriptor number may name.
     pub nonce: AtomicU64,
     /// 1 while the owner sleeps or is about to.
     pub wake_up: Padded<AtomicU32>,
     pub ends: Ends,
-    /// Of copies from the owner's memory that it may do a share of.
+    /// Control words of shared copies from the owner's memory.
     pub shares: Shares,
 }
 
 const CELLS_AT: usize = 4096;
 const BODIES_AT: usize = CELLS_AT + CELLS * size_of::<Cell>();
-/// From one body to the next: an odd number of cache lines, so that the beginnings of bodies do not
-/// compete for the same few places in the caches.
+/// Distance of bodies: an odd number of cache lines, so that the beginnings of bodies do not
+/// compete for the same cache sets.
 pub(crate) const STRIDE: usize = BODY + 64;
-/// What there is from the beginning.
+/// Bytes of the ring with its bodies, before the pipelines' part.
 const QUEUE: usize = (BODIES_AT + BODIES * STRIDE).next_multiple_of(4096);
-/// Pipes that may be open at once.
+/// Most pipes open at a time.
 pub(crate) const PIPES: usize = 128;
-/// Bytes of a chunk of a long message: short enough that the receiver has early what to do, long enough that the words
-/// between the two are not what takes the time.
+/// Bytes of a chunk (unit) of a long message: short enough that the receiver starts early, long
+/// enough that the control words cost little.
 pub(crate) const UNIT: usize = 16 << 10;
-/// Chunks of all pipes together that there is room for.
+/// Units of all pipes together.
 pub(crate) const UNITS: usize = 128;
-/// The most of them that are had at once, and how many are at first: most processes send few long messages, and a page that
-/// nobody has used takes 4 µs here and half of one there.
+/// Most units that are allocated at a time, and the number that is allocated first: most processes
+/// send few long messages, and touching a new page is expensive.
 pub(crate) const STEP: usize = 8;
 const FIRST: usize = 2;
 const ROOM: usize = UNITS * UNIT;
-/// Behind the words of pipes there is one for each unit.
+/// Offset of one word for each unit, behind the control words of the pipes.
 const RETURNED_AT: usize = QUEUE + PIPES * size_of::<Words>();
 const ROOM_AT: usize = (RETURNED_AT + UNITS * size_of::<AtomicU32>()).next_multiple_of(4096);
 const LENGTH: usize = ROOM_AT + ROOM;
@@ -62,12 +63,13 @@ const _: () = assert!(size_of::<Front>() <= CELLS_AT && BODIES_AT.is_multiple_of
 const _: () =
     assert!(UNITS.is_multiple_of(STEP) && STEP.is_multiple_of(FIRST) && UNIT.is_multiple_of(4096));
 
-/// How many units there are next, after so many: twice as many, or [`STEP`] more.
+/// Returns the next number of allocated units: twice as many, or [`STEP`] more.
 pub(crate) fn more_units(units: usize) -> usize {
     units + units.clamp(FIRST, STEP)
 }
 
-/// Where the units from one to another are, and how long they are; the words of all pipes go with the first.
+/// Returns offset and length of a range of units. The control words of all pipes belong to the
+/// first range.
 fn stretch(from: usize, to: usize) -> (usize, usize) {
     let end = ROOM_AT + to.min(UNITS) * UNIT;
     let at = match from {
@@ -80,23 +82,24 @@ fn stretch(from: usize, to: usize) -> (usize, usize) {
 /// A mapped segment.
 pub(crate) struct Segment {
     base: NonNull<u8>,
-    /// Kept open by the owner, so that peers can open it.
+    /// The owner keeps the file open so that peers can open it.
     file: Option<File>,
 }
 
-// SAFETY: a segment is shared memory; what is in it is reached by atomics and by the rules of the
-// ring, from any thread.
+// SAFETY: the mapping outlives `self` on any thread; its content is accessed by atomics and by the
+// protocols of ring and pipes, which bind no thread.
 unsafe impl Send for Segment {}
-// SAFETY: as above.
+// SAFETY: the content is accessed by atomics and by the protocols of ring and pipes, which allow
+// concurrent use.
 unsafe impl Sync for Segment {}
 
-/// Where a segment is, as sent to peers.
+/// Location of a segment, as published to peers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Location {
     pub pid: u32,
     pub fd: u32,
     pub nonce: u64,
-    /// Where the owner has it mapped: used to try single copy.
+    /// The owner's mapping, by which peers probe CMA.
     pub base: u64,
 }
 
@@ -124,7 +127,7 @@ impl Location {
 }
 
 impl Segment {
-    /// Makes the segment of a VCI of this process.
+    /// Creates the segment of a VCI of this process.
     pub fn create() -> Result<Segment, OpenError> {
         let name = CString::new("weft-shm").unwrap_or_default();
         // SAFETY: the name is a C string; the call returns a new descriptor or -1.
@@ -135,7 +138,7 @@ impl Segment {
                 "set WEFT_SHM=0 to do without shared memory",
             ));
         }
-        // SAFETY: just made, owned by nobody else.
+        // SAFETY: the descriptor is new and owned by no other value.
         let file = unsafe { File::from_raw_fd(fd) };
         take_pages(&file)?;
         let segment = Segment {
@@ -153,18 +156,22 @@ impl Segment {
     /// Maps a peer's segment.
     pub fn attach(at: &Location) -> Result<Segment, OpenError> {
         let path = format!("/proc/{}/fd/{}", at.pid, at.fd);
-        let file = File::options().read(true).write(true).open(&path).map_err(|error| {
-            OpenError(format!(
-                "shared memory of process {} can't be opened through {path} ({error}); if it runs \
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .open(&path)
+            .map_err(|error| {
+                OpenError(format!(
+                    "cannot open shared memory of process {} through {path} ({error}); if it runs \
                  under another user or in another container, set WEFT_SHM=0",
-                at.pid
-            ))
-        })?;
+                    at.pid
+                ))
+            })?;
         let length = file.metadata().map(|metadata| metadata.len()).unwrap_or(0);
         let stranger = || {
             OpenError(format!(
-                "{path} is not the shared memory that was announced: process {} is another one, \
-                 or runs another version of Weft; if it is in another container, set WEFT_SHM=0",
+                "{path} is not the expected shared memory: process {} is a different one, or runs another \
+                 version of Weft; if it is in another container, set WEFT_SHM=0",
                 at.pid
             ))
         };
@@ -184,7 +191,7 @@ impl Segment {
         Ok(segment)
     }
 
-    /// Where it is, if this process owns it.
+    /// Returns the location if this process owns the segment.
     pub fn location(&self) -> Option<Location> {
         Some(Location {
             pid: std::process::id(),
@@ -196,12 +203,12 @@ impl Segment {
 
     #[inline(always)]
     pub fn front(&self) -> &Front {
-        // SAFETY: the mapping is page-aligned, longer than a `Front`, lives as long as `self`, and a
-        // `Front` is made of atomics, for which any bytes will do.
+        // SAFETY: the mapping is page-aligned, longer than a `Front` and lives as long as `self`; a
+        // `Front` consists of atomics, for which any bytes are valid.
         unsafe { self.base.cast().as_ref() }
     }
 
-    /// What the queue's ends are made of.
+    /// Returns the parts from which the ring's ends are made.
     pub fn parts(&self) -> (NonNull<Ends>, NonNull<Cell>, NonNull<AtomicU32>) {
         let front = self.front();
         let cells = NonNull::from(self.cells()).cast();
@@ -210,19 +217,20 @@ impl Segment {
 
     #[inline(always)]
     pub fn cells(&self) -> &[Cell] {
-        // SAFETY: as for `front`; cells are atomics and `UnsafeCell`s, zero at first.
+        // SAFETY: the cells are within the mapping, aligned, and live as long as `self`; they
+        // consist of atomics and `UnsafeCell`s, for which zero is valid.
         unsafe { slice::from_raw_parts(self.base.as_ptr().add(CELLS_AT).cast(), CELLS) }
     }
 
-    /// Takes the memory of the pipes from unit `from` to unit `to`, if this process owns it and there is so much; with
-    /// the first unit, that of the words as well.
+    /// Allocates the memory of units `from` to `to`; with the first unit, that of the control words
+    /// as well. Returns `false` if another process owns the segment or there is not enough memory.
     pub fn reserve_units(&self, from: usize, to: usize) -> bool {
         let Some(file) = &self.file else {
             return false;
         };
         let (at, len) = stretch(from, to);
         let (offset, length) = (at as libc::off_t, len as libc::off_t);
-        // SAFETY: plain system call on an own descriptor.
+        // SAFETY: the call accesses no memory of this process; the descriptor is open.
         let reserved = unsafe { libc::posix_fallocate(file.as_raw_fd(), offset, length) } == 0;
         if reserved {
             self.map_units(from, to);
@@ -230,35 +238,38 @@ impl Segment {
         reserved
     }
 
-    /// Has pages that have been reserved mapped at once.
+    /// Maps the pages of allocated units in one call.
     pub fn map_units(&self, from: usize, to: usize) {
         let (at, len) = stretch(from, to);
-        // SAFETY: these pages of the mapping.
+        // SAFETY: `stretch` returns whole pages within the mapping.
         unsafe { map_pages(self.base.as_ptr().add(at), len) };
     }
 
-    /// The words of a pipe.
+    /// Returns the control words of a pipe.
     #[inline(always)]
     pub fn words(&self, number: usize) -> &Words {
-        // SAFETY: within the mapping, aligned as its pages are; words are atomics, zero at first.
+        // SAFETY: the words are within the mapping, page-aligned, and live as long as `self`; they
+        // consist of atomics, for which zero is valid.
         let words: &[Words; PIPES] = unsafe { self.base.byte_add(QUEUE).cast().as_ref() };
         &words[number % PIPES]
     }
 
-    /// By which use of a pipe a unit was kept that has been given back (see [`crate::lent`]).
+    /// Returns the word with the generation of the pipe through which a unit was kept that has been
+    /// given back (see [`crate::lent`]).
     pub fn returned(&self, unit: usize) -> &AtomicU32 {
-        // SAFETY: as for `words`.
+        // SAFETY: the words are within the mapping, aligned behind the pipes' words, and live as
+        // long as `self`; they are atomics, for which zero is valid.
         let words: &[AtomicU32; UNITS] = unsafe { self.base.byte_add(RETURNED_AT).cast().as_ref() };
         &words[unit % UNITS]
     }
 
-    /// The first byte of the pipes' room.
+    /// Returns the start of the units.
     #[inline(always)]
     pub fn room(&self) -> *mut u8 {
         self.base.as_ptr().wrapping_add(ROOM_AT)
     }
 
-    /// The first byte of a body.
+    /// Returns the start of a body.
     #[inline(always)]
     pub fn body(&self, number: usize) -> *mut u8 {
         debug_assert!(number < BODIES);
@@ -268,29 +279,29 @@ impl Segment {
 
 impl Drop for Segment {
     fn drop(&mut self) {
-        // SAFETY: mapped with this length by `map`, and nobody holds references beyond `self`.
+        // SAFETY: `map` mapped this length, and no reference outlives `self`.
         unsafe {
             libc::munmap(self.base.as_ptr().cast(), LENGTH);
         }
     }
 }
 
-/// Gives the file of a queue its length. Pages are had when they are first touched, since most queues never need
-/// most of their bodies; where a touch could fail, they are taken now, so that a lack of memory shows here and
-/// not as SIGBUS later.
+/// Sets the length of a segment's file. Pages are allocated on first touch, since most rings never
+/// need most of their bodies. Where a touch may fail, the ring's pages are allocated now, so that a
+/// shortage is an error here and not a SIGBUS later.
 fn take_pages(file: &File) -> Result<(), OpenError> {
     let refused = if touches_may_fail() {
-        // SAFETY: plain system call on an open descriptor.
+        // SAFETY: the call accesses no memory of this process; the descriptor is open.
         let code = unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, QUEUE as libc::off_t) };
         (code != 0).then(|| io::Error::from_raw_os_error(code))
     } else {
         None
     };
-    // Memory for pipes is taken with the first long message.
+    // The memory of pipes is allocated with the first long message.
     let refused = refused.or_else(|| file.set_len(LENGTH as u64).err());
     refused.map_or(Ok(()), |error| {
         Err(OpenError(format!(
-            "no shared memory: {} KiB for the queue of a VCI could not be allocated ({error}); \
+            "cannot allocate {} KiB of shared memory for a VCI's ring ({error}); \
              raise the memory limit of the job or container, or set WEFT_SHM=0",
             QUEUE / 1024
         )))
@@ -313,25 +324,25 @@ fn map(fd: RawFd) -> Result<NonNull<u8>, OpenError> {
     if base == libc::MAP_FAILED {
         return Err(failed("mmap", "raise the address-space limit (ulimit -v)"));
     }
-    // All messages need the cells; who needs bodies gets to them as far as he does.
-    // SAFETY: the beginning of the mapping just made.
+    // All messages need the cells; bodies are mapped on first use.
+    // SAFETY: `BODIES_AT` bytes are whole pages at the start of the new mapping.
     unsafe { map_pages(base.cast(), BODIES_AT) };
     NonNull::new(base.cast()).ok_or_else(|| failed("mmap", "report this as a bug of Weft"))
 }
 
-/// Has the system map pages that a file has already, all at once: a fault for each takes four times as long. Where
-/// it can't, they are mapped when they are touched.
+/// Maps pages that the file already has, all at once: page faults would take several times as long.
+/// Where the kernel cannot do it, they are mapped on first touch.
 ///
 /// # Safety
-/// A whole number of pages of one mapping of shared memory begins there.
+/// `start` begins a whole number of pages of one mapping of shared memory.
 pub(crate) unsafe fn map_pages(start: *mut u8, len: usize) {
-    // SAFETY: the caller's promise; the call changes no memory.
+    // SAFETY: the pages belong to one mapping by the caller's contract; the call changes no memory.
     unsafe { libc::madvise(start.cast(), len, libc::MADV_POPULATE_READ) };
 }
 
 pub(crate) fn random_nonce(base: *const u8) -> u64 {
     let mut nonce = [0u8; 8];
-    // SAFETY: the buffer is 8 bytes long. Should the call fail, address and process number do.
+    // SAFETY: the buffer is 8 bytes long. If the call fails, address and process number suffice.
     unsafe {
         libc::getrandom(nonce.as_mut_ptr().cast(), nonce.len(), 0);
     }
@@ -340,7 +351,7 @@ pub(crate) fn random_nonce(base: *const u8) -> u64 {
 
 fn failed(call: &str, advice: &str) -> OpenError {
     OpenError(format!(
-        "no shared memory: {call} failed ({}); {advice}",
+        "cannot create shared memory: {call} failed ({}); {advice}",
         io::Error::last_os_error()
     ))
 }
@@ -384,7 +395,7 @@ mod tests {
             return;
         }
         assert_eq!(taken(), BODIES_AT as u64);
-        // SAFETY: a place of a body of this queue, which nobody else uses.
+        // SAFETY: the byte belongs to a body of this ring, which no other code uses.
         unsafe { own.body(BODIES - 1).write(1) };
         assert_eq!(taken(), BODIES_AT as u64 + 4096);
     }

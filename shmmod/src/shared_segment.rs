@@ -1,7 +1,7 @@
-//! Memory that several processes of a node have mapped: what windows are made of.
+//! Memory shared by several processes of a node, of which windows are made.
 //!
-//! As a queue's segment it is an anonymous file that peers open through `/proc`, so that nothing is
-//! left behind. The first page holds what tells it from any other file.
+//! Like a VCI's segment it is an anonymous file that peers open through `/proc`, so that it
+//! disappears with the job. The first page identifies the file.
 
 use std::fs::File;
 use std::io;
@@ -16,33 +16,36 @@ use netmod::{OpenError, RemoteKey, SharedMemory, SharedSegment};
 use crate::segment::{map_pages, random_nonce};
 
 const PAGE: usize = 4096;
-/// Pieces up to this length are had and mapped as a whole: that costs less than calls for parts of them.
+/// Bytes. Segments up to this length are allocated and mapped as a whole, which costs less than
+/// calls for their parts.
 const SMALL: usize = 64 << 10;
 
-/// Makes and opens pieces.
+/// Creates and opens shared segments.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct SharedSegments;
 
 struct Mapping {
     base: NonNull<u8>,
-    /// Without the first page.
+    /// Length without the first page.
     len: usize,
     key: RemoteKey,
-    /// Until it is settled.
+    /// The file, until the segment is settled.
     file: Mutex<Option<File>>,
     /// The file's number in its file system.
     inode: u64,
 }
 
-// SAFETY: a piece is shared memory; who uses it settles how.
+// SAFETY: the mapping outlives `self` on any thread; the users of the segment synchronize their
+// accesses.
 unsafe impl Send for Mapping {}
-// SAFETY: as above.
+// SAFETY: all methods use atomics, locks or the immutable base; the users of the segment
+// synchronize their accesses.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
     fn map(file: File, len: usize, key: RemoteKey) -> Result<Mapping, OpenError> {
         let access = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new shared mapping, placed by the kernel, of a file that is so long.
+        // SAFETY: a new shared mapping, placed by the kernel, of a file of this length.
         let base = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -62,10 +65,11 @@ impl Mapping {
             )
         })?;
         if len <= SMALL {
-            // SAFETY: the mapping just made, whose pages were taken when the file was made.
+            // SAFETY: whole pages of the new mapping, which were allocated when the file was
+            // created.
             unsafe { map_pages(base.as_ptr(), (len + PAGE).next_multiple_of(PAGE)) };
         }
-        let inode = file.metadata().map_or(0, |told| told.ino());
+        let inode = file.metadata().map_or(0, |metadata| metadata.ino());
         Ok(Mapping {
             base,
             len,
@@ -76,14 +80,14 @@ impl Mapping {
     }
 
     fn nonce(&self) -> &AtomicU64 {
-        // SAFETY: the first page is mapped, and aligned, as long as `self` lives.
+        // SAFETY: the first page is mapped and aligned as long as `self` lives.
         unsafe { self.base.cast().as_ref() }
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: mapped with this length by `map`; the owner is done with it.
+        // SAFETY: `map` mapped this length, and no user of the segment outlives its owner.
         unsafe {
             libc::munmap(self.base.as_ptr().cast(), self.len + PAGE);
         }
@@ -105,7 +109,9 @@ impl SharedSegment for Mapping {
         }
         let file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(file) = &*file else {
-            return Err(OpenError("the piece of shared memory is settled".into()));
+            return Err(OpenError(
+                "internal error: the shared segment is already settled".into(),
+            ));
         };
         if self.len <= SMALL {
             return Ok(());
@@ -113,7 +119,7 @@ impl SharedSegment for Mapping {
         reserve(file.as_raw_fd(), offset + PAGE, len)?;
         let (first, end) = (offset / PAGE * PAGE, (offset + len).min(self.len));
         if let Some(len) = end.checked_sub(first) {
-            // SAFETY: within the mapping, from the beginning of a page on.
+            // SAFETY: the range is within the mapping and begins with a page.
             unsafe { map_pages(self.as_ptr().wrapping_add(first), len) };
         }
         Ok(())
@@ -125,8 +131,8 @@ impl SharedSegment for Mapping {
 
     fn is_open(&self) -> bool {
         let file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        let told = file.as_ref().and_then(|file| file.metadata().ok());
-        told.is_some_and(|told| told.ino() == self.inode)
+        let metadata = file.as_ref().and_then(|file| file.metadata().ok());
+        metadata.is_some_and(|metadata| metadata.ino() == self.inode)
     }
 }
 
@@ -137,7 +143,7 @@ impl SharedMemory for SharedSegments {
         if fd < 0 {
             return Err(failed("memfd_create", len, "raise the limit of open files"));
         }
-        // SAFETY: just made, owned by nobody else.
+        // SAFETY: the descriptor is new and owned by no other value.
         let file = unsafe { File::from_raw_fd(fd) };
         let total = len
             .checked_add(PAGE)
@@ -146,7 +152,11 @@ impl SharedMemory for SharedSegments {
             Some(total) => file.set_len(total),
             None => Err(io::ErrorKind::OutOfMemory.into()),
         };
-        sized.map_err(|error| OpenError(format!("no {len} bytes of shared memory: {error}")))?;
+        sized.map_err(|error| {
+            OpenError(format!(
+                "cannot create {len} bytes of shared memory: {error}"
+            ))
+        })?;
         reserve(fd, 0, if len <= SMALL { len + PAGE } else { PAGE })?;
         let mut piece = Mapping::map(file, len, RemoteKey::default())?;
         let nonce = random_nonce(piece.base.as_ptr());
@@ -159,20 +169,15 @@ impl SharedMemory for SharedSegments {
     }
 
     fn may_wait(&self, len: usize) -> Result<bool, OpenError> {
-        crate::room::may_wait(len)
+        crate::overcommit::may_wait(len)
     }
 
     fn open(&self, key: &RemoteKey, len: usize) -> Result<Box<dyn SharedSegment>, OpenError> {
         let path = format!("/proc/{}/fd/{}", key.words[0], key.words[1]);
         let open = File::options().read(true).write(true).open(&path);
-        let file = open.map_err(|error| {
-            OpenError(format!("shared memory at {path} can't be opened: {error}"))
-        })?;
-        let stranger = || {
-            OpenError(format!(
-                "{path} is not the shared memory that was announced"
-            ))
-        };
+        let file = open
+            .map_err(|error| OpenError(format!("cannot open shared memory at {path}: {error}")))?;
+        let stranger = || OpenError(format!("{path} is not the expected shared memory"));
         let total = file.metadata().map_or(0, |metadata| metadata.len());
         if total != (len + PAGE) as u64 {
             return Err(stranger());
@@ -185,13 +190,13 @@ impl SharedMemory for SharedSegments {
     }
 }
 
-/// Allocated, not only sized: a lack of memory shows here and not as SIGBUS later.
+/// Allocates pages of a file, so that a shortage is an error here and not a SIGBUS later.
 fn reserve(fd: RawFd, offset: usize, len: usize) -> Result<(), OpenError> {
-    // SAFETY: plain system call on an open descriptor.
+    // SAFETY: the call accesses no memory of this process; the descriptor is open.
     match unsafe { libc::posix_fallocate(fd, offset as libc::off_t, len as libc::off_t) } {
         0 => Ok(()),
         code => Err(OpenError(format!(
-            "no shared memory: {len} bytes could not be allocated ({}); ask for less, or raise the \
+            "cannot allocate {len} bytes of shared memory ({}); ask for less, or raise the \
              memory limit of the job or container",
             io::Error::from_raw_os_error(code)
         ))),
@@ -200,7 +205,7 @@ fn reserve(fd: RawFd, offset: usize, len: usize) -> Result<(), OpenError> {
 
 fn failed(call: &str, len: usize, advice: &str) -> OpenError {
     OpenError(format!(
-        "no shared memory: {call} failed for {len} bytes ({}); {advice}",
+        "cannot create shared memory: {call} failed for {len} bytes ({}); {advice}",
         io::Error::last_os_error()
     ))
 }
@@ -210,11 +215,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_opens_a_piece_sees_the_same_memory_until_it_is_settled() {
+    fn peers_map_the_same_memory_until_it_is_settled() {
         let own = SharedSegments.create(10_000).unwrap();
         own.reserve(0, 10_000).unwrap();
         let other = SharedSegments.open(&own.key(), 10_000).unwrap();
-        // SAFETY: both map 10,000 bytes.
+        // SAFETY: both mappings have 10,000 bytes.
         unsafe {
             own.as_ptr().add(9_999).write(7);
             assert_eq!(other.as_ptr().add(9_999).read(), 7);
@@ -232,12 +237,13 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_whose_descriptor_has_become_another_file_is_not_open() {
+    fn a_segment_whose_descriptor_was_replaced_is_not_open() {
         let own = SharedSegments.create(100).unwrap();
         assert!(own.is_open());
         let fd = own.key().words[1] as RawFd;
         let other = File::open("/dev/null").unwrap();
-        // SAFETY: both are open; what the piece was made by is closed by this, which is what a program may do.
+        // SAFETY: both descriptors are open; the segment's is replaced on purpose, as a program may
+        // do.
         assert_eq!(unsafe { libc::dup2(other.as_raw_fd(), fd) }, fd);
         assert!(!own.is_open());
         assert!(SharedSegments.open(&own.key(), 100).is_err());

@@ -1,4 +1,4 @@
-//! Copying between address spaces of two processes: one copy, by the kernel.
+//! Copies between the address spaces of two processes by the kernel (CMA).
 
 use std::io;
 
@@ -15,12 +15,12 @@ pub(crate) enum Direction {
     Write,
 }
 
-/// Why a copy was not made.
+/// Why a copy failed.
 #[derive(Debug)]
 pub(crate) enum NotCopied {
-    /// Memory here or there can't be used so.
+    /// Memory of this process or the peer cannot be accessed.
     Bad(BadMemory),
-    /// The kernel refuses.
+    /// The kernel refuses the call.
     Refused(io::Error),
 }
 
@@ -39,15 +39,15 @@ pub(crate) unsafe fn copy(
         iov_base: local.cast(),
         iov_len: len,
     }];
-    // SAFETY: the caller's promise.
+    // SAFETY: `local` is valid for `len` bytes and `remote` is exposed, by the caller's contract.
     unsafe { copy_vectors(direction, pid, &mut here, remote) }
 }
 
-/// Copies between the `local` pieces here, at most [`MAX_IOVECS`], one after the other, and `remote`
-/// in process `pid`.
+/// Copies between the blocks of `local`, at most [`MAX_IOVECS`], in order, and `remote` in process
+/// `pid`.
 ///
 /// # Safety
-/// As for [`copy`], for all pieces.
+/// All blocks must be valid; the peer must have exposed `remote` for their total length.
 pub(crate) unsafe fn copy_pieces(
     direction: Direction,
     pid: u32,
@@ -62,14 +62,14 @@ pub(crate) unsafe fn copy_pieces(
         vector.iov_base = piece.ptr.cast();
         vector.iov_len = piece.len;
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the blocks are valid and `remote` is exposed, by the caller's contract.
     unsafe { copy_vectors(direction, pid, &mut here[..local.len()], remote) }
 }
 
-/// Copies between `here`, which is used up, and `remote` in process `pid`.
+/// Copies between `here`, which is consumed, and `remote` in process `pid`.
 ///
 /// # Safety
-/// As for [`copy`], for all vectors.
+/// All vectors must be valid; the peer must have exposed `remote` for their total length.
 unsafe fn copy_vectors(
     direction: Direction,
     pid: u32,
@@ -87,8 +87,8 @@ unsafe fn copy_vectors(
             iov_len: left,
         };
         let count = here.len() as libc::c_ulong;
-        // SAFETY: `count` local vectors, valid as the caller promises; the remote one is checked by
-        // the kernel.
+        // SAFETY: the `count` local vectors are valid by the caller's contract; the kernel checks
+        // the remote one.
         let moved = unsafe { call(pid as libc::pid_t, here.as_ptr(), count, &there, 1, 0) };
         let mut moved = match moved {
             0 => return Err(NotCopied::Refused(io::ErrorKind::UnexpectedEof.into())),
@@ -106,7 +106,7 @@ unsafe fn copy_vectors(
         };
         left -= moved;
         remote += moved as u64;
-        // The kernel may stop anywhere: take off what is done.
+        // The kernel may stop anywhere: remove what is done.
         while moved > 0 {
             let first = &mut here[0];
             let done = moved.min(first.iov_len);
@@ -121,8 +121,7 @@ unsafe fn copy_vectors(
     Ok(())
 }
 
-/// Whose memory is to blame that nothing could be copied between `here` and `remote`: a byte of this process's
-/// is tried.
+/// Finds out which side's memory caused a failed copy, by probing a byte of this process's memory.
 #[cold]
 fn find_bad(direction: Direction, here: &[libc::iovec], remote: u64) -> BadMemory {
     let local = here.iter().find(|vector| vector.iov_len > 0);
@@ -132,7 +131,8 @@ fn find_bad(direction: Direction, here: &[libc::iovec], remote: u64) -> BadMemor
     BadMemory { own, address }
 }
 
-/// Whether a byte of this process's memory can be read, and, to `write`, written; it stays as it is.
+/// Returns whether a byte of this process's memory can be read and, if `write`, written. The byte
+/// keeps its value.
 fn is_usable(place: *mut libc::c_void, write: bool) -> bool {
     let mut byte = 0_u8;
     let here = libc::iovec {
@@ -143,8 +143,8 @@ fn is_usable(place: *mut libc::c_void, write: bool) -> bool {
         iov_base: place,
         iov_len: 1,
     };
-    // SAFETY: one byte here; `place`, whatever it is, the kernel checks. It belongs to a buffer that the program
-    // has lent, so nobody else writes it meanwhile.
+    // SAFETY: one byte here; the kernel checks `place`. It belongs to a buffer that the program has
+    // lent, so no other code writes it meanwhile.
     unsafe {
         let me = libc::getpid();
         libc::process_vm_readv(me, &here, 1, &there, 1, 0) == 1
@@ -152,13 +152,13 @@ fn is_usable(place: *mut libc::c_void, write: bool) -> bool {
     }
 }
 
-/// Whether the memory of the process that owns the segment at `at` can be read: tried by reading
-/// the segment's nonce from there. Kernels, containers and security modules refuse in many ways,
-/// and a process number may mean another process; only a real read tells.
+/// Returns whether CMA works with the owner of the segment at `at`, by reading the segment's nonce.
+/// Kernels, containers and security modules refuse in many ways, and a process number may name
+/// another process; only a real read tells.
 pub(crate) fn works(at: &Location) -> bool {
     let mut nonce = [0u8; 8];
     let place = at.base + std::mem::offset_of!(crate::segment::Front, nonce) as u64;
-    // SAFETY: 8 bytes here; there, whatever it is, the kernel checks it and we only read.
+    // SAFETY: 8 bytes here; the kernel checks the remote address, which is only read.
     let read = unsafe {
         copy(
             Direction::Read,
@@ -171,8 +171,8 @@ pub(crate) fn works(at: &Location) -> bool {
     read.is_ok() && u64::from_ne_bytes(nonce) == at.nonce
 }
 
-/// Lets other processes of the same user read this one's memory where the Yama security module asks
-/// for that. Without Yama the call fails, which means nothing.
+/// Permits other processes of the same user to read this one's memory where the Yama security
+/// module requires that. Without Yama the call fails, which is harmless.
 pub(crate) fn permit() {
     // SAFETY: no memory is involved.
     unsafe {

@@ -1,4 +1,4 @@
-//! The transport: opens lanes and tells their addresses.
+//! The transport: opens lanes and publishes their addresses.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,7 +20,7 @@ pub struct Shm {
 }
 
 impl Shm {
-    /// Opens the transport; peers' addresses are asked of `resolver` on first contact.
+    /// Opens the transport. Resolves peers' addresses by `resolver` on first contact.
     pub fn open(config: Config, resolver: Arc<dyn Resolver>) -> Self {
         wake_up::register();
         if config.single_copy != SingleCopy::Never {

@@ -1,10 +1,10 @@
-//! Sleeping and waking: a flag in the sleeper's segment that senders look at after each message.
+//! Sleeping and waking by a flag in the sleeper's segment, which senders read after each message.
 //!
-//! A sender stores its message, then loads the flag; a sleeper sets the flag, then looks for
-//! messages. Either sees the other's store only if no processor delays its own store beyond its
-//! load. A full barrier in every send would cost each message for the sake of the rare sleep;
-//! instead the sleeper, who has time, has the kernel put a barrier into all running processes
-//! (`membarrier`). Where the kernel can't, senders use a fence.
+//! A sender stores its message, then loads the flag; a sleeper sets the flag, then checks for
+//! messages. At least one sees the other's store only if no processor delays its store beyond its
+//! load. A full barrier in every send would cost each message for the sake of rare sleeps; instead
+//! the sleeper, who has time, has the kernel run a barrier on all processors (`membarrier`). Where
+//! the kernel cannot, senders use a fence.
 
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 
@@ -21,7 +21,7 @@ fn membarrier(command: libc::c_int) -> libc::c_long {
 
 static SENDERS_FENCE: AtomicBool = AtomicBool::new(true);
 
-/// Prepares this process to be reached by others' barriers.
+/// Registers this process for other processes' barriers.
 pub(crate) fn register() {
     let offered = membarrier(QUERY);
     let wanted = libc::c_long::from(GLOBAL_EXPEDITED | REGISTER_GLOBAL_EXPEDITED);
@@ -30,23 +30,23 @@ pub(crate) fn register() {
     }
 }
 
-/// Whether senders of this process must fence.
+/// Returns whether senders of this process must use a fence.
 pub(crate) fn senders_fence() -> bool {
     SENDERS_FENCE.load(Ordering::Relaxed)
 }
 
-/// Wakes the receiver, if nobody else does.
+/// Wakes the receiver, unless another sender does.
 pub(crate) fn wake(wake_up: &AtomicU32) {
     if wake_up.swap(0, Ordering::Relaxed) != 0 {
         let word: *const AtomicU32 = wake_up;
-        // SAFETY: the word is valid; waking reads nothing.
+        // SAFETY: the word is valid; `FUTEX_WAKE` does not access it.
         unsafe {
             libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE, 1);
         }
     }
 }
 
-/// Before the receiver looks for messages one last time.
+/// Sets the flag before the receiver checks for messages one last time.
 pub(crate) fn arm(wake_up: &AtomicU32) {
     wake_up.store(1, Ordering::Relaxed);
     fence(Ordering::SeqCst);
@@ -55,7 +55,7 @@ pub(crate) fn arm(wake_up: &AtomicU32) {
     }
 }
 
-/// The receiver is awake.
+/// Clears the flag when the receiver is awake.
 pub(crate) fn disarm(wake_up: &AtomicU32) {
     wake_up.store(0, Ordering::Relaxed);
 }

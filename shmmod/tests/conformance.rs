@@ -1,4 +1,4 @@
-//! The suite of all transports, with and without single copy.
+//! The conformance suite, with and without CMA.
 
 use std::process::ExitCode;
 use std::sync::Arc;

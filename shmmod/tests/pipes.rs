@@ -1,4 +1,4 @@
-//! Long messages through pipes, between two lanes of one process: from 0 to 1.
+//! Long messages through pipelines, between two lanes of one process: from 0 to 1.
 
 mod book;
 
@@ -57,9 +57,9 @@ fn is_taken(sender: &mut dyn Lane) -> bool {
 }
 
 #[test]
-fn what_nobody_waits_for_is_written_together_and_arrives_whole() {
+fn messages_without_a_waiting_receiver_are_written_at_once() {
     let ([mut sender, mut receiver], _transports) = pair(SingleCopy::Never);
-    // Laps round the room, and units that lie apart.
+    // Wrap-arounds of the units, and scattered ones.
     let mut last: Option<(Pipe, Vec<u8>)> = None;
     for turn in 0..300 {
         let len = 1 + (turn * 7919) % (300 << 10);
@@ -76,7 +76,7 @@ fn what_nobody_waits_for_is_written_together_and_arrives_whole() {
             let pushed = pipes.push(pipe, &mut 0, Source::Bytes(&sent));
             assert_eq!(pushed, Ok(Pushed::Whole));
         }
-        // Some are read after the next one.
+        // Some messages are read after the next one.
         let mut due = vec![(pipe, sent)];
         due.extend(last.take());
         if turn % 5 == 4 {
@@ -132,7 +132,7 @@ fn messages_of_all_lengths_arrive_whole() {
 }
 
 #[test]
-fn parts_of_what_has_gaps_arrive_too() {
+fn messages_with_gaps_arrive() {
     let ([mut sender, mut receiver], _transports) = pair(SingleCopy::Measured);
     let len = 100_000;
     let (sent, mut got) = (data(len), vec![0; len]);
@@ -147,10 +147,10 @@ fn parts_of_what_has_gaps_arrive_too() {
 }
 
 #[test]
-fn a_receiver_that_does_not_come_holds_up_its_own_messages_only() {
+fn a_busy_receiver_holds_up_only_its_own_messages() {
     let ([mut sender, mut receiver], _transports) = pair(SingleCopy::Never);
     let mut waiting = Vec::new();
-    // All of the room is taken but for one unit.
+    // All units but one are in use.
     for len in [1 << 20, (1 << 20) - UNIT] {
         let pipe = open(&mut *sender, len, Wish::Better, true).unwrap();
         assert_eq!(push(&mut *sender, pipe, &data(len), &mut 0), Pushed::Whole);
@@ -166,7 +166,8 @@ fn a_receiver_that_does_not_come_holds_up_its_own_messages_only() {
         Pushed::Part(true)
     );
     assert_eq!(moved, UNIT);
-    // Whatever others do, it has that one. One without a unit could wait for ever, as its message can't be read.
+    // The message keeps that unit, whatever others do. Without one it could wait forever, as it
+    // cannot be read by CMA.
     assert_eq!(open(&mut *sender, 9000, Wish::Better, false), None);
     assert_eq!(open(&mut *sender, 9000, Wish::Needed, false), None);
     let mut through = reading(pipe, len, false);
@@ -175,7 +176,7 @@ fn a_receiver_that_does_not_come_holds_up_its_own_messages_only() {
         assert_eq!(open(&mut *sender, 9000, Wish::Needed, false), None);
     }
     assert!(got == sent);
-    // And those before it are still there.
+    // The earlier messages are still intact.
     for (pipe, len) in waiting {
         let mut whole = reading(pipe, len, false);
         assert_eq!(
@@ -189,7 +190,7 @@ fn a_receiver_that_does_not_come_holds_up_its_own_messages_only() {
 }
 
 #[test]
-fn a_full_pipe_says_so_and_goes_on() {
+fn a_full_pipe_recovers() {
     let ([mut sender, mut receiver], _transports) = pair(SingleCopy::Never);
     let len = 3 << 20;
     let (sent, mut got, mut moved) = (data(len), vec![0; len], 0);
@@ -233,7 +234,7 @@ fn until_stalled(receiver: &mut dyn Lane, reading: &mut Reading, got: &mut [u8])
 }
 
 #[test]
-fn a_sender_that_does_not_come_is_not_waited_for() {
+fn a_busy_sender_is_not_waited_for() {
     let ([mut sender, mut receiver], _transports) = pair(SingleCopy::Never);
     for begins in [false, true] {
         let len = 3 << 20;
@@ -254,7 +255,7 @@ fn a_sender_that_does_not_come_is_not_waited_for() {
 }
 
 #[test]
-fn what_nobody_wants_gives_its_room_back() {
+fn unwanted_messages_free_their_units() {
     let ([mut sender, mut receiver], _transports) = pair(SingleCopy::Never);
     for who in [0, 1, 2] {
         let len = 1 << 20;
@@ -269,7 +270,7 @@ fn what_nobody_wants_gives_its_room_back() {
             match who {
                 0 => sender.pipes().unwrap().abandon(pipe),
                 1 => receiver.pipes().unwrap().forgo(0, 0, pipe),
-                // The receive has less room than was sent.
+                // The receive is shorter than the message.
                 _ => {
                     let mut reading = Reading {
                         total: len,
@@ -285,7 +286,7 @@ fn what_nobody_wants_gives_its_room_back() {
 }
 
 #[test]
-fn the_variable_decides_where_it_is_set() {
+fn the_control_variable_overrides_the_measurement() {
     let ([mut sender, _], _transports) = pair(SingleCopy::Always);
     for wish in [Wish::Better, Wish::Needed] {
         assert_eq!(open(&mut *sender, 1 << 20, wish, true), None);
@@ -294,11 +295,11 @@ fn the_variable_decides_where_it_is_set() {
 }
 
 #[test]
-fn names_of_no_pipe_are_refused() {
+fn invalid_pipe_names_are_refused() {
     let ([mut sender, mut receiver], _transports) = pair(SingleCopy::Never);
     let pipe = open(&mut *sender, 9000, Wish::Needed, true).unwrap();
     let mut take = |_: usize, _: &[u8]| panic!("there is no such place");
-    // (The last says that all of it is in the last unit.)
+    // The last name announces a whole message in the last unit.
     let row = 1 << 30 | 127 << 8;
     for name in [
         0,
@@ -317,7 +318,7 @@ fn names_of_no_pipe_are_refused() {
         assert!(taken.is_err(), "{name:#x}");
         pipes.forgo(0, 0, Pipe(name));
     }
-    // One that is another message's by now brings nothing, and takes nothing from that.
+    // The name of an earlier use brings no data, and takes none from the current message.
     let old = Pipe((pipe.0 & 0xffff_ffff) | 77 << 32);
     let pipes = receiver.pipes().unwrap();
     let pulled = pipes.pull(&mut reading(old, 9000, false), &mut take);

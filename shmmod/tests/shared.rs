@@ -1,4 +1,5 @@
-//! Long reads of which the owner of the memory does a share, between two lanes of one process, each in a thread.
+//! Shared copies: long reads of which the owner of the memory copies a share, between two lanes of
+//! one process, each in a thread.
 
 mod book;
 
@@ -32,13 +33,13 @@ fn byte(at: usize, round: usize) -> u8 {
     (at.wrapping_mul(31) ^ at >> 9 ^ round.wrapping_mul(77)) as u8
 }
 
-/// Lane 0 reads `reads`, while lane 1 helps as often as it can; how often it did.
+/// Lane 0 reads `reads`, while lane 1 helps as often as it can. Returns how often it did.
 fn with_help(reads: impl FnOnce(&mut dyn Lane)) -> u64 {
     let ([mut reader, mut owner], _transports) = book::lanes(SingleCopy::Always);
-    // A sender of messages knows its receiver.
+    // The owner must know the reader, as the sender of a message does.
     let (mut here, there) = ([0], [1]);
     let known = owner.direct_copy().unwrap();
-    // SAFETY: a byte of an array to another.
+    // SAFETY: both bytes belong to arrays of this function.
     unsafe { known.read(0, 0, here.as_mut_ptr(), 1, place(&there).key.address) }.unwrap();
     let (ended, helped) = (AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|scope| {
@@ -58,9 +59,9 @@ fn with_help(reads: impl FnOnce(&mut dyn Lane)) -> u64 {
 }
 
 #[test]
-fn what_both_copy_is_what_was_there() {
+fn shared_copies_are_complete() {
     let mut helped = 0;
-    // On a busy machine the owner may come to nothing for a while.
+    // On a busy machine the owner may find nothing to copy for a while.
     for _ in 0..20 {
         helped += with_help(|reader| {
             let mut from = vec![0; LENGTHS[6]];
@@ -71,7 +72,7 @@ fn what_both_copy_is_what_was_there() {
                     *out = byte(at, round);
                 }
                 to.fill(0x5a);
-                // SAFETY: both have so many bytes.
+                // SAFETY: both buffers have this length.
                 let read =
                     unsafe { reader.get(1, 0, to.as_mut_ptr(), len, place(&from), Token(0)) };
                 assert_eq!(read, Ok(Issued::Done));
@@ -86,7 +87,7 @@ fn what_both_copy_is_what_was_there() {
     panic!("the owner has copied {helped} chunks");
 }
 
-/// Pages of which the last can't be used.
+/// Pages of which the last is inaccessible.
 struct Hole {
     start: *mut u8,
     len: usize,
@@ -100,11 +101,11 @@ impl Hole {
             libc::PROT_READ | libc::PROT_WRITE,
             libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
         );
-        // SAFETY: a new mapping, of which the last page is closed.
+        // SAFETY: a new mapping, the last page of which is protected.
         let start = unsafe { libc::mmap(std::ptr::null_mut(), len, access, kind, -1, 0) };
         assert_ne!(start, libc::MAP_FAILED);
         let start: *mut u8 = start.cast();
-        // SAFETY: as above.
+        // SAFETY: the last page of the new mapping, which no reference covers.
         let closed = unsafe {
             libc::mprotect(
                 start.add(len - Self::PAGE).cast(),
@@ -119,14 +120,14 @@ impl Hole {
 
 impl Drop for Hole {
     fn drop(&mut self) {
-        // SAFETY: mapped with this length.
+        // SAFETY: the mapping has this length and is no longer used.
         unsafe { libc::munmap(self.start.cast(), self.len) };
     }
 }
 
-/// Whoever meets the memory that isn't there, the reader says whose it is.
+/// Whichever side meets inaccessible memory, the reader reports whose it is.
 #[test]
-fn bad_memory_is_the_readers_to_tell() {
+fn the_reader_reports_bad_memory() {
     with_help(|reader| {
         let whole = vec![1; MIB];
         let mut to = vec![0; MIB];
@@ -143,7 +144,7 @@ fn bad_memory_is_the_readers_to_tell() {
                 words: [0; 2],
             };
             let from = RemoteAddr { key, offset: 0 };
-            // SAFETY: what is not there, the kernel finds out.
+            // SAFETY: the kernel checks both addresses.
             match unsafe { reader.get(1, 0, to, MIB, from, Token(0)) } {
                 Err(LaneError::BadMemory(bad)) => {
                     let BadMemory { own, address } = *bad;

@@ -1,5 +1,5 @@
-//! What only shared memory does, between two ends in one process. Everything else is in the suite of all
-//! transports (`conformance.rs`).
+//! Properties of shared memory alone, between two ends in one process. Everything else is in the
+//! conformance suite (`conformance.rs`).
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +15,7 @@ use shmmod::{Config, Shm};
 
 const LIMIT: Duration = Duration::from_secs(100);
 
-/// Ends the test program if a test does not end.
+/// Aborts the test program if a test does not end.
 struct Watchdog(Arc<AtomicBool>);
 
 impl Watchdog {
@@ -45,7 +45,7 @@ impl Drop for Watchdog {
 
 type Addresses = HashMap<(Peer, VciId), Vec<u8>>;
 
-/// Addresses that the test makes known.
+/// Addresses that the test publishes.
 #[derive(Clone, Default)]
 struct Book(Arc<Mutex<Addresses>>);
 
@@ -67,7 +67,7 @@ fn open(book: &Book, me: Peer, single_copy: bool) -> Shm {
     Shm::open(Config { me, single_copy }, Arc::new(book.clone()))
 }
 
-/// One end: a transport with VCI 0 open and known.
+/// One end: a transport with VCI 0 open and published.
 fn end(book: &Book, me: Peer) -> (Shm, Box<dyn Lane>) {
     let shm = open(book, me, true);
     let lane = shm.open_lane(0).unwrap();
@@ -75,7 +75,7 @@ fn end(book: &Book, me: Peer) -> (Shm, Box<dyn Lane>) {
     (shm, lane)
 }
 
-/// Counts and checks without keeping.
+/// A sink that counts and checks messages without keeping them.
 #[derive(Default)]
 struct Counted {
     next: HashMap<Peer, u64>,
@@ -116,7 +116,7 @@ fn send(lane: &mut dyn Lane, to: Peer, number: u64, from: Peer, len: usize) {
     }
 }
 
-/// Nothing, the most that fits into a cell, one more, the most that fits at all.
+/// Lengths: 0, the most that fits into a cell, one more, the most of all.
 const SIZES: [usize; 7] = [0, 1, 87, 88, 89, 4096, 8320];
 
 #[test]
@@ -144,7 +144,7 @@ fn a_full_queue_refuses_and_recovers() {
             }
         }
         assert!(sent > before, "round {round}: the queue has recovered");
-        // Now more is taken out, now less; a queue that was emptied takes most of its length.
+        // Sometimes more is read, sometimes less; an emptied ring accepts most of its length.
         let budget = [7, 70, 1000][round % 3];
         let emptied = budget == 1000;
         receiver.poll(&mut got, budget);
@@ -158,7 +158,7 @@ fn a_full_queue_refuses_and_recovers() {
 }
 
 #[test]
-fn memory_is_copied_once_or_refused() {
+fn cma_copies_memory_or_is_refused() {
     for allowed in [true, false] {
         let book = Book::default();
         let shm = open(&book, 0, allowed);
@@ -173,7 +173,7 @@ fn memory_is_copied_once_or_refused() {
             key,
             offset: 90_001,
         };
-        // SAFETY: `mine` is as long as said.
+        // SAFETY: `mine` has this length.
         let get = unsafe { lane.get(1, 0, mine.as_mut_ptr(), 5000, remote, Token(1)) };
         if !allowed {
             assert_eq!(get, Err(LaneError::Unsupported));
@@ -183,7 +183,7 @@ fn memory_is_copied_once_or_refused() {
         assert_eq!(get, Ok(Issued::Done));
         assert_eq!(mine, theirs[90_001..95_001]);
         mine.fill(0xee);
-        // SAFETY: as above.
+        // SAFETY: `mine` has this length, and `theirs` outlives the exposure.
         let put = unsafe { lane.put(1, 0, mine.as_ptr(), 5000, remote, Token(2)) };
         assert_eq!(put, Ok(Issued::Done));
         assert_eq!(lane.flush(1, Token(3)), Ok(Issued::Done));
@@ -193,7 +193,7 @@ fn memory_is_copied_once_or_refused() {
             (90_000u32 as u8, 95_001u32 as u8)
         );
         other.withdraw(&key);
-        // What is not there is not read, and says so.
+        // A read of unmapped memory fails and names it.
         let nowhere = RemoteKey {
             address: 4096,
             words: [0; 2],
@@ -202,7 +202,7 @@ fn memory_is_copied_once_or_refused() {
             key: nowhere,
             offset: 0,
         };
-        // SAFETY: as above; the kernel finds out that nothing is there.
+        // SAFETY: `mine` has this length; the kernel checks the peer's address.
         let get = unsafe { lane.get(1, 0, mine.as_mut_ptr(), 8, remote, Token(4)) };
         assert!(matches!(get, Err(LaneError::BadMemory(bad)) if !bad.own && bad.address == 0x1000));
     }
@@ -222,7 +222,7 @@ fn sleep(lane: &mut dyn Lane, ring_within: Duration) -> bool {
         };
         // SAFETY: the word lives as long as the lane; the kernel reads it and the timeout.
         while unsafe { (*word).load(Ordering::Acquire) } == 1 {
-            // SAFETY: as above.
+            // SAFETY: the kernel wakes sleepers of the word, which lives as long as the lane.
             unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAIT, 1u32, &timeout) };
             assert!(start.elapsed() < ring_within, "no wake-up has come");
         }
@@ -247,8 +247,8 @@ fn await_number(lane: &mut dyn Lane, got: &mut Counted, number: u64, spins: u32)
     slept
 }
 
-/// A million rounds, or as many as fit into the time: whoever is about to sleep when the message
-/// comes must be woken. A lost wake-up shows as one that does not come for 30 seconds.
+/// A million rounds, or as many as fit into the time. A thread that is about to sleep when the
+/// message comes must be woken; a lost wake-up shows as one that does not come for 30 seconds.
 #[test]
 fn sleepers_are_woken() {
     let _watchdog = Watchdog::new("sleepers_are_woken");
@@ -293,7 +293,7 @@ fn sleepers_are_woken() {
     assert!(slept > 0, "nobody slept, so nothing was tried");
 }
 
-/// Keeps who is lost.
+/// A sink that records lost peers.
 #[derive(Default)]
 struct Losses(Vec<Peer>);
 
@@ -307,10 +307,9 @@ impl Sink for Losses {
     }
 }
 
-/// What a process has sent and stored before it ended may still lie unread: there is time to look at it
-/// between two checks.
+/// Messages of a dead process may still be unread; there is time to read them between two checks.
 #[test]
-fn a_process_is_lost_when_it_is_found_ended_again() {
+fn a_process_is_lost_when_a_second_check_finds_it_dead() {
     let book = Book::default();
     let (shm, mut lane) = end(&book, 0);
     let mut child = std::process::Command::new("true").spawn().unwrap();

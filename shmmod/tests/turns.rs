@@ -1,4 +1,5 @@
-//! Long messages by turns, whose memory goes from hand to hand, between two lanes of one process.
+//! The hand-over protocol: long messages by turns, whose memory changes hands, between two lanes of
+//! one process.
 
 mod book;
 
@@ -6,7 +7,7 @@ use netmod::{Lane, Peer, Pipe, Pulled, Pushed, Reading, Source, Wish};
 use shmmod::{Shm, SingleCopy};
 
 const UNIT: usize = 16 << 10;
-/// So many units go from hand to hand at most.
+/// Most units that change hands.
 const MOST: usize = 32 * UNIT;
 
 /// The lanes of processes 0, 1 and 2.
@@ -21,7 +22,7 @@ impl Lanes {
         Lanes { lanes, _transports }
     }
 
-    /// Opens a pipe for a message that nobody sends.
+    /// Opens a pipe for a message that is never sent.
     fn open(&mut self, from: usize, to: usize, len: usize) -> Option<Pipe> {
         let pipes = self.lanes[from].pipes().unwrap();
         let none = Source::Bytes(&[]);
@@ -31,7 +32,7 @@ impl Lanes {
         Some(pipe)
     }
 
-    /// Sends all of a message; `None`: there is no room.
+    /// Sends a whole message. Returns `None` if there is no space.
     fn send(&mut self, from: usize, to: usize, data: &[u8]) -> Option<Pipe> {
         let pipes = self.lanes[from].pipes().unwrap();
         let (to, all) = (to as Peer, Source::Bytes(data));
@@ -44,7 +45,7 @@ impl Lanes {
         Some(pipe)
     }
 
-    /// The first `len` bytes of a message of `total` bytes.
+    /// Receives the first `len` bytes of a message of `total` bytes.
     fn receive(
         &mut self,
         (from, to): (usize, usize),
@@ -64,7 +65,7 @@ impl Lanes {
         got
     }
 
-    /// A message there, and another back; `round` tells its data from others'.
+    /// Exchanges a message in each direction; `round` makes the data unique.
     fn turn(&mut self, [one, other]: [usize; 2], len: usize, round: usize) {
         for (from, to) in [(one, other), (other, one)] {
             let sent = data(len, 2 * round + from);
@@ -76,18 +77,18 @@ impl Lanes {
         }
     }
 
-    /// The second's memory goes from hand to hand, since he is the first to see that there are turns; at the end the
-    /// first has it.
+    /// Exchanges messages until the second process's memory changes hands, since it is the first to
+    /// detect turns; at the end the first process has it.
     fn turns(&mut self, pair: [usize; 2], len: usize, rounds: usize) {
         for round in 0..rounds {
             self.turn(pair, len, round);
         }
     }
 
-    /// The units that are free at process 0, found by opening pipes of one unit each to process 2.
+    /// Counts the free units of process 0 by opening pipes of one unit each to process 2.
     fn free(&mut self) -> usize {
         let mut pipes = Vec::new();
-        // Two in a row are no turns.
+        // Two messages in a row are no turns.
         while let Some(pipe) = self.open(0, 2, UNIT) {
             pipes.push(pipe);
         }
@@ -110,7 +111,7 @@ fn messages_by_turns_arrive_whole_whatever_their_lengths() {
         let mut lanes = Lanes::new(mode);
         let mut round = 0;
         for len in [UNIT, 100_000, MOST, 9000, MOST - 1, 3 * UNIT] {
-            // Where messages are measured, some go by another way.
+            // Where protocols are measured, some messages use another one.
             for _ in 0..70 {
                 round += 1;
                 for (from, to) in [(0, 1), (1, 0)] {
@@ -125,19 +126,19 @@ fn messages_by_turns_arrive_whole_whatever_their_lengths() {
 }
 
 #[test]
-fn memory_that_changes_hands_is_not_taken_from_others() {
+fn handed_over_memory_is_not_taken_from_other_peers() {
     let mut lanes = Lanes::new(SingleCopy::Never);
     assert_eq!(lanes.free(), 128);
     lanes.turns([1, 0], MOST, 10);
     assert_eq!(lanes.free(), 128 - 32);
-    // With another one, too: half of it stays.
+    // With another peer, too: half of the memory stays.
     lanes.turns([2, 0], MOST, 10);
     assert!(lanes.free() >= 64);
     lanes.turns([1, 0], MOST, 100);
 }
 
 #[test]
-fn memory_comes_back_where_no_answer_comes() {
+fn memory_is_returned_without_a_reply() {
     for len in [UNIT, MOST] {
         let mut lanes = Lanes::new(SingleCopy::Never);
         lanes.turns([1, 0], len, 5);
@@ -149,7 +150,7 @@ fn memory_comes_back_where_no_answer_comes() {
         }
         assert_eq!(lanes.free(), 128);
     }
-    // An answer of another length comes another way.
+    // A reply of another length uses another protocol.
     let mut lanes = Lanes::new(SingleCopy::Never);
     lanes.turns([1, 0], 2 * UNIT, 5);
     assert_eq!(lanes.free(), 126);
@@ -159,7 +160,7 @@ fn memory_comes_back_where_no_answer_comes() {
 }
 
 #[test]
-fn memory_comes_back_with_an_answer_that_is_not_read() {
+fn memory_is_returned_with_an_unread_reply() {
     let mut lanes = Lanes::new(SingleCopy::Never);
     let len = 4 * UNIT;
     for who in 0..3 {
@@ -169,20 +170,20 @@ fn memory_comes_back_with_an_answer_that_is_not_read() {
         match who {
             0 => lanes.lanes[1].pipes().unwrap().abandon(answer),
             1 => lanes.lanes[0].pipes().unwrap().forgo(1, 0, answer),
-            // There is less room than was sent.
+            // The receive is shorter than the message.
             _ => {
                 let got = lanes.receive((1, 0), answer, UNIT, len);
                 assert!(got == data(UNIT, 9));
             }
         }
-        // Process 1 sees to it when it next sends or looks.
+        // Process 1 takes the units back at its next send or poll.
         assert!(lanes.lanes[1].pipes().unwrap().are_taken());
         assert_eq!(lanes.free(), 128, "{who}");
     }
 }
 
 #[test]
-fn who_sends_before_he_receives_writes_before_he_tells() {
+fn crossing_messages_are_written_before_they_are_announced() {
     let mut lanes = Lanes::new(SingleCopy::Never);
     for len in [UNIT, 4 * UNIT, 100_000, 20 * UNIT] {
         for round in 0..400 {
@@ -205,7 +206,7 @@ fn who_sends_before_he_receives_writes_before_he_tells() {
                 assert!(lanes.receive((from, to), pipes[from], len, len) == sent[from]);
             }
         }
-        // Who answers is waited for, and is told first.
+        // A replying process is waited for, so it announces the message first.
         lanes.turn([0, 1], len, 1);
         lanes.turn([0, 1], len, 2);
         let all = data(len, 3);
@@ -230,16 +231,16 @@ fn who_sends_before_he_receives_writes_before_he_tells() {
 }
 
 #[test]
-fn who_claims_memory_that_he_has_not_is_not_believed() {
+fn claims_to_memory_that_was_never_kept_are_refused() {
     let mut lanes = Lanes::new(SingleCopy::Never);
     lanes.turns([1, 0], UNIT, 5);
     let answer = lanes.send(1, 0, &data(UNIT, 1)).unwrap();
     assert!(lanes.receive((1, 0), answer, UNIT, UNIT) == data(UNIT, 1));
-    // The same once more: the memory is process 0's again.
+    // A second claim: the memory is process 0's again.
     let mut reading = Reading::new(1, 0, answer, (UNIT, UNIT), false);
     let pipes = lanes.lanes[0].pipes().unwrap();
     assert!(pipes.pull(&mut reading, &mut |_, _| {}).is_err());
-    // Nor is he who says that all is written in memory that has never been his.
+    // Nor is a process believed that announces a message in memory that it was never given.
     let row = 1 << 30 | (128 | 5) << 8;
     let name = Pipe(answer.0 & !0xff00 | row);
     let taken = pipes.take_written(1, 0, name, (UNIT, UNIT), &mut |_, _| {});

@@ -142,11 +142,7 @@ fn info() -> Result {
 
 /// A library that is not there is named, with what to install.
 fn no_library() -> Result {
-    let shown = [
-        "/nowhere.so could not be opened",
-        "libfabric1",
-        "WEFT_OFI_LIBRARY",
-    ];
+    let shown = ["cannot open /nowhere.so", "libfabric1", "WEFT_OFI_LIBRARY"];
     let case = Case {
         exit: 15,
         stderr: shown.map(String::from).to_vec(),

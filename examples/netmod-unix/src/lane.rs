@@ -1,4 +1,4 @@
-//! A lane: a socket, the addresses of peers' sockets, and what is under way.
+//! The lane: a socket, the addresses of peers' sockets, and pending operations.
 
 use std::collections::{HashSet, VecDeque};
 use std::io::ErrorKind;
@@ -14,8 +14,8 @@ use netmod_kit::{Action, Fences, Operations, PeerTable};
 
 use crate::{Shared, address};
 
-// What a datagram is. It begins with its sender (4 bytes), the sender's VCI (2), its kind, and a code:
-// the operation of an atomic, or the status of an answer.
+// The kinds of datagrams. A datagram begins with its sender (4 bytes), the sender's VCI (2), its
+// kind, and a code: the operation of an atomic, or the status of an answer.
 const MESSAGE: u8 = 0;
 const GET: u8 = 1;
 const PUT: u8 = 2;
@@ -23,19 +23,19 @@ const ATOMIC: u8 = 3;
 const ANSWER: u8 = 4;
 const NOTHING: u8 = 5;
 
-/// An operation under way, in parts of at most a message.
+/// A pending operation, in parts of at most a message.
 struct Op {
     action: Action,
     token: Token,
     to: (Peer, VciId),
-    /// Where data comes from or goes to; for atomics the place of the result.
+    /// Source or destination of the data; for atomics, of the result.
     local: *mut u8,
     len: usize,
     remote: RemoteAddr,
-    /// Bytes asked for, and parts without an answer.
+    /// Bytes requested, and below the number of unanswered parts.
     issued: usize,
     parts: usize,
-    /// Of a put or an atomic.
+    /// Epoch of a put or an atomic.
     epoch: u32,
     error: Option<LaneError>,
 }
@@ -76,22 +76,23 @@ pub(crate) struct UnixLane {
     addresses: PeerTable<Option<SocketAddr>>,
     fences: PeerTable<Fences<Token>>,
     ops: Operations<Op>,
-    /// Operations with parts that have not left, in order.
+    /// Operations with unsent parts, in order.
     unissued: VecDeque<u32>,
     requests: usize,
-    /// Answers owed.
+    /// Answers owed to peers.
     answers: VecDeque<((Peer, VciId), Answer)>,
-    /// Lost peers of which this lane knows: what was under way to them has ended here.
+    /// Lost peers whose operations this lane has ended.
     lost: HashSet<Peer>,
     notices: VecDeque<Notice>,
-    /// Whom the datagram in `out` is for, if it has been accepted and there was no room.
+    /// Destination of the datagram in `out`, if it was accepted and there was no space.
     kept: Option<(Peer, VciId)>,
-    /// A datagram being written, and one being read.
+    /// A datagram being written, and below one being read.
     out: Vec<u8>,
     scratch: Vec<u8>,
 }
 
-// SAFETY: raw pointers are to memory that the lane's user keeps valid until completion.
+// SAFETY: raw pointers are to memory that the issuer of an operation keeps valid until completion,
+// on whichever thread the lane runs.
 unsafe impl Send for UnixLane {}
 
 impl UnixLane {
@@ -115,7 +116,7 @@ impl UnixLane {
         }
     }
 
-    /// Finds the address of a peer's socket. If another lane has found the peer lost, this one learns it here.
+    /// Finds the address of a peer's socket. Fails if another lane has found the peer lost.
     fn find(&mut self, (peer, vci): (Peer, VciId)) -> Result<&SocketAddr, LaneError> {
         if let Some(why) = self.shared.lost.why(peer) {
             self.lose(peer, &why);
@@ -131,8 +132,8 @@ impl UnixLane {
         place.as_ref().ok_or_else(foreign)
     }
 
-    /// Sends a datagram with what `fill` appends to its head. If there is no room, it is kept with
-    /// `keep`; otherwise nothing is done.
+    /// Sends a datagram with the bytes that `fill` appends to its head. If there is no space,
+    /// queues it with `keep`, and otherwise fails without any effect.
     fn transmit(
         &mut self,
         to: (Peer, VciId),
@@ -142,7 +143,7 @@ impl UnixLane {
         fill: impl FnOnce(&mut Vec<u8>),
     ) -> Result<(), LaneError> {
         self.find(to)?;
-        // Order: what was accepted before goes first.
+        // Order: earlier accepted datagrams go first.
         if self.kept.is_some() && !self.send_kept() {
             return Err(LaneError::Again);
         }
@@ -160,7 +161,7 @@ impl UnixLane {
         }
     }
 
-    /// Sends the datagram that was kept. Returns whether it is gone.
+    /// Sends the queued datagram. Returns whether it has left.
     fn send_kept(&mut self) -> bool {
         if let Some(to) = self.kept
             && self.send_out(to) != Err(LaneError::Again)
@@ -170,7 +171,7 @@ impl UnixLane {
         self.kept.is_none()
     }
 
-    /// Sends the datagram that has been written.
+    /// Sends the datagram in `out`.
     fn send_out(&mut self, to: (Peer, VciId)) -> Result<(), LaneError> {
         let place = self.find(to)?.clone();
         let error = match self.socket.send_to_addr(&self.out, &place) {
@@ -186,7 +187,7 @@ impl UnixLane {
         Err(LaneError::lost(to.0, why))
     }
 
-    /// A peer is lost: what is under way to it from this lane ends. The other lanes find out when they turn to it.
+    /// Ends this lane's operations with a lost peer. The other lanes notice at their next contact.
     #[cold]
     fn lose(&mut self, peer: Peer, why: &str) {
         if !self.lost.insert(peer) {
@@ -223,7 +224,7 @@ impl UnixLane {
         Ok(Issued::Pending)
     }
 
-    /// Asks for parts, as far as there is room. Returns whether any has left.
+    /// Requests parts while there is space. Returns whether any was sent.
     fn issue(&mut self) -> bool {
         let mut any = false;
         while let Some(&index) = self.unissued.front() {
@@ -251,7 +252,8 @@ impl UnixLane {
                     (GET, 0)
                 }
                 Action::Put => {
-                    // SAFETY: within the operation's memory, which is valid until completion.
+                    // SAFETY: the part is within the operation's memory, which its issuer keeps
+                    // valid until completion.
                     data = unsafe { std::slice::from_raw_parts(local.add(skip), len) };
                     (PUT, 0)
                 }
@@ -283,7 +285,7 @@ impl UnixLane {
         any
     }
 
-    /// Ends an operation if all its parts have their answers.
+    /// Completes an operation if all of its parts are answered.
     fn end(&mut self, index: u32) {
         let over = self
             .ops
@@ -302,7 +304,7 @@ impl UnixLane {
         }
     }
 
-    /// A datagram has arrived.
+    /// Handles a received datagram.
     fn arrived(&mut self, datagram: &[u8], sink: &mut dyn Sink) {
         let Some((&[a, b, c, d, e, f, kind, code], rest)) = datagram.split_first_chunk::<8>()
         else {
@@ -334,7 +336,7 @@ impl UnixLane {
         let Some((index, op)) = self.ops.by_cookie(answer.cookie) else {
             return; // It has ended with its peer.
         };
-        // SAFETY: `local` is valid until completion.
+        // SAFETY: the issuer keeps `local` valid until completion.
         let taken =
             unsafe { emulation::take_answer(op.action, op.local, op.len, status, answer, data) };
         if let Err(error) = taken {
@@ -345,7 +347,7 @@ impl UnixLane {
         self.end(index);
     }
 
-    /// Sends answers owed. Returns whether any has left.
+    /// Sends answers owed. Returns whether any was sent.
     fn answer(&mut self) -> bool {
         let shared = self.shared.clone();
         let before = self.answers.len();
@@ -358,7 +360,7 @@ impl UnixLane {
             match sent {
                 Err(LaneError::Again) => break,
                 Ok(()) => drop(self.answers.pop_front()),
-                // Those of a lost peer are gone, or are dropped here.
+                // Answers to a lost peer are dropped.
                 Err(_) => self.answers.retain(|(other, _)| *other != to),
             }
         }
@@ -394,7 +396,7 @@ impl Lane for UnixLane {
         if len > self.shared.longest {
             return Err(LaneError::Unsupported);
         }
-        // `fill` is called once, so what it has written is sent now or later.
+        // `fill` is called once, so its bytes are sent now or later.
         self.transmit((to, vci), MESSAGE, 0, true, |out| {
             out.extend(header.to_bytes());
             let head = out.len();
@@ -405,7 +407,7 @@ impl Lane for UnixLane {
 
     fn check_peers(&mut self, awaited: &[Peer], _sink: &mut dyn Sink) {
         for &peer in awaited {
-            // Whoever is gone refuses it; the next poll says so.
+            // A dead peer refuses it, which the next poll reports.
             let _ = self.transmit((peer, self.vci), NOTHING, 0, false, |_| {});
         }
     }
@@ -510,7 +512,7 @@ impl Lane for UnixLane {
     }
 
     fn arm(&mut self) -> bool {
-        // The descriptor stays readable as long as something is there.
+        // The descriptor stays readable while there are datagrams.
         self.drained() && self.notices.is_empty()
     }
 

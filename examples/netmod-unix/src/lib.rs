@@ -1,15 +1,17 @@
 //! An example of a transport: Weft over Unix datagram sockets, between processes of one host.
 //!
-//! Each lane has a socket; a message is a datagram. The kernel keeps their order, refuses what finds no
-//! room (`EAGAIN`, [`LaneError::Again`](netmod::LaneError)), and says who is gone (`ECONNREFUSED`). Get, put
-//! and atomics are messages, for which everything but their way is in [`netmod_kit::emulation`].
+//! Each lane has a socket; a message is a datagram. The kernel keeps their order, refuses datagrams
+//! without space (`EAGAIN`, [`LaneError::Again`](netmod::LaneError)), and reports dead peers
+//! (`ECONNREFUSED`). Get, put and atomics are messages; [`netmod_kit::emulation`] does everything
+//! but sending them.
 //!
-//! It is an example also in what it leaves out: every user of the host can send to a socket of an abstract name, and
-//! datagrams are believed without a proof. A transport for use admits its peers by [`netmod_kit::admission`].
+//! One thing is left out on purpose: every user of the host can send to a socket with an abstract
+//! name, and datagrams are trusted without a proof. A transport for production admits its peers by
+//! [`netmod_kit::admission`].
 //!
-//! To use it in libmpi, add `netmod-unix` to the dependencies of libmpi and `netmod_unix::NETMOD` to
-//! `mpi-runtime/src/bootstrap/netmods.rs`. Then `WEFT_NETMOD=unix` chooses it, and its control variable is listed with
-//! the others.
+//! To use it in libmpi, add `netmod-unix` to the dependencies of libmpi and `netmod_unix::NETMOD`
+//! to `mpi-runtime/src/bootstrap/netmods.rs`. Then `WEFT_NETMOD=unix` selects it, and its control
+//! variable is listed with the others.
 
 mod lane;
 
@@ -26,7 +28,7 @@ use netmod_kit::{Exposures, LostPeers, Netmod, Start};
 
 use lane::UnixLane;
 
-/// Weft over Unix sockets.
+/// The transport over Unix sockets.
 pub const NETMOD: Netmod = Netmod {
     name: "unix",
     title: "Unix sockets on one host",
@@ -52,10 +54,10 @@ fn open(start: &Start) -> Result<Arc<dyn Transport>, OpenError> {
     Ok(Arc::new(transport))
 }
 
-/// What lanes share.
+/// State shared by lanes.
 struct Shared {
     me: Peer,
-    /// The longest payload.
+    /// Longest payload, in bytes.
     longest: usize,
     resolver: Arc<dyn Resolver>,
     exposures: Exposures<()>,
@@ -68,17 +70,17 @@ pub struct UnixTransport {
     names: Mutex<HashMap<VciId, Vec<u8>>>,
 }
 
-/// What all names of sockets begin with.
+/// Prefix of all names of sockets.
 const PREFIX: &[u8] = b"weft-unix-";
 
-/// The address of a socket by its name; `None` if it is not one of ours.
+/// Returns the address of a socket by its name, or `None` if the name lacks the prefix.
 fn address(name: &[u8]) -> Option<SocketAddr> {
     name.strip_prefix(PREFIX)?;
     SocketAddr::from_abstract_name(name).ok()
 }
 
 impl UnixTransport {
-    /// The transport of process `me`, for payloads of at most `longest` bytes.
+    /// Opens the transport of process `me`, for payloads of at most `longest` bytes.
     pub fn open(me: Peer, longest: usize, resolver: Arc<dyn Resolver>) -> Self {
         UnixTransport {
             shared: Arc::new(Shared {
@@ -92,7 +94,7 @@ impl UnixTransport {
         }
     }
 
-    /// A socket of a name that no other has: abstract, so that nothing is left behind.
+    /// Opens a socket with a unique abstract name, which disappears with it.
     fn bind() -> io::Result<(UnixDatagram, Vec<u8>)> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -124,7 +126,7 @@ impl Transport for UnixTransport {
             zcopy_min: usize::MAX,
             ordered_put: false,
             signals: None,
-            // Messages, which keep their order, carry them out by the processor's own.
+            // The target's processor carries atomics out, in the order of messages.
             atomics: Some(Atomics {
                 passive_target: false,
                 coherent: true,

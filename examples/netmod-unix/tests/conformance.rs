@@ -1,4 +1,4 @@
-//! The suite of all transports.
+//! The conformance suite.
 
 use std::process::ExitCode;
 use std::sync::Arc;

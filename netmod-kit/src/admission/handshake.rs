@@ -1,10 +1,10 @@
 //! Mutual proof of a secret by challenge and response, without I/O.
 //!
-//! The initiator (the end that connected) sends a hello: the protocol's label, a context that names its purpose, and a
-//! nonce. The responder (the end that accepted) looks up the secret that belongs to the context and answers with a
-//! challenge: its own nonce and its proof. The initiator checks that and sends its proof. Proofs are keyed hashes over the
-//! role, the hello and the responder's nonce, so that a proof of one role, connection, context or protocol is
-//! invalid in another.
+//! The initiator (the end that connected) sends a hello: the protocol's label, a context that names
+//! its purpose, and a nonce. The responder (the end that accepted) looks up the secret that belongs
+//! to the context and answers with a challenge: its own nonce and its proof. The initiator checks
+//! that and sends its proof. Proofs are keyed hashes over the role, the hello and the responder's
+//! nonce, so that a proof of one role, connection, context or protocol is invalid in another.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -34,7 +34,8 @@ pub struct Protocol {
 }
 
 impl Protocol {
-    /// Names a protocol. The last byte of `label` is its version; `context` is the number of bytes that its hello says.
+    /// Names a protocol. The last byte of `label` is its version; `context` is the length of the
+    /// context in its hello, in bytes.
     ///
     /// # Panics
     /// The context is longer than [`MAX_CONTEXT`].
@@ -48,7 +49,8 @@ impl Protocol {
         LABEL + self.context + NONCE
     }
 
-    /// Takes a hello apart and returns its context. Returns `None` if the bytes are no hello of this protocol.
+    /// Takes a hello apart and returns its context. Returns `None` if the bytes are no hello of
+    /// this protocol.
     pub fn read_hello<'a>(&self, hello: &'a [u8]) -> Option<&'a [u8]> {
         let ours = hello.len() == self.hello_len() && hello.starts_with(&self.label);
         ours.then(|| &hello[LABEL..LABEL + self.context])
@@ -139,14 +141,17 @@ impl Initiator {
     /// # Errors
     /// The kernel gives no random numbers.
     ///
-    /// # Panics
-    /// `context` has another length than the protocol says.
+    /// `context` does not have the protocol's length.
     pub fn new(
         protocol: &Protocol,
         context: &[u8],
         secret: &Secret,
     ) -> io::Result<(Initiator, Vec<u8>)> {
-        assert_eq!(context.len(), protocol.context, "length of the context");
+        assert_eq!(
+            context.len(),
+            protocol.context,
+            "length of the context differs from the protocol's"
+        );
         let hello = [&protocol.label[..], context, &random::<NONCE>()?].concat();
         let transcript = Transcript::new(secret, &hello);
         Ok((Initiator { transcript }, hello))
@@ -175,7 +180,8 @@ pub struct Responder {
 }
 
 impl Responder {
-    /// Answers a hello that [`Protocol::read_hello`] has accepted. Returns the challenge to send too.
+    /// Answers a hello that [`Protocol::read_hello`] has accepted. Returns the challenge to send
+    /// too.
     ///
     /// # Errors
     /// The kernel gives no random numbers.
@@ -222,11 +228,10 @@ pub fn initiate(
     Ok(keys)
 }
 
-/// Carries out the initiator's part over a TCP stream within `time`, however slowly the other end sends. Both time-outs of
-/// the stream are `time` afterwards.
+/// Carries out the initiator's part over a TCP stream within `time`, however slowly the other end
+/// sends. Both time-outs of the stream are `time` afterwards.
 ///
-/// # Errors
-/// As [`initiate`]; the time is over.
+/// The same as [`initiate`], or the time is over.
 pub fn initiate_within(
     stream: &TcpStream,
     time: Duration,
@@ -241,7 +246,7 @@ pub fn initiate_within(
     Ok(keys)
 }
 
-/// A stream whose reads and writes are to be over at the same moment.
+/// A stream whose reads and writes share one deadline.
 struct Within<'a> {
     stream: &'a TcpStream,
     end: Instant,

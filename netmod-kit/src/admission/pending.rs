@@ -1,10 +1,12 @@
-//! The connections of a listener that have proved nothing yet.
+//! The unproved connections of a listener.
 //!
-//! Any user of the network can fill a listener's slots, so an unproved connection must cost little and must never block
-//! one that will prove the secret. Slots are few, each has a deadline, and a newcomer takes the slot of the oldest. The
-//! age that the oldest must have (the grace) adapts: a burst of the listener's own clients, which may wait for a
-//! processor, gets a second each; connections that are dropped without a proof shorten this time by an eighth each, and
-//! each proof doubles it. A flood is therefore drained as fast as it comes in, instead of filling the kernel's queue.
+//! Any user of the network can fill a listener's slots, so an unproved connection must cost little
+//! and must never block one that will prove the secret. Slots are few, each has a deadline, and a
+//! newcomer takes the slot of the oldest. The age that the oldest must have (the grace) adapts:
+//! connections of a burst of the listener's own clients, which may wait for a processor, get a
+//! second each; a connection dropped without a proof shortens the grace by an eighth, and a proof
+//! doubles it. A flood is therefore drained as fast as it comes in, instead of filling the kernel's
+//! queue.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
@@ -16,17 +18,17 @@ use super::secret::Secret;
 
 /// Longest grace: the age from which the oldest connection is dropped for a newcomer.
 const LONGEST_GRACE: Duration = Duration::from_secs(1);
-/// From this age on a proof doubles the grace; below it a connection is dropped at once.
+/// Shortest grace: at or below it, the oldest connection is dropped whatever its age.
 const SHORTEST_GRACE: Duration = Duration::from_micros(100);
-/// Connections that are kept although the last descriptors are meant for the program's own files.
+/// Connections that are kept even if the last descriptors are reserved for the program's own files.
 const FEWEST: usize = 4;
-/// Connections that are accepted in one call, so that a flood does not hold up the rest of the work.
+/// Most connections accepted in one call, so that a flood does not hold up other work.
 const AT_ONCE: usize = 16;
 
 /// A connection that has proved the secret.
 #[derive(Debug)]
 pub struct Admitted<C> {
-    /// The connection. Nothing behind the proof was read from it.
+    /// The connection. No byte after the proof was read from it.
     pub connection: C,
     /// The context of its hello.
     pub context: Vec<u8>,
@@ -39,9 +41,10 @@ pub struct Admitted<C> {
 pub enum Accepted {
     /// No connection waits.
     Drained,
-    /// More connections may wait; to be called again soon.
+    /// More connections may wait; call again soon.
     More,
-    /// A connection waits, but slots or descriptors are short, and no connection is old enough to be dropped.
+    /// A connection waits, but slots or descriptors are short, and no connection is old enough to
+    /// be dropped.
     Short,
 }
 
@@ -71,16 +74,17 @@ pub struct Pending<C> {
     protocol: Protocol,
     deadline: Duration,
     grace: Duration,
-    /// Connections with the time of their acceptance. Grows up to `most`.
+    /// Connections with their time of acceptance; at most `most`.
     slots: Vec<Option<(Instant, Box<Slot<C>>)>>,
     most: usize,
     count: usize,
-    /// No deadline passes before this.
+    /// Earliest time at which a deadline can pass.
     look: Instant,
 }
 
 impl<C: Read + Write + AsFd> Pending<C> {
-    /// Makes room for `slots` unproved connections, each of which is dropped after `deadline`.
+    /// Makes a set of up to `slots` unproved connections, each of which is dropped after
+    /// `deadline`.
     pub fn new(protocol: Protocol, slots: usize, deadline: Duration) -> Pending<C> {
         Pending {
             protocol,
@@ -98,15 +102,17 @@ impl<C: Read + Write + AsFd> Pending<C> {
         self.count
     }
 
-    /// Whether there is no unproved connection.
+    /// Returns whether there is no unproved connection.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Accepts up to 16 connections. `accept` returns the next one, in non-blocking mode; `watch` is given the slot of
-    /// each new one, so that an epoll set can name it, and the connection is dropped if it fails.
+    /// Accepts up to 16 connections. `accept` returns the next one, in non-blocking mode. `watch`
+    /// gets the slot of each new one, so that an epoll set can name it; if it fails, the connection
+    /// is dropped.
     ///
-    /// When descriptors are short the soft limit is raised, then the oldest unproved connection is dropped.
+    /// When descriptors are short the soft limit is raised, then the oldest unproved connection is
+    /// dropped.
     pub fn accept(
         &mut self,
         mut accept: impl FnMut() -> io::Result<C>,
@@ -133,7 +139,8 @@ impl<C: Read + Write + AsFd> Pending<C> {
                         return Accepted::Short;
                     }
                 }
-                // The connection has ended before it was accepted (accept(2) says which errors mean that).
+                // The connection ended before it was accepted (accept(2) lists the errors that mean
+                // that).
                 Err(_) => {}
             }
         }
@@ -183,14 +190,15 @@ impl<C: Read + Write + AsFd> Pending<C> {
         true
     }
 
-    /// Drops the oldest connection, whatever its age, because a descriptor is needed for something else. Returns
-    /// whether there was one.
+    /// Drops the oldest connection, whatever its age, because a descriptor is needed for something
+    /// else. Returns whether there was one.
     pub fn drop_oldest(&mut self) -> bool {
         let oldest = self.oldest().map(|(_, at)| self.remove(at));
         oldest.is_some()
     }
 
-    /// Takes back what the last proof has earned: everybody knows its secret, so that it says nothing of the caller.
+    /// Undoes the effect of the last proof on the grace: its secret is public, so that it says
+    /// nothing about the caller.
     pub fn disregard_proof(&mut self) {
         self.grace = (self.grace / 2).max(SHORTEST_GRACE);
     }
@@ -201,8 +209,8 @@ impl<C: Read + Write + AsFd> Pending<C> {
         Some(slot)
     }
 
-    /// Goes on with the connection in `slot`, which can be read from. `secret` returns the secret that belongs to the
-    /// context of a hello, or `None` if no such connection is expected.
+    /// Continues with the connection in `slot`, which is readable. `secret` returns the secret for
+    /// the context of a hello, or `None` if no such connection is expected.
     pub fn serve(&mut self, slot: usize, secret: impl FnMut(&[u8]) -> Option<Secret>) -> Served<C> {
         let Some(Some((_, one))) = self.slots.get_mut(slot) else {
             return Served::Waiting;
@@ -230,7 +238,7 @@ impl<C: Read + Write + AsFd> Pending<C> {
         }
     }
 
-    /// Goes on with all connections. Returns those that have proved the secret.
+    /// Continues with all connections. Returns those that have proved the secret.
     pub fn serve_all(
         &mut self,
         mut secret: impl FnMut(&[u8]) -> Option<Secret>,
@@ -250,7 +258,7 @@ impl<C: Read + Write + AsFd> Pending<C> {
         slots.filter_map(|(at, slot)| Some((slot.as_ref()?.1.connection.as_fd().as_raw_fd(), at)))
     }
 
-    /// Whether to poll the listener. When it is not, [`Pending::due`] says when to try again.
+    /// Returns whether to poll the listener. If not, [`Pending::due`] says when to try again.
     pub fn has_room(&self) -> bool {
         self.count < self.most
             || self.grace <= SHORTEST_GRACE
@@ -259,7 +267,8 @@ impl<C: Read + Write + AsFd> Pending<C> {
                 .is_none_or(|(since, _)| since.elapsed() >= self.grace)
     }
 
-    /// When [`Pending::look_at_clock`] or, if there was no room, [`Pending::accept`] has to be called.
+    /// Returns the time at which to call [`Pending::look_at_clock`] or, if there was no room,
+    /// [`Pending::accept`].
     pub fn due(&self) -> Option<Instant> {
         let (since, _) = self.oldest()?;
         let wait = match self.has_room() {
@@ -303,7 +312,8 @@ impl<C: Read + Write + AsFd> Pending<C> {
 }
 
 impl<C: Read + Write> Slot<C> {
-    /// Reads what there is, and answers a hello. Returns the session keys when the secret is proved.
+    /// Reads the available bytes and answers a hello. Returns the session keys when the secret is
+    /// proved.
     fn advance(
         &mut self,
         protocol: &Protocol,
@@ -315,7 +325,7 @@ impl<C: Read + Write> Slot<C> {
                 Some(_) => PROOF,
             };
             while self.filled < wanted {
-                // Not a byte more: what follows the proof is for the user of the connection.
+                // Never reads past the proof: later bytes belong to the user of the connection.
                 match self.connection.read(&mut self.buffer[self.filled..wanted]) {
                     Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
                     Ok(count) => self.filled += count,
@@ -334,7 +344,7 @@ impl<C: Read + Write> Slot<C> {
             let context = protocol.read_hello(hello).ok_or(ErrorKind::InvalidData)?;
             let secret = secret(context).ok_or(ErrorKind::InvalidData)?;
             let (responder, challenge) = Responder::new(hello, &secret)?;
-            // A new connection has room for a challenge.
+            // The send buffer of a new connection always holds a challenge.
             if self.connection.write(&challenge)? != challenge.len() {
                 return Err(ErrorKind::WriteZero.into());
             }
@@ -386,7 +396,7 @@ mod tests {
         !matches!(read, Ok(0))
     }
 
-    /// Says hello and proves the secret, as far as the other end goes along.
+    /// Sends hello and proof, as far as the other end accepts them.
     fn prove(
         near: &mut UnixStream,
         pending: &mut Pending<UnixStream>,
@@ -403,7 +413,7 @@ mod tests {
         for part in proof.chunks(5) {
             assert!(admitted.is_empty());
             near.write_all(part).unwrap();
-            // The user's first bytes come right behind the proof.
+            // The user's first bytes follow the proof immediately.
             if part.len() < 5 {
                 near.write_all(b"data").unwrap();
             }
@@ -458,7 +468,7 @@ mod tests {
         let mut pending = Pending::new(PROTOCOL, 4, Duration::from_secs(60));
         let mut flood: Vec<UnixStream> = (0..4).map(|_| queue.connect()).collect();
         take_all(&mut pending, &mut queue);
-        // A burst gets its time first.
+        // A burst gets its grace first.
         flood.push(queue.connect());
         assert_eq!(take_all(&mut pending, &mut queue), Accepted::Short);
         assert!(!pending.has_room() && pending.due().unwrap() < Instant::now() + LONGEST_GRACE);
@@ -471,7 +481,8 @@ mod tests {
             }
         }
         assert!(pending.grace <= SHORTEST_GRACE, "{:?}", pending.grace);
-        // By now each newcomer is let in at once, and proves itself before it is the oldest.
+        // By now each newcomer is accepted without delay, and proves the secret before it is the
+        // oldest.
         let mut near = queue.connect();
         assert_eq!(take_all(&mut pending, &mut queue), Accepted::Drained);
         flood.push(queue.connect());

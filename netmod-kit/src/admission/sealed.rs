@@ -1,8 +1,9 @@
 //! Encrypted and authenticated frames on a stream, after a handshake.
 //!
-//! A frame is its length (4 bytes, little endian), the ciphertext and a tag of 16 bytes (ChaCha20-Poly1305, RFC 8439).
-//! Nonces count the frames of a direction, whose key is fresh, so that no frame can be changed, left out, repeated or
-//! moved without notice. The length of a frame is not hidden.
+//! A frame is its length (4 bytes, little endian), the ciphertext and a tag of 16 bytes
+//! (ChaCha20-Poly1305, RFC 8439). Nonces count the frames of a direction, whose key is fresh, so
+//! that no frame can be changed, left out, repeated or moved without notice. The length of a frame
+//! is not hidden.
 
 use std::fmt;
 
@@ -26,7 +27,8 @@ pub enum Role {
     Responder,
 }
 
-/// A received frame was not sealed by the other end, or is longer than allowed. The connection must be closed.
+/// A received frame was not sealed by the other end, or is longer than allowed. The connection must
+/// be closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Broken {
     /// The frame says that it is longer than the maximum.
@@ -94,7 +96,8 @@ impl Sealed {
         }
     }
 
-    /// Appends `content` to `out` as a frame. Frames must be sent in the order in which they were sealed.
+    /// Appends `content` to `out` as a frame. Frames must be sent in the order in which they were
+    /// sealed.
     ///
     /// # Errors
     /// The content is longer than the maximum; nothing is appended.
@@ -128,7 +131,7 @@ impl Sealed {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// Opens the next frame. Returns `None` if it has not come whole.
+    /// Opens the next frame. Returns `None` if it has not arrived completely.
     ///
     /// # Errors
     /// The frame is too long or forged. The connection must be closed.

@@ -36,7 +36,8 @@ impl Secret {
         random().map(Secret)
     }
 
-    /// Derives a secret from a text that only its users know. `purpose` keeps secrets of different uses apart.
+    /// Derives a secret from a text that only its users know. `purpose` keeps secrets of different
+    /// uses apart.
     pub fn derive(purpose: &str, text: &[u8]) -> Secret {
         Secret(blake3::derive_key(purpose, text))
     }

@@ -1,4 +1,4 @@
-//! The cases of the suite, and what a transport must claim for them.
+//! The cases of the suite and the features that they need.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use netmod::{Limits, WakeUp};
 use super::node::Directory;
 use super::variant::{End, Opening, Topic, Variant};
 
-/// What a transport says of itself.
+/// The features that a transport claims.
 pub(super) struct Claims {
     pub limits: Limits,
     pub copies: bool,
@@ -16,7 +16,7 @@ pub(super) struct Claims {
 }
 
 impl Claims {
-    /// Opens a variant, and asks it.
+    /// Opens a variant and reads its claims.
     pub fn of(variant: &Variant) -> Claims {
         let transport = variant.open(Opening {
             peer: 0,
@@ -38,7 +38,7 @@ impl Claims {
     }
 }
 
-/// Whether a case can be run, or else what it is that the transport doesn't claim.
+/// `Ok` if a case can be run, otherwise the feature that the transport does not claim.
 pub(super) type Need = Result<(), &'static str>;
 
 /// A case of the suite.
@@ -65,7 +65,7 @@ impl Case {
     }
 }
 
-/// Every transport has it.
+/// The need of cases that every transport must pass.
 pub(super) fn always(_: &Claims) -> Need {
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Two processes: the children's side.
+//! Cases with two processes: the children's side.
 
 mod deaths;
 
@@ -11,7 +11,7 @@ use netmod::{AtomicOp, Header, Issued, Lane, LaneError, RemoteAddr, RemoteKey, T
 use super::node::{Directory, LIMIT, Node, Random, is_woken};
 use super::variant::{End, Opening, Told, Variant};
 
-// The children's environment.
+// Environment variables of the children.
 pub(super) const ROLE: &str = "WEFT_CONFORMANCE_ROLE";
 pub(super) const SCENARIO: &str = "WEFT_CONFORMANCE_SCENARIO";
 pub(super) const VARIANT: &str = "WEFT_CONFORMANCE_VARIANT";
@@ -19,14 +19,14 @@ pub(super) const CABLE: &str = "WEFT_CONFORMANCE_CABLE";
 pub(super) const DRIVES: &str = "driver";
 pub(super) const SERVES: &str = "server";
 
-/// What the server says when it polls no more for a while.
+/// Line that the server prints before it stops polling for a while.
 pub(super) const ASLEEP: &str = "asleep";
 
 const LANES: u16 = 5;
 const DRIVER: u32 = 0;
 const SERVER: u32 = 1;
 
-// What the driver asks for, in the first word of a header.
+// Requests of the driver, in the first word of a header.
 const NUMBERED: u64 = 1;
 const SLEEP: u64 = 2;
 const REPORT: u64 = 3;
@@ -35,7 +35,7 @@ const LEAVE: u64 = 4;
 const REPORTED: u64 = 5;
 const PING: u64 = 6;
 
-/// What two processes do.
+/// The scenarios of two processes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Scenario {
     Everything,
@@ -43,19 +43,19 @@ pub(super) enum Scenario {
     Sleepers,
     /// The server is killed while messages are sent to it.
     Death,
-    /// It is killed before anybody has talked to it.
+    /// The server is killed before the first contact.
     DeathBeforeContact,
-    /// It is killed while its memory is accessed.
+    /// The server is killed while its memory is accessed.
     DeathDuringAccess,
-    /// It stops polling, and is killed while an answer is awaited from it.
+    /// The server stops polling and is killed while the driver waits for its answer.
     DeathOfSleeper,
-    /// The same, and another lane than the one that awaits answers finds it dead.
+    /// The same; another lane than the one that waits detects the loss.
     DeathOfSleeperElsewhere,
-    /// It is killed while nothing is under way.
+    /// The server is killed while no operation is pending.
     DeathOfTalker,
-    /// The same, and another lane finds it dead first.
+    /// The same; another lane detects the loss first.
     DeathOfTalkerElsewhere,
-    /// The network to it is cut.
+    /// The network to the server is cut.
     PulledCable,
 }
 
@@ -78,25 +78,25 @@ impl Scenario {
     }
 }
 
-/// Whether this process was started by a case.
+/// Returns whether a case has started this process.
 pub(super) fn is_child() -> bool {
     std::env::var_os(ROLE).is_some()
 }
 
-/// The name of the variant that this process was started for, if a case has started it.
+/// Returns the name of the variant for which a case has started this process.
 pub fn child_variant() -> Option<String> {
     std::env::var(VARIANT).ok()
 }
 
-/// A child.
+/// A child process.
 struct Actor<'a> {
     node: Node,
     variant: &'a Variant,
-    /// When it was last looked whether the peer lives.
+    /// Time of the last check whether the peer lives.
     asked: Instant,
 }
 
-/// What a child does.
+/// Runs a child.
 pub(super) fn main(variants: &[Variant]) {
     let of = |name| std::env::var(name).unwrap();
     let name = of(VARIANT);
@@ -182,7 +182,7 @@ pub(super) fn main(variants: &[Variant]) {
     say("passed");
 }
 
-/// What the case says next.
+/// Reads the parent's next line.
 fn hear() -> String {
     let mut line = String::new();
     std::io::stdin().read_line(&mut line).unwrap();
@@ -205,7 +205,7 @@ impl Actor<'_> {
         self.node.poll()
     }
 
-    /// Polls, and looks now and then whether the server lives if the transport has to be asked.
+    /// Polls, and calls `check_peers` now and then if the transport needs it.
     fn watch(&mut self, even_if_idle: bool) -> bool {
         let ask = match self.variant.told {
             Told::Always => false,
@@ -261,7 +261,7 @@ impl Actor<'_> {
         self.node.lanes[0].disarm();
     }
 
-    /// Answers until it is told to leave.
+    /// Answers the driver until it sends [`LEAVE`].
     fn serve(&mut self, sleeps: bool) {
         let start = Instant::now();
         let mut counts = [0_u64; LANES as usize];
@@ -271,8 +271,8 @@ impl Actor<'_> {
             let mut any = self.poll();
             for lane in 0..self.node.lanes.len() {
                 let messages = std::mem::take(&mut self.node.sinks[lane].messages);
-                // Who waits for room to send polls, too: what came then is served next time, and
-                // nobody wakes a server for it.
+                // Sending polls, too, when it waits for space: messages that came then are served
+                // next time, without a wake-up.
                 any |= !messages.is_empty();
                 for (from, header, payload) in messages {
                     assert_eq!(from, DRIVER);
@@ -296,10 +296,7 @@ impl Actor<'_> {
                     }
                 }
             }
-            assert!(
-                start.elapsed() < 2 * LIMIT,
-                "nobody told the server to leave"
-            );
+            assert!(start.elapsed() < 2 * LIMIT, "the driver sent no LEAVE");
             idle = if any { 0 } else { idle + 1 };
             if sleeps && idle > 3 {
                 self.sleep();
@@ -370,7 +367,7 @@ impl Actor<'_> {
             assert_eq!(self.report(lane), (counts[lane], sums[lane]));
         }
 
-        // The server sleeps: what is accepted is bounded, and nothing is lost.
+        // While the server sleeps, the number of accepted messages is bounded, and none is lost.
         self.send(0, SERVER, [SLEEP, 3000, 0], &[]);
         let payload = random.bytes(most);
         let start = Instant::now();
@@ -428,7 +425,7 @@ impl Actor<'_> {
                 lane.put(SERVER, 0, data.as_ptr().add(shift), len, remote, token)
             });
             if put == Err(LaneError::Unsupported) {
-                // A single peer may answer this; a kernel or container may want it so.
+                // The kernel or a container may forbid it for this peer.
                 eprintln!("get and put were not tried: not supported towards this peer");
                 return;
             }
@@ -469,7 +466,8 @@ impl Actor<'_> {
         assert_eq!(atomic(AtomicOp::Load, 0, 0), 1);
     }
 
-    /// Both sides wait for each other's messages in turn, often asleep; now and then many are under way.
+    /// Both sides wait for each other's messages in turn, often asleep; sometimes several messages
+    /// are in flight.
     fn ping(&mut self) {
         let most = self.node.transport.limits().max_payload;
         let mut random = Random::new();

@@ -1,4 +1,4 @@
-//! Several lanes and several processes in one; wake-ups; addresses.
+//! Several lanes, several nodes in one process, wake-ups, and addresses.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,7 +32,12 @@ pub(super) const CASES: &[Case] = &[
         many_senders,
     ),
     Case::new("the_wake_up_comes", Topic::WakeUp, wakes, wake_up),
-    Case::new("wake_ups_are_apart", Topic::WakeUp, wakes, wake_ups_apart),
+    Case::new(
+        "each_lane_has_its_own_wake_up",
+        Topic::WakeUp,
+        wakes,
+        wake_ups_apart,
+    ),
     Case::new(
         "unusable_addresses_are_explained",
         Topic::Addresses,
@@ -46,7 +51,7 @@ fn five_lanes(variant: &Variant) {
     let mut nodes = pair(variant, 5);
     let each = variant.effort.per_lane;
     let most = nodes[0].transport.limits().max_payload.min(5000);
-    // From lane i of both to every lane of the other, and to lane 0 of the same process.
+    // From each lane of both nodes to every lane of the other, and to lane 0 of the same node.
     let mut next = [[[0_u64; 5]; 5]; 2];
     let mut next_self = [0_u64; 5];
     poll_until(&mut nodes, "all lanes", |nodes| {
@@ -175,7 +180,7 @@ fn many_senders(variant: &Variant) {
                 }
             });
         }
-        // Whatever happens, the senders end.
+        // Ends the senders even if the receiver panics.
         struct Ends<'a>(&'a AtomicBool);
         impl Drop for Ends<'_> {
             fn drop(&mut self) {
@@ -197,7 +202,7 @@ fn many_senders(variant: &Variant) {
             }
             assert!(
                 start.elapsed() < LIMIT,
-                "{next:?} of {each} messages are here"
+                "{next:?} of {each} messages have arrived"
             );
         }
     });
@@ -215,7 +220,7 @@ fn wake_up(variant: &Variant) {
             nodes[1].poll();
             assert!(start.elapsed() < LIMIT, "never quiet");
         }
-        // Wake-ups for nothing cost a poll each.
+        // A spurious wake-up costs one poll.
         false_alarms += u32::from(is_woken(wake_up, Duration::from_millis(5)));
         let payload = vec![1; if i % 2 == 0 { 8 } else { long }];
         let header = Header::default();
@@ -234,9 +239,9 @@ fn wake_up(variant: &Variant) {
     }
     assert!(
         false_alarms <= variant.false_alarms,
-        "{false_alarms} wake-ups for nothing"
+        "{false_alarms} spurious wake-ups"
     );
-    // Something that has arrived is not slept upon for long.
+    // A lane does not sleep on a message that has arrived.
     nodes[0].lanes[0]
         .send(PEERS[1], 0, &Header::default(), &[1; 8])
         .unwrap();
@@ -244,7 +249,7 @@ fn wake_up(variant: &Variant) {
     std::thread::sleep(Duration::from_millis(20));
     if nodes[1].lanes[0].arm() {
         let woken = is_woken(wake_up, Duration::from_secs(5));
-        assert!(woken, "a message that is there is slept upon");
+        assert!(woken, "the lane sleeps though a message has arrived");
     }
 }
 
@@ -271,7 +276,7 @@ fn addresses(variant: &Variant) {
         Err(LaneError::PeerLost(lost)) if lost.peer == peer => lost.why,
         other => panic!("{other:?}"),
     };
-    // The resolver's own words.
+    // The resolver's error.
     assert!(why(50, 0).contains("no VCI 0"));
     assert!(why(PEERS[1], 7).contains("no VCI 7"));
     for (peer, address) in [(51, &b""[..]), (52, b"\xff123"), (53, b"\x05verbs12345678")] {

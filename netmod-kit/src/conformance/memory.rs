@@ -14,7 +14,7 @@ pub(super) const CASES: &[Case] = &[
     case("get_and_put_move_any_size_at_any_offset", any_size),
     case("many_puts_and_gets_at_once", many_at_once),
     case("a_flush_of_nothing_completes", flush_nothing),
-    case("nothing_can_be_exposed", empty_exposure),
+    case("an_empty_exposure_is_allowed", empty_exposure),
     Case::new(
         "a_message_does_not_overtake_a_put",
         Topic::Memory,
@@ -111,7 +111,8 @@ fn many_at_once(variant: &Variant) {
                 let len = if next % 2 == 0 { width } else { 77 };
                 let token = nodes[0].token();
                 let lane = &mut nodes[0].lanes[0];
-                // SAFETY: both live until completion; slots don't overlap.
+                // SAFETY: both live until completion; blocks of different operations do not
+                // overlap.
                 let issued = unsafe {
                     if round == "put" {
                         let local = data.as_ptr().add(next * width);
@@ -180,13 +181,13 @@ fn ordered_puts(variant: &Variant) {
             !nodes[1].sinks[0].messages.is_empty()
         });
         nodes[1].sinks[0].messages.clear();
-        // SAFETY: `words` is alive; it is read as memory that others changed.
+        // SAFETY: `words` is alive; the read is volatile because the transport changes it.
         assert_eq!(unsafe { word.read_volatile() }, value);
     }
     nodes[1].transport.withdraw(&key);
 }
 
-/// By one piece and by many, to memory that nobody has exposed.
+/// Copies of one and of many blocks, to and from memory that is not exposed.
 fn direct_copies(variant: &Variant) {
     let mut random = Random::new();
     let mut nodes = pair(variant, 1);
@@ -206,7 +207,7 @@ fn direct_copies(variant: &Variant) {
         unsafe { direct.read(PEERS[1], 0, local.as_mut_ptr(), total, at) }.unwrap();
         assert!(local == expected[offset..offset + total]);
         let data = random.bytes(total);
-        // SAFETY: as above.
+        // SAFETY: `data` and `memory` are valid for `total` bytes.
         unsafe { direct.write(PEERS[1], 0, data.as_ptr(), total, at) }.unwrap();
         expected[offset..offset + total].copy_from_slice(&data);
         assert!(memory == expected);
@@ -219,11 +220,11 @@ fn direct_copies(variant: &Variant) {
             };
             rows.iter_mut().map(piece).collect()
         };
-        // SAFETY: the rows are valid, and together as long as what is read.
+        // SAFETY: the rows are valid and have `total` bytes together.
         unsafe { direct.readv(PEERS[1], 0, &pieces(&mut rows), at) }.unwrap();
         assert!(rows.concat() == data);
         rows.iter_mut().flatten().for_each(|byte| *byte = !*byte);
-        // SAFETY: as above.
+        // SAFETY: the rows are valid and have `total` bytes together.
         unsafe { direct.writev(PEERS[1], 0, &pieces(&mut rows), at) }.unwrap();
         expected[offset..offset + total].copy_from_slice(&rows.concat());
         assert!(memory == expected);

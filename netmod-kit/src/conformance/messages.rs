@@ -16,12 +16,12 @@ pub(super) const CASES: &[Case] = &[
     case("limits_are_sound", limits_are_sound),
     case("messages_arrive_in_order_and_whole", messages_arrive),
     case("payloads_of_all_sizes_arrive", all_sizes),
-    case("what_is_gathered_keeps_its_order", gathered),
+    case("bundled_messages_keep_their_order", gathered),
     case("too_long_messages_are_refused", too_long),
     case("a_receiver_that_does_not_poll_pushes_back", push_back),
-    case("a_poll_that_finds_nothing_says_so", idle_polls),
+    case("an_idle_poll_returns_false", idle_polls),
     Case::new(
-        "lent_payloads_arrive_in_order_and_are_given_back",
+        "zero_copy_payloads_arrive_in_order_and_complete",
         Topic::Messages,
         lends,
         lent_payloads,
@@ -81,7 +81,8 @@ fn messages_arrive(variant: &Variant) {
     poll_until(&mut nodes, "draining", |nodes| nodes[0].lanes[0].drained());
 }
 
-/// Around all lengths where transports change their ways, each by `send` and by `send_with`.
+/// Sizes around each length at which transports switch protocols, each by `send` and by
+/// `send_with`.
 fn all_sizes(variant: &Variant) {
     let mut nodes = pair(variant, 1);
     let most = nodes[0].transport.limits().max_payload;
@@ -125,7 +126,7 @@ fn gathered(variant: &Variant) {
     let (mut sent, mut got, total) = (0_u64, 0_u64, variant.effort.messages as u64 / 2);
     let length = |i: u64| (i * 31 % 701) as usize;
     poll_until(&mut nodes, "all messages", |nodes| {
-        // Some by themselves, as far as the lane likes, the others in a row.
+        // Some messages outside of a batch, as many as the lane accepts, the others inside one.
         for gathering in [false, true] {
             nodes[0].lanes[0].coalesce(gathering);
             for _ in 0..random.below(200) {
@@ -161,7 +162,7 @@ fn too_long(variant: &Variant) {
     let refused = lane.send(PEERS[1], 0, &header, &long);
     assert_eq!(refused, Err(LaneError::Unsupported));
     let refused = lane.send_with(PEERS[1], 0, &header, long.len(), &mut |_| {
-        panic!("a message that is not sent is not asked for")
+        panic!("`fill` was called for a message that is not sent")
     });
     assert_eq!(refused, Err(LaneError::Unsupported));
 }
@@ -169,7 +170,7 @@ fn too_long(variant: &Variant) {
 fn push_back(variant: &Variant) {
     let mut nodes = pair(variant, 1);
     connect(&mut nodes);
-    // Twice: what was full takes messages again.
+    // Twice: a lane that was full accepts messages again.
     for _ in 0..2 {
         let payload = vec![5; nodes[0].transport.limits().max_payload];
         let mut sent = 0_u64;
@@ -189,7 +190,7 @@ fn push_back(variant: &Variant) {
                     refused_since = None;
                 }
                 Err(LaneError::Again) => {
-                    assert!(!filled, "a message that is not sent is not asked for");
+                    assert!(!filled, "`fill` was called for a message that is not sent");
                     sender.poll();
                     let since = *refused_since.get_or_insert_with(Instant::now);
                     if since.elapsed() > Duration::from_millis(300) {
@@ -201,7 +202,7 @@ fn push_back(variant: &Variant) {
             assert!(start.elapsed() < LIMIT);
             assert!(
                 sent <= variant.backlog,
-                "{sent} messages were accepted although nobody takes them"
+                "{sent} messages were accepted although the receiver does not poll"
             );
         }
         assert!(sent > 0);
@@ -224,7 +225,7 @@ fn idle_polls(variant: &Variant) {
     while quiet < 3 {
         let any = nodes[0].poll() | nodes[1].poll();
         quiet = if any { 0 } else { quiet + 1 };
-        assert!(start.elapsed() < LIMIT, "polls never find nothing");
+        assert!(start.elapsed() < LIMIT, "no idle poll in {LIMIT:?}");
     }
     assert!(nodes[1].sinks[0].messages.is_empty());
 }
@@ -244,7 +245,7 @@ fn lent_payloads(variant: &Variant) {
             let header = Header([2 * i as u64, 1, 1]);
             let (place, len) = (payload.as_ptr(), payload.len());
             let lane = &mut nodes[0].lanes[0];
-            // SAFETY: the payloads live to the end of the case, until when all have completed.
+            // SAFETY: the payloads live to the end of the case, which waits for all completions.
             match unsafe { lane.send_zcopy(PEERS[1], 0, &header, place, len, token) } {
                 Ok(Issued::Done) => true,
                 Ok(Issued::Pending) => {

@@ -1,13 +1,13 @@
-//! What every transport must do, as one suite that each runs.
+//! The conformance suite that every transport must pass.
 //!
-//! A transport's `tests/conformance.rs` (with `harness = false`) names its [`Variant`]s, ways to open it,
-//! and calls [`main`]. Each case is run with each variant whose topics it belongs to, in one process, in
-//! two, and between two network namespaces. What the transport doesn't claim (by its
-//! [`Limits`](netmod::Limits)) or can't ([`Variant::lacks`]) is listed as ignored, with the reason;
-//! everything else must pass.
+//! A transport's `tests/conformance.rs` (with `harness = false`) describes its [`Variant`]s,
+//! configurations in which it is opened, and calls [`main`]. Each case runs with each variant that
+//! covers its topic: in one process, in two, or between two network namespaces. Cases for features
+//! that the transport does not claim by its [`Limits`](netmod::Limits) or cannot pass
+//! ([`Variant::lacks`]) are listed as ignored, with the reason; all others must pass.
 //!
-//! One case alone: `cargo test -p netmod-ofi --test conformance -- tcp/many_puts`. Randomness comes from a
-//! seed that is printed with a failure; `WEFT_TEST_SEED` repeats it.
+//! To run one case: `cargo test -p netmod-ofi --test conformance -- tcp/many_puts`. Random values
+//! come from a seed that is printed with a failure; `WEFT_TEST_SEED` repeats it.
 
 mod case;
 mod child;
@@ -31,8 +31,8 @@ pub use child::child_variant;
 pub use node::{Directory, LIMIT, Node, Recorder, poll_until};
 pub use variant::{Effort, End, Opening, Told, Topic, Variant};
 
-/// Runs the suite, or what the command line names of it. Without variants there is nothing to run, and
-/// `skipped` says why.
+/// Runs the suite, or the cases that the command line names. Without variants it runs nothing and
+/// prints `skipped` as the reason.
 pub fn main(variants: Vec<Variant>, skipped: &str) -> ExitCode {
     if child::is_child() {
         child::main(&variants);
@@ -70,11 +70,15 @@ pub fn main(variants: Vec<Variant>, skipped: &str) -> ExitCode {
         }
         for (name, _) in &variant.lacks {
             let known = trials.iter().any(|trial| trial.name().ends_with(name));
-            assert!(known, "{}: there is no case {name}", variant.name);
+            assert!(
+                known,
+                "{}: `lacks` names {name}, which is no case",
+                variant.name
+            );
         }
     }
     let mut arguments = Arguments::from_args();
-    // What is ignored can't be run.
+    // Ignored cases cannot be run.
     arguments.include_ignored = false;
     arguments.ignored = false;
     libtest_mimic::run(&arguments, trials).exit_code()

@@ -4,7 +4,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// Two namespaces joined by a cable, removed at the end.
+/// Two namespaces joined by a cable; removed on drop.
 pub(super) struct Namespaces(pub(super) [String; 2]);
 
 impl Namespaces {
@@ -26,7 +26,8 @@ impl Namespaces {
             ip(&["address", "add", address, "dev", cable])?;
             ip(&["link", "set", cable, "up"])?;
             ip(&["link", "set", "lo", "up"])?;
-            // What a container engine leaves behind on every host: not the way to other hosts.
+            // An interface as container engines create on every host; it does not lead to other
+            // hosts.
             ip(&[
                 "link", "add", "docker0", "type", "veth", "peer", "name", "inside",
             ])?;
@@ -40,7 +41,9 @@ impl Namespaces {
         for (name, cable) in [(a, cable_a), (b, cable_b), (a, &bridge), (b, &bridge)] {
             while !ip(&["-n", name, "link", "show", cable])?.contains("state UP") {
                 if start.elapsed() > Duration::from_secs(5) {
-                    return Err("the cable does not come up".to_string());
+                    return Err(
+                        "the link between the namespaces is not up after 5 seconds".to_string()
+                    );
                 }
                 std::thread::sleep(Duration::from_millis(5));
             }

@@ -1,4 +1,4 @@
-//! What the cases share: nodes of a little job, a sink that remembers, random numbers.
+//! Helpers of the cases: nodes of a small job, a recording sink, random numbers.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -11,18 +11,18 @@ use netmod::{
 
 use super::variant::{End, Opening, Variant};
 
-/// Time that anything may take.
+/// Time limit of each wait.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
 /// The peers of [`pair`].
 pub(super) const PEERS: [Peer; 2] = [3, 8];
 
-/// Addresses, known to all nodes of a test.
+/// Addresses of all nodes of a test.
 #[derive(Default)]
 pub struct Directory(Mutex<HashMap<(Peer, VciId), Vec<u8>>>);
 
 impl Directory {
-    /// Adds an address, or puts it in the place of another.
+    /// Adds or replaces an address.
     pub fn add(&self, peer: Peer, vci: VciId, address: Vec<u8>) {
         self.0.lock().unwrap().insert((peer, vci), address);
     }
@@ -35,7 +35,7 @@ impl Resolver for Directory {
     }
 }
 
-/// A sink that remembers.
+/// A sink that records all events.
 #[derive(Default)]
 #[allow(missing_docs, reason = "as in the trait")]
 pub struct Recorder {
@@ -59,23 +59,23 @@ impl Sink for Recorder {
     }
 }
 
-/// A process of a little job, or one that plays it.
+/// A process of a small job, or its stand-in within the test's process.
 pub struct Node {
-    /// Its number.
+    /// The node's number.
     pub peer: Peer,
-    /// Its transport.
+    /// The node's transport.
     pub transport: Arc<dyn Transport>,
-    /// Its lanes, by VCI.
+    /// The node's lanes, by VCI.
     pub lanes: Vec<Box<dyn Lane>>,
-    /// What they have found.
+    /// The events of each lane.
     pub sinks: Vec<Recorder>,
-    /// Where the addresses are.
+    /// The addresses of all nodes.
     pub directory: Arc<Directory>,
     next_token: u64,
 }
 
 impl Node {
-    /// Opens so many lanes and makes their addresses known.
+    /// Opens `lanes` lanes and publishes their addresses in the directory.
     pub fn new(
         peer: Peer,
         transport: Arc<dyn Transport>,
@@ -109,7 +109,7 @@ impl Node {
         any
     }
 
-    /// A token that no other operation has.
+    /// Returns a new token.
     pub fn token(&mut self) -> Token {
         self.next_token += 1;
         Token(self.next_token)
@@ -117,7 +117,7 @@ impl Node {
 
     /// Exposes memory, which must outlive the node's work.
     pub(super) fn expose<T>(&self, memory: &mut [T]) -> RemoteKey {
-        // SAFETY: the cases keep the memory until nobody uses it any more.
+        // SAFETY: the cases keep the memory until its last use.
         let key = unsafe {
             self.transport
                 .expose(memory.as_mut_ptr().cast(), size_of_val(memory))
@@ -126,7 +126,7 @@ impl Node {
     }
 }
 
-/// A node of a variant, on this host.
+/// Opens a node of a variant, on this host.
 pub(super) fn node(
     variant: &Variant,
     peer: Peer,
@@ -143,14 +143,14 @@ pub(super) fn node(
     Node::new(peer, transport, directory.clone(), lanes)
 }
 
-/// Two nodes in this process.
+/// Opens two nodes in this process.
 pub(super) fn pair(variant: &Variant, lanes: u16) -> [Node; 2] {
     let directory = Arc::new(Directory::default());
     let ends = [End::First, End::Second];
     [0, 1].map(|i| node(variant, PEERS[i], ends[i], &directory, lanes))
 }
 
-/// Polls all nodes until `done` says so.
+/// Polls all nodes until `done` returns `true`.
 pub fn poll_until(nodes: &mut [Node], what: &str, mut done: impl FnMut(&mut [Node]) -> bool) {
     let start = Instant::now();
     while !done(nodes) {
@@ -165,7 +165,7 @@ pub fn poll_until(nodes: &mut [Node], what: &str, mut done: impl FnMut(&mut [Nod
     }
 }
 
-/// Sends from one lane 0 to the other.
+/// Sends from the first node's lane 0 to the second's.
 pub(super) fn send_polling(nodes: &mut [Node; 2], header: Header, payload: &[u8]) {
     poll_until(nodes, "sending", |nodes| {
         match nodes[0].lanes[0].send(PEERS[1], 0, &header, payload) {
@@ -185,7 +185,7 @@ pub(super) fn connect(nodes: &mut [Node; 2]) {
     nodes[1].sinks[0].messages.clear();
 }
 
-/// Waits for what `issue` started at the first node.
+/// Issues an operation at the first node and waits for it.
 pub(super) fn finish(
     nodes: &mut [Node; 2],
     mut issue: impl FnMut(&mut dyn Lane, Token) -> Result<Issued, LaneError>,
@@ -212,12 +212,12 @@ pub(super) fn finish(
     result
 }
 
-/// Makes what the first node has written visible at the second.
+/// Makes the first node's puts visible at the second.
 pub(super) fn flush(nodes: &mut [Node; 2]) -> Result<(), LaneError> {
     finish(nodes, |lane, token| lane.flush(PEERS[1], token))
 }
 
-/// Waits until a wake-up comes. Returns whether it has, within the time.
+/// Waits for a wake-up. Returns whether it came within the time.
 pub(super) fn is_woken(wake_up: WakeUp, within: Duration) -> bool {
     match wake_up {
         WakeUp::None => false,
@@ -227,7 +227,7 @@ pub(super) fn is_woken(wake_up: WakeUp, within: Duration) -> bool {
                 events: libc::POLLIN,
                 revents: 0,
             };
-            // SAFETY: one valid entry.
+            // SAFETY: `poll` is one valid entry.
             unsafe { libc::poll(&mut poll, 1, within.as_millis() as i32) == 1 }
         }
         WakeUp::Futex(word) => {
@@ -244,21 +244,21 @@ pub(super) fn is_woken(wake_up: WakeUp, within: Duration) -> bool {
                     tv_sec: left.as_secs() as i64,
                     tv_nsec: left.subsec_nanos().into(),
                 };
-                // SAFETY: the kernel reads the word and the time.
+                // SAFETY: the kernel reads the word, which lives as long as the lane, and the time.
                 unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAIT, 1, &timeout) };
             }
         }
     }
 }
 
-/// SplitMix64.
+/// A SplitMix64 generator.
 pub(super) struct Random {
     seed: u64,
     state: u64,
 }
 
 impl Random {
-    /// From `WEFT_TEST_SEED` or the clock.
+    /// Seeds the generator from `WEFT_TEST_SEED` or the clock.
     pub(super) fn new() -> Random {
         let seed = match std::env::var("WEFT_TEST_SEED") {
             Ok(seed) => seed.parse().expect("WEFT_TEST_SEED is a number"),
@@ -278,7 +278,7 @@ impl Random {
     pub(super) fn below(&mut self, limit: usize) -> usize {
         (self.next() % limit as u64) as usize
     }
-    /// A length up to `most`, small ones more often.
+    /// Returns a length up to `most`, small ones more often.
     pub(super) fn length(&mut self, most: usize) -> usize {
         let limit = [9, 65, 600, most + 1][self.below(4)].min(most + 1);
         self.below(limit)

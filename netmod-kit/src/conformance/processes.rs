@@ -1,7 +1,7 @@
-//! Two processes, on one host or in two network namespaces: the side of the test.
+//! Cases with two processes, on one host or in two network namespaces: the parent's side.
 //!
-//! A case starts two children of its own executable, a driver and a server ([`child`](super::child)),
-//! and passes their addresses between them. The driver does the checks.
+//! A case starts two children of its own executable, a driver and a server
+//! ([`child`](super::child)), and passes their addresses between them. The driver does the checks.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -36,31 +36,31 @@ pub(super) const CASES: &[Case] = &[
         |variant| run(variant, Scenario::DeathBeforeContact),
     ),
     Case::new(
-        "what_a_killed_peer_owes_ends",
+        "pending_accesses_to_a_killed_peer_complete",
         Topic::LossDuringAccess,
         has_get,
         |variant| run(variant, Scenario::DeathDuringAccess),
     ),
     Case::new(
-        "who_waits_for_a_killed_peer_is_told",
+        "a_waiter_for_a_killed_peer_is_notified",
         Topic::LossDuringAccess,
         answers_atomics,
         |variant| run(variant, Scenario::DeathOfSleeper),
     ),
     Case::new(
-        "who_waits_at_another_lane_is_told",
+        "a_waiter_at_another_lane_is_notified",
         Topic::LossDuringAccess,
         answers_all,
         |variant| run(variant, Scenario::DeathOfSleeperElsewhere),
     ),
     Case::new(
-        "who_only_listens_is_told_too",
+        "an_idle_receiver_is_notified",
         Topic::Loss,
         always,
         |variant| run(variant, Scenario::DeathOfTalker),
     ),
     Case::new(
-        "who_only_listens_at_another_lane_is_told",
+        "an_idle_receiver_at_another_lane_is_notified",
         Topic::Loss,
         always,
         |variant| run(variant, Scenario::DeathOfTalkerElsewhere),
@@ -82,7 +82,8 @@ pub(super) const CASES: &[Case] = &[
     ),
 ];
 
-/// The target's process answers atomics, so that who asks a dead one waits.
+/// Needs atomics that the target's process answers, so that an atomic on a dead target stays
+/// pending.
 fn answers_atomics(claims: &Claims) -> Need {
     let by_messages = |atomics: netmod::Atomics| !atomics.passive_target;
     claims.need(
@@ -99,7 +100,7 @@ fn cuts(claims: &Claims) -> Need {
     claims.need(|_| claims.cut, "no cable to pull")
 }
 
-/// A child that is killed when the test ends, however it ends.
+/// A child process, killed when the test ends or panics.
 struct ChildProcess {
     child: Child,
     input: ChildStdin,
@@ -144,10 +145,10 @@ impl ChildProcess {
             .recv_timeout(LIMIT)
             .unwrap_or_else(|_| panic!("no {what} from the child"))
     }
-    fn tell(&mut self, line: &str) {
+    fn send(&mut self, line: &str) {
         writeln!(self.input, "{line}").unwrap();
     }
-    /// The child alone: what it was started under passes the signal on, or is replaced by it.
+    /// Kills the child: `ip netns exec` replaces itself by it.
     fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -165,7 +166,7 @@ fn run(variant: &Variant, scenario: Scenario) {
     run_with([&[], &[]], variant, scenario);
 }
 
-/// Runs a scenario to its end; `prefix` goes in front of each command line.
+/// Runs a scenario. `prefix` goes in front of each command line.
 fn run_with(prefix: [&[&str]; 2], variant: &Variant, scenario: Scenario) {
     let mut driver = ChildProcess::start(prefix[0], child::DRIVES, scenario, variant);
     let mut server = ChildProcess::start(prefix[1], child::SERVES, scenario, variant);
@@ -176,15 +177,15 @@ fn run_with(prefix: [&[&str]; 2], variant: &Variant, scenario: Scenario) {
         server.kill();
         dead = true;
     } else {
-        server.tell(&hello);
+        server.send(&hello);
     }
-    driver.tell(&answer);
+    driver.send(&answer);
     if matches!(
         scenario,
         Scenario::DeathOfSleeper | Scenario::DeathOfSleeperElsewhere
     ) {
         assert_eq!(server.line("sleep"), child::ASLEEP);
-        driver.tell(child::ASLEEP);
+        driver.send(child::ASLEEP);
     }
     let mut cut = None;
     match scenario {

@@ -10,7 +10,7 @@ use super::variant::{Topic, Variant};
 
 pub(super) const CASES: &[Case] = &[
     Case::new(
-        "atomics_return_the_value_found",
+        "atomics_return_the_previous_value",
         Topic::Atomics,
         has_atomics,
         atomics,
@@ -34,15 +34,15 @@ pub(super) const CASES: &[Case] = &[
         withdrawn,
     ),
     Case::new(
-        "who_sees_the_signal_sees_the_data",
+        "a_seen_signal_implies_its_data",
         Topic::Signals,
         signals,
         signal,
     ),
 ];
 
-/// Messages carry atomics out, so that the target can look whether memory is exposed; adapters do as they
-/// do.
+/// Needs atomics by messages, whose target checks that the memory is exposed; adapters have their
+/// own checks.
 fn emulates_atomics(claims: &Claims) -> Need {
     has_atomics(claims)?;
     let by_messages = |atomics: netmod::Atomics| !atomics.passive_target;
@@ -96,15 +96,15 @@ fn atomics(variant: &Variant) {
         atomic(AtomicOp::Add, 3, 0);
     }
     flush(&mut nodes).unwrap();
-    // SAFETY: `words` is alive; it is read as memory that others changed.
+    // SAFETY: `words` is alive; the read is volatile because the transport changes it.
     let now = unsafe { place_of_word.read_volatile() };
     assert_eq!(now, (1 << 63 | 5) + 3 * times);
     nodes[1].transport.withdraw(&key);
 }
 
-/// Two lanes take turns at some bytes by a word: an attempt to take it with a read of the bytes right behind it, again
-/// and again; then a write of others with the word given back behind it, for whose end nobody waits. Who has taken
-/// the word has read what the other wrote.
+/// Two lanes guard some bytes by a lock word. Each repeats an attempt to take the lock, followed by
+/// a read of the bytes without waiting; then it writes others, followed by the release of the lock,
+/// and waits for neither. A lane that has taken the lock must have read what the other wrote.
 fn ordered_accesses(variant: &Variant) {
     let mut nodes = pair(variant, 2);
     let most = nodes[0].transport.limits().atomics.unwrap().ordered_access;
@@ -142,10 +142,10 @@ fn ordered_accesses(variant: &Variant) {
         written[..len].copy_from_slice(&data);
         let (local, mut found) = (data.as_ptr(), Box::new(0_u64));
         let place = &raw mut *found;
-        // SAFETY: the data lives until the end.
+        // SAFETY: `sent` keeps the data until the operation has completed.
         let write =
             turns.issue(|lane, token| unsafe { lane.put(PEERS[1], 0, local, len, guarded, token) });
-        // SAFETY: `found` does, too.
+        // SAFETY: `sent` keeps `found` until the operation has completed.
         let give = turns.issue(|lane, token| unsafe {
             let (op, less) = (AtomicOp::Add, u64::MAX);
             lane.atomic(PEERS[1], 0, op, less, 0, place, guard, token)
@@ -159,11 +159,11 @@ fn ordered_accesses(variant: &Variant) {
     nodes[1].transport.withdraw(&key);
 }
 
-/// The nodes, of which the first issues operations by this lane.
+/// The nodes, and the lane by which the first one issues operations.
 struct Turns<'a>(&'a mut [Node], usize);
 
 impl Turns<'_> {
-    /// Issues an operation when there is room. Gives its token if it is to be waited for.
+    /// Issues an operation as soon as there is space. Returns its token if it is pending.
     fn issue(
         &mut self,
         operation: impl Fn(&mut dyn Lane, Token) -> Result<Issued, LaneError>,
@@ -227,11 +227,11 @@ fn beyond(variant: &Variant) {
     let put = finish(&mut nodes, |lane, token| unsafe {
         lane.put(PEERS[1], 0, local.as_ptr(), 9, remote, token)
     });
-    // Told now or by the flush.
-    let told = put.and_then(|()| flush(&mut nodes));
+    // Reported now or by the flush.
+    let reported = put.and_then(|()| flush(&mut nodes));
     assert!(
-        matches!(&told, Err(LaneError::PeerLost(lost)) if lost.peer == PEERS[1]),
-        "{told:?}"
+        matches!(&reported, Err(LaneError::PeerLost(lost)) if lost.peer == PEERS[1]),
+        "{reported:?}"
     );
     if nodes[0].sinks[0].lost.is_empty() {
         flush(&mut nodes).unwrap();
@@ -265,7 +265,7 @@ fn withdrawn(variant: &Variant) {
     assert_eq!(words, [7; 2]);
 }
 
-/// Where the data of a signal lies; the words are at the beginning.
+/// Offset of a signal's data; its words are at the beginning.
 const DATA: usize = 4096;
 
 fn signal(variant: &Variant) {
@@ -298,14 +298,15 @@ fn signal(variant: &Variant) {
         });
         poll_until(&mut nodes, "the words", |_| {
             words.iter().enumerate().all(|(i, &word)| {
-                // SAFETY: `memory` is alive and aligned; others write it at the same time, by words.
+                // SAFETY: `memory` is alive and aligned; concurrent writes are those of the signal,
+                // word by word.
                 let seen = unsafe { &*base.cast::<AtomicU64>().add(i) }.load(Ordering::Acquire);
                 let old = seen >> 8 < round;
                 assert!(old || seen == word, "word {i} is {seen:#x}, not {word:#x}");
                 seen == word
             })
         });
-        // SAFETY: `memory` is alive, and nobody writes it until the next signal.
+        // SAFETY: `memory` is alive and not written until the next signal.
         let seen = unsafe { std::slice::from_raw_parts(base.add(DATA), len) };
         assert!(seen == data, "{len} bytes with {count} words");
     }

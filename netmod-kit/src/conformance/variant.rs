@@ -1,4 +1,4 @@
-//! Ways to open a transport, and what is to be tried with each.
+//! Variants: configurations in which a transport is tested.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -6,41 +6,42 @@ use std::time::Duration;
 
 use netmod::{OpenError, Peer, Resolver, Transport};
 
-/// Which of the two ends of a test opens the transport, where they differ (in their device, say).
+/// The end of a test that opens the transport, for transports whose ends differ (in their device,
+/// say).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
-    /// The one that starts and checks.
+    /// The end that starts and checks.
     First,
-    /// The other.
+    /// The other end.
     Second,
 }
 
-/// What a transport is opened with.
+/// Parameters for opening a transport.
 pub struct Opening {
-    /// The number of the process.
+    /// The process's number.
     pub peer: Peer,
-    /// Which end it is.
+    /// The end of the test.
     pub end: End,
-    /// Knows the addresses.
+    /// Source of the addresses.
     pub resolver: Arc<dyn Resolver>,
-    /// The peer is on another host, behind a cable that is to be found without help; otherwise it is on
-    /// this one.
+    /// Whether the peer is on another host, behind a cable that the transport must find by itself;
+    /// otherwise it is on this host.
     pub cable: bool,
 }
 
-/// How a transport learns that a peer is gone, if nothing is being sent to it.
+/// How a transport detects the loss of a peer to which nothing is being sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Told {
-    /// By itself, whatever it does.
+    /// Always by itself.
     Always,
-    /// By itself while something is under way to the peer, otherwise when asked
-    /// ([`Lane::check_peers`](netmod::Lane::check_peers)).
+    /// By itself while an operation towards the peer is pending, otherwise by
+    /// [`Lane::check_peers`](netmod::Lane::check_peers).
     UnderWay,
-    /// Only when asked.
+    /// Only by [`Lane::check_peers`](netmod::Lane::check_peers).
     Asked,
 }
 
-/// What cases are about.
+/// The topics of cases.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Topic {
@@ -53,13 +54,13 @@ pub enum Topic {
     /// Access to memory that is not exposed.
     Protection,
     Signals,
-    /// In two processes.
+    /// Two processes.
     Processes,
-    /// A peer that is killed.
+    /// The loss of a peer.
     Loss,
-    /// A peer that is killed while its memory is accessed.
+    /// The loss of a peer while its memory is accessed.
     LossDuringAccess,
-    /// Between two network namespaces.
+    /// Two network namespaces.
     Namespaces,
 }
 
@@ -81,28 +82,28 @@ impl Topic {
     ];
 }
 
-/// How much is tried.
+/// Numbers and sizes of operations.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
-    /// Messages in a row, in one process.
+    /// Messages in a row within one process.
     pub messages: usize,
-    /// Messages in a row, between two.
+    /// Messages in a row between two processes.
     pub process_messages: usize,
     /// Rounds of messages between two sleepers.
     pub rounds: u64,
-    /// Gets and puts at once.
+    /// Concurrent gets and puts.
     pub accesses: usize,
-    /// The longest get and put, in one process.
+    /// Longest get and put within one process, in bytes.
     pub memory: usize,
-    /// The same between two.
+    /// Longest get and put between two processes, in bytes.
     pub process_memory: usize,
-    /// Messages from each lane to each.
+    /// Messages from each lane to each other lane.
     pub per_lane: u64,
-    /// Messages of a thread.
+    /// Messages of each thread.
     pub per_thread: u64,
-    /// Processes that send to one.
+    /// Senders to one receiver.
     pub senders: u32,
-    /// Messages of each.
+    /// Messages of each sender.
     pub per_sender: u64,
 }
 
@@ -124,7 +125,7 @@ impl Default for Effort {
 }
 
 impl Effort {
-    /// For networks that are simulated or emulated, and slow.
+    /// For slow networks: simulated or emulated ones.
     pub const SLOW: Effort = Effort {
         messages: 1500,
         process_messages: 2000,
@@ -141,34 +142,34 @@ impl Effort {
 
 type Open = dyn Fn(Opening) -> Result<Arc<dyn Transport>, OpenError> + Send + Sync;
 
-/// A way to open a transport, and what is known of it.
+/// A configuration of a transport, with its known properties.
 pub struct Variant {
     pub(super) name: String,
     open: Box<Open>,
     pub(super) topics: &'static [Topic],
-    /// How much is tried.
+    /// Numbers and sizes of operations.
     pub effort: Effort,
-    /// Cases that it can't pass though its limits don't say so, each with the reason.
+    /// Cases that the variant cannot pass though its limits do not say so, each with the reason.
     pub lacks: Vec<(&'static str, &'static str)>,
-    /// The most full-sized messages that are accepted while the receiver takes none.
+    /// Most full-sized messages accepted while the receiver takes none.
     pub backlog: u64,
-    /// How often of 20 times a wake-up may come for nothing.
+    /// Permitted spurious wake-ups in 20 sleeps.
     pub false_alarms: u32,
-    /// How it learns that a peer is gone.
+    /// How the loss of a peer is detected.
     pub told: Told,
-    /// How long that may take.
+    /// Longest time until a loss is detected.
     pub patience: Duration,
-    /// What the reason of a loss must name if the peer was gone before the first contact.
+    /// Text that the reason of a loss must contain if the peer died before the first contact.
     pub advice: &'static str,
-    /// What [`Transport::describe`] must name at the ends of the cable between two namespaces, where its
-    /// addresses begin with `10.9.0.`.
+    /// Text that [`Transport::describe`] must contain at the ends of the cable between two
+    /// namespaces, whose addresses begin with `10.9.0.`.
     pub at_cable: &'static str,
-    /// Cuts the network until what it returns is dropped.
+    /// Cuts the network until the returned value is dropped.
     pub cut: Option<fn() -> Box<dyn Any>>,
 }
 
 impl Variant {
-    /// A variant for all topics, opened by `open`.
+    /// Makes a variant for all topics, opened by `open`.
     pub fn new(
         name: impl Into<String>,
         open: impl Fn(Opening) -> Result<Arc<dyn Transport>, OpenError> + Send + Sync + 'static,
@@ -189,13 +190,13 @@ impl Variant {
         }
     }
 
-    /// For these topics only: for variants that differ from another in little.
+    /// Restricts the variant to some topics, if it differs little from another variant.
     pub fn only(mut self, topics: &'static [Topic]) -> Variant {
         self.topics = topics;
         self
     }
 
-    /// Without these cases, for a reason.
+    /// Excludes cases, for a reason.
     pub fn lacking(mut self, cases: &[&'static str], why: &'static str) -> Variant {
         self.lacks.extend(cases.iter().map(|&case| (case, why)));
         self

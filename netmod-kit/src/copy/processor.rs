@@ -1,24 +1,24 @@
-//! What is known of the processor that copies.
+//! Detects how fast the processor's copy instruction is.
 
 use std::arch::x86_64::{__cpuid_count, CpuidResult};
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// How `rep movsb` copies many bytes.
+/// Speed of `rep movsb` for long copies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(super) enum Instruction {
-    /// It may take much longer than vectors.
+    /// It may be much slower than vectors.
     Avoided = 1,
-    /// It is quicker than vectors, unless the lines of the target were asked for ahead.
+    /// It is faster than vectors, unless the target's lines were prefetched.
     Quicker = 2,
-    /// It is quicker even then.
+    /// It is faster even then.
     Quickest = 3,
 }
 
-/// How it does here.
+/// Returns the speed on this processor; detected once.
 #[inline]
 pub(super) fn instruction() -> Instruction {
-    // 0 is unknown.
+    // 0: not yet detected.
     static FOUND: AtomicU8 = AtomicU8::new(0);
     match FOUND.load(Ordering::Relaxed) {
         0 => {
@@ -32,13 +32,13 @@ pub(super) fn instruction() -> Instruction {
     }
 }
 
-/// What the processor says of itself in a leaf, the first of its parts.
+/// Reads a CPUID leaf, subleaf 0.
 fn ask(leaf: u32) -> CpuidResult {
     #[allow(
         unused_unsafe,
         reason = "it is an unsafe function for compilers of 1.89"
     )]
-    // SAFETY: every processor that this is compiled for has the instruction.
+    // SAFETY: every x86-64 processor has the instruction.
     unsafe {
         __cpuid_count(leaf, 0)
     }
@@ -51,7 +51,7 @@ fn look() -> Instruction {
         return Instruction::Avoided;
     }
     let features = ask(7);
-    // (A virtual machine may hide that the instruction is quick; then it may not be.)
+    // (A virtual machine may hide the features; the instruction then counts as slow.)
     let quick = features.ebx & ERMS != 0 && features.edx & FSRM != 0;
     let mut name = [0; 12];
     for (part, register) in name
@@ -65,12 +65,12 @@ fn look() -> Instruction {
 
 /// "Enhanced REP MOVSB/STOSB", in leaf 7, EBX.
 const ERMS: u32 = 1 << 9;
-/// "Fast Short REP MOV", there, EDX.
+/// "Fast Short REP MOV", in leaf 7, EDX.
 const FSRM: u32 = 1 << 4;
 /// The family of AMD's Zen 5 (1Ah).
 const ZEN_5: u32 = 0x1a;
 
-/// Of processors of this vendor and family that say that it is quick, or don't.
+/// Classifies processors by vendor, family and feature bits.
 fn of(vendor: &[u8; 12], family: u32, quick: bool) -> Instruction {
     match vendor {
         b"AuthenticAMD" if quick && family >= ZEN_5 => Instruction::Quickest,
@@ -79,7 +79,8 @@ fn of(vendor: &[u8; 12], family: u32, quick: bool) -> Instruction {
     }
 }
 
-/// The family, of what leaf 1 says: the short one, and from 0fh on the long one on top.
+/// Returns the family from the signature in leaf 1: base family, plus the extended one if the base
+/// is 0Fh.
 fn family(signature: u32) -> u32 {
     match signature >> 8 & 0xf {
         0xf => 0xf + (signature >> 20 & 0xff),
@@ -92,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn processors_are_told_apart_by_vendor_family_and_what_they_say() {
+    fn processors_are_classified_by_vendor_family_and_features() {
         // Zen 4 (EPYC 9004), Zen 5 (EPYC 9005), a Xeon of the fourth generation.
         assert_eq!(family(0x00a1_0f11), 0x19);
         assert_eq!(family(0x00b0_0f21), 0x1a);

@@ -1,4 +1,4 @@
-//! What the tests share: which providers there are, and how they are opened.
+//! Helpers of the tests: the available providers, and opening them.
 #![allow(dead_code)]
 
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use netmod_kit::conformance::{self, Directory};
 use netmod_kit::variables::Reader;
 use netmod_ofi::{Config, OfiTransport};
 
-/// The default configuration for tests: loopback, and what the environment says.
+/// Returns the default configuration for tests: loopback, and the environment's settings.
 pub fn config(peer: Peer, provider: &str) -> Config {
     let mut config = Config::read(peer, &Reader::new(&|name| std::env::var(name).ok())).unwrap();
     config.provider = Some(provider.to_string());
@@ -18,11 +18,11 @@ pub fn config(peer: Peer, provider: &str) -> Config {
     config
 }
 
-/// The providers to test: `WEFT_OFI_PROVIDER`, or those that work on every machine, which the library
-/// has unless it may lack some of `libfabric-providers`.
+/// Lists the providers to test: `WEFT_OFI_PROVIDER`, or those that work on every machine, which the
+/// library has unless it may lack some of `libfabric-providers`.
 pub fn providers() -> Vec<String> {
     if let Some(variant) = conformance::child_variant() {
-        // That of the process that has started this one.
+        // The provider of the process that has started this one.
         return vec![variant.split(' ').next().unwrap_or_default().to_string()];
     }
     let wanted = match std::env::var("WEFT_OFI_PROVIDER") {
@@ -33,7 +33,7 @@ pub fn providers() -> Vec<String> {
     for provider in wanted {
         match OfiTransport::open(config(0, &provider), Arc::new(Directory::default())) {
             Ok(transport) => {
-                // libfabric takes "tcp" for "tcp;ofi_rxm" where there is no other.
+                // libfabric falls back from "tcp" to "tcp;ofi_rxm".
                 let name = provider_of(&transport);
                 if !found.contains(&name) {
                     found.push(name);

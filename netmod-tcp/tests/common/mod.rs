@@ -1,4 +1,4 @@
-//! What the tests share: nodes of a little job, a sink that remembers, random numbers.
+//! Helpers of the tests: nodes of a small job, a recording sink, random numbers.
 #![allow(dead_code)]
 
 use netmod::{Header, Lane, LaneError, OpenError, Peer, Resolver, Sink, Token, Transport, VciId};
@@ -10,10 +10,10 @@ use std::net::TcpStream;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Time that anything may take.
+/// Time limit of each wait.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
-/// Addresses, known to all nodes of a test.
+/// Addresses of all nodes of a test.
 #[derive(Default)]
 pub struct Directory(pub Mutex<HashMap<(Peer, VciId), Vec<u8>>>);
 
@@ -24,13 +24,13 @@ impl Resolver for Directory {
     }
 }
 
-/// A sink that remembers.
+/// A sink that records all events.
 #[derive(Default)]
 pub struct Recorder {
     pub messages: Vec<(Peer, Header, Vec<u8>)>,
     pub completed: HashMap<u64, Result<(), LaneError>>,
     pub lost: Vec<(Peer, String)>,
-    /// Where long messages go, in this order; their tokens are numbers of it.
+    /// Destinations of long messages, in order; a token is the index.
     pub places: Vec<Vec<u8>>,
     pub placed: usize,
 }
@@ -56,7 +56,7 @@ impl Sink for Recorder {
     }
 }
 
-/// A process of a little job, or one that plays it.
+/// A process of a small job, or its stand-in within the test's process.
 pub struct Node {
     pub peer: Peer,
     pub transport: TcpTransport,
@@ -109,11 +109,11 @@ impl Node {
         });
     }
 
-    /// Resets them, as something between the hosts may: what is under way is lost.
+    /// Resets the connections, as a device between the hosts may: data in flight is lost.
     pub fn reset_connections(&mut self) {
         self.for_connections(|fd| {
-            // SAFETY: zero is a value of all fields; the call reads `size` bytes. A connection to nowhere
-            // ends the one there is by a reset; the listening socket stops to listen.
+            // SAFETY: zero is a value of all fields; the call reads `size` bytes. A connection to
+            // nowhere ends the one there is by a reset; the listening socket stops to listen.
             unsafe {
                 let mut nowhere: libc::sockaddr = std::mem::zeroed();
                 nowhere.sa_family = libc::AF_UNSPEC as libc::sa_family_t;
@@ -143,7 +143,8 @@ impl Node {
         }
     }
 
-    /// Connections that VCI 0 of this process has accepted: descriptors, and the ports at the other ends.
+    /// Connections that VCI 0 of this process has accepted: descriptors, and the ports at the other
+    /// ends.
     pub fn accepted(&self) -> Vec<(i32, u16)> {
         let all = std::cell::RefCell::new(Vec::new());
         self.for_connections(|fd| {
@@ -191,12 +192,12 @@ impl Node {
     }
 }
 
-/// So many processes of a job, with so many lanes each.
+/// Opens the processes of a job with the same number of lanes each.
 pub fn nodes(count: usize, lanes: u16) -> Vec<Node> {
     nodes_with(count, lanes, |_| None)
 }
 
-/// The same with control variables.
+/// Opens the processes of a job with control variables.
 pub fn nodes_with(count: usize, lanes: u16, lookup: fn(&str) -> Option<String>) -> Vec<Node> {
     let directory = Arc::new(Directory::default());
     let open = |number| {
@@ -211,12 +212,12 @@ pub fn nodes_with(count: usize, lanes: u16, lookup: fn(&str) -> Option<String>) 
     (0..count).map(open).collect()
 }
 
-/// Two processes.
+/// Opens two processes.
 pub fn pair(lanes: u16) -> Vec<Node> {
     nodes(2, lanes)
 }
 
-/// Polls all nodes until `done` says so.
+/// Polls all nodes until `done` returns `true`.
 pub fn poll_until(nodes: &mut [Node], what: &str, mut done: impl FnMut(&mut [Node]) -> bool) {
     let start = Instant::now();
     while !done(nodes) {
@@ -231,11 +232,11 @@ pub fn poll_until(nodes: &mut [Node], what: &str, mut done: impl FnMut(&mut [Nod
     }
 }
 
-/// SplitMix64.
+/// A SplitMix64 generator.
 pub struct Random(pub u64);
 
 impl Random {
-    /// From `WEFT_TEST_SEED` or the clock; prints the seed.
+    /// Seeds the generator from `WEFT_TEST_SEED` or the clock, and prints the seed.
     pub fn new() -> Random {
         let seed = match std::env::var("WEFT_TEST_SEED") {
             Ok(seed) => seed.parse().expect("WEFT_TEST_SEED is a number"),
@@ -256,7 +257,7 @@ impl Random {
     pub fn below(&mut self, limit: usize) -> usize {
         (self.next() % limit as u64) as usize
     }
-    /// A length up to `most`, small ones more often.
+    /// Returns a length up to `most`, small ones more often.
     pub fn length(&mut self, most: usize) -> usize {
         let limit = [9, 65, 600, most + 1][self.below(4)].min(most + 1);
         self.below(limit)
@@ -271,7 +272,8 @@ impl Random {
     }
 }
 
-/// Begins a handshake as a caller that claims to be VCI 0 of `from` and wants that of `to`. Returns its hello too.
+/// Begins a handshake as a caller that claims to be VCI 0 of `from` and wants that of `to`. Returns
+/// its hello too.
 fn initiate(from: Peer, to: Peer, secret: &Secret) -> (Initiator, Vec<u8>) {
     let protocol = Protocol::new(*b"WeftTCP\x02", 13);
     let context = [&from.to_le_bytes()[..], &to.to_le_bytes(), &[0; 5]].concat();

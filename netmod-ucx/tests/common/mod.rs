@@ -1,11 +1,11 @@
-//! What the tests share: how UCX is opened.
+//! Helpers of the tests: opening UCX.
 #![allow(dead_code)]
 
 use netmod::Peer;
 use netmod_ucx::Config;
 
-/// The default configuration for tests: the transports of [`tls`] over loopback, or over what
-/// `WEFT_UCX_DEVICES` says.
+/// Returns the default configuration for tests: the transports of [`tls`] over loopback, or over
+/// `WEFT_UCX_DEVICES`.
 pub fn config(peer: Peer) -> Config {
     let mut config = Config::new(peer);
     config.tls = Some(tls());
@@ -15,7 +15,7 @@ pub fn config(peer: Peer) -> Config {
     config
 }
 
-/// UCX's transports to test: `WEFT_UCX_TLS`, or the one that works on every machine.
+/// Returns UCX's transports to test: `WEFT_UCX_TLS`, or the one that works on every machine.
 pub fn tls() -> String {
     std::env::var("WEFT_UCX_TLS").unwrap_or_else(|_| "tcp,self".to_string())
 }

@@ -1,4 +1,4 @@
-//! What the tests share: the devices, and how they are opened.
+//! Helpers of the tests: the devices, and opening them.
 #![allow(dead_code)]
 
 use std::sync::Arc;
@@ -7,8 +7,8 @@ use netmod::Peer;
 use netmod_kit::conformance::{Directory, Node};
 use netmod_verbs::{Config, VerbsTransport};
 
-/// The devices of this machine. Where there is none the tests have nothing to run on, which is an
-/// error if `WEFT_TEST_VERBS` says that there must be one.
+/// Lists the devices of this machine. Without any the tests are skipped; it is an error if
+/// `WEFT_TEST_VERBS` requires one.
 pub fn devices() -> Vec<String> {
     let mut devices: Vec<String> = std::fs::read_dir("/sys/class/infiniband")
         .into_iter()
@@ -29,14 +29,14 @@ pub fn devices() -> Vec<String> {
     devices
 }
 
-/// A configuration for tests on a device.
+/// Makes a configuration for tests on a device.
 pub fn config(peer: Peer, device: &str) -> Config {
     let mut config = Config::new(peer);
     config.device = Some(device.to_string());
     config
 }
 
-/// Two nodes in this process, on the first and the last device, and their transports.
+/// Opens two nodes in this process, on the first and the last device, and their transports.
 pub fn pair(
     mut change: impl FnMut(&mut Config),
     lanes: u16,

@@ -1,4 +1,4 @@
-//! The queue under loom.
+//! The ring under loom.
 
 use super::*;
 use loom::sync::Arc;
@@ -9,9 +9,9 @@ struct Queue {
     cells: Vec<Cell>,
 }
 
-// SAFETY: cells are handed over as the module says; loom checks that they are.
+// SAFETY: cells are accessed by the protocol of the ring, which loom checks.
 unsafe impl Sync for Queue {}
-// SAFETY: nothing in it is bound to a thread.
+// SAFETY: no field is bound to a thread.
 unsafe impl Send for Queue {}
 
 fn queue(cells: usize) -> Arc<Queue> {
@@ -29,7 +29,7 @@ fn send(queue: &Queue, view: &mut SenderView, value: u64) -> bool {
         return false;
     };
     let cell = &queue.cells[position as usize & (queue.cells.len() - 1)];
-    // SAFETY: claimed.
+    // SAFETY: the cell was claimed by `claim` and is not yet published.
     cell.envelope
         .with_mut(|envelope| unsafe { (*envelope)[0] = value });
     publish(cell, position);
@@ -39,13 +39,14 @@ fn send(queue: &Queue, view: &mut SenderView, value: u64) -> bool {
 fn receive(queue: &Queue, view: &mut ReceiverView) -> Option<u64> {
     let position = view.peek(&queue.cells)?;
     let cell = &queue.cells[position as usize & (queue.cells.len() - 1)];
-    // SAFETY: published, and not yet released.
+    // SAFETY: `peek` found the cell published, and it is not yet released.
     let value = cell.envelope.with(|envelope| unsafe { (*envelope)[0] });
     view.advance(&queue.ends, &queue.cells);
     Some(value)
 }
 
-/// Two senders, a queue that wraps: nothing lost, nothing twice, order per sender, no data race.
+/// Two senders and a ring that wraps: no message lost or duplicated, order per sender, no data
+/// race.
 #[test]
 fn messages_arrive_once_and_in_order_per_sender() {
     let mut model = loom::model::Builder::new();
@@ -80,7 +81,7 @@ fn messages_arrive_once_and_in_order_per_sender() {
     });
 }
 
-/// One sender overtakes a full queue: cells are reused only when the receiver is done.
+/// A sender that fills the ring reuses a cell only when the receiver is done with it.
 #[test]
 fn full_queues_refuse_and_recover() {
     loom::model(|| {

@@ -1,11 +1,11 @@
-//! Positions, sequence numbers and bodies of a queue.
+//! Positions, sequence numbers and bodies of a ring.
 
 use super::*;
 
-/// Of messages that need bodies.
+/// Cells whose messages need bodies.
 const LONG: u64 = INLINE as u64 + 1;
 
-/// Sequence numbers are shorter than positions: they start again after 2³² messages.
+/// Sequence numbers wrap after 2³² messages; positions do not.
 #[test]
 fn sequence_numbers_wrap() {
     let start = u64::from(u32::MAX) - 5;
@@ -20,7 +20,7 @@ fn sequence_numbers_wrap() {
     };
     let mut receiver = ReceiverView {
         next: start,
-        tell_at: start,
+        publish_at: start,
     };
     for position in start..start + 12 {
         assert_eq!(receiver.peek(&cells), None);
@@ -31,7 +31,7 @@ fn sequence_numbers_wrap() {
     }
 }
 
-/// Two senders, who know of the receiver at different times, and a receiver that is now quick, now slow.
+/// Two senders with different views of the receiver, which is now fast, now slow.
 #[test]
 fn a_body_is_taken_again_when_its_message_has_been_read() {
     let ends = Ends {
@@ -66,7 +66,7 @@ fn a_body_is_taken_again_when_its_message_has_been_read() {
             assert!(number < CELLS || position < LATE + CELLS as u64 * PAYS);
             unread.push_back(number);
             let cell = &cells[position as usize & (CELLS - 1)];
-            // SAFETY: claimed.
+            // SAFETY: the cell was claimed by `claim` and is not yet published.
             unsafe { cell.set_envelope([LONG << 32, 0, 0, 0]) };
             publish(cell, position);
         }
@@ -74,8 +74,8 @@ fn a_body_is_taken_again_when_its_message_has_been_read() {
     assert!(few > LATE / 3 && own > LATE / 8, "{few} {own}");
 }
 
-/// A receiver that keeps up has the first messages in few bodies, of which each is met once. Answers get to those of cells as
-/// they pay, streams sooner.
+/// A receiver that keeps up gets early messages in few bodies, each of which is first used once.
+/// Replies move on to the cells' bodies as that pays off, streams sooner.
 #[test]
 fn the_first_messages_take_few_bodies() {
     for (answers, until, end) in [
@@ -102,7 +102,7 @@ fn the_first_messages_take_few_bodies() {
                 met.len()
             );
             let cell = &cells[position as usize & (CELLS - 1)];
-            // SAFETY: claimed.
+            // SAFETY: the cell was claimed by `claim` and is not yet published.
             unsafe { cell.set_envelope([LONG << 32, 0, 0, 0]) };
             publish(cell, position);
             receiver.advance(&ends, &cells);

@@ -1,4 +1,4 @@
-//! What `PMIx_Spawn` is given: programs with their arguments, variables and Info keys.
+//! Arguments of `PMIx_Spawn`: programs with their arguments, variables and Info keys.
 
 use std::ffi::{CString, OsString, c_char};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -9,8 +9,9 @@ use super::{c_string, info, string};
 use crate::spawn::Command;
 use crate::{PmiError, Spawn};
 
-/// Keys of Info objects with the attributes that they are (PMIx standard 4.1, section 11.2.3). Both of a program, as the host, and of the job,
-/// as the mapping, are taken from the Info of the program.
+/// Info keys with their PMIx attributes (PMIx standard 4.1, section 11.2.3). Attributes of a
+/// program, such as the host, and of the job, such as the mapping, are both taken from the Info of
+/// the program.
 const KEYS: &[(&str, &str)] = &[
     ("host", "pmix.host"),
     ("hosts", "pmix.host"),
@@ -21,12 +22,13 @@ const KEYS: &[(&str, &str)] = &[
     ("bind_to", "pmix.bindto"),
 ];
 
-/// The variable that carries a key of [`Spawn::preput`]: servers keep nothing for jobs to come.
+/// Returns the environment variable that carries a key of [`Spawn::preput`]: servers keep no values
+/// for jobs to come.
 pub fn variable(key: &str) -> String {
     format!("WEFT_PREPUT_{}", key.replace('-', "_").to_uppercase())
 }
 
-/// Strings, and their addresses with a null at the end.
+/// Strings, and a null-terminated list of their addresses.
 struct Strings {
     _texts: Vec<CString>,
     list: Vec<*mut c_char>,
@@ -48,12 +50,12 @@ struct One {
     args: Strings,
     cwd: CString,
     count: i32,
-    /// What `info` points to.
+    /// Memory that `info` points to.
     _values: Vec<CString>,
     info: Vec<Info>,
 }
 
-/// A job's programs in the form that the library wants.
+/// A job's programs in the library's format.
 pub struct Apps {
     all: Vec<One>,
     variables: Strings,
@@ -81,7 +83,7 @@ impl Apps {
         })
     }
 
-    /// As long as this lives.
+    /// Returns the library's list, valid as long as `self` lives.
     pub fn list(&mut self) -> Vec<App> {
         let env = self.variables.list.as_mut_ptr();
         let app = |one: &mut One| App {
@@ -128,7 +130,7 @@ fn one(command: &Command) -> Result<One, PmiError> {
     })
 }
 
-/// Whether a variable tells of the job that this process is part of.
+/// Returns whether a variable describes the job that this process is part of.
 fn is_of_a_launcher(name: &[u8]) -> bool {
     let heads: [&[u8]; 4] = [b"PMIX_", b"PMI_", b"OMPI_", b"PRTE_"];
     heads.iter().any(|head| name.starts_with(head))
@@ -154,7 +156,7 @@ mod tests {
         let list = apps.list();
         let texts = |mut at: *mut *mut c_char| {
             let mut all = Vec::new();
-            // SAFETY: a list with a null at its end.
+            // SAFETY: `at` is a null-terminated list.
             unsafe {
                 while !at.read().is_null() {
                     all.push(CStr::from_ptr(at.read()).to_bytes().to_vec());
@@ -166,7 +168,7 @@ mod tests {
         assert_eq!((list.len(), list[0].count, list[0].infos), (1, 3, 1));
         assert_eq!(texts(list[0].argv), [&b"a"[..], b"b c\xff\n"]);
         assert!(texts(list[0].env).contains(&b"WEFT_PREPUT_SOME_KEY=v".to_vec()));
-        // SAFETY: one entry, with a string.
+        // SAFETY: the list has one entry, whose value is a string.
         let value = unsafe { CStr::from_ptr((*list[0].info).value.data.string) };
         assert_eq!(value, c"h:2");
     }

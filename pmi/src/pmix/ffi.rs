@@ -1,8 +1,8 @@
-//! The types and the few functions of PMIx (version 2 and newer, `libpmix.so.2`) that are used,
-//! and the library itself, opened with `dlopen`.
+//! The types and functions of PMIx (version 2 and newer, `libpmix.so.2`) in use, and the library
+//! itself, opened with `dlopen`.
 //!
-//! Names and values are those of the PMIx standard; the layouts are those of `pmix_common.h`, the
-//! same since version 2, and the sizes are checked below.
+//! Names and values are those of the PMIx standard; the layouts are those of `pmix_common.h`,
+//! unchanged since version 2, and the sizes are checked below.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
@@ -30,7 +30,7 @@ pub(super) const DATA_ARRAY: u16 = 39;
 pub(super) const PROC_RANK: u16 = 40;
 
 pub(super) const RANK_WILDCARD: u32 = u32::MAX - 1;
-/// `PMIX_GLOBAL`: the scope of a value that all processes may ask for.
+/// `PMIX_GLOBAL`: the scope of a value that all processes may get.
 pub(super) const GLOBAL: u8 = 3;
 
 /// `pmix_proc_t`.
@@ -139,7 +139,7 @@ pub(super) struct Library {
     pub(super) resolve_nodes: unsafe extern "C" fn(*const c_char, *mut *mut c_char) -> c_int,
     pub(super) resolve_peers:
         unsafe extern "C" fn(*const c_char, *const c_char, *mut *mut Proc, *mut usize) -> c_int,
-    /// `PMIx_Query_info`, which came with version 4.
+    /// `PMIx_Query_info`, since version 4.
     pub(super) query:
         Option<unsafe extern "C" fn(*const Query, usize, *mut *mut Info, *mut usize) -> c_int>,
     pub(super) error_string: unsafe extern "C" fn(c_int) -> *const c_char,
@@ -147,7 +147,7 @@ pub(super) struct Library {
 }
 
 impl Library {
-    /// Opens the first of `names` that can be opened. It stays open: its threads may run on.
+    /// Opens the first usable library of `names`. It stays open: its threads may continue to run.
     pub(super) fn open(names: &[String]) -> Result<Library, PmiError> {
         let mut reasons = Vec::new();
         for name in names {
@@ -189,7 +189,7 @@ impl Library {
     }
 }
 
-/// A function of an open library.
+/// Looks up a function of an open library.
 ///
 /// # Safety
 /// `handle` is an open library, and `F` the type of a pointer to this function.
@@ -200,14 +200,14 @@ unsafe fn find<F: Copy>(handle: *mut c_void, name: &CStr) -> Result<F, String> {
     if symbol.is_null() {
         return Err(format!("it has no function {}", name.to_string_lossy()));
     }
-    // SAFETY: `F` is a pointer to a function, of the size of one to data, and not null.
+    // SAFETY: `F` is the function's pointer type by the caller's contract, has the size of a data
+    // pointer, and `symbol` is not null.
     Ok(unsafe { std::mem::transmute_copy(&symbol) })
 }
 
 fn open(name: &str) -> Result<*mut c_void, String> {
     let c_name = CString::new(name).map_err(|_| format!("{name:?} is no path"))?;
-    // SAFETY: a C string; what the library does when it is loaded is the business of whoever
-    // installed it.
+    // SAFETY: the name is a C string; loading runs the initializers of the installed library.
     let handle = unsafe { libc::dlopen(c_name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     if !handle.is_null() {
         return Ok(handle);
@@ -217,7 +217,7 @@ fn open(name: &str) -> Result<*mut c_void, String> {
     if reason.is_null() {
         return Err(format!("{name}: unknown error"));
     }
-    // SAFETY: not null, and a C string until the next call in this thread.
+    // SAFETY: not null, so a C string, valid until this thread's next dl call.
     let reason = unsafe { CStr::from_ptr(reason) };
     Err(reason.to_string_lossy().into_owned())
 }

@@ -1,4 +1,4 @@
-//! The sets of processes that have names: `prterun --pset NAME`, say.
+//! Named process sets, as of `prterun --pset NAME`.
 
 use std::ffi::{CString, c_char, c_int};
 use std::ptr;
@@ -8,7 +8,7 @@ use super::{Pmix, fixed_text, info, string, take_text};
 use crate::{PmiError, ProcessSet};
 
 impl Pmix {
-    /// The sets whose members are all of this job. A server that has no answer knows no sets.
+    /// Returns the sets whose members are all of this job; none if the server does not answer.
     pub(super) fn named_sets(&self) -> Result<Vec<ProcessSet>, PmiError> {
         self.alive("PMIx_Query_info")?;
         let Some(Answer::Text(names)) = ask(&self.library, c"pmix.qry.psets".as_ptr(), &[]) else {
@@ -33,20 +33,20 @@ impl Pmix {
     }
 }
 
-/// What a query gives.
+/// The result of a query.
 enum Answer {
     Text(String),
     Processes(Vec<Proc>),
 }
 
-/// The first answer to a query, if there is one of a kind that is known here.
+/// Returns the first answer to a query of a supported kind, if there is one.
 fn ask(library: &Library, key: *const c_char, qualifiers: &[Info]) -> Option<Answer> {
-    // Libraries before version 4 have no such function that waits.
+    // Libraries before version 4 have no blocking query.
     let query = library.query?;
     let mut keys = [key.cast_mut(), ptr::null_mut()];
     let question = Query {
         keys: keys.as_mut_ptr(),
-        // An address without a number would be a list with an end of its own.
+        // A non-null address without a number would be a terminated list.
         qualifiers: match qualifiers {
             [] => ptr::null_mut(),
             some => some.as_ptr().cast_mut(),
@@ -55,29 +55,30 @@ fn ask(library: &Library, key: *const c_char, qualifiers: &[Info]) -> Option<Ans
     };
     let mut results: *mut Info = ptr::null_mut();
     let mut count = 0;
-    // SAFETY: the query and what it points to live through the call, which reads only; the results are ours.
+    // SAFETY: the query and the memory that it points to live through the call, which only reads
+    // them; this function owns the results.
     let status: c_int = unsafe { query(&question, 1, &mut results, &mut count) };
     if results.is_null() {
         return None;
     }
     let mut answer = None;
     for index in 0..count {
-        // SAFETY: so many results lie there, each valid and nobody else's.
+        // SAFETY: `results` points to `count` results, each valid and owned by this function.
         let found = unsafe { take(results.add(index)) };
         answer = answer.or(found);
     }
-    // SAFETY: allocated by malloc, for us to free.
+    // SAFETY: the library allocated it by malloc for the caller to free.
     unsafe { libc::free(results.cast()) };
     answer.filter(|_| status == ffi::SUCCESS)
 }
 
-/// What a result says; what it points to is freed.
+/// Reads a result and frees the memory that it points to.
 ///
 /// # Safety
-/// It is valid, and the caller's alone.
+/// It is valid, and belongs to the caller alone.
 unsafe fn take(result: *mut Info) -> Option<Answer> {
-    // SAFETY: the kind tells which member of the union is valid; what it points to comes from malloc, and an
-    // array is as long as it says.
+    // SAFETY: the kind determines the valid member of the union; the memory that it points to comes
+    // from malloc and belongs to the caller, and an array has the stated length.
     unsafe {
         let value = &(*result).value;
         match value.kind {

@@ -1,30 +1,30 @@
-//! A server for a part of a job's ranks, those of a host, below another one that knows all.
+//! A server for the ranks of one host, below another one that knows all.
 //!
-//! What ranks put is kept here and told to the one above when all of them have come to a fence; what
-//! the others have put comes back with the fence's end. Questions about the key-value space are
-//! answered here. Names and what else concerns others goes up as it came.
+//! Values that ranks put are kept here and sent to the server above when all local ranks have come
+//! to a fence; the others' values arrive with the fence's end. Questions about the key-value space
+//! are answered here. Names and other requests that concern other hosts are passed on unchanged.
 
 use super::{Action, Server};
 
 /// A key and its value, as they travelled.
 pub type Pair = (Vec<u8>, Vec<u8>);
 
-/// What a server below another one keeps for it.
+/// State of a server below another one.
 #[derive(Debug)]
 pub(super) struct Above {
-    /// What was put since the last fence.
+    /// Values put since the last fence.
     fresh: Vec<Pair>,
-    /// Whether it knows that all are in the fence.
-    told: bool,
-    /// Lines of a block, for each rank.
+    /// Whether the fence has been reported to the server above.
+    is_reported: bool,
+    /// Lines of the current block, for each rank.
     blocks: Vec<Vec<u8>>,
 }
 
-/// Bytes of a block of lines, which a spawn is, at most.
+/// Longest block of lines (a spawn request), in bytes.
 pub const LONGEST_BLOCK: usize = 16 << 20;
 
-/// Commands that the server above answers.
-const ITS: &[&[u8]] = &[
+/// Commands that are passed to the server above.
+const PASSED_UP: &[&[u8]] = &[
     b"publish_name",
     b"unpublish_name",
     b"lookup_name",
@@ -38,20 +38,20 @@ impl Server {
     pub fn below(mut self) -> Server {
         self.above = Some(Above {
             fresh: Vec::new(),
-            told: false,
+            is_reported: false,
             blocks: vec![Vec::new(); self.ranks.len()],
         });
         self
     }
 
-    /// Notes what was put.
+    /// Records a value for the server above.
     pub(super) fn keep_for_above(&mut self, key: &[u8], value: &[u8]) {
         if let Some(above) = &mut self.above {
             above.fresh.push((key.to_vec(), value.to_vec()));
         }
     }
 
-    /// Passes a line on if it is for the server above; says whether it is.
+    /// Passes a line on if it is for the server above. Returns whether it is.
     pub(super) fn pass_on(
         &mut self,
         rank: usize,
@@ -59,7 +59,7 @@ impl Server {
         line: &[u8],
         actions: &mut Vec<Action>,
     ) -> bool {
-        let its = self.above.is_some() && ITS.contains(&command);
+        let its = self.above.is_some() && PASSED_UP.contains(&command);
         if its {
             let line = [line, b"\n"].concat();
             actions.push(Action::Up { rank, line });
@@ -67,7 +67,8 @@ impl Server {
         its
     }
 
-    /// Collects the lines of a block, and passes it on at its end; says whether it did either.
+    /// Collects the lines of a block, and passes it on at its end. Returns `false` if there is no
+    /// server above.
     pub(super) fn pass_block_on(
         &mut self,
         rank: usize,
@@ -96,25 +97,26 @@ impl Server {
         true
     }
 
-    /// All ranks here have come to the fence: tells the server above, once. `false` if there is none.
-    pub(super) fn tell_above(&mut self, actions: &mut Vec<Action>) -> bool {
+    /// Reports once to the server above that all local ranks have come to the fence. Returns
+    /// `false` if there is none.
+    pub(super) fn report_fence_above(&mut self, actions: &mut Vec<Action>) -> bool {
         let Some(above) = &mut self.above else {
             return false;
         };
-        if !std::mem::replace(&mut above.told, true) {
+        if !std::mem::replace(&mut above.is_reported, true) {
             let pairs = std::mem::take(&mut above.fresh);
             actions.push(Action::Fence { pairs });
         }
         true
     }
 
-    /// All ranks of the job have come to the fence, and this is what they have put.
+    /// Ends a fence to which all ranks of the job have come, with the values that they have put.
     pub fn release(&mut self, pairs: impl IntoIterator<Item = Pair>, actions: &mut Vec<Action>) {
         self.keys.extend(pairs);
         if let Some(above) = &mut self.above
-            && std::mem::take(&mut above.told)
+            && std::mem::take(&mut above.is_reported)
         {
-            self.let_go(actions);
+            self.release_barrier(actions);
         }
     }
 }
@@ -154,7 +156,7 @@ mod tests {
         assert_eq!(actions, [out(0), out(1)]);
         let got = say(&mut server, 1, "cmd=get kvsname=k key=b\n");
         assert_eq!(got, [answer(1, "cmd=get_result rc=0 msg=success value=z")]);
-        // The next one brings nothing that was told.
+        // The next fence does not repeat earlier values.
         say(&mut server, 0, "cmd=barrier_in\n");
         let pairs = vec![];
         assert_eq!(

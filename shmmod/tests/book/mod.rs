@@ -1,4 +1,4 @@
-//! Processes that are lanes of this one: where they find each other.
+//! Processes simulated by lanes of this one, and their address book.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -16,7 +16,7 @@ impl Resolver for Book {
     }
 }
 
-/// The lanes of processes 0 to `N - 1`, and what they belong to.
+/// Opens the lanes of processes 0 to `N - 1`, with their transports.
 pub fn lanes<const N: usize>(single_copy: SingleCopy) -> ([Box<dyn Lane>; N], [Shm; N]) {
     let book = Book::default();
     let opened: Vec<(Box<dyn Lane>, Shm)> = (0..N as Peer)

@@ -1,4 +1,5 @@
-//! The driver of a server that dies: what it must be told, and what must end.
+//! The driver's side of a server's death: losses that must be reported and operations that must
+//! complete.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +9,7 @@ use super::super::node::LIMIT;
 use super::{ASLEEP, Actor, NUMBERED, SERVER, SLEEP, hear, say};
 
 impl Actor<'_> {
-    /// Sends over a lane until the peer is lost; returns why.
+    /// Sends over a lane until the peer is lost. Returns the reason.
     fn send_until_lost(&mut self, lane: usize) -> String {
         let start = Instant::now();
         let limit = self.variant.patience;
@@ -44,7 +45,7 @@ impl Actor<'_> {
         say("connected");
         let why = self.send_until_lost(0);
         assert!(!why.is_empty());
-        // A lane that only now turns to the dead process learns it too.
+        // A lane that first contacts the dead process now learns of the loss, too.
         self.send_until_lost(2);
     }
 
@@ -56,7 +57,7 @@ impl Actor<'_> {
         );
     }
 
-    /// Gets and puts until the peer is lost; everything that was issued must complete.
+    /// Issues gets and puts until the peer is lost. Every issued operation must complete.
     pub(super) fn access_until_death(&mut self, key: RemoteKey) {
         self.report(0);
         say("connected");
@@ -79,7 +80,8 @@ impl Actor<'_> {
                 let token = self.node.token();
                 let place = 2 * (token.0 as usize % 4);
                 let lane = &mut self.node.lanes[0];
-                // SAFETY: `local` is alive until all has completed; what overlaps is not looked at.
+                // SAFETY: `local` lives until all operations have completed; overlapping results
+                // are not read.
                 let issued = unsafe {
                     let place = base.add(place * len);
                     let remote = RemoteAddr { key, offset: 0 };
@@ -91,7 +93,7 @@ impl Actor<'_> {
                 };
                 match issued {
                     Ok(Issued::Pending) => pending.push(token.0),
-                    // A process that is ending may refuse before it can be seen to be gone.
+                    // A dying process may refuse before its death can be detected.
                     Ok(Issued::Done) | Err(LaneError::Again | LaneError::Unsupported) => {}
                     Err(LaneError::PeerLost(gone)) if gone.peer == SERVER => lost = true,
                     Err(error) => panic!("{error}"),
@@ -129,14 +131,14 @@ impl Actor<'_> {
         }
     }
 
-    /// Has the server stop polling. It does before anything that is sent later comes to it.
+    /// Makes the server stop polling before it receives any later message.
     fn send_to_sleep(&mut self) {
         self.send(0, SERVER, [SLEEP, 60_000, 0], &[]);
         self.drain();
         assert_eq!(hear(), ASLEEP);
     }
 
-    /// The same, where another lane notices first.
+    /// Waits at one lane for a loss that another lane detects first.
     pub(super) fn listen_beside_another_lane(&mut self) {
         self.report(0);
         self.report(1);
@@ -147,11 +149,11 @@ impl Actor<'_> {
         while self.node.sinks[0].lost.is_empty() {
             self.watch(true);
             std::thread::yield_now();
-            assert!(start.elapsed() < limit, "not told in {limit:?}");
+            assert!(start.elapsed() < limit, "not notified in {limit:?}");
         }
     }
 
-    /// Polls one lane, and has it look, until the peer is lost there.
+    /// Polls and checks lane 1 until it reports the loss.
     fn let_lane_1_notice(&mut self) {
         let start = Instant::now();
         let limit = self.variant.patience;
@@ -164,7 +166,7 @@ impl Actor<'_> {
         }
     }
 
-    /// Waits for the answer of a process that has stopped polling and is killed.
+    /// Waits for the answer of a server that stops polling and is killed.
     pub(super) fn await_answer(&mut self, key: RemoteKey) {
         self.report(0);
         self.send_to_sleep();
@@ -188,7 +190,7 @@ impl Actor<'_> {
             }
             None
         };
-        // While it sleeps it is asked, and it is there.
+        // While the server sleeps the loss check finds it alive.
         assert_eq!(poll_for(Duration::from_secs(1)), None);
         say("connected");
         let result = poll_for(patience).expect("no completion");
@@ -200,8 +202,8 @@ impl Actor<'_> {
         }
     }
 
-    /// Waits at one lane for the answers of a process that has stopped polling and is killed, which another lane notices
-    /// first.
+    /// Waits at one lane for the answers of a server that stops polling and is killed, which
+    /// another lane detects first.
     pub(super) fn await_answers_beside_another_lane(&mut self, key: RemoteKey) {
         self.report(0);
         self.report(1);
@@ -214,11 +216,11 @@ impl Actor<'_> {
         let (place, result) = (local.as_mut_ptr(), &raw mut found);
         let remote = RemoteAddr { key, offset: 0 };
         let lane = &mut self.node.lanes[0];
-        // SAFETY: what results go to is alive until the completions, which are awaited.
+        // SAFETY: `found` and `local` live until the completions, which are awaited.
         let issued = unsafe {
             [
                 lane.atomic(SERVER, 0, AtomicOp::Add, 1, 0, result, remote, tokens[0]),
-                // More than there is room for: parts of it have not left.
+                // Longer than the transport accepts at a time: some requests have not left.
                 lane.get(SERVER, 0, place, len, remote, tokens[1]),
             ]
         };
@@ -228,7 +230,8 @@ impl Actor<'_> {
         let start = Instant::now();
         let limit = self.variant.patience;
         for (token, issued) in tokens.into_iter().zip(issued) {
-            // Some networks read the memory without its process, or have room for one operation.
+            // Some networks read the memory without the target's process, or have space for one
+            // operation.
             if matches!(issued, Ok(Issued::Done) | Err(LaneError::Again)) {
                 continue;
             }

@@ -1,10 +1,11 @@
-//! How much memory shared pieces may promise without taking it.
+//! Decides whether shared segments may be allocated on first touch.
 //!
-//! The pages of an anonymous file are had when they are first touched. No size of a file system limits
-//! such files, so what can fail then is the machine's memory, or the job's share of it: the kernel ends
-//! a process for that, as for any memory. Only where it counts what is promised
-//! (`vm.overcommit_memory` = 2) does a touch fail by SIGBUS; there pages are to be taken at once. So is
-//! what is small, which costs nothing. What is more than there is now is refused.
+//! Pages of an anonymous file are allocated when they are first touched. No file system limits the
+//! size of such files, so only the memory of the machine, or the job's limit, can run out: the
+//! kernel then kills a process, as for any memory. Only if the kernel accounts for promised memory
+//! (`vm.overcommit_memory` = 2) does a touch fail by SIGBUS; there, pages must be allocated
+//! immediately. So are small segments, for which that costs nothing. A segment larger than the
+//! available memory is refused.
 
 use std::fs;
 use std::io::Read;
@@ -15,33 +16,33 @@ use std::time::{Duration, Instant};
 use netmod::OpenError;
 use parking_lot::Mutex;
 
-/// Up to so many bytes pages are taken at once.
+/// Bytes. Smaller segments are allocated immediately.
 const SMALL: u64 = 1 << 20;
 
-/// What the kernel has said counts for so long, and for such a part of it: to ask takes as long as all else that makes a
-/// communicator's slots.
+/// Time for which the kernel's figures are used again, and the fraction of them: reading them takes
+/// as long as everything else that makes a communicator's slots.
 const COUNTS: Duration = Duration::from_secs(1);
 const PART: u64 = 16;
 
-/// Since when there are how many bytes that may be had without asking again.
+/// Bytes that may be allocated without reading the kernel's figures again.
 #[derive(Clone, Copy)]
-struct Known {
+struct Budget {
     since: Instant,
     left: u64,
 }
 
-static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
+static BUDGET: Mutex<Option<Budget>> = Mutex::new(None);
 
-impl Known {
-    /// So much is free now, and `len` bytes of it are being had.
-    fn now(free: u64, len: u64) -> Known {
-        Known {
+impl Budget {
+    /// Makes a budget from the bytes that are free now, `len` of which are being allocated.
+    fn now(free: u64, len: u64) -> Budget {
+        Budget {
             since: Instant::now(),
             left: free.saturating_sub(len) / PART,
         }
     }
 
-    /// Takes so many bytes of it, if it still counts and has them.
+    /// Takes `len` bytes from the budget, if it is fresh and large enough.
     fn take(&mut self, len: u64) -> bool {
         let counts = len <= self.left && self.since.elapsed() < COUNTS;
         if counts {
@@ -51,31 +52,35 @@ impl Known {
     }
 }
 
-/// The first version of control groups says more than this where there is no limit.
+/// Version 1 of control groups reports more than this if there is no limit.
 const NO_LIMIT: u64 = 1 << 60;
 
-/// Whether pages of `len` bytes in all may be had when they are touched.
+/// Returns whether `len` bytes may be allocated on first touch.
+///
+/// # Errors
+/// The machine or the job has less memory available.
 pub(crate) fn may_wait(len: usize) -> Result<bool, OpenError> {
     let len = len as u64;
     if len <= SMALL || touches_may_fail() {
         return Ok(false);
     }
-    let mut known = KNOWN.lock();
-    if known.as_mut().is_some_and(|known| known.take(len)) {
+    let mut budget = BUDGET.lock();
+    if budget.as_mut().is_some_and(|budget| budget.take(len)) {
         return Ok(true);
     }
     let (free, whose) = free();
     if len <= free {
-        *known = Some(Known::now(free, len));
+        *budget = Some(Budget::now(free, len));
         return Ok(true);
     }
     Err(OpenError(format!(
-        "{len} bytes of memory are more than the {free} that {whose} has left; ask for less, or raise \
-         the memory limit of the job or container"
+        "cannot allocate {len} bytes: {whose} has {free} left; ask for less, or raise the memory \
+         limit of the job or container"
     )))
 }
 
-/// Whether the system counts what is promised, so that the first touch of a page may be refused.
+/// Returns whether the kernel accounts for promised memory, so that the first touch of a page may
+/// fail.
 pub(crate) fn touches_may_fail() -> bool {
     static MAY_FAIL: OnceLock<bool> = OnceLock::new();
     *MAY_FAIL.get_or_init(|| {
@@ -85,7 +90,7 @@ pub(crate) fn touches_may_fail() -> bool {
     })
 }
 
-/// Bytes that can be had, and who has no more.
+/// Returns the available bytes, and the name of what limits them.
 fn free() -> (u64, &'static str) {
     let info = read("/proc/meminfo".as_ref()).unwrap_or_default();
     let machine = of_machine(&info).unwrap_or(u64::MAX);
@@ -96,14 +101,14 @@ fn free() -> (u64, &'static str) {
     }
 }
 
-/// A file of the kernel's, which says that it has no length: by few calls.
+/// Reads a file of the kernel, whose length is reported as 0, by few calls.
 fn read(path: &Path) -> Option<String> {
     let mut text = String::with_capacity(16 << 10);
     fs::File::open(path).ok()?.read_to_string(&mut text).ok()?;
     Some(text)
 }
 
-/// From the text of `/proc/meminfo`.
+/// Reads the available memory and swap from the text of `/proc/meminfo`.
 fn of_machine(info: &str) -> Option<u64> {
     let kib = |name: &str| {
         let line = info.lines().find_map(|line| line.strip_prefix(name))?;
@@ -113,7 +118,7 @@ fn of_machine(info: &str) -> Option<u64> {
     kib("MemAvailable:").map(|memory| (memory + swap).saturating_mul(1024))
 }
 
-/// The least that a control group, of those that this process is in, has left. `groups` is the text of
+/// Returns the smallest space left in a control group of this process. `groups` is the text of
 /// `/proc/self/cgroup`.
 fn of_groups(groups: &str, root: &Path) -> Option<u64> {
     let mut least: Option<u64> = None;
@@ -130,7 +135,7 @@ fn of_groups(groups: &str, root: &Path) -> Option<u64> {
             }
             _ => continue,
         };
-        // A limit of a group holds for all below. In a container the path may be the host's.
+        // A group's limit holds for all groups below. In a container the path may be the host's.
         let path = Path::new(path.trim_start_matches('/'));
         for group in path.ancestors() {
             let left = left_in(&root.join(group), files);
@@ -140,10 +145,10 @@ fn of_groups(groups: &str, root: &Path) -> Option<u64> {
     least
 }
 
-/// What a group may still take. What it caches of files can be had, too.
+/// Returns the memory that a group may still allocate, including its file cache.
 fn left_in(group: &Path, [limit, usage]: [&str; 2]) -> Option<u64> {
     let number = |file: &str| read(&group.join(file))?.trim().parse::<u64>().ok();
-    // The rest takes the kernel long to find out.
+    // The other files are slow to read.
     let limit = number(limit).filter(|&limit| limit < NO_LIMIT)?;
     let usage = number(usage)?;
     let stat = read(&group.join("memory.stat")).unwrap_or_default();
@@ -201,13 +206,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_counts_for_a_part_of_it_and_not_for_long() {
-        let mut known = Known::now(16_000, 0);
-        assert!(known.take(600) && known.take(400) && !known.take(1));
-        let mut known = Known::now(16_000, 16_000);
-        assert!(!known.take(1));
+    fn budgets_are_a_part_of_the_free_memory_and_expire() {
+        let mut budget = Budget::now(16_000, 0);
+        assert!(budget.take(600) && budget.take(400) && !budget.take(1));
+        let mut budget = Budget::now(16_000, 16_000);
+        assert!(!budget.take(1));
         let since = Instant::now().checked_sub(COUNTS);
-        let mut old = Known {
+        let mut old = Budget {
             since: since.expect("the machine runs for longer"),
             left: 1000,
         };
@@ -215,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn small_pieces_are_taken_and_absurd_ones_refused() {
+    fn small_segments_are_allocated_and_absurd_ones_refused() {
         assert_eq!(may_wait(1000), Ok(false));
         if !touches_may_fail() {
             assert!(may_wait(1 << 50).is_err());

@@ -1,15 +1,15 @@
-//! What a poll looks at: connections directly, the others by epoll, and what is to be told.
+//! Polls connections, a few directly and the others by epoll, and delivers events to the sink.
 
 use netmod::{Header, LaneError, Sink};
 use rustix::event::epoll::{self, EventFlags};
 
 use crate::lane::{Endpoint, Notice, State, TcpLane, about, event};
 
-/// Looks at a connection in a row that must bring something, without a sleep between them, before it leaves the epoll set:
-/// to leave and to come back are two system calls.
+/// Direct polls of a connection that must bring data, without a sleep in between, before it leaves
+/// the epoll set: to leave and to come back are two system calls.
 const DIRECT: u32 = 64;
 
-/// Messages from a VCI to itself beyond which it must poll.
+/// Most queued messages from a VCI to itself.
 const NOTICES_MOST: usize = 1024;
 
 impl TcpLane {
@@ -28,8 +28,8 @@ impl TcpLane {
         Ok(())
     }
 
-    /// Tells the sink what there is to tell.
-    pub(crate) fn tell(&mut self, sink: &mut dyn Sink) -> bool {
+    /// Delivers the queued events to the sink.
+    pub(crate) fn deliver(&mut self, sink: &mut dyn Sink) -> bool {
         let any = !self.notices.is_empty();
         while let Some(notice) = self.notices.pop_front() {
             match notice {
@@ -41,7 +41,7 @@ impl TcpLane {
         any
     }
 
-    /// Looks at a connection directly from now on, in place of one that is quiet.
+    /// Polls a connection directly from now on, in place of an idle one.
     pub(crate) fn heat(&mut self, index: u32) {
         if self.hot.contains(&index) || self.endpoints[index as usize].stream > 0 {
             return;
@@ -53,7 +53,7 @@ impl TcpLane {
         for place in 0..self.hot.len() {
             let other = self.hot[place];
             if idle(self, other) > 8 {
-                // From now on epoll tells of it. One that it can't tell of stays.
+                // From now on epoll reports it. A connection that cannot join the epoll set stays.
                 if self.list(other) {
                     self.hot[place] = index;
                     return;
@@ -62,8 +62,9 @@ impl TcpLane {
         }
     }
 
-    /// A look at a connection has brought something. One that is in use takes itself out of the epoll set: being in it
-    /// costs the sender of each message a call of the set's. Whoever wants to sleep takes it in again ([`TcpLane::list`]).
+    /// Records that a direct poll brought data. A busy connection leaves the epoll set: as a member
+    /// it would cost the sender of each message a wake-up of the set. It joins again before a sleep
+    /// ([`TcpLane::list`]).
     #[inline]
     pub(crate) fn brought(&mut self, index: u32) {
         if let Some(conn) = self.conn(index) {
@@ -88,7 +89,7 @@ impl TcpLane {
         }
     }
 
-    /// Sees to it that a connection is in the epoll set. Returns whether it is.
+    /// Adds a connection to the epoll set if it is not there. Returns whether it is.
     pub(crate) fn list(&mut self, index: u32) -> bool {
         let Some(Endpoint {
             state: State::Open(conn),
@@ -105,7 +106,7 @@ impl TcpLane {
         conn.listed
     }
 
-    /// Asks epoll what there is, and sees to it.
+    /// Polls epoll and handles its events.
     pub(crate) fn look(&mut self, sink: &mut dyn Sink) -> bool {
         let mut events = std::mem::take(&mut self.events);
         events.clear();

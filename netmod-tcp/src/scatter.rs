@@ -1,5 +1,4 @@
-//! Where the data of a message goes that is read into several pieces of memory, or into memory that
-//! can't be written.
+//! Receives messages into scattered memory, or past memory that cannot be written.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSliceMut};
@@ -12,7 +11,7 @@ use crate::exposure::Exposures;
 use crate::ops::Ops;
 use crate::receive::Brought;
 
-/// The pieces of memory that a message belongs in, if it is known.
+/// Asks the sink for the blocks that a message is scattered over.
 #[cold]
 pub(crate) fn place_pieces(
     peer: netmod::Peer,
@@ -30,19 +29,20 @@ pub(crate) fn place_pieces(
     Some(Target::Pieces { list, token })
 }
 
-/// Copies to the first pieces, and leaves out what is full then.
+/// Copies to the first blocks and removes those that are full.
 pub(crate) fn fill_pieces(list: &mut VecDeque<IoVec>, data: &[u8]) {
     let mut rest = data;
     while let (Some(first), false) = (list.front(), rest.is_empty()) {
         let count = first.len.min(rest.len());
-        // SAFETY: the sink has given room for so many bytes, which stays until completion.
+        // SAFETY: the sink gave this block, which stays valid until completion; `count` is at most
+        // its length.
         unsafe { netmod_kit::copy(rest.as_ptr(), first.ptr, count) };
         rest = &rest[count..];
         skip_pieces(list, count);
     }
 }
 
-/// So many bytes are in their place.
+/// Removes the first `count` bytes from the blocks.
 fn skip_pieces(list: &mut VecDeque<IoVec>, mut count: usize) {
     while let Some(first) = list.front_mut() {
         if count < first.len {
@@ -56,7 +56,8 @@ fn skip_pieces(list: &mut VecDeque<IoVec>, mut count: usize) {
 }
 
 impl Conn {
-    /// Reads once into the pieces of what is half read, `left` bytes, and into `buffer` what comes behind.
+    /// Reads once: `left` bytes into the blocks of the partial frame, and the bytes behind it into
+    /// `buffer`.
     pub(crate) fn read_pieces(&mut self, left: usize, buffer: &mut [u8]) -> io::Result<Brought> {
         let Some(Incoming {
             target: Target::Pieces { list, .. },
@@ -70,7 +71,7 @@ impl Conn {
         let mut places: [IoSliceMut<'_>; MAX_IOVECS + 1] =
             std::array::from_fn(|_| IoSliceMut::new(&mut []));
         for (place, piece) in places.iter_mut().zip(&*list) {
-            // SAFETY: the sink has given room for so many bytes, which stays until completion.
+            // SAFETY: the sink gave this block, which stays valid until completion.
             *place =
                 IoSliceMut::new(unsafe { std::slice::from_raw_parts_mut(piece.ptr, piece.len) });
         }
@@ -89,7 +90,7 @@ impl Conn {
         })
     }
 
-    /// Reads once, after the kernel has met memory that it can't write.
+    /// Reads once after the kernel has met memory that it cannot write.
     #[cold]
     pub(crate) fn read_around(
         &mut self,
@@ -106,7 +107,7 @@ impl Conn {
             Target::Pieces { list, token } => {
                 (*token, list.front().map_or(0, |piece| piece.ptr.addr()))
             }
-            // A copy meets it, in the program's own name.
+            // The copy accesses the memory in user space, so that the fault shows as the program's.
             _ => {
                 let most = (incoming.len - incoming.filled).min(buffer.len());
                 let got = rustix::io::read(&*self.stream, &mut buffer[..most])?;
