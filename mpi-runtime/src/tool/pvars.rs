@@ -245,7 +245,7 @@ pub const VARIABLES: &[Variable] = &[
         class: Class::Counter,
         category: "transports",
         help: "Processes whose addresses the launcher was asked for. The ranks of a node ask for each once.",
-        read: |_| crate::bootstrap::cards_asked(),
+        read: |_| crate::bootstrap::records_requested(),
     },
     Variable {
         name: "vcis_open",
