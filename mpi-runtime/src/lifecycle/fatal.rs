@@ -1,4 +1,4 @@
-//! The end of the job by an error.
+//! The end of the job by an error or by `MPI_Abort`.
 
 use std::ffi::c_int;
 use std::io::Write as _;
@@ -10,7 +10,7 @@ use mpi_core::{Class, Error};
 
 use crate::lifecycle::library::LIBRARY;
 
-/// Whom to tell when this process ends the job; the first call counts.
+/// Sets the launcher that is notified when this process ends the job; the first call counts.
 pub fn set_launcher(launcher: Arc<pmi::Client>) {
     let _ = LIBRARY.launcher.set(launcher);
 }
@@ -21,11 +21,11 @@ unsafe extern "C" {
 
 /// Writes `text` to standard error in one piece, so that lines of several ranks don't mix.
 pub fn complain(text: &str) {
-    // Nobody is left to be told when standard error is closed.
+    // No output is possible when standard error is closed.
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 
-/// Ends the job with `code`: tells the launcher, which ends the other processes.
+/// Ends the job with `code`: notifies the launcher, which ends the other processes.
 pub fn abort(code: c_int) -> ! {
     end(code, None)
 }
@@ -35,7 +35,7 @@ pub fn abort(code: c_int) -> ! {
 pub fn abort_on(comm: &Comm, code: c_int) -> ! {
     let size = LIBRARY.launcher.get().map_or(0, |launcher| launcher.size());
     let remote = comm.remote().into_iter().flat_map(Group::peers);
-    // Processes of other jobs have larger numbers.
+    // Ranks of the job are below `size`; processes of other jobs have larger numbers.
     let peers = comm
         .local()
         .peers()
@@ -57,22 +57,22 @@ pub fn is_aborted(rank: u32) -> bool {
 }
 
 fn end(code: c_int, ranks: Option<&Vec<u32>>) -> ! {
-    // SAFETY: `stdout` is the C library's own variable and always valid; what the program printed
-    // shall not get lost.
+    // SAFETY: `stdout` is the C library's own variable and always valid. The flush keeps what the
+    // program printed.
     unsafe { libc::fflush(stdout) };
     let code = match code & 0xff {
         0 => 1,
         code => code,
     };
     if let Some(launcher) = LIBRARY.launcher.get() {
-        // A launcher that can't be told sees this process end without MPI_Finalize.
+        // A launcher that cannot be notified sees this process end without MPI_Finalize.
         let _ = match ranks {
             Some(ranks) => launcher.abort_some(code, ranks),
             None => launcher.abort(code, ""),
         };
     }
-    // SAFETY: ends the process at once: handlers of the program that expect a working MPI don't
-    // run.
+    // SAFETY: `_exit` ends the process without running the program's exit handlers, which may
+    // expect a working MPI.
     unsafe { libc::_exit(code) }
 }
 
@@ -82,7 +82,7 @@ pub fn with_cause(error: Error) -> Error {
     if error.class() != Class::ProcFailed {
         return error;
     }
-    // The text of a loss begins with the process.
+    // The text of a loss names the process first.
     let (_, rest) = error.detail().split_once("process ").unwrap_or_default();
     let (peer, rest) = rest.split_once(' ').unwrap_or_default();
     let is_loss = rest.starts_with("is lost: ") || rest.starts_with("of the job is lost: ");
