@@ -367,8 +367,8 @@ impl Table {
     }
 
     fn state(&self, peer: Peer) -> &AtomicU32 {
-        // SAFETY: the slot of `peer` is within `segment`, which is mapped as long as `self` lives and
-        // starts on a page, so the state is aligned.
+        // SAFETY: the slot of `peer` is within `segment`, which is mapped as long as `self` lives
+        // and starts on a page, so the state is aligned.
         unsafe { AtomicU32::from_ptr(self.place(peer).cast()) }
     }
 
@@ -401,8 +401,8 @@ impl Table {
 
     fn record(&self, peer: Peer) -> Option<Vec<u8>> {
         let place = self.place(peer);
-        // SAFETY: the slot is within `segment`; its filler stored READY after its last write, and no
-        // rank writes to it afterwards. The length is checked before it is used.
+        // SAFETY: the slot is within `segment`; its filler stored READY after its last write, and
+        // no rank writes to it afterwards. The length is checked before it is used.
         unsafe {
             let len = place.add(4).cast::<u32>().read() as usize;
             (len <= MAX_RECORD).then(|| std::slice::from_raw_parts(place.add(8), len).to_vec())
@@ -417,8 +417,8 @@ impl Slot<'_> {
             return;
         }
         let place = self.table.place(self.peer);
-        // SAFETY: the slot is within `segment`, `record` is at most MAX_RECORD bytes long, and this rank
-        // alone holds the slot (it moved the state from EMPTY to REQUESTING).
+        // SAFETY: the slot is within `segment`, `record` is at most MAX_RECORD bytes long, and this
+        // rank alone holds the slot (it moved the state from EMPTY to REQUESTING).
         unsafe {
             place.add(4).cast::<u32>().write(record.len() as u32);
             std::ptr::copy_nonoverlapping(record.as_ptr(), place.add(8), record.len());

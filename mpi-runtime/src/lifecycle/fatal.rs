@@ -30,8 +30,8 @@ pub fn abort(code: c_int) -> ! {
     end(code, None)
 }
 
-/// Ends the processes of a communicator with `code`, or the whole job if the launcher ends jobs that lose a process
-/// (MPI-5.0 section 11.4.2).
+/// Ends the processes of a communicator with `code`, or the whole job if the launcher ends jobs
+/// that lose a process (MPI-5.0 section 11.4.2).
 pub fn abort_on(comm: &Comm, code: c_int) -> ! {
     let size = LIBRARY.launcher.get().map_or(0, |launcher| launcher.size());
     let remote = comm.remote().into_iter().flat_map(Group::peers);
@@ -50,7 +50,8 @@ pub fn abort_on(comm: &Comm, code: c_int) -> ! {
     )
 }
 
-/// Asks the launcher whether `MPI_Abort` ended a process of the job. Returns false if the launcher can't say.
+/// Asks the launcher whether `MPI_Abort` ended a process of the job. Returns false if the launcher
+/// can't say.
 pub fn is_aborted(rank: u32) -> bool {
     let launcher = LIBRARY.launcher.get().filter(|one| rank < one.size());
     launcher.is_some_and(|launcher| launcher.is_aborted(rank).unwrap_or(false))
@@ -76,7 +77,8 @@ fn end(code: c_int, ranks: Option<&Vec<u32>>) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// Changes the class of a loss to [`Class::ProcAborted`] if the launcher says that `MPI_Abort` ended the process.
+/// Changes the class of a loss to [`Class::ProcAborted`] if the launcher says that `MPI_Abort`
+/// ended the process.
 #[cold]
 pub fn with_cause(error: Error) -> Error {
     if error.class() != Class::ProcFailed {

@@ -263,8 +263,8 @@ fn at_exit() {
         unsafe { runtime::discard() };
     }
     PROCESS.store(std::process::id(), Ordering::Relaxed);
-    // SAFETY: `finalize` takes no arguments, and this library is not unloaded before its exit handlers
-    // have run.
+    // SAFETY: `finalize` takes no arguments, and this library is not unloaded before its exit
+    // handlers have run.
     unsafe { libc::atexit(finalize) };
 }
 
