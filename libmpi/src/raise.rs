@@ -1,4 +1,4 @@
-//! Raising of errors: the way from a `Result` to the error handler and the error code.
+//! Raising of errors: from a `Result` to the error handler and the error code.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_long, c_void};

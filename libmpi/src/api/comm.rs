@@ -442,8 +442,8 @@ pub fn intercomm_create(
     give(runtime, Some(made), parent, newintercomm)?;
     drop(pins);
     match has_met {
-        // Another thread may have freed the last communicator with these processes and left their
-        // disconnection pending.
+        // Another thread may meanwhile have freed the communicator with these processes that this call
+        // kept connected.
         true => part::carry_on(&runtime.process),
         false => Ok(()),
     }

@@ -131,8 +131,8 @@ pub(crate) fn connect_groups(
     let opener = Transports { node: runtime.node };
     let met = meet(&runtime.process, &parent.comm, root, first, link, &opener);
     let given = met.and_then(|(comm, _pins)| give(runtime, Some(comm), parent, newcomm));
-    // Another thread may have freed the last communicator with these processes and left their
-    // disconnection pending.
+    // Another thread may meanwhile have freed the communicator with these processes that this call
+    // kept connected.
     given.and(part::carry_on(&runtime.process))
 }
 
