@@ -1,5 +1,5 @@
-//! As libmpi's, for the standard ABI: generates other constants and functions, and tells the linker
-//! what `libmpi_abi.so.1` exports.
+//! Build script of the standard ABI's library. As libmpi's, with other constants and functions:
+//! generates them, and the linker's version script of `libmpi_abi.so.1`.
 
 use std::path::PathBuf;
 use std::{env, fs};

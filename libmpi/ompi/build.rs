@@ -1,5 +1,5 @@
-//! As libmpi's, for the ABI of Open MPI: generates other constants and functions, and the objects whose addresses are
-//! handles, and tells the linker what `libmpi.so.40` exports.
+//! Build script of Open MPI's ABI. As libmpi's, with other constants and functions: generates them,
+//! the objects whose addresses are handles, and the linker's version script of `libmpi.so.40`.
 
 use std::path::PathBuf;
 use std::{env, fs};

@@ -1,6 +1,7 @@
 //! Types and constants of `mpi.h`, generated from `mpi-table/constants.mpi`.
 //!
-//! Handles, which are the same in all ABIs here, are those of [`mpi_runtime::handles::predefined`].
+//! The values of handles, which are the same in all ABIs inside the library, come from
+//! [`mpi_runtime::handles::predefined`].
 
 #![allow(
     non_camel_case_types,

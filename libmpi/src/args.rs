@@ -1,22 +1,24 @@
-//! What the shims make of arguments before they call the functions of [`api`](crate::api).
+//! Conversion and checks of arguments in the shims, before they call the functions of
+//! [`api`](crate::api).
 //!
-//! The table knows what each parameter is, and the Rust function says by its types what it wants of it: the
-//! handle as it is, or the object behind it; the address as it is, or a place that can be written to.
-//! So checks and conversions that are the same everywhere are here, once, and errors name the parameter:
+//! The table has the kind of each parameter, and the types of the Rust function state in which form
+//! it takes it: the plain handle or the object behind it, the plain address or a checked output.
+//! Checks and conversions that many functions need are therefore here, once, and errors name the
+//! parameter:
 //!
-//! | the table says | the function may take | refused |
+//! | kind in the table | type in the function | refused |
 //! | --- | --- | --- |
 //! | communicator, window, file, group | [`Live`] | before `MPI_Init`; a handle of no object |
 //! | session, datatype, operation, error handler | a reference to the object, [`Attached`] | a handle of no object |
 //! | info | `&Info`, or `Option<&Info>` where `MPI_INFO_NULL` means no hints | a handle of no object |
-//! | a result | [`Out`], [`OutInt`] | NULL |
-//! | a status | [`StatusOut`] | nothing: NULL and the constants mean that it isn't wanted |
-//! | what is read and written | `&mut T` | NULL |
-//! | a string | [`CStr`] | NULL |
-//! | a callback | the function | NULL |
+//! | result | [`Out`], [`OutInt`] | NULL |
+//! | status | [`StatusOut`] | nothing: NULL and the constants mean that it is not wanted |
+//! | input and output | `&mut T` | NULL |
+//! | string | [`CStr`] | NULL |
+//! | callback | the function | NULL |
 //!
-//! Everything is also handed on as it is, which is the way of functions that must look at other things first, or
-//! tell other processes what is wrong before they say so (`MPI_File_open`).
+//! Every argument can also be taken unchecked, by functions that must check other things first, or
+//! must report the error to other processes (`MPI_File_open`).
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::marker::PhantomData;
@@ -49,7 +51,8 @@ use crate::api::null;
 use crate::{ops, status};
 use mpi_runtime::handles::counts::{IntOut, too_large};
 
-/// What the table says that a parameter is; handles are all integers, so their types don't.
+/// The kinds of parameters in the table. Handles are all integers, so their types do not
+/// distinguish them.
 pub mod kind {
     #![allow(missing_docs, reason = "handles by their names")]
 
@@ -62,42 +65,45 @@ pub mod kind {
     pub struct Op;
     pub struct Errhandler;
     pub struct Info;
-    /// The address of something that is written.
-    pub struct Place;
-    /// The address of something that is read and written.
+    /// The address of an output.
+    pub struct Output;
+    /// The address of an input and output.
     pub struct Variable;
-    /// A string that is read.
+    /// An input string.
     pub struct Text;
-    /// A function of the program's.
+    /// A function of the program.
     pub struct Callback;
 }
 
-/// What can be made of an argument: `Raw` is its type in C, `Kind` what the table says that it is.
+/// A form in which a function can take an argument. `Raw` is the argument's type in C, `Kind` the
+/// parameter's kind in the table.
 pub trait Given<Kind, Raw>: Sized {
     /// Converts and checks the argument for the parameter `name`.
     ///
     /// # Errors
-    /// As the table above says.
+    /// Those of the table in the module's documentation.
     ///
     /// # Safety
-    /// The argument is as the [chapter on safety](crate::api) says, and the value is not used beyond the call.
+    /// The argument satisfies the [chapter on safety](crate::api), and the value is not used beyond
+    /// the call.
     unsafe fn given(raw: Raw, name: &'static str) -> Result<Self>;
 }
 
-/// [`Given::given`] for the shims.
+/// Converts an argument in a shim, by [`Given::given`].
 ///
 /// # Errors
-/// As there.
+/// Those of the table in the module's documentation.
 ///
 /// # Safety
-/// As there.
+/// The argument satisfies the [chapter on safety](crate::api), and the value is not used beyond the
+/// call.
 #[inline(always)]
 pub unsafe fn given<Kind, Raw, T: Given<Kind, Raw>>(raw: Raw, name: &'static str) -> Result<T> {
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller of this function guarantees the same contract.
     unsafe { T::given(raw, name) }
 }
 
-/// The argument as it is.
+/// The unchanged argument.
 impl<Kind, Raw> Given<Kind, Raw> for Raw {
     #[inline(always)]
     unsafe fn given(raw: Raw, _: &'static str) -> Result<Raw> {
@@ -105,13 +111,13 @@ impl<Kind, Raw> Given<Kind, Raw> for Raw {
     }
 }
 
-/// An object behind a handle, in a process that has been initialised.
+/// An object behind a handle, in an initialized process.
 pub struct Live<T: 'static, Handle = c_int> {
     /// The process.
     pub runtime: &'static Runtime,
     /// The handle.
     pub handle: Handle,
-    /// The object, which is there as long as the program doesn't free it.
+    /// The object, which exists until the program frees it.
     pub object: &'static T,
 }
 
@@ -193,7 +199,7 @@ impl Given<kind::Datatype, MPI_Datatype> for &'static TypeObject {
     }
 }
 
-/// It need not be committed.
+/// The datatype need not be committed.
 impl Given<kind::Datatype, MPI_Datatype> for &'static Datatype {
     #[inline(always)]
     unsafe fn given(handle: MPI_Datatype, name: &'static str) -> Result<Self> {
@@ -222,7 +228,7 @@ impl Given<kind::Info, MPI_Info> for &'static Info {
     }
 }
 
-/// Hints.
+/// Hints; `MPI_INFO_NULL` is `None`.
 impl Given<kind::Info, MPI_Info> for Option<&'static Info> {
     #[inline(always)]
     unsafe fn given(handle: MPI_Info, _: &'static str) -> Result<Self> {
@@ -230,14 +236,15 @@ impl Given<kind::Info, MPI_Info> for Option<&'static Info> {
     }
 }
 
-/// The program's string.
+/// A string of the program.
 impl Given<kind::Text, *const c_char> for &CStr {
     #[inline(always)]
     unsafe fn given(text: *const c_char, name: &'static str) -> Result<Self> {
         if text.is_null() {
             return Err(no_text(name));
         }
-        // SAFETY: not NULL, so a string that ends in NUL by the caller's contract.
+        // SAFETY: the pointer is not NULL, so the caller guarantees a string that ends in NUL and
+        // stays unchanged during the call.
         Ok(unsafe { CStr::from_ptr(text) })
     }
 }
@@ -247,7 +254,7 @@ pub struct InfoKey<'a>(pub &'a [u8]);
 
 impl Given<kind::Text, *const c_char> for InfoKey<'_> {
     unsafe fn given(text: *const c_char, name: &'static str) -> Result<Self> {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller guarantees that `text` is NULL or a string that ends in NUL.
         Ok(InfoKey(unsafe { bytes(text, name, Class::InfoKey)? }))
     }
 }
@@ -257,17 +264,17 @@ pub struct InfoValue<'a>(pub &'a [u8]);
 
 impl Given<kind::Text, *const c_char> for InfoValue<'_> {
     unsafe fn given(text: *const c_char, name: &'static str) -> Result<Self> {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller guarantees that `text` is NULL or a string that ends in NUL.
         Ok(InfoValue(unsafe { bytes(text, name, Class::InfoValue)? }))
     }
 }
 
-/// The characters of a string; NULL is an error of the class.
+/// Returns the bytes of a string. NULL is an error of class `class`.
 ///
 /// # Safety
-/// `text` is a string that ends in NUL and is left alone meanwhile, or NULL.
+/// `text` is NULL, or a string that ends in NUL and stays unchanged during the call.
 unsafe fn bytes<'a>(text: *const c_char, name: &'static str, class: Class) -> Result<&'a [u8]> {
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller guarantees that `text` is NULL or a string that ends in NUL.
     let text: Result<&CStr> = unsafe { given::<kind::Text, _, _>(text, name) };
     match text {
         Ok(text) => Ok(text.to_bytes()),
@@ -290,12 +297,13 @@ impl<Function> Given<kind::Callback, Option<Function>> for Function {
 impl<T> Given<kind::Variable, *mut T> for &mut T {
     #[inline(always)]
     unsafe fn given(variable: *mut T, name: &'static str) -> Result<Self> {
-        // SAFETY: NULL, or by the caller's contract a variable that nobody else uses during the call.
+        // SAFETY: the pointer is NULL, or the caller guarantees a variable that no other thread
+        // uses during the call.
         unsafe { variable.as_mut() }.ok_or_else(|| null(name))
     }
 }
 
-/// Where the program wants a result. It may be uninitialised.
+/// An output of the program, possibly uninitialized.
 pub struct Out<'a, T> {
     place: NonNull<T>,
     _of: PhantomData<&'a mut T>,
@@ -305,7 +313,8 @@ impl<T> Out<'_, T> {
     /// Writes the result.
     #[inline(always)]
     pub fn set(&self, value: T) {
-        // SAFETY: it was made of an address that is good for writes while the lifetime lasts.
+        // SAFETY: `new` got the address from an argument that the caller of `given` guarantees to
+        // be valid for writes during the call.
         unsafe { self.place.write(value) };
     }
 
@@ -318,30 +327,30 @@ impl<T> Out<'_, T> {
     }
 }
 
-impl<T> Given<kind::Place, *mut T> for Out<'_, T> {
+impl<T> Given<kind::Output, *mut T> for Out<'_, T> {
     #[inline(always)]
     unsafe fn given(place: *mut T, name: &'static str) -> Result<Self> {
         Out::new(place, name)
     }
 }
 
-/// `void *` stands for the address of a pointer where it is the place of a result (MPI-4.1 section 9.2).
-impl Given<kind::Place, *mut c_void> for Out<'_, *mut c_void> {
+/// `void *` is the type of the address of a pointer if that is an output (MPI-4.1 section 9.2).
+impl Given<kind::Output, *mut c_void> for Out<'_, *mut c_void> {
     #[inline(always)]
     unsafe fn given(place: *mut c_void, name: &'static str) -> Result<Self> {
         Out::new(place.cast(), name)
     }
 }
 
-/// Where the program wants an integer: an int, or in functions with large counts an `MPI_Count`.
+/// An integer output: an `int`, or an `MPI_Count` in functions with large counts.
 pub enum OutInt<'a> {
-    /// Of a function with ints.
+    /// An output of type `int`.
     Int(Out<'a, c_int>),
-    /// Of a function with large counts.
+    /// An output of type `MPI_Count`.
     Large(Out<'a, MPI_Count>),
 }
 
-impl Given<kind::Place, IntOut> for OutInt<'_> {
+impl Given<kind::Output, IntOut> for OutInt<'_> {
     #[inline(always)]
     unsafe fn given(place: IntOut, name: &'static str) -> Result<Self> {
         Ok(match place {
@@ -352,8 +361,8 @@ impl Given<kind::Place, IntOut> for OutInt<'_> {
 }
 
 impl OutInt<'_> {
-    /// Writes an integer, or `MPI_UNDEFINED` for none and for one that doesn't fit, as the standard
-    /// asks of numbers that the library found (section 3.2.5).
+    /// Writes an integer, or `MPI_UNDEFINED` for `None` and for a value that does not fit, as the
+    /// standard requires of counts (section 3.2.5).
     pub fn set_defined(&self, value: Option<usize>) {
         match self {
             OutInt::Int(place) => {
@@ -367,10 +376,10 @@ impl OutInt<'_> {
         }
     }
 
-    /// Writes an integer that the caller must be told exactly; `what` says what it is.
+    /// Writes an integer that must be exact; an error calls it `what`.
     ///
     /// # Errors
-    /// Of class `Count` where it doesn't fit.
+    /// Of class `Count` if it does not fit.
     pub fn set(&self, value: MPI_Count, what: &str) -> Result<()> {
         match self {
             OutInt::Int(place) => match c_int::try_from(value) {
@@ -383,7 +392,7 @@ impl OutInt<'_> {
     }
 }
 
-/// Where the program wants a status, if it does.
+/// A status that the program may ignore.
 #[derive(Clone, Copy)]
 pub struct StatusOut<'a> {
     place: *mut MPI_Status,
@@ -391,22 +400,23 @@ pub struct StatusOut<'a> {
 }
 
 impl StatusOut<'_> {
-    /// Writes it, but for the error field (section 3.2.5).
+    /// Writes all fields of the status but the error (section 3.2.5).
     #[inline(always)]
     pub fn set(&self, status: &Status) {
-        // SAFETY: it was made of an address that is good for writes while the lifetime lasts, or of one of the
-        // constants.
+        // SAFETY: the caller of `given` guarantees that the address is valid for writes during the
+        // call, or is one of the constants.
         unsafe { status::write(self.place, status) };
     }
 
     /// Writes the status of a completed request, or the empty one if there was nothing to complete.
     pub fn set_ended(&self, status: Option<&Status>) {
-        // SAFETY: as for `set`.
+        // SAFETY: the caller of `given` guarantees that the address is valid for writes during the
+        // call, or is one of the constants.
         unsafe { status::write_ended(self.place, status) };
     }
 }
 
-impl Given<kind::Place, *mut MPI_Status> for StatusOut<'_> {
+impl Given<kind::Output, *mut MPI_Status> for StatusOut<'_> {
     #[inline(always)]
     unsafe fn given(place: *mut MPI_Status, _: &'static str) -> Result<Self> {
         let _of = PhantomData;
@@ -419,24 +429,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_are_taken_as_they_are_or_checked() {
+    fn arguments_are_taken_unchanged_or_checked() {
         let mut int = 1;
         let place = &raw mut int;
         let none: *mut c_int = std::ptr::null_mut();
         // SAFETY: a local variable, NULL, and a literal.
         unsafe {
             assert_eq!(
-                given::<kind::Place, _, *mut c_int>(none, "flag").unwrap(),
+                given::<kind::Output, _, *mut c_int>(none, "flag").unwrap(),
                 none
             );
-            let flag: Result<Out<c_int>> = given::<kind::Place, _, _>(none, "flag");
+            let flag: Result<Out<c_int>> = given::<kind::Output, _, _>(none, "flag");
             let error = flag.err().expect("NULL is refused");
             assert_eq!(error.class(), Class::Arg);
             assert_eq!(
                 error.detail(),
                 "flag is NULL; it must be the address of a variable"
             );
-            let flag: Out<c_int> = given::<kind::Place, _, _>(place, "flag").unwrap();
+            let flag: Out<c_int> = given::<kind::Output, _, _>(place, "flag").unwrap();
             flag.set(2);
             let variable: &mut c_int = given::<kind::Variable, _, _>(place, "keyval").unwrap();
             assert_eq!(*variable, 2);
@@ -453,13 +463,13 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_undefined_or_refused() {
+    fn values_that_do_not_fit_are_undefined_or_refused() {
         let (mut int, mut large) = (0, 0);
         // SAFETY: local variables.
         let (narrow, wide): (OutInt, OutInt) = unsafe {
             (
-                given::<kind::Place, _, _>(IntOut::Int(&raw mut int), "count").unwrap(),
-                given::<kind::Place, _, _>(IntOut::Large(&raw mut large), "count").unwrap(),
+                given::<kind::Output, _, _>(IntOut::Int(&raw mut int), "count").unwrap(),
+                given::<kind::Output, _, _>(IntOut::Large(&raw mut large), "count").unwrap(),
             )
         };
         for value in [0, 7, c_int::MAX as usize, 1 << 31, 5_000_000_000] {

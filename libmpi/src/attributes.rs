@@ -1,4 +1,4 @@
-//! Attribute keys by handle, with callbacks of C and of other languages (sections 6.7 and 17.2.7).
+//! Attribute keys by handle, with callbacks in C and other languages (sections 6.7 and 17.2.7).
 
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
@@ -15,12 +15,12 @@ use crate::abi::{
     MPI_SUCCESS,
 };
 use crate::keyval::Key;
-pub use crate::keyval::{CopyProxy, DeleteProxy, Kind};
+pub use crate::keyval::{CopyProxy, DeleteProxy, ObjectKind};
 use crate::library::LIBRARY;
 use crate::outward::Outward;
 pub use mpi_runtime::handles::attribute_value::{Form, Store, Value};
 
-/// The handle of a key, which goes with the key.
+/// The handle of a key, which is freed with the key.
 struct Given(Arc<AtomicI32>);
 
 impl Drop for Given {
@@ -29,14 +29,14 @@ impl Drop for Given {
     }
 }
 
-/// A pointer of the program's that is only handed back to it.
+/// A pointer of the program that is only passed back to it.
 #[derive(Clone, Copy)]
 struct Extra(*mut c_void);
 
-// SAFETY: the library doesn't look at what is behind it, and the program's callbacks may be called
-// on any of its threads.
+// SAFETY: the library does not dereference the pointer; the program's callbacks, which it is passed
+// to, may be called by any of its threads.
 unsafe impl Send for Extra {}
-// SAFETY: as above.
+// SAFETY: a shared reference only copies the pointer, which the library does not dereference.
 unsafe impl Sync for Extra {}
 
 impl Extra {
@@ -45,16 +45,16 @@ impl Extra {
     }
 }
 
-/// Makes a key with callbacks and what they are to be given; gives its handle.
+/// Makes a key with callbacks and their extra state. Returns its handle.
 pub fn create(
-    kind: Kind,
+    kind: ObjectKind,
     copy: Option<MPI_Comm_copy_attr_function>,
     delete: Option<MPI_Comm_delete_attr_function>,
     extra: *mut c_void,
 ) -> Result<c_int> {
     let extra = Extra(extra);
     let proxies = Arc::new(OnceLock::<(CopyProxy, DeleteProxy)>::new());
-    // Callbacks are told their key's handle, which exists only once they do.
+    // Callbacks need the key's handle, which exists only after they do.
     let own = Arc::new(AtomicI32::new(MPI_KEYVAL_INVALID));
     let (handle, others) = (own.clone(), proxies.clone());
     let copy = copy.map(|function| -> Arc<CopyFn<c_int, Value>> {
@@ -67,14 +67,14 @@ pub fn create(
                     let bits = std::ptr::with_exposed_provenance_mut(value.bits() as usize);
                     let (out, flag) = (&raw mut out, &raw mut flag);
                     let (number, object) = (form.number(), kind.number(*object));
-                    // SAFETY: the companion library that made the key gave the proxy for the
-                    // program's function; it takes these arguments.
+                    // SAFETY: the companion library that made the key provided the proxy for the
+                    // program's function, with these arguments.
                     let code = unsafe {
                         proxy(function, object, key, extra.get(), number, bits, out, flag)
                     };
                     (code, form)
                 }
-                // The address of an integer that goes with the old attribute would be no copy.
+                // The address of an integer in the old attribute would not be a copy of it.
                 None if form != Form::Pointer && is_dup(function) => {
                     let bits = std::ptr::with_exposed_provenance_mut(value.bits() as usize);
                     return Ok(Some(Value::new(form, bits)));
@@ -83,8 +83,8 @@ pub fn create(
                     let place = (&raw mut out).cast();
                     let (value, flag) = (value.pointer(), &raw mut flag);
                     let object = kind.outward(*object);
-                    // SAFETY: the program gave this function as an attribute copy callback; the
-                    // arguments are what section 6.7.2 says it gets.
+                    // SAFETY: the program provided this function as an attribute copy callback; the
+                    // arguments are those of section 6.7.2.
                     let code = unsafe { function(object, key, extra.get(), value, place, flag) };
                     (code, Form::Pointer)
                 }
@@ -103,12 +103,14 @@ pub fn create(
                 Some((_, proxy)) => {
                     let bits = std::ptr::with_exposed_provenance_mut(value.bits() as usize);
                     let (form, object) = (value.form().number(), kind.number(*object));
-                    // SAFETY: as for copying.
+                    // SAFETY: the companion library that made the key provided the proxy for the
+                    // program's function, with these arguments.
                     unsafe { proxy(function, object, key, form, bits, extra.get()) }
                 }
                 None => {
                     let object = kind.outward(*object);
-                    // SAFETY: as for copying.
+                    // SAFETY: the program provided this function as an attribute delete callback;
+                    // the arguments are those of section 6.7.2.
                     unsafe { function(object, key, value.pointer(), extra.get()) }
                 }
             };
@@ -125,7 +127,8 @@ pub fn create(
         own: Mutex::new(Some(keyval.clone())),
         proxies,
     });
-    // Where it is, as `mark` finds it by its handle. It is there until the key has gone.
+    // The address by which `mark` finds the key from its handle. It is valid until the key is
+    // freed.
     keyval.set_mark(Arc::as_ptr(&key).addr());
     let given = LIBRARY.keyvals.insert(key).ok_or_else(|| {
         Error::new(
@@ -137,10 +140,10 @@ pub fn create(
     Ok(given)
 }
 
-/// `MPIR_Dup_fn`: the attribute copy function that copies (`MPI_COMM_DUP_FN` and its like).
+/// `MPIR_Dup_fn`: the predefined attribute copy function (`MPI_COMM_DUP_FN` and the like).
 ///
 /// # Safety
-/// Is called as an attribute copy function: `attribute_val_out` is the address of a pointer.
+/// Called as an attribute copy function: `attribute_val_out` is the address of a pointer.
 pub unsafe fn dup_fn(
     _oldcomm: MPI_Comm,
     _keyval: c_int,
@@ -149,7 +152,7 @@ pub unsafe fn dup_fn(
     attribute_val_out: *mut c_void,
     flag: *mut c_int,
 ) -> c_int {
-    // SAFETY: by the contract of this function.
+    // SAFETY: the caller guarantees the addresses of a pointer and a flag.
     unsafe {
         flag.write(1);
         attribute_val_out
@@ -159,7 +162,7 @@ pub unsafe fn dup_fn(
     MPI_SUCCESS
 }
 
-/// `MPIR_Dup_fn` as a callback: the predefined one that copies (section 6.7.2).
+/// `MPIR_Dup_fn` as a callback (section 6.7.2).
 unsafe extern "C" fn dup(
     _object: Outward,
     _keyval: c_int,
@@ -168,20 +171,20 @@ unsafe extern "C" fn dup(
     attribute_val_out: *mut c_void,
     flag: *mut c_int,
 ) -> c_int {
-    // SAFETY: the arguments are those of a copy callback.
+    // SAFETY: the arguments are those of a copy callback, whose caller guarantees them.
     unsafe { dup_fn(0, 0, null_mut(), attribute_val_in, attribute_val_out, flag) }
 }
 
-/// What stands for `MPI_COMM_DUP_FN` and its like within the library.
+/// The value of `MPI_COMM_DUP_FN` and the like within the library.
 pub const DUP: MPI_Comm_copy_attr_function = dup;
 
-/// Whether a copy callback is the predefined one that copies.
+/// Returns whether a copy callback is the predefined copy function.
 #[cfg(pointer_abi)]
 fn is_dup(function: MPI_Comm_copy_attr_function) -> bool {
     std::ptr::fn_addr_eq(function, DUP)
 }
 
-/// Whether a copy callback is the predefined one that copies.
+/// Returns whether a copy callback is the predefined copy function.
 #[cfg(not(pointer_abi))]
 fn is_dup(function: MPI_Comm_copy_attr_function) -> bool {
     std::ptr::eq(
@@ -190,7 +193,8 @@ fn is_dup(function: MPI_Comm_copy_attr_function) -> bool {
     )
 }
 
-/// A function that copies attributes, as programs of the standard ABI give it; 1 stands for `MPI_COMM_DUP_FN` and its like.
+/// Converts a copy function as programs of the standard ABI pass it; 1 stands for `MPI_COMM_DUP_FN`
+/// and the like.
 #[cfg(standard_abi)]
 pub fn copy_function(
     function: Option<MPI_Comm_copy_attr_function>,
@@ -201,12 +205,12 @@ pub fn copy_function(
     }
 }
 
-/// Has the callbacks of a key called through functions that know their language. Once only.
+/// Makes the callbacks of a key be called through proxies of another language. To be called once.
 pub fn set_proxies(handle: c_int, copy: CopyProxy, delete: DeleteProxy) -> Result<()> {
     let key = LIBRARY.keyvals.get(handle).ok_or_else(|| invalid(handle))?;
     key.proxies
         .set((copy, delete))
-        .map_err(|_| Error::new(Class::Keyval, "the key's language has been told already"))
+        .map_err(|_| Error::new(Class::Keyval, "the key has proxies already"))
 }
 
 #[cold]
@@ -217,8 +221,8 @@ fn failed(what: &str, code: c_int) -> Error {
     )
 }
 
-/// The key behind a handle, for objects of this kind.
-pub fn key(handle: c_int, kind: Kind) -> Result<Keyval<c_int, Value>> {
+/// Returns the key behind a handle, for objects of this kind.
+pub fn key(handle: c_int, kind: ObjectKind) -> Result<Keyval<c_int, Value>> {
     match LIBRARY.keyvals.get_arc(handle) {
         Some(key) if key.kind == kind => key.keyval.upgrade().ok_or_else(|| invalid(handle)),
         Some(key) => Err(Error::new(
@@ -233,33 +237,33 @@ pub fn key(handle: c_int, kind: Kind) -> Result<Keyval<c_int, Value>> {
     }
 }
 
-/// The [mark](Keyval::set_mark) of the key behind a handle, if there is one.
+/// Returns the [mark](Keyval::set_mark) of the key behind a handle, if there is one.
 #[inline]
 fn mark(handle: c_int) -> Option<usize> {
     LIBRARY.keyvals.address_early(handle)
 }
 
-/// The value of an attribute, where no other thread is to be waited for; `None` if it is to be looked for with the lock.
+/// Returns the value of an attribute if no lock is needed; `None` if the slow path must search.
 #[inline]
-pub fn peek(store: &Store, handle: c_int, kind: Kind) -> Option<Option<*mut c_void>> {
+pub fn peek(store: &Store, handle: c_int, kind: ObjectKind) -> Option<Option<*mut c_void>> {
     let found = store.peek(mark(handle)?)?;
     let Some(bits) = found else {
         let is_right = LIBRARY.keyvals.get_early(handle)?.kind == kind;
         return is_right.then_some(None);
     };
-    // Only keys of this kind are set on it.
+    // Only keys of this kind are set on the store.
     Some(Some(std::ptr::with_exposed_provenance_mut(bits)))
 }
 
-/// Replaces an attribute that C has set, if no callback is to be called for that. Returns whether it has.
+/// Replaces an attribute set by C if no callback must be called. Returns whether it did.
 #[inline]
 pub fn replace(store: &Store, handle: c_int, value: *mut c_void) -> bool {
     mark(handle).is_some_and(|mark| store.replace(mark, Value::new(Form::Pointer, value)))
 }
 
-/// Gives up the program's hold on a key. It and its handle live on as long as attributes use it; to
-/// free it again meanwhile is no error, as in other libraries of this ABI.
-pub fn free(handle: c_int, kind: Kind) -> Result<()> {
+/// Frees the program's handle of a key. Key and handle live on while attributes use them; freeing
+/// the handle again meanwhile is no error, as in other libraries of this ABI.
+pub fn free(handle: c_int, kind: ObjectKind) -> Result<()> {
     let used = key(handle, kind)?;
     let own = LIBRARY
         .keyvals
@@ -269,8 +273,8 @@ pub fn free(handle: c_int, kind: Kind) -> Result<()> {
     Ok(())
 }
 
-/// A function that copies attributes, as programs of Open MPI's ABI give it: `MPI_COMM_DUP_FN` and its like are functions
-/// of this library there.
+/// Converts a copy function as programs of Open MPI's ABI pass it: `MPI_COMM_DUP_FN` and the like
+/// are functions of this library there.
 #[cfg(openmpi_abi)]
 pub fn copy_function(
     function: Option<MPI_Comm_copy_attr_function>,
@@ -299,7 +303,8 @@ fn is_predefined(handle: c_int) -> bool {
         abi::MPI_WIN_CREATE_FLAVOR,
         abi::MPI_WIN_MODEL,
     ];
-    // In the MPICH ABI all of them look alike, also those of other languages.
+    // In the MPICH ABI all predefined keys have the same type bits, including those of other
+    // languages.
     let alike = cfg!(not(pointer_abi)) && predefined_index(handle, Type::Keyval).is_some();
     alike || ALL.contains(&handle)
 }

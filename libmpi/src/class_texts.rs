@@ -1,15 +1,16 @@
-//! What the error classes mean, for people (section 8.4).
+//! Texts of the error classes (section 8.4).
 
 use std::ffi::c_int;
 
 use crate::abi;
 
-/// Returns whether headers of this ABI have a class. Open MPI's end before the classes of MPI-4.1 and later.
+/// Returns whether headers of this ABI have a class. Open MPI's end before the classes of MPI-4.1
+/// and later.
 fn is_in_headers(class: c_int) -> bool {
     !cfg!(openmpi_abi) || class <= abi::MPI_ERR_VALUE_TOO_LARGE
 }
 
-/// What an error class means, with its name in front; none for a number that isn't one.
+/// Returns the text of an error class, beginning with its name; `None` for other numbers.
 pub fn text(class: c_int) -> Option<&'static str> {
     Some(match class {
         _ if !is_in_headers(class) => return None,
@@ -27,14 +28,14 @@ pub fn text(class: c_int) -> Option<&'static str> {
         abi::MPI_ERR_TOPOLOGY => "MPI_ERR_TOPOLOGY: the communicator lacks the topology asked for",
         abi::MPI_ERR_DIMS => "MPI_ERR_DIMS: numbers of dimensions or their sizes don't fit",
         abi::MPI_ERR_ARG => "MPI_ERR_ARG: an argument is wrong",
-        abi::MPI_ERR_UNKNOWN => "MPI_ERR_UNKNOWN: an error of unknown kind",
+        abi::MPI_ERR_UNKNOWN => "MPI_ERR_UNKNOWN: an unknown error",
         abi::MPI_ERR_TRUNCATE => "MPI_ERR_TRUNCATE: a message is longer than the receive buffer",
         abi::MPI_ERR_OTHER => "MPI_ERR_OTHER: an error without a class of its own",
         abi::MPI_ERR_INTERN => "MPI_ERR_INTERN: a fault inside the MPI library",
         abi::MPI_ERR_IN_STATUS => "MPI_ERR_IN_STATUS: the statuses hold the errors",
         abi::MPI_ERR_PENDING => "MPI_ERR_PENDING: the request is not complete yet",
         abi::MPI_ERR_ABI => {
-            "MPI_ERR_ABI: the library's Fortran types are settled and stay as they are"
+            "MPI_ERR_ABI: the library's Fortran types are set and cannot be changed"
         }
         abi::MPI_ERR_KEYVAL => "MPI_ERR_KEYVAL: an attribute key is unknown or of another object",
         abi::MPI_ERR_NO_MEM => "MPI_ERR_NO_MEM: memory is exhausted",
@@ -46,7 +47,7 @@ pub fn text(class: c_int) -> Option<&'static str> {
         abi::MPI_ERR_SPAWN => "MPI_ERR_SPAWN: processes could not be started",
         abi::MPI_ERR_PORT => "MPI_ERR_PORT: a port name is wrong or no longer open",
         abi::MPI_ERR_SERVICE => "MPI_ERR_SERVICE: a service name is not published by this job",
-        abi::MPI_ERR_NAME => "MPI_ERR_NAME: nobody has published this service name",
+        abi::MPI_ERR_NAME => "MPI_ERR_NAME: this service name is not published",
         abi::MPI_ERR_WIN => "MPI_ERR_WIN: a window is null, freed, or of the wrong kind",
         abi::MPI_ERR_SIZE => "MPI_ERR_SIZE: a window's size is negative",
         abi::MPI_ERR_DISP => "MPI_ERR_DISP: a displacement or its unit is wrong",
@@ -84,20 +85,20 @@ pub fn text(class: c_int) -> Option<&'static str> {
         abi::MPI_ERR_ERRHANDLER => "MPI_ERR_ERRHANDLER: an error handler is unknown or doesn't fit",
         abi::MPIX_ERR_PROC_FAILED => "MPIX_ERR_PROC_FAILED: a process is lost",
         abi::MPIX_ERR_PROC_FAILED_PENDING => {
-            "MPIX_ERR_PROC_FAILED_PENDING: a process is lost that a receive might get its message from"
+            "MPIX_ERR_PROC_FAILED_PENDING: a process from which a receive might get its message is lost"
         }
         abi::MPIX_ERR_REVOKED => "MPIX_ERR_REVOKED: the communicator has been revoked",
         abi::MPIX_ERR_STREAM => "MPIX_ERR_STREAM: a stream is null, freed or in use",
         abi::MPI_T_ERR_MEMORY => "MPI_T_ERR_MEMORY: memory is exhausted",
-        abi::MPI_T_ERR_NOT_INITIALIZED => {
-            "MPI_T_ERR_NOT_INITIALIZED: call MPI_T_init_thread before"
-        }
+        abi::MPI_T_ERR_NOT_INITIALIZED => "MPI_T_ERR_NOT_INITIALIZED: call MPI_T_init_thread first",
         abi::MPI_T_ERR_CANNOT_INIT => "MPI_T_ERR_CANNOT_INIT: the interface can't be started now",
         abi::MPI_T_ERR_INVALID_INDEX => "MPI_T_ERR_INVALID_INDEX: no variable has this index",
         abi::MPI_T_ERR_INVALID_ITEM => "MPI_T_ERR_INVALID_ITEM: no item has this index",
         abi::MPI_T_ERR_INVALID_HANDLE => "MPI_T_ERR_INVALID_HANDLE: a handle is unknown or freed",
-        abi::MPI_T_ERR_OUT_OF_HANDLES => "MPI_T_ERR_OUT_OF_HANDLES: no more handles can be had",
-        abi::MPI_T_ERR_OUT_OF_SESSIONS => "MPI_T_ERR_OUT_OF_SESSIONS: no more sessions can be had",
+        abi::MPI_T_ERR_OUT_OF_HANDLES => "MPI_T_ERR_OUT_OF_HANDLES: no more handles are available",
+        abi::MPI_T_ERR_OUT_OF_SESSIONS => {
+            "MPI_T_ERR_OUT_OF_SESSIONS: no more sessions are available"
+        }
         abi::MPI_T_ERR_INVALID_SESSION => {
             "MPI_T_ERR_INVALID_SESSION: a session is unknown or freed"
         }
@@ -112,7 +113,7 @@ pub fn text(class: c_int) -> Option<&'static str> {
         }
         abi::MPI_T_ERR_PVAR_NO_WRITE => "MPI_T_ERR_PVAR_NO_WRITE: the variable can't be written",
         abi::MPI_T_ERR_PVAR_NO_ATOMIC => {
-            "MPI_T_ERR_PVAR_NO_ATOMIC: the variable can't be read and reset at once"
+            "MPI_T_ERR_PVAR_NO_ATOMIC: the variable can't be read and reset in one call"
         }
         abi::MPI_T_ERR_INVALID_NAME => "MPI_T_ERR_INVALID_NAME: nothing has this name",
         abi::MPI_T_ERR_INVALID => "MPI_T_ERR_INVALID: wrong use of the interface",

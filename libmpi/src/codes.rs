@@ -1,11 +1,11 @@
 //! Error codes (sections 8.4 and 8.5).
 //!
-//! A code that this library returns has its error class in the low 7 bits and above bit 8 a number
-//! by which the text of this very error is found, as long as it is among the last [`KEPT`]; later
-//! the code still tells its class. Classes and codes that the program adds come after all of these.
+//! A code has its error class in the low 7 bits, and above bit 8 the number of this error's text,
+//! which is kept for the last [`KEPT`] errors; the class stays valid. Classes and codes that the
+//! program adds come after all of these.
 //!
-//! In Open MPI's ABI codes are classes: there is no room for more below its `MPI_ERR_LASTCODE`, and programs compare codes with
-//! classes. The text of a class is that of its last error.
+//! In Open MPI's ABI codes are classes: below its `MPI_ERR_LASTCODE` there is no space for numbers,
+//! and programs compare codes with classes. The text of a class is that of its last error.
 
 use std::ffi::c_int;
 
@@ -13,15 +13,15 @@ use crate::abi::{MPI_ERR_IN_STATUS, MPI_ERR_LASTCODE, MPI_ERR_PENDING, MPI_SUCCE
 use crate::class_texts::text;
 use crate::library::{Added, LIBRARY, Recent};
 
-/// How many errors are remembered.
+/// Number of errors whose texts are kept.
 pub const KEPT: usize = 1024;
 
 /// Whether codes are classes.
-const PLAIN: bool = cfg!(openmpi_abi);
+const CODES_ARE_CLASSES: bool = cfg!(openmpi_abi);
 
 const CLASS_BITS: u32 = 7;
 const NUMBER_SHIFT: u32 = 8;
-/// Numbers run up to the greatest that keeps codes within `MPI_ERR_LASTCODE`.
+/// Numbers that keep codes up to `MPI_ERR_LASTCODE`.
 const NUMBERS: u32 = (MPI_ERR_LASTCODE as u32 >> NUMBER_SHIFT) + 1;
 
 impl Recent {
@@ -41,10 +41,10 @@ impl Recent {
 
 const FIRST_ADDED: c_int = MPI_ERR_LASTCODE + 1;
 
-/// A code for an error of a class with a text of its own.
+/// Returns a code for an error, and keeps its text.
 ///
-/// Programs compare `MPI_ERR_IN_STATUS` and `MPI_ERR_PENDING` with codes, and what they would add
-/// stands in other statuses: these stay as they are, and so does what the program added.
+/// `MPI_ERR_IN_STATUS` and `MPI_ERR_PENDING`, which programs compare with codes and whose details
+/// are in statuses, are returned unchanged, and so are classes and codes that the program added.
 pub fn remember(class: c_int, text: impl FnOnce() -> String) -> c_int {
     let plain = [MPI_SUCCESS, MPI_ERR_IN_STATUS, MPI_ERR_PENDING].contains(&class);
     if plain || !(0..1 << CLASS_BITS).contains(&class) {
@@ -52,24 +52,28 @@ pub fn remember(class: c_int, text: impl FnOnce() -> String) -> c_int {
     }
     let text = text();
     let mut recent = LIBRARY.recent_errors.lock();
-    let number = if PLAIN { class as u32 } else { recent.number() };
+    let number = if CODES_ARE_CLASSES {
+        class as u32
+    } else {
+        recent.number()
+    };
     let place = number as usize % KEPT;
     if recent.texts.len() <= place {
         recent.texts.resize_with(place + 1, || (0, String::new()));
     }
     recent.texts[place] = (number, text);
-    if PLAIN {
+    if CODES_ARE_CLASSES {
         return class;
     }
     class | (number << NUMBER_SHIFT) as c_int
 }
 
-/// The class of a code; none for what is no code.
+/// Returns the class of a code; `None` if it is no code.
 pub fn class_of(code: c_int) -> Option<c_int> {
     if code >= FIRST_ADDED {
         return of_added(code, |added| added.class);
     }
-    // Classes of the tool information interface are no codes of this form in the standard ABI.
+    // Classes of the tool information interface do not have this form in the standard ABI.
     if code < 0 || code & 1 << CLASS_BITS != 0 {
         return text(code).map(|_| code);
     }
@@ -80,13 +84,13 @@ pub fn class_of(code: c_int) -> Option<c_int> {
     (text(class).is_some() && given).then_some(class)
 }
 
-/// The text of a code: of what happened, if that is remembered, otherwise of its class.
+/// Returns the text of a code: the error's if it is kept, otherwise the class's.
 pub fn text_of(code: c_int) -> Option<String> {
     if code >= FIRST_ADDED {
         return of_added(code, |added| added.text.clone());
     }
     let class = class_of(code)?;
-    let number = match PLAIN {
+    let number = match CODES_ARE_CLASSES {
         true => class as u32,
         false => code as u32 >> NUMBER_SHIFT,
     };
@@ -97,7 +101,7 @@ pub fn text_of(code: c_int) -> Option<String> {
     }
 }
 
-/// What the program added under a number; none also where it has removed that.
+/// Passes the program's class or code to `look`; `None` if it does not exist or was removed.
 fn of_added<T>(code: c_int, look: impl FnOnce(&mut Added) -> T) -> Option<T> {
     let index = usize::try_from(code.checked_sub(FIRST_ADDED)?).ok()?;
     let mut added = LIBRARY.added_codes.lock();
@@ -115,9 +119,9 @@ pub fn add_class() -> c_int {
     class
 }
 
-/// Adds a code of a class; none if there is no such class.
+/// Adds a code to a class; `None` if the class does not exist.
 pub fn add_code(class: c_int) -> Option<c_int> {
-    // What the program added as a code is no class.
+    // A code that the program added is no class.
     if class_of(class) != Some(class) {
         return None;
     }
@@ -130,15 +134,15 @@ pub fn add_code(class: c_int) -> Option<c_int> {
     Some(code)
 }
 
-/// Gives a text to a class or code that the program added; false if it is none.
+/// Sets the text of a class or code that the program added. Returns false for others.
 pub fn set_text(code: c_int, text: String) -> bool {
     of_added(code, |added| added.text = text).is_some()
 }
 
-/// What becomes of a class or code that the program wants to be removed.
+/// The result of removing a class or code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Removal {
-    /// It is gone.
+    /// It was removed.
     Done,
     /// The program has not added it, or has removed it already.
     Unknown,
@@ -189,7 +193,7 @@ fn remove(added: &mut Vec<Option<Added>>, code: c_int) {
     }
 }
 
-/// The greatest class or code there is (`MPI_LASTUSEDCODE`).
+/// Returns the greatest class or code in use (`MPI_LASTUSEDCODE`).
 pub fn last_used() -> c_int {
     MPI_ERR_LASTCODE + LIBRARY.added_codes.lock().len() as c_int
 }
@@ -200,7 +204,7 @@ mod tests {
     use crate::abi::{MPI_ERR_COUNT, MPI_ERR_TAG};
 
     #[test]
-    fn codes_tell_their_class_and_for_a_while_their_text() {
+    fn codes_have_their_class_and_for_some_time_their_text() {
         let old = remember(MPI_ERR_COUNT, || "the first".to_owned());
         assert_ne!(old, MPI_ERR_COUNT);
         assert_eq!(class_of(old), Some(MPI_ERR_COUNT));
@@ -224,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_program_adds_comes_after_all_others() {
+    fn added_codes_come_after_all_others() {
         let class = add_class();
         let code = add_code(class).unwrap();
         let of_ours = add_code(MPI_ERR_TAG).unwrap();

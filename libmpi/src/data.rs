@@ -1,8 +1,8 @@
 //! The variables that the library exports (table: `data`).
 //!
 //! Programs use the addresses in the constant ones, and `libmpifort` sets the Fortran ones. An
-//! executable may keep a copy of them (copy relocations), so the library, too, must reach them by
-//! their exported names only.
+//! executable may have copies of them (copy relocations), so the library itself must reach them by
+//! their exported names, too.
 
 #![allow(
     non_upper_case_globals,
@@ -20,8 +20,8 @@ use crate::abi::{MPI_F08_status, MPI_Fint, MPIR_T_pvar_handle_s};
 #[derive(Debug)]
 pub struct Variable<T>(UnsafeCell<T>);
 
-// SAFETY: Rust code has no access to what is inside but through raw pointers, whose users answer
-// for races; C and Fortran write these variables before they start threads that use them.
+// SAFETY: Rust code reaches the content only through raw pointers, whose users must exclude races;
+// C and Fortran write these variables before they start threads that use them.
 unsafe impl<T> Sync for Variable<T> {}
 
 impl<T> Variable<T> {
@@ -29,16 +29,16 @@ impl<T> Variable<T> {
         Variable(UnsafeCell::new(value))
     }
 
-    /// The variable's address.
+    /// Returns the variable's address.
     pub const fn get(&self) -> *mut T {
         self.0.get()
     }
 }
 
-// SAFETY: a status is integers.
+// SAFETY: a status consists of integers, for which zeroes are valid.
 const NO_STATUS: MPI_F08_status = unsafe { std::mem::zeroed() };
 
-/// Where constants point: in the MPICH ABI to places of their own, in the others to numbers.
+/// The addresses in the constants: variables of their own in the MPICH ABI, numbers in the others.
 #[cfg(not(pointer_abi))]
 mod places {
     use super::{MPIR_T_pvar_handle_s, Variable, ptr};
@@ -54,7 +54,7 @@ mod places {
         ptr::from_ref(&ALL_HANDLES_PLACE).cast_mut().cast();
 }
 
-/// As above (MPI-5.0 annex A.1).
+/// The addresses in the constants of the standard ABI (MPI-5.0 annex A.1).
 #[cfg(standard_abi)]
 mod places {
     use super::{MPIR_T_pvar_handle_s, ptr};
@@ -64,7 +64,7 @@ mod places {
     pub const ALL_HANDLES: *mut MPIR_T_pvar_handle_s = ptr::without_provenance_mut(1);
 }
 
-/// As above (`mpi.h` of Open MPI).
+/// The addresses in the constants of Open MPI's ABI (its `mpi.h`).
 #[cfg(openmpi_abi)]
 mod places {
     use super::{MPIR_T_pvar_handle_s, ptr};

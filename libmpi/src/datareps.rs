@@ -1,4 +1,4 @@
-//! The functions of a data representation that the program has registered (section 13.5.3).
+//! The program's functions of a data representation (section 13.5.3).
 
 use std::ffi::{c_int, c_void};
 
@@ -13,20 +13,21 @@ use crate::abi::{
 };
 use crate::outward::Outward;
 
-/// A conversion function of the program's.
+/// A conversion function.
 #[derive(Clone, Copy)]
 pub enum Conversion {
-    /// One that is told the number of elements as an int.
+    /// A function that takes the number of elements as `int`.
     Int(MPI_Datarep_conversion_function),
-    /// One that is told it as a large count (MPI-4.0 section 14.5.3).
+    /// A function that takes the number of elements as `MPI_Count` (MPI-4.0 section 14.5.3).
     Large(MPI_Datarep_conversion_function_c),
 }
 
 impl Conversion {
-    /// Converts `count` elements, all of them, between a buffer of the program's and the file's form.
+    /// Converts all of `count` elements between a buffer of the program and the file's
+    /// representation.
     ///
     /// # Safety
-    /// Both are as the standard asks for these elements.
+    /// Both buffers are valid for these elements, as the standard requires.
     pub unsafe fn call(
         self,
         user: *mut c_void,
@@ -36,7 +37,7 @@ impl Conversion {
         extra: *mut c_void,
     ) -> Result<c_int> {
         let datatype = Outward::datatype(datatype);
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller of this function guarantees valid buffers for the program's function.
         Ok(unsafe {
             match self {
                 Conversion::Int(function) => {
@@ -50,23 +51,23 @@ impl Conversion {
     }
 }
 
-/// The functions of a representation, and what they are given.
+/// The functions of a representation with their extra state.
 #[derive(Clone, Copy)]
 pub struct Functions {
-    /// Converts what was read; none if nothing is to be converted (`MPI_CONVERSION_FN_NULL`).
+    /// Converts data that was read; `None` without conversion (`MPI_CONVERSION_FN_NULL`).
     pub read: Option<Conversion>,
-    /// Converts what is to be written; none as above.
+    /// Converts data to be written; `None` without conversion.
     pub write: Option<Conversion>,
-    /// Says how long a value is in the file.
+    /// Returns the bytes of a value in the file.
     pub extent: MPI_Datarep_extent_function,
-    /// Their last argument.
+    /// The last argument of all functions.
     pub extra: *mut c_void,
 }
 
-// SAFETY: the pointer is only handed to the functions, by threads that call MPI, for which the program
-// gave them.
+// SAFETY: the library passes the pointer only to the program's functions, in threads that call MPI,
+// as the program agreed by registering them.
 unsafe impl Send for Functions {}
-// SAFETY: as above; nothing is changed.
+// SAFETY: shared references only copy the pointers, and nothing is modified.
 unsafe impl Sync for Functions {}
 
 /// Calls the program's function with a handle of the datatype.
@@ -88,7 +89,8 @@ impl Conversions for Functions {
     fn file_extent(&self, datatype: &Datatype) -> Result<i64> {
         with_handle(datatype, |handle| {
             let mut extent: MPI_Aint = 0;
-            // SAFETY: the program gave it as such a function; the extent is a local variable.
+            // SAFETY: the program registered the function as an extent function; `extent` is a
+            // local variable.
             let code =
                 unsafe { (self.extent)(Outward::datatype(handle), &raw mut extent, self.extra) };
             returned("extent", code).map(|()| extent as i64)
@@ -104,14 +106,16 @@ impl Conversions for Functions {
     ) -> Result<()> {
         let Some(write) = self.write else {
             return plain(datatype, count, file.len(), || {
-                // SAFETY: the caller's contract; both are as long.
+                // SAFETY: the caller guarantees the elements in `memory`; `file` is as long as
+                // their packed form (`plain`).
                 unsafe { datatype.pack(memory, count, 0, file) };
             });
         };
         with_handle(datatype, |handle| {
             let (user, file) = (memory.cast_mut().cast(), file.as_mut_ptr().cast());
-            // SAFETY: the program gave it as such a function; it reads the elements and writes as much as
-            // its extent function has said.
+            // SAFETY: the program registered the function as a conversion function; it reads the
+            // elements, which the caller guarantees, and writes as many bytes as its extent
+            // function returned, the length of `file`.
             let code = unsafe { write.call(user, handle, count, file, self.extra)? };
             returned("write conversion", code)
         })
@@ -126,13 +130,15 @@ impl Conversions for Functions {
     ) -> Result<()> {
         let Some(read) = self.read else {
             return plain(datatype, count, file.len(), || {
-                // SAFETY: the caller's contract; both are as long.
+                // SAFETY: the caller guarantees space for the elements in `memory`; `file` is as
+                // long as their packed form (`plain`).
                 unsafe { datatype.unpack(memory, count, 0, file) };
             });
         };
         with_handle(datatype, |handle| {
             let file = file.as_ptr().cast_mut().cast();
-            // SAFETY: as for `convert_write`, the other way round.
+            // SAFETY: the program registered the function as a conversion function; it reads
+            // `file`, and writes the elements, for which the caller guarantees space.
             let code = unsafe { read.call(memory.cast(), handle, count, file, self.extra)? };
             returned("read conversion", code)
         })
@@ -143,11 +149,11 @@ impl Conversions for Functions {
     }
 }
 
-/// Copies data that one direction leaves as it is, if it has the same length in the file.
+/// Copies data without conversion, if it has the same length in the file.
 fn plain(datatype: &Datatype, count: usize, len: usize, copy: impl FnOnce()) -> Result<()> {
     if len != datatype.size() * count {
-        let why = "the data representation has no conversion function for this direction, but other \
-                   lengths in the file than in memory";
+        let why = "the data representation has no conversion function for this direction, but its \
+                   lengths in the file differ from those in memory";
         return Err(Error::new(Class::Conversion, why));
     }
     copy();
@@ -157,7 +163,7 @@ fn plain(datatype: &Datatype, count: usize, len: usize, copy: impl FnOnce()) -> 
 fn as_count(count: usize) -> Result<c_int> {
     c_int::try_from(count).map_err(|_| {
         let why = format!(
-            "{count} elements are more than a conversion function can be told of; register the data \
+            "{count} elements do not fit in the int of a conversion function; register the data \
              representation with MPI_Register_datarep_c, or access fewer at a time"
         );
         Error::new(Class::Count, why)

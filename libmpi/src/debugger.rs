@@ -1,7 +1,8 @@
-//! What debuggers find in a process by its symbols: where things lie ([`mpi_core::places`]), and the library that
-//! understands that, `libweft_mqs.so` (the interface for dumping message queues, MQD 1.0).
+//! The symbols that debuggers look for: a table of offsets and addresses ([`mpi_core::places`]),
+//! and the library that interprets it, `libweft_mqs.so` (the interface for dumping message queues,
+//! MQD 1.0).
 //!
-//! Nothing of it is used while the program runs: the table is filled once, when MPI comes up.
+//! The table is filled once, when MPI is initialized, and not used while the program runs.
 
 #![allow(non_upper_case_globals, reason = "names that debuggers look for")]
 
@@ -14,21 +15,21 @@ use mpi_core::places::Places;
 use mpi_runtime::handles::comms::CommObject;
 use mpi_runtime::lifecycle::runtime::Runtime;
 
-/// A name, as long as its text or filled up by zeroes, and its number.
+/// A name, NUL-padded, and its number.
 #[repr(C)]
 pub struct Entry {
     name: [u8; 32],
     value: u64,
 }
 
-/// What debuggers look for.
+/// The table that debuggers look for.
 #[repr(C)]
 pub struct Table {
-    /// `WEFTMQS1`, so that nobody takes another thing for it. The last character is the version.
+    /// `WEFTMQS1`, to identify the table; the last character is the version.
     magic: [u8; 8],
-    /// How many entries there are; 0 while MPI is not up.
+    /// Number of entries; 0 while MPI is not initialized.
     count: AtomicU32,
-    /// How long one is.
+    /// Bytes of an entry.
     step: u32,
     entries: AtomicPtr<Entry>,
 }
@@ -45,7 +46,7 @@ pub static weft_places: Table = Table {
 
 const PATH: usize = 4096;
 
-/// The library that debuggers load: its name, and when MPI is up its path.
+/// The library that debuggers load: its name, and when MPI is initialized its path.
 #[used]
 #[unsafe(no_mangle)]
 pub static MPIR_dll_name: [AtomicU8; PATH] = {
@@ -60,7 +61,7 @@ pub static MPIR_dll_name: [AtomicU8; PATH] = {
 
 const NAME: &str = "libweft_mqs.so";
 
-/// MPI is up: from now on a debugger finds everything.
+/// Publishes the table for debuggers, when MPI is initialized.
 pub(crate) fn tell(runtime: &Runtime) {
     let mut places = Places::default();
     runtime.process.places(&mut places);
@@ -79,7 +80,7 @@ pub(crate) fn tell(runtime: &Runtime) {
     };
     let entries: Box<[Entry]> = places.all().iter().map(entry).collect();
     let count = entries.len() as u32;
-    // It stays until `forget`: a debugger may read it at any time.
+    // Leaked until `forget`, since a debugger may read it at any time.
     let entries = Box::leak(entries).as_mut_ptr();
     weft_places.entries.store(entries, Ordering::Release);
     weft_places.count.store(count, Ordering::Release);
@@ -88,14 +89,14 @@ pub(crate) fn tell(runtime: &Runtime) {
     }
 }
 
-/// There is nothing to be found any more.
+/// Empties the table.
 pub(crate) fn forget() {
     let count = weft_places.count.swap(0, Ordering::AcqRel);
     let entries = weft_places.entries.swap(ptr::null_mut(), Ordering::AcqRel);
     if !entries.is_null() {
         let entries = ptr::slice_from_raw_parts_mut(entries, count as usize);
-        // SAFETY: leaked by `tell` with this length, and taken once. A debugger reads while the process stands still, and
-        // the count first.
+        // SAFETY: the entries were leaked by `tell` with this length, and are taken once. A
+        // debugger reads the count first, while the process is stopped.
         drop(unsafe { Box::from_raw(entries) });
     }
 }
@@ -104,18 +105,18 @@ fn place_of(object: &CommObject) -> usize {
     ptr::from_ref(&object.comm) as usize
 }
 
-/// The path of [`NAME`], beside this library or where that of another ABI is.
+/// Returns the path of [`NAME`], beside this library or beside that of another ABI.
 fn library() -> Option<PathBuf> {
-    // SAFETY: zeroes are a valid value of the structure.
+    // SAFETY: `Dl_info` consists of pointers, for which zeroes are valid.
     let mut found: libc::Dl_info = unsafe { std::mem::zeroed() };
     let here: *const c_void = ptr::from_ref(&weft_places).cast();
-    // SAFETY: the address is one of this library's own; the place can be written to.
+    // SAFETY: `dladdr` accepts any address, and `found` is a local variable.
     let known = unsafe { libc::dladdr(here, &raw mut found) } != 0;
     if !known || found.dli_fname.is_null() {
         return None;
     }
     let path: *const c_char = found.dli_fname;
-    // SAFETY: the loader gives the path of a library that is there, a text that ends with NUL.
+    // SAFETY: the loader's path of a loaded library is a string that ends with NUL.
     let path = unsafe { CStr::from_ptr(path) }.to_string_lossy();
     let folder = std::fs::canonicalize(&*path).ok()?.parent()?.to_owned();
     let other = folder.parent().and_then(Path::parent);

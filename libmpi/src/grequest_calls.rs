@@ -1,4 +1,4 @@
-//! The callbacks of generalized requests (section 12.2), of C and of Fortran.
+//! Callbacks of generalized requests (section 12.2), in C and Fortran.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,29 +12,29 @@ use crate::abi::{
 };
 use crate::status;
 
-/// The callbacks of generalized requests.
+/// The callbacks of a generalized request.
 #[derive(Clone, Copy)]
 pub struct Callbacks {
-    /// Says how the operation ended.
+    /// Returns the status of the operation.
     pub query: MPI_Grequest_query_function,
-    /// Frees what belongs to it.
+    /// Frees the request's resources.
     pub free: MPI_Grequest_free_function,
-    /// Cancels it.
+    /// Cancels the operation.
     pub cancel: MPI_Grequest_cancel_function,
-    /// Sees to it that it is completed (`MPIX_Grequest_start`).
+    /// Advances the operation (`MPIX_Grequest_start`).
     pub poll: Option<MPIX_Grequest_poll_function>,
-    /// Waits for several of a class.
+    /// Waits for several operations of a class.
     pub wait: Option<MPIX_Grequest_wait_function>,
 }
 
-/// The callbacks of a request.
+/// The callbacks of a request with their arguments.
 pub struct Calls {
     callbacks: Callbacks,
-    /// Their first argument.
+    /// The first argument of all callbacks.
     extra: *mut c_void,
-    /// The class of requests that it belongs to, or a number of its own.
+    /// The class of the request, or a unique number.
     class: u64,
-    /// They are subroutines of Fortran.
+    /// Whether they are Fortran subroutines.
     fortran: AtomicBool,
 }
 
@@ -42,18 +42,18 @@ type FortranQuery = unsafe extern "C" fn(*mut c_void, *mut MPI_Status, *mut c_in
 type FortranFree = unsafe extern "C" fn(*mut c_void, *mut c_int);
 type FortranCancel = unsafe extern "C" fn(*mut c_void, *mut c_int, *mut c_int);
 
-// SAFETY: the pointer is only handed to the callbacks; which thread calls them is the program's
-// business, which gave them for that (section 12.2).
+// SAFETY: the library passes the pointer only to the callbacks, which the program agreed to have
+// called by any thread (section 12.2).
 unsafe impl Send for Calls {}
-// SAFETY: as above; the rest is atomic.
+// SAFETY: shared references only copy the pointers; the flag is atomic.
 unsafe impl Sync for Calls {}
 
 impl Calls {
-    /// Begins one.
+    /// Creates the callbacks of a request.
     ///
     /// # Safety
-    /// The callbacks keep to the standard's contract, and may be called with `extra` until `free`
-    /// has been.
+    /// The callbacks satisfy the standard's contract, and may be called with `extra` until `free`
+    /// has been called.
     pub unsafe fn new(callbacks: Callbacks, extra: *mut c_void, class: u64) -> Self {
         Calls {
             callbacks,
@@ -74,36 +74,38 @@ impl UserRequest for Calls {
     }
 
     fn query(&self) -> (Status, Result<()>) {
-        // What the callback leaves alone is as in an empty status.
-        let mut told = status::empty();
+        // Fields that the callback does not set are those of an empty status.
+        let mut status = status::empty();
         let (Callbacks { query, .. }, extra) = (self.callbacks, self.extra);
         let code = if self.is_fortran() {
             let mut code = MPI_SUCCESS;
-            // SAFETY: `set_fortran` was called for subroutines of this kind (section 12.2).
+            // SAFETY: `set_fortran` was called, which the Fortran library does for subroutines of
+            // this type (section 12.2).
             unsafe {
                 let query: FortranQuery = std::mem::transmute(query);
-                query(extra, &raw mut told, &raw mut code);
+                query(extra, &raw mut status, &raw mut code);
             }
             code
         } else {
-            // SAFETY: promised to `new`; the status is a local variable.
-            unsafe { query(extra, &raw mut told) }
+            // SAFETY: the caller of `new` guarantees the callback; the status is a local variable.
+            unsafe { query(extra, &raw mut status) }
         };
-        (status::read(&told), returned("query", code))
+        (status::read(&status), returned("query", code))
     }
 
     fn free(&self) -> Result<()> {
         let (Callbacks { free, .. }, extra) = (self.callbacks, self.extra);
         let code = if self.is_fortran() {
             let mut code = MPI_SUCCESS;
-            // SAFETY: as in `query`.
+            // SAFETY: `set_fortran` was called, which the Fortran library does for subroutines of
+            // this type (section 12.2).
             unsafe {
                 let free: FortranFree = std::mem::transmute(free);
                 free(extra, &raw mut code);
             }
             code
         } else {
-            // SAFETY: promised to `new`.
+            // SAFETY: the caller of `new` guarantees the callback.
             unsafe { free(extra) }
         };
         returned("free", code)
@@ -114,14 +116,15 @@ impl UserRequest for Calls {
         let (Callbacks { cancel, .. }, extra) = (self.callbacks, self.extra);
         let code = if self.is_fortran() {
             let (mut complete, mut code) = (complete, MPI_SUCCESS);
-            // SAFETY: as in `query`.
+            // SAFETY: `set_fortran` was called, which the Fortran library does for subroutines of
+            // this type (section 12.2).
             unsafe {
                 let cancel: FortranCancel = std::mem::transmute(cancel);
                 cancel(extra, &raw mut complete, &raw mut code);
             }
             code
         } else {
-            // SAFETY: promised to `new`.
+            // SAFETY: the caller of `new` guarantees the callback.
             unsafe { cancel(extra, complete) }
         };
         returned("cancel", code)
@@ -135,10 +138,10 @@ impl UserRequest for Calls {
         let Some(poll) = self.callbacks.poll else {
             return Ok(());
         };
-        // What it writes counts for nothing: the query function tells the status.
-        let mut told = status::empty();
-        // SAFETY: promised to `new`; the status is a local variable.
-        let code = unsafe { poll(self.extra, &raw mut told) };
+        // The status is ignored: the query function returns the status of the operation.
+        let mut status = status::empty();
+        // SAFETY: the caller of `new` guarantees the callback; the status is a local variable.
+        let code = unsafe { poll(self.extra, &raw mut status) };
         returned("poll", code)
     }
 
@@ -150,10 +153,11 @@ impl UserRequest for Calls {
         let Some(wait) = self.callbacks.wait else {
             return Ok(());
         };
-        let mut told = vec![status::empty(); states.len()];
+        let mut status = vec![status::empty(); states.len()];
         let count = states.len() as c_int;
-        // SAFETY: promised to `new` of these requests; both arrays are as long as said.
-        let code = unsafe { wait(count, states.as_mut_ptr(), 0.0, told.as_mut_ptr()) };
+        // SAFETY: the callers of `new` guarantee the callback for all requests of the class; both
+        // arrays have `count` elements.
+        let code = unsafe { wait(count, states.as_mut_ptr(), 0.0, status.as_mut_ptr()) };
         returned("wait", code)
     }
 

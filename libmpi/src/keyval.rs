@@ -1,4 +1,4 @@
-//! What attribute keys are (sections 6.7 and 17.2.7).
+//! Attribute keys (sections 6.7 and 17.2.7).
 
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, OnceLock};
@@ -10,8 +10,9 @@ use parking_lot::Mutex;
 use crate::abi::{MPI_Comm_copy_attr_function, MPI_Comm_delete_attr_function};
 use crate::outward::Outward;
 
-/// Calls a copy callback of another language. Gets that, the object, the key, the extra state, the
-/// form and bits of the value, and the places for the new value and the flag.
+/// Calls a copy callback of another language, the first argument. The others are the object, the
+/// key, the extra state, form and bits of the value, and the addresses of the new value and the
+/// flag.
 pub type CopyProxy = unsafe extern "C" fn(
     MPI_Comm_copy_attr_function,
     c_int,
@@ -23,8 +24,8 @@ pub type CopyProxy = unsafe extern "C" fn(
     *mut c_int,
 ) -> c_int;
 
-/// Calls a delete callback of another language. Gets that, the object, the key, form and bits of
-/// the value, and the extra state.
+/// Calls a delete callback of another language, the first argument. The others are the object, the
+/// key, form and bits of the value, and the extra state.
 pub type DeleteProxy = unsafe extern "C" fn(
     MPI_Comm_delete_attr_function,
     c_int,
@@ -34,50 +35,50 @@ pub type DeleteProxy = unsafe extern "C" fn(
     *mut c_void,
 ) -> c_int;
 
-/// The kinds of objects that have attributes. Their callbacks have the same C types, because all
+/// The types of objects that have attributes. Their callbacks have the same C types, because all
 /// handles are integers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "the names say it")]
-pub enum Kind {
+#[allow(missing_docs, reason = "the names are those of MPI's object types")]
+pub enum ObjectKind {
     Comm,
     Type,
     Win,
 }
 
-impl Kind {
-    /// An object as callbacks get it.
+impl ObjectKind {
+    /// Returns an object's handle as C callbacks get it.
     pub(crate) fn outward(self, object: c_int) -> Outward {
         match self {
-            Kind::Comm => Outward::comm(object),
-            Kind::Type => Outward::datatype(object),
-            Kind::Win => Outward::win(object),
+            ObjectKind::Comm => Outward::comm(object),
+            ObjectKind::Type => Outward::datatype(object),
+            ObjectKind::Win => Outward::win(object),
         }
     }
 
-    /// An object as callbacks of Fortran get it.
+    /// Returns an object's handle as Fortran callbacks get it.
     pub(crate) fn number(self, object: c_int) -> c_int {
         match self {
-            Kind::Comm => Outward::comm_to_int(object),
-            Kind::Type => Outward::datatype_to_int(object),
-            Kind::Win => Outward::win_to_int(object),
+            ObjectKind::Comm => Outward::comm_to_int(object),
+            ObjectKind::Type => Outward::datatype_to_int(object),
+            ObjectKind::Win => Outward::win_to_int(object),
         }
     }
 
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Kind::Comm => "communicators",
-            Kind::Type => "datatypes",
-            Kind::Win => "windows",
+            ObjectKind::Comm => "communicators",
+            ObjectKind::Type => "datatypes",
+            ObjectKind::Win => "windows",
         }
     }
 }
 
-/// A key that has a handle. The handle is good until the program has freed it and no attribute uses
-/// the key any more (section 6.7.2): till then no other key is given the same number.
+/// A key with a handle. The handle stays valid until the program has freed it and no attribute uses
+/// the key any more (section 6.7.2); until then no other key has it.
 pub(crate) struct Key {
-    pub kind: Kind,
+    pub kind: ObjectKind,
     pub keyval: WeakKeyval<c_int, Value>,
-    /// The program's hold on the key, until it frees it.
+    /// The program's reference to the key, until it frees the handle.
     pub own: Mutex<Option<Keyval<c_int, Value>>>,
     pub proxies: Arc<OnceLock<(CopyProxy, DeleteProxy)>>,
 }

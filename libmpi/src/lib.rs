@@ -1,14 +1,19 @@
-//! The C ABI of Weft: `libmpi.so.12`, the MPICH ABI, and compiled again by other packages: by
-//! `libmpi-abi`, with `cfg(standard_abi)`, for `libmpi_abi.so.1`, the standard ABI of MPI-5.0; by `libmpi-ompi`, with
-//! `cfg(openmpi_abi)`, for `libmpi.so.40`, the ABI of Open MPI. Both have `cfg(pointer_abi)`: handles are pointers there.
+//! The C ABIs of Weft.
 //!
-//! Here are no MPI semantics: handles become references to the objects of `mpi-runtime`, arguments are checked, `mpi-core` does
-//! the work, and a `Result` becomes an error handler call. The exported functions ("shims") are
-//! generated from `mpi-table/functions.mpi`; each calls the function of [`api`] that the table
-//! names. [`raise`] is what happens when that returns an error.
+//! This package builds `libmpi.so.12`, the MPICH ABI. Other packages compile the same sources
+//! again: `libmpi-abi`, with `cfg(standard_abi)`, for `libmpi_abi.so.1`, the standard ABI of
+//! MPI-5.0, and `libmpi-ompi`, with `cfg(openmpi_abi)`, for `libmpi.so.40`, the ABI of Open MPI.
+//! Both have `cfg(pointer_abi)`: their handles are pointers.
+//!
+//! The crate has no MPI semantics: handles become references to objects of `mpi-runtime`, arguments
+//! are checked, the crates below do the work, and a `Result` becomes an error code, through an
+//! error handler ([`raise`]). The exported functions ("shims") are generated from
+//! `mpi-table/functions.mpi`; each calls the function of [`api`] that the table names.
+//!
+//! Section numbers without a version are those of MPI-3.1.
 
 pub mod abi;
-mod apart;
+mod abi_conflict;
 pub mod api;
 pub mod args;
 pub mod attributes;
@@ -38,8 +43,8 @@ pub mod win_values;
     unused_unsafe,
     clippy::redundant_closure_call,
     clippy::undocumented_unsafe_blocks,
-    reason = "generated: the table doesn't say which implementations are safe functions; each \
-              block's argument stands above the call"
+    reason = "generated: the table doesn't say which implementations are safe functions; a SAFETY \
+                  comment above each call has its argument"
 )]
 mod shims {
     #[allow(clippy::wildcard_imports, reason = "all types and constants of mpi.h")]

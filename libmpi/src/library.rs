@@ -1,9 +1,8 @@
-//! What the library of an ABI keeps for as long as it is loaded, beside what all ABIs have
-//! ([`mpi_runtime::lifecycle::library`]): what has functions of the program's in it, or numbers of the ABI.
+//! State of an ABI's library that lives as long as it is loaded: objects with functions of the
+//! program, or with ABI-specific numbers.
 //!
-//! The tool interface keeps its state by itself ([`mpi_runtime::tool`]).
-//!
-//! Here are the places; what is done with their contents stands in the module of each.
+//! Other state is in [`mpi_runtime::lifecycle::library`] and, for the tool interface, in
+//! [`mpi_runtime::tool`]. The module of each object has the functions for it.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicI32};
@@ -22,7 +21,7 @@ use crate::abi::{
 use crate::grequest_calls::Callbacks;
 use crate::keyval::Key;
 
-/// All that there is one of in the library.
+/// The state of the library, one per process.
 pub(crate) struct Library {
     /// Operations that the program made.
     pub ops: HandleTable<UserOp>,
@@ -32,19 +31,19 @@ pub(crate) struct Library {
     pub keyvals: HandleTable<Key>,
     /// The values of `MPI_COMM_WORLD`'s predefined attributes.
     pub world_attributes: WorldAttributes,
-    /// The last errors, whose texts can be asked for.
+    /// The last errors' texts.
     pub recent_errors: Mutex<Recent>,
-    /// Error classes and codes that the program added; none where it has removed one.
+    /// Error classes and codes that the program added; `None` for removed ones.
     pub added_codes: Mutex<Vec<Option<Added>>>,
-    /// The files that have a number in Fortran, by that number less one; 0 stands for none.
+    /// The files that have a Fortran number, by that number less one; 0 for none.
     pub fortran_files: Mutex<Vec<usize>>,
-    /// Whether the program has told what Fortran's types are, and its truth values.
-    pub fortran_told: [AtomicBool; 2],
+    /// Whether the program has set the sizes of Fortran's types, and its logical values.
+    pub fortran_set: [AtomicBool; 2],
     /// Classes of generalized requests, by their numbers less one.
     pub grequest_classes: Mutex<Vec<Callbacks>>,
 }
 
-/// All of it.
+/// The library's state.
 pub(crate) static LIBRARY: Library = Library {
     ops: HandleTable::new(Type::Op),
     predefined_ops: OnceLock::new(),
@@ -65,48 +64,48 @@ pub(crate) static LIBRARY: Library = Library {
     }),
     added_codes: Mutex::new(Vec::new()),
     fortran_files: Mutex::new(Vec::new()),
-    fortran_told: [const { AtomicBool::new(false) }; 2],
+    fortran_set: [const { AtomicBool::new(false) }; 2],
     grequest_classes: Mutex::new(Vec::new()),
 };
 
-/// An operation of the program's.
+/// A reduction operation of the program.
 pub struct UserOp {
     /// The operation.
     pub op: Op,
-    /// What it does.
+    /// The program's function.
     pub call: Arc<UserCall>,
 }
 
-/// A reduction function of the program's.
+/// A reduction function of the program.
 #[derive(Clone, Copy)]
 pub enum UserFunction {
-    /// One that is told the number of elements as an int.
+    /// A function that takes the number of elements as `int`.
     Int(MPI_User_function),
-    /// One that is told it as a large count (MPI-4.0 section 6.9.5).
+    /// A function that takes the number of elements as `MPI_Count` (MPI-4.0 section 6.9.5).
     Large(MPI_User_function_c),
-    /// One that is told it as a number, and a state of its own besides (`MPIX_Op_create_x`).
+    /// A function that takes the number of elements by value, and a state (`MPIX_Op_create_x`).
     WithState(MPIX_User_function_x),
 }
 
-/// What an operation of the program's does.
+/// A reduction function with its arguments.
 pub struct UserCall {
     /// The program's function.
     pub function: UserFunction,
-    /// The state that it is given.
+    /// The state that it is passed.
     pub state: Option<Kept>,
-    /// The handle of the datatype that it was last used with.
+    /// The handle of the datatype that it was last called with.
     pub datatype: AtomicI32,
-    /// Calls the program's function, where that is one of another language's: that which the operation was made with,
-    /// or this one.
+    /// The proxy of a function in another language, with the function to pass to it in place of the
+    /// operation's, if any.
     pub proxy: OnceLock<(OpProxy, Option<MPI_User_function>)>,
 }
 
-/// Calls a reduction function of C++: gets the two buffers, the number of elements, the datatype and
+/// Calls a C++ reduction function. Takes the two buffers, the number of elements, the datatype and
 /// the program's function.
 pub type OpProxy =
     unsafe extern "C" fn(*const c_void, *mut c_void, c_int, MPI_Datatype, MPI_User_function);
 
-/// The values of predefined attributes (section 8.1.2), which the program gets the addresses of.
+/// The values of predefined attributes (section 8.1.2), whose addresses the program gets.
 pub struct WorldAttributes {
     /// `MPI_TAG_UB`.
     pub tag_ub: AtomicI32,
@@ -114,23 +113,23 @@ pub struct WorldAttributes {
     pub host: AtomicI32,
     /// `MPI_IO`.
     pub io: AtomicI32,
-    /// `MPI_WTIME_IS_GLOBAL`, once it has been asked for.
+    /// `MPI_WTIME_IS_GLOBAL`, once it was asked for.
     pub wtime_is_global: OnceLock<AtomicI32>,
-    /// `MPI_UNIVERSE_SIZE`, once it has been asked for; none if nobody knows.
+    /// `MPI_UNIVERSE_SIZE`, once it was asked for; `None` if it is unknown.
     pub universe_size: OnceLock<Option<AtomicI32>>,
-    /// `MPI_APPNUM`, the same.
+    /// `MPI_APPNUM`, once it was asked for; `None` if it is unknown.
     pub appnum: OnceLock<Option<AtomicI32>>,
-    /// `MPI_LASTUSEDCODE`, as it was told last.
+    /// `MPI_LASTUSEDCODE`, as it was last returned.
     pub lastusedcode: AtomicI32,
 }
 
 /// The last errors.
 pub struct Recent {
-    /// The number of the next one.
+    /// The number of the next error.
     pub next: u32,
-    /// Whether all numbers have been given once.
+    /// Whether all numbers have been used once.
     pub all: bool,
-    /// Their numbers and texts; those of number `n` are at `n % KEPT`.
+    /// Numbers and texts of errors; those of number `n` are at `n % KEPT`.
     pub texts: Vec<(u32, String)>,
 }
 

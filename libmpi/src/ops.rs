@@ -17,7 +17,7 @@ pub use crate::library::UserFunction;
 use crate::library::{LIBRARY, UserCall, UserOp};
 use crate::outward::Outward;
 
-/// Handles of the predefined operations, in the order of their indices, which begin at 1.
+/// The predefined operations with their handles, in the order of their indices, which begin at 1.
 const PREDEFINED: [(MPI_Op, PredefinedOp); 14] = [
     (abi::MPI_MAX, PredefinedOp::Max),
     (abi::MPI_MIN, PredefinedOp::Min),
@@ -35,16 +35,16 @@ const PREDEFINED: [(MPI_Op, PredefinedOp); 14] = [
     (abi::MPI_NO_OP, PredefinedOp::NoOp),
 ];
 
-/// The predefined operations, by index.
+/// Returns the predefined operations, by index.
 fn predefined() -> &'static [Op] {
     let all = || PREDEFINED.iter().map(|row| Op::predefined(row.1)).collect();
     LIBRARY.predefined_ops.get_or_init(all)
 }
 
-/// The operation behind a handle, to be used on a datatype, which has been checked.
+/// Returns the operation behind a handle, for a datatype that has been checked.
 ///
 /// # Errors
-/// Of class `Op` where the operation doesn't exist or isn't defined on the datatype.
+/// Of class `Op` if the operation does not exist or is not defined on the datatype.
 #[inline]
 pub fn checked(handle: MPI_Op, datatype: MPI_Datatype, found: &Datatype) -> Result<&'static Op> {
     match predefined_index(handle, Type::Op) {
@@ -61,7 +61,7 @@ pub fn checked(handle: MPI_Op, datatype: MPI_Datatype, found: &Datatype) -> Resu
     }
 }
 
-/// The operation behind a handle.
+/// Returns the operation behind a handle.
 pub fn lookup(handle: MPI_Op) -> Result<&'static Op> {
     let found = match predefined_index(handle, Type::Op) {
         Some(index) => (index as usize)
@@ -73,7 +73,7 @@ pub fn lookup(handle: MPI_Op) -> Result<&'static Op> {
 }
 
 impl UserFunction {
-    /// The most elements for one call.
+    /// Returns the greatest number of elements in one call.
     fn most(self) -> usize {
         match self {
             UserFunction::Int(_) => c_int::MAX as usize,
@@ -84,7 +84,8 @@ impl UserFunction {
     /// Reduces `len` elements, at most [`most`](Self::most), by `proxy` if there is one.
     ///
     /// # Safety
-    /// Both are buffers of so many elements of the datatype with that handle, which the function is for.
+    /// Both buffers have `len` elements of the datatype with this handle, for which the function is
+    /// defined.
     unsafe fn call(
         self,
         proxy: Option<&(Proxy, Option<MPI_User_function>)>,
@@ -95,8 +96,8 @@ impl UserFunction {
         handle: MPI_Datatype,
     ) {
         let mut told = Outward::datatype(handle);
-        // SAFETY: the caller's promise, which is what the standard asks of who calls such a function
-        // (section 5.9.5); the C++ library gave the proxy for this function.
+        // SAFETY: the caller guarantees buffers of `len` elements, as the standard requires for
+        // such a function (section 5.9.5); the C++ library provided the proxy for this function.
         unsafe {
             match (self, proxy) {
                 (UserFunction::Int(function), None) => {
@@ -105,7 +106,7 @@ impl UserFunction {
                 }
                 (UserFunction::Int(function), Some((proxy, other))) => {
                     let function = other.unwrap_or(function);
-                    // Other languages have integers for handles.
+                    // Other languages have integer handles.
                     let handle = Outward::datatype_to_int(handle);
                     proxy(input.cast(), inout.cast(), len as c_int, handle, function);
                 }
@@ -130,8 +131,9 @@ impl Reduce for UserCall {
             while left > 0 {
                 let now = left.min(self.function.most());
                 let (proxy, state) = (self.proxy.get(), self.state.as_ref());
-                // SAFETY: the program gave this function as one that reduces elements of a datatype
-                // from one buffer to another (section 5.9.5), which these are.
+                // SAFETY: the program provided this function to reduce elements of a datatype from
+                // one buffer to another (section 5.9.5); the caller of `Op::apply` guarantees the
+                // buffers.
                 unsafe { (self.function).call(proxy, state, input, inout, now, handle) };
                 left -= now;
                 let distance = datatype.extent().wrapping_mul(now as isize);
@@ -146,7 +148,7 @@ impl Reduce for UserCall {
     }
 }
 
-/// Makes an operation of a function, with the state that it is given.
+/// Makes an operation of a function, with the function's state.
 pub fn create(function: UserFunction, state: Option<Kept>, commute: bool) -> Result<MPI_Op> {
     let has_state = state.is_some();
     let call = Arc::new(UserCall {
@@ -170,19 +172,20 @@ pub fn create(function: UserFunction, state: Option<Kept>, commute: bool) -> Res
         })
 }
 
-/// Has an operation's function called through `proxy`. Once only.
+/// Makes an operation's function be called through `proxy`. To be called once.
 pub fn set_proxy(handle: MPI_Op, proxy: Proxy) -> Result<()> {
     set_proxy_for(handle, proxy, None)
 }
 
-/// The same; `proxy` is given `function`, if that is one, in place of the operation's.
+/// Makes an operation's function be called through `proxy`, with `function`, if given, in place of
+/// the operation's. To be called once.
 pub fn set_proxy_for(
     handle: MPI_Op,
     proxy: Proxy,
     function: Option<MPI_User_function>,
 ) -> Result<()> {
     let made = LIBRARY.ops.get(handle).ok_or_else(|| invalid(handle))?;
-    let twice = |_| Error::new(Class::Op, "the operation's language has been told already");
+    let twice = |_| Error::new(Class::Op, "the operation has a proxy already");
     made.call.proxy.set((proxy, function)).map_err(twice)
 }
 
@@ -246,7 +249,7 @@ mod tests {
             len: *mut c_int,
             datatype: *mut Outward,
         ) {
-            // SAFETY: called below with arrays of three ints.
+            // SAFETY: the test calls it with arrays of three ints.
             unsafe {
                 assert_eq!((*len, (*datatype).inward()), (3, abi::MPI_INT));
                 for i in 0..3 {

@@ -1,15 +1,16 @@
 //! Handles as programs see them.
 //!
-//! Within the library all handles (but for files and the tool information interface) are those of
-//! the MPICH ABI: integers. Programs of the standard ABI and of Open MPI's see pointers. The exported functions turn what they get and
-//! give; what calls functions of the program's does so here, and the compiler minds it, since their types have [`Outward`] in
-//! place of handles.
+//! Within the library all handles are integers, those of the MPICH ABI (except those of files and
+//! of the tool information interface). Programs of the standard ABI and of Open MPI's ABI see
+//! pointers. The exported functions convert their arguments and results; code that calls functions
+//! of the program converts here, which the compiler enforces, since the types of these functions
+//! have [`Outward`] in place of handles.
 
 use std::ffi::c_int;
 
 use crate::abi::MPI_File;
 
-// What only the library of Open MPI's ABI has lies in the folder of that library.
+// The code of Open MPI's ABI is in the folder of its package.
 #[cfg(openmpi_abi)]
 #[path = "../ompi/src/outward/affinity.rs"]
 pub mod affinity;
@@ -46,24 +47,24 @@ pub struct Outward(c_int);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OutwardFile(MPI_File);
 
-/// The optional datatypes that the library lacks: its header doesn't have them.
+/// Optional datatypes that the header does not define.
 #[cfg(not(pointer_abi))]
 pub const ABSENT: &[c_int] = &[];
 
 #[cfg(not(pointer_abi))]
 impl Outward {
-    /// The library's handle.
+    /// Returns the library's handle.
     #[inline(always)]
     pub const fn inward(self) -> c_int {
         self.0
     }
 
-    /// The integer that stands for the handle (MPI-5.0 section 21.4.4).
+    /// Returns the integer that represents the handle (MPI-5.0 section 21.4.4).
     pub const fn to_int(self) -> c_int {
         self.0
     }
 
-    /// The handle that an integer stands for.
+    /// Returns the handle that an integer represents.
     pub const fn from_int(number: c_int) -> Outward {
         Outward(number)
     }
@@ -71,17 +72,17 @@ impl Outward {
 
 #[cfg(not(pointer_abi))]
 impl OutwardFile {
-    /// A file.
+    /// Returns the program's handle of a file.
     pub fn new(file: MPI_File) -> OutwardFile {
         OutwardFile(file)
     }
 
-    /// The integer that stands for a file, of which `number` gives each its own.
+    /// Returns the integer that represents a file. `number` assigns each file its own.
     pub fn to_int(file: MPI_File, number: impl Fn(MPI_File) -> c_int) -> c_int {
         number(file)
     }
 
-    /// The file that an integer stands for.
+    /// Returns the file that an integer represents.
     pub fn from_int(number: c_int, file: impl Fn(c_int) -> MPI_File) -> MPI_File {
         file(number)
     }

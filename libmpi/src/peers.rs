@@ -1,5 +1,5 @@
-//! With how many processes an exchange is: so long are the arrays of datatypes that programs of the standard
-//! ABI give.
+//! Number of processes in an exchange: the length of the arrays of datatypes that programs of the
+//! pointer ABIs pass.
 
 use std::ffi::{c_int, c_void};
 
@@ -7,8 +7,8 @@ use mpi_runtime::lifecycle::runtime::running;
 
 use crate::abi::{MPI_Comm, MPI_IN_PLACE};
 
-/// How many datatypes an all-to-all exchange on a communicator is given: none, if it doesn't exist or
-/// the data is in place.
+/// Returns the number of datatypes passed to an all-to-all exchange: 0 if the communicator does not
+/// exist or the data is in place.
 pub fn count(comm: c_int, buffer: *const c_void, sends: bool, neighbors: bool) -> i64 {
     if buffer == MPI_IN_PLACE.cast_const() {
         return 0;
@@ -16,8 +16,8 @@ pub fn count(comm: c_int, buffer: *const c_void, sends: bool, neighbors: bool) -
     exchanged(comm, sends, neighbors).map_or(0, |number| number as i64)
 }
 
-/// How many processes this one sends to (or receives from) in an all-to-all exchange, or in one between
-/// neighbours.
+/// Returns the number of processes to which this one sends (or from which it receives) in an
+/// all-to-all or neighbor exchange.
 fn exchanged(comm: MPI_Comm, sends: bool, neighbors: bool) -> Option<usize> {
     let comm = &running()?.find_comm(comm)?.comm;
     if !neighbors {

@@ -1,4 +1,4 @@
-//! From an error to the error handler.
+//! Raising of errors: from a `Result` to the error handler and the error code.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_long, c_void};
@@ -41,15 +41,15 @@ pub enum On {
     Comm(MPI_Comm),
     /// A window.
     Win(MPI_Win),
-    /// A file; `MPI_FILE_NULL` where none is open yet.
+    /// A file; `MPI_FILE_NULL` if none is open yet.
     File(MPI_File),
     /// A session.
     Session(MPI_Session),
-    /// A communicator that is made by the call: the error handler that the program gives for it.
+    /// A communicator that the call makes, with the error handler that the program gives for it.
     NewComm(MPI_Errhandler),
-    /// A session that is made by the call, likewise.
+    /// A session that the call makes, with the error handler that the program gives for it.
     NewSession(MPI_Errhandler),
-    /// None of these.
+    /// No object.
     Process,
 }
 
@@ -70,15 +70,15 @@ pub enum Arg {
     Tag(c_int),
     /// A handle, with the name of its type.
     Handle(&'static str, c_int),
-    /// A string of the program's.
+    /// A string of the program.
     Text(*const c_char),
 }
 
-/// How long a process that ends because another is lost waits before it does.
+/// Delay before a process ends because of the loss of another one.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// Calls the error handler of `on` for an error in `function`, and gives the code that the function
-/// is to return.
+/// Calls the error handler of `on` for an error in `function`. Returns the code that the function
+/// returns.
 #[cold]
 #[inline(never)]
 pub fn raise(error: Error, function: &'static str, on: On, args: &[(&'static str, Arg)]) -> c_int {
@@ -96,7 +96,8 @@ pub fn raise(error: Error, function: &'static str, on: On, args: &[(&'static str
         Class::ProcFailed | Class::ProcAborted | Class::Revoked
     ) && let Ok(runtime) = runtime()
     {
-        // Programs call again and again what fails at once: they are to hear, and to tell, of a revocation meanwhile.
+        // Programs repeat calls that fail at once; progress lets them receive, and send,
+        // revocations meanwhile.
         let _ = runtime.process.poll_all();
         if let On::Win(win) = on
             && let Ok(object) = wins::get(win)
@@ -111,7 +112,7 @@ pub fn raise(error: Error, function: &'static str, on: On, args: &[(&'static str
     if let Handler::Fatal | Handler::Abort = handler {
         fatal::complain(&message(&error, function, on, args, &handler));
         if matches!(error.class(), Class::ProcFailed) {
-            // The cause may be in the process that is lost, which is ended when this one has: it is to have its say.
+            // The lost process may be printing the cause, and is killed when this one ends.
             std::thread::sleep(LAST_WORDS);
         }
         let own = match (&handler, on) {
@@ -124,7 +125,7 @@ pub fn raise(error: Error, function: &'static str, on: On, args: &[(&'static str
         }
     }
     let code = match error.class() {
-        // Of the program's choice: it shall get just that.
+        // Codes of the program are returned unchanged.
         Class::User(code) => code,
         _ => codes::remember(class, || {
             summary(&error, &format!("; in {function}({})", Arguments(args)))
@@ -140,15 +141,17 @@ thread_local! {
     static THROWN: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether the handler of the last error that a function returned to this thread was
-/// `MPI::ERRORS_THROW_EXCEPTIONS`: only here is it known whose handler that was, as with a wait for
-/// an operation of a communicator that is freed.
+/// Returns whether the last error that a function returned to this thread had the handler
+/// `MPI::ERRORS_THROW_EXCEPTIONS`.
+///
+/// Only `raise` knows whose handler that was, for example in a wait for an operation on a
+/// communicator that has been freed.
 pub fn take_thrown() -> bool {
     THROWN.replace(false)
 }
 
-/// A code for an error that a status tells of: the function that began the operation is not known
-/// any more.
+/// Returns a code for an error in a status: the function that began the operation is not known any
+/// more.
 pub fn code(error: &Error) -> c_int {
     let error = fatal::with_cause(error.clone());
     match error.class() {
@@ -157,7 +160,7 @@ pub fn code(error: &Error) -> c_int {
     }
 }
 
-/// The handler for errors on an object.
+/// Returns the handler for errors on an object.
 fn lookup(on: On) -> Handler {
     match on {
         On::File(file) => match files::get(file) {
@@ -178,8 +181,8 @@ fn lookup(on: On) -> Handler {
     }
 }
 
-/// That of what is being made, unless it does not exist or is for objects of another kind: a function
-/// of the program's is not called with the handle of what it was not made for.
+/// Returns the handler for an object that is being made, unless it does not exist or is for objects
+/// of another type: a function of the program must not be called with a handle of another type.
 fn of_new(on: On, errhandler: MPI_Errhandler) -> Handler {
     let given = errhandler::attach(errhandler).map(|attached| attached.handler());
     match (given, on) {
@@ -190,8 +193,11 @@ fn of_new(on: On, errhandler: MPI_Errhandler) -> Handler {
     }
 }
 
-/// That of a window. Programs that have errors of `MPI_COMM_WORLD` returned expect so of windows whose
-/// handler nobody has set, since all other libraries of this ABI do; otherwise such a one is fatal.
+/// Returns the handler of a window.
+///
+/// A window whose handler was not set is fatal, but not in programs that have errors of
+/// `MPI_COMM_WORLD` returned: they expect the same of windows, as in all other libraries of this
+/// ABI.
 fn of_window(window: &WinObject) -> Handler {
     let own = window.errhandler.lock().handler();
     if window.handler_chosen.load(Ordering::Relaxed) {
@@ -203,7 +209,7 @@ fn of_window(window: &WinObject) -> Handler {
     }
 }
 
-/// That of a communicator; if it doesn't exist, that of the process.
+/// Returns the handler of a communicator; the process's if it does not exist.
 fn of_comm(comm: c_int) -> Handler {
     match runtime().ok().and_then(|runtime| runtime.find_comm(comm)) {
         Some(object) => object.errhandler.lock().handler(),
@@ -211,7 +217,8 @@ fn of_comm(comm: c_int) -> Handler {
     }
 }
 
-/// That of the communicator that an operation was started on, which may be freed.
+/// Returns the handler of the communicator that an operation was started on, which may have been
+/// freed.
 fn of_owner(comm: c_int) -> Handler {
     let runtime = runtime().ok();
     let own = runtime.and_then(|runtime| runtime.handler_of_owner(comm));
@@ -222,9 +229,11 @@ fn exists(comm: MPI_Comm) -> bool {
     runtime().is_ok_and(|runtime| runtime.find_comm(comm).is_some())
 }
 
-/// That for errors on no object: of `MPI_COMM_SELF` since MPI-4.0 (MPI-4.1 section 9.3), and until the
-/// program has chosen that one, of `MPI_COMM_WORLD`, as programs for MPI-3.1 expect. While neither
-/// exists, the initial one. With the communicator that it is called for.
+/// Returns the handler for errors on no object, with the communicator to call it for.
+///
+/// It is that of `MPI_COMM_SELF` since MPI-4.0 (MPI-4.1 section 9.3), or that of `MPI_COMM_WORLD`
+/// until the program sets the former, as programs for MPI-3.1 expect, or the initial one while
+/// neither exists.
 fn of_process() -> (Handler, MPI_Comm) {
     let Some(runtime) = runtime().ok().filter(|runtime| runtime.has_world()) else {
         return (handler::initial().handler(), MPI_COMM_NULL);
@@ -237,7 +246,8 @@ fn of_process() -> (Handler, MPI_Comm) {
     (object.errhandler.lock().handler(), comm)
 }
 
-/// That of files that are not open; before `MPI_Init` and after `MPI_Finalize` the initial one.
+/// Returns the handler of files that are not open; before `MPI_Init` and after `MPI_Finalize` the
+/// initial one.
 fn of_files() -> Handler {
     match runtime() {
         Ok(runtime) => runtime.file_errhandler.lock().handler(),
@@ -245,8 +255,7 @@ fn of_files() -> Handler {
     }
 }
 
-/// What `MPI_Error_string` says: the class, what was wrong, and as much of where as there is room
-/// for.
+/// Returns the text of `MPI_Error_string`: the class, the detail, and as much of the place as fits.
 fn summary(error: &Error, place: &str) -> String {
     let name = error_name(class_code(error.class())).unwrap_or("an error");
     let mut text = format!("{name}: {}{place}", error.detail());
@@ -274,21 +283,21 @@ impl fmt::Display for Arguments<'_> {
     }
 }
 
-/// An error handler in Fortran: gets the integer that stands for the object, and the code.
+/// An error handler in Fortran: takes the addresses of the integer that represents the object, and
+/// of the code.
 type Subroutine = unsafe extern "C" fn(*mut MPI_Fint, *mut c_int);
 
-/// Calls the program's own handler. Returns the code that the function is to return, which the handler
-/// may have changed: it gets the address of it (MPI-5.0 9.3.1). After a handler of C++ that is none: it
-/// throws an exception, or the error is dealt with, and the C++ library would call it again.
+/// Calls the program's own handler. Returns the code that the function returns.
+///
+/// The handler gets the code's address and may change it (MPI-5.0 section 9.3.1). After a C++
+/// handler the code is success: it throws an exception, or has dealt with the error, and the C++
+/// library would call it again otherwise.
 fn call(handler: &Handler, on: On, mut code: c_int) -> c_int {
     let caller = handler.caller();
     let proxy = match caller {
         Some(Caller::Proxy(proxy)) => Some(proxy),
         Some(Caller::Fortran) | None => None,
     };
-    // SAFETY (of all calls): a handler's contract (sections 8.3.1 to 8.3.3) is to be called with the
-    // addresses of handle and code; the program gave this function as such a handler. A proxy takes
-    // the kind of the object and the function as well. One with a state takes handle and code as they are.
     match handler {
         Handler::Fatal | Handler::Abort | Handler::Return | Handler::Throw => {}
         Handler::Comm(callback) => {
@@ -298,18 +307,21 @@ fn call(handler: &Handler, on: On, mut code: c_int) -> c_int {
             });
             let place = &raw mut comm;
             match (callback, proxy) {
-                // SAFETY: see above.
+                // SAFETY: the program made the handler of this type, with the state; it takes
+                // handle and code by value (section 8.3).
                 (Callback::WithState(function, kept), _) => unsafe {
                     let function =
                         transmute::<Function, MPIX_Comm_errhandler_function_x>(*function);
                     function(comm, code, kept.state());
                 },
-                // SAFETY: see above.
+                // SAFETY: the program made the handler of this type; it takes the addresses of
+                // handle and code, here local variables (section 8.3).
                 (Callback::Plain(function), None) => unsafe {
                     let function = transmute::<Function, MPI_Comm_errhandler_function>(*function);
                     function(place, &raw mut code);
                 },
-                // SAFETY: see above.
+                // SAFETY: the companion library provided the proxy for this function; it takes the
+                // addresses of handle and code, here local variables.
                 (Callback::Plain(function), Some(proxy)) => unsafe {
                     proxy(0, place.cast(), &raw mut code, *function);
                 },
@@ -322,17 +334,20 @@ fn call(handler: &Handler, on: On, mut code: c_int) -> c_int {
             });
             let place = &raw mut win;
             match (callback, proxy) {
-                // SAFETY: see above.
+                // SAFETY: the program made the handler of this type, with the state; it takes
+                // handle and code by value (section 8.3).
                 (Callback::WithState(function, kept), _) => unsafe {
                     let function = transmute::<Function, MPIX_Win_errhandler_function_x>(*function);
                     function(win, code, kept.state());
                 },
-                // SAFETY: see above.
+                // SAFETY: the program made the handler of this type; it takes the addresses of
+                // handle and code, here local variables (section 8.3).
                 (Callback::Plain(function), None) => unsafe {
                     let function = transmute::<Function, MPI_Win_errhandler_function>(*function);
                     function(place, &raw mut code);
                 },
-                // SAFETY: see above.
+                // SAFETY: the companion library provided the proxy for this function; it takes the
+                // addresses of handle and code, here local variables.
                 (Callback::Plain(function), Some(proxy)) => unsafe {
                     proxy(2, place.cast(), &raw mut code, *function);
                 },
@@ -346,13 +361,15 @@ fn call(handler: &Handler, on: On, mut code: c_int) -> c_int {
             let mut outward = OutwardFile::new(file);
             let place = &raw mut outward;
             match (callback, caller) {
-                // SAFETY: see above.
+                // SAFETY: the program made the handler of this type, with the state; it takes
+                // handle and code by value (section 8.3).
                 (Callback::WithState(function, kept), _) => unsafe {
                     let function =
                         transmute::<Function, MPIX_File_errhandler_function_x>(*function);
                     function(outward, code, kept.state());
                 },
-                // SAFETY: see above.
+                // SAFETY: the program made the handler of this type; it takes the addresses of
+                // handle and code, here local variables (section 8.3).
                 (Callback::Plain(function), None) => unsafe {
                     let function = transmute::<Function, MPI_File_errhandler_function>(*function);
                     function(place, &raw mut code);
@@ -360,14 +377,15 @@ fn call(handler: &Handler, on: On, mut code: c_int) -> c_int {
                 // Unlike other handles, a file's is no integer in C.
                 (Callback::Plain(function), Some(Caller::Fortran)) => {
                     let mut number = standard_abi::file_toint(file);
-                    // SAFETY: see above; Fortran's library said that it is a subroutine, whose
-                    // arguments are the addresses of two integers.
+                    // SAFETY: the Fortran library registered the function as a subroutine, which
+                    // takes the addresses of two integers, here local variables.
                     unsafe {
                         let function = transmute::<Function, Subroutine>(*function);
                         function(&raw mut number, &raw mut code);
                     }
                 }
-                // SAFETY: see above.
+                // SAFETY: the companion library provided the proxy for this function; it takes the
+                // addresses of handle and code, here local variables.
                 (Callback::Plain(function), Some(Caller::Proxy(proxy))) => unsafe {
                     proxy(1, place.cast(), &raw mut code, *function);
                 },
@@ -379,13 +397,15 @@ fn call(handler: &Handler, on: On, mut code: c_int) -> c_int {
                 _ => MPI_SESSION_NULL,
             });
             match callback {
-                // SAFETY: see above.
+                // SAFETY: the program made the handler of this type, with the state; it takes
+                // handle and code by value (section 8.3).
                 Callback::WithState(function, kept) => unsafe {
                     let function =
                         transmute::<Function, MPIX_Session_errhandler_function_x>(*function);
                     function(session, code, kept.state());
                 },
-                // SAFETY: see above.
+                // SAFETY: the program made the handler of this type; it takes the addresses of
+                // handle and code, here local variables (section 8.3).
                 Callback::Plain(function) => unsafe {
                     let function =
                         transmute::<Function, MPI_Session_errhandler_function>(*function);
@@ -402,7 +422,7 @@ fn call(handler: &Handler, on: On, mut code: c_int) -> c_int {
     }
 }
 
-/// What is printed when an error is fatal.
+/// Returns the message of a fatal error.
 fn message(
     error: &Error,
     function: &str,
@@ -470,8 +490,8 @@ impl fmt::Display for Arg {
             },
             Arg::Text(text) if text.is_null() => f.write_str("NULL"),
             Arg::Text(text) => {
-                // SAFETY: the program promised a string that ends in NUL; not being NULL was
-                // checked above.
+                // SAFETY: the pointer is not NULL, as checked above, and the program guarantees a
+                // string that ends in NUL.
                 let text = unsafe { CStr::from_ptr(text) }.to_string_lossy();
                 let mut chars = text.chars();
                 let beginning: String = chars.by_ref().take(80).collect();
@@ -482,10 +502,10 @@ impl fmt::Display for Arg {
     }
 }
 
-/// The number of an error class in the ABI.
+/// Returns the ABI's number of an error class.
 pub fn class_code(class: Class) -> c_int {
     match class {
-        // Programs of this ABI have no constants for these.
+        // Open MPI's ABI has no constants for these.
         Class::Errhandler | Class::Stream if cfg!(openmpi_abi) => abi::MPI_ERR_ARG,
         Class::Abi if cfg!(openmpi_abi) => abi::MPI_ERR_OTHER,
         Class::Buffer => abi::MPI_ERR_BUFFER,
@@ -601,7 +621,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handler_that_returns_gives_class_and_text() {
+    fn a_returned_error_has_class_and_text() {
         let error = Error::new(Class::Amode, "no access mode");
         let code = raise(
             error,

@@ -9,15 +9,15 @@ use crate::abi::{
     MPI_SUCCESS, MPI_Status,
 };
 
-/// A status of nothing (section 3.7.3).
+/// Returns an empty status (section 3.7.3).
 pub fn empty() -> MPI_Status {
-    // SAFETY: a status is integers.
+    // SAFETY: a status consists of integers, for which zeroes are valid.
     let mut status: MPI_Status = unsafe { std::mem::zeroed() };
     (status.MPI_SOURCE, status.MPI_TAG) = (MPI_ANY_SOURCE, MPI_ANY_TAG);
     status
 }
 
-/// A source of mpi-core as the ABI has it.
+/// Converts a source of mpi-core to the ABI's.
 #[inline(always)]
 fn outer_source(source: i32) -> c_int {
     match source {
@@ -27,7 +27,7 @@ fn outer_source(source: i32) -> c_int {
     }
 }
 
-/// A tag of mpi-core as the ABI has it.
+/// Converts a tag of mpi-core to the ABI's.
 #[inline(always)]
 fn outer_tag(tag: i32) -> c_int {
     match tag {
@@ -36,7 +36,7 @@ fn outer_tag(tag: i32) -> c_int {
     }
 }
 
-/// What a status of the program's says, for mpi-core.
+/// Converts a status of the program to mpi-core's.
 pub fn read(status: &MPI_Status) -> Status {
     Status {
         source: match status.MPI_SOURCE {
@@ -53,8 +53,8 @@ pub fn read(status: &MPI_Status) -> Status {
     }
 }
 
-/// Writes what an operation says of itself, unless the program ignores it. The error field is left
-/// alone (section 3.2.5: only calls that return several statuses set it).
+/// Writes the status of an operation, unless the program ignores it. The error field stays (section
+/// 3.2.5: only calls that return several statuses set it).
 ///
 /// # Safety
 /// `out` is valid for writes, or one of the constants.
@@ -63,8 +63,8 @@ pub unsafe fn write(out: *mut MPI_Status, status: &Status) {
     if ignored(out) {
         return;
     }
-    // SAFETY: valid by the contract of this function. Field by field, because the error field may
-    // be uninitialised.
+    // SAFETY: `out` is not one of the constants, so the caller guarantees that it is valid for
+    // writes. Written field by field, because the error field may be uninitialized.
     unsafe {
         form::write(out, status.bytes, status.cancelled as u32);
         (&raw mut (*out).MPI_SOURCE).write(outer_source(status.source));
@@ -73,12 +73,12 @@ pub unsafe fn write(out: *mut MPI_Status, status: &Status) {
 }
 
 /// Writes the status of a completed request, or without one the empty status, whose error field is
-/// `MPI_SUCCESS` (MPI-5.0 3.7.3).
+/// `MPI_SUCCESS` (MPI-5.0 section 3.7.3).
 ///
 /// # Safety
 /// `out` is valid for writes, or one of the constants.
 pub unsafe fn write_ended(out: *mut MPI_Status, status: Option<&Status>) {
-    // SAFETY: the contract of this function.
+    // SAFETY: the caller guarantees that `out` is valid for writes, or one of the constants.
     unsafe {
         write(out, status.unwrap_or(&Status::EMPTY));
         if status.is_none() {
@@ -87,16 +87,17 @@ pub unsafe fn write_ended(out: *mut MPI_Status, status: Option<&Status>) {
     }
 }
 
-/// As [`write()`] of a message from a rank with a tag.
+/// Writes the status of a received message, unless the program ignores it. The error field stays.
 ///
 /// # Safety
-/// As there.
+/// `out` is valid for writes, or one of the constants.
 #[inline(always)]
 pub unsafe fn write_received(out: *mut MPI_Status, source: c_int, tag: c_int, bytes: usize) {
     if ignored(out) {
         return;
     }
-    // SAFETY: as for `write`.
+    // SAFETY: `out` is not one of the constants, so the caller guarantees that it is valid for
+    // writes.
     unsafe {
         form::write(out, bytes as u64, 0);
         (&raw mut (*out).MPI_SOURCE).write(source);
@@ -107,41 +108,42 @@ pub unsafe fn write_received(out: *mut MPI_Status, source: c_int, tag: c_int, by
 /// Writes the error field of one of several statuses.
 ///
 /// # Safety
-/// As for [`write()`].
+/// `out` is valid for writes, or one of the constants.
 pub unsafe fn write_error(out: *mut MPI_Status, code: c_int) {
     if !ignored(out) {
-        // SAFETY: valid by the contract of this function.
+        // SAFETY: `out` is not one of the constants, so the caller guarantees that it is valid for
+        // writes.
         unsafe { (&raw mut (*out).MPI_ERROR).write(code) };
     }
 }
 
-/// Whether the program doesn't want a status. NULL is taken for that, too: it was so in MPI-1, and
-/// the alternative is a crash.
+/// Returns whether the program ignores a status. NULL counts as well, as in MPI-1: the alternative
+/// is a crash.
 #[inline(always)]
 pub fn ignored(out: *mut MPI_Status) -> bool {
     out == MPI_STATUS_IGNORE || out == MPI_STATUSES_IGNORE || out.is_null()
 }
 
-/// A status of the program's that tells something.
+/// Returns a status that the program passes as input.
 ///
 /// # Errors
 /// `MPI_ERR_ARG` for NULL and for the constants.
 ///
 /// # Safety
-/// It is valid, NULL, or a constant.
+/// `status` is valid, NULL, or a constant.
 #[inline]
 pub unsafe fn told<'a>(status: *const MPI_Status) -> Result<&'a MPI_Status> {
     if ignored(status.cast_mut()) {
         return Err(Error::new(
             Class::Arg,
-            "status is MPI_STATUS_IGNORE or NULL, which tells nothing; pass one that was filled in",
+            "status is MPI_STATUS_IGNORE or NULL, which has no content; pass a status that a call has set",
         ));
     }
-    // SAFETY: neither NULL nor a constant, and then valid by the contract of this function.
+    // SAFETY: `status` is neither NULL nor a constant, so the caller guarantees that it is valid.
     Ok(unsafe { &*status })
 }
 
-/// Element `index` of an array of statuses that may be ignored.
+/// Returns the address of element `index` of an array of statuses that may be ignored.
 pub fn at(array: *mut MPI_Status, index: usize) -> *mut MPI_Status {
     if ignored(array) {
         MPI_STATUS_IGNORE
@@ -152,7 +154,7 @@ pub fn at(array: *mut MPI_Status, index: usize) -> *mut MPI_Status {
 
 pub use form::{bytes, cancelled, set_bytes, set_cancelled};
 
-/// Where bytes and flag are: 63 and 1 bits in two integers.
+/// The fields with bytes and flag: 63 bits and 1 bit in two integers.
 #[cfg(not(openmpi_abi))]
 mod form {
     use std::ffi::c_int;
@@ -165,7 +167,7 @@ mod form {
     /// `out` is valid for writes.
     #[inline(always)]
     pub(super) unsafe fn write(out: *mut MPI_Status, bytes: u64, flag: u32) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller guarantees that `out` is valid for writes.
         unsafe {
             (&raw mut (*out).count_lo).write(bytes as u32 as c_int);
             let flags = ((bytes >> 32) as u32) << 1 | flag;
@@ -173,13 +175,13 @@ mod form {
         }
     }
 
-    /// Bytes received.
+    /// Returns the number of bytes.
     pub fn bytes(status: &MPI_Status) -> u64 {
         u64::from(status.count_lo as u32)
             | u64::from(status.count_hi_and_cancelled as u32 >> 1) << 32
     }
 
-    /// Whether the operation was cancelled.
+    /// Returns whether the operation was cancelled.
     pub fn cancelled(status: &MPI_Status) -> bool {
         status.count_hi_and_cancelled & 1 != 0
     }
@@ -197,8 +199,8 @@ mod form {
     }
 }
 
-/// The same: two fields. The number of bytes is one of 64 bits in C, and two integers of an array in Fortran, which may
-/// begin anywhere an integer can.
+/// The fields with bytes and flag in Open MPI's ABI. The number of bytes has 64 bits in C, and is
+/// two integers of an array in Fortran, which has the alignment of an integer only.
 #[cfg(openmpi_abi)]
 mod form {
     use std::ffi::c_int;
@@ -215,20 +217,20 @@ mod form {
     /// `out` is valid for writes.
     #[inline(always)]
     pub(super) unsafe fn write(out: *mut MPI_Status, bytes: u64, flag: u32) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller guarantees that `out` is valid for writes.
         unsafe {
             (&raw mut (*out).cancelled).write(flag as c_int);
             (&raw mut (*out).bytes).write(halves(bytes));
         }
     }
 
-    /// Bytes received.
+    /// Returns the number of bytes.
     pub fn bytes(status: &MPI_Status) -> u64 {
         let [low, high] = status.bytes.map(|half| u64::from(half as u32));
         high << 32 | low
     }
 
-    /// Whether the operation was cancelled.
+    /// Returns whether the operation was cancelled.
     pub fn cancelled(status: &MPI_Status) -> bool {
         status.cancelled != 0
     }
@@ -256,7 +258,7 @@ mod tests {
 
     #[test]
     fn counts_beyond_4_gib_and_the_flag_share_the_fields() {
-        // SAFETY: a status is five integers.
+        // SAFETY: a status consists of integers, for which zeroes are valid.
         let mut status: MPI_Status = unsafe { std::mem::zeroed() };
         for bytes in [0, 1, 0xffff_ffff, 0x1_0000_0000, 0x7fff_ffff_ffff_ffff] {
             for flag in [false, true] {

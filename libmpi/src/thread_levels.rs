@@ -1,4 +1,4 @@
-//! Levels of thread support in the numbers of the ABI.
+//! Levels of thread support in the ABI's numbers.
 
 use std::ffi::c_int;
 
@@ -14,7 +14,7 @@ const _: () = assert!(
         && MPI_THREAD_SERIALIZED < MPI_THREAD_MULTIPLE
 );
 
-/// The number of a level.
+/// Returns the number of a level.
 pub fn number(level: ThreadLevel) -> c_int {
     match level {
         ThreadLevel::Single => MPI_THREAD_SINGLE,
@@ -24,7 +24,8 @@ pub fn number(level: ThreadLevel) -> c_int {
     }
 }
 
-/// The lowest level that grants what a number asks for; none for a number that is below or above all.
+/// Returns the lowest level that provides a requested number; `None` if the number is below or
+/// above all.
 pub fn granting(required: c_int) -> Option<ThreadLevel> {
     let mut all = ThreadLevel::ALL.into_iter();
     all.find(|level| (MPI_THREAD_SINGLE..=number(*level)).contains(&required))

@@ -1,4 +1,4 @@
-//! Callbacks of a tool's for events (MPI-4.1 section 15.3.8).
+//! Callbacks of a tool for events (MPI-4.1 section 15.3.8).
 
 use std::ffi::c_void;
 use std::ptr;
@@ -10,7 +10,7 @@ use crate::abi::{
     MPI_T_event_registration,
 };
 
-/// What a tool has registered: its function, and what that is given.
+/// A registered callback with its argument.
 pub struct Callback {
     /// The function.
     pub function: MPI_T_event_cb_function,
@@ -18,16 +18,16 @@ pub struct Callback {
     pub user_data: *mut c_void,
 }
 
-// SAFETY: the pointers are the tool's, handed back to it and never followed; that its callbacks may be
-// called by any thread is what the tool agrees to when it registers them.
+// SAFETY: the library passes the pointers back to the tool and does not dereference them; by
+// registering the callback the tool agrees that any thread may call it.
 unsafe impl Send for Callback {}
-// SAFETY: as above; nothing is changed.
+// SAFETY: shared references only copy the pointers, and nothing is modified.
 unsafe impl Sync for Callback {}
 
 impl Listener for Callback {
     fn hear(&self, instance: &Instance, registration: usize) {
-        // SAFETY: the tool gave this function as a callback for events; the instance is there until
-        // it returns, and the number is the handle that it was given.
+        // SAFETY: the tool provided this function as a callback for events; `instance` lives until
+        // it returns, and `registration` is the handle that the tool got.
         unsafe {
             (self.function)(
                 instance.handle().cast_mut().cast(),
@@ -39,7 +39,7 @@ impl Listener for Callback {
     }
 }
 
-/// What a tool wants to be called when a registration has ended.
+/// A tool's callback for the end of a registration.
 pub struct End {
     /// The function.
     pub function: MPI_T_event_free_cb_function,
@@ -49,13 +49,15 @@ pub struct End {
     pub user_data: *mut c_void,
 }
 
-// SAFETY: as for `Callback`: any thread may call it, and the pointers are only handed back.
+// SAFETY: the library passes the pointers back to the tool and does not dereference them; the tool
+// agrees that any thread may call the function.
 unsafe impl Send for End {}
 
 impl End {
-    /// Calls it.
+    /// Calls the callback.
     pub fn call(self) {
-        // SAFETY: the tool gave this function for the end of the registration, and the last argument.
+        // SAFETY: the tool provided this function, with its last argument, for the end of the
+        // registration.
         unsafe { (self.function)(self.registration, MPI_T_CB_REQUIRE_NONE, self.user_data) };
     }
 }

@@ -1,4 +1,4 @@
-//! What the tool interface has to say, in the numbers of the ABI.
+//! Results of the tool interface in the ABI's numbers.
 
 use std::ffi::c_int;
 
@@ -11,12 +11,12 @@ use mpi_runtime::tool::pvars::Class;
 
 use crate::abi;
 
-/// The return code of a function that ends so.
+/// Returns the return code for a result.
 pub fn code(result: Result) -> c_int {
     result.map_or_else(error, |()| abi::MPI_SUCCESS)
 }
 
-/// The number of an error.
+/// Returns the number of an error.
 fn error(error: Error) -> c_int {
     match error {
         Error::Memory => abi::MPI_T_ERR_MEMORY,
@@ -33,7 +33,7 @@ fn error(error: Error) -> c_int {
     }
 }
 
-/// The number of a verbosity.
+/// Returns the number of a verbosity.
 pub fn verbosity(verbosity: Verbosity) -> c_int {
     match verbosity {
         Verbosity::UserBasic => abi::MPI_T_VERBOSITY_USER_BASIC,
@@ -43,7 +43,7 @@ pub fn verbosity(verbosity: Verbosity) -> c_int {
     }
 }
 
-/// The number of a scope.
+/// Returns the number of a scope.
 pub fn scope(scope: Scope) -> c_int {
     match scope {
         Scope::ReadOnly => abi::MPI_T_SCOPE_READONLY,
@@ -52,7 +52,7 @@ pub fn scope(scope: Scope) -> c_int {
     }
 }
 
-/// The number of a class of performance variables.
+/// Returns the number of a class of performance variables.
 pub fn class(class: Class) -> c_int {
     match class {
         Class::Level => abi::MPI_T_PVAR_CLASS_LEVEL,
@@ -62,7 +62,7 @@ pub fn class(class: Class) -> c_int {
     }
 }
 
-/// The level of safety with a number.
+/// Returns the safety level with this number.
 ///
 /// # Errors
 /// `MPI_T_ERR_INVALID`.

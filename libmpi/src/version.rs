@@ -1,7 +1,7 @@
-//! What this library says that it is. It names no other library: programs that find "MPICH" in it look for a
-//! line with its version there (the library unidist does), and for Open MPI likewise.
+//! The library's version texts. They name no other library: programs that find "MPICH" in them look
+//! for a line with its version (the library unidist does), and likewise for Open MPI.
 
-/// What `MPI_Get_library_version` says.
+/// The text of `MPI_Get_library_version`.
 #[cfg(standard_abi)]
 pub const LIBRARY_VERSION: &str = concat!(
     "Weft ",
@@ -9,7 +9,7 @@ pub const LIBRARY_VERSION: &str = concat!(
     " (standard ABI of MPI-5.0: libmpi_abi.so.1)"
 );
 
-/// What `MPI_Get_library_version` says.
+/// The text of `MPI_Get_library_version`.
 #[cfg(openmpi_abi)]
 pub const LIBRARY_VERSION: &str = concat!(
     "Weft ",
@@ -17,7 +17,7 @@ pub const LIBRARY_VERSION: &str = concat!(
     " (MPI 5.0: libmpi.so.40)"
 );
 
-/// What `MPI_Get_library_version` says.
+/// The text of `MPI_Get_library_version`.
 #[cfg(not(pointer_abi))]
 pub const LIBRARY_VERSION: &str = concat!(
     "Weft ",

@@ -1,4 +1,4 @@
-//! The predefined attributes of windows (section 11.2.6), in the numbers of the ABI.
+//! The predefined attributes of windows (section 11.2.6), in the ABI's numbers.
 
 use std::ffi::{c_int, c_void};
 
@@ -11,12 +11,12 @@ use crate::abi::{
     MPI_WIN_MODEL, MPI_WIN_SIZE, MPI_WIN_UNIFIED,
 };
 
-/// The values for a window.
+/// Returns the values for a window.
 pub fn of(window: &Window) -> Values {
     let (size, unit) = window.extent_of(window.rank());
     Values {
         size: size as MPI_Aint,
-        // A larger one can be told by MPI_Win_shared_query_c only.
+        // Only MPI_Win_shared_query_c can return a larger one.
         unit: c_int::try_from(unit).unwrap_or(MPI_UNDEFINED),
         flavor: match window.flavor() {
             Flavor::Created(_) => MPI_WIN_FLAVOR_CREATE,
@@ -28,7 +28,8 @@ pub fn of(window: &Window) -> Values {
     }
 }
 
-/// What the program gets for a predefined key: the window's base, or the address of a number; none for another key.
+/// Returns the value of a predefined key: the window's base, or the address of a number; `None` for
+/// other keys.
 pub fn find(object: &WinObject, keyval: c_int) -> Option<*mut c_void> {
     let number = |number: &c_int| (&raw const *number).cast_mut().cast();
     Some(match keyval {

@@ -1,4 +1,4 @@
-//! Moving data between memory and a file by this process alone.
+//! Transfers between memory and a file by this process alone.
 
 #![allow(unsafe_code, reason = "memory of the program is read and written")]
 
@@ -21,7 +21,7 @@ use crate::driver::Storage;
 use crate::hints::{Choice, Hints};
 use crate::locks::{Locked, Locks};
 use crate::memory::Memory;
-use crate::plain::move_plain;
+use crate::one_run::move_all;
 use crate::posix::MOST_PIECES;
 use crate::read_once::ReadOnce;
 use crate::runs::Runs;
@@ -29,7 +29,7 @@ use crate::view::{Run, View};
 use crate::writers::{Entered, Writers};
 use crate::{sieve, system};
 
-/// An open file as this process's threads share it.
+/// An open file, shared by the threads of this process.
 pub(crate) struct Shared {
     pub path: PathBuf,
     pub amode: Amode,
@@ -38,18 +38,18 @@ pub(crate) struct Shared {
     pub writers: Writers,
     pub combiner: Combiner,
     pub read_once: ReadOnce,
-    /// Of data sieving, kept for the next access.
+    /// The window of data sieving, kept for the next access.
     pub window: Mutex<Vec<u8>>,
     pub hints: Mutex<Arc<Hints>>,
     pub atomic: AtomicBool,
 }
 
-/// That a write may be made without damage by those who sieve.
+/// Permission for a write that no concurrent sieving can damage.
 #[allow(dead_code, reason = "guards are kept, not looked at")]
 pub(crate) enum Allowed<'a> {
-    /// The caller has the lock of atomic mode.
+    /// The caller holds the lock of atomic mode.
     Atomic,
-    /// Nobody sieves.
+    /// No member sieves.
     Entered(Option<Entered<'a>>),
     /// The bytes are locked.
     Locked(Locked<'a>),
@@ -58,29 +58,29 @@ pub(crate) enum Allowed<'a> {
 /// Bytes of data that are packed or unpacked at a time.
 const STAGE: usize = 1 << 20;
 
-/// Bytes, at most, that the call which starts an access moves itself where the system has or takes them in memory: so many
-/// are copied in the time that it takes to have a thread do so.
+/// Largest transfer in bytes that the call which starts an access makes itself, if the system has
+/// or takes the data in memory: copying more takes longer than handing it to a thread.
 const AT_ONCE: u64 = 64 << 10;
 
 impl Shared {
-    /// The hints in force.
+    /// Returns the hints in force.
     pub fn hints(&self) -> Arc<Hints> {
         self.hints.lock().clone()
     }
 
-    /// The error for something that the system refused.
+    /// Returns the error for an operation that the system refused.
     #[cold]
     pub fn failed(&self, doing: &str, error: &io::Error) -> Error {
         system::error(doing, &self.path, error)
     }
 
-    /// Whether accesses are atomic.
+    /// Returns whether accesses are atomic.
     pub fn is_atomic(&self) -> bool {
         self.atomic.load(Ordering::Acquire)
     }
 
-    /// Moves data between memory and the stream of a view from `position` on. Returns how many bytes of
-    /// memory were moved: fewer than there are where a file ends.
+    /// Moves data between memory and the stream of a view from `position` on. Returns the bytes of
+    /// memory moved: fewer than requested at the end of the file.
     pub fn transfer(
         &self,
         view: &View,
@@ -88,7 +88,7 @@ impl Shared {
         memory: &mut Memory,
         direction: Direction,
     ) -> Result<u64> {
-        if view.representation.is_plain() {
+        if view.representation.is_unconverted() {
             return self.move_bytes(view, position, &mut memory.buffer, direction);
         }
         let mut file = Converted::new(&view.representation, memory, direction)?;
@@ -96,10 +96,11 @@ impl Shared {
         file.finish(&view.representation, memory, direction, moved)
     }
 
-    /// [`Shared::transfer`], if it is so short and so simple that the system may do it at once: for what is started, and
-    /// would take a thread longer to take over. Returns how many bytes were moved; `None`: it is still to be done, or to
-    /// be done again.
-    pub fn transfer_at_once(
+    /// Makes a [`Shared::transfer`] of a nonblocking access in the caller, if it is so short and
+    /// simple that the system may complete it without blocking.
+    ///
+    /// Returns the bytes moved. `None`: nothing was moved, or the transfer must be repeated.
+    pub fn try_transfer(
         &self,
         view: &View,
         position: u64,
@@ -108,7 +109,7 @@ impl Shared {
     ) -> Option<u64> {
         let buffer = &memory.buffer;
         let len = buffer.len() as u64;
-        if len > AT_ONCE || !view.representation.is_plain() || self.is_atomic() {
+        if len > AT_ONCE || !view.representation.is_unconverted() || self.is_atomic() {
             return None;
         }
         if len == 0 {
@@ -128,12 +129,12 @@ impl Shared {
             iov_len: buffer.len(),
         };
         let at = view.place(position);
-        // SAFETY: the buffer was promised to be valid.
-        let moved = unsafe { self.storage.move_at_once(piece, at, direction) };
+        // SAFETY: `memory` promises that the buffer is valid, and `piece` lies in it.
+        let moved = unsafe { self.storage.try_move(piece, at, direction) };
         moved.then_some(len)
     }
 
-    /// The same for data as it is in the file.
+    /// Moves data that needs no conversion, as [`Shared::transfer`] does.
     pub fn move_bytes(
         &self,
         view: &View,
@@ -161,8 +162,8 @@ impl Shared {
         })
     }
 
-    /// What allows a write, as long as it is kept: where others may sieve, a lock, since they write back
-    /// what they have read.
+    /// Waits until a write is allowed, while the result is kept. If others may sieve it takes a
+    /// lock, since they write back what they read.
     pub fn allow_write(&self, range: std::ops::Range<u64>) -> io::Result<Allowed<'_>> {
         if self.is_atomic() {
             return Ok(Allowed::Atomic);
@@ -176,13 +177,13 @@ impl Shared {
         Ok(Allowed::Locked(locked))
     }
 
-    /// Writes at the shared pointer, where others write next to it at the same time: together with them if that
-    /// can be done.
+    /// Writes at the shared pointer, combined with adjacent writes of other ranks of the node if
+    /// possible.
     pub fn append(&self, view: &View, position: u64, memory: &mut Memory) -> Result<u64> {
         let len = memory.buffer.len() as u64;
         if len > 0
             && !self.is_atomic()
-            && view.representation.is_plain()
+            && view.representation.is_unconverted()
             && view.is_one_run(position, len)
             && let Some(start) = memory.buffer.as_ptr()
         {
@@ -219,7 +220,7 @@ impl Shared {
         if let Some(start) = buffer.as_ptr() {
             return self.move_runs(view, position, start, len, direction);
         }
-        // Data with gaps in memory, too, goes by way of a packed copy.
+        // Data that is noncontiguous in memory as well goes through a packed copy.
         let mut stage = vec![0; STAGE.min(buffer.len())];
         let mut done = 0;
         while done < len {
@@ -241,8 +242,8 @@ impl Shared {
         Ok(done)
     }
 
-    /// Moves gapless memory to or from several runs. `start` is valid for `len` bytes, as the callers'
-    /// buffers promise.
+    /// Moves contiguous memory to or from several runs. `start` is valid for `len` bytes, as the
+    /// callers' buffers promise.
     fn move_runs(
         &self,
         view: &View,
@@ -262,8 +263,9 @@ impl Shared {
         let mut done = 0;
         for run in view.runs(position, len) {
             let here = start.wrapping_add(done as usize);
-            // SAFETY: the runs are as long as the memory together.
-            let moved = unsafe { move_plain(&*self.storage, run, here, direction)? };
+            // SAFETY: the runs are together as long as the memory, of which the callers' buffers
+            // promise `len` bytes.
+            let moved = unsafe { move_all(&*self.storage, run, here, direction)? };
             done += moved;
             if moved < run.len {
                 break;
@@ -286,8 +288,8 @@ fn move_run(
             at,
             len: len as u64,
         };
-        // SAFETY: the buffer was promised to be valid.
-        return unsafe { move_plain(storage, run, start, direction) };
+        // SAFETY: `buffer` promises that its memory is valid for its length, the run's.
+        return unsafe { move_all(storage, run, start, direction) };
     }
     if buffer.is_listable() {
         return move_list(storage, at, buffer, direction);
@@ -304,8 +306,8 @@ fn move_run(
             at: at + done as u64,
             len: part as u64,
         };
-        // SAFETY: the packed copy is a local variable.
-        let moved = unsafe { move_plain(storage, run, packed.as_mut_ptr(), direction)? } as usize;
+        // SAFETY: `packed` is a local vector of the run's length.
+        let moved = unsafe { move_all(storage, run, packed.as_mut_ptr(), direction)? } as usize;
         if direction == Direction::Read {
             buffer.write(done, &stage[..moved]);
         }
@@ -317,7 +319,7 @@ fn move_run(
     Ok(done as u64)
 }
 
-/// The same for data in long pieces, which the system gathers or scatters.
+/// Moves data in long blocks, which the system gathers or scatters.
 fn move_list(
     storage: &dyn Storage,
     at: u64,
@@ -339,7 +341,7 @@ fn move_list(
             iov_base: piece.ptr.cast(),
             iov_len: piece.len,
         }));
-        // SAFETY: the pieces lie in the buffer, which was promised to be valid.
+        // SAFETY: the pieces lie in `buffer`, which promises that its memory is valid.
         let moved = unsafe {
             match direction {
                 Direction::Read => storage.read_at(&pieces, at + done as u64)?,
@@ -354,11 +356,11 @@ fn move_list(
     Ok(done as u64)
 }
 
-/// Data in the representation that it has in the file.
+/// Data in the file's representation.
 pub(crate) struct Converted(Vec<u8>);
 
 impl Converted {
-    /// Room for the data, filled if it is to be written.
+    /// Allocates memory for the data, and converts it if it is to be written.
     pub fn new(
         representation: &Representation,
         memory: &Memory,
@@ -368,7 +370,7 @@ impl Converted {
         let mut file = vec![0; bytes];
         if direction == Direction::Write && bytes > 0 {
             let (start, count) = (memory.start, memory.count);
-            // SAFETY: the memory was promised to be valid.
+            // SAFETY: `memory` promises that its elements are valid.
             unsafe {
                 match representation {
                     Representation::User(_, conversions) => {
@@ -383,15 +385,17 @@ impl Converted {
         Ok(Converted(file))
     }
 
-    /// As a buffer to read to or write from, while `self` is left alone.
+    /// Returns a buffer of the data. `self` must not be used while the buffer is.
     pub fn buffer(&mut self) -> Buffer {
-        // SAFETY: the vector stays until the transfer is over, in which nobody else touches it.
+        // SAFETY: the vector is not resized or read until the transfer is over: the callers use
+        // `self` only in `finish`, afterwards.
         unsafe { Buffer::bytes(self.0.as_mut_ptr(), self.0.len()) }
     }
 
-    /// Converts what was read. Returns the bytes of memory that the moved ones are. Of an element that the
-    /// file has a part of only, what are whole values there is taken, but nothing by functions of the
-    /// program's, which convert whole elements.
+    /// Converts the data read. Returns the bytes of memory that the bytes moved correspond to.
+    ///
+    /// Of an element that the file has in part, complete values are converted, but not by functions
+    /// of the program, which convert whole elements.
     pub fn finish(
         self,
         representation: &Representation,
@@ -406,12 +410,14 @@ impl Converted {
         match representation {
             Representation::User(_, conversions) if reads && whole > 0 => {
                 let file = &self.0[..whole * one];
-                // SAFETY: the memory was promised to be valid for as many elements and more.
+                // SAFETY: `memory` promises that all its elements are valid, and `whole` is at most
+                // their number.
                 unsafe { conversions.convert_read(memory.start, datatype, whole, file)? };
             }
             Representation::External32 if reads => {
                 let file = &self.0[..moved];
-                // SAFETY: as above.
+                // SAFETY: `memory` promises that all its elements are valid, and `file` has no more
+                // data.
                 let taken = unsafe { datatype.unpack_external_part(memory.start, file)? };
                 return Ok(taken as u64);
             }

@@ -1,5 +1,5 @@
-//! What the members of a file tell each other before they go on together, so that an error of one is an
-//! error of all and nobody waits for somebody who has given up.
+//! Agreement of a file's members on results, so that an error of one becomes an error of all, and
+//! no member waits for one that has given up.
 
 #![allow(unsafe_code, reason = "collectives take addresses")]
 
@@ -12,10 +12,10 @@ use mpi_types::{Class, Error, Result};
 
 use crate::system;
 
-/// Bytes of an error's text that others are told.
+/// Bytes of an error's text in messages.
 pub(crate) const TEXT: usize = 512;
 
-/// Sends bytes of one member to all.
+/// Broadcasts bytes of one member.
 pub(crate) fn broadcast(process: &Process, comm: &Comm, root: u32, data: &mut [u8]) -> Result<()> {
     let byte = Datatype::predefined(Predefined::Byte);
     let call = Call::Bcast {
@@ -33,8 +33,8 @@ pub(crate) fn broadcast(process: &Process, comm: &Comm, root: u32, data: &mut [u
     unsafe { mpi_coll::call(process, comm, buffers, &call) }
 }
 
-/// What a member tells of its result: 0 if it has one, or the class of its error and which member it is. The
-/// greatest is that of the first rank among those with the class of the greatest number.
+/// Returns the number that a member contributes: 0 for a result, or the class and rank of its
+/// error. The greatest is that of the first rank among those with the greatest class number.
 pub(crate) fn word<T>(comm: &Comm, own: &Result<T>) -> u64 {
     match own {
         Ok(_) => 0,
@@ -42,12 +42,12 @@ pub(crate) fn word<T>(comm: &Comm, own: &Result<T>) -> u64 {
     }
 }
 
-/// The member whose word this is.
+/// Returns the member that contributed a number.
 pub(crate) fn root(comm: &Comm, word: u64) -> u32 {
     comm.size() - (word & 0xffff_ffff) as u32
 }
 
-/// The text of an error, as it is told others.
+/// Returns the text of an error in the form that members exchange.
 pub(crate) fn text<T>(own: &Result<T>) -> [u8; TEXT] {
     let mut text = [0; TEXT];
     if let Err(error) = own {
@@ -58,7 +58,7 @@ pub(crate) fn text<T>(own: &Result<T>) -> [u8; TEXT] {
     text
 }
 
-/// The error of another member, by its word and its text.
+/// Returns the error of another member, from its number and text.
 pub(crate) fn of_other(root: u32, word: u64, text: &[u8; TEXT]) -> Error {
     let end = text.iter().position(|byte| *byte == 0).unwrap_or(TEXT);
     let text = String::from_utf8_lossy(&text[..end]);
@@ -66,17 +66,18 @@ pub(crate) fn of_other(root: u32, word: u64, text: &[u8; TEXT]) -> Error {
     Error::new(system::class(word >> 32), why)
 }
 
-/// The result of each member, if all have one; the error of one of them, if not.
+/// Returns each member's own result if all succeeded, otherwise the error of one of them on all.
 pub(crate) fn agree<T>(process: &Process, comm: &Comm, own: Result<T>) -> Result<T> {
     if comm.size() == 1 {
         return own;
     }
-    let mut told = [word(comm, &own)];
-    let done = mpi_coll::greatest_u64(process, comm, &mut told);
-    outcome(process, comm, own, done.map(|()| told[0]))
+    let mut numbers = [word(comm, &own)];
+    let done = mpi_coll::greatest_u64(process, comm, &mut numbers);
+    outcome(process, comm, own, done.map(|()| numbers[0]))
 }
 
-/// What comes of the members' results, if all know the greatest of their words ([`word`]).
+/// Returns the common outcome of the members' results, given the greatest of their numbers
+/// ([`word`]).
 pub(crate) fn outcome<T>(
     process: &Process,
     comm: &Comm,
@@ -89,8 +90,8 @@ pub(crate) fn outcome<T>(
         (own, Ok(word)) => {
             let root = root(comm, word);
             let mut text = text(&own);
-            let told_all = broadcast(process, comm, root, &mut text);
-            match (own, told_all) {
+            let sent = broadcast(process, comm, root, &mut text);
+            match (own, sent) {
                 (Err(error), _) | (Ok(_), Err(error)) => Err(error),
                 (Ok(_), Ok(())) => Err(of_other(root, word, &text)),
             }
@@ -98,8 +99,7 @@ pub(crate) fn outcome<T>(
     }
 }
 
-/// That all members gave the same numbers for `what`; an error of each that could not say its own
-/// comes first.
+/// Checks that all members gave the same numbers for `what`. An error of a member comes first.
 pub(crate) fn same<T>(
     process: &Process,
     comm: &Comm,
@@ -110,7 +110,7 @@ pub(crate) fn same<T>(
     same_and(process, comm, what, own, words, &mut [])
 }
 
-/// The same, which also gives the greatest of each of some numbers.
+/// Makes the check of [`same`], and returns the maximum over the members of each further number.
 pub(crate) fn same_and<T>(
     process: &Process,
     comm: &Comm,
@@ -122,19 +122,19 @@ pub(crate) fn same_and<T>(
     if comm.size() == 1 {
         return own.map(|(value, _)| value);
     }
-    // The least of a number is what the greatest of its complement is the complement of.
-    let mut told = vec![0; 1 + 2 * words];
-    told[0] = word(comm, &own);
+    // The minimum of a number is the complement of the maximum of its complement.
+    let mut exchanged = vec![0; 1 + 2 * words];
+    exchanged[0] = word(comm, &own);
     if let Ok((_, numbers)) = &own {
-        let (ones, complements) = told[1..].split_at_mut(words);
+        let (ones, complements) = exchanged[1..].split_at_mut(words);
         for (index, number) in numbers.iter().take(words).enumerate() {
             (ones[index], complements[index]) = (*number, !number);
         }
     }
-    told.extend_from_slice(greatest);
-    let done = mpi_coll::greatest_u64(process, comm, &mut told);
-    let (value, _) = outcome(process, comm, own, done.map(|()| told[0]))?;
-    let (ones, rest) = told[1..].split_at(words);
+    exchanged.extend_from_slice(greatest);
+    let done = mpi_coll::greatest_u64(process, comm, &mut exchanged);
+    let (value, _) = outcome(process, comm, own, done.map(|()| exchanged[0]))?;
+    let (ones, rest) = exchanged[1..].split_at(words);
     let (complements, found) = rest.split_at(words);
     greatest.copy_from_slice(found);
     if ones
@@ -148,7 +148,7 @@ pub(crate) fn same_and<T>(
     Ok(value)
 }
 
-/// A number for a text, the same for equal ones.
+/// Returns a hash of a text.
 pub(crate) fn hash(text: &[u8]) -> u64 {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     text.iter().fold(0xcbf2_9ce4_8422_2325, step)

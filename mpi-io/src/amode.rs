@@ -2,7 +2,7 @@
 
 use mpi_types::{Class, Error, Result};
 
-/// How a file is opened: the constants of the standard as a set.
+/// The access mode: the constants of the standard as a set.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[allow(missing_docs, reason = "the names are the standard's, MPI_MODE_*")]
 pub struct Amode {
@@ -18,12 +18,12 @@ pub struct Amode {
 }
 
 impl Amode {
-    /// Whether the program may write.
+    /// Returns whether the program may write.
     pub fn can_write(self) -> bool {
         !self.rdonly
     }
 
-    /// Whether the program may read.
+    /// Returns whether the program may read.
     pub fn can_read(self) -> bool {
         !self.wronly
     }
@@ -55,7 +55,7 @@ impl Amode {
         Ok(())
     }
 
-    /// As a number that is the same for equal modes.
+    /// Returns a number that identifies the mode.
     pub(crate) fn bits(self) -> u64 {
         let all = [
             self.rdonly,

@@ -1,12 +1,13 @@
-//! Collective access (MPI-3.1 section 13.4): in two phases where the members' data is interleaved, by each
-//! alone where it is not.
+//! Collective access (MPI-3.1 section 13.4): in two phases if the members' data is interleaved, by
+//! each member alone otherwise.
 //!
-//! In the two phases (`phases`) *aggregators* move whole windows of the file. Members tell each other first
-//! where their accesses begin and end, from which everybody finds alike who has what to tell whom.
+//! In the two phases (`phases`) *aggregators* move whole windows of the file. First the members
+//! exchange the beginning and end of their accesses, from which each of them derives who exchanges
+//! data with whom.
 //!
-//! What the system refuses an aggregator is an error of all members. Nobody waits for somebody who may have
-//! given up: a member whose arguments are wrong says so at the beginning, and each wait ends when a member
-//! is lost.
+//! A system error of an aggregator is an error of all members. No member waits for one that may
+//! have given up: a member whose arguments are wrong reports that at the beginning, and each wait
+//! ends when a member is lost.
 
 use std::future::Future;
 use std::pin::pin;
@@ -18,34 +19,34 @@ use mpi_types::{Error, Result};
 
 use crate::access::Converted;
 use crate::direction::Direction;
-use crate::file::{At, File, Place};
+use crate::exchange::{Exchange, Outcome};
+use crate::file::{At, File, Region};
 use crate::files::{Files, status};
 use crate::hints::Choice;
 use crate::lent::Lent;
 use crate::memory::Memory;
-use crate::phases::{Told, no_data, two_phases};
+use crate::phases::{AccessSummary, no_data, two_phases};
 use crate::system;
-use crate::talk::{Outcome, Talk};
 
-/// Runs that are looked at to find out how long they are.
+/// Runs examined to estimate their length.
 const LOOKED_AT: usize = 64;
 
-/// Where runs are at least so long on average, each member moves its own.
+/// Least average length of runs in bytes with which each member moves its own data.
 const LONG: u64 = 256 << 10;
 
-/// The number of runs that a member tells whose view has bytes of the file several times: windows of the file are no parts
-/// of its data.
+/// The number of runs that a member reports if its view has bytes of the file several times:
+/// windows of the file are then not contiguous parts of its data.
 const OVERLAPS: u64 = u64::MAX;
 
-/// What a member has to move in a collective access.
-enum Own {
-    /// This, in whichever way is found best.
-    Here(Memory, Place),
-    /// A thread moves it already: it is better moved alone, whatever the others have. This is left.
-    Alone(Outcome<Result<u64>>, Place),
+/// The contribution of a member to a collective access.
+enum Contribution {
+    /// Data to be moved by the better of the two methods.
+    Here(Memory, Region),
+    /// Data that a thread already moves, because that is better whatever the others have.
+    Alone(Outcome<Result<u64>>, Region),
 }
 
-/// Runs something of a call that returns when it is over.
+/// Runs a collective access for a call that waits for it.
 fn wait<T>(process: &Process, lent: &Lent, work: impl Future<Output = T>) -> T {
     let mut context = Context::from_waker(Waker::noop());
     match lent.lend(process, || pin!(work).poll(&mut context)) {
@@ -55,7 +56,7 @@ fn wait<T>(process: &Process, lent: &Lent, work: impl Future<Output = T>) -> T {
 }
 
 impl File {
-    /// Whether an access is to be made in two phases.
+    /// Returns the hint on two-phase access.
     fn choice(&self, direction: Direction) -> Choice {
         let hints = self.shared().hints();
         match direction {
@@ -64,17 +65,17 @@ impl File {
         }
     }
 
-    /// Whether members need not even tell each other what they have.
+    /// Returns whether members need not even exchange their extents.
     fn is_for_each(&self, choice: Choice) -> bool {
         let no_indep = self.shared().hints().no_indep_rw;
         self.comm().size() == 1 || (choice == Choice::Disable && !no_indep)
     }
 
-    /// Reads or writes together with all other members. A member whose arguments are wrong takes part by
-    /// saying so.
+    /// Reads or writes together with all other members. A member whose arguments are wrong takes
+    /// part by reporting that.
     ///
     /// # Errors
-    /// Those of [`File::access`], of any member where they move data for each other.
+    /// Those of [`File::access`], of any member if members move data for each other.
     pub fn access_all(
         &self,
         process: &Process,
@@ -84,9 +85,9 @@ impl File {
     ) -> Result<Status> {
         let memory = memory.and_then(|memory| self.demand_no_split().map(|()| memory));
         let lent = Arc::new(Lent::default());
-        let talk = Talk::waiting(lent.clone(), self.comm());
+        let exchange = Exchange::waiting(lent.clone(), self.comm());
         if at == At::Shared {
-            let moved = wait(process, &lent, self.ordered(&talk, memory, direction));
+            let moved = wait(process, &lent, self.ordered(&exchange, memory, direction));
             return moved.map(status);
         }
         if self.is_for_each(self.choice(direction)) {
@@ -94,18 +95,18 @@ impl File {
         }
         let own = memory.and_then(|memory| {
             let place = self.place(at, &memory, direction)?;
-            Ok(Own::Here(memory, place))
+            Ok(Contribution::Here(memory, place))
         });
-        let moved = wait(process, &lent, self.together(&talk, at, own, direction));
+        let moved = wait(process, &lent, self.together(&exchange, at, own, direction));
         moved.map(status)
     }
 
-    /// Starts to read or write together with all other members. One whose arguments are wrong takes part
-    /// nevertheless. With `split`, the access is one that begins and ends by calls of their own.
+    /// Starts to read or write together with all other members. A member whose arguments are wrong
+    /// takes part without data. With `split`, the access is a split collective one.
     ///
     /// # Errors
-    /// Where the access mode forbids it or the arguments are wrong. Errors on the way are the request's, whose
-    /// owner is `owner`.
+    /// The access mode forbids it or the arguments are wrong. OnDemand errors belong to the
+    /// request, whose owner is `owner`.
     pub fn start_all(
         self: &Arc<File>,
         process: &Process,
@@ -121,7 +122,7 @@ impl File {
         };
         let vci = self.comm().vci();
         if self.view().representation.needs_caller() {
-            // Functions of the program are called here rather than in the midst of some other call.
+            // Functions of the program are called here, not within an unrelated call.
             if !split {
                 return self.start(process, owner, at, memory?, direction);
             }
@@ -132,8 +133,8 @@ impl File {
             let known = memory.as_ref().err().cloned();
             let file = self.clone();
             return Files::begin(process, self, owner, known, |lent| async move {
-                let talk = Talk::started(lent, file.comm());
-                file.ordered(&talk, memory, direction).await
+                let exchange = Exchange::started(lent, file.comm());
+                file.ordered(&exchange, memory, direction).await
             });
         }
         let choice = self.choice(direction);
@@ -146,13 +147,13 @@ impl File {
             if !for_each
                 && (choice == Choice::Enable && !place.view.overlaps || !moves_alone(&place))
             {
-                return Ok(Own::Here(memory, place));
+                return Ok(Contribution::Here(memory, place));
             }
             let at_once =
                 self.shared()
-                    .transfer_at_once(&place.view, place.position, &memory, direction);
+                    .try_transfer(&place.view, place.position, &memory, direction);
             let (file, mut memory) = (self.clone(), memory);
-            let nothing = Place {
+            let nothing = Region {
                 view: place.view.clone(),
                 bytes: 0,
                 ..place
@@ -165,24 +166,28 @@ impl File {
                     shared.transfer(&place.view, place.position, &mut memory, direction)
                 }),
             };
-            Ok(Own::Alone(outcome, nothing))
+            Ok(Contribution::Alone(outcome, nothing))
         });
         let known = own.as_ref().err().cloned();
         let file = self.clone();
         Files::begin(process, self, owner, known, move |lent| async move {
-            let talk = Talk::started(lent, file.comm());
+            let exchange = Exchange::started(lent, file.comm());
             match own {
-                Ok(Own::Alone(outcome, _)) if for_each => outcome.wait().await,
-                // The call that begins an access moves the pointer, and nothing does so again (section 13.4.1).
-                own => file.together(&talk, At::Explicit(0), own, direction).await,
+                Ok(Contribution::Alone(outcome, _)) if for_each => outcome.wait().await,
+                // The call that begins an access moves the pointer; completing it does not (section
+                // 13.4.1).
+                own => {
+                    file.together(&exchange, At::Explicit(0), own, direction)
+                        .await
+                }
             }
         })
     }
 
-    /// Accesses at the shared pointer, in the order of ranks. Returns how many bytes were moved.
+    /// Accesses the file at the shared pointer, in rank order. Returns the bytes moved.
     async fn ordered(
         &self,
-        talk: &Talk<'_>,
+        exchange: &Exchange<'_>,
         memory: Result<Memory>,
         direction: Direction,
     ) -> Result<u64> {
@@ -190,19 +195,19 @@ impl File {
             let (_, etypes, _) = self.measure(At::Shared, &memory, direction)?;
             Ok((memory, etypes))
         });
-        let (memory, etypes) = talk.agree(own).await?;
+        let (memory, etypes) = exchange.agree(own).await?;
         let comm = self.comm();
         let before = match comm.size() {
             1 => self.pointer().add(etypes)?,
             _ => {
-                let all = talk.gather([etypes as u64]).await?;
+                let all = exchange.gather([etypes as u64]).await?;
                 let sum: u64 = all.iter().map(|one| one[0]).sum();
                 let moved = match comm.rank() {
                     0 => self.pointer().add(sum as i64),
                     _ => Ok(0),
                 };
-                let moved = talk.agree(moved).await? as u64;
-                let base = talk.first(moved).await?;
+                let moved = exchange.agree(moved).await? as u64;
+                let base = exchange.first(moved).await?;
                 let mine: u64 = all[..comm.rank() as usize].iter().map(|one| one[0]).sum();
                 (base + mine) as i64
             }
@@ -211,7 +216,7 @@ impl File {
         let bytes = view.representation.bytes(&memory.datatype, memory.count)? as u64;
         let place = view.position(before).and_then(|position| {
             view.position(before.saturating_add(etypes))?;
-            Ok(Place {
+            Ok(Region {
                 view: view.clone(),
                 position,
                 offset: before,
@@ -219,66 +224,66 @@ impl File {
                 bytes,
             })
         });
-        let own = place.map(|place| Own::Here(memory, place));
+        let own = place.map(|place| Contribution::Here(memory, place));
         if comm.size() == 1 || self.choice(direction) == Choice::Disable {
-            let Own::Here(memory, place) = own? else {
+            let Contribution::Here(memory, place) = own? else {
                 return Ok(0);
             };
-            return self.transfer(talk, memory, place, direction).await.2;
+            return self.transfer(exchange, memory, place, direction).await.2;
         }
-        self.together(talk, At::Shared, own, direction).await
+        self.together(exchange, At::Shared, own, direction).await
     }
 
-    /// Moves what this member has, alone.
+    /// Moves this member's data, alone.
     async fn transfer(
         &self,
-        talk: &Talk<'_>,
+        exchange: &Exchange<'_>,
         mut memory: Memory,
-        place: Place,
+        place: Region,
         direction: Direction,
-    ) -> (Memory, Place, Result<u64>) {
+    ) -> (Memory, Region, Result<u64>) {
         if place.bytes == 0 {
             return (memory, place, Ok(0));
         }
         let shared = self.shared().clone();
-        if !talk.waits()
+        if !exchange.waits()
             && let Some(moved) =
-                shared.transfer_at_once(&place.view, place.position, &memory, direction)
+                shared.try_transfer(&place.view, place.position, &memory, direction)
         {
             return (memory, place, Ok(moved));
         }
         let len = memory.buffer.len();
-        let moved = talk.apart(len, move || {
+        let moved = exchange.apart(len, move || {
             let moved = shared.transfer(&place.view, place.position, &mut memory, direction);
             (memory, place, moved)
         });
         moved.await
     }
 
-    /// Decides how, and does it. Returns how many bytes were moved.
+    /// Chooses the method, and moves the data. Returns the bytes moved.
     async fn together(
         &self,
-        talk: &Talk<'_>,
+        exchange: &Exchange<'_>,
         at: At,
-        own: Result<Own>,
+        own: Result<Contribution>,
         direction: Direction,
     ) -> Result<u64> {
-        let told: Told = match &own {
-            Ok(Own::Here(_, place)) => {
+        let summary: AccessSummary = match &own {
+            Ok(Contribution::Here(_, place)) => {
                 let span = place.view.span(place.position, place.bytes);
                 let (runs, bytes) = looked_at(place);
                 let apart = place.view.overlaps && place.bytes > 0;
                 let runs = if apart { OVERLAPS } else { runs };
                 [span.start, span.end, bytes, runs, 0]
             }
-            Ok(Own::Alone(..)) => [0; 5],
+            Ok(Contribution::Alone(..)) => [0; 5],
             Err(error) => [0, 0, 0, 0, system::number(error.class())],
         };
-        let all = match talk.gather(told).await {
+        let all = match exchange.gather(summary).await {
             Ok(all) => all,
             Err(lost) => {
-                // What a thread moves is the program's until it is through.
-                if let Ok(Own::Alone(outcome, _)) = own {
+                // The thread uses the program's memory until it is finished.
+                if let Ok(Contribution::Alone(outcome, _)) = own {
                     return outcome.wait().await.and(Err(lost));
                 }
                 return own.and(Err(lost));
@@ -293,10 +298,10 @@ impl File {
         });
         let together = !self.shared().is_atomic() && pays(&all, self.choice(direction));
         match (own?, wrong) {
-            (Own::Alone(outcome, nothing), wrong) => {
+            (Contribution::Alone(outcome, nothing), wrong) => {
                 let others = match wrong {
                     Some(wrong) => Err(wrong),
-                    None if together => self.help(talk, &all, &nothing, direction).await,
+                    None if together => self.help(exchange, &all, &nothing, direction).await,
                     None => Ok(()),
                 };
                 outcome
@@ -304,20 +309,21 @@ impl File {
                     .await
                     .and_then(|moved| others.map(|()| moved))
             }
-            (Own::Here(memory, place), Some(wrong)) => {
+            (Contribution::Here(memory, place), Some(wrong)) => {
                 self.correct(at, &place, &memory, 0)?;
                 Err(wrong)
             }
-            (Own::Here(mut memory, place), None) if together => {
+            (Contribution::Here(mut memory, place), None) if together => {
                 let moved = self
-                    .in_phases(talk, &all, &place, &mut memory, direction)
+                    .in_phases(exchange, &all, &place, &mut memory, direction)
                     .await;
                 let had = moved.as_ref().map_or(0, |moved| *moved);
                 self.correct(at, &place, &memory, had)?;
                 moved
             }
-            (Own::Here(memory, place), None) => {
-                let (memory, place, moved) = self.transfer(talk, memory, place, direction).await;
+            (Contribution::Here(memory, place), None) => {
+                let (memory, place, moved) =
+                    self.transfer(exchange, memory, place, direction).await;
                 let had = moved.as_ref().map_or(0, |moved| *moved);
                 self.correct(at, &place, &memory, had)?;
                 moved
@@ -325,52 +331,53 @@ impl File {
         }
     }
 
-    /// Takes part in the two phases of others, without data.
+    /// Takes part in the two phases without data.
     async fn help(
         &self,
-        talk: &Talk<'_>,
-        all: &[Told],
-        nothing: &Place,
+        exchange: &Exchange<'_>,
+        all: &[AccessSummary],
+        nothing: &Region,
         direction: Direction,
     ) -> Result<()> {
-        if !nothing.view.representation.is_plain() {
-            talk.agree(Ok(())).await?;
+        if !nothing.view.representation.is_unconverted() {
+            exchange.agree(Ok(())).await?;
         }
         let mut buffer = no_data();
-        let moved = two_phases(self, talk, all, nothing, &mut buffer, direction);
+        let moved = two_phases(self, exchange, all, nothing, &mut buffer, direction);
         moved.await.map(drop)
     }
 
-    /// Moves data in two phases, as it is in the file.
+    /// Moves data that may need conversion, in two phases.
     async fn in_phases(
         &self,
-        talk: &Talk<'_>,
-        all: &[Told],
-        place: &Place,
+        exchange: &Exchange<'_>,
+        all: &[AccessSummary],
+        place: &Region,
         memory: &mut Memory,
         direction: Direction,
     ) -> Result<u64> {
         let representation = &place.view.representation;
-        if representation.is_plain() {
-            return two_phases(self, talk, all, place, &mut memory.buffer, direction).await;
+        if representation.is_unconverted() {
+            return two_phases(self, exchange, all, place, &mut memory.buffer, direction).await;
         }
-        // Who can't convert takes part without data, and says so at the end.
+        // A member that cannot convert its data takes part without data, and reports the error at
+        // the end.
         let file = Converted::new(representation, memory, direction);
-        let mut file = talk.agree(file).await?;
+        let mut file = exchange.agree(file).await?;
         let mut buffer = file.buffer();
-        let moved = two_phases(self, talk, all, place, &mut buffer, direction).await?;
+        let moved = two_phases(self, exchange, all, place, &mut buffer, direction).await?;
         file.finish(representation, memory, direction, moved)
     }
 }
 
-/// How many runs an access has, and how many bytes, as far as they are looked at.
-fn looked_at(place: &Place) -> (u64, u64) {
+/// Returns the number of runs and bytes of an access, for at most [`LOOKED_AT`] runs.
+fn looked_at(place: &Region) -> (u64, u64) {
     let runs = place.view.runs(place.position, place.bytes).take(LOOKED_AT);
     runs.fold((0, 0), |(n, sum), run| (n + 1, sum + run.len))
 }
 
-/// Whether it is best moved by its member alone, whatever the others have.
-fn moves_alone(place: &Place) -> bool {
+/// Returns whether a member moves its data alone, whatever the others have.
+fn moves_alone(place: &Region) -> bool {
     if place.view.overlaps {
         return true;
     }
@@ -378,8 +385,8 @@ fn moves_alone(place: &Place) -> bool {
     runs == 1 || (runs > 1 && bytes / runs >= LONG)
 }
 
-/// Whether two phases are better than each member's own calls.
-fn pays(all: &[Told], choice: Choice) -> bool {
+/// Returns whether two phases are better than each member's own calls.
+fn pays(all: &[AccessSummary], choice: Choice) -> bool {
     if all.iter().any(|one| one[3] == OVERLAPS) {
         return false;
     }

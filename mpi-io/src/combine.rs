@@ -1,13 +1,15 @@
-//! Writes of several ranks of a node as one.
+//! Combining of small writes by the ranks of a node.
 //!
-//! File systems let one process write to a file at a time, so small writes of many ranks queue up in the
-//! system, and data sieving moves the same stretch of the file once for each rank that has pieces in it. Here
-//! they queue up in memory that the node shares instead: whoever has the turn writes for all that wait. Others put
-//! their data into their own deposit, wait until it is written, and are told what the system said. So what
-//! returned success is in the file, as if each had written by itself.
+//! File systems let one process write to a file at a time, so small writes of many ranks queue up
+//! in the system, and data sieving moves the same stretch of the file once for each rank with
+//! pieces in it. Here they queue up in memory shared by the node: the rank that holds the turn
+//! writes for all that wait. Each of the others puts its data into its deposit, waits until it is
+//! written, and gets the system's result. Success therefore means that the data is in the file, as
+//! with separate writes.
 //!
-//! The turn is a word with the process that has it. It passes to another one if that has ended; a deposit that it
-//! may have written already is written again then, with the same bytes at the same places.
+//! The turn is a word with the PID of its holder. If the holder has ended, another rank takes the
+//! turn; a deposit that the holder may have written is written again, with the same bytes at the
+//! same places.
 
 #![allow(unsafe_code, reason = "memory that processes share")]
 
@@ -21,8 +23,8 @@ use parking_lot::Mutex;
 use crate::access::Shared;
 use crate::driver::Storage;
 use crate::patience::{Patience, State};
-use crate::room::Room;
 use crate::runs::{Runs, WORDS};
+use crate::shared_area::SharedArea;
 use crate::writers::{is_gone, words_len};
 
 mod group;
@@ -31,17 +33,17 @@ use group::{Job, joined, start_of};
 
 /// Bytes of data in a deposit.
 pub(crate) const ROOM: usize = 128 << 10;
-/// Bytes in front of the data: what is to be written where.
+/// Bytes in front of a deposit's data: the list of runs.
 const HEAD: usize = 4096;
-/// Runs that a deposit can list where they are not alike.
+/// Runs that a deposit can list if they are not regular.
 const LISTED: usize = (HEAD - LIST) / 16;
-/// Where the list begins.
+/// Offset of the list in a deposit.
 const LIST: usize = 128;
-/// With more members there is no combining.
+/// Largest number of members that combine writes.
 const MOST_MEMBERS: usize = 64;
-/// Shorter runs are not worth being listed.
+/// Shortest runs, in bytes, that are listed.
 const SHORTEST: u64 = 128;
-/// How often who waits looks before it gives the core to others, and before it sleeps.
+/// Polls of a waiting rank before it yields its core, and before it sleeps.
 const SPINS: u32 = 100;
 const YIELDS: u32 = 1000;
 
@@ -50,14 +52,14 @@ const EMPTY: u32 = 0;
 const POSTED: u32 = 1;
 const DONE: u32 = 2;
 
-/// Bytes of a piece for so many members; see [`words_len`] for its first part. Deposits take memory when
-/// they are used.
+/// Returns the bytes of shared memory for `members` members; [`words_len`] is its first part.
+/// Deposits occupy memory when they are first used.
 pub(crate) fn piece_len(members: usize) -> usize {
     let deposits = if members <= MOST_MEMBERS { members } else { 0 };
     words_len(members) + 4096 + deposits * (HEAD + ROOM)
 }
 
-/// Bytes in front of the deposits, which are taken at once.
+/// Returns the bytes in front of the deposits, which are allocated at once.
 pub(crate) fn first_len(members: usize) -> usize {
     words_len(members) + 4096
 }
@@ -65,9 +67,9 @@ pub(crate) fn first_len(members: usize) -> usize {
 /// The words in front of the deposits.
 #[repr(C)]
 struct Common {
-    /// The process whose turn it is, or 0.
+    /// The PID of the turn's holder, or 0.
     turn: AtomicU32,
-    /// How many ranks are at data sieving.
+    /// Number of ranks in data sieving.
     sieving: AtomicU32,
 }
 
@@ -75,32 +77,32 @@ struct Common {
 #[repr(C)]
 struct Head {
     state: AtomicU32,
-    /// What the system said, or 0.
+    /// The system's error number, or 0.
     error: AtomicU32,
-    /// Of the runs, as ranks tell each other.
-    told: [AtomicU64; WORDS],
-    /// How many deposits were written with this one, itself included.
+    /// The head of the runs, in the form that ranks exchange.
+    runs: [AtomicU64; WORDS],
+    /// Number of deposits written with this one, including itself.
     together: AtomicU32,
-    /// Whether it may be left while others come to where it is.
+    /// Whether the deposit may wait while other ranks arrive at its stretch.
     patient: AtomicU32,
 }
 
-/// Writes of a file's members, if they may be combined.
+/// The combined writes of a file's members.
 pub(crate) struct Combiner {
-    room: Option<Arc<Room>>,
+    room: Option<Arc<SharedArea>>,
     me: usize,
-    /// Its number, which is asked for often.
+    /// Its PID, cached.
     process: u32,
     members: usize,
-    /// One thread of the process at a time.
+    /// Excludes other threads of the process.
     own: Mutex<()>,
     window: Mutex<Vec<u8>>,
     patience: Patience,
-    /// How often who waits for a sieved stretch looks before it gives the core to others.
+    /// Polls of a rank that waits for a sieved stretch before it yields its core.
     spins: u32,
 }
 
-/// That a rank is at data sieving.
+/// Announces data sieving by a rank while it exists.
 pub(crate) struct Sieving<'a>(Option<&'a AtomicU32>);
 
 impl Drop for Sieving<'_> {
@@ -111,16 +113,17 @@ impl Drop for Sieving<'_> {
     }
 }
 
-/// How many cores the process may use. (To ask takes ten system calls.)
+/// Returns the number of cores that the process may use, cached since asking takes several system
+/// calls.
 fn cores() -> usize {
     static CORES: OnceLock<usize> = OnceLock::new();
     *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
 impl Combiner {
-    /// `room` is as long as [`piece_len`] says, and was zero at first.
+    /// `room` is [`piece_len`] bytes long, zero at first.
     pub fn new(
-        room: Option<Arc<Room>>,
+        room: Option<Arc<SharedArea>>,
         me: usize,
         members: usize,
         storage: &dyn Storage,
@@ -139,7 +142,7 @@ impl Combiner {
         }
     }
 
-    /// Whether writes may be combined.
+    /// Returns whether writes may be combined.
     pub fn is_there(&self) -> bool {
         self.room
             .as_ref()
@@ -152,15 +155,17 @@ impl Combiner {
     }
 
     fn common(&self) -> Option<&Common> {
-        // SAFETY: the words lie in the piece, at the beginning of a page, and are used as atomic ones by all;
-        // the piece is mapped as long as `self` lives.
+        // SAFETY: `Common` lies at the beginning of the shared memory, aligned to a page; all
+        // members access its words atomically, and the memory is mapped as long as `self` lives.
         self.at(0).map(|at| unsafe { &*at.cast::<Common>() })
     }
 
-    /// The head and the list of a member's deposit, and where its data begins.
+    /// Returns the head and the list of a member's deposit, and the address of its data.
     fn deposit(&self, member: usize) -> Option<(&Head, &[AtomicU64], *mut u8)> {
         let start = self.at(4096 + member * (HEAD + ROOM))?;
-        // SAFETY: as above; the list lies behind the head, both before the data.
+        // SAFETY: head and list lie in the shared memory in front of the deposit's data, aligned;
+        // all members access their words atomically, and the memory is mapped as long as `self`
+        // lives.
         unsafe {
             let list = start.wrapping_add(LIST).cast::<AtomicU64>();
             let list = std::slice::from_raw_parts(list, 2 * LISTED);
@@ -168,7 +173,7 @@ impl Combiner {
         }
     }
 
-    /// Tells others that this rank is at data sieving.
+    /// Announces to other ranks that this rank is in data sieving.
     pub fn sieve(&self) -> Sieving<'_> {
         let count = self.common().map(|common| &common.sieving);
         if let Some(count) = count {
@@ -177,18 +182,19 @@ impl Combiner {
         Sieving(count)
     }
 
-    /// Writes runs, whose bytes lie one after the other from `start` on. `None` if that can't be done
-    /// together. Who has gaps between runs has announced sieving, and nobody calls in atomic mode.
+    /// Writes runs, whose bytes are contiguous from `start` on. Returns `None` if the write cannot
+    /// be combined. A caller with gaps between its runs has announced sieving, and atomic mode does
+    /// not call.
     pub fn write(&self, shared: &Shared, runs: Runs, start: *const u8) -> Option<io::Result<()>> {
         let common = self.common()?;
         let (own, ..) = self.deposit(self.me)?;
         let count = runs.list.len();
         let short = runs.bytes / (count as u64).max(1) < SHORTEST;
-        let told = runs.head();
+        let head_words = runs.head();
         if count == 0
             || runs.bytes > ROOM as u64
             || (count > 1 && short)
-            || (count > LISTED && !Runs::is_told(&told))
+            || (count > LISTED && !Runs::fits_head(&head_words))
         {
             return None;
         }
@@ -205,7 +211,7 @@ impl Combiner {
         }
         let has_waited = waiting.is_some();
         if has_waited && let Some(job) = mine.take() {
-            self.post(&job, told, true);
+            self.post(&job, head_words, true);
         }
         let mut polls = 0_u32;
         loop {
@@ -239,7 +245,7 @@ impl Combiner {
                 }
             }
             if let Some(job) = mine.take() {
-                self.post(&job, told, false);
+                self.post(&job, head_words, false);
             }
             polls += 1;
             match polls {
@@ -251,29 +257,29 @@ impl Combiner {
         }
     }
 
-    /// Puts a job into the own deposit, where whoever has the turn finds it.
-    fn post(&self, job: &Job, told: [u64; WORDS], patient: bool) {
+    /// Puts a job into the own deposit, where the holder of the turn finds it.
+    fn post(&self, job: &Job, head_words: [u64; WORDS], patient: bool) {
         let Some((own, list, room)) = self.deposit(self.me) else {
             return;
         };
-        let words = match Runs::is_told(&told) {
+        let words = match Runs::fits_head(&head_words) {
             true => Vec::new(),
             false => job.runs.words(),
         };
-        for (place, word) in own.told.iter().zip(told) {
+        for (place, word) in own.runs.iter().zip(head_words) {
             place.store(word, Ordering::Relaxed);
         }
         for (place, word) in list.iter().zip(words) {
             place.store(word, Ordering::Relaxed);
         }
-        // SAFETY: the runs have no more bytes than there is room, which nobody reads before the
-        // state says so; the caller's memory holds as many.
+        // SAFETY: `job.runs` has at most ROOM bytes, the length of the deposit's data, which no
+        // rank reads before the state is set; the caller's memory `job.data` has as many.
         unsafe { std::ptr::copy_nonoverlapping(job.data, room, job.runs.bytes as usize) };
         own.patient.store(u32::from(patient), Ordering::Relaxed);
         own.state.store(POSTED, Ordering::Release);
     }
 
-    /// How many deposits wait to be written.
+    /// Returns the number of waiting deposits.
     fn waiting(&self) -> u32 {
         let waits = |member: &usize| {
             self.deposit(*member)
@@ -282,7 +288,7 @@ impl Combiner {
         (0..self.members).filter(waits).count() as u32
     }
 
-    /// Takes the turn if nobody has it, or who had it has ended.
+    /// Takes the turn if it is free, or if its holder has ended.
     fn take_turn(&self, common: &Common, polls: u32) -> bool {
         let turn = common.turn.load(Ordering::Relaxed);
         let free = turn == 0 || (polls > YIELDS && polls.is_multiple_of(64) && is_gone(turn));
@@ -292,7 +298,7 @@ impl Combiner {
             .is_ok()
     }
 
-    /// Writes what waits, and what the caller has, whose result is returned then.
+    /// Writes the waiting deposits and the caller's job, and returns that job's result.
     fn serve(&self, shared: &Shared, mine: &mut Option<Job>) -> Option<io::Result<()>> {
         let mut jobs: Vec<Job> = (0..self.members)
             .filter_map(|member| self.posted(member))
@@ -306,7 +312,7 @@ impl Combiner {
             let count = joined(rest);
             let (group, after) = rest.split_at(count);
             rest = after;
-            // Who is behind comes to where those are that wait.
+            // A rank that is behind will arrive at the stretch of the waiting ones.
             if !is_first && group.iter().all(|job| self.is_patient(job)) {
                 continue;
             }
@@ -340,19 +346,20 @@ impl Combiner {
         deposit.is_some_and(|(head, ..)| head.patient.load(Ordering::Relaxed) != 0)
     }
 
-    /// What a member has put into its deposit and waits for.
+    /// Returns the job that waits in a member's deposit.
     fn posted(&self, member: usize) -> Option<Job> {
         let (head, list, data) = self.deposit(member)?;
         if head.state.load(Ordering::Acquire) != POSTED {
             return None;
         }
-        let told: [u64; WORDS] = std::array::from_fn(|at| head.told[at].load(Ordering::Relaxed));
-        let runs = match Runs::is_told(&told) {
+        let head_words: [u64; WORDS] =
+            std::array::from_fn(|at| head.runs[at].load(Ordering::Relaxed));
+        let runs = match Runs::fits_head(&head_words) {
             // A run has a byte at least.
-            true if told[0] <= ROOM as u64 => Runs::of_head(&told),
+            true if head_words[0] <= ROOM as u64 => Runs::of_head(&head_words),
             true => Runs::default(),
             false => {
-                let count = (told[0] as usize).min(LISTED);
+                let count = (head_words[0] as usize).min(LISTED);
                 let words: Vec<u64> = list[..2 * count]
                     .iter()
                     .map(|word| word.load(Ordering::Relaxed))

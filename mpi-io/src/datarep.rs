@@ -1,14 +1,14 @@
-//! Data representations (MPI-3.1 section 13.5): how values look in the file, and which filetype
-//! belongs to them there.
+//! Data representations (MPI-3.1 section 13.5): the layout of values in the file, and of filetypes
+//! made of them.
 
 use std::sync::Arc;
 
 use mpi_types::datatype::{Constructor, Datatype, Predefined};
 use mpi_types::{Class, Error, Result};
 
-/// What a program has registered under a name (`MPI_Register_datarep`).
+/// A representation that the program registered (`MPI_Register_datarep`).
 pub trait Conversions: Send + Sync {
-    /// Bytes that one value of a predefined datatype takes in the file.
+    /// Returns the bytes of a value of a predefined datatype in the file.
     ///
     /// # Errors
     /// Those of the program's function.
@@ -35,7 +35,7 @@ pub trait Conversions: Send + Sync {
     /// Those of the program's function.
     ///
     /// # Safety
-    /// `memory` has room for the elements.
+    /// `memory` has space for the elements.
     unsafe fn convert_read(
         &self,
         memory: *mut u8,
@@ -44,25 +44,25 @@ pub trait Conversions: Send + Sync {
         file: &[u8],
     ) -> Result<()>;
 
-    /// Whether values look alike in memory and in the file.
+    /// Returns whether values have the same representation in memory and in the file.
     fn is_none(&self) -> bool;
 }
 
-/// A representation.
+/// A data representation.
 #[derive(Clone)]
 pub enum Representation {
-    /// As in memory.
+    /// Values as in memory.
     Native,
-    /// As in memory, too: all processes have the same.
+    /// Values as in memory, since all processes have the same representation.
     Internal,
     /// Big-endian, of fixed sizes (section 13.5.2).
     External32,
-    /// The program's, by its name.
+    /// A representation of the program, by its name.
     User(String, Arc<dyn Conversions>),
 }
 
 impl Representation {
-    /// The predefined one with a name, in small or capital letters.
+    /// Returns the predefined representation of a name, in lower or upper case.
     pub fn predefined(name: &[u8]) -> Option<Representation> {
         match name.to_ascii_lowercase().as_slice() {
             b"native" => Some(Representation::Native),
@@ -72,7 +72,7 @@ impl Representation {
         }
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> &str {
         match self {
             Representation::Native => "native",
@@ -82,8 +82,8 @@ impl Representation {
         }
     }
 
-    /// Whether data is moved as it is.
-    pub(crate) fn is_plain(&self) -> bool {
+    /// Returns whether data is moved without conversion.
+    pub(crate) fn is_unconverted(&self) -> bool {
         match self {
             Representation::Native | Representation::Internal => true,
             Representation::External32 => false,
@@ -91,19 +91,19 @@ impl Representation {
         }
     }
 
-    /// Whether only the thread that called may convert: functions of the program's.
+    /// Returns whether only the calling thread may convert, because functions of the program do.
     pub(crate) fn needs_caller(&self) -> bool {
-        matches!(self, Representation::User(..)) && !self.is_plain()
+        matches!(self, Representation::User(..)) && !self.is_unconverted()
     }
 
-    /// What a predefined datatype is in the file.
+    /// Returns the layout of a predefined datatype in the file.
     fn basic(&self, datatype: &Datatype, predefined: Predefined) -> Result<Datatype> {
         let bytes = |count: i64| Datatype::predefined(Predefined::Byte).contiguous(count);
         match self {
             Representation::Native | Representation::Internal => Ok(datatype.clone()),
             Representation::External32 => {
                 let size = datatype.pack_external_size(1)?;
-                // The extent of what looks the same stays as it is.
+                // Values of the same size keep their extent.
                 if size == datatype.size() {
                     return Ok(datatype.clone());
                 }
@@ -124,10 +124,10 @@ impl Representation {
         }
     }
 
-    /// A datatype as it lies in the file: each predefined datatype in it is replaced by what it is
-    /// there, and displacements that are counted in extents follow. Those in bytes stay.
+    /// Returns the layout of a datatype in the file: each predefined datatype is replaced by its
+    /// layout there, and displacements counted in extents are adapted. Those in bytes stay.
     pub(crate) fn in_file(&self, datatype: &Datatype) -> Result<Datatype> {
-        if self.is_plain() {
+        if self.is_unconverted() {
             return Ok(datatype.clone());
         }
         let made = self.build(datatype)?;
@@ -187,7 +187,8 @@ impl Representation {
             } => {
                 let mut there = Vec::<Datatype>::with_capacity(types.len());
                 for (index, of) in types.iter().enumerate() {
-                    // Members of one type stay so: a struct of nothing else has no padding.
+                    // Members of one type keep their displacements: a struct of them has no
+                    // padding.
                     let member = match index.checked_sub(1) {
                         Some(before) if types[before].same(of) => there[before].clone(),
                         _ => self.build(of)?,
@@ -229,7 +230,7 @@ impl Representation {
         }
     }
 
-    /// Bytes that `count` elements take in the file.
+    /// Returns the bytes of `count` elements in the file.
     pub(crate) fn bytes(&self, datatype: &Datatype, count: usize) -> Result<usize> {
         match self {
             Representation::Native | Representation::Internal => Ok(datatype.size() * count),
@@ -238,9 +239,9 @@ impl Representation {
         }
     }
 
-    /// Bytes in the file of what takes `moved` bytes in memory: whole values.
+    /// Returns the bytes in the file of `moved` bytes in memory, for whole values.
     pub(crate) fn bytes_moved(&self, datatype: &Datatype, moved: u64) -> Result<u64> {
-        if self.is_plain() {
+        if self.is_unconverted() {
             return Ok(moved);
         }
         if let Representation::External32 = self {
@@ -255,7 +256,8 @@ impl Representation {
 mod tests {
     use super::*;
 
-    /// What has the same sizes in both has the same places, as without a struct around it.
+    /// Values with the same sizes in both have the same displacements, as without a struct around
+    /// them.
     #[test]
     fn structs_of_one_type_are_as_long_in_external32() {
         let double = Datatype::predefined(Predefined::Double);

@@ -1,6 +1,6 @@
-//! Which way data goes.
+//! The direction of an access.
 
-/// Which way data goes.
+/// The direction of an access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Direction {

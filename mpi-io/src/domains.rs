@@ -1,4 +1,4 @@
-//! Which ranks are aggregators, and which part of the file each has in a collective access.
+//! Aggregators and their file domains in a collective access.
 
 use std::ops::Range;
 
@@ -8,22 +8,23 @@ use mpi_types::Result;
 
 use crate::hints::{self, Choice, Hints};
 
-/// The hints that must be alike on all members, as numbers.
+/// The hints that must be equal on all members, as numbers.
 pub(crate) type Alike = [u64; 12];
 
-/// Has all members use the first one's hints where these must be alike, so that they take the same ways.
+/// Makes all members use the first one's values of the hints that must be equal, so that they take
+/// the same decisions.
 pub(crate) fn settle(process: &Process, comm: &Comm, hints: &mut Hints) -> Result<()> {
     if comm.size() == 1 {
         return Ok(());
     }
-    let mut told = told(hints);
-    mpi_coll::broadcast_u64(process, comm, &mut told)?;
-    take(hints, told);
+    let mut numbers = to_numbers(hints);
+    mpi_coll::broadcast_u64(process, comm, &mut numbers)?;
+    apply(hints, numbers);
     Ok(())
 }
 
-/// What the first member tells the others.
-pub(crate) fn told(hints: &Hints) -> Alike {
+/// Returns the hints that must be equal, as numbers.
+pub(crate) fn to_numbers(hints: &Hints) -> Alike {
     let choice = |choice: Choice| choice as u64;
     let per_node = hints::per_node(&hints.cb_config_list).flatten();
     [
@@ -42,8 +43,8 @@ pub(crate) fn told(hints: &Hints) -> Alike {
     ]
 }
 
-/// Takes over what the first member has told.
-pub(crate) fn take(hints: &mut Hints, told: Alike) {
+/// Replaces the hints that must be equal by those of the first member.
+pub(crate) fn apply(hints: &mut Hints, numbers: Alike) {
     let per_node = hints::per_node(&hints.cb_config_list).flatten();
     let chosen = |number: u64| match number {
         1 => Choice::Enable,
@@ -51,27 +52,29 @@ pub(crate) fn take(hints: &mut Hints, told: Alike) {
         _ => Choice::Automatic,
     };
     let some = |number: u64| (number > 0).then_some(number);
-    hints.cb_buffer_size = told[0].max(1);
-    hints.cb_nodes = told[1] as u32;
-    hints.cb_read = chosen(told[2]);
-    hints.cb_write = chosen(told[3]);
-    hints.ds_read = chosen(told[4]);
-    hints.ds_write = chosen(told[5]);
-    hints.no_indep_rw = told[6] != 0;
-    hints.cb_block_size = some(told[7]);
-    hints.striping_unit = some(told[8]);
-    hints.striping_factor = some(told[9]);
-    if per_node != some(told[10]).map(|count| count as u32) {
-        hints.cb_config_list = match told[10] {
+    hints.cb_buffer_size = numbers[0].max(1);
+    hints.cb_nodes = numbers[1] as u32;
+    hints.cb_read = chosen(numbers[2]);
+    hints.cb_write = chosen(numbers[3]);
+    hints.ds_read = chosen(numbers[4]);
+    hints.ds_write = chosen(numbers[5]);
+    hints.no_indep_rw = numbers[6] != 0;
+    hints.cb_block_size = some(numbers[7]);
+    hints.striping_unit = some(numbers[8]);
+    hints.striping_factor = some(numbers[9]);
+    if per_node != some(numbers[10]).map(|count| count as u32) {
+        hints.cb_config_list = match numbers[10] {
             0 => "*:*".to_owned(),
             count => format!("*:{count}"),
         };
     }
-    hints.file_perm = some(told[11]).map(|mode| mode as u32 - 1);
+    hints.file_perm = some(numbers[11]).map(|mode| mode as u32 - 1);
 }
 
-/// The aggregators, in the order of their domains: so many of each node, one node after the other in
-/// turn. All members find the same, since their hints are.
+/// Returns the aggregators in the order of their domains: up to the configured number per node,
+/// nodes in turn.
+///
+/// The result is the same on all members, since the hints are.
 pub(crate) fn aggregators(process: &Process, comm: &Comm, hints: &Hints) -> Vec<u32> {
     let node = |rank: u32| process.node_of(comm.local().peer(rank)).unwrap_or(0);
     let mut nodes: Vec<(u32, Vec<u32>)> = Vec::new();
@@ -86,7 +89,7 @@ pub(crate) fn aggregators(process: &Process, comm: &Comm, hints: &Hints) -> Vec<
     let per_node = per_node.unwrap_or(u32::MAX) as usize;
     let most = match (hints.cb_nodes, hints.striping_factor) {
         (0, None) => usize::MAX,
-        // One for each server of a striped file, or as many times more as there may be.
+        // One per server of a striped file, or a multiple if more are allowed.
         (0, Some(factor)) => factor as usize,
         (nodes, _) => nodes as usize,
     };
@@ -107,23 +110,23 @@ pub(crate) fn aggregators(process: &Process, comm: &Comm, hints: &Hints) -> Vec<
     chosen
 }
 
-/// The parts of a file that the aggregators have in one access: equal ones, whose borders are those of
-/// blocks of the file system.
+/// The file domains of the aggregators in one access: equal parts of the file, whose borders are
+/// those of file system blocks.
 #[derive(Clone, Debug)]
 pub(crate) struct Domains {
     all: Range<u64>,
-    /// The border before `all`.
+    /// The lower border of the first domain, at or before the start of `all`.
     first: u64,
     step: u64,
     /// Bytes that an aggregator moves at a time.
     window: u64,
 }
 
-/// Borders of domains lie at multiples of this, unless hints say more.
+/// Domain borders lie at multiples of this number of bytes, unless hints ask for more.
 const BLOCK: u64 = 4096;
 
 impl Domains {
-    /// For bytes `all` of the file.
+    /// Divides the bytes `all` of the file.
     pub fn new(all: Range<u64>, aggregators: usize, hints: &Hints) -> Domains {
         let unit = hints
             .striping_unit
@@ -144,12 +147,12 @@ impl Domains {
         }
     }
 
-    /// How often every aggregator moves a window.
+    /// Returns how many windows every aggregator moves.
     pub fn rounds(&self) -> u64 {
         self.step.div_ceil(self.window)
     }
 
-    /// What aggregator number `index` moves in a round; empty if nothing.
+    /// Returns the window of aggregator number `index` in a round; it may be empty.
     pub fn window(&self, index: usize, round: u64) -> Range<u64> {
         let start = self
             .first

@@ -1,4 +1,4 @@
-//! What a file system must be able to do, and which driver is for which.
+//! The interface to file systems, and the choice of a driver.
 
 use std::ffi::CString;
 use std::io;
@@ -23,11 +23,11 @@ pub struct How {
     pub write: bool,
     pub create: bool,
     pub exclusive: bool,
-    /// Permissions of a new file, before the process's mask.
+    /// Permissions of a new file, before the process's umask.
     pub permissions: u32,
 }
 
-/// A kind of file system.
+/// A type of file system.
 pub trait Driver: Send + Sync {
     /// Opens a file.
     ///
@@ -36,72 +36,75 @@ pub trait Driver: Send + Sync {
     fn open(&self, path: &Path, how: &How) -> io::Result<Box<dyn Storage>>;
 }
 
-/// An open file of a file system. All may be called by several threads at once.
+/// An open file of a file system. All methods may be called by several threads at once.
 #[allow(clippy::missing_errors_doc, reason = "they are the system's")]
 pub trait Storage: Send + Sync {
-    /// Reads to pieces of memory one after the other, from byte `at` of the file on. Returns how much
-    /// was read: less than asked for perhaps, and 0 at the end.
+    /// Reads from byte `at` of the file into the pieces, in order. Returns the bytes read: possibly
+    /// fewer than requested, and 0 at the end.
     ///
     /// # Safety
     /// The pieces are valid for writes.
     unsafe fn read_at(&self, pieces: &[iovec], at: u64) -> io::Result<usize>;
 
-    /// Writes pieces of memory one after the other. Returns how much was written: at least a byte.
+    /// Writes the pieces in order, from byte `at` of the file on. Returns the bytes written: at
+    /// least 1.
     ///
     /// # Safety
     /// The pieces are valid for reads.
     unsafe fn write_at(&self, pieces: &[iovec], at: u64) -> io::Result<usize>;
 
-    /// Moves a piece of memory to or from byte `at` of the file on, if the system can do so at once: it has, or takes, the
-    /// data in memory, and waits for no device and nobody else. Returns whether all of it has been moved; if not, part of it
-    /// may have been. Errors are left to [`Storage::read_at`] and [`Storage::write_at`].
+    /// Moves a piece of memory to or from byte `at` of the file, if the system can do so without
+    /// blocking.
+    ///
+    /// Returns whether all of it was moved; otherwise part of it may have been. Errors are left to
+    /// [`Storage::read_at`] and [`Storage::write_at`].
     ///
     /// # Safety
-    /// The piece is valid for writes where it is read to, and for reads where it is written from.
-    unsafe fn move_at_once(&self, _piece: iovec, _at: u64, _direction: Direction) -> bool {
+    /// The piece is valid for writes if it is read to, and for reads if it is written from.
+    unsafe fn try_move(&self, _piece: iovec, _at: u64, _direction: Direction) -> bool {
         false
     }
 
-    /// The size of the file.
+    /// Returns the size of the file.
     fn size(&self) -> io::Result<u64>;
 
-    /// Cuts the file, or makes it longer.
+    /// Truncates or extends the file.
     fn set_len(&self, len: u64) -> io::Result<()>;
 
-    /// Has room for the first `len` bytes, and makes the file at least as long.
+    /// Allocates the first `len` bytes, and makes the file at least as long.
     fn allocate(&self, len: u64) -> io::Result<()>;
 
-    /// Has what was written stored.
+    /// Flushes written data to the device.
     fn sync(&self) -> io::Result<()>;
 
-    /// Locks bytes of the file against other openings of it, waiting until they are free: for
-    /// oneself, or together with others that only read.
+    /// Locks bytes of the file against other openings of it, and waits until they are free. A lock
+    /// is exclusive, or shared by readers.
     fn lock(&self, range: &Range<u64>, exclusive: bool) -> io::Result<()>;
 
-    /// Ends a lock.
+    /// Releases a lock.
     fn unlock(&self, range: &Range<u64>) -> io::Result<()>;
 
-    /// Whether reading is possible, too, where the program asked for writing only.
+    /// Returns whether reading is possible even if the program opened the file for writing only.
     fn can_read(&self) -> bool;
 
-    /// Whether what one process has written others see when the call returns, without locks, and
-    /// locks are cheap: so on file systems of one machine.
+    /// Returns whether other processes see written data when the call returns, without locks, and
+    /// locks are cheap, as on file systems of one machine.
     fn is_local(&self) -> bool;
 
-    /// What a call that moves few bytes costs, in bytes that data sieving would move meanwhile.
+    /// Returns the cost of a short call, in bytes that data sieving would move in the same time.
     fn call_cost(&self, direction: Direction) -> u64;
 
-    /// What tells the file from others of the machine.
+    /// Returns a number that identifies the file on its machine.
     fn identity(&self) -> io::Result<(u64, u64)>;
 }
 
-/// Prefixes of file names that choose a driver (`MPI_File_open` takes "nfs:/data/x").
+/// Prefixes of file names that choose a driver (`MPI_File_open` accepts "nfs:/data/x").
 const PREFIXES: &[(&str, bool)] = &[("nfs:", true), ("ufs:", false), ("posix:", false)];
 
 /// The `f_type` of NFS (`NFS_SUPER_MAGIC` of statfs(2)).
 const NFS_MAGIC: i64 = 0x6969;
 
-/// The driver for a name, and the path in it.
+/// Returns the driver for a name, and the path without prefix.
 pub(crate) fn choose(name: &Path) -> (Box<dyn Driver>, PathBuf) {
     let bytes = name.as_os_str().as_bytes();
     for (prefix, is_nfs) in PREFIXES {
@@ -120,7 +123,7 @@ fn of_kind(is_nfs: bool) -> Box<dyn Driver> {
     }
 }
 
-/// Whether a path, or the folder where it is to be made, is on NFS.
+/// Returns whether a path, or the folder where it is to be created, is on NFS.
 fn is_nfs(path: &Path) -> bool {
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -133,24 +136,26 @@ fn is_nfs(path: &Path) -> bool {
 #[allow(unsafe_code, reason = "a call of the C library")]
 fn magic(path: &Path) -> io::Result<i64> {
     let path = CString::new(path.as_os_str().as_bytes())?;
-    let mut told = MaybeUninit::<libc::statfs>::uninit();
-    // SAFETY: the path ends in NUL; the structure is filled where the call succeeds.
+    let mut statistics = MaybeUninit::<libc::statfs>::uninit();
+    // SAFETY: `path` is a NUL-terminated string; the structure is a local variable, read only if
+    // the call filled it.
     unsafe {
-        match libc::statfs(path.as_ptr(), told.as_mut_ptr()) {
-            0 => Ok(told.assume_init().f_type),
+        match libc::statfs(path.as_ptr(), statistics.as_mut_ptr()) {
+            0 => Ok(statistics.assume_init().f_type),
             _ => Err(system::last()),
         }
     }
 }
 
-/// The kind of the file system that an open file is on.
+/// Returns the type of the file system of an open file.
 #[allow(unsafe_code, reason = "a call of the C library")]
 pub(crate) fn magic_of(file: &std::fs::File) -> io::Result<i64> {
-    let mut told = MaybeUninit::<libc::statfs>::uninit();
-    // SAFETY: the descriptor is open; the structure is filled where the call succeeds.
+    let mut statistics = MaybeUninit::<libc::statfs>::uninit();
+    // SAFETY: the descriptor is open, since `file` is borrowed; the structure is a local variable,
+    // read only if the call filled it.
     unsafe {
-        match libc::fstatfs(file.as_raw_fd(), told.as_mut_ptr()) {
-            0 => Ok(told.assume_init().f_type),
+        match libc::fstatfs(file.as_raw_fd(), statistics.as_mut_ptr()) {
+            0 => Ok(statistics.assume_init().f_type),
             _ => Err(system::last()),
         }
     }

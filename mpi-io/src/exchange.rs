@@ -1,160 +1,226 @@
-//! Messages between the members of a file and its aggregators, on the file's own communicator.
+//! Communication between the members of a file in a collective access.
 //!
-//! A member tells an aggregator which runs of a window it has: a head of fixed length, and behind it a
-//! list where the runs are not alike. Data goes straight from and to where it lies: at the aggregator
-//! that are the places of its window which belong to the runs.
+//! An access whose caller waits uses the collectives of the file's communicator. A nonblocking
+//! access is a future, polled when the process makes progress, with threads for its transfers. Its
+//! members exchange messages with tags of their own: collectives must come in the same order on all
+//! members, and others may be called between its steps.
 
 #![allow(unsafe_code, reason = "buffers are lent to messages")]
 
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::task::Poll;
 
-use mpi_core::Process;
-use mpi_core::comm::{self, Purpose};
-use mpi_core::process::Mode;
-use mpi_core::process::loan::{Loan, Memory};
-use mpi_core::{Buffer, RequestId};
+use mpi_core::comm::Comm;
+use mpi_core::{Buffer, Process};
 use mpi_types::Result;
+use parking_lot::Mutex;
 
-use crate::talk::Talk;
+use crate::agree::{self, TEXT};
+use crate::files::Files;
+use crate::lent::Lent;
+use crate::messages::{Messages, bytes_of};
 
-/// Tags of the messages.
-pub(crate) const HEAD: i32 = 1;
-pub(crate) const LIST: i32 = 2;
-pub(crate) const DATA: i32 = 3;
-pub(crate) const REPLY: i32 = 4;
+/// Offset of the tags of nonblocking accesses.
+const STARTED: i32 = 16;
+/// Tags above those of the two phases.
+const GATHER: i32 = 5;
+const AGREE: i32 = 6;
+const REASON: i32 = 7;
 
-/// What is lent to a message of which the caller keeps the memory.
-struct Kept;
+/// The members of a file and their means of communication.
+pub(crate) struct Exchange<'a> {
+    lent: Arc<Lent>,
+    comm: &'a Comm,
+    waits: bool,
+}
 
-// SAFETY: there is no memory, so there are none but valid values in it.
-unsafe impl Memory for Kept {
-    fn bytes(&mut self) -> (*mut u8, usize) {
-        (std::ptr::NonNull::dangling().as_ptr(), 0)
+impl<'a> Exchange<'a> {
+    /// Creates it for a call that waits; the process is lent until it returns.
+    pub fn waiting(lent: Arc<Lent>, comm: &'a Comm) -> Exchange<'a> {
+        let waits = true;
+        Exchange { lent, comm, waits }
     }
-}
 
-/// The bytes of words.
-pub(crate) fn bytes_of(words: &mut [u64]) -> Buffer {
-    // SAFETY: the callers keep the words until the messages are finished.
-    unsafe { Buffer::bytes(words.as_mut_ptr().cast(), size_of_val(words)) }
-}
+    /// Creates it for a nonblocking access, which continues whenever the process is lent.
+    pub fn started(lent: Arc<Lent>, comm: &'a Comm) -> Exchange<'a> {
+        let waits = false;
+        Exchange { lent, comm, waits }
+    }
 
-/// Messages under way whose memory is the caller's, which has to wait for them before it lets that go:
-/// see [`Messages::finish`].
-pub(crate) struct Messages<'a> {
-    talk: &'a Talk<'a>,
-    loans: Vec<Loan<Kept>>,
-}
+    /// Returns the members' communicator.
+    pub fn comm(&self) -> &Comm {
+        self.comm
+    }
 
-impl<'a> Messages<'a> {
-    pub fn new(talk: &'a Talk<'a>) -> Self {
-        Messages {
-            talk,
-            loans: Vec::new(),
+    /// Returns whether the caller waits.
+    pub fn waits(&self) -> bool {
+        self.waits
+    }
+
+    /// Passes the process to `work`.
+    pub fn with<T>(&self, work: impl FnOnce(&Process) -> T) -> T {
+        self.lent.with(work)
+    }
+
+    /// Returns the tag of a type of message.
+    pub fn tag(&self, kind: i32) -> i32 {
+        match self.waits {
+            true => kind,
+            false => STARTED + kind,
         }
     }
 
-    /// Starts to send.
-    ///
-    /// # Safety
-    /// The buffer stays valid until [`Messages::finish`] has returned, which is called in any case.
-    pub unsafe fn send(&mut self, buffer: Buffer, rank: usize, tag: i32) -> Result<()> {
-        let (talk, tag) = (self.talk, self.talk.tag(tag));
-        let start = |_| -> Result<Option<RequestId>> {
-            talk.with(|process| {
-                let (comm, purpose) = (talk.comm(), Purpose::PointToPoint);
-                let (rank, mode) = (rank as u32, Mode::Standard);
-                comm::send_on(process, comm, purpose, buffer, rank, tag, mode)
-            })
-        };
-        self.loans.extend(Loan::send(Kept, start)?);
-        Ok(())
-    }
-
-    /// Starts to receive.
-    ///
-    /// # Safety
-    /// As for [`Messages::send`].
-    pub unsafe fn receive(&mut self, buffer: Buffer, rank: usize, tag: i32) -> Result<()> {
-        let (talk, tag) = (self.talk, self.talk.tag(tag));
-        let post = |_| {
-            talk.with(|process| {
-                let (comm, purpose) = (talk.comm(), Purpose::PointToPoint);
-                comm::receive_on(process, comm, purpose, buffer, rank as i32, tag)
-            })
-        };
-        self.loans.push(Loan::new(Kept, post)?);
-        Ok(())
-    }
-
-    /// Waits for all of them, whatever happened `before`. When it returns the memory is the caller's
-    /// again.
-    ///
-    /// # Errors
-    /// That before, or the first of the messages', or that a member is lost: then messages with those that
-    /// live are ended, too, since they may have given up.
-    pub async fn finish<T>(&mut self, before: Result<T>) -> Result<T> {
-        let talk = self.talk;
-        let mut result = before;
-        for loan in std::mem::take(&mut self.loans) {
-            if result.is_ok() {
-                let ended = match done(talk, &loan).await {
-                    Ok(()) => talk
-                        .with(|process| loan.take(process))
-                        .and_then(|(_, error)| error.map_or(Ok(()), Err)),
-                    Err(error) => end(talk, loan).await.and(Err(error)),
-                };
-                if let Err(error) = ended {
-                    result = Err(error);
+    /// Collects each member's contribution, by rank.
+    pub async fn gather<const N: usize>(&self, own: [u64; N]) -> Result<Vec<[u64; N]>> {
+        if self.waits {
+            return self.with(|process| mpi_coll::gather_all_u64(process, self.comm, own));
+        }
+        let (me, size) = (self.comm.rank() as usize, self.comm.size() as usize);
+        // The contributions of this rank and those behind it; their number doubles in each round.
+        let mut held = vec![own; size];
+        let mut count = 1;
+        while count < size {
+            let more = count.min(size - count);
+            let (to, from) = ((me + size - count) % size, (me + count) % size);
+            let (have, rest) = held.split_at_mut(count);
+            let mut messages = Messages::new(self);
+            let mut exchange = || {
+                // SAFETY: `held` stays until `messages` are finished.
+                unsafe {
+                    messages.receive(bytes_of(rest[..more].as_flattened_mut()), from, GATHER)?;
+                    messages.send(bytes_of(have[..more].as_flattened_mut()), to, GATHER)
                 }
-            } else if let Err(error) = end(talk, loan).await {
-                result = Err(error);
+            };
+            let started = exchange();
+            messages.finish(started).await?;
+            count += more;
+        }
+        held.rotate_right(me);
+        Ok(held)
+    }
+
+    /// Returns the first member's number on all members.
+    pub async fn first(&self, number: u64) -> Result<u64> {
+        if self.waits {
+            let mut first = [number];
+            let comm = self.comm;
+            self.with(|process| mpi_coll::broadcast_u64(process, comm, &mut first))?;
+            return Ok(first[0]);
+        }
+        Ok(self.gather([number]).await?[0][0])
+    }
+
+    /// Returns each member's own result if all succeeded, otherwise the error of one of them on
+    /// all.
+    pub async fn agree<T>(&self, own: Result<T>) -> Result<T> {
+        if self.waits || self.comm.size() == 1 {
+            return self.with(|process| agree::agree(process, self.comm, own));
+        }
+        let mine = agree::word(self.comm, &own);
+        match (own, self.greatest(mine).await) {
+            (Err(error), Err(_)) | (Ok(_), Err(error)) => Err(error),
+            (own, Ok(0)) => own,
+            (own, Ok(word)) => {
+                let root = agree::root(self.comm, word);
+                let mut text = agree::text(&own);
+                let sent = self.broadcast_text(root, &mut text).await;
+                match (own, sent) {
+                    (Err(error), _) | (Ok(_), Err(error)) => Err(error),
+                    (Ok(_), Ok(())) => Err(agree::of_other(root, word, &text)),
+                }
             }
         }
-        result
+    }
+
+    /// Returns the greatest of the members' numbers.
+    async fn greatest(&self, mut number: u64) -> Result<u64> {
+        let (me, size) = (self.comm.rank() as usize, self.comm.size() as usize);
+        let mut distance = 1;
+        while distance < size {
+            let (to, from) = ((me + distance) % size, (me + size - distance) % size);
+            let (mut mine, mut theirs) = ([number], [0]);
+            let mut messages = Messages::new(self);
+            let mut exchange = || {
+                // SAFETY: the words stay until `messages` are finished.
+                unsafe {
+                    messages.receive(bytes_of(&mut theirs), from, AGREE)?;
+                    messages.send(bytes_of(&mut mine), to, AGREE)
+                }
+            };
+            let started = exchange();
+            messages.finish(started).await?;
+            number = number.max(theirs[0]);
+            distance *= 2;
+        }
+        Ok(number)
+    }
+
+    /// Broadcasts the text of one member.
+    async fn broadcast_text(&self, root: u32, text: &mut [u8; TEXT]) -> Result<()> {
+        let mut messages = Messages::new(self);
+        let me = self.comm.rank();
+        let mut started = Ok(());
+        for rank in (0..self.comm.size()).filter(|rank| *rank != me) {
+            if started.is_err() || (me != root && rank != root) {
+                continue;
+            }
+            // SAFETY: `text` stays until `messages` are finished.
+            started = unsafe {
+                let text = Buffer::bytes(text.as_mut_ptr(), TEXT);
+                match me == root {
+                    true => messages.send(text, rank as usize, REASON),
+                    false => messages.receive(text, rank as usize, REASON),
+                }
+            };
+        }
+        messages.finish(started).await
+    }
+
+    /// Makes a thread do work on `len` bytes, or does it here if the caller waits.
+    pub async fn apart<T: Send + 'static>(
+        &self,
+        len: usize,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> T {
+        if self.waits {
+            return work();
+        }
+        let outcome = self.with(|process| Outcome::of(process, len, work));
+        outcome.wait().await
     }
 }
 
-/// Waits until a message is complete, or a member is lost.
-async fn done(talk: &Talk<'_>, loan: &Loan<Kept>) -> Result<()> {
-    let comm = talk.comm();
-    let look = |process: &Process| {
-        if loan.is_done(process) {
-            return Ok(Some(()));
-        }
-        match process.loss_among(|peer| comm.has_member(peer)) {
-            Some(error) => Err(error),
-            None => Ok(None),
-        }
-    };
-    if talk.waits() {
-        return talk.with(|process| process.wait_despite_loss(comm.vci(), || look(process)));
-    }
-    poll_fn(|_| match talk.with(look) {
-        Ok(None) => Poll::Pending,
-        Ok(Some(())) => Poll::Ready(Ok(())),
-        Err(error) => Poll::Ready(Err(error)),
-    })
-    .await
-}
+/// The result of a thread's work.
+pub(crate) struct Outcome<T>(Arc<Mutex<Option<T>>>);
 
-/// Ends a message, and waits until it is.
-async fn end(talk: &Talk<'_>, loan: Loan<Kept>) -> Result<()> {
-    if talk.waits() {
-        return talk.with(|process| loan.end(process)).map(drop);
+impl<T: Send + 'static> Outcome<T> {
+    /// Creates the result of work that is done already.
+    pub fn is(result: T) -> Outcome<T> {
+        Outcome(Arc::new(Mutex::new(Some(result))))
     }
-    let mut loan = Some(loan);
-    poll_fn(|_| match loan.take() {
-        None => Poll::Ready(Ok(())),
-        Some(one) => match talk.with(|process| one.try_end(process)) {
-            Ok(Ok(_)) => Poll::Ready(Ok(())),
-            Ok(Err(kept)) => {
-                loan = Some(kept);
-                Poll::Pending
-            }
-            Err(error) => Poll::Ready(Err(error)),
-        },
-    })
-    .await
+
+    /// Makes a thread of the process do work on `len` bytes.
+    pub fn of(
+        process: &Process,
+        len: usize,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Outcome<T> {
+        let outcome = Outcome(Arc::new(Mutex::new(None)));
+        let place = outcome.0.clone();
+        Files::apart(process, len, move || {
+            let result = work();
+            *place.lock() = Some(result);
+        });
+        outcome
+    }
+
+    /// Waits for the result. [`Files`] describes polling for threads' work.
+    pub async fn wait(self) -> T {
+        poll_fn(|_| match self.0.lock().take() {
+            Some(result) => Poll::Ready(result),
+            None => Poll::Pending,
+        })
+        .await
+    }
 }

@@ -23,14 +23,14 @@ use crate::shared_pointer::SharedPointer;
 use crate::split::Split;
 use crate::view::View;
 
-/// Where an access begins.
+/// The position where an access begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum At {
     /// At this offset, in etypes of the view.
     Explicit(i64),
-    /// At the process's own pointer.
+    /// At the individual pointer.
     Individual,
-    /// At the pointer that all share.
+    /// At the shared pointer.
     Shared,
 }
 
@@ -41,9 +41,9 @@ pub struct File {
     state: Mutex<State>,
     pointer: SharedPointer,
     pub(crate) split: Mutex<Option<Split>>,
-    /// How the program named it.
+    /// The name that the program gave.
     name: String,
-    /// Which ranks are aggregators.
+    /// The ranks of the aggregators.
     aggregators: Vec<u32>,
 }
 
@@ -53,14 +53,14 @@ struct State {
     position: i64,
 }
 
-/// An access that may be made: where it begins in the stream, and in etypes.
-pub(crate) struct Place {
+/// The part of a view that a checked access covers.
+pub(crate) struct Region {
     pub view: Arc<View>,
-    /// In bytes.
+    /// Its position in the stream, in bytes.
     pub position: u64,
     pub offset: i64,
     pub etypes: i64,
-    /// Bytes that it has in the file.
+    /// Its bytes in the file.
     pub bytes: u64,
 }
 
@@ -111,7 +111,7 @@ impl File {
         self.state.lock().position
     }
 
-    /// Sets the individual pointer to what `change` makes of the view and of where it is.
+    /// Sets the individual pointer to the result of `change` for the view and the current position.
     pub(crate) fn change_individual(
         &self,
         change: impl FnOnce(&View, i64) -> Result<i64>,
@@ -121,8 +121,8 @@ impl File {
         Ok(())
     }
 
-    /// Moves the individual pointer by so many etypes of a view. Returns where it was; `None` if the file has another view
-    /// by now.
+    /// Advances the individual pointer by `etypes` of a view. Returns the old position, or `None`
+    /// if the file has another view by now.
     fn advance_individual(&self, view: &Arc<View>, etypes: i64) -> Option<i64> {
         let mut state = self.state.lock();
         if !Arc::ptr_eq(&state.view, view) {
@@ -133,20 +133,20 @@ impl File {
         Some(offset)
     }
 
-    /// The access mode it was opened with.
+    /// Returns the access mode.
     pub fn amode(&self) -> Amode {
         self.shared.amode
     }
 
-    /// The processes that opened it.
+    /// Returns the group of processes that opened the file.
     pub fn group(&self) -> &Group {
         self.comm.local()
     }
 
-    /// The hints in force (`MPI_File_get_info`).
+    /// Returns the hints in force (`MPI_File_get_info`).
     ///
     /// # Errors
-    /// None but those of info objects.
+    /// Those of info objects.
     pub fn info(&self) -> Result<Info> {
         let (ranks, is_local) = (self.comm.size(), self.shared.storage.is_local());
         let hints = self.shared.hints();
@@ -163,7 +163,7 @@ impl File {
         self.update_hints(process, info)
     }
 
-    /// Takes over hints; of those that all must have alike, the first member's.
+    /// Applies hints; of those that must be equal, the first member's.
     fn update_hints(&self, process: &Process, info: Option<&Info>) -> Result<()> {
         let mut hints = (*self.shared.hints()).clone();
         if let Some(info) = info {
@@ -187,8 +187,8 @@ impl File {
     /// `MPI_File_set_size` (or, where `allocates`, `MPI_File_preallocate`); all members call it.
     ///
     /// # Errors
-    /// `MPI_ERR_ARG` for a negative size, `MPI_ERR_READ_ONLY` and `MPI_ERR_UNSUPPORTED_OPERATION` where the
-    /// access mode forbids it, `MPI_ERR_NOT_SAME` if members differ, and the system's.
+    /// `MPI_ERR_ARG` for a negative size, `MPI_ERR_READ_ONLY` and `MPI_ERR_UNSUPPORTED_OPERATION`
+    /// where the access mode forbids it, `MPI_ERR_NOT_SAME` if members differ, and the system's.
     pub fn set_size(&self, process: &Process, size: i64, allocates: bool) -> Result<()> {
         Files::settle(process, self)?;
         let check = || {
@@ -251,11 +251,12 @@ impl File {
         self.shared.is_atomic()
     }
 
-    /// `MPI_File_set_view`; all members call it. Without a displacement (`MPI_DISPLACEMENT_CURRENT`) it is
-    /// where the shared pointer of a sequential file is.
+    /// `MPI_File_set_view`; all members call it. `None` as displacement
+    /// (`MPI_DISPLACEMENT_CURRENT`) stands for the position of the shared pointer of a sequential
+    /// file.
     ///
     /// # Errors
-    /// `MPI_ERR_ARG`, `MPI_ERR_TYPE` and `MPI_ERR_UNSUPPORTED_DATAREP` for arguments that are no view,
+    /// `MPI_ERR_ARG`, `MPI_ERR_TYPE` and `MPI_ERR_UNSUPPORTED_DATAREP` for invalid arguments,
     /// `MPI_ERR_NOT_SAME` if members have other etypes or representations.
     pub fn set_view(
         &self,
@@ -265,7 +266,8 @@ impl File {
     ) -> Result<()> {
         Files::settle(process, self)?;
         if self.shared.amode.sequential {
-            // The view begins at the shared pointer, and what members have done by that before they came here counts.
+            // The view begins at the shared pointer, so accesses that members made with it before
+            // this call must be complete.
             agree::agree(process, &self.comm, Ok(()))?;
         }
         let own = arguments.and_then(|(displacement, etype, filetype, representation)| {
@@ -273,11 +275,12 @@ impl File {
             let name = representation.name().to_owned();
             let writable = self.shared.amode.can_write();
             let view = View::new(displacement, &etype, &filetype, representation, writable)?;
-            let told = vec![agree::hash(name.as_bytes()), view.etype_size()];
-            Ok((view, told))
+            let numbers = vec![agree::hash(name.as_bytes()), view.etype_size()];
+            Ok((view, numbers))
         });
         let what = "the etype's extent in the file, or the data representation,";
-        // With it all learn whether there are hints, or somebody has moved the shared pointer. Mostly there is nothing more.
+        // The same collective tells all members whether one has hints or has moved the shared
+        // pointer, which is rare.
         let mut more = [u64::from(info.is_some() || self.pointer.was_moved())];
         let view = agree::same_and(process, &self.comm, what, own, 2, &mut more)?;
         {
@@ -293,7 +296,8 @@ impl File {
             _ => Ok(()),
         };
         self.pointer.note_at_beginning();
-        // The first member tells its hints when the shared pointer is back at the beginning, for which the others wait so.
+        // The first member publishes its hints when the shared pointer is back at the beginning;
+        // the others wait for them.
         self.update_hints(process, info)?;
         reset
     }
@@ -318,7 +322,7 @@ impl File {
         }
     }
 
-    /// The displacement, the etype, the filetype and the name of the representation
+    /// Returns displacement, etype, filetype and the name of the representation
     /// (`MPI_File_get_view`).
     pub fn view_arguments(&self) -> (i64, Datatype, Datatype, String) {
         let view = self.view();
@@ -338,7 +342,7 @@ impl File {
         self.view().file_extent(datatype)
     }
 
-    /// Refuses what needs places in the file on one that has none (`MPI_MODE_SEQUENTIAL`).
+    /// Refuses random access on a sequential file (`MPI_MODE_SEQUENTIAL`).
     pub(crate) fn demand_random(&self, function: &str) -> Result<()> {
         if !self.shared.amode.sequential {
             return Ok(());
@@ -350,7 +354,7 @@ impl File {
         Err(Error::new(Class::UnsupportedOperation, why))
     }
 
-    /// Refuses what the access mode doesn't allow.
+    /// Refuses directions that the access mode does not allow.
     fn demand(&self, direction: Direction) -> Result<()> {
         let amode = self.shared.amode;
         match direction {
@@ -366,7 +370,7 @@ impl File {
         }
     }
 
-    /// Checks an access, and how many etypes it has.
+    /// Checks an access. Returns its number of etypes and bytes.
     pub(crate) fn measure(
         &self,
         at: At,
@@ -394,8 +398,8 @@ impl File {
         Ok((view, etypes, bytes))
     }
 
-    /// Where an access begins. Pointers move on by as much as it is to have.
-    pub(crate) fn place(&self, at: At, memory: &Memory, direction: Direction) -> Result<Place> {
+    /// Returns the part of the view that an access covers, and advances the pointer behind it.
+    pub(crate) fn place(&self, at: At, memory: &Memory, direction: Direction) -> Result<Region> {
         let (mut view, mut etypes, mut bytes) = self.measure(at, memory, direction)?;
         let offset = match at {
             At::Explicit(offset) if offset < 0 => {
@@ -414,7 +418,7 @@ impl File {
         };
         let position = view.position(offset)?;
         view.position(offset.saturating_add(etypes))?;
-        Ok(Place {
+        Ok(Region {
             view,
             position,
             offset,
@@ -423,9 +427,15 @@ impl File {
         })
     }
 
-    /// Sets the individual pointer behind what an access has had, where that is less than it was to
-    /// have and nobody has moved the pointer since.
-    pub(crate) fn correct(&self, at: At, place: &Place, memory: &Memory, moved: u64) -> Result<()> {
+    /// Corrects the individual pointer after an access that moved less than requested, unless it
+    /// was moved again.
+    pub(crate) fn correct(
+        &self,
+        at: At,
+        place: &Region,
+        memory: &Memory,
+        moved: u64,
+    ) -> Result<()> {
         let all = memory.buffer.len() as u64;
         if at != At::Individual || moved == all {
             return Ok(());
@@ -444,7 +454,7 @@ impl File {
     /// Reads or writes.
     ///
     /// # Errors
-    /// Where the access mode forbids it, the arguments are wrong, or the system refuses.
+    /// The access mode forbids it, the arguments are wrong, or the system refuses.
     pub fn access(&self, at: At, mut memory: Memory, direction: Direction) -> Result<Status> {
         let place = self.place(at, &memory, direction)?;
         let (shared, view) = (&self.shared, &place.view);
@@ -457,10 +467,10 @@ impl File {
         moved.map(status)
     }
 
-    /// Starts to read or write. Errors on the way are the request's, whose owner is `owner`.
+    /// Starts to read or write. OnDemand errors belong to the request, whose owner is `owner`.
     ///
     /// # Errors
-    /// Where the access mode forbids it or the arguments are wrong.
+    /// The access mode forbids it or the arguments are wrong.
     pub fn start(
         &self,
         process: &Process,
@@ -471,7 +481,7 @@ impl File {
     ) -> Result<RequestId> {
         let place = self.place(at, &memory, direction)?;
         let (shared, vci) = (self.shared.clone(), self.comm.vci());
-        let at_once = shared.transfer_at_once(&place.view, place.position, &memory, direction);
+        let at_once = shared.try_transfer(&place.view, place.position, &memory, direction);
         if let Some(moved) = at_once {
             return Files::ended(process, vci, owner, Ok(moved));
         }

@@ -1,5 +1,5 @@
-//! The nonblocking accesses of a process, as a source of its progress: those that a thread carries out, and
-//! operations of several steps, which are polled.
+//! The nonblocking accesses of a process, as a source of its progress: those that threads carry
+//! out, and operations of several steps, which are polled.
 
 #![allow(unsafe_code, reason = "operations go from thread to thread")]
 
@@ -21,43 +21,46 @@ use crate::file::File;
 use crate::lent::Lent;
 use crate::pool::Pool;
 
-/// Accesses under way.
+/// The active accesses of a process.
 #[derive(Default)]
 pub struct Files {
     done: Arc<Done>,
-    /// How many are under way.
+    /// Number of active accesses.
     pending: Mutex<usize>,
     operations: Mutex<Vec<Operation>>,
-    /// Those that are to come behind them, so that whoever starts one waits for nobody who polls.
+    /// Started operations not yet in `operations`, so that starting one does not wait for a thread
+    /// that polls.
     begun: Mutex<Vec<Operation>>,
-    /// How often somebody has looked while threads had something to do.
+    /// Number of polls while threads had work.
     looks: AtomicU32,
-    /// Comes last: its threads end before the rest goes.
+    /// Dropped last: its threads end before the other fields are freed.
     pool: Pool,
 }
 
-/// What moves so many bytes at most is short: who waits for it may do it.
+/// Largest access in bytes that a thread waiting for it may carry out itself.
 const SHORT: usize = 256 << 10;
 
-/// One look in so many, while threads have something to do, is used to help them: some microseconds after they were told.
+/// While threads have work, one poll in this number helps them: some microseconds after they were
+/// woken.
 const LOOKS: u32 = 64;
 
-/// A collective access that was started. Those of a file are carried out one after the other, in the order in
-/// which they were started: it is the same on all its members.
+/// A collective access that was started. Those of a file are carried out one after the other, in
+/// the order in which they were started, which is the same on all its members.
 struct Operation {
-    /// The address of the file, which its future keeps.
+    /// The address of the file, which its future keeps alive.
     file: usize,
     lent: Arc<Lent>,
     work: Pin<Box<dyn Future<Output = Result<u64>>>>,
-    /// None if the call that started it has returned an error.
+    /// `None` if the call that started it has returned an error.
     request: Option<RequestId>,
 }
 
-// SAFETY: an operation has addresses of the program's memory, which is lent to it until it is over, and of its own
-// future's; nothing in it belongs to a thread. One thread at a time polls it.
+// SAFETY: an operation holds addresses of the program's memory, which is lent to the library until
+// it is over, and of its own future's; nothing in it belongs to a thread. The lock of `operations`
+// admits one thread at a time.
 unsafe impl Send for Operation {}
 
-/// Accesses that are over, and whose requests are to be completed by a thread that makes progress.
+/// Completed accesses, whose requests a thread that makes progress completes.
 #[derive(Default)]
 struct Done {
     count: AtomicUsize,
@@ -72,7 +75,7 @@ impl Done {
     }
 }
 
-/// The status of an access.
+/// Returns the status of an access.
 pub(crate) fn status(bytes: u64) -> Status {
     Status {
         bytes,
@@ -84,12 +87,12 @@ impl Files {
     fn tell(process: &Process, pending: usize) {
         process.set_work::<Files>(Work {
             any: pending > 0,
-            // A thread that is through wakes nobody up.
+            // A thread of the pool wakes no other when it is finished.
             stores: pending > 0,
         });
     }
 
-    /// Has a thread make an access of so many bytes, whose request completes with what it returns.
+    /// Makes a thread carry out an access of `len` bytes, whose request completes with its result.
     pub(crate) fn start(
         process: &Process,
         vci: VciId,
@@ -105,7 +108,7 @@ impl Files {
         Ok(request)
     }
 
-    /// Has a thread do something that moves so many bytes, or does it here if there is no thread.
+    /// Makes a thread do work on `len` bytes, or does it here if there is no thread.
     pub(crate) fn apart(process: &Process, len: usize, work: impl FnOnce() + Send + 'static) {
         let files = process.source::<Files>();
         if let Err(work) = files.pool.push(Box::new(work), len <= SHORT) {
@@ -113,8 +116,8 @@ impl Files {
         }
     }
 
-    /// Threads may have no core but this one, on which the caller waits for them: it lets them have that now and then, and
-    /// does itself what is short and has not been begun. Returns whether it has done something.
+    /// Lets the pool's threads use this core from time to time, in case they have no other, and
+    /// does short work that none has begun. Returns whether it did some.
     fn help_threads(&self, process: &Process) -> bool {
         if !self.pool.is_busy() {
             return false;
@@ -135,8 +138,8 @@ impl Files {
         }
     }
 
-    /// Starts an operation, which goes on whenever its process makes progress, with the process lent. One whose
-    /// error is `known` goes on without a request, for the others' sake.
+    /// Starts an operation, which continues whenever its process makes progress. An operation whose
+    /// error is `known` continues without a request, for the other members.
     pub(crate) fn begin<F>(
         process: &Process,
         file: &Arc<File>,
@@ -153,7 +156,7 @@ impl Files {
             None => Some(process.start_outside(file.comm().vci(), owner)?),
             Some(_) => None,
         };
-        // Counted first: another thread that makes progress may come to its end at once.
+        // Counted first: another thread that makes progress may complete it at once.
         files.count(process, 1);
         files.begun.lock().push(Operation {
             file: Arc::as_ptr(file).addr(),
@@ -168,7 +171,7 @@ impl Files {
         }
     }
 
-    /// Waits until no operation on a file is under way.
+    /// Waits until no operation on a file is active.
     pub(crate) fn settle(process: &Process, file: &File) -> Result<()> {
         let files = process.source::<Files>();
         let address = std::ptr::from_ref(file).addr();
@@ -182,16 +185,16 @@ impl Files {
         process.wait_despite_loss(file.comm().vci(), || Ok(is_through().then_some(())))
     }
 
-    /// Counts accesses that have begun, or if there are fewer, ended.
+    /// Adds `more` to the number of active accesses.
     fn count(&self, process: &Process, more: isize) {
         let mut pending = self.pending.lock();
         *pending = pending.saturating_add_signed(more);
         Files::tell(process, *pending);
     }
 
-    /// Goes on with the first operation of each file. Returns whether one has ended.
+    /// Polls the first operation of each file. Returns whether one has ended.
     fn go_on(&self, process: &Process) -> Result<bool> {
-        // Steps of an operation may make progress themselves, and come back here.
+        // Steps of an operation may make progress themselves, and call this function again.
         let Some(mut operations) = self.operations.try_lock() else {
             return Ok(false);
         };
@@ -210,7 +213,7 @@ impl Files {
                 Poll::Pending => index += 1,
                 Poll::Ready(outcome) => {
                     any = true;
-                    // The next one of its file is looked at in its place.
+                    // The index now is that of the file's next operation.
                     let operation = operations.remove(index);
                     self.count(process, -1);
                     if let Some(request) = operation.request {
@@ -222,7 +225,7 @@ impl Files {
         result.map(|()| any)
     }
 
-    /// A request of an access that is over already.
+    /// Creates a request of an access that is complete already.
     pub(crate) fn ended(
         process: &Process,
         vci: VciId,
@@ -260,13 +263,13 @@ impl ProgressSource for Files {
     fn report(&self, text: &mut String) {
         let pending = *self.pending.lock();
         if pending > 0 {
-            text.push_str(&format!("  {pending} accesses to files are under way\n"));
+            text.push_str(&format!("  {pending} accesses to files are active\n"));
         }
     }
 }
 
 impl Files {
-    /// Completes the requests of what threads have carried out.
+    /// Completes the requests of accesses that threads have carried out.
     fn complete_done(&self, process: &Process) -> Result<bool> {
         if self.done.count.load(Ordering::Acquire) == 0 {
             return Ok(false);
@@ -293,7 +296,8 @@ impl Files {
 
 impl Drop for Files {
     fn drop(&mut self) {
-        // Messages of what is still under way may come to memory that is the operations'.
+        // Messages of active operations may still write to memory of the operations, which is
+        // leaked therefore.
         mem::forget(mem::take(&mut *self.operations.lock()));
         mem::forget(mem::take(&mut *self.begun.lock()));
     }

@@ -1,9 +1,9 @@
-//! Hints (MPI-3.1 section 13.2.8), under the standard's names and those that ROMIO made common.
+//! Hints (MPI-3.1 section 13.2.8), under the standard's names and those that ROMIO introduced.
 
 use mpi_core::info::Info;
 use mpi_types::Result;
 
-/// Whether something is to be done: as a hint says, or as the library finds best.
+/// A switch that a hint sets, or leaves to the library.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) enum Choice {
     #[default]
@@ -36,9 +36,9 @@ impl Choice {
 pub(crate) struct Hints {
     /// Bytes that an aggregator moves at a time.
     pub cb_buffer_size: u64,
-    /// How many aggregators; 0 leaves it to the library.
+    /// Number of aggregators; 0 leaves it to the library.
     pub cb_nodes: u32,
-    /// How many aggregators a node may have.
+    /// Number of aggregators per node.
     pub cb_config_list: String,
     pub cb_block_size: Option<u64>,
     pub cb_read: Choice,
@@ -76,7 +76,7 @@ impl Default for Hints {
     }
 }
 
-/// How file access styles may be described.
+/// Valid access styles.
 const STYLES: &[&str] = &[
     "read_once",
     "write_once",
@@ -87,7 +87,7 @@ const STYLES: &[&str] = &[
     "random",
 ];
 
-/// What programs for MPICH look for among the hints of a file, and which is always so here.
+/// Hints that programs for MPICH look for, with values that never change here.
 const FIXED: &[(&str, &str)] = &[
     ("romio_cb_pfr", "disable"),
     ("romio_cb_fr_types", "aar"),
@@ -99,10 +99,10 @@ const FIXED: &[(&str, &str)] = &[
     ("start_iodevice", "0"),
 ];
 
-/// Bytes of a value at most.
+/// Longest value in bytes.
 const LONGEST: usize = 1000;
 
-/// Ranks as MPICH lists them, as many as a value has room for.
+/// Returns ranks in MPICH's format, as many as fit in a value.
 fn list(ranks: &[u32]) -> String {
     let mut text = String::new();
     for rank in ranks {
@@ -114,14 +114,14 @@ fn list(ranks: &[u32]) -> String {
     text
 }
 
-/// A number of bytes that makes sense for a buffer.
+/// Parses a buffer size in bytes.
 fn size(text: &str) -> Option<u64> {
     let bytes: u64 = text.trim().parse().ok()?;
     (1..=1 << 40).contains(&bytes).then_some(bytes)
 }
 
-/// The number of aggregators per node that a list such as `*:1` allows; `None` if there is no bound.
-/// Only what holds for all nodes alike is understood.
+/// Returns the number of aggregators per node in a list such as `*:1`; `None` if it has no bound.
+/// Only entries for all nodes are understood.
 pub(crate) fn per_node(list: &str) -> Option<Option<u32>> {
     match list.trim().strip_prefix('*')? {
         "" => Some(Some(1)),
@@ -136,8 +136,8 @@ pub(crate) fn per_node(list: &str) -> Option<Option<u32>> {
 }
 
 impl Hints {
-    /// Takes over what is understood; what is not stays as it was. What only counts when a file is
-    /// opened is taken then (`opening`).
+    /// Applies the hints that are understood. Those that only count when a file is opened are
+    /// applied if `opening`.
     pub fn update(&mut self, info: &Info, opening: bool) {
         let hint = |key: &str| info.hint(key);
         let choice = |key: &str| hint(key).and_then(|text| Choice::parse(&text));
@@ -193,7 +193,8 @@ impl Hints {
         }
     }
 
-    /// What holds, as an info object, for a file with this name, so many ranks and these aggregators.
+    /// Returns the hints in force as an info object, for a file with this name, number of ranks,
+    /// and aggregators.
     pub fn to_info(
         &self,
         path: &str,
@@ -276,12 +277,12 @@ mod tests {
         assert_eq!(hints.ind_rd_buffer_size, 4 << 20);
         hints.update(&info, true);
         assert_eq!((hints.cb_nodes, hints.file_perm), (3, Some(0o640)));
-        let told = hints.to_info("/a", 4, &[0, 2], true).unwrap();
-        assert_eq!(told.hint("romio_aggregator_list").as_deref(), Some("0 2 "));
-        assert_eq!(told.hint("striping_factor").as_deref(), Some("0"));
-        assert_eq!(told.hint("cb_buffer_size").as_deref(), Some("4096"));
-        assert_eq!(told.hint("romio_cb_write").as_deref(), Some("enable"));
-        assert_eq!(told.hint("file_perm").as_deref(), Some("640"));
+        let shown = hints.to_info("/a", 4, &[0, 2], true).unwrap();
+        assert_eq!(shown.hint("romio_aggregator_list").as_deref(), Some("0 2 "));
+        assert_eq!(shown.hint("striping_factor").as_deref(), Some("0"));
+        assert_eq!(shown.hint("cb_buffer_size").as_deref(), Some("4096"));
+        assert_eq!(shown.hint("romio_cb_write").as_deref(), Some("enable"));
+        assert_eq!(shown.hint("file_perm").as_deref(), Some("640"));
     }
 
     #[test]

@@ -1,7 +1,8 @@
-//! The process, as something that goes on now and then has it while it does.
+//! A process that is lent to an operation while it runs.
 //!
-//! What is under way belongs to the process (it is kept by one of its sources of progress), so it can't hold a
-//! reference to it. Whoever has it go on lends it the process for as long as that takes.
+//! Operations belong to the process (one of its sources of progress keeps them), so they cannot
+//! hold a reference to it. The caller that continues an operation lends it the process for that
+//! time.
 
 #![allow(unsafe_code, reason = "a borrow that the compiler can't follow")]
 
@@ -10,11 +11,11 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use mpi_core::Process;
 
-/// A process that is there at times.
+/// A slot for the lent process.
 #[derive(Default)]
 pub(crate) struct Lent(AtomicPtr<Process>);
 
-/// Takes back what was lent, also if the work panics.
+/// Takes the process back, even if the work panics.
 struct Back<'a>(&'a Lent);
 
 impl Drop for Back<'_> {
@@ -24,7 +25,8 @@ impl Drop for Back<'_> {
 }
 
 impl Lent {
-    /// Does some work during which [`Lent::with`] may be called. One thread does at a time.
+    /// Lends the process to `work`, in which [`Lent::with`] may be called. One thread at a time may
+    /// lend.
     pub fn lend<T>(&self, process: &Process, work: impl FnOnce() -> T) -> T {
         let start = ptr::from_ref(process).cast_mut();
         self.0.store(start, Ordering::Release);
@@ -32,15 +34,15 @@ impl Lent {
         work()
     }
 
-    /// Does something with the process.
+    /// Passes the lent process to `work`.
     ///
     /// # Panics
-    /// Nobody has lent it.
+    /// No process is lent.
     pub fn with<T>(&self, work: impl FnOnce(&Process) -> T) -> T {
         let process = self.0.load(Ordering::Acquire);
-        assert!(!process.is_null(), "nobody has lent the process");
-        // SAFETY: `lend` has set it from a reference that lives until it has taken it back, and `work` can't keep
-        // it. It is only read.
+        assert!(!process.is_null(), "internal error: no process is lent");
+        // SAFETY: `lend` stores a pointer from a reference that outlives the loan, and clears it
+        // before it returns; `work` cannot keep the reference.
         work(unsafe { &*process })
     }
 }

@@ -1,15 +1,14 @@
 //! Files (MPI-3.1 chapter 13).
 //!
-//! This crate stands above `mpi-core` and uses nothing of it but its public functions: a file has a
-//! communicator of its own, threads of its own that read and write for nonblocking calls
-//! ([`Files`] hands their results to the process as a source of progress), and a driver for the file
-//! system that it is on.
+//! The crate uses only public functions of `mpi-core`: a file has its own communicator, its own
+//! threads for nonblocking calls (their results reach the process through [`Files`], a source of
+//! progress), and a driver for its file system.
 //!
-//! A walk: [`File`] checks what the access mode allows and where the access begins
-//! (`position`), the view says which bytes of the file these are (`view`), the data is converted if
-//! it has another representation in the file (`datarep`), and then moved: by this process alone
-//! (`access`), by threads (`pool`), or together with the others (`collective`, and `phases`, two of them, with
-//! aggregators). What moves bytes between memory and the file is a [`driver::Storage`].
+//! An access passes through these modules: [`File`] checks the access mode and the position
+//! (`position`), the view maps it to bytes of the file (`view`), data is converted if its
+//! representation in the file differs (`datarep`), and then moved: by this process alone
+//! (`access`), by threads (`pool`), or together with the others (`collective`, with the two phases
+//! of the aggregators in `phases`). A [`driver::Storage`] moves bytes between memory and the file.
 
 mod access;
 mod agree;
@@ -27,22 +26,22 @@ mod hints;
 mod lent;
 mod locks;
 mod memory;
+mod messages;
 mod nfs;
+mod one_run;
 mod open;
 mod patience;
 mod phases;
-mod plain;
 mod pool;
 mod position;
 mod posix;
 mod read_once;
-mod room;
 mod runs;
+mod shared_area;
 mod shared_pointer;
 mod sieve;
 mod split;
 mod system;
-mod talk;
 mod view;
 mod writers;
 

@@ -1,4 +1,4 @@
-//! Locks on bytes of a file, as long as a guard lives.
+//! Locks on bytes of a file, held by guards.
 
 use std::io;
 use std::ops::Range;
@@ -7,8 +7,8 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::driver::Storage;
 
-/// Keeps the threads of this process from each other: the system's locks are those of the opening,
-/// which they have in common.
+/// Excludes the threads of this process from each other: the system's locks belong to the opening
+/// of the file, which they share.
 #[derive(Default)]
 pub(crate) struct Locks(Mutex<()>);
 
@@ -27,7 +27,7 @@ impl Locks {
         exclusive: bool,
     ) -> io::Result<Locked<'a>> {
         let turn = self.0.lock();
-        // Who may not read the file can have no shared lock.
+        // A shared lock needs permission to read the file.
         storage.lock(&range, exclusive || !storage.can_read())?;
         Ok(Locked {
             storage,
@@ -39,7 +39,7 @@ impl Locks {
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
-        // A lock that was had can be given back, and goes with the file at the latest.
+        // An error of unlocking is ignored: the lock ends with the file at the latest.
         let _ = self.storage.unlock(&self.range);
     }
 }

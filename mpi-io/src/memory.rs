@@ -1,9 +1,9 @@
-//! Data of the program's in memory.
+//! The program's data in memory.
 
 use mpi_core::Buffer;
 use mpi_types::datatype::Datatype;
 
-/// Elements in memory that are read to or written from.
+/// Elements in memory that are read or written.
 pub struct Memory {
     pub(crate) buffer: Buffer,
     pub(crate) start: *mut u8,
@@ -11,19 +11,21 @@ pub struct Memory {
     pub(crate) datatype: Datatype,
 }
 
-// SAFETY: memory that the program has lent to the library until the operation completes (MPI-3.1
-// section 13.4.2); whichever thread moves the data is the library's business.
+// SAFETY: the program lends the memory to the library until the operation completes (MPI-3.1
+// section 13.4.2), and no access depends on the thread.
 unsafe impl Send for Memory {}
 
 impl Memory {
-    /// `count` elements of a committed datatype at `start`, which may be NULL for none.
+    /// Creates a description of `count` elements of a committed datatype at `start`, which may be
+    /// NULL for none.
     ///
     /// # Safety
-    /// The memory stays valid, for reading if it is written from and for writing if it is read to, and
-    /// is not touched otherwise, until the operation has completed.
+    /// The memory stays valid, for reading if it is written from and for writing if it is read to,
+    /// and is not used otherwise, until the operation has completed.
     pub unsafe fn new(start: *mut u8, count: usize, datatype: &Datatype) -> Memory {
         Memory {
-            // SAFETY: the caller's contract.
+            // SAFETY: the caller of this function guarantees that the memory stays valid until the
+            // operation completes.
             buffer: unsafe { Buffer::typed(start, count, datatype) },
             start,
             count,

@@ -1,5 +1,7 @@
-//! NFS: a client may keep what it has read and hold back what it is to write, but takes notice of others
-//! when it gets a lock, and tells its own before it gives one back. So every access is made under one.
+//! The driver for NFS.
+//!
+//! An NFS client may cache what it read and delay what it writes, but synchronizes with the server
+//! when it gets and releases a lock. So every access is made under a lock.
 
 #![allow(unsafe_code, reason = "memory of the program is handed on")]
 
@@ -13,15 +15,17 @@ use crate::direction::Direction;
 use crate::driver::{Driver, How, Storage};
 use crate::posix::PosixFile;
 
-/// The driver.
+/// The driver for NFS.
 pub(crate) struct Nfs;
 
 /// An open file.
 struct NfsFile {
     file: PosixFile,
-    /// One access at a time: locks are those of the opening, which threads have in common.
+    /// Admits one access at a time: locks belong to the opening of the file, which the threads
+    /// share.
     turn: parking_lot::Mutex<()>,
-    /// What the process has locked beyond single accesses, in order: atomic mode, data sieving.
+    /// Ranges that the process has locked beyond single accesses (atomic mode, data sieving), in
+    /// order.
     held: parking_lot::Mutex<Vec<Range<u64>>>,
 }
 
@@ -48,11 +52,11 @@ impl NfsFile {
             return access();
         }
         let _turn = self.turn.lock();
-        // Reading a file that was opened for writing only has no shared lock.
+        // A file opened for writing only has no shared locks.
         let exclusive = exclusive || !self.file.can_read();
         self.file.lock(&range, exclusive)?;
         let done = access();
-        // What is held beyond this access stays locked, and with it what was joined to it.
+        // Ranges held beyond this access stay locked, including what this access joined to them.
         let overlaps = |held: &Range<u64>| held.start < range.end && range.start < held.end;
         let unlocked = match self.held.lock().iter().any(overlaps) {
             true => Ok(()),
@@ -70,13 +74,13 @@ fn range(pieces: &[iovec], at: u64) -> Range<u64> {
 
 impl Storage for NfsFile {
     unsafe fn read_at(&self, pieces: &[iovec], at: u64) -> io::Result<usize> {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller of `Storage::read_at` guarantees valid pieces.
         let read = || unsafe { self.file.read_at(pieces, at) };
         self.locked(range(pieces, at), false, read)
     }
 
     unsafe fn write_at(&self, pieces: &[iovec], at: u64) -> io::Result<usize> {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller of `Storage::write_at` guarantees valid pieces.
         let write = || unsafe { self.file.write_at(pieces, at) };
         self.locked(range(pieces, at), true, write)
     }
@@ -131,7 +135,7 @@ impl Storage for NfsFile {
     }
 
     fn identity(&self) -> io::Result<(u64, u64)> {
-        // The number of the device is each machine's own.
+        // Device numbers are local to each machine.
         self.file.identity().map(|(_, file)| (0, file))
     }
 }

@@ -26,29 +26,29 @@ use crate::files::Files;
 use crate::hints::Hints;
 use crate::locks::Locks;
 use crate::read_once::{self, ReadOnce};
-use crate::room::{Room, Words};
+use crate::shared_area::{SharedArea, SharedWords};
 use crate::shared_pointer::SharedPointer;
 use crate::system;
 use crate::writers::{Writers, words_len};
 
-/// What a file is opened with.
+/// The arguments of [`File::open`].
 #[derive(Clone)]
 pub struct Opening {
-    /// Its name, with a prefix for the file system perhaps.
+    /// Its name, possibly with a prefix for the file system.
     pub name: std::path::PathBuf,
-    /// How it is opened.
+    /// The access mode.
     pub amode: Amode,
     /// Hints.
     pub info: Option<Info>,
 }
 
 impl File {
-    /// Opens a file; all members of an intracommunicator call it, also those whose arguments are wrong:
-    /// they say so.
+    /// Opens a file. All members of an intracommunicator call it, including those with wrong
+    /// arguments, which report them.
     ///
     /// # Errors
-    /// `MPI_ERR_AMODE` and `MPI_ERR_NOT_SAME` for modes that don't go together, and the system's, all of
-    /// any member.
+    /// `MPI_ERR_AMODE` and `MPI_ERR_NOT_SAME` for inconsistent modes, and the system's, of any
+    /// member.
     pub fn open(process: &Process, comm: &Comm, opening: Result<Opening>) -> Result<File> {
         let comm = mpi_comm::creation::dup_comm(process, comm)?;
         let checked = opening.and_then(|opening| {
@@ -79,7 +79,7 @@ impl File {
             let opened = driver.open(&path, &how);
             opened.map_err(|error| system::error("opening", &path, &error))
         };
-        // The first member makes the file; the others find it.
+        // The first member creates the file; the others find it.
         let first = is_first.then(|| open(&hints, true)).transpose();
         let mut shared = Beginning::default();
         let mut made = None;
@@ -104,14 +104,14 @@ impl File {
             true => {
                 let len = words_len(comm.size() as usize);
                 let found = mpi_coll::arenas(process).find(process, made, shared.key, len);
-                found.ok().map(|piece| Arc::new(Words(piece)))
+                found.ok().map(|piece| Arc::new(SharedWords(piece)))
             }
             false => None,
         };
         let agreed = agree_on_one_file(process, &comm, storage, words.is_some(), &path);
         let all_share = agreed.as_ref().is_ok_and(|(_, all_share)| *all_share);
         if let (Some(words), false) = (&words, all_share) {
-            // All know that they don't use them.
+            // All members know that the words are unused.
             mpi_coll::arenas(process).give_back(&words.0, usize::MAX);
         }
         let (storage, _) = agreed?;
@@ -127,7 +127,7 @@ impl File {
             pointer.set(end)?;
         }
         if amode.append {
-            // Nobody moves the pointer before it is there.
+            // No member moves the pointer before it is at the beginning.
             mpi_coll::barrier(process, &comm)?;
         }
         let (me, members) = (comm.rank() as usize, comm.size() as usize);
@@ -139,7 +139,7 @@ impl File {
         let memory = process.shared_memory();
         let room = words.clone().zip(memory).map(|(words, memory)| {
             let first = combine::first_len(members);
-            Arc::new(Room::later(words, memory.clone(), (len, first)))
+            Arc::new(SharedArea::on_demand(words, memory.clone(), (len, first)))
         });
         let shared = Shared {
             path,
@@ -159,25 +159,25 @@ impl File {
         Ok(file)
     }
 
-    /// Closes it; all members call it. (`MPI_File_close`.)
+    /// Closes the file; all members call it (`MPI_File_close`).
     ///
     /// # Errors
-    /// `MPI_ERR_OTHER` while a split collective access is under way, after which the file stays open;
-    /// otherwise it is closed whatever happens: the system's errors, or that a member is lost.
+    /// `MPI_ERR_OTHER` during a split collective access, after which the file stays open. After
+    /// other errors (the system's, or the loss of a member) it is closed.
     pub fn close(&self, process: &Process) -> Result<()> {
         if self.split.lock().is_some() {
             let why = "a split collective access is under way; end it before the file is closed";
             return Err(Error::new(Class::Other, why));
         }
         let settled = Files::settle(process, self);
-        // All members are through with the file, and with the shared pointer.
+        // All members have finished with the file and the shared pointer.
         let arrived = agree::agree(process, self.comm(), settled);
         let shared = self.shared();
         let deleted = if self.comm().rank() == 0 {
             self.pointer().remove();
             match shared.amode.delete_on_close {
                 true => match std::fs::remove_file(&shared.path) {
-                    // It is gone, as it is to be.
+                    // Another process has deleted the file already.
                     Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
                     removed => removed.map_err(|error| shared.failed("deleting", &error)),
                 },
@@ -191,14 +191,15 @@ impl File {
             mpi_coll::arenas(process).give_back(&words.0, usize::MAX);
         }
         if shared.amode.delete_on_close {
-            // Who returns finds the file gone.
+            // A member that returns finds the file deleted.
             return agree::agree(process, self.comm(), deleted);
         }
         Ok(())
     }
 }
 
-/// Whether all members are of this node, so that they can share memory, as far as this one knows.
+/// Returns whether all members are on this node, as far as this process knows, so that they can
+/// share memory.
 fn may_share(process: &Process, comm: &Comm) -> bool {
     let near = |rank| {
         let peer = comm.local().peer(rank);
@@ -207,19 +208,20 @@ fn may_share(process: &Process, comm: &Comm) -> bool {
     comm.size() > 1 && process.shared_memory().is_some() && (0..comm.size()).all(near)
 }
 
-/// What the first member tells the others when it has opened the file.
+/// What the first member broadcasts when it has opened the file.
 #[derive(Default)]
 struct Beginning {
-    /// Where the words are that all share.
+    /// The key of the shared words.
     key: KeyWords,
-    /// The file's size, where they append.
+    /// The file's size, if members append.
     end: u64,
-    /// What no other opening of a file has.
+    /// A number that no other opening of a file has.
     unique: u64,
 }
 
 impl Beginning {
-    /// Has all members know it, and use the first one's hints. Gives the first its file; its error to all.
+    /// Broadcasts it with the first member's hints. Returns the first member's file to itself, and
+    /// its error to all.
     fn tell<T>(
         &mut self,
         process: &Process,
@@ -235,21 +237,21 @@ impl Beginning {
             let now = now.map_or(0, |now| now.as_nanos() as u64);
             self.unique = now ^ u64::from(std::process::id()) << 44;
         }
-        let mut told = [0; 19];
-        told[..12].copy_from_slice(&domains::told(hints));
-        told[12..16].copy_from_slice(&self.key);
-        told[16..].copy_from_slice(&[self.end, self.unique, agree::word(comm, &first)]);
-        let done = mpi_coll::broadcast_u64(process, comm, &mut told);
-        let first = agree::outcome(process, comm, first, done.map(|()| told[18]))?;
-        let [alike @ .., a, b, c, d, end, unique, _] = told;
-        domains::take(hints, alike);
+        let mut numbers = [0; 19];
+        numbers[..12].copy_from_slice(&domains::to_numbers(hints));
+        numbers[12..16].copy_from_slice(&self.key);
+        numbers[16..].copy_from_slice(&[self.end, self.unique, agree::word(comm, &first)]);
+        let done = mpi_coll::broadcast_u64(process, comm, &mut numbers);
+        let first = agree::outcome(process, comm, first, done.map(|()| numbers[18]))?;
+        let [alike @ .., a, b, c, d, end, unique, _] = numbers;
+        domains::apply(hints, alike);
         (self.key, self.end, self.unique) = ([a, b, c, d], end, unique);
         Ok(first)
     }
 }
 
-/// That all have opened the file, and members of one node one file, not several of the same name. Also gives whether all
-/// share the words.
+/// Checks that all members have opened the file, and that those of one node have opened the same
+/// one, not another with the same name. Returns whether all share the words.
 fn agree_on_one_file(
     process: &Process,
     comm: &Comm,
@@ -271,7 +273,7 @@ fn agree_on_one_file(
         .map(|all| all.iter().map(|one| one[4]).max().unwrap_or(0));
     let storage = agree::outcome(process, comm, storage, words.map_err(Clone::clone))?;
     let all = all?;
-    // All find it, whichever node it is on.
+    // All members compute the same result, whichever node they are on.
     let mut of_node = HashMap::new();
     for (rank, [node, device, file, ..]) in all.iter().enumerate() {
         let (other, found) = *of_node.entry(*node).or_insert((rank, (*device, *file)));

@@ -1,48 +1,49 @@
-//! How long who sieves waits for others who sieve, too, and seem about to come with theirs.
+//! How long a sieving rank waits for other ranks of the node that are about to sieve the same
+//! stretch.
 //!
-//! Together they needn't read what the others replace, and write it once. It is a matter of microseconds where they
-//! come. Who has waited in vain does without for a while.
+//! Ranks that write a stretch together need not read what the others replace, and write it once.
+//! They usually arrive within microseconds. A rank that waited in vain skips some waits.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// A few times as long as it takes to write a stretch alone.
+/// Longest wait: a few times as long as writing a stretch alone.
 const PATIENCE: Duration = Duration::from_micros(500);
 
-/// Longest time without waiting: two to the power of this, in writes.
+/// Longest series of writes without waiting, as a power of two.
 const MOST: u32 = 6;
 
-/// What a rank has learnt of waiting.
+/// A rank's experience with waiting.
 #[derive(Default)]
 pub(crate) struct Patience {
-    /// How many of the next writes go without.
+    /// Number of next writes that skip the wait.
     skipped: AtomicU32,
-    /// How often it was in vain, one time after the other.
+    /// Number of consecutive waits in vain.
     in_vain: AtomicU32,
 }
 
-/// The clock is looked at once in so many polls.
+/// Polls between two reads of the clock.
 const POLLS: u32 = 4;
 
-/// A wait.
+/// A wait in progress.
 pub(crate) struct Waiting {
     until: Instant,
     others: u32,
     polls: u32,
 }
 
-/// How a wait stands.
+/// The state of a wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
     Goes,
-    /// So many have come as were waited for. Whose turn it is may leave some for later.
+    /// All expected ranks have arrived. The holder of the turn may leave some for later.
     AllHaveCome,
-    /// It has been long enough.
+    /// The time is over.
     Over,
 }
 
 impl Patience {
-    /// Begins to wait until so many have something to write, unless that seems to be in vain.
+    /// Begins to wait for `others` ranks, unless recent waits were in vain.
     pub fn begin(&self, others: u32) -> Option<Waiting> {
         if others < 2 {
             return None;
@@ -60,7 +61,7 @@ impl Patience {
         })
     }
 
-    /// Notes what came of a wait.
+    /// Records whether a wait has combined writes.
     pub fn learn(&self, together: bool) {
         let in_vain = match together {
             true => 0,
@@ -74,7 +75,7 @@ impl Patience {
 }
 
 impl Waiting {
-    /// How it stands, if so many have come.
+    /// Returns the state of the wait; `come` returns the number of ranks that have arrived.
     pub fn state(&mut self, come: impl FnOnce() -> u32) -> State {
         let looks = self.polls.is_multiple_of(POLLS);
         self.polls = self.polls.wrapping_add(1);
@@ -93,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_waits_in_vain_does_without_for_a_while() {
+    fn after_waits_in_vain_some_are_skipped() {
         let patience = Patience::default();
         assert!(patience.begin(1).is_none());
         for writes in [2, 4, 8, 16, 32, 64, 64] {

@@ -1,5 +1,5 @@
-//! The two phases of a collective access: aggregators move whole windows of the file, one after the other, and
-//! exchange with all members what belongs to them.
+//! The two phases of a collective access: aggregators move whole windows of the file, one after the
+//! other, and exchange the members' parts of each window with them.
 
 #![allow(
     unsafe_code,
@@ -13,30 +13,30 @@ use mpi_types::{Class, Error, Result};
 
 use crate::direction::Direction;
 use crate::domains::Domains;
-use crate::exchange::{DATA, HEAD, LIST, Messages, REPLY, bytes_of};
-use crate::file::{File, Place};
-use crate::plain::move_plain;
+use crate::exchange::Exchange;
+use crate::file::{File, Region};
+use crate::messages::{DATA, HEAD, LIST, Messages, REPLY, bytes_of};
+use crate::one_run::move_all;
 use crate::runs::{Runs, WORDS};
 use crate::sieve;
-use crate::talk::Talk;
 use crate::view::Run;
 
-/// What a member tells of its access: the first byte, the one after the last, how many bytes, and how many
-/// runs (or the number of an error).
-pub(crate) type Told = [u64; 5];
+/// A member's summary of its access: the first byte, the byte after the last, the number of bytes,
+/// and the number of runs (or of an error).
+pub(crate) type AccessSummary = [u64; 5];
 
-/// What a member has that takes part without data.
+/// Returns an empty buffer, for members without data.
 pub(crate) fn no_data() -> Buffer {
-    // SAFETY: there are no bytes.
+    // SAFETY: the length is 0, so no byte is accessed.
     unsafe { Buffer::bytes(std::ptr::null_mut(), 0) }
 }
 
-/// Moves data by way of the aggregators. Returns how many bytes were moved.
+/// Moves data through the aggregators. Returns the bytes moved.
 pub(crate) async fn two_phases(
     file: &File,
-    talk: &Talk<'_>,
-    all: &[Told],
-    place: &Place,
+    exchange: &Exchange<'_>,
+    all: &[AccessSummary],
+    place: &Region,
     buffer: &mut Buffer,
     direction: Direction,
 ) -> Result<u64> {
@@ -53,7 +53,7 @@ pub(crate) async fn two_phases(
     let domains = Domains::new(start..end, file.aggregators().len(), &hints);
     let mut phases = Phases {
         file,
-        talk,
+        exchange,
         all,
         place,
         domains,
@@ -68,41 +68,41 @@ pub(crate) async fn two_phases(
     };
     let refused = std::mem::replace(&mut phases.refused, Ok(()));
     let total = phases.moved;
-    // Who could not go on with a message, because a member is lost, finds that here, too.
-    talk.agree(moved.and(refused)).await?;
+    // A member whose messages failed because another one is lost learns that here, too.
+    exchange.agree(moved.and(refused)).await?;
     Ok(total)
 }
 
-/// A collective access at work.
+/// A collective access in two phases.
 struct Phases<'a> {
     file: &'a File,
-    talk: &'a Talk<'a>,
-    all: &'a [Told],
-    place: &'a Place,
+    exchange: &'a Exchange<'a>,
+    all: &'a [AccessSummary],
+    place: &'a Region,
     domains: Domains,
     /// The part of the file that this rank moves, if it is an aggregator.
     window: Vec<u8>,
-    /// Packed data of memory with gaps.
+    /// Packed data of noncontiguous memory.
     stage: Vec<u8>,
     moved: u64,
-    /// What the system said to this rank as an aggregator.
+    /// The system's result for this rank as an aggregator.
     refused: Result<()>,
 }
 
-/// What a member has to do with an aggregator in a round.
+/// This rank's share of an aggregator's window in a round.
 struct Share {
     aggregator: u32,
-    /// Part of the stream.
+    /// Its part of the stream.
     stream: Range<u64>,
     runs: Runs,
     head: [u64; WORDS],
     words: Vec<u64>,
-    /// Where its data is in the stage, if not in the program's memory.
+    /// The offset of its data in the stage, for noncontiguous memory.
     staged: usize,
     reply: [u64; 2],
 }
 
-/// What an aggregator has to do with a member in a round.
+/// A member's part of this aggregator's window in a round.
 struct Part {
     rank: u32,
     head: [u64; WORDS],
@@ -112,13 +112,13 @@ struct Part {
 }
 
 impl Phases<'_> {
-    /// Whether a rank may have something in a window.
+    /// Returns whether a rank may have data in a window.
     fn concerns(&self, rank: u32, window: &Range<u64>) -> bool {
         let [start, end, ..] = self.all[rank as usize];
         !window.is_empty() && start < window.end && window.start < end
     }
 
-    /// What this rank has for each aggregator in a round.
+    /// Returns this rank's share of each aggregator's window in a round.
     fn shares(&self, round: u64) -> Vec<Share> {
         let place = self.place;
         let end = place.position + place.bytes;
@@ -136,7 +136,7 @@ impl Phases<'_> {
                 .runs(from, to - from)
                 .for_each(|run| runs.push(run));
             let head = runs.head();
-            let words = match Runs::is_told(&head) {
+            let words = match Runs::fits_head(&head) {
                 true => Vec::new(),
                 false => runs.words(),
             };
@@ -153,7 +153,7 @@ impl Phases<'_> {
         shares
     }
 
-    /// This rank's window in a round, and the members that may have something in it.
+    /// Returns this rank's window in a round, and the members that may have data in it.
     fn parts(&self, round: u64) -> (Range<u64>, Vec<Part>) {
         let comm = self.file.comm();
         let index = self
@@ -178,8 +178,8 @@ impl Phases<'_> {
         (window, parts)
     }
 
-    /// Tells aggregators what this rank has, and learns what others have in its own window.
-    async fn tell(
+    /// Exchanges runs: this rank's with the aggregators, the others' in its own window.
+    async fn exchange_runs(
         &self,
         messages: &mut Messages<'_>,
         shares: &mut [Share],
@@ -188,7 +188,8 @@ impl Phases<'_> {
     ) -> Result<()> {
         let me = self.file.comm().rank();
         for share in shares.iter_mut().filter(|share| share.aggregator != me) {
-            // SAFETY: the words stay until the round ends, when `messages` are finished.
+            // SAFETY: the words in `shares` stay until the round ends, when `messages` are
+            // finished.
             unsafe {
                 messages.send(bytes_of(&mut share.head), share.aggregator as usize, HEAD)?;
                 if !share.words.is_empty() {
@@ -197,7 +198,7 @@ impl Phases<'_> {
             }
         }
         let own = shares.iter().find(|share| share.aggregator == me);
-        let mut heads = Messages::new(self.talk);
+        let mut heads = Messages::new(self.exchange);
         let mut posted = Ok(());
         for part in parts.iter_mut() {
             match (part.rank == me, own) {
@@ -205,7 +206,7 @@ impl Phases<'_> {
                 (true, None) => {}
                 (false, _) if posted.is_ok() => {
                     let rank = part.rank as usize;
-                    // SAFETY: the words stay until the messages are finished below.
+                    // SAFETY: `part.head` stays until `heads` are finished below.
                     posted = unsafe { heads.receive(bytes_of(&mut part.head), rank, HEAD) };
                 }
                 (false, _) => {}
@@ -220,12 +221,12 @@ impl Phases<'_> {
                 posted = posted.and(Err(outside(part.rank)));
                 continue;
             }
-            if Runs::is_told(&part.head) {
+            if Runs::fits_head(&part.head) {
                 part.runs = Runs::of_head(&part.head);
             } else if posted.is_ok() {
                 part.words = vec![0; 2 * part.head[0] as usize];
                 let rank = part.rank as usize;
-                // SAFETY: as above.
+                // SAFETY: `part.words` stays until `heads` are finished below.
                 posted = unsafe { heads.receive(bytes_of(&mut part.words), rank, LIST) };
             }
         }
@@ -241,7 +242,7 @@ impl Phases<'_> {
         Ok(())
     }
 
-    /// Where the data of a share is or is to go: in the program's memory, or in the stage.
+    /// Returns the address of a share's data: in the program's memory, or in the stage.
     fn data(&mut self, buffer: &Buffer, share: &Share) -> *mut u8 {
         let skip = (share.stream.start - self.place.position) as usize;
         match buffer.as_ptr() {
@@ -250,7 +251,7 @@ impl Phases<'_> {
         }
     }
 
-    /// Makes room for packed data of all shares, and fills it if it is to be written.
+    /// Allocates the stage for packed data of all shares, and fills it if it is to be written.
     fn fill_stage(&mut self, buffer: &Buffer, shares: &mut [Share], filled: bool) {
         if buffer.as_ptr().is_some() {
             return;
@@ -274,7 +275,7 @@ impl Phases<'_> {
             let mut shares = self.shares(round);
             let (window, mut parts) = self.parts(round);
             self.fill_stage(buffer, &mut shares, true);
-            let mut messages = Messages::new(self.talk);
+            let mut messages = Messages::new(self.exchange);
             let sent = self
                 .send_round(&mut messages, buffer, &mut shares, &window, &mut parts)
                 .await;
@@ -285,7 +286,7 @@ impl Phases<'_> {
         Ok(())
     }
 
-    /// One round's messages of a collective write.
+    /// Exchanges one round's messages of a collective write.
     async fn send_round(
         &mut self,
         messages: &mut Messages<'_>,
@@ -298,25 +299,28 @@ impl Phases<'_> {
         for share in shares.iter() {
             let (data, len) = (self.data(buffer, share), share.runs.bytes as usize);
             if share.aggregator != me && len > 0 {
-                // SAFETY: the program's memory or the stage, which stay as they are until the round ends.
+                // SAFETY: `data` is in the program's memory or the stage, which stay unchanged
+                // until the round ends.
                 unsafe {
                     messages.send(Buffer::bytes(data, len), share.aggregator as usize, DATA)?
                 };
             }
         }
-        self.tell(messages, shares, window, parts).await?;
+        self.exchange_runs(messages, shares, window, parts).await?;
         let reach = covered(parts);
         self.window.resize((reach.end - reach.start) as usize, 0);
         let memory = self.window.as_mut_ptr();
         for part in parts.iter().filter(|part| part.runs.bytes > 0) {
-            // SAFETY: the runs lie in the window's reach, which stays until the round ends.
+            // SAFETY: the runs lie in `reach`, which the window covers, and the window stays until
+            // the round ends.
             let mut place = unsafe { part.runs.buffer(memory, reach.start)? };
             if part.rank != me {
-                // SAFETY: as above.
+                // SAFETY: `place` describes the window, which stays until the round ends.
                 unsafe { messages.receive(place, part.rank as usize, DATA)? };
             } else if let Some(own) = shares.iter().find(|share| share.aggregator == me) {
                 let data = self.data(buffer, own);
-                // SAFETY: the data of the share, as above.
+                // SAFETY: `data` is the share's data in the program's memory or the stage, of
+                // `own.runs.bytes` bytes, and does not overlap the window.
                 let data = unsafe { std::slice::from_raw_parts(data, own.runs.bytes as usize) };
                 place.write(0, data);
             }
@@ -324,7 +328,7 @@ impl Phases<'_> {
         Ok(())
     }
 
-    /// Writes what has come for the window: whole stretches that have no gaps.
+    /// Writes the data received for the window, in stretches without gaps.
     async fn store(&mut self, window: &Range<u64>, parts: &[Part]) {
         if window.is_empty() || self.refused.is_err() {
             return;
@@ -334,7 +338,7 @@ impl Phases<'_> {
             .iter()
             .flat_map(|part| part.runs.list.iter().copied())
             .collect();
-        // The lists are in order each.
+        // Each list is sorted, so that merging is cheap.
         runs.sort_by_key(|run| run.at);
         let mut stretches: Vec<Run> = Vec::new();
         for run in runs {
@@ -347,7 +351,7 @@ impl Phases<'_> {
         }
         let (shared, window) = (self.file.shared().clone(), std::mem::take(&mut self.window));
         let len = window.len();
-        let stored = self.talk.apart(len, move || {
+        let stored = self.exchange.apart(len, move || {
             let stored = sieve::store(&shared, &stretches, &window, reach.start);
             (
                 window,
@@ -362,11 +366,11 @@ impl Phases<'_> {
             let mut shares = self.shares(round);
             let (window, mut parts) = self.parts(round);
             self.fill_stage(buffer, &mut shares, false);
-            let mut messages = Messages::new(self.talk);
-            let told = self
+            let mut messages = Messages::new(self.exchange);
+            let received = self
                 .receive_round(&mut messages, buffer, &mut shares, &window, &mut parts)
                 .await;
-            messages.finish(told).await?;
+            messages.finish(received).await?;
             for share in &shares {
                 let got = share.reply[0];
                 if buffer.as_ptr().is_none() {
@@ -380,7 +384,7 @@ impl Phases<'_> {
         Ok(())
     }
 
-    /// One round's messages of a collective read.
+    /// Exchanges one round's messages of a collective read.
     async fn receive_round(
         &mut self,
         messages: &mut Messages<'_>,
@@ -390,13 +394,13 @@ impl Phases<'_> {
         parts: &mut [Part],
     ) -> Result<()> {
         let me = self.file.comm().rank();
-        // Replies are told first how long they are: a file may end within the window.
-        let mut replies = Messages::new(self.talk);
+        // A reply begins with its length, since the file may end within the window.
+        let mut replies = Messages::new(self.exchange);
         let mut posted = Ok(());
         for share in shares.iter_mut().filter(|share| share.aggregator != me) {
             if posted.is_ok() {
                 let rank = share.aggregator as usize;
-                // SAFETY: the words stay until `replies` are finished.
+                // SAFETY: `share.reply` stays until `replies` are finished.
                 posted = unsafe { replies.receive(bytes_of(&mut share.reply), rank, REPLY) };
             }
         }
@@ -408,14 +412,19 @@ impl Phases<'_> {
         for share in shares.iter_mut() {
             let len = share.reply[0];
             if len > share.runs.bytes {
-                let why = format!("rank {} sent more than was asked for", share.aggregator);
+                let why = format!(
+                    "internal error: rank {} sent more data than requested",
+                    share.aggregator
+                );
                 return Err(Error::new(Class::Intern, why));
             }
             let data = self.data(buffer, share);
             if share.aggregator != me && len > 0 {
-                // SAFETY: the program's memory or the stage, which stay until the round ends.
+                // SAFETY: `data` is in the program's memory or the stage, which stay until the
+                // round ends.
                 let place = unsafe { Buffer::bytes(data, len as usize) };
-                // SAFETY: as above.
+                // SAFETY: `place` describes the program's memory or the stage, which stay until the
+                // round ends.
                 unsafe { messages.receive(place, share.aggregator as usize, DATA)? };
             }
         }
@@ -426,7 +435,8 @@ impl Phases<'_> {
             let data = self.data(buffer, own);
             if runs.bytes > 0 {
                 let reach = covered(parts);
-                // SAFETY: the window was read for these runs; the share has room for them.
+                // SAFETY: the window was read for these runs; the share's memory has space for
+                // their bytes.
                 unsafe {
                     let from = runs.buffer(self.window.as_mut_ptr(), reach.start)?;
                     let to = std::slice::from_raw_parts_mut(data, runs.bytes as usize);
@@ -437,7 +447,7 @@ impl Phases<'_> {
         Ok(())
     }
 
-    /// Reads the window and sends what others have asked for.
+    /// Reads the window and sends the members their data.
     async fn serve(
         &mut self,
         messages: &mut Messages<'_>,
@@ -445,7 +455,7 @@ impl Phases<'_> {
         window: &Range<u64>,
         parts: &mut [Part],
     ) -> Result<()> {
-        self.tell(messages, shares, window, parts).await?;
+        self.exchange_runs(messages, shares, window, parts).await?;
         let me = self.file.comm().rank();
         let reach = covered(parts);
         let there = self.load(&reach).await;
@@ -460,7 +470,7 @@ impl Phases<'_> {
             }
             let rank = part.rank as usize;
             let runs = part.runs.cut(part.reply[0]);
-            // SAFETY: words and window stay until the round ends.
+            // SAFETY: the words of the replies and the window stay until the round ends.
             unsafe {
                 messages.send(bytes_of(&mut part.reply), rank, REPLY)?;
                 if runs.bytes > 0 {
@@ -472,7 +482,7 @@ impl Phases<'_> {
         Ok(())
     }
 
-    /// Reads a stretch of the file to the window. Returns how much of it there is.
+    /// Reads a stretch of the file into the window. Returns how much of it the file has.
     async fn load(&mut self, reach: &Range<u64>) -> u64 {
         let run = Run {
             at: reach.start,
@@ -484,10 +494,10 @@ impl Phases<'_> {
         }
         let (shared, mut window) = (self.file.shared().clone(), std::mem::take(&mut self.window));
         let len = window.len();
-        let loaded = self.talk.apart(len, move || {
+        let loaded = self.exchange.apart(len, move || {
             let to = window.as_mut_ptr();
-            // SAFETY: the window has room for the run.
-            let read = unsafe { move_plain(&*shared.storage, run, to, Direction::Read) };
+            // SAFETY: the window is as long as the run.
+            let read = unsafe { move_all(&*shared.storage, run, to, Direction::Read) };
             (
                 window,
                 read.map_err(|error| shared.failed("reading from", &error)),
@@ -504,11 +514,11 @@ impl Phases<'_> {
 
 #[cold]
 fn outside(rank: u32) -> Error {
-    let why = format!("rank {rank} told of data that is not in the aggregator's window");
+    let why = format!("internal error: rank {rank} sent runs outside the aggregator's window");
     Error::new(Class::Intern, why)
 }
 
-/// From the first to the last byte that members have in a window.
+/// Returns the stretch from the first to the last byte that members have in a window.
 fn covered(parts: &[Part]) -> Range<u64> {
     let runs = || parts.iter().flat_map(|part| part.runs.list.iter());
     let start = runs().map(|run| run.at).min().unwrap_or(0);

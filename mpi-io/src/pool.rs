@@ -9,12 +9,12 @@ use std::thread::{Builder, JoinHandle};
 
 use parking_lot::{Condvar, Mutex};
 
-/// Threads, at most: as many accesses are under way in the system at once.
+/// Largest number of threads, and so of concurrent system calls.
 const MOST: usize = 4;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Something to do, and whether it is short.
+/// A job, and whether it is short.
 struct Entry {
     job: Job,
     is_short: bool,
@@ -30,12 +30,12 @@ struct Queue {
 #[derive(Default)]
 struct Common {
     queue: Mutex<Queue>,
-    /// What has been pushed and is not over.
+    /// Number of jobs that were pushed and have not ended.
     under_way: AtomicUsize,
     more: Condvar,
 }
 
-/// The threads of a process, started when there is something for them to do.
+/// The threads of a process, started when there is work.
 #[derive(Default)]
 pub(crate) struct Pool {
     common: Arc<Common>,
@@ -43,8 +43,8 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// Has a thread do something; gives it back if there is none that could. What is short may be taken back
-    /// ([`Pool::take_short`]).
+    /// Queues a job for a thread; returns it if no thread can be started. Short jobs may be taken
+    /// back ([`Pool::take_short`]).
     pub fn push(&self, job: Job, is_short: bool) -> Result<(), Job> {
         let mut threads = self.threads.lock();
         let mut queue = self.common.queue.lock();
@@ -63,12 +63,12 @@ impl Pool {
         Ok(())
     }
 
-    /// Whether threads have something to do.
+    /// Returns whether threads have work.
     pub fn is_busy(&self) -> bool {
         self.common.under_way.load(Ordering::Relaxed) > 0
     }
 
-    /// The first thing to do, if it is short and no thread has begun it: for the caller to do.
+    /// Takes the first job, if it is short and no thread has begun it, for the caller to carry out.
     pub fn take_short(&self) -> Option<impl FnOnce() + use<>> {
         let job = {
             let mut queue = self.common.queue.try_lock()?;
@@ -92,13 +92,13 @@ impl Drop for Pool {
         self.common.queue.lock().ends = true;
         self.common.more.notify_all();
         for thread in self.threads.lock().drain(..) {
-            // It has no result, and a panic has ended the process already.
+            // The thread has no result, and a panic would have ended the process.
             let _ = thread.join();
         }
     }
 }
 
-/// Does what there is to do until the process ends.
+/// Carries out jobs until the process ends.
 fn work(common: &Common) {
     let mut queue = common.queue.lock();
     loop {
@@ -116,12 +116,13 @@ fn work(common: &Common) {
     }
 }
 
-/// Starts a thread; signals are for the program's.
+/// Starts a thread with all signals blocked: the program's threads handle them.
 #[allow(unsafe_code, reason = "calls of the C library")]
 fn start(common: Arc<Common>) -> Option<JoinHandle<()>> {
     let mut all = MaybeUninit::<libc::sigset_t>::uninit();
     let mut before = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: the first call fills `all`, the second reads it and fills `before`.
+    // SAFETY: the sets are local variables; the first call fills `all`, the second reads it and
+    // fills `before`.
     unsafe {
         libc::sigfillset(all.as_mut_ptr());
         libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
@@ -129,7 +130,7 @@ fn start(common: Arc<Common>) -> Option<JoinHandle<()>> {
     let thread = Builder::new()
         .name("weft files".into())
         .spawn(move || work(&common));
-    // SAFETY: filled above.
+    // SAFETY: `before` was filled by the first `pthread_sigmask`.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut()) };
     thread.ok()
 }

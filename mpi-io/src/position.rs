@@ -8,7 +8,7 @@ use crate::file::File;
 use crate::files::Files;
 use crate::view::View;
 
-/// What a new position is counted from.
+/// The base of a new position.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the names are the standard's, MPI_SEEK_*")]
 pub enum Whence {
@@ -18,7 +18,7 @@ pub enum Whence {
 }
 
 impl File {
-    /// Where an offset from somewhere is, in etypes.
+    /// Returns the position of an offset from `whence`, in etypes.
     fn target(&self, view: &View, offset: i64, whence: Whence, current: i64) -> Result<i64> {
         let base = match whence {
             Whence::Set => 0,
@@ -43,11 +43,11 @@ impl File {
     /// `MPI_File_seek`.
     ///
     /// # Errors
-    /// `MPI_ERR_ARG` for a position before the view, `MPI_ERR_UNSUPPORTED_OPERATION` on a sequential
-    /// file.
+    /// `MPI_ERR_ARG` for a position before the view, `MPI_ERR_UNSUPPORTED_OPERATION` on a
+    /// sequential file.
     pub fn seek(&self, offset: i64, whence: Whence) -> Result<()> {
         self.demand_random("MPI_File_seek")?;
-        // Other threads may move it, too.
+        // Other threads may move the pointer concurrently.
         self.change_individual(|view, current| {
             let target = self.target(view, offset, whence, current)?;
             view.position(target)?;
@@ -67,7 +67,8 @@ impl File {
     /// `MPI_File_get_byte_offset`.
     ///
     /// # Errors
-    /// `MPI_ERR_ARG` for an offset before the view. (Sequential files have it, too: section 13.4.3.)
+    /// `MPI_ERR_ARG` for an offset before the view. Sequential files allow the call, too (section
+    /// 13.4.3).
     pub fn byte_offset(&self, offset: i64) -> Result<i64> {
         let view = self.view();
         if offset < 0 {
@@ -80,7 +81,8 @@ impl File {
     /// `MPI_File_seek_shared`; all members call it.
     ///
     /// # Errors
-    /// As for [`File::seek`], and `MPI_ERR_NOT_SAME` if members differ.
+    /// `MPI_ERR_ARG` for a position before the view, `MPI_ERR_UNSUPPORTED_OPERATION` on a
+    /// sequential file, and `MPI_ERR_NOT_SAME` if members differ.
     pub fn seek_shared(
         &self,
         process: &Process,
@@ -88,7 +90,7 @@ impl File {
         whence: Result<Whence>,
     ) -> Result<()> {
         Files::settle(process, self)?;
-        // What members have done by the pointer before they came here counts.
+        // Accesses that members made with the pointer before this call must be complete.
         agree::agree(process, self.comm(), Ok(()))?;
         let own = whence.and_then(|whence| {
             self.demand_random("MPI_File_seek_shared")?;

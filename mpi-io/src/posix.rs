@@ -1,4 +1,4 @@
-//! File systems that keep to POSIX: what one process has written others read.
+//! The driver for POSIX file systems: processes see each other's writes.
 
 #![allow(
     unsafe_code,
@@ -18,23 +18,23 @@ use crate::direction::Direction;
 use crate::driver::{self, Driver, How, Storage};
 use crate::system;
 
-/// The driver.
+/// The driver for POSIX file systems.
 pub(crate) struct Posix;
 
 /// An open file.
 pub(crate) struct PosixFile {
     file: File,
     can_read: bool,
-    /// Whether the file system is one of memory (tmpfs).
+    /// Whether the file system is in memory (tmpfs).
     in_memory: bool,
-    /// The numbers of its device and of the file there.
+    /// Device and inode number.
     identity: (u64, u64),
 }
 
-/// Pieces in one call, at most (`IOV_MAX` of Linux).
+/// Largest number of pieces in one call (`IOV_MAX` of Linux).
 pub(crate) const MOST_PIECES: usize = 1024;
 
-/// The `f_type` of file systems of memory (`TMPFS_MAGIC` and `RAMFS_MAGIC` of statfs(2)).
+/// The `f_type` of file systems in memory (`TMPFS_MAGIC` and `RAMFS_MAGIC` of statfs(2)).
 const IN_MEMORY: &[i64] = &[0x0102_1994, 0x8584_58f6];
 
 impl PosixFile {
@@ -48,16 +48,16 @@ impl PosixFile {
                 .mode(how.permissions)
                 .open(path)
         };
-        // A file for writing is opened for reading too, where that is allowed: data sieving reads what
-        // stands between.
+        // A file for writing is opened for reading as well, if that is allowed: data sieving reads
+        // the gaps.
         let (file, can_read) = match open(true) {
             Err(error) if !how.read && error.kind() == io::ErrorKind::PermissionDenied => {
                 (open(false)?, false)
             }
             opened => (opened?, true),
         };
-        let told = file.metadata()?;
-        if told.is_dir() {
+        let metadata = file.metadata()?;
+        if metadata.is_dir() {
             return Err(io::Error::from_raw_os_error(libc::EISDIR));
         }
         let in_memory = driver::magic_of(&file).is_ok_and(|magic| IN_MEMORY.contains(&magic));
@@ -65,7 +65,7 @@ impl PosixFile {
             file,
             can_read,
             in_memory,
-            identity: (told.dev(), told.ino()),
+            identity: (metadata.dev(), metadata.ino()),
         })
     }
 }
@@ -99,7 +99,7 @@ fn offset(at: u64) -> io::Result<libc::off_t> {
 impl Storage for PosixFile {
     unsafe fn read_at(&self, pieces: &[iovec], at: u64) -> io::Result<usize> {
         let (file, at) = (self.file.as_raw_fd(), offset(at)?);
-        // SAFETY: the caller's contract for the pieces.
+        // SAFETY: the caller of `Storage::read_at` guarantees pieces that are valid for writes.
         again(|| unsafe {
             match pieces {
                 [one] => libc::pread(file, one.iov_base, one.iov_len, at),
@@ -113,7 +113,7 @@ impl Storage for PosixFile {
 
     unsafe fn write_at(&self, pieces: &[iovec], at: u64) -> io::Result<usize> {
         let (file, at) = (self.file.as_raw_fd(), offset(at)?);
-        // SAFETY: as in `read_at`.
+        // SAFETY: the caller of `Storage::write_at` guarantees pieces that are valid for reads.
         let done = again(|| unsafe {
             match pieces {
                 [one] => libc::pwrite(file, one.iov_base, one.iov_len, at),
@@ -129,16 +129,16 @@ impl Storage for PosixFile {
         Ok(done)
     }
 
-    unsafe fn move_at_once(&self, piece: iovec, at: u64, direction: Direction) -> bool {
+    unsafe fn try_move(&self, piece: iovec, at: u64, direction: Direction) -> bool {
         let (file, Ok(at)) = (self.file.as_raw_fd(), offset(at)) else {
             return false;
         };
-        // What is kept in memory takes no flag that forbids to wait (tmpfs refuses it), and needs none.
+        // File systems in memory refuse the nonblocking flag (tmpfs), and never block.
         let flags = match self.in_memory {
             true => 0,
             false => libc::RWF_NOWAIT,
         };
-        // SAFETY: the caller's contract for the piece.
+        // SAFETY: the caller guarantees a piece that is valid for the direction.
         let moved = unsafe {
             match direction {
                 Direction::Read => libc::preadv2(file, &raw const piece, 1, at, flags),
@@ -149,7 +149,7 @@ impl Storage for PosixFile {
     }
 
     fn size(&self) -> io::Result<u64> {
-        self.file.metadata().map(|told| told.len())
+        self.file.metadata().map(|metadata| metadata.len())
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
@@ -164,14 +164,15 @@ impl Storage for PosixFile {
         }
         let before = self.size()?;
         loop {
-            // SAFETY: a call without memory of ours.
+            // SAFETY: the call takes no pointers.
             let code = unsafe { libc::posix_fallocate(self.file.as_raw_fd(), 0, len) };
             match code {
                 0 => return Ok(()),
                 libc::EINTR => {}
                 code => {
-                    // Some file systems (ext4) keep what they had given until there was no more: whoever
-                    // asks for too much would leave a full disk. What lies beyond the old end goes back.
+                    // Some file systems (ext4) keep the blocks allocated before they ran out of
+                    // space, so that a request that is too large would leave a full disk.
+                    // Truncating frees those beyond the old end.
                     self.file.set_len(before)?;
                     return Err(io::Error::from_raw_os_error(code));
                 }
@@ -181,7 +182,7 @@ impl Storage for PosixFile {
 
     fn sync(&self) -> io::Result<()> {
         match self.file.sync_all() {
-            // What is no file of a disk (a device, a pipe) has nothing to store.
+            // Devices and pipes have nothing to flush.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(()),
             synced => synced,
         }
@@ -212,7 +213,7 @@ impl Storage for PosixFile {
         match direction {
             Direction::Read => 8 << 10,
             Direction::Write if self.in_memory => 8 << 10,
-            // Each call takes a place in the journal.
+            // Each call writes to the journal.
             Direction::Write => 28 << 10,
         }
     }
@@ -223,17 +224,17 @@ impl Storage for PosixFile {
 }
 
 impl PosixFile {
-    /// Locks that belong to this opening of the file, not to the process: another opening of the same
-    /// file in this process is kept out, and closing that ends nothing here.
+    /// Sets a lock of this opening of the file, not of the process: it excludes other openings of
+    /// the file in this process, and survives their closing.
     fn set_lock(&self, range: &Range<u64>, kind: libc::c_int) -> io::Result<()> {
-        // SAFETY: a structure of numbers, all of which may be 0.
+        // SAFETY: zeroes are a valid `flock`, a structure of integers.
         let mut lock: libc::flock = unsafe { std::mem::zeroed() };
         lock.l_type = kind as libc::c_short;
         lock.l_whence = libc::SEEK_SET as libc::c_short;
         lock.l_start = offset(range.start)?;
         lock.l_len = offset(range.end - range.start)?;
         let file = self.file.as_raw_fd();
-        // SAFETY: the structure is a local variable.
+        // SAFETY: `lock` is a local variable.
         again(|| unsafe { libc::fcntl(file, libc::F_OFD_SETLKW, &raw const lock) as isize })
             .map(drop)
     }

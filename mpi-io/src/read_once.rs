@@ -1,12 +1,13 @@
-//! Reads of several ranks of a node as one.
+//! Combining of reads by the ranks of a node.
 //!
-//! Ranks that read pieces of the same stretch by data sieving would each copy all of it out of the system's cache.
-//! Here the stretch is read by windows into memory that the node shares, each window by whoever comes to it first, and
-//! the others pick their pieces out of it.
+//! Ranks that read pieces of the same stretch by data sieving would each copy all of it from the
+//! system's cache. Here the stretch is read by windows into memory shared by the node, each window
+//! by the first rank that needs it, and the others pick their pieces from it.
 //!
-//! What a rank finds there is as new as if it had read by itself: a window counts only if its reading began after the
-//! rank's own access did, which a count of all beginnings tells. Nobody depends on another one: who finds no
-//! place for a window, or waits too long for one that another rank reads, reads to memory of its own.
+//! The data that a rank gets is as new as if it had read by itself: a window counts only if its
+//! read began after the rank's own access did, by a counter of all beginnings. Ranks do not depend
+//! on each other: a rank that finds no slot for a window, or waits too long for one that another
+//! rank reads, reads to private memory.
 
 #![allow(unsafe_code, reason = "memory that processes share")]
 
@@ -18,28 +19,29 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::direction::Direction;
 use crate::driver::Storage;
+use crate::one_run::move_all;
 use crate::patience::{Patience, State};
-use crate::plain::move_plain;
-use crate::room::Room;
+use crate::shared_area::SharedArea;
 use crate::view::Run;
 
-/// Bytes of a window. A window begins at a multiple of it in the file.
+/// Bytes of a window. Windows begin at multiples of it in the file.
 pub(crate) const WINDOW: u64 = 128 << 10;
-/// How many windows there is room for. Together they fit a core's cache.
+/// Number of windows in shared memory. Together they fit in a core's cache.
 const SLOTS: u64 = 16;
-/// With more members nothing is shared.
+/// Largest number of members that share reads.
 const MOST_MEMBERS: usize = 64;
 /// Bytes in front of the windows.
 const HEADS: usize = 4096 * 2;
-/// How often who waits for a window that is being read gives the core to others.
+/// Times that a rank yields its core while it waits for a window that is being read.
 const YIELDS: u32 = 1000;
-/// How often who begins does, if not all have begun.
+/// Times that a rank yields its core at the beginning, if not all have begun.
 const COMING: u32 = 4;
 
-/// A slot that is being filled; otherwise the number of ranks that pick out of it.
+/// The state of a slot that is being filled; other values count the ranks that pick from it.
 const FILLED: u32 = 1 << 31;
 
-/// Bytes of the piece for so many members. They take memory when they are used.
+/// Returns the bytes of shared memory for `members` members. They occupy memory when they are first
+/// used.
 pub(crate) fn piece_len(members: usize) -> usize {
     match members <= MOST_MEMBERS {
         true => HEADS + (SLOTS * WINDOW) as usize,
@@ -47,23 +49,23 @@ pub(crate) fn piece_len(members: usize) -> usize {
     }
 }
 
-/// A line of cache for each word that ranks write often.
+/// Has a cache line of its own, since ranks write it often.
 #[repr(C, align(64))]
 struct Slot {
-    /// [`FILLED`], or how many pick out of it.
+    /// [`FILLED`], or the number of ranks that pick from it.
     users: AtomicU32,
-    /// Which window it holds, plus 1.
+    /// The number of its window, plus 1.
     window: AtomicU64,
-    /// The count when its reading began.
+    /// The counter of beginnings when its read began.
     begun: AtomicU64,
-    /// How much of it the file has.
+    /// Bytes of the window that the file has.
     len: AtomicU64,
 }
 
-/// Where a member is: the window that it wants, plus 1 (0 if it does not read), its last one, and the count
-/// when its access began.
+/// The progress of a member: the window that it wants, plus 1 (0 if it does not read), its last
+/// one, and the counter when its access began.
 #[repr(C, align(64))]
-struct Place {
+struct MemberProgress {
     next: AtomicU64,
     last: AtomicU64,
     since: AtomicU64,
@@ -72,21 +74,21 @@ struct Place {
 #[repr(C)]
 struct Heads {
     begun: AtomicU64,
-    /// How many ranks read by sieving.
+    /// Number of ranks that read by sieving.
     reading: AtomicU32,
     slots: [Slot; SLOTS as usize],
-    places: [Place; MOST_MEMBERS],
+    places: [MemberProgress; MOST_MEMBERS],
 }
 
 const _: () = assert!(size_of::<Heads>() <= HEADS);
 
-/// What members of a file read together.
+/// The shared reads of a file's members.
 pub(crate) struct ReadOnce {
-    /// The memory, and where in it the heads are.
-    room: Option<(Arc<Room>, usize)>,
+    /// The shared memory, and the offset of the heads in it.
+    room: Option<(Arc<SharedArea>, usize)>,
     me: usize,
     members: usize,
-    /// One thread of the process at a time.
+    /// Excludes other threads of the process.
     own: Mutex<()>,
     patience: Patience,
 }
@@ -100,7 +102,7 @@ pub(crate) struct Reading<'a> {
     _thread: MutexGuard<'a, ()>,
 }
 
-/// What the file has of a window. Nobody changes it as long as this is kept.
+/// The data of a window. It does not change while this exists.
 pub(crate) struct Picked<'a> {
     slot: &'a Slot,
     pub data: &'a [u8],
@@ -121,15 +123,15 @@ impl Drop for Reading<'_> {
     }
 }
 
-impl Place {
-    /// Whether the member will come to a window.
+impl MemberProgress {
+    /// Returns whether the member will need a window.
     fn comes_to(&self, window: u64) -> bool {
         let next = self.next.load(Ordering::Relaxed);
         let last = self.last.load(Ordering::Relaxed);
         next != 0 && next - 1 <= window && window <= last
     }
 
-    /// Whether what the member reads lies about here.
+    /// Returns whether the member reads near a window.
     fn is_near(&self, window: u64) -> bool {
         let next = self.next.load(Ordering::Relaxed);
         let last = self.last.load(Ordering::Relaxed);
@@ -138,9 +140,9 @@ impl Place {
 }
 
 impl ReadOnce {
-    /// The room is [`piece_len`] bytes long from byte `at` on, and was zero at first.
+    /// `room` has [`piece_len`] bytes from offset `at` on, zero at first.
     pub fn new(
-        room: Option<Arc<Room>>,
+        room: Option<Arc<SharedArea>>,
         at: usize,
         me: usize,
         members: usize,
@@ -161,18 +163,18 @@ impl ReadOnce {
         Some(room.start()?.wrapping_add(*at))
     }
 
-    /// Begins to read a stretch of the file, if that can be shared with others and is worth it.
+    /// Begins to read a stretch of the file, if sharing is possible and pays off.
     pub fn begin(&self, stretch: &Range<u64>) -> Option<Reading<'_>> {
         if stretch.end - stretch.start < 2 * WINDOW {
             return None;
         }
         let start = self.start()?;
-        // SAFETY: the heads lie in the piece, at the beginning of a page, and are used as atomic words by all;
-        // the piece is mapped as long as `self` lives.
+        // SAFETY: the heads lie in the shared memory, aligned to a page; all members access their
+        // words atomically, and the memory is mapped as long as `self` lives.
         let heads = unsafe { &*start.cast::<Heads>() };
         let thread = self.own.try_lock()?;
         let last = (stretch.end - 1) / WINDOW;
-        // A change, not a look: whoever counts on sees all that came before here.
+        // A read-modify-write: the rank that increments it next sees all that happened before.
         let since = heads.begun.fetch_add(1, Ordering::AcqRel) + 1;
         let place = &heads.places[self.me];
         place.since.store(since, Ordering::Relaxed);
@@ -181,7 +183,7 @@ impl ReadOnce {
             .next
             .store(stretch.start / WINDOW + 1, Ordering::Relaxed);
         let mut reading = heads.reading.fetch_add(1, Ordering::Relaxed) + 1;
-        // Others have perhaps left the same barrier, and only lack a core.
+        // Other ranks may have left the same barrier and only lack a core.
         for _ in 0..COMING {
             if reading as usize >= self.members {
                 break;
@@ -200,8 +202,8 @@ impl ReadOnce {
 }
 
 impl<'a> Reading<'a> {
-    /// What stands in a window of the file. `None` if the caller had better read it by itself, which is also how
-    /// it learns of errors.
+    /// Returns the data of a window. `None` if the caller had better read it privately, which also
+    /// reports errors.
     pub fn window(&self, storage: &dyn Storage, window: u64) -> Option<Picked<'a>> {
         let heads = self.heads;
         heads.places[self.once.me]
@@ -222,7 +224,7 @@ impl<'a> Reading<'a> {
             let users = slot.users.load(Ordering::Acquire);
             let held = slot.window.load(Ordering::Relaxed);
             if users == FILLED && held == window + 1 {
-                // Meanwhile the next ones can be read.
+                // Other windows can be read meanwhile.
                 if self.fill_ahead(storage, window) {
                     continue;
                 }
@@ -231,10 +233,10 @@ impl<'a> Reading<'a> {
                     return None;
                 }
             } else if held > window + 1 && self.is_wanted(slot) {
-                // Others are ahead. They wait for those behind.
+                // The slot has a later window: other ranks are ahead, and wait for those behind.
                 return None;
             } else if users != 0 || self.is_wanted(slot) {
-                // Others have yet to come to what stands there.
+                // Other ranks still need the slot's window.
                 if !waited {
                     waited = true;
                     waiting = self.once.patience.begin(2);
@@ -261,7 +263,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    fn others(&self) -> impl Iterator<Item = &'a Place> + use<'a> {
+    fn others(&self) -> impl Iterator<Item = &'a MemberProgress> + use<'a> {
         let (me, heads) = (self.once.me, self.heads);
         (0..self.once.members)
             .filter(move |member| *member != me)
@@ -272,7 +274,7 @@ impl<'a> Reading<'a> {
         &self.heads.slots[(window % SLOTS) as usize]
     }
 
-    /// The memory of a slot.
+    /// Returns the memory of a slot.
     fn memory(&self, slot: &Slot) -> *mut u8 {
         let first = (&raw const self.heads.slots).addr();
         let index = (std::ptr::from_ref(slot).addr() - first) / size_of::<Slot>();
@@ -280,15 +282,16 @@ impl<'a> Reading<'a> {
         start.wrapping_add(HEADS + index * WINDOW as usize)
     }
 
-    /// What a slot holds, in which the caller counts as a user.
+    /// Returns the data of a slot in which the caller counts as a user.
     fn picked(&self, slot: &'a Slot) -> Picked<'a> {
         let len = slot.len.load(Ordering::Relaxed).min(WINDOW) as usize;
-        // SAFETY: the window lies in the piece behind the heads; nobody writes to it while it has users.
+        // SAFETY: the slot's memory lies in the shared memory behind the heads, and no rank writes
+        // to it while `users` counts this one.
         let data = unsafe { std::slice::from_raw_parts(self.memory(slot), len) };
         Picked { slot, data }
     }
 
-    /// A window that is there, and new enough.
+    /// Returns a window that is in its slot and new enough.
     fn pick(&self, window: u64) -> Option<Picked<'a>> {
         let slot = self.slot(window);
         if slot.window.load(Ordering::Relaxed) != window + 1 {
@@ -299,13 +302,13 @@ impl<'a> Reading<'a> {
             .fetch_update(Ordering::Acquire, Ordering::Relaxed, enter)
             .ok()?;
         let picked = self.picked(slot);
-        // Only now it stays.
+        // Checked again: the slot can change only while this rank is not a user.
         let is_it = slot.window.load(Ordering::Relaxed) == window + 1
             && slot.begun.load(Ordering::Relaxed) >= self.since;
         is_it.then_some(picked)
     }
 
-    /// Whether somebody will soon come to what a slot holds.
+    /// Returns whether a rank will soon need the window in a slot.
     fn is_wanted(&self, slot: &Slot) -> bool {
         let held = slot.window.load(Ordering::Relaxed);
         let begun = slot.begun.load(Ordering::Relaxed);
@@ -315,7 +318,7 @@ impl<'a> Reading<'a> {
             })
     }
 
-    /// Reads a window to its slot, and leaves so many users in it. Whether that could be done.
+    /// Reads a window into its slot, and leaves `users` users in it. Returns whether it succeeded.
     fn fill(&self, storage: &dyn Storage, window: u64, users: u32) -> bool {
         let slot = self.slot(window);
         let is_free = slot
@@ -332,8 +335,9 @@ impl<'a> Reading<'a> {
             at: window * WINDOW,
             len: WINDOW,
         };
-        // SAFETY: the slot's memory is as long as a window, and nobody else uses it now.
-        let read = unsafe { move_plain(storage, run, self.memory(slot), Direction::Read) };
+        // SAFETY: the slot's memory is as long as a window, and FILLED, set by this rank, excludes
+        // others from it.
+        let read = unsafe { move_all(storage, run, self.memory(slot), Direction::Read) };
         match read {
             Ok(len) => {
                 slot.len.store(len, Ordering::Relaxed);
@@ -348,7 +352,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Reads one of the next windows, which others will want as well.
+    /// Reads one of the next windows, which other ranks will need as well.
     fn fill_ahead(&self, storage: &dyn Storage, window: u64) -> bool {
         for next in window + 1..=self.last.min(window + SLOTS / 2) {
             let slot = self.slot(next);
@@ -358,7 +362,7 @@ impl<'a> Reading<'a> {
                 continue;
             }
             let is_free = slot.users.load(Ordering::Relaxed) == 0 && !self.is_wanted(slot);
-            // Of those that come later nobody is nearer.
+            // Of later windows none is nearer to another rank.
             return is_free && self.fill(storage, next, 0);
         }
         false

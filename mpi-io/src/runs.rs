@@ -1,4 +1,4 @@
-//! The runs of a file that a member reads or writes in a window, and how they are told.
+//! The runs of a file that a member reads or writes in a window, and their encoding in messages.
 
 #![allow(unsafe_code, reason = "runs are lent to messages as buffers")]
 
@@ -8,10 +8,10 @@ use mpi_types::datatype::{Datatype, Predefined};
 
 use crate::view::Run;
 
-/// Words of a head.
+/// Number of words in a head.
 pub(crate) const WORDS: usize = 6;
 
-/// The runs of a member in a window.
+/// A member's runs in a window.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Runs {
     pub list: Vec<Run>,
@@ -20,14 +20,14 @@ pub(crate) struct Runs {
 
 impl Runs {
     pub fn push(&mut self, run: Run) {
-        // What comes from outside may be nonsense, which is found later.
+        // Lengths from other members may be invalid, which is checked later (`lie_in`).
         self.bytes = self.bytes.saturating_add(run.len);
         self.list.push(run);
     }
 
-    /// What is told of them in a head: how many, bytes, and if they are alike but for the first and the
-    /// last, the first one's place and length, the length and the distance of the others. (The last one's
-    /// length follows.)
+    /// Encodes the runs in a head: their number and bytes, and if they are regular (apart from the
+    /// length of the first and last), position and length of the first one, and length and distance
+    /// of the others. The length of the last one follows from the bytes.
     pub fn head(&self) -> [u64; WORDS] {
         let count = self.list.len() as u64;
         let [first, second, ..] = self.list[..] else {
@@ -51,7 +51,7 @@ impl Runs {
             // The first run may begin late, and the last end early.
             pair[1].at.wrapping_sub(pair[0].at)
         };
-        // Where whole runs begin: the first may be what is left of one.
+        // The distance between beginnings of whole runs; the first run may be partial.
         let step = match self.list.get(2) {
             Some(third) => third.at - second.at,
             None => distance,
@@ -69,12 +69,12 @@ impl Runs {
         }
     }
 
-    /// Whether a head tells all of them.
-    pub fn is_told(head: &[u64; WORDS]) -> bool {
+    /// Returns whether a head encodes all runs.
+    pub fn fits_head(head: &[u64; WORDS]) -> bool {
         head[5] != 0 || head[0] == 0
     }
 
-    /// The runs that a head tells of.
+    /// Decodes the runs of a head.
     pub fn of_head(head: &[u64; WORDS]) -> Runs {
         let [count, bytes, at, len, whole, step] = *head;
         let mut runs = Runs::default();
@@ -91,12 +91,12 @@ impl Runs {
         runs
     }
 
-    /// As words for a list.
+    /// Encodes the runs as the words of a list.
     pub fn words(&self) -> Vec<u64> {
         self.list.iter().flat_map(|run| [run.at, run.len]).collect()
     }
 
-    /// The runs of a list.
+    /// Decodes the runs of a list.
     pub fn of_words(words: &[u64]) -> Runs {
         let mut runs = Runs::default();
         for pair in words.chunks_exact(2) {
@@ -108,7 +108,7 @@ impl Runs {
         runs
     }
 
-    /// That they lie in a window, in order: they come from outside.
+    /// Checks that runs from another member lie in a window, in order.
     pub fn lie_in(&self, window: &std::ops::Range<u64>) -> bool {
         let mut next = window.start;
         self.list.iter().all(|run| {
@@ -122,7 +122,7 @@ impl Runs {
         })
     }
 
-    /// Their first `bytes` bytes.
+    /// Returns the runs of the first `bytes` bytes.
     pub fn cut(&self, bytes: u64) -> Runs {
         let mut runs = Runs::default();
         for run in &self.list {
@@ -135,14 +135,14 @@ impl Runs {
         runs
     }
 
-    /// Their places in memory that begins with byte `start` of the file, as a buffer.
+    /// Returns a buffer of the runs in memory that begins with byte `start` of the file.
     ///
     /// # Safety
-    /// As for [`Buffer::typed`]; the memory reaches as far as the runs do.
+    /// The memory is valid up to the end of the last run, as [`Buffer::typed`] requires.
     pub unsafe fn buffer(&self, memory: *mut u8, start: u64) -> Result<Buffer> {
         if let [one] = self.list[..] {
             let first = memory.wrapping_add((one.at - start) as usize);
-            // SAFETY: the caller's contract.
+            // SAFETY: the caller of this function guarantees that the memory is valid for the run.
             return Ok(unsafe { Buffer::bytes(first, one.len as usize) });
         }
         let lens: Vec<i64> = self.list.iter().map(|run| run.len as i64).collect();
@@ -153,7 +153,7 @@ impl Runs {
             .collect();
         let datatype = Datatype::predefined(Predefined::Byte).hindexed(&lens, &places)?;
         datatype.commit();
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller of this function guarantees that the memory is valid for all runs.
         Ok(unsafe { Buffer::typed(memory, 1, &datatype) })
     }
 }
@@ -171,8 +171,8 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_are_alike_are_told_in_a_head() {
-        for (list, told) in [
+    fn regular_runs_are_encoded_in_a_head() {
+        for (list, fits) in [
             (&[][..], true),
             (&[(7, 3)], true),
             (&[(0, 4), (8, 4), (16, 4)], true),
@@ -186,8 +186,8 @@ mod tests {
         ] {
             let runs = runs(list);
             let head = runs.head();
-            assert_eq!(Runs::is_told(&head), told, "{list:?}");
-            let back = match told {
+            assert_eq!(Runs::fits_head(&head), fits, "{list:?}");
+            let back = match fits {
                 true => Runs::of_head(&head),
                 false => Runs::of_words(&runs.words()),
             };

@@ -1,8 +1,9 @@
-//! The shared file pointer (MPI-3.1 section 13.4.4): a number of etypes that all members of a file read
-//! and change.
+//! The shared file pointer (MPI-3.1 section 13.4.4): a number of etypes that all members of a file
+//! read and change.
 //!
-//! Where all members are of one node it is a word in memory that they share. Otherwise it is in a small
-//! file beside the file, which whoever changes it locks, and which goes when the file is closed.
+//! Where all members are of one node it is a word in memory that they share. Otherwise it is in a
+//! small file beside the file, which whoever changes it locks, and which goes when the file is
+//! closed.
 
 #![allow(
     unsafe_code,
@@ -21,25 +22,25 @@ use parking_lot::Mutex;
 
 use crate::direction::Direction;
 use crate::driver::{How, Storage};
-use crate::plain::move_plain;
+use crate::one_run::move_all;
 use crate::posix::PosixFile;
-use crate::room::Words;
+use crate::shared_area::SharedWords;
 use crate::system;
 use crate::view::Run;
 
-/// The pointer that all members share.
+/// The shared file pointer.
 pub(crate) struct SharedPointer {
-    place: Place,
+    place: Location,
     /// Whether this process has moved it since it was at the beginning.
     moved: AtomicBool,
 }
 
-/// Where it is.
-enum Place {
-    /// The only member's.
+/// The location of the number.
+enum Location {
+    /// In this process, the only member.
     Own(AtomicI64),
-    /// In memory that all members have mapped.
-    Node(Arc<Words>),
+    /// In shared memory that all members have mapped.
+    Node(Arc<SharedWords>),
     /// In a file, opened when it is first used.
     Hidden {
         path: PathBuf,
@@ -48,58 +49,60 @@ enum Place {
 }
 
 impl SharedPointer {
-    /// As the members have agreed: by the words that all have, or a file whose name has a number of the first member's.
-    pub fn new(path: &Path, words: Option<Arc<Words>>, unique: u64) -> SharedPointer {
+    /// Creates the pointer in the location that the members agreed on: the shared words, or a file
+    /// with a number of the first member in its name.
+    pub fn new(path: &Path, words: Option<Arc<SharedWords>>, unique: u64) -> SharedPointer {
         SharedPointer::at(match words {
-            Some(words) => Place::Node(words),
-            None => Place::Hidden {
+            Some(words) => Location::Node(words),
+            None => Location::Hidden {
                 path: hidden(path, unique),
                 file: Mutex::default(),
             },
         })
     }
 
-    fn at(place: Place) -> SharedPointer {
+    fn at(place: Location) -> SharedPointer {
         SharedPointer {
             place,
             moved: AtomicBool::new(false),
         }
     }
 
-    /// Whether this process has moved it since [`SharedPointer::note_at_beginning`] was called.
+    /// Returns whether this process has moved it since the last
+    /// [`SharedPointer::note_at_beginning`].
     pub fn was_moved(&self) -> bool {
         self.moved.load(Ordering::Relaxed)
     }
 
-    /// It is at the beginning, since no member has moved it, or it was set there.
+    /// Notes that the pointer is at the beginning: no member has moved it, or it was set there.
     pub fn note_at_beginning(&self) {
         self.moved.store(false, Ordering::Relaxed);
     }
 
-    /// Of an only member.
+    /// Creates the pointer of a file with one member.
     pub fn own() -> SharedPointer {
-        SharedPointer::at(Place::Own(AtomicI64::new(0)))
+        SharedPointer::at(Location::Own(AtomicI64::new(0)))
     }
 
-    /// The words that all members share, of which it is the first.
-    pub fn words(&self) -> Option<&Arc<Words>> {
+    /// Returns the words that all members share, of which the pointer is the first.
+    pub fn words(&self) -> Option<&Arc<SharedWords>> {
         match &self.place {
-            Place::Node(words) => Some(words),
+            Location::Node(words) => Some(words),
             _ => None,
         }
     }
 
     fn word(&self) -> Option<&AtomicI64> {
         match &self.place {
-            Place::Own(word) => Some(word),
-            // SAFETY: the piece begins with a word that is zero at first, aligned as a page is, which all
-            // members use as an atomic one; it is mapped as long as `self` lives.
-            Place::Node(piece) => Some(unsafe { &*piece.as_ptr().cast::<AtomicI64>() }),
-            Place::Hidden { .. } => None,
+            Location::Own(word) => Some(word),
+            // SAFETY: the words begin with the pointer, zero at first, aligned to a page; all
+            // members access it atomically, and the words are mapped as long as `self` lives.
+            Location::Node(piece) => Some(unsafe { &*piece.as_ptr().cast::<AtomicI64>() }),
+            Location::Hidden { .. } => None,
         }
     }
 
-    /// Moves it by so many etypes. Returns where it was.
+    /// Advances it by `etypes`. Returns the old position.
     pub fn add(&self, etypes: i64) -> Result<i64> {
         self.moved.store(true, Ordering::Relaxed);
         match self.word() {
@@ -108,7 +111,7 @@ impl SharedPointer {
         }
     }
 
-    /// Where it is.
+    /// Returns the position.
     pub fn get(&self) -> Result<i64> {
         match self.word() {
             Some(word) => Ok(word.load(Ordering::Acquire)),
@@ -116,7 +119,7 @@ impl SharedPointer {
         }
     }
 
-    /// Sets it.
+    /// Sets the position.
     pub fn set(&self, etypes: i64) -> Result<()> {
         self.moved.store(true, Ordering::Relaxed);
         match self.word() {
@@ -126,9 +129,9 @@ impl SharedPointer {
         Ok(())
     }
 
-    /// Changes the number in the file. Returns what it was.
+    /// Changes the number in the file. Returns the old one.
     fn change(&self, new: impl FnOnce(i64) -> Option<i64>) -> Result<i64> {
-        let Place::Hidden { path, file } = &self.place else {
+        let Location::Hidden { path, file } = &self.place else {
             return Ok(0);
         };
         let failed =
@@ -154,8 +157,8 @@ impl SharedPointer {
         let run = Run { at: 0, len: 8 };
         let access = || -> io::Result<i64> {
             let mut bytes = [0_u8; 8];
-            // SAFETY: a local variable of eight bytes.
-            let read = unsafe { move_plain(file, run, bytes.as_mut_ptr(), Direction::Read)? };
+            // SAFETY: `bytes` is a local variable of eight bytes, the run's length.
+            let read = unsafe { move_all(file, run, bytes.as_mut_ptr(), Direction::Read)? };
             let old = if read == 8 {
                 i64::from_ne_bytes(bytes)
             } else {
@@ -163,8 +166,8 @@ impl SharedPointer {
             };
             if let Some(new) = new(old) {
                 bytes = new.to_ne_bytes();
-                // SAFETY: as above.
-                unsafe { move_plain(file, run, bytes.as_mut_ptr(), Direction::Write)? };
+                // SAFETY: `bytes` is a local variable of eight bytes, the run's length.
+                unsafe { move_all(file, run, bytes.as_mut_ptr(), Direction::Write)? };
             }
             Ok(old)
         };
@@ -176,16 +179,16 @@ impl SharedPointer {
         done.map_err(|error| failed("changing the shared file pointer in", &error))
     }
 
-    /// Removes what others would find. One member calls it when all are through.
+    /// Removes the file. One member calls it when all have finished.
     pub fn remove(&self) {
-        if let Place::Hidden { path, .. } = &self.place {
-            // It is there only if it was used.
+        if let Location::Hidden { path, .. } = &self.place {
+            // The file exists only if the pointer was used.
             let _ = std::fs::remove_file(path);
         }
     }
 }
 
-/// The name of the file for the pointer.
+/// Returns the name of the pointer's file.
 fn hidden(path: &Path, unique: u64) -> PathBuf {
     let mut name = OsString::from(".");
     name.push(path.file_name().unwrap_or(OsStr::new("file")));

@@ -1,9 +1,10 @@
-//! Data sieving: many small runs are moved by reading all from the first to the last of them at once, and
-//! picking out, or replacing and writing back, what is wanted.
+//! Data sieving: many small runs are moved by one access from the first to the last of them, from
+//! which the data is picked, or in which it is replaced and written back.
 //!
-//! Writing back is sound only if nobody else writes in between at the same time. So whoever sieves holds
-//! a lock on the bytes, and all who write do: where `romio_ds_write` says so from the beginning, otherwise from
-//! when one has announced it (`writers`), which only members of one node can. These also write for each other
+//! Writing back is safe only if no other process writes in between at the same time. So a sieving
+//! process holds a lock on the bytes, and so do all that write: from the beginning if
+//! `romio_ds_write` asks for sieving, otherwise from the time when one has announced it
+//! (`writers`), which only members of one node can. Members of one node also write for each other
 //! (`combine`), so that a stretch in which all have pieces is written once.
 
 #![allow(unsafe_code, reason = "memory of the program is read and written")]
@@ -15,18 +16,18 @@ use crate::access::Shared;
 use crate::combine::ROOM;
 use crate::direction::Direction;
 use crate::hints::{Choice, Hints};
-use crate::plain::move_plain;
+use crate::one_run::move_all;
 use crate::read_once::{Picked, WINDOW};
 use crate::runs::Runs;
 use crate::view::{Run, View};
 
-/// Bytes that are read at a time from a file system of the machine: the window stays in a core's cache.
+/// Bytes per read from a local file system: the window stays in a core's cache.
 const LOCAL_READ: u64 = 128 << 10;
 
-/// How many runs are looked at to find out how dense they are.
+/// Runs examined to estimate their density.
 const LOOKED_AT: usize = 32;
 
-/// Whether sieving is in force, and quicker than a call for each run.
+/// Returns whether sieving is enabled, and faster than a call for each run.
 pub(crate) fn is_better(
     shared: &Shared,
     hints: &Hints,
@@ -62,13 +63,13 @@ pub(crate) fn is_better(
     runs > 1 && end - first < runs * shared.storage.call_cost(direction)
 }
 
-/// Whether others who write would know of it.
+/// Returns whether sieving writes are possible: other writers would take locks.
 fn may_write(shared: &Shared) -> bool {
     shared.writers.can_announce() && shared.storage.is_local()
 }
 
-/// Writes stretches of the file that `data`, which is the file from byte `base` on, holds: those that lie near each
-/// other together with what is between them.
+/// Writes stretches of the file from `data`, which holds the file from byte `base` on. Stretches
+/// close to each other are written together with the bytes between them.
 pub(crate) fn store(shared: &Shared, stretches: &[Run], data: &[u8], base: u64) -> io::Result<()> {
     let hints = shared.hints();
     let sieves = match hints.ds_write {
@@ -96,14 +97,14 @@ pub(crate) fn store(shared: &Shared, stretches: &[Run], data: &[u8], base: u64) 
         for run in group {
             let from = data[(run.at - base) as usize..][..run.len as usize].as_ptr();
             let _allowed = shared.allow_write(run.at..run.end())?;
-            // SAFETY: the memory is as long as the run.
-            unsafe { move_plain(&*shared.storage, *run, from.cast_mut(), Direction::Write)? };
+            // SAFETY: `from` points to the run's bytes in `data`.
+            unsafe { move_all(&*shared.storage, *run, from.cast_mut(), Direction::Write)? };
         }
     }
     Ok(())
 }
 
-/// Reads what stands from the first to the last of some stretches, replaces these, and writes it back.
+/// Reads from the first to the last of some stretches, replaces these, and writes all back.
 fn replace(
     shared: &Shared,
     group: &[Run],
@@ -119,20 +120,20 @@ fn replace(
     let _locked = shared
         .locks
         .lock(storage, covered.at..covered.end(), true)?;
-    // SAFETY: the window is as long as what is covered.
-    let there = unsafe { move_plain(storage, covered, window.as_mut_ptr(), Direction::Read)? };
+    // SAFETY: the window is as long as `covered`.
+    let there = unsafe { move_all(storage, covered, window.as_mut_ptr(), Direction::Read)? };
     // Beyond the end of the file there are zeros.
     window[there as usize..].fill(0);
     for run in group {
         let from = &data[(run.at - base) as usize..][..run.len as usize];
         window[(run.at - covered.at) as usize..][..run.len as usize].copy_from_slice(from);
     }
-    // SAFETY: as above.
-    unsafe { move_plain(storage, covered, window.as_mut_ptr(), Direction::Write)? };
+    // SAFETY: the window is as long as `covered`.
+    unsafe { move_all(storage, covered, window.as_mut_ptr(), Direction::Write)? };
     Ok(())
 }
 
-/// Moves `len` bytes of gapless memory to or from the runs of a view. `start` is valid for them.
+/// Moves `len` bytes of contiguous memory to or from the runs of a view. `start` is valid for them.
 pub(crate) fn transfer(
     shared: &Shared,
     hints: &Hints,
@@ -161,7 +162,7 @@ pub(crate) fn transfer(
         false => None,
     };
     let mut own = Vec::new();
-    // Another thread may have the one that is kept.
+    // Another thread may be using the kept window.
     let mut kept = shared.window.try_lock();
     let window = kept.as_deref_mut().unwrap_or(&mut own);
     if window.len() < room as usize {
@@ -169,7 +170,7 @@ pub(crate) fn transfer(
     }
     let (mut next, end) = (position, position + len);
     while next < end {
-        // As much as the window has room for.
+        // As much as fits in the window.
         let first = view.place(next);
         let most = end.min(next.saturating_add(room));
         let here = start.wrapping_add((next - position) as usize);
@@ -177,7 +178,8 @@ pub(crate) fn transfer(
         if let Some(reading) = &reading {
             let number = first / WINDOW;
             if let Some(picked) = reading.window(&*shared.storage, number) {
-                // SAFETY: the memory reaches to the end of the stream.
+                // SAFETY: `start` is valid for `len` bytes, and `here` points to the data of
+                // position `next` in it.
                 let part = unsafe { pick(view, &picked, number * WINDOW, next..most, here) };
                 next += part;
                 match part {
@@ -205,9 +207,11 @@ pub(crate) fn transfer(
         let window = &mut window[..covered.len as usize];
         let stream = next..after;
         let moved = match direction {
-            // SAFETY: the memory reaches to the end of the stream's part.
+            // SAFETY: `start` is valid for `len` bytes, and `here` points to the data of this part
+            // of the stream in it.
             Direction::Read => unsafe { read(shared, view, covered, stream, window, here)? },
-            // SAFETY: as above.
+            // SAFETY: `start` is valid for `len` bytes, and `here` points to the data of this part
+            // of the stream in it.
             Direction::Write => unsafe { write(shared, view, covered, stream, window, here)? },
         };
         next += moved;
@@ -218,10 +222,11 @@ pub(crate) fn transfer(
     Ok(next - position)
 }
 
-/// Takes what a window, which begins at byte `at` of the file, has of part of the stream. Returns how much that is.
+/// Copies the bytes of part of the stream from a window, which begins at byte `at` of the file.
+/// Returns their number.
 ///
 /// # Safety
-/// `start` is valid for as many bytes as the part has.
+/// `start` is valid for the bytes of the part.
 unsafe fn pick(
     view: &View,
     picked: &Picked<'_>,
@@ -231,16 +236,17 @@ unsafe fn pick(
 ) -> u64 {
     let end = at + picked.data.len() as u64;
     let len = view.bytes_before(end, stream.start, stream.end) - stream.start;
-    // SAFETY: by the contract of this function; the window is not the program's memory.
+    // SAFETY: the caller guarantees valid memory for the part, which is the program's and does not
+    // overlap the window.
     let out = unsafe { std::slice::from_raw_parts_mut(start, len as usize) };
     view.gather(picked.data, at, stream.start, out);
     len
 }
 
-/// Reads part of the stream, which lies in `covered`. Returns how much of it there is.
+/// Reads part of the stream, which lies in `covered`. Returns the bytes that the file has of it.
 ///
 /// # Safety
-/// `start` is valid for as many bytes as the part has.
+/// `start` is valid for the bytes of the part.
 unsafe fn read(
     shared: &Shared,
     view: &View,
@@ -250,23 +256,24 @@ unsafe fn read(
     start: *mut u8,
 ) -> io::Result<u64> {
     let to = window.as_mut_ptr();
-    // SAFETY: the window is as long as what is covered.
-    let there = unsafe { move_plain(&*shared.storage, covered, to, Direction::Read)? };
+    // SAFETY: the window is as long as `covered`.
+    let there = unsafe { move_all(&*shared.storage, covered, to, Direction::Read)? };
     let end = match there < covered.len {
         true => view.bytes_before(covered.at + there, stream.start, stream.end),
         false => stream.end,
     };
     let len = (end - stream.start) as usize;
-    // SAFETY: by the contract of this function; the window is not the program's memory.
+    // SAFETY: the caller guarantees valid memory for the part, which is the program's and does not
+    // overlap the window.
     let out = unsafe { std::slice::from_raw_parts_mut(start, len) };
     view.gather(window, covered.at, stream.start, out);
     Ok(len as u64)
 }
 
-/// Writes part of the stream, which lies in `covered`, and what stands between once more.
+/// Writes part of the stream, which lies in `covered`, and writes the bytes between its runs back.
 ///
 /// # Safety
-/// As for [`read`].
+/// `start` is valid for the bytes of the part.
 unsafe fn write(
     shared: &Shared,
     view: &View,
@@ -276,7 +283,7 @@ unsafe fn write(
     start: *mut u8,
 ) -> io::Result<u64> {
     let storage = &*shared.storage;
-    // In atomic mode the lock is had already.
+    // In atomic mode the caller holds the lock.
     let _locked = match shared.is_atomic() {
         true => None,
         false => {
@@ -287,15 +294,15 @@ unsafe fn write(
     let len = stream.end - stream.start;
     if len < covered.len {
         let to = window.as_mut_ptr();
-        // SAFETY: the window is as long as what is covered.
-        let there = unsafe { move_plain(storage, covered, to, Direction::Read)? };
+        // SAFETY: the window is as long as `covered`.
+        let there = unsafe { move_all(storage, covered, to, Direction::Read)? };
         // Beyond the end of the file there are zeros.
         window[there as usize..].fill(0);
     }
-    // SAFETY: by the contract of this function.
+    // SAFETY: the caller guarantees valid memory for the part.
     let data = unsafe { std::slice::from_raw_parts(start, len as usize) };
     view.scatter(data, stream.start, window, covered.at);
-    // SAFETY: as above.
-    unsafe { move_plain(storage, covered, window.as_mut_ptr(), Direction::Write)? };
+    // SAFETY: the window is as long as `covered`.
+    unsafe { move_all(storage, covered, window.as_mut_ptr(), Direction::Write)? };
     Ok(len)
 }

@@ -9,7 +9,7 @@ use crate::direction::Direction;
 use crate::file::{At, File};
 use crate::memory::Memory;
 
-/// Which pair of functions.
+/// A pair of split collective functions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(
     missing_docs,
@@ -44,7 +44,7 @@ impl SplitKind {
     }
 }
 
-/// An access that has begun.
+/// A split access that has begun.
 pub(crate) struct Split {
     kind: SplitKind,
     buffer: usize,
@@ -52,7 +52,7 @@ pub(crate) struct Split {
 }
 
 impl File {
-    /// Refuses a collective access while a split one is under way.
+    /// Refuses a collective access during a split one.
     pub(crate) fn demand_no_split(&self) -> Result<()> {
         match &*self.split.lock() {
             None => Ok(()),
@@ -66,10 +66,10 @@ impl File {
         }
     }
 
-    /// Begins; all members call it. Errors on the way are told by [`File::end`].
+    /// Begins a split access; all members call it. [`File::end`] reports later errors.
     ///
     /// # Errors
-    /// Where the access mode forbids it or the arguments are wrong: then nothing has begun here.
+    /// The access mode forbids it or the arguments are wrong. Nothing has begun then.
     pub fn begin(
         self: &Arc<File>,
         process: &Process,
@@ -93,11 +93,11 @@ impl File {
         Ok(())
     }
 
-    /// Ends what was begun.
+    /// Ends a split access.
     ///
     /// # Errors
-    /// `MPI_ERR_IO` if nothing was begun, or something else; `MPI_ERR_BUFFER` for another buffer; those of the
-    /// access, which has ended then.
+    /// `MPI_ERR_IO` if none or another one has begun; `MPI_ERR_BUFFER` for another buffer; those of
+    /// the access, which has ended then.
     pub fn end(&self, process: &Process, kind: SplitKind, buffer: *const u8) -> Result<Status> {
         let mut split = self.split.lock();
         let request = match &*split {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use mpi_types::{Class, Error};
 
-/// The classes that file functions give, by the numbers that ranks tell each other.
+/// The classes of file functions' errors, by their numbers in messages between members.
 const CLASSES: &[Class] = &[
     Class::Other,
     Class::NoSuchFile,
@@ -35,19 +35,19 @@ const CLASSES: &[Class] = &[
     Class::InfoValue,
 ];
 
-/// The number of a class, above 0.
+/// Returns the number of a class, above 0.
 pub(crate) fn number(class: Class) -> u64 {
     let found = CLASSES.iter().position(|one| *one == class);
     found.unwrap_or(0) as u64 + 1
 }
 
-/// The class with a number.
+/// Returns the class of a number.
 pub(crate) fn class(number: u64) -> Class {
     let index = usize::try_from(number).unwrap_or(0).saturating_sub(1);
     CLASSES.get(index).copied().unwrap_or(Class::Other)
 }
 
-/// The class of an error of the system's, and what can be done about it.
+/// Returns the class of a system error, and advice for the user.
 fn classify(error: &io::Error) -> (Class, &'static str) {
     match error.raw_os_error() {
         Some(libc::ENOENT) => (
@@ -62,8 +62,8 @@ fn classify(error: &io::Error) -> (Class, &'static str) {
             Class::Access,
             "; check the permissions of the file and of its folder",
         ),
-        Some(libc::ENOSPC) => (Class::NoSpace, "; make room on the file system"),
-        Some(libc::EDQUOT) => (Class::Quota, "; make room or have the quota raised"),
+        Some(libc::ENOSPC) => (Class::NoSpace, "; free space on the file system"),
+        Some(libc::EDQUOT) => (Class::Quota, "; free space or ask for a larger quota"),
         Some(libc::EROFS) => (Class::ReadOnly, ""),
         Some(
             libc::ENAMETOOLONG
@@ -83,7 +83,7 @@ fn classify(error: &io::Error) -> (Class, &'static str) {
     }
 }
 
-/// The error for something that the system refused to do with a file.
+/// Returns the error for an operation on a file that the system refused.
 #[cold]
 pub(crate) fn error(doing: &str, path: &Path, error: &io::Error) -> Error {
     let (class, advice) = classify(error);
@@ -92,7 +92,7 @@ pub(crate) fn error(doing: &str, path: &Path, error: &io::Error) -> Error {
     Error::new(class, format!("{doing} {}: {text}{advice}", path.display()))
 }
 
-/// The last error of a call of the C library's.
+/// Returns the last error of a C library call.
 pub(crate) fn last() -> io::Error {
     io::Error::last_os_error()
 }

@@ -1,8 +1,8 @@
-//! Views (MPI-3.1 section 13.3): which bytes of the file a process sees, and where the next are.
+//! Views (MPI-3.1 section 13.3): the bytes of the file that a process accesses, and their order.
 //!
-//! The data that a view shows is a stream: the bytes of the first filetype in order, those of the
-//! second, and so on. A position in it is found in the file in O(depth of the filetype), as positions in
-//! packed data are in memory: a filetype is a datatype laid out from the displacement on.
+//! The data of a view is a stream: the bytes of the first filetype in order, those of the second,
+//! and so on. A position in the stream is found in the file in O(depth of the filetype), like a
+//! position of packed data in memory: a filetype is a datatype laid out from the displacement on.
 
 use mpi_types::datatype::Datatype;
 use mpi_types::{Class, Error, Result};
@@ -11,25 +11,25 @@ use crate::datarep::Representation;
 
 /// A view.
 pub(crate) struct View {
-    /// As the program gave them.
+    /// The program's arguments.
     pub displacement: i64,
     pub etype: Datatype,
     pub filetype: Datatype,
     pub representation: Representation,
-    /// As they lie in the file.
+    /// The filetype's layout in the file.
     in_file: Datatype,
     /// Bytes of an etype in the file.
     etype_size: u64,
-    /// How often the filetype may come so that no number overflows.
+    /// Number of filetypes before an offset overflows.
     times: usize,
-    /// Where byte 0 of the stream is, if the stream has no gaps.
+    /// The position of byte 0 of the stream in the file, if the stream is contiguous.
     dense: Option<u64>,
-    /// Whether bytes of the file may come several times, as they may where nothing is written. Then the stream goes back
-    /// in the file now and then, and is read run by run.
+    /// Whether bytes of the file may be in the stream several times, as is allowed for reading. The
+    /// stream then goes back in the file, and is read run by run.
     pub overlaps: bool,
 }
 
-/// Part of a file: where it begins and how long it is.
+/// A contiguous part of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Run {
     pub at: u64,
@@ -43,7 +43,7 @@ impl Run {
 }
 
 impl View {
-    /// The view of a file that was just opened: bytes.
+    /// Returns the view of a file that was just opened: bytes.
     pub fn bytes() -> View {
         use mpi_types::datatype::Predefined;
         let byte = Datatype::predefined(Predefined::Byte);
@@ -60,10 +60,10 @@ impl View {
         }
     }
 
-    /// A view, if it is one that the standard allows (section 13.3).
+    /// Creates a view that the standard allows (section 13.3).
     ///
     /// # Errors
-    /// `MPI_ERR_ARG` and `MPI_ERR_TYPE` for what is not.
+    /// `MPI_ERR_ARG` and `MPI_ERR_TYPE` for invalid arguments.
     pub fn new(
         displacement: i64,
         etype: &Datatype,
@@ -115,22 +115,22 @@ impl View {
         })
     }
 
-    /// Bytes of an etype in the file.
+    /// Returns the bytes of an etype in the file.
     pub fn etype_size(&self) -> u64 {
         self.etype_size
     }
 
-    /// Whether there is nothing to be seen.
+    /// Returns whether the view has no data.
     pub fn is_empty(&self) -> bool {
         self.in_file.size() == 0
     }
 
-    /// The position in the stream of an offset in etypes.
+    /// Returns the position in the stream of an offset in etypes.
     pub fn position(&self, offset: i64) -> Result<u64> {
         let bytes = u64::try_from(offset)
             .ok()
             .and_then(|offset| offset.checked_mul(self.etype_size));
-        // Beyond this the place in the file could not be told.
+        // Beyond this the position in the file would overflow.
         let most = (self.times as u64).saturating_mul(self.in_file.size() as u64);
         match bytes {
             Some(bytes) if bytes <= most => Ok(bytes),
@@ -141,7 +141,7 @@ impl View {
         }
     }
 
-    /// Where in the file a byte of the stream is.
+    /// Returns the position in the file of a byte of the stream.
     pub fn place(&self, position: u64) -> u64 {
         if let Some(first) = self.dense {
             return first + position;
@@ -150,7 +150,7 @@ impl View {
         pieces.next().map_or(self.displacement as u64, |run| run.at)
     }
 
-    /// From the first byte of part of the stream to the one after its last, in the file.
+    /// Returns the range in the file from the first to the last byte of part of the stream.
     pub fn span(&self, position: u64, len: u64) -> std::ops::Range<u64> {
         let start = self.place(position);
         match len {
@@ -165,7 +165,7 @@ impl View {
         }
     }
 
-    /// Whether part of the stream lies in one piece in the file.
+    /// Returns whether part of the stream is contiguous in the file.
     pub fn is_one_run(&self, position: u64, len: u64) -> bool {
         if self.dense.is_some() || len <= 1 {
             return true;
@@ -176,7 +176,7 @@ impl View {
     }
 
     fn pieces(&self, position: u64, max: usize) -> impl Iterator<Item = Run> + '_ {
-        // A file has no addresses, but offsets from the displacement are found in the same way.
+        // Offsets from the displacement are computed like addresses.
         let base = std::ptr::without_provenance_mut::<u8>(self.displacement as usize);
         let pieces = self
             .in_file
@@ -187,7 +187,7 @@ impl View {
         })
     }
 
-    /// The runs of part of the stream in order, adjacent ones as one.
+    /// Returns the runs of part of the stream in order, adjacent ones joined.
     pub fn runs(&self, position: u64, len: u64) -> Runs<impl Iterator<Item = Run> + '_> {
         let dense = self.dense.map(|first| Run {
             at: first + position,
@@ -205,8 +205,9 @@ impl View {
         }
     }
 
-    /// How many bytes of the stream lie before byte `place` of the file, of those from `low` to `high`. Of a view that
-    /// [overlaps](View::overlaps) it can't be told: not all of these come first.
+    /// Returns how many bytes of the stream lie before byte `place` of the file, of those from
+    /// `low` to `high`. Not defined for a view that [overlaps](View::overlaps), since these need
+    /// not come first.
     pub fn bytes_before(&self, place: u64, low: u64, high: u64) -> u64 {
         if let Some(first) = self.dense {
             return place.saturating_sub(first).clamp(low, high);
@@ -223,48 +224,51 @@ impl View {
         low
     }
 
-    /// Copies part of the stream, from `position` on, out of memory that holds the file from byte `first` on.
+    /// Copies part of the stream, from `position` on, from memory that holds the file from byte
+    /// `first` on.
     #[allow(unsafe_code, reason = "places in the file are places in the window")]
     pub fn gather(&self, window: &[u8], first: u64, position: u64, out: &mut [u8]) {
         assert!(self.lies_in(window.len(), first, position, out.len()));
         let base = window
             .as_ptr()
             .wrapping_sub((first as usize).wrapping_sub(self.displacement as usize));
-        // SAFETY: all bytes of the part lie in the window.
+        // SAFETY: `lies_in` has checked that all bytes of the part lie in the window.
         unsafe { self.in_file.pack(base, self.times, position as usize, out) };
     }
 
-    /// Copies data, which is the stream from `position` on, to memory that holds the file from byte `first`
+    /// Copies data, the stream from `position` on, to memory that holds the file from byte `first`
     /// on.
     #[allow(unsafe_code, reason = "places in the file are places in the window")]
     pub fn scatter(&self, data: &[u8], position: u64, window: &mut [u8], first: u64) {
         assert!(self.lies_in(window.len(), first, position, data.len()));
         let before = (first as usize).wrapping_sub(self.displacement as usize);
         let base = window.as_mut_ptr().wrapping_sub(before);
-        // SAFETY: as in `gather`.
+        // SAFETY: `lies_in` has checked that all bytes of the part lie in the window.
         unsafe {
             self.in_file
                 .unpack(base, self.times, position as usize, data)
         };
     }
 
-    /// Whether part of the stream lies within so many bytes of the file.
+    /// Returns whether part of the stream lies within `room` bytes of the file from byte `first`
+    /// on.
     fn lies_in(&self, room: usize, first: u64, position: u64, len: usize) -> bool {
         let span = self.span(position, len as u64);
         len == 0 || (span.start >= first && span.end <= first + room as u64)
     }
 
-    /// The offset in etypes that a position in the stream is, rounded down.
+    /// Returns the offset in etypes of a position in the stream, rounded down.
     pub fn offset_of(&self, position: u64) -> i64 {
         (position / self.etype_size) as i64
     }
 
-    /// The extent of a datatype in the file (`MPI_File_get_type_extent`).
+    /// Returns the extent of a datatype in the file (`MPI_File_get_type_extent`).
     pub fn file_extent(&self, datatype: &Datatype) -> Result<i64> {
         Ok(self.representation.in_file(datatype)?.extent() as i64)
     }
 
-    /// How many etypes of the stream begin before byte `size` of the file: where `MPI_SEEK_END` is.
+    /// Returns how many etypes of the stream begin before byte `size` of the file: the position of
+    /// `MPI_SEEK_END`.
     pub fn etypes_before(&self, size: u64) -> i64 {
         let filetype = self.in_file.size() as u64;
         if filetype == 0 {
@@ -277,7 +281,7 @@ impl View {
         if self.overlaps {
             return self.etypes_begun(size);
         }
-        // Offsets only grow.
+        // Offsets increase monotonically.
         while low < high {
             let middle = low + (high - low) / 2;
             if self.place(middle * self.etype_size) < size {
@@ -289,10 +293,11 @@ impl View {
         low as i64
     }
 
-    /// The same where offsets fall now and then: up to the last etype that begins before.
+    /// Returns [`View::etypes_before`] for a view whose offsets are not monotonic: up to the last
+    /// etype that begins before `size`.
     fn etypes_begun(&self, size: u64) -> i64 {
         let filetype = self.in_file.size() as u64;
-        // Where filetypes begin never falls.
+        // The beginnings of filetypes increase monotonically.
         let (mut low, mut high) = (0, self.times as u64);
         while low < high {
             let middle = low + (high - low) / 2;
@@ -337,7 +342,7 @@ impl<I: Iterator<Item = Run>> Iterator for Runs<I> {
 }
 
 impl<I: Iterator<Item = Run>> Runs<I> {
-    /// The next piece, as far as it belongs to the part.
+    /// Returns the next piece, cut at the end of the part.
     fn cut(&mut self) -> Option<Run> {
         if self.left == 0 {
             return None;
@@ -349,8 +354,8 @@ impl<I: Iterator<Item = Run>> Runs<I> {
     }
 }
 
-/// Checks what the standard demands of a filetype and an etype: no negative offsets, which never fall,
-/// and nothing twice where the file is written. Returns whether something is there twice.
+/// Checks the standard's rules for the displacements of a filetype or etype: not negative, not
+/// decreasing, and without overlap if the file is written. Returns whether bytes overlap.
 fn check_order(name: &str, datatype: &Datatype, writable: bool) -> Result<bool> {
     if datatype.is_contiguous() && datatype.true_lb() >= 0 {
         return Ok(false);
@@ -364,7 +369,7 @@ fn check_order(name: &str, datatype: &Datatype, writable: bool) -> Result<bool> 
     if datatype.true_lb() < 0 {
         return wrong("has data at negative displacements, where no byte of a file can be");
     }
-    // Where the last byte seen so far ends, and where the last run began.
+    // The end of the last byte so far, and the beginning of the last run.
     let (mut end, mut last, mut first, mut overlaps) = (0_i64, 0_i64, None, false);
     for (at, len) in datatype.pieces(std::ptr::null_mut(), 1, 0, usize::MAX) {
         let at = at.addr() as i64;

@@ -1,10 +1,11 @@
-//! Who writes to a file without a lock, so that a process of the node which wants to sieve can have all
-//! others take locks from then on.
+//! Tracking of writes without a lock, so that a sieving process of the node can make all others
+//! take locks.
 //!
-//! Each member has a word that counts its writes under way, and all have one that says whether somebody
-//! sieves. Who writes counts itself first and looks then; who wants to sieve says so first and waits then
-//! until the writes that did not see it are over. So either the writer sees it, or it is seen (all these
-//! accesses are sequentially consistent). Once said it holds until the file is closed.
+//! Each member has a word that counts its current writes, and all share one that says whether any
+//! process sieves. A writer counts itself first and then reads the flag; a sieving process sets the
+//! flag first and then waits until the writes that did not see it are over. So either the writer
+//! sees the flag, or it is seen (all these accesses are sequentially consistent). The flag stays
+//! set until the file is closed.
 
 #![allow(unsafe_code, reason = "words in memory that processes share")]
 
@@ -15,12 +16,12 @@ use std::time::Duration;
 
 use netmod::SharedSegment;
 
-/// Where in the piece the word about sieving is, and where the members' are, one cache line each.
+/// Offsets of the flag and of the members' words in the shared words, one cache line each.
 const SIEVED: usize = 64;
 const MEMBERS: usize = 128;
 const LINE: usize = 64;
 
-/// Bytes that the words of so many members take, the shared pointer in front included.
+/// Returns the bytes of the words of `members` members, including the shared pointer in front.
 pub(crate) fn words_len(members: usize) -> usize {
     (MEMBERS + LINE * members).next_multiple_of(4096)
 }
@@ -32,16 +33,16 @@ struct Member {
     process: AtomicU32,
 }
 
-/// The words of a file, if all members are of one node.
+/// The words of a file whose members are all on one node.
 pub(crate) struct Writers {
     piece: Option<Arc<dyn SharedSegment>>,
     me: usize,
     members: usize,
-    /// Whether the writes that came before sieving are over.
+    /// Whether the writes from before the flag was set are over.
     drained: AtomicBool,
 }
 
-/// A write under way.
+/// A counted write.
 pub(crate) struct Entered<'a>(&'a AtomicU32);
 
 impl Drop for Entered<'_> {
@@ -51,7 +52,7 @@ impl Drop for Entered<'_> {
 }
 
 impl Writers {
-    /// `piece` is as long as [`words_len`] says, and was zero at first.
+    /// `piece` is [`words_len`] bytes long, zero at first.
     pub fn new(piece: Option<Arc<dyn SharedSegment>>, me: usize, members: usize) -> Writers {
         let writers = Writers {
             piece,
@@ -71,24 +72,25 @@ impl Writers {
     }
 
     fn sieved(&self) -> Option<&AtomicU32> {
-        // SAFETY: the word lies in the piece, is aligned in it, and is used as an atomic one by all; the
-        // piece is mapped as long as `self` lives.
+        // SAFETY: the flag lies in the shared words, aligned; all members access it atomically, and
+        // the words are mapped as long as `self` lives.
         self.at(SIEVED).map(|word| unsafe { word.cast().as_ref() })
     }
 
     fn member(&self, rank: usize) -> Option<&Member> {
-        // SAFETY: as above, for the words of a member.
+        // SAFETY: a member's words lie in the shared words, aligned to a cache line; all members
+        // access them atomically, and they are mapped as long as `self` lives.
         self.at(MEMBERS + LINE * rank)
             .map(|words| unsafe { words.cast().as_ref() })
     }
 
-    /// Whether sieving can be announced.
+    /// Returns whether sieving can be announced.
     pub fn can_announce(&self) -> bool {
         self.piece.is_some()
     }
 
-    /// Whether the caller may write without a lock while it keeps what this gives; `None` if it must have
-    /// a lock. Where nothing can be announced nobody sieves by itself.
+    /// Counts a write without a lock, while the result is kept. Returns `None` if the caller must
+    /// have a lock. Without shared words no member sieves on its own.
     pub fn enter(&self) -> Option<Option<Entered<'_>>> {
         let (Some(sieved), Some(member)) = (self.sieved(), self.member(self.me)) else {
             return Some(None);
@@ -104,7 +106,7 @@ impl Writers {
         }
     }
 
-    /// Says that writes must have locks from now on, and waits for those that have none.
+    /// Announces that writes must have locks from now on, and waits for those that have none.
     pub fn announce(&self) {
         let Some(sieved) = self.sieved() else {
             return;
@@ -122,7 +124,7 @@ impl Writers {
                 polls += 1;
                 match polls {
                     0..1000 => std::thread::yield_now(),
-                    // A process that has ended writes nothing any more.
+                    // A process that has ended does not write.
                     _ if is_gone(member.process.load(Ordering::SeqCst)) => break,
                     _ => std::thread::sleep(Duration::from_micros(100)),
                 }
@@ -132,12 +134,12 @@ impl Writers {
     }
 }
 
-/// Whether a process of this node has ended.
+/// Returns whether a process of this node has ended.
 pub(crate) fn is_gone(process: u32) -> bool {
     let Ok(process) = libc::pid_t::try_from(process) else {
         return false;
     };
-    // SAFETY: signal 0 only asks whether the process is there.
+    // SAFETY: the call takes no pointers; signal 0 only tests whether the process exists.
     let answer = unsafe { libc::kill(process, 0) };
     process > 0
         && answer != 0
@@ -152,9 +154,9 @@ mod tests {
     /// Memory of this process in place of shared memory.
     struct Piece(NonNull<[u64; 512]>);
 
-    // SAFETY: whoever uses the memory does so by atomic words.
+    // SAFETY: the tests access the memory by atomic words only.
     unsafe impl Send for Piece {}
-    // SAFETY: as above.
+    // SAFETY: the tests access the memory by atomic words only.
     unsafe impl Sync for Piece {}
 
     impl SharedSegment for Piece {
@@ -183,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn who_sieves_waits_for_writers_and_keeps_them_out() {
+    fn sieving_waits_for_writers_and_excludes_them() {
         let (one, other) = pair();
         let write = one.enter();
         assert!(write.is_some());
@@ -201,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn the_dead_are_not_waited_for() {
+    fn processes_that_have_ended_are_not_waited_for() {
         let (one, other) = pair();
         std::mem::forget(one.enter());
         let mut child = std::process::Command::new("true").spawn().unwrap();

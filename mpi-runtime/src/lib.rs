@@ -1,9 +1,12 @@
-//! MPI's state in a process: control variables, the transports that a launcher's job talks by, the objects behind handles,
-//! requests of all kinds, bringing MPI up and down, processes that come and go, and the tool information interface.
+//! The state of MPI in a process, independent of the ABI.
 //!
-//! Here is no function of the C interface, and no number in which the ABIs differ, so that this is compiled once
-//! for the libraries of all ABIs. What a program gave a function for is called by them: through a closure, a trait, or
-//! a [function without type](handles::handler::Function).
+//! Control variables, bootstrap from the launcher to open transports, the objects behind handles,
+//! requests of all kinds, start and end of MPI, dynamic processes, and the tool information
+//! interface.
+//!
+//! The crate has no C entry points and no ABI-specific constants, so it is compiled once for all
+//! ABIs. Callbacks of the program arrive as closures, trait objects, or [untyped
+//! functions](handles::handler::Function).
 
 pub mod bootstrap;
 pub mod dynamic;

@@ -46,7 +46,7 @@ fn conversion(param: &Param) -> Option<&'static str> {
     match (param.kind, param.direction) {
         (Kind::Text, Direction::In) if one && ctype.is_const => Some("Text"),
         (Kind::Text | Kind::Texts | Kind::Buffer, _) => None,
-        (_, Direction::Out) if one => Some("Place"),
+        (_, Direction::Out) if one => Some("Output"),
         (_, Direction::InOut) if one => Some("Variable"),
         _ => None,
     }

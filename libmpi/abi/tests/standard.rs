@@ -1,4 +1,4 @@
-//! The library and its header beside lists of what the standard says (MPI-5.0 chapter 21, annex A).
+//! Compares the library and its header with lists from the standard (MPI-5.0 chapter 21, annex A).
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -27,7 +27,7 @@ fn library() -> PathBuf {
     test.with_file_name("libmpi_abi.so")
 }
 
-/// Both names of a function are in the one library, since programs link to no other.
+/// The library exports both names of a function, since programs link to no other library.
 #[test]
 fn the_library_has_both_names_of_each_function_and_no_others() {
     let text = stdout(
@@ -49,7 +49,7 @@ fn the_library_has_both_names_of_each_function_and_no_others() {
     let standard: BTreeSet<&str> = lines(NAMES).collect();
     for name in found {
         let plain = name.strip_prefix('P').unwrap_or(name);
-        // Fortran's library needs the latter for attributes, as MPICH's does.
+        // The Fortran library needs the MPII_ functions for attributes, as MPICH's does.
         let extra = plain.starts_with("MPIX_") || name.starts_with("MPII_");
         let for_debuggers = ["weft_places", "MPIR_dll_name"].contains(&name);
         if !standard.contains(plain) && !extra && !for_debuggers {
@@ -98,12 +98,12 @@ fn constants_have_the_standards_values() {
             .arg(&program)
             .arg(&source),
     );
-    let told = stdout(&mut Command::new(&program));
+    let printed = stdout(&mut Command::new(&program));
     let mut expected: Vec<&str> = lines(VALUES).collect();
     expected.extend(["32 0 4 8", "8 8 8 8"]);
-    let told: Vec<&str> = told.lines().collect();
+    let printed: Vec<&str> = printed.lines().collect();
     for line in &expected {
-        assert!(told.contains(line), "{line} is not what the header says");
+        assert!(printed.contains(line), "{line} is not what the header says");
     }
-    assert_eq!(told.len(), expected.len());
+    assert_eq!(printed.len(), expected.len());
 }

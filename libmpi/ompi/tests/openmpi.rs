@@ -1,4 +1,4 @@
-//! The library beside lists of what programs that were built for Open MPI ask of `libmpi.so.40`.
+//! Compares the library with lists of what programs built for Open MPI need from `libmpi.so.40`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use mpi_table::Table;
 const NAMES: &str = include_str!("names.txt");
 const OBJECTS: &str = include_str!("objects.txt");
 
-/// What programs in C++ need that include `mpi.h`.
+/// Symbols that C++ programs need when they include `mpi.h`.
 const CXX: [&str; 5] = [
     "_ZN3MPI4CommC2Ev",
     "_ZN3MPI3Win4FreeEv",
@@ -35,7 +35,7 @@ fn library() -> PathBuf {
     test.with_file_name("libmpi_ompi.so")
 }
 
-/// What the library exports, with sizes.
+/// Returns the symbols that the library exports, with their sizes.
 fn exported() -> BTreeMap<String, usize> {
     let text = stdout(
         Command::new("readelf")
@@ -46,7 +46,7 @@ fn exported() -> BTreeMap<String, usize> {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[..] {
             [_, _, size, _, "GLOBAL" | "WEAK", _, section, name] if section != "UND" => {
-                // Large sizes are told as hexadecimal numbers.
+                // readelf prints large sizes in hexadecimal.
                 let size = match size.strip_prefix("0x") {
                     Some(digits) => usize::from_str_radix(digits, 16),
                     None => size.parse(),
@@ -77,8 +77,8 @@ fn functions_have_both_names() {
     assert!(problems.is_empty(), "{problems}");
 }
 
-/// Programs that are not position-independent have copies of the objects; the dynamic linker complains if
-/// those are of another size.
+/// Programs that are not position-independent have copies of the objects; the dynamic linker
+/// complains if these have other sizes.
 #[test]
 fn objects_have_the_sizes_that_programs_know() {
     let found = exported();
@@ -94,7 +94,7 @@ fn objects_have_the_sizes_that_programs_know() {
     }
     for name in found.keys().filter(|name| name.starts_with("ompi_")) {
         if !CXX.contains(&name.as_str()) && !known.contains(name.as_str()) {
-            let _ = writeln!(problems, "{name} is no object of Open MPI's");
+            let _ = writeln!(problems, "{name} is not an object of Open MPI");
         }
     }
     assert!(problems.is_empty(), "{problems}");

@@ -14,12 +14,12 @@ use crate::abi::{
     MPI_WTIME_IS_GLOBAL, MPI_Win_copy_attr_function, MPI_Win_delete_attr_function,
 };
 use crate::args::{LiveComm, Out};
-use crate::attributes::{self, Form, Kind, Store, Value};
+use crate::attributes::{self, Form, ObjectKind, Store, Value};
 use crate::codes;
 use crate::library::LIBRARY;
 
 fn create_keyval(
-    kind: Kind,
+    kind: ObjectKind,
     copy: Option<MPI_Comm_copy_attr_function>,
     delete: Option<MPI_Comm_delete_attr_function>,
     keyval: Out<c_int>,
@@ -30,14 +30,14 @@ fn create_keyval(
     Ok(())
 }
 
-fn free_keyval(kind: Kind, keyval: &mut c_int) -> Result<()> {
+fn free_keyval(kind: ObjectKind, keyval: &mut c_int) -> Result<()> {
     runtime()?;
     attributes::free(*keyval, kind)?;
     *keyval = MPI_KEYVAL_INVALID;
     Ok(())
 }
 
-/// Writes an attribute's value, if it is set, and whether it is.
+/// Writes an attribute's value and flag.
 pub(crate) fn tell(found: Option<*mut c_void>, value: Out<*mut c_void>, flag: Out<c_int>) {
     flag.set(c_int::from(found.is_some()));
     if let Some(found) = found {
@@ -46,7 +46,11 @@ pub(crate) fn tell(found: Option<*mut c_void>, value: Out<*mut c_void>, flag: Ou
 }
 
 #[inline(never)]
-pub(crate) fn stored(store: &Store, keyval: c_int, kind: Kind) -> Result<Option<*mut c_void>> {
+pub(crate) fn stored(
+    store: &Store,
+    keyval: c_int,
+    kind: ObjectKind,
+) -> Result<Option<*mut c_void>> {
     if let Some(found) = attributes::peek(store, keyval, kind) {
         return Ok(found);
     }
@@ -61,12 +65,12 @@ pub fn comm_create_keyval(
     keyval: Out<c_int>,
     extra_state: *mut c_void,
 ) -> Result<()> {
-    create_keyval(Kind::Comm, copy, delete, keyval, extra_state)
+    create_keyval(ObjectKind::Comm, copy, delete, keyval, extra_state)
 }
 
 /// `MPI_Comm_free_keyval` (section 6.7).
 pub fn comm_free_keyval(keyval: &mut c_int) -> Result<()> {
-    free_keyval(Kind::Comm, keyval)
+    free_keyval(ObjectKind::Comm, keyval)
 }
 
 /// `MPI_Comm_set_attr` (section 6.7).
@@ -77,11 +81,11 @@ pub fn comm_set_attr(comm: MPI_Comm, keyval: c_int, value: *mut c_void) -> Resul
     {
         return Ok(());
     }
-    // The callback of the value that goes may free the communicator.
+    // The delete callback of the old value may free the communicator.
     let object = runtime.comm_arc(comm)?;
     object.attributes.set(
         &comm,
-        &attributes::key(keyval, Kind::Comm)?,
+        &attributes::key(keyval, ObjectKind::Comm)?,
         Value::new(Form::Pointer, value),
     )
 }
@@ -91,7 +95,7 @@ pub fn comm_delete_attr(comm: MPI_Comm, keyval: c_int) -> Result<()> {
     let object = runtime()?.comm_arc(comm)?;
     object
         .attributes
-        .delete(&comm, &attributes::key(keyval, Kind::Comm)?)
+        .delete(&comm, &attributes::key(keyval, ObjectKind::Comm)?)
         .map(drop)
 }
 
@@ -103,19 +107,19 @@ pub fn comm_get_attr(
     flag: Out<c_int>,
 ) -> Result<()> {
     let (runtime, object) = (comm.runtime, comm.object);
-    let found = match attributes::peek(&object.attributes, keyval, Kind::Comm) {
+    let found = match attributes::peek(&object.attributes, keyval, ObjectKind::Comm) {
         Some(found) => found,
         None => match predefined(runtime, keyval) {
             Some(found) => found,
-            None => stored(&object.attributes, keyval, Kind::Comm)?,
+            None => stored(&object.attributes, keyval, ObjectKind::Comm)?,
         },
     };
     tell(found, attribute_val, flag);
     Ok(())
 }
 
-/// The value of a predefined attribute (section 8.1.2): the address of an integer, or none where it
-/// is not set. No value for keys that are not predefined.
+/// Returns the value of a predefined attribute (section 8.1.2): the address of an integer, or
+/// `Some(None)` if it is not set. `None` for keys that are not predefined.
 pub(crate) fn predefined(runtime: &Runtime, keyval: c_int) -> Option<Option<*mut c_void>> {
     let found = &LIBRARY.world_attributes;
     let value = match keyval {
@@ -159,12 +163,12 @@ pub fn type_create_keyval(
     keyval: Out<c_int>,
     extra_state: *mut c_void,
 ) -> Result<()> {
-    create_keyval(Kind::Type, copy, delete, keyval, extra_state)
+    create_keyval(ObjectKind::Type, copy, delete, keyval, extra_state)
 }
 
 /// `MPI_Type_free_keyval` (section 6.7).
 pub fn type_free_keyval(keyval: &mut c_int) -> Result<()> {
-    free_keyval(Kind::Type, keyval)
+    free_keyval(ObjectKind::Type, keyval)
 }
 
 /// `MPI_Type_set_attr` (section 6.7).
@@ -172,12 +176,12 @@ pub fn type_set_attr(datatype: MPI_Datatype, keyval: c_int, value: *mut c_void) 
     if attributes::replace(&types::object(datatype)?.attributes, keyval, value) {
         return Ok(());
     }
-    // The callback of the value that goes may free the datatype.
+    // The delete callback of the old value may free the datatype.
     let _held = types::hold(datatype);
     let store = &types::object(datatype)?.attributes;
     store.set(
         &datatype,
-        &attributes::key(keyval, Kind::Type)?,
+        &attributes::key(keyval, ObjectKind::Type)?,
         Value::new(Form::Pointer, value),
     )
 }
@@ -187,7 +191,7 @@ pub fn type_delete_attr(datatype: MPI_Datatype, keyval: c_int) -> Result<()> {
     let _held = types::hold(datatype);
     let store = &types::object(datatype)?.attributes;
     store
-        .delete(&datatype, &attributes::key(keyval, Kind::Type)?)
+        .delete(&datatype, &attributes::key(keyval, ObjectKind::Type)?)
         .map(drop)
 }
 
@@ -198,7 +202,11 @@ pub fn type_get_attr(
     attribute_val: Out<*mut c_void>,
     flag: Out<c_int>,
 ) -> Result<()> {
-    let found = stored(&types::object(datatype)?.attributes, keyval, Kind::Type)?;
+    let found = stored(
+        &types::object(datatype)?.attributes,
+        keyval,
+        ObjectKind::Type,
+    )?;
     tell(found, attribute_val, flag);
     Ok(())
 }
@@ -210,10 +218,10 @@ pub fn win_create_keyval(
     keyval: Out<c_int>,
     extra_state: *mut c_void,
 ) -> Result<()> {
-    create_keyval(Kind::Win, copy, delete, keyval, extra_state)
+    create_keyval(ObjectKind::Win, copy, delete, keyval, extra_state)
 }
 
 /// `MPI_Win_free_keyval` (section 6.7).
 pub fn win_free_keyval(keyval: &mut c_int) -> Result<()> {
-    free_keyval(Kind::Win, keyval)
+    free_keyval(ObjectKind::Win, keyval)
 }

@@ -50,7 +50,7 @@ pub fn comm_compare(comm1: LiveComm, comm2: LiveComm, result: Out<c_int>) -> Res
     } else {
         let local = comparison(one.local().compare(two.local()));
         let remote = comparison(one.others().compare(two.others()));
-        // Values grow as likeness shrinks; the same group in other contexts is congruent.
+        // Values grow with the difference; the same group in other contexts is congruent.
         local.max(remote).max(MPI_CONGRUENT)
     };
     result.set(value);
@@ -75,7 +75,7 @@ fn inter_only(comm: &Comm) -> Result<&Group> {
     })
 }
 
-/// Gives a new communicator to the program: that of members, and null for those who are none.
+/// Gives a new communicator to the program: its handle to members, the null handle to others.
 pub(crate) fn give(
     runtime: &Runtime,
     comm: Option<Comm>,
@@ -85,7 +85,7 @@ pub(crate) fn give(
     give_to(runtime, comm, parent, None, newcomm)
 }
 
-/// As [`give`], in calls where members may give hints.
+/// Gives a new communicator to the program, with the hints of all members.
 pub(crate) fn give_with_info(
     runtime: &Runtime,
     comm: Option<Comm>,
@@ -120,7 +120,7 @@ fn give_to(
 /// `MPI_Comm_dup` (section 6.4.2).
 pub fn comm_dup(comm: LiveComm, newcomm: Out<MPI_Comm>) -> Result<()> {
     let (runtime, parent) = (comm.runtime, comm.object);
-    // Who doesn't look at the code finds no communicator.
+    // A program that ignores the error gets the null handle.
     newcomm.set(MPI_COMM_NULL);
     let vcis = runtime.dup_vcis;
     let asks = vcis > 0 || parent.hints.lock().wishes().any();
@@ -138,7 +138,7 @@ pub fn comm_dup_with_info(
     newcomm: Out<MPI_Comm>,
 ) -> Result<()> {
     let (runtime, parent) = (comm.runtime, comm.object);
-    // Who doesn't look at the code finds no communicator.
+    // A program that ignores the error gets the null handle.
     newcomm.set(MPI_COMM_NULL);
     let copy = duplicate(runtime, parent, false, |copy| {
         copy.take_hints(&runtime.process, info)
@@ -147,15 +147,15 @@ pub fn comm_dup_with_info(
     Ok(())
 }
 
-/// Duplicates a communicator with its attributes; `hints` gives it hints, by which it asks for VCIs where all
-/// members know that (`asks`).
+/// Duplicates a communicator with its attributes. `hints` sets the copy's hints; `asks` says that
+/// all members know that these ask for VCIs.
 fn duplicate(
     runtime: &Runtime,
     parent: &CommObject,
     asks: bool,
     hints: impl FnOnce(&CommObject) -> Result<()>,
 ) -> Result<MPI_Comm> {
-    // Callbacks of attributes may free either.
+    // Callbacks of attributes may free the communicator or its copy.
     let parent = &runtime.comm_arc(parent.handle())?;
     let make = match asks {
         true => mpi_comm::creation::dup_comm,
@@ -167,7 +167,7 @@ fn duplicate(
     object.inherit_streams(parent);
     let handle = runtime.add_object(Arc::new(object))?;
     let copy = &runtime.comm_arc(handle)?;
-    // Hints first: members agree on them, whatever callbacks say of attributes.
+    // Hints come first: members agree on them, whatever the callbacks of attributes return.
     let made = hints(copy).and_then(|()| copy.become_copy_of(parent));
     if let Err(error) = made {
         runtime.comms.remove(handle);
@@ -186,7 +186,8 @@ pub unsafe fn comm_idup(
     unsafe { idup(comm, None, newcomm, request) }
 }
 
-/// `MPI_Comm_idup_with_info` (MPI-4.1 section 7.4.2): hints are those of `info` instead of the old ones.
+/// `MPI_Comm_idup_with_info` (MPI-4.1 section 7.4.2): hints are those of `info` instead of the old
+/// ones.
 pub unsafe fn comm_idup_with_info(
     comm: MPI_Comm,
     info: Option<&Info>,
@@ -198,7 +199,7 @@ pub unsafe fn comm_idup_with_info(
 }
 
 /// # Safety
-/// As for [`comm_idup`].
+/// `newcomm` is valid until the request is complete; `request` is valid or NULL.
 unsafe fn idup(
     comm: MPI_Comm,
     hints: Option<Option<&Info>>,
@@ -235,7 +236,7 @@ unsafe fn idup(
     )?;
     let handle = runtime.add_object(copy.clone())?;
     if let Err(error) = copy.become_copy_of(&parent) {
-        // The others go on with it; what comes of it here nobody sees.
+        // The other members complete the operation; its result here is dropped.
         runtime.process.detach(id)?;
         runtime.comms.remove(handle);
         return Err(error);
@@ -251,7 +252,7 @@ unsafe fn idup(
 pub fn comm_create(comm: LiveComm, group: LiveGroup, newcomm: Out<MPI_Comm>) -> Result<()> {
     let (runtime, parent) = (comm.runtime, comm.object);
     let group = group.object;
-    // Who doesn't look at the code finds no communicator.
+    // A program that ignores the error gets the null handle.
     newcomm.set(MPI_COMM_NULL);
     let made = mpi_comm::creation::create_comm(&runtime.process, &parent.comm, group)?;
     give(runtime, made, parent, newcomm)
@@ -268,7 +269,7 @@ pub fn comm_create_group(
     intra_only(&parent.comm)?;
     let group = group.object;
     let tag = u32::try_from(tag).map_err(|_| bad_tag(tag, false))?;
-    // Who doesn't look at the code finds no communicator.
+    // A program that ignores the error gets the null handle.
     newcomm.set(MPI_COMM_NULL);
     let made = mpi_comm::creation::create_comm_group(&runtime.process, &parent.comm, group, tag)?;
     give(runtime, made, parent, newcomm)
@@ -277,7 +278,7 @@ pub fn comm_create_group(
 /// `MPI_Comm_split` (section 6.4.2).
 pub fn comm_split(comm: LiveComm, color: c_int, key: c_int, newcomm: Out<MPI_Comm>) -> Result<()> {
     let (runtime, parent) = (comm.runtime, comm.object);
-    // Who doesn't look at the code finds no communicator.
+    // A program that ignores the error gets the null handle.
     newcomm.set(MPI_COMM_NULL);
     if color < 0 && color != MPI_UNDEFINED {
         return Err(Error::new(
@@ -300,7 +301,7 @@ pub fn comm_split_type(
     newcomm: Out<MPI_Comm>,
 ) -> Result<()> {
     let (runtime, parent) = (comm.runtime, comm.object);
-    // Who doesn't look at the code finds no communicator.
+    // A program that ignores the error gets the null handle.
     newcomm.set(MPI_COMM_NULL);
     let color = super::hardware::color(runtime, &parent.comm, split_type, info)?;
     let made =
@@ -308,7 +309,7 @@ pub fn comm_split_type(
     give_with_info(runtime, made, parent, info, newcomm)
 }
 
-/// `MPI_Comm_free` (section 6.4.3). Operations under way go on: they need the communicator no more.
+/// `MPI_Comm_free` (section 6.4.3). Pending operations continue: they do not need the communicator.
 pub fn comm_free(comm: &mut MPI_Comm) -> Result<()> {
     let runtime = runtime()?;
     release_as(runtime, comm)?;
@@ -316,7 +317,7 @@ pub fn comm_free(comm: &mut MPI_Comm) -> Result<()> {
     mpi_comm::dynamic::part::carry_on(&runtime.process)
 }
 
-/// `MPI_Comm_disconnect` (section 10.5.4): as [`comm_free`], once all operations are complete.
+/// `MPI_Comm_disconnect` (section 10.5.4): frees the communicator once all operations are complete.
 pub fn comm_disconnect(comm: &mut MPI_Comm) -> Result<()> {
     let runtime = runtime()?;
     let object = freeable(runtime, *comm)?;
@@ -327,14 +328,14 @@ pub fn comm_disconnect(comm: &mut MPI_Comm) -> Result<()> {
     {
         return settled;
     }
-    // Of a lost member nothing more is to be waited for: what it had a part in goes all the same.
+    // Operations with a lost member are not waited for.
     release_as(runtime, comm)?;
     destructors::run();
     mpi_comm::dynamic::part::finish(&runtime.process, &|peer| members.contains(&peer))?;
     settled
 }
 
-/// A communicator that the program may free.
+/// Returns a communicator that the program may free.
 fn freeable(runtime: &Runtime, handle: MPI_Comm) -> Result<&CommObject> {
     let object = runtime.comm(handle)?;
     if handle == MPI_COMM_WORLD || handle == MPI_COMM_SELF {
@@ -362,7 +363,7 @@ fn release(runtime: &Runtime, handle: &mut MPI_Comm) -> Result<()> {
     freeable(runtime, *handle)?;
     let object = runtime.comm_arc(*handle)?;
     object.attributes.delete_all(handle)?;
-    // A callback may have freed it already, and even have made another with its number.
+    // A callback may have freed the communicator, and a new one may have its handle.
     match runtime.comms.get(*handle) {
         Some(still) if std::ptr::eq(still, &raw const *object) => {
             runtime.process.name_context(object.comm.context(), "");
@@ -408,7 +409,7 @@ pub fn intercomm_create(
     let parent = parent.ok_or_else(|| invalid_named(local_comm, "local_comm"))?;
     let local = &parent.comm;
     intra_only(local)?;
-    // Who doesn't look at the code finds no communicator.
+    // A program that ignores the error gets the null handle.
     newintercomm.set(MPI_COMM_NULL);
     let leader = u32::try_from(local_leader)
         .ok()
@@ -441,7 +442,8 @@ pub fn intercomm_create(
     give(runtime, Some(made), parent, newintercomm)?;
     drop(pins);
     match has_met {
-        // Another thread may have freed what joined them before, and did not part from those that were held on to.
+        // Another thread may meanwhile have freed the communicator with these processes that this call
+        // kept connected.
         true => part::carry_on(&runtime.process),
         false => Ok(()),
     }
@@ -455,7 +457,7 @@ pub fn intercomm_merge(
 ) -> Result<()> {
     let (runtime, parent) = (intercomm.runtime, intercomm.object);
     inter_only(&parent.comm)?;
-    // Who doesn't look at the code finds no communicator.
+    // A program that ignores the error gets the null handle.
     newintracomm.set(MPI_COMM_NULL);
     let made = mpi_comm::creation::merge_intercomm(&runtime.process, &parent.comm, high != 0)?;
     give(runtime, Some(made), parent, newintracomm)

@@ -1,5 +1,5 @@
-//! What libraries for other languages need beyond the standard (names and conventions of the ABI):
-//! attributes with the language that set them, and callbacks that are not functions of C.
+//! Functions for libraries of other languages beyond the standard (with the names and conventions
+//! of the ABI): attributes with the language that set them, and callbacks that are not C functions.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
@@ -17,12 +17,13 @@ use crate::abi::{
     MPI_Request, MPI_TAG_UB, MPI_WIN_BASE, MPI_WIN_MODEL, MPI_WIN_SIZE, MPI_Win,
 };
 use crate::args::Out;
-use crate::attributes::{self, CopyProxy, DeleteProxy, Form, Kind, Store, Value};
+use crate::attributes::{self, CopyProxy, DeleteProxy, Form, ObjectKind, Store, Value};
 use crate::ops;
 use crate::raise::{On, raise, take_thrown};
 use crate::win_values;
 
-/// Fortran's number of a predefined key is C's and one; in the standard ABI it is the same.
+/// Returns the C number of a Fortran key: a predefined key's number in Fortran is C's plus one, or
+/// the same in the standard ABI.
 fn key_of_c(keyval: c_int) -> c_int {
     if cfg!(pointer_abi) {
         return keyval;
@@ -36,7 +37,7 @@ fn key_of_c(keyval: c_int) -> c_int {
     }
 }
 
-/// Writes an attribute's value as an integer of the size of an address.
+/// Writes an attribute's value as an address-sized integer, and its flag.
 fn tell_bits(found: Option<isize>, value: Out<*mut c_void>, flag: Out<c_int>) {
     let bits = found.map(|found| std::ptr::without_provenance_mut(found as usize));
     tell(bits, value, flag);
@@ -44,7 +45,7 @@ fn tell_bits(found: Option<isize>, value: Out<*mut c_void>, flag: Out<c_int>) {
 
 fn set(
     store: &Store,
-    kind: Kind,
+    kind: ObjectKind,
     object: c_int,
     keyval: c_int,
     value: *mut c_void,
@@ -56,7 +57,7 @@ fn set(
 
 fn get(
     store: &Store,
-    kind: Kind,
+    kind: ObjectKind,
     keyval: c_int,
     value: Out<*mut c_void>,
     flag: Out<c_int>,
@@ -74,11 +75,18 @@ fn get(
 /// `MPII_Comm_set_attr`: `MPI_Comm_set_attr` with the form of the value.
 pub fn comm_set_attr(comm: MPI_Comm, keyval: c_int, value: *mut c_void, form: c_int) -> Result<()> {
     let object = runtime()?.comm_arc(comm)?;
-    set(&object.attributes, Kind::Comm, comm, keyval, value, form)
+    set(
+        &object.attributes,
+        ObjectKind::Comm,
+        comm,
+        keyval,
+        value,
+        form,
+    )
 }
 
-/// `MPII_Comm_get_attr`: `MPI_Comm_get_attr` with the form in which the value is wanted. Predefined
-/// attributes are told by value where it is not that of C.
+/// `MPII_Comm_get_attr`: `MPI_Comm_get_attr` with the form of the result. Predefined attributes are
+/// returned by value in forms other than C's.
 pub fn comm_get_attr(
     comm: MPI_Comm,
     keyval: c_int,
@@ -96,7 +104,16 @@ pub fn comm_get_attr(
                 let number = found.map(|found| found.cast::<c_int>().read() as isize);
                 tell_bits(number, value, flag);
             }
-            None => return get(&object.attributes, Kind::Comm, keyval, value, flag, form),
+            None => {
+                return get(
+                    &object.attributes,
+                    ObjectKind::Comm,
+                    keyval,
+                    value,
+                    flag,
+                    form,
+                );
+            }
         }
     }
     Ok(())
@@ -111,7 +128,7 @@ pub fn type_set_attr(
 ) -> Result<()> {
     let _held = types::hold(datatype);
     let store = &types::object(datatype)?.attributes;
-    set(store, Kind::Type, datatype, keyval, value, form)
+    set(store, ObjectKind::Type, datatype, keyval, value, form)
 }
 
 /// `MPII_Type_get_attr`: `MPI_Type_get_attr` with the form in which the value is wanted.
@@ -123,11 +140,18 @@ pub fn type_get_attr(
     form: c_int,
 ) -> Result<()> {
     let store = &types::object(datatype)?.attributes;
-    get(store, Kind::Type, keyval, value, flag, Form::named(form)?)
+    get(
+        store,
+        ObjectKind::Type,
+        keyval,
+        value,
+        flag,
+        Form::named(form)?,
+    )
 }
 
-/// `MPII_Type_state`: 2 for a datatype that is committed, 1 for another, 0 if there is none. Raises no error, so that
-/// one can ask before the call that does.
+/// `MPII_Type_state`: 2 for a committed datatype, 1 for another one, 0 for none. Raises no error,
+/// so that it can be called before the call that does.
 pub fn type_state(datatype: MPI_Datatype) -> c_int {
     match types::object(datatype) {
         Ok(object) if object.datatype.is_committed() => 2,
@@ -141,7 +165,7 @@ pub fn win_set_attr(win: MPI_Win, keyval: c_int, value: *mut c_void, form: c_int
     runtime()?;
     set(
         &wins::get(win)?.attributes,
-        Kind::Win,
+        ObjectKind::Win,
         win,
         keyval,
         value,
@@ -149,8 +173,8 @@ pub fn win_set_attr(win: MPI_Win, keyval: c_int, value: *mut c_void, form: c_int
     )
 }
 
-/// `MPII_Win_get_attr`: `MPI_Win_get_attr` with the form in which the value is wanted. Predefined
-/// attributes are told by value where it is not that of C; the base is its address.
+/// `MPII_Win_get_attr`: `MPI_Win_get_attr` with the form of the result. Predefined attributes are
+/// returned by value in forms other than C's; the base is its address.
 pub fn win_get_attr(
     win: MPI_Win,
     keyval: c_int,
@@ -174,13 +198,22 @@ pub fn win_get_attr(
                 };
                 tell_bits(Some(number), value, flag);
             }
-            None => return get(&object.attributes, Kind::Win, keyval, value, flag, form),
+            None => {
+                return get(
+                    &object.attributes,
+                    ObjectKind::Win,
+                    keyval,
+                    value,
+                    flag,
+                    form,
+                );
+            }
         }
     }
     Ok(())
 }
 
-/// `MPII_Keyval_set_proxy`: has the callbacks of a key called through `copy` and `delete`.
+/// `MPII_Keyval_set_proxy`: makes the callbacks of a key be called through `copy` and `delete`.
 pub unsafe fn keyval_set_proxy(keyval: c_int, copy: *mut c_void, delete: *mut c_void) {
     if copy.is_null() || delete.is_null() {
         return;
@@ -192,46 +225,47 @@ pub unsafe fn keyval_set_proxy(keyval: c_int, copy: *mut c_void, delete: *mut c_
             std::mem::transmute::<*mut c_void, DeleteProxy>(delete),
         )
     };
-    // Only who has just made the key calls this; there is nobody to tell of a wrong one.
+    // The caller has just made the key, so the call cannot fail.
     let _ = attributes::set_proxies(keyval, copy, delete);
 }
 
-/// `MPII_Grequest_set_lang_f77`: has the callbacks of a generalized request called as subroutines of
-/// Fortran, with the address that was given as extra state.
+/// `MPII_Grequest_set_lang_f77`: makes the callbacks of a generalized request be called as Fortran
+/// subroutines, with the address that was given as extra state.
 pub fn grequest_set_lang_f77(request: MPI_Request) {
     if let Some(generalized) = requests::generalized(request) {
         generalized.calls().set_fortran();
     }
 }
 
-/// `MPII_Op_set_cxx`: has the function of an operation called through `call`.
+/// `MPII_Op_set_cxx`: makes the function of an operation be called through `call`.
 pub unsafe fn op_set_cxx(op: MPI_Op, call: *mut c_void) {
     if !call.is_null() {
         // SAFETY: the caller's contract; not NULL.
         let call = unsafe { std::mem::transmute::<*mut c_void, ops::Proxy>(call) };
-        // As for keys.
+        // The caller has just made the operation, so the call cannot fail.
         let _ = ops::set_proxy(op, call);
     }
 }
 
-/// `MPII_Errhandler_set_cxx`: has the function of an error handler called through `call`.
+/// `MPII_Errhandler_set_cxx`: makes the function of an error handler be called through `call`.
 pub unsafe fn errhandler_set_cxx(handler: MPI_Errhandler, call: *mut c_void) {
     if !call.is_null() {
         // SAFETY: the caller's contract; not NULL.
         let call = unsafe { std::mem::transmute::<*mut c_void, Proxy>(call) };
-        // As for keys.
+        // The caller has just made the handler, so the call cannot fail.
         let _ = errhandler::set_caller(handler, Caller::Proxy(call));
     }
 }
 
-/// `MPII_Errhandler_set_fc`: has the function of an error handler called as a subroutine of Fortran.
+/// `MPII_Errhandler_set_fc`: makes the function of an error handler be called as a Fortran
+/// subroutine.
 pub fn errhandler_set_fc(handler: MPI_Errhandler) {
-    // As for keys.
+    // The caller has just made the handler, so the call cannot fail.
     let _ = errhandler::set_caller(handler, Caller::Fortran);
 }
 
-/// `MPII_Missing`: raises the error of a function that a binding of another language has and this
-/// library has not yet, on `MPI_COMM_WORLD`, and gives its code.
+/// `MPII_Missing`: raises the error for a function of another language's binding that this library
+/// lacks, on `MPI_COMM_WORLD`. Returns its code.
 pub unsafe fn missing(function: *const c_char) -> c_int {
     // SAFETY: the caller's contract.
     let name = unsafe { CStr::from_ptr::<'static>(function) };
@@ -245,8 +279,8 @@ pub unsafe fn missing(function: *const c_char) -> c_int {
     )
 }
 
-/// `MPII_Thrown`: whether the error that this thread's last function of C returned is to be thrown, by
-/// `MPI::ERRORS_THROW_EXCEPTIONS` (MPI-2.2, section 16.1.8). Says so once.
+/// `MPII_Thrown`: returns whether the error that this thread's last C function returned is to be
+/// thrown, by `MPI::ERRORS_THROW_EXCEPTIONS` (MPI-2.2, section 16.1.8). Returns true once.
 pub fn thrown() -> c_int {
     take_thrown().into()
 }

@@ -15,7 +15,7 @@ pub fn same(handle: c_int) -> c_int {
     handle
 }
 
-/// `MPI_File_c2f`. The number stays that of the file, also when another file gets its address.
+/// `MPI_File_c2f`. The number stays the file's, even if another file gets its address later.
 pub fn file_c2f(file: MPI_File) -> MPI_Fint {
     let address = file.expose_provenance();
     if address == 0 {
@@ -104,7 +104,8 @@ unsafe fn copy(
     Ok(())
 }
 
-/// Whether there is a status: not where a constant of one of the languages stands for none (section 17.2.5).
+/// Checks that there is a status, and not a constant of one of the languages that means none
+/// (section 17.2.5).
 fn check(status: *const MPI_Fint, name: &str) -> Result<()> {
     if status.addr() <= 1 {
         return Err(null(name));

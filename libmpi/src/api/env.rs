@@ -61,10 +61,10 @@ pub unsafe fn get_library_version(version: *mut c_char, resultlen: Out<c_int>) -
     unsafe { put_text(version, "version", LIBRARY_VERSION, resultlen) }
 }
 
-/// Writes a string of ours, a NUL behind it, and its length.
+/// Writes a string, a NUL, and the length.
 ///
 /// # Safety
-/// `out` is NULL, or has room for the string and NUL.
+/// `out` is NULL, or has space for the string and NUL.
 pub(crate) unsafe fn put_text(
     out: *mut c_char,
     name: &str,

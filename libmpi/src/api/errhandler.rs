@@ -29,10 +29,12 @@ pub fn comm_create_errhandler(
     Ok(())
 }
 
-/// A function that is given a state, which the destructor frees when nothing has the handler any more.
+/// Creates a function with a state, which the destructor frees when the handler is not used any
+/// more.
 ///
 /// # Safety
-/// Both may be called with the state; before the function is called it becomes again what it was.
+/// Both may be called with the state; `function` is converted back to its own type before it is
+/// called.
 unsafe fn with_state(
     function: Function,
     destructor: Option<MPIX_Destructor_function>,
@@ -42,8 +44,8 @@ unsafe fn with_state(
     Callback::WithState(function, Arc::new(unsafe { Kept::new(state, destructor) }))
 }
 
-/// `MPIX_Comm_create_errhandler_x`, an extension: the function is given a state, the object and the error. The destructor
-/// may be NULL.
+/// `MPIX_Comm_create_errhandler_x`, an extension: the function takes the state, the object and the
+/// error. The destructor may be NULL.
 pub unsafe fn comm_create_errhandler_x(
     function: MPIX_Comm_errhandler_function_x,
     destructor_fn: Option<MPIX_Destructor_function>,
@@ -142,8 +144,7 @@ pub fn errhandler_free(errhandler: &mut MPI_Errhandler) -> Result<()> {
     Ok(())
 }
 
-/// `MPI_Comm_call_errhandler` (section 8.3): the handler is called as if the error had come up in
-/// the library.
+/// `MPI_Comm_call_errhandler` (section 8.3): calls the handler as for an error of the library.
 pub fn comm_call_errhandler(comm: LiveComm, errorcode: c_int) -> Result<()> {
     let detail = "the program called the error handler with this code";
     raise::raise(

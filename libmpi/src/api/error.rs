@@ -77,7 +77,8 @@ pub fn add_error_string(errorcode: c_int, string: &CStr) -> Result<()> {
     Ok(())
 }
 
-/// `MPI_Remove_error_class` (MPI-4.1 section 9.5). Codes of the class must have been removed before.
+/// `MPI_Remove_error_class` (MPI-4.1 section 9.5). Codes of the class must have been removed
+/// before.
 pub fn remove_error_class(errorclass: c_int) -> Result<()> {
     let why = match codes::remove_class(errorclass) {
         Removal::Done => return Ok(()),
@@ -90,7 +91,8 @@ pub fn remove_error_class(errorclass: c_int) -> Result<()> {
     ))
 }
 
-/// `MPI_Remove_error_code` (MPI-5.0 section 9.5). The string of the code must have been removed before.
+/// `MPI_Remove_error_code` (MPI-5.0 section 9.5). The string of the code must have been removed
+/// before.
 pub fn remove_error_code(errorcode: c_int) -> Result<()> {
     let why = match codes::remove_code(errorcode) {
         Removal::Done => return Ok(()),

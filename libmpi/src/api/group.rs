@@ -13,13 +13,13 @@ use crate::abi::{
 };
 use crate::args::{LiveComm, LiveGroup, Out};
 
-/// Gives a new group to the program, made of another.
+/// Gives a new group, made of another one, to the program.
 fn give(group: Group, origin: &LiveGroup, newgroup: Out<MPI_Group>) -> Result<()> {
     newgroup.set(groups::insert_from(group, origin.handle)?);
     Ok(())
 }
 
-/// What a comparison is called in the ABI.
+/// Returns the ABI's number of a comparison.
 pub(crate) fn comparison(found: Comparison) -> c_int {
     match found {
         Comparison::Ident => MPI_IDENT,
@@ -84,7 +84,8 @@ pub fn comm_group(comm: LiveComm, group: Out<MPI_Group>) -> Result<()> {
     Ok(())
 }
 
-/// `MPI_Group_union` (section 6.3.2): the members of the first, then those of the second that are not in the first.
+/// `MPI_Group_union` (section 6.3.2): the members of the first, then those of the second that are
+/// not in the first.
 pub fn group_union(group1: LiveGroup, group2: LiveGroup, newgroup: Out<MPI_Group>) -> Result<()> {
     let group = group1.union(group2.object);
     give(group, &group1, newgroup)
@@ -136,7 +137,7 @@ pub unsafe fn group_range_incl(
     give(made, &group, newgroup)
 }
 
-/// `MPI_Group_excl` (section 6.3.2): the members but those of these ranks, in their order.
+/// `MPI_Group_excl` (section 6.3.2): the members without those of these ranks, in their order.
 pub unsafe fn group_excl(
     group: LiveGroup,
     n: c_int,

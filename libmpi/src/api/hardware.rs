@@ -18,8 +18,8 @@ use crate::abi::{
 };
 use crate::args::Out;
 
-/// `MPI_Get_hw_resource_info` (MPI-4.1 section 9.1): the kinds of resources that are known here, each
-/// with whether this process keeps to one of it.
+/// `MPI_Get_hw_resource_info` (MPI-4.1 section 9.1): the known resource types, and for each whether
+/// this process is bound to one instance.
 pub fn get_hw_resource_info(hw_info: Out<MPI_Info>) -> Result<()> {
     let found = Info::new();
     for resource in resources() {
@@ -33,12 +33,12 @@ pub fn get_hw_resource_info(hw_info: Out<MPI_Info>) -> Result<()> {
     info::give(found, hw_info)
 }
 
-/// By what `MPI_Comm_split_type` divides: processes with the same number come together; none for those
-/// that get no communicator. Where the kind of resource was not asked for, it is told by `info`
+/// Returns the color by which `MPI_Comm_split_type` divides: processes with the same number form a
+/// communicator, those without one get none. An unguided split reports the resource type in `info`
 /// (MPI-4.1 section 7.4.2).
 ///
 /// # Errors
-/// [`Class::Arg`] for a split type that does not exist; those of messages.
+/// [`Class::Arg`] for a split type that does not exist; the errors of messages.
 pub(crate) fn color(
     runtime: &Runtime,
     comm: &Comm,
@@ -56,7 +56,7 @@ pub(crate) fn color(
             match (hint("mpi_hw_resource_type"), hint("mpi_pset_name")) {
                 (Some(kind), None) => guided(runtime, &kind),
                 (None, Some(pset)) => by_pset(runtime, &pset),
-                // Both, or neither, don't say what to divide by.
+                // With both keys, or neither, the resource type is not determined.
                 _ => None,
             }
         }

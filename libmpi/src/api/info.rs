@@ -10,10 +10,10 @@ use super::null;
 use crate::abi::{MPI_INFO_NULL, MPI_Info, MPI_MAX_INFO_KEY};
 use crate::args::{InfoKey, InfoValue, LiveComm, Out};
 
-/// Writes a string and a NUL behind it.
+/// Writes a string and a NUL.
 ///
 /// # Safety
-/// `out` has room for both.
+/// `out` has space for both.
 pub(crate) unsafe fn write(out: *mut c_char, text: &[u8]) {
     // SAFETY: the caller's contract; memory of the program doesn't overlap with ours.
     unsafe {
@@ -54,7 +54,7 @@ pub unsafe fn info_get(
     value: *mut c_char,
     flag: Out<c_int>,
 ) -> Result<()> {
-    // What is wrong with the key is told first.
+    // An error of the key comes first.
     let length = || info.valuelen(key.0);
     let Ok(room) = usize::try_from(valuelen) else {
         length()?;
@@ -77,8 +77,8 @@ pub unsafe fn info_get(
     Ok(())
 }
 
-/// `MPI_Info_get_string` (MPI-4.1 section 10): as much of the value as fits in `buflen` characters, with
-/// the NUL behind it; `buflen` becomes what the whole would take. If it is 0, `value` is not looked at.
+/// `MPI_Info_get_string` (MPI-4.1 section 10): as much of the value as fits in `buflen` characters,
+/// with a NUL; `buflen` becomes the length of the whole. If it is 0, `value` is not used.
 pub unsafe fn info_get_string(
     info: &Info,
     key: InfoKey,
@@ -112,8 +112,8 @@ pub unsafe fn info_get_string(
     Ok(())
 }
 
-/// `MPI_Info_create_env` (MPI-5.0 chapter 10): a new object with what `MPI_INFO_ENV` has, or would have;
-/// it may be called before `MPI_Init`.
+/// `MPI_Info_create_env` (MPI-5.0 chapter 10): a new object with the content that `MPI_INFO_ENV`
+/// has, or will have; may be called before `MPI_Init`.
 pub unsafe fn info_create_env(
     argc: c_int,
     argv: *mut *mut c_char,
@@ -167,7 +167,7 @@ pub unsafe fn info_get_nthkey(info: &Info, n: c_int, key: *mut c_char) -> Result
             "key is NULL; it must be an array",
         ));
     }
-    // MPI_Info_set takes one character more than there is room for here, as other libraries of this ABI do.
+    // MPI_Info_set accepts one character more than fits here, as other libraries of this ABI do.
     let fits = found.len().min(MPI_MAX_INFO_KEY as usize - 1);
     // SAFETY: the caller's contract; with the NUL it is not longer.
     unsafe { write(key, &found[..fits]) };
@@ -187,8 +187,8 @@ pub fn info_free(info: &mut MPI_Info) -> Result<()> {
     Ok(())
 }
 
-/// `MPI_Comm_set_info` (section 6.4.4): hints that are understood are added to those that there
-/// are. Those about VCIs count before the communicator is used for messages.
+/// `MPI_Comm_set_info` (section 6.4.4): adds hints that are understood. Those about VCIs have an
+/// effect only before the communicator is used for messages.
 pub fn comm_set_info(comm: LiveComm, info: Option<&Info>) -> Result<()> {
     let (runtime, object) = (comm.runtime, comm.object);
     object.take_hints(&runtime.process, info)

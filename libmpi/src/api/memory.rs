@@ -31,10 +31,10 @@ pub unsafe fn alloc_mem(size: MPI_Aint, info: Option<&Info>, baseptr: *mut c_voi
     Ok(())
 }
 
-/// `MPI_Free_mem`. NULL is nothing to be freed.
+/// `MPI_Free_mem`. NULL is ignored.
 ///
 /// # Safety
-/// Nobody uses the memory any more.
+/// The memory is not used any more.
 pub unsafe fn free_mem(base: *mut c_void) -> Result<()> {
     let runtime = runtime()?;
     if base.is_null() {

@@ -1,9 +1,8 @@
-//! What the exported functions do: one Rust function for each, named in
+//! The functions behind the exported ones: one Rust function for each, named in
 //! `mpi-table/functions.mpi`.
 //!
-//! The functions take the arguments of the C prototype: as they are, or as the objects behind handles and the
-//! places for results that the shims have made of them ([`args`](crate::args)), which are checked already. A
-//! function that takes nothing else is safe.
+//! They take the arguments of the C prototype, unchanged or as checked objects and outputs that the
+//! shims made of them ([`args`](crate::args)). A function with checked arguments only is safe.
 //!
 //! # Safety at the boundary to C
 //!
@@ -13,23 +12,26 @@
 //! - *Handles* are integers and may have any value. They are looked up, never followed: one that is
 //!   null, freed, made up or of another kind is an error. What a program may not do is to free an
 //!   object while another of its threads passes the handle (section 12.4.2).
-//! - *Output arguments* are NULL, which is an error that names the argument ([`Out`](crate::args::Out), [`put`]),
-//!   or valid for writes of their type until the call returns. Where the standard has a constant for "not wanted" (`MPI_STATUS_IGNORE`,
+//! - *Output arguments* are NULL, which is an error that names the argument
+//!   ([`Out`](crate::args::Out), [`put`]), or valid for writes of their type until the call
+//!   returns. Where the standard has a constant for "not wanted" (`MPI_STATUS_IGNORE`,
 //!   `MPI_UNWEIGHTED`) that is no address and is looked for first.
-//! - *Arrays* have as many elements as the argument says that goes with them, or as the standard says
-//!   (the size of the group, `maxdims`); NULL is good for none ([`list`], [`list_mut`]). They don't
-//!   overlap what is written in the same call.
-//! - *Buffers* hold what count and datatype describe, from the call to the completion of the operation
-//!   (sections 3.7.2 and 5.12); until then the program reads a send buffer only, and leaves a receive
-//!   buffer alone. NULL is an error where there is data, unless addresses are absolute (`MPI_BOTTOM`).
+//! - *Arrays* have as many elements as the argument says that goes with them, or as the standard
+//!   says (the size of the group, `maxdims`); NULL is good for none ([`list`], [`list_mut`]). They
+//!   don't overlap what is written in the same call.
+//! - *Buffers* hold what count and datatype describe, from the call to the completion of the
+//!   operation (sections 3.7.2 and 5.12); until then the program reads a send buffer only, and
+//!   leaves a receive buffer alone. NULL is an error where there is data, unless addresses are
+//!   absolute (`MPI_BOTTOM`).
 //! - *Strings* end in NUL, and room for strings that are returned is as large as the `MPI_MAX_…`
 //!   constant or length argument says.
-//! - *Callbacks* are functions of the type in `mpi.h`, which don't unwind into the library and may call
-//!   MPI where the standard lets them. Their extra state is handed back, and never looked at.
+//! - *Callbacks* are functions of the type in `mpi.h`, which don't unwind into the library and
+//!   may call MPI where the standard lets them. Their extra state is handed back, and never looked
+//!   at.
 //! - *Threads* keep to the level that `MPI_Init_thread` provided, and no call overlaps with
 //!   `MPI_Init` or `MPI_Finalize` (sections 8.7 and 12.4.3).
 //!
-//! Whatever else is wrong with arguments is found out, and raised as an error of the class that the
+//! All other mistakes in arguments are detected, and raised as errors of the class that the
 //! standard names.
 
 #![allow(
@@ -66,7 +68,7 @@ use std::ffi::c_int;
 use mpi_core::{Class, Error, Result};
 pub(crate) use mpi_runtime::handles::counts::{null, put};
 
-/// The length of an array argument.
+/// Returns the length of an array argument.
 ///
 /// # Errors
 /// [`Class::Arg`] for a negative one.
@@ -79,13 +81,13 @@ fn length(count: c_int, count_name: &str) -> Result<usize> {
     })
 }
 
-/// An array argument; NULL is as good as any address for none.
+/// Returns an array argument. An empty array may have any address.
 ///
 /// # Errors
-/// [`Class::Arg`] for a negative length, and for NULL where there are to be elements.
+/// [`Class::Arg`] for a negative length, and for NULL with elements.
 ///
 /// # Safety
-/// Another pointer than NULL is valid for `count` elements while the slice is in use.
+/// A pointer other than NULL is valid for `count` elements while the slice is in use.
 pub(crate) unsafe fn list<'a, T>(
     count: c_int,
     count_name: &str,
@@ -100,13 +102,14 @@ pub(crate) unsafe fn list<'a, T>(
     }
 }
 
-/// As [`list`], to be written.
+/// Returns an array argument that is written.
 ///
 /// # Errors
-/// As for [`list`].
+/// [`Class::Arg`] for a negative length, and for NULL with elements.
 ///
 /// # Safety
-/// As for [`list`]; nothing else uses the array meanwhile.
+/// A pointer other than NULL is valid for `count` elements, which nothing else uses while the slice
+/// is in use.
 pub(crate) unsafe fn list_mut<'a, T>(
     count: c_int,
     count_name: &str,

@@ -27,8 +27,8 @@ pub fn op_create_c(user_fn: MPI_User_function_c, commute: c_int, op: Out<MPI_Op>
     create(UserFunction::Large(function), commute, op)
 }
 
-/// `MPIX_Op_create_x`, an extension: the function is given a state, which the destructor frees when the operation has been
-/// freed and nothing uses it any more. There need not be one.
+/// `MPIX_Op_create_x`, an extension: the function takes a state, which the destructor, if given,
+/// frees when the operation has been freed and is not used any more.
 pub unsafe fn op_create_x(
     user_fn_x: MPIX_User_function_x,
     destructor_fn: Option<MPIX_Destructor_function>,

@@ -1,4 +1,4 @@
-//! What a program can ask of the ABI, and handles as integers (MPI-5.0 sections 21.2 and 21.4).
+//! Inquiry about the ABI, and handles as integers (MPI-5.0 sections 21.2 and 21.4).
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering;
@@ -17,7 +17,7 @@ use crate::args::Out;
 use crate::library::LIBRARY;
 use crate::outward::{Outward, OutwardFile};
 
-/// The standard ABI's version; -1 where the library has another ABI.
+/// The standard ABI's version; -1 in the other ABIs.
 const VERSION: [c_int; 2] = if cfg!(standard_abi) { [1, 0] } else { [-1, -1] };
 
 /// `MPI_Abi_get_version` (MPI-5.0 section 21.2).
@@ -36,8 +36,8 @@ pub fn abi_get_info(info: Out<MPI_Info>) -> Result<()> {
     give(told, info)
 }
 
-/// What the library knows of Fortran: its types are those of gfortran and other compilers without options
-/// that change sizes.
+/// The properties of Fortran that the library assumes: those of gfortran and other compilers
+/// without options that change sizes.
 const FORTRAN: [(&str, &str); 4] = [
     ("mpi_logical_size", "4"),
     ("mpi_integer_size", "4"),
@@ -45,7 +45,7 @@ const FORTRAN: [(&str, &str); 4] = [
     ("mpi_double_precision_size", "8"),
 ];
 
-/// The optional types, by the names that stand in their keys: the library has all of them.
+/// The optional types, by their names in keys: the library has all of them.
 const OPTIONAL: [&str; 19] = [
     "logical1",
     "logical2",
@@ -85,17 +85,17 @@ pub fn abi_get_fortran_info(info: Out<MPI_Info>) -> Result<()> {
     give(told, info)
 }
 
-/// Lets the first call of its kind through.
+/// Fails unless it is the first call of its type.
 fn first(kind: usize, function: &str) -> Result<()> {
-    if LIBRARY.fortran_told[kind].swap(true, Ordering::Relaxed) {
+    if LIBRARY.fortran_set[kind].swap(true, Ordering::Relaxed) {
         let why = format!("{function} has been called before; only the first call counts");
         return Err(Error::new(Class::Abi, why));
     }
     Ok(())
 }
 
-/// `MPI_Abi_set_fortran_info` (MPI-5.0 section 21.4.1). The library's types can't be changed, so what is
-/// told must be what the library knows, as far as it is told.
+/// `MPI_Abi_set_fortran_info` (MPI-5.0 section 21.4.1). The library's types are fixed, so the
+/// values that are given must be the library's.
 pub fn abi_set_fortran_info(info: MPI_Info) -> Result<()> {
     let told = infos::get(info)?;
     for (key, value) in fortran() {
@@ -114,7 +114,7 @@ pub fn abi_set_fortran_info(info: MPI_Info) -> Result<()> {
     first(0, "MPI_Abi_set_fortran_info")
 }
 
-/// The length of a Fortran `LOGICAL`, whose bytes are that of an integer.
+/// Returns the size of a Fortran `LOGICAL`, which has the bytes of an integer.
 fn logical(size: c_int) -> Result<usize> {
     match size {
         1 | 2 | 4 | 8 | 16 => Ok(size as usize),
@@ -151,8 +151,8 @@ pub unsafe fn abi_get_fortran_booleans(
     unsafe { put(is_set, "is_set", 1) }
 }
 
-/// `MPI_Abi_set_fortran_booleans` (MPI-5.0 section 21.4.1). They are 1 and 0 in this library, as in most
-/// compilers; others can't be had.
+/// `MPI_Abi_set_fortran_booleans` (MPI-5.0 section 21.4.1). The library's are 1 and 0, as in most
+/// compilers; others are errors.
 pub unsafe fn abi_set_fortran_booleans(
     logical_size: c_int,
     logical_true: *mut c_void,

@@ -56,7 +56,7 @@ fn dist_graph(object: &CommObject) -> Result<&DistGraph> {
     }
 }
 
-/// A number of dimensions.
+/// Checks a number of dimensions.
 fn dimensions(ndims: c_int, name: &str) -> Result<usize> {
     usize::try_from(ndims).map_err(|_| {
         Error::new(
@@ -66,7 +66,7 @@ fn dimensions(ndims: c_int, name: &str) -> Result<usize> {
     })
 }
 
-/// The grid that a program describes.
+/// Returns the grid that a program describes.
 ///
 /// # Safety
 /// `dims` and `periods` are valid for `ndims` integers, or NULL.
@@ -88,10 +88,10 @@ unsafe fn grid(
     Cart::new(comm.size(), dims, &periods)
 }
 
-/// The graph that a program describes.
+/// Returns the graph that a program describes.
 ///
 /// # Safety
-/// `index` is valid for `nnodes` integers and `edges` for as many as its last one says, or they are
+/// `index` is valid for `nnodes` integers and `edges` for as many as the last of these, or they are
 /// NULL.
 unsafe fn nodes_and_edges(
     comm: &Comm,
@@ -108,15 +108,15 @@ unsafe fn nodes_and_edges(
     }
 }
 
-/// What tells this process's node from others, if ranks may be given anew by it.
+/// Returns the number of this process's node, if ranks may be reordered by node.
 fn node_if(runtime: &Runtime, reorder: c_int) -> Option<u64> {
     let process = &runtime.process;
     let node = process.node_of(process.me());
     (reorder != 0).then(|| node.map_or(runtime.node, u64::from))
 }
 
-/// The new ranks that `find` gives for the first `size` members, where it is known who is on which
-/// node; the calling process's among them.
+/// Returns the calling process's new rank, as `find` computes it for the first `size` members, if
+/// the nodes of all are known.
 fn mapped(
     runtime: &Runtime,
     comm: &Comm,
@@ -132,7 +132,7 @@ fn mapped(
     }
 }
 
-/// `MPI_Cart_create`. Ranks are given anew by node if `reorder` allows it.
+/// `MPI_Cart_create`. Ranks are reordered by node if `reorder` allows it.
 pub unsafe fn cart_create(
     comm_old: LiveComm,
     ndims: c_int,
@@ -144,7 +144,7 @@ pub unsafe fn cart_create(
     let (runtime, old) = (comm_old.runtime, comm_old.object);
     intra_only(&old.comm)?;
     dimensions(ndims, "ndims")?;
-    // Who doesn't look at the code finds no communicator.
+    // A program that ignores the error gets the null handle.
     comm_cart.set(MPI_COMM_NULL);
     // SAFETY: the caller's contract.
     let cart = unsafe { grid(&old.comm, ndims, dims, periods)? };
@@ -161,7 +161,7 @@ pub unsafe fn dims_create(nnodes: c_int, ndims: c_int, dims: *mut c_int) -> Resu
     topo::dims_create(nnodes, unsafe { list_mut(ndims, "ndims", dims, "dims")? })
 }
 
-/// `MPI_Graph_create`. Ranks are given anew by node if `reorder` allows it.
+/// `MPI_Graph_create`. Ranks are reordered by node if `reorder` allows it.
 pub unsafe fn graph_create(
     comm_old: LiveComm,
     nnodes: c_int,
@@ -174,7 +174,7 @@ pub unsafe fn graph_create(
     intra_only(&old.comm)?;
     // SAFETY: the caller's contract.
     let graph = unsafe { nodes_and_edges(&old.comm, nnodes, index, edges)? };
-    // Who doesn't look at the code finds no communicator.
+    // A program that ignores the error gets the null handle.
     comm_graph.set(MPI_COMM_NULL);
     let made = mpi_comm::topo::create::create_graph(
         &runtime.process,
@@ -185,7 +185,7 @@ pub unsafe fn graph_create(
     give(runtime, made, old, comm_graph)
 }
 
-/// The weights that a program gives.
+/// Returns the weights that a program passes.
 ///
 /// # Safety
 /// Unless it is one of the constants, `weights` is valid for `count` integers, or NULL.
@@ -208,8 +208,9 @@ unsafe fn weights<'a>(count: usize, weights: *const c_int, name: &str) -> Result
     }
 }
 
-/// `MPI_Dist_graph_create_adjacent`. If `reorder` allows it, processes on several nodes may take each
-/// other's places: who has a rank in the new communicator has the edges that were given for it.
+/// `MPI_Dist_graph_create_adjacent`. If `reorder` allows it, processes of several nodes may
+/// exchange ranks: the process with a rank in the new communicator has the edges that were passed
+/// for it.
 pub unsafe fn dist_graph_create_adjacent(
     comm_old: LiveComm,
     indegree: c_int,
@@ -236,7 +237,7 @@ pub unsafe fn dist_graph_create_adjacent(
             weights(destinations.len(), destweights, "destweights")?,
         )?
     };
-    // Who doesn't look at the code finds no communicator.
+    // A program that ignores the error gets the null handle.
     comm_dist_graph.set(MPI_COMM_NULL);
     let made = mpi_comm::topo::create::create_dist_graph(
         &runtime.process,
@@ -247,7 +248,7 @@ pub unsafe fn dist_graph_create_adjacent(
     give_with_info(runtime, Some(made), old, info, comm_dist_graph)
 }
 
-/// `MPI_Dist_graph_create`. `reorder` is as for [`dist_graph_create_adjacent`].
+/// `MPI_Dist_graph_create`. `reorder` has the meaning as in [`dist_graph_create_adjacent`].
 pub unsafe fn dist_graph_create(
     comm_old: LiveComm,
     n: c_int,
@@ -279,11 +280,11 @@ pub unsafe fn dist_graph_create(
         })?;
         let destinations = list(count, "the number of edges", destinations, "destinations")?;
         let weights = self::weights(destinations.len(), weights, "weights")?;
-        // No edges: whatever list is given, it says that the graph has weights.
+        // No edges: any list of weights marks the graph as weighted.
         let edges = topo::edges(old.comm.size(), sources, degrees, destinations, weights)?;
         (edges, weights != Weights::Unweighted)
     };
-    // Who doesn't look at the code finds no communicator.
+    // A program that ignores the error gets the null handle.
     comm_dist_graph.set(MPI_COMM_NULL);
     let node = node_if(runtime, reorder);
     let made = mpi_comm::topo::create::create_dist_graph_of(
@@ -308,7 +309,7 @@ pub fn topo_test(comm: LiveComm, status: Out<c_int>) -> Result<()> {
     Ok(())
 }
 
-/// Writes a list for which the program has room for `room` elements.
+/// Writes a list to an array with `room` elements.
 ///
 /// # Safety
 /// `out` is valid for `room` elements, or NULL.
@@ -453,7 +454,7 @@ pub fn dist_graph_neighbors_count(
     Ok(())
 }
 
-/// One side of `MPI_Dist_graph_neighbors`: as many as the program has room for.
+/// Writes one side of `MPI_Dist_graph_neighbors`, as many elements as fit.
 ///
 /// # Safety
 /// `ranks` is valid for `room` integers, or NULL; so is `weights`, or it is `MPI_UNWEIGHTED`.
@@ -535,17 +536,17 @@ pub unsafe fn cart_sub(
     let ndims = cart(old)?.dimensions().len() as c_int;
     // SAFETY: the caller's contract.
     let remain = unsafe { list(ndims, "ndims", remain_dims, "remain_dims")? };
-    // Who doesn't look at the code finds no communicator.
+    // A program that ignores the error gets the null handle.
     newcomm.set(MPI_COMM_NULL);
     let remain: Vec<bool> = remain.iter().map(|flag| *flag != 0).collect();
-    // Without a dimension left each process has a grid of its own, without dimensions (MPI-4.1
+    // Without remaining dimensions each process gets a grid of its own, without dimensions (MPI-4.1
     // section 8.5.7).
     let made = topo::create::create_cart_sub(&runtime.process, &old.comm, &remain)?;
     give(runtime, made, old, newcomm)
 }
 
 /// `MPI_Cart_map`: the rank that [`cart_create`] would give with `reorder`, as far as the launcher
-/// has told who is where (the call is a local one).
+/// reports the nodes of ranks (the call is local).
 pub unsafe fn cart_map(
     comm: LiveComm,
     ndims: c_int,

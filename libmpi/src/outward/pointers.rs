@@ -1,5 +1,4 @@
-//! What the ABIs need whose handles are pointers: handles, places for them and arrays of them are turned into the library's
-//! and back.
+//! Conversion of handles, outputs and arrays in the ABIs whose handles are pointers.
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
@@ -8,14 +7,14 @@ use std::ptr;
 use super::{Outward, OutwardFile};
 use crate::abi::MPI_File;
 
-/// What is no file, not even `MPI_FILE_NULL`.
+/// A value that is no file, not even `MPI_FILE_NULL`.
 pub const NO_FILE: MPI_File = ptr::without_provenance_mut(1);
 
-/// A handle of the program's that the library has another form of.
+/// A handle of the program that has another form in the library.
 pub trait Handle: Copy {
     /// The library's form.
     type Inner;
-    /// The handle in that form.
+    /// Returns the handle in the library's form.
     fn inner(self) -> Self::Inner;
 }
 
@@ -33,20 +32,20 @@ impl Handle for OutwardFile {
     }
 }
 
-/// The handle at an address; `none` for NULL.
+/// Returns the handle at an address; `none` for NULL.
 ///
 /// # Safety
-/// Another address than NULL is valid for a read.
+/// An address other than NULL is valid for a read.
 #[inline(always)]
 pub unsafe fn load<H: Handle>(at: *const H, none: H::Inner) -> H::Inner {
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller guarantees that an address other than NULL is valid for a read.
     match unsafe { at.as_ref() } {
         Some(handle) => handle.inner(),
         None => none,
     }
 }
 
-/// Where the library is to find or put a handle that the program has at `outer`: NULL stays NULL.
+/// Returns the address of the library's copy of a handle at `outer`: NULL stays NULL.
 #[inline(always)]
 pub fn place<H: Handle>(outer: *mut H, inner: *mut H::Inner) -> *mut H::Inner {
     if outer.is_null() {
@@ -55,33 +54,36 @@ pub fn place<H: Handle>(outer: *mut H, inner: *mut H::Inner) -> *mut H::Inner {
     inner
 }
 
-/// Gives the program what the library has put in place of 0, which is no handle.
+/// Writes a handle that the library has set to the program's output. 0, which is no handle, means
+/// that it was not set.
 ///
 /// # Safety
-/// Where the program gave NULL, the library has put nothing; else `at` is valid for a write.
+/// If the program passed NULL, the library has set nothing; otherwise `at` is valid for a write.
 #[inline(always)]
 pub unsafe fn store(at: *mut Outward, inner: c_int, outward: impl Fn(c_int) -> Outward) {
     if inner != 0 {
-        // SAFETY: the caller's contract.
+        // SAFETY: the library has set a handle, so the caller guarantees that `at` is valid for a
+        // write.
         unsafe { at.write(outward(inner)) };
     }
 }
 
-/// The same for files.
+/// Writes a file handle that the library has set to the program's output.
 ///
 /// # Safety
-/// As for [`store`].
+/// If the program passed NULL, the library has set nothing; otherwise `at` is valid for a write.
 pub unsafe fn store_file(at: *mut OutwardFile, inner: MPI_File) {
     if inner != NO_FILE {
-        // SAFETY: the caller's contract.
+        // SAFETY: the library has set a handle, so the caller guarantees that `at` is valid for a
+        // write.
         unsafe { at.write(OutwardFile::new(inner)) };
     }
 }
 
-/// How many handles an array has room for without asking for memory.
+/// Number of handles in an array that needs no allocation.
 const SHORT: usize = 64;
 
-/// An array of handles of the library's, made of one of the program's.
+/// The library's copy of an array of handles.
 pub struct Array {
     short: [MaybeUninit<c_int>; SHORT],
     long: Vec<c_int>,
@@ -89,7 +91,7 @@ pub struct Array {
 }
 
 impl Array {
-    /// An empty one.
+    /// Creates an empty array.
     #[inline(always)]
     pub fn empty() -> Array {
         Array {
@@ -99,11 +101,11 @@ impl Array {
         }
     }
 
-    /// Takes over what the program has, or with `reads` unset makes room for it. NULL stays NULL; a
-    /// length that is none is left to the function to complain about.
+    /// Copies the program's array, or only allocates the copy unless `reads`. NULL stays NULL; the
+    /// function reports an invalid length.
     ///
     /// # Safety
-    /// Another address than NULL is valid for `len` handles.
+    /// An address other than NULL is valid for `len` handles.
     #[inline]
     pub unsafe fn fill(&mut self, outer: *const Outward, len: i64, reads: bool) -> *mut c_int {
         if outer.is_null() {
@@ -117,7 +119,8 @@ impl Array {
             self.long.as_mut_ptr()
         };
         for index in 0..self.len {
-            // SAFETY: the caller's contract; there is room for as many here.
+            // SAFETY: the caller guarantees `len` handles at `outer`; the copy has space for as
+            // many.
             unsafe {
                 let handle = if reads {
                     (*outer.add(index)).inward()
@@ -130,10 +133,11 @@ impl Array {
         at
     }
 
-    /// Gives the program what the library has left here, but for 0, which is no handle.
+    /// Writes the handles that the library has set to the program's array. 0, which is no handle,
+    /// means that it was not set.
     ///
     /// # Safety
-    /// As for [`Array::fill`], which came before with the same address.
+    /// `outer` is the address passed to [`Array::fill`] before, valid for its `len` handles.
     #[inline]
     pub unsafe fn store(&self, outer: *mut Outward, outward: impl Fn(c_int) -> Outward) {
         let at: *const c_int = if self.len <= SHORT {
@@ -142,7 +146,8 @@ impl Array {
             self.long.as_ptr()
         };
         for index in 0..self.len {
-            // SAFETY: the caller's contract; `fill` has written as many here.
+            // SAFETY: the caller guarantees the address passed to `fill`, whose `len` handles the
+            // copy has.
             unsafe {
                 let handle = at.add(index).read();
                 if handle != 0 {

@@ -1,5 +1,5 @@
-//! Handles of the standard ABI (MPI-5.0 section 21.3): small numbers stand for predefined handles, and others are the library's
-//! integers.
+//! Handles of the standard ABI (MPI-5.0 section 21.3): predefined handles are small numbers, others
+//! the library's integers.
 
 use std::ffi::c_int;
 use std::ptr;
@@ -13,7 +13,7 @@ use crate::abi::{MPI_FILE_NULL, MPI_File};
 pub struct Outward(pub(super) usize);
 
 impl Outward {
-    /// The library's handle.
+    /// Returns the library's handle.
     #[inline(always)]
     pub fn inward(self) -> c_int {
         match INWARD.get(self.0) {
@@ -22,12 +22,12 @@ impl Outward {
         }
     }
 
-    /// The integer that stands for the handle (MPI-5.0 section 21.4.4).
+    /// Returns the integer that represents the handle (MPI-5.0 section 21.4.4).
     pub const fn to_int(self) -> c_int {
         self.0 as c_int
     }
 
-    /// The handle that an integer stands for.
+    /// Returns the handle that an integer represents.
     pub fn from_int(number: c_int) -> Outward {
         Outward(number as u32 as usize)
     }
@@ -36,11 +36,11 @@ impl Outward {
 /// `MPI_FILE_NULL` of the standard ABI.
 const FILE_NULL: usize = 0x118;
 
-/// Integers below stand for predefined handles.
+/// Smaller integers represent predefined handles.
 const FIRST_FILE: c_int = 0x1000;
 
 impl OutwardFile {
-    /// A file.
+    /// Returns the program's handle of a file.
     pub fn new(file: MPI_File) -> OutwardFile {
         if file == MPI_FILE_NULL {
             return OutwardFile(ptr::without_provenance_mut(FILE_NULL));
@@ -48,7 +48,7 @@ impl OutwardFile {
         OutwardFile(file)
     }
 
-    /// The integer that stands for a file, of which `number` gives each its own.
+    /// Returns the integer that represents a file. `number` assigns each file its own.
     pub fn to_int(file: MPI_File, number: impl Fn(MPI_File) -> c_int) -> c_int {
         if file == MPI_FILE_NULL {
             return FILE_NULL as c_int;
@@ -56,12 +56,13 @@ impl OutwardFile {
         number(file) + FIRST_FILE
     }
 
-    /// The file that an integer stands for. Fortran gives any, as what a variable holds before it is set.
+    /// Returns the file that an integer represents. Fortran may pass any integer, such as an
+    /// uninitialized variable.
     pub fn from_int(number: c_int, file: impl Fn(c_int) -> MPI_File) -> MPI_File {
         file(number.wrapping_sub(FIRST_FILE))
     }
 
-    /// The library's handle.
+    /// Returns the library's handle.
     pub fn inward(self) -> MPI_File {
         if self.0.addr() == FILE_NULL {
             return MPI_FILE_NULL;

@@ -1,4 +1,4 @@
-//! What is written at once: jobs that lie at one stretch of the file.
+//! Groups of jobs that are written together because they lie in one stretch of the file.
 
 use std::io;
 
@@ -8,21 +8,22 @@ use parking_lot::Mutex;
 use crate::access::Shared;
 use crate::direction::Direction;
 use crate::driver::Storage;
-use crate::plain::move_plain;
+use crate::one_run::move_all;
 use crate::runs::Runs;
 use crate::view::Run;
 
-/// A stretch that is written at once, beyond which no further deposit is joined to it.
+/// Largest stretch in bytes to which further deposits are joined.
 const LONGEST: u64 = 2 << 20;
 
-/// Pieces that are shorter on average are put together in memory: the system takes longer to gather them.
+/// Least average length of pieces, in bytes, that the system gathers; shorter ones are copied
+/// together first.
 const GATHERED: u64 = 512;
 
-/// Something to be written.
+/// A write of one rank.
 pub(super) struct Job {
     pub runs: Runs,
     pub data: *const u8,
-    /// Whose deposit it is; nobody's if the data is still in the program's memory.
+    /// The rank whose deposit has the data; `None` if it is still in the program's memory.
     pub member: Option<usize>,
 }
 
@@ -34,8 +35,8 @@ fn end_of(job: &Job) -> u64 {
     job.runs.list.last().map_or(0, |run| run.end())
 }
 
-/// How many of the first jobs overlap each other. Those without gaps are joined if they touch, too; what sieves
-/// the next stretch is better left alone, since others will come there.
+/// Returns how many of the first jobs form a group. Jobs without gaps are joined if they are
+/// adjacent; a sieving job of the next stretch is left alone, since other ranks will arrive there.
 pub(super) fn joined(jobs: &[Job]) -> usize {
     let start = start_of(&jobs[0]);
     let mut end = end_of(&jobs[0]);
@@ -54,13 +55,13 @@ pub(super) fn joined(jobs: &[Job]) -> usize {
     count
 }
 
-/// A run, and where its data is.
+/// A run with its data.
 struct Piece {
     run: Run,
     data: *const u8,
 }
 
-/// The pieces of all jobs, in the order of the file.
+/// Returns the pieces of all jobs, in the order of the file.
 fn pieces(group: &[Job]) -> Vec<Piece> {
     let mut pieces = Vec::with_capacity(group.iter().map(|job| job.runs.list.len()).sum());
     for job in group {
@@ -70,19 +71,19 @@ fn pieces(group: &[Job]) -> Vec<Piece> {
             data = data.wrapping_add(run.len as usize);
         }
     }
-    // The lists are in order each.
+    // Each list is sorted, so that merging is cheap.
     pieces.sort_by_key(|piece| piece.run.at);
     pieces
 }
 
-/// Whether pieces follow one another without a gap, and without bytes that two of them have.
+/// Returns whether pieces are contiguous and do not overlap.
 fn follow(pieces: &[Piece]) -> bool {
     pieces
         .windows(2)
         .all(|two| two[0].run.end() == two[1].run.at)
 }
 
-/// Whether pieces leave bytes as they are between the first and the last one.
+/// Returns whether there are bytes between the pieces that stay unchanged.
 fn has_gaps(pieces: &[Piece]) -> bool {
     let mut end = pieces[0].run.at;
     pieces.iter().any(|piece| {
@@ -92,7 +93,7 @@ fn has_gaps(pieces: &[Piece]) -> bool {
     })
 }
 
-/// Writes jobs that lie at one stretch; `window` is memory for it.
+/// Writes the jobs of a group; `window` is memory for its stretch.
 pub(super) fn write(shared: &Shared, group: &[Job], window: &Mutex<Vec<u8>>) -> io::Result<()> {
     let storage = &*shared.storage;
     let start = start_of(&group[0]);
@@ -117,7 +118,7 @@ pub(super) fn write(shared: &Shared, group: &[Job], window: &Mutex<Vec<u8>>) -> 
     if has_gaps(&pieces) {
         _locked = shared.locks.lock(storage, start..end, true)?;
         // SAFETY: the window is as long as the stretch.
-        let there = unsafe { move_plain(storage, stretch, memory, Direction::Read)? };
+        let there = unsafe { move_all(storage, stretch, memory, Direction::Read)? };
         // Beyond the end of the file there are zeros.
         window[there as usize..].fill(0);
     } else {
@@ -125,15 +126,16 @@ pub(super) fn write(shared: &Shared, group: &[Job], window: &Mutex<Vec<u8>>) -> 
     }
     for piece in &pieces {
         let to = memory.wrapping_add((piece.run.at - start) as usize);
-        // SAFETY: the run lies in the stretch; the data of jobs has as many bytes as their runs.
+        // SAFETY: the run lies in the stretch, which the window holds; `piece.data` has as many
+        // bytes as its run.
         unsafe { std::ptr::copy_nonoverlapping(piece.data, to, piece.run.len as usize) };
     }
     // SAFETY: the window is as long as the stretch.
-    unsafe { move_plain(storage, stretch, memory, Direction::Write)? };
+    unsafe { move_all(storage, stretch, memory, Direction::Write)? };
     Ok(())
 }
 
-/// Writes pieces that follow one another, until all are written.
+/// Writes contiguous pieces, until all are written.
 fn write_pieces(storage: &dyn Storage, pieces: &[Piece], mut at: u64) -> io::Result<()> {
     let mut list: Vec<iovec> = pieces
         .iter()
@@ -144,7 +146,7 @@ fn write_pieces(storage: &dyn Storage, pieces: &[Piece], mut at: u64) -> io::Res
         .collect();
     let mut left = &mut list[..];
     while !left.is_empty() {
-        // SAFETY: the data of jobs, which have as many bytes.
+        // SAFETY: the pieces point to the data of jobs, which have as many bytes as their runs.
         let mut written = unsafe { storage.write_at(left, at)? };
         at += written as u64;
         while let Some(first) = left.first_mut() {

@@ -14,7 +14,7 @@ use crate::read_once::{self, ReadOnce};
 use crate::view::Run;
 use crate::writers::Writers;
 
-/// Memory that begins where a line of cache does.
+/// Memory aligned to a cache line.
 #[derive(Clone)]
 #[repr(align(64))]
 #[allow(dead_code, reason = "it is used by its address")]
@@ -23,9 +23,9 @@ struct Line([u64; 8]);
 /// Memory of this process in place of shared memory.
 struct Piece(NonNull<u64>);
 
-// SAFETY: whoever uses the memory does so as members of a file do.
+// SAFETY: the tests access the memory as members of a file do, by atomic words or in turn.
 unsafe impl Send for Piece {}
-// SAFETY: as above.
+// SAFETY: the tests access the memory as members of a file do, by atomic words or in turn.
 unsafe impl Sync for Piece {}
 
 impl Piece {
@@ -52,7 +52,7 @@ impl SharedSegment for Piece {
     fn settle(&self) {}
 }
 
-/// A file in memory, which has no room beyond `most` bytes, and moves a few bytes at a time.
+/// A file in memory with at most `most` bytes, which moves a few bytes at a time.
 pub(crate) struct Memory {
     pub bytes: Mutex<Vec<u8>>,
     most: usize,
@@ -68,7 +68,8 @@ impl Storage for Handle {
         let bytes = self.0.bytes.lock();
         let from = bytes.get(at as usize..).unwrap_or_default();
         let len = from.len().min(pieces[0].iov_len);
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller of `read_at` guarantees valid pieces, and `len` is at most the first
+        // one's length.
         let to = unsafe { std::slice::from_raw_parts_mut(pieces[0].iov_base.cast(), len) };
         to.copy_from_slice(&from[..len]);
         Ok(len)
@@ -86,7 +87,8 @@ impl Storage for Handle {
             if bytes.len() < next + len {
                 bytes.resize(next + len, 0);
             }
-            // SAFETY: the caller's contract.
+            // SAFETY: the caller of `write_at` guarantees valid pieces, and `len` is at most this
+            // one's length.
             let from = unsafe { std::slice::from_raw_parts(piece.iov_base.cast(), len) };
             bytes[next..next + len].copy_from_slice(from);
             next += len;
@@ -127,7 +129,7 @@ impl Storage for Handle {
     }
 }
 
-/// A file as each of its members has it.
+/// Returns a file as each of its members sees it.
 pub(crate) fn members(count: usize, most: usize) -> (Vec<Shared>, Arc<Memory>) {
     let memory = Arc::new(Memory {
         bytes: Mutex::default(),
@@ -136,7 +138,7 @@ pub(crate) fn members(count: usize, most: usize) -> (Vec<Shared>, Arc<Memory>) {
         reads: AtomicU32::new(0),
     });
     let piece = Piece::shared(count);
-    let room = Arc::new(Room::Made(piece.clone()));
+    let room = Arc::new(SharedArea::Made(piece.clone()));
     let one = |me| {
         let storage = Handle(memory.clone());
         Shared {
@@ -178,7 +180,8 @@ fn write(shared: &Shared, runs: Runs, data: &[u8]) -> io::Result<()> {
 fn what_members_write_at_the_same_time_is_all_there() {
     const MEMBERS: u64 = 4;
     const WINDOWS: u64 = 40;
-    // The last one's pieces are left out in every other window, so gaps are read and written back.
+    // The last member leaves its pieces out in every other window, so gaps are read and written
+    // back.
     let (all, memory) = members(MEMBERS as usize, usize::MAX);
     memory.bytes.lock().resize(5000, 77);
     std::thread::scope(|scope| {
@@ -209,10 +212,10 @@ fn what_members_write_at_the_same_time_is_all_there() {
 }
 
 #[test]
-fn appended_pieces_are_written_whole_and_told() {
+fn appended_pieces_are_written_whole_and_reported() {
     let (all, memory) = members(3, 30_000);
     let next = AtomicU64::new(0);
-    let told: usize = std::thread::scope(|scope| {
+    let reported: usize = std::thread::scope(|scope| {
         let one = |me: usize| {
             let (all, next) = (&all, &next);
             scope.spawn(move || {
@@ -221,7 +224,7 @@ fn appended_pieces_are_written_whole_and_told() {
                     let at = next.fetch_add(100, Ordering::Relaxed);
                     write(&all[me], runs(at, 100, 100, 1), &data)
                 });
-                // There is room for 300 of 360.
+                // The file holds 300 of 360 bytes.
                 let full = |error: &io::Error| error.raw_os_error() == Some(libc::ENOSPC);
                 tries
                     .filter(|tried| match tried {
@@ -244,21 +247,24 @@ fn appended_pieces_are_written_whole_and_told() {
             piece.len() == 100 && piece[0] != 0 && piece.iter().all(|one| *one == piece[0])
         })
         .count();
-    assert!(told <= whole && whole <= 300, "{told} told, {whole} there");
-    assert!(told >= 290, "{told}");
+    assert!(
+        reported <= whole && whole <= 300,
+        "{reported} reported, {whole} written"
+    );
+    assert!(reported >= 290, "{reported}");
 }
 
 #[test]
 fn deposits_that_wait_are_written_with_the_next() {
     let (all, memory) = members(3, usize::MAX);
-    // Two members have put theirs down and do nothing more.
+    // Two members have filled their deposits.
     for (me, byte) in [(0_usize, 1_u8), (2, 3)] {
         let (head, _, room) = all[me].combiner.deposit(me).unwrap();
-        let told = runs(10 * me as u64, 10, 10, 1).head();
-        for (place, word) in head.told.iter().zip(told) {
+        let words = runs(10 * me as u64, 10, 10, 1).head();
+        for (place, word) in head.runs.iter().zip(words) {
             place.store(word, Ordering::Relaxed);
         }
-        // SAFETY: the deposit has room for more.
+        // SAFETY: a deposit holds more than 10 bytes.
         unsafe { room.write_bytes(byte, 10) };
         head.state.store(POSTED, Ordering::Release);
     }
@@ -274,16 +280,16 @@ fn deposits_that_wait_are_written_with_the_next() {
 }
 
 #[test]
-fn who_is_ahead_waits_for_those_who_come_to_the_same_stretch() {
+fn a_rank_that_is_ahead_waits_for_others_in_the_same_stretch() {
     let (all, memory) = members(2, usize::MAX);
     let _sieving = (all[0].combiner.sieve(), all[1].combiner.sieve());
-    // Pieces of 1 KiB by turns, eight of each member in a stretch.
+    // Alternating pieces of 1 KiB, eight of each member in a stretch.
     let of = |stretch: u64, me: u64| runs(stretch * 16_384 + me * 1024, 1024, 2048, 8);
     let (head, _, room) = all[0].combiner.deposit(0).unwrap();
-    for (place, word) in head.told.iter().zip(of(1, 0).head()) {
+    for (place, word) in head.runs.iter().zip(of(1, 0).head()) {
         place.store(word, Ordering::Relaxed);
     }
-    // SAFETY: the deposit has room for more.
+    // SAFETY: a deposit holds more than 8192 bytes.
     unsafe { room.write_bytes(1, 8192) };
     head.patient.store(1, Ordering::Relaxed);
     head.state.store(POSTED, Ordering::Release);
@@ -308,13 +314,13 @@ fn who_is_ahead_waits_for_those_who_come_to_the_same_stretch() {
 #[test]
 fn nonsense_from_others_is_refused() {
     let (all, memory) = members(2, usize::MAX);
-    for told in [
+    for words in [
         [u64::MAX, 5, 0, 1, 1, 1],
         [1, 1 << 40, 0, 1 << 40, 1 << 40, 1],
         [2, 20, u64::MAX - 5, 10, 10, 10],
     ] {
         let (head, ..) = all[0].combiner.deposit(0).unwrap();
-        for (place, word) in head.told.iter().zip(told) {
+        for (place, word) in head.runs.iter().zip(words) {
             place.store(word, Ordering::Relaxed);
         }
         head.state.store(POSTED, Ordering::Release);
@@ -340,7 +346,7 @@ fn stretches_of_a_window_are_written_with_what_stands_between() {
         len: 1,
     });
     crate::sieve::store(&all[0], &list, &data, 0).unwrap();
-    // What is near is written at once, the far ones by themselves.
+    // Adjacent pieces are written together, distant ones separately.
     assert_eq!(memory.calls.load(Ordering::Relaxed), 3);
     let bytes = memory.bytes.lock();
     assert_eq!(bytes.len(), 200_000);

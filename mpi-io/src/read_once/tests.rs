@@ -3,7 +3,7 @@ use std::sync::Barrier;
 use super::*;
 use crate::combine::tests::members;
 
-/// What stands at a place of the file.
+/// Returns the byte at a position of the file.
 fn byte(place: usize) -> u8 {
     ((place >> 8).wrapping_mul(31) ^ place) as u8
 }
@@ -27,7 +27,7 @@ fn members_read_a_window_once_while_they_keep_near_each_other() {
             assert!((0..there).all(|at| picked.data[at] == byte(start + at)));
         }
     }
-    // The last one takes two: the file ends.
+    // The last read takes two calls: the file ends.
     let calls = memory.reads.load(Ordering::Relaxed);
     assert_eq!(u64::from(calls), WINDOWS + 1);
 }
@@ -45,7 +45,7 @@ fn what_was_read_before_an_access_is_not_given_to_it() {
     let second = all[1].read_once.begin(&stretch).unwrap();
     assert_eq!((read(&first, 0), read(&second, 1)), (1, 1));
     memory.bytes.lock().fill(2);
-    // Those that were under way may see either.
+    // Accesses that had begun may see either value.
     assert_eq!(read(&second, 1), 1);
     drop(second);
     let again = all[1].read_once.begin(&stretch).unwrap();
@@ -55,7 +55,7 @@ fn what_was_read_before_an_access_is_not_given_to_it() {
 }
 
 #[test]
-fn who_is_alone_or_far_away_reads_alone() {
+fn ranks_that_are_alone_or_far_apart_read_alone() {
     let (all, memory) = members(2, usize::MAX);
     memory.bytes.lock().resize((90 * WINDOW) as usize, 1);
     assert!(all[0].read_once.begin(&(0..WINDOW)).is_none());
@@ -64,12 +64,12 @@ fn who_is_alone_or_far_away_reads_alone() {
     let other = all[1].read_once.begin(&(60 * WINDOW..90 * WINDOW)).unwrap();
     assert!(one.window(&*all[0].storage, 1).is_none());
     assert!(other.window(&*all[1].storage, 60).is_none());
-    // A thread of the same process at the same time has no place of its own.
+    // A second thread of the process does not share reads.
     assert!(all[0].read_once.begin(&(0..3 * WINDOW)).is_none());
 }
 
 #[test]
-fn a_member_that_holds_a_window_for_ever_stops_nobody() {
+fn a_member_that_holds_a_window_stops_no_other() {
     let (all, memory) = members(2, usize::MAX);
     memory.bytes.lock().resize((40 * WINDOW) as usize, 1);
     let stretch = 0..40 * WINDOW;
@@ -77,7 +77,7 @@ fn a_member_that_holds_a_window_for_ever_stops_nobody() {
     let other = all[1].read_once.begin(&stretch).unwrap();
     let held = one.window(&*all[0].storage, 1).unwrap();
     let found = (0..40).filter_map(|window| other.window(&*all[1].storage, window));
-    // All but those that would take the place of the held one, or of what its holder comes to.
+    // All but the windows that would need the held slot, or that its holder will need.
     assert!(found.count() >= 36);
     assert!(held.data.iter().all(|byte| *byte == 1));
 }

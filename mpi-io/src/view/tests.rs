@@ -40,9 +40,9 @@ fn adjacent_runs_are_one() {
     assert_eq!(runs, [(12, 1 << 40)]);
 }
 
-/// Only where nothing is written (section 13.3).
+/// Overlap is allowed only for reading (section 13.3).
 #[test]
-fn what_comes_twice_is_told() {
+fn overlap_is_detected() {
     let read_only = |filetype: Datatype| {
         filetype.commit();
         int().commit();

@@ -1,5 +1,7 @@
-//! `WEFT_HANG`: a process in which nothing happens says so to Weft's launcher, again and again. When all processes of
-//! the job do, the launcher has them report what they wait for.
+//! `WEFT_HANG`: notices to Weft's launcher that this process makes no progress.
+//!
+//! A waiting process repeats its notice. When all processes of the job have sent one, the launcher
+//! asks each to report its pending operations.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,22 +10,23 @@ use mpi_core::process::Watch;
 use parking_lot::Mutex;
 use pmi::Client;
 
-/// How often to say it; the launcher's patience (`tools/mpiexec/src/standstill.rs`) is a few times as long.
-const EVERY: Duration = Duration::from_millis(500);
+/// Period of the notices; the launcher keeps one for several periods
+/// (`tools/mpiexec/src/standstill.rs`).
+const PERIOD: Duration = Duration::from_millis(500);
 
-/// Tells the launcher.
-pub struct Teller {
+/// Sends the notices.
+pub struct HangNotices {
     launcher: Arc<Client>,
-    /// For how long nothing must have happened.
+    /// Time without progress before the first notice.
     patience: Duration,
-    /// When to tell it next, counted from when something last happened.
+    /// When the next notice is due, counted from the last progress.
     due: Mutex<Duration>,
 }
 
-impl Teller {
-    /// One that begins to tell it after so many seconds.
-    pub fn new(launcher: Arc<Client>, seconds: u64) -> Teller {
-        Teller {
+impl HangNotices {
+    /// Creates a reporter that sends its first notice after `seconds` without progress.
+    pub fn new(launcher: Arc<Client>, seconds: u64) -> HangNotices {
+        HangNotices {
             launcher,
             patience: Duration::from_secs(seconds),
             due: Mutex::default(),
@@ -31,7 +34,7 @@ impl Teller {
     }
 }
 
-impl Watch for Teller {
+impl Watch for HangNotices {
     fn moved(&self) {
         *self.due.lock() = self.patience;
     }
@@ -42,23 +45,23 @@ impl Watch for Teller {
             if time < *due {
                 return false;
             }
-            *due = time + EVERY;
+            *due = time + PERIOD;
         }
-        // Whoever can't be told learns of no hang.
-        let told = || self.launcher.stands_still(self.patience.as_secs());
-        !others_run() && told().unwrap_or(false)
+        // Without a launcher that takes notices there is no report.
+        let sent = || self.launcher.stands_still(self.patience.as_secs());
+        !others_run() && sent().unwrap_or(false)
     }
 }
 
-/// Whether another thread of this process computes, or reads or writes files. Those that wait sleep nearly all of
-/// the time.
+/// Returns whether another thread of this process computes, or reads or writes files. Waiting
+/// threads are asleep nearly all of the time.
 fn others_run() -> bool {
     // SAFETY: the call has no preconditions.
     let me = unsafe { libc::gettid() }.to_string();
     let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten();
     threads.flatten().any(|thread| {
         let state = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
-        // The name before the state is in parentheses, and may hold some.
+        // The thread's name precedes the state, in parentheses, and may contain parentheses itself.
         let state = state.rsplit_once(") ").map_or("", |(_, rest)| rest);
         thread.file_name() != *me && state.starts_with(['R', 'D'])
     })

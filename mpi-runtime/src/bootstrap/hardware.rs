@@ -1,20 +1,22 @@
-//! What hardware this process may use, as the kernel tells it: for `MPI_Get_hw_resource_info` and the
-//! guided kinds of `MPI_Comm_split_type` (MPI-4.1 sections 7.4.2 and 9.1).
+//! The hardware that this process may use, as reported by the kernel.
 //!
-//! Names are hwloc's for the same things.
+//! Serves `MPI_Get_hw_resource_info` and the guided modes of `MPI_Comm_split_type` (MPI-4.1
+//! sections 7.4.2 and 9.1). Resource names are hwloc's.
 
 use std::fs;
 
-/// A kind of resource, and which one of it this process is confined to.
+/// A resource type and the instance that this process is bound to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Resource {
-    /// Its name, a URI.
+    /// The name of the type, a URI.
     pub name: &'static str,
-    /// The number on this node of the one that the process keeps to; none if it may use several.
+    /// The number on this node of the instance that the process is bound to; `None` if it may use
+    /// several.
     pub instance: Option<u64>,
 }
 
-/// The kinds, from the coarsest to the finest. Those that the kernel does not tell of are not confined to.
+/// The resource types, from coarsest to finest. No process is bound to one that the kernel does not
+/// report.
 pub const KINDS: [&str; 8] = [
     "hwloc://Machine",
     "hwloc://Package",
@@ -26,13 +28,13 @@ pub const KINDS: [&str; 8] = [
     "hwloc://PU",
 ];
 
-/// The kind whose members can share memory, by the name that the standard gives it.
+/// The standard's name of the resource type whose members can share memory.
 pub const SHARED_MEMORY: &str = "mpi_shared_memory";
 
 const CPUS: &str = "/sys/devices/system/cpu";
 const NODES: &str = "/sys/devices/system/node";
 
-/// All kinds of resources, for the calling thread's affinity.
+/// Returns all resource types, for the calling thread's affinity.
 pub fn resources() -> [Resource; 8] {
     let cpus = allowed();
     let kind = |name: &'static str| Resource {
@@ -42,7 +44,7 @@ pub fn resources() -> [Resource; 8] {
     KINDS.map(kind)
 }
 
-/// Where all the processors that may be used are in one instance of a kind, that one.
+/// Returns the instance of a type that contains all of `cpus`, if one does.
 fn instance(name: &str, cpus: &[usize]) -> Option<u64> {
     if name == KINDS[0] {
         return Some(0);
@@ -52,7 +54,7 @@ fn instance(name: &str, cpus: &[usize]) -> Option<u64> {
     of_each.all(|other| other == Some(first)).then_some(first)
 }
 
-/// The instance of a kind that a processor belongs to.
+/// Returns the instance of a type that a CPU belongs to.
 fn of_cpu(name: &str, cpu: usize) -> Option<u64> {
     match name.trim_start_matches("hwloc://") {
         "Package" => number(&format!("{CPUS}/cpu{cpu}/topology/physical_package_id")),
@@ -81,7 +83,7 @@ fn numa_node(cpu: usize) -> Option<u64> {
     None
 }
 
-/// The data cache of a level, by the first of the processors that share it.
+/// Identifies the data cache of a level by the first CPU that shares it.
 fn cache(cpu: usize, level: &str) -> Option<u64> {
     for index in 0..8 {
         let path = format!("{CPUS}/cpu{cpu}/cache/index{index}");
@@ -97,7 +99,7 @@ fn cache(cpu: usize, level: &str) -> Option<u64> {
 }
 
 fn number(path: &str) -> Option<u64> {
-    // A machine that doesn't number its packages says -1.
+    // The kernel reports -1 on machines that do not number their packages.
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
@@ -106,7 +108,7 @@ fn first_of(path: &str) -> Option<u64> {
     list.first().map(|cpu| *cpu as u64)
 }
 
-/// Numbers from the kernel's lists, `0-3,8`.
+/// Parses the kernel's list format, `0-3,8`.
 fn parse_list(text: &str) -> Vec<usize> {
     let mut found = Vec::new();
     for part in text.trim().split(',') {
@@ -118,17 +120,17 @@ fn parse_list(text: &str) -> Vec<usize> {
     found
 }
 
-/// The processors that the calling thread may use.
+/// Returns the CPUs that the calling thread may use.
 fn allowed() -> Vec<usize> {
-    // SAFETY: a set of processors is plain bits, and none is a good one.
+    // SAFETY: a `cpu_set_t` is an array of integers, for which zeroes are valid.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     let size = size_of::<libc::cpu_set_t>();
-    // SAFETY: the set is ours, and as long as is said.
+    // SAFETY: `set` is a local variable of `size` bytes.
     if unsafe { libc::sched_getaffinity(0, size, &raw mut set) } != 0 {
         return Vec::new();
     }
     let limit = libc::CPU_SETSIZE as usize;
-    // SAFETY: below the size of the set.
+    // SAFETY: `cpu` is below `CPU_SETSIZE`, the number of bits in `set`.
     (0..limit)
         .filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &set) })
         .collect()
@@ -146,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_on_one_processor_is_confined_to_one_of_everything_that_is_told() {
+    fn a_thread_on_one_processor_is_confined_to_one_of_every_reported_type() {
         let everywhere = resources();
         assert_eq!(everywhere[0].instance, Some(0));
         let one = allowed()[0];

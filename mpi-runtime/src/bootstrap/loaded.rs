@@ -1,18 +1,20 @@
-//! Which libraries are in this process.
+//! The shared libraries loaded in this process.
 
 use std::ffi::{CStr, OsStr, c_int, c_void};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 
-/// Whether a library is in this process, under its own name or as the file without a version that programs
-/// are linked to. The list of what is loaded is walked: `dlopen` would look through the folders of the
-/// system for a library that isn't there, with a hundred system calls in each process of a job.
+/// Returns whether a library is loaded, under its versioned name or as the unversioned link target.
+///
+/// Walks the loader's list: `dlopen` would search the system's library folders for a library that
+/// is not loaded, at the cost of many system calls per process.
 pub fn is_loaded(library: &'static CStr) -> bool {
     let mut search = Search {
         library: library.to_bytes(),
         is_found: false,
     };
-    // SAFETY: `visit` takes the pointer for what it is, a `Search` that lives over this call.
+    // SAFETY: `visit` reads the pointer as a `Search`, which it points to and which outlives this
+    // call.
     unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut search).cast()) };
     search.is_found
 }
@@ -22,23 +24,26 @@ struct Search {
     is_found: bool,
 }
 
-/// Looks at one library of the process, and ends the walk with 1 if it is the one that is searched.
+/// Tests one loaded library; returns 1, which ends the walk, if it is the one searched for.
 unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, search: *mut c_void) -> c_int {
-    // SAFETY: the loader hands over what it knows of a library, and `is_loaded` its search, which nobody else uses.
+    // SAFETY: the loader passes a valid `dl_phdr_info`, and `search` is the local variable of
+    // `is_loaded`, which nothing else accesses during the walk.
     let (info, search) = unsafe { (&*info, &mut *search.cast::<Search>()) };
     if info.dlpi_name.is_null() {
         return 0;
     }
-    // SAFETY: the name of a library is a string of C that lives as long as the library is loaded, and none
-    // is unloaded during the walk.
+    // SAFETY: the name of a loaded library is a NUL-terminated string that lives while the library
+    // is loaded, and the loader unloads none during the walk.
     let path = unsafe { CStr::from_ptr(info.dlpi_name) }.to_bytes();
     search.is_found = is_file_of(path, search.library);
     c_int::from(search.is_found)
 }
 
-/// Whether a path is that of a library with this name: `lib.so.1` or `lib.so.1.2`; or `lib.so`, which
-/// is a link to one of these. MPICH's and Open MPI's libraries share that name, so it says nothing by itself:
-/// whoever opens `libmpi.so` at run time, as mpi4py does, gets either.
+/// Returns whether a path names a file of the library: `lib.so.1`, `lib.so.1.2`, or `lib.so` as a
+/// link to one of these.
+///
+/// MPICH's and Open MPI's libraries share the unversioned name, and a program that opens
+/// `libmpi.so` at run time, as mpi4py does, gets either; so its link target decides.
 fn is_file_of(path: &[u8], library: &[u8]) -> bool {
     let has_version = |path: &[u8]| {
         let rest = file_of(path).strip_prefix(library);

@@ -1,8 +1,8 @@
-//! From the launcher to a process with transports.
+//! Bootstrap: from the launcher to a process with open transports.
 //!
-//! Each process publishes one *card* (its node, and its address in every transport it opened) and
-//! looks at another's card when it first sends to it. So start-up costs one put and one fence,
-//! whatever the number of processes, and peers never talked to cost nothing.
+//! Each process publishes one *address record* (its node, and its address in every transport it
+//! opened) and reads a peer's record when it first sends to it. Start-up therefore costs one put
+//! and one fence whatever the number of processes, and peers without traffic cost nothing.
 
 mod hang_notice;
 pub mod hardware;
@@ -29,31 +29,31 @@ use netmod_kit::variables::Reader;
 use parking_lot::Mutex;
 use pmi::Client;
 
-use crate::bootstrap::hang_notice::Teller;
+use crate::bootstrap::hang_notice::HangNotices;
 use crate::bootstrap::netmods::{Choice, Place};
-use crate::bootstrap::node_table::{Found, Table};
+use crate::bootstrap::node_table::{Lookup, Table};
 use crate::settings::{CostsSource, Info, Settings, find_costs};
 
-/// How many cards the launcher was asked for.
-static ASKED: AtomicU64 = AtomicU64::new(0);
+/// Counts the address records requested from the launcher.
+static REQUESTED: AtomicU64 = AtomicU64::new(0);
 
-/// How many cards of processes this one has asked the launcher for.
-pub fn cards_asked() -> u64 {
-    ASKED.load(Ordering::Relaxed)
+/// Returns how many address records this process has requested from the launcher.
+pub fn records_requested() -> u64 {
+    REQUESTED.load(Ordering::Relaxed)
 }
 
-/// A process's card.
+/// The address record of a process.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
-struct Card {
-    /// Processes with the same number here can share memory.
+struct AddressRecord {
+    /// Identifies the node; processes with equal numbers can share memory.
     node: u64,
-    /// Address of VCI 0 by name of the transport.
+    /// Addresses of VCI 0, by name of the transport.
     addresses: Vec<(String, Vec<u8>)>,
 }
 
 const VERSION: u8 = 1;
 
-impl Card {
+impl AddressRecord {
     fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = vec![VERSION];
         bytes.extend(self.node.to_le_bytes());
@@ -66,7 +66,7 @@ impl Card {
         bytes
     }
 
-    fn parse(bytes: &[u8]) -> Option<Card> {
+    fn parse(bytes: &[u8]) -> Option<AddressRecord> {
         let (version, rest) = bytes.split_first()?;
         let (node, mut rest) = rest.split_first_chunk::<8>()?;
         if *version != VERSION {
@@ -80,24 +80,25 @@ impl Card {
             addresses.push((String::from_utf8(name.to_vec()).ok()?, address.to_vec()));
             rest = after;
         }
-        Some(Card {
+        Some(AddressRecord {
             node: u64::from_le_bytes(*node),
             addresses,
         })
     }
 }
 
-/// How often the processes have introduced themselves: a second time where ranks that the launcher believes to be on one
-/// node do not all share memory.
+/// The round of the address exchange.
+///
+/// A second round follows if ranks that the launcher reports on one node do not all share memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Round {
     First,
-    /// With TCP beside shared memory.
+    /// Opens TCP beside shared memory.
     Second,
 }
 
 impl Round {
-    /// The launcher's key of a process's card.
+    /// Returns the key under which a process publishes its record.
     fn key(self, peer: Peer) -> String {
         match self {
             Round::First => format!("weft-{peer}"),
@@ -107,69 +108,71 @@ impl Round {
 }
 
 /// Addresses by name of the transport.
-type Named = Vec<(String, Vec<u8>)>;
+type NamedAddresses = Vec<(String, Vec<u8>)>;
 
-/// The cards of peers, fetched on first contact.
-struct Cards {
+/// The address records of peers, fetched on first contact.
+struct AddressRecords {
     pmi: Arc<Client>,
     round: Round,
     node: u64,
     /// Whether the ranks of this node try to share memory.
-    shares: bool,
-    known: Mutex<HashMap<Peer, Card>>,
-    /// What the ranks of this node know together.
+    shares_memory: bool,
+    known: Mutex<HashMap<Peer, AddressRecord>>,
+    /// The table of records shared by the ranks of this node.
     table: OnceLock<Table>,
-    /// Addresses of VCIs other than 0 by transport, as far as communicators have exchanged them.
-    further: Mutex<HashMap<(Peer, VciId), Named>>,
+    /// Addresses of VCIs other than 0, as far as communicators have exchanged them.
+    further: Mutex<HashMap<(Peer, VciId), NamedAddresses>>,
     /// Names of the opened transports, in the order of the process's list.
     transports: Mutex<Vec<&'static str>>,
-    /// Why there is no transport between nodes.
+    /// The reason why no transport between nodes is open.
     no_netmod: Mutex<String>,
 }
 
-impl Cards {
+impl AddressRecords {
     fn with<T>(
         &self,
         peer: Peer,
-        use_it: impl FnOnce(&Card) -> Result<T, OpenError>,
+        use_it: impl FnOnce(&AddressRecord) -> Result<T, OpenError>,
     ) -> Result<T, OpenError> {
         let mut known = self.known.lock();
-        if let Some(card) = known.get(&peer) {
-            return use_it(card);
+        if let Some(record) = known.get(&peer) {
+            return use_it(record);
         }
         let bytes = match self.table.get().map(|table| table.find(peer)) {
-            Some(Found::Card(card)) => Some(card),
-            Some(Found::Vacant(slot)) => {
-                let card = self.ask(peer)?;
-                if let Some(card) = &card {
-                    slot.fill(card);
+            Some(Lookup::Record(record)) => Some(record),
+            Some(Lookup::Vacant(slot)) => {
+                let record = self.request(peer)?;
+                if let Some(record) = &record {
+                    slot.fill(record);
                 }
-                card
+                record
             }
-            Some(Found::Nothing) | None => self.ask(peer)?,
+            Some(Lookup::Unavailable) | None => self.request(peer)?,
         };
-        let card = bytes.and_then(|bytes| Card::parse(&bytes)).ok_or_else(|| {
-            OpenError(
-                "it has published no address that this Weft understands; does it run the same \
+        let record = bytes
+            .and_then(|bytes| AddressRecord::parse(&bytes))
+            .ok_or_else(|| {
+                OpenError(
+                    "it has published no address that this Weft understands; does it run the same \
                      library?"
-                    .to_string(),
-            )
-        })?;
-        use_it(known.entry(peer).or_insert(card))
+                        .to_string(),
+                )
+            })?;
+        use_it(known.entry(peer).or_insert(record))
     }
 }
 
-impl Cards {
-    /// Whether a process shares memory with this one.
-    fn is_near(&self, peer: Peer, card: &Card) -> bool {
+impl AddressRecords {
+    /// Returns whether a process shares memory with this one.
+    fn is_near(&self, peer: Peer, record: &AddressRecord) -> bool {
         let has = |table: &Table| table.has(peer);
-        let shares = || peer == self.pmi.rank() || self.table.get().is_some_and(has);
-        card.node == self.node && (!self.shares || shares())
+        let shares_memory = || peer == self.pmi.rank() || self.table.get().is_some_and(has);
+        record.node == self.node && (!self.shares_memory || shares_memory())
     }
 
-    /// Asks the launcher for the card of a peer.
-    fn ask(&self, peer: Peer) -> Result<Option<Vec<u8>>, OpenError> {
-        ASKED.fetch_add(1, Ordering::Relaxed);
+    /// Requests the address record of a peer from the launcher.
+    fn request(&self, peer: Peer) -> Result<Option<Vec<u8>>, OpenError> {
+        REQUESTED.fetch_add(1, Ordering::Relaxed);
         let text = self
             .pmi
             .get(peer, &self.round.key(peer))
@@ -178,27 +181,27 @@ impl Cards {
     }
 }
 
-impl Router for Cards {
+impl Router for AddressRecords {
     fn route(&self, peer: Peer) -> Result<usize, OpenError> {
-        self.with(peer, |card| {
+        self.with(peer, |record| {
             for (index, name) in self.transports.lock().iter().enumerate() {
-                let offered = card.addresses.iter().any(|(other, _)| other == name);
-                if offered && (*name != "shm" || self.is_near(peer, card)) {
+                let offered = record.addresses.iter().any(|(other, _)| other == name);
+                if offered && (*name != "shm" || self.is_near(peer, record)) {
                     return Ok(index + 1);
                 }
             }
-            let place = if card.node == self.node {
+            let place = if record.node == self.node {
                 "this node, shares no memory with this rank,"
             } else {
                 "another node or in another container"
             };
-            let offers: Vec<_> = card
+            let offers: Vec<_> = record
                 .addresses
                 .iter()
                 .map(|(name, _)| name.as_str())
                 .collect();
             Err(OpenError(format!(
-                "it is on {place} and offers {}, which leaves no way to it. {}",
+                "it is on {place} and offers {}; no transport of this rank reaches it: {}",
                 if offers.is_empty() {
                     "no transport".to_string()
                 } else {
@@ -218,29 +221,29 @@ impl Router for Cards {
     }
 }
 
-/// Finds the processes of this node, by their cards.
-pub struct Neighbours(Arc<Cards>);
+/// Finds the processes of this node by their address records.
+pub struct Neighbours(Arc<AddressRecords>);
 
 impl Neighbours {
-    /// Whether a process of the job is on this node.
+    /// Returns whether a process of the job is on this node.
     ///
     /// # Errors
-    /// Its card can't be had.
+    /// Its address record is unavailable.
     pub fn has(&self, peer: Peer) -> Result<bool, OpenError> {
-        self.0.with(peer, |card| Ok(self.0.is_near(peer, card)))
+        self.0.with(peer, |record| Ok(self.0.is_near(peer, record)))
     }
 }
 
-/// The address among several, by the name of its transport.
+/// Selects an address by the name of its transport.
 fn address_of(addresses: &[(String, Vec<u8>)], transport: &str) -> Result<Vec<u8>, OpenError> {
     let address = addresses.iter().find(|(name, _)| name == transport);
     let address = address.map(|(_, address)| address.clone());
     address.ok_or_else(|| OpenError(format!("it offers no {transport} address")))
 }
 
-/// The addresses of one transport.
+/// Resolves the addresses of one transport.
 struct Addresses {
-    cards: Arc<Cards>,
+    records: Arc<AddressRecords>,
     transport: &'static str,
 }
 
@@ -248,10 +251,10 @@ impl Resolver for Addresses {
     fn resolve(&self, peer: Peer, vci: VciId) -> Result<Vec<u8>, OpenError> {
         if vci == 0 {
             return self
-                .cards
-                .with(peer, |card| address_of(&card.addresses, self.transport));
+                .records
+                .with(peer, |record| address_of(&record.addresses, self.transport));
         }
-        match self.cards.further.lock().get(&(peer, vci)) {
+        match self.records.further.lock().get(&(peer, vci)) {
             Some(addresses) => address_of(addresses, self.transport),
             None => Err(OpenError(format!(
                 "the address of its VCI {vci} has not been exchanged"
@@ -260,8 +263,10 @@ impl Resolver for Addresses {
     }
 }
 
-/// What tells nodes apart: host name and kernel, and what keeps processes of one kernel from
-/// reaching each other's memory: process and user namespaces and user.
+/// Returns a number that identifies the node.
+///
+/// Hashes the host name and the boot ID, and what separates processes of one kernel from each
+/// other's memory: PID and user namespaces and the user.
 fn node_id() -> u64 {
     let mut hasher = DefaultHasher::new();
     crate::bootstrap::host::name().hash(&mut hasher);
@@ -273,15 +278,15 @@ fn node_id() -> u64 {
             .unwrap_or_default()
             .hash(&mut hasher);
     }
-    // SAFETY: cannot fail and touches no memory.
+    // SAFETY: the call takes no pointers and cannot fail.
     unsafe { libc::geteuid() }.hash(&mut hasher);
     hasher.finish()
 }
 
-/// How many ranks of the job share this node, as far as the launcher tells.
+/// Returns the number of ranks of the job on this node, if the launcher reports it.
 fn ranks_here(pmi: &Client, settings: &Settings) -> Option<usize> {
-    let hydras = || std::env::var("MPI_LOCALNRANKS").ok()?.parse().ok();
-    if let Some(count) = settings.local_size.or_else(hydras) {
+    let hydra_size = || std::env::var("MPI_LOCALNRANKS").ok()?.parse().ok();
+    if let Some(count) = settings.local_size.or_else(hydra_size) {
         return Some(count);
     }
     let nodes = pmi.process_mapping().ok()??;
@@ -289,10 +294,10 @@ fn ranks_here(pmi: &Client, settings: &Settings) -> Option<usize> {
     Some(nodes.iter().filter(|node| *node == mine).count())
 }
 
-/// Cores of this machine, counted once: that takes a dozen system calls.
+/// Cores of this machine. Counting them takes a dozen system calls, so it is done once.
 #[derive(Clone, Copy)]
 struct Cores {
-    /// Those this process may use.
+    /// Cores in this process's affinity mask.
     allowed: usize,
     online: usize,
 }
@@ -301,13 +306,15 @@ impl Cores {
     fn count() -> Cores {
         Cores {
             allowed: std::thread::available_parallelism().map_or(1, usize::from),
-            // SAFETY: reads a system constant.
+            // SAFETY: the call takes no pointers.
             online: unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }.max(1) as usize,
         }
     }
 
-    /// How many the ranks of this node have together. A rank that is bound to a core of its own sees one; then it
-    /// is the machine's that count, unless the launcher has told.
+    /// Returns the number of cores that the ranks of this node share.
+    ///
+    /// The launcher's number comes first. A rank bound to a single core cannot see the others'
+    /// cores and assumes all of the machine.
     fn of_node(self, settings: &Settings) -> usize {
         let seen = match self.allowed {
             1 => self.online,
@@ -316,8 +323,8 @@ impl Cores {
         settings.local_cores.unwrap_or(seen)
     }
 
-    /// How many this rank has for its threads. Where it may use all of the machine, the ranks of the node share
-    /// them, and it can still have two at times.
+    /// Returns the number of cores for this rank's threads. A rank that may use the whole machine
+    /// shares it with the `ranks` of the node, but counts on two cores at least.
     fn of_rank(self, ranks: usize) -> usize {
         match self.allowed < self.online.max(2) {
             true => self.allowed,
@@ -326,25 +333,25 @@ impl Cores {
     }
 }
 
-/// A started process and the notes on what was chosen.
+/// A started process and the notes on its transports.
 pub struct Started {
     /// The process.
     pub process: Process,
-    /// Tells nodes apart.
+    /// Identifies the node.
     pub node: u64,
     /// Finds the processes of this node.
     pub neighbours: Neighbours,
-    /// Cores for the threads of this rank.
+    /// Number of cores for the threads of this rank.
     pub own_cores: usize,
-    /// What was opened and what was refused, for people.
+    /// Notes for `WEFT_INFO`: which transports were opened, and which were refused and why.
     pub notes: Vec<String>,
 }
 
-/// Opens the transports, exchanges cards, and makes the process.
+/// Opens the transports, exchanges address records, and makes the process.
 ///
-/// If the launcher says that all ranks share this node, but not all of them share memory (each in a container of its own,
-/// say), all ranks find that out by their tables and start anew, with TCP. Whether a rank starts anew must be the same on
-/// all of them: those in one table know the number of its members, and no table has all ranks.
+/// If the launcher reports all ranks on this node but not all of them share memory (each in its own
+/// container, say), all ranks start a second round with TCP. The decision is the same on all ranks:
+/// ranks in one table know the number of its members, and no table has all ranks.
 pub fn start(
     pmi: &Arc<Client>,
     settings: &Settings,
@@ -375,11 +382,11 @@ fn attempt(
     let (me, size) = (pmi.rank(), pmi.size() as usize);
     let node = node_id();
     let here = ranks_here(pmi, settings);
-    let cards = Arc::new(Cards {
+    let records = Arc::new(AddressRecords {
         pmi: pmi.clone(),
         round,
         node,
-        shares: size > 1 && settings.shm && here != Some(1),
+        shares_memory: size > 1 && settings.shm && here != Some(1),
         known: Mutex::default(),
         table: OnceLock::new(),
         further: Mutex::default(),
@@ -388,16 +395,16 @@ fn attempt(
     });
     let resolver = |transport| {
         Arc::new(Addresses {
-            cards: cards.clone(),
+            records: records.clone(),
             transport,
         })
     };
-    // Refused transports and why, in the order in which they were tried.
+    // Refused transports with reasons, in the order in which they were tried.
     let mut notes = Vec::new();
     let mut transports: Vec<Arc<dyn Transport>> = Vec::new();
 
     let variables = Reader::new(&crate::settings::raw);
-    if cards.shares {
+    if records.shares_memory {
         let config = shmmod::Config::read(me, &variables).map_err(OpenError)?;
         transports.push(Arc::new(shmmod::Shm::open(config, resolver("shm"))));
     } else if size > 1 {
@@ -424,7 +431,7 @@ fn attempt(
     let place = Place {
         me,
         variables,
-        // Threads, and a helper, may be more than the cores.
+        // Threads, including the progress thread, may outnumber the cores.
         may_sleep: wait.is_oversubscribed() || threaded || settings.async_progress,
         one_machine: size > 1 && here == Some(size) && settings.netmod == Choice::Auto,
         resolver: &|transport| resolver(transport),
@@ -439,14 +446,14 @@ fn attempt(
             let reason = format!("no transport between nodes is open: {reason}");
             if transports.is_empty() && size > 1 {
                 return Err(OpenError(format!(
-                    "no way to the other processes: {reason}"
+                    "the other processes are unreachable: {reason}"
                 )));
             }
-            cards.no_netmod.lock().clone_from(&reason);
+            records.no_netmod.lock().clone_from(&reason);
             notes.push(reason);
         }
     }
-    *cards.transports.lock() = transports
+    *records.transports.lock() = transports
         .iter()
         .map(|transport| transport.name())
         .collect();
@@ -504,19 +511,19 @@ fn attempt(
     let config = Config {
         me,
         transports,
-        router: cards.clone(),
+        router: records.clone(),
         wait,
         clock: None,
         watch: settings
             .hang
-            .map(|seconds| -> Arc<dyn Watch> { Arc::new(Teller::new(pmi.clone(), seconds)) }),
+            .map(|seconds| -> Arc<dyn Watch> { Arc::new(HangNotices::new(pmi.clone(), seconds)) }),
         eager_limit: settings.eager_limit,
         window: settings.eager_window.unwrap_or(window.max(16 << 10)),
         max_vcis: settings.num_vcis,
         threads: match threaded {
             true => Threads::Many,
-            // SAFETY: below MPI_THREAD_MULTIPLE the program sees to it that calls don't overlap (MPI-3.1
-            // section 12.4.3).
+            // SAFETY: below MPI_THREAD_MULTIPLE the program ensures that calls don't overlap
+            // (MPI-3.1 section 12.4.3).
             false => Threads::One(unsafe { OneAtATime::promise() }),
         },
         critical: settings.critical_sections,
@@ -533,8 +540,8 @@ fn attempt(
             )),
     };
     // Whether all ranks rely on shared memory, without another transport.
-    let relies = all_here && settings.netmod == Choice::Auto && round == Round::First;
-    let lacks = Cell::new(false);
+    let relies_on_memory = all_here && settings.netmod == Choice::Auto && round == Round::First;
+    let lacks_memory = Cell::new(false);
     let introduce = |transports: &[Arc<dyn Transport>]| {
         if size == 1 {
             return Ok(Scheduling::Together);
@@ -543,14 +550,14 @@ fn attempt(
             .iter()
             .map(|transport| (transport.name().to_string(), transport.address(0)))
             .collect();
-        let card = Card { node, addresses };
-        let bytes = card.to_bytes();
+        let record = AddressRecord { node, addresses };
+        let bytes = record.to_bytes();
         let failed = |error| OpenError(format!("the launcher did not take our address: {error}"));
         pmi.put(&round.key(me), &pmi::text::encode(&bytes))
             .map_err(failed)?;
         let (job, memory) = (round.key(0) + pmi.kvs_name(), &shmmod::SharedSegments);
-        let begun = cards
-            .shares
+        let begun = records
+            .shares_memory
             .then(|| node_table::begin(&job, node, (me, size), memory));
         pmi.fence().map_err(failed)?;
         let table = match begun.flatten() {
@@ -558,19 +565,19 @@ fn attempt(
             None => None,
         };
         let members = table.as_ref().map_or(1, Table::members);
-        let missing = cards.shares && here.is_some_and(|here| members < here);
-        if missing && relies {
-            lacks.set(true);
+        let missing = records.shares_memory && here.is_some_and(|here| members < here);
+        if missing && relies_on_memory {
+            lacks_memory.set(true);
             return Err(OpenError("not all ranks share memory".into()));
         }
         let other = transports
             .iter()
             .find(|transport| transport.name() != "shm");
-        // (A user who has named the transport needs no message.)
+        // A user who has named the transport needs no message.
         if let Some(other) = other
             && missing
             && settings.netmod == Choice::Auto
-            && speaks_for_node(pmi)
+            && is_first_of_node(pmi)
         {
             eprintln!(
                 "Weft: ranks on {} can't open each other's shared memory (containers, user namespaces, or an \
@@ -584,11 +591,12 @@ fn attempt(
             None => crate::bootstrap::scheduling::is_alone(),
         };
         if let Some(table) = table {
-            // So that nobody of this node need ask the launcher, which may have been left by then.
-            if let Found::Vacant(slot) = table.find(me) {
+            // The ranks of this node then need not ask the launcher, with which this rank may have
+            // finalized by then.
+            if let Lookup::Vacant(slot) = table.find(me) {
                 slot.fill(&bytes);
             }
-            let _ = cards.table.set(table);
+            let _ = records.table.set(table);
         }
         Ok(match apart && settings.yields.is_none() {
             true => Scheduling::Apart,
@@ -596,7 +604,7 @@ fn attempt(
         })
     };
     let process = match Process::introduced(config, introduce) {
-        Err(_) if lacks.get() => return Ok(None),
+        Err(_) if lacks_memory.get() => return Ok(None),
         process => process?,
     };
     if process.sleeps_rather() {
@@ -607,8 +615,8 @@ fn attempt(
         );
     }
     // A rank that shares no memory is a node of its own.
-    let node = match cards.table.get() {
-        None if cards.shares => {
+    let node = match records.table.get() {
+        None if records.shares_memory => {
             let mut hasher = DefaultHasher::new();
             (node, me).hash(&mut hasher);
             hasher.finish()
@@ -618,14 +626,14 @@ fn attempt(
     Ok(Some(Started {
         process,
         node,
-        neighbours: Neighbours(cards),
+        neighbours: Neighbours(records),
         own_cores: cores.of_rank(here.unwrap_or(1)),
         notes,
     }))
 }
 
-/// Whether this rank is the first of its node as the launcher counts nodes.
-fn speaks_for_node(pmi: &Client) -> bool {
+/// Returns whether this rank is the first of its node in the launcher's mapping.
+fn is_first_of_node(pmi: &Client) -> bool {
     let nodes = pmi.process_mapping().ok().flatten();
     let me = pmi.rank() as usize;
     match nodes
@@ -643,16 +651,16 @@ mod tests {
 
     #[test]
     fn cards_round_trip_and_other_bytes_are_refused() {
-        let card = Card {
+        let record = AddressRecord {
             node: 77,
             addresses: vec![("shm".into(), vec![1, 2, 3]), ("ofi".into(), vec![9; 300])],
         };
-        let bytes = card.to_bytes();
-        assert_eq!(Card::parse(&bytes), Some(card));
+        let bytes = record.to_bytes();
+        assert_eq!(AddressRecord::parse(&bytes), Some(record));
         for end in 0..bytes.len() {
-            let _ = Card::parse(&bytes[..end]);
+            let _ = AddressRecord::parse(&bytes[..end]);
         }
-        assert_eq!(Card::parse(&[]), None);
-        assert_eq!(Card::parse(&[2; 40]), None);
+        assert_eq!(AddressRecord::parse(&[]), None);
+        assert_eq!(AddressRecord::parse(&[2; 40]), None);
     }
 }

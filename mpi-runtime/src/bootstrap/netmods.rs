@@ -1,4 +1,4 @@
-//! The transports between nodes: which there are, and which is chosen.
+//! The transports between nodes and the choice among them.
 
 use std::sync::Arc;
 
@@ -6,9 +6,10 @@ use netmod::{OpenError, Peer, Resolver, Transport};
 use netmod_kit::variables::{Reader, Variable};
 use netmod_kit::{Netmod, Open, Start};
 
-/// The transports between nodes, in the order in which they are tried. A new one is a crate that depends on
-/// `netmod` and `netmod-kit`, and a line here; its control variables, its help and its category in the
-/// tool interface come with it.
+/// The transports between nodes, in the order in which they are tried.
+///
+/// A new transport is a crate that depends on `netmod` and `netmod-kit`, and one line here. Its
+/// control variables, their help and its category in the tool interface come from the crate.
 pub const NETMODS: &[Netmod] = &[
     netmod_verbs::NETMOD,
     netmod_tcp::NETMOD,
@@ -16,22 +17,22 @@ pub const NETMODS: &[Netmod] = &[
     netmod_ofi::NETMOD,
 ];
 
-/// `WEFT_NETMOD`.
+/// The value of `WEFT_NETMOD`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// The best that can be opened.
+    /// The best transport that can be opened.
     Auto,
-    /// The one of this name.
+    /// The transport of this name.
     Only(&'static str),
-    /// None.
+    /// No transport between nodes.
     None,
 }
 
 impl Choice {
-    /// As the control variable says.
+    /// Reads `WEFT_NETMOD`.
     ///
     /// # Errors
-    /// There is no such transport.
+    /// No transport has this name.
     pub fn read(variables: &Reader) -> Result<Choice, String> {
         match variables.text("WEFT_NETMOD").as_deref() {
             None | Some("auto") => Ok(Choice::Auto),
@@ -47,7 +48,7 @@ impl Choice {
     }
 }
 
-/// The names of all, with a word before the last.
+/// Returns the names of all transports, with `word` before the last.
 pub fn names(word: &str) -> String {
     let names: Vec<&str> = NETMODS.iter().map(|netmod| netmod.name).collect();
     enumerate(&names, word)
@@ -60,7 +61,7 @@ fn enumerate(names: &[&str], word: &str) -> String {
     }
 }
 
-/// The control variable `WEFT_NETMOD`.
+/// Returns the description of the control variable `WEFT_NETMOD`.
 pub fn variable() -> Variable {
     let mut values = vec!["auto"];
     values.extend(NETMODS.iter().map(|netmod| netmod.name));
@@ -90,9 +91,9 @@ pub fn variable() -> Variable {
     }
 }
 
-/// What a transport is opened with, but for the resolver, which differs.
+/// The parameters that all transports are opened with.
 pub struct Place<'a> {
-    /// This process.
+    /// The rank of this process.
     pub me: Peer,
     /// The control variables.
     pub variables: Reader<'a>,
@@ -100,7 +101,7 @@ pub struct Place<'a> {
     pub one_machine: bool,
     /// See [`Start::may_sleep`].
     pub may_sleep: bool,
-    /// Finds addresses of the transport of this name.
+    /// Returns the resolver for the transport of this name.
     pub resolver: &'a dyn Fn(&'static str) -> Arc<dyn Resolver>,
 }
 
@@ -116,8 +117,9 @@ impl Place<'_> {
     }
 }
 
-/// The ways to open a transport, best first, with their names.
-fn ways() -> impl Iterator<Item = (String, &'static Netmod, Open)> {
+/// Returns the candidates to open with their names, best first. A transport that has a function for
+/// RDMA devices is a candidate twice.
+fn candidates() -> impl Iterator<Item = (String, &'static Netmod, Open)> {
     let rdma = NETMODS.iter().filter_map(|netmod| {
         let name = match netmod.open {
             Some(_) => format!("{} for RDMA", netmod.name),
@@ -131,15 +133,18 @@ fn ways() -> impl Iterator<Item = (String, &'static Netmod, Open)> {
     rdma.chain(any)
 }
 
-/// Opens the first transport between nodes that can be; the error has the reasons of all. The notes
-/// are told of what was refused in favour of another.
+/// Opens the first transport between nodes that can be opened, and notes the candidates refused
+/// before it.
+///
+/// # Errors
+/// The text has the reasons of all candidates.
 pub fn open(
     place: &Place,
     choice: Choice,
     notes: &mut Vec<String>,
 ) -> Result<Arc<dyn Transport>, String> {
     let mut refused = Vec::new();
-    for (name, netmod, open) in ways() {
+    for (name, netmod, open) in candidates() {
         if choice != Choice::Auto && choice != Choice::Only(netmod.name) {
             continue;
         }
@@ -154,10 +159,10 @@ pub fn open(
     Err(refused.join("; "))
 }
 
-/// Notes for each transport between nodes that was not opened what would come of it.
+/// Tries each transport between nodes that is not open, and notes the result.
 pub fn try_others(place: &Place, opened: &[Arc<dyn Transport>], notes: &mut Vec<String>) {
     let mut known: Vec<&str> = opened.iter().map(|transport| transport.name()).collect();
-    for (name, netmod, open) in ways() {
+    for (name, netmod, open) in candidates() {
         match place.open(netmod, open) {
             Ok(transport) if known.contains(&transport.name()) => {}
             Ok(transport) => {
@@ -192,8 +197,8 @@ mod tests {
     }
 
     #[test]
-    fn the_best_way_comes_first() {
-        let names: Vec<String> = ways().map(|(name, ..)| name).collect();
+    fn the_best_candidate_comes_first() {
+        let names: Vec<String> = candidates().map(|(name, ..)| name).collect();
         assert_eq!(
             names,
             ["verbs", "ucx for RDMA", "ofi for RDMA", "tcp", "ucx", "ofi"]

@@ -1,15 +1,16 @@
-//! Which ranks of a node share memory, and a table that they have in common, so that a peer's card is asked of the
-//! launcher once per node.
+//! The table of ranks that share memory on a node, with the address records of their peers.
 //!
-//! The first of the ranks to listen on a socket whose name is the job's and the node's is the maker: it makes the table in
-//! anonymous shared memory. The others connect, and open the table once all have published their cards. Maker and member
-//! try whether each can open the other's memory (user namespaces, security modules and executables that can't be read
-//! forbid it), and the maker notes the members in the table; a rank that is no member is not reached by shared memory.
-//! Sockets of abstract names end with their process, so that nothing is left behind.
+//! The table lets a peer's record be requested from the launcher once per node. The first rank to
+//! listen on a socket named after the job and the node is the maker: it creates the table in
+//! anonymous shared memory. The other ranks, the members, connect, and open the table once all have
+//! published their records. Maker and member test whether each can open the other's memory (user
+//! namespaces, security modules and unreadable executables forbid it), and the maker marks the
+//! members in the table; a rank that is not a member is not reached by shared memory. Sockets with
+//! abstract names end with their process, so nothing is left behind.
 //!
-//! Processes of all users can connect to such a name, or take it first. Both ends therefore ask the kernel for the
-//! other's user (`SO_PEERCRED`) and ignore another one, no rank waits for room in the queue of connections for longer
-//! than a second, and the queue is served once.
+//! Processes of all users can connect to such a name, or bind it first. Both ends therefore ask the
+//! kernel for the other's user (`SO_PEERCRED`) and ignore a different one, no rank waits for space
+//! in the queue of connections for longer than a second, and the queue is served once.
 //!
 //! ```text
 //! member                                maker
@@ -34,45 +35,46 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::bootstrap::scheduling;
 
-/// Bytes of a slot: its state, the length of a card, and a card.
+/// Bytes of a slot: its state, the length of a record, and the record.
 const SLOT: usize = 512;
-/// The longest card that is kept.
-const ROOM: usize = SLOT - 8;
+/// The longest record kept, in bytes.
+const MAX_RECORD: usize = SLOT - 8;
 
-/// Nobody has asked.
+/// State of a slot whose record no rank has requested.
 const EMPTY: u32 = 0;
-/// Somebody is asking.
-const ASKING: u32 = 1;
-/// The card is there.
+/// State of a slot whose record a rank is requesting.
+const REQUESTING: u32 = 1;
+/// State of a slot that holds its record.
 const READY: u32 = 2;
 
-/// How long to wait for another rank's answer from the launcher before asking oneself: it may have
-/// ended.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Limit on waiting for another rank's request to the launcher; that rank may have ended. Also
+/// limits the wait for space in the queue of connections.
+const LOOKUP_LIMIT: Duration = Duration::from_secs(1);
 
-/// Connections that the kernel queues, at most. The ranks of a node are fewer.
-const QUEUE: i32 = 4096;
+/// Limit of the kernel's queue of connections, above the number of ranks of a node.
+const BACKLOG: i32 = 4096;
 
-/// How long the maker waits for all members to open the table. They do so as soon as they have passed the fence.
-const OPENING: Duration = Duration::from_secs(10);
+/// Limit on the maker's wait for the members to open the table, which they do right after the
+/// fence.
+const MEMBERS_LIMIT: Duration = Duration::from_secs(10);
 
-/// How long a member waits for the maker, which may have waited for others.
-const TELLING: Duration = Duration::from_secs(30);
+/// Limit on a member's wait for the maker, which may be waiting for other members.
+const MAKER_LIMIT: Duration = Duration::from_secs(30);
 
-/// A member's answer: whether it could open the table.
+/// A member's answer: whether it opened the table.
 const OPENED: u8 = 1;
 const REFUSED: u8 = 0;
 
-/// On the way to a table, before the fence.
-pub enum Begun {
-    /// This rank has made it.
-    Made(UnixListener, Box<dyn SharedSegment>),
-    /// This rank will be told of it.
-    Told(UnixStream),
+/// The role of this rank in setting up the table, decided before the fence.
+pub enum Role {
+    /// The rank that creates the table, with its socket and the table's memory.
+    Maker(UnixListener, Box<dyn SharedSegment>),
+    /// A rank that receives the table's key, with its connection to the maker.
+    Member(UnixStream),
 }
 
-/// A member's first message: its rank, and one of its descriptors, by which the maker tests whether it may open the
-/// member's descriptors.
+/// A member's first message. Names one of its descriptors, on which the maker tests whether it may
+/// open the member's descriptors.
 struct Hello {
     rank: Peer,
     pid: u32,
@@ -117,7 +119,7 @@ impl Hello {
     }
 }
 
-/// The inode of a socket that a process has open, if this process may open its descriptors.
+/// Returns the inode of a socket that a process has open, if this process may open its descriptors.
 fn socket_inode(process: &str, fd: u32) -> Option<u64> {
     let link = fs::read_link(format!("/proc/{process}/fd/{fd}")).ok()?;
     let link = link.to_str()?.strip_prefix("socket:[")?;
@@ -130,7 +132,7 @@ fn address(job: &str, node: u64) -> Option<SocketAddr> {
     SocketAddr::from_abstract_name(format!("weft-{:016x}", hasher.finish())).ok()
 }
 
-/// Connects without waiting for room in the listener's queue.
+/// Connects without waiting for space in the listener's queue.
 fn connect(name: &SocketAddr) -> rustix::io::Result<UnixStream> {
     let name = name.as_abstract_name().unwrap_or_default();
     let name = SocketAddrUnix::new_abstract_name(name)?;
@@ -141,26 +143,26 @@ fn connect(name: &SocketAddr) -> rustix::io::Result<UnixStream> {
     Ok(UnixStream::from(socket))
 }
 
-/// Returns the bytes of a table for `size` processes: a slot each, and a mark each whether the process is a member.
+/// Returns the bytes of a table for `size` processes: one slot and one membership mark each.
 fn length(size: usize) -> Option<usize> {
     size.checked_mul(SLOT + 1)
 }
 
-/// Before the fence: finds who makes the table of a job of so many processes.
+/// Decides before the fence which rank makes the table, for a job of `size` processes.
 pub fn begin(
     job: &str,
     node: u64,
     (me, size): (Peer, usize),
     memory: &dyn SharedMemory,
-) -> Option<Begun> {
+) -> Option<Role> {
     let address = address(job, node)?;
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + LOOKUP_LIMIT;
     loop {
         match UnixListener::bind_addr(&address) {
             Ok(listener) => {
-                rustix::net::listen(&listener, QUEUE).ok()?;
-                let piece = memory.create(length(size)?).ok()?;
-                return Some(Begun::Made(listener, piece));
+                rustix::net::listen(&listener, BACKLOG).ok()?;
+                let segment = memory.create(length(size)?).ok()?;
+                return Some(Role::Maker(listener, segment));
             }
             Err(error) if error.kind() != ErrorKind::AddrInUse => return None,
             Err(_) => {}
@@ -168,42 +170,45 @@ pub fn begin(
         match connect(&address) {
             Ok(mut stream) if scheduling::is_own(&stream) => {
                 let hello = Hello::new(me, &stream).to_bytes();
-                return stream.write_all(&hello).ok().map(|()| Begun::Told(stream));
+                return stream.write_all(&hello).ok().map(|()| Role::Member(stream));
             }
             Ok(_) => return None,
-            // The socket has a name, but does not listen yet, or strangers fill its queue.
+            // The socket has a name, but does not listen yet, or others fill its queue.
             Err(_) if Instant::now() < until => thread::sleep(Duration::from_micros(100)),
             Err(_) => return None,
         }
     }
 }
 
-impl Begun {
-    /// Makes or opens the table after the fence, when all ranks of the node have begun. Returns `None` if this rank shares
-    /// memory with no other.
+impl Role {
+    /// Makes or opens the table after the fence, when all ranks of the node have begun. Returns
+    /// `None` if this rank shares memory with no other.
     ///
     /// # Errors
-    /// The maker does not answer, so that it is unknown whether the others count this rank as a member.
+    /// The maker does not answer, so that it is unknown whether the others count this rank as a
+    /// member.
     pub fn finish(
         self,
         (me, size): (Peer, usize),
         memory: &dyn SharedMemory,
     ) -> Result<Option<Table>, OpenError> {
         let mut stream = match self {
-            Begun::Made(listener, piece) => return Ok(tell(&listener, piece, (me, size))),
-            Begun::Told(stream) => stream,
+            Role::Maker(listener, segment) => {
+                return Ok(admit_members(&listener, segment, (me, size)));
+            }
+            Role::Member(stream) => stream,
         };
         let silent = |error: std::io::Error| match error.kind() {
-            // It has ended, or could not make the table.
+            // The maker has ended, or could not make the table.
             ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => None,
             _ => Some(OpenError(format!(
-                "the rank of this node that makes the table of its ranks did not answer within {} s \
-                 ({error}); set WEFT_SHM=0 to do without shared memory",
-                TELLING.as_secs()
+                "the maker of this node's table of ranks did not answer within {} s ({error}); set WEFT_SHM=0 \
+                 to run without shared memory",
+                MAKER_LIMIT.as_secs()
             ))),
         };
         let opened = (|| {
-            stream.set_read_timeout(Some(TELLING))?;
+            stream.set_read_timeout(Some(MAKER_LIMIT))?;
             let mut bytes = [0; 24];
             stream.read_exact(&mut bytes)?;
             let word = |i: usize| {
@@ -214,16 +219,16 @@ impl Begun {
                 address: word(0),
                 words: [word(1), word(2)],
             };
-            let piece = length(size).and_then(|len| memory.open(&key, len).ok());
-            let answer = if piece.is_some() { OPENED } else { REFUSED };
+            let segment = length(size).and_then(|len| memory.open(&key, len).ok());
+            let answer = if segment.is_some() { OPENED } else { REFUSED };
             stream.write_all(&[answer])?;
             let mut members = [0; 4];
             stream.read_exact(&mut members)?;
-            Ok((piece, u32::from_ne_bytes(members)))
+            Ok((segment, u32::from_ne_bytes(members)))
         })();
         match opened {
-            Ok((Some(piece), members @ 1..)) => Ok(Some(Table {
-                piece,
+            Ok((Some(segment), members @ 1..)) => Ok(Some(Table {
+                segment,
                 size,
                 members: members as usize,
                 apart: scheduling::is_apart(scheduling::peer(&stream)),
@@ -234,44 +239,45 @@ impl Begun {
     }
 }
 
-/// Sends the table's key to all ranks that have connected, and notes them as members. They have connected before the
-/// fence, so the maker only waits for their answers. If a rank can't open the table, or this process can't open the
-/// rank's descriptors, there is no table.
-fn tell(
+/// Sends the table's key to all ranks that have connected, and marks them as members.
+///
+/// They connected before the fence, so the maker only waits for their answers. If a rank cannot
+/// open the table, or this process cannot open the rank's descriptors, there is no table.
+fn admit_members(
     listener: &UnixListener,
-    piece: Box<dyn SharedSegment>,
+    segment: Box<dyn SharedSegment>,
     (me, size): (Peer, usize),
 ) -> Option<Table> {
     let mut table = Table {
-        piece,
+        segment,
         size,
         members: 1,
         apart: false,
     };
-    let key = table.piece.key();
+    let key = table.segment.key();
     let key = [key.address, key.words[0], key.words[1]];
     let key = key.map(u64::to_ne_bytes).concat();
-    let mut whole = table.piece.reserve(size * SLOT, size).is_ok();
+    let mut is_complete = table.segment.reserve(size * SLOT, size).is_ok();
     listener.set_nonblocking(true).ok()?;
-    let mut told = Vec::new();
-    // No rank is behind the first `QUEUE + 1` connections: all have connected before the fence.
-    for _ in 0..=QUEUE {
+    let mut members = Vec::new();
+    // All ranks connected before the fence, so they are among the first `BACKLOG + 1` connections.
+    for _ in 0..=BACKLOG {
         let Ok((mut stream, _)) = listener.accept() else {
             break;
         };
-        // Ranks have sent their hello before the fence, and run as the same user.
+        // A rank sent its hello before the fence, and runs as the same user.
         let mut hello = [0; Hello::SIZE];
         let is_ready = stream.set_nonblocking(true).is_ok() && scheduling::is_own(&stream);
         if is_ready && stream.read_exact(&mut hello).is_ok() {
             let hello = Hello::parse(&hello);
-            whole &= hello.is_reachable();
-            // An error shows where the answer is read.
+            is_complete &= hello.is_reachable();
+            // A write error shows as a missing answer below.
             let _ = stream.write_all(&key);
-            told.push((hello.rank, stream));
+            members.push((hello.rank, stream));
         }
     }
-    let until = Instant::now() + OPENING;
-    for (rank, stream) in &mut told {
+    let until = Instant::now() + MEMBERS_LIMIT;
+    for (rank, stream) in &mut members {
         let left = until.saturating_duration_since(Instant::now());
         let left = left.max(Duration::from_millis(1));
         let mut answer = [REFUSED];
@@ -279,63 +285,63 @@ fn tell(
             .set_nonblocking(false)
             .and_then(|()| stream.set_read_timeout(Some(left)))
             .and_then(|()| stream.read_exact(&mut answer));
-        whole &= answered.is_ok() && answer == [OPENED];
+        is_complete &= answered.is_ok() && answer == [OPENED];
         table.apart |= scheduling::is_apart(scheduling::peer(stream));
-        if whole && (*rank as usize) < size {
+        if is_complete && (*rank as usize) < size {
             table.members += usize::from(!table.has(*rank));
             table.note(*rank);
         }
     }
-    if whole {
+    if is_complete {
         table.note(me);
     }
-    let members = if whole { table.members as u32 } else { 0 };
-    for (_, stream) in &mut told {
-        // Who has ended meanwhile needs no table.
-        let _ = stream.write_all(&members.to_ne_bytes());
+    let count = if is_complete { table.members as u32 } else { 0 };
+    for (_, stream) in &mut members {
+        // A member that has ended meanwhile needs no answer.
+        let _ = stream.write_all(&count.to_ne_bytes());
     }
-    whole.then_some(table)
+    is_complete.then_some(table)
 }
 
-/// The cards of peers as the ranks of this node have got them.
+/// The table shared by the ranks of a node.
 pub struct Table {
-    piece: Box<dyn SharedSegment>,
-    /// Processes of the job.
+    segment: Box<dyn SharedSegment>,
+    /// Number of processes of the job.
     size: usize,
-    /// Ranks that share memory with this one, itself among them.
+    /// Number of ranks that share memory with this one, including itself.
     members: usize,
-    /// Whether a rank that made it, or was told of it, is scheduled apart from this one.
+    /// Whether the maker, or a member, is in another scheduling group than this rank.
     apart: bool,
 }
 
-/// A slot of the table, which this rank is to fill. If it is dropped empty another may try.
+/// A slot that this rank is to fill. Dropped unfilled, it is free for another rank to try.
 pub struct Slot<'a> {
     table: &'a Table,
     peer: Peer,
 }
 
-/// What the table has to say of a peer.
-pub enum Found<'a> {
-    /// Its card.
-    Card(Vec<u8>),
-    /// Nothing yet, and nobody else is asking.
+/// The result of looking up a peer's record.
+pub enum Lookup<'a> {
+    /// The peer's record.
+    Record(Vec<u8>),
+    /// No record yet; this rank is to request it.
     Vacant(Slot<'a>),
-    /// Nothing.
-    Nothing,
+    /// The table cannot provide the record.
+    Unavailable,
 }
 
 impl Table {
-    /// Whether yielding the core does nothing for another rank of the node.
+    /// Returns whether yielding the core does not let other ranks of the node run.
     pub fn is_apart(&self) -> bool {
         self.apart
     }
 
-    /// The number of ranks that share memory with this one, itself among them.
+    /// Returns the number of ranks that share memory with this one, including itself.
     pub fn members(&self) -> usize {
         self.members
     }
 
-    /// Whether a process shares memory with this one.
+    /// Returns whether a process shares memory with this one.
     pub fn has(&self, peer: Peer) -> bool {
         (peer as usize) < self.size && self.mark(peer).load(Ordering::Relaxed) != 0
     }
@@ -347,67 +353,75 @@ impl Table {
     fn mark(&self, peer: Peer) -> &AtomicU8 {
         assert!((peer as usize) < self.size);
         let place = self
-            .piece
+            .segment
             .as_ptr()
             .wrapping_add(self.size * SLOT + peer as usize);
-        // SAFETY: the marks lie behind the slots, within the piece, which is mapped as long as `self` lives.
+        // SAFETY: `place` is in the marks behind the slots, since `peer` is below `self.size`;
+        // `segment` is mapped as long as `self` lives.
         unsafe { AtomicU8::from_ptr(place) }
     }
 
     fn place(&self, peer: Peer) -> *mut u8 {
         debug_assert!((peer as usize) < self.size);
-        self.piece.as_ptr().wrapping_add(peer as usize * SLOT)
+        self.segment.as_ptr().wrapping_add(peer as usize * SLOT)
     }
 
     fn state(&self, peer: Peer) -> &AtomicU32 {
-        // SAFETY: the place is within the piece, which is mapped and aligned to pages.
+        // SAFETY: the slot of `peer` is within `segment`, which is mapped as long as `self` lives
+        // and starts on a page, so the state is aligned.
         unsafe { AtomicU32::from_ptr(self.place(peer).cast()) }
     }
 
-    /// Looks a peer up; waits while another rank asks for it.
-    pub fn find(&self, peer: Peer) -> Found<'_> {
+    /// Looks up a peer's record; waits while another rank requests it.
+    pub fn find(&self, peer: Peer) -> Lookup<'_> {
         if peer as usize >= self.size {
-            return Found::Nothing;
+            return Lookup::Unavailable;
         }
-        // Before it is touched, so that a lack of memory is no crash.
-        if self.piece.reserve(peer as usize * SLOT, SLOT).is_err() {
-            return Found::Nothing;
+        // Reserved before the first access, so that a lack of memory is an error and not SIGBUS.
+        if self.segment.reserve(peer as usize * SLOT, SLOT).is_err() {
+            return Lookup::Unavailable;
         }
         let state = self.state(peer);
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + LOOKUP_LIMIT;
         loop {
-            let seen = state.compare_exchange(EMPTY, ASKING, Ordering::Acquire, Ordering::Acquire);
+            let seen =
+                state.compare_exchange(EMPTY, REQUESTING, Ordering::Acquire, Ordering::Acquire);
             match seen {
-                Ok(_) => return Found::Vacant(Slot { table: self, peer }),
-                Err(READY) => return self.card(peer).map_or(Found::Nothing, Found::Card),
+                Ok(_) => return Lookup::Vacant(Slot { table: self, peer }),
+                Err(READY) => {
+                    return self
+                        .record(peer)
+                        .map_or(Lookup::Unavailable, Lookup::Record);
+                }
                 Err(_) if Instant::now() < until => thread::sleep(Duration::from_micros(20)),
-                Err(_) => return Found::Nothing,
+                Err(_) => return Lookup::Unavailable,
             }
         }
     }
 
-    fn card(&self, peer: Peer) -> Option<Vec<u8>> {
+    fn record(&self, peer: Peer) -> Option<Vec<u8>> {
         let place = self.place(peer);
-        // SAFETY: the slot is within the piece and was filled before it became ready; nobody writes
-        // to it any more. The length is checked before it is used.
+        // SAFETY: the slot is within `segment`; its filler stored READY after its last write, and
+        // no rank writes to it afterwards. The length is checked before it is used.
         unsafe {
             let len = place.add(4).cast::<u32>().read() as usize;
-            (len <= ROOM).then(|| std::slice::from_raw_parts(place.add(8), len).to_vec())
+            (len <= MAX_RECORD).then(|| std::slice::from_raw_parts(place.add(8), len).to_vec())
         }
     }
 }
 
 impl Slot<'_> {
-    /// Fills the slot. A card that is too long is left out.
-    pub fn fill(self, card: &[u8]) {
-        if card.len() > ROOM {
+    /// Fills the slot. A record that is too long is left out.
+    pub fn fill(self, record: &[u8]) {
+        if record.len() > MAX_RECORD {
             return;
         }
         let place = self.table.place(self.peer);
-        // SAFETY: the slot is within the piece, and this rank alone fills it.
+        // SAFETY: the slot is within `segment`, `record` is at most MAX_RECORD bytes long, and this
+        // rank alone holds the slot (it moved the state from EMPTY to REQUESTING).
         unsafe {
-            place.add(4).cast::<u32>().write(card.len() as u32);
-            std::ptr::copy_nonoverlapping(card.as_ptr(), place.add(8), card.len());
+            place.add(4).cast::<u32>().write(record.len() as u32);
+            std::ptr::copy_nonoverlapping(record.as_ptr(), place.add(8), record.len());
         }
         self.table.state(self.peer).store(READY, Ordering::Release);
     }
@@ -416,7 +430,7 @@ impl Slot<'_> {
 impl Drop for Slot<'_> {
     fn drop(&mut self) {
         let state = self.table.state(self.peer);
-        let _ = state.compare_exchange(ASKING, EMPTY, Ordering::Release, Ordering::Relaxed);
+        let _ = state.compare_exchange(REQUESTING, EMPTY, Ordering::Release, Ordering::Relaxed);
     }
 }
 
@@ -426,7 +440,7 @@ mod tests {
     use std::sync::Barrier;
     use std::sync::atomic::AtomicUsize;
 
-    /// The tables of `ranks` ranks of a node, made at the same time.
+    /// Returns the tables of `ranks` ranks of a node, made at the same time.
     fn tables(job: &str, node: u64, ranks: usize, size: usize) -> Vec<Table> {
         let fence = Barrier::new(ranks);
         thread::scope(|scope| {
@@ -447,18 +461,18 @@ mod tests {
     }
 
     #[test]
-    fn a_card_is_asked_for_once_per_node() {
+    fn a_record_is_requested_once_per_node() {
         let job = format!("test-{}", std::process::id());
         let nodes = [tables(&job, 1, 8, 100), tables(&job, 2, 8, 100)];
         let asked = AtomicUsize::new(0);
         let look = |table: &Table, peer: Peer| match table.find(peer) {
-            Found::Card(card) => assert_eq!(card, vec![peer as u8; 60 + peer as usize]),
-            Found::Vacant(slot) => {
+            Lookup::Record(record) => assert_eq!(record, vec![peer as u8; 60 + peer as usize]),
+            Lookup::Vacant(slot) => {
                 asked.fetch_add(1, Ordering::Relaxed);
                 thread::sleep(Duration::from_millis(1));
                 slot.fill(&vec![peer as u8; 60 + peer as usize]);
             }
-            Found::Nothing => panic!("no answer"),
+            Lookup::Unavailable => panic!("no answer"),
         };
         thread::scope(|scope| {
             for table in nodes.iter().flatten() {
@@ -466,11 +480,11 @@ mod tests {
             }
         });
         assert_eq!(asked.into_inner(), 2 * 20);
-        assert!(matches!(nodes[0][0].find(100), Found::Nothing));
+        assert!(matches!(nodes[0][0].find(100), Lookup::Unavailable));
     }
 
     #[test]
-    fn members_know_each_other_and_nobody_else() {
+    fn members_know_only_each_other() {
         let job = format!("test-{}-c", std::process::id());
         for table in tables(&job, 1, 5, 9) {
             assert_eq!(table.members(), 5);
@@ -479,16 +493,16 @@ mod tests {
     }
 
     #[test]
-    fn one_that_cannot_open_the_table_leaves_none_to_any() {
+    fn no_table_if_a_member_cannot_open_it() {
         let job = format!("test-{}-d", std::process::id());
         let memory = &shmmod::SharedSegments;
         let maker = begin(&job, 1, (0, 3), memory).unwrap();
         let member = begin(&job, 1, (1, 3), memory).unwrap();
-        let Begun::Told(mut refuser) = begin(&job, 1, (2, 3), memory).unwrap() else {
+        let Role::Member(mut refuser) = begin(&job, 1, (2, 3), memory).unwrap() else {
             panic!("a second maker");
         };
-        // A stranger who says nothing is no member, and is not waited for.
-        let _stranger = UnixStream::connect_addr(&address(&job, 1).unwrap()).unwrap();
+        // A process that connects without a hello is not a member, and is not waited for.
+        let _other = UnixStream::connect_addr(&address(&job, 1).unwrap()).unwrap();
         thread::scope(|scope| {
             let member = scope.spawn(|| member.finish((1, 3), memory).unwrap().is_none());
             scope.spawn(move || refuser.write_all(&[REFUSED]).unwrap());
@@ -498,32 +512,34 @@ mod tests {
     }
 
     /// Runs `act` in a child process as the user `nobody` until it is dropped.
-    struct Stranger(libc::pid_t);
+    struct OtherUser(libc::pid_t);
 
-    impl Stranger {
-        /// `act` must make system calls only: the child is a copy of a process with several threads.
-        fn new(mut act: impl FnMut()) -> Stranger {
+    impl OtherUser {
+        /// `act` must make system calls only: the child is a copy of a process with several
+        /// threads.
+        fn new(mut act: impl FnMut()) -> OtherUser {
             // SAFETY: the child only makes system calls.
             let child = unsafe { libc::fork() };
             if child == 0 {
-                // SAFETY: no memory is passed; the alarm ends the child should its parent die.
-                let is_stranger = unsafe { libc::alarm(60) == 0 && libc::setuid(65534) == 0 };
-                if is_stranger {
+                // SAFETY: the calls take no pointers; the alarm ends the child if its parent dies.
+                let is_other_user = unsafe { libc::alarm(60) == 0 && libc::setuid(65534) == 0 };
+                if is_other_user {
                     loop {
                         act();
                     }
                 }
-                // SAFETY: ends the child alone.
+                // SAFETY: `_exit` ends the child without running handlers of the parent's.
                 unsafe { libc::_exit(1) };
             }
             assert!(child > 0);
-            Stranger(child)
+            OtherUser(child)
         }
     }
 
-    impl Drop for Stranger {
+    impl Drop for OtherUser {
         fn drop(&mut self) {
-            // SAFETY: a child of this process that was not waited for.
+            // SAFETY: the PID is a child of this process that was not waited for, so it is not
+            // reused.
             unsafe {
                 libc::kill(self.0, libc::SIGKILL);
                 libc::waitpid(self.0, std::ptr::null_mut(), 0);
@@ -532,17 +548,17 @@ mod tests {
     }
 
     #[test]
-    fn connections_of_strangers_do_not_hold_up_the_ranks() {
+    fn connections_of_other_users_do_not_delay_the_ranks() {
         if !weft_needs::MOUNTS.met() {
             return;
         }
         let job = format!("test-{}-flood", std::process::id());
         let at = address(&job, 1).unwrap();
-        // Two that connect as fast as they can, and hold as many connections as they may.
-        let strangers: Vec<Stranger> = (0..2)
+        // Two processes that connect as fast as they can and hold as many connections as allowed.
+        let others: Vec<OtherUser> = (0..2)
             .map(|_| {
                 let mut held = None;
-                Stranger::new(|| match UnixStream::connect_addr(&at) {
+                OtherUser::new(|| match UnixStream::connect_addr(&at) {
                     Ok(stream) => drop(held.replace(stream)),
                     Err(_) => thread::yield_now(),
                 })
@@ -571,21 +587,21 @@ mod tests {
             "{:?}",
             start.elapsed()
         );
-        drop(strangers);
+        drop(others);
     }
 
     #[test]
-    fn a_stranger_who_has_taken_the_name_feeds_nobody() {
+    fn a_name_bound_by_another_user_is_ignored() {
         if !weft_needs::MOUNTS.met() {
             return;
         }
         let job = format!("test-{}-squat", std::process::id());
         let at = address(&job, 1).unwrap();
         let mut listener = None;
-        let stranger = Stranger::new(|| {
+        let other = OtherUser::new(|| {
             let listener = listener.get_or_insert_with(|| UnixListener::bind_addr(&at).unwrap());
             if let Ok((mut stream, _)) = listener.accept() {
-                // The address of a table, bit by bit.
+                // The key of a table, byte by byte.
                 let _ = stream.write_all(&[1; 4]);
                 std::mem::forget(stream);
             }
@@ -596,24 +612,24 @@ mod tests {
         let start = Instant::now();
         assert!(begin(&job, 1, (0, 8), &shmmod::SharedSegments).is_none());
         assert!(start.elapsed() < Duration::from_millis(500));
-        drop(stranger);
+        drop(other);
     }
 
     #[test]
-    fn who_gets_no_answer_lets_others_try_and_long_cards_stay_out() {
+    fn an_unfilled_slot_is_free_again_and_long_records_stay_out() {
         let job = format!("test-{}-b", std::process::id());
         let tables = tables(&job, 1, 2, 4);
-        assert!(matches!(tables[0].find(3), Found::Vacant(_)));
-        let Found::Vacant(slot) = tables[1].find(3) else {
+        assert!(matches!(tables[0].find(3), Lookup::Vacant(_)));
+        let Lookup::Vacant(slot) = tables[1].find(3) else {
             panic!("the slot was given back");
         };
-        // Somebody who never answers.
-        assert!(matches!(tables[0].find(3), Found::Nothing));
-        slot.fill(&[1; ROOM + 1]);
-        let Found::Vacant(slot) = tables[0].find(3) else {
+        // A rank that holds the slot and never fills it.
+        assert!(matches!(tables[0].find(3), Lookup::Unavailable));
+        slot.fill(&[1; MAX_RECORD + 1]);
+        let Lookup::Vacant(slot) = tables[0].find(3) else {
             panic!("nothing was kept");
         };
-        slot.fill(&[1; ROOM]);
-        assert!(matches!(tables[1].find(3), Found::Card(card) if card == [1; ROOM]));
+        slot.fill(&[1; MAX_RECORD]);
+        assert!(matches!(tables[1].find(3), Lookup::Record(record) if record == [1; MAX_RECORD]));
     }
 }

@@ -1,16 +1,16 @@
-//! Whether giving up the core helps other ranks of the node.
+//! Whether yielding the core lets other ranks of the node run.
 //!
-//! `sched_yield` gives the core to others of the caller's scheduling group only. Ranks of a job are in
-//! groups of their own where a launcher gives each a session and the kernel groups by sessions
-//! (sched(7), "The autogroup feature"), and where each has a cgroup with the cpu controller. There a
-//! rank must sleep for others to run.
+//! `sched_yield` gives the core to threads of the caller's scheduling group only. Each rank has a
+//! group of its own if the launcher gives it a session and the kernel groups by sessions (sched(7),
+//! "The autogroup feature"), or if it has a cgroup with the cpu controller. Such a rank must sleep
+//! for others to run.
 
 use std::fs;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-/// The process at the other end, if it can be seen from here.
+/// Returns the process at the other end, if it is visible from this PID namespace.
 pub fn peer(stream: &UnixStream) -> Option<libc::pid_t> {
     let peer = credentials(stream)?;
     (peer.pid > 0).then_some(peer.pid)
@@ -22,7 +22,7 @@ pub fn is_own(stream: &UnixStream) -> bool {
     credentials(stream).is_some_and(|peer| peer.uid == me)
 }
 
-/// The process and user that have connected, or that have made the socket connected to.
+/// Returns the credentials of the process that connected, or that made the socket connected to.
 fn credentials(stream: &UnixStream) -> Option<libc::ucred> {
     let mut peer = libc::ucred {
         pid: 0,
@@ -30,7 +30,7 @@ fn credentials(stream: &UnixStream) -> Option<libc::ucred> {
         gid: 0,
     };
     let mut len = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: `peer` has room for `len` bytes.
+    // SAFETY: `peer` is a local variable of `len` bytes.
     let rc = unsafe {
         libc::getsockopt(
             stream.as_raw_fd(),
@@ -43,8 +43,8 @@ fn credentials(stream: &UnixStream) -> Option<libc::ucred> {
     (rc == 0).then_some(peer)
 }
 
-/// Whether a process of this machine is in another scheduling group. One that can't be seen, in
-/// another container, is.
+/// Returns whether a process of this machine is in another scheduling group. A process that is
+/// invisible (in another container) counts as such.
 pub fn is_apart(pid: Option<libc::pid_t>) -> bool {
     let Some(pid) = pid else { return true };
     let mine = cpu_cgroup("self");
@@ -54,16 +54,17 @@ pub fn is_apart(pid: Option<libc::pid_t>) -> bool {
     mine.is_none() && groups_by_session() && session(pid) != session(0)
 }
 
-/// Whether this process is in a scheduling group of its own, as far as it can tell by itself: it leads
-/// a session, as programs do whose launcher gives them one each.
+/// Returns whether this process leads a session that the kernel schedules as a group.
+///
+/// Launchers that give each rank a session are recognized so when no other rank is visible.
 pub fn is_alone() -> bool {
-    // SAFETY: no memory is passed.
+    // SAFETY: the call takes no pointers and cannot fail.
     let me = unsafe { libc::getpid() };
     cpu_cgroup("self").is_none() && groups_by_session() && session(0) == me
 }
 
 fn session(pid: libc::pid_t) -> libc::pid_t {
-    // SAFETY: no memory is passed.
+    // SAFETY: the call takes no pointers; an error is returned as -1.
     unsafe { libc::getsid(pid) }
 }
 
@@ -71,8 +72,8 @@ fn groups_by_session() -> bool {
     fs::read("/proc/sys/kernel/sched_autogroup_enabled").is_ok_and(|text| text.starts_with(b"1"))
 }
 
-/// The cgroup by which the kernel schedules a process; `None` for the root, to whose processes the
-/// grouping by sessions applies.
+/// Returns the cgroup by which the kernel schedules a process. `None` is the root cgroup, whose
+/// processes are grouped by session.
 fn cpu_cgroup(process: &str) -> Option<String> {
     let list = fs::read_to_string(format!("/proc/{process}/cgroup")).ok()?;
     find_cpu_cgroup(&list, |path| {
@@ -83,7 +84,8 @@ fn cpu_cgroup(process: &str) -> Option<String> {
     })
 }
 
-/// See [`cpu_cgroup`]; `has_cpu` says of a path of cgroup v2 whether the controller is there.
+/// Finds the cgroup of [`cpu_cgroup`] in the text of `/proc/PID/cgroup`. `has_cpu` returns whether
+/// a cgroup v2 path has the cpu controller.
 fn find_cpu_cgroup(list: &str, has_cpu: impl Fn(&str) -> bool) -> Option<String> {
     let fields = |line: &str| -> Option<(String, String)> {
         let mut fields = line.splitn(3, ':').skip(1);
@@ -96,7 +98,7 @@ fn find_cpu_cgroup(list: &str, has_cpu: impl Fn(&str) -> bool) -> Option<String>
     {
         return (path != "/").then(|| path.clone());
     }
-    // A process is scheduled by the nearest cgroup above it that has the controller.
+    // The nearest ancestor that has the controller schedules the process.
     let (_, path) = lines
         .iter()
         .find(|(controllers, _)| controllers.is_empty())?;

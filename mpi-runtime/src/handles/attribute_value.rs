@@ -1,4 +1,4 @@
-//! Values of attributes, and the attributes of an object (sections 6.7 and 17.2.7).
+//! Attribute values, and the attributes of an object (sections 6.7 and 17.2.7).
 
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
@@ -7,11 +7,13 @@ use std::sync::atomic::{AtomicI32, AtomicIsize, Ordering};
 use mpi_core::attr::{AttributeValue, Attributes};
 use mpi_core::{Class, Error, Result};
 
-/// The attributes of an object, which callbacks know by its handle.
+/// The attributes of an object, identified by its handle in callbacks.
 pub type Store = Attributes<c_int, Value>;
 
-/// The value of an attribute. Which language set it matters when another reads it (section 17.2.7):
-/// what C gets of an integer that Fortran has set is its address.
+/// The value of an attribute, with the language that set it.
+///
+/// The language matters when another one reads the value (section 17.2.7): C reads an integer set
+/// by Fortran as its address.
 #[derive(Clone, Debug)]
 pub enum Value {
     /// A pointer, set by C.
@@ -31,7 +33,7 @@ impl AttributeValue for Value {
     }
 }
 
-/// How an attribute's value is given or wanted: the ABI's numbers, as companion libraries pass them.
+/// The representation of an attribute's value, as companion libraries pass it by number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Form {
     /// 0: a pointer, as in C.
@@ -43,7 +45,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// The form behind a number.
+    /// Returns the representation with this number.
     pub fn named(number: c_int) -> Result<Form> {
         match number {
             0 => Ok(Form::Pointer),
@@ -56,7 +58,7 @@ impl Form {
         }
     }
 
-    /// Its number.
+    /// Returns its number.
     pub fn number(self) -> c_int {
         match self {
             Form::Pointer => 0,
@@ -67,7 +69,7 @@ impl Form {
 }
 
 impl Value {
-    /// The value with these bits.
+    /// Creates a value from its bits.
     pub fn new(form: Form, bits: *mut c_void) -> Value {
         let bits = bits.expose_provenance();
         match form {
@@ -77,7 +79,7 @@ impl Value {
         }
     }
 
-    /// Who has set it, and how.
+    /// Returns how the value was set.
     pub fn form(&self) -> Form {
         match self {
             Value::Pointer(_) => Form::Pointer,
@@ -86,7 +88,7 @@ impl Value {
         }
     }
 
-    /// What Fortran gets: the integer, or the address that C has set.
+    /// Returns the value as Fortran reads it: the integer, or the address that C set.
     pub fn bits(&self) -> isize {
         match self {
             Value::Pointer(bits) => *bits as isize,
@@ -95,8 +97,8 @@ impl Value {
         }
     }
 
-    /// What C gets: the pointer, or the address of Fortran's integer, valid as long as the
-    /// attribute is.
+    /// Returns the value as C reads it: the pointer, or the address of Fortran's integer, valid as
+    /// long as the attribute exists.
     pub fn pointer(&self) -> *mut c_void {
         match self {
             Value::Pointer(bits) => std::ptr::with_exposed_provenance_mut(*bits),

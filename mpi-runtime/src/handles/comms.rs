@@ -1,4 +1,4 @@
-//! Communicators as the ABI sees them: with an error handler, attributes and hints.
+//! Communicators with their MPI state: error handler, attributes and hints.
 
 use std::sync::{Arc, OnceLock};
 
@@ -15,7 +15,7 @@ use crate::handles::predefined::MPI_Comm;
 use crate::mpix::streams::CommStreams;
 use crate::requests::bsend::Buffered;
 
-/// A communicator that has a handle.
+/// A communicator with a handle.
 pub struct CommObject {
     /// The communicator.
     pub comm: Comm,
@@ -23,15 +23,15 @@ pub struct CommObject {
     pub errhandler: Mutex<Attached>,
     /// Its attributes.
     pub attributes: Store,
-    /// Its hints, as far as they are understood.
+    /// The hints that Weft understands.
     pub hints: Mutex<Hints>,
-    /// The buffer for its buffered sends, if it has had one of its own.
+    /// The buffer for its buffered sends, if one was ever attached to it.
     pub bsend: OnceLock<Arc<Buffered>>,
-    /// The buffer of the session that it comes from.
+    /// The buffer of the session that the communicator was made from.
     pub session_bsend: OnceLock<Arc<Buffered>>,
-    /// Its streams, if it was made of some.
+    /// The streams that the communicator was made with.
     pub streams: OnceLock<CommStreams>,
-    /// Its members of other jobs stay connected as long as it lives.
+    /// Keeps members of other jobs connected as long as the communicator exists.
     uses: OnceLock<Uses>,
 }
 
@@ -42,7 +42,7 @@ impl AsRef<Comm> for CommObject {
 }
 
 impl CommObject {
-    /// With the initial error handler (section 8.3).
+    /// Creates an object with the initial error handler (section 8.3).
     pub fn new(comm: Comm, handle: MPI_Comm) -> Self {
         comm.set_owner(handle as u32);
         CommObject {
@@ -57,7 +57,7 @@ impl CommObject {
         }
     }
 
-    /// From now on its members of other jobs stay connected as long as it lives.
+    /// Keeps members of other jobs connected as long as the communicator exists.
     pub fn keep_connected(&self, process: &Process) {
         let members = || crate::dynamic::members(&self.comm).into_iter();
         let foreign = process.foreign();
@@ -68,12 +68,13 @@ impl CommObject {
         }
     }
 
-    /// The handle that it was given.
+    /// Returns its handle.
     pub fn handle(&self) -> MPI_Comm {
         self.comm.owner() as MPI_Comm
     }
 
-    /// Takes over what a new communicator has from the one it was made of.
+    /// Copies the error handler and the session's buffer from the communicator that this one was
+    /// made of.
     pub fn inherit(&self, parent: &CommObject) {
         self.errhandler.lock().clone_from(&parent.errhandler.lock());
         if let Some(buffer) = parent.session_bsend.get() {
@@ -81,7 +82,8 @@ impl CommObject {
         }
     }
 
-    /// Makes the streams of a duplicate, in the contexts of its communicator, before it has a handle.
+    /// Creates the streams of a duplicate, in the contexts of its communicator, before it has a
+    /// handle.
     pub fn inherit_streams(&self, parent: &CommObject) {
         if let Some(streams) = parent.streams.get() {
             let _ = self.streams.set(streams.same_in(self.comm.context()));
@@ -96,8 +98,8 @@ impl CommObject {
         }
     }
 
-    /// The memory for its buffered sends (MPI-4.1 section 3.6): its own, or that of its session, or of
-    /// the process.
+    /// Returns the buffer for its buffered sends (MPI-4.1 section 3.6): its own, else its
+    /// session's, else the process's.
     pub fn buffered<'a>(&'a self, process: &'a Buffered) -> &'a Buffered {
         let attached = |place: &'a OnceLock<Arc<Buffered>>| {
             let buffer = place.get()?;
@@ -108,24 +110,24 @@ impl CommObject {
             .unwrap_or(process)
     }
 
-    /// Takes over what a duplicate has beyond that: attributes, by their copy callbacks.
+    /// Copies the attributes of `parent` to its duplicate, by their copy callbacks.
     ///
     /// # Errors
-    /// That of a callback.
+    /// The error of a callback.
     pub fn become_copy_of(&self, parent: &CommObject) -> Result<()> {
         parent
             .attributes
             .copy_all(&parent.handle(), &self.attributes, &self.handle())
     }
 
-    /// Takes over hints without asking other members: the VCIs are those that it has.
+    /// Copies hints without communication; the VCIs stay as they are.
     pub fn copy_hints(&self, process: &Process, parent: &CommObject) {
         let mut hints = parent.hints.lock().for_copy();
         hints.settle(process, &self.comm);
         *self.hints.lock() = hints;
     }
 
-    /// Takes hints that a program gives without asking other members: those about VCIs don't count.
+    /// Sets the program's hints without communication; hints about VCIs have no effect.
     pub fn take_hints_alone(&self, process: &Process, info: Option<&Info>) {
         let mut hints = Hints::default();
         if let Some(info) = info {
@@ -135,8 +137,7 @@ impl CommObject {
         *self.hints.lock() = hints;
     }
 
-    /// Takes hints that a program gives, and agrees with the other members, who must do the same,
-    /// on what that means for VCIs.
+    /// Adds the program's hints, and agrees on VCIs with the other members, which must do the same.
     pub fn take_hints(&self, process: &Process, info: Option<&Info>) -> Result<()> {
         let mut hints = self.hints.lock().clone();
         if let Some(info) = info {
@@ -145,10 +146,10 @@ impl CommObject {
         self.agree(process, hints)
     }
 
-    /// Takes over the hints of the communicator that it is a duplicate of, all members together.
+    /// Copies the hints of `parent` to its duplicate; collective.
     pub fn duplicate_hints(&self, process: &Process, parent: &CommObject, vcis: u32) -> Result<()> {
         let mut hints = parent.hints.lock().for_copy();
-        // Hints about VCIs are there only where all members have them.
+        // Hints about VCIs are stored only if all members gave them.
         let wished = hints.wishes().any();
         if !wished && vcis > 0 {
             hints.ask_for_vcis(vcis);

@@ -1,8 +1,7 @@
-//! Integers of the program's that are C's ints in some functions and large counts in others
-//! (MPI-4.0 section 2.5.8).
+//! Integers that are `int` in some functions and `MPI_Count` in others (MPI-4.0 section 2.5.8).
 //!
-//! One Rust function does both forms. Numbers come to it widened; arrays and places for results come
-//! as they are, with a note whose they are.
+//! One Rust function implements both forms. Its scalar arguments are widened; arrays and output
+//! parameters keep their type in [`IntArray`] and [`IntOut`].
 
 use std::ffi::c_int;
 
@@ -18,14 +17,14 @@ const UNDEFINED: c_int = -32766;
 /// An array of integers that is read.
 #[derive(Clone, Copy, Debug)]
 pub enum IntArray {
-    /// Of a function with ints.
+    /// An array of `int`.
     Int(*const c_int),
-    /// Of a function with large counts.
+    /// An array of `MPI_Count`.
     Large(*const Count),
 }
 
 impl IntArray {
-    /// Whether it is NULL.
+    /// Returns whether the pointer is NULL.
     pub fn is_null(self) -> bool {
         match self {
             IntArray::Int(start) => start.is_null(),
@@ -33,20 +32,21 @@ impl IntArray {
         }
     }
 
-    /// Whether it is of a function with large counts.
+    /// Returns whether the elements are `MPI_Count`.
     pub fn is_large(self) -> bool {
         matches!(self, IntArray::Large(_))
     }
 
-    /// Its elements. It must not be NULL unless `len` is 0.
+    /// Returns the elements. The pointer must not be NULL unless `len` is 0.
     ///
     /// # Safety
-    /// It has `len` elements that don't change meanwhile.
+    /// The array has `len` elements, which don't change while the result exists.
     pub unsafe fn ints<'a>(self, len: usize) -> Ints<'a> {
         if len == 0 {
             return Ints::I32(&[]);
         }
-        // SAFETY: not NULL, and then an array of that length by the contract of this function.
+        // SAFETY: the pointer is not NULL, and the caller of this function guarantees `len`
+        // elements.
         unsafe {
             match self {
                 IntArray::Int(start) => Ints::I32(std::slice::from_raw_parts(start, len)),
@@ -56,17 +56,17 @@ impl IntArray {
     }
 }
 
-/// A place for an integer, or for several.
+/// An output parameter, or an array of them.
 #[derive(Clone, Copy, Debug)]
 pub enum IntOut {
-    /// Of a function with ints.
+    /// A pointer to `int`.
     Int(*mut c_int),
-    /// Of a function with large counts.
+    /// A pointer to `MPI_Count`.
     Large(*mut Count),
 }
 
 impl IntOut {
-    /// Whether it is NULL.
+    /// Returns whether the pointer is NULL.
     pub fn is_null(self) -> bool {
         match self {
             IntOut::Int(place) => place.is_null(),
@@ -74,7 +74,7 @@ impl IntOut {
         }
     }
 
-    /// The largest integer that fits.
+    /// Returns the largest integer that fits.
     pub fn largest(self) -> Count {
         match self {
             IntOut::Int(_) => c_int::MAX.into(),
@@ -82,15 +82,16 @@ impl IntOut {
         }
     }
 
-    /// The integer that is there; `name` is the parameter's.
+    /// Reads the integer; `name` is the parameter's.
     ///
     /// # Safety
-    /// Another pointer than NULL is valid.
+    /// A pointer that is not NULL is valid.
     pub unsafe fn get(self, name: &str) -> Result<Count> {
         if self.is_null() {
             return Err(null(name));
         }
-        // SAFETY: not NULL, and then valid by the contract of this function.
+        // SAFETY: the pointer is not NULL, so the caller of this function guarantees that it is
+        // valid.
         Ok(unsafe {
             match self {
                 IntOut::Int(place) => place.read().into(),
@@ -99,13 +100,13 @@ impl IntOut {
         })
     }
 
-    /// Writes an integer, or `MPI_UNDEFINED` for none and for one that doesn't fit, as the standard
-    /// asks of numbers that the library found (section 3.2.5).
+    /// Writes an integer, or `MPI_UNDEFINED` for `None` and for a value that does not fit, as the
+    /// standard requires of counts (section 3.2.5).
     ///
     /// # Safety
-    /// Another pointer than NULL is valid.
+    /// A pointer that is not NULL is valid.
     pub unsafe fn put_defined(self, name: &str, value: Option<usize>) -> Result<()> {
-        // SAFETY: by the contract of this function.
+        // SAFETY: the caller of this function guarantees that a pointer other than NULL is valid.
         unsafe {
             match self {
                 IntOut::Int(place) => {
@@ -120,12 +121,12 @@ impl IntOut {
         }
     }
 
-    /// Writes an integer that the caller must be told exactly; `what` says what it is.
+    /// Writes an integer; a value that does not fit is an error that calls it `what`.
     ///
     /// # Safety
-    /// Another pointer than NULL is valid.
+    /// A pointer that is not NULL is valid.
     pub unsafe fn put(self, name: &str, value: Count, what: &str) -> Result<()> {
-        // SAFETY: by the contract of this function.
+        // SAFETY: the caller of this function guarantees that a pointer other than NULL is valid.
         unsafe {
             match self {
                 IntOut::Int(place) => match c_int::try_from(value) {
@@ -138,20 +139,20 @@ impl IntOut {
     }
 }
 
-/// Writes a result to where the program wants it.
+/// Writes a result to an output parameter.
 ///
 /// # Safety
-/// Another pointer than NULL is valid.
+/// A pointer that is not NULL is valid.
 pub unsafe fn put<T>(out: *mut T, name: &str, value: T) -> Result<()> {
     if out.is_null() {
         return Err(null(name));
     }
-    // SAFETY: not NULL, and then valid by the contract of this function.
+    // SAFETY: `out` is not NULL, so the caller of this function guarantees that it is valid.
     unsafe { out.write(value) };
     Ok(())
 }
 
-/// The error for an address that must not be NULL.
+/// Returns the error for an output parameter that is NULL.
 #[cold]
 pub fn null(name: &str) -> Error {
     Error::new(
@@ -160,13 +161,13 @@ pub fn null(name: &str) -> Error {
     )
 }
 
-/// The error for a number that a result of type int can't hold; `what` says what it is.
+/// Returns the error for a result that an `int` cannot hold; `what` names it.
 #[cold]
 pub fn too_large(value: Count, what: &str) -> Error {
     Error::new(
         Class::Count,
         format!(
-            "{what} is {value}, which the result can't tell; call the function with large counts \
+            "{what} is {value}, which does not fit into an int; call the function with large counts \
              (its name ends in _c), or ask for less"
         ),
     )
@@ -177,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_fit_is_undefined_or_refused() {
+    fn values_that_do_not_fit_are_undefined_or_refused() {
         let (mut int, mut large) = (0, 0);
         let (narrow, wide) = (IntOut::Int(&raw mut int), IntOut::Large(&raw mut large));
         // SAFETY: local variables.

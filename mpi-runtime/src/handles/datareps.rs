@@ -1,4 +1,4 @@
-//! Data representations that the program has registered, by name (section 13.5.3).
+//! Data representations by name, including those that the program registered (section 13.5.3).
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use mpi_io::{Conversions, Representation};
 
 use crate::lifecycle::library::{Datarep, LIBRARY};
 
-/// Registers one.
+/// Registers a data representation.
 ///
 /// # Errors
-/// `MPI_ERR_DUP_DATAREP` if there is one of this name.
+/// `MPI_ERR_DUP_DATAREP` if the name is in use.
 pub fn register(name: &[u8], functions: Arc<dyn Conversions>) -> Result<()> {
     let text = text::of(name);
     let mut all = LIBRARY.datareps.lock();
@@ -26,7 +26,7 @@ pub fn register(name: &[u8], functions: Arc<dyn Conversions>) -> Result<()> {
     Ok(())
 }
 
-/// The representation of a name.
+/// Returns the representation with this name.
 ///
 /// # Errors
 /// `MPI_ERR_UNSUPPORTED_DATAREP` if there is none.

@@ -1,8 +1,9 @@
-//! Functions of the program's that are called when an object is gone for which it keeps a state (`MPIX_Op_create_x`,
+//! Deferred calls of the program's destructors (`MPIX_Op_create_x`,
 //! `MPIX_Comm_create_errhandler_x`).
 //!
-//! The last use of an object may end anywhere, also where locks are held. So its function is put down here, and called
-//! by the next call that frees or replaces such objects, by progress, or by `MPI_Finalize`.
+//! The last use of an object with a state may end anywhere, even with locks held. Its destructor is
+//! therefore queued, and called by the next call that frees or replaces such an object, by
+//! progress, or by `MPI_Finalize`.
 
 use std::ffi::c_void;
 use std::sync::OnceLock;
@@ -10,23 +11,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
-/// A function of the program's that frees a state.
+/// A function of the program that frees a state.
 pub type Destructor = unsafe extern "C" fn(*mut c_void);
 
-/// A state of the program's, whose destructor is called once this is dropped.
+/// A state of the program, whose destructor is queued when this is dropped.
 pub struct Kept {
     state: *mut c_void,
     destructor: Option<Destructor>,
 }
 
-// SAFETY: the address is only handed to functions of the program's, which gave it for that; its threads mind what they
-// share.
+// SAFETY: the library never dereferences `state`; it passes it to the program's functions, and the
+// program that gave it synchronizes its own threads (`Kept::new`).
 unsafe impl Send for Kept {}
-// SAFETY: as above.
+// SAFETY: a shared reference only gives the address, which the library never dereferences.
 unsafe impl Sync for Kept {}
 
 impl Kept {
-    /// A state, with what frees it.
+    /// Creates a state with its destructor.
     ///
     /// # Safety
     /// The destructor may be called with the state, by any thread.
@@ -34,7 +35,7 @@ impl Kept {
         Kept { state, destructor }
     }
 
-    /// The state.
+    /// Returns the address of the state.
     pub fn state(&self) -> *mut c_void {
         self.state
     }
@@ -53,31 +54,33 @@ impl Drop for Kept {
     }
 }
 
-/// A destructor that is to be called.
+/// A queued call of a destructor.
 struct Ended {
     state: *mut c_void,
     destructor: Destructor,
 }
 
-// SAFETY: as for `Kept`.
+// SAFETY: the library never dereferences `state`; `Kept::new` requires that any thread may call the
+// destructor.
 unsafe impl Send for Ended {}
 
-/// Operations and error handlers outlive `MPI_Finalize`, so this does, too.
+/// The queue. Operations and error handlers outlive `MPI_Finalize`, so the queue does, too.
 static ENDED: Mutex<Vec<Ended>> = Mutex::new(Vec::new());
 static ANY: AtomicBool = AtomicBool::new(false);
 static HOOK: OnceLock<fn()> = OnceLock::new();
 
-/// Has `hook` called when there are destructors to be called, by whoever has ended what they were for. It must not wait.
+/// Sets a hook that runs when a destructor is queued, in the thread that ended the last use. It
+/// must not wait.
 pub fn when_any(hook: fn()) {
     let _ = HOOK.set(hook);
 }
 
-/// Whether there are destructors to be called.
+/// Returns whether destructors are queued.
 pub fn any() -> bool {
     ANY.load(Ordering::Acquire)
 }
 
-/// Calls the destructors of all states that are gone. To be called without a lock.
+/// Calls all queued destructors. The caller must hold no lock.
 pub fn run() {
     while any() {
         let all = {
@@ -86,7 +89,8 @@ pub fn run() {
             std::mem::take(&mut *ended)
         };
         for Ended { state, destructor } in all {
-            // SAFETY: promised to `Kept::new`; it was taken out, so this is the only call.
+            // SAFETY: `Kept::new` requires that any thread may call the destructor; the entry was
+            // taken out of the queue, so this is the only call.
             unsafe { destructor(state) };
         }
     }

@@ -18,7 +18,7 @@ fn is_predefined(handle: MPI_Errhandler) -> bool {
     )
 }
 
-/// The handler behind a handle, to be attached.
+/// Returns the handler behind a handle, to be attached to an object.
 pub fn attach(handle: MPI_Errhandler) -> Result<Attached> {
     if is_predefined(handle) {
         return Ok(Attached::predefined(handle));
@@ -26,14 +26,14 @@ pub fn attach(handle: MPI_Errhandler) -> Result<Attached> {
     Ok(Attached::made(handle, given(handle)?))
 }
 
-/// The handler behind a handle that the program has and has not freed as often as it was given it.
+/// Returns the handler behind a handle that the program obtained more often than it freed it.
 fn given(handle: MPI_Errhandler) -> Result<Arc<Made>> {
     let made = LIBRARY.errhandlers.get_arc(handle);
     let given = made.filter(|made| made.uses.lock().given > 0);
     given.ok_or_else(|| invalid(handle))
 }
 
-/// A handle for a handler of the program's.
+/// Inserts a handler of the program. Returns its handle.
 pub fn make(handler: Handler) -> Result<MPI_Errhandler> {
     let made = Arc::new(Made {
         handler,
@@ -54,7 +54,7 @@ pub fn make(handler: Handler) -> Result<MPI_Errhandler> {
     Ok(handle)
 }
 
-/// Frees a handle; the handler lives on where it is attached. Predefined ones stay.
+/// Frees a handle. The handler lives on where it is attached; predefined ones stay.
 pub fn free(handle: MPI_Errhandler) -> Result<()> {
     if is_predefined(handle) {
         return Ok(());
@@ -63,7 +63,7 @@ pub fn free(handle: MPI_Errhandler) -> Result<()> {
     Ok(())
 }
 
-/// Has the function of a handler called in another way than one of C.
+/// Sets the calling convention of a handler's function that is not a C function.
 pub fn set_caller(handle: MPI_Errhandler, caller: Caller) -> Result<()> {
     let made = LIBRARY
         .errhandlers
@@ -78,7 +78,7 @@ pub fn set_caller(handle: MPI_Errhandler, caller: Caller) -> Result<()> {
 }
 
 impl Handler {
-    /// How the program's function is called, if that is not one of C.
+    /// Returns the calling convention of the program's function, if it is not a C function.
     pub fn caller(&self) -> Option<Caller> {
         let address = self.address()?;
         let callers = LIBRARY.errhandler_callers.lock();

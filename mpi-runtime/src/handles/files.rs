@@ -1,7 +1,7 @@
 //! Files by handle.
 //!
-//! The ABI's `MPI_File` is a pointer that programs never follow. Its bits are those of a handle of the
-//! other kind, so that wrong ones are found out alike.
+//! The ABI's `MPI_File` is a pointer that programs never dereference. Its bits are an integer
+//! handle like those of the other objects, so that invalid ones are detected in the same way.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::handles::handler::Attached;
 use crate::handles::predefined::{MPI_FILE_NULL, MPI_File};
 use crate::handles::{HandleTable, Type, made_index};
 
-/// A file that has a handle.
+/// A file with a handle.
 pub struct FileObject {
     /// The file.
     pub file: Arc<File>,
@@ -23,27 +23,27 @@ pub struct FileObject {
 
 static MADE: HandleTable<FileObject> = HandleTable::new(Type::File);
 
-/// The number behind the pointer; 0, which is no handle, for one that can't be a handle.
+/// Returns the integer handle in a pointer; 0, which is no handle, if it has more than 32 bits.
 fn number(handle: MPI_File) -> i32 {
     u32::try_from(handle.addr()).unwrap_or(0) as i32
 }
 
-/// The pointer with a number.
+/// Returns the pointer for an integer handle.
 fn pointer(number: i32) -> MPI_File {
     std::ptr::without_provenance_mut(number as u32 as usize)
 }
 
-/// The file behind a handle.
+/// Returns the file behind a handle.
 pub fn get(handle: MPI_File) -> Result<&'static FileObject> {
     MADE.get(number(handle)).ok_or_else(|| invalid(handle))
 }
 
-/// As [`get`], to be kept over callbacks, which may close the file.
+/// Returns a reference that keeps the file alive over callbacks, which may close it.
 pub fn hold(handle: MPI_File) -> Result<Arc<FileObject>> {
     MADE.get_arc(number(handle)).ok_or_else(|| invalid(handle))
 }
 
-/// A handle for a file.
+/// Inserts a file. Returns its handle.
 pub fn insert(object: FileObject) -> Result<MPI_File> {
     let number = MADE.insert(Arc::new(object)).ok_or_else(|| {
         Error::new(
@@ -54,17 +54,17 @@ pub fn insert(object: FileObject) -> Result<MPI_File> {
     Ok(pointer(number))
 }
 
-/// Takes a file out.
+/// Removes a file from the table.
 pub fn remove(handle: MPI_File) -> Result<Arc<FileObject>> {
     MADE.remove(number(handle)).ok_or_else(|| invalid(handle))
 }
 
-/// What requests on a file give back as their owner.
+/// Returns the number that requests on a file have as their owner.
 pub fn owner(handle: MPI_File) -> u32 {
     number(handle) as u32
 }
 
-/// The file that an owner of a request is, if it is one.
+/// Returns the file that is the owner of a request, if a file is.
 pub fn of_owner(owner: u32) -> Option<MPI_File> {
     let number = owner as i32;
     made_index(number, Type::File).map(|_| pointer(number))

@@ -1,7 +1,9 @@
-//! Communicators that the program has freed, perhaps while operations on them were under way (MPI-4.1 section 7.4.3).
+//! Communicators that the program freed while operations may be pending on them (MPI-4.1 section
+//! 7.4.3).
 //!
-//! Requests know their communicator by its handle. No other communicator gets that before the last of them is
-//! gone: their errors would go to its error handler, and `MPI_Comm_disconnect` of it would wait for them.
+//! A request names its communicator by handle. The handle is reused only after the last such
+//! request: otherwise errors of old operations would go to the new communicator's error handler,
+//! and its `MPI_Comm_disconnect` would wait for them.
 
 use std::sync::{Arc, Weak};
 
@@ -12,79 +14,85 @@ use crate::handles::handler::{Attached, Handler};
 use crate::handles::predefined::MPI_Comm;
 use crate::lifecycle::runtime::Runtime;
 
-/// So many are kept before it is looked whether they must be.
-const ROOM: usize = 16;
+/// Least length of the list between two scans for unused handles.
+const MIN_SCAN: usize = 16;
 
-/// All of them, of a process.
+/// The freed communicators of a process whose handles are still reserved.
 #[derive(Default)]
-pub struct Departed(Mutex<List>);
+pub struct FreedComms(Mutex<List>);
 
 #[derive(Default)]
 struct List {
-    comms: Vec<Gone>,
-    /// How many are kept before it is looked whether they still must be.
-    room: usize,
+    comms: Vec<FreedComm>,
+    /// Length of `comms` at which the next scan is due.
+    scan_at: usize,
 }
 
-struct Gone {
+struct FreedComm {
     handle: MPI_Comm,
     handler: Attached,
-    /// Persistent requests keep the communicator itself.
+    /// Alive while a persistent request refers to the communicator.
     object: Weak<CommObject>,
 }
 
-impl Gone {
-    /// Whether a request tells of its errors on it. `owners` are those of all requests.
+impl FreedComm {
+    /// Returns whether a request names the communicator. `owners` are the sorted owners of all
+    /// requests.
     fn is_named(&self, owners: &[u32]) -> bool {
         owners.binary_search(&(self.handle as u32)).is_ok()
     }
 }
 
 impl Runtime {
-    /// Takes its handle from a communicator that the program frees.
+    /// Frees the program's handle of a communicator.
     pub fn retire_comm(&self, object: Arc<CommObject>) {
-        let gone = Gone {
+        let freed = FreedComm {
             handle: object.handle(),
             handler: object.errhandler.lock().clone(),
             object: Arc::downgrade(&object),
         };
-        // With the lock, so that threads which wait for operations on it find it in one of the two.
-        let mut list = self.departed.0.lock();
-        self.comms.take(gone.handle);
-        list.comms.push(gone);
+        // Both changes are made with the lock, so that a thread waiting for an operation on the
+        // communicator finds it in either the table or the list.
+        let mut list = self.freed_comms.0.lock();
+        self.comms.take(freed.handle);
+        list.comms.push(freed);
         drop(list);
         drop(object);
-        let mut list = self.departed.0.lock();
-        let told = list
+        let mut list = self.freed_comms.0.lock();
+        let is_awaited = list
             .comms
             .last()
-            .is_some_and(|gone| gone.handler.handler().has_state());
-        // Now and then only: it takes a look at all requests. At once where the program waits for the handler's end.
-        if told || list.comms.len() > list.room {
-            // First: a persistent request that another thread starts and frees is among the second then.
-            let kept = |gone: &Gone| gone.object.strong_count() > 0;
+            .is_some_and(|freed| freed.handler.handler().has_state());
+        // A scan examines all requests, so it is done rarely; at once only if the program waits for
+        // the error handler's destructor.
+        if is_awaited || list.comms.len() > list.scan_at {
+            // References are counted first: a persistent request that another thread starts and
+            // frees meanwhile is then among the owners.
+            let kept = |freed: &FreedComm| freed.object.strong_count() > 0;
             let kept: Vec<bool> = list.comms.iter().map(kept).collect();
             let owners = self.process.owners();
             let mut kept = kept.into_iter();
-            list.comms.retain(|gone| {
-                let named = kept.next() == Some(true) || gone.is_named(&owners);
+            list.comms.retain(|freed| {
+                let named = kept.next() == Some(true) || freed.is_named(&owners);
                 if !named {
-                    self.comms.give_back(gone.handle);
+                    self.comms.give_back(freed.handle);
                 }
                 named
             });
-            list.room = ROOM.max(2 * list.comms.len());
+            list.scan_at = MIN_SCAN.max(2 * list.comms.len());
         }
     }
 
-    /// The error handler of the communicator that an operation was started on, also if it was freed meanwhile.
+    /// Returns the error handler of the communicator that an operation was started on, even if it
+    /// was freed meanwhile.
     pub fn handler_of_owner(&self, handle: MPI_Comm) -> Option<Handler> {
-        // Who waits for the operation does not use the communicator: another thread may be freeing it.
-        let list = self.departed.0.lock();
+        // A thread that waits for the operation does not use the communicator, so another thread
+        // may be freeing it.
+        let list = self.freed_comms.0.lock();
         if let Some(object) = self.find_comm(handle) {
             return Some(object.errhandler.lock().handler());
         }
-        let gone = list.comms.iter().find(|gone| gone.handle == handle)?;
-        Some(gone.handler.handler())
+        let freed = list.comms.iter().find(|freed| freed.handle == handle)?;
+        Some(freed.handler.handler())
     }
 }

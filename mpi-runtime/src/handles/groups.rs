@@ -10,12 +10,12 @@ use mpi_core::{Class, Error, Result};
 use crate::handles::predefined::{MPI_GROUP_EMPTY, MPI_GROUP_NULL, MPI_Group, MPI_Session};
 use crate::lifecycle::library::LIBRARY;
 
-/// The group behind a handle.
+/// Returns the group behind a handle.
 pub fn get(handle: MPI_Group) -> Result<&'static Group> {
     get_named(handle, "group")
 }
 
-/// As [`get`], of the parameter `name`.
+/// Returns the group behind a handle, which is the parameter `name`.
 #[inline(always)]
 pub fn get_named(handle: MPI_Group, name: &str) -> Result<&'static Group> {
     match LIBRARY.groups.get_early(handle) {
@@ -33,7 +33,8 @@ fn late(handle: MPI_Group, name: &str) -> Result<&'static Group> {
     }
 }
 
-/// A handle for a group, to be freed by the program; `MPI_GROUP_EMPTY` for an empty one.
+/// Inserts a group, to be freed by the program. Returns its handle, `MPI_GROUP_EMPTY` for an empty
+/// group.
 pub fn insert(group: Group) -> Result<MPI_Group> {
     if group.size() == 0 {
         return Ok(MPI_GROUP_EMPTY);
@@ -46,19 +47,19 @@ pub fn insert(group: Group) -> Result<MPI_Group> {
     })
 }
 
-/// As [`insert`], for a group that comes from a session.
+/// Inserts a group that was made from a session. Returns its handle.
 pub fn insert_of(group: Group, session: MPI_Session) -> Result<MPI_Group> {
     let handle = insert(group)?;
     if handle == MPI_GROUP_EMPTY {
         return Ok(handle);
     }
     LIBRARY.group_sessions.lock().insert(handle, session);
-    // Release: who has got the handle finds this set.
+    // Release: a thread that has the handle sees this flag.
     LIBRARY.has_group_sessions.store(true, Ordering::Release);
     Ok(handle)
 }
 
-/// A handle for a group that is made of another, and comes from the same session.
+/// Inserts a group made from another one, which belongs to the same session. Returns its handle.
 pub fn insert_from(group: Group, origin: MPI_Group) -> Result<MPI_Group> {
     match session_of(origin) {
         Some(session) => insert_of(group, session),
@@ -66,7 +67,7 @@ pub fn insert_from(group: Group, origin: MPI_Group) -> Result<MPI_Group> {
     }
 }
 
-/// The session that a group comes from.
+/// Returns the session that a group was made from.
 pub fn session_of(handle: MPI_Group) -> Option<MPI_Session> {
     if !has_sessions() {
         return None;
@@ -74,7 +75,7 @@ pub fn session_of(handle: MPI_Group) -> Option<MPI_Session> {
     LIBRARY.group_sessions.lock().get(&handle).copied()
 }
 
-/// Whether a group has ever come from a session.
+/// Returns whether any group was ever made from a session.
 #[inline]
 fn has_sessions() -> bool {
     LIBRARY.has_group_sessions.load(Ordering::Acquire)

@@ -1,4 +1,4 @@
-//! What error handlers are, and how they are attached to objects (section 8.3).
+//! Error handlers and their attachment to objects (section 8.3).
 
 use std::ffi::{c_int, c_void};
 use std::fmt;
@@ -13,8 +13,8 @@ use crate::handles::predefined::{
     MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN, MPI_Errhandler,
 };
 
-/// `MPI::ERRORS_THROW_EXCEPTIONS` of programs in C++ (MPI-2.2, section 16.1.8): the functions of C
-/// return the code, and the C++ binding, which asks whether this was the handler, throws it.
+/// `MPI::ERRORS_THROW_EXCEPTIONS` of C++ programs (MPI-2.2, section 16.1.8). The C functions return
+/// the code; the C++ binding asks whether this was the handler, and throws the exception.
 pub(crate) const THROW: MPI_Errhandler = 0x5400_0002;
 
 /// An error handler.
@@ -28,46 +28,48 @@ pub enum Handler {
     Return,
     /// `MPI::ERRORS_THROW_EXCEPTIONS`.
     Throw,
-    /// A function of the program's for communicators.
+    /// A function of the program for communicators.
     Comm(Callback),
-    /// A function of the program's for windows.
+    /// A function of the program for windows.
     Win(Callback),
-    /// A function of the program's for files.
+    /// A function of the program for files.
     File(Callback),
-    /// A function of the program's for sessions.
+    /// A function of the program for sessions.
     Session(Callback),
 }
 
-/// A handler that the program made. It has one handle from the beginning to the end, which the
-/// program is given by `MPI_Comm_get_errhandler` and its like as often as it asks.
+/// A handler that the program made.
+///
+/// It has one handle for its whole life, which `MPI_Comm_get_errhandler` and the like return on
+/// every call.
 pub struct Made {
-    /// What it does.
+    /// The handler itself.
     pub handler: Handler,
-    /// Where its handle is.
+    /// The table that has its handle.
     pub table: &'static HandleTable<Made>,
-    /// What keeps it.
+    /// The uses that keep it alive.
     pub uses: Mutex<Uses>,
 }
 
-/// What keeps a handler of the program's.
+/// The uses that keep a handler of the program alive.
 pub struct Uses {
     /// Its handle.
     pub handle: MPI_Errhandler,
-    /// How often the program has been given the handle and not freed it.
+    /// How many times the program obtained the handle, minus how many times it freed it.
     pub given: usize,
-    /// How many objects it is attached to.
+    /// Number of objects that it is attached to.
     pub attached: usize,
 }
 
-/// A function of the program's, whose handle and arguments only the library of the ABI knows.
+/// A function of the program, of a type that depends on the ABI.
 pub type Function = unsafe extern "C" fn();
 
-/// A function of the program's, and what it is given beside the object and the error.
+/// A function of the program with its additional argument.
 #[derive(Clone)]
 pub enum Callback {
-    /// Nothing.
+    /// No additional argument.
     Plain(Function),
-    /// A state (`MPIX_Comm_create_errhandler_x` and its like).
+    /// A state (`MPIX_Comm_create_errhandler_x` and the like).
     WithState(Function, Arc<Kept>),
 }
 
@@ -80,16 +82,16 @@ impl fmt::Debug for Callback {
     }
 }
 
-/// Calls an error handler of C++: gets the kind of the object (0 for a communicator, 1 for a file, 2
-/// for a window), the addresses of its handle and of the code, and the program's function.
+/// Calls a C++ error handler. Takes the object's type (0: communicator, 1: file, 2: window), the
+/// addresses of its handle and of the code, and the program's function.
 pub type Proxy = unsafe extern "C" fn(c_int, *mut c_void, *mut c_int, Function);
 
-/// How a function of the program's is called that is not one of C.
+/// The calling convention of a function that is not a C function.
 #[derive(Clone, Copy)]
 pub enum Caller {
-    /// Through this.
+    /// Through this proxy.
     Proxy(Proxy),
-    /// As a subroutine of Fortran: it gets the address of the integer that stands for the handle.
+    /// As a Fortran subroutine, with the address of the integer handle.
     Fortran,
 }
 
@@ -104,7 +106,7 @@ impl Handler {
         }
     }
 
-    /// Where the program's function is, if it can be of another language than C.
+    /// Returns the address of the program's function, if it may be of another language than C.
     pub fn address(&self) -> Option<usize> {
         match self.callback()? {
             Callback::Plain(function) => Some(*function as usize),
@@ -112,14 +114,14 @@ impl Handler {
         }
     }
 
-    /// Whether the program waits for its end.
+    /// Returns whether the program has a destructor for the handler's state.
     pub(crate) fn has_state(&self) -> bool {
         matches!(self.callback(), Some(Callback::WithState(..)))
     }
 }
 
 impl Made {
-    /// Takes note of a change; who gives up the last use takes the handle out of the table.
+    /// Applies a change to the uses. The last use removes the handle from the table.
     pub fn change(&self, change: impl FnOnce(&mut Uses)) -> MPI_Errhandler {
         let mut uses = self.uses.lock();
         change(&mut uses);
@@ -132,7 +134,7 @@ impl Made {
     }
 }
 
-/// One attachment of a handler of the program's.
+/// One attachment of a handler of the program.
 struct Hold(Arc<Made>);
 
 impl Hold {
@@ -157,9 +159,9 @@ impl Drop for Hold {
 /// An error handler attached to an object.
 #[derive(Clone)]
 pub struct Attached {
-    /// Of a predefined one.
+    /// The handle of a predefined handler; unused for the program's own.
     handle: MPI_Errhandler,
-    /// Keeps a handler of the program's alive after its handle has been freed.
+    /// Keeps a handler of the program alive after its handle has been freed.
     made: Option<Hold>,
 }
 
@@ -181,13 +183,12 @@ pub const ABORT: Attached = Attached {
     made: None,
 };
 
-/// The initial error handler (MPI-4.1 section 9.3), which whoever starts the program may choose; by its
-/// name in `WEFT_INITIAL_ERRHANDLER`.
+/// Returns the initial error handler (MPI-4.1 section 9.3), named by `WEFT_INITIAL_ERRHANDLER`.
 pub fn initial() -> Attached {
     named(initial_name()).unwrap_or(FATAL)
 }
 
-/// The name of the initial error handler in info objects.
+/// Returns the name of the initial error handler in info objects.
 pub fn initial_name() -> &'static str {
     let chosen = settings::raw(settings::INITIAL_ERRHANDLER);
     let known = ERRHANDLERS
@@ -196,19 +197,19 @@ pub fn initial_name() -> &'static str {
     known.copied().unwrap_or(ERRHANDLERS[0])
 }
 
-/// A predefined error handler by the name that it has in info objects and on command lines.
+/// Returns a predefined error handler by its name in info objects and on command lines.
 pub fn named(name: &str) -> Option<Attached> {
     let place = ERRHANDLERS.iter().position(|known| *known == name)?;
     [FATAL, ABORT, RETURN].into_iter().nth(place)
 }
 
 impl Attached {
-    /// A predefined one, by its handle.
+    /// Attaches a predefined handler.
     pub fn predefined(handle: MPI_Errhandler) -> Attached {
         Attached { handle, made: None }
     }
 
-    /// One of the program's, by its handle.
+    /// Attaches a handler of the program.
     pub fn made(handle: MPI_Errhandler, made: Arc<Made>) -> Attached {
         Attached {
             handle,
@@ -216,7 +217,7 @@ impl Attached {
         }
     }
 
-    /// What to do on an error.
+    /// Returns the handler.
     pub fn handler(&self) -> Handler {
         match &self.made {
             Some(hold) => hold.0.handler.clone(),
@@ -229,7 +230,7 @@ impl Attached {
         }
     }
 
-    /// Its handle, to be freed by the program. It is the same each time.
+    /// Returns its handle, to be freed by the program; the same on every call.
     pub fn handle(&self) -> MPI_Errhandler {
         match &self.made {
             Some(hold) => hold.0.change(|uses| uses.given += 1),

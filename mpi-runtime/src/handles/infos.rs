@@ -23,8 +23,9 @@ pub fn set_env(size: u32, thread_level: ThreadLevel) {
         .get_or_init(|| Info::environment(&start(Vec::new(), Some(size), thread_level)));
 }
 
-/// Makes an object with the values of `MPI_INFO_ENV`. Before `MPI_Init` these are the values that `MPI_Init` would
-/// set (MPI-5.0 chapter 10). `words` are the program and its arguments, if the program passes them.
+/// Creates an info object with the values of `MPI_INFO_ENV`, before `MPI_Init` with the values that
+/// it would set (MPI-5.0 chapter 10). `words` are the program and its arguments, if the program
+/// passes them.
 pub fn environment(words: Vec<Vec<u8>>) -> Info {
     let known = LIBRARY.env_info.get();
     let size = LIBRARY.rank_and_size.get().map(|(_, size)| *size as u32);
@@ -36,7 +37,8 @@ pub fn environment(words: Vec<Vec<u8>>) -> Info {
     ))
 }
 
-/// Returns the number of processes from the launcher's variables, before the first message to the launcher.
+/// Returns the number of processes from the launcher's variables, before the first message to the
+/// launcher.
 fn launched_size() -> Option<u32> {
     match pmi::detect(settings::environment).ok()? {
         Launch::Socket { size, .. } => Some(size),
@@ -71,20 +73,24 @@ fn start(words: Vec<Vec<u8>>, size: Option<u32>, thread_level: ThreadLevel) -> E
     }
 }
 
-/// A key of the `MPI_Comm_spawn` that has started this process, in which the launcher sets this variable.
+/// Returns the value of a key of the `MPI_Comm_spawn` that started this process, which the launcher
+/// sets in this variable.
 fn spawn_key(variable: &str) -> Option<Vec<u8>> {
     std::env::var_os(variable).map(OsStringExt::into_vec)
 }
 
-/// How many of a job's processes run this one's command: as our launcher says, where others are taken to have one
-/// command. (With several commands the values are those "that affect the local MPI process", MPI-3.1 section 8.7.)
+/// Returns the number of the job's processes that run this one's command.
+///
+/// Weft's launcher reports it; jobs of other launchers are assumed to have one command. With
+/// several commands the values are those "that affect the local MPI process" (MPI-3.1 section 8.7).
 fn command_size(size: u32) -> u32 {
-    let told = settings::raw("WEFT_APP_SIZE").and_then(|told| told.parse().ok());
-    told.filter(|told| (1..=size).contains(told))
+    let reported = settings::raw("WEFT_APP_SIZE").and_then(|text| text.parse().ok());
+    reported
+        .filter(|count| (1..=size).contains(count))
         .unwrap_or(size)
 }
 
-/// The object behind a handle.
+/// Returns the info object behind a handle.
 pub fn get(handle: MPI_Info) -> Result<&'static Info> {
     match LIBRARY.infos.get(handle) {
         Some(info) => Ok(info),
@@ -96,7 +102,7 @@ pub fn get(handle: MPI_Info) -> Result<&'static Info> {
     }
 }
 
-/// The object behind a handle that the program may change.
+/// Returns the info object behind a handle, for a change.
 pub fn get_mut(handle: MPI_Info) -> Result<&'static Info> {
     if handle == MPI_INFO_ENV {
         return Err(constant());
@@ -104,7 +110,7 @@ pub fn get_mut(handle: MPI_Info) -> Result<&'static Info> {
     get(handle)
 }
 
-/// Hints that a program gives: none for `MPI_INFO_NULL`.
+/// Returns the hints of the program: `None` for `MPI_INFO_NULL`.
 pub fn hints(handle: MPI_Info) -> Result<Option<&'static Info>> {
     if handle == MPI_INFO_NULL {
         Ok(None)
@@ -113,7 +119,7 @@ pub fn hints(handle: MPI_Info) -> Result<Option<&'static Info>> {
     }
 }
 
-/// A handle for an object, to be freed by the program.
+/// Inserts an info object, to be freed by the program. Returns its handle.
 pub fn insert(info: Info) -> Result<MPI_Info> {
     LIBRARY.infos.insert(Arc::new(info)).ok_or_else(|| {
         Error::new(

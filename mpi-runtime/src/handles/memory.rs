@@ -1,5 +1,7 @@
-//! Memory for the program (section 8.2): large pieces in memory that processes of this node can map,
-//! so that windows created of it are as quick as those that MPI allocates.
+//! `MPI_Alloc_mem` (section 8.2).
+//!
+//! Large allocations come from memory that processes of this node can map, so that windows created
+//! on them are as fast as windows that MPI allocates.
 
 use std::alloc::{Layout, alloc, dealloc};
 
@@ -8,19 +10,19 @@ use mpi_core::{Class, Error, Result};
 
 use crate::lifecycle::runtime::Runtime;
 
-/// A cache line; what is asked for by hint may be more.
+/// Minimum alignment in bytes: a cache line. A hint may ask for more.
 const ALIGN: usize = 64;
 const MAX_ALIGN: usize = 1 << 30;
 
-/// From so many bytes on memory is shared: below, whole pages would be a waste.
+/// Smallest shared allocation, in bytes; below, whole pages would be a waste.
 const SHARED: usize = 1 << 16;
-/// So shared memory begins.
+/// Alignment of shared memory in bytes.
 const PAGE: usize = 4096;
 
-/// Allocates `size` bytes, aligned as the hint `mpi_minimum_memory_alignment` wants it.
+/// Allocates `size` bytes with the alignment of the hint `mpi_minimum_memory_alignment`.
 ///
 /// # Errors
-/// `MPI_ERR_NO_MEM` if there is not so much.
+/// `MPI_ERR_NO_MEM` if the memory is not available.
 pub fn allocate(runtime: &Runtime, size: usize, info: Option<&Info>) -> Result<*mut u8> {
     let hint = info.and_then(|info| info.hint("mpi_minimum_memory_alignment"));
     let hint = hint.and_then(|text| text.parse().ok());
@@ -33,7 +35,7 @@ pub fn allocate(runtime: &Runtime, size: usize, info: Option<&Info>) -> Result<*
         return Ok(piece);
     }
     let layout = Layout::from_size_align(size.max(1), align.unwrap_or(1).max(ALIGN));
-    // SAFETY: the layout's size is not zero.
+    // SAFETY: the layout's size is at least 1.
     let piece = layout.ok().map(|layout| (layout, unsafe { alloc(layout) }));
     match piece {
         Some((layout, piece)) if !piece.is_null() => {
@@ -42,31 +44,31 @@ pub fn allocate(runtime: &Runtime, size: usize, info: Option<&Info>) -> Result<*
         }
         _ => Err(Error::new(
             Class::NoMem,
-            format!("{size} bytes of memory are not to be had; ask for less or free some"),
+            format!("cannot allocate {size} bytes; ask for less, or free memory"),
         )),
     }
 }
 
-/// Frees what [`allocate`] gave.
+/// Frees memory that [`allocate`] returned.
 ///
 /// # Errors
 /// `MPI_ERR_BASE` for any other address.
 ///
 /// # Safety
-/// Nobody uses the memory any more.
+/// The memory is not used any more.
 pub unsafe fn free(runtime: &Runtime, piece: *mut u8) -> Result<()> {
-    // SAFETY: as for this function.
+    // SAFETY: the caller of this function guarantees that the memory is not used any more.
     if unsafe { mpi_rma::free_shared(&runtime.process, piece) } {
         return Ok(());
     }
     let Some(layout) = runtime.pieces.lock().remove(&piece.addr()) else {
         return Err(Error::new(
             Class::Base,
-            format!("{piece:p} is no address that MPI_Alloc_mem gave, or it has been freed"),
+            format!("{piece:p} is not an address returned by MPI_Alloc_mem, or has been freed"),
         ));
     };
-    // SAFETY: this address was allocated with this layout, and is freed once only because it was
-    // in the map.
+    // SAFETY: the map has the layout with which this address was allocated; removing the entry
+    // makes this the only call for it.
     unsafe { dealloc(piece, layout) };
     Ok(())
 }

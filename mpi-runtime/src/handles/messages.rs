@@ -1,4 +1,4 @@
-//! Messages that matched probes took out (section 3.8.2), by handle.
+//! Messages of matched probes (section 3.8.2), by handle.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use crate::handles::predefined::{MPI_MESSAGE_NO_PROC, MPI_MESSAGE_NULL, MPI_Message};
 use crate::lifecycle::runtime::Runtime;
 
-/// A handle for a message.
+/// Inserts a message. Returns its handle.
 pub fn keep(runtime: &Runtime, message: MatchedMessage) -> Result<MPI_Message> {
     runtime
         .messages
@@ -21,10 +21,10 @@ pub fn keep(runtime: &Runtime, message: MatchedMessage) -> Result<MPI_Message> {
         })
 }
 
-/// The message behind a handle, which becomes null; none for `MPI_MESSAGE_NO_PROC`.
+/// Takes the message behind a handle, which becomes null. Returns `None` for `MPI_MESSAGE_NO_PROC`.
 ///
 /// # Errors
-/// There is none behind it.
+/// The handle has no message.
 pub fn take(runtime: &Runtime, handle: &mut MPI_Message) -> Result<Option<MatchedMessage>> {
     let given = *handle;
     if given == MPI_MESSAGE_NO_PROC {

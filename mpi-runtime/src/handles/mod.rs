@@ -1,8 +1,8 @@
-//! From the integers that the C binding calls handles to the objects behind them, and back.
+//! Tables from handles, the integers of the C binding, to objects.
 //!
 //! A handle of the ABI has its kind in bits 31-30 (1 predefined, 2 made at run time), the type of
-//! object in bits 29-26, and an index in the rest. Looking one up takes no lock and finds out
-//! handles that are null, of another type, freed or made up.
+//! object in bits 29-26, and an index in the rest. A look-up takes no lock and detects handles that
+//! are null, of another type, freed or made up.
 
 pub mod attribute_value;
 pub mod comms;
@@ -41,7 +41,7 @@ const MADE: u32 = 2;
 /// The type bits of handles.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
-#[allow(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names are those of MPI's object types")]
 pub enum Type {
     Comm = 0x1,
     Group = 0x2,
@@ -58,13 +58,13 @@ pub enum Type {
     Stream = 0xf,
 }
 
-/// The handle of an object made at run time.
+/// Returns the handle of an object made at run time.
 #[inline(always)]
 pub const fn made(object: Type, index: u32) -> c_int {
     (MADE << 30 | (object as u32) << INDEX_BITS | index) as c_int
 }
 
-/// The index in a handle of `object` made at run time.
+/// Returns the index in a handle of type `object` made at run time.
 #[inline(always)]
 pub const fn made_index(handle: c_int, object: Type) -> Option<u32> {
     let handle = handle as u32;
@@ -75,7 +75,7 @@ pub const fn made_index(handle: c_int, object: Type) -> Option<u32> {
     }
 }
 
-/// The index in a predefined handle of `object`.
+/// Returns the index in a predefined handle of type `object`.
 #[inline(always)]
 pub const fn predefined_index(handle: c_int, object: Type) -> Option<u32> {
     let handle = handle as u32;
@@ -87,24 +87,25 @@ pub const fn predefined_index(handle: c_int, object: Type) -> Option<u32> {
     }
 }
 
-/// Objects of the first segment, which the shortest ways look in alone: more than programs have of most types.
+/// Slots of the first segment, the only one that fast paths search; most programs have fewer
+/// objects of a type.
 const FIRST: u32 = 512;
 const SEGMENTS: usize = 18;
 
-/// The objects of one type that were made at run time, by index.
+/// The objects of one type made at run time, by index.
 ///
 /// Grows in segments that never move, so that a look-up is two loads.
 pub struct HandleTable<T> {
     object: Type,
-    /// The handle of the first object.
+    /// The handle with index 0.
     base: c_int,
-    /// The slots of the first segment, or as many empty ones as long as there is none.
+    /// The slots of the first segment, or `EMPTY` until it exists.
     early: AtomicPtr<AtomicPtr<T>>,
     segments: [OnceLock<Box<[AtomicPtr<T>]>>; SEGMENTS],
     vacant: Local<Vacant>,
 }
 
-/// In place of a first segment. Nobody writes to them.
+/// A stand-in for a missing first segment. Never written.
 static EMPTY: [AtomicPtr<()>; FIRST as usize] =
     [const { AtomicPtr::new(ptr::null_mut()) }; FIRST as usize];
 
@@ -114,7 +115,7 @@ struct Vacant {
 }
 
 impl<T> HandleTable<T> {
-    /// An empty table for objects of type `object`.
+    /// Creates an empty table for objects of type `object`.
     pub const fn new(object: Type) -> Self {
         let vacant = Vacant {
             next: 0,
@@ -126,7 +127,7 @@ impl<T> HandleTable<T> {
             early: AtomicPtr::new((&raw const EMPTY).cast::<AtomicPtr<T>>().cast_mut()),
             segments: [const { OnceLock::new() }; SEGMENTS],
             vacant: match object {
-                // Threads may make and free these whatever the program has asked for (MPI-4.1 section 11.4.1).
+                // Threads may make and free these at any thread level (MPI-4.1 section 11.4.1).
                 Type::Info | Type::Errhandler | Type::Session => Local::overlapping(vacant),
                 _ => Local::new(vacant),
             },
@@ -143,44 +144,50 @@ impl<T> HandleTable<T> {
             .get((position - (FIRST << segment)) as usize)
     }
 
-    /// The object behind a handle, if there is one.
+    /// Returns the object behind a handle, if there is one.
     ///
-    /// The reference must not be used beyond the call that the program made: freeing a handle while
-    /// another thread uses it is an error of the program (MPI-3.1 section 12.4.2).
+    /// The reference must not be used beyond the program's call: freeing a handle while another
+    /// thread uses it is an error of the program (MPI-3.1 section 12.4.2).
     #[inline(always)]
     pub fn get(&self, handle: c_int) -> Option<&T> {
         let object = self
             .slot(made_index(handle, self.object)?)?
             .load(Ordering::Acquire);
-        // SAFETY: non-null pointers come from `Arc::into_raw` in `insert` and stay valid until
-        // `remove`, which the program may not call meanwhile.
+        // SAFETY: a pointer in a slot is null or comes from `Arc::into_raw` in `insert`, and stays
+        // valid until `remove`, which the program may not call while another call uses the handle.
         unsafe { object.as_ref() }
     }
 
-    /// As [`HandleTable::get`] for the first few objects, in the fewest instructions.
+    /// Returns the object behind a handle in the first segment, in fewer instructions than
+    /// [`HandleTable::get`].
     #[inline(always)]
     pub fn get_early(&self, handle: c_int) -> Option<&T> {
         let index = (handle as u32).wrapping_sub(self.base as u32);
         if index >= FIRST {
             return None;
         }
-        // SAFETY: `early` points to so many slots, of the first segment, which stays, or of `EMPTY`, whose slots are
-        // null pointers of the same size. The object: as for `get`.
+        // SAFETY: `index` is below FIRST, and `early` points to FIRST slots: those of the first
+        // segment, which is never freed, or of `EMPTY`, whose slots are null pointers of the same
+        // size. A pointer in a slot comes from `Arc::into_raw` and stays valid until `remove`,
+        // which the program may not call while another call uses the handle.
         unsafe {
             let slot = self.early.load(Ordering::Acquire).add(index as usize);
             (*slot).load(Ordering::Acquire).as_ref()
         }
     }
 
-    /// Where the object is that [`HandleTable::get_early`] finds, whatever other threads do: no other one is there while
-    /// the handle is that of this one.
+    /// Returns the address of the object that [`HandleTable::get_early`] finds, even if other
+    /// threads free it.
+    ///
+    /// While the handle is in use by the calling thread, no other object has the address.
     #[inline(always)]
     pub fn address_early(&self, handle: c_int) -> Option<usize> {
         let index = (handle as u32).wrapping_sub(self.base as u32);
         if index >= FIRST {
             return None;
         }
-        // SAFETY: as in `get_early`; what the pointer points to is not looked at.
+        // SAFETY: `index` is below FIRST, and `early` points to FIRST slots, of the first segment,
+        // which is never freed, or of `EMPTY`. The object's pointer is not dereferenced.
         let object = unsafe {
             let slot = self.early.load(Ordering::Acquire).add(index as usize);
             (*slot).load(Ordering::Acquire)
@@ -188,7 +195,7 @@ impl<T> HandleTable<T> {
         (!object.is_null()).then_some(object.addr())
     }
 
-    /// As [`HandleTable::get`], to be kept.
+    /// Returns a reference to keep the object behind a handle.
     pub fn get_arc(&self, handle: c_int) -> Option<Arc<T>> {
         let object = self
             .slot(made_index(handle, self.object)?)?
@@ -196,22 +203,25 @@ impl<T> HandleTable<T> {
         if object.is_null() {
             return None;
         }
-        // SAFETY: as in `get`, the pointer is that of a living `Arc`, whose count is raised for the
-        // new one.
+        // SAFETY: the pointer comes from `Arc::into_raw` in `insert`, and the table owns its count
+        // until `remove`, which the program may not call while another call uses the handle. The
+        // count is raised for the new `Arc`.
         unsafe {
             Arc::increment_strong_count(object);
             Some(Arc::from_raw(object))
         }
     }
 
-    /// As [`HandleTable::get_arc`], where other threads may free the object meanwhile.
+    /// Returns a reference to keep the object behind a handle, which other threads may free
+    /// meanwhile.
     pub fn get_kept(&self, handle: c_int) -> Option<Arc<T>> {
         let slot = self.slot(made_index(handle, self.object)?)?;
         let _vacant = self.vacant.lock();
         self.keep(slot)
     }
 
-    /// The first object that `is_it`, which must not use the table. Other threads may free what they like meanwhile.
+    /// Returns the first object that satisfies `is_it`, which must not use the table. Other threads
+    /// may free objects meanwhile.
     pub fn find_arc(&self, is_it: impl Fn(&T) -> bool) -> Option<Arc<T>> {
         let vacant = self.vacant.lock();
         let slots = (0..vacant.next).filter_map(|index| self.slot(index));
@@ -220,21 +230,22 @@ impl<T> HandleTable<T> {
             .find(|object| is_it(object))
     }
 
-    /// The object in a place. The caller has the lock that `take_if` takes objects out with.
+    /// Returns a reference to the object in a slot. The caller holds the lock of `vacant`.
     fn keep(&self, slot: &AtomicPtr<T>) -> Option<Arc<T>> {
         let object = slot.load(Ordering::Acquire);
         if object.is_null() {
             return None;
         }
-        // SAFETY: the pointer is of an `Arc` that the table has until `take_if` gets the lock, whose count is raised
-        // for the new one.
+        // SAFETY: the pointer is of an `Arc` that the table owns until `take_out`, whose callers
+        // hold the lock of `vacant`, as this function's caller does now. The count is raised for
+        // the new `Arc`.
         unsafe {
             Arc::increment_strong_count(object);
             Some(Arc::from_raw(object))
         }
     }
 
-    /// Puts an object in and gives its handle; `None` when all 2^26 are in use.
+    /// Inserts an object and returns its handle; `None` if all 2^26 are in use.
     pub fn insert(&self, object: Arc<T>) -> Option<c_int> {
         let index = {
             let mut vacant = self.vacant.lock();
@@ -255,7 +266,7 @@ impl<T> HandleTable<T> {
         Some(made(self.object, index))
     }
 
-    /// The slot of an index that no slot has been made for yet.
+    /// Allocates the segment of `index`, and returns its slot.
     #[cold]
     fn grow(&self, index: u32) -> Option<&AtomicPtr<T>> {
         let segment = 31 - (index + FIRST).leading_zeros() - FIRST.trailing_zeros();
@@ -271,7 +282,7 @@ impl<T> HandleTable<T> {
         self.slot(index)
     }
 
-    /// Puts another object in the place of one that nobody uses.
+    /// Replaces an object that is not in use by another.
     pub fn replace(&self, handle: c_int, object: Arc<T>) {
         let index = made_index(handle, self.object);
         let Some(slot) = index.and_then(|index| self.slot(index)) else {
@@ -286,12 +297,12 @@ impl<T> HandleTable<T> {
         }
     }
 
-    /// Takes an object out; its handle is invalid from then on.
+    /// Removes an object; its handle is invalid from then on.
     pub fn remove(&self, handle: c_int) -> Option<Arc<T>> {
         self.remove_if(handle, |_| true)
     }
 
-    /// As [`HandleTable::remove`], of an object that `is_it`, which must not use the table.
+    /// Removes an object if it satisfies `is_it`, which must not use the table.
     #[inline]
     pub fn remove_if(&self, handle: c_int, is_it: impl Fn(&T) -> bool) -> Option<Arc<T>> {
         let index = made_index(handle, self.object)?;
@@ -302,22 +313,22 @@ impl<T> HandleTable<T> {
         Some(object)
     }
 
-    /// Takes an object out, and keeps its handle from others until [`HandleTable::give_back`].
+    /// Removes an object, and reserves its handle until [`HandleTable::give_back`].
     pub fn take(&self, handle: c_int) -> Option<Arc<T>> {
         let slot = self.slot(made_index(handle, self.object)?)?;
-        // For `find`, which looks at what other threads may free.
+        // `find` relies on the lock while it reads objects that other threads may free.
         let _vacant = self.vacant.lock();
         take_out(slot, |_| true)
     }
 
-    /// Another object may have the handle of one that was taken out; once only.
+    /// Releases the handle of an object removed by [`HandleTable::take`]; to be called once.
     pub fn give_back(&self, handle: c_int) {
         if let Some(index) = made_index(handle, self.object) {
             self.vacant.lock().freed.push(index);
         }
     }
 
-    /// Where a debugger finds the objects.
+    /// Lists the addresses by which a debugger finds the objects.
     pub fn places(&self, places: &mut Places) {
         places.add("comms", ptr::from_ref(&self.segments) as usize);
         let vacant = self.vacant.as_ptr() as usize;
@@ -327,32 +338,35 @@ impl<T> HandleTable<T> {
         places.add("comms.pointer", of_once::<AtomicPtr<T>>() + of_slice().0);
     }
 
-    /// Whether a handle is of an object that `is_it`, which must not use the table. Other threads may free it meanwhile.
+    /// Returns whether the object behind a handle satisfies `is_it`, which must not use the table.
+    /// Other threads may free it meanwhile.
     pub fn is(&self, handle: c_int, is_it: impl Fn(&T) -> bool) -> bool {
         let index = made_index(handle, self.object);
         let Some(slot) = index.and_then(|index| self.slot(index)) else {
             return false;
         };
         let _vacant = self.vacant.lock();
-        // SAFETY: null, or the pointer of an `Arc` that the table has until `take` gets the lock.
+        // SAFETY: the pointer is null or of an `Arc` that the table owns until `take_out`, whose
+        // callers hold the lock of `vacant`, as this function does.
         unsafe { slot.load(Ordering::Acquire).as_ref() }.is_some_and(is_it)
     }
 
-    /// The first handle of an object that `is_it`, which must not use the table. Other threads may free what they like
-    /// meanwhile.
+    /// Returns the first handle whose object satisfies `is_it`, which must not use the table. Other
+    /// threads may free objects meanwhile.
     pub fn find(&self, is_it: impl Fn(&T) -> bool) -> Option<c_int> {
         let vacant = self.vacant.lock();
         let found = (0..vacant.next).find(|index| {
             let object = self
                 .slot(*index)
                 .map_or(ptr::null_mut(), |slot| slot.load(Ordering::Acquire));
-            // SAFETY: null, or the pointer of an `Arc` that the table has until `take` gets the lock.
+            // SAFETY: the pointer is null or of an `Arc` that the table owns until `take_out`,
+            // whose callers hold the lock of `vacant`, as this function does.
             unsafe { object.as_ref() }.is_some_and(&is_it)
         });
         found.map(|index| made(self.object, index))
     }
 
-    /// Handles of all objects in the table.
+    /// Returns the handles of all objects in the table.
     pub fn handles(&self) -> Vec<c_int> {
         let next = self.vacant.lock().next;
         let live = |index: &u32| {
@@ -366,18 +380,19 @@ impl<T> HandleTable<T> {
     }
 }
 
-/// Takes the object out of a slot if `is_it`. Who calls has the lock of the table.
+/// Takes the object out of a slot if it satisfies `is_it`. The caller holds the lock of `vacant`.
 #[inline]
 fn take_out<T>(slot: &AtomicPtr<T>, is_it: impl Fn(&T) -> bool) -> Option<Arc<T>> {
     let object = slot.load(Ordering::Acquire);
-    // SAFETY: null, or the pointer of an `Arc` that the table has until it is taken out with the lock.
+    // SAFETY: the pointer is null or of an `Arc` that the table owns until it is taken out with the
+    // lock of `vacant`, which the caller holds.
     let found = unsafe { object.as_ref() };
     if !found.is_some_and(is_it) {
         return None;
     }
     slot.store(ptr::null_mut(), Ordering::Release);
-    // SAFETY: the pointer, not null, came from `Arc::into_raw`, and the store made this its only owner: with the lock
-    // nobody else takes it out.
+    // SAFETY: the pointer is not null and came from `Arc::into_raw`; the store made this its only
+    // owner, since objects are taken out with the lock of `vacant` only, which the caller holds.
     Some(unsafe { Arc::from_raw(object) })
 }
 
@@ -405,7 +420,7 @@ mod tests {
         assert!(table.get(handles[500]).is_none());
         assert!(table.remove(handles[500]).is_none());
         assert_eq!(table.insert(Arc::new("again".into())), Some(handles[500]));
-        // One that is kept from others comes back later.
+        // A reserved handle is reused only after `give_back`.
         assert!(table.take(handles[7]).is_some() && table.take(handles[7]).is_none());
         let next = table.insert(Arc::new("next".into()));
         assert_ne!(next, Some(handles[7]));
@@ -413,7 +428,7 @@ mod tests {
         assert_eq!(table.insert(Arc::new("last".into())), Some(handles[7]));
     }
 
-    /// What is looked for is found while other threads make and free objects that are looked at on the way.
+    /// Objects are found while other threads make and free objects that the search passes.
     #[test]
     fn objects_are_found_while_others_are_freed() {
         let table = HandleTable::<Box<u32>>::new(Type::Datatype);
@@ -443,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn made_up_handles_are_found_out() {
+    fn made_up_handles_are_detected() {
         let table = HandleTable::<u8>::new(Type::Comm);
         assert!(table.get_early(made(Type::Comm, 0)).is_none());
         let comm = table.insert(Arc::new(1)).unwrap();

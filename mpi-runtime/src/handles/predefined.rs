@@ -1,7 +1,8 @@
-//! Handles as the library has them: integers, but for files and the tool information interface, and the predefined ones, generated
-//! from `mpi-table/constants.mpi`.
+//! The handle types of the library and the predefined handles, generated from
+//! `mpi-table/constants.mpi`.
 //!
-//! They are those of the MPICH ABI. A library of another ABI turns what programs see into these, and back, at its border.
+//! Handles are integers, except those of files and of the tool information interface, and have the
+//! values of the MPICH ABI. Libraries of other ABIs convert them at their border.
 
 #![allow(
     non_camel_case_types,

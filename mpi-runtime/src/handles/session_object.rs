@@ -1,4 +1,4 @@
-//! What a session is, as the ABI sees it (MPI-4.1 section 11.3).
+//! The state of a session (MPI-4.1 section 11.3).
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use crate::requests::bsend::Buffered;
 pub struct SessionObject {
     /// Its error handler.
     pub errhandler: Mutex<Attached>,
-    /// The buffer for buffered sends on communicators that come from it.
+    /// The buffer for buffered sends on communicators made from the session.
     pub bsend: Arc<Buffered>,
-    /// The thread level that it got.
+    /// The provided thread level.
     pub thread_level: ThreadLevel,
 }

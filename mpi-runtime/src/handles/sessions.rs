@@ -8,12 +8,12 @@ use crate::handles::predefined::{MPI_SESSION_NULL, MPI_Session};
 use crate::handles::session_object::SessionObject;
 use crate::lifecycle::library::LIBRARY;
 
-/// The session behind a handle.
+/// Returns the session behind a handle.
 pub fn get(handle: MPI_Session) -> Result<&'static SessionObject> {
     LIBRARY.sessions.get(handle).ok_or_else(|| invalid(handle))
 }
 
-/// A handle for a session.
+/// Inserts a session. Returns its handle.
 pub fn insert(session: SessionObject) -> Result<MPI_Session> {
     LIBRARY.sessions.insert(Arc::new(session)).ok_or_else(|| {
         Error::new(
@@ -23,7 +23,7 @@ pub fn insert(session: SessionObject) -> Result<MPI_Session> {
     })
 }
 
-/// Takes a session out.
+/// Removes a session.
 pub fn remove(handle: MPI_Session) -> Result<()> {
     let removed = LIBRARY.sessions.remove(handle);
     removed.map(drop).ok_or_else(|| invalid(handle))

@@ -1,5 +1,7 @@
-//! By what communicators are divided that are split by resources or process sets (MPI-4.1 section 7.4.2): processes with
-//! the same number, the color, come together; those without one get no communicator.
+//! Colors for splitting communicators by hardware resources or process sets (MPI-4.1 section
+//! 7.4.2).
+//!
+//! Processes with the same color form a communicator; processes without a color get none.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -10,14 +12,14 @@ use mpi_core::comm::Comm;
 
 use crate::lifecycle::runtime::Runtime;
 
-/// Tells instances of a kind apart across nodes.
+/// Returns a number that identifies an instance of a resource type across nodes.
 fn number(runtime: &Runtime, kind: usize, instance: u64) -> u64 {
     let mut hasher = DefaultHasher::new();
     (runtime.node, kind, instance).hash(&mut hasher);
     hasher.finish() >> 1
 }
 
-/// By the instance of this kind of resource that this process keeps to.
+/// Returns the color by the instance of a resource type that this process is bound to.
 pub fn guided(runtime: &Runtime, kind: &str) -> Option<u64> {
     if kind == SHARED_MEMORY {
         return Some(runtime.node >> 1);
@@ -27,7 +29,7 @@ pub fn guided(runtime: &Runtime, kind: &str) -> Option<u64> {
     Some(number(runtime, index, instance))
 }
 
-/// All processes of a set come together; others get nothing.
+/// Returns the same color for all members of a process set, none for others.
 pub fn by_pset(runtime: &Runtime, pset: &str) -> Option<u64> {
     match pset {
         "mpi://WORLD" => Some(0),
@@ -42,10 +44,11 @@ pub fn by_pset(runtime: &Runtime, pset: &str) -> Option<u64> {
     }
 }
 
-/// By the coarsest kind of resource that divides the communicator at all; and its name.
+/// Returns the color by the coarsest resource type that divides the communicator, and the type's
+/// name.
 ///
 /// # Errors
-/// Those of messages.
+/// The members cannot exchange their instances.
 pub fn unguided(runtime: &Runtime, comm: &Comm) -> Result<Option<(u64, &'static str)>> {
     const NONE: u64 = u64::MAX;
     let mut own = [NONE; KINDS.len()];

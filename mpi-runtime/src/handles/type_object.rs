@@ -1,4 +1,4 @@
-//! Datatypes as the ABI sees them: with a name and attributes.
+//! Datatypes with their MPI state: name and attributes.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -7,7 +7,7 @@ use mpi_core::local::Local;
 
 use crate::handles::attribute_value::Store;
 
-/// A datatype that has a handle.
+/// A datatype with a handle.
 pub struct TypeObject {
     /// The datatype.
     pub datatype: Datatype,
@@ -15,14 +15,15 @@ pub struct TypeObject {
     pub name: Local<Option<String>>,
     /// Its attributes.
     pub attributes: Store,
-    /// Functions of the program that run and have got its handle. Changed with the table's lock.
+    /// Number of running functions of the program that were passed the handle. Changed with the
+    /// table's lock.
     users: AtomicU32,
-    /// The program has freed the handle. Changed with the table's lock.
+    /// Whether the program has freed the handle. Changed with the table's lock.
     freed: AtomicBool,
 }
 
 impl TypeObject {
-    /// Without a name.
+    /// Creates an object without a name.
     pub fn new(datatype: Datatype) -> Self {
         TypeObject {
             datatype,
@@ -33,31 +34,32 @@ impl TypeObject {
         }
     }
 
-    /// A function of the program begins to use the handle. Always true.
+    /// Counts a function of the program that starts to use the handle. Always returns true.
     pub fn begin_use(&self) -> bool {
         self.users.fetch_add(1, Ordering::Relaxed);
         true
     }
 
-    /// It has returned. Always true.
+    /// Counts a function that has returned. Always returns true.
     pub fn end_use(&self) -> bool {
         self.users.fetch_sub(1, Ordering::Relaxed);
         true
     }
 
-    /// Notes that the program frees the handle. False if it has done so before.
+    /// Marks the handle as freed. Returns false if it was freed before.
     pub fn free(&self) -> bool {
         !self.freed.swap(true, Ordering::Relaxed)
     }
 
-    /// Whether it has never had an attribute, and no function of the program's has its handle: it may go when it is freed.
+    /// Returns whether the object has no attributes, is not freed, and no function of the program
+    /// has its handle: then freeing it removes it at once.
     pub fn is_unused(&self) -> bool {
         self.attributes.are_none()
             && !self.freed.load(Ordering::Relaxed)
             && self.users.load(Ordering::Relaxed) == 0
     }
 
-    /// Whether nobody may use the handle any more.
+    /// Returns whether the handle is freed and no function of the program uses it.
     pub fn is_over(&self) -> bool {
         self.freed.load(Ordering::Relaxed) && self.users.load(Ordering::Relaxed) == 0
     }

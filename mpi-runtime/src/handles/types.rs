@@ -1,4 +1,4 @@
-//! Datatypes by handle, and user buffers made of them.
+//! Datatypes by handle, and user buffers described by them.
 
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::handles::{HandleTable, Type, predefined_index};
 use crate::lifecycle::library::{F90, LIBRARY};
 use crate::lifecycle::runtime::demand_memory;
 
-/// Handles of the predefined datatypes.
+/// The predefined datatypes with their handles.
 pub const PREDEFINED: &[(MPI_Datatype, Predefined)] = &[
     (predefined::MPI_CHAR, Predefined::Char),
     (predefined::MPI_WCHAR, Predefined::Wchar),
@@ -109,11 +109,11 @@ pub const PREDEFINED: &[(MPI_Datatype, Predefined)] = &[
     (predefined::MPIX_BFLOAT16, Predefined::Bfloat16),
 ];
 
-/// Number of predefined datatypes whose handles look as if made at run time (pairs with gaps): they
-/// take the first places of the table.
+/// Number of predefined datatypes (pairs with gaps) whose handles have the form of one made at run
+/// time: they take the table's first slots.
 const PAIRS: u32 = 5;
 
-/// How long an element is, by the low byte of a predefined handle; 0 for handles that don't exist
+/// Element sizes in bytes by the low byte of a predefined handle; 0 for handles that don't exist
 /// and for types with gaps.
 const GAPLESS: [u8; 256] = {
     let mut sizes = [0; 256];
@@ -128,7 +128,8 @@ const GAPLESS: [u8; 256] = {
     sizes
 };
 
-/// The same for integers of 1, 2, 4 or 8 bytes, which all operations of the processor's are for.
+/// As in `GAPLESS`, for integers of 1, 2, 4 or 8 bytes only, on which all atomic operations of the
+/// processor work.
 const INTEGERS: [u8; 256] = {
     use Predefined as P;
     let mut sizes = [0; 256];
@@ -173,7 +174,8 @@ const INTEGERS: [u8; 256] = {
     sizes
 };
 
-/// The same for bytes and logicals of 1, 2, 4 or 8 bytes, which can be compared and swapped as well.
+/// As in `GAPLESS`, for bytes and logicals of 1, 2, 4 or 8 bytes only, on which compare-and-swap
+/// works.
 const COMPARABLE: [u8; 256] = {
     use Predefined as P;
     let mut sizes = [0; 256];
@@ -199,24 +201,24 @@ const COMPARABLE: [u8; 256] = {
     sizes
 };
 
-/// The length of an element without gaps; `None` for all datatypes but predefined ones.
+/// Returns the element size of a predefined datatype without gaps; `None` for all others.
 pub fn gapless_len(datatype: MPI_Datatype) -> Option<usize> {
     len_in(&GAPLESS_HANDLES, datatype)
 }
 
-/// The length of a byte or logical that the processor compares and swaps at once; `None` for all other datatypes.
+/// Returns the size of a byte or logical that compare-and-swap works on; `None` for other
+/// datatypes.
 pub fn comparable_len(datatype: MPI_Datatype) -> Option<usize> {
     len_in(&COMPARABLE_HANDLES, datatype)
 }
 
-/// The length of an integer that the processor changes at once; `None` for all other datatypes.
+/// Returns the size of an integer that atomic operations work on; `None` for other datatypes.
 #[inline(always)]
 pub fn integer_len(datatype: MPI_Datatype) -> Option<usize> {
     len_in(&INTEGER_HANDLES, datatype)
 }
 
-/// The handles of which `sizes` tells a length, by their low bytes; elsewhere what no handle with that
-/// low byte is.
+/// Returns the handles with a size in `sizes`, by their low bytes; other entries match no handle.
 const fn exact_handles(sizes: &[u8; 256]) -> [u32; 256] {
     let mut handles = [0; 256];
     let mut low = 0;
@@ -234,14 +236,14 @@ static GAPLESS_HANDLES: [u32; 256] = exact_handles(&GAPLESS);
 static INTEGER_HANDLES: [u32; 256] = exact_handles(&INTEGERS);
 static COMPARABLE_HANDLES: [u32; 256] = exact_handles(&COMPARABLE);
 
-/// The length that stands in a handle, if it is exactly that of the table.
+/// Returns the size encoded in a handle that is in the table.
 #[inline(always)]
 fn len_in(handles: &[u32; 256], datatype: MPI_Datatype) -> Option<usize> {
     let right = handles[(datatype & 0xff) as usize] == datatype as u32;
     right.then_some((datatype >> 8 & 0xff) as usize)
 }
 
-/// Objects of the predefined handles, by their low byte.
+/// Makes the objects of the predefined handles, by their low bytes.
 fn predefined_objects() -> Vec<Option<TypeObject>> {
     let mut objects: Vec<Option<TypeObject>> = (0..256).map(|_| None).collect();
     for &(handle, predefined) in PREDEFINED {
@@ -255,7 +257,7 @@ fn predefined_objects() -> Vec<Option<TypeObject>> {
     objects
 }
 
-/// Datatypes made at run time, and before them the pairs with gaps.
+/// Makes the table of datatypes made at run time, with the pairs with gaps in its first slots.
 fn first_objects() -> HandleTable<TypeObject> {
     let table = HandleTable::new(Type::Datatype);
     let pairs = PREDEFINED.iter().filter(|(handle, _)| *handle < 0);
@@ -270,31 +272,31 @@ fn first_objects() -> HandleTable<TypeObject> {
     table
 }
 
-/// The datatypes that have a handle, but for those that [`predefined_objects`] makes.
+/// Returns the table of the datatypes that [`predefined_objects`] does not make.
 #[inline(always)]
 fn made() -> &'static HandleTable<TypeObject> {
     LIBRARY.datatypes.get_or_init(first_objects)
 }
 
-/// Makes the predefined datatypes, before threads come that would meet over who does.
+/// Makes the predefined datatypes, before several threads could race for it.
 pub fn prepare() {
     LIBRARY.predefined_datatypes.get_or_init(predefined_objects);
     made();
 }
 
-/// Whether a handle is predefined and so can't be freed.
+/// Returns whether a handle is predefined and so can't be freed.
 pub fn is_predefined(handle: MPI_Datatype) -> bool {
     let first = predefined::MPI_FLOAT_INT;
     predefined_index(handle, Type::Datatype).is_some()
         || (first..first + PAIRS as c_int).contains(&handle)
 }
 
-/// The datatype behind a handle.
+/// Returns the datatype behind a handle.
 pub fn object(handle: MPI_Datatype) -> Result<&'static TypeObject> {
     object_named(handle, "datatype")
 }
 
-/// As [`object`], of the parameter `name`.
+/// Returns the datatype behind a handle, which is the parameter `name`.
 #[inline(always)]
 pub fn object_named(handle: MPI_Datatype, name: &str) -> Result<&'static TypeObject> {
     match early(handle) {
@@ -303,7 +305,7 @@ pub fn object_named(handle: MPI_Datatype, name: &str) -> Result<&'static TypeObj
     }
 }
 
-/// The datatypes that most programs use, in the fewest instructions.
+/// Returns the datatype behind a handle if it is predefined or in the first segment.
 #[inline(always)]
 fn early(handle: MPI_Datatype) -> Option<&'static TypeObject> {
     if handle as u32 >> 26 == 0x13 {
@@ -328,12 +330,12 @@ fn late(handle: MPI_Datatype, name: &str) -> Result<&'static TypeObject> {
     found.ok_or_else(|| invalid_named(handle, name))
 }
 
-/// Keeps what is behind a handle alive over callbacks, which may free it.
+/// Returns a reference that keeps a datatype alive over callbacks, which may free it.
 pub fn hold(handle: MPI_Datatype) -> Option<Arc<TypeObject>> {
     made().get_arc(handle)
 }
 
-/// Whether a handle with the type bits of a predefined one is one in all its bits.
+/// Returns whether a handle with the type bits of a predefined one is predefined in all its bits.
 #[inline(always)]
 fn exact(handle: MPI_Datatype) -> bool {
     static SIZES: [u8; 256] = GAPLESS;
@@ -341,7 +343,7 @@ fn exact(handle: MPI_Datatype) -> bool {
     handle as u32 & 0x03ff_ff00 == u32::from(SIZES[low]) << 8
 }
 
-/// A handle for a datatype made at run time.
+/// Inserts a datatype. Returns its handle.
 pub fn insert(object: TypeObject) -> Result<MPI_Datatype> {
     made().insert(Arc::new(object)).ok_or_else(|| {
         Error::new(
@@ -351,12 +353,14 @@ pub fn insert(object: TypeObject) -> Result<MPI_Datatype> {
     })
 }
 
-/// Calls `call`, a function of the program's, with a handle of the datatype: `likely` if it is one; else another that the
-/// program has; else, when the program has freed them all, one for the time of the call. Until it returns no other datatype
-/// gets that handle, whoever frees it meanwhile.
+/// Calls a function of the program with a handle of the datatype.
+///
+/// The handle is `likely` if it is one of the datatype's, else another that the program has, else,
+/// if it has freed them all, one that lives for the call. No other datatype gets the handle until
+/// the function returns, even if it is freed meanwhile.
 ///
 /// # Errors
-/// There is no handle left to be had; then nothing is called.
+/// No handle is available. `call` was not called.
 pub fn with_handle<T>(
     datatype: &Datatype,
     likely: MPI_Datatype,
@@ -372,13 +376,13 @@ pub fn with_handle<T>(
     } else if let Constructor::Named(predefined) = *datatype.constructor()
         && let Some((handle, _)) = PREDEFINED.iter().find(|row| row.1 == predefined)
     {
-        // Those of Fortran's parameterised types have handles of their own.
+        // Fortran's parameterised types have handles of their own.
         return Ok(call(*handle));
     } else if let Some(handle) = made().find(begin) {
         handle
     } else {
         let object = TypeObject::new(datatype.clone());
-        // It goes when the function has returned.
+        // The object is removed when the function has returned.
         let _ = object.begin_use() && object.free();
         insert(object)?
     };
@@ -388,12 +392,12 @@ pub fn with_handle<T>(
     Ok(done)
 }
 
-/// Takes a handle that is free and of no use any more out of the table.
+/// Removes a freed handle that no function of the program uses.
 fn take_if_over(handle: MPI_Datatype) {
     drop(made().remove_if(handle, TypeObject::is_over));
 }
 
-/// Gives a duplicate the attributes that the copy callbacks want it to have.
+/// Copies attributes to a duplicate, by their copy callbacks.
 pub fn copy_attributes(from: MPI_Datatype, to: MPI_Datatype) -> Result<()> {
     let _held = (hold(from), hold(to));
     object(from)?
@@ -401,8 +405,10 @@ pub fn copy_attributes(from: MPI_Datatype, to: MPI_Datatype) -> Result<()> {
         .copy_all(&from, &object(to)?.attributes, &to)
 }
 
-/// Frees a handle, after the attributes' delete callbacks. The datatype lives on where it is used, and the handle until
-/// functions of the program have returned that have got it by [`with_handle`].
+/// Frees a handle, after the attributes' delete callbacks.
+///
+/// The datatype lives on where it is used, and the handle while functions of the program run that
+/// got it from [`with_handle`].
 pub fn remove(handle: MPI_Datatype) -> Result<Arc<TypeObject>> {
     if is_predefined(handle) {
         return Err(Error::new(
@@ -415,7 +421,7 @@ pub fn remove(handle: MPI_Datatype) -> Result<Arc<TypeObject>> {
     }
     let object = hold(handle).ok_or_else(|| invalid(handle))?;
     object.attributes.delete_all(&handle)?;
-    // A callback may have freed it already, and even have made another with its number.
+    // A callback may have freed the handle, and a new datatype may have it.
     let frees = |still: &TypeObject| std::ptr::eq(still, &raw const *object) && still.free();
     if !made().is(handle, frees) {
         return Err(invalid(handle));
@@ -433,7 +439,7 @@ impl F90 {
         }
     }
 
-    /// The handle of such a type, the same each time.
+    /// Returns the handle of the type, the same on every call.
     pub fn handle(self) -> Result<MPI_Datatype> {
         let mut known = LIBRARY.fortran_types.lock();
         if let Some((_, handle)) = known.iter().find(|(f90, _)| *f90 == self) {
@@ -460,17 +466,20 @@ fn invalid_named(handle: MPI_Datatype, name: &str) -> Error {
     Error::new(Class::Type, what)
 }
 
-/// Whether an address is neither NULL nor `MPI_IN_PLACE`, which is -1 in one ABI and 1 in the others: one comparison finds
-/// all three. What else it finds is worth a second look, too.
+/// Returns whether an address may be data: neither NULL nor `MPI_IN_PLACE`.
+///
+/// `MPI_IN_PLACE` is -1 in one ABI and 1 in the others, so one comparison excludes all three. Other
+/// addresses that it excludes are checked on the slow path.
 #[inline(always)]
 pub fn may_be_data(address: *const c_void) -> bool {
     address.addr() as isize > 1
 }
 
-/// Length of the data if it needs no second look: some elements, without gaps, of a predefined type.
+/// Returns the bytes of a buffer that the fast path handles: data of a predefined type without
+/// gaps.
 #[inline(always)]
 pub fn plain_len(buf: *const c_void, count: c_int, datatype: MPI_Datatype) -> Option<usize> {
-    // Before the look at the table: two conditions that follow each other are computed both, and then put together.
+    // Tested before the table is read, so that the compiler does not merge the two conditions.
     if !may_be_data(buf) {
         return None;
     }
@@ -478,7 +487,8 @@ pub fn plain_len(buf: *const c_void, count: c_int, datatype: MPI_Datatype) -> Op
     (count > 0).then(|| count as usize * size)
 }
 
-/// As [`plain_len`] of messages, which may be without data; then `buf` may be NULL.
+/// Returns the bytes of a message that the fast path handles. It may be empty; then `buf` may be
+/// NULL.
 #[inline(always)]
 pub fn message_len(buf: *const c_void, count: c_int, datatype: MPI_Datatype) -> Option<usize> {
     if !may_be_data(buf) {
@@ -488,7 +498,7 @@ pub fn message_len(buf: *const c_void, count: c_int, datatype: MPI_Datatype) -> 
     (count >= 0).then(|| count as usize * size)
 }
 
-/// [`message_len`] of those without data, whose place is NULL as a rule.
+/// Handles empty messages for [`message_len`]; their address is usually NULL.
 #[cold]
 #[inline(never)]
 fn empty_len(buf: *const c_void, count: c_int, datatype: MPI_Datatype) -> Option<usize> {
@@ -496,8 +506,7 @@ fn empty_len(buf: *const c_void, count: c_int, datatype: MPI_Datatype) -> Option
     (buf.is_null() && count == 0).then_some(0)
 }
 
-/// As [`message_len`], of a count that a function with ints has widened, or of a large one: more than an int
-/// counts is worth a second look.
+/// Returns [`message_len`] for a wide count; counts above `c_int::MAX` take the slow path.
 #[inline(always)]
 pub fn message_len_large(
     buf: *const c_void,
@@ -507,14 +516,14 @@ pub fn message_len_large(
     message_len(buf, c_int::try_from(count).ok()?, datatype)
 }
 
-/// The buffer that a program passes as `buf, count, datatype`.
+/// Returns the buffer that a program passes as `buf, count, datatype`.
 ///
 /// # Errors
-/// Of class `Count` for a negative count, `Type` for a datatype that doesn't exist or is not
-/// committed, `Buffer` for NULL or `MPI_IN_PLACE` with data.
+/// `Count` for a negative count, `Type` for a datatype that doesn't exist or is not committed,
+/// `Buffer` for NULL or `MPI_IN_PLACE` with data.
 ///
 /// # Safety
-/// As for [`Buffer::typed`].
+/// The contract of [`Buffer::typed`].
 #[inline]
 pub unsafe fn buffer(
     buf: *const c_void,
@@ -522,15 +531,16 @@ pub unsafe fn buffer(
     datatype: MPI_Datatype,
 ) -> Result<Buffer> {
     match message_len_large(buf, count, datatype) {
-        // SAFETY: as for this function.
+        // SAFETY: the caller guarantees the contract of [`Buffer::typed`] for `count` elements,
+        // which occupy `len` bytes.
         Some(len) => Ok(unsafe { Buffer::bytes(buf.cast_mut().cast(), len) }),
-        // SAFETY: as for this function.
+        // SAFETY: the caller guarantees the contract of [`Buffer::typed`].
         None => unsafe { buffer_checked(buf, count, datatype) },
     }
 }
 
 /// # Safety
-/// As for [`buffer`].
+/// The contract of [`Buffer::typed`].
 #[inline(never)]
 unsafe fn buffer_checked(
     buf: *const c_void,
@@ -539,14 +549,14 @@ unsafe fn buffer_checked(
 ) -> Result<Buffer> {
     let (count, datatype) = checked(count, datatype)?;
     check_address(buf, count, datatype)?;
-    // SAFETY: as for `buffer`.
+    // SAFETY: the caller guarantees the contract of [`Buffer::typed`].
     Ok(unsafe { Buffer::typed(buf.cast_mut().cast(), count, datatype) })
 }
 
-/// Checks a count and a datatype that are to be communicated.
+/// Checks the count and datatype of data to be communicated.
 #[inline]
 pub fn checked(count: MPI_Count, datatype: MPI_Datatype) -> Result<(usize, &'static Datatype)> {
-    // Of predefined types without gaps no more than an int counts is too much.
+    // An int's worth of elements of a predefined type never overflows the total size.
     if len_in(&GAPLESS_HANDLES, datatype).is_some()
         && let Ok(some) = u32::try_from(count)
         && let Some(object) = early(datatype)
@@ -578,14 +588,16 @@ fn checked_further(count: MPI_Count, datatype: MPI_Datatype) -> Result<(usize, &
     Ok((count, &object.datatype))
 }
 
-/// Returns the [`buffer`] of a message to or from a rank, or an empty one for `MPI_PROC_NULL` (`rank` is `None`).
+/// Returns the [`buffer`] of a message to or from a rank, or an empty one for `MPI_PROC_NULL`
+/// (`rank` is `None`).
 ///
 /// # Errors
-/// Of class `Count` for a negative count, `Type` for a datatype that doesn't exist or is not committed, unless
-/// there are no elements of `MPI_DATATYPE_NULL`; `Buffer` for NULL or `MPI_IN_PLACE` with data for a rank.
+/// `Count` for a negative count, `Type` for a datatype that doesn't exist or is not committed,
+/// unless there are no elements of `MPI_DATATYPE_NULL`; `Buffer` for NULL or `MPI_IN_PLACE` with
+/// data for a rank.
 ///
 /// # Safety
-/// As for [`Buffer::typed`].
+/// The contract of [`Buffer::typed`].
 #[inline(always)]
 pub unsafe fn buffer_for<Rank>(
     rank: Option<Rank>,
@@ -598,10 +610,11 @@ pub unsafe fn buffer_for<Rank>(
         return Ok(Buffer::EMPTY);
     }
     match message_len_large(buf, count, datatype) {
-        // SAFETY: as for this function.
+        // SAFETY: the caller guarantees the contract of [`Buffer::typed`] for `count` elements,
+        // which occupy `len` bytes.
         Some(len) => Ok(unsafe { Buffer::bytes(buf.cast_mut().cast(), len) }),
         None if is_untyped(count, datatype) => Ok(Buffer::EMPTY),
-        // SAFETY: as for this function.
+        // SAFETY: the caller guarantees the contract of [`Buffer::typed`].
         None => unsafe { buffer_checked(buf, count, datatype) },
     }
 }
@@ -618,7 +631,7 @@ pub fn check_nobody(count: MPI_Count, datatype: MPI_Datatype) -> Result<()> {
     }
 }
 
-/// Whether a message has no elements and, as MPICH lets it, no datatype.
+/// Returns whether a message has no elements and no datatype, which MPICH accepts.
 pub fn is_untyped(count: MPI_Count, datatype: MPI_Datatype) -> bool {
     count == 0 && datatype == MPI_DATATYPE_NULL
 }

@@ -16,25 +16,26 @@ use crate::handles::handler::{Attached, FATAL};
 use crate::handles::predefined::{MPI_Aint, MPI_WIN_NULL, MPI_Win};
 use crate::handles::{self, HandleTable, Type};
 
-/// A window that has a handle.
+/// A window with a handle.
 pub struct WinObject {
     /// The window.
     pub window: Window,
     /// Its error handler.
     pub errhandler: Mutex<Attached>,
-    /// Whether the program has set it.
+    /// Whether the program has set its error handler.
     pub handler_chosen: AtomicBool,
-    /// Its attributes, but for the predefined ones.
+    /// Its attributes, without the predefined ones.
     pub attributes: Store,
-    /// Its hints, as far as they are understood.
+    /// The hints that Weft understands.
     pub hints: Mutex<Hints>,
-    /// The values of its predefined attributes, but for the base.
+    /// The values of its predefined attributes, without the base.
     pub values: Values,
-    /// Members of other jobs stay connected as long as it lives.
+    /// Keeps members of other jobs connected as long as the window exists.
     uses: OnceLock<Uses>,
 }
 
-/// The values of a window's predefined attributes (section 11.2.6), in the ABI's numbers. Programs get their addresses.
+/// The values of a window's predefined attributes (section 11.2.6), in the ABI's numbers. Programs
+/// get the addresses of these fields.
 #[derive(Clone, Copy, Debug)]
 pub struct Values {
     /// `MPI_WIN_SIZE`.
@@ -50,7 +51,7 @@ pub struct Values {
 static MADE: HandleTable<WinObject> = HandleTable::new(Type::Win);
 
 impl WinObject {
-    /// With the initial error handler (section 8.3).
+    /// Creates an object with the initial error handler (section 8.3).
     pub fn new(window: Window, hints: Hints, values: Values) -> WinObject {
         WinObject {
             errhandler: Mutex::new(FATAL),
@@ -64,18 +65,18 @@ impl WinObject {
     }
 }
 
-/// The window behind a handle.
+/// Returns the window behind a handle.
 #[inline(always)]
 pub fn get(handle: MPI_Win) -> Result<&'static WinObject> {
     MADE.get(handle).ok_or_else(|| invalid(handle))
 }
 
-/// As [`get`], to be kept over callbacks, which may free the window.
+/// Returns a reference that keeps the window alive over callbacks, which may free it.
 pub fn hold(handle: MPI_Win) -> Result<Arc<WinObject>> {
     MADE.get_arc(handle).ok_or_else(|| invalid(handle))
 }
 
-/// The windows whose handles come first, as [`quick`] finds them.
+/// The windows with the first handles, for [`quick`].
 static FIRST: [AtomicPtr<Window>; 4096] = [const { AtomicPtr::new(ptr::null_mut()) }; 4096];
 
 #[inline(always)]
@@ -84,24 +85,24 @@ fn first(handle: MPI_Win) -> Option<&'static AtomicPtr<Window>> {
     FIRST.get(index as usize)
 }
 
-/// The window behind a handle if it is one of those, without a word about why there is none.
-/// MPI is up if there is one.
+/// Returns the window behind one of the first handles, without an error text. If it returns one,
+/// MPI is initialized.
 #[inline(always)]
 pub fn quick(handle: MPI_Win) -> Option<&'static Window> {
-    // SAFETY: there from `insert` to `remove`, which frees it; a program that uses a window meanwhile
-    // is wrong.
+    // SAFETY: the pointer is null or of a window that `MADE` owns from `insert` to `remove`, which
+    // clears the slot. A program that uses a window while another thread frees it is erroneous.
     unsafe { first(handle)?.load(Ordering::Acquire).as_ref() }
 }
 
-/// Has [`quick`] find nothing any more, so that calls after `MPI_Finalize` go the long way, which
-/// says what is wrong with them.
+/// Empties the table of [`quick`], so that calls after `MPI_Finalize` take the slow path, which
+/// reports the error.
 pub fn forget() {
     for place in &FIRST {
         place.store(ptr::null_mut(), Ordering::Release);
     }
 }
 
-/// A handle for a window.
+/// Inserts a window. Returns its handle.
 pub fn insert(object: WinObject) -> Result<MPI_Win> {
     if let Some(runtime) = crate::lifecycle::runtime::running() {
         let foreign = runtime.process.foreign();
@@ -124,11 +125,11 @@ pub fn insert(object: WinObject) -> Result<MPI_Win> {
     Ok(handle)
 }
 
-/// Takes a window out.
+/// Removes a window.
 pub fn remove(handle: MPI_Win) -> Result<Arc<WinObject>> {
     let removed = MADE.remove(handle).ok_or_else(|| invalid(handle))?;
     if let Some(place) = first(handle) {
-        // Unless its handle has been given to another already.
+        // The slot may already have the next window with this handle.
         let own = (&raw const removed.window).cast_mut();
         let _ = place.compare_exchange(own, ptr::null_mut(), Ordering::AcqRel, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! How what goes on after a loss finds the program's communicators.
+//! Lets failure handling find the program's communicators in the handle tables.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use crate::handles::comms::CommObject;
 use crate::handles::predefined::{MPI_COMM_SELF, MPI_COMM_WORLD};
 use crate::lifecycle::runtime::{Runtime, running};
 
-/// Looks in the tables of the runtime.
-struct Known;
+/// Looks communicators up in the tables of the runtime.
+struct HandleTables;
 
-impl Registry for Known {
+impl Registry for HandleTables {
     fn by_context(&self, context: ContextId) -> Option<Holder> {
         let runtime = running()?;
         let is_it = |object: &CommObject| object.comm.context() == context;
@@ -36,7 +36,10 @@ impl Registry for Known {
     }
 }
 
-/// Has the process find the program's communicators.
+/// Registers the handle tables with the process's failure handling.
 pub(crate) fn register(runtime: &Runtime) {
-    runtime.process.source::<Failures>().use_registry(Known);
+    runtime
+        .process
+        .source::<Failures>()
+        .use_registry(HandleTables);
 }

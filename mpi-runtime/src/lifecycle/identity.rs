@@ -1,4 +1,4 @@
-//! Who this process is, for messages.
+//! Rank, host and PID of this process, for messages.
 
 use std::fmt;
 
@@ -6,12 +6,12 @@ pub use crate::bootstrap::host::name as host;
 
 use crate::lifecycle::library::LIBRARY;
 
-/// Remembers rank and number of ranks in `MPI_COMM_WORLD`; the first call counts.
+/// Records rank and number of ranks in `MPI_COMM_WORLD`; the first call counts.
 pub fn set(rank: usize, size: usize) {
     let _ = LIBRARY.rank_and_size.set((rank, size));
 }
 
-/// Rank and number of ranks in `MPI_COMM_WORLD`, once they are known.
+/// Returns rank and number of ranks in `MPI_COMM_WORLD`, once they are known.
 pub fn get() -> Option<(usize, usize)> {
     LIBRARY.rank_and_size.get().copied()
 }

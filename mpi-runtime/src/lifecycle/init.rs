@@ -1,7 +1,7 @@
-//! Bringing MPI up and taking it down (section 8.7; MPI-4.1 chapter 11): what stands above all else.
+//! Start and end of MPI (section 8.7; MPI-4.1 chapter 11).
 //!
-//! There is one runtime for the world model and all sessions together: made by whoever comes first,
-//! and out of use, though not gone, after the last.
+//! The world model and all sessions share one runtime: the first of them makes it, and the last one
+//! suspends it. A suspended runtime is resumed by the next session.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
@@ -19,7 +19,7 @@ use pmi::Client;
 use crate::dynamic::{self, Dynamic};
 use crate::handles::comms::CommObject;
 use crate::handles::destructors;
-use crate::handles::freed_comms::Departed;
+use crate::handles::freed_comms::FreedComms;
 use crate::handles::handler::RETURN;
 use crate::handles::infos;
 use crate::handles::predefined::{MPI_COMM_SELF, MPI_COMM_WORLD};
@@ -49,24 +49,24 @@ pub fn start(binding: &Binding, thread_level: ThreadLevel) -> Result<()> {
     }
     let runtime = open(binding, thread_level == ThreadLevel::Multiple)?;
     *runtime.thread_level.lock() = thread_level;
-    expect_threads(runtime, thread_level);
+    spread_comms(runtime, thread_level);
     *runtime.main_thread.lock() = Some(std::thread::current().id());
     infos::set_env(runtime.pmi.size(), thread_level);
     runtime.set_world(true);
     users.world = true;
     runtime::set_phase(Phase::Running);
-    // Communicators are made here as anywhere.
+    // Communicators to the parents are made like any other, without the lock of the users.
     drop(users);
     dynamic::spawn::find_parents(runtime)
 }
 
-/// Opens a session that asks for a level of threads. Returns the level that it gets, which is at least
-/// that of the world.
+/// Opens a session with the thread level `wanted`. Returns the provided level, which is at least
+/// the world model's.
 pub fn open_session(binding: &Binding, wanted: ThreadLevel) -> Result<ThreadLevel> {
     let mut users = LIBRARY.users.lock();
-    // Other sessions, of other threads, may come.
+    // Other threads may open sessions, so the process must be threaded.
     let runtime = open(binding, true)?;
-    expect_threads(runtime, wanted);
+    spread_comms(runtime, wanted);
     users.sessions += 1;
     let wanted = match users.world {
         true => wanted.max(*runtime.thread_level.lock()),
@@ -80,31 +80,33 @@ pub fn open_session(binding: &Binding, wanted: ThreadLevel) -> Result<ThreadLeve
     })
 }
 
-/// Where a program says that its threads call at once, its communicators are spread over VCIs.
-fn expect_threads(runtime: &Runtime, level: ThreadLevel) {
+/// Spreads the program's communicators over VCIs if its threads call MPI concurrently.
+fn spread_comms(runtime: &Runtime, level: ThreadLevel) {
     if level == ThreadLevel::Multiple && !local::is_alone() && runtime.spread > 1 {
         runtime.process.spread_over(runtime.spread);
     }
 }
 
-/// Lets the program's threads call at the same time from now on, for good, whatever level was provided: that of the world, and
-/// what `MPI_Query_thread` answers, stay as they are. Nothing is done where they may already.
+/// Lets the program's threads call concurrently from now on, for good, whatever thread level was
+/// provided. The level of the world, which `MPI_Query_thread` returns, does not change.
 ///
 /// # Safety
-/// The calling thread is the only one in a call that the level is for, and is in no function that such a call has called.
+/// The calling thread is the only one in a call that is subject to the level, and is in no function
+/// that such a call has called.
 pub unsafe fn admit_threads(runtime: &Runtime) {
     if !local::is_alone() {
         return;
     }
-    // SAFETY: of both, this function's contract. Calls that any thread may make at any time use neither what asks this flag
-    // nor the process: they read this flag where they need the answer.
+    // SAFETY: no other call subject to the level is under way (# Safety). Calls that any thread may
+    // make at any time use neither the process nor code that depends on this flag: they read the
+    // flag where they need the answer.
     unsafe {
         runtime.process.admit_threads();
         local::set_alone(false);
     }
 }
 
-/// Closes one. With the last there is no MPI any more, unless the world is there.
+/// Closes a session. The last one ends MPI, unless the world model is open.
 pub fn close_session() -> Result<()> {
     let runtime = runtime::runtime()?;
     let is_last = |users: &Users| users.sessions <= 1 && !users.world;
@@ -122,11 +124,11 @@ pub fn close_session() -> Result<()> {
     runtime.process.end_lockless();
     runtime.dynamic.ports.lock().clear();
     mpi_comm::dynamic::part::finish_all(&runtime.process)?;
-    let left = runtime.process.drain_within(PATIENCE).map(drop);
-    // Nobody else waits for this process before it ends.
+    let left = runtime.process.drain_within(EXIT_LIMIT).map(drop);
+    // No other process waits for this one before it ends.
     let left = left.and_then(|()| runtime.process.wait_for_receivers());
-    rest(runtime);
-    // With a process lost not everything can leave.
+    shut_down(runtime);
+    // After a loss, messages to the lost process cannot be sent.
     match left {
         Err(error) if runtime.process.first_loss().is_none() => Err(error),
         _ if runtime::phase() == Phase::After => leave(runtime),
@@ -134,17 +136,17 @@ pub fn close_session() -> Result<()> {
     }
 }
 
-/// How long what is still to be sent may find no room when the last session is closed: its receiver may
-/// have closed its own.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Limit on the final sends and waits of a process that leaves. A receiver may have left before.
+const EXIT_LIMIT: Duration = Duration::from_secs(2);
 
-/// The runtime, which is made or woken if it is not there. Who calls has the lock of its users.
+/// Returns the runtime; makes or resumes it if needed. The caller holds the lock of
+/// `LIBRARY.users`.
 fn open(binding: &Binding, threaded: bool) -> Result<&'static Runtime> {
     if let Some(runtime) = runtime::running() {
         return Ok(runtime);
     }
     (binding.check)()?;
-    if !runtime::wake() {
+    if !runtime::resume() {
         types::prepare();
         if runtime::phase() == Phase::After {
             let why = "a process was lost before MPI_Finalize, so nothing can be opened after it";
@@ -163,8 +165,9 @@ fn open(binding: &Binding, threaded: bool) -> Result<&'static Runtime> {
         });
     }
     let runtime = runtime::runtime()?;
-    // SAFETY: a process that is not threaded has provided no level at which calls overlap, but for those of the kind that
-    // has locks of its own, and has no threads of the library's; none of the others is made before MPI is up.
+    // SAFETY: a process that is not threaded provides no level at which calls overlap; objects that
+    // may be used concurrently at any level have a `Local::overlapping`. The library starts threads
+    // only in a threaded process, and none before MPI is initialized.
     unsafe { local::set_alone(!runtime.process.is_threaded()) };
     (runtime.binding.up)(runtime);
     if runtime.async_progress {
@@ -208,7 +211,7 @@ fn make(binding: &Binding, threaded: bool) -> Result<Runtime> {
         world_model: AtomicBool::new(false),
         self_handler_chosen: AtomicBool::new(false),
         comms: HandleTable::new(Type::Comm),
-        departed: Departed::default(),
+        freed_comms: FreedComms::default(),
         node: started.node,
         neighbours: started.neighbours,
         thread_level: Mutex::new(ThreadLevel::Multiple),
@@ -233,10 +236,10 @@ fn make(binding: &Binding, threaded: bool) -> Result<Runtime> {
     })
 }
 
-/// Ends what runs by itself, and takes the runtime out of use.
-fn rest(runtime: &Runtime) {
+/// Stops the library's own threads and suspends the runtime.
+fn shut_down(runtime: &Runtime) {
     runtime.set_world(false);
-    // SAFETY: calls may overlap.
+    // SAFETY: `false` claims nothing: every `Local` takes its lock.
     unsafe { local::set_alone(false) };
     if let Some(thread) = runtime.progress_thread.lock().take() {
         progress_thread::end(&runtime.process, thread);
@@ -246,21 +249,23 @@ fn rest(runtime: &Runtime) {
     wins::forget();
     wait_report::uninstall();
     (runtime.binding.down)();
-    runtime::put_to_sleep();
+    runtime::suspend();
 }
 
-/// Tells the launcher that this process is going to end well.
+/// Notifies the launcher that this process ends normally.
 fn leave(runtime: &Runtime) -> Result<()> {
     let failed = |error: pmi::PmiError| Error::new(Class::Other, error.to_string());
     runtime.pmi.finalize().map_err(failed)
 }
 
-/// A program can open a session until it ends: so the launcher is told as late as that, if it has sessions
-/// only, and the transports are closed as late as that. (They were opened before this was called, so what
-/// their libraries do at the end comes after it.) A child process by `fork` has nothing to tell.
+/// Registers the exit handler that finalizes the launcher and closes the transports.
+///
+/// A program with sessions may open another one until it ends, so neither can happen earlier. The
+/// transports were opened before this registration, so exit handlers of their libraries run
+/// afterwards. The handler does nothing in a forked child.
 fn at_exit() {
     static PROCESS: AtomicU32 = AtomicU32::new(0);
-    extern "C" fn tell() {
+    extern "C" fn finalize() {
         let own = PROCESS.load(Ordering::Relaxed) == std::process::id();
         if !own || runtime::running().is_some() {
             return;
@@ -269,45 +274,47 @@ fn at_exit() {
             && !launcher.has_left()
             && (launcher.size() == 1 || ended_together(launcher))
         {
-            // Nobody is left to be told of an error.
+            // An error cannot be reported any more.
             let _ = launcher.finalize();
         }
-        // What a network keeps by a name of this process is not to stay.
-        // SAFETY: no call is under way, since nothing is open that could be used.
+        // Closing the transports also removes what a network keeps under this process's name.
+        // SAFETY: no session and no world model is open, so no call of the program uses the
+        // runtime.
         unsafe { runtime::discard() };
     }
     PROCESS.store(std::process::id(), Ordering::Relaxed);
-    // SAFETY: the function takes no arguments and stays: this library is not unloaded before its own
+    // SAFETY: `finalize` takes no arguments, and this library is not unloaded before its exit
     // handlers have run.
-    unsafe { libc::atexit(tell) };
+    unsafe { libc::atexit(finalize) };
 }
 
-/// Waits a while for the other processes to end, too: who is still in a collective operation that this
-/// process has done its part of would take it for lost. False if they don't: perhaps they have never
+/// Waits for the other processes to end, too. Returns false at [`EXIT_LIMIT`]: they may never have
 /// opened a session.
+///
+/// A process in a collective in which this one has done its part would take it for lost if it left
+/// earlier.
 fn ended_together(launcher: &Arc<Client>) -> bool {
-    let (tell, told) = std::sync::mpsc::channel();
+    let (done, finished) = std::sync::mpsc::channel();
     let launcher = launcher.clone();
     let waiter = std::thread::Builder::new().spawn(move || {
         let _ = launcher.fence();
-        let _ = tell.send(());
+        let _ = done.send(());
     });
     let Ok(waiter) = waiter else { return false };
-    if told.recv_timeout(PATIENCE).is_err() {
+    if finished.recv_timeout(EXIT_LIMIT).is_err() {
         return false;
     }
-    // It has nothing left to do: the process doesn't end in the midst of it.
+    // Joins the thread, so that the process does not end while it runs.
     waiter.join().is_ok()
 }
 
-/// Closes the world model, after all that has been sent has left. If no session is open, there is no MPI
-/// any more.
+/// Closes the world model after all messages have left. MPI ends if no session is open.
 pub fn stop() -> Result<()> {
     let runtime = runtime::runtime()?;
     if !runtime::advance(Phase::Running, Phase::Finalizing) {
         let why = match runtime::phase() {
             Phase::Finalizing => {
-                "MPI_Finalize is at work already; it can be called once only, by one thread, and not \
+                "MPI_Finalize is already running; it can be called once only, by one thread, and not \
                  by the delete callback of an attribute that it deletes"
             }
             Phase::Before => {
@@ -324,9 +331,9 @@ pub fn stop() -> Result<()> {
     ended
 }
 
-/// Ends what others have a part in.
+/// Ends the world model together with the other processes.
 fn take_down(runtime: &Runtime) -> Result<()> {
-    // First of all, so that libraries can clean up while MPI is still there (section 8.7.1).
+    // Attributes go first, so that libraries can clean up while MPI works (section 8.7.1).
     runtime.self_comm.attributes.delete_all(&MPI_COMM_SELF)?;
     runtime.world.attributes.delete_all(&MPI_COMM_WORLD)?;
     runtime
@@ -334,7 +341,7 @@ fn take_down(runtime: &Runtime) -> Result<()> {
         .source::<Polling>()
         .finish(&runtime.process)?;
     {
-        // With the lock: what another thread opens in a session of its own stays.
+        // With the lock, since another thread may open a session, whose state stays.
         let users = LIBRARY.users.lock();
         if users.sessions == 0 {
             runtime.process.end_lockless();
@@ -343,15 +350,16 @@ fn take_down(runtime: &Runtime) -> Result<()> {
     }
     // MPI_Finalize is collective over all connected processes (section 10.5.4).
     mpi_comm::dynamic::part::finish_all(&runtime.process)?;
-    // What a session has still to send may wait for its receiver, which is not to be waited for here. Another thread may
-    // open one at any time.
+    // Messages of a session may be waiting for a receiver that `MPI_Finalize` must not wait for.
+    // Another thread may open a session at any time.
     let has_sessions = || LIBRARY.users.lock().sessions > 0;
     let drain = || runtime.process.drain_unless(has_sessions);
-    // All processes together, whoever has sessions open.
+    // All processes take part, whether they have sessions open or not.
     let together = mpi_coll::barrier(&runtime.process, &runtime.world.comm)
         .and_then(|()| drain())
-        .and_then(|()| leave_together(runtime));
-    // With a process lost, or the world revoked, there is no leaving together: what can be cleaned up is.
+        .and_then(|()| finalize_together(runtime));
+    // After a loss, or if the world is revoked, processes leave separately and clean up what they
+    // can.
     let alone = runtime.process.first_loss().is_some() || runtime.world.comm.is_revoked();
     if let Err(error) = together
         && !alone
@@ -361,7 +369,8 @@ fn take_down(runtime: &Runtime) -> Result<()> {
     if alone {
         await_survivors(runtime);
     }
-    // Not before: other threads may open sessions, which others may wait for before they come here.
+    // Taken only here: other threads may open sessions, on which other processes may wait before
+    // they get here.
     let mut users = LIBRARY.users.lock();
     if users.sessions == 0 {
         leave(runtime)?;
@@ -371,39 +380,43 @@ fn take_down(runtime: &Runtime) -> Result<()> {
     runtime::set_phase(Phase::After);
     if users.sessions == 0 {
         let alone = runtime.process.first_loss().is_some() || runtime.world.comm.is_revoked();
-        rest(runtime);
+        shut_down(runtime);
         if alone {
-            // Not all may have been waited for: who is still at work must not take this process for lost, too.
-            // SAFETY: the program has no calls under way (MPI-4.1 section 11.2.2), and `runtime` is not used
-            // from here on.
+            // Survivors may still be at work and must not take this process for lost, so the
+            // transports say goodbye.
+            // SAFETY: the program has no calls under way (MPI-4.1 section 11.2.2), and `runtime` is
+            // not used from here on.
             unsafe { runtime::discard() };
         }
     }
     Ok(())
 }
 
-/// Waits for those who are left where there is no leaving together, for a while: who is still in a call that this
-/// process has done its part of would take it for lost. One that waits for this process itself, having heard nothing of
-/// the loss, finds it gone then.
+/// Waits for the surviving processes, up to [`EXIT_LIMIT`], when not all can leave together.
+///
+/// A process in a call in which this one has done its part would take it for lost if it left
+/// earlier. A process that waits for this one, unaware of the loss, finds it gone afterwards.
 fn await_survivors(runtime: &Runtime) {
-    const LAST_WORDS: Duration = Duration::from_millis(100);
+    const FINAL_DRAIN: Duration = Duration::from_millis(100);
     let process = &runtime.process;
-    let until = process.clock().now() + PATIENCE;
+    let until = process.clock().now() + EXIT_LIMIT;
     let begun = mpi_comm::failure::start_agree(process, runtime.world.clone(), u32::MAX, |_| {});
     let Ok(request) = begun else { return };
     let is_over = || {
         let done = process.request(request).is_none_or(|one| one.is_done());
         Ok((done || process.clock().now() > until).then_some(()))
     };
-    // Whatever goes wrong, this process leaves.
+    // This process leaves whether or not the wait succeeds.
     let _ = process.wait_despite_loss(0, is_over);
-    let _ = process.drain_within(LAST_WORDS);
+    let _ = process.drain_within(FINAL_DRAIN);
 }
 
-/// Waits until all processes have drained. Who is through the barrier has heard from all others, but
-/// they may still have something to send to it (returned credit, the barrier's own messages to
-/// others by way of a shared connection), for which its connections must stay.
-fn leave_together(runtime: &Runtime) -> Result<()> {
+/// Waits until all processes have drained.
+///
+/// A process that passed the barrier has heard from all others, but these may still send to it
+/// (returned credit, or the barrier's messages forwarded on a shared connection), for which its
+/// connections must stay.
+fn finalize_together(runtime: &Runtime) -> Result<()> {
     let failed = |error: pmi::PmiError| Error::new(Class::Other, error.to_string());
     if runtime.pmi.size() == 1 {
         return Ok(());
@@ -412,9 +425,9 @@ fn leave_together(runtime: &Runtime) -> Result<()> {
     if transports
         .iter()
         .skip(1)
-        .all(|way| way.shared_memory().is_some())
+        .all(|transport| transport.shared_memory().is_some())
     {
-        // What was sent lies in the receivers' memory, or has been received: nobody needs us for it any more.
+        // Messages are already in the receivers' memory: no process needs this one any more.
         return runtime.pmi.fence().map_err(failed);
     }
     let me = std::thread::current();
@@ -427,17 +440,17 @@ fn leave_together(runtime: &Runtime) -> Result<()> {
         let Ok(fence) = std::thread::Builder::new().spawn_scoped(scope, fence) else {
             return runtime.pmi.fence().map_err(failed);
         };
-        // The launcher is asked by another thread, because a peer's last messages may need us to
-        // take them in before they count as sent.
+        // Another thread asks the launcher, because this one must keep receiving: a peer's last
+        // messages count as sent only when received.
         let mut nap = Duration::from_micros(50);
         while !fence.is_finished() {
-            // A peer that is lost now has left.
+            // A peer lost at this point has left.
             if let Ok(true) = runtime.process.poll_all() {
                 nap = Duration::from_micros(50);
             }
             std::thread::park_timeout(nap);
-            // Longer from time to time: where many ranks share a core, those that wait would keep it from the
-            // one that they wait for.
+            // The nap grows, because ranks that share a core would keep it from the one that they
+            // wait for.
             nap = (2 * nap).min(Duration::from_millis(10));
         }
         match fence.join() {

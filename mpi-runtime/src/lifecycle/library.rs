@@ -1,8 +1,9 @@
-//! What is kept for as long as the library is loaded: objects that may be made before `MPI_Init` or
-//! used after `MPI_Finalize`, and what is told once. (What there is only while MPI is up belongs to
-//! the [`Runtime`](crate::lifecycle::runtime::Runtime).)
+//! State that lives as long as the library is loaded.
 //!
-//! Here are the places; what is done with their contents stands in the module of each.
+//! Holds objects that may be made before `MPI_Init` or used after `MPI_Finalize`, and values that
+//! are set once. State that exists only while MPI is initialized belongs to the
+//! [`Runtime`](crate::lifecycle::runtime::Runtime). The module of each object has the functions for
+//! it.
 
 use std::collections::BTreeMap;
 use std::ffi::c_int;
@@ -20,13 +21,13 @@ use crate::handles::session_object::SessionObject;
 use crate::handles::type_object::TypeObject;
 use crate::handles::{HandleTable, Type};
 
-/// All that there is one of.
+/// The state of the library, one per process.
 pub struct Library {
-    /// Datatypes made at run time, and before them the pairs with gaps.
+    /// Datatypes made at run time; the pairs with gaps take the first slots.
     pub datatypes: OnceLock<HandleTable<TypeObject>>,
     /// Predefined datatypes, by the low byte of their handles.
     pub predefined_datatypes: OnceLock<Vec<Option<TypeObject>>>,
-    /// The parameterised Fortran types that have a handle: the standard wants the same handle for
+    /// Parameterised Fortran types with their handles; the standard requires the same handle for
     /// the same arguments.
     pub fortran_types: Mutex<Vec<(F90, MPI_Datatype)>>,
     /// Groups that the program made.
@@ -39,26 +40,26 @@ pub struct Library {
     pub env_info: OnceLock<Info>,
     /// Error handlers that the program made.
     pub errhandlers: HandleTable<handler::Made>,
-    /// The addresses of the program's error handlers that are not functions of C, and how they are
-    /// called.
+    /// Addresses of the program's error handlers that are not C functions, with their calling
+    /// convention.
     pub errhandler_callers: Mutex<Vec<(usize, handler::Caller)>>,
     /// Rank and number of ranks in `MPI_COMM_WORLD`, once they are known.
     pub rank_and_size: OnceLock<(usize, usize)>,
-    /// The sessions that groups come from, where they come from any.
+    /// The session that a group was made from, for groups made from one.
     pub group_sessions: Mutex<BTreeMap<c_int, c_int>>,
-    /// Whether there has been one in it.
+    /// Whether `group_sessions` has ever had an entry.
     pub has_group_sessions: AtomicBool,
     /// Sessions that the program opened.
     pub sessions: HandleTable<SessionObject>,
     /// Data representations that the program registered.
     pub datareps: Mutex<Vec<Datarep>>,
-    /// What is open.
+    /// The open world model and sessions.
     pub users: Mutex<Users>,
-    /// Whom to tell when this process ends the job.
+    /// The launcher that is notified when this process ends the job.
     pub launcher: OnceLock<Arc<pmi::Client>>,
 }
 
-/// All of it.
+/// The library's state.
 pub static LIBRARY: Library = Library {
     datatypes: OnceLock::new(),
     predefined_datatypes: OnceLock::new(),
@@ -81,19 +82,19 @@ pub static LIBRARY: Library = Library {
     launcher: OnceLock::new(),
 };
 
-/// A data representation of the program's.
+/// A data representation that the program registered.
 pub struct Datarep {
     /// Its name.
     pub name: String,
-    /// How data is converted.
+    /// The program's conversion functions.
     pub functions: Arc<dyn Conversions>,
 }
 
-/// What MPI is up for.
+/// The users that keep MPI initialized.
 pub struct Users {
     /// Whether the world model is open.
     pub world: bool,
-    /// How many sessions are.
+    /// Number of open sessions.
     pub sessions: usize,
 }
 

@@ -1,4 +1,4 @@
-//! The process between `MPI_Init` and `MPI_Finalize`: bringing MPI up and down, and the end of the job by an error.
+//! Start and end of MPI in a process, and the end of the job by an error.
 
 mod failures;
 pub mod fatal;

@@ -6,7 +6,7 @@ use std::thread::{Builder, JoinHandle};
 
 use mpi_core::{Class, Error, Process, Result};
 
-/// Starts it, to run until [`end`].
+/// Starts the progress thread, which runs until [`end`].
 ///
 /// # Errors
 /// The system has no more threads for this process.
@@ -22,28 +22,29 @@ pub fn start(process: &'static Process) -> Result<JoinHandle<()>> {
     })
 }
 
-/// Starts a thread of the library's own, which takes no signals.
+/// Starts a thread of the library with all signals blocked.
 ///
 /// # Errors
 /// The system has no more threads for this process.
 pub fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
-    // Signals are for the program's threads: the new thread takes over what is blocked here.
+    // The program's threads handle signals: a new thread inherits the mask of blocked signals.
     let mut all = MaybeUninit::<libc::sigset_t>::uninit();
     let mut before = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: the first call fills `all`, the second reads it and fills `before`.
+    // SAFETY: the sets are local variables; the first call fills `all`, the second reads it and
+    // fills `before`.
     unsafe {
         libc::sigfillset(all.as_mut_ptr());
         libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
     }
     let thread = Builder::new().name(name.into()).spawn(work);
-    // SAFETY: filled above.
+    // SAFETY: `before` was filled by the first `pthread_sigmask`.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut()) };
     thread
 }
 
-/// Ends it.
+/// Ends the progress thread and waits for it.
 pub fn end(process: &Process, thread: JoinHandle<()>) {
     mpi_rma::end_serving(process);
-    // It has no result, and a panic has ended the process already.
+    // The thread has no result, and a panic would have ended the process.
     let _ = thread.join();
 }

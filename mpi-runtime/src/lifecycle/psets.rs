@@ -1,11 +1,11 @@
-//! The sets of processes that sessions know by name (MPI-4.1 section 11.3.1).
+//! The named process sets of sessions (MPI-4.1 section 11.3.1).
 
 use mpi_core::group::Group;
 use mpi_core::{Class, Error, Result};
 
 use crate::lifecycle::runtime::Runtime;
 
-/// A set of processes that has a name.
+/// A named process set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pset {
     /// All processes of the job.
@@ -14,32 +14,32 @@ pub enum Pset {
     Own,
     /// The processes of this node, which can share memory.
     SharedMemory,
-    /// A set that the launcher has a name for, by its number.
+    /// A set defined by the launcher, by its number.
     Launcher(usize),
 }
 
-/// The sets that there always are, in the order in which they are told.
+/// The predefined sets, in the order in which `MPI_Session_get_nth_pset` returns them.
 const PSETS: [(&str, Pset); 3] = [
     ("mpi://WORLD", Pset::World),
     ("mpi://SELF", Pset::Own),
     ("mpix://SHARED_MEMORY", Pset::SharedMemory),
 ];
 
-/// All sets: after those that there always are come the launcher's.
+/// Returns all sets: the predefined ones, then the launcher's.
 ///
 /// # Errors
-/// The launcher doesn't answer.
+/// The launcher does not answer.
 pub fn psets(runtime: &Runtime) -> Result<Vec<(&str, Pset)>> {
-    let told = runtime.pmi.psets().map_err(|error| {
-        let why = format!("the launcher's process sets could not be found out: {error}");
+    let from_launcher = runtime.pmi.psets().map_err(|error| {
+        let why = format!("the launcher did not list its process sets: {error}");
         Error::new(Class::Other, why)
     })?;
-    let own = told.iter().enumerate();
+    let own = from_launcher.iter().enumerate();
     let own = own.map(|(number, set)| (set.name.as_str(), Pset::Launcher(number)));
     Ok(PSETS.into_iter().chain(own).collect())
 }
 
-/// The set of a name. Case doesn't matter in those of MPI.
+/// Returns the set of a name. Case is ignored in the names of MPI's sets.
 ///
 /// # Errors
 /// [`Class::Arg`] if there is none.
@@ -62,18 +62,18 @@ pub fn pset(runtime: &Runtime, name: &[u8]) -> Result<Pset> {
 }
 
 impl Pset {
-    /// Its processes.
+    /// Returns the processes of the set.
     ///
     /// # Errors
-    /// Who shares memory can't be found out.
+    /// The launcher cannot provide the node of a process.
     pub fn group(self, runtime: &Runtime) -> Result<Group> {
         let world = runtime.world.comm.local();
         Ok(match self {
             Pset::World => world.clone(),
             Pset::Own => runtime.self_comm.comm.local().clone(),
             Pset::Launcher(number) => {
-                let told = runtime.pmi.psets().unwrap_or_default();
-                let ranks = told.get(number).map_or(&[][..], |set| &set.ranks);
+                let from_launcher = runtime.pmi.psets().unwrap_or_default();
+                let ranks = from_launcher.get(number).map_or(&[][..], |set| &set.ranks);
                 world.of_ranks(ranks)
             }
             Pset::SharedMemory => {
@@ -85,7 +85,7 @@ impl Pset {
                         || runtime.neighbours.has(peer).map_err(|error| {
                             Error::new(
                                 Class::Other,
-                                format!("where rank {rank} is could not be found out: {}", error.0),
+                                format!("the node of rank {rank} is unknown: {}", error.0),
                             )
                         })?;
                     if is_here {

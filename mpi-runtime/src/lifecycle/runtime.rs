@@ -1,5 +1,6 @@
-//! The process between `MPI_Init` and `MPI_Finalize`: the one value that all MPI semantics hang off.
-//! (What outlives it is in the [library](crate::lifecycle::library).)
+//! The runtime: all MPI state of a process between `MPI_Init` and `MPI_Finalize`.
+//!
+//! State that outlives it is in the [library](crate::lifecycle::library).
 
 use std::alloc::Layout;
 use std::collections::HashMap;
@@ -20,7 +21,7 @@ use pmi::Client;
 use crate::dynamic::Dynamic;
 use crate::handles::HandleTable;
 use crate::handles::comms::CommObject;
-use crate::handles::freed_comms::Departed;
+use crate::handles::freed_comms::FreedComms;
 use crate::handles::handler::Attached;
 use crate::handles::predefined::{MPI_COMM_NULL, MPI_COMM_SELF, MPI_COMM_WORLD, MPI_Comm};
 use crate::lifecycle::thread_level::ThreadLevel;
@@ -29,28 +30,28 @@ use crate::mpix::threadcomms::{self, Threadcomms};
 use crate::requests::bsend::Buffered;
 use crate::requests::object::Object;
 
-/// What the library of an ABI has of its own, and wants to be told.
+/// What the library of an ABI provides to the runtime.
 #[derive(Clone, Copy)]
 pub struct Binding {
-    /// What `MPI_Get_library_version` says.
+    /// The text of `MPI_Get_library_version`.
     pub version: &'static str,
     /// `MPI_BSEND_OVERHEAD`.
     pub bsend_overhead: usize,
     /// Whether an address is `MPI_IN_PLACE`.
     pub is_in_place: fn(*const c_void) -> bool,
-    /// Looks for what keeps MPI from coming up in this process.
+    /// Fails if something keeps MPI from being initialized in this process.
     pub check: fn() -> Result<()>,
-    /// Whether tools need a process into which several threads may look at once.
+    /// Returns whether tools need a process that several threads may inspect at once.
     pub wants_locks: fn() -> bool,
-    /// MPI has come up.
+    /// Called when MPI has been initialized.
     pub up: fn(&Runtime),
-    /// It is about to go.
+    /// Called before MPI is finalized.
     pub down: fn(),
-    /// A communicator has been made: its handle, this process's rank and the number of ranks in it.
+    /// Called with the handle, rank and size of each new communicator.
     pub on_comm: fn([c_int; 3]),
 }
 
-/// Everything that exists while MPI is up.
+/// All state that exists while MPI is initialized.
 pub struct Runtime {
     /// The process.
     pub process: Process,
@@ -58,9 +59,10 @@ pub struct Runtime {
     pub pmi: Arc<Client>,
     /// `MPI_COMM_WORLD`, which the program may use while [`Runtime::has_world`].
     pub world: Arc<CommObject>,
-    /// `MPI_COMM_SELF`, likewise.
+    /// `MPI_COMM_SELF`, which the program may use while [`Runtime::has_world`].
     pub self_comm: Arc<CommObject>,
-    /// `MPI_COMM_WORLD` if there is one, or [`NO_WORLD`]: one comparison finds out both.
+    /// The handle of `MPI_COMM_WORLD`, or [`NO_WORLD`]: one comparison tests both validity and
+    /// identity.
     pub world_handle: AtomicI32,
     /// Whether the world model is open.
     pub world_model: AtomicBool,
@@ -68,68 +70,69 @@ pub struct Runtime {
     pub self_handler_chosen: AtomicBool,
     /// Communicators made at run time.
     pub comms: HandleTable<CommObject>,
-    /// Those of them that are freed, and that requests still name.
-    pub departed: Departed,
-    /// Tells nodes apart: processes with the same number can share memory.
+    /// Freed communicators that requests still name.
+    pub freed_comms: FreedComms,
+    /// Identifies the node: processes with the same number can share memory.
     pub node: u64,
     /// Finds the processes of this node.
     pub neighbours: Neighbours,
-    /// The thread level that was provided by `MPI_Init`, or until that by the first session.
+    /// The thread level provided by `MPI_Init`, or by the first session until then.
     pub thread_level: Mutex<ThreadLevel>,
     /// The thread that called `MPI_Init`.
     pub main_thread: Mutex<Option<ThreadId>>,
-    /// Whether a thread of the library's makes progress.
+    /// Whether a progress thread of the library runs.
     pub async_progress: bool,
-    /// VCIs that a duplicate gets without hints; 0: those of all.
+    /// VCIs that a duplicate gets without hints; 0: those shared by all communicators.
     pub dup_vcis: u32,
-    /// VCIs beside VCI 0 that communicators get without hints, if threads call at once.
+    /// VCIs beside VCI 0 that communicators without hints are spread over if threads call
+    /// concurrently.
     pub spread: usize,
-    /// Whether `MPI_Alloc_mem` gives memory that others of the node can map.
+    /// Whether `MPI_Alloc_mem` returns memory that other processes of the node can map.
     pub shared_alloc: bool,
-    /// For errors on files that are not open (section 13.7).
+    /// The error handler for files that are not open (section 13.7).
     pub file_errhandler: Mutex<Attached>,
-    /// Messages that matched probes took out.
+    /// Messages that matched probes removed from the unexpected queue.
     pub messages: HandleTable<Mutex<Option<MatchedMessage>>>,
     /// Persistent and generalized requests.
     pub requests: HandleTable<Object>,
     /// The memory that the program attached for buffered sends.
     pub bsend: Buffered,
-    /// Where pieces of `MPI_Alloc_mem` begin that are not shared, and how they were allocated.
+    /// Address and layout of each allocation of `MPI_Alloc_mem` that is not shared.
     pub pieces: Mutex<HashMap<usize, Layout>>,
     /// Ports, and the parent's communicator.
     pub dynamic: Dynamic,
-    /// The thread of asynchronous progress, if there is one.
+    /// The thread of asynchronous progress, if one runs.
     pub progress_thread: Mutex<Option<JoinHandle<()>>>,
-    /// The library that brought it up.
+    /// What the ABI's library provides.
     pub binding: Binding,
-    /// Streams, and the threads that make progress on some.
+    /// Streams, and the threads that make progress on them.
     pub streams: Streams,
-    /// Handles that mean a communicator of its own in each thread.
+    /// Handles of thread communicators, which name a different communicator in each thread.
     pub threadcomms: Threadcomms,
 }
 
-/// In place of the handle of `MPI_COMM_WORLD`, where there is none. No object has this handle.
+/// The value of [`Runtime::world_handle`] without a world model. No object has this handle.
 pub const NO_WORLD: MPI_Comm = 0x44ff_ffff;
 
 static RUNTIME: AtomicPtr<Runtime> = AtomicPtr::new(ptr::null_mut());
-/// The runtime while neither the world nor a session is open, from the first time that one was.
-static ASLEEP: AtomicPtr<Runtime> = AtomicPtr::new(ptr::null_mut());
+/// The suspended runtime, between the last user's end and the next session.
+static SUSPENDED: AtomicPtr<Runtime> = AtomicPtr::new(ptr::null_mut());
 static PHASE: AtomicU8 = AtomicU8::new(0);
 
-/// How far the process has come.
+/// The phase of the world model.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Debug)]
 pub enum Phase {
     /// `MPI_Init` has not been called.
     Before,
     /// Between `MPI_Init` and `MPI_Finalize`.
     Running,
-    /// `MPI_Finalize` is at work: attributes' callbacks may still call MPI.
+    /// `MPI_Finalize` is running: delete callbacks of attributes may still call MPI.
     Finalizing,
     /// `MPI_Finalize` has been called.
     After,
 }
 
-/// How far the process has come.
+/// Returns the phase of the world model.
 #[inline]
 pub fn phase() -> Phase {
     match PHASE.load(Ordering::Acquire) {
@@ -140,15 +143,18 @@ pub fn phase() -> Phase {
     }
 }
 
-/// The runtime, if MPI is up.
+/// Returns the runtime, if MPI is initialized.
 #[inline(always)]
 pub fn running() -> Option<&'static Runtime> {
-    // SAFETY: what was installed is freed by `discard` alone, when it is installed no more and no call is
-    // under way.
+    // SAFETY: the pointer is null or was installed by `install`; `discard` alone frees it, after
+    // `suspend` has taken it out of `RUNTIME` and while no call is under way.
     unsafe { RUNTIME.load(Ordering::Acquire).as_ref() }
 }
 
-/// The runtime; an error before `MPI_Init` and after `MPI_Finalize` (section 8.7).
+/// Returns the runtime.
+///
+/// # Errors
+/// MPI is not initialized: before `MPI_Init` or after `MPI_Finalize` (section 8.7).
 #[inline(always)]
 pub fn runtime() -> Result<&'static Runtime> {
     running().ok_or_else(not_running)
@@ -165,10 +171,10 @@ fn not_running() -> Error {
     Error::new(Class::Other, format!("it was called {when}"))
 }
 
-/// Refuses `MPI_IN_PLACE` where memory is asked for; it is no error before `MPI_Init`.
+/// Refuses `MPI_IN_PLACE` as the address of a buffer. Accepts it before `MPI_Init`.
 ///
 /// # Errors
-/// Of that class, for the parameter `name`.
+/// An error of class `class`, for the parameter `name`.
 #[cold]
 pub fn demand_memory(name: &str, address: *const c_void, class: Class) -> Result<()> {
     if running().is_some_and(|runtime| (runtime.binding.is_in_place)(address)) {
@@ -178,54 +184,56 @@ pub fn demand_memory(name: &str, address: *const c_void, class: Class) -> Result
     Ok(())
 }
 
-/// Takes the runtime over: MPI's state is there from now on, though `MPI_Init` is still at work.
+/// Installs the runtime: MPI's state is available from here on, while `MPI_Init` is still running.
 pub fn install(runtime: Runtime) {
     RUNTIME.store(Box::into_raw(Box::new(runtime)), Ordering::Release);
 }
 
-/// Takes the runtime out of use until [`wake`]. It stays, because this process's addresses, which others
-/// have learned, must not change: nobody could be told of new ones when a session is opened, which is
-/// local.
-pub fn put_to_sleep() {
-    ASLEEP.store(
+/// Suspends the runtime until [`resume`].
+///
+/// The runtime and its transports stay, because peers know this process's addresses: opening a
+/// session is local, so there is no call in which peers could learn new ones.
+pub fn suspend() {
+    SUSPENDED.store(
         RUNTIME.swap(ptr::null_mut(), Ordering::AcqRel),
         Ordering::Release,
     );
 }
 
-/// Frees the runtime that is asleep: its transports take their leave, and it can't be woken any more.
+/// Frees the suspended runtime and closes its transports; it cannot be resumed any more.
 ///
 /// # Safety
-/// Nobody has a reference to it any more, nor calls MPI at the same time.
+/// The caller ensures that no reference to the runtime is left and that no thread calls MPI.
 pub unsafe fn discard() {
-    let runtime = ASLEEP.swap(ptr::null_mut(), Ordering::AcqRel);
+    let runtime = SUSPENDED.swap(ptr::null_mut(), Ordering::AcqRel);
     if !runtime.is_null() {
-        // SAFETY: it came from `Box::into_raw` in `install`, and nobody else has it now.
+        // SAFETY: the pointer came from `Box::into_raw` in `install`, and the swap made this its
+        // only owner.
         drop(unsafe { Box::from_raw(runtime) });
     }
 }
 
-/// Takes it into use again, if there is one asleep.
-pub fn wake() -> bool {
-    let runtime = ASLEEP.swap(ptr::null_mut(), Ordering::AcqRel);
+/// Resumes the suspended runtime. Returns false if there is none.
+pub fn resume() -> bool {
+    let runtime = SUSPENDED.swap(ptr::null_mut(), Ordering::AcqRel);
     if !runtime.is_null() {
         RUNTIME.store(runtime, Ordering::Release);
     }
     !runtime.is_null()
 }
 
-/// Takes note of how far the process has come.
+/// Sets the phase of the world model.
 pub fn set_phase(phase: Phase) {
     PHASE.store(phase as u8, Ordering::Release);
 }
 
-/// Goes from one phase to another; false if it is not in the first.
+/// Changes the phase from `from` to `to`. Returns false if it is not `from`.
 pub fn advance(from: Phase, to: Phase) -> bool {
     let changed = PHASE.compare_exchange(from as u8, to as u8, Ordering::AcqRel, Ordering::Relaxed);
     changed.is_ok()
 }
 
-/// Asks for a report of pending operations, if MPI is up. Safe in a signal handler.
+/// Requests a report of pending operations, if MPI is initialized. Async-signal-safe.
 pub fn want_report() -> bool {
     match running() {
         Some(runtime) => {
@@ -237,26 +245,27 @@ pub fn want_report() -> bool {
 }
 
 impl Runtime {
-    /// Whether `MPI_COMM_WORLD` and `MPI_COMM_SELF` exist: between `MPI_Init` and `MPI_Finalize`.
+    /// Returns whether `MPI_COMM_WORLD` and `MPI_COMM_SELF` exist: between `MPI_Init` and
+    /// `MPI_Finalize`.
     pub fn has_world(&self) -> bool {
         self.world_model.load(Ordering::Acquire)
     }
 
-    /// Lets the program use them, or not any more.
+    /// Makes `MPI_COMM_WORLD` and `MPI_COMM_SELF` available to the program, or unavailable.
     pub fn set_world(&self, there: bool) {
         let handle = if there { MPI_COMM_WORLD } else { NO_WORLD };
         self.world_handle.store(handle, Ordering::Release);
         self.world_model.store(there, Ordering::Release);
     }
 
-    /// Lets a program with sessions only use `MPI_COMM_WORLD`, once it has made a communicator of all
-    /// processes. The standard has no such communicator there (MPI-4.1 section 11.3), but MPICH lets it
-    /// pass, and programs ask it for their rank.
+    /// Lets a program that only uses sessions call functions on `MPI_COMM_WORLD` once it has made a
+    /// communicator of all processes. The standard has no such communicator there (MPI-4.1 section
+    /// 11.3), but MPICH accepts the handle, and programs ask it for their rank.
     pub fn lend_world(&self) {
         self.world_handle.store(MPI_COMM_WORLD, Ordering::Release);
     }
 
-    /// The communicator behind a handle, if there is one.
+    /// Returns the communicator behind a handle, if there is one.
     #[inline(always)]
     pub fn find_comm(&self, handle: MPI_Comm) -> Option<&CommObject> {
         match self.early_comm(handle) {
@@ -274,7 +283,8 @@ impl Runtime {
         }
     }
 
-    /// As [`Runtime::find_comm`] for those that most programs use; the others are found on the long ways.
+    /// Returns the communicator behind a handle if it is the world or in the table's first segment.
+    /// The slow paths find the others.
     #[inline(always)]
     pub fn early_comm(&self, handle: MPI_Comm) -> Option<&CommObject> {
         if handle == self.world_handle.load(Ordering::Relaxed) {
@@ -283,13 +293,13 @@ impl Runtime {
         self.comms.get_early(handle)
     }
 
-    /// The communicator behind a handle.
+    /// Returns the communicator behind a handle.
     #[inline(always)]
     pub fn comm(&self, handle: MPI_Comm) -> Result<&CommObject> {
         self.find_comm(handle).ok_or_else(|| invalid_comm(handle))
     }
 
-    /// As [`Runtime::comm`], to be kept.
+    /// Returns a reference to keep the communicator behind a handle.
     pub fn comm_arc(&self, handle: MPI_Comm) -> Result<Arc<CommObject>> {
         match handle {
             _ if handle == self.world_handle.load(Ordering::Relaxed) => Ok(self.world.clone()),
@@ -302,7 +312,7 @@ impl Runtime {
         }
     }
 
-    /// Gives a communicator a handle. It inherits the error handler of its parent.
+    /// Inserts a communicator, which inherits the error handler of its parent. Returns its handle.
     pub fn add_comm(&self, comm: Comm, parent: Option<&CommObject>) -> Result<MPI_Comm> {
         let object = CommObject::new(comm, MPI_COMM_NULL);
         if let Some(parent) = parent {
@@ -311,38 +321,41 @@ impl Runtime {
         self.add_object(Arc::new(object))
     }
 
-    /// A handle for a communicator that is still to be made of another. It may not be used before.
+    /// Reserves a handle for a communicator that is being made. It may not be used before
+    /// [`Runtime::fill_comm`].
     pub fn reserve_comm(&self) -> Result<MPI_Comm> {
         let none = Comm::new(ContextId::UNKNOWN, Group::empty(), 0);
         let object = Arc::new(CommObject::new(none, MPI_COMM_NULL));
         self.comms.insert(object).ok_or_else(all_in_use)
     }
 
-    /// Puts the communicator behind its handle. It inherits the error handler of its parent.
+    /// Installs the communicator behind a reserved handle. It inherits the error handler of its
+    /// parent.
     pub fn fill_comm(&self, handle: MPI_Comm, comm: Comm, parent: &CommObject) -> Result<()> {
         let object = Arc::new(CommObject::new(comm, handle));
         object.inherit(parent);
         self.comms.replace(handle, object.clone());
-        self.present(object)
+        self.announce(object)
     }
 
-    /// A handle that no communicator has until [`HandleTable::give_back`].
+    /// Reserves a handle without a communicator, until [`HandleTable::give_back`].
     pub fn vacant_comm(&self) -> Result<MPI_Comm> {
         let handle = self.reserve_comm()?;
         self.comms.take(handle);
         Ok(handle)
     }
 
-    /// Gives a communicator a handle.
+    /// Inserts a communicator. Returns its handle.
     pub fn add_object(&self, object: Arc<CommObject>) -> Result<MPI_Comm> {
         let handle = self.comms.insert(object.clone()).ok_or_else(all_in_use)?;
         object.set_handle(handle);
-        self.present(object)?;
+        self.announce(object)?;
         Ok(handle)
     }
 
-    /// Makes a communicator with its handle known to those who want to know.
-    fn present(&self, object: Arc<CommObject>) -> Result<()> {
+    /// Announces a communicator to the binding and to failure handling, and keeps its foreign
+    /// members connected.
+    fn announce(&self, object: Arc<CommObject>) -> Result<()> {
         let (rank, size) = (object.comm.rank(), object.comm.size());
         (self.binding.on_comm)([object.handle(), rank as c_int, size as c_int]);
         object.keep_connected(&self.process);
@@ -357,7 +370,7 @@ fn all_in_use() -> Error {
     Error::new(Class::NoMem, why)
 }
 
-/// The error for a handle that is no communicator.
+/// Returns the error for an invalid handle of the parameter `comm`.
 #[cold]
 pub fn invalid_comm(handle: MPI_Comm) -> Error {
     match handle {
@@ -371,7 +384,7 @@ pub fn invalid_comm(handle: MPI_Comm) -> Error {
     }
 }
 
-/// The same for the parameter `name`.
+/// Returns the error for an invalid handle of the parameter `name`, or of `comm`.
 #[cold]
 pub fn invalid_argument(handle: MPI_Comm, name: &str) -> Error {
     match handle {
@@ -381,7 +394,7 @@ pub fn invalid_argument(handle: MPI_Comm, name: &str) -> Error {
     }
 }
 
-/// The same for an argument with a name of its own.
+/// Returns the error for an invalid handle, naming it by `name`.
 #[cold]
 pub fn invalid_named(handle: MPI_Comm, name: &str) -> Error {
     let what = if handle == MPI_COMM_NULL {

@@ -14,7 +14,7 @@ pub enum ThreadLevel {
 }
 
 impl ThreadLevel {
-    /// All of them, from the lowest on.
+    /// All levels, from the lowest.
     pub const ALL: [ThreadLevel; 4] = [
         ThreadLevel::Single,
         ThreadLevel::Funneled,
@@ -22,7 +22,7 @@ impl ThreadLevel {
         ThreadLevel::Multiple,
     ];
 
-    /// The constant's name.
+    /// Returns the constant's name.
     pub fn name(self) -> &'static str {
         match self {
             ThreadLevel::Single => "MPI_THREAD_SINGLE",
@@ -32,7 +32,7 @@ impl ThreadLevel {
         }
     }
 
-    /// The level with a name.
+    /// Returns the level with this name.
     pub fn named(name: &str) -> Option<ThreadLevel> {
         ThreadLevel::ALL.into_iter().find(|it| it.name() == name)
     }

@@ -1,4 +1,4 @@
-//! Extensions that MPICH has, too: streams, thread communicators, functions that progress calls.
+//! Extensions of MPICH: streams, thread communicators, and functions that progress calls.
 
 pub mod polling;
 pub mod streams;

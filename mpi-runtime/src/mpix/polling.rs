@@ -1,10 +1,11 @@
-//! Functions of the program's that progress calls until they say that they are done: those of `MPIX_Async_start`, and
-//! the poll functions of generalized requests.
+//! Functions of the program that progress calls until they are done: those of `MPIX_Async_start`,
+//! and poll functions of generalized requests.
 //!
-//! They are called when a look for what is waited for or tested has been in vain, without a lock, each by one thread at
-//! a time. While one runs, its thread calls no others from tests and polls that it makes (with many functions that
-//! test something, each would call all others in turn); only if it waits for long are they called before it sleeps.
-//! Those that belong to a stream are called only by who waits or polls on that stream, as the stream's other work is.
+//! Progress calls them after a fruitless poll, without a lock, each by one thread at a time. While
+//! a function runs, the tests and polls that it makes call no others (otherwise, with many
+//! functions that test something, each would call all others in turn); they are called only before
+//! its thread sleeps. Functions that belong to a stream are called only by threads that wait or
+//! poll on that stream.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -17,37 +18,37 @@ use parking_lot::Mutex;
 
 use crate::handles::destructors;
 
-/// What a function of the program's says.
+/// The result of a function of the program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// Nothing has happened.
+    /// No progress was made.
     Nothing,
-    /// Something has; it is to be called again.
+    /// Progress was made; it is to be called again.
     Moved,
-    /// It is not to be called any more.
+    /// It is done, and not called any more.
     Done,
 }
 
-/// A function of the program's (`MPIX_Async_start`).
+/// A function of the program (`MPIX_Async_start`).
 pub trait Function: Send + Sync {
     /// Calls it.
     fn call(&self) -> Outcome;
 }
 
-/// A function that is to be called until it is done.
+/// A function that is called until it is done.
 pub struct Task {
     function: Box<dyn Function>,
     vci: Option<VciId>,
-    /// Kept until it is done, and no longer: the program may free the stream then, though others still go through a list
-    /// that has this.
+    /// Dropped when the function is done: the program may free the stream then, even if other
+    /// threads still hold a list with this task.
     stream: Mutex<Option<Arc<Stream>>>,
-    /// A thread is in it, or it is done.
+    /// Set while a thread runs the function, and when it is done.
     taken: AtomicBool,
     done: AtomicBool,
 }
 
 impl Task {
-    /// One that belongs to a stream, or to none.
+    /// Creates a task that belongs to a stream, or to none.
     pub fn new(function: Box<dyn Function>, stream: Option<Arc<Stream>>) -> Task {
         Task {
             function,
@@ -59,20 +60,20 @@ impl Task {
     }
 }
 
-/// What progress calls.
+/// An entry that progress calls.
 pub trait Polled: Send + Sync {
-    /// The VCI of the stream that it belongs to.
+    /// Returns the VCI of the stream that it belongs to.
     fn vci(&self) -> Option<VciId> {
         None
     }
 
-    /// Calls it, unless a thread is at that or it is done. Returns whether anything happened.
+    /// Calls it, unless a thread runs it or it is done. Returns whether it made progress.
     fn poll(&self) -> bool;
 
-    /// Whether it is not to be called any more.
+    /// Returns whether it is not to be called any more.
     fn is_over(&self) -> bool;
 
-    /// Whether MPI must not end before it is over: nobody else waits for it.
+    /// Returns whether MPI must not end before it is over, because no other call waits for it.
     fn holds_up(&self) -> bool;
 }
 
@@ -106,16 +107,16 @@ impl Polled for Task {
 }
 
 thread_local! {
-    /// How many functions of these this thread is in.
+    /// Number of such functions on this thread's stack.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Whether this thread is in a function that progress has called.
+/// Returns whether this thread is in a function that progress has called.
 pub fn is_inside() -> bool {
     DEPTH.get() > 0
 }
 
-/// Calls a function of the program's as progress does.
+/// Calls a function of the program with [`is_inside`] true.
 pub(crate) fn inside<T>(call: impl FnOnce() -> T) -> T {
     DEPTH.set(DEPTH.get() + 1);
     let result = call();
@@ -123,48 +124,49 @@ pub(crate) fn inside<T>(call: impl FnOnce() -> T) -> T {
     result
 }
 
-/// A list that changes while others go through it.
+/// A list that may be replaced while other threads iterate over it.
 type List = Vec<Arc<dyn Polled>>;
 
-/// All such functions of a process.
+/// All polled entries of a process.
 #[derive(Default)]
 pub struct Polling {
     all: Mutex<Arc<List>>,
-    /// Some belong to streams.
+    /// Whether any entry ever belonged to a stream.
     has_streams: AtomicBool,
 }
 
 impl Polling {
-    /// Has a function called until it is over.
+    /// Adds an entry, which is called until it is over.
     pub fn add(&self, process: &Process, polled: Arc<dyn Polled>) {
         if polled.vci().is_some() {
             self.has_streams.store(true, Ordering::Release);
         }
         let mut all = self.all.lock();
         Arc::make_mut(&mut all).push(polled);
-        self.tell(process, &all);
+        self.publish_work(process, &all);
         drop(all);
-        // One that sleeps would do so for long.
+        // A sleeping thread would call it late.
         process.notify();
     }
 
-    /// Says whether there is something to do. Who calls has the lock.
-    fn tell(&self, process: &Process, all: &List) {
+    /// Publishes whether there are entries or destructors to call. The caller holds the lock of
+    /// `all`.
+    fn publish_work(&self, process: &Process, all: &List) {
         let any = !all.is_empty() || destructors::any();
-        // Nobody wakes up who waits for what these functions bring about.
+        // The functions may wait for stores, which wake no thread.
         process.set_work::<Polling>(Work { any, stores: any });
     }
 
-    /// Takes note that there may be destructors to be called.
+    /// Publishes the work again, after a destructor was queued.
     pub(crate) fn update(&self, process: &Process) {
-        self.tell(process, &self.all.lock());
+        self.publish_work(process, &self.all.lock());
     }
 
-    /// Calls all those that are `wanted`. Returns whether anything happened.
+    /// Calls all entries that are `wanted`. Returns whether one made progress.
     fn round(&self, process: &Process, wanted: impl Fn(&dyn Polled) -> bool) -> bool {
         let all = self.all.lock().clone();
         if all.is_empty() {
-            // There were destructors to be called.
+            // Only destructors were to be called.
             self.update(process);
             return false;
         }
@@ -183,22 +185,22 @@ impl Polling {
         moved
     }
 
-    /// Forgets those that are over.
+    /// Removes the entries that are over.
     #[cold]
     fn sweep(&self, process: &Process) {
         let mut all = self.all.lock();
         let (over, left): (List, List) = all.iter().cloned().partition(|entry| entry.is_over());
         let before = std::mem::replace(&mut *all, Arc::new(left));
-        self.tell(process, &all);
+        self.publish_work(process, &all);
         drop(all);
-        // What they keep is let go of without the lock.
+        // Dropped without the lock, since entries own objects of the program.
         drop((over, before));
     }
 
-    /// Calls them until all are done that nobody else waits for.
+    /// Calls the entries until none is left that holds up the end of MPI.
     ///
     /// # Errors
-    /// Those of progress. With a process lost they are left: what they wait for may not come.
+    /// Errors of progress. After a loss the entries are left: they may wait for a lost process.
     pub(crate) fn finish(&self, process: &Process) -> Result<()> {
         let is_empty = || !self.all.lock().iter().any(|entry| entry.holds_up());
         if is_empty() || is_inside() {
@@ -211,11 +213,11 @@ impl Polling {
         })
     }
 
-    /// Forgets all.
+    /// Removes all entries.
     pub(crate) fn forget(&self, process: &Process) {
         let mut all = self.all.lock();
         let before = std::mem::take(&mut *all);
-        self.tell(process, &all);
+        self.publish_work(process, &all);
         drop(all);
         drop(before);
     }
@@ -257,7 +259,7 @@ impl ProgressSource for Polling {
         let count = self.all.lock().len();
         if count > 0 {
             text.push_str(&format!(
-                "  {count} functions of the program's that progress calls (MPIX_Async_start, \
+                "  {count} functions of the program that progress calls (MPIX_Async_start, \
                  MPIX_Grequest_start)\n"
             ));
         }

@@ -1,5 +1,5 @@
-//! Streams by handle (`MPIX_Stream_create`), what a communicator has of them, and threads that make progress
-//! on one.
+//! Streams by handle (`MPIX_Stream_create`), streams of communicators, and progress threads of
+//! streams.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,9 +15,9 @@ use crate::handles::predefined::{MPIX_STREAM_NULL, MPIX_Stream};
 use crate::handles::{HandleTable, Type};
 use crate::lifecycle::progress_thread;
 
-/// So many fruitless polls, and a progress thread naps.
-const POLLS: u32 = 1000;
-/// How long it naps.
+/// Fruitless polls before a progress thread naps.
+const POLLS_BEFORE_NAP: u32 = 1000;
+/// Length of a nap.
 const NAP: Duration = Duration::from_micros(50);
 
 /// The streams of a process.
@@ -36,12 +36,12 @@ struct ProgressThread {
 pub struct CommStreams {
     /// Their handles.
     pub handles: Vec<MPIX_Stream>,
-    /// The ways from them to the others', which keep the streams.
+    /// The routes from them to the members' streams; they keep the streams alive.
     pub ways: Ways,
 }
 
 impl CommStreams {
-    /// Makes those of a duplicate, whose block of contexts begins with `context`.
+    /// Creates the streams of a duplicate, whose block of contexts begins with `context`.
     pub fn same_in(&self, context: ContextId) -> CommStreams {
         CommStreams {
             handles: self.handles.clone(),
@@ -71,19 +71,19 @@ impl Default for Streams {
 }
 
 impl Streams {
-    /// A handle for a stream.
+    /// Inserts a stream. Returns its handle.
     ///
     /// # Errors
-    /// There are too many.
+    /// All handles are in use.
     pub fn insert(&self, stream: Stream) -> Result<MPIX_Stream> {
         let handle = self.objects.insert(Arc::new(stream));
         handle.ok_or_else(|| Error::new(Class::NoMem, "all 67,108,864 stream handles are in use"))
     }
 
-    /// The stream behind a handle; none for `MPIX_STREAM_NULL`.
+    /// Returns the stream behind a handle; `None` for `MPIX_STREAM_NULL`.
     ///
     /// # Errors
-    /// It does not exist.
+    /// The handle is invalid.
     pub fn get(&self, handle: MPIX_Stream) -> Result<Option<Arc<Stream>>> {
         if handle == MPIX_STREAM_NULL {
             return Ok(None);
@@ -92,17 +92,17 @@ impl Streams {
         stream.map(Some).ok_or_else(|| invalid(handle))
     }
 
-    /// Frees a stream that nothing uses any more.
+    /// Frees a stream.
     ///
     /// # Errors
-    /// It does not exist, or a communicator or progress thread has it.
+    /// The handle is invalid, or a communicator, progress thread or function still uses the stream.
     pub fn free(&self, handle: MPIX_Stream) -> Result<()> {
         let stream = self.get(handle)?.ok_or_else(|| invalid(handle))?;
         let has_thread = |one: &ProgressThread| one.stream == handle;
         let why = if self.threads.lock().iter().any(has_thread) {
             "a progress thread runs for the stream; call MPIX_Stop_progress_thread before"
         } else if Arc::strong_count(&stream) > 2 {
-            // The table has it, and this function.
+            // References of the table and of this function.
             "a communicator or a function of MPIX_Async_start still has the stream; free or complete that before"
         } else {
             self.objects.remove(handle);
@@ -114,7 +114,7 @@ impl Streams {
     /// Starts a thread that makes progress on a stream, or on all VCIs for `MPIX_STREAM_NULL`.
     ///
     /// # Errors
-    /// The stream does not exist, there is a thread for it, or no more can be started.
+    /// The handle is invalid, the stream has a thread, or the system has no more threads.
     pub fn start_thread(&self, process: &'static Process, handle: MPIX_Stream) -> Result<()> {
         let vci = self.get(handle)?.map(|stream| stream.vci());
         let mut threads = self.threads.lock();
@@ -123,21 +123,21 @@ impl Streams {
             return Err(Error::new(Class::Stream, why));
         }
         let end = Arc::new(AtomicBool::new(false));
-        let told = end.clone();
+        let ended = end.clone();
         let work = move || {
             let mut fruitless = 0;
-            while !told.load(Ordering::Acquire) {
+            while !ended.load(Ordering::Acquire) {
                 let any = match vci {
                     Some(vci) => process.poll(vci),
                     None => process.poll_all(),
                 };
-                // Who waits for what has failed is told of it.
+                // The calls that wait for a failed operation report its error.
                 fruitless = if any.unwrap_or(false) {
                     0
                 } else {
                     fruitless + 1
                 };
-                if fruitless > POLLS {
+                if fruitless > POLLS_BEFORE_NAP {
                     std::thread::sleep(NAP);
                 }
             }
@@ -154,10 +154,10 @@ impl Streams {
         Ok(())
     }
 
-    /// Ends the thread that makes progress on a stream.
+    /// Ends the progress thread of a stream.
     ///
     /// # Errors
-    /// The stream does not exist, or there is none for it.
+    /// The handle is invalid, or the stream has no thread.
     pub fn stop_thread(&self, handle: MPIX_Stream) -> Result<()> {
         self.get(handle)?;
         let mut threads = self.threads.lock();
@@ -171,7 +171,7 @@ impl Streams {
         Ok(())
     }
 
-    /// Ends all threads, and forgets streams that were not freed.
+    /// Ends all threads, and frees the streams that the program did not free.
     pub fn forget(&self) {
         self.threads.lock().drain(..).for_each(end);
         for handle in self.objects.handles() {
@@ -182,6 +182,6 @@ impl Streams {
 
 fn end(thread: ProgressThread) {
     thread.end.store(true, Ordering::Release);
-    // It has no result, and a panic has ended the process already.
+    // The thread has no result, and a panic would have ended the process.
     let _ = thread.thread.join();
 }

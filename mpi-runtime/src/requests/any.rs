@@ -1,5 +1,7 @@
-//! Looking for one complete request among many in one pass, without memory of one's own: what `MPI_Waitany` and
-//! `MPI_Testany` do as long as all are operations of the process; and for one that is not complete, for `MPI_Testall`.
+//! Scans arrays of handles for a complete or an incomplete request, in one pass without allocation.
+//!
+//! The fast paths of `MPI_Waitany`, `MPI_Testany` and `MPI_Testall` for arrays of the process's own
+//! operations.
 
 use mpi_core::process::Vcis;
 use mpi_core::{Request, RequestId, Result};
@@ -11,38 +13,38 @@ use crate::requests::interrupted;
 use crate::requests::lists::name_all;
 use crate::requests::{Named, READY, is_own};
 
-/// What a look has found.
+/// The result of a scan for a complete request.
 pub enum Look {
-    /// The first complete request. Those behind it were not looked at.
+    /// The first complete request. Later ones were not examined.
     Complete(usize, Named),
-    /// None is complete; they are of these VCIs.
+    /// No request is complete; all of them are on these VCIs.
     Pending(Vcis),
-    /// None is there but null ones.
+    /// All handles are null.
     Idle,
-    /// Among them is a request of the ABI's own kinds, or none at all: each is to be named.
+    /// A handle is invalid or of an object of this crate: the caller must resolve each handle.
     Other,
 }
 
-/// Operations of the process that lie together, by their handles.
+/// A block of adjacent operations of the process, found by handle.
 #[derive(Clone, Copy)]
-struct Around<'a> {
+struct Block<'a> {
     first: MPI_Request,
     requests: &'a [Request],
 }
 
-impl<'a> Around<'a> {
-    const NONE: Around<'static> = Around {
+impl<'a> Block<'a> {
+    const NONE: Block<'static> = Block {
         first: 0,
         requests: &[],
     };
 
-    fn new(runtime: &'a Runtime, id: RequestId) -> Option<Around<'a>> {
+    fn new(runtime: &'a Runtime, id: RequestId) -> Option<Block<'a>> {
         let (first, requests) = runtime.process.requests_around(id)?;
         let first = made(Type::Request, first);
-        Some(Around { first, requests })
+        Some(Block { first, requests })
     }
 
-    /// The one with this handle.
+    /// Returns the operation with this handle.
     #[inline(always)]
     fn get(self, handle: MPI_Request) -> Option<&'a Request> {
         self.requests
@@ -50,13 +52,13 @@ impl<'a> Around<'a> {
     }
 }
 
-/// Looks at the requests up to the first complete one.
+/// Scans the requests up to the first complete one.
 pub fn look(runtime: &Runtime, requests: &[MPI_Request]) -> Look {
-    let (mut around, mut last) = (Around::NONE, u32::MAX);
+    let (mut block, mut last) = (Block::NONE, u32::MAX);
     let mut vcis = Vcis::default();
     for (index, &handle) in requests.iter().enumerate() {
-        // Most are like the one before.
-        if let Some(request) = around.get(handle)
+        // Usually on the same VCI as the previous one.
+        if let Some(request) = block.get(handle)
             && request.is_under_way()
             && u32::from(request.vci()) == last
         {
@@ -69,11 +71,11 @@ pub fn look(runtime: &Runtime, requests: &[MPI_Request]) -> Look {
                 _ => return Look::Other,
             }
         };
-        around = match Around::new(runtime, id) {
-            Some(around) => around,
+        block = match Block::new(runtime, id) {
+            Some(block) => block,
             None => return Look::Other,
         };
-        match around.get(handle) {
+        match block.get(handle) {
             Some(request) if request.is_under_way() => {
                 vcis.add(request.vci());
                 last = request.vci().into();
@@ -90,18 +92,19 @@ pub fn look(runtime: &Runtime, requests: &[MPI_Request]) -> Look {
     }
 }
 
-/// What a look for one that is not complete has found.
+/// The result of a scan for an incomplete request.
 pub enum LookAtAll {
-    /// All are complete operations of the process, or null.
+    /// All requests are complete operations of the process, or null.
     Complete,
-    /// The first that is not, and the VCIs of such.
+    /// The index of the first incomplete request, and the VCIs of the incomplete ones.
     Pending(usize, Vcis),
-    /// One is of the ABI's own kinds, or none at all: each is to be named.
+    /// A handle is invalid or of an object of this crate: the caller must resolve each handle.
     Other,
 }
 
-/// Looks at the requests up to the first that is not complete; further only for VCIs on which others are. (Whether those
-/// behind it are requests is looked at when it is complete, as in `MPI_Waitall`.)
+/// Scans the requests for the first incomplete one, and behind it only for further VCIs.
+///
+/// Whether the handles behind it are valid is checked when it is complete, as in `MPI_Waitall`.
 pub fn look_at_all(runtime: &Runtime, requests: &[MPI_Request]) -> LookAtAll {
     let (mut vcis, mut pending) = (Vcis::default(), None);
     for (index, &handle) in requests.iter().enumerate() {
@@ -116,7 +119,8 @@ pub fn look_at_all(runtime: &Runtime, requests: &[MPI_Request]) -> LookAtAll {
                 vcis.add(request.vci());
                 pending = pending.or(Some(index));
                 if runtime.process.has_one_vci() {
-                    // Those of the ABI's own kinds may have functions to be called. (All are looked at, several at a time.)
+                    // Generalized requests may have poll functions to be called. The fold has no
+                    // early exit, so that the compiler can vectorize it.
                     let own = requests[index..].iter();
                     match own.fold(false, |any, request| any | is_own(*request)) {
                         true => return LookAtAll::Other,
@@ -134,7 +138,7 @@ pub fn look_at_all(runtime: &Runtime, requests: &[MPI_Request]) -> LookAtAll {
     }
 }
 
-/// The first complete request of some that were pending when [`look`] went through them.
+/// Returns the first complete request of an array that [`look`] found pending.
 pub fn complete_now(runtime: &Runtime, requests: &[MPI_Request]) -> Option<(usize, Named)> {
     requests.iter().enumerate().find_map(|(index, &handle)| {
         let id = operation(handle)?;
@@ -143,10 +147,11 @@ pub fn complete_now(runtime: &Runtime, requests: &[MPI_Request]) -> Option<(usiz
     })
 }
 
-/// Waits for one of some that are pending.
+/// Waits until one of an array of pending requests is complete.
 ///
 /// # Errors
-/// Those of making progress, and [`ProcFailedPending`](mpi_core::Class::ProcFailedPending) if one is a receive that waits on.
+/// Errors of progress, and [`ProcFailedPending`](mpi_core::Class::ProcFailedPending) if a receive
+/// is interrupted by a loss.
 pub fn wait(runtime: &Runtime, requests: &[MPI_Request], vcis: &Vcis) -> Result<(usize, Named)> {
     let done = || match complete_now(runtime, requests) {
         None if runtime.has_losses() => {

@@ -1,8 +1,8 @@
-//! Buffered sends: messages copied to memory that the program attached (section 3.6), to a communicator, a
-//! session or the process (MPI-4.1 section 3.6), or to the library's own.
+//! Buffered sends (section 3.6; MPI-4.1 section 3.6).
 //!
-//! The memory is used first-fit; each message takes its length and `MPI_BSEND_OVERHEAD`, which the
-//! standard lets programs add up to know how much to attach.
+//! A message is copied to the buffer attached to its communicator, session or the process, or to
+//! memory of the library (`MPI_BUFFER_AUTOMATIC`). The buffer is used first-fit. Each message takes
+//! its length and `MPI_BSEND_OVERHEAD`, which programs add up to compute the size of the buffer.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -18,42 +18,42 @@ struct Attached {
     size: usize,
     /// Messages in the buffer, by position.
     taken: Vec<Taken>,
-    /// Messages in memory of the library's own, where the program attached `MPI_BUFFER_AUTOMATIC`.
+    /// Messages in memory of the library, if `MPI_BUFFER_AUTOMATIC` is attached.
     own: Option<Vec<(Box<[u8]>, Sent)>>,
 }
 
 struct Taken {
     from: usize,
     len: usize,
-    /// None while it is being started.
+    /// `None` while the send is being started.
     sent: Option<Sent>,
 }
 
-/// A message that is in a buffer. Any thread may find that it has left, and free the request, which another operation
-/// gets then.
+/// A message in a buffer. Any thread may find it sent and free the request, whose ID is then
+/// reused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sent {
-    /// Its request, as long as it is in the buffer.
+    /// Its request, while the message is in the buffer.
     pub request: RequestId,
-    /// No other message of the buffer has this.
+    /// Distinguishes it from all other messages of the buffer.
     number: u64,
 }
 
-// SAFETY: the program lends the memory to the library until it detaches it; which thread writes to
-// it makes no difference.
+// SAFETY: the program lends the memory to the library until it detaches the buffer, and no access
+// depends on the thread.
 unsafe impl Send for Attached {}
 
-/// The memory that the program attached, if it did.
+/// A place for an attached buffer.
 pub struct Buffered {
     attached: Mutex<Option<Attached>>,
-    /// Messages that there have been.
+    /// Number of messages so far.
     count: AtomicU64,
     /// `MPI_BSEND_OVERHEAD`.
     overhead: usize,
 }
 
 impl Buffered {
-    /// Without memory; each message will take `overhead` bytes more than its length.
+    /// Creates an empty place; each message will take `overhead` bytes more than its length.
     pub fn new(overhead: usize) -> Buffered {
         Buffered {
             attached: Mutex::new(None),
@@ -62,12 +62,12 @@ impl Buffered {
         }
     }
 
-    /// `MPI_Buffer_attach`; the library's own memory is used if it is `automatic`.
+    /// Attaches a buffer, or the library's memory if `automatic`.
     ///
     /// # Safety
-    /// The memory is the library's until `detach`.
+    /// The memory belongs to the library until [`Buffered::detach`].
     pub unsafe fn attach(&self, start: *mut u8, size: MPI_Count, automatic: bool) -> Result<()> {
-        // Of the library's own memory the size says nothing.
+        // The size has no meaning for memory of the library.
         let size = if automatic { 0 } else { size };
         let Ok(size) = usize::try_from(size) else {
             return Err(Error::new(
@@ -96,15 +96,15 @@ impl Buffered {
         Ok(())
     }
 
-    /// Whether there is one.
+    /// Returns whether a buffer is attached.
     pub fn is_attached(&self) -> bool {
         self.attached.lock().is_some()
     }
 
-    /// What is in it at this moment.
+    /// Returns the messages in the buffer.
     ///
     /// # Errors
-    /// Those of sends that have ended.
+    /// The errors of completed sends.
     pub fn pending(&self, process: &Process) -> Result<Vec<Sent>> {
         let mut attached = self.attached.lock();
         let Some(buffer) = attached.as_mut() else {
@@ -116,32 +116,33 @@ impl Buffered {
         Ok(taken.chain(own).collect())
     }
 
-    /// Waits until a message has left it.
+    /// Waits until a message has left the buffer.
     ///
     /// # Errors
-    /// Those of sends that have ended.
+    /// The errors of completed sends.
     pub fn wait(&self, process: &Process, sent: Sent) -> Result<()> {
         let vci = process
             .request(sent.request)
             .map_or(0, |request| request.vci());
-        // The request tells nothing: another thread may have freed it.
+        // The request itself may have been freed by another thread.
         process.wait_despite_loss(vci, || {
             let left = !self.pending(process)?.contains(&sent);
             Ok(left.then_some(()))
         })
     }
 
-    /// Waits until what is in it has left (MPI-4.1 section 3.6, `MPI_Buffer_flush`).
+    /// Waits until the messages now in the buffer have left (MPI-4.1 section 3.6,
+    /// `MPI_Buffer_flush`).
     pub fn flush(&self, process: &Process) -> Result<()> {
-        // What comes meanwhile, from other threads, is not waited for.
+        // Messages that other threads add meanwhile are not waited for.
         let pending = self.pending(process)?;
         pending
             .into_iter()
             .try_for_each(|sent| self.wait(process, sent))
     }
 
-    /// `MPI_Buffer_detach`: waits until all messages have left the buffer. Without one there is nothing to
-    /// wait for, and NULL and 0 are its address and size, as in all other libraries of this ABI.
+    /// Detaches the buffer after all messages have left. Without a buffer it returns NULL and 0, as
+    /// all libraries of this ABI do.
     pub fn detach(&self, process: &Process) -> Result<(*mut u8, usize)> {
         loop {
             let mut attached = self.attached.lock();
@@ -166,7 +167,7 @@ impl Buffered {
         }
     }
 
-    /// Copies a message to the buffer and starts sending it from there.
+    /// Copies a message to the buffer and starts sending it.
     pub fn send(
         &self,
         process: &Process,
@@ -193,7 +194,8 @@ impl Buffered {
         if let Some(own) = &mut buffer.own {
             let mut piece = vec![0; data.len()].into_boxed_slice();
             data.read(0, &mut piece);
-            // SAFETY: the piece stays where it is, and is not touched, until its send is complete.
+            // SAFETY: `own` keeps the boxed copy in place, and nothing accesses it, until its send
+            // is complete.
             let copy = unsafe { Buffer::bytes(piece.as_mut_ptr(), piece.len()) };
             let started = start(process, comm, copy, rank, tag)?;
             own.extend(started.map(|request| (piece, sent(request))));
@@ -204,13 +206,13 @@ impl Buffered {
                 Class::Buffer,
                 format!(
                     "the attached buffer of {} bytes is full: the message needs {needed} (with \
-                 MPI_BSEND_OVERHEAD), {largest} are free in one piece; attach a larger one",
+                     MPI_BSEND_OVERHEAD), the largest free block has {largest}; attach a larger one",
                     buffer.size
                 ),
             )
         })?;
-        // SAFETY: `allot` gave this piece of the attached memory to this message alone, until its send
-        // is complete.
+        // SAFETY: `allot` reserved this range of the attached memory for this message until its
+        // send is complete (`reclaim`).
         let copy = unsafe {
             let piece = std::slice::from_raw_parts_mut(buffer.start.add(from), data.len());
             data.read(0, piece);
@@ -231,7 +233,7 @@ impl Buffered {
     }
 }
 
-/// Sends a copy.
+/// Starts sending a copy.
 fn start(
     process: &Process,
     comm: &Comm,
@@ -243,7 +245,7 @@ fn start(
     mpi_core::comm::send_on(process, comm, purpose, copy, rank, tag, Mode::Standard)
 }
 
-/// Frees the room of messages that have left.
+/// Frees the space of messages that have left.
 fn reclaim(process: &Process, buffer: &mut Attached) -> Result<()> {
     let mut failed = None;
     let mut stays = |sent: Sent| {
@@ -265,7 +267,7 @@ fn reclaim(process: &Process, buffer: &mut Attached) -> Result<()> {
     failed.map_or(Ok(()), Err)
 }
 
-/// Takes `len` bytes of the buffer, or says how many are free at most in one piece.
+/// Reserves `len` bytes of the buffer. Fails with the length of the largest free block.
 fn allot(buffer: &mut Attached, len: usize) -> std::result::Result<usize, usize> {
     let mut from = 0;
     let mut largest = 0;
@@ -300,7 +302,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn room_is_found_between_messages_and_refused_when_there_is_none() {
+    fn space_is_found_between_messages_until_the_buffer_is_full() {
         let start = std::ptr::null_mut();
         let mut buffer = Attached {
             start,

@@ -1,5 +1,6 @@
-//! The request of `MPI_Buffer_iflush` and its like (MPI-4.1 section 3.6): complete when what was in a buffer
-//! has left it.
+//! The request of `MPI_Buffer_iflush` and the like (MPI-4.1 section 3.6).
+//!
+//! It completes when the messages that were in a buffer have left it.
 
 use std::sync::Arc;
 
@@ -8,18 +9,18 @@ use mpi_core::{Class, Error, Process, Result, Status};
 use parking_lot::Mutex;
 
 use crate::requests::bsend::{Buffered, Sent};
-use crate::requests::own_request::{Ended, OwnRequest};
+use crate::requests::own_request::{CompoundRequest, Ended};
 
-/// Whose buffer it is.
+/// The owner of the buffer.
 pub enum Owner {
-    /// The process's.
+    /// The process.
     Process(&'static Buffered),
-    /// That of a communicator or session.
+    /// A communicator or session.
     Object(Arc<Buffered>),
 }
 
 impl Owner {
-    /// The buffer.
+    /// Returns the buffer.
     pub fn buffer(&self) -> &Buffered {
         match self {
             Owner::Process(buffer) => buffer,
@@ -28,18 +29,18 @@ impl Owner {
     }
 }
 
-/// Waits for what was in a buffer.
+/// The request.
 pub struct Flushing {
     owner: Owner,
-    /// The messages that have not been seen to leave.
+    /// The messages that may still be in the buffer.
     left: Mutex<Vec<Sent>>,
 }
 
 impl Flushing {
-    /// For what is in the buffer now.
+    /// Creates a request for the messages now in the buffer.
     ///
     /// # Errors
-    /// [`Class::Buffer`] if none is attached.
+    /// The errors of completed sends.
     pub fn new(owner: Owner, process: &Process) -> Result<Flushing> {
         let left = owner.buffer().pending(process)?;
         Ok(Flushing {
@@ -49,7 +50,7 @@ impl Flushing {
     }
 }
 
-impl OwnRequest for Flushing {
+impl CompoundRequest for Flushing {
     fn is_persistent(&self) -> bool {
         false
     }
@@ -63,7 +64,7 @@ impl OwnRequest for Flushing {
         if left.is_empty() {
             return true;
         }
-        // Who detaches the buffer has waited for all.
+        // If the buffer was detached, all messages have left it.
         match self.owner.buffer().pending(process) {
             Ok(pending) => left.retain(|sent| pending.contains(sent)),
             Err(_) => left.clear(),
@@ -100,7 +101,7 @@ impl OwnRequest for Flushing {
     }
 
     fn let_go(&self, _process: &Process) -> Result<()> {
-        // The sends go on without it.
+        // The sends complete without the request.
         Ok(())
     }
 

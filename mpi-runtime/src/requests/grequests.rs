@@ -1,9 +1,9 @@
-//! Generalized requests (section 12.2): operations of the program that are waited for as those of
-//! MPI are.
+//! Generalized requests (section 12.2): operations of the program that complete like those of MPI.
 //!
-//! Those with a poll function (`MPIX_Grequest_start`, an extension of MPICH) are looked after by
-//! [progress](crate::mpix::polling). While a thread is in such a function the request is not complete for others, and is not
-//! freed: the function may still use what `free_fn` frees.
+//! [Progress](crate::mpix::polling) calls the poll functions of those made by
+//! `MPIX_Grequest_start`, an extension of MPICH. While a thread runs such a function, the request
+//! is not complete for other threads, and is not freed: the function may still use what `free_fn`
+//! frees.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
@@ -13,41 +13,41 @@ use parking_lot::Mutex;
 
 use crate::mpix::polling::inside;
 
-/// What the program has to say of its operation: its callbacks, which the library of the ABI calls.
+/// The program's callbacks, which the library of the ABI calls.
 pub trait UserRequest: Send + Sync {
-    /// From now on the callbacks are called as subroutines of Fortran.
+    /// Makes the callbacks be called as Fortran subroutines from now on.
     fn set_fortran(&self);
 
-    /// Asks the program how the operation ended.
+    /// Calls the query function, for status and error of the operation.
     fn query(&self) -> (Status, Result<()>);
 
-    /// Has the program free what belongs to it. To be called once.
+    /// Calls the free function. To be called once.
     fn free(&self) -> Result<()>;
 
-    /// Asks the program to cancel it.
+    /// Calls the cancel function.
     fn cancel(&self, complete: bool) -> Result<()>;
 
-    /// Whether there is a function that is called to complete it.
+    /// Returns whether there is a poll function.
     fn has_poll(&self) -> bool {
         false
     }
 
-    /// Calls that function.
+    /// Calls the poll function.
     fn poll(&self) -> Result<()> {
         Ok(())
     }
 
-    /// The class of requests with which it can be waited for at once, if there is a function for that.
+    /// Returns the class of requests that one wait function waits for, if there is such a function.
     fn wait_class(&self) -> Option<u64> {
         None
     }
 
-    /// Waits for requests of its class, which have these states.
+    /// Calls the wait function for requests of the class, given by their states.
     fn wait(&self, _states: &mut [*mut c_void]) -> Result<()> {
         Ok(())
     }
 
-    /// The state that the program has given for it.
+    /// Returns the program's state of the request.
     fn state(&self) -> *mut c_void;
 }
 
@@ -55,22 +55,22 @@ pub trait UserRequest: Send + Sync {
 pub struct Generalized {
     calls: Box<dyn UserRequest>,
     state: AtomicU8,
-    /// The thread that is in a function which completes it.
+    /// The thread that runs a function which completes the request.
     taken_by: AtomicUsize,
-    /// What such a function has failed with.
+    /// The error of such a function.
     failed: Mutex<Option<Error>>,
 }
 
-/// The program has completed it.
+/// The program has completed the request.
 const COMPLETE: u8 = 1;
-/// The program has let go of the handle (`MPI_Request_free`).
-const GONE: u8 = 2;
-/// A thread is in a function which completes it.
+/// The program has freed the handle (`MPI_Request_free`).
+const HANDLE_FREED: u8 = 2;
+/// A thread runs a function which completes the request.
 const TAKEN: u8 = 4;
-/// It has been complete and let go of, and what belongs to it is being freed.
-const FREED: u8 = 8;
+/// The request is complete and its handle freed; its free function is called.
+const FREEING: u8 = 8;
 
-/// A number of this thread; no other has it meanwhile.
+/// Returns a number that identifies this thread while it lives.
 fn this_thread() -> usize {
     thread_local! {
         static PLACE: u8 = const { 0 };
@@ -79,7 +79,7 @@ fn this_thread() -> usize {
 }
 
 impl Generalized {
-    /// Begins one.
+    /// Creates a pending request.
     pub fn new(calls: Box<dyn UserRequest>) -> Self {
         Generalized {
             calls,
@@ -89,28 +89,29 @@ impl Generalized {
         }
     }
 
-    /// Its callbacks.
+    /// Returns its callbacks.
     pub fn calls(&self) -> &dyn UserRequest {
         &*self.calls
     }
 
-    /// Whether the program has completed it, and no other thread is in the function which has.
+    /// Returns whether the request is complete and no other thread runs the function that completed
+    /// it.
     pub fn is_complete(&self) -> bool {
         let state = self.state.load(Ordering::Acquire);
         state & COMPLETE != 0
             && (state & TAKEN == 0 || self.taken_by.load(Ordering::Relaxed) == this_thread())
     }
 
-    /// Whether the program has freed the handle.
-    pub fn is_gone(&self) -> bool {
-        self.state.load(Ordering::Relaxed) & GONE != 0
+    /// Returns whether the program has freed the handle.
+    pub fn is_handle_freed(&self) -> bool {
+        self.state.load(Ordering::Relaxed) & HANDLE_FREED != 0
     }
 
-    /// Notes that the operation is complete. Returns whether nobody waits for it any more, so that
-    /// it is to be freed.
+    /// Marks the operation as complete. Returns whether the caller must free it, because the handle
+    /// has been freed.
     ///
     /// # Errors
-    /// [`Class::Request`] the second time.
+    /// [`Class::Request`] if it is complete already.
     pub fn complete(&self) -> Result<bool> {
         let before = self.state.fetch_or(COMPLETE, Ordering::AcqRel);
         if before & COMPLETE != 0 {
@@ -120,25 +121,28 @@ impl Generalized {
         Ok(self.may_free())
     }
 
-    /// Lets go of it. Returns whether it is complete, so that it is to be freed.
+    /// Marks the handle as freed. Returns whether the caller must free the request, because it is
+    /// complete.
     pub fn let_go(&self) -> bool {
-        self.state.fetch_or(GONE, Ordering::AcqRel);
+        self.state.fetch_or(HANDLE_FREED, Ordering::AcqRel);
         self.may_free()
     }
 
-    /// Whether it is to be freed, since it is complete, let go of, and in no function; true once.
+    /// Decides whether the caller must free the request: it is complete, its handle is freed, and
+    /// no function runs. Returns true once only.
     fn may_free(&self) -> bool {
-        let over = COMPLETE | GONE;
-        let freed = over | FREED;
+        let over = COMPLETE | HANDLE_FREED;
+        let freed = over | FREEING;
         let change = self
             .state
             .compare_exchange(over, freed, Ordering::AcqRel, Ordering::Relaxed);
         change.is_ok()
     }
 
-    /// Takes it for a function which completes it; false if another thread has, or it is complete.
+    /// Reserves the request for a function which completes it. Returns false if another thread has,
+    /// or it is complete.
     fn take(&self) -> bool {
-        let may = |state| (state & !GONE == 0).then_some(state | TAKEN);
+        let may = |state| (state & !HANDLE_FREED == 0).then_some(state | TAKEN);
         let taken = self
             .state
             .fetch_update(Ordering::AcqRel, Ordering::Relaxed, may)
@@ -149,10 +153,11 @@ impl Generalized {
         taken
     }
 
-    /// Gives it back, after a function that has ended so. Returns whether it is to be freed.
+    /// Ends the reservation after the function returned `ended`. Returns whether the caller must
+    /// free the request.
     fn give_back(&self, ended: Result<()>) -> bool {
         if let Err(error) = ended {
-            // Nobody else would end it.
+            // No later call would complete it.
             *self.failed.lock() = Some(error);
             self.state.fetch_or(COMPLETE, Ordering::AcqRel);
         }
@@ -161,8 +166,8 @@ impl Generalized {
         self.may_free()
     }
 
-    /// Calls its poll function, unless a thread is in it or it is complete. With whether it is complete now, and whether
-    /// it is to be freed.
+    /// Calls the poll function, unless a thread runs it or the request is complete. Returns whether
+    /// the request is complete, and whether the caller must free it.
     pub(crate) fn poll(&self) -> (bool, bool) {
         if !self.calls.has_poll() || !self.take() {
             return (false, false);
@@ -172,17 +177,18 @@ impl Generalized {
         (self.is_complete(), freed)
     }
 
-    /// Whether progress calls a function for it.
+    /// Returns whether progress calls a function for the request.
     pub fn has_poll(&self) -> bool {
         self.calls.has_poll()
     }
 
-    /// The class of requests with which it can be waited for at once.
+    /// Returns the class of requests that one wait function waits for.
     pub(crate) fn wait_class(&self) -> Option<u64> {
         self.calls.wait_class()
     }
 
-    /// Calls the wait function of requests of one class. Nothing is done if another thread is in a function of one.
+    /// Calls the wait function for requests of one class, unless another thread runs a function of
+    /// one of them.
     pub(crate) fn wait_for(all: &[&Generalized]) {
         let taken = all.iter().take_while(|request| request.take()).count();
         let (taken, rest) = all.split_at(taken);
@@ -193,27 +199,27 @@ impl Generalized {
         }
         for request in taken {
             let ended = ended.clone();
-            // Who waits for it has not let go of it.
+            // The caller waits for the request, so its handle is not freed.
             request.give_back(ended);
         }
     }
 
-    /// Asks the program how the operation ended.
+    /// Calls the query function.
     pub fn query(&self) -> (Status, Result<()>) {
         self.calls.query()
     }
 
-    /// Takes the error of a function that was to complete it.
+    /// Takes the error of a poll or wait function.
     pub fn take_failure(&self) -> Option<Error> {
         self.failed.lock().take()
     }
 
-    /// Has the program free what belongs to it. To be called once.
+    /// Calls the free function. To be called once.
     pub fn free(&self) -> Result<()> {
         self.calls.free()
     }
 
-    /// Asks the program to cancel it.
+    /// Calls the cancel function.
     pub fn cancel(&self) -> Result<()> {
         self.calls.cancel(self.is_complete())
     }
@@ -225,7 +231,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::AtomicU32;
 
-    /// Fails with its third call.
+    /// Fails in its third call.
     #[derive(Default)]
     struct Calls(Arc<AtomicU32>);
 
@@ -276,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_has_or_frees_a_request_that_a_thread_is_in_the_function_of() {
+    fn a_request_is_incomplete_and_kept_while_its_function_runs() {
         let request = Generalized::new(Box::new(Calls::default()));
         assert!(request.take());
         std::thread::scope(|scope| {
@@ -287,9 +293,9 @@ mod tests {
                 assert!(!request.let_go());
             });
         });
-        // The thread itself may have it.
+        // The thread itself may complete it.
         assert!(request.is_complete());
-        // Once only.
+        // It is freed once only.
         assert!(request.give_back(Ok(())));
         assert!(request.is_complete() && !request.let_go() && !request.take());
         assert!(request.complete().is_err());

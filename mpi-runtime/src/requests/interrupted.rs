@@ -1,5 +1,6 @@
-//! Receives from any source that wait on while a member is lost (`MPIX_ERR_PROC_FAILED_PENDING`): what completion calls
-//! tell of them. All here is done only where something is lost.
+//! Wildcard receives interrupted by the loss of a member (`MPIX_ERR_PROC_FAILED_PENDING`).
+//!
+//! Completion calls use these functions only after a loss.
 
 use mpi_core::{Class, Error, Request, Result};
 
@@ -8,10 +9,10 @@ use crate::lifecycle::runtime::Runtime;
 use crate::requests::Named;
 use crate::requests::own_request::Ended;
 
-/// Looks for such a receive among some requests.
+/// Checks requests for an interrupted receive.
 ///
 /// # Errors
-/// [`Class::ProcFailedPending`] if one is.
+/// [`Class::ProcFailedPending`] if one is interrupted.
 #[cold]
 pub fn check(runtime: &Runtime, all: &[Named]) -> Result<()> {
     let found = all.iter().find_map(|named| runtime.interruption(*named));
@@ -28,7 +29,8 @@ pub fn any_lost(runtime: &Runtime, all: &[Named]) -> bool {
     all.iter().any(is_lost)
 }
 
-/// Which of several requests an error of a call on any of them is about; none if it is no such error.
+/// Returns the index of the interrupted request that `error` is about; `None` for errors of other
+/// classes.
 #[cold]
 pub fn position(runtime: &Runtime, requests: &[MPI_Request], error: &Error) -> Option<usize> {
     if error.class() != Class::ProcFailedPending {
@@ -41,7 +43,7 @@ pub fn position(runtime: &Runtime, requests: &[MPI_Request], error: &Error) -> O
     requests.iter().position(is_it)
 }
 
-/// What a status says of one.
+/// Returns the result of an interrupted request.
 pub fn ended(error: Error) -> Ended {
     Ended {
         status: None,

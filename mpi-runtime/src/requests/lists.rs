@@ -1,5 +1,5 @@
-//! Requests in lists as completion calls get them: what they name, which of them are complete, and waiting for one
-//! (section 3.7.5); and whether they are after one round of progress, of one request, too.
+//! Arrays of requests in completion calls (section 3.7.5): resolving handles, testing, and waiting
+//! for one.
 
 use mpi_core::process::Vcis;
 use mpi_core::{Class, Request, Result};
@@ -9,10 +9,10 @@ use crate::lifecycle::runtime::Runtime;
 use crate::requests::Named;
 use crate::requests::interrupted;
 
-/// What the handles of an array name.
+/// Resolves the handles of an array.
 ///
 /// # Errors
-/// One of them doesn't exist; the text says which.
+/// A handle is invalid; the text has its index.
 pub fn name_all(runtime: &Runtime, requests: &[MPI_Request]) -> Result<Vec<Named>> {
     let name = |(index, request): (usize, &MPI_Request)| {
         let named = runtime.named(*request);
@@ -21,22 +21,23 @@ pub fn name_all(runtime: &Runtime, requests: &[MPI_Request]) -> Result<Vec<Named
     requests.iter().enumerate().map(name).collect()
 }
 
-/// Index of a complete request that is neither null nor inactive; `None` if there is none yet.
+/// Returns the index of a complete request that is neither null nor inactive.
 pub fn any_complete(runtime: &Runtime, all: &[Named]) -> Option<usize> {
-    // In this order: other threads may start what is inactive, but none completes what is active.
+    // Idleness is tested first: other threads may start inactive requests, but do not complete
+    // active ones.
     let ready = |named: &Named| !named.is_idle() && runtime.is_complete(*named);
     all.iter().position(ready)
 }
 
-/// Whether there is nothing to complete: all are null or inactive.
+/// Returns whether all requests are null or inactive.
 pub fn all_idle(all: &[Named]) -> bool {
     all.iter().all(|named| named.is_idle())
 }
 
-/// Waits on some VCIs until one of some requests is complete; gives its index.
+/// Waits on the VCIs `vcis` until one of the requests is complete. Returns its index.
 ///
 /// # Errors
-/// Those of making progress, and [`Class::ProcFailedPending`] if one is a receive that waits on.
+/// Errors of progress, and [`Class::ProcFailedPending`] if a receive is interrupted by a loss.
 pub fn wait_for_any(runtime: &Runtime, vcis: &Vcis, all: &[Named]) -> Result<usize> {
     runtime
         .process
@@ -46,18 +47,22 @@ pub fn wait_for_any(runtime: &Runtime, vcis: &Vcis, all: &[Named]) -> Result<usi
         })
 }
 
-/// Indices of complete requests that are neither null nor inactive.
+/// Returns the indices of complete requests that are neither null nor inactive.
 pub fn some_complete(runtime: &Runtime, all: &[Named]) -> Vec<usize> {
-    // In this order, as in `any_complete`.
+    // Idleness is tested first: other threads may start inactive requests, but do not complete
+    // active ones.
     let ready = |index: &usize| !all[*index].is_idle() && runtime.is_complete(all[*index]);
     (0..all.len()).filter(ready).collect()
 }
 
-/// Which requests a call on some of several tells of after it has waited: those that are complete, and if the wait ended
-/// by [`Class::ProcFailedPending`], the receives that wait on, too.
+/// Returns the indices of the requests that `MPI_Waitsome` or `MPI_Testsome` returns after its
+/// wait.
+///
+/// They are the complete ones, and if the wait ended with [`Class::ProcFailedPending`], the
+/// interrupted receives.
 ///
 /// # Errors
-/// Any other one of the wait.
+/// Any other error of the wait.
 pub fn some_ended(runtime: &Runtime, all: &[Named], waited: Result<()>) -> Result<Vec<usize>> {
     match waited {
         Err(error) if error.class() == Class::ProcFailedPending => {
@@ -71,10 +76,10 @@ pub fn some_ended(runtime: &Runtime, all: &[Named], waited: Result<()>) -> Resul
     }
 }
 
-/// Whether an operation of the process is complete, at once or after one round of progress.
+/// Returns whether an operation is complete, after one round of progress if needed.
 ///
 /// # Errors
-/// As for [`wait_for_any`].
+/// Errors of progress, and [`Class::ProcFailedPending`] if the receive is interrupted by a loss.
 #[inline]
 pub fn is_done(runtime: &Runtime, named: Named, operation: &Request) -> Result<bool> {
     if operation.is_done() {
@@ -91,11 +96,11 @@ pub fn is_done(runtime: &Runtime, named: Named, operation: &Request) -> Result<b
     Ok(done)
 }
 
-/// What a handle names that is no operation of the process, and whether it is complete, at once or after one round of
-/// progress.
+/// Resolves a handle that is no operation of the process, and returns whether the request is
+/// complete, after one round of progress if needed.
 ///
 /// # Errors
-/// The request doesn't exist; those of [`is_complete_after_poll`].
+/// The handle is invalid, or the errors of [`is_complete_after_poll`].
 #[inline(never)]
 pub fn is_other_done(runtime: &Runtime, request: MPI_Request) -> Result<(Named, bool)> {
     let named = runtime.named(request)?;
@@ -103,10 +108,10 @@ pub fn is_other_done(runtime: &Runtime, request: MPI_Request) -> Result<(Named, 
     Ok((named, done))
 }
 
-/// Whether `complete` holds, at once or after one round of progress on what some requests need.
+/// Returns whether `complete` holds, after one round of progress on the requests' VCIs if needed.
 ///
 /// # Errors
-/// As for [`wait_for_any`].
+/// Errors of progress, and [`Class::ProcFailedPending`] if a receive is interrupted by a loss.
 pub fn is_complete_after_poll(
     runtime: &Runtime,
     all: &[Named],

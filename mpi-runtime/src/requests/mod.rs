@@ -1,8 +1,8 @@
 //! Requests by handle.
 //!
-//! A request handle is one of four things: null; *ready*, the one handle of all operations that were
-//! complete when they were started; an operation of the process, by its number; or one of the ABI's
-//! own kinds (persistent and generalized requests), in the upper half of the numbers.
+//! A request handle is null; *ready*, the one handle of all operations that were complete when they
+//! were started; the number of an operation of the process; or, in the upper half of the numbers,
+//! that of an [object](object::Object) of this crate: a persistent, generalized or other request.
 
 pub mod any;
 pub mod bsend;
@@ -37,7 +37,7 @@ use crate::requests::persistent::Active;
 /// The handle of operations that were complete when they were started.
 pub const READY: MPI_Request = 0x6c00_0000;
 
-/// The handle of an operation that may have been complete when it was started.
+/// Returns the handle of a started operation; `None` was complete when it was started.
 #[inline(always)]
 pub fn handle(started: Option<RequestId>) -> MPI_Request {
     match started {
@@ -46,21 +46,21 @@ pub fn handle(started: Option<RequestId>) -> MPI_Request {
     }
 }
 
-/// Set in the numbers of the ABI's own kinds.
-const OWN: MPI_Request = RequestId::LIMIT as MPI_Request;
+/// Set in the numbers of objects.
+const OBJECT_BIT: MPI_Request = RequestId::LIMIT as MPI_Request;
 
-/// Whether a handle can only be that of one of the ABI's own kinds.
+/// Returns whether a handle can only be that of an object.
 #[inline(always)]
 pub fn is_own(handle: MPI_Request) -> bool {
-    handle & !(OWN - 1) == made(Type::Request, RequestId::LIMIT)
+    handle & !(OBJECT_BIT - 1) == made(Type::Request, RequestId::LIMIT)
 }
 
-/// Requests of the ABI's own kinds, by their handles without [`OWN`], while MPI is up.
+/// Returns the table of objects, by their handles without [`OBJECT_BIT`], while MPI is initialized.
 fn objects() -> Option<&'static HandleTable<Object>> {
     running().map(|runtime| &runtime.requests)
 }
 
-/// The generalized request behind a handle.
+/// Returns the generalized request behind a handle.
 pub fn generalized(handle: MPI_Request) -> Option<&'static Generalized> {
     match object(handle)? {
         Object::Generalized(generalized) => Some(generalized),
@@ -68,12 +68,12 @@ pub fn generalized(handle: MPI_Request) -> Option<&'static Generalized> {
     }
 }
 
-/// A handle for a request of one of the ABI's own kinds.
+/// Inserts an object. Returns its handle.
 pub fn insert(object: Object) -> Result<MPI_Request> {
     insert_arc(Arc::new(object))
 }
 
-/// The same for one that is kept elsewhere, too.
+/// Inserts a shared object. Returns its handle.
 pub fn insert_arc(object: Arc<Object>) -> Result<MPI_Request> {
     let full = || {
         Error::new(
@@ -83,42 +83,42 @@ pub fn insert_arc(object: Arc<Object>) -> Result<MPI_Request> {
     };
     let objects = &runtime()?.requests;
     let handle = objects.insert(object).ok_or_else(full)?;
-    if handle & OWN != 0 {
+    if handle & OBJECT_BIT != 0 {
         objects.remove(handle);
         return Err(full());
     }
-    Ok(handle | OWN)
+    Ok(handle | OBJECT_BIT)
 }
 
-/// The request behind a handle, if it is one of these.
+/// Returns the object behind a handle.
 #[inline]
 pub fn object(handle: MPI_Request) -> Option<&'static Object> {
-    if handle & OWN == 0 {
+    if handle & OBJECT_BIT == 0 {
         return None;
     }
-    objects()?.get(handle & !OWN)
+    objects()?.get(handle & !OBJECT_BIT)
 }
 
-/// As [`object`], to be kept: callbacks of the program may free the handle.
+/// Returns a reference that keeps the object alive over callbacks, which may free the handle.
 fn object_arc(handle: MPI_Request) -> Option<Arc<Object>> {
-    objects()?.get_arc(handle & !OWN)
+    objects()?.get_arc(handle & !OBJECT_BIT)
 }
 
-/// What a handle names.
+/// A resolved handle.
 #[derive(Clone, Copy)]
 pub enum Named {
-    /// Nothing.
+    /// `MPI_REQUEST_NULL`.
     Null,
     /// A complete operation without a result.
     Ready,
     /// An operation of the process.
     Operation(RequestId),
-    /// A request of the ABI's own kinds, by its handle.
+    /// An object, by its handle.
     Own(MPI_Request),
 }
 
 impl Named {
-    /// The operation of the process that completes it, if there is one.
+    /// Returns the operation of the process that completes the request, if there is one.
     #[inline]
     pub(crate) fn operation(self) -> Option<RequestId> {
         match self {
@@ -131,7 +131,7 @@ impl Named {
         }
     }
 
-    /// The generalized request that it is, if it is one.
+    /// Returns the generalized request, if it is one.
     fn generalized(self) -> Option<&'static Generalized> {
         match self {
             Named::Own(handle) => generalized(handle),
@@ -139,7 +139,8 @@ impl Named {
         }
     }
 
-    /// Whether there is nothing to complete: it is null, or persistent and inactive.
+    /// Returns whether there is nothing to complete: the request is null, or persistent and
+    /// inactive.
     #[inline]
     pub fn is_idle(self) -> bool {
         match self {
@@ -153,8 +154,8 @@ impl Named {
         }
     }
 
-    /// Whether the handle still names a request when that has completed: persistent ones stay. To be asked before
-    /// the result is taken.
+    /// Returns whether the handle stays valid after completion, as that of a persistent request
+    /// does. To be called before the result is taken.
     #[inline]
     pub fn stays(self) -> bool {
         match self {
@@ -169,7 +170,7 @@ impl Named {
 }
 
 impl Runtime {
-    /// The operation of the process that a request handle names, if it names one.
+    /// Returns the operation of the process behind a handle, if it names one.
     #[inline(always)]
     pub fn operation(&self, handle: MPI_Request) -> Option<(RequestId, &Request)> {
         let id = made_index(handle, Type::Request).and_then(RequestId::from_index)?;
@@ -177,7 +178,10 @@ impl Runtime {
         request.is_live().then_some((id, request))
     }
 
-    /// What a request handle names; an error if that does not exist.
+    /// Resolves a handle.
+    ///
+    /// # Errors
+    /// The request does not exist.
     #[inline(always)]
     pub fn named(&self, handle: MPI_Request) -> Result<Named> {
         if let Some((id, _)) = self.operation(handle) {
@@ -186,11 +190,11 @@ impl Runtime {
         match handle {
             MPI_REQUEST_NULL => Ok(Named::Null),
             READY => Ok(Named::Ready),
-            _ => own(handle),
+            _ => resolve_object(handle),
         }
     }
 
-    /// Whether a request is complete. Null and inactive ones are.
+    /// Returns whether a request is complete, or null or inactive.
     #[inline]
     pub fn is_complete(&self, named: Named) -> bool {
         let id = match named {
@@ -211,21 +215,23 @@ impl Runtime {
             .is_none_or(|request| request.is_done())
     }
 
-    /// Why a receive from any source that is not complete can't be relied on to be: see
+    /// Returns the error of a wildcard receive that a loss has interrupted: see
     /// [`Process::interruption`](mpi_core::Process::interruption).
     #[cold]
     pub fn interruption(&self, named: Named) -> Option<Error> {
         self.process.interruption(named.operation()?)
     }
 
-    /// Whether anything is lost, so that it is to be asked for that.
+    /// Returns whether any process is lost, so that interruptions are possible.
     #[inline]
     pub fn has_losses(&self) -> bool {
         self.process.losses() != 0
     }
 
-    /// Takes the result of a complete request and frees it, unless it [stays](Named::stays). One that was inactive when
-    /// it was found complete may have been started by another thread since: then there is no result, and it stays active.
+    /// Takes the result of a complete request and frees it, unless it [stays](Named::stays).
+    ///
+    /// Another thread may have started a request that was found inactive. Such a request has no
+    /// result and stays active.
     #[inline]
     pub fn take(&self, named: Named) -> Result<Ended> {
         match named {
@@ -235,11 +241,11 @@ impl Runtime {
                 error: None,
             }),
             Named::Operation(id) => self.take_operation(id),
-            Named::Own(handle) => self.take_own(handle),
+            Named::Own(handle) => self.take_object(handle),
         }
     }
 
-    /// As [`Runtime::take`], for an operation that ended without error; `None` for all else.
+    /// Takes the result of an operation that ended without error; `None` for all other requests.
     #[inline(always)]
     pub fn take_well(&self, named: Named) -> Option<Status> {
         match named {
@@ -262,7 +268,7 @@ impl Runtime {
     }
 
     #[inline(never)]
-    fn take_own(&self, handle: MPI_Request) -> Result<Ended> {
+    fn take_object(&self, handle: MPI_Request) -> Result<Ended> {
         let Some(found) = object_arc(handle) else {
             return Ok(Ended::EMPTY);
         };
@@ -278,14 +284,14 @@ impl Runtime {
                 }),
                 Active::Operation(id) => self.take_operation(id),
             },
-            // The handle is invalid before the callbacks are called: they may use MPI.
+            // The handle is invalid before the callbacks run, since they may use MPI.
             Object::Generalized(generalized) => {
-                if self.requests.remove(handle & !OWN).is_none() {
+                if self.requests.remove(handle & !OBJECT_BIT).is_none() {
                     return Ok(Ended::EMPTY);
                 }
                 let (status, queried) = generalized.query();
                 let freed = generalized.free();
-                // The last callback's error counts; but none shall be lost.
+                // The last callback's error comes first; without it an earlier one is reported.
                 let error = freed.err().or(queried.err());
                 let error = error.or_else(|| generalized.take_failure());
                 Ok(Ended {
@@ -296,14 +302,15 @@ impl Runtime {
             Object::Other(other) => {
                 let ended = other.take(&self.process);
                 if !other.is_persistent() {
-                    self.requests.remove(handle & !OWN);
+                    self.requests.remove(handle & !OBJECT_BIT);
                 }
                 ended
             }
         }
     }
 
-    /// The status of a complete request, which stays as it is; `None` if it is null or inactive.
+    /// Returns the status of a complete request without freeing it; `None` if it is null or
+    /// inactive.
     pub fn peek(&self, named: Named) -> Result<Option<Status>> {
         let status_of = |id| self.process.request(id).and_then(|request| request.peek());
         Ok(match named {
@@ -315,7 +322,8 @@ impl Runtime {
                 Some(Object::Persistent(persistent)) => match persistent.active() {
                     Active::No => None,
                     Active::Complete(status) => Some(status),
-                    // Another thread may have started it since it was found inactive, or completes it meanwhile.
+                    // Another thread may have started it since it was found inactive, or may be
+                    // completing it.
                     Active::Operation(id) => {
                         status_of(id).filter(|_| persistent.operation() == Some(id))
                     }
@@ -354,10 +362,10 @@ impl Runtime {
             .wait_unless(request.vci(), done, || self.process.check_interruption(id))
     }
 
-    /// Waits until some generalized requests are complete.
+    /// Waits until generalized requests are complete.
     fn wait_for_generalized(&self, all: &[Named]) -> Result<()> {
         let by_function = self.wait_class(all).is_some();
-        // The program itself completes generalized requests, so losses of processes don't matter.
+        // The program completes generalized requests, so lost processes don't matter.
         self.process.wait_despite_loss(0, || {
             let pending = || all.iter().filter(|named| !self.is_complete(**named));
             if by_function && pending().next().is_some() {
@@ -369,8 +377,8 @@ impl Runtime {
         })
     }
 
-    /// The class of those requests that are not complete, if they are generalized ones of one class which has a function to
-    /// wait for several.
+    /// Returns the wait class of the incomplete requests, if all of them are generalized and in one
+    /// class with a wait function.
     fn wait_class(&self, all: &[Named]) -> Option<u64> {
         let mut pending = all.iter().filter(|named| !self.is_complete(**named));
         let class = pending.next()?.generalized()?.wait_class()?;
@@ -381,25 +389,26 @@ impl Runtime {
         pending.all(same).then_some(class)
     }
 
-    /// Waits for several requests by the function of their class, if those that are not complete have one.
+    /// Waits for the incomplete requests by the wait function of their class, if they have one.
     pub fn wait_by_class(&self, handles: &[MPI_Request]) -> Result<()> {
         let first = handles.first().and_then(|handle| generalized(*handle));
-        // Most have none, and are not named for this.
+        // Most arrays have none; they are not resolved for this.
         if first.is_none_or(|request| request.wait_class().is_none()) {
             return Ok(());
         }
         let all: Result<Vec<Named>> = handles.iter().map(|handle| self.named(*handle)).collect();
         match all {
             Ok(all) if self.wait_class(&all).is_some() => self.wait_for_generalized(&all),
-            // Who completes them tells of errors.
+            // The caller reports invalid handles when it completes the requests.
             _ => Ok(()),
         }
     }
 
-    /// Waits for one of several requests of `MPI_Waitall`.
+    /// Waits for one of the requests of `MPI_Waitall`.
     ///
     /// # Errors
-    /// [`Class::ProcFailedPending`] if it is not complete and any process is lost: another one may have failed then.
+    /// [`Class::ProcFailedPending`] if it is not complete and any process is lost: another request
+    /// of the array may have failed.
     pub fn wait_in_list(&self, named: Named) -> Result<()> {
         let operation = named.operation().and_then(|id| self.process.request(id));
         match operation {
@@ -411,7 +420,8 @@ impl Runtime {
         }
     }
 
-    /// Calls the poll functions of generalized requests that are tested within such a function, where progress calls none.
+    /// Calls the poll functions of generalized requests that are tested within such a function,
+    /// where progress calls none.
     pub fn poll_within(&self, all: &[Named]) {
         for named in all {
             if let Named::Own(handle) = *named
@@ -423,8 +433,8 @@ impl Runtime {
         }
     }
 
-    /// Waits for a request of a kind of its own and takes its result, in one go, and whether the handle
-    /// stays; `None` if it is none.
+    /// Waits for a request that is an [`Object::Other`], takes its result, and returns it with
+    /// whether the handle stays. Returns `None` for other requests.
     #[inline]
     pub fn complete_other(&self, handle: MPI_Request) -> Option<Result<(Ended, bool)>> {
         let Some(Object::Other(other)) = object(handle) else {
@@ -433,12 +443,12 @@ impl Runtime {
         let persistent = other.is_persistent();
         let ended = other.complete(&self.process);
         if !persistent && ended.is_ok() {
-            self.requests.remove(handle & !OWN);
+            self.requests.remove(handle & !OBJECT_BIT);
         }
         Some(ended.map(|ended| (ended, persistent)))
     }
 
-    /// The VCIs on which to wait for any of several requests: those of the ones that are not complete.
+    /// Returns the VCIs of the incomplete requests, on which to wait for any of them.
     pub fn vcis_of(&self, all: &[Named]) -> Vcis {
         let mut vcis = Vcis::default();
         for named in all {
@@ -456,9 +466,9 @@ impl Runtime {
         vcis
     }
 
-    /// Refuses the request of a collective, of a one-sided operation or of an access to a file that is under way: it can only be
-    /// completed (sections 5.12, 11.3.5 and 13.4.1).
-    fn demand_message(&self, id: RequestId, what: &str) -> Result<()> {
+    /// Refuses active requests of collectives, one-sided operations and file accesses, which can
+    /// only be completed (sections 5.12, 11.3.5 and 13.4.1).
+    fn refuse_outside(&self, id: RequestId, what: &str) -> Result<()> {
         match self.process.is_outside(id)? {
             false => Ok(()),
             true => Err(Error::new(
@@ -471,7 +481,8 @@ impl Runtime {
         }
     }
 
-    /// Lets go of a request (section 3.7.3): what is active completes, and the rest is freed then.
+    /// Frees the handle of a request (section 3.7.3). An active operation completes and is freed
+    /// then.
     pub fn let_go(&self, named: Named) -> Result<()> {
         match named {
             Named::Null => {
@@ -480,13 +491,13 @@ impl Runtime {
             }
             Named::Ready => Ok(()),
             Named::Operation(id) => {
-                self.demand_message(id, "freed")?;
+                self.refuse_outside(id, "freed")?;
                 self.process.detach(id)
             }
             Named::Own(handle) => match object_arc(handle).as_deref() {
                 None => Ok(()),
                 Some(Object::Persistent(persistent)) => {
-                    self.requests.remove(handle & !OWN);
+                    self.requests.remove(handle & !OBJECT_BIT);
                     match persistent.end() {
                         Active::Operation(id) => self.process.detach(id),
                         Active::No | Active::Complete(_) => Ok(()),
@@ -496,26 +507,26 @@ impl Runtime {
                     if !generalized.let_go() {
                         return Ok(()); // freed by its completion
                     }
-                    self.requests.remove(handle & !OWN);
+                    self.requests.remove(handle & !OBJECT_BIT);
                     generalized.free()
                 }
                 Some(Object::Other(other)) => {
                     other.let_go(&self.process)?;
-                    self.requests.remove(handle & !OWN);
+                    self.requests.remove(handle & !OBJECT_BIT);
                     Ok(())
                 }
             },
         }
     }
 
-    /// Asks for a request to be cancelled (sections 3.8.4 and 12.2).
+    /// Cancels a request (sections 3.8.4 and 12.2).
     pub fn cancel(&self, named: Named) -> Result<()> {
         let nothing = |why| Err(Error::new(Class::Request, why));
         match named {
             Named::Null => nothing("request is MPI_REQUEST_NULL; there is nothing to cancel"),
             Named::Ready => Ok(()),
             Named::Operation(id) => {
-                self.demand_message(id, "cancelled")?;
+                self.refuse_outside(id, "cancelled")?;
                 self.process.cancel(id)
             }
             Named::Own(handle) => match object_arc(handle).as_deref() {
@@ -534,22 +545,22 @@ impl Runtime {
     }
 }
 
-/// Calls the poll function of a generalized request. Returns whether anything came of it.
+/// Calls the poll function of a generalized request. Returns whether it made progress.
 pub(crate) fn poll(handle: MPI_Request, request: &Generalized) -> bool {
     let (complete, freed) = request.poll();
     if freed {
         if let Some(objects) = objects() {
-            objects.remove(handle & !OWN);
+            objects.remove(handle & !OBJECT_BIT);
         }
-        // The program has let go of it: there is nobody to be told.
+        // The program has freed the handle, so no call can report the error.
         let _ = request.free();
     }
     complete || freed
 }
 
-/// `MPI_Grequest_complete` (section 12.2).
+/// Completes a generalized request (`MPI_Grequest_complete`, section 12.2).
 pub fn complete(handle: MPI_Request) -> Result<()> {
-    let found = object_arc(handle).filter(|_| handle & OWN != 0);
+    let found = object_arc(handle).filter(|_| handle & OBJECT_BIT != 0);
     let Some(Object::Generalized(generalized)) = found.as_deref() else {
         return Err(match found {
             Some(_) => Error::new(
@@ -561,31 +572,33 @@ pub fn complete(handle: MPI_Request) -> Result<()> {
             None => invalid(handle),
         });
     };
-    let is_let_go = generalized.complete()?;
-    if is_let_go {
+    let is_freed = generalized.complete()?;
+    if is_freed {
         if let Some(objects) = objects() {
-            objects.remove(handle & !OWN);
+            objects.remove(handle & !OBJECT_BIT);
         }
         return generalized.free();
     }
-    // Another thread may sleep until it is.
+    // Another thread may sleep until it is complete.
     if let Some(runtime) = running() {
         runtime.process.notify();
     }
     Ok(())
 }
 
-/// What the handle names if it is one of the ABI's own kinds. One that the program has freed, but
-/// not completed yet, is gone for all purposes but its completion.
-fn own(handle: MPI_Request) -> Result<Named> {
+/// Resolves a handle of an object. A generalized request whose handle was freed exists only for its
+/// completion.
+fn resolve_object(handle: MPI_Request) -> Result<Named> {
     match object(handle) {
-        Some(Object::Generalized(generalized)) if generalized.is_gone() => Err(invalid(handle)),
+        Some(Object::Generalized(generalized)) if generalized.is_handle_freed() => {
+            Err(invalid(handle))
+        }
         Some(_) => Ok(Named::Own(handle)),
         None => Err(invalid(handle)),
     }
 }
 
-/// The error for a handle that names no request.
+/// Returns the error for a handle that names no request.
 #[cold]
 pub fn invalid(handle: c_int) -> Error {
     Error::new(

@@ -1,15 +1,15 @@
-//! The requests of the ABI's own kinds.
+//! Requests that are more than an operation of the process.
 
 use crate::requests::grequests::Generalized;
-use crate::requests::own_request::OwnRequest;
+use crate::requests::own_request::CompoundRequest;
 use crate::requests::persistent::Persistent;
 
-/// A request of one of the ABI's own kinds.
+/// A request with an object of its own.
 pub enum Object {
-    /// One that can be started again and again (section 3.9).
+    /// A persistent request of point-to-point communication (section 3.9).
     Persistent(Persistent),
-    /// One that the program completes (section 12.2).
+    /// A generalized request, which the program completes (section 12.2).
     Generalized(Generalized),
-    /// Any other.
-    Other(Box<dyn OwnRequest>),
+    /// Any other request.
+    Other(Box<dyn CompoundRequest>),
 }

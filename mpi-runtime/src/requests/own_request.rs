@@ -1,78 +1,80 @@
-//! Requests that are more than one operation of the process: what completion calls ask of them.
+//! The trait of requests that are more than one operation of the process, as completion calls use
+//! it.
 
 use mpi_core::process::Vcis;
 use mpi_core::{Class, Error, Process, Result, Status};
 
 use crate::requests::partitioned::Partitioned;
 
-/// How a completed operation ended.
+/// The result of a completed request.
 pub struct Ended {
-    /// Its status; `None` if there was nothing to complete, whose status is the empty one (MPI-5.0 3.7.3).
+    /// Its status; `None` if there was nothing to complete, whose status is empty (MPI-5.0 section
+    /// 3.7.3).
     pub status: Option<Status>,
     /// Its error.
     pub error: Option<Error>,
 }
 
 impl Ended {
-    /// Of a request that is null or inactive.
+    /// The result of a request that is null or inactive.
     pub const EMPTY: Ended = Ended {
         status: None,
         error: None,
     };
 }
 
-/// A request of a kind of its own, behind a handle.
-pub trait OwnRequest: Send + Sync {
-    /// Whether it stays when it has completed, to be started again.
+/// A request that is more than one operation of the process.
+pub trait CompoundRequest: Send + Sync {
+    /// Returns whether the request stays after completion, to be started again.
     fn is_persistent(&self) -> bool;
 
-    /// Whether there is nothing to complete: it is persistent and inactive.
+    /// Returns whether there is nothing to complete: the request is persistent and inactive.
     fn is_idle(&self) -> bool;
 
-    /// Whether it is complete, or idle.
+    /// Returns whether the request is complete or idle.
     fn is_complete(&self, process: &Process) -> bool;
 
-    /// Adds the VCIs that it waits on.
+    /// Adds the VCIs to wait on.
     fn add_vcis(&self, process: &Process, vcis: &mut Vcis);
 
-    /// Waits until it is complete.
+    /// Waits until the request is complete.
     fn wait(&self, process: &Process) -> Result<()>;
 
-    /// Takes the result of a complete one.
+    /// Takes the result of a complete request.
     fn take(&self, process: &Process) -> Result<Ended>;
 
-    /// Waits until it is complete, and takes its result.
+    /// Waits until the request is complete, and takes its result.
     fn complete(&self, process: &Process) -> Result<Ended> {
         self.wait(process)?;
         self.take(process)
     }
 
-    /// The status of a complete one, which stays as it is; `None` if it is idle.
+    /// Returns the status of a complete request without freeing it; `None` if it is idle.
     fn peek(&self, process: &Process) -> Option<Status>;
 
-    /// An error if it can't be started now: it is not persistent, or active.
+    /// Fails if the request cannot be started: it is not persistent, or active.
     fn check_start(&self) -> Result<()> {
         Err(not_persistent())
     }
 
-    /// Starts a persistent one.
+    /// Starts a persistent request.
     fn start(&self, _process: &Process) -> Result<()> {
         Err(not_persistent())
     }
 
-    /// The program lets go of it (section 3.7.3); an error, and nothing is done, if it must not.
+    /// Frees the handle (section 3.7.3). An error leaves the request unchanged.
     fn let_go(&self, process: &Process) -> Result<()>;
 
-    /// The program wants it cancelled (section 3.8.4).
+    /// Cancels the request (section 3.8.4).
     fn cancel(&self, process: &Process) -> Result<()>;
 
-    /// Itself, if it is partitioned.
+    /// Returns the partitioned request, if it is one.
     fn partitioned(&self) -> Option<&Partitioned> {
         None
     }
 }
 
-/// The error for a request that can't be started again.
+/// Returns the error for a request that cannot be started.
 #[cold]
 pub fn not_persistent() -> Error {
     Error::new(
@@ -81,6 +83,6 @@ pub fn not_persistent() -> Error {
     )
 }
 
-/// Why one can't be started.
+/// The error text for a persistent request that is active when it is started.
 pub const ACTIVE: &str = "the persistent request is active; complete it (MPI_Wait, MPI_Test) before it is \
                           started again";

@@ -1,4 +1,4 @@
-//! Partitioned requests behind handles (MPI-4.1 chapter 4).
+//! Partitioned requests (MPI-4.1 chapter 4), by handle.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +8,7 @@ use mpi_core::partitioned::{Holder, PartitionedReceive, PartitionedSend};
 use mpi_core::process::Vcis;
 use mpi_core::{Class, Error, Process, Result, Status};
 
-use crate::requests::own_request::{Ended, OwnRequest};
+use crate::requests::own_request::{CompoundRequest, Ended};
 
 /// A partitioned request.
 pub enum Partitioned {
@@ -20,13 +20,13 @@ pub enum Partitioned {
     Null(Nothing),
 }
 
-/// One that moves no data: complete when it is started.
+/// A request that moves no data: complete when it is started.
 pub struct Nothing {
-    /// Whether it sends.
+    /// Whether it is a send.
     pub sends: bool,
-    /// How many partitions.
+    /// Number of partitions.
     pub partitions: i64,
-    /// Whether it was started.
+    /// Whether it is started.
     pub active: AtomicBool,
     /// Its communicator.
     pub comm: Holder,
@@ -53,7 +53,7 @@ impl Nothing {
             return Ok(());
         }
         let why = format!(
-            "partition is {partition}; it must be from 0 to {}, as said when the request was made",
+            "partition is {partition}; it must be from 0 to {}, by the number of partitions of the request",
             self.partitions - 1
         );
         Err(Error::new(Class::Arg, why))
@@ -73,7 +73,7 @@ impl Partitioned {
         Error::new(Class::Request, why).on(self.owner())
     }
 
-    /// Partitions `first` to `last` of a send are ready.
+    /// Marks partitions `first` to `last` of a send as ready.
     #[inline]
     pub fn ready(&self, process: &Process, first: i64, last: i64) -> Result<()> {
         let marked = match self {
@@ -94,7 +94,7 @@ impl Partitioned {
         marked.map_err(|error| error.on(self.owner()))
     }
 
-    /// Whether a partition of a receive has arrived.
+    /// Returns whether a partition of a receive has arrived.
     #[inline]
     pub fn has_arrived(&self, process: &Process, partition: i64) -> Result<bool> {
         let arrived = match self {
@@ -110,7 +110,7 @@ impl Partitioned {
     }
 }
 
-impl OwnRequest for Partitioned {
+impl CompoundRequest for Partitioned {
     fn is_persistent(&self) -> bool {
         true
     }
@@ -126,7 +126,7 @@ impl OwnRequest for Partitioned {
     fn is_complete(&self, process: &Process) -> bool {
         match self {
             Partitioned::Send(send) => send.is_complete(process),
-            // What keeps it from going on is told by who waits.
+            // The wait reports the error that keeps the receive from progress.
             Partitioned::Receive(receive) => receive.is_complete(process).unwrap_or(false),
             Partitioned::Null(_) => true,
         }

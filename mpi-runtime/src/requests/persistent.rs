@@ -1,5 +1,5 @@
-//! Persistent requests (section 3.9): the arguments of a communication, checked once, to be started
-//! again and again.
+//! Persistent requests (section 3.9): a communication with checked arguments, to be started
+//! repeatedly.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,14 +11,14 @@ use mpi_core::{Buffer, Class, Error, Process, RequestId, Result, Status};
 use crate::handles::comms::CommObject;
 use crate::requests::bsend::Buffered;
 
-/// What is started.
+/// The communication of a persistent request.
 #[derive(Clone, Copy, Debug)]
 pub enum What {
     /// A send to a rank.
     Send(u32, Mode),
     /// A buffered send to a rank.
     Buffered(u32),
-    /// A receive from a rank or any.
+    /// A receive from a rank or `MPI_ANY_SOURCE`.
     Receive(i32),
     /// A send to `MPI_PROC_NULL`.
     NullSend,
@@ -32,21 +32,21 @@ pub struct Persistent {
     comm: Arc<CommObject>,
     buffer: Buffer,
     tag: i32,
-    /// The number of the active operation, or one of the constants below.
+    /// The number of the active operation, or one of the states below.
     state: AtomicU32,
 }
 
-/// Not started.
+/// State of a request that is not started.
 const INACTIVE: u32 = u32::MAX;
-/// Being started.
+/// State of a request that a thread is starting.
 const STARTING: u32 = u32::MAX - 1;
-/// Started, and complete at once.
+/// State of a request whose operation was complete when it was started.
 const COMPLETE: u32 = u32::MAX - 2;
 
-/// What a persistent request is at.
+/// The operation of a persistent request.
 #[derive(Clone, Copy, Debug)]
 pub enum Active {
-    /// Nothing.
+    /// The request is inactive.
     No,
     /// An operation that was complete when it was started.
     Complete(Status),
@@ -54,15 +54,16 @@ pub enum Active {
     Operation(RequestId),
 }
 
-// SAFETY: the buffer is memory that the program lends to the library whenever it starts the request
-// (section 3.9); which thread does that makes no difference, and everything else is `Sync`.
+// SAFETY: the program lends the buffer to the library whenever it starts the request (section 3.9),
+// from whichever thread; `start` admits one thread at a time, and all other fields are `Sync`.
 unsafe impl Sync for Persistent {}
 
 impl Persistent {
-    /// An inactive one.
+    /// Creates an inactive request.
     ///
     /// # Safety
-    /// The buffer is as a [`Buffer`] asks, from each start to the completion that follows.
+    /// The buffer satisfies the contract of [`Buffer`] from each start to the completion that
+    /// follows.
     pub unsafe fn new(what: What, comm: Arc<CommObject>, buffer: Buffer, tag: i32) -> Self {
         Persistent {
             what,
@@ -73,25 +74,26 @@ impl Persistent {
         }
     }
 
-    /// Whether it has been started and not completed. While another thread starts it, it is not: who looks at it then does
-    /// so before.
+    /// Returns whether the request is started and not completed. While another thread is starting
+    /// it, it counts as inactive.
     pub fn is_active(&self) -> bool {
         !matches!(self.state.load(Ordering::Acquire), INACTIVE | STARTING)
     }
 
-    /// The operation that it is at, if that was not complete at once.
+    /// Returns the operation of the process that is active, if there is one.
     #[inline]
     pub fn operation(&self) -> Option<RequestId> {
         RequestId::from_index(self.state.load(Ordering::Acquire))
     }
 
-    /// What it is at.
+    /// Returns the active operation.
     pub fn active(&self) -> Active {
         self.decode(self.state.load(Ordering::Acquire))
     }
 
-    /// What it was at, if that is complete, as `is_done` says; it is inactive from now on. Nothing if it is not: another
-    /// thread has started it since it was found inactive.
+    /// Ends the active operation if it is complete, by `is_done`, and returns it. Returns
+    /// [`Active::No`] if it is not: another thread has started the request since it was found
+    /// inactive.
     pub fn end_complete(&self, is_done: impl FnOnce(RequestId) -> bool) -> Active {
         let state = self.state.load(Ordering::Acquire);
         let complete = match RequestId::from_index(state) {
@@ -108,7 +110,7 @@ impl Persistent {
         }
     }
 
-    /// What it was at, complete or not; it is inactive from now on.
+    /// Ends the active operation, complete or not, and returns it.
     pub fn end(&self) -> Active {
         self.decode(self.state.swap(INACTIVE, Ordering::AcqRel))
     }
@@ -124,10 +126,10 @@ impl Persistent {
         }
     }
 
-    /// Starts it.
+    /// Starts the request.
     ///
     /// # Errors
-    /// [`Class::Request`] if it is active; those of the communication.
+    /// [`Class::Request`] if it is active; the errors of the communication.
     pub fn start(&self, process: &Process, bsend: &Buffered) -> Result<()> {
         let begun =
             self.state
@@ -148,7 +150,7 @@ impl Persistent {
         }
     }
 
-    /// The error for one that can't be started yet.
+    /// Returns the error for a request that is active when it is started.
     #[cold]
     pub fn active_already(&self) -> Error {
         let why = "the persistent request is active; complete it (MPI_Wait, MPI_Test) before it is \
@@ -158,7 +160,8 @@ impl Persistent {
 
     fn communicate(&self, process: &Process, bsend: &Buffered) -> Result<Option<RequestId>> {
         let (comm, purpose) = (&self.comm.comm, Purpose::PointToPoint);
-        // SAFETY: promised to `new`, and `start` lets only one operation at a time have it.
+        // SAFETY: the caller of `new` guarantees the buffer's contract, and `start` admits one
+        // operation at a time.
         let buffer = unsafe { self.buffer.again() };
         match self.what {
             What::Send(rank, mode) => {

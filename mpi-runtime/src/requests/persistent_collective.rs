@@ -1,4 +1,4 @@
-//! Persistent collectives behind handles (MPI-4.1 section 6.13).
+//! Persistent collectives (MPI-4.1 section 6.13), by handle.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use mpi_coll::persistent::PersistentCollective;
 use mpi_core::process::Vcis;
 use mpi_core::{Class, Error, Process, Result, Status};
 
-use crate::requests::own_request::{ACTIVE, Ended, OwnRequest};
+use crate::requests::own_request::{ACTIVE, CompoundRequest, Ended};
 
 /// A persistent collective.
 pub struct Repeated(pub Arc<PersistentCollective>);
@@ -18,7 +18,7 @@ impl Repeated {
     }
 }
 
-impl OwnRequest for Repeated {
+impl CompoundRequest for Repeated {
     fn is_persistent(&self) -> bool {
         true
     }
@@ -41,7 +41,7 @@ impl OwnRequest for Repeated {
         self.0.wait(process)
     }
 
-    // It doesn't wait: another thread may have started it since it was found inactive.
+    // Does not wait: another thread may have started the request since it was found inactive.
     #[inline]
     fn take(&self, _process: &Process) -> Result<Ended> {
         match self.0.take() {

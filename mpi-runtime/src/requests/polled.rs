@@ -1,4 +1,4 @@
-//! Generalized requests with a poll function, as progress sees them.
+//! Generalized requests with a poll function, as progress calls them.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::requests;
 use crate::requests::grequests::Generalized;
 use crate::requests::object::Object;
 
-/// One of them.
+/// A generalized request in the list of polled functions.
 struct PolledRequest {
     handle: MPI_Request,
     object: Arc<Object>,
@@ -37,20 +37,21 @@ impl Polled for PolledRequest {
     }
 
     fn holds_up(&self) -> bool {
-        self.request().is_some_and(Generalized::is_gone)
+        self.request().is_some_and(Generalized::is_handle_freed)
     }
 }
 
-/// A handle for a generalized request, which `tell` is told before its poll function is called.
+/// Inserts a generalized request. `announce` receives the handle before the poll function is first
+/// called.
 ///
 /// # Errors
-/// MPI is not up, or there are too many.
-pub fn start(request: Generalized, tell: impl FnOnce(MPI_Request)) -> Result<()> {
+/// MPI is not initialized, or the table is full.
+pub fn start(request: Generalized, announce: impl FnOnce(MPI_Request)) -> Result<()> {
     let process = &runtime()?.process;
     let polled = request.has_poll();
     let object = Arc::new(Object::Generalized(request));
     let handle = requests::insert_arc(object.clone())?;
-    tell(handle);
+    announce(handle);
     if polled {
         let polled = Arc::new(PolledRequest { handle, object });
         process.source::<Polling>().add(process, polled);

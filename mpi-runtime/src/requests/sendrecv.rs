@@ -5,13 +5,13 @@ use mpi_core::process::loan::{self, Loan};
 use mpi_core::{Class, Error, Process, Request, RequestId, Result, Status};
 use parking_lot::Mutex;
 
-use crate::requests::own_request::{Ended, OwnRequest};
+use crate::requests::own_request::{CompoundRequest, Ended};
 
 /// A send that was not complete when it was started.
 pub enum Sending {
-    /// Of the program's memory.
+    /// From the program's memory.
     Own(RequestId),
-    /// Of a copy.
+    /// From a copy.
     Copy(Loan<Vec<u8>>),
 }
 
@@ -24,22 +24,22 @@ impl Sending {
     }
 }
 
-/// A send and a receive, neither of which the program has completed yet.
+/// A send and a receive that complete as one request.
 pub struct Exchange {
     halves: Mutex<Halves>,
-    /// Whether there is a receive, or only one from `MPI_PROC_NULL`.
+    /// False for a receive from `MPI_PROC_NULL`.
     receives: bool,
     owner: u32,
 }
 
-/// What is left of both: `None` once it was completed, or ended because the other one failed.
+/// The operations left: `None` once completed, or ended because the other one failed.
 struct Halves {
     receive: Option<RequestId>,
     send: Option<Sending>,
 }
 
 impl Exchange {
-    /// Of two that were started on the communicator `owner`.
+    /// Creates a request for two operations on the communicator `owner`.
     pub fn new(receive: Option<RequestId>, send: Sending, owner: u32) -> Exchange {
         Exchange {
             halves: Mutex::new(Halves {
@@ -51,7 +51,7 @@ impl Exchange {
         }
     }
 
-    /// The operations of the process that are left.
+    /// Returns the operations that are left.
     fn both(&self) -> impl Iterator<Item = RequestId> {
         let halves = self.halves.lock();
         let send = halves.send.as_ref().map(Sending::id);
@@ -60,7 +60,8 @@ impl Exchange {
 }
 
 impl Halves {
-    /// Whether both are over. Where a loss has ended one of them, the other one is ended: it may never complete.
+    /// Returns whether both operations are over. If a loss has ended one of them, ends the other
+    /// one, which may never complete.
     fn are_over(&mut self, process: &Process) -> bool {
         let receive = self.receive.filter(|id| !is_done(process, *id));
         let send = self.send.as_ref().map(Sending::id);
@@ -103,7 +104,7 @@ fn is_done(process: &Process, id: RequestId) -> bool {
     request.is_none_or(|request| request.is_done())
 }
 
-impl OwnRequest for Exchange {
+impl CompoundRequest for Exchange {
     fn is_persistent(&self) -> bool {
         false
     }
@@ -139,7 +140,7 @@ impl OwnRequest for Exchange {
         })
     }
 
-    /// The status is that of the receive, and so is the error if both failed.
+    /// The status is the receive's, and so is the error if both failed.
     fn take(&self, process: &Process) -> Result<Ended> {
         let mut halves = self.halves.lock();
         let (status, received) = match halves.receive.take() {
@@ -167,7 +168,8 @@ impl OwnRequest for Exchange {
         }
     }
 
-    /// Both complete by themselves. A copy that has not left yet stays behind.
+    /// Both operations complete without the request. The memory of a copy still being sent is
+    /// leaked.
     fn let_go(&self, process: &Process) -> Result<()> {
         let mut halves = self.halves.lock();
         if let Some(id) = halves.receive.take() {

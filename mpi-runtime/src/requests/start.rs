@@ -1,4 +1,4 @@
-//! Starting persistent requests of all kinds (sections 3.9 and 4.1 of MPI-4.1, 6.13 for collectives).
+//! Starting persistent requests of all kinds (MPI-4.1 sections 3.9, 4.1 and 6.13).
 
 use mpi_core::{Class, Error, Result};
 
@@ -8,7 +8,7 @@ use crate::requests;
 use crate::requests::object::Object;
 use crate::requests::own_request;
 
-/// The persistent request behind a handle, which must be inactive.
+/// Returns the persistent request behind a handle, which must be inactive.
 fn startable(runtime: &Runtime, request: MPI_Request) -> Result<&'static Object> {
     match requests::object(request) {
         Some(Object::Persistent(persistent)) if persistent.is_active() => {
@@ -27,7 +27,7 @@ fn startable(runtime: &Runtime, request: MPI_Request) -> Result<&'static Object>
     }
 }
 
-/// Starts what `startable` has found.
+/// Starts a request that `startable` returned.
 fn begin(found: &Object, runtime: &Runtime) -> Result<()> {
     match found {
         Object::Persistent(persistent) => persistent.start(&runtime.process, &runtime.bsend),
@@ -39,7 +39,8 @@ fn begin(found: &Object, runtime: &Runtime) -> Result<()> {
 /// Starts a request.
 ///
 /// # Errors
-/// [`Class::Request`] if it doesn't exist, is not persistent or is active; those of the operation.
+/// [`Class::Request`] if it does not exist, is not persistent or is active; the errors of the
+/// operation.
 pub fn start(runtime: &Runtime, request: MPI_Request) -> Result<()> {
     if let Some(Object::Other(other)) = requests::object(request) {
         return other.start(&runtime.process); // finds out by itself whether it can be
@@ -47,21 +48,21 @@ pub fn start(runtime: &Runtime, request: MPI_Request) -> Result<()> {
     begin(startable(runtime, request)?, runtime)
 }
 
-/// Starts all of an array; none if one of them can be seen to be wrong.
+/// Starts all requests of an array; none if one of them is seen to be invalid.
 ///
 /// # Errors
-/// As for [`start`]; the text says which of them it is.
+/// As for [`start`]; the text has the index.
 pub fn start_all(runtime: &Runtime, all: &[MPI_Request]) -> Result<()> {
-    let place = |index: usize, error: Error| {
+    let at = |index: usize, error: Error| {
         error.reworded(|why| format!("array_of_requests[{index}]: {why}"))
     };
     for (index, request) in all.iter().enumerate() {
-        startable(runtime, *request).map_err(|error| place(index, error))?;
+        startable(runtime, *request).map_err(|error| at(index, error))?;
     }
     for (index, request) in all.iter().enumerate() {
         startable(runtime, *request)
             .and_then(|found| begin(found, runtime))
-            .map_err(|error| place(index, error))?;
+            .map_err(|error| at(index, error))?;
     }
     Ok(())
 }

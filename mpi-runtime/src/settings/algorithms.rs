@@ -1,20 +1,21 @@
-//! What `WEFT_COLL` and `WEFT_COLL_TABLE` ask for.
+//! Parsing of `WEFT_COLL` and `WEFT_COLL_TABLE`.
 
 use mpi_sched::Choices;
 
-/// The algorithms that `WEFT_COLL` asks for.
+/// Parses the algorithms that `WEFT_COLL` selects.
 pub fn choices(text: Option<&str>) -> Result<Choices, String> {
     add_choices(Choices::default(), text)
 }
 
-/// The collectives that `WEFT_COLL` names by spellings of earlier versions, with `-` for the standard's `_`.
+/// Returns the collectives that `WEFT_COLL` names by the spelling of earlier versions, with `-` for
+/// the standard's `_`.
 pub fn old_spellings(text: Option<&str>) -> impl Iterator<Item = &str> {
     let items = text.unwrap_or_default().split(',');
     let names = items.filter_map(|item| Some(item.split_once('=')?.0));
     names.filter(|name| name.contains('-'))
 }
 
-/// The same on top of others.
+/// Applies a list in `WEFT_COLL`'s format on top of `choices`.
 pub fn add_choices(mut choices: Choices, text: Option<&str>) -> Result<Choices, String> {
     let items = text.filter(|text| *text != "auto").unwrap_or("");
     for item in items.split(',').filter(|item| !item.is_empty()) {
@@ -30,7 +31,7 @@ pub fn add_choices(mut choices: Choices, text: Option<&str>) -> Result<Choices, 
     Ok(choices)
 }
 
-/// The algorithms of a table in a file, and on top of it those that `WEFT_COLL` asks for.
+/// Reads the table in a file, then applies `WEFT_COLL` on top of it.
 pub fn choices_with_table(text: Option<&str>, table: Option<&str>) -> Result<Choices, String> {
     let mut choices = Choices::default();
     if let Some(file) = table {

@@ -1,4 +1,4 @@
-//! The file with what writes over networks cost on this host.
+//! The file of measured RDMA write costs on this host (`WEFT_COLL_COSTS_FILE`).
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -6,42 +6,42 @@ use std::sync::OnceLock;
 
 use mpi_sched::costs::{Measured, usual_file};
 
-/// What was found, and where.
+/// The origin of the costs in use.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Source {
-    /// No file was asked for, and there is none.
+    /// No file is configured, and the default one does not exist.
     BuiltIn,
-    /// That file.
+    /// The file at this path.
     File(PathBuf),
-    /// A file that can't be used, and why.
+    /// An unusable file, with the reason.
     Bad(String),
 }
 
 impl Source {
-    /// A line for people.
+    /// Returns a line for `WEFT_INFO`'s report.
     pub fn describe(&self) -> String {
         match self {
             Source::BuiltIn => "costs of writes: built in".to_string(),
             Source::File(path) => format!("costs of writes: from {}", path.display()),
             Source::Bad(why) => format!(
-                "costs of writes: {why}; the file is ignored, and the costs are those built in. Write it anew with \
+                "costs of writes: {why}; the built-in costs are used. Write the file again with \
                  osu-bench tune --costs"
             ),
         }
     }
 }
 
-/// What was found when the library started.
-static FOUND: OnceLock<(Measured, Source)> = OnceLock::new();
+/// The costs and their origin, read once by [`find`].
+static IN_USE: OnceLock<(Measured, Source)> = OnceLock::new();
 
-/// What a process that starts goes by, for good.
+/// Reads the costs on the first call; later calls return the same costs.
 pub fn find(asked: Option<&str>) -> &'static (Measured, Source) {
-    FOUND.get_or_init(|| read(asked))
+    IN_USE.get_or_init(|| read(asked))
 }
 
-/// What a variable about costs comes to where it isn't set: the file, or what it says.
-pub fn found(variable: &str, asked: Option<&str>) -> Option<String> {
-    let (measured, source) = match FOUND.get() {
+/// Returns the value of a cost variable that is not set: the file's path, or its contents.
+pub fn unset_value(variable: &str, asked: Option<&str>) -> Option<String> {
+    let (measured, source) = match IN_USE.get() {
         Some(found) => found.clone(),
         None => read(asked),
     };
@@ -54,7 +54,7 @@ pub fn found(variable: &str, asked: Option<&str>) -> Option<String> {
     }
 }
 
-/// Reads the file that is asked for, or the usual one of this host if there is one.
+/// Reads the configured file, or the default file of this host if it exists.
 fn read(asked: Option<&str>) -> (Measured, Source) {
     let path = match asked {
         Some(path) => Some(PathBuf::from(path)),
@@ -85,7 +85,7 @@ mod tests {
     use mpi_sched::model::FAST;
 
     #[test]
-    fn what_cannot_be_used_is_said() {
+    fn an_unusable_file_is_reported() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("costs");
         let name = path.to_str().unwrap();

@@ -1,4 +1,4 @@
-//! `docs/tuning.md`, from the tables of control and performance variables.
+//! Generates `docs/tuning.md` from the tables of control and performance variables.
 
 use std::fmt::Write as _;
 
@@ -6,16 +6,16 @@ use crate::settings::{self, Variable};
 
 use crate::tool::pvars;
 
-/// The text of `docs/tuning.md`.
+/// Returns the text of `docs/tuning.md`.
 pub fn document() -> String {
     let mut text = String::from(
         "# Tuning: control and performance variables\n\n\
          This page is generated from the code (`cargo xtask docs`).\n\n\
          ## Control variables\n\n\
-         Weft reads these from the environment at MPI_Init. A value that can't be understood is an\n\
-         error that names it. They are control variables of the tool interface, too: before MPI_Init\n\
-         a tool can set them (MPI_T_cvar_write), which takes the place of the environment, and later\n\
-         it can read what was chosen. There a number that is not set is -1, and a text empty.\n\n\
+         Weft reads these from the environment at MPI_Init. An invalid value is an error that names\n\
+         the variable. They are control variables of the tool interface as well: before MPI_Init a\n\
+         tool can set them with MPI_T_cvar_write, which overrides the environment; afterwards it can\n\
+         read the values in use. There an unset number reads as -1 and an unset text as empty.\n\n\
          | variable | value | default | what it does |\n| --- | --- | --- | --- |\n",
     );
     for Variable {
@@ -29,10 +29,10 @@ pub fn document() -> String {
     }
     text.push_str(
         "\n## Performance variables\n\n\
-         What each process counts, over all its VCIs; tools read it by MPI_T_pvar_read. All are of\n\
-         type MPI_UNSIGNED_LONG and bound to no object. Levels can be read at any time; the others\n\
-         tell of the time in which the tool's handle was started, and can be reset and written.\n\n\
-         | variable | class | what it tells |\n| --- | --- | --- |\n",
+         Each process counts these over all its VCIs; tools read them with MPI_T_pvar_read. All have\n\
+         type MPI_UNSIGNED_LONG and are bound to no object. Levels can be read at any time; the others\n\
+         count while the tool's handle is started, and can be reset and written.\n\n\
+         | variable | class | what it counts |\n| --- | --- | --- |\n",
     );
     for variable in pvars::VARIABLES {
         let (name, class, help) = (variable.name, variable.class.name(), variable.help);
@@ -49,12 +49,12 @@ mod tests {
 
     use crate::settings;
 
-    /// The string literals that name variables in sources below `folder`, tests left out.
+    /// Collects the string literals that name variables in sources below `folder`, without tests.
     fn named_in(folder: &Path, names: &mut BTreeSet<String>) {
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
             let path = entry.path();
             if path.is_dir() {
-                // The suite of transports is no part of the library.
+                // The conformance suite of transports is not part of the library.
                 if !path.ends_with("conformance") {
                     named_in(&path, names);
                 }
@@ -63,7 +63,7 @@ mod tests {
             let is_source = path
                 .extension()
                 .is_some_and(|end| end == "rs" || end == "cpp");
-            // Categories are given by beginnings of names.
+            // Categories are defined by prefixes of names.
             let others = ["tool/categories.rs", "src/tests.rs"];
             if !is_source || others.iter().any(|file| path.ends_with(file)) {
                 continue;
@@ -72,9 +72,10 @@ mod tests {
             let text = text.split("#[cfg(test)]").next().unwrap_or_default();
             for rest in text.split("\"WEFT_").skip(1) {
                 let name = rest.split('"').next().unwrap_or_default();
-                // Messages may begin with a name, too.
+                // An error text may begin with a name, too.
                 let is_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
-                // Names that go on are those of keys, which a process hands to those that it spawns.
+                // A name that ends with `_` is the prefix of the keys that a process passes to
+                // spawned ones.
                 let of_a_key = name.starts_with("TEST_") || name.ends_with('_');
                 if name.chars().all(is_name) && !of_a_key {
                     names.insert(format!("WEFT_{name}"));
@@ -83,7 +84,7 @@ mod tests {
         }
     }
 
-    /// The crates that become the library.
+    /// The crates that make up the library.
     const CRATES: &[&str] = &[
         "libmpi",
         "mpicxx",

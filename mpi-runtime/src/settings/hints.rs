@@ -1,5 +1,6 @@
-//! The hints that this library understands (section 6.4.4): all others are dropped, so that a
-//! program sees by `MPI_Comm_get_info` what it got.
+//! The hints on communicators and windows that Weft understands (section 6.4.4).
+//!
+//! Other hints are dropped, so that a program sees by `MPI_Comm_get_info` which ones are in use.
 
 use mpi_core::comm::Comm;
 use mpi_core::comm::vci_map::{TagBits, Wishes};
@@ -8,10 +9,10 @@ use mpi_core::{Process, Result};
 use mpi_rma::{Promise, Window};
 use mpi_sched::Choices;
 
-/// Whether a value is one that the hint can have.
+/// Tests whether a value is valid for a hint.
 type Check = fn(&[u8]) -> bool;
 
-/// Hints on communicators and what their values may be.
+/// Hints on communicators, with the test of their values.
 const COMM: &[(&str, Check)] = &[
     ("mpi_assert_no_any_tag", is_bool),
     ("mpi_assert_no_any_source", is_bool),
@@ -29,7 +30,7 @@ const COMM: &[(&str, Check)] = &[
     ("weft_tag_receiver_bits", is_bits),
 ];
 
-/// Hints that are in force only if all members gave them and the VCIs could be had.
+/// Hints in force only if all members gave them and the VCIs were available.
 const VCIS: &[&str] = &[
     "weft_num_vcis",
     "weft_lockless",
@@ -40,7 +41,7 @@ const VCIS: &[&str] = &[
     "weft_tag_receiver_bits",
 ];
 
-/// Hints by which the network's atomics carry out a window's accumulates, in force only then.
+/// Hints in force only if the network's atomics carry out the window's accumulates.
 const ATOMICS: [&str; 3] = [
     "which_accumulate_ops",
     "accumulate_max_bytes",
@@ -51,7 +52,7 @@ fn parse<T: std::str::FromStr>(value: &[u8]) -> Option<T> {
     std::str::from_utf8(value).ok()?.parse().ok()
 }
 
-/// Algorithms as `WEFT_COLL` has them, on top of others.
+/// Parses algorithms in `WEFT_COLL`'s format on top of `base`.
 fn choices(base: Choices, value: &[u8]) -> Option<Choices> {
     let text = std::str::from_utf8(value).ok()?;
     crate::settings::add_choices(base, Some(text)).ok()
@@ -61,10 +62,10 @@ fn is_choices(value: &[u8]) -> bool {
     choices(Choices::default(), value).is_some()
 }
 
-/// The kinds of memory that buffers may be in (MPI-4.1 section 11.4.3).
+/// The memory kinds that buffers may be in (MPI-4.1 section 11.4.3).
 pub const MEMORY_KINDS: &str = "system,mpi,mpi:alloc_mem,mpi:win_allocate,mpi:win_allocate_shared";
 
-/// Whether a value lists such kinds only; a kind may be narrowed by several words.
+/// Returns whether a value lists supported memory kinds only, each with any number of restrictors.
 fn are_kinds(value: &[u8]) -> bool {
     let known = |kind: &str| MEMORY_KINDS.split(',').any(|known| known == kind);
     let is_kind = |kind: &str| match kind.split_once(':') {
@@ -98,7 +99,7 @@ const WIN: &[(&str, Check)] = &[
     ("accumulate_ordering", is_ordering),
     ("accumulate_ops", is_ops),
     ("which_accumulate_ops", is_op_list),
-    // One that is not understood ("-1") must not pass for none.
+    // Invalid values ("-1") are kept: dropping the hint would mean that no limit was given.
     ("accumulate_max_bytes", |_| true),
     ("weft_accumulate_type", is_word),
     ("mpi_assert_memory_alloc_kinds", are_kinds),
@@ -110,8 +111,7 @@ const WIN: &[(&str, Check)] = &[
     ("vci", is_number),
 ];
 
-/// What holds on a communicator without hints (MPI-4.1 section 7.4.4): `MPI_Comm_get_info` tells all that
-/// is in force.
+/// The hints in force on a communicator by default (MPI-4.1 section 7.4.4).
 const COMM_DEFAULTS: &[(&str, &str)] = &[
     ("mpi_memory_alloc_kinds", MEMORY_KINDS),
     ("mpi_assert_no_any_tag", "false"),
@@ -121,7 +121,7 @@ const COMM_DEFAULTS: &[(&str, &str)] = &[
     ("mpi_assert_strict_persistent_collective_ordering", "false"),
 ];
 
-/// What holds on a window without hints: `MPI_Win_get_info` tells all that is in force.
+/// The hints in force on a window by default.
 const WIN_DEFAULTS: &[(&str, &str)] = &[
     ("mpi_memory_alloc_kinds", MEMORY_KINDS),
     ("no_locks", "false"),
@@ -141,7 +141,7 @@ fn is_op_list(value: &[u8]) -> bool {
     std::str::from_utf8(value).is_ok_and(Promise::is_list)
 }
 
-/// The elements that the network's atomics work on: 8-byte integers, signed or not.
+/// Returns whether a value names the element type of the network's atomics, 8-byte integers.
 fn is_word(value: &[u8]) -> bool {
     value == b"int64"
 }
@@ -158,18 +158,17 @@ fn is_bool(value: &[u8]) -> bool {
     value == b"true" || value == b"false"
 }
 
-/// Hints that an object has, in the order in which they were given.
+/// Hints of an object, in the order in which they were given.
 #[derive(Clone, Default, Debug)]
 pub struct Hints(Vec<Entry>);
 
 impl Hints {
-    /// Takes over what is understood of hints on a communicator; what is there with another value
-    /// changes.
+    /// Adds the hints on a communicator that are understood and valid, replacing earlier values.
     pub fn update_comm(&mut self, info: &Info) {
         self.update(COMM, info);
     }
 
-    /// The same for a window.
+    /// Adds the hints on a window that are understood and valid, replacing earlier values.
     pub fn update_win(&mut self, info: &Info) {
         self.update(WIN, info);
     }
@@ -201,14 +200,14 @@ impl Hints {
             .is_some()
     }
 
-    /// Those that a copy has from the beginning: what the program promises of one communicator it does not
-    /// promise of another, which a library may have made for itself (MPI-4.0 section 7.4.4).
+    /// Returns the hints that a duplicate starts with: all but the assertions, which the program
+    /// makes for one communicator only (MPI-4.0 section 7.4.4).
     pub fn for_copy(&self) -> Hints {
         let own = |entry: &&Entry| !entry.0.starts_with(b"mpi_assert_");
         Hints(self.0.iter().filter(own).cloned().collect())
     }
 
-    /// What they say about VCIs.
+    /// Returns what the hints ask about VCIs.
     pub fn wishes(&self) -> Wishes {
         Wishes {
             count: self.get("weft_num_vcis", parse),
@@ -225,7 +224,7 @@ impl Hints {
         }
     }
 
-    /// What they say about a window.
+    /// Returns the hints in the form that [`mpi_rma`] takes.
     pub fn of_window(&self) -> mpi_rma::Hints {
         let ordering = self.get("accumulate_ordering", |value| Some(value == b"none"));
         mpi_rma::Hints {
@@ -238,7 +237,7 @@ impl Hints {
         }
     }
 
-    /// What they promise of a window's accumulates, if the network's atomics cover that.
+    /// Returns the promise about accumulates, if the network's atomics can cover it.
     fn promise(&self) -> Option<Promise> {
         let bytes = match self.get("accumulate_max_bytes", |value| Some(parse(value))) {
             None => None,
@@ -250,7 +249,7 @@ impl Hints {
         })
     }
 
-    /// Keeps of what concerns a window's VCIs, and the network's atomics, what is in force.
+    /// Replaces the hints about VCIs and network atomics by the values in force on `window`.
     pub fn settle_win(&mut self, window: &Window) {
         let in_force = window.vci_hints(&self.wishes());
         self.keep_in_force(in_force);
@@ -268,7 +267,7 @@ impl Hints {
         }
     }
 
-    /// Of hints about VCIs, has these and no others.
+    /// Replaces the hints about VCIs by `in_force`.
     fn keep_in_force(&mut self, in_force: Vec<(&'static str, String)>) {
         self.0
             .retain(|(key, _)| !VCIS.iter().any(|name| name.as_bytes() == &**key));
@@ -277,14 +276,14 @@ impl Hints {
         }
     }
 
-    /// Adds the wish for so many VCIs.
+    /// Sets the hint that asks for `count` VCIs.
     pub fn ask_for_vcis(&mut self, count: u32) {
         let count = count.to_string().into_bytes();
         self.set(b"weft_num_vcis".as_slice().into(), count.into());
     }
 
-    /// Keeps of what concerns a communicator's VCIs and wildcards what is in force, and has the
-    /// communicator heed the rest. Algorithms are chosen on top of the process's own choices.
+    /// Replaces the hints about VCIs and wildcards by the values in force, and applies the rest to
+    /// the communicator. Algorithms are chosen on top of the process's own choices.
     pub fn settle(&mut self, process: &Process, comm: &Comm) {
         let wishes = self.wishes();
         self.keep_in_force(comm.vci_hints(&wishes));
@@ -305,7 +304,7 @@ impl Hints {
         }
     }
 
-    /// As a new info object, of a window: with what holds by default.
+    /// Returns a new info object with a window's hints and defaults.
     pub fn to_win_info(&self) -> Result<Info> {
         let info = Info::new();
         for (key, value) in WIN_DEFAULTS {
@@ -317,7 +316,7 @@ impl Hints {
         Ok(info)
     }
 
-    /// As a new info object, of a communicator: with what holds by default.
+    /// Returns a new info object with a communicator's hints and defaults.
     pub fn to_info(&self) -> Result<Info> {
         let info = Info::new();
         for (key, value) in COMM_DEFAULTS {
@@ -332,7 +331,7 @@ impl Hints {
 
 /// Entry point of a fuzz target.
 pub mod fuzzing {
-    /// Checks a value as that of every hint.
+    /// Checks a value against every hint.
     pub fn hint(value: &[u8]) {
         for (_, check) in super::COMM.iter().chain(super::WIN) {
             check(value);
@@ -345,7 +344,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_understood_is_kept_and_nothing_else() {
+    fn only_understood_hints_are_kept() {
         let info = Info::new();
         for (key, value) in [
             ("mpi_assert_no_any_tag", "true"),
@@ -358,14 +357,17 @@ mod tests {
         hints.update_comm(&info);
         info.set("mpi_assert_no_any_tag", "false").unwrap();
         hints.update_comm(&info);
-        let told = hints.to_info().unwrap();
-        assert_eq!(told.nkeys(), COMM_DEFAULTS.len());
+        let shown = hints.to_info().unwrap();
+        assert_eq!(shown.nkeys(), COMM_DEFAULTS.len());
         assert_eq!(
-            told.hint("mpi_assert_exact_length").as_deref(),
+            shown.hint("mpi_assert_exact_length").as_deref(),
             Some("false")
         );
-        assert_eq!(told.hint("colour"), None);
-        assert_eq!(told.hint("mpi_assert_no_any_tag").as_deref(), Some("false"));
+        assert_eq!(shown.hint("colour"), None);
+        assert_eq!(
+            shown.hint("mpi_assert_no_any_tag").as_deref(),
+            Some("false")
+        );
     }
 
     #[test]
@@ -400,10 +402,10 @@ mod tests {
             ("which_accumulate_ops", "cswap,sum"),
             ("weft_accumulate_type", "int64"),
         );
-        let told = |bytes| Some(("sum,cswap".to_string(), bytes));
-        assert_eq!(promised(&[ops, int64]), told(8));
+        let promise_of = |bytes| Some(("sum,cswap".to_string(), bytes));
+        assert_eq!(promised(&[ops, int64]), promise_of(8));
         let bytes = |text| ("accumulate_max_bytes", text);
-        assert_eq!(promised(&[ops, int64, bytes("32")]), told(32));
+        assert_eq!(promised(&[ops, int64, bytes("32")]), promise_of(32));
         for nothing in [
             &[ops][..],
             &[int64],

@@ -1,7 +1,7 @@
-//! Control variables: everything that the environment can change, in one table.
+//! The control variables: all that the environment can change, in one table.
 //!
-//! The tool interface reads and writes them, too (`tool::cvars`), and `docs/tuning.md` is generated
-//! from the table.
+//! The tool interface reads and writes them as well (`tool::cvars`), and `docs/tuning.md` is
+//! generated from the table.
 
 pub mod document;
 pub mod hints;
@@ -25,27 +25,27 @@ pub use costs::{Source as CostsSource, find as find_costs};
 
 use crate::bootstrap::netmods::{self, Choice, NETMODS};
 
-/// Values that were given by the tool interface, which take the place of the environment's.
-static GIVEN: Mutex<BTreeMap<&'static str, String>> = Mutex::new(BTreeMap::new());
+/// Values set through the tool interface; they override the environment's.
+static OVERRIDES: Mutex<BTreeMap<&'static str, String>> = Mutex::new(BTreeMap::new());
 
-/// What `MPI_Init` has found.
-static CHOSEN: OnceLock<BTreeMap<&'static str, String>> = OnceLock::new();
+/// Values that `MPI_Init` read.
+static AT_INIT: OnceLock<BTreeMap<&'static str, String>> = OnceLock::new();
 
 fn look_up(name: &str) -> Option<String> {
-    let given = GIVEN.lock().get(name).cloned();
+    let given = OVERRIDES.lock().get(name).cloned();
     given.or_else(|| std::env::var(name).ok())
 }
 
-/// A variable's value as text, if it is set: from `MPI_Init` on as that has found it.
+/// Returns the text of a variable that is set; from `MPI_Init` on, the text that it read.
 pub fn raw(name: &str) -> Option<String> {
-    match CHOSEN.get() {
+    match AT_INIT.get() {
         Some(chosen) => chosen.get(name).cloned(),
         None => look_up(name),
     }
     .filter(|value| !value.is_empty())
 }
 
-/// A variable of the environment; of a control variable the value that a tool has given it, if one has.
+/// Returns an environment variable; for a control variable, a tool's value comes first.
 pub fn environment(name: &str) -> Option<OsString> {
     match variables().iter().any(|variable| variable.name == name) {
         true => raw(name).map(OsString::from),
@@ -53,36 +53,37 @@ pub fn environment(name: &str) -> Option<OsString> {
     }
 }
 
-/// The same for people and tools: what was found elsewhere, too, where the variable isn't set.
+/// Returns a variable's text for people and tools; unset cost variables show the costs file's
+/// content.
 pub fn shown(name: &str) -> Option<String> {
     raw(name).or_else(|| match name {
         "WEFT_COLL_COSTS" | "WEFT_COLL_COSTS_FILE" => {
-            costs::found(name, raw("WEFT_COLL_COSTS_FILE").as_deref())
+            costs::unset_value(name, raw("WEFT_COLL_COSTS_FILE").as_deref())
         }
         _ => None,
     })
 }
 
-/// Whether `MPI_Init` has read the variables, so that they can't be changed any more.
+/// Returns whether `MPI_Init` has read the variables, so that they can no longer be changed.
 pub fn are_chosen() -> bool {
-    CHOSEN.get().is_some()
+    AT_INIT.get().is_some()
 }
 
-/// Sets a variable, before `MPI_Init`. Empty: as if it were not set.
+/// Sets a variable before `MPI_Init`. An empty value unsets it.
 ///
 /// # Errors
-/// The value can't be understood.
+/// The value is invalid.
 pub fn give(variable: &'static Variable, value: String) -> Result<(), String> {
     Settings::read(|name| (name == variable.name).then(|| value.clone()))?;
-    GIVEN.lock().insert(variable.name, value);
+    OVERRIDES.lock().insert(variable.name, value);
     Ok(())
 }
 
-/// All control variables: Weft's own, and after what chooses them those of the transports.
+/// Returns all control variables: Weft's own, each followed by those of the transports it selects.
 pub fn variables() -> &'static [Variable] {
     static ALL: LazyLock<Vec<Variable>> = LazyLock::new(|| {
         let mut all = Vec::new();
-        for variable in OWN {
+        for variable in COMMON {
             match variable.name {
                 "WEFT_SHM" => {
                     all.push(*variable);
@@ -100,7 +101,7 @@ pub fn variables() -> &'static [Variable] {
     &ALL
 }
 
-/// What the initial error handler is chosen by; `mpiexec -initial-errhandler` sets it.
+/// The variable of the initial error handler; `mpiexec -initial-errhandler` sets it.
 pub const INITIAL_ERRHANDLER: &str = "WEFT_INITIAL_ERRHANDLER";
 
 /// Names of predefined error handlers in info objects and on command lines.
@@ -110,29 +111,30 @@ pub const ERRHANDLERS: [&str; 3] = [
     "mpi_errors_return",
 ];
 
-/// Those that no transport owns.
-const OWN: &[Variable] = &[
+/// The variables that belong to no transport.
+const COMMON: &[Variable] = &[
     Variable {
         name: "WEFT_SHM",
         kind: "0 or 1",
         default: "1",
-        help: "Shared memory between the processes of a node, the same on all ranks. With 0 they talk \
-               over the netmod, as if they were on different nodes.",
+        help: "Shared memory between the processes of a node, the same on all ranks. With 0 they use \
+               the netmod, as if they were on different nodes.",
     },
     Variable {
         name: "WEFT_EAGER_LIMIT",
         kind: "bytes",
         default: "8192; 65536 between nodes over TCP",
-        help: "Messages up to this size are sent before the receiver asks for them. Transports may \
-               allow less; over TCP single messages up to 262144 leave so, too. Where it is set, longer ones \
-               always wait for their receivers: with 0 programs that rely on buffering hang.",
+        help: "Messages up to this size are sent eagerly, before the receiver asks for them. Transports may \
+               allow less; over TCP a single message of up to 262144 bytes is sent eagerly, too. If the \
+               variable is set, longer messages always wait for their receivers: with 0, programs that rely \
+               on buffering hang.",
     },
     Variable {
         name: "WEFT_EAGER_WINDOW",
         kind: "bytes",
         default: "1048576, less in jobs of more than 64 processes",
-        help: "How much a sender may have lying unexpected at a receiver, per pair of processes; \
-               beyond that its messages wait at the sender.",
+        help: "How many bytes a sender may have in a receiver's unexpected queue, per pair of processes; \
+               further messages wait at the sender.",
     },
     Variable {
         name: "WEFT_NUM_VCIS",
@@ -145,92 +147,90 @@ const OWN: &[Variable] = &[
         name: "WEFT_DUP_VCIS",
         kind: "auto or count",
         default: "auto",
-        help: "VCIs that a communicator gets without asking for them by hints, the same on all ranks. With \
-               auto, and MPI_THREAD_MULTIPLE, each that a program makes gets one of as many as the process \
-               has cores, in turn. 0: all have VCI 0. 1 gives each from MPI_Comm_dup one of its own \
-               while there are some. See docs/vcis.md.",
+        help: "VCIs that communicators get without hints, the same on all ranks. With auto and \
+               MPI_THREAD_MULTIPLE, communicators use as many VCIs as the process has cores, in turn. With 0 \
+               all use VCI 0. With 1 each duplicate made by MPI_Comm_dup gets a VCI of its own while some \
+               are left. See docs/vcis.md.",
     },
     Variable {
         name: "WEFT_CRITICAL_SECTION",
         kind: "per-vci, global or lockless",
         default: "per-vci",
-        help: "With MPI_THREAD_MULTIPLE: each VCI has a lock (per-vci), or all have one together \
-               (global, for measuring), or the VCIs that communicators get by hints have none \
-               (lockless, the same on all ranks: as if all these communicators had the hint \
-               weft_lockless, see docs/vcis.md).",
+        help: "With MPI_THREAD_MULTIPLE: per-vci gives each VCI a lock; global uses one lock for all (for \
+               measuring); lockless removes the lock from VCIs that communicators get by hints (the same on \
+               all ranks: as if all these communicators had the hint weft_lockless, see docs/vcis.md).",
     },
     Variable {
         name: "WEFT_REQUEST_CACHE",
         kind: "0 or 1",
         default: "1",
-        help: "Each VCI keeps free requests for itself. With 0 (for measuring) all take them from one \
-               pool and give them back to it.",
+        help: "With 1 each VCI has a cache of free requests. With 0 (for measuring) all VCIs use one \
+               shared pool.",
     },
     Variable {
         name: "WEFT_PROGRESS_ROUND",
         kind: "count",
         default: "64",
-        help: "A waiting thread polls the VCIs that it waits for, and all others once in so many \
-               fruitless polls. With 1 all are polled every time. 0 never polls others: for \
-               measuring only, since correct programs can then wait forever.",
+        help: "A waiting thread polls the VCIs that it waits for, and all others once per this number of \
+               fruitless polls. With 1 all are polled every time. 0 never polls the others (for measuring \
+               only, since correct programs can then hang).",
     },
     Variable {
         name: INITIAL_ERRHANDLER,
         kind: "mpi_errors_are_fatal, mpi_errors_abort or mpi_errors_return",
         default: "mpi_errors_are_fatal",
-        help: "The error handler of MPI_COMM_WORLD and MPI_COMM_SELF at the beginning, and that for \
-               errors before there are any (MPI-4.1 section 9.3). mpiexec -initial-errhandler sets it.",
+        help: "The initial error handler of MPI_COMM_WORLD and MPI_COMM_SELF, also used for errors before \
+               they exist (MPI-4.1 section 9.3). mpiexec -initial-errhandler sets it.",
     },
     Variable {
         name: "WEFT_ASYNC_PROGRESS",
         kind: "0 or 1",
         default: "0",
-        help: "With 1 a thread of each process serves its windows to processes of other nodes while \
-               the program computes and doesn't call MPI. It sleeps while there are no such \
-               windows. All calls take locks then, as with MPI_THREAD_MULTIPLE.",
+        help: "With 1 a thread of each process serves its windows to processes of other nodes while the \
+               program computes outside MPI. It sleeps while there are no such windows. All calls then take \
+               locks, as with MPI_THREAD_MULTIPLE.",
     },
     Variable {
         name: "WEFT_RMA_NATIVE",
         kind: "0 or 1",
         default: "1",
-        help: "With 0 MPI_Put and MPI_Get between nodes go by messages, which the target's process \
-               takes in, whatever remote memory the network has.",
+        help: "With 0 MPI_Put and MPI_Get between nodes use messages that the target's process handles, \
+               whatever remote memory the network offers.",
     },
     Variable {
         name: "WEFT_RMA_ATOMICS",
         kind: "auto, network or messages",
         default: "auto",
-        help: "How accumulates go in windows over several nodes whose hints promise that the network's \
-               atomics cover them (see docs/vcis.md), the same on all ranks. auto: by the network if \
-               targets need not call MPI for it; network: wherever the transport has atomics; messages: \
-               never by the network.",
+        help: "How accumulates work in windows over several nodes whose hints promise that the network's \
+               atomics cover them (see docs/vcis.md), the same on all ranks. auto: by the network if targets \
+               then need not call MPI; network: wherever the transport has atomics; messages: never by the \
+               network.",
     },
     Variable {
         name: "WEFT_RMA_PASSIVE",
         kind: "auto, on or off",
         default: "auto",
-        help: "Whether windows over several nodes do without their targets' processors: locks and accumulates \
-               by the network's atomics, puts and gets alone, however long a target computes. The same on all \
-               ranks. auto: where the network does all of these so (verbs, on adapters with atomics); on: \
-               wherever it has remote memory and atomics; off: what synchronises and accumulates go by \
-               messages.",
+        help: "Whether passive targets of windows over several nodes need not call MPI, the same on all \
+               ranks: the network's atomics then carry out locks and accumulates, and its remote memory puts \
+               and gets. auto: where the adapter does all of these without the target's processor (verbs, with \
+               atomics); on: wherever the transport has remote memory and atomics; off: synchronization and \
+               accumulates use messages.",
     },
     Variable {
         name: "WEFT_ALLOC_SHARED",
         kind: "0 or 1",
         default: "1",
-        help: "MPI_Alloc_mem takes 64 KiB and more from memory that processes of the node can map, so \
-               that windows created of it are as quick as allocated ones. A forked process has it in \
-               common with its parent. Up to 32 MiB that the program has freed are kept for the next calls. 0: \
-               from memory of the process alone.",
+        help: "With 1 MPI_Alloc_mem takes 64 KiB and more from memory that processes of the node can map, so \
+               that windows created on it are as fast as allocated ones. A forked process shares it with its \
+               parent. Up to 32 MiB of freed memory are kept for later calls. With 0 all memory is private.",
     },
     Variable {
         name: "WEFT_SPIN",
         kind: "count",
         default: "50000, or 0.15 ms while other programs use the core; 4 when a node has more ranks \
                   than cores",
-        help: "Fruitless polls of a waiting thread before it yields its core between polls, or sleeps. A value that is \
-               set holds on busy cores, too.",
+        help: "Fruitless polls of a waiting thread before it yields its core between polls, or sleeps. If the \
+               variable is set, the value also holds on busy cores.",
     },
     Variable {
         name: "WEFT_YIELD",
@@ -242,7 +242,7 @@ const OWN: &[Variable] = &[
         name: "WEFT_NETMOD",
         kind: "name",
         default: "auto",
-        help: "See `netmods::variable`.",
+        help: "Replaced by `netmods::variable`.",
     },
     Variable {
         name: "WEFT_COLL",
@@ -250,24 +250,23 @@ const OWN: &[Variable] = &[
         default: "auto",
         help: "Algorithms of collectives, the same on all ranks: \"bcast=chain:65536,barrier=tree\". \
                There are barrier (dissemination, tree), bcast (binomial, scatter-ring, chain with \
-               the bytes of a piece), gather and scatter (linear, binomial), allgather \
+               the bytes of a chunk), gather and scatter (linear, binomial), allgather \
                (recursive-doubling, bruck, ring, neighbor-exchange), alltoall (bruck, spread, \
-               pairwise with the rounds under way at once), reduce (binomial, halving), allreduce \
-               (recursive-doubling, halving, ring), reduce_scatter (halving, pairwise), scan and exscan (recursive-doubling), for each of \
-               these slots (by shared memory, between ranks of one node), for reduce slots-tree (up a tree \
-               there, with its degree and the bytes of a piece, as in slots-tree:4:8192), for bcast, allgather, alltoall, reduce and allreduce direct \
-               (by copying from each other's memory there; the latter two with the bytes of a piece, as in \
-               direct:65536), for barrier, bcast, reduce, \
-               allgather, alltoall and allreduce rdma (by writes to each other's memory over a network, \
-               the way that takes the least time by what writes cost, or by name: of bcast \
-               rdma-binomial and rdma-chain, of reduce rdma-tree with the degree 1, 3, 7 or 15 and \
-               rdma-chain, of allgather rdma-direct, rdma-doubling and rdma-ring, of alltoall \
-               rdma-direct and rdma-doubling, of allreduce rdma-pairs, rdma-tree with a degree and \
-               rdma-ring; what a way can't take goes by messages), and nodes (on, off: within \
-               each node and between nodes, whatever the size), slots (off: none use them) and rdma \
-               (off: none goes that way; on: up to 8 KiB). auto \
-               goes by WEFT_COLL_TABLE, or else by ranks and bytes. A communicator's info hint \
-               weft_coll says the same for it alone, if all members give it.",
+               pairwise with the number of concurrent rounds), reduce (binomial, halving), allreduce \
+               (recursive-doubling, halving, ring), reduce_scatter (halving, pairwise), scan and exscan \
+               (recursive-doubling). Ranks of one node add, for each of these, slots (through shared \
+               memory); for reduce, slots-tree with its degree and the bytes of a chunk, as in \
+               slots-tree:4:8192; for bcast, allgather, alltoall, reduce and allreduce, direct (by copies \
+               from each other's memory; the latter two with the bytes of a chunk, as in direct:65536). \
+               Networks with remote memory add rdma (by writes to each other's memory) for barrier, bcast, \
+               reduce, allgather, alltoall and allreduce: the algorithm with the least predicted time, or \
+               one by name: for bcast rdma-binomial and rdma-chain, for reduce rdma-tree with the degree \
+               1, 3, 7 or 15 and rdma-chain, for allgather rdma-direct, rdma-doubling and rdma-ring, for \
+               alltoall rdma-direct and rdma-doubling, for allreduce rdma-pairs, rdma-tree with a degree \
+               and rdma-ring; calls that the named algorithm does not support use messages. Switches: nodes \
+               (on, off: within each node and between nodes, whatever the size), slots (off: no collective \
+               uses them) and rdma (off: no collective uses it; on: up to 8 KiB). auto uses WEFT_COLL_TABLE, or else ranks and bytes. The info hint \
+               weft_coll sets the same for one communicator, if all members give it.",
     },
     Variable {
         name: "WEFT_COLL_TABLE",
@@ -280,60 +279,59 @@ const OWN: &[Variable] = &[
         name: "WEFT_COLL_COSTS",
         kind: "list",
         default: "a small network's",
-        help: "What a write over the network costs, in microseconds: wire time of \
-               a byte, start of a transfer, copy of a byte, the adapter's, the processor's and the \
-               library's part, and a reduction, once and per byte. Collectives by rdma choose between their \
-               ways by it. Without it, what the file that \
-               WEFT_COLL_COSTS_FILE names says of the netmod in use; a communicator goes by what its \
-               rank 0 knows.",
+        help: "The cost of a write over the network, in microseconds: wire time of a byte, start of a \
+               transfer, copy of a byte, the adapter's, the processor's and the library's part, and a \
+               reduction, once and per byte. Collectives by rdma choose their algorithm by it. Without it \
+               the costs of the netmod in use come from the file of WEFT_COLL_COSTS_FILE. A communicator \
+               uses the costs of its rank 0.",
     },
     Variable {
         name: "WEFT_COLL_COSTS_FILE",
         kind: "name",
         default: "weft/costs.HOST in $XDG_CONFIG_HOME or ~/.config, if there is one",
-        help: "A file with what writes over each netmod cost on this host, and up to how many bytes they are \
-               quicker than messages in each collective; osu-bench tune --costs writes it. One that can't be used is named by rank \
-               0 and ignored.",
+        help: "A file with the cost of writes over each netmod on this host, and per collective the bytes up to \
+               which writes are faster than messages; osu-bench tune --costs writes it. Rank 0 reports an \
+               unusable file, which is ignored.",
     },
     Variable {
         name: "WEFT_COLL_PRINT",
         kind: "0 or 1",
         default: "0",
-        help: "Rank 0 of each communicator prints which algorithm a collective takes, when it is first \
+        help: "With 1 rank 0 of each communicator prints the algorithm of each collective when it is first \
                called with these arguments.",
     },
     Variable {
         name: "WEFT_COLL_NODE",
         kind: "count",
-        default: "as the launcher tells",
-        help: "Collectives and MPI_Cart_create take so many ranks of MPI_COMM_WORLD, one after the \
-               other, for a node, the same on all ranks.",
+        default: "as reported by the launcher",
+        help: "Collectives and MPI_Cart_create treat this number of consecutive ranks of MPI_COMM_WORLD as \
+               a node, the same on all ranks.",
     },
     Variable {
         name: "WEFT_PMI",
         kind: "auto, pmi1, pmi2, pmix or none",
         default: "auto",
-        help: "How to talk to the launcher, the same on all ranks. With auto its environment decides: \
-               a socket (PMI_FD, PMI_PORT) comes first, then a PMIx server. With none each process \
+        help: "The protocol to the launcher, the same on all ranks. With auto the launcher's environment \
+               decides: a socket (PMI_FD, PMI_PORT) comes first, then a PMIx server. With none each process \
                runs alone, as rank 0 of 1.",
     },
     Variable {
         name: "WEFT_PMIX_LIBRARY",
         kind: "name",
         default: "the launcher's own, else libpmix.so.2",
-        help: "Path of the library that talks to a PMIx server.",
+        help: "Path of the library that connects to a PMIx server.",
     },
     Variable {
         name: "WEFT_SINGLETON",
         kind: "0 or 1",
         default: "0",
-        help: "With 1 the process runs alone, as rank 0 of 1, whatever launcher has started it.",
+        help: "With 1 the process runs alone, as rank 0 of 1, whichever launcher started it.",
     },
     Variable {
         name: "WEFT_APP_SIZE",
         kind: "count",
         default: "the number of ranks of the job",
-        help: "How many ranks of the job run this one's command, for `MPI_INFO_ENV`; mpiexec sets it.",
+        help: "The number of ranks of the job with this rank's command, for `MPI_INFO_ENV`; mpiexec sets it.",
     },
     Variable {
         name: "WEFT_APP_SOFT",
@@ -350,37 +348,40 @@ const OWN: &[Variable] = &[
     Variable {
         name: "WEFT_LOCAL_SIZE",
         kind: "count",
-        default: "as the launcher tells",
-        help: "How many ranks of the job this node has; mpiexec sets it.",
+        default: "as reported by the launcher",
+        help: "The number of ranks of the job on this node; mpiexec sets it.",
     },
     Variable {
         name: "WEFT_LOCAL_CORES",
         kind: "count",
         default: "as many as this process may use; all of the machine if it may use one only",
-        help: "How many cores the ranks of this node have together: with more ranks than cores, waiting ranks give \
-               way to each other. mpiexec sets it.",
+        help: "The number of cores that the ranks of this node share. With more ranks than cores, waiting \
+               ranks yield to each other. mpiexec sets it.",
     },
     Variable {
         name: "WEFT_HANG",
         kind: "count",
         default: "not at all",
-        help: "Seconds: after so long without anything happening in any process of the job, all of which wait, mpiexec \
-               prints who waits where and for whom, and the job goes on. The same on all ranks; started by \
-               other launchers, nothing is printed.",
+        help: "Seconds without progress in any process of the job, while all wait, after which mpiexec prints \
+               what each rank waits for; the job goes on. The same on all ranks. Other launchers print \
+               nothing.",
     },
     Variable {
         name: "WEFT_INFO",
         kind: "off, on or all",
         default: "off",
-        help: "With on, or 1, rank 0 prints at start the library's version, the launcher, which transports were \
-               chosen, and what was refused and why. With all it also tries the transports that \
-               are not needed.",
+        help: "With on, or 1, rank 0 prints at start the library's version, the launcher, the transports in \
+               use, and which were refused and why. With all it also tries the transports that are not \
+               needed.",
     },
 ];
 
-/// The control variables as set.
+/// The values of the control variables.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs, reason = "see the table above")]
+#[allow(
+    missing_docs,
+    reason = "the fields are the variables of the table `COMMON`"
+)]
 pub struct Settings {
     pub shm: bool,
     pub eager_limit: Option<usize>,
@@ -413,7 +414,7 @@ pub struct Settings {
 
 /// `WEFT_INFO`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the table says it")]
+#[allow(missing_docs, reason = "the help of the variable describes the values")]
 pub enum Info {
     None,
     Used,
@@ -421,13 +422,13 @@ pub enum Info {
 }
 
 impl Settings {
-    /// From the environment; the error names the variable, its value and what it may hold.
+    /// Reads the environment. The error names the variable, its value, and the allowed values.
     pub fn from_env() -> Result<Settings, String> {
         let settings = Settings::read(look_up)?;
         let found = variables()
             .iter()
             .filter_map(|variable| Some((variable.name, look_up(variable.name)?)));
-        let _ = CHOSEN.set(found.collect());
+        let _ = AT_INIT.set(found.collect());
         Ok(settings)
     }
 
@@ -441,7 +442,7 @@ impl Settings {
         for netmod in NETMODS {
             (netmod.check)(&reader)?;
         }
-        // Only looked at here: the crate that finds the launcher reads it itself.
+        // Only validated here: the crate `pmi` reads it itself.
         let pmi = reader.text("WEFT_PMI");
         let known = ["auto", "pmi1", "pmi2", "pmix", "none"];
         if let Some(other) = pmi.filter(|text| !known.contains(&text.as_str())) {

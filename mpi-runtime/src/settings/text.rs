@@ -1,12 +1,13 @@
-//! Strings of C, which need not be UTF-8, as Rust's strings, and back byte for byte.
+//! Lossless conversion between C strings, which need not be UTF-8, and Rust strings.
 //!
-//! A byte that belongs to no character stands as one of the last 128 characters of Unicode, which nobody else uses
-//! for anything. Where a program has these its bytes stand so each for itself, so that two strings are never taken for one.
+//! Each byte outside valid UTF-8 maps to one of the last 128 code points of Unicode (a private-use
+//! area). If a program's string contains such a code point itself, each of its bytes is mapped, so
+//! that two different C strings never convert to the same Rust string.
 
-/// The character that stands for byte 0, as it were; from that of 0x80 on they are used.
+/// The code point of byte 0 in the mapping; only those of 0x80 and above are used.
 const FIRST: u32 = 0x10_ff00;
 
-/// A string of C.
+/// Converts a C string.
 pub fn of(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -21,7 +22,7 @@ pub fn of(bytes: &[u8]) -> String {
     text
 }
 
-/// The beginning of a string of C that has at most so many bytes, and no half of a character.
+/// Converts the longest prefix of a C string that has at most `room` bytes and splits no character.
 pub fn beginning(bytes: &[u8], room: usize) -> String {
     let mut left = room;
     let fits = |character: &char| {
@@ -33,7 +34,7 @@ pub fn beginning(bytes: &[u8], room: usize) -> String {
     of(bytes).chars().take_while(fits).collect()
 }
 
-/// The string of C that [`of`] was given.
+/// Converts back to the C string that [`of`] was given.
 pub fn bytes(text: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     for character in text.chars() {
@@ -49,7 +50,7 @@ fn stands_for(byte: u8) -> char {
     char::from_u32(FIRST + u32::from(byte)).unwrap_or(char::REPLACEMENT_CHARACTER)
 }
 
-/// The byte that a character stands for, if it stands for one.
+/// Returns the byte that a mapped character represents, or `None` for an ordinary character.
 fn byte(character: char) -> Option<u8> {
     let byte = u32::from(character).checked_sub(FIRST)?;
     u8::try_from(byte).ok().filter(|byte| *byte >= 0x80)

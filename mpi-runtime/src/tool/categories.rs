@@ -1,4 +1,4 @@
-//! Categories: which variables belong together (section 14.3.8).
+//! Categories of variables and events (section 14.3.8).
 
 use std::sync::LazyLock;
 
@@ -10,7 +10,7 @@ use netmod_kit::Netmod;
 use crate::tool::events::EVENTS;
 use crate::tool::sessions::index_of;
 
-/// For whom variables are (section 14.3.1).
+/// The audience of a variable (section 14.3.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verbosity {
     /// `MPI_T_VERBOSITY_USER_BASIC`.
@@ -28,21 +28,22 @@ pub enum Verbosity {
 pub struct Category {
     /// Its name.
     pub name: &'static str,
-    /// What is in it.
+    /// A description of its content.
     pub help: &'static str,
-    /// Control variables whose names begin so belong to it.
+    /// Prefixes of the names of its control variables.
     prefixes: &'static [&'static str],
-    /// Names of the categories in it.
+    /// Names of its subcategories.
     parts: &'static [&'static str],
-    /// For whom its variables are.
+    /// The audience of its variables.
     pub verbosity: Verbosity,
 }
 
-/// All categories. Control variables belong to the first that fits; the last fits all.
+/// Returns all categories. A control variable belongs to the first with a matching prefix; the last
+/// one matches all.
 pub fn all() -> &'static [Category] {
     static ALL: LazyLock<Vec<Category>> = LazyLock::new(|| {
-        let mut all = OWN.to_vec();
-        // After the transports and shared memory.
+        let mut all = BUILT_IN.to_vec();
+        // Inserted after the transports and shared memory.
         all.splice(2..2, NETMODS.iter().map(of_netmod));
         let names = NETMODS.iter().map(|netmod| netmod.name);
         all[0].parts = Vec::leak(["shared_memory"].into_iter().chain(names).collect());
@@ -51,30 +52,30 @@ pub fn all() -> &'static [Category] {
     &ALL
 }
 
-/// The category of a transport's control variables.
+/// Returns the category of a transport's control variables.
 fn of_netmod(netmod: &Netmod) -> Category {
     let prefix: &str = format!("WEFT_{}_", netmod.name.to_uppercase()).leak();
     Category {
         name: netmod.name,
-        help: format!("The way between nodes by {}.", netmod.title).leak(),
+        help: format!("The transport between nodes by {}.", netmod.title).leak(),
         prefixes: vec![prefix].leak(),
         parts: &[],
         verbosity: Verbosity::UserDetail,
     }
 }
 
-/// Those that are there with whatever transports between nodes.
-const OWN: &[Category] = &[
+/// The categories that do not depend on the transports between nodes.
+const BUILT_IN: &[Category] = &[
     Category {
         name: "transports",
-        help: "The ways between processes.",
+        help: "The transports between processes.",
         prefixes: &["WEFT_NETMOD"],
         parts: &[],
         verbosity: Verbosity::UserDetail,
     },
     Category {
         name: "shared_memory",
-        help: "The way between processes of a node.",
+        help: "The transport between processes of a node.",
         prefixes: &["WEFT_SHM"],
         parts: &[],
         verbosity: Verbosity::UserDetail,
@@ -95,7 +96,7 @@ const OWN: &[Category] = &[
     },
     Category {
         name: "waiting",
-        help: "What a thread does that has nothing to do.",
+        help: "The behaviour of waiting threads.",
         prefixes: &["WEFT_SPIN", "WEFT_YIELD"],
         parts: &[],
         verbosity: Verbosity::TunerDetail,
@@ -109,21 +110,21 @@ const OWN: &[Category] = &[
     },
     Category {
         name: "general",
-        help: "All that is in no other category.",
+        help: "All that belongs to no other category.",
         prefixes: &[""],
         parts: &[],
         verbosity: Verbosity::UserBasic,
     },
 ];
 
-/// The category of a control variable.
+/// Returns the category of a control variable.
 pub fn of_cvar(name: &str) -> &'static Category {
     let fits = |category: &&Category| category.prefixes.iter().any(|it| name.starts_with(it));
     let all = all();
     all.iter().find(fits).unwrap_or(&all[all.len() - 1])
 }
 
-/// The category of a performance variable.
+/// Returns the category of a performance variable.
 pub fn of_pvar(variable: &pvars::Variable) -> Option<&'static Category> {
     all()
         .iter()
@@ -131,7 +132,7 @@ pub fn of_pvar(variable: &pvars::Variable) -> Option<&'static Category> {
 }
 
 impl Category {
-    /// Its control variables, by their places in the table.
+    /// Returns the indices of its control variables.
     pub fn cvars(&self) -> Vec<usize> {
         let all = settings::variables().iter().enumerate();
         all.filter(|(_, variable)| of_cvar(variable.name).name == self.name)
@@ -139,7 +140,7 @@ impl Category {
             .collect()
     }
 
-    /// Its performance variables, by their places in the table.
+    /// Returns the indices of its performance variables.
     pub fn pvars(&self) -> Vec<usize> {
         let mine = |variable: &&pvars::Variable| variable.category == self.name;
         pvars::VARIABLES
@@ -149,13 +150,13 @@ impl Category {
             .collect()
     }
 
-    /// Its events, by their places in the table.
+    /// Returns the indices of its events.
     pub fn events(&self) -> Vec<usize> {
         let mine = |number: &usize| EVENTS[*number].category == self.name;
         (0..EVENTS.len()).filter(mine).collect()
     }
 
-    /// The categories in it, by their places in the table.
+    /// Returns the indices of its subcategories.
     pub fn parts(&self) -> Vec<usize> {
         let place = |name: &&str| all().iter().position(|it| it.name == *name);
         self.parts.iter().filter_map(place).collect()
@@ -167,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_variable_and_every_part_has_its_place() {
+    fn every_variable_event_and_part_is_found() {
         for variable in pvars::VARIABLES {
             assert!(of_pvar(variable).is_some(), "{}", variable.name);
         }

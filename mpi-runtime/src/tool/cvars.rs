@@ -1,4 +1,4 @@
-//! Control variables: those of [`crate::settings`].
+//! Control variables: the tool interface to [`crate::settings`].
 
 use std::ffi::c_int;
 use std::sync::OnceLock;
@@ -8,29 +8,29 @@ use crate::settings::{self, Variable};
 
 use crate::tool::error::{Error, Result};
 
-/// What a variable holds.
+/// The type of a variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Holds {
     /// Off or on.
     Switch,
-    /// A number; -1 when Weft chooses it.
+    /// A number; -1 if it is not set.
     Number,
     /// One of several names.
     Choice(Vec<&'static str>),
-    /// A string; empty when it is not set.
+    /// A string; empty if it is not set.
     Text,
 }
 
-/// What can be read of a variable.
+/// The value of a variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// Of a switch, number or choice.
+    /// The value of a switch, number or choice.
     Number(c_int),
-    /// Of a text.
+    /// The value of a text.
     Text(String),
 }
 
-/// Whether a variable can be written, and which processes must do so together.
+/// Whether a variable can be written, and which processes must write it together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// `MPI_T_SCOPE_READONLY`.
@@ -41,25 +41,25 @@ pub enum Scope {
     AllEq,
 }
 
-/// Characters of a text, with the NUL.
-const ROOM: usize = 1024;
+/// Least number of characters of a text, with the NUL.
+const MIN_TEXT: usize = 1024;
 
-/// A handle's variable.
+/// A handle of a control variable.
 #[derive(Clone, Copy)]
 pub struct Handle {
     /// The variable.
     pub variable: &'static Variable,
-    /// Elements that are read and written.
+    /// Number of elements that are read and written.
     pub count: usize,
 }
 
 impl Handle {
-    /// For a variable.
+    /// Creates a handle of a variable.
     pub fn new(variable: &'static Variable) -> Handle {
         let count = match variable.holds() {
             Holds::Text => {
                 let now = settings::shown(variable.name).map_or(0, |text| text.len());
-                ROOM.max(now + 1)
+                MIN_TEXT.max(now + 1)
             }
             _ => 1,
         };
@@ -67,14 +67,14 @@ impl Handle {
     }
 }
 
-/// The handle of the enumeration that names the values of a variable, by the variable's place in the table: from 1 on,
-/// since 0 is `MPI_T_ENUM_NULL`. None if they have no names.
+/// Returns the handle of the enumeration of a variable's values, from the variable's index; `None`
+/// if the values have no names. Handles start at 1, since 0 is `MPI_T_ENUM_NULL`.
 pub fn enumeration(place: usize) -> Option<usize> {
     let variable = settings::variables().get(place)?;
     (!variable.names().is_empty()).then_some(place + 1)
 }
 
-/// The variable whose values an enumeration names.
+/// Returns the variable whose values an enumeration names.
 ///
 /// # Errors
 /// `MPI_T_ERR_INVALID_HANDLE`.
@@ -86,33 +86,35 @@ pub fn enumerated(handle: usize) -> Result<&'static Variable> {
         .ok_or(Error::InvalidHandle)
 }
 
-/// What the tool interface asks of a variable.
+/// A control variable as the tool interface uses it.
 pub trait Cvar {
-    /// What it holds.
+    /// Returns its type.
     fn holds(&self) -> Holds;
 
-    /// The names of its values from 0 on, if they have names: its enumeration.
+    /// Returns the names of its values from 0 on, if they have names.
     fn names(&self) -> Vec<&'static str>;
 
-    /// The type of its elements.
+    /// Returns the type of its elements.
     fn datatype(&self) -> MPI_Datatype;
 
-    /// Returns which processes must change it together. Read-only if the first query of any variable comes after
-    /// `MPI_Init`, which reads the variables once; the answer never changes (MPI-5.0 section 15.3.6).
+    /// Returns which processes must change it together.
+    ///
+    /// It is read-only if the first query of any variable comes after `MPI_Init`, which reads the
+    /// variables once; the answer never changes (MPI-5.0 section 15.3.6).
     fn scope(&self) -> Scope;
 
-    /// What the interface says of it.
+    /// Returns its description.
     fn description(&self) -> String;
 
-    /// Its value. One in the environment that can't be understood, which `MPI_Init` will refuse, is
-    /// as none.
+    /// Returns its value. An invalid value in the environment, which `MPI_Init` will refuse, counts
+    /// as not set.
     fn value(&self) -> Value;
 
     /// Sets it.
     ///
     /// # Errors
-    /// `MPI_T_ERR_CVAR_SET_NEVER` from `MPI_Init` on, which reads the variables for good;
-    /// `MPI_T_ERR_INVALID` for values that they can't have.
+    /// `MPI_T_ERR_CVAR_SET_NEVER` from `MPI_Init` on, which reads the variables once;
+    /// `MPI_T_ERR_INVALID` for invalid values.
     fn set(&'static self, value: Value) -> Result;
 }
 
@@ -144,8 +146,8 @@ impl Cvar for Variable {
     }
 
     fn scope(&self) -> Scope {
-        static CAME_LATE: OnceLock<bool> = OnceLock::new();
-        if *CAME_LATE.get_or_init(settings::are_chosen) {
+        static IS_LATE: OnceLock<bool> = OnceLock::new();
+        if *IS_LATE.get_or_init(settings::are_chosen) {
             Scope::ReadOnly
         } else if self.help.contains("same on all ranks") {
             Scope::AllEq
@@ -219,7 +221,7 @@ mod tests {
             match variable.holds() {
                 Holds::Text => assert!(
                     matches!(variable.kind, "name" | "list"),
-                    "{}: {:?} is no kind that the tool interface knows",
+                    "{}: {:?} is not a kind of the tool interface",
                     variable.name,
                     variable.kind
                 ),

@@ -1,6 +1,6 @@
-//! How functions of the tool interface end.
+//! Errors of the tool interface.
 
-/// An error of the tool interface: a return code, since there are no error handlers here.
+/// An error of the tool interface: a return code, since the interface has no error handlers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Error {
     /// `MPI_T_ERR_MEMORY`.
@@ -27,5 +27,5 @@ pub enum Error {
     PvarNoAtomic,
 }
 
-/// What a function of the tool interface gives.
+/// The result of a function of the tool interface.
 pub type Result<T = ()> = std::result::Result<T, Error>;

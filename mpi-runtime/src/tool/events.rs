@@ -1,7 +1,7 @@
-//! Events (MPI-4.1 section 15.3.8): what tools are told of when it happens.
+//! Events (MPI-4.1 section 15.3.8).
 //!
-//! An event is told in the middle of what brings it about, by the thread that does, so that nothing is
-//! kept and nothing dropped. Where no tool listens, a look at one number is all that it costs.
+//! An event is delivered by the thread that causes it, while it happens, so that none is buffered
+//! or dropped. Without listeners an event costs one load.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -15,58 +15,58 @@ use parking_lot::Mutex;
 use crate::tool::error::{Error, Result};
 use crate::tool::sources;
 
-/// A kind of event.
+/// An event type.
 pub struct Event {
     /// Its name.
     pub name: &'static str,
-    /// What it tells.
+    /// Its description.
     pub help: &'static str,
-    /// The category that it is in.
+    /// Its category.
     pub category: &'static str,
-    /// How many elements it has, all of them ints.
+    /// Number of elements, all of type `int`.
     pub elements: usize,
 }
 
-/// An error is about to be given to an error handler: its class.
+/// An error is about to be passed to an error handler. Element: its class.
 pub const ERROR: usize = 0;
-/// A communicator has been made: its handle, this process's rank and the number of ranks in it.
+/// A communicator was made. Elements: its handle, this process's rank, its size.
 pub const COMM: usize = 1;
 
-/// All kinds of events, by number.
+/// All event types, by number.
 pub const EVENTS: [Event; 2] = [
     Event {
         name: "weft_error_raised",
-        help: "An error is about to be given to an error handler. Element 0: its class.",
+        help: "An error is about to be passed to an error handler. Element 0: its class.",
         category: "general",
         elements: 1,
     },
     Event {
         name: "weft_comm_created",
-        help: "A communicator has been made; one of MPI_Comm_idup can be used once its request is \
+        help: "A communicator was made; one from MPI_Comm_idup can be used once its request is \
                complete. Elements: its handle, this process's rank, its size.",
         category: "general",
         elements: 3,
     },
 ];
 
-/// An event that is being told.
+/// An event that is being delivered.
 pub struct Instance {
-    /// Which kind.
+    /// Its event type.
     pub event: usize,
-    /// When it happened, in nanoseconds.
+    /// Its time, in nanoseconds.
     pub time: i64,
     /// Its elements.
     pub elements: [c_int; 3],
 }
 
 impl Instance {
-    /// Its handle, which is good within the callback only.
+    /// Returns its handle, which is valid within the callback only.
     pub fn handle(&self) -> *const c_void {
         ptr::from_ref(self).cast()
     }
 }
 
-/// What a tool agrees to when it registers a callback: what that keeps to, from the least on.
+/// The restrictions that a callback respects, from the least.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Safety {
     /// `MPI_T_CB_REQUIRE_NONE`.
@@ -81,16 +81,17 @@ pub enum Safety {
 
 /// A tool's callback, which the library of the ABI calls.
 pub trait Listener: Send + Sync {
-    /// Tells the tool of an event, for the registration with this number. Nothing is asked of the callback
+    /// Calls the callback of a registration. No restriction is imposed on it
     /// (`MPI_T_CB_REQUIRE_NONE`).
     fn hear(&self, instance: &Instance, registration: usize);
 }
 
-/// What a tool wants to be called when a registration has ended.
+/// A tool's callback for the end of a registration.
 pub type Farewell = Box<dyn FnOnce() + Send>;
 
-/// A registration: the kind of event, and a callback by the safety that it keeps to. Whoever calls one of them has a
-/// hold on it meanwhile, so that the last one to let go of it says farewell.
+/// A registration: the event type, and a callback per level of safety.
+///
+/// A thread that calls one holds a reference, so the last reference dropped calls the farewell.
 pub struct Registration {
     event: usize,
     callbacks: Mutex<[Option<Arc<dyn Listener>>; 4]>,
@@ -106,12 +107,12 @@ impl Drop for Registration {
 }
 
 static REGISTRATIONS: Mutex<BTreeMap<usize, Arc<Registration>>> = Mutex::new(BTreeMap::new());
-/// How many there are, for a quick look.
+/// Number of registrations, read without the lock.
 static LISTENERS: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
-    /// The event that this thread is telling.
-    static TOLD: Cell<*const Instance> = const { Cell::new(ptr::null()) };
+    /// The event that this thread is delivering.
+    static CURRENT: Cell<*const Instance> = const { Cell::new(ptr::null()) };
 }
 
 /// Adds a registration under a number.
@@ -126,8 +127,10 @@ pub fn register(number: usize, event: usize) {
     LISTENERS.store(all.len(), Ordering::Release);
 }
 
-/// Takes one out. No callback of it begins from now on; `farewell` is called when none is running and the result has
-/// been dropped, for which the caller should hold no lock.
+/// Removes a registration. No callback of it begins from now on.
+///
+/// `farewell` is called when no callback runs and the result has been dropped, for which the caller
+/// should hold no lock.
 ///
 /// # Errors
 /// `MPI_T_ERR_INVALID_HANDLE`.
@@ -139,13 +142,13 @@ pub fn unregister(number: usize, farewell: Option<Farewell>) -> Result<Arc<Regis
     Ok(removed)
 }
 
-/// Takes all out.
+/// Removes all registrations.
 pub fn forget() {
     REGISTRATIONS.lock().clear();
     LISTENERS.store(0, Ordering::Release);
 }
 
-/// Whether there is such a registration.
+/// Checks that a registration exists.
 ///
 /// # Errors
 /// `MPI_T_ERR_INVALID_HANDLE`.
@@ -154,7 +157,7 @@ pub fn check(number: usize) -> Result {
     known.then_some(()).ok_or(Error::InvalidHandle)
 }
 
-/// Sets the callback of a registration for a level of safety; none takes it away.
+/// Sets or removes the callback of a registration for a level of safety.
 ///
 /// # Errors
 /// `MPI_T_ERR_INVALID_HANDLE`.
@@ -165,16 +168,16 @@ pub fn set_callback(number: usize, safety: Safety, listener: Option<Arc<dyn List
     Ok(())
 }
 
-/// Tells tools of an event.
+/// Delivers an event to the registered callbacks.
 #[inline]
 pub fn tell(event: usize, elements: [c_int; 3]) {
     if LISTENERS.load(Ordering::Relaxed) > 0 {
-        tell_listeners(event, elements);
+        deliver(event, elements);
     }
 }
 
 #[cold]
-fn tell_listeners(event: usize, elements: [c_int; 3]) {
+fn deliver(event: usize, elements: [c_int; 3]) {
     let instance = Instance {
         event,
         time: sources::now(),
@@ -183,13 +186,13 @@ fn tell_listeners(event: usize, elements: [c_int; 3]) {
     let of_kind =
         |(number, one): (&usize, &Arc<Registration>)| (one.event == event).then_some(*number);
     let numbers: Vec<usize> = REGISTRATIONS.lock().iter().filter_map(of_kind).collect();
-    let before = TOLD.replace(&raw const instance);
-    // Callbacks may use the interface: free registrations, too.
+    let before = CURRENT.replace(&raw const instance);
+    // Callbacks may use the interface, and also free registrations.
     for number in numbers {
         let Some(registration) = REGISTRATIONS.lock().get(&number).cloned() else {
             continue;
         };
-        // Nothing is asked of a callback here, so the one that promises least will do.
+        // Events impose no restriction, so the callback of the lowest level is called.
         let first = registration
             .callbacks
             .lock()
@@ -201,33 +204,34 @@ fn tell_listeners(event: usize, elements: [c_int; 3]) {
             listener.hear(&instance, number);
         }
     }
-    TOLD.set(before);
+    CURRENT.set(before);
 }
 
-/// The event that this thread is telling, if this is its handle.
+/// Passes the event that this thread is delivering to `look`, if `handle` is its handle.
 ///
 /// # Errors
-/// `MPI_T_ERR_INVALID_HANDLE`: such handles are good within the callback only.
+/// `MPI_T_ERR_INVALID_HANDLE`: such handles are valid within the callback only.
 pub fn told<T>(handle: *const c_void, look: impl FnOnce(&Instance) -> T) -> Result<T> {
-    let told = TOLD.get();
-    if told.is_null() || told.cast() != handle {
+    let current = CURRENT.get();
+    if current.is_null() || current.cast() != handle {
         return Err(Error::InvalidHandle);
     }
-    // SAFETY: set while the instance is there, which a callback of it is running in.
-    Ok(look(unsafe { &*told }))
+    // SAFETY: `CURRENT` is set only while `deliver` runs, which owns the instance and has
+    // called this callback.
+    Ok(look(unsafe { &*current }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Keeps what it hears, and the registrations.
+    /// Records the events delivered to it, with the registrations.
     #[derive(Default)]
-    struct Keeper(Mutex<Vec<(usize, c_int)>>);
+    struct Recorder(Mutex<Vec<(usize, c_int)>>);
 
-    impl Listener for Keeper {
+    impl Listener for Recorder {
         fn hear(&self, instance: &Instance, registration: usize) {
-            let element = told(instance.handle(), |told| told.elements[0]);
+            let element = told(instance.handle(), |event| event.elements[0]);
             self.0.lock().push((registration, element.unwrap()));
             let other = ptr::without_provenance(16);
             assert_eq!(told(other, |_| ()), Err(Error::InvalidHandle));
@@ -235,8 +239,8 @@ mod tests {
     }
 
     #[test]
-    fn the_callback_that_promises_least_hears_of_events_of_its_kind() {
-        let (least, most) = (Arc::new(Keeper::default()), Arc::new(Keeper::default()));
+    fn the_callback_of_the_lowest_level_gets_events_of_its_type() {
+        let (least, most) = (Arc::new(Recorder::default()), Arc::new(Recorder::default()));
         let (number, unknown) = (16, 32);
         register(number, ERROR);
         assert_eq!(check(unknown), Err(Error::InvalidHandle));
@@ -257,23 +261,23 @@ mod tests {
     }
 
     #[test]
-    fn the_last_one_to_let_go_says_farewell() {
-        let said = Arc::new(AtomicUsize::new(0));
+    fn the_last_reference_calls_the_farewell() {
+        let calls = Arc::new(AtomicUsize::new(0));
         let number = 48;
         register(number, COMM);
         let held = REGISTRATIONS.lock().get(&number).cloned();
-        let counts = said.clone();
+        let counts = calls.clone();
         let farewell: Farewell = Box::new(move || {
             counts.fetch_add(1, Ordering::Relaxed);
         });
         drop(unregister(number, Some(farewell)).unwrap());
-        assert_eq!(said.load(Ordering::Relaxed), 0);
+        assert_eq!(calls.load(Ordering::Relaxed), 0);
         drop(held);
-        assert_eq!(said.load(Ordering::Relaxed), 1);
+        assert_eq!(calls.load(Ordering::Relaxed), 1);
     }
 
     #[test]
-    fn an_instance_is_good_while_it_is_told() {
+    fn an_instance_is_valid_while_it_is_delivered() {
         let instance = Instance {
             event: ERROR,
             time: sources::now(),

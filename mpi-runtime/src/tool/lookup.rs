@@ -1,11 +1,11 @@
-//! How tools name elements of a table: by number, or by name.
+//! Look-up of a table's elements by index or name.
 
 use std::ffi::c_int;
 
 use crate::tool::Error;
 use crate::tool::Result;
 
-/// Element `index` of a table.
+/// Returns element `index` of a table.
 ///
 /// # Errors
 /// `MPI_T_ERR_INVALID_INDEX`.
@@ -16,7 +16,8 @@ pub fn at<T>(table: &[T], index: c_int) -> Result<&T> {
         .ok_or(Error::InvalidIndex)
 }
 
-/// The place of the first element with a name; `name_if_fit` gives none for elements that are not meant.
+/// Returns the index of the first element with a name; `name_if_fit` returns `None` for elements to
+/// skip.
 ///
 /// # Errors
 /// `MPI_T_ERR_INVALID_NAME`.

@@ -1,10 +1,11 @@
-//! The tool information interface MPI_T (chapter 14.3): control variables, performance variables, events,
-//! and the categories of all of them.
+//! The tool information interface MPI_T (chapter 14.3): control and performance variables, events
+//! and categories.
 //!
-//! Here is no number in which the ABIs differ: errors, verbosity, scope and levels of safety are enumerations, which the
-//! library of the ABI translates. Callbacks of a tool's are called through [a trait](events::Listener).
+//! The module has no ABI-specific constants: errors, verbosity, scope and safety levels are enums
+//! that the library of the ABI converts. Callbacks of a tool are called through [a
+//! trait](events::Listener).
 //!
-//! Handles are numbers that are never given twice, so that one that was freed is found out.
+//! Numbers of handles are never reused, so that a freed handle is detected.
 
 pub mod categories;
 pub mod cvars;

@@ -1,44 +1,49 @@
-//! How results and strings go to a tool's variables, and names come from it (section 14.3.3).
+//! Output parameters and names in calls of a tool (section 14.3.3).
 
 use std::ffi::{CStr, c_char, c_int};
 use std::ptr;
 
 use crate::tool::error::{Error, Result};
 
-/// Writes a result that must be wanted.
+/// Writes a mandatory result.
 ///
 /// # Errors
-/// `MPI_T_ERR_INVALID`: it has no address.
+/// `MPI_T_ERR_INVALID`: the pointer is NULL.
 ///
 /// # Safety
-/// Another pointer than NULL is valid for a write.
+/// A pointer other than NULL is valid for a write.
 pub unsafe fn put<T>(out: *mut T, value: T) -> Result {
     if out.is_null() {
         return Err(Error::Invalid);
     }
-    // SAFETY: the caller's contract.
+    // SAFETY: `out` is not NULL, so the caller of this function guarantees that it is valid for a
+    // write.
     unsafe { out.write(value) };
     Ok(())
 }
 
-/// Writes a result unless the tool gives NULL, because it doesn't want it.
+/// Writes an optional result, unless the pointer is NULL.
 ///
 /// # Safety
-/// Another pointer than NULL is valid for a write.
+/// A pointer other than NULL is valid for a write.
 pub unsafe fn tell<T>(out: *mut T, value: T) {
     if !out.is_null() {
-        // SAFETY: the caller's contract.
+        // SAFETY: `out` is not NULL, so the caller of this function guarantees that it is valid for
+        // a write.
         unsafe { out.write(value) };
     }
 }
 
-/// Writes a string (section 14.3.3): as much as there is room for, and the length that all of it
-/// takes with its NUL. Without room or address only the length; without an address for that nothing.
+/// Writes a string (section 14.3.3): as many characters as fit, and the length of the whole string
+/// with its NUL.
+///
+/// Writes only the length if `out` is NULL or `*length` is 0, and nothing if `length` is NULL.
 ///
 /// # Safety
-/// `length` is NULL or valid; `out` is NULL or has room for `*length` characters.
+/// `length` is NULL or valid; `out` is NULL or has space for `*length` characters.
 pub unsafe fn tell_text(out: *mut c_char, length: *mut c_int, text: &str) {
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller of this function guarantees that `length` is NULL or valid, and that `out`
+    // is NULL or has space for `*length` characters, which bound the copy and the NUL.
     unsafe {
         let Some(length) = length.as_mut() else {
             return;
@@ -53,10 +58,10 @@ pub unsafe fn tell_text(out: *mut c_char, length: *mut c_int, text: &str) {
     }
 }
 
-/// A name that the tool gives.
+/// Returns a name that the tool passes.
 ///
 /// # Errors
-/// `MPI_T_ERR_INVALID`: it is NULL.
+/// `MPI_T_ERR_INVALID`: the pointer is NULL.
 ///
 /// # Safety
 /// `name` is NULL or ends in NUL.
@@ -64,6 +69,6 @@ pub unsafe fn name_of<'a>(name: *const c_char) -> Result<&'a [u8]> {
     if name.is_null() {
         return Err(Error::Invalid);
     }
-    // SAFETY: the caller's contract.
+    // SAFETY: `name` is not NULL, so the caller of this function guarantees that it ends in NUL.
     Ok(unsafe { CStr::from_ptr(name) }.to_bytes())
 }

@@ -1,24 +1,24 @@
-//! Performance variables: what the process counts.
+//! Performance variables: the counters of the process.
 
 use mpi_core::Counters;
 
 use crate::lifecycle::runtime::{self, Runtime};
 
-/// How a variable's value comes about.
+/// The class of a variable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Class {
-    /// What there is now. It can always be read, and not be set.
+    /// The current level of something. Can always be read, and not be set.
     Level,
-    /// The most there has been of something while the handle was started.
+    /// The maximum while the handle was started.
     Peak,
-    /// How often something happened while the handle was started.
+    /// A count of events while the handle was started.
     Counter,
-    /// A sum over what happened while the handle was started.
+    /// A sum over events while the handle was started.
     Sum,
 }
 
 impl Class {
-    /// For people.
+    /// Returns the name in documents.
     pub fn name(self) -> &'static str {
         match self {
             Class::Level => "level",
@@ -28,7 +28,7 @@ impl Class {
         }
     }
 
-    /// Whether it is always at work, and can't be set.
+    /// Returns whether the variable is always active and cannot be set.
     pub fn is_continuous(self) -> bool {
         self == Class::Level
     }
@@ -38,13 +38,13 @@ impl Class {
 pub struct Variable {
     /// Its name.
     pub name: &'static str,
-    /// How its value comes about.
+    /// Its class.
     pub class: Class,
     /// Its category.
     pub category: &'static str,
-    /// What it tells.
+    /// Its description.
     pub help: &'static str,
-    /// Where the value comes from.
+    /// Reads its value.
     read: fn(&Runtime) -> u64,
 }
 
@@ -54,22 +54,22 @@ pub const VARIABLES: &[Variable] = &[
         name: "unexpected_messages",
         class: Class::Level,
         category: "messages",
-        help: "Messages that have arrived and that no receive has asked for yet.",
+        help: "Messages in the unexpected queues.",
         read: |runtime| totals(runtime).unexpected,
     },
     Variable {
         name: "unexpected_bytes",
         class: Class::Level,
         category: "messages",
-        help: "Bytes of such messages that are kept here. (Long messages wait at their senders.)",
+        help: "Bytes of unexpected messages stored here. (Long messages wait at their senders.)",
         read: |runtime| totals(runtime).unexpected_bytes,
     },
     Variable {
         name: "unexpected_bytes_peak",
         class: Class::Peak,
         category: "messages",
-        help: "The most bytes of such messages that were kept on one VCI.",
-        // What a peak begins with; see `peak` for what it has come to.
+        help: "The most bytes of unexpected messages stored on one VCI.",
+        // The initial value of a peak; `peak` returns later ones.
         read: |runtime| {
             let bytes = |vci| runtime.process.counters(vci).map(|it| it.unexpected_bytes);
             let each = runtime.process.open_vcis().filter_map(bytes);
@@ -80,14 +80,14 @@ pub const VARIABLES: &[Variable] = &[
         name: "unexpected_arrived",
         class: Class::Counter,
         category: "messages",
-        help: "Messages that no receive had asked for when they arrived.",
+        help: "Messages that arrived before a matching receive was posted.",
         read: |runtime| totals(runtime).unexpected_arrived,
     },
     Variable {
         name: "posted_receives",
         class: Class::Level,
         category: "messages",
-        help: "Receives that wait for a message.",
+        help: "Receives in the posted queues.",
         read: |runtime| totals(runtime).posted,
     },
     Variable {
@@ -115,7 +115,7 @@ pub const VARIABLES: &[Variable] = &[
         name: "collective_node_slots",
         class: Class::Counter,
         category: "transports",
-        help: "Blocking collectives over several nodes that went by shared slots within this one.",
+        help: "Blocking collectives over several nodes that used shared slots within this node.",
         read: |runtime| mpi_coll::by_node(&runtime.process),
     },
     Variable {
@@ -129,21 +129,21 @@ pub const VARIABLES: &[Variable] = &[
         name: "eager_bytes_received",
         class: Class::Sum,
         category: "messages",
-        help: "Bytes of messages that came eagerly.",
+        help: "Bytes of messages received eagerly.",
         read: |runtime| totals(runtime).eager_bytes_received,
     },
     Variable {
         name: "rendezvous_sent",
         class: Class::Counter,
         category: "messages",
-        help: "Messages that were announced to their receivers, to be fetched or asked for.",
+        help: "Messages sent by rendezvous.",
         read: |runtime| totals(runtime).rendezvous_sent,
     },
     Variable {
         name: "rendezvous_bytes_sent",
         class: Class::Sum,
         category: "messages",
-        help: "Bytes of such messages.",
+        help: "Bytes of messages sent by rendezvous.",
         read: |runtime| totals(runtime).rendezvous_bytes_sent,
     },
     Variable {
@@ -158,42 +158,42 @@ pub const VARIABLES: &[Variable] = &[
         name: "single_copy_bytes_received",
         class: Class::Sum,
         category: "messages",
-        help: "Bytes of such messages.",
+        help: "Bytes of messages received by reading the sender's memory.",
         read: |runtime| totals(runtime).fetched_bytes,
     },
     Variable {
         name: "two_copies_received",
         class: Class::Counter,
         category: "messages",
-        help: "Messages received through shared memory in pieces, copied by both processes.",
+        help: "Messages received through a pipeline in shared memory, copied by both processes.",
         read: |runtime| totals(runtime).piped,
     },
     Variable {
         name: "two_copies_bytes_received",
         class: Class::Sum,
         category: "messages",
-        help: "Bytes of such messages.",
+        help: "Bytes of messages received through a pipeline in shared memory.",
         read: |runtime| totals(runtime).piped_bytes,
     },
     Variable {
         name: "streamed_sent",
         class: Class::Counter,
         category: "messages",
-        help: "Messages sent in pieces, because the receiver could not read them.",
+        help: "Messages sent in chunks, because the receiver could not read the sender's memory.",
         read: |runtime| totals(runtime).streamed,
     },
     Variable {
         name: "streamed_bytes_sent",
         class: Class::Sum,
         category: "messages",
-        help: "Bytes of such messages.",
+        help: "Bytes of messages sent in chunks.",
         read: |runtime| totals(runtime).streamed_bytes,
     },
     Variable {
         name: "gathered_sent",
         class: Class::Counter,
         category: "messages",
-        help: "Messages with gaps that were not packed: gather lists of their pieces went to the receiver's \
+        help: "Noncontiguous messages sent without packing: gather lists of their blocks went to the receiver's \
                memory, or to the network.",
         read: |runtime| totals(runtime).gathered,
     },
@@ -201,51 +201,51 @@ pub const VARIABLES: &[Variable] = &[
         name: "gathered_bytes_sent",
         class: Class::Sum,
         category: "messages",
-        help: "Bytes of such messages.",
+        help: "Bytes of noncontiguous messages sent without packing.",
         read: |runtime| totals(runtime).gathered_bytes,
     },
     Variable {
         name: "scattered_bytes_received",
         class: Class::Sum,
         category: "messages",
-        help: "Bytes with gaps that the network brought to their places, without unpacking.",
+        help: "Bytes of noncontiguous data that the network wrote in place, without unpacking.",
         read: |runtime| totals(runtime).scattered_bytes,
     },
     Variable {
         name: "rma_native_puts",
         class: Class::Counter,
         category: "transports",
-        help: "MPI_Put calls that went by the network's remote memory.",
+        help: "MPI_Put calls that used the network's remote memory.",
         read: |runtime| totals(runtime).native_puts,
     },
     Variable {
         name: "rma_native_gets",
         class: Class::Counter,
         category: "transports",
-        help: "MPI_Get calls that went by the network's remote memory.",
+        help: "MPI_Get calls that used the network's remote memory.",
         read: |runtime| totals(runtime).native_gets,
     },
     Variable {
         name: "rma_native_atomics",
         class: Class::Counter,
         category: "transports",
-        help: "Accumulates (also those that fetch, and MPI_Compare_and_swap) that went by the network's atomics.",
+        help: "Accumulates (also those that fetch, and MPI_Compare_and_swap) that used the network's atomics.",
         read: |runtime| totals(runtime).native_atomics,
     },
     Variable {
         name: "rma_kernel_copies",
         class: Class::Counter,
         category: "shared_memory",
-        help: "Copies that the kernel made to and from created windows of other processes of the node. (The target does \
-               what is short, as long as it waits in MPI.)",
+        help: "Copies by the kernel to and from created windows of other processes of the node. (A target that waits \
+               in MPI does short ones itself.)",
         read: |runtime| mpi_rma::kernel_copies(&runtime.process),
     },
     Variable {
         name: "addresses_asked",
         class: Class::Counter,
         category: "transports",
-        help: "Processes whose addresses the launcher was asked for. The ranks of a node ask for each once.",
-        read: |_| crate::bootstrap::cards_asked(),
+        help: "Processes whose address records this rank requested from the launcher. The ranks of a node request each once.",
+        read: |_| crate::bootstrap::records_requested(),
     },
     Variable {
         name: "vcis_open",
@@ -258,15 +258,15 @@ pub const VARIABLES: &[Variable] = &[
         name: "locks_taken",
         class: Class::Counter,
         category: "vcis",
-        help: "How often the lock of a VCI was taken, but for messages that were sent at once. \
-               Without MPI_THREAD_MULTIPLE and thread communicators there are no locks.",
+        help: "Times that the lock of a VCI was taken, without messages that were sent at once. Without \
+               MPI_THREAD_MULTIPLE and thread communicators there are no locks.",
         read: |runtime| totals(runtime).locked,
     },
     Variable {
         name: "locks_contended",
         class: Class::Counter,
         category: "vcis",
-        help: "How often a thread had to wait for the lock of a VCI.",
+        help: "Times that a thread had to wait for the lock of a VCI.",
         read: |runtime| totals(runtime).contended,
     },
 ];
@@ -277,7 +277,7 @@ fn totals(runtime: &Runtime) -> Counters {
         .fold(Counters::default(), Counters::merge)
 }
 
-/// Messages sent eagerly over the transports whose names are asked for, but for the way to oneself.
+/// Returns the number of messages sent eagerly over the selected transports, without the loopback.
 fn eager_sent(runtime: &Runtime, wanted: impl Fn(&str) -> bool) -> u64 {
     let transports = runtime.process.transports().iter().enumerate().skip(1);
     transports
@@ -287,13 +287,13 @@ fn eager_sent(runtime: &Runtime, wanted: impl Fn(&str) -> bool) -> u64 {
 }
 
 impl Variable {
-    /// Its value since the start of the process; 0 while MPI is not up.
+    /// Returns the value since the start of the process; 0 while MPI is not initialized.
     pub fn now(&self) -> u64 {
         runtime::running().map_or(0, self.read)
     }
 }
 
-/// The most bytes of unexpected messages on a VCI since the last call.
+/// Returns the most bytes of unexpected messages on a VCI since the last call.
 pub fn peak() -> u64 {
     runtime::running().map_or(0, |runtime| runtime.process.take_peak())
 }

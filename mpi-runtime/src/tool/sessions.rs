@@ -1,7 +1,7 @@
-//! Sessions of performance variables and the handles in them (section 14.3.7).
+//! Sessions of performance variables and their handles (section 14.3.7).
 //!
-//! What a handle tells is its own: starting, stopping or resetting one changes no other, in whatever
-//! session.
+//! Each handle has its own value: starting, stopping or resetting it changes no other handle, in
+//! any session.
 
 use std::collections::BTreeMap;
 
@@ -17,26 +17,26 @@ pub struct Session {
     handles: BTreeMap<usize, Handle>,
 }
 
-/// Which handles of a session.
+/// The handles that a call refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Select {
-    /// All that it can be done with.
+    /// All handles of the session that allow the operation.
     All,
-    /// One.
+    /// The handle with this number.
     One(usize),
 }
 
 struct Handle {
     variable: &'static Variable,
     started: bool,
-    /// What has come together; of a peak, its value.
+    /// The accumulated value; for a peak, its value.
     value: u64,
-    /// The process's count when `value` was right.
+    /// The process's count at the last update of `value`.
     base: u64,
 }
 
 impl Handle {
-    /// Brings `value` up to date. Peaks are by [`Tool::harvest`].
+    /// Updates `value`. Peaks are updated by [`Tool::harvest`].
     fn settle(&mut self) {
         let now = self.variable.now();
         match self.variable.class {
@@ -77,14 +77,14 @@ impl Handle {
 }
 
 impl Tool {
-    /// Makes a session.
+    /// Creates a session.
     pub fn add_session(&mut self) -> usize {
         let number = self.number();
         self.sessions.insert(number, Session::default());
         number
     }
 
-    /// Ends a session; its handles go with it.
+    /// Ends a session and frees its handles.
     ///
     /// # Errors
     /// `MPI_T_ERR_INVALID_SESSION`.
@@ -98,7 +98,7 @@ impl Tool {
         found.ok_or(Error::InvalidSession)
     }
 
-    /// Makes a handle in a session.
+    /// Creates a handle in a session.
     ///
     /// # Errors
     /// `MPI_T_ERR_INVALID_SESSION`.
@@ -128,8 +128,8 @@ impl Tool {
         found.ok_or(Error::InvalidHandle)
     }
 
-    /// Gives the peak since the last time, of which the process keeps one, to all handles that it
-    /// concerns.
+    /// Applies the peak since the last call, of which the process keeps one, to all started handles
+    /// of peaks.
     fn harvest(&mut self) {
         let peak = pvars::peak();
         for session in self.sessions.values_mut() {
@@ -141,7 +141,8 @@ impl Tool {
         }
     }
 
-    /// Does something with one handle, or with all of a session for which that makes sense.
+    /// Applies `act` to one handle, or to all of a session that are not continuous. One continuous
+    /// handle is an error, `refusal`.
     fn with(
         &mut self,
         session: usize,
@@ -171,7 +172,7 @@ impl Tool {
     /// `MPI_T_pvar_start`.
     ///
     /// # Errors
-    /// `MPI_T_ERR_PVAR_NO_STARTSTOP` for one handle that is always at work; those of [`Tool::remove_pvar`].
+    /// `MPI_T_ERR_PVAR_NO_STARTSTOP` for one continuous handle; those of [`Tool::remove_pvar`].
     pub fn start(&mut self, session: usize, select: Select) -> Result {
         self.with(session, select, Error::PvarNoStartstop, Handle::start)
     }
@@ -187,7 +188,7 @@ impl Tool {
     /// `MPI_T_pvar_reset`.
     ///
     /// # Errors
-    /// `MPI_T_ERR_PVAR_NO_WRITE` for one handle that is always at work; those of [`Tool::remove_pvar`].
+    /// `MPI_T_ERR_PVAR_NO_WRITE` for one continuous handle; those of [`Tool::remove_pvar`].
     pub fn reset(&mut self, session: usize, select: Select) -> Result {
         self.with(session, select, Error::PvarNoWrite, Handle::reset)
     }
@@ -207,14 +208,14 @@ impl Tool {
     /// `MPI_T_pvar_readreset`.
     ///
     /// # Errors
-    /// `MPI_T_ERR_PVAR_NO_ATOMIC` for a handle that is always at work; those of [`Tool::remove_pvar`].
+    /// `MPI_T_ERR_PVAR_NO_ATOMIC` for a continuous handle; those of [`Tool::remove_pvar`].
     pub fn read_reset(&mut self, session: usize, handle: usize) -> Result<u64> {
         if self.pvar(session, handle)?.variable.class.is_continuous() {
             return Err(Error::PvarNoAtomic);
         }
         let value = self.read(session, handle)?;
         let found = self.pvar(session, handle)?;
-        // What has come since the reading is not lost: counters go on from there.
+        // Events since the read are not lost: counters continue from there.
         found.value = match found.variable.class {
             Class::Peak => found.variable.now(),
             _ => 0,
@@ -235,7 +236,7 @@ impl Tool {
     }
 }
 
-/// The place of a performance variable in the table.
+/// Returns the index of a performance variable.
 pub(crate) fn index_of(variable: &Variable) -> Option<usize> {
     VARIABLES.iter().position(|it| it.name == variable.name)
 }

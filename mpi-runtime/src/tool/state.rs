@@ -1,4 +1,4 @@
-//! What the tool interface holds while it is initialised: sessions and handles.
+//! The state of the tool interface while it is initialized: sessions and handles.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::tool::error::{Error, Result};
 use crate::tool::events;
 use crate::tool::sessions::Session;
 
-/// What exists while the interface is initialised.
+/// The state of the tool interface while it is initialized.
 pub struct Tool {
     users: u32,
     /// Whether a user has asked for `MPI_THREAD_MULTIPLE`.
@@ -30,7 +30,7 @@ static TOOL: Mutex<Tool> = Mutex::new(Tool {
     sessions: BTreeMap::new(),
 });
 
-/// The interface.
+/// Returns the interface's state, locked.
 ///
 /// # Errors
 /// `MPI_T_ERR_NOT_INITIALIZED`.
@@ -42,14 +42,14 @@ pub fn tool() -> Result<MappedMutexGuard<'static, Tool>> {
     Ok(MutexGuard::map(tool, |tool| tool))
 }
 
-/// `MPI_T_init_thread`. `threaded` asks for `MPI_THREAD_MULTIPLE`; the result says whether that is granted.
+/// `MPI_T_init_thread`. `threaded` requests `MPI_THREAD_MULTIPLE`. Returns whether it is provided.
 ///
 /// # Errors
-/// `MPI_T_ERR_INVALID`: more users than can be counted.
+/// `MPI_T_ERR_INVALID`: the count of users overflows.
 pub fn init(threaded: bool) -> Result<bool> {
     let mut tool = TOOL.lock();
     tool.users = tool.users.checked_add(1).ok_or(Error::Invalid)?;
-    // A process that runs without locks already can't be looked into by other threads meanwhile.
+    // A process that already runs without locks cannot be inspected by other threads.
     let level = |runtime: &Runtime| *runtime.thread_level.lock();
     let unlocked =
         runtime::running().is_some_and(|runtime| level(runtime) != ThreadLevel::Multiple);
@@ -60,7 +60,7 @@ pub fn init(threaded: bool) -> Result<bool> {
     Ok(threaded)
 }
 
-/// `MPI_T_finalize`. With the last one go all sessions and handles.
+/// `MPI_T_finalize`. The last one frees all sessions and handles.
 ///
 /// # Errors
 /// `MPI_T_ERR_NOT_INITIALIZED`.
@@ -76,27 +76,27 @@ pub fn finalize() -> Result {
     Ok(())
 }
 
-/// Whether `MPI_Init` must make a process into which several threads may look at once, whatever
-/// level the program asks for.
+/// Returns whether `MPI_Init` must make a process that several threads may inspect at once,
+/// whatever level the program requests.
 pub fn wants_locks() -> bool {
     TOOL.lock().threaded
 }
 
 impl Tool {
-    /// A number for a handle or session.
+    /// Returns an unused number for a handle or session.
     pub fn number(&mut self) -> usize {
         self.next += 16;
         self.next
     }
 
-    /// Makes a handle for a control variable.
+    /// Creates a handle of a control variable.
     pub fn add_cvar(&mut self, handle: cvars::Handle) -> usize {
         let number = self.number();
         self.cvars.insert(number, handle);
         number
     }
 
-    /// The control variable behind a handle.
+    /// Returns the handle of a control variable.
     ///
     /// # Errors
     /// `MPI_T_ERR_INVALID_HANDLE`.

@@ -1,28 +1,29 @@
-//! `OMPI_Affinity_str`, an extension of Open MPI: the cores of a process as text, for banners of programs.
+//! `OMPI_Affinity_str`, an extension of Open MPI: the CPUs of a process as text, for banners of
+//! programs.
 
 use std::ffi::{c_char, c_int};
 
 use crate::abi::{MPI_ERR_ARG, MPI_SUCCESS};
 
-/// The room that a program has for each text, with the NUL.
+/// Bytes of each output text, with the NUL.
 const ROOM: usize = 1024;
 
-/// The CPUs that this process may use.
+/// Returns the CPUs that this process may use.
 fn allowed() -> Vec<usize> {
-    // SAFETY: a set of CPUs is bits, for which zeros are a value.
+    // SAFETY: a `cpu_set_t` is an array of integers, for which zeroes are valid.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: the size passed is that of `set`; 0 is this thread.
+    // SAFETY: the size passed is that of `set`, a local variable; PID 0 is this thread.
     if unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) } != 0 {
         return Vec::new();
     }
     let most = libc::CPU_SETSIZE as usize;
-    // SAFETY: each number is below the size of the set.
+    // SAFETY: each number is below the number of bits in `set`.
     (0..most)
         .filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &set) })
         .collect()
 }
 
-/// Numbers as ranges: `0-3,8`.
+/// Formats sorted numbers as ranges: `0-3,8`.
 fn ranges(numbers: &[usize]) -> String {
     let mut parts: Vec<(usize, usize)> = Vec::new();
     for &number in numbers {
@@ -38,21 +39,21 @@ fn ranges(numbers: &[usize]) -> String {
     parts.iter().map(text).collect::<Vec<_>>().join(",")
 }
 
-/// Puts a text, or as much of it as there is room for.
+/// Writes a text, truncated to [`ROOM`] bytes.
 ///
 /// # Safety
 /// `place` is valid for [`ROOM`] bytes.
 unsafe fn put(place: *mut c_char, text: &str) {
     let len = text.len().min(ROOM - 1);
-    // SAFETY: the contract of this function.
+    // SAFETY: the caller guarantees [`ROOM`] valid bytes, which bound the copy and the NUL.
     unsafe {
         place.copy_from_nonoverlapping(text.as_ptr().cast(), len);
         place.add(len).write(0);
     }
 }
 
-/// Writes the CPUs to which the launcher has bound this process, its current ones, and all. Both formats of Open MPI
-/// give the same text.
+/// Writes the CPUs to which the launcher has bound this process, its current ones, and all. Both
+/// formats of Open MPI give the same text.
 ///
 /// # Safety
 /// Each of the last three is NULL or valid for 1024 bytes.
@@ -67,14 +68,14 @@ pub unsafe extern "C" fn OMPI_Affinity_str(
         return MPI_ERR_ARG;
     }
     let allowed = allowed();
-    // SAFETY: a call without a contract.
+    // SAFETY: the call takes no pointers.
     let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
     let all = usize::try_from(online).unwrap_or(allowed.len());
     let binding = match allowed.len() < all {
         true => format!("CPUs {}", ranges(&allowed)),
         false => "not bound: all CPUs".to_owned(),
     };
-    // SAFETY: not NULL, so valid by the contract of this function.
+    // SAFETY: the pointers are not NULL, so the caller guarantees 1024 valid bytes.
     unsafe {
         put(ompi_bound, &binding);
         put(current_binding, &binding);

@@ -1,5 +1,7 @@
-//! Handles of Open MPI's ABI: the address of an object of this library's stands for a predefined handle, and what the program
-//! made is the library's integer with a mark above it that no address has.
+//! Handles of Open MPI's ABI.
+//!
+//! A predefined handle is the address of an object in this library. A handle of an object that the
+//! program made is the library's integer with a mark in the upper bits that no address has.
 
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
@@ -8,13 +10,14 @@ use std::sync::OnceLock;
 use super::{OBJECTS, OutwardFile, ompi_mpi_file_null};
 use crate::abi::{MPI_FILE_NULL, MPI_File};
 
-/// A variable whose address is a handle. Nothing is in it. An executable may have a copy of its own, whose address
-/// then counts everywhere, and whose size the dynamic linker compares with this one.
+/// A variable whose address is a handle. It has no content. An executable may have a copy of its
+/// own (copy relocation), whose address then counts everywhere, and whose size the dynamic linker
+/// compares with this one.
 #[repr(C, align(32))]
 #[derive(Debug)]
 pub struct Object<const SIZE: usize>(UnsafeCell<[u8; SIZE]>);
 
-// SAFETY: only addresses are used.
+// SAFETY: only the address is used; the content is never read or written.
 unsafe impl<const SIZE: usize> Sync for Object<SIZE> {}
 
 impl<const SIZE: usize> Object<SIZE> {
@@ -26,11 +29,13 @@ impl<const SIZE: usize> Object<SIZE> {
 /// The address of an [`Object`].
 pub(super) struct Address(pub(super) *const c_void);
 
-// SAFETY: it is compared, and nothing more.
+// SAFETY: the address is compared, never dereferenced.
 unsafe impl Sync for Address {}
 
-/// What stands above the integers of handles that were made at run time ("Weft"). On this machine bits 47 and above of
-/// an address are alike, with five levels of page tables bits 56 and above, so that it is no address.
+/// The mark above the integers of handles that were made at run time ("Weft").
+///
+/// On x86-64 the bits of an address from 47 up are equal, with five levels of page tables those
+/// from 56 up, so the value is no address.
 const MARK: usize = 0x5765_6674_0000_0000;
 
 /// A handle as the program sees it.
@@ -39,13 +44,13 @@ const MARK: usize = 0x5765_6674_0000_0000;
 pub struct Outward(pub(super) usize);
 
 impl Outward {
-    /// What the program made.
+    /// Returns the handle of an object that the program made.
     #[inline(always)]
     pub(super) fn made(handle: u32) -> Outward {
         Outward(MARK | handle as usize)
     }
 
-    /// The library's handle; 0, which is none, for what is no handle.
+    /// Returns the library's handle; 0, which is no handle, for an invalid value.
     #[inline(always)]
     pub fn inward(self) -> c_int {
         if self.0 >> 32 == MARK >> 32 {
@@ -55,10 +60,11 @@ impl Outward {
     }
 }
 
-/// A power of two, so large that most objects are where they are looked for first.
+/// Number of slots of the hash table: a power of two, so large that most objects are in the slot
+/// that is searched first.
 const SLOTS: usize = 512;
 
-/// The objects by their addresses, which are known only when the program runs.
+/// The predefined objects by address, which is known only at run time.
 struct Predefined {
     addresses: [usize; SLOTS],
     handles: [u32; SLOTS],
@@ -100,11 +106,11 @@ impl Predefined {
         mixed >> (usize::BITS - SLOTS.trailing_zeros())
     }
 
-    /// The handle of the object at an address, or 0.
+    /// Returns the handle of the object at an address, or 0.
     #[inline(always)]
     fn find(&self, address: usize) -> u32 {
         let mut slot = Predefined::first_slot(address);
-        // There are fewer objects than slots, so that an empty one comes.
+        // There are fewer objects than slots, so the search reaches an empty one.
         loop {
             let found = self.addresses[slot];
             if found == address || found == 0 {
@@ -124,7 +130,7 @@ fn no_file() -> usize {
 }
 
 impl OutwardFile {
-    /// A file.
+    /// Returns the program's handle of a file.
     pub fn new(file: MPI_File) -> OutwardFile {
         if file == MPI_FILE_NULL {
             return OutwardFile((&raw const ompi_mpi_file_null).cast_mut().cast());
@@ -132,17 +138,17 @@ impl OutwardFile {
         OutwardFile(file)
     }
 
-    /// The integer that stands for a file, of which `number` gives each its own.
+    /// Returns the integer that represents a file. `number` assigns each file its own.
     pub fn to_int(file: MPI_File, number: impl Fn(MPI_File) -> c_int) -> c_int {
         number(file)
     }
 
-    /// The file that an integer stands for.
+    /// Returns the file that an integer represents.
     pub fn from_int(number: c_int, file: impl Fn(c_int) -> MPI_File) -> MPI_File {
         file(number)
     }
 
-    /// The library's handle.
+    /// Returns the library's handle.
     pub fn inward(self) -> MPI_File {
         if self.0.addr() == no_file() {
             return MPI_FILE_NULL;

@@ -1,5 +1,5 @@
-//! The short ways of collectives that move data, when calls come again (`mpi_coll::quick`): what has to be
-//! looked at before.
+//! Fast paths of collectives that move data, for repeated calls (`mpi_coll::quick`): the checks
+//! that come before.
 
 use std::ffi::{c_int, c_void};
 
@@ -11,7 +11,7 @@ use mpi_runtime::lifecycle::runtime::running;
 
 use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_IN_PLACE};
 
-/// The short way of a call that comes again: the label says that its datatype is good.
+/// The fast path of a repeated call, for which the cached plan vouches for the datatype.
 #[inline(always)]
 pub(crate) unsafe fn bcast_again(
     buffer: *mut c_void,
@@ -29,8 +29,8 @@ pub(crate) unsafe fn bcast_again(
     unsafe { quick::bcast(&runtime.process, comm, datatype, count, root, buffer.cast()) }
 }
 
-/// Where a call of equal blocks that may come again takes place, and from where it sends, none in place: if its buffers
-/// are good, and both sides describe blocks alike.
+/// Checks the buffers of a repeated call of equal blocks. Returns its communicator and send address
+/// (`None` in place), if both buffers are good and both sides describe the blocks alike.
 #[inline(always)]
 pub(crate) fn again(
     (sendbuf, sendcount, sendtype): (*const c_void, MPI_Count, MPI_Datatype),
@@ -51,8 +51,9 @@ pub(crate) fn again(
     good.then_some((&runtime.process, comm, send))
 }
 
-/// Of a gather or scatter, of which each rank has a block of its own, and the root those of all: where this rank's is, none
-/// in place, with the number of elements and the datatype as this rank describes it. As [`again`].
+/// Checks the buffers of a gather or scatter, in which each rank has one block and the root those
+/// of all. Returns this rank's block (`None` in place), with the number of elements and the
+/// datatype as this rank describes it.
 #[inline(always)]
 fn own_block(
     own: (*const c_void, MPI_Count, MPI_Datatype),
@@ -69,7 +70,7 @@ fn own_block(
     good.then_some((object, Some(own.0.cast()), own.1, own.2))
 }
 
-/// The short way of a gather, as [`bcast_again`].
+/// The fast path of a repeated gather.
 #[inline(always)]
 pub(crate) unsafe fn gather_again(
     own: (*const c_void, MPI_Count, MPI_Datatype),
@@ -83,7 +84,7 @@ pub(crate) unsafe fn gather_again(
     unsafe { quick::gather(process, comm, label, count, root, from, all.0.cast()) }
 }
 
-/// The short way of a scatter, as [`bcast_again`].
+/// The fast path of a repeated scatter.
 #[inline(always)]
 pub(crate) unsafe fn scatter_again(
     all: (*const c_void, MPI_Count, MPI_Datatype),

@@ -10,13 +10,13 @@ use mpi_runtime::handles::types;
 use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_Request};
 use crate::api::coll::again::{again, bcast_again, gather_again, scatter_again};
 use crate::api::coll::{
-    Blocks, How, Site, TypeList, demand_blocks_apart, demand_buffer, demand_own_apart,
+    Blocks, CallContext, How, TypeList, demand_blocks_apart, demand_buffer, demand_own_apart,
 };
 use mpi_runtime::handles::counts::IntArray;
 
-/// After a call whose blocks are all of this datatype, and which may come again: the handle of a predefined one always
-/// means the same.
-fn label(site: &Site<'_>, how: How, call: &Call<'_>, datatype: Option<MPI_Datatype>) {
+/// Remembers the plan of a call whose blocks all have the predefined datatype `datatype`, since its
+/// handle always means the same.
+fn label(site: &CallContext<'_>, how: How, call: &Call<'_>, datatype: Option<MPI_Datatype>) {
     if matches!(how, How::Wait)
         && let Some(datatype) = datatype
         && types::is_predefined(datatype)
@@ -34,7 +34,7 @@ pub(crate) unsafe fn bcast_as(
     root: c_int,
     comm: MPI_Comm,
 ) -> Result<()> {
-    let site = Site::new(comm, how)?;
+    let site = CallContext::new(comm, how)?;
     let root = site.root(root)?;
     if root == Root::Other {
         // SAFETY: no buffers.
@@ -59,7 +59,7 @@ pub(crate) unsafe fn gather_as(
     root: c_int,
     comm: MPI_Comm,
 ) -> Result<()> {
-    let site = Site::new(comm, how)?;
+    let site = CallContext::new(comm, how)?;
     let root = site.root(root)?;
     let (varying, mut list) = (recv.varies(), TypeList::None);
     let (mut described, equal) = (Some(sendtype), recv.datatype_of_equal());
@@ -107,7 +107,7 @@ pub(crate) unsafe fn scatter_as(
     root: c_int,
     comm: MPI_Comm,
 ) -> Result<()> {
-    let site = Site::new(comm, how)?;
+    let site = CallContext::new(comm, how)?;
     let root = site.root(root)?;
     let (varying, mut list) = (send.varies(), TypeList::None);
     let (mut described, equal) = (Some(recvtype), send.datatype_of_equal());
@@ -156,7 +156,7 @@ pub(crate) unsafe fn allgather_as(
     recv: Blocks,
     comm: MPI_Comm,
 ) -> Result<()> {
-    let site = Site::new(comm, how)?;
+    let site = CallContext::new(comm, how)?;
     demand_buffer(
         "recvbuf",
         recvbuf,
@@ -189,7 +189,7 @@ pub(crate) unsafe fn alltoall_as(
     recv: Blocks,
     comm: MPI_Comm,
 ) -> Result<()> {
-    let site = Site::new(comm, how)?;
+    let site = CallContext::new(comm, how)?;
     demand_buffer(
         "recvbuf",
         recvbuf,

@@ -1,7 +1,7 @@
-//! Reductions with `MPIX_EQUAL`, an extension of MPICH's: whether all ranks have the same data.
+//! Reductions with `MPIX_EQUAL`, an extension of MPICH: whether all ranks have the same data.
 //!
-//! The result is one int at `recvbuf`, whatever the datatype and count of what is compared. Each rank
-//! compares its data with that of rank 0, and whether all found them equal is a reduction.
+//! The result is one int at `recvbuf`, whatever the datatype and count of the data. Each rank
+//! compares its data with that of rank 0, and a reduction combines the results.
 
 use std::ffi::{c_int, c_void};
 

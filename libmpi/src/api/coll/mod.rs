@@ -1,7 +1,8 @@
-//! Collective communication (chapter 5): what all families share, and the barrier.
+//! Collective communication (chapter 5): code that all families share, and the barrier.
 //!
-//! A blocking function and its nonblocking twin are one: all arguments are checked, which leaves
-//! nothing behind when it fails, and then the call is carried out or started.
+//! One function implements a blocking function and its nonblocking and persistent twins: it checks
+//! all arguments, which has no side effect on failure, and then carries out, starts or stores the
+//! call.
 
 pub(crate) mod again;
 pub mod data;
@@ -35,26 +36,26 @@ use mpi_runtime::handles::counts::IntArray;
 /// What to do with a call.
 #[derive(Clone, Copy)]
 pub(crate) enum How {
-    /// Carry it out.
+    /// Carry out the call.
     Wait,
-    /// Start it, and put the request there.
+    /// Start the call, and store its request here.
     Start(*mut MPI_Request),
-    /// Make a persistent request of it, with these hints, and put that there.
+    /// Make a persistent request of the call, with these hints, and store it here.
     Init(MPI_Info, *mut MPI_Request),
 }
 
-/// A communicator and what is to be done on it.
-pub(crate) struct Site<'a> {
+/// A communicator and what to do with a call on it.
+pub(crate) struct CallContext<'a> {
     runtime: &'a Runtime,
     pub object: &'a CommObject,
     handle: MPI_Comm,
     how: How,
 }
 
-impl Site<'_> {
-    /// On `comm`.
+impl CallContext<'_> {
+    /// Creates the context of a call on `comm`.
     #[inline]
-    pub fn new(comm: MPI_Comm, how: How) -> Result<Site<'static>> {
+    pub fn new(comm: MPI_Comm, how: How) -> Result<CallContext<'static>> {
         let runtime = runtime()?;
         let object = runtime.comm(comm)?;
         match how {
@@ -64,7 +65,7 @@ impl Site<'_> {
             How::Init(info, _) => infos::hints(info).map(drop)?,
             How::Wait | How::Start(_) => {}
         }
-        Ok(Site {
+        Ok(CallContext {
             runtime,
             object,
             handle: comm,
@@ -72,9 +73,9 @@ impl Site<'_> {
         })
     }
 
-    /// On `comm`, which must be an intracommunicator.
-    pub fn within(comm: MPI_Comm, how: How) -> Result<Site<'static>> {
-        let site = Site::new(comm, how)?;
+    /// Creates the context of a call on `comm`, which must be an intracommunicator.
+    pub fn within(comm: MPI_Comm, how: How) -> Result<CallContext<'static>> {
+        let site = CallContext::new(comm, how)?;
         if site.is_inter() {
             let why = "comm is an intercommunicator; this function is for intracommunicators only";
             return Err(Error::new(Class::Comm, why));
@@ -86,17 +87,18 @@ impl Site<'_> {
         self.object.comm.remote().is_some()
     }
 
-    /// This rank.
+    /// Returns this rank.
     pub fn rank(&self) -> usize {
         self.object.comm.rank() as usize
     }
 
-    /// How many ranks data is exchanged with: those of the other group of an intercommunicator.
+    /// Returns the number of ranks that data is exchanged with: those of the remote group of an
+    /// intercommunicator.
     pub fn others(&self) -> usize {
         self.object.comm.others().size() as usize
     }
 
-    /// The root argument.
+    /// Converts the root argument.
     #[inline]
     pub fn root(&self, root: c_int) -> Result<Root> {
         if (root as u32) < self.object.comm.others().size() {
@@ -123,7 +125,7 @@ impl Site<'_> {
         )
     }
 
-    /// Whether this process is the root.
+    /// Returns whether this process is the root.
     #[inline]
     pub fn is_root(&self, root: Root) -> bool {
         match root {
@@ -133,14 +135,14 @@ impl Site<'_> {
         }
     }
 
-    /// Whether a process has data of its own to exchange with the root; of an intracommunicator,
+    /// Returns whether this process has data to exchange with the root; on an intracommunicator,
     /// the root has, too.
     #[inline]
     pub fn is_leaf(&self, root: Root) -> bool {
         matches!(root, Root::Rank(_))
     }
 
-    /// Whether a buffer is in place, where that is allowed on intracommunicators.
+    /// Returns whether a buffer is `MPI_IN_PLACE`, which intracommunicators allow.
     #[inline]
     pub fn in_place(&self, name: &str, buf: *const c_void) -> Result<bool> {
         if buf != MPI_IN_PLACE.cast_const() {
@@ -152,7 +154,7 @@ impl Site<'_> {
         Ok(true)
     }
 
-    /// As the function [`part`], of which there may be one for every rank.
+    /// Checks a buffer by the function [`part`]; it may have one part per rank.
     #[inline]
     pub fn part(
         &self,
@@ -197,8 +199,8 @@ impl Site<'_> {
             }
             How::Init(_, request) => {
                 let holder = self.runtime.comm_arc(self.handle)?;
-                // SAFETY: the caller's contract, which for a persistent request extends to all its runs; `new`
-                // found `request` not to be NULL.
+                // SAFETY: the caller's contract, which for a persistent request extends to all its
+                // runs; `new` found `request` not to be NULL.
                 unsafe {
                     let made = PersistentCollective::new(process, holder, buffers, call)?;
                     request.write(requests::insert(Object::Other(Box::new(Repeated(made))))?);
@@ -209,7 +211,7 @@ impl Site<'_> {
     }
 }
 
-/// The error for a buffer that is in place where it can't be.
+/// Returns the error for `MPI_IN_PLACE` where it is not allowed.
 #[cold]
 pub(crate) fn not_in_place(name: &str, place: &str) -> Error {
     Error::new(
@@ -218,7 +220,7 @@ pub(crate) fn not_in_place(name: &str, place: &str) -> Error {
     )
 }
 
-/// Refuses a buffer in place.
+/// Refuses `MPI_IN_PLACE`.
 #[inline]
 pub(crate) fn demand_buffer(name: &str, buf: *const c_void, place: &str) -> Result<()> {
     if buf == MPI_IN_PLACE.cast_const() {
@@ -256,7 +258,7 @@ pub(crate) fn address(
 /// Refuses NULL for data in blocks, unless their displacements make absolute addresses of it
 /// (`MPI_BOTTOM`, sections 4.1.5 and 7.6).
 fn addresses(side: &str, buf: *const c_void, layout: &Layout<'_>, ranks: usize) -> Result<()> {
-    /// No program on Linux has anything below this address.
+    /// Linux maps no memory below this address.
     const FIRST: i64 = 4096;
     if !buf.is_null() {
         return Ok(());
@@ -287,7 +289,7 @@ fn addresses(side: &str, buf: *const c_void, layout: &Layout<'_>, ranks: usize) 
     }
 }
 
-/// The arguments `buf, count, datatype`; `side` is what their names begin with.
+/// Checks the arguments `buf, count, datatype`; `side` is the prefix of their names.
 #[inline]
 pub(crate) fn part(
     side: &str,
@@ -315,12 +317,12 @@ pub(crate) enum Blocks {
 }
 
 impl Blocks {
-    /// Whether counts are not the same for all blocks.
+    /// Returns whether counts differ between blocks.
     pub fn varies(&self) -> bool {
         !matches!(self, Blocks::Equal(..))
     }
 
-    /// The datatype of blocks that all have as many elements.
+    /// Returns the datatype of blocks with equal counts.
     pub fn datatype_of_equal(&self) -> Option<MPI_Datatype> {
         match *self {
             Blocks::Equal(_, datatype) => Some(datatype),
@@ -328,7 +330,7 @@ impl Blocks {
         }
     }
 
-    /// The blocks of `ranks` ranks in `buf`; `side` is what the names of the arguments begin with.
+    /// Returns the blocks of `ranks` ranks in `buf`; `side` is the prefix of the arguments' names.
     ///
     /// # Safety
     /// The arrays have an element for every rank, or are NULL.
@@ -341,7 +343,7 @@ impl Blocks {
         list: &'a mut TypeList,
     ) -> Result<Layout<'a>> {
         match *self {
-            // Where there are no blocks, there need be no buffer.
+            // Without blocks the buffer may be NULL.
             Blocks::Equal(count, datatype) if ranks == 0 => {
                 part(side, buf, count.min(0), datatype).map(Layout::Uniform)
             }
@@ -400,7 +402,7 @@ fn typed<'a>(
     Ok(layout)
 }
 
-/// Counts without displacements, of a reduce-scatter.
+/// Checks the counts of a reduce-scatter.
 ///
 /// # Safety
 /// The array has an element for every rank, or is NULL.
@@ -416,10 +418,10 @@ pub(crate) unsafe fn counts<'a>(
     Ok((Layout::successive(counts, ranks, datatype), total))
 }
 
-/// An array argument.
+/// Checks an array argument.
 ///
 /// # Safety
-/// It has `len` elements, or is NULL.
+/// The array has `len` elements, or is NULL.
 unsafe fn array<'a, T>(side: &str, what: &str, array: *const T, len: usize) -> Result<&'a [T]> {
     if len == 0 {
         return Ok(&[]);
@@ -442,10 +444,10 @@ fn no_array(side: &str, what: &str, len: usize) -> Error {
     )
 }
 
-/// An array argument of integers.
+/// Checks an array argument of integers.
 ///
 /// # Safety
-/// As for [`array`].
+/// The array has `len` elements, or is NULL.
 unsafe fn integers<'a>(side: &str, what: &str, array: IntArray, len: usize) -> Result<Ints<'a>> {
     if len > 0 && array.is_null() {
         return Err(no_array(side, what, len));
@@ -454,7 +456,7 @@ unsafe fn integers<'a>(side: &str, what: &str, array: IntArray, len: usize) -> R
     Ok(unsafe { array.ints(len) })
 }
 
-/// Adds up the counts of some ranks, none of which may be negative.
+/// Adds up the counts of `ranks` ranks; negative ones are errors.
 fn sum(side: &str, counts: Ints<'_>, ranks: usize) -> Result<usize> {
     let mut total = 0usize;
     for index in 0..ranks {
@@ -470,7 +472,7 @@ fn sum(side: &str, counts: Ints<'_>, ranks: usize) -> Result<usize> {
     Ok(total)
 }
 
-/// The datatypes of a `w` function; few of them take no memory from the heap.
+/// The datatypes of a `w` function; a few of them need no allocation.
 #[allow(clippy::large_enum_variant, reason = "it is made once and not moved")]
 pub(crate) enum TypeList {
     None,
@@ -479,7 +481,7 @@ pub(crate) enum TypeList {
 }
 
 impl TypeList {
-    /// The datatypes behind handles. One with no elements may be MPI_DATATYPE_NULL.
+    /// Looks up the datatypes behind handles. One without elements may be MPI_DATATYPE_NULL.
     fn fill(
         &mut self,
         side: &str,
@@ -533,9 +535,9 @@ fn same_buffer(names: &str) -> Error {
     Error::new(Class::Buffer, why)
 }
 
-/// Refuses blocks of `buffer` that are sent from where one is received: those of one number, among
-/// `blocks`, whose first elements have their lowest bytes at the same place. One buffer may well have both, as for the halo of an
-/// array; that blocks share no memory is what counts (section 2.3).
+/// Refuses blocks that are both sent and received: those of one rank among `blocks` whose first
+/// elements begin at the same address. One buffer may contain both kinds, as for the halo of an
+/// array, if the blocks share no memory (section 2.3).
 #[cold]
 pub(crate) fn demand_blocks_apart(
     buffer: *const c_void,
@@ -560,8 +562,8 @@ pub(crate) fn demand_blocks_apart(
     Ok(())
 }
 
-/// Refuses a send buffer that is this rank's own block of the receive buffer (or the other way
-/// round: `whole` is what has blocks).
+/// Refuses a send buffer that is this rank's own block of the receive buffer, or the reverse:
+/// `whole` is the buffer with blocks.
 pub(crate) fn demand_own_apart(
     own: *const c_void,
     part: Part<'_>,
@@ -601,7 +603,7 @@ pub(crate) fn demand_own_apart(
 /// `MPI_Barrier` (section 5.3).
 #[inline(always)]
 pub fn barrier(comm: MPI_Comm) -> Result<()> {
-    // A call that comes again needs no look at anything else.
+    // The fast path of a repeated call needs no other check.
     if let Some(runtime) = running()
         && let Some(object) = runtime.early_comm(comm)
         && let Some(done) = quick::barrier(&runtime.process, &object.comm)
@@ -615,13 +617,17 @@ pub fn barrier(comm: MPI_Comm) -> Result<()> {
 fn long_barrier(comm: MPI_Comm) -> Result<()> {
     // SAFETY: a barrier has no buffers.
     unsafe {
-        Site::new(comm, How::Wait)?.run(&Call::Barrier, std::ptr::null(), std::ptr::null_mut())
+        CallContext::new(comm, How::Wait)?.run(
+            &Call::Barrier,
+            std::ptr::null(),
+            std::ptr::null_mut(),
+        )
     }
 }
 
 /// `MPI_Ibarrier` (section 5.12.1).
 pub unsafe fn ibarrier(comm: MPI_Comm, request: *mut MPI_Request) -> Result<()> {
-    let site = Site::new(comm, How::Start(request))?;
+    let site = CallContext::new(comm, How::Start(request))?;
     // SAFETY: a barrier has no buffers.
     unsafe { site.run(&Call::Barrier, std::ptr::null(), std::ptr::null_mut()) }
 }

@@ -8,7 +8,7 @@ use mpi_core::Result;
 use mpi_sched::Layout;
 
 use crate::abi::{MPI_Aint, MPI_Comm, MPI_Count, MPI_Datatype, MPI_Request};
-use crate::api::coll::{Blocks, How, Site, TypeList, demand_blocks_apart, demand_buffer};
+use crate::api::coll::{Blocks, CallContext, How, TypeList, demand_blocks_apart, demand_buffer};
 use mpi_runtime::handles::counts::IntArray;
 
 const PLACE: &str = "in a neighbourhood collective";
@@ -23,14 +23,14 @@ pub(crate) unsafe fn allgather_as(
     recv: Blocks,
     comm: MPI_Comm,
 ) -> Result<()> {
-    let site = Site::within(comm, how)?;
+    let site = CallContext::within(comm, how)?;
     let neighbors = topo::neighbors(&site.object.comm)?;
     demand_buffer("sendbuf", sendbuf, PLACE)?;
     demand_buffer("recvbuf", recvbuf, PLACE)?;
     let mut list = TypeList::None;
     // SAFETY: the caller's contract.
     let recv = unsafe { recv.layout("recv", recvbuf, neighbors.sources.len(), &mut list)? };
-    // Who sends to nobody needs no buffer.
+    // A process without destinations needs no buffer.
     let send = match neighbors.destinations.is_empty() {
         true => site.part("send", std::ptr::null(), sendcount.min(0), sendtype)?,
         false => site.part("send", sendbuf, sendcount, sendtype)?,
@@ -57,7 +57,7 @@ pub(crate) unsafe fn alltoall_as(
     recv: Blocks,
     comm: MPI_Comm,
 ) -> Result<()> {
-    let site = Site::within(comm, how)?;
+    let site = CallContext::within(comm, how)?;
     let neighbors = topo::neighbors(&site.object.comm)?;
     let (from, to) = (neighbors.sources.len(), neighbors.destinations.len());
     demand_buffer("sendbuf", sendbuf, PLACE)?;

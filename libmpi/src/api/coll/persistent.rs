@@ -1,5 +1,5 @@
-//! Persistent collectives (MPI-4.1 sections 6.13 and 8.8): each is its blocking and nonblocking twin, made into a
-//! request.
+//! Persistent collectives (MPI-4.1 sections 6.13 and 8.8): each is its blocking and nonblocking
+//! twin, made into a request.
 
 use std::ffi::{c_int, c_void};
 
@@ -10,7 +10,7 @@ use crate::abi::{MPI_Aint, MPI_Comm, MPI_Count, MPI_Datatype, MPI_Info, MPI_Op, 
 use crate::api::coll::data;
 use crate::api::coll::neighbor;
 use crate::api::coll::reduce;
-use crate::api::coll::{Blocks, How, Site};
+use crate::api::coll::{Blocks, CallContext, How};
 use mpi_runtime::handles::counts::IntArray;
 
 /// `MPI_Barrier_init` (MPI-4.1 section 6.13).
@@ -21,7 +21,7 @@ pub unsafe fn barrier_init(
 ) -> Result<()> {
     // SAFETY: a barrier has no buffers; `request` is valid by the caller's contract.
     unsafe {
-        Site::new(comm, How::Init(info, request))?.run(
+        CallContext::new(comm, How::Init(info, request))?.run(
             &Call::Barrier,
             std::ptr::null(),
             std::ptr::null_mut(),

@@ -15,24 +15,24 @@ use crate::abi::{
     MPI_Comm, MPI_Count, MPI_Datatype, MPI_IN_PLACE, MPI_Op, MPI_Request, MPIX_EQUAL,
 };
 use crate::api::coll::equal;
-use crate::api::coll::{self, How, Site, demand_apart, demand_buffer, part};
+use crate::api::coll::{self, CallContext, How, demand_apart, demand_buffer, part};
 use crate::ops;
 use mpi_runtime::handles::counts::IntArray;
 
 const BUFFERS: &str = "sendbuf and recvbuf";
 
-/// A vector that every rank gives.
+/// The vector of a rank.
 struct Vector {
     part: Part<'static>,
     op: &'static Op,
     in_place: bool,
 }
 
-/// Checks the arguments of a rank that gives a vector of `count` elements to `site`, and takes one
-/// of `received` elements if that is some.
+/// Checks the arguments of a rank that contributes a vector of `count` elements, and receives one
+/// of `received` elements if that is `Some`.
 #[inline]
 fn vector(
-    site: &Site<'_>,
+    site: &CallContext<'_>,
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: MPI_Count,
@@ -60,7 +60,7 @@ fn vector(
             "in a reduction; sendbuf can be MPI_IN_PLACE",
         )?;
         match received == count {
-            // The same datatype has been looked at.
+            // The same datatype was checked for the send buffer.
             true => coll::address("recv", recvbuf, part.count, part.datatype)?,
             false => site.part("recv", recvbuf, received, datatype).map(drop)?,
         }
@@ -80,7 +80,7 @@ pub(crate) unsafe fn reduce_as(
     root: c_int,
     comm: MPI_Comm,
 ) -> Result<()> {
-    let site = Site::new(comm, how)?;
+    let site = CallContext::new(comm, how)?;
     if op == MPIX_EQUAL {
         // SAFETY: the caller's contract.
         return unsafe { equal::reduce(how, sendbuf, recvbuf, count, datatype, root, comm) };
@@ -116,9 +116,9 @@ pub(crate) unsafe fn reduce_as(
     Ok(())
 }
 
-/// After a call that may come again: handles of predefined ones always mean the same. (Operations of the program's
-/// have no short way.)
-fn label(site: &Site<'_>, how: How, call: &Call<'_>, label: Label) {
+/// Remembers the plan of a call whose handles are predefined, since these always mean the same.
+/// Operations of the program have no fast path.
+fn label(site: &CallContext<'_>, how: How, call: &Call<'_>, label: Label) {
     if matches!(how, How::Wait) && types::is_predefined(label[0]) {
         quick::label_reduction(&site.object.comm, call, label);
     }
@@ -134,7 +134,7 @@ pub(crate) unsafe fn allreduce_as(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> Result<()> {
-    let site = Site::new(comm, how)?;
+    let site = CallContext::new(comm, how)?;
     if op == MPIX_EQUAL {
         // SAFETY: the caller's contract.
         return unsafe { equal::allreduce(how, sendbuf, recvbuf, count, datatype, comm) };
@@ -158,7 +158,7 @@ pub(crate) unsafe fn reduce_scatter_block_as(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> Result<()> {
-    let site = Site::new(comm, how)?;
+    let site = CallContext::new(comm, how)?;
     let Vector { part, op, in_place } = vector(
         &site,
         sendbuf,
@@ -186,12 +186,12 @@ pub(crate) unsafe fn reduce_scatter_as(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> Result<()> {
-    let site = Site::new(comm, how)?;
+    let site = CallContext::new(comm, how)?;
     let (_, found) = types::checked(0, datatype)?;
     let size = site.object.comm.size() as usize;
     // SAFETY: the caller's contract.
     let (blocks, total) = unsafe { coll::counts(recvcounts, size, found)? };
-    // Whether there is anything at all decides about NULL.
+    // NULL is allowed only if no rank has elements.
     let given = MPI_Count::from(total > 0);
     let own = MPI_Count::from(blocks.count(site.rank()) > 0);
     let Vector { op, in_place, .. } =
@@ -215,8 +215,8 @@ pub(crate) unsafe fn scan_as(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> Result<()> {
-    let site = Site::within(comm, how)?;
-    // The receive buffer of an exclusive scan is not used at rank 0, but as a send buffer in place.
+    let site = CallContext::within(comm, how)?;
+    // At rank 0 an exclusive scan uses the receive buffer only as the send buffer in place.
     let unused = exclusive && site.rank() == 0;
     let received = if unused { 0 } else { count };
     let Vector { part, op, in_place } =
@@ -272,7 +272,8 @@ pub unsafe fn reduce(
     }
 }
 
-/// As [`allreduce_again`].
+/// The fast path of a repeated reduce, for which the cached plan vouches for datatype and
+/// operation.
 #[inline(always)]
 unsafe fn reduce_again(
     sendbuf: *const c_void,
@@ -303,7 +304,8 @@ unsafe fn reduce_again(
     }
 }
 
-/// Where this rank's operand is, if buffers are good: of a rank that takes the result.
+/// Returns the address of this rank's operand, if the buffers of a rank that receives the result
+/// are good.
 #[inline(always)]
 fn operand(sendbuf: *const c_void, recvbuf: *mut c_void) -> Option<*const c_void> {
     let send = match sendbuf == MPI_IN_PLACE.cast_const() {
@@ -360,7 +362,8 @@ pub unsafe fn allreduce(
     }
 }
 
-/// The short way of a call that comes again: the label says that its datatype and its operation are good.
+/// The fast path of a repeated allreduce, for which the cached plan vouches for datatype and
+/// operation.
 #[inline(always)]
 unsafe fn allreduce_again(
     sendbuf: *const c_void,

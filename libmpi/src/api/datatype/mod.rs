@@ -18,13 +18,12 @@ use crate::abi::{self, MPI_Aint, MPI_Count, MPI_DATATYPE_NULL, MPI_Datatype};
 use crate::args::Out;
 use mpi_runtime::handles::counts::IntArray;
 
-/// The datatype behind a handle.
+/// Returns the datatype behind a handle.
 fn datatype(handle: MPI_Datatype) -> Result<&'static Datatype> {
     Ok(&types::object(handle)?.datatype)
 }
 
-/// Gives a new datatype a handle and the program the handle; `large` says whether it was made of large
-/// counts.
+/// Gives a new datatype to the program; `large` says whether it was made with large counts.
 fn give(newtype: Out<MPI_Datatype>, large: bool, made: Result<Datatype>) -> Result<()> {
     let made = match large {
         true => made?.with_large_counts(),
@@ -34,7 +33,7 @@ fn give(newtype: Out<MPI_Datatype>, large: bool, made: Result<Datatype>) -> Resu
     Ok(())
 }
 
-/// An array of the program's.
+/// Returns an array argument.
 ///
 /// # Safety
 /// `array` is NULL or valid for reads of `count` elements.
@@ -51,7 +50,7 @@ unsafe fn array<'a, T>(array: *const T, count: MPI_Count, name: &str) -> Result<
     }
 }
 
-/// The length of an array argument.
+/// Returns the length of an array argument.
 fn length(count: MPI_Count, name: &str) -> Result<usize> {
     usize::try_from(count).map_err(|_| {
         let detail = format!("the length of {name} is {count}; it must be 0 or more");
@@ -59,17 +58,17 @@ fn length(count: MPI_Count, name: &str) -> Result<usize> {
     })
 }
 
-/// The error for more elements than memory holds.
+/// Returns the error for more elements than fit in memory.
 #[cold]
 fn too_long(name: &str, count: MPI_Count) -> Error {
     let detail = format!("the length of {name} is {count}, which is more than memory holds");
     Error::new(Class::Count, detail)
 }
 
-/// As [`array`], for integers, which are widened where they are C's ints.
+/// Returns an array argument of integers, widened if they are C's ints.
 ///
 /// # Safety
-/// As for [`array`].
+/// `start` is NULL or valid for reads of `count` elements.
 unsafe fn integers<'a>(start: IntArray, count: MPI_Count, name: &str) -> Result<Cow<'a, [i64]>> {
     // SAFETY: by the contract of this function.
     unsafe {
@@ -363,10 +362,10 @@ pub fn type_create_resized(
     give(newtype, large, made)
 }
 
-/// `MPI_Type_dup`, with the attributes that the copy callbacks want the new type to have.
+/// `MPI_Type_dup`, with the attributes that the copy callbacks give to the new type.
 pub fn type_dup(oldtype: MPI_Datatype, newtype: Out<MPI_Datatype>) -> Result<()> {
     let made = datatype(oldtype)?.dup()?;
-    // Who doesn't look at the code finds no datatype.
+    // A program that ignores the error gets the null handle.
     newtype.set(MPI_DATATYPE_NULL);
     let handle = types::insert(TypeObject::new(made))?;
     if let Err(error) = types::copy_attributes(oldtype, handle) {
@@ -383,7 +382,7 @@ pub fn type_commit(datatype: &mut MPI_Datatype) -> Result<()> {
     Ok(())
 }
 
-/// `MPI_Type_free`. Operations that use the type go on.
+/// `MPI_Type_free`. Pending operations that use the type continue.
 pub fn type_free(datatype: &mut MPI_Datatype) -> Result<()> {
     let old = self::datatype(*datatype)?;
     if old.is_builtin() {
@@ -397,7 +396,7 @@ pub fn type_free(datatype: &mut MPI_Datatype) -> Result<()> {
     Ok(())
 }
 
-/// A handle for one of a datatype's members: that of a predefined type, or a new one.
+/// Returns a handle for a datatype's member: that of a predefined type, or a new one.
 pub(crate) fn handle_of(member: &Datatype) -> Result<MPI_Datatype> {
     match *member.constructor() {
         Constructor::Named(name) => {
@@ -416,7 +415,7 @@ pub(crate) fn handle_of(member: &Datatype) -> Result<MPI_Datatype> {
     }
 }
 
-/// `MPI_UNDEFINED` is none.
+/// Converts an argument; `MPI_UNDEFINED` is `None`.
 fn defined(value: c_int) -> Option<i64> {
     (value != abi::MPI_UNDEFINED).then_some(value.into())
 }

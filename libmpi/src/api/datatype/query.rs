@@ -1,4 +1,4 @@
-//! What datatypes say of themselves (sections 4.1, 6.8, 12.3 and 16.1).
+//! Inquiry about datatypes (sections 4.1, 6.8, 12.3 and 16.1).
 
 use std::ffi::{CStr, c_char, c_int};
 use std::ptr;
@@ -15,7 +15,8 @@ use crate::api::null;
 use crate::args::{Out, OutInt};
 use crate::status;
 
-/// The size of a datatype; none for an optional one that the library lacks (MPI-5.0 section 21.4).
+/// Returns the size of a datatype; `None` for an optional one that the library lacks (MPI-5.0
+/// section 21.4).
 fn size_of(datatype: MPI_Datatype) -> Result<Option<usize>> {
     // An optional datatype that the library lacks (MPI-5.0 section 21.4).
     if crate::outward::ABSENT.contains(&datatype) {
@@ -98,7 +99,7 @@ pub fn type_ub(datatype: &Datatype, displacement: Out<MPI_Aint>) -> Result<()> {
     Ok(())
 }
 
-/// The elements that a status tells of.
+/// Returns the number of basic elements in a status.
 ///
 /// # Safety
 /// `status` is valid, NULL, or a constant.
@@ -185,7 +186,7 @@ fn combiner(combiner: Combiner) -> c_int {
     }
 }
 
-/// Refuses to tell large counts by functions that can't (MPI-4.0 section 5.1.13).
+/// Refuses large counts in functions that return ints (MPI-4.0 section 5.1.13).
 fn demand_ints(envelope: Envelope, function: &str) -> Result<Envelope> {
     if envelope.large_counts > 0 {
         let detail = format!(
@@ -328,7 +329,7 @@ pub unsafe fn type_get_contents_c(
     }
 }
 
-/// Writes a datatype's contents to arrays, which have room for so many.
+/// Writes a datatype's contents to arrays.
 ///
 /// # Safety
 /// The arrays have the lengths given, or are NULL.
@@ -369,8 +370,8 @@ pub fn type_set_name(datatype: MPI_Datatype, type_name: &CStr) -> Result<()> {
     Ok(())
 }
 
-/// `MPI_Type_get_name`. Predefined types have their names from the start, and so has the null handle
-/// (MPI-4.0 section 7.8), others none.
+/// `MPI_Type_get_name`. Predefined types and the null handle (MPI-4.0 section 7.8) have names from
+/// the start, others have none.
 pub unsafe fn type_get_name(
     datatype: MPI_Datatype,
     type_name: *mut c_char,

@@ -6,7 +6,7 @@ use mpi_runtime::handles::types;
 use crate::abi::{self, MPI_Datatype};
 use crate::args::Out;
 
-/// The pairs that there are: of which value, with which index.
+/// The predefined pairs: value, index, pair.
 const PAIRS: &[(MPI_Datatype, MPI_Datatype, MPI_Datatype)] = &[
     (abi::MPI_FLOAT, abi::MPI_INT, abi::MPI_FLOAT_INT),
     (abi::MPI_DOUBLE, abi::MPI_INT, abi::MPI_DOUBLE_INT),
@@ -23,7 +23,8 @@ const PAIRS: &[(MPI_Datatype, MPI_Datatype, MPI_Datatype)] = &[
     (abi::MPI_INTEGER, abi::MPI_INTEGER, abi::MPI_2INTEGER),
 ];
 
-/// `MPI_Type_get_value_index`: the predefined pair of these types; `MPI_DATATYPE_NULL` if there is none.
+/// `MPI_Type_get_value_index`: the predefined pair of these types; `MPI_DATATYPE_NULL` if there is
+/// none.
 pub fn type_get_value_index(
     value_type: MPI_Datatype,
     index_type: MPI_Datatype,

@@ -131,7 +131,8 @@ pub(crate) fn connect_groups(
     let opener = Transports { node: runtime.node };
     let met = meet(&runtime.process, &parent.comm, root, first, link, &opener);
     let given = met.and_then(|(comm, _pins)| give(runtime, Some(comm), parent, newcomm));
-    // Another thread may have freed what joined them before, and did not part from those that were held on to.
+    // Another thread may meanwhile have freed the communicator with these processes that this call
+    // kept connected.
     given.and(part::carry_on(&runtime.process))
 }
 
@@ -145,7 +146,7 @@ pub unsafe fn comm_accept(
 ) -> Result<()> {
     let runtime = runtime()?;
     let (parent, root) = group_and_root(runtime, comm, root)?;
-    // Who doesn't look at the code finds no communicator.
+    // A program that ignores the error gets the null handle.
     newcomm.set(MPI_COMM_NULL);
     let socket = (root == parent.comm.rank()).then(|| {
         // SAFETY: the caller's contract.
@@ -167,7 +168,7 @@ pub unsafe fn comm_connect(
 ) -> Result<()> {
     let runtime = runtime()?;
     let (parent, root) = group_and_root(runtime, comm, root)?;
-    // Who doesn't look at the code finds no communicator.
+    // A program that ignores the error gets the null handle.
     newcomm.set(MPI_COMM_NULL);
     let socket = (root == parent.comm.rank()).then(|| {
         // SAFETY: the caller's contract.
@@ -181,7 +182,7 @@ pub unsafe fn comm_connect(
 /// `MPI_Comm_join` (section 10.5.5). The socket is the program's again when the call returns.
 pub fn comm_join(fd: c_int, intercomm: Out<MPI_Comm>) -> Result<()> {
     let runtime = runtime()?;
-    // Who doesn't look at the code finds no communicator.
+    // A program that ignores the error gets the null handle.
     intercomm.set(MPI_COMM_NULL);
     let parent = runtime.comm_arc(MPI_COMM_SELF)?;
     let (socket, first) = join::begin(call(runtime, &parent), fd)?;

@@ -48,13 +48,13 @@ unsafe fn arguments(argv: *const *mut c_char) -> Result<Vec<OsString>> {
     }
 }
 
-/// A command, and for how many processes the program asks at the most.
+/// A command, and the greatest number of processes that the program asks for.
 type Wanted = (Command, usize);
 
-/// One command as the root gives it.
+/// Returns one command of the root.
 ///
 /// # Safety
-/// `command` is a string or NULL, and `argv` as for [`arguments`].
+/// `command` is a string or NULL; `argv` is an array of strings that ends with NULL, or NULL.
 unsafe fn one_command(
     command: *const c_char,
     argv: *const *mut c_char,
@@ -77,7 +77,7 @@ unsafe fn one_command(
     Ok((command, most))
 }
 
-/// What `MPI_Comm_spawn` and `MPI_Comm_spawn_multiple` have in common. `commands` is called at the root.
+/// Implements `MPI_Comm_spawn` and `MPI_Comm_spawn_multiple`. `commands` is called at the root.
 unsafe fn start(
     runtime: &Runtime,
     root: c_int,
@@ -87,7 +87,7 @@ unsafe fn start(
     commands: impl FnOnce() -> Result<Vec<Wanted>>,
 ) -> Result<()> {
     let (parent, root) = group_and_root(runtime, comm, root)?;
-    // Who doesn't look at the code finds no communicator.
+    // A program that ignores the error gets the null handle.
     intercomm.set(MPI_COMM_NULL);
     let is_root = root == parent.comm.rank();
     let (commands, failed) = match is_root.then(commands) {
@@ -95,7 +95,7 @@ unsafe fn start(
         Some(Err(error)) => (None, Some(error)),
         None => (None, None),
     };
-    // Of each command: how many processes are wanted, and how many at the most.
+    // Per command the number of processes wanted, and the maximum.
     let counts = match (&commands, failed) {
         (Some(commands), _) => {
             let counts = commands.iter().flat_map(|(one, most)| [one.count, *most]);
@@ -121,7 +121,8 @@ unsafe fn start(
                     true => MPI_SUCCESS,
                     false => class_code(Class::Spawn),
                 };
-                // SAFETY: room for as many codes as all commands ask for at the most, by the caller's contract.
+                // SAFETY: room for as many codes as all commands ask for at the most, by the
+                // caller's contract.
                 unsafe { place.write(code) };
                 place = place.wrapping_add(1);
             }

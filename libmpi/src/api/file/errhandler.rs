@@ -1,7 +1,7 @@
 //! Error handlers of files (section 8.3.3).
 //!
-//! The handler of `MPI_FILE_NULL` is the default one: it gets the errors of opening and deleting, and a file
-//! has it from the beginning (section 13.7).
+//! The handler of `MPI_FILE_NULL` is the default one: it gets the errors of opening and deleting,
+//! and files start with it (section 13.7).
 
 use std::ffi::c_int;
 use std::mem::transmute;
@@ -28,7 +28,7 @@ pub fn file_create_errhandler(
     Ok(())
 }
 
-/// Does something with the handler of a file, or with the default one.
+/// Applies `action` to the handler of a file, or to the default one.
 fn with<T>(file: MPI_File, action: impl FnOnce(&mut Attached) -> T) -> Result<T> {
     let runtime = runtime()?;
     match file == MPI_FILE_NULL {
@@ -48,7 +48,7 @@ pub fn file_set_errhandler(file: MPI_File, errhandler: Attached) -> Result<()> {
             return Err(Error::new(Class::Errhandler, why));
         }
     }
-    // The one before is let go of outside of the lock.
+    // The old handler is dropped without the lock.
     let before = with(file, |handler| std::mem::replace(handler, errhandler))?;
     drop(before);
     destructors::run();

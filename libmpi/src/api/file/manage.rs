@@ -22,7 +22,7 @@ use crate::abi::{
 };
 use crate::args::{LiveComm, LiveFile, Out};
 
-/// Where an access mode has one of its bits.
+/// The field of an access mode for one bit.
 type Place = fn(&mut Amode) -> &mut bool;
 
 /// The bits of an access mode.
@@ -40,7 +40,7 @@ const BITS: &[(c_int, Place)] = &[
     (abi::MPI_MODE_APPEND, |mode| &mut mode.append),
 ];
 
-/// An access mode from its bits.
+/// Converts the bits of an access mode.
 fn mode_of(bits: c_int) -> Result<Amode> {
     let (mut mode, mut known) = (Amode::default(), 0);
     for (bit, place) in BITS {
@@ -58,7 +58,7 @@ fn mode_of(bits: c_int) -> Result<Amode> {
     }
 }
 
-/// A file name of the program's.
+/// Returns a file name argument.
 ///
 /// # Safety
 /// `name` is NULL or a string.
@@ -85,8 +85,7 @@ pub unsafe fn file_open(
     let runtime = comm.runtime;
     let comm = &comm.comm;
     if !fh.is_null() {
-        // Who finds no file finds no handle, whatever was in its variable.
-        // SAFETY: not NULL, and then valid by the contract of this function.
+        // If opening fails, the variable has the null handle.
         unsafe { fh.write(MPI_FILE_NULL) };
     }
     if comm.remote().is_some() {
@@ -213,7 +212,7 @@ pub fn file_sync(fh: LiveFile) -> Result<()> {
     fh.file.sync(process)
 }
 
-/// A name of a data representation; one that none can have is an error of class `wrong`.
+/// Returns the name of a data representation; an impossible one is an error of class `wrong`.
 ///
 /// # Safety
 /// `name` is NULL or a string.

@@ -1,8 +1,8 @@
 //! Files (chapter 13).
 //!
-//! In collective calls a process whose arguments are wrong takes part by saying so, because the others
-//! would wait for it: arguments are checked to a `Result` that is handed on. What can't be said without a
-//! file (a handle that is none) is an error at once.
+//! In collective calls a process with wrong arguments takes part by reporting them, because the
+//! others would wait for it: the checks make a `Result` that is passed on. Errors that cannot be
+//! reported without a file (an invalid handle) are returned at once.
 
 mod access;
 mod collective;
@@ -34,13 +34,13 @@ use mpi_io::Memory;
 use crate::abi::{MPI_Count, MPI_Datatype, MPI_Request};
 use crate::args::{Out, StatusOut};
 
-/// The data that a program passes as `buf, count, datatype`.
+/// Returns the data that a program describes as `buf, count, datatype`.
 ///
 /// # Errors
 /// Of class `Count`, `Type` or `Buffer`.
 ///
 /// # Safety
-/// As for [`Memory::new`].
+/// The memory satisfies the contract of [`Memory::new`].
 unsafe fn data(buf: *const c_void, count: MPI_Count, datatype: MPI_Datatype) -> Result<Memory> {
     let Ok(number) = usize::try_from(count) else {
         let why = format!("count is {count}; it must be 0 or more");
@@ -59,7 +59,7 @@ fn tell(out: StatusOut, told: Result<Status>) -> Result<()> {
     Ok(())
 }
 
-/// Gives the program the request that `start` starts.
+/// Gives the program the request of an access that `start` starts.
 fn give(request: Out<MPI_Request>, start: impl FnOnce() -> Result<RequestId>) -> Result<()> {
     request.set(requests::handle(Some(start()?)));
     Ok(())

@@ -70,8 +70,8 @@ pub unsafe fn file_get_view(
     disp.set(displacement);
     etype.set(handle_of(&unit)?);
     filetype.set(handle_of(&pattern)?);
-    // SAFETY: by the contract of this function; the name was shorter than MPI_MAX_DATAREP_STRING when it
-    // was given.
+    // SAFETY: by the contract of this function; the name was shorter than MPI_MAX_DATAREP_STRING
+    // when it was given.
     unsafe {
         std::ptr::copy_nonoverlapping(name.as_ptr().cast(), datarep, name.len());
         datarep.add(name.len()).write(0);

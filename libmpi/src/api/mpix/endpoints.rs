@@ -27,7 +27,7 @@ pub(crate) fn count_of(name: &str, value: c_int) -> Result<u32> {
     })
 }
 
-/// Makes this process's endpoints, after the checks that need nobody else.
+/// Makes this process's endpoints, after the local checks.
 fn make(
     runtime: &Runtime,
     parent: MPI_Comm,
@@ -122,7 +122,7 @@ pub unsafe fn win_create_endpoints(
         }
     }
     let (_, made) = make(runtime, comm, my_num_ep, !out_win_hdls.is_null())?;
-    // All endpoints take part in the making at once.
+    // The creation is collective over the endpoints, so each has a thread.
     let windows = std::thread::scope(|scope| {
         let threads: Vec<_> = made
             .iter()

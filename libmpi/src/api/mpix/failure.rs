@@ -1,5 +1,5 @@
-//! Going on after a loss: User-Level Failure Mitigation as drafted for the standard, with the names and forms that other
-//! libraries have for it.
+//! User-Level Failure Mitigation as drafted for the standard, with the names and forms of other
+//! libraries.
 
 use std::ffi::c_int;
 
@@ -14,19 +14,19 @@ use crate::abi::{MPI_COMM_NULL, MPI_Comm, MPI_Group, MPI_Request};
 use crate::api::{null, put};
 use crate::args::{LiveComm, Out};
 
-/// The communicator behind a handle, to be kept, and the process.
+/// Returns the process, and a reference that keeps the communicator.
 fn held(comm: MPI_Comm) -> Result<(&'static mpi_core::Process, Holder)> {
     let runtime = runtime()?;
     Ok((&runtime.process, runtime.comm_arc(comm)?))
 }
 
-/// `MPIX_Comm_revoke`: takes a communicator out of use at all its members. Not collective.
+/// `MPIX_Comm_revoke`: revokes a communicator at all its members. Not collective.
 pub fn comm_revoke(comm: MPI_Comm) -> Result<()> {
     let (process, comm) = held(comm)?;
     failure::revoke(process, &comm)
 }
 
-/// `MPIX_Comm_is_revoked`: whether this process knows that it is.
+/// `MPIX_Comm_is_revoked`: returns whether this process knows that the communicator is revoked.
 pub fn comm_is_revoked(comm: LiveComm, flag: Out<c_int>) -> Result<()> {
     comm.runtime.process.poll_all()?;
     flag.set(c_int::from(comm.comm.is_revoked()));
@@ -40,7 +40,8 @@ pub fn comm_get_failed(comm: LiveComm, failedgrp: Out<MPI_Group>) -> Result<()> 
     Ok(())
 }
 
-/// `MPIX_Comm_ack_failed`: acknowledges the first so many of the group that `MPIX_Comm_get_failed` gives. Local.
+/// `MPIX_Comm_ack_failed`: acknowledges the first `num_to_ack` members of the group that
+/// `MPIX_Comm_get_failed` returns. Local.
 pub fn comm_ack_failed(comm: LiveComm, num_to_ack: c_int, num_acked: Out<c_int>) -> Result<()> {
     let Ok(number) = usize::try_from(num_to_ack) else {
         let why = format!(
@@ -65,7 +66,8 @@ pub fn comm_failure_get_acked(comm: LiveComm, failedgrp: Out<MPI_Group>) -> Resu
     Ok(())
 }
 
-/// `MPIX_Comm_agree`: the flags of all members who don't fail before, combined by bitwise and, at all alike.
+/// `MPIX_Comm_agree`: combines the flags of all members that do not fail by bitwise and; the result
+/// is the same on all.
 pub fn comm_agree(comm: MPI_Comm, flag: &mut c_int) -> Result<()> {
     let (process, comm) = held(comm)?;
     let agreed = failure::agree(process, comm, flag.cast_unsigned())?;
@@ -73,7 +75,7 @@ pub fn comm_agree(comm: MPI_Comm, flag: &mut c_int) -> Result<()> {
     agreed.error.map_or(Ok(()), Err)
 }
 
-/// Memory of the program's that is written to when an operation is complete.
+/// Memory of the program that is written when an operation is complete.
 struct Later<T>(*mut T);
 
 // SAFETY: the program has lent it to the operation, whichever thread completes that.
@@ -114,11 +116,12 @@ pub unsafe fn comm_iagree(
     unsafe { put(request, "request", requests::handle(Some(id))) }
 }
 
-/// `MPIX_Comm_shrink`: a communicator of those who are left, with the error handler of the old one.
+/// `MPIX_Comm_shrink`: a communicator of the surviving members, with the error handler of the old
+/// one.
 pub fn comm_shrink(comm: MPI_Comm, newcomm: Out<MPI_Comm>) -> Result<()> {
     let runtime = runtime()?;
     let parent = runtime.comm_arc(comm)?;
-    // Who doesn't look at the code finds no communicator.
+    // A program that ignores the error gets the null handle.
     newcomm.set(MPI_COMM_NULL);
     let made = failure::shrink(&runtime.process, parent.clone())?;
     newcomm.set(runtime.add_comm(made, Some(&parent))?);

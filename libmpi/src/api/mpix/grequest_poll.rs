@@ -1,9 +1,9 @@
-//! Generalized requests with functions that complete them, an extension of MPICH.
+//! Generalized requests with poll and wait functions, an extension of MPICH.
 //!
-//! `poll_fn` is called by whoever waits for or tests anything, as long as the request is not complete; it sees to it that
-//! `MPI_Grequest_complete` is called when the operation is over. `wait_fn` is called in its place where all requests that
-//! are waited for are of one class, with the states of those that are not complete: it returns when some of them are,
-//! and is called again for what is left.
+//! Calls that wait for or test any request call `poll_fn` until the request is complete; it must
+//! see to it that `MPI_Grequest_complete` is called when the operation is over. If all requests
+//! that a call waits for are of one class, `wait_fn` is called instead, with the states of the
+//! incomplete ones: it returns when some of them are complete, and is called again for the rest.
 
 use std::ffi::{c_int, c_void};
 

@@ -1,4 +1,4 @@
-//! Extensions that other libraries of this ABI have, too, and that programs use.
+//! Extensions of other libraries of this ABI that programs use.
 
 pub mod endpoints;
 pub mod failure;
@@ -22,7 +22,7 @@ use crate::abi::{
 use crate::args::{InfoKey, Out};
 
 /// `MPIX_Query_cuda_support`, `MPIX_Query_hip_support`, `MPIX_Query_ze_support` and Open MPI's
-/// `MPIX_Query_rocm_support`: buffers are in the memory of the processor.
+/// `MPIX_Query_rocm_support`: no, buffers are in host memory.
 pub fn no_gpu() -> c_int {
     0
 }
@@ -42,8 +42,8 @@ pub fn gpu_query_support(gpu_type: c_int, is_supported: Out<c_int>) -> Result<()
     Ok(())
 }
 
-/// `MPIX_Request_is_complete`: whether an operation is complete, without making progress. What is no
-/// request is not.
+/// `MPIX_Request_is_complete`: returns whether an operation is complete, without making progress;
+/// false for an invalid handle.
 pub fn request_is_complete(request: MPI_Request) -> c_int {
     let complete = running().is_some_and(|runtime| {
         let named = runtime.named(request);
@@ -77,8 +77,8 @@ pub unsafe fn info_set_hex(
     info.set(key, digits)
 }
 
-/// `MPIX_Type_iov_len`: how many pieces of one element of a datatype come within so many bytes, as
-/// whole ones, and how many bytes these are. With -1 all are counted.
+/// `MPIX_Type_iov_len`: the number of whole contiguous blocks of one element of a datatype within
+/// `max_iov_bytes` bytes, and their bytes. With -1 all are counted.
 pub unsafe fn type_iov_len(
     datatype: &Datatype,
     max_iov_bytes: MPI_Count,
@@ -107,8 +107,8 @@ pub unsafe fn type_iov_len(
     Ok(())
 }
 
-/// `MPIX_Type_iov`: the pieces of one element of a datatype from a number on, their addresses relative to
-/// that of the element.
+/// `MPIX_Type_iov`: the contiguous blocks of one element of a datatype from a number on, with
+/// addresses relative to the element's.
 pub unsafe fn type_iov(
     datatype: &Datatype,
     iov_offset: MPI_Count,

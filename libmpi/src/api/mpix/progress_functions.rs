@@ -1,4 +1,5 @@
-//! Functions of the program's that progress calls until they are done, an extension of MPICH (`MPIX_Async_start`).
+//! Functions of the program that progress calls until they are done, an extension of MPICH
+//! (`MPIX_Async_start`).
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -17,12 +18,12 @@ use crate::abi::{
 struct Thing {
     function: MPIX_Async_poll_function,
     state: *mut c_void,
-    /// What it has started meanwhile: called from when it has returned, so that it is not called from within.
+    /// Functions that it has started during its call, called only after it has returned.
     spawned: Mutex<Vec<Task>>,
 }
 
-// SAFETY: the state is only handed to the program's function, which is called by one thread at a time; which one is the
-// program's business, which gave it for that.
+// SAFETY: the state is only handed to the program's function, which is called by one thread at a
+// time; which one is the program's business, which gave it for that.
 unsafe impl Send for Thing {}
 // SAFETY: as above; the rest has a lock.
 unsafe impl Sync for Thing {}
@@ -30,7 +31,8 @@ unsafe impl Sync for Thing {}
 impl Function for Thing {
     fn call(&self) -> Outcome {
         let place: *const Thing = self;
-        // SAFETY: the program gave the function to be called so; the address is good until it is done.
+        // SAFETY: the program gave the function to be called so; the address is good until it is
+        // done.
         let code = unsafe { (self.function)(place.cast_mut().cast::<MPIR_Async_thing>()) };
         let spawned = std::mem::take(&mut *self.spawned.lock());
         let mut outcome = match code {
@@ -69,8 +71,8 @@ fn task(
     Ok(Task::new(Box::new(thing), stream))
 }
 
-/// `MPIX_Async_start`: has `poll_fn` called by progress on the stream, or by any for `MPIX_STREAM_NULL`, until it returns
-/// `MPIX_ASYNC_DONE`.
+/// `MPIX_Async_start`: makes progress call `poll_fn` until it returns `MPIX_ASYNC_DONE`: progress
+/// on the stream, or any progress for `MPIX_STREAM_NULL`.
 pub unsafe fn async_start(
     poll_fn: MPIX_Async_poll_function,
     extra_state: *mut c_void,
@@ -81,10 +83,10 @@ pub unsafe fn async_start(
     Ok(())
 }
 
-/// The thing behind an address.
+/// Returns the function behind an address.
 ///
 /// # Safety
-/// It is NULL, or what a function was called with that is not done yet.
+/// The address is NULL, or that of a function which is not done yet.
 unsafe fn thing<'a>(async_thing: MPIX_Async_thing) -> Option<&'a Thing> {
     // SAFETY: the caller's contract.
     unsafe { async_thing.cast::<Thing>().cast_const().as_ref() }
@@ -97,7 +99,8 @@ pub unsafe fn async_get_state(async_thing: MPIX_Async_thing) -> *mut c_void {
     thing.map_or(std::ptr::null_mut(), |thing| thing.state)
 }
 
-/// `MPIX_Async_spawn`: the same as [`async_start`] from within such a function, when that has returned.
+/// `MPIX_Async_spawn`: starts a function from within another one, as [`async_start`] does, when
+/// that has returned.
 pub unsafe fn async_spawn(
     async_thing: MPIX_Async_thing,
     poll_fn: MPIX_Async_poll_function,

@@ -1,4 +1,4 @@
-//! Streams, an extension of MPICH: VCIs that a program chooses by itself (docs/vcis.md).
+//! Streams, an extension of MPICH: VCIs that a program selects itself (docs/vcis.md).
 
 use std::ffi::{c_int, c_void};
 use std::slice;
@@ -24,11 +24,11 @@ use crate::api::pt2pt::check::{check_send, check_source};
 use crate::api::{null, put};
 use crate::args::{Out, StatusOut};
 
-/// The index of a receive that takes messages of any stream of their source.
+/// The source index of a receive that accepts messages of any stream.
 const ANY_INDEX: c_int = -1;
 
-/// `MPIX_Stream_create`: a VCI that nobody else has. Streams of graphics processors, which an info object
-/// asks for by `type`, are errors.
+/// `MPIX_Stream_create`: a VCI of its own. GPU streams, which an info object requests by `type`,
+/// are errors.
 pub unsafe fn stream_create(info: MPI_Info, stream: *mut MPIX_Stream) -> Result<()> {
     let runtime = runtime()?;
     if let Some(info) = infos::hints(info)?
@@ -71,7 +71,8 @@ fn create(runtime: &Runtime, parent: MPI_Comm, handles: Vec<MPIX_Stream>) -> Res
     runtime.add_object(Arc::new(object))
 }
 
-/// `MPIX_Stream_comm_create`: a communicator in which this process sends and receives by its stream.
+/// `MPIX_Stream_comm_create`: a communicator in which this process sends and receives by its
+/// stream.
 pub unsafe fn stream_comm_create(
     comm: MPI_Comm,
     stream: MPIX_Stream,
@@ -140,7 +141,8 @@ pub unsafe fn comm_get_stream(comm: MPI_Comm, idx: c_int, stream: *mut MPIX_Stre
     unsafe { put(stream, "stream", *found) }
 }
 
-/// `MPIX_Stream_progress`: one round of progress on a stream, or on all VCIs for `MPIX_STREAM_NULL`.
+/// `MPIX_Stream_progress`: one round of progress on a stream, or on all VCIs for
+/// `MPIX_STREAM_NULL`.
 pub fn stream_progress(stream: MPIX_Stream) -> Result<()> {
     let runtime = runtime()?;
     match runtime.streams.get(stream)? {
@@ -165,7 +167,7 @@ pub fn stop_progress_thread(stream: MPIX_Stream) -> Result<()> {
     runtime()?.streams.stop_thread(stream)
 }
 
-/// An index among so many streams of a rank.
+/// Checks the index of one of a rank's `count` streams.
 fn index(value: c_int, count: u32, name: &str, rank: &str) -> Result<u32> {
     let index = u32::try_from(value).ok().filter(|index| *index < count);
     index.ok_or_else(|| {
@@ -241,7 +243,7 @@ unsafe fn start_receive(
     // SAFETY: the caller's contract.
     let buffer = unsafe { types::buffer_for(rank, buf, count, datatype)? };
     let Some(rank) = rank else { return Ok(None) };
-    // Messages match by source and tag whatever stream they come from.
+    // Messages match by source and tag, whichever stream they come from.
     if rank != ANY_SOURCE && source_index != ANY_INDEX {
         let theirs = streams.ways.count(rank as u32);
         index(source_index, theirs, "source_stream_index", "the source")?;

@@ -1,5 +1,5 @@
-//! Thread communicators, an extension of MPICH's (docs/vcis.md): the threads of parallel regions are ranks, all of
-//! them by one handle.
+//! Thread communicators, an extension of MPICH's (docs/vcis.md): the threads of parallel regions
+//! are ranks, all of them by one handle.
 
 use std::ffi::c_int;
 
@@ -12,9 +12,10 @@ use crate::api::comm::comm_free;
 use crate::api::mpix::endpoints::count_of;
 use crate::args::{LiveComm, Out};
 
-/// `MPIX_Threadcomm_init`: makes a thread communicator, in which each process has as many ranks as it names threads. One
-/// thread of each process of the intracommunicator calls it, outside of parallel regions. Error handler and attributes
-/// are those of `comm`. Whatever level of threads was provided, threads may call at the same time from now on.
+/// `MPIX_Threadcomm_init`: makes a thread communicator, in which each process has as many ranks as
+/// it names threads. One thread of each process of the intracommunicator calls it, outside of
+/// parallel regions. Error handler and attributes are those of `comm`. From now on threads may call
+/// MPI concurrently, whatever thread level was provided.
 pub fn threadcomm_init(
     comm: LiveComm,
     num_threads: c_int,
@@ -49,7 +50,8 @@ pub fn threadcomm_init(
     Ok(())
 }
 
-/// `MPIX_Threadcomm_free`: frees one that no thread has started any more; one thread of each process calls it.
+/// `MPIX_Threadcomm_free`: frees one that no thread has started any more; one thread of each
+/// process calls it.
 pub fn threadcomm_free(threadcomm: &mut MPI_Comm) -> Result<()> {
     let runtime = runtime()?;
     let points = runtime.threadcomms.take(*threadcomm)?;
@@ -68,19 +70,21 @@ fn free_all(points: Vec<MPI_Comm>) -> Result<()> {
     freed
 }
 
-/// `MPIX_Threadcomm_start`: makes the calling thread a rank of the thread communicator until it finishes it. Each of the
-/// threads that it was made for calls it. They get their ranks in the order in which they come.
+/// `MPIX_Threadcomm_start`: makes the calling thread a rank of the thread communicator until it
+/// finishes it. Each of the threads that it was made for calls it. They get their ranks in the
+/// order in which they come.
 pub fn threadcomm_start(threadcomm: MPI_Comm) -> Result<()> {
     runtime()?.threadcomms.start(threadcomm)
 }
 
-/// `MPIX_Threadcomm_finish`: the calling thread is no rank any more, and may start it again in another region.
+/// `MPIX_Threadcomm_finish`: the calling thread is no rank any more, and may start it again in
+/// another region.
 pub fn threadcomm_finish(threadcomm: MPI_Comm) -> Result<()> {
     runtime()?.threadcomms.finish(threadcomm)
 }
 
-/// `MPIX_Comm_test_threadcomm`: whether threads of a process have ranks of their own in it: thread communicators, started
-/// or not, their duplicates, and communicators with endpoints.
+/// `MPIX_Comm_test_threadcomm`: whether threads of a process have ranks of their own in it: thread
+/// communicators, started or not, their duplicates, and communicators with endpoints.
 pub fn comm_test_threadcomm(comm: MPI_Comm, flag: Out<c_int>) -> Result<()> {
     let runtime = runtime()?;
     let is_one = runtime.threadcomms.has(comm) || runtime.comm(comm)?.comm.has_endpoints();

@@ -1,5 +1,5 @@
-//! Buffers for buffered sends: of communicators and sessions, and flushing all kinds of them (MPI-4.1
-//! section 3.6).
+//! Buffers for buffered sends: of communicators and sessions, and flushing all kinds of them
+//! (MPI-4.1 section 3.6).
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::api::{null, put};
 use crate::args::LiveComm;
 use mpi_runtime::handles::counts::IntOut;
 
-/// The buffer of a communicator's own; an empty one if it has none.
+/// Returns the communicator's own buffer; an empty place if it has none.
 fn of_comm(comm: MPI_Comm) -> Result<Arc<Buffered>> {
     let own = runtime()?.comm(comm)?.bsend.get().cloned();
     Ok(own.unwrap_or_else(|| Arc::new(Buffered::new(MPI_BSEND_OVERHEAD as usize))))
@@ -29,7 +29,7 @@ fn of_session(session: MPI_Session) -> Result<Arc<Buffered>> {
 }
 
 /// # Safety
-/// As for [`comm_detach_buffer`].
+/// `buffer_addr` is the address of a pointer, `size` valid, or they are NULL.
 unsafe fn detach(buffer: &Buffered, buffer_addr: *mut c_void, size: IntOut) -> Result<()> {
     if buffer_addr.is_null() {
         return Err(null("buffer_addr"));
@@ -71,7 +71,7 @@ pub unsafe fn buffer_iflush(request: *mut MPI_Request) -> Result<()> {
 }
 
 /// # Safety
-/// The memory is the library's until it is detached.
+/// The memory belongs to the library until it is detached.
 pub(crate) unsafe fn attach(place: &Buffered, buffer: *mut c_void, size: MPI_Count) -> Result<()> {
     if size > 0 {
         demand_memory("buffer", buffer, Class::Buffer)?;

@@ -1,4 +1,4 @@
-//! What is checked of the arguments of all point-to-point calls: communicator, rank and tag.
+//! Checks of the arguments of point-to-point calls: communicator, rank and tag.
 
 use std::ffi::c_int;
 
@@ -34,8 +34,8 @@ pub(crate) fn bad_tag(tag: c_int, receive: bool) -> Error {
     )
 }
 
-/// The communicator and the destination of a send, which is none for `MPI_PROC_NULL`. That, too, is an error
-/// on a communicator that was revoked.
+/// Checks the communicator and the destination of a send, `None` for `MPI_PROC_NULL`. A revoked
+/// communicator is an error for both.
 #[inline(always)]
 pub(crate) fn check_send(
     runtime: &Runtime,
@@ -50,7 +50,8 @@ pub(crate) fn check_send(
     Ok((comm, rank))
 }
 
-/// Checks the arguments of a send request that is started later: unlike [`check_send`], on revoked communicators, too.
+/// Checks the arguments of a send request that is started later: a revoked communicator is no error
+/// yet.
 #[inline(always)]
 pub(crate) fn check_dest(
     runtime: &Runtime,
@@ -72,9 +73,8 @@ pub(crate) fn check_dest(
     }
 }
 
-/// The communicator, the source of a receive or probe, which is none for `MPI_PROC_NULL`, and the
-/// tag. Wildcards are those of mpi-core, which need not be those of the ABI. `MPI_PROC_NULL`, too, is an
-/// error on a communicator that was revoked.
+/// Checks the communicator, the source of a receive or probe, `None` for `MPI_PROC_NULL`, and the
+/// tag. Wildcards become those of mpi-core. A revoked communicator is an error in any case.
 #[inline(always)]
 pub(crate) fn check_source(
     runtime: &Runtime,
@@ -89,7 +89,7 @@ pub(crate) fn check_source(
     Ok((comm, source, tag))
 }
 
-/// Checks the arguments of a receive that is started later: unlike [`check_source`], on revoked communicators, too.
+/// Checks the arguments of a receive that is started later: a revoked communicator is no error yet.
 #[inline(always)]
 pub(crate) fn check_origin(
     runtime: &Runtime,

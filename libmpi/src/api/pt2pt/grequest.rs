@@ -55,9 +55,9 @@ pub(crate) fn callbacks(
     })
 }
 
-/// A class for one request alone.
+/// Returns a class for one request alone.
 pub(crate) fn own_class() -> u64 {
-    // Those of the program are ints.
+    // Classes of the program are ints.
     static NEXT: AtomicU64 = AtomicU64::new(1 << 32);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
@@ -65,7 +65,7 @@ pub(crate) fn own_class() -> u64 {
 /// Starts a generalized request.
 ///
 /// # Safety
-/// As for [`Calls::new`]; `request` is valid for a write.
+/// The callbacks satisfy the contract of [`Calls::new`]; `request` is valid for a write.
 pub(crate) unsafe fn start(
     callbacks: Callbacks,
     extra_state: *mut c_void,

@@ -1,4 +1,4 @@
-//! Send and receive in one call that another completes (MPI-4.0 section 3.10).
+//! Nonblocking send and receive in one call (MPI-4.0 section 3.10).
 
 use std::ffi::{c_int, c_void};
 
@@ -20,7 +20,7 @@ use super::sendrecv::copy_of;
 use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_Request};
 use crate::api::null;
 
-/// Starts both, the receive first. Returns their handle.
+/// Starts both operations, the receive first. Returns the handle of their request.
 fn begin(
     runtime: &Runtime,
     comm: &CommObject,
@@ -39,7 +39,7 @@ fn begin(
     };
     let sent = send().inspect_err(|_| {
         if let Some(id) = receive {
-            // The error of the send is what the program is told.
+            // The program gets the error of the send.
             let _ = process.cancel(id).and_then(|()| process.detach(id));
         }
     })?;

@@ -20,10 +20,10 @@ use crate::api::null;
 use crate::api::pt2pt::check::{bad_tag, check_send};
 use crate::args::Out;
 
-/// The arguments that describe the buffer.
+/// Checks the arguments that describe the buffer.
 ///
 /// # Safety
-/// As for [`Partitions::new`].
+/// The buffer satisfies the contract of [`Partitions::new`].
 unsafe fn partitions(
     buf: *const c_void,
     partitions: c_int,
@@ -39,7 +39,7 @@ unsafe fn partitions(
         let why = format!("count is {count}; it must be 0 or more");
         return Err(Error::new(Class::Count, why));
     };
-    // As other messages, one without elements may have no datatype.
+    // Like other messages, one without elements may have no datatype.
     let datatype = match types::is_untyped(count as MPI_Count, datatype) {
         true => MPI_BYTE,
         false => datatype,
@@ -138,7 +138,7 @@ pub unsafe fn precv_init(
     }
 }
 
-/// The partitioned request behind a handle.
+/// Returns the partitioned request behind a handle.
 #[inline]
 fn partitioned(request: MPI_Request) -> Result<&'static Partitioned> {
     match requests::object(request) {

@@ -1,5 +1,4 @@
-//! Receives, of messages to be matched and of messages that a probe has matched (sections 3.2.4,
-//! 3.7.2 and 3.8.3).
+//! Receives, also of messages that a probe has matched (sections 3.2.4, 3.7.2 and 3.8.3).
 
 use std::ffi::{c_int, c_void};
 
@@ -48,10 +47,10 @@ pub unsafe fn irecv(
     Ok(())
 }
 
-/// Starts a receive from a rank or any rank.
+/// Starts a receive from a rank or `MPI_ANY_SOURCE`.
 ///
 /// # Safety
-/// As for [`types::buffer`].
+/// The buffer satisfies the contract of [`types::buffer`] until the receive is complete.
 #[inline(always)]
 unsafe fn start_receive(
     comm: &CommObject,
@@ -79,15 +78,15 @@ pub(super) unsafe fn receive_plain(
     source: c_int,
     tag: c_int,
 ) -> Result<RequestId> {
-    // SAFETY: the caller has found it, and nobody ends it during a call (passing it on would take more
-    // arguments than there are registers).
+    // SAFETY: the caller has found it, and nobody ends it during a call (passing it on would take
+    // more arguments than there are registers).
     let process = unsafe { &running().unwrap_unchecked().process };
     // SAFETY: the caller's contract.
     unsafe { mpi_core::comm::receive_bytes(process, &comm.comm, buf.cast(), len, source, tag) }
 }
 
 /// # Safety
-/// As for [`types::buffer`].
+/// The buffer satisfies the contract of [`types::buffer`] until the receive is complete.
 #[inline(never)]
 unsafe fn receive_other(
     comm: &CommObject,
@@ -110,7 +109,7 @@ unsafe fn receive_other(
     )
 }
 
-/// A receive from `MPI_PROC_NULL`: complete, with a status of its own (section 3.11).
+/// Completes a receive from `MPI_PROC_NULL`, with its own status (section 3.11).
 pub(crate) fn null_receive(
     runtime: &Runtime,
     comm: &mpi_core::comm::Comm,
@@ -120,7 +119,7 @@ pub(crate) fn null_receive(
     Ok(id)
 }
 
-/// The short way of `MPI_Recv`: the message is there, and nothing is older.
+/// The fast path of `MPI_Recv`: the message has arrived, and no older one matches.
 #[inline(always)]
 pub(crate) unsafe fn recv_fast(
     buf: *mut c_void,
@@ -132,7 +131,8 @@ pub(crate) unsafe fn recv_fast(
     status: *mut MPI_Status,
 ) -> Option<c_int> {
     let runtime = running()?;
-    // Asked before all else, so that neither way carries the other along: `recv` begins with that for threads.
+    // Tested first, so that each path is compiled without the other: `recv` begins with the same
+    // test.
     if runtime.process.is_threaded() {
         return None;
     }
@@ -167,7 +167,7 @@ unsafe fn recv_short<const THREADS: bool>(
     Some(MPI_SUCCESS)
 }
 
-/// The short way of `MPI_Recv_c`.
+/// The fast path of `MPI_Recv_c`.
 #[inline(always)]
 pub(crate) unsafe fn recv_c_fast(
     buf: *mut c_void,
@@ -182,10 +182,10 @@ pub(crate) unsafe fn recv_c_fast(
     unsafe { recv_fast(buf, count, datatype, source, tag, comm, status) }
 }
 
-/// Gapless data that comes soon is received past all queues.
+/// Receives contiguous data that arrives soon, without a posted receive.
 ///
 /// # Safety
-/// As for [`types::buffer`].
+/// The buffer satisfies the contract of [`types::buffer`].
 #[inline(always)]
 unsafe fn receive_soon(
     runtime: &Runtime,
@@ -214,7 +214,7 @@ pub unsafe fn recv(
     status: *mut MPI_Status,
 ) -> Result<()> {
     let runtime = runtime()?;
-    // The address is asked about here, too: where it is done first it costs the fewest registers.
+    // The address is tested here as well: testing it first needs the fewest registers.
     if runtime.process.is_threaded()
         && types::may_be_data(buf)
         && let Ok(count) = c_int::try_from(count)
@@ -238,10 +238,10 @@ pub unsafe fn recv(
     }
 }
 
-/// Receives from a rank or any rank.
+/// Receives from a rank or `MPI_ANY_SOURCE`.
 ///
 /// # Safety
-/// As for [`types::buffer`]; `status` is valid or ignored.
+/// The buffer satisfies the contract of [`types::buffer`]; `status` is valid or ignored.
 #[inline(always)]
 pub(super) unsafe fn receive_from(
     runtime: &Runtime,

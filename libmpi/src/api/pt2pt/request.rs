@@ -20,7 +20,8 @@ use crate::args::{Out, StatusOut};
 use crate::raise;
 use crate::status;
 
-/// Completes one request of a single-completion call: frees it, nulls the handle, tells the status.
+/// Completes one request of a single-completion call: frees it, nulls the handle, and writes the
+/// status.
 #[inline(always)] // counted: tests/instructions.txt
 fn conclude(
     runtime: &Runtime,
@@ -33,7 +34,7 @@ fn conclude(
         status.set(&found);
         return Ok(());
     }
-    // First: another thread's request may have the number as soon as this one is taken.
+    // Read first: another thread's request may have the number once this one is taken.
     let stays = named.stays();
     let Ended {
         status: found,
@@ -46,7 +47,7 @@ fn conclude(
     error.map_or(Ok(()), Err)
 }
 
-/// The short way of `MPI_Wait`: the operation was complete when it was started.
+/// The fast path of `MPI_Wait`: the operation was complete when it was started.
 #[inline(always)]
 pub(crate) unsafe fn wait_fast(
     request: *mut MPI_Request,
@@ -78,7 +79,7 @@ pub fn wait(request: &mut MPI_Request, status: StatusOut) -> Result<()> {
     wait_other(runtime, request, status)
 }
 
-/// `MPI_Wait` for what is no operation of the process, or for one that has failed.
+/// `MPI_Wait` for a request that is no operation of the process, or that has failed.
 #[inline(never)]
 fn wait_other(runtime: &Runtime, request: &mut MPI_Request, status: StatusOut<'_>) -> Result<()> {
     let named = runtime.named(*request)?;
@@ -89,7 +90,7 @@ fn wait_other(runtime: &Runtime, request: &mut MPI_Request, status: StatusOut<'_
     conclude(runtime, named, request, status)
 }
 
-/// `MPI_Wait` for a request of the ABI's own kinds.
+/// `MPI_Wait` for a request with an object of its own.
 #[inline(never)]
 fn wait_own(
     runtime: &Runtime,
@@ -133,7 +134,7 @@ pub fn request_free(request: &mut MPI_Request) -> Result<()> {
     let runtime = runtime()?;
     runtime.let_go(runtime.named(*request)?)?;
     *request = MPI_REQUEST_NULL;
-    // A send that waits to travel with others leaves now: nobody will wait for it.
+    // A send that waits to be coalesced leaves now, since no call will wait for it.
     runtime.process.poll_all()?;
     Ok(())
 }
@@ -155,7 +156,7 @@ pub fn request_get_status(request: MPI_Request, flag: Out<c_int>, status: Status
     Ok(())
 }
 
-/// The program's array of requests.
+/// Returns the program's array of requests.
 ///
 /// # Safety
 /// `requests` is valid for `count` requests, or NULL.
@@ -179,7 +180,7 @@ pub(crate) unsafe fn array<'a>(
     Ok(unsafe { std::slice::from_raw_parts_mut(requests, count) })
 }
 
-/// The error of a call on any of several requests, which says which one it is.
+/// Returns the error of a call on any of several requests, with the index of the request.
 #[cold]
 fn interrupted_any(
     runtime: &Runtime,
@@ -243,7 +244,7 @@ pub unsafe fn testany(
     let requests = unsafe { array(count, array_of_requests)? };
     let (found, known) = match look(runtime, requests) {
         Look::Complete(found, named) => (Some((found, named)), true),
-        // Where nothing has happened nothing is complete that was not.
+        // Without progress no further request is complete.
         Look::Pending(vcis) => match runtime.process.poll_among(&vcis)? {
             true => (any::complete_now(runtime, requests), true),
             false => (None, true),
@@ -286,10 +287,10 @@ pub unsafe fn testany(
 }
 
 /// Completes the requests of a multiple-completion call. Their errors go to the statuses, and the
-/// call's own is that they are there (section 3.7.5).
+/// call's own says that they are there (section 3.7.5).
 ///
 /// # Safety
-/// `statuses` is valid for as many as there are, or ignored.
+/// `statuses` is valid for as many elements as there are requests, or ignored.
 pub(crate) unsafe fn conclude_many(
     runtime: &Runtime,
     each: impl Iterator<Item = (usize, Named)>,
@@ -356,15 +357,15 @@ pub unsafe fn waitall(
 }
 
 /// # Safety
-/// As for [`waitall`].
+/// `statuses` is valid for as many elements as there are requests, or ignored.
 #[inline(always)]
 unsafe fn waitall_each(
     runtime: &Runtime,
     requests: &mut [MPI_Request],
     array_of_statuses: *mut MPI_Status,
 ) -> Result<()> {
-    // One after the other: the order in which they complete doesn't matter, and while one is waited
-    // for the others move, too.
+    // Waited for in order: the order of completion does not matter, and all make progress
+    // meanwhile.
     let tell = !status::ignored(array_of_statuses);
     let mut endings = runtime.process.endings();
     let mut first = 0;
@@ -405,12 +406,12 @@ unsafe fn waitall_each(
     Ok(())
 }
 
-/// Ends a `waitall` that was interrupted by an error. If a process is lost, waits until all requests are complete or one
-/// has failed by a loss: others may then wait for a message that never comes, and are left pending (MPI-5.0 section
-/// 3.7.5, `MPI_ERR_PENDING`).
+/// Ends a `waitall` that was interrupted by an error. After a loss it waits until all requests are
+/// complete or one has failed by the loss: others may wait for a message that never comes, and are
+/// left pending (MPI-5.0 section 3.7.5, `MPI_ERR_PENDING`).
 ///
 /// # Safety
-/// As for [`waitall`].
+/// `statuses` is valid for as many elements as there are requests, or ignored.
 #[cold]
 #[inline(never)]
 unsafe fn waitall_ended(
@@ -422,7 +423,7 @@ unsafe fn waitall_ended(
     if error.class() != Class::ProcFailedPending {
         return Err(error);
     }
-    // Those before it are complete, with their statuses written, and their handles null.
+    // The requests before it are complete, with their statuses written, and their handles are null.
     let from = requests.iter().position(|one| *one != MPI_REQUEST_NULL);
     let from = from.unwrap_or(requests.len());
     let all = name_all(runtime, &requests[from..])?;
@@ -448,14 +449,14 @@ unsafe fn waitall_ended(
     }
 }
 
-/// So many requests are ended before others may have their VCI.
+/// Number of requests to complete before other threads may use their VCI.
 const TURN: usize = 64;
 
-/// A `waitall`'s request `index`, if it is not an operation of the process that ends well. Fails if it does; then all
-/// are complete.
+/// Completes a `waitall`'s request `index`, which is no operation of the process or did not end
+/// well. If it fails, completes all others as well and returns the error.
 ///
 /// # Safety
-/// As for [`waitall`].
+/// `statuses` is valid for as many elements as there are requests, or ignored.
 #[inline(never)]
 unsafe fn waitall_other(
     runtime: &Runtime,
@@ -487,11 +488,11 @@ unsafe fn waitall_other(
     }
 }
 
-/// Writes one of several statuses, of an operation without an error. The standard lets the error
-/// field be where the call succeeds (section 3.7.5), but programs look at it.
+/// Writes one of several statuses, of an operation without an error. The standard leaves the error
+/// field undefined in a successful call (section 3.7.5), but programs read it.
 ///
 /// # Safety
-/// As for [`status::write`].
+/// The status is valid for writes, or ignored.
 #[inline(always)]
 unsafe fn write_well(out: *mut MPI_Status, found: &Status) {
     // SAFETY: the caller's contract.
@@ -501,11 +502,11 @@ unsafe fn write_well(out: *mut MPI_Status, found: &Status) {
     }
 }
 
-/// The rest of a `waitall` in which request `index` has failed: all others are completed and told
-/// with their errors.
+/// Completes a `waitall` in which request `index` has failed: completes all others, and writes
+/// their errors.
 ///
 /// # Safety
-/// As for [`waitall`].
+/// `statuses` is valid for as many elements as there are requests, or ignored.
 #[cold]
 unsafe fn waitall_failed(
     runtime: &Runtime,
@@ -522,7 +523,8 @@ unsafe fn waitall_failed(
         status::write_error(out, raise::code(&error));
     }
     let rest = name_all(runtime, &requests[index + 1..])?;
-    // After a loss the others may wait for a message that never comes; those that have come are completed.
+    // After a loss other requests may wait for a message that never comes; only complete ones are
+    // completed.
     let awaited = if error.class() == Class::ProcFailed {
         &[][..]
     } else {
@@ -536,8 +538,7 @@ unsafe fn waitall_failed(
     }
     let after = status::at(statuses, index + 1);
     let each = rest.into_iter().enumerate();
-    // The first error is told; those of the rest stand in their statuses.
-    // SAFETY: the caller's contract.
+    // The call reports the first error; the others are in their statuses.
     let _ = unsafe { conclude_many(runtime, each, &mut requests[index + 1..], after) };
     let text = format!(
         "request {index} of the array failed: {} (each status has its own error)",
@@ -585,7 +586,8 @@ pub unsafe fn testall(
     Ok(())
 }
 
-/// Whether one of the requests is an operation of the process that is not complete, and no other kind comes before it.
+/// Returns whether the first request that is not complete is an operation of the process, with no
+/// other kind before it.
 fn is_pending(runtime: &Runtime, requests: &[MPI_Request]) -> bool {
     matches!(look_at_all(runtime, requests), LookAtAll::Pending(..))
 }

@@ -16,7 +16,7 @@ use crate::api::pt2pt::request::{array, conclude_many};
 use crate::args::Out;
 
 /// # Safety
-/// As for [`waitsome`].
+/// The arrays satisfy the contract of [`waitsome`].
 unsafe fn conclude_some(
     runtime: &Runtime,
     all: &[Named],

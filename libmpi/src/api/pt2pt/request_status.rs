@@ -1,4 +1,4 @@
-//! Looking at several requests without completing them (MPI-4.1 section 3.7.6).
+//! Inquiry about several requests without completing them (MPI-4.1 section 3.7.6).
 
 use std::ffi::c_int;
 
@@ -14,7 +14,7 @@ use crate::api::null;
 use crate::args::{Out, StatusOut};
 use crate::status;
 
-/// The requests of an array that is only read.
+/// Returns the requests of an array that is only read.
 ///
 /// # Safety
 /// `requests` is valid for `count` requests, or NULL.
@@ -112,7 +112,7 @@ pub unsafe fn request_get_status_some(
         outcount.set(MPI_UNDEFINED);
         return Ok(());
     }
-    // Those that are complete stay, so one of them is no reason not to look for more.
+    // Complete requests stay, so having found one does not end the polling.
     let complete = |runtime: &Runtime| all.iter().all(|named| runtime.is_complete(*named));
     is_complete_after_poll(runtime, &all, complete)?;
     let found = some_complete(runtime, &all);

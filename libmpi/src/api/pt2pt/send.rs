@@ -1,4 +1,4 @@
-//! Sends, blocking and not, but for buffered ones (sections 3.2.1, 3.4 and 3.7.2).
+//! Sends, blocking and nonblocking, except buffered ones (sections 3.2.1, 3.4 and 3.7.2).
 
 use std::ffi::{c_int, c_void};
 
@@ -16,7 +16,7 @@ use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_Request, MPI_SUCCESS};
 use crate::api::null;
 use crate::raise::{Arg, On, raise};
 
-/// A send, checked. `rank` is none for `MPI_PROC_NULL`.
+/// A checked send. `rank` is `None` for `MPI_PROC_NULL`.
 pub(super) struct Outgoing<'a> {
     pub(super) comm: &'a CommObject,
     pub(super) rank: Option<u32>,
@@ -41,8 +41,8 @@ pub(super) unsafe fn outgoing(
     Ok(Outgoing { comm, rank, buffer })
 }
 
-/// The destination and length of a send that nothing is wrong with and whose data needs no second
-/// look; `None`: the long way finds out what there is to it.
+/// Returns the destination and length of a send that the fast path handles: valid arguments and
+/// contiguous data. The slow path handles the others, and reports errors.
 #[inline(always)]
 pub(super) fn plain_send(
     buf: *const c_void,
@@ -58,10 +58,10 @@ pub(super) fn plain_send(
     ((dest as u32) < comm.comm.targets() && tag >= 0).then_some((runtime, comm, len))
 }
 
-/// Puts such a message into the mailbox of its destination, if it is short and nothing is in the way.
+/// Writes the message inline to the peer's ring, if it is short and the ring has space.
 ///
 /// # Safety
-/// As for [`start_plain`].
+/// `len` bytes at `buf` are the program's send buffer.
 #[inline(always)]
 unsafe fn mail(
     runtime: &Runtime,
@@ -76,7 +76,7 @@ unsafe fn mail(
     unsafe { mpi_core::comm::mail(process, &comm.comm, buf.cast(), len, dest as u32, tag) }
 }
 
-/// What is left to do then.
+/// The remaining work if it did not.
 #[inline(always)]
 fn finish_mail(sent: Sent, comm: &CommObject, dest: c_int) -> c_int {
     match sent {
@@ -94,10 +94,11 @@ fn wake(comm: &CommObject, dest: c_int) -> c_int {
     MPI_SUCCESS
 }
 
-/// Sends such a message to another process if it can leave at once. Returns whether it has; if not, nothing was done.
+/// Sends the message to another process if it can leave at once. Returns false, without side
+/// effects, if not.
 ///
 /// # Safety
-/// As for [`start_plain`].
+/// `len` bytes at `buf` are the program's send buffer.
 #[inline(always)]
 pub(super) unsafe fn try_plain(
     runtime: &Runtime,
@@ -125,7 +126,7 @@ pub(super) unsafe fn try_plain(
     }
 }
 
-/// The data of a message; where there is none, `buf` may be NULL.
+/// Returns the data of a message; without data, `buf` may be NULL.
 ///
 /// # Safety
 /// `len` bytes at `buf` are the program's send buffer, for as long as the slice is used.
@@ -138,7 +139,7 @@ unsafe fn data_at<'a>(buf: *const c_void, len: usize) -> &'a [u8] {
     }
 }
 
-/// Starts such a send.
+/// Starts a send of the fast path.
 ///
 /// # Safety
 /// `len` bytes at `buf` are the program's send buffer.
@@ -157,7 +158,7 @@ pub(super) unsafe fn start_plain(
     unsafe { mpi_core::comm::send_plain(&runtime.process, &comm.comm, data, dest as u32, tag) }
 }
 
-/// Raises an error of a send that had all its arguments right.
+/// Raises an error of a send with valid arguments.
 #[cold]
 #[inline(never)]
 fn plain_failed(
@@ -176,7 +177,7 @@ fn plain_failed(
     raise(error, function, On::Comm(handle), &args)
 }
 
-/// The short way of `MPI_Isend`.
+/// The fast path of `MPI_Isend`.
 #[inline(always)]
 pub(crate) unsafe fn isend_fast(
     buf: *const c_void,
@@ -191,7 +192,7 @@ pub(crate) unsafe fn isend_fast(
     unsafe { isend_fast_as::<false>(buf, count, datatype, dest, tag, comm, request) }
 }
 
-/// The short way of `MPI_Isend_c`.
+/// The fast path of `MPI_Isend_c`.
 #[inline(always)]
 pub(crate) unsafe fn isend_c_fast(
     buf: *const c_void,
@@ -235,7 +236,7 @@ unsafe fn isend_fast_as<const LARGE: bool>(
 }
 
 /// # Safety
-/// As for [`start_plain`]; `request` is valid.
+/// `len` bytes at `buf` are the program's send buffer; `request` is valid.
 #[inline(never)]
 unsafe fn isend_plain<const LARGE: bool>(
     comm: &CommObject,
@@ -260,7 +261,7 @@ unsafe fn isend_plain<const LARGE: bool>(
     }
 }
 
-/// The short way of `MPI_Send`.
+/// The fast path of `MPI_Send`.
 #[inline(always)]
 pub(crate) unsafe fn send_fast(
     buf: *const c_void,
@@ -274,7 +275,7 @@ pub(crate) unsafe fn send_fast(
     unsafe { send_fast_as::<false>(buf, count, datatype, dest, tag, comm) }
 }
 
-/// The short way of `MPI_Send_c`.
+/// The fast path of `MPI_Send_c`.
 #[inline(always)]
 pub(crate) unsafe fn send_c_fast(
     buf: *const c_void,
@@ -306,11 +307,13 @@ unsafe fn send_fast_as<const LARGE: bool>(
     }
 }
 
-/// Named so that who looks for the function of MPI on the stack finds it: the short way goes on here by a jump,
-/// and has then left the stack.
+/// Continues `MPI_Send` on the slow path.
+///
+/// Its name shows the MPI function in a stack trace: the fast path ends in a jump to it, and so has
+/// left the stack.
 ///
 /// # Safety
-/// As for [`start_plain`].
+/// `len` bytes at `buf` are the program's send buffer.
 #[inline(never)]
 #[allow(non_snake_case, reason = "a name of C")]
 unsafe fn MPI_Send_long<const LARGE: bool>(
@@ -440,8 +443,7 @@ pub unsafe fn ssend(
     unsafe { blocking_send(Mode::Synchronous, buf, count, datatype, dest, tag, comm) }
 }
 
-/// `MPI_Rsend` (section 3.4): the receive has been posted, which makes it a standard send that is
-/// certain to match.
+/// `MPI_Rsend` (section 3.4): a standard send, since the receive has been posted.
 pub unsafe fn rsend(
     buf: *const c_void,
     count: MPI_Count,

@@ -35,8 +35,7 @@ pub unsafe fn sendrecv(
         && let Some(room) = types::message_len_large(recvbuf, recvcount, recvtype)
         && let (_, Some(source), recvtag) = check_source(runtime, source, recvtag, comm)?
     {
-        // What leaves at once needs no request; the receive then waits as MPI_Recv does.
-        // SAFETY: the caller's contract.
+        // A send that leaves at once needs no request; the receive then waits as MPI_Recv does.
         if unsafe { try_plain(runtime, to, sendbuf, len, dest, sendtag) } {
             // SAFETY: the caller's contract.
             return unsafe {
@@ -63,8 +62,8 @@ pub unsafe fn sendrecv(
     unsafe { exchange(runtime, out, sendtag, into, source, recvtag, status) }
 }
 
-/// Completes the two halves of an exchange. If one of them fails because a process is lost or can't be reached, the other
-/// is ended: it may be one that never completes.
+/// Completes the two halves of an exchange. If one fails because a process is lost or unreachable,
+/// the other is ended, since it may never complete.
 ///
 /// # Safety
 /// `status` is valid or ignored.
@@ -153,7 +152,7 @@ unsafe fn exchange(
     }
 }
 
-/// A copy of what is sent, where what is received takes its place.
+/// Returns a copy of the data to send, whose place the received data takes.
 pub(super) fn copy_of(buffer: &Buffer) -> Result<Vec<u8>> {
     buffer.to_vec().ok_or_else(|| {
         let why = format!(
@@ -181,8 +180,7 @@ pub unsafe fn sendrecv_replace(
         && let Some((_, to, len)) = plain_send(buf, short, datatype, dest, sendtag, comm)
         && let (_, Some(source), recvtag) = check_source(runtime, source, recvtag, comm)?
     {
-        // What has left at once needs its place no more.
-        // SAFETY: the caller's contract.
+        // A message that has left does not need the copy.
         if unsafe { try_plain(runtime, to, buf, len, dest, sendtag) } {
             // SAFETY: the caller's contract.
             return unsafe {

@@ -1,4 +1,4 @@
-//! What has become of a message: counts and cancellation (sections 3.2.5 and 3.8.4).
+//! Inquiry about completed messages: counts and cancellation (sections 3.2.5 and 3.8.4).
 
 use std::ffi::c_int;
 

@@ -1,5 +1,5 @@
-//! The public fields of a status by functions, for languages that don't see them (MPI-4.1 sections 3.2.5
-//! and 13.3).
+//! Access to the public fields of a status by functions, for languages that cannot read them
+//! (MPI-4.1 sections 3.2.5 and 13.3).
 
 use std::ffi::c_int;
 
@@ -36,8 +36,8 @@ pub unsafe fn get_error(status: *const MPI_Status, err: *mut c_int) -> Result<()
     unsafe { put(err, "err", status::told(status)?.MPI_ERROR) }
 }
 
-/// `MPI_Status_set_source`. The values of all three are the program's: no check narrows what it tells
-/// itself by a status (of a generalized request, say).
+/// `MPI_Status_set_source`. All values are accepted in the three fields: the program sets them for
+/// its own use (for generalized requests, say).
 pub unsafe fn set_source(status: *mut MPI_Status, source: c_int) -> Result<()> {
     if status::ignored(status) {
         return Err(none(status));

@@ -31,7 +31,7 @@ pub(crate) use crate::api::rma::fast_path::{
 use crate::api::{null, put};
 use crate::ops;
 
-/// The origin's buffer of a call.
+/// The origin buffer of a call.
 #[derive(Clone, Copy)]
 struct From {
     address: *const c_void,
@@ -40,7 +40,7 @@ struct From {
 }
 
 impl From {
-    /// Of a transfer with that target.
+    /// Checks the origin buffer of a transfer with this target.
     fn check(&self, rank: c_int) -> Result<Origin<'static>> {
         let (count, datatype) = types::checked(self.count, self.datatype)?;
         if rank != MPI_PROC_NULL {
@@ -64,7 +64,7 @@ struct To {
 }
 
 impl To {
-    /// `None` for nobody.
+    /// Checks the target; `None` for `MPI_PROC_NULL`.
     fn check(&self, window: &Window) -> Result<Option<Target<'static>>> {
         let (count, datatype) = types::checked(self.count, self.datatype)?;
         if self.rank == MPI_PROC_NULL {
@@ -79,7 +79,7 @@ impl To {
     }
 }
 
-/// Where the request of a call goes, if it gives one.
+/// The output for the request of a call, if it returns one.
 type Into = Option<*mut MPI_Request>;
 
 fn form(into: Into) -> Result<Form> {
@@ -136,11 +136,11 @@ unsafe fn any_get(from: From, to: To, win: MPI_Win, into: Into) -> Result<()> {
     }
 }
 
-/// A function of `win_quick.rs` or `win_one.rs` that changes one element.
+/// A function of `fast_path.rs` or `single.rs` that changes one element.
 type ChangeOne =
     unsafe fn(*const c_void, *mut c_void, MPI_Datatype, (c_int, MPI_Aint), MPI_Op, MPI_Win) -> bool;
 
-/// Changes one element by `change`, if that is what is asked for; whether it was done.
+/// Changes one element by `change`, if the call allows it. Returns whether it did.
 ///
 /// # Safety
 /// The standard's contract of an accumulate.
@@ -188,10 +188,10 @@ unsafe fn any_accumulate(
     }
 }
 
-/// What [`any_accumulate`] does beyond the shortest way, which is not to pay for it.
+/// The slow path of [`any_accumulate`], kept out of line so that the fast path does not pay for it.
 ///
 /// # Safety
-/// As there.
+/// The standard's contract of an accumulate.
 #[inline(never)]
 unsafe fn accumulate_long(
     from: From,
@@ -512,7 +512,7 @@ pub unsafe fn win_fetch_and_op(
     unsafe { any_accumulate(from, Some(result), to, op, win, None) }
 }
 
-/// A datatype that must be predefined.
+/// Returns a datatype that must be predefined.
 fn predefined(datatype: MPI_Datatype) -> Result<&'static Datatype> {
     let found = &types::object(datatype)?.datatype;
     if found.as_predefined().is_none() {
@@ -545,10 +545,11 @@ pub unsafe fn win_compare_and_swap(
     }
 }
 
-/// What [`win_compare_and_swap`] does beyond the shortest way, which is not to pay for it.
+/// The slow path of [`win_compare_and_swap`], kept out of line so that the fast path does not pay
+/// for it.
 ///
 /// # Safety
-/// As there.
+/// The standard's contract of a compare-and-swap.
 #[inline(never)]
 unsafe fn compare_and_swap_long(
     buffers: [*mut c_void; 3],

@@ -1,5 +1,5 @@
-//! The short ways of accesses to windows: data without gaps in mapped memory, with nothing wrong
-//! about the arguments. Whatever else there is to a call, the long way finds it out.
+//! Fast paths of accesses to windows: contiguous data in mapped memory, with valid arguments. The
+//! slow paths handle all other calls.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -14,7 +14,7 @@ use crate::abi::{
     MPI_LOCK_SHARED, MPI_NO_OP, MPI_Op, MPI_REPLACE, MPI_Request, MPI_SUCCESS, MPI_SUM, MPI_Win,
 };
 
-/// The window, and the length of data that both sides describe in the same words.
+/// Returns the window, and the length of data that both sides describe alike.
 #[inline(always)]
 fn plain(
     address: *const c_void,
@@ -29,7 +29,7 @@ fn plain(
     Some((wins::quick(win)?, len))
 }
 
-/// The short way of `MPI_Put`.
+/// The fast path of `MPI_Put`.
 #[inline(always)]
 pub(crate) unsafe fn win_put_fast(
     origin_addr: *const c_void,
@@ -48,7 +48,7 @@ pub(crate) unsafe fn win_put_fast(
     Some(unsafe { copy(origin_addr.cast(), to, len) })
 }
 
-/// The short way of `MPI_Get`.
+/// The fast path of `MPI_Get`.
 #[inline(always)]
 pub(crate) unsafe fn win_get_fast(
     origin_addr: *mut c_void,
@@ -67,7 +67,7 @@ pub(crate) unsafe fn win_get_fast(
     Some(unsafe { copy(from, origin_addr.cast(), len) })
 }
 
-/// Copies between places that may be the same or overlap, and returns the code for that.
+/// Copies between addresses that may be equal or overlap. Returns the call's code.
 ///
 /// # Safety
 /// Both are valid for `len` bytes.
@@ -88,10 +88,10 @@ unsafe fn copy(from: *const u8, to: *mut u8, len: usize) -> c_int {
     MPI_SUCCESS
 }
 
-/// Called last of all, so that the short ways need no stack frame for it.
+/// Copies out of line. Called last, so that the fast paths need no stack frame.
 ///
 /// # Safety
-/// As for [`copy`].
+/// Both are valid for `len` bytes.
 #[inline(never)]
 unsafe fn copy_long(from: *const u8, to: *mut u8, len: usize) -> c_int {
     // SAFETY: the caller's promise.
@@ -99,7 +99,7 @@ unsafe fn copy_long(from: *const u8, to: *mut u8, len: usize) -> c_int {
     MPI_SUCCESS
 }
 
-/// The short way of `MPI_Rput`.
+/// The fast path of `MPI_Rput`.
 #[inline(always)]
 pub(crate) unsafe fn win_rput_fast(
     origin_addr: *const c_void,
@@ -126,7 +126,7 @@ pub(crate) unsafe fn win_rput_fast(
     }
 }
 
-/// The short way of `MPI_Rget`.
+/// The fast path of `MPI_Rget`.
 #[inline(always)]
 pub(crate) unsafe fn win_rget_fast(
     origin_addr: *mut c_void,
@@ -153,7 +153,7 @@ pub(crate) unsafe fn win_rget_fast(
     }
 }
 
-/// What an operation is for the processor.
+/// Returns the processor's operation for an `MPI_Op`.
 #[inline(always)]
 fn change(op: MPI_Op) -> Option<Change> {
     Some(match op {
@@ -167,11 +167,12 @@ fn change(op: MPI_Op) -> Option<Change> {
     })
 }
 
-/// Changes an integer of the target's, and writes what was there to `result` unless that is NULL. The short ways
-/// take those of 4 and 8 bytes alone (`LONG`), which would pay for the others.
+/// Changes an integer of the target, and writes the old value to `result` unless that is NULL. The
+/// fast paths handle integers of 4 and 8 bytes only (`LONG`), so as not to pay for the others.
 ///
 /// # Safety
-/// `origin` holds an integer of the datatype, unless `op` is `MPI_NO_OP`; `result` has room for one.
+/// `origin` holds an integer of the datatype, unless `op` is `MPI_NO_OP`; `result` has space for
+/// one.
 #[inline(always)]
 unsafe fn change_one<const LONG: bool>(
     origin: *const c_void,
@@ -182,7 +183,8 @@ unsafe fn change_one<const LONG: bool>(
     win: MPI_Win,
 ) -> Option<c_int> {
     /// # Safety
-    /// As for `change_one`, for integers of `W`'s size.
+    /// `origin` holds an integer of `W`'s size, unless `op` is `MPI_NO_OP`; `result` has space for
+    /// one.
     #[inline(always)]
     unsafe fn of<W: Word + Default>(
         window: &Window,
@@ -225,10 +227,11 @@ unsafe fn change_one<const LONG: bool>(
     }
 }
 
-/// [`change_one`] of one byte or two; whether it was done.
+/// Changes an integer of one or two bytes, as [`change_one`] does. Returns whether it did.
 ///
 /// # Safety
-/// As there.
+/// `origin` holds an integer of the datatype, unless `op` is `MPI_NO_OP`; `result` has space for
+/// one.
 pub(crate) unsafe fn change_short(
     origin: *const c_void,
     result: *mut c_void,
@@ -241,7 +244,7 @@ pub(crate) unsafe fn change_short(
     unsafe { change_one::<false>(origin, result, datatype, target, op, win) }.is_some()
 }
 
-/// The short way of `MPI_Fetch_and_op`.
+/// The fast path of `MPI_Fetch_and_op`.
 #[inline(always)]
 pub(crate) unsafe fn win_fetch_and_op_fast(
     origin_addr: *const c_void,
@@ -260,10 +263,10 @@ pub(crate) unsafe fn win_fetch_and_op_fast(
     unsafe { change_one::<true>(origin_addr, result_addr, datatype, target, op, win) }
 }
 
-/// `MPI_Fetch_and_op` of a double with `MPI_SUM`; whether it was done.
+/// `MPI_Fetch_and_op` of a double with `MPI_SUM`. Returns whether it was done.
 ///
 /// # Safety
-/// The standard's contract; `result` has room for one.
+/// The standard's contract; `result` has space for one.
 pub(crate) unsafe fn add_double(
     origin: *const c_void,
     result: *mut c_void,
@@ -288,7 +291,7 @@ pub(crate) unsafe fn add_double(
     true
 }
 
-/// The short way of `MPI_Accumulate`, of one integer.
+/// The fast path of `MPI_Accumulate`, for one integer.
 #[inline(always)]
 pub(crate) unsafe fn win_accumulate_fast(
     origin_addr: *const c_void,
@@ -311,7 +314,7 @@ pub(crate) unsafe fn win_accumulate_fast(
     unsafe { change_one::<true>(origin_addr, nowhere, origin_datatype, target, op, win) }
 }
 
-/// Whether all that are given describe one element of the same datatype.
+/// Returns whether all arguments describe one element of the same datatype.
 #[inline(always)]
 fn one(
     op: MPI_Op,
@@ -323,7 +326,7 @@ fn one(
     target.0 == 1 && result == target && (origin == target || op == MPI_NO_OP)
 }
 
-/// The short way of `MPI_Get_accumulate`, of one integer.
+/// The fast path of `MPI_Get_accumulate`, for one integer.
 #[inline(always)]
 pub(crate) unsafe fn win_get_accumulate_fast(
     origin_addr: *const c_void,
@@ -358,7 +361,7 @@ pub(crate) unsafe fn win_get_accumulate_fast(
     }
 }
 
-/// The short way of `MPI_Rget_accumulate`, of one integer.
+/// The fast path of `MPI_Rget_accumulate`, for one integer.
 #[inline(always)]
 pub(crate) unsafe fn win_rget_accumulate_fast(
     origin_addr: *const c_void,
@@ -399,7 +402,7 @@ pub(crate) unsafe fn win_rget_accumulate_fast(
     Some(MPI_SUCCESS)
 }
 
-/// The short way of `MPI_Compare_and_swap`.
+/// The fast path of `MPI_Compare_and_swap`.
 #[inline(always)]
 pub(crate) unsafe fn win_compare_and_swap_fast(
     origin_addr: *const c_void,
@@ -415,10 +418,10 @@ pub(crate) unsafe fn win_compare_and_swap_fast(
     unsafe { swap_one::<true>(buffers, datatype, (target_rank, target_disp), win) }
 }
 
-/// `MPI_Compare_and_swap` of an integer of one byte or two; whether it was done.
+/// `MPI_Compare_and_swap` of an integer of one or two bytes. Returns whether it was done.
 ///
 /// # Safety
-/// The standard's contract.
+/// The standard's contract of a compare-and-swap.
 pub(crate) unsafe fn swap_short(
     buffers: [*mut c_void; 3],
     datatype: MPI_Datatype,
@@ -429,7 +432,8 @@ pub(crate) unsafe fn swap_short(
     unsafe { swap_one::<false>(buffers, datatype, target, win) }.is_some()
 }
 
-/// As [`change_one`] changes one: `buffers` hold the new value, the one to compare with, and the result.
+/// Compares and swaps an integer of the target: `buffers` hold the new value, the one to compare
+/// with, and the result.
 ///
 /// # Safety
 /// They hold integers of the datatype, or are NULL.
@@ -480,10 +484,10 @@ unsafe fn swap_one<const LONG: bool>(
     }
 }
 
-/// The short way of `MPI_Win_lock`.
+/// The fast path of `MPI_Win_lock`.
 ///
 /// # Safety
-/// None is needed.
+/// No requirements.
 #[inline(always)]
 pub(crate) unsafe fn win_lock_fast(
     lock_type: c_int,
@@ -500,37 +504,37 @@ pub(crate) unsafe fn win_lock_fast(
         .then_some(MPI_SUCCESS)
 }
 
-/// The short way of `MPI_Win_unlock`.
+/// The fast path of `MPI_Win_unlock`.
 ///
 /// # Safety
-/// None is needed.
+/// No requirements.
 #[inline(always)]
 pub(crate) unsafe fn win_unlock_fast(rank: c_int, win: MPI_Win) -> Option<c_int> {
     wins::quick(win)?.fast_unlock(rank).then_some(MPI_SUCCESS)
 }
 
-/// The short way of `MPI_Win_flush`.
+/// The fast path of `MPI_Win_flush`.
 ///
 /// # Safety
-/// None is needed.
+/// No requirements.
 #[inline(always)]
 pub(crate) unsafe fn win_flush_fast(rank: c_int, win: MPI_Win) -> Option<c_int> {
     wins::quick(win)?.fast_flush(rank).then_some(MPI_SUCCESS)
 }
 
-/// The short way of `MPI_Win_sync`.
+/// The fast path of `MPI_Win_sync`.
 ///
 /// # Safety
-/// None is needed.
+/// No requirements.
 #[inline(always)]
 pub(crate) unsafe fn win_sync_fast(win: MPI_Win) -> Option<c_int> {
     wins::quick(win)?.fast_sync().then_some(MPI_SUCCESS)
 }
 
-/// The short way of `MPI_Win_flush_local`.
+/// The fast path of `MPI_Win_flush_local`.
 ///
 /// # Safety
-/// None is needed.
+/// No requirements.
 #[inline(always)]
 pub(crate) unsafe fn win_flush_local_fast(rank: c_int, win: MPI_Win) -> Option<c_int> {
     wins::quick(win)?

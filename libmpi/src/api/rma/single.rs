@@ -1,5 +1,5 @@
-//! One element of a window in mapped memory, whatever its datatype and the operation. The shortest ways, of integers that
-//! the processor changes, are tried before (`win_quick.rs`).
+//! Accesses to one element of a window in mapped memory, with any datatype and operation. The fast
+//! paths for integers that the processor changes come first (`fast_path.rs`).
 
 use std::ffi::{c_int, c_void};
 
@@ -13,10 +13,12 @@ use crate::ops;
 /// The target's rank and displacement.
 type Target = (c_int, MPI_Aint);
 
-/// Changes an element of the target's, and writes what was there to `result` unless that is NULL; whether it was done.
+/// Changes an element of the target, and writes the old value to `result` unless that is NULL.
+/// Returns whether it did.
 ///
 /// # Safety
-/// `origin` holds an element of the datatype, unless `op` is `MPI_NO_OP`; `result` has room for one.
+/// `origin` holds an element of the datatype, unless `op` is `MPI_NO_OP`; `result` has space for
+/// one.
 #[inline(never)]
 pub(crate) unsafe fn change_any(
     origin: *const c_void,
@@ -36,10 +38,11 @@ pub(crate) unsafe fn change_any(
     .is_some()
 }
 
-/// Replaces or reads it: all that is to be known of the datatype is its length.
+/// Replaces or reads an element, which needs only the datatype's size.
 ///
 /// # Safety
-/// As for [`change_any`].
+/// `origin` holds an element of the datatype, unless `op` is `MPI_NO_OP`; `result` has space for
+/// one.
 #[inline(always)]
 unsafe fn replace(
     origin: *const c_void,
@@ -50,7 +53,8 @@ unsafe fn replace(
     win: MPI_Win,
 ) -> Option<()> {
     /// # Safety
-    /// As for `change_any`, for elements of `W`'s size.
+    /// `origin` holds an element of `W`'s size, unless `op` is `MPI_NO_OP`; `result` has space for
+    /// one.
     #[inline(always)]
     unsafe fn of<W: Word + Default>(
         window: &Window,
@@ -90,10 +94,10 @@ unsafe fn replace(
     }
 }
 
-/// Reduces it by any predefined operation but those two.
+/// Reduces an element by a predefined operation other than `MPI_REPLACE` and `MPI_NO_OP`.
 ///
 /// # Safety
-/// As for [`change_any`].
+/// `origin` holds an element of the datatype; `result` has space for one.
 #[inline(always)]
 unsafe fn reduce(
     origin: *const c_void,
@@ -114,11 +118,11 @@ unsafe fn reduce(
         .then_some(())
 }
 
-/// `MPI_Compare_and_swap` of a byte or a logical; whether it was done. `buffers` hold the new value, the one to compare with,
-/// and the result.
+/// `MPI_Compare_and_swap` of a byte or a logical. Returns whether it was done. `buffers` hold the
+/// new value, the one to compare with, and the result.
 ///
 /// # Safety
-/// The standard's contract.
+/// The standard's contract of a compare-and-swap.
 #[inline(never)]
 pub(crate) unsafe fn swap_any(
     buffers: [*mut c_void; 3],

@@ -1,4 +1,4 @@
-//! Synchronisation of windows (section 11.5).
+//! Synchronization of windows (section 11.5).
 
 use std::ffi::c_int;
 
@@ -15,7 +15,7 @@ pub(crate) use crate::api::rma::fast_path::{
 use crate::api::rma::window::check_rank;
 use crate::args::{LiveGroup, LiveWin, Out};
 
-/// Checks assertions against those that a function takes.
+/// Checks assertions against those that a function accepts.
 fn check_assert(assert: c_int, allowed: c_int) -> Result<()> {
     if assert & !allowed == 0 {
         return Ok(());
@@ -72,7 +72,7 @@ pub fn win_wait(win: LiveWin) -> Result<()> {
 /// `MPI_Win_test` (section 11.5.2).
 pub fn win_test(win: LiveWin, flag: Out<c_int>) -> Result<()> {
     let (runtime, object) = (win.runtime, win.object);
-    // Written first, so that a result can't get lost.
+    // Written first, so that no result is lost.
     flag.set(0);
     flag.set(object.window.test(&runtime.process)?.into());
     Ok(())

@@ -24,14 +24,14 @@ use crate::abi::{
 use crate::api::env::put_text;
 use crate::api::{attr, null, put};
 use crate::args::{LiveWin, Out, OutInt};
-use crate::attributes::{self, Form, Kind, Value};
+use crate::attributes::{self, Form, ObjectKind, Value};
 use crate::raise::{self, On};
 use crate::win_values;
 
 /// Makes a window and gives it a handle.
 ///
 /// # Safety
-/// As for [`Window::new`]; `win` is valid or NULL.
+/// The memory satisfies the contract of [`Window::new`]; `win` is valid or NULL.
 unsafe fn make(
     comm: MPI_Comm,
     flavor: Flavor,
@@ -89,7 +89,7 @@ unsafe fn make(
     wins::get(handle)
 }
 
-/// Refuses NULL and `MPI_IN_PLACE` for memory of a window.
+/// Refuses NULL and `MPI_IN_PLACE` as memory of a window.
 fn check_base(base: *const c_void, size: usize) -> Result<()> {
     if size > 0 && base.is_null() {
         let why = format!("base is NULL, but size is {size}");
@@ -165,7 +165,7 @@ pub unsafe fn win_allocate_shared(
     }
 }
 
-/// `MPI_Win_shared_query` (MPI-4.1 section 12.2.3): of all windows but dynamic ones.
+/// `MPI_Win_shared_query` (MPI-4.1 section 12.2.3): for all windows but dynamic ones.
 pub fn win_shared_query(
     win: LiveWin,
     rank: c_int,
@@ -190,7 +190,7 @@ pub fn win_shared_query(
     Ok(())
 }
 
-/// A rank of the window.
+/// Checks a rank of the window.
 #[inline(always)]
 pub(crate) fn check_rank(window: &Window, rank: c_int) -> Result<u32> {
     match u32::try_from(rank) {
@@ -244,7 +244,7 @@ pub fn win_free(win: &mut MPI_Win) -> Result<()> {
     let object = wins::hold(*win)?;
     object.window.check_free()?;
     object.attributes.delete_all(win)?;
-    // A callback may have freed it already.
+    // A callback may have freed the window.
     if !wins::get(*win).is_ok_and(|still| std::ptr::eq(still, &raw const *object)) {
         let why = "a delete callback of an attribute has freed the window meanwhile";
         return Err(Error::new(Class::Win, why));
@@ -306,11 +306,11 @@ pub unsafe fn win_get_name(
 /// `MPI_Win_set_attr` (section 6.7).
 pub fn win_set_attr(win: MPI_Win, keyval: c_int, value: *mut c_void) -> Result<()> {
     runtime()?;
-    // The callback of the value that goes may free the window.
+    // The delete callback of the old value may free the window.
     let object = wins::hold(win)?;
     object.attributes.set(
         &win,
-        &attributes::key(keyval, Kind::Win)?,
+        &attributes::key(keyval, ObjectKind::Win)?,
         Value::new(Form::Pointer, value),
     )
 }
@@ -321,7 +321,7 @@ pub fn win_delete_attr(win: MPI_Win, keyval: c_int) -> Result<()> {
     let object = wins::hold(win)?;
     object
         .attributes
-        .delete(&win, &attributes::key(keyval, Kind::Win)?)
+        .delete(&win, &attributes::key(keyval, ObjectKind::Win)?)
         .map(drop)
 }
 
@@ -335,7 +335,7 @@ pub fn win_get_attr(
     let object = win.object;
     let found = match win_values::find(object, keyval) {
         Some(found) => Some(found),
-        None => attr::stored(&object.attributes, keyval, Kind::Win)?,
+        None => attr::stored(&object.attributes, keyval, ObjectKind::Win)?,
     };
     attr::tell(found, attribute_val, flag);
     Ok(())

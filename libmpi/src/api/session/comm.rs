@@ -1,4 +1,4 @@
-//! Communicators of groups alone, as sessions have them (MPI-4.1 sections 7.4.2 and 7.6.2).
+//! Communicators made of groups, as sessions make them (MPI-4.1 sections 7.4.2 and 7.6.2).
 
 use std::ffi::{CStr, c_int};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::abi::{MPI_COMM_NULL, MPI_Comm, MPI_Group, MPI_MAX_STRINGTAG_LEN};
 use crate::api::pt2pt::check::bad_rank;
 use crate::args::{LiveGroup, Out};
 
-/// An error handler that fits a communicator.
+/// Returns an error handler that fits a communicator.
 fn fitting(attached: Attached) -> Result<Attached> {
     match attached.handler() {
         Handler::Fatal | Handler::Abort | Handler::Return | Handler::Throw | Handler::Comm(_) => {
@@ -32,7 +32,7 @@ fn fitting(attached: Attached) -> Result<Attached> {
     }
 }
 
-/// The string that tells calls at the same time apart.
+/// Returns the string that distinguishes concurrent calls.
 fn tag(stringtag: &CStr) -> Result<&[u8]> {
     let tag = stringtag.to_bytes();
     if tag.len() >= MPI_MAX_STRINGTAG_LEN as usize {
@@ -79,7 +79,7 @@ pub fn comm_create_from_group(
     newcomm: Out<MPI_Comm>,
 ) -> Result<()> {
     let runtime = group.runtime;
-    // Who doesn't look at the code finds no communicator.
+    // A program that ignores the error gets the null handle.
     newcomm.set(MPI_COMM_NULL);
     let errhandler = fitting(errhandler)?;
     let (origin, group) = (group.handle, group.object);
@@ -96,14 +96,14 @@ pub fn comm_create_from_group(
     Ok(())
 }
 
-/// A leader among the members of its group.
+/// Checks a leader's rank in its group.
 fn leader_of(group: &Group, rank: c_int, name: &str) -> Result<u32> {
     let leader = u32::try_from(rank).ok().filter(|rank| *rank < group.size());
     leader.ok_or_else(|| bad_rank(rank, group.size(), name))
 }
 
-/// `MPI_Intercomm_create_from_groups` (MPI-4.1 section 7.6.2). The remote group and its leader matter at
-/// the local leader only.
+/// `MPI_Intercomm_create_from_groups` (MPI-4.1 section 7.6.2). The remote group and its leader
+/// matter at the local leader only.
 pub fn intercomm_create_from_groups(
     local_group: LiveGroup,
     local_leader: c_int,
@@ -115,14 +115,14 @@ pub fn intercomm_create_from_groups(
     newintercomm: Out<MPI_Comm>,
 ) -> Result<()> {
     let runtime = local_group.runtime;
-    // Who doesn't look at the code finds no communicator.
+    // A program that ignores the error gets the null handle.
     newintercomm.set(MPI_COMM_NULL);
     let errhandler = fitting(errhandler)?;
     let (origin, local) = (local_group.handle, local_group.object);
     let tag = tag(stringtag)?;
     let leader = leader_of(local, local_leader, "local_leader")?;
     let leads = local.peer(leader) == runtime.process.me();
-    // What is wrong with these is told to the others of the group, who wait.
+    // Errors of these arguments are sent to the other members of the group, which wait.
     let remote = leads.then(|| {
         let group = groups::get_named(remote_group, "remote_group")?;
         Ok((group, leader_of(group, remote_leader, "remote_leader")?))

@@ -33,7 +33,7 @@ use crate::args::Out;
 use crate::binding::BINDING;
 use crate::raise::{self, On};
 
-/// An error handler that fits a session.
+/// Returns an error handler that fits a session.
 fn fitting(attached: Attached) -> Result<Attached> {
     match attached.handler() {
         Handler::Fatal
@@ -117,7 +117,7 @@ pub fn session_get_num_psets(
 }
 
 /// `MPI_Session_get_nth_pset` (MPI-4.1 section 11.3.2): as much of the name as fits in `pset_len`
-/// characters, with the NUL behind it; `pset_len` becomes what the whole would take.
+/// characters, with a NUL; `pset_len` becomes the length of the whole.
 pub unsafe fn session_get_nth_pset(
     _: &SessionObject,
     _: Option<&Info>,

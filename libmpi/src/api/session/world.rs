@@ -22,7 +22,7 @@ pub unsafe fn init(_argc: *mut c_int, _argv: *mut *mut *mut c_char) -> Result<()
     init::start(&BINDING, ThreadLevel::Single)
 }
 
-/// `MPI_Init_thread` (section 12.4.3). The level asked for is the one provided.
+/// `MPI_Init_thread` (section 12.4.3). Provides the requested level.
 pub fn init_thread(
     _argc: *mut c_int,
     _argv: *mut *mut *mut c_char,
@@ -62,8 +62,8 @@ pub fn finalized(flag: Out<c_int>) -> Result<()> {
     Ok(())
 }
 
-/// `MPI_Abort` (MPI-5.0 section 11.4.2): ends all processes of the job or, where the launcher is to have others survive,
-/// those of the communicator.
+/// `MPI_Abort` (MPI-5.0 section 11.4.2): ends all processes of the job or, if the launcher lets
+/// others survive, those of the communicator.
 pub fn abort(comm: MPI_Comm, errorcode: c_int) -> Result<()> {
     let runtime = runtime()?;
     let name = runtime
@@ -85,7 +85,7 @@ pub fn abort(comm: MPI_Comm, errorcode: c_int) -> Result<()> {
     }
 }
 
-/// The runtime, if `MPI_Init` has been called.
+/// Returns the runtime, if `MPI_Init` has been called.
 fn world_runtime() -> Result<&'static Runtime> {
     let runtime = runtime()?;
     if runtime.has_world() {

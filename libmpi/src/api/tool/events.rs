@@ -25,7 +25,7 @@ use crate::api::tool::{index, members, number};
 use crate::tool_calls::{Callback, End};
 use crate::tool_codes::{self, code};
 
-/// Gives an empty info object: there are no hints on events.
+/// Returns an empty info object: events have no hints.
 ///
 /// # Safety
 /// `out` is valid or NULL.
@@ -38,7 +38,7 @@ unsafe fn no_hints(out: *mut MPI_Info) -> Result {
     unsafe { put(out, info) }
 }
 
-/// Whether hints that are given are an info object, or none.
+/// Checks that hints are an info object, or `MPI_INFO_NULL`.
 fn check_hints(info: MPI_Info) -> Result {
     infos::hints(info).map(drop).map_err(|_| Error::Invalid)
 }
@@ -52,7 +52,7 @@ pub unsafe fn source_get_num(num_sources: *mut c_int) -> c_int {
 /// `MPI_T_source_get_info`.
 ///
 /// # Safety
-/// As for all functions that tell texts: see the module `tool`.
+/// The addresses for texts satisfy [`mpi_runtime::tool::outputs::tell_text`].
 pub unsafe fn source_get_info(
     source_index: c_int,
     name: *mut c_char,
@@ -112,7 +112,8 @@ pub unsafe fn event_get_index(name: *const c_char, event_index: *mut c_int) -> c
 /// `MPI_T_event_get_info`.
 ///
 /// # Safety
-/// The arrays have `num_elements` elements, or are NULL; texts as in the module `tool`.
+/// The arrays have `num_elements` elements, or are NULL; the addresses for texts satisfy
+/// [`mpi_runtime::tool::outputs::tell_text`].
 pub unsafe fn event_get_info(
     event_index: c_int,
     name: *mut c_char,
@@ -205,10 +206,10 @@ pub unsafe fn event_handle_get_info(
     code(run())
 }
 
-/// `MPI_T_event_register_callback`. Without a function, the one that is there is taken away.
+/// `MPI_T_event_register_callback`. Without a function, removes the callback.
 ///
 /// # Safety
-/// The function is one as the standard says.
+/// The function satisfies the standard's contract of a callback.
 pub unsafe fn event_register_callback(
     registration: MPI_T_event_registration,
     cb_safety: MPI_T_cb_safety,
@@ -262,11 +263,11 @@ pub unsafe fn event_callback_get_info(
     code(run())
 }
 
-/// `MPI_T_event_handle_free`. Callbacks that are running, perhaps the caller's own, come to their end before the
-/// function for that is called, by the thread that ran the last one.
+/// `MPI_T_event_handle_free`. The free callback is called after running callbacks, possibly the
+/// caller's own, have returned, by the thread that ran the last one.
 ///
 /// # Safety
-/// The function is one as the standard says, or NULL.
+/// The function satisfies the standard's contract of a callback, or is NULL.
 pub unsafe fn event_handle_free(
     registration: MPI_T_event_registration,
     user_data: *mut c_void,
@@ -281,14 +282,14 @@ pub unsafe fn event_handle_free(
         Box::new(move || end.call())
     });
     let freed = tool().and_then(|_initialised| events::unregister(registration.addr(), farewell));
-    // The function may use the interface, which is not locked any more.
+    // The function may use the interface, whose lock is released.
     code(freed.map(drop))
 }
 
-/// `MPI_T_event_set_dropped_handler`: none is ever dropped, so the handler has nothing to do.
+/// `MPI_T_event_set_dropped_handler`: no event is ever dropped, so the handler is never called.
 ///
 /// # Safety
-/// Nothing is called.
+/// No requirements.
 pub unsafe fn event_set_dropped_handler(
     registration: MPI_T_event_registration,
     _dropped_cb_function: Option<MPI_T_event_dropped_cb_function>,
@@ -296,10 +297,11 @@ pub unsafe fn event_set_dropped_handler(
     code(tool().and_then(|_initialised| events::check(registration.addr())))
 }
 
-/// Looks at an event that this thread is telling.
+/// Passes the event that this thread is delivering to `look`.
 ///
 /// # Errors
-/// `MPI_T_ERR_NOT_INITIALIZED`; `MPI_T_ERR_INVALID_HANDLE`: the handle is good within the callback only.
+/// `MPI_T_ERR_NOT_INITIALIZED`; `MPI_T_ERR_INVALID_HANDLE`: the handle is valid within the callback
+/// only.
 fn look_at<T>(instance: MPI_T_event_instance, look: impl FnOnce(&Instance) -> T) -> Result<T> {
     tool().map(drop)?;
     events::told(instance.cast(), look)

@@ -1,5 +1,5 @@
-//! The tool information interface MPI_T (chapter 14.3). Its functions return codes and call no
-//! error handler; they work before `MPI_Init` and after `MPI_Finalize`, too.
+//! The tool information interface MPI_T (chapter 14.3). Its functions return codes, call no error
+//! handler, and also work before `MPI_Init` and after `MPI_Finalize`.
 
 pub mod events;
 
@@ -90,7 +90,7 @@ pub unsafe fn enum_get_item(
     code(run())
 }
 
-/// Tells how many of something there are.
+/// Writes a number of items.
 ///
 /// # Safety
 /// `out` is valid or NULL.
@@ -99,7 +99,7 @@ pub(crate) unsafe fn number(out: *mut c_int, number: usize) -> c_int {
     code(tool().and_then(|_initialised| unsafe { put(out, number as c_int) }))
 }
 
-/// Tells the place of something by its name.
+/// Writes the index of the item with a name.
 ///
 /// # Safety
 /// `name` is NULL or ends in NUL; `index` is valid or NULL.
@@ -375,7 +375,7 @@ pub unsafe fn pvar_handle_free(
     code(run())
 }
 
-/// The handle or handles that the tool means.
+/// Returns the handle or handles that the tool selects.
 fn select(handle: MPI_T_pvar_handle) -> Select {
     // SAFETY: the variable is written by nobody.
     let all = unsafe { MPI_T_PVAR_ALL_HANDLES.get().read() };
@@ -490,10 +490,10 @@ pub unsafe fn category_get_index(name: *const c_char, cat_index: *mut c_int) -> 
     unsafe { index(name, cat_index, categories::all(), |it| Some(it.name)) }
 }
 
-/// Tells what is in a category, as much as there is room for.
+/// Writes the members of a category, as many as fit.
 ///
 /// # Safety
-/// `indices` is NULL or has room for `len` integers.
+/// `indices` is NULL or has space for `len` integers.
 pub(crate) unsafe fn members(
     cat_index: c_int,
     len: c_int,

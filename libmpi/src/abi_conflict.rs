@@ -1,6 +1,8 @@
-//! The libraries of the ABIs don't go together in one process (MPI-5.0 section 21.2.1): whoever of
-//! the program's parts was built for the other one would call functions that take its handles for something
-//! else, and the job would have each process twice.
+//! Detection of libraries of two ABIs in one process, which is not supported (MPI-5.0 section
+//! 21.2.1).
+//!
+//! A part of the program built for the other ABI would call functions that misread its handles, and
+//! each process would join the job twice.
 
 use std::ffi::CStr;
 
@@ -19,10 +21,10 @@ const MPICH: (&CStr, &str) = (c"libmpi.so.12", "the ABI of MPICH");
 const STANDARD: (&CStr, &str) = (c"libmpi_abi.so.1", "the standard ABI of MPI-5.0");
 const OPENMPI: (&CStr, &str) = (c"libmpi.so.40", "the ABI of Open MPI");
 
-/// Looks for the other libraries in this process.
+/// Looks for the libraries of other ABIs in this process.
 ///
 /// # Errors
-/// One is there.
+/// One is loaded.
 pub fn check() -> Result<()> {
     let [(this, this_abi), others @ ..] = NAMES;
     let found = others.into_iter().find(|(other, _)| is_loaded(other));
@@ -33,9 +35,9 @@ pub fn check() -> Result<()> {
     Err(Error::new(
         Class::Other,
         format!(
-            "{other} ({other_abi}) is loaded in this process beside {this} ({this_abi}), which MPI is to \
-             be brought up by; the program and all libraries that it uses must be built for the \
-             same ABI: find by `ldd` which of them asks for the other, and build it again"
+            "{other} ({other_abi}) is loaded in this process beside {this} ({this_abi}), which is \
+             initializing MPI; the program and all libraries that it uses must be built for the same \
+             ABI: find by `ldd` which of them needs the other library, and rebuild it"
         ),
     ))
 }

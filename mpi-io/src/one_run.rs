@@ -1,4 +1,4 @@
-//! One run of a file and the memory for it, without regard to views, atomic mode and other ranks.
+//! Transfer of one run of a file, without regard to views, atomic mode and other ranks.
 
 #![allow(unsafe_code, reason = "memory of the program is given to the system")]
 
@@ -13,8 +13,8 @@ use crate::view::Run;
 /// Moves memory to or from one run, until all is moved or the file ends.
 ///
 /// # Safety
-/// `start` is valid for as many bytes as the run has.
-pub(crate) unsafe fn move_plain(
+/// `start` is valid for the run's number of bytes.
+pub(crate) unsafe fn move_all(
     storage: &dyn Storage,
     run: Run,
     start: *mut u8,
@@ -26,7 +26,8 @@ pub(crate) unsafe fn move_plain(
             iov_base: start.wrapping_add(done as usize).cast(),
             iov_len: (run.len - done) as usize,
         }];
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller of this function guarantees `run.len` valid bytes at `start`, and
+        // `done` is at most `run.len`.
         let moved = unsafe {
             match direction {
                 Direction::Read => storage.read_at(&piece, run.at + done)?,

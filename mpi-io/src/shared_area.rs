@@ -1,7 +1,9 @@
-//! The memory that the members of a file on one node share: some words at once, and much more when it is first needed.
+//! Memory shared by the members of a file on one node: some words at once, and much more when it is
+//! first needed.
 //!
-//! The words come from what processes keep for such purposes ([`mpi_coll::slots::arenas`]), so that a file that is opened costs no
-//! memory of its own. Most files need no more. Who is the first to need the rest makes it, and tells the others by the words.
+//! The words come from [`mpi_coll::slots::arenas`], so that opening a file allocates no memory.
+//! Most files need no more. The first member that needs the large area creates it, and publishes
+//! its key in the words.
 
 #![allow(unsafe_code, reason = "words in memory that processes share")]
 
@@ -13,10 +15,10 @@ use netmod::{OpenError, RemoteKey, SharedMemory, SharedSegment};
 
 use crate::writers::is_gone;
 
-/// The words of a file: zero at first.
-pub(crate) struct Words(pub Piece);
+/// The words of a file, zero at first.
+pub(crate) struct SharedWords(pub Piece);
 
-impl SharedSegment for Words {
+impl SharedSegment for SharedWords {
     fn as_ptr(&self) -> *mut u8 {
         self.0.as_ptr()
     }
@@ -32,10 +34,10 @@ impl SharedSegment for Words {
     fn settle(&self) {}
 }
 
-/// What tells members of the memory that one of them has made.
+/// The published key of the area that one member has created.
 #[repr(C)]
-struct Told {
-    /// [`NONE`], [`MADE`], [`LACKING`], or the process that is making it.
+struct Announcement {
+    /// [`NONE`], [`MADE`], [`LACKING`], or the PID of the process that is creating it.
     state: AtomicU32,
     key: [AtomicU64; 3],
 }
@@ -44,38 +46,40 @@ const NONE: u32 = 0;
 const MADE: u32 = u32::MAX;
 const LACKING: u32 = u32::MAX - 1;
 
-/// Where this is in the words of a file: between the shared pointer and the word about sieving (see `writers.rs`).
-const TOLD: usize = 16;
+/// Its offset in the words of a file: between the shared pointer and the word about sieving (see
+/// `writers.rs`).
+const ANNOUNCEMENT: usize = 16;
 
-const _: () = assert!(TOLD + size_of::<Told>() <= 64);
+const _: () = assert!(ANNOUNCEMENT + size_of::<Announcement>() <= 64);
 
-/// Memory of `len` zero bytes that all members can have.
-pub(crate) enum Room {
-    /// It is there.
+/// Memory of `len` zero bytes that all members can map.
+pub(crate) enum SharedArea {
+    /// Memory that exists.
     #[cfg(test)]
     Made(Arc<dyn SharedSegment>),
-    /// It is made, or opened, when it is first needed.
-    Later(Later),
+    /// Memory that is created or opened when it is first needed.
+    OnDemand(OnDemand),
 }
 
-/// How it is made and found.
-pub(crate) struct Later {
+/// The parameters for creating and finding the area.
+pub(crate) struct OnDemand {
     words: Arc<dyn SharedSegment>,
     memory: Arc<dyn SharedMemory>,
     len: usize,
-    /// So many bytes of it are taken at once.
+    /// Bytes that are allocated when the area is created.
     first: usize,
     found: OnceLock<Option<Box<dyn SharedSegment>>>,
 }
 
-impl Room {
-    /// `words` are those of the file. Of the `len` bytes `first` are taken at once when it is made.
-    pub fn later(
+impl SharedArea {
+    /// `words` are those of the file. Of the `len` bytes, `first` are allocated when the area is
+    /// created.
+    pub fn on_demand(
         words: Arc<dyn SharedSegment>,
         memory: Arc<dyn SharedMemory>,
         (len, first): (usize, usize),
-    ) -> Room {
-        Room::Later(Later {
+    ) -> SharedArea {
+        SharedArea::OnDemand(OnDemand {
             words,
             memory,
             len,
@@ -84,12 +88,12 @@ impl Room {
         })
     }
 
-    /// Where it begins here, if it can be had.
+    /// Returns its address in this process, if it is available.
     pub fn start(&self) -> Option<*mut u8> {
         match self {
             #[cfg(test)]
-            Room::Made(piece) => Some(piece.as_ptr()),
-            Room::Later(later) => {
+            SharedArea::Made(piece) => Some(piece.as_ptr()),
+            SharedArea::OnDemand(later) => {
                 let found = later.found.get_or_init(|| later.find());
                 found.as_ref().map(|piece| piece.as_ptr())
             }
@@ -97,22 +101,22 @@ impl Room {
     }
 }
 
-impl Later {
-    fn told(&self) -> &Told {
-        // SAFETY: the words have room for it, aligned; all members use them as atomic ones, and they are mapped as long as
-        // `self` lives.
-        unsafe { &*self.words.as_ptr().wrapping_add(TOLD).cast() }
+impl OnDemand {
+    fn announcement(&self) -> &Announcement {
+        // SAFETY: the words have space for it at this offset, aligned; all members access them
+        // atomically, and they are mapped as long as `self` lives.
+        unsafe { &*self.words.as_ptr().wrapping_add(ANNOUNCEMENT).cast() }
     }
 
     fn find(&self) -> Option<Box<dyn SharedSegment>> {
-        let told = self.told();
+        let announcement = self.announcement();
         loop {
-            let state = told.state.load(Ordering::Acquire);
+            let state = announcement.state.load(Ordering::Acquire);
             match state {
                 NONE => {
                     let mine = std::process::id();
                     let order = Ordering::Relaxed;
-                    if told
+                    if announcement
                         .state
                         .compare_exchange(NONE, mine, order, order)
                         .is_ok()
@@ -122,33 +126,33 @@ impl Later {
                 }
                 MADE => {
                     let [address, one, two] =
-                        [0, 1, 2].map(|i| told.key[i].load(Ordering::Relaxed));
+                        [0, 1, 2].map(|i| announcement.key[i].load(Ordering::Relaxed));
                     let words = [one, two];
                     let opened = self.memory.open(&RemoteKey { address, words }, self.len);
                     return opened.ok().inspect(|piece| piece.settle());
                 }
                 LACKING => return None,
-                // It is the matter of some microseconds, or of nobody any more.
+                // Creation takes microseconds; only a process that has ended does not finish it.
                 by if is_gone(by) => return None,
                 _ => std::thread::yield_now(),
             }
         }
     }
 
-    /// Makes it. (It can be opened as long as this process has the file open.)
+    /// Creates the area. Others can open it as long as this process has the file open.
     fn make(&self) -> Option<Box<dyn SharedSegment>> {
-        let told = self.told();
+        let announcement = self.announcement();
         let made = self.memory.create(self.len).ok();
         let made = made.filter(|piece| piece.reserve(0, self.first).is_ok());
         if let Some(piece) = &made {
             let RemoteKey { address, words } = piece.key();
-            for (place, word) in told.key.iter().zip([address, words[0], words[1]]) {
+            for (place, word) in announcement.key.iter().zip([address, words[0], words[1]]) {
                 place.store(word, Ordering::Relaxed);
             }
         }
         let state = if made.is_some() { MADE } else { LACKING };
-        // Release: who sees it sees the key.
-        told.state.store(state, Ordering::Release);
+        // Release: a member that sees the state sees the key.
+        announcement.state.store(state, Ordering::Release);
         made
     }
 }
