@@ -10,6 +10,11 @@
 //! it has another representation in the file (`datarep`), and then moved: by this process alone
 //! (`access`), by threads (`pool`), or together with the others (`collective`, and `phases`, two of them, with
 //! aggregators). What moves bytes between memory and the file is a [`driver::Storage`].
+//!
+//! Ranks of a node share work through common memory: `combine` merges their writes, `read_once`
+//! their reads of the same stretch, `writers` makes data sieving sound beside writes without locks.
+//! Nonblocking and split collective accesses are the steps of blocking ones, as futures that the
+//! source of progress polls (`talk`, `files`).
 
 mod access;
 mod agree;

@@ -3,6 +3,11 @@
 //!
 //! What processes tell each other about it goes by letters in a context of its own, which no message of the program's
 //! and no collective is in, so it gets through whatever state these are in.
+//!
+//! A revoked communicator is one that no call may begin to use, so sends and receives find out by
+//! the check that they make anyhow. Each member that learns of a revocation passes it on to all
+//! others. Receives from any source stay posted when a member is lost; `acknowledge` decides for
+//! which callers a loss matters. Shrinking is an agreement on the failed members.
 
 mod acknowledge;
 mod agree;

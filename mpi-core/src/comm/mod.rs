@@ -1,4 +1,8 @@
 //! Communicators (MPI-3.1 chapter 6): who takes part, in which context, over which VCI.
+//!
+//! A context has 64 bits: the process that led the creation of the communicator, and a count of
+//! that process. The leader chooses it alone, so that the members agree on nothing and there is no
+//! limit on the number of communicators.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};

@@ -1,4 +1,9 @@
 //! A process: the one value that everything hangs off.
+//!
+//! `config` says what a process is made from. Beside the value itself stand sends and receives
+//! (`operations`), `requests`, `progress`, `waiting` (the only place where a thread waits), `loss`
+//! (lost peers), `source` (progress beside messages), `foreign` (processes of other jobs) and
+//! `report` (pending operations for a hang report).
 
 mod caller;
 mod config;

@@ -1,4 +1,8 @@
 //! Point-to-point: the protocol of messages, without I/O and without a clock (MPI-3.1 chapter 3).
+//!
+//! `engine` is the protocol of one VCI, `matching` its posted and unexpected queues, `request` the
+//! table of requests, `flow` the credit of eager messages, `wire` headers and packet kinds,
+//! `buffer` the program's memory.
 
 pub(crate) mod bad_memory;
 pub mod buffer;

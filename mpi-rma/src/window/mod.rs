@@ -1,4 +1,12 @@
 //! A window: what it consists of, and what can be asked of it.
+//!
+//! `creation` makes windows, `access` checks epochs and targets, `transfer` is put and get,
+//! `accumulate` reductions; `lanes` chooses the VCI, `keys` and `key_exchange` the network's keys
+//! of members' memory.
+//!
+//! Memory of the program is never moved into shared memory behind its back: shared pages are not
+//! copied on fork, and memory registered with other libraries would no longer match. A window over
+//! several nodes whose members have equal sizes and units keeps nothing per member.
 
 pub(crate) mod access;
 pub(crate) mod accumulate;
