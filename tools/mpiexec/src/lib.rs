@@ -11,7 +11,7 @@
 //! - `affinity`, `binding`, `topology`, `cgroup`: which CPUs a rank gets.
 //! - `spawned`, `names`: jobs started by `MPI_Comm_spawn`, and published names.
 //! - Output goes up in whole lines within the credit that the root has given, so a slow reader
-//!   never blocks the messages   that report the end of a rank.
+//!   never blocks the messages that report the end of a rank.
 
 #![deny(unsafe_code)]
 
