@@ -154,7 +154,6 @@ fn no_way() -> Result {
         exit: 101,
         stderr: vec![
             "no transport of this rank reaches it: no transport between nodes is open: WEFT_NETMOD=none"
-            "which leaves no way to it. no transport between nodes is open: WEFT_NETMOD=none"
                 .into(),
         ],
         ..Case::default()

@@ -3,6 +3,11 @@
 //!
 //! Its messages are letters in a context of its own, which no message of the program and no
 //! collective uses, so they arrive whatever state those are in.
+//!
+//! No call may begin on a revoked communicator; sends and receives detect it by a check that they
+//! make anyway. Each member that learns of a revocation passes it on to all others. Receives from
+//! any source stay posted when a member is lost; `acknowledge` decides for which callers a loss
+//! matters. Shrinking is an agreement on the failed members.
 
 mod acknowledge;
 mod agree;

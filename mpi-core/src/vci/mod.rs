@@ -2,6 +2,12 @@
 //!
 //! Everything that a VCI writes on its hot path lies behind its own lock and in its own cache
 //! lines; nothing of it is shared with another VCI.
+//!
+//! `guard` is the lock. `send` is the path of messages that leave at once, `queues` keeps what a
+//! lane refused, in order per destination. `dispatch` carries out the engine's outbox when a poll
+//! has returned; `rendezvous` has the steps of a rendezvous, `pieces` those of data with gaps,
+//! `direct` and `remote` accesses to a peer's memory, `loss` and `ending` the end of operations
+//! with a lost peer.
 
 use std::sync::Arc;
 

@@ -1,4 +1,12 @@
 //! A window: its parts, its attributes, and the end of its life.
+//!
+//! `creation` makes windows, `access` checks epochs and targets, `transfer` is put and get,
+//! `accumulate` reductions; `lanes` chooses the VCI, `keys` and `key_exchange` the network's keys
+//! of members' memory.
+//!
+//! The program's memory never moves into shared memory: shared pages are not copied on fork, and
+//! memory registered with other libraries would no longer match. A window over several nodes whose
+//! members have equal sizes and units keeps nothing per member.
 
 pub(crate) mod access;
 pub(crate) mod accumulate;

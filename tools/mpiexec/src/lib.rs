@@ -3,6 +3,15 @@
 //!
 //! One thread and one poll loop serve everything: the ranks' PMI sockets, their output, signals
 //! and time limits. See `mpiexec -h` for the options and the exit codes.
+//!
+//! - `hosts`: names of hosts in lists, files and batch systems, and the placement of ranks; pure
+//!   functions.
+//! - `job` runs a job on this machine; `many` one on several hosts, with a root and agents in a
+//!   tree.
+//! - `affinity`, `binding`, `topology`, `cgroup`: which CPUs a rank gets.
+//! - `spawned`, `names`: jobs started by `MPI_Comm_spawn`, and published names.
+//! - Output goes up in whole lines within the credit that the root has given, so a slow reader
+//!   never blocks the messages that report the end of a rank.
 
 #![deny(unsafe_code)]
 
