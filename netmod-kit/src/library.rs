@@ -97,6 +97,9 @@ pub fn set_default(variable: &CStr, value: &CStr) {
 }
 
 /// Returns a C string as text; empty if null.
+///
+/// # Safety
+/// `string` is null or a valid C string.
 pub unsafe fn text(string: *const c_char) -> String {
     if string.is_null() {
         return String::new();

@@ -1,6 +1,5 @@
 //! Configuration of a process.
 
-use std::cell::UnsafeCell;
 use std::sync::Arc;
 
 use netmod::{Peer, SharedMemory, Transport};
@@ -78,32 +77,5 @@ impl OneAtATime {
     /// Debug builds panic if they detect a violation.
     pub const unsafe fn promise() -> OneAtATime {
         OneAtATime(())
-    }
-}
-
-/// Whether several threads may call at once. It is no atomic, so that a look costs one instruction: waits look often.
-pub(super) struct Threaded(UnsafeCell<bool>);
-
-// SAFETY: it is written by `set` only, whose caller keeps all looks away meanwhile.
-unsafe impl Sync for Threaded {}
-
-impl Threaded {
-    pub fn new(threaded: bool) -> Threaded {
-        Threaded(UnsafeCell::new(threaded))
-    }
-
-    #[inline(always)]
-    pub fn get(&self) -> bool {
-        // SAFETY: nobody writes meanwhile (see `set`).
-        unsafe { *self.0.get() }
-    }
-
-    /// Sets it, for good.
-    ///
-    /// # Safety
-    /// No other thread looks at it meanwhile, and looks of other threads later come after this.
-    pub unsafe fn set(&self) {
-        // SAFETY: the caller's contract.
-        unsafe { *self.0.get() = true };
     }
 }

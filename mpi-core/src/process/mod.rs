@@ -22,6 +22,7 @@ mod report;
 mod requests;
 pub mod source;
 mod stall;
+mod threaded;
 pub mod threads;
 mod waiting;
 
@@ -34,7 +35,6 @@ use crossbeam_utils::CachePadded;
 use netmod::{OpenError, Peer, SharedMemory, Transport, VciId};
 use parking_lot::Mutex;
 
-use self::config::Threaded;
 pub use self::config::{Config, OneAtATime, Scheduling, Threads};
 use self::foreign::Foreign;
 pub use self::names::{Destination, Source, Vcis};
@@ -42,6 +42,7 @@ pub use self::requests::Endings;
 use self::source::Sources;
 use self::stall::StallDetector;
 pub use self::stall::Watch;
+use self::threaded::Threaded;
 use crate::error::{Class, Error, Result};
 use crate::lock::BiasedLock;
 use crate::process::notes::Notes;

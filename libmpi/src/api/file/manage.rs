@@ -86,6 +86,7 @@ pub unsafe fn file_open(
     let comm = &comm.comm;
     if !fh.is_null() {
         // If opening fails, the variable has the null handle.
+        // SAFETY: `fh` is not null, and then valid for writes (output arguments, chapter of the module `api`).
         unsafe { fh.write(MPI_FILE_NULL) };
     }
     if comm.remote().is_some() {

@@ -539,6 +539,8 @@ unsafe fn waitall_failed(
     let after = status::at(statuses, index + 1);
     let each = rest.into_iter().enumerate();
     // The call reports the first error; the others are in their statuses.
+    // SAFETY: `requests` and `statuses` have as many elements as the call says (arrays, chapter of the module
+    // `api`), and `after` is the status behind `index`.
     let _ = unsafe { conclude_many(runtime, each, &mut requests[index + 1..], after) };
     let text = format!(
         "request {index} of the array failed: {} (each status has its own error)",

@@ -36,6 +36,7 @@ pub unsafe fn sendrecv(
         && let (_, Some(source), recvtag) = check_source(runtime, source, recvtag, comm)?
     {
         // A send that leaves at once needs no request; the receive then waits as MPI_Recv does.
+        // SAFETY: `sendbuf` has `len` bytes to read (buffers, chapter of the module `api`).
         if unsafe { try_plain(runtime, to, sendbuf, len, dest, sendtag) } {
             // SAFETY: the caller's contract.
             return unsafe {
@@ -181,6 +182,7 @@ pub unsafe fn sendrecv_replace(
         && let (_, Some(source), recvtag) = check_source(runtime, source, recvtag, comm)?
     {
         // A message that has left does not need the copy.
+        // SAFETY: `buf` has `len` bytes to read (buffers, chapter of the module `api`).
         if unsafe { try_plain(runtime, to, buf, len, dest, sendtag) } {
             // SAFETY: the caller's contract.
             return unsafe {
