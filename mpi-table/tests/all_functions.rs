@@ -71,7 +71,7 @@ fn shims_of_all_functions_compile() {
          pub enum IntOut {{ Int(*mut c_int), Large(*mut c_long) }} }} }} }}\n\
          mod args {{ pub mod kind {{ pub enum Comm {{}} pub enum Group {{}} pub enum Win {{}} \
          pub enum File {{}} pub enum Session {{}} pub enum Datatype {{}} pub enum Op {{}} \
-         pub enum Errhandler {{}} pub enum Info {{}} pub enum Place {{}} pub enum Variable {{}} \
+         pub enum Errhandler {{}} pub enum Info {{}} pub enum Output {{}} pub enum Variable {{}} \
          pub enum Text {{}} pub enum Callback {{}} }} \
          pub unsafe fn given<K, R, T: From<R>>(raw: R, _: &'static str) -> Result<T, crate::mpi_core::Error> \
          {{ Ok(raw.into()) }} }}\n\

@@ -3,7 +3,7 @@
  * variants: ofi
  * timeout: 20
  * exit: 101
- * stderr: closed by the program
+ * stderr: the program has closed the descriptor
  */
 #include "check.h"
 #include <unistd.h>

@@ -559,7 +559,7 @@ impl Process {
         if !sound && closings() == closed_before {
             return Err(Error::new(
                 Class::Other,
-                "a file descriptor of the transport between nodes has been closed by the program; \
+                "the program has closed the descriptor of a connection between nodes; \
                  close only those that the program has opened itself",
             ));
         }

@@ -335,13 +335,13 @@ const COMMON: &[Variable] = &[
     },
     Variable {
         name: "WEFT_APP_SOFT",
-        kind: "text",
+        kind: "name",
         default: "none",
         help: "The key soft of the MPI_Comm_spawn that has started this rank, for `MPI_INFO_ENV`; mpiexec sets it.",
     },
     Variable {
         name: "WEFT_APP_FILE",
-        kind: "path",
+        kind: "name",
         default: "none",
         help: "The key file of the MPI_Comm_spawn that has started this rank, for `MPI_INFO_ENV`; mpiexec sets it.",
     },

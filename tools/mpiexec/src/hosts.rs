@@ -10,6 +10,9 @@ pub mod rankfile;
 /// Most hosts in one list; a longer list counts as a mistake.
 pub const MOST_HOSTS: usize = 65_536;
 
+/// Bytes of the name of a host or user at most. DNS allows 253 (RFC 1035, section 2.3.4).
+pub const LONGEST_NAME: usize = 255;
+
 /// Most ranks of a job; a larger number counts as a mistake.
 pub const MAX_RANKS: usize = 65_536;
 
@@ -95,6 +98,11 @@ pub fn user(name: &str) -> Result<String, String> {
     let is_fine = |c: char| c.is_alphanumeric() || "._-+$\\".contains(c);
     if name.is_empty() || name.starts_with('-') || !name.chars().all(is_fine) {
         return Err(format!("'{name}' can't be the name of a user"));
+    }
+    if name.len() > LONGEST_NAME {
+        return Err(format!(
+            "the name of a user has more than {LONGEST_NAME} characters"
+        ));
     }
     Ok(name.to_owned())
 }

@@ -87,6 +87,7 @@ fn executable(line: &str) -> Option<Executable> {
     let manifest = Path::new(message["manifest_path"].as_str()?);
     let folder = manifest.parent()?.to_owned();
     let inside = folder.strip_prefix(workspace::root()).ok()?;
+    let inside = inside.strip_prefix("tools").unwrap_or(inside);
     let package = inside.display().to_string().replace('/', "-");
     let target = &message["target"];
     let name = match target["kind"][0].as_str()? {

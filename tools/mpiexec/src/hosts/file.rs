@@ -41,6 +41,14 @@ fn line(line: &str) -> Result<Vec<Host>, String> {
         };
         set(&mut hosts, key, value)?;
     }
+    // Only now: the settings of a line come in any order.
+    for host in &hosts {
+        if let (Some(slots), Some(most)) = (host.slots, host.most)
+            && slots > most
+        {
+            return Err(format!("max_slots={most} is less than the slots, {slots}"));
+        }
+    }
     Ok(hosts)
 }
 
@@ -52,12 +60,7 @@ fn set(hosts: &mut [Host], key: &str, value: &str) -> Result<(), String> {
         }
         "max_slots" | "max-slots" | "slots_max" => {
             let count = ranks(value)?;
-            for host in hosts.iter_mut() {
-                host.most = Some(count);
-                if host.slots.is_some_and(|slots| slots > count) {
-                    return Err(format!("{key}={value} is less than the slots"));
-                }
-            }
+            hosts.iter_mut().for_each(|host| host.most = Some(count));
         }
         "user" | "username" | "user_name" => {
             let user = user(value)?;
@@ -123,6 +126,8 @@ mod tests {
             ("a slots=\n", "line 1: '' is no number"),
             ("a\n\nb slot=3\n", "line 3: 'slot=3' is unknown"),
             ("a slots=4 max_slots=2\n", "less than the slots"),
+            ("a max_slots=2 slots=4\n", "less than the slots"),
+            ("a max_slots=1 user=me 4\n", "less than the slots"),
             ("a port=0\n", "'0' is no port"),
             ("a what\n", "'what' is unknown"),
             ("-x\n", "can't be the name"),

@@ -1,6 +1,6 @@
 //! Names with ranges, `rack[1-2]node[01-16,20]`, as Slurm, Flux and others write them.
 
-use super::MOST_HOSTS as MOST;
+use super::{LONGEST_NAME, MOST_HOSTS as MOST};
 
 /// Digits of a number in a range at most.
 const DIGITS: usize = 32;
@@ -53,6 +53,7 @@ pub fn expand(text: &str) -> Result<Vec<String>, String> {
             if rest.contains(']') {
                 return Err(format!("'{text}' has a ']' without its '['"));
             }
+            check_length(text, &names, rest, "")?;
             names.iter_mut().for_each(|name| name.push_str(rest));
             return Ok(names);
         };
@@ -64,12 +65,25 @@ pub fn expand(text: &str) -> Result<Vec<String>, String> {
         if names.len().saturating_mul(numbers.len()) > MOST {
             return Err(format!("'{text}' stands for more than {MOST} hosts"));
         }
+        let longest = numbers.iter().max_by_key(|number| number.len());
+        check_length(text, &names, head, longest.map_or("", String::as_str))?;
         let with = |name: &String, number: &String| format!("{name}{head}{number}");
         names = names
             .iter()
             .flat_map(|name| numbers.iter().map(move |number| with(name, number)))
             .collect();
         rest = &rest[open + close + 1..];
+    }
+}
+
+/// Checks the names of `text`, which are to have `head` and `number` appended: thousands of them may follow.
+fn check_length(text: &str, names: &[String], head: &str, number: &str) -> Result<(), String> {
+    let before = names.iter().map(String::len).max().unwrap_or(0);
+    match before + head.len() + number.len() > LONGEST_NAME {
+        true => Err(format!(
+            "'{text}' stands for names of more than {LONGEST_NAME} characters"
+        )),
+        false => Ok(()),
     }
 }
 
@@ -146,6 +160,9 @@ mod tests {
         let digits = format!("n[{}-1]", "0".repeat(70_000));
         assert!(expand(&digits).unwrap_err().contains("more than 32 digits"));
         assert_eq!(names("a,n[1-2]").unwrap(), ["a", "n1", "n2"]);
+        let long = format!("n[1-60000]{}", "x".repeat(4000));
+        assert!(expand(&long).unwrap_err().contains("more than 255"));
+        assert!(expand(&"x".repeat(255)).is_ok());
         let many = ["n[1-60000]"; 100].join(",");
         assert!(names(&many).unwrap_err().contains("more than 65536 hosts"));
     }
