@@ -356,6 +356,8 @@ fn pages_and_the_short_help_name_no_option_that_nobody_knows() {
     let pages = std::fs::read_dir(format!("{root}/docs")).unwrap();
     let pages = pages.map(|entry| entry.unwrap().path());
     let pages = pages.filter(|path| path.extension().is_some_and(|ending| ending == "md"));
+    // Its command lines are mistakes, for the sake of their messages.
+    let pages = pages.filter(|path| !path.ends_with("transcripts.md"));
     let mut count = 0;
     for page in pages.chain([format!("{root}/README.md").into()]) {
         let text = std::fs::read_to_string(&page).unwrap();
