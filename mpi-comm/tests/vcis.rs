@@ -90,11 +90,7 @@ fn buffer(data: &mut [u8]) -> Buffer {
 
 /// Returns the number of locks taken on a VCI by `action`.
 fn locks(process: &Process, vci: VciId, action: impl FnOnce()) -> u64 {
-    // Immediate sends take one lock each and are counted separately.
-    let taken = || {
-        let counters = process.counters(vci).unwrap();
-        counters.locked + counters.eager_sent
-    };
+    let taken = || process.counters(vci).unwrap().locked;
     let before = taken();
     action();
     // Reading the count takes a lock too.
@@ -119,7 +115,10 @@ fn operations_take_one_lock_and_finished_ones_none() {
         let id =
             mpi_core::comm::receive_on(&process, &comm, purpose, buffer(&mut room), 0, 0).unwrap();
         // SAFETY: the message is complete before the data is dropped.
-        let sent = unsafe { mpi_core::comm::send_plain(&process, &comm, &data, 0, 0) }.unwrap();
+        let sent = unsafe {
+            mpi_core::comm::send_contiguous(&process, &comm, data.as_ptr(), data.len(), 0, 0)
+        }
+        .unwrap();
         process.wait(id).unwrap();
         sent.map(|sent| process.wait(sent).unwrap());
     }
@@ -132,7 +131,10 @@ fn operations_take_one_lock_and_finished_ones_none() {
     assert_eq!(taken, 1, "a receive");
     let taken = locks(&process, vci, || {
         // SAFETY: the message is complete before the data is dropped.
-        let sent = unsafe { mpi_core::comm::send_plain(&process, &comm, &data, 0, 0) }.unwrap();
+        let sent = unsafe {
+            mpi_core::comm::send_contiguous(&process, &comm, data.as_ptr(), data.len(), 0, 0)
+        }
+        .unwrap();
         assert!(sent.is_none(), "it left at once: its wait takes no lock");
     });
     assert_eq!(taken, 1, "a send that leaves at once");
@@ -227,7 +229,10 @@ fn exchange(process: &Process, comm: &Comm, tag: i32, rounds: u32) {
         let into = buffer(&mut room);
         let id = mpi_core::comm::receive_on(process, comm, purpose, into, from, tag).unwrap();
         // SAFETY: the request is waited for below.
-        let sent = unsafe { mpi_core::comm::send_plain(process, comm, &data, other, tag) }.unwrap();
+        let sent = unsafe {
+            mpi_core::comm::send_contiguous(process, comm, data.as_ptr(), data.len(), other, tag)
+        }
+        .unwrap();
         let (status, error) = process.wait(id).unwrap();
         assert!(error.is_none());
         assert_eq!((status.source, status.tag), (other as i32, tag));
@@ -246,7 +251,10 @@ fn go_around(process: &Process, comm: &Comm) {
     let (purpose, right) = (Purpose::PointToPoint, (me + 1) % size);
     let id = mpi_core::comm::receive_on(process, comm, purpose, into, ANY_SOURCE, 7).unwrap();
     // SAFETY: the request is waited for below.
-    let sent = unsafe { mpi_core::comm::send_plain(process, comm, &me.to_ne_bytes(), right, 7) };
+    let bytes = me.to_ne_bytes();
+    let sent = unsafe {
+        mpi_core::comm::send_contiguous(process, comm, bytes.as_ptr(), bytes.len(), right, 7)
+    };
     let (status, error) = process.wait(id).unwrap();
     assert!(error.is_none());
     let left = (me + size - 1) % size;

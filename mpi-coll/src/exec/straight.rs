@@ -11,7 +11,7 @@ use crate::plan::call::Call;
 use crate::plan::state::CommState;
 use crate::slots::shared::SharedSlots;
 use mpi_core::RequestId;
-use mpi_core::comm::{Comm, Purpose, take_soon, try_send_plain};
+use mpi_core::comm::{Comm, Purpose, receive_polling};
 use mpi_core::error::Result;
 use mpi_core::process::{Process, loan};
 use mpi_sched::{Layout, Neighbors, Port};
@@ -211,8 +211,8 @@ impl Exchange<'_> {
 
     /// Blocks by number, to and from these ranks.
     ///
-    /// What can leave at once goes first: others wait for it. If all has, and what is awaited comes soon, nothing is
-    /// posted.
+    /// Sends come first: others wait for them. If all have left, messages that arrive promptly are received without
+    /// requests.
     ///
     /// # Safety
     /// As for [`call`].
@@ -222,22 +222,17 @@ impl Exchange<'_> {
         (to, send): (impl Iterator<Item = (usize, u32)>, &Layout<'_>),
         (from, recv): (impl Iterator<Item = (usize, u32)>, &Layout<'_>),
     ) -> Result<()> {
-        let mut to = to.peekable();
         // SAFETY: the caller's contract.
         unsafe {
-            while to
-                .next_if(|&(i, rank)| self.leaves_at_once(rank, send, i))
-                .is_some()
-            {}
-            let mut comes_soon = to.peek().is_none();
-            for (i, rank) in from {
-                comes_soon = comes_soon && self.take(rank, recv, i);
-                if !comes_soon {
-                    self.receive(rank, recv, i)?;
-                }
-            }
             for (i, rank) in to {
                 self.send(rank, send, i)?;
+            }
+            let mut is_prompt = self.pending.is_empty();
+            for (i, rank) in from {
+                is_prompt = is_prompt && self.take(rank, recv, i);
+                if !is_prompt {
+                    self.receive(rank, recv, i)?;
+                }
             }
         }
         Ok(())
@@ -263,30 +258,6 @@ impl Exchange<'_> {
         Ok(())
     }
 
-    /// Sends a block if it can leave at once. Returns whether it has; an empty one needn't.
-    ///
-    /// # Safety
-    /// Block `i` of the send buffer is this call's to read.
-    unsafe fn leaves_at_once(&self, to: u32, layout: &Layout<'_>, i: usize) -> bool {
-        let (len, datatype) = (layout.bytes(i), layout.datatype(i));
-        if len == 0 || !datatype.is_contiguous() {
-            return len == 0;
-        }
-        let at = layout.offset(i) + datatype.true_lb();
-        let start = self.here.buffers.send.wrapping_offset(at);
-        // SAFETY: the caller's contract; the block has no gaps.
-        let data = unsafe { std::slice::from_raw_parts(start, len) };
-        let CommPort { purpose, .. } = self.port;
-        try_send_plain(
-            self.here.process,
-            self.here.comm,
-            purpose,
-            data,
-            to,
-            self.message_tag as i32,
-        )
-    }
-
     /// Receives a block if it comes soon. Returns whether it has; an empty one needn't.
     ///
     /// # Safety
@@ -301,7 +272,7 @@ impl Exchange<'_> {
         let (purpose, tag) = (self.port.purpose, self.message_tag as i32);
         // SAFETY: the caller's contract; the block has no gaps.
         let taken = unsafe {
-            take_soon(
+            receive_polling(
                 self.here.process,
                 self.here.comm,
                 purpose,

@@ -20,8 +20,8 @@ use mpi_types::local::Local;
 use netmod::{Peer, VciId};
 
 pub use self::pt2pt::send_to_member;
-pub use self::pt2pt::{Sent, mail, take_plain, take_soon, try_send_plain, wake};
-pub use self::pt2pt::{matched_probe_on, probe_on, receive_bytes, receive_on, send_on, send_plain};
+pub use self::pt2pt::{Sent, receive_inline, receive_polling, send_contiguous, send_inline, wake};
+pub use self::pt2pt::{matched_probe_on, probe_on, receive_bytes, receive_on, send_on};
 pub use self::pt2pt::{receive_by, send_by, try_matched_probe_by};
 pub use self::revoked::revoke;
 use crate::comm::attachment::Attachment;
@@ -633,11 +633,11 @@ impl Comm {
         }
     }
 
-    /// Returns the VCI for the fast path: `own` for user messages. [`SLOW_PATH`] if there is none.
+    /// Returns the VCI by whose ring messages are received. [`SLOW_PATH`] if there is none.
     #[inline(always)]
-    fn plain_vci(&self, purpose: Purpose, own: &AtomicU32) -> u32 {
+    fn ring_vci(&self, purpose: Purpose) -> u32 {
         match purpose {
-            Purpose::PointToPoint => own.load(Ordering::Relaxed),
+            Purpose::PointToPoint => self.receives.load(Ordering::Relaxed),
             _ if self.endpoint.is_some() => SLOW_PATH,
             _ => self.vci().into(),
         }

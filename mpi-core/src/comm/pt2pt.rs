@@ -88,53 +88,14 @@ pub fn try_matched_probe_by(
     process.try_improbe(vci, &comm.from(rank, tag, purpose))
 }
 
-/// Sends a contiguous user buffer. Allocates no request if the message leaves immediately.
-///
-/// # Safety
-/// If a request is returned, `data` must stay valid and unchanged until the request is complete.
-#[inline(always)]
-pub unsafe fn send_plain(
-    process: &Process,
-    comm: &Comm,
-    data: &[u8],
-    rank: u32,
-    tag: i32,
-) -> Result<Option<RequestId>> {
-    let peer = comm.target(rank);
-    let context = comm.context().of(Purpose::PointToPoint);
-    let vci = comm.sends.load(Ordering::Relaxed);
-    if process.try_send(vci, peer, context, comm.rank as i32, tag, data) {
-        return Ok(None);
-    }
-    // SAFETY: `data` stays valid and unchanged until a returned request completes (# Safety).
-    unsafe { send_slow(process, comm, data, rank, tag) }
-}
-
-/// Sends a contiguous buffer to another process if the message can leave immediately. Returns
-/// whether it was sent; if not, nothing has changed.
-#[inline]
-pub fn try_send_plain(
-    process: &Process,
-    comm: &Comm,
-    purpose: Purpose,
-    data: &[u8],
-    rank: u32,
-    tag: i32,
-) -> bool {
-    let peer = comm.target(rank);
-    let context = comm.context().of(purpose);
-    let vci = comm.plain_vci(purpose, &comm.sends);
-    peer != process.me() && process.try_send(vci, peer, context, comm.rank as i32, tag, data)
-}
-
-/// Writes an inline message of `len` bytes at `data` to the destination's ring. Fails if the
-/// message is too long, out of credit, or the ring is full. If the receiver sleeps, the caller must
-/// [`wake`] it.
+/// Writes an inline message of `len` bytes at `data` to the destination's ring, if there is credit
+/// and space and the message is short enough; otherwise it must be sent by [`send_contiguous`]. If
+/// the receiver sleeps, the caller must [`wake`] it.
 ///
 /// # Safety
 /// `len` bytes at `data` are valid for reads.
 #[inline(always)]
-pub unsafe fn mail(
+pub unsafe fn send_inline(
     process: &Process,
     comm: &Comm,
     data: *const u8,
@@ -152,23 +113,43 @@ pub unsafe fn mail(
     };
     let vci = comm.sends.load(Ordering::Relaxed);
     // SAFETY: `len` bytes at `data` are valid for reads (# Safety).
-    unsafe { process.try_mail(vci, peer, key, data, len) }
+    unsafe { process.send_inline(vci, peer, key, data, len) }
 }
 
-/// Wakes the receiver of a message sent by [`mail`].
+/// Wakes the receiver of a message sent by [`send_inline`].
 #[cold]
 #[inline(never)]
 pub fn wake(process: &Process, comm: &Comm, rank: u32) {
-    process.wake_mailbox(comm.sends.load(Ordering::Relaxed), comm.target(rank));
+    process.wake_receiver(comm.sends.load(Ordering::Relaxed), comm.target(rank));
 }
 
-/// Receives a short message from `rank` with `tag` that lies in the ring, without a request.
-/// Returns its length, or `None` if there is no such message.
+/// Starts the send of `len` contiguous bytes at `data`. Returns `None` if it is already complete.
 ///
 /// # Safety
-/// `room` bytes at `place` are valid for writes; `THREADS` equals [`Process::is_threaded`].
+/// `len` bytes at `data` are valid for reads until a returned request is complete.
+#[inline]
+pub unsafe fn send_contiguous(
+    process: &Process,
+    comm: &Comm,
+    data: *const u8,
+    len: usize,
+    rank: u32,
+    tag: i32,
+) -> Result<Option<RequestId>> {
+    // SAFETY: `data` is valid for `len` bytes until the request completes (# Safety); a send only
+    // reads it.
+    let buffer = unsafe { Buffer::bytes(data.cast_mut(), len) };
+    let purpose = Purpose::PointToPoint;
+    send_on(process, comm, purpose, buffer, rank, tag, Mode::Standard)
+}
+
+/// Receives a short message from `rank` with `tag` that is at the front of the ring, without a
+/// request. Returns its length, or `None` if the receive must be posted.
+///
+/// # Safety
+/// `room` bytes at `place` are valid for writes.
 #[inline(always)]
-pub unsafe fn take_plain<const THREADS: bool>(
+pub unsafe fn receive_inline(
     process: &Process,
     comm: &Comm,
     place: *mut u8,
@@ -182,17 +163,17 @@ pub unsafe fn take_plain<const THREADS: bool>(
         tag,
     };
     let vci = comm.receives.load(Ordering::Relaxed);
-    // SAFETY: `place` is valid for `room` bytes and `THREADS` is `is_threaded` (# Safety).
-    unsafe { process.try_take::<THREADS>(vci, key, place, room) }
+    // SAFETY: `place` is valid for `room` bytes (# Safety).
+    unsafe { process.receive_inline(vci, key, place, room) }.map(|(_, len)| len)
 }
 
-/// Polls a few microseconds for a message of any length and receives it without a request.
-/// Wildcards are allowed.
+/// Polls the ring for some microseconds and receives a message without a request. Wildcards are
+/// allowed. `None`: the receive must be posted.
 ///
 /// # Safety
 /// `room` bytes at `place` are valid for writes.
 #[inline]
-pub unsafe fn take_soon(
+pub unsafe fn receive_polling(
     process: &Process,
     comm: &Comm,
     purpose: Purpose,
@@ -201,41 +182,15 @@ pub unsafe fn take_soon(
     tag: i32,
 ) -> Option<Status> {
     let from = comm.from(rank, tag, purpose);
-    let vci = comm.plain_vci(purpose, &comm.receives);
+    let vci = comm.ring_vci(purpose);
     // SAFETY: `place` is valid for `room` bytes (# Safety).
-    let (names, len) = unsafe { process.take_soon(vci, from.peer, from.key(), place, room)? };
+    let (names, len) = unsafe { process.receive_polling(vci, from.peer, from.key(), place, room)? };
     Some(Status {
         source: names as u32 as i32,
         tag: (names >> 32) as u32 as i32,
         bytes: len as u64,
         ..Status::EMPTY
     })
-}
-
-/// Continues [`send_plain`] when the message cannot leave immediately.
-///
-/// # Safety
-/// If a request is returned, `data` must stay valid and unchanged until the request is complete.
-#[cold]
-#[inline(never)]
-unsafe fn send_slow(
-    process: &Process,
-    comm: &Comm,
-    data: &[u8],
-    rank: u32,
-    tag: i32,
-) -> Result<Option<RequestId>> {
-    // SAFETY: `data` stays valid until the request completes (# Safety); a send only reads it.
-    let buffer = unsafe { Buffer::bytes(data.as_ptr().cast_mut(), data.len()) };
-    send_on(
-        process,
-        comm,
-        Purpose::PointToPoint,
-        buffer,
-        rank,
-        tag,
-        Mode::Standard,
-    )
 }
 
 /// Starts a send to a member of a collective, numbered as in [`Comm::to_member`].

@@ -172,26 +172,9 @@ impl BiasedLock {
         self.word.try_lock().then(|| self.finish_word_lock(me))
     }
 
-    /// Takes the lock if the calling thread is the owner and does not hold it.
+    /// Begins a turn if the calling thread is the owner and does not hold the lock.
     #[inline(always)]
     pub fn try_owner(&self) -> Option<OwnersTurn> {
-        let owner = self.owner.load(Ordering::Relaxed);
-        if owner & !COUNT != fences::this_thread() {
-            return None;
-        }
-        match self.begin_turn(owner) {
-            Begun::In(turn) => Some(turn),
-            Begun::Already | Begun::NoLonger => None,
-        }
-    }
-
-    /// Takes the lock if the calling thread is the owner. Fastest, since it does not check for a
-    /// re-entrant call.
-    ///
-    /// # Safety
-    /// The calling thread does not hold the lock.
-    #[inline(always)]
-    pub unsafe fn begin_as_owner(&self) -> Option<OwnersTurn> {
         let owner = self.owner.load(Ordering::Relaxed);
         // An owner's word exceeds its thread's number by the index of the counter; flags make it
         // larger by far.
@@ -199,20 +182,10 @@ impl BiasedLock {
         if number >= OWNERS {
             return None;
         }
-        let own = &self.turns[number];
-        // Only this thread changes its counter.
-        let turns = own.load(Ordering::Relaxed);
-        debug_assert!(
-            turns & 1 == 0,
-            "internal error: the owner takes the lock again"
-        );
-        own.store(turns.wrapping_add(1), Ordering::Relaxed);
-        fences::light();
-        if self.owner.load(Ordering::Relaxed) == owner {
-            return Some(OwnersTurn(number));
+        match self.begin_turn(owner, number) {
+            Begun::In(turn) => Some(turn),
+            Begun::Already | Begun::NoLonger => None,
         }
-        self.abandon_turn(number);
-        None
     }
 
     /// Ends a turn of the owner.
@@ -227,10 +200,9 @@ impl BiasedLock {
         own.store(turns.wrapping_add(1), Ordering::Release);
     }
 
-    /// Begins a turn of the owner; `owner` is its word as just read.
+    /// Begins a turn of the owner; `owner` is its word as just read, `number` the index in it.
     #[inline(always)]
-    fn begin_turn(&self, owner: usize) -> Begun {
-        let number = owner & COUNT;
+    fn begin_turn(&self, owner: usize, number: usize) -> Begun {
         let own = &self.turns[number];
         // Only this thread changes its counter.
         let turns = own.load(Ordering::Relaxed);
@@ -257,7 +229,7 @@ impl BiasedLock {
     /// Takes the lock as the owner, or without ownership if it was just revoked.
     #[inline(always)]
     fn try_as_owner(&self, owner: usize) -> Option<Way> {
-        match self.begin_turn(owner) {
+        match self.begin_turn(owner, owner & COUNT) {
             Begun::In(OwnersTurn(number)) => Some(Way::owner(number)),
             Begun::Already => None,
             Begun::NoLonger => self.try_as_others(),

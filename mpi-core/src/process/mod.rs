@@ -92,8 +92,6 @@ impl Router for SelfFirst {
 pub struct Process {
     me: Peer,
     vcis: Arc<VciSlots>,
-    /// The VCIs that the fast paths may use; empty with a lock shared by all VCIs.
-    fast_vcis: Arc<VciSlots>,
     open: AtomicUsize,
     requests: Arc<RequestTable>,
     transports: Vec<Arc<dyn Transport>>,
@@ -217,7 +215,6 @@ impl Process {
             shared_lock: global.then(|| Arc::new(CachePadded::new(BiasedLock::new(false)))),
             opening: Mutex::new(()),
             users: Arc::new(Users::new(&vcis)),
-            fast_vcis: if global { Arc::new([]) } else { vcis.clone() },
             vcis,
             automatic: AtomicU32::new(0),
             turn: AtomicU32::new(0),

@@ -9,10 +9,10 @@ use crate::pt2pt::buffer::Buffer;
 use crate::pt2pt::engine::{Address, MatchedMessage, probe_status};
 use crate::pt2pt::request::{RequestId, Status};
 use crate::pt2pt::wire::Key;
-use crate::vci::{Looked, Mode, NO_LOCK, OWN_LOCK, Vci, VciSlot, VciState};
+use crate::vci::{Front, LockMode, Mode, VciSlot, VciState};
 
-/// Polls of the ring by a blocking receive before it waits as other calls do: a few microseconds.
-const LOOKS: u32 = 200;
+/// Polls of the ring by a blocking receive before it is posted: a few microseconds.
+const RING_POLLS: u32 = 200;
 
 impl Process {
     /// Starts a send from `vci`. Returns `None` if it is already complete.
@@ -41,42 +41,13 @@ impl Process {
         )
     }
 
-    /// Sends `data` from `vci` to the same VCI of `peer` if it can leave immediately. Returns
-    /// whether it was sent; if not, nothing has changed. `vci` may be a number that no VCI has.
+    /// Writes an inline message of `len` bytes at `data` to the ring of `peer`. `vci` may be a number
+    /// that no VCI has. `NoRoom`: the message must be sent by [`Process::isend`]; nothing has changed.
+    ///
+    /// # Safety
+    /// `len` bytes at `data` are valid for reads.
     #[inline(always)]
-    pub(crate) fn try_send(
-        &self,
-        vci: u32,
-        peer: Peer,
-        context: u64,
-        rank: i32,
-        tag: i32,
-        data: &[u8],
-    ) -> bool {
-        let Some(slot) = self.fast_vcis.get(vci as usize).and_then(VciSlot::get) else {
-            return false;
-        };
-        let vci = vci as VciId;
-        let key = Key {
-            context,
-            source: rank,
-            tag,
-        };
-        let to = Address { peer, vci };
-        // Branches on the lock mode once, so that each path is straight-line code.
-        if slot.which_lock() == NO_LOCK {
-            // SAFETY: the mode is `NO_LOCK`: calls of the process (`OneAtATime`) or of this VCI
-            // (`weft_lockless`) never overlap, as the program promised.
-            unsafe { slot.unlocked() }.send_now(to, key, data)
-        } else {
-            try_send_under_lock(slot, to, key, data)
-        }
-    }
-
-    /// Writes an inline message of `len` bytes at `data` to the ring of `peer`. Fails if a lock is
-    /// needed that this thread does not own.
-    #[inline(always)]
-    pub(crate) unsafe fn try_mail(
+    pub(crate) unsafe fn send_inline(
         &self,
         vci: u32,
         peer: Peer,
@@ -84,69 +55,54 @@ impl Process {
         data: *const u8,
         len: usize,
     ) -> Sent {
-        let Some(slot) = self.fast_vcis.get(vci as usize).and_then(VciSlot::get) else {
+        let Some(slot) = self.vcis.get(vci as usize).and_then(VciSlot::get) else {
             return Sent::NoRoom;
         };
-        let vci = vci as VciId;
-        let to = Address { peer, vci };
-        if slot.which_lock() == NO_LOCK {
-            // SAFETY: calls that use this VCI never overlap (`NO_LOCK`); `data` is valid for `len`
-            // bytes (# Safety).
-            return unsafe { slot.unlocked().mail(to, key, data, len) };
-        }
-        // SAFETY: this thread holds no guard of the VCI: guards are dropped before a call returns
-        // and before callbacks run.
-        match unsafe { slot.as_owner() } {
-            // SAFETY: `data` is valid for `len` bytes (# Safety).
-            Some(mut state) => unsafe { state.mail(to, key, data, len) },
-            None => Sent::NoRoom,
-        }
+        let to = Address {
+            peer,
+            vci: vci as VciId,
+        };
+        // SAFETY: `data` is valid for `len` bytes (# Safety).
+        slot.try_with(|state| unsafe { state.send_inline(to, key, data, len) })
+            .unwrap_or(Sent::NoRoom)
     }
 
-    /// Wakes the receiver of a message sent by [`Process::try_mail`].
+    /// Wakes the receiver of a message sent by [`Process::send_inline`].
     #[cold]
-    pub(crate) fn wake_mailbox(&self, vci: u32, peer: Peer) {
+    pub(crate) fn wake_receiver(&self, vci: u32, peer: Peer) {
         if let Ok(mut state) = self.lock(vci as VciId) {
             state.wake(peer, vci as VciId);
         }
     }
 
-    /// Receives a message that matches `key` from the ring of `vci`, if no lock is needed or this
-    /// thread owns the lock. Returns its length.
+    /// Receives the message at the front of the ring of `vci` if it matches `key`. Returns the
+    /// message's source and tag as headers have them, and its length. `None`: the receive must be
+    /// posted; nothing has changed.
     ///
     /// # Safety
-    /// `room` bytes at `place` are valid for writes; `THREADS` equals [`Process::is_threaded`].
+    /// `room` bytes at `place` are valid for writes.
     #[inline(always)]
-    pub(crate) unsafe fn try_take<const THREADS: bool>(
+    pub(crate) unsafe fn receive_inline(
         &self,
         vci: u32,
         key: Key,
         place: *mut u8,
         room: usize,
-    ) -> Option<usize> {
-        debug_assert_eq!(self.is_threaded(), THREADS);
-        let slot = self.fast_vcis.get(vci as usize).and_then(VciSlot::get)?;
-        let looked = if !THREADS || slot.which_lock() == NO_LOCK {
-            // SAFETY: calls that use this VCI never overlap (`NO_LOCK`, or no threads); `place` is
-            // valid for `room` bytes (# Safety).
-            unsafe { slot.unlocked().take_now::<false>(key, place, room) }
-        } else {
-            // SAFETY: this thread holds no guard of the VCI: guards are dropped before a call
-            // returns and before callbacks run. `place` is valid for `room` bytes (# Safety).
-            unsafe { slot.as_owner()?.take_now::<false>(key, place, room) }
-        };
-        match looked {
-            Looked::Taken(_, len) => Some(len),
-            _ => None,
+    ) -> Option<(u64, usize)> {
+        let slot = self.vcis.get(vci as usize).and_then(VciSlot::get)?;
+        // SAFETY: `place` is valid for `room` bytes (# Safety).
+        match slot.try_with(|state| unsafe { state.receive_front(key, place, room) })? {
+            Front::Received(names, len) => Some((names, len)),
+            Front::Empty | Front::Other => None,
         }
     }
 
-    /// Receives a message of any length that matches `key` from the ring of `vci`. Polls for a few
-    /// microseconds for a message of `peer` if each rank has a core and no source has work.
+    /// Receives like [`Process::receive_inline`], after some microseconds of polling for a message of
+    /// `peer` if each rank has a core and no source has work.
     ///
     /// # Safety
     /// `room` bytes at `place` are valid for writes.
-    pub(crate) unsafe fn take_soon(
+    pub(crate) unsafe fn receive_polling(
         &self,
         vci: u32,
         peer: Peer,
@@ -154,23 +110,22 @@ impl Process {
         place: *mut u8,
         room: usize,
     ) -> Option<(u64, usize)> {
-        let slot = self.fast_vcis.get(vci as usize).and_then(VciSlot::get)?;
-        let found = if slot.which_lock() != NO_LOCK {
-            // SAFETY: `place` is valid for `room` bytes (# Safety).
-            unsafe { take_under_lock(slot, key, place, room) }
-        } else {
-            // SAFETY: calls that use this VCI never overlap (`NO_LOCK`).
-            let mut state = unsafe { slot.unlocked() };
-            let patient = peer != NOBODY && !self.is_oversubscribed() && !self.sources.have_work();
-            if patient && state.is_by_inbox(peer) {
-                state.watch_inbox(LOOKS);
+        let slot = self.vcis.get(vci as usize).and_then(VciSlot::get)?;
+        // Threads that share the VCI must not wait for this one's polls.
+        let patient = slot.mode() == LockMode::Unlocked
+            && peer != NOBODY
+            && !self.is_oversubscribed()
+            && !self.sources.have_work();
+        let front = slot.with(|state| {
+            if patient && state.may_come_inline(peer) {
+                state.watch_ring(RING_POLLS);
             }
             // SAFETY: `place` is valid for `room` bytes (# Safety).
-            unsafe { state.take_now::<true>(key, place, room) }
-        };
-        match found {
-            Looked::Taken(names, len) => Some((names, len)),
-            Looked::Nothing | Looked::Other => None,
+            unsafe { state.receive_front(key, place, room) }
+        });
+        match front {
+            Front::Received(names, len) => Some((names, len)),
+            Front::Empty | Front::Other => None,
         }
     }
 
@@ -187,20 +142,7 @@ impl Process {
         from: &Source,
         buffer: impl FnOnce() -> Buffer,
     ) -> Result<RequestId> {
-        let slot = self.vci(vci)?;
-        if slot.which_lock() == NO_LOCK {
-            // SAFETY: calls that use this VCI never overlap (`NO_LOCK`).
-            let mut state = unsafe { slot.unlocked() };
-            return receive(&mut state, from, buffer);
-        }
-        if slot.which_lock() == OWN_LOCK
-            // SAFETY: this thread holds no guard of the VCI: guards are dropped before a call
-            // returns and before callbacks run.
-            && let Some(mut state) = unsafe { slot.as_owner() }
-        {
-            return receive(&mut state, from, buffer);
-        }
-        receive_under_lock(slot, from, buffer)
+        self.vci(vci)?.with(|state| receive(state, from, buffer))
     }
 
     /// Starts the receive of a message from [`Process::improbe`].
@@ -265,32 +207,4 @@ fn receive(
         state.clear_outbox();
     }
     Ok(id)
-}
-
-/// Starts a receive under the lock, which has no owner or another one.
-#[cold]
-#[inline(never)]
-fn receive_under_lock(
-    slot: &Vci,
-    from: &Source,
-    buffer: impl FnOnce() -> Buffer,
-) -> Result<RequestId> {
-    receive(&mut slot.lock(), from, buffer)
-}
-
-/// Continues [`Process::take_soon`] under the VCI's own lock. Separate, so that the path without a
-/// lock stays short.
-///
-/// # Safety
-/// `room` bytes at `place` are valid for writes.
-#[inline(never)]
-unsafe fn take_under_lock(slot: &Vci, key: Key, place: *mut u8, room: usize) -> Looked {
-    // SAFETY: `place` is valid for `room` bytes (# Safety).
-    slot.under_own_lock(|state| unsafe { state.take_now::<true>(key, place, room) })
-}
-
-/// Continues [`Process::try_send`] under the VCI's own lock.
-#[inline(never)]
-fn try_send_under_lock(slot: &Vci, to: Address, key: Key, data: &[u8]) -> bool {
-    slot.under_own_lock(|state| state.mail_now(to, key, data))
 }

@@ -144,7 +144,7 @@ impl Process {
         let vci = self.vci(request.vci())?;
         if !self.is_threaded() {
             vci.lock().engine.records.free_request(id, request);
-        } else if let Some(mut state) = vci.try_as_owner() {
+        } else if let Some(mut state) = vci.try_lease() {
             state.engine.records.free_request(id, request);
         } else {
             vci.returned.give(&self.requests, id);
@@ -158,7 +158,7 @@ impl Process {
     fn lock_if_cheap<'a>(&self, vci: &'a Vci) -> Option<VciGuard<'a>> {
         match self.is_threaded() {
             false => Some(vci.lock()),
-            true => vci.lock_as_owner(),
+            true => vci.try_lease().map(VciGuard::from),
         }
     }
 

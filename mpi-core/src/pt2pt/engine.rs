@@ -262,6 +262,12 @@ impl Engine {
         }
     }
 
+    /// Whether the loss of a peer has been reported.
+    #[inline(always)]
+    pub fn is_lost(&self, peer: Peer) -> bool {
+        !self.lost.is_empty() && self.lost.iter().any(|(lost, _)| *lost == peer)
+    }
+
     /// Makes the trailer of a message to `to`, which returns the owed credit.
     #[inline(always)]
     pub fn trailer(&mut self, to: Address, kind: PacketKind) -> Trailer {
@@ -645,7 +651,7 @@ impl Sink for Engine {
         if let Some(stream) = self.streams.peek(peer, self.vci) {
             stream.forget_mailbox();
         }
-        if !self.lost.iter().any(|(lost, _)| *lost == peer) {
+        if !self.is_lost(peer) {
             self.lost.push((peer, why));
             self.news = true;
         }

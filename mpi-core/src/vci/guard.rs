@@ -1,4 +1,4 @@
-//! A VCI's lock, or the promise that takes its place, and the guard that stands for either.
+//! A VCI with its lock, or the promise that takes its place, and the guard that stands for either.
 
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
@@ -9,38 +9,45 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
 use crossbeam_utils::CachePadded;
 
 use super::VciState;
-use crate::lock::{BiasedLock, OwnersTurn, Way};
+use super::access::Lease;
+use crate::lock::{BiasedLock, Way};
 use crate::pt2pt::request::Returned;
 
 /// The lock of [`CriticalSections::Global`](super::CriticalSections::Global).
 pub(crate) type SharedLock = Arc<CachePadded<BiasedLock>>;
 
-/// No lock is taken: there are no threads, or only one comes.
-pub(crate) const NO_LOCK: u8 = 0;
-/// That of the VCI is taken.
-pub(crate) const OWN_LOCK: u8 = 1;
-/// The one of all VCIs is taken.
-pub(crate) const SHARED_LOCK: u8 = 2;
+/// The lock that calls take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum LockMode {
+    /// None: there are no threads, or one thread alone uses the VCI.
+    Unlocked,
+    /// The VCI's own.
+    Own,
+    /// The one of all VCIs.
+    Shared,
+}
 
 /// A VCI with its lock.
 pub(crate) struct Vci {
-    lock: BiasedLock,
-    /// Which lock is to be taken: [`NO_LOCK`], [`OWN_LOCK`] or [`SHARED_LOCK`].
-    which: AtomicU8,
+    /// Never taken, and so without an owner, where there is a shared one.
+    pub(super) lock: BiasedLock,
+    /// A [`LockMode`].
+    mode: AtomicU8,
     /// Whether no lock is taken because one thread alone uses this VCI. Others keep away.
     exclusive: AtomicBool,
     /// The lock to take in place of `lock`.
     shared: Option<SharedLock>,
     /// Whether there is a guard without a lock: a second one breaks the promise that it stands on.
     #[cfg(debug_assertions)]
-    in_use: AtomicBool,
+    pub(super) in_use: AtomicBool,
     pub returned: Arc<Returned>,
-    state: UnsafeCell<VciState>,
+    pub(super) state: UnsafeCell<VciState>,
 }
 
-// SAFETY: `state` is reached through `VciGuard` only, which holds the lock; where the lock is not
-// taken, the program has promised that calls do not overlap (MPI-3.1 section 12.4.3, or the hint for
-// one VCI), and threads that it knows nothing of come by `Vci::visit`.
+// SAFETY: `state` is reached through `VciGuard`, `Lease` and `Unlocked` only. The first two hold the
+// lock; the third stands for the program's promise that calls do not overlap (MPI-5.0 section
+// 11.6.2, or the hint for one VCI). Threads that the promise does not cover come by `Vci::visit`.
 unsafe impl Sync for Vci {}
 
 /// Exclusive access to a VCI, of the thread that has got it: neither sent nor shared.
@@ -48,19 +55,6 @@ pub(crate) struct VciGuard<'a> {
     vci: &'a Vci,
     /// How its lock was taken, if one was.
     way: Option<Way>,
-    of_thread: PhantomData<*mut VciState>,
-}
-
-/// As [`VciGuard`], where no lock is taken: there is nothing to give back, not even if something fails.
-pub(crate) struct Unlocked<'a> {
-    vci: &'a Vci,
-    of_thread: PhantomData<*mut VciState>,
-}
-
-/// As [`VciGuard`], of the thread that the lock leans to.
-pub(crate) struct OwnersGuard<'a> {
-    vci: &'a Vci,
-    turn: OwnersTurn,
     of_thread: PhantomData<*mut VciState>,
 }
 
@@ -73,10 +67,10 @@ impl Vci {
     pub fn new(state: VciState, threaded: bool, shared: Option<SharedLock>) -> Self {
         Vci {
             lock: BiasedLock::new(threaded && shared.is_none()),
-            which: AtomicU8::new(match &shared {
-                _ if !threaded => NO_LOCK,
-                shared => lock_of_threads(shared),
-            }),
+            mode: AtomicU8::new(match &shared {
+                _ if !threaded => LockMode::Unlocked,
+                shared => mode_of_threads(shared),
+            } as u8),
             exclusive: AtomicBool::new(false),
             shared,
             #[cfg(debug_assertions)]
@@ -107,7 +101,7 @@ impl Vci {
     /// As [`Vci::lock`], not counted.
     #[inline(always)]
     pub fn lock_uncounted(&self) -> VciGuard<'_> {
-        if self.which_lock() == NO_LOCK {
+        if self.mode() == LockMode::Unlocked {
             return self.guard(None);
         }
         match self.raw().try_lock() {
@@ -132,7 +126,7 @@ impl Vci {
     }
 
     #[cfg(debug_assertions)]
-    fn begin_use(&self) {
+    pub(super) fn begin_use(&self) {
         assert!(
             !self.in_use.swap(true, Ordering::Relaxed),
             "two calls use a VCI at once that takes no lock, since the program has said that its calls don't overlap"
@@ -148,92 +142,20 @@ impl Vci {
         guard
     }
 
-    /// Which lock is to be taken.
+    /// Returns which lock calls take.
     #[inline(always)]
-    pub fn which_lock(&self) -> u8 {
-        self.which.load(Ordering::Relaxed)
-    }
-
-    /// Acts under the VCI's own lock, not counted: what [`OWN_LOCK`] asks for.
-    #[inline(always)]
-    pub fn under_own_lock<T>(&self, act: impl FnOnce(&mut VciState) -> T) -> T {
-        let way = match self.lock.try_lock() {
-            Some(way) => way,
-            None => self.wait_for_own_lock(),
-        };
-        // SAFETY: this thread has the lock.
-        let done = act(unsafe { &mut *self.state.get() });
-        // SAFETY: taken above. (A panic ends the process.)
-        unsafe { self.lock.unlock(way) };
-        done
-    }
-
-    /// Access of the thread that the VCI's own lock leans to, if that is the calling one. The lock is to be taken: `which_lock`
-    /// has been asked.
-    ///
-    /// # Safety
-    /// The calling thread has no access at the time. (It would wait for itself where it asks for the lock.)
-    #[inline(always)]
-    pub unsafe fn as_owner(&self) -> Option<OwnersGuard<'_>> {
-        debug_assert_ne!(self.which_lock(), NO_LOCK);
-        // SAFETY: the caller's contract.
-        let turn = unsafe { self.lock.begin_as_owner()? };
-        Some(OwnersGuard {
-            vci: self,
-            turn,
-            of_thread: PhantomData,
-        })
-    }
-
-    /// As [`Vci::as_owner`], where nobody knows whether the lock is to be taken, and whether the thread has access.
-    #[inline(always)]
-    pub fn try_as_owner(&self) -> Option<OwnersGuard<'_>> {
-        if self.which_lock() != OWN_LOCK {
-            return None;
-        }
-        Some(OwnersGuard {
-            vci: self,
-            turn: self.lock.try_owner()?,
-            of_thread: PhantomData,
-        })
-    }
-
-    /// The same access as others have it.
-    pub fn lock_as_owner(&self) -> Option<VciGuard<'_>> {
-        match self.which_lock() {
-            OWN_LOCK => Some(self.guard(Some(self.lock.try_owner()?.into()))),
-            _ => None,
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn wait_for_own_lock(&self) -> Way {
-        let way = self.lock.lock();
-        // SAFETY: this thread has the lock, which its caller gives back.
-        let state = unsafe { &mut *self.state.get() };
-        state.engine.counters.contended += 1;
-        way
-    }
-
-    /// Access without taking the lock.
-    ///
-    /// # Safety
-    /// Nobody else may have access at the time.
-    #[inline(always)]
-    pub unsafe fn unlocked(&self) -> Unlocked<'_> {
-        #[cfg(debug_assertions)]
-        self.begin_use();
-        Unlocked {
-            vci: self,
-            of_thread: PhantomData,
+    pub fn mode(&self) -> LockMode {
+        match self.mode.load(Ordering::Relaxed) {
+            0 => LockMode::Unlocked,
+            1 => LockMode::Own,
+            _ => LockMode::Shared,
         }
     }
 
     /// For a round of progress: `None` if another thread has the lock, or makes one round after the other.
     #[inline(always)]
     pub fn try_lock(&self) -> Option<VciGuard<'_>> {
-        if self.which_lock() == NO_LOCK {
+        if self.mode() == LockMode::Unlocked {
             return Some(self.guard(None));
         }
         self.looked(self.raw().try_look())
@@ -242,8 +164,8 @@ impl Vci {
     /// `None` if another thread has the lock.
     #[inline(always)]
     pub fn try_lock_once(&self) -> Option<VciGuard<'_>> {
-        match self.which_lock() {
-            NO_LOCK => Some(self.guard(None)),
+        match self.mode() {
+            LockMode::Unlocked => Some(self.guard(None)),
             _ => self.looked(self.raw().try_visit()),
         }
     }
@@ -277,7 +199,7 @@ impl Vci {
     /// Access for a visitor, by what `take` does with the lock.
     #[inline(always)]
     fn visited(&self, take: impl FnOnce(&BiasedLock) -> Option<Way>) -> Option<VciGuard<'_>> {
-        if self.which_lock() == NO_LOCK {
+        if self.mode() == LockMode::Unlocked {
             return (!self.is_exclusive()).then(|| self.guard(None));
         }
         let mut guard = self.guard(Some(take(self.raw())?));
@@ -306,12 +228,15 @@ impl Vci {
     ///
     /// Nobody may be using it at the time, and no lock may have been taken before.
     pub fn start_locking(&self) {
-        debug_assert!(self.which_lock() == NO_LOCK && !self.is_exclusive());
+        debug_assert!(self.mode() == LockMode::Unlocked && !self.is_exclusive());
         if self.shared.is_none() {
             self.lock.enable_bias();
         }
-        self.which
-            .store(lock_of_threads(&self.shared), Ordering::Relaxed);
+        self.set_mode(mode_of_threads(&self.shared));
+    }
+
+    fn set_mode(&self, mode: LockMode) {
+        self.mode.store(mode as u8, Ordering::Relaxed);
     }
 
     /// Whether one thread has it for itself.
@@ -327,26 +252,26 @@ impl Vci {
         if self.exclusive.load(Ordering::Relaxed) == exclusive {
             return;
         }
-        if exclusive && self.which_lock() == OWN_LOCK {
+        if exclusive && self.mode() == LockMode::Own {
             // Visitors have left when the lock is had, and later ones look once more. By the word: an owner, who would not
             // see what is done without a lock, is none any more.
             let way = self.raw().lock_by_word();
             let _guard = self.guard(Some(way));
             self.exclusive.store(true, Ordering::Relaxed);
-            self.which.store(NO_LOCK, Ordering::Relaxed);
+            self.set_mode(LockMode::Unlocked);
         } else if !exclusive {
-            self.which.store(OWN_LOCK, Ordering::Relaxed);
+            self.set_mode(LockMode::Own);
             // Release: who comes by a lock from now on sees what the one thread has done.
             self.exclusive.store(false, Ordering::Release);
         }
     }
 }
 
-/// The lock that threads take, where `shared` is one to take in place of a VCI's own.
-fn lock_of_threads(shared: &Option<SharedLock>) -> u8 {
+/// Returns the lock that threads take; `shared` is one to take in place of a VCI's own.
+fn mode_of_threads(shared: &Option<SharedLock>) -> LockMode {
     match shared {
-        None => OWN_LOCK,
-        Some(_) => SHARED_LOCK,
+        None => LockMode::Own,
+        Some(_) => LockMode::Shared,
     }
 }
 
@@ -440,52 +365,11 @@ impl Drop for VciGuard<'_> {
     }
 }
 
-impl Deref for OwnersGuard<'_> {
-    type Target = VciState;
+impl<'a> From<Lease<'a>> for VciGuard<'a> {
     #[inline(always)]
-    fn deref(&self) -> &VciState {
-        // SAFETY: as for a `VciGuard`.
-        unsafe { &*self.vci.state.get() }
-    }
-}
-
-impl DerefMut for OwnersGuard<'_> {
-    #[inline(always)]
-    fn deref_mut(&mut self) -> &mut VciState {
-        // SAFETY: as for a `VciGuard`.
-        unsafe { &mut *self.vci.state.get() }
-    }
-}
-
-impl Drop for OwnersGuard<'_> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        // SAFETY: the turn began by this lock, with this guard.
-        unsafe { self.vci.lock.end_turn(self.turn) };
-    }
-}
-
-impl Deref for Unlocked<'_> {
-    type Target = VciState;
-    #[inline(always)]
-    fn deref(&self) -> &VciState {
-        // SAFETY: as for a `VciGuard`.
-        unsafe { &*self.vci.state.get() }
-    }
-}
-
-impl DerefMut for Unlocked<'_> {
-    #[inline(always)]
-    fn deref_mut(&mut self) -> &mut VciState {
-        // SAFETY: as for a `VciGuard`.
-        unsafe { &mut *self.vci.state.get() }
-    }
-}
-
-#[cfg(debug_assertions)]
-impl Drop for Unlocked<'_> {
-    fn drop(&mut self) {
-        self.vci.in_use.store(false, Ordering::Relaxed);
+    fn from(lease: Lease<'a>) -> VciGuard<'a> {
+        let (vci, turn) = lease.into_parts();
+        vci.guard(Some(turn.into()))
     }
 }
 

@@ -3,26 +3,29 @@
 //! Everything that a VCI writes on its hot path lies behind its own lock and in its own cache
 //! lines; nothing of it is shared with another VCI.
 //!
-//! `guard` is the lock. `send` is the path of messages that leave at once, `queues` keeps what a
-//! lane refused, in order per destination. `dispatch` carries out the engine's outbox when a poll
-//! has returned; `rendezvous` has the steps of a rendezvous, `pieces` those of data with gaps,
-//! `direct` and `remote` accesses to a peer's memory, `loss` and `ending` the end of operations
-//! with a lost peer.
+//! `guard` is the lock, `access` the ways to the VCI that cost less than the lock. `send` has the
+//! protocols of sends, `receive` the other half of each, `transfers` what moves chunk by chunk;
+//! `queues` keeps what a lane refused, in order per destination. `dispatch` carries out the engine's
+//! outbox when a poll has returned. `direct` and `remote` are accesses to a peer's memory, `loss` and
+//! `ending` the end of operations with a lost peer.
 
 use std::sync::Arc;
 
 use netmod::ring::INLINE;
-use netmod::{Lane, LaneError, Limits, OpenError, Peer, Transport, VciId, WakeUp};
+use netmod::{IoVec, Lane, LaneError, Limits, OpenError, Peer, Transport, VciId, WakeUp};
 
 use crate::error::Result;
 use crate::pt2pt::engine::{Action, Address, Counters, Engine};
 use crate::pt2pt::mailbox::{Inbox, Mailbox};
 use crate::pt2pt::request::{Records, RequestTable};
 use crate::wait::{Backoff, WakeUpList};
-use pulls::{Pull, Push};
 use queues::Queues;
+use receive::pull::Pull;
+use send::Protocols;
+use send::pipeline::Push;
 
 mod absent;
+mod access;
 pub(crate) mod bad_memory;
 #[cfg(not(loom))]
 pub(crate) mod debugger;
@@ -30,21 +33,18 @@ mod direct;
 mod dispatch;
 mod ending;
 mod guard;
-mod lend;
 pub(crate) mod loopback;
 mod loss;
-mod pieces;
 pub mod pool;
-mod pulls;
 mod queues;
-mod quick;
+mod receive;
 mod remote;
-mod rendezvous;
 mod send;
+mod transfers;
 
 pub(crate) use ending::Ending;
-pub(crate) use guard::{NO_LOCK, OWN_LOCK, SharedLock, Vci, VciGuard, VciSlot};
-pub(crate) use quick::Looked;
+pub(crate) use guard::{LockMode, SharedLock, Vci, VciGuard, VciSlot};
+pub(crate) use receive::Front;
 pub use remote::Started;
 pub use send::Mode;
 
@@ -63,20 +63,21 @@ const POLL_BUDGET: usize = 64;
 /// The route to the process itself is the first.
 const OWN: usize = 0;
 
+/// A block of a scatter or gather list before it is filled.
+const NO_BLOCK: IoVec = IoVec {
+    ptr: std::ptr::null_mut(),
+    len: 0,
+};
+
+/// A transport's lane, and how messages are sent through it. Streams to peers that the transport
+/// reaches share its protocols.
 struct Route {
     lane: Box<dyn Lane>,
     transport: Arc<dyn Transport>,
     limits: Limits,
-    /// The longest message that is sent eagerly.
-    eager_max: usize,
-    /// Whether longer ones wait for their receivers, even where there is room for them: the limit was set.
-    waits: bool,
-    /// The longest message that is copied in order to be sent: longer ones need a request.
-    copy_max: usize,
+    protocols: Protocols,
     /// Messages sent eagerly.
     eager_sent: u64,
-    /// Whether long messages may go by pipes.
-    has_pipes: bool,
 }
 
 impl Route {
@@ -86,19 +87,12 @@ impl Route {
         eager_limit: Option<usize>,
     ) -> Result<Route, OpenError> {
         let limits = transport.limits();
-        // Room for the request number of an eager synchronous send.
-        let eager_max = eager_limit
-            .unwrap_or(limits.eager)
-            .min(limits.max_payload - 8);
         let mut lane = transport.open_lane(vci)?;
         Ok(Route {
-            has_pipes: lane.pipes().is_some(),
+            protocols: Protocols::new(&limits, eager_limit, lane.pipes().is_some()),
             lane,
             transport: transport.clone(),
             limits,
-            eager_max,
-            waits: eager_limit.is_some(),
-            copy_max: eager_max.min(limits.zcopy_min.saturating_sub(1)),
             eager_sent: 0,
         })
     }
@@ -231,7 +225,7 @@ impl VciState {
             if to.vci == self.engine.vci && self.inbox.as_ref().is_some_and(by_inbox) {
                 let route = &mut self.routes[index];
                 if let Some(mailbox) = Mailbox::of(&mut *route.lane, to.peer, to.vci) {
-                    stream.set_mailbox(mailbox, route.copy_max.min(INLINE) as u8);
+                    stream.set_mailbox(mailbox, route.protocols.copy_max.min(INLINE) as u8);
                 }
             }
         }
@@ -258,7 +252,7 @@ impl VciState {
     /// What the inbox has, and what the VCI has sent to itself, is enough for one round, but for one in many.
     #[inline]
     pub fn progress(&mut self) -> bool {
-        let taken = self.take_in();
+        let taken = self.poll_ring();
         let mut any = match taken && self.taken != 0 && !self.own_sent {
             true => true,
             false => self.poll_lanes(taken),

@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 
 use mpi_core::comm::Purpose::{self, PointToPoint};
-use mpi_core::comm::{take_plain, take_soon};
+use mpi_core::comm::{receive_inline, receive_polling};
 use mpi_core::{RequestId, Result, Status};
 use mpi_runtime::handles::comms::CommObject;
 use mpi_runtime::handles::messages;
@@ -62,7 +62,7 @@ unsafe fn start_receive(
 ) -> Result<RequestId> {
     match types::message_len_large(buf, count, datatype) {
         // SAFETY: as for this function.
-        Some(len) => unsafe { receive_plain(comm, buf, len, source, tag) },
+        Some(len) => unsafe { receive_contiguous(comm, buf, len, source, tag) },
         // SAFETY: as for this function.
         None => unsafe { receive_other(comm, buf, count, datatype, source, tag) },
     }
@@ -71,7 +71,7 @@ unsafe fn start_receive(
 /// # Safety
 /// `len` bytes at `buf` are the program's receive buffer; the caller has found the runtime.
 #[inline(never)]
-pub(super) unsafe fn receive_plain(
+pub(super) unsafe fn receive_contiguous(
     comm: &CommObject,
     buf: *mut c_void,
     len: usize,
@@ -131,28 +131,6 @@ pub(crate) unsafe fn recv_fast(
     status: *mut MPI_Status,
 ) -> Option<c_int> {
     let runtime = running()?;
-    // Tested first, so that each path is compiled without the other: `recv` begins with the same
-    // test.
-    if runtime.process.is_threaded() {
-        return None;
-    }
-    // SAFETY: the caller's contract; there are no threads.
-    unsafe { recv_short::<false>(runtime, buf, count, datatype, source, tag, comm, status) }
-}
-
-/// # Safety
-/// That of `MPI_Recv`; `THREADS` says whether there are.
-#[inline(always)]
-unsafe fn recv_short<const THREADS: bool>(
-    runtime: &Runtime,
-    buf: *mut c_void,
-    count: c_int,
-    datatype: MPI_Datatype,
-    source: c_int,
-    tag: c_int,
-    comm: MPI_Comm,
-    status: *mut MPI_Status,
-) -> Option<c_int> {
     let comm = &runtime.early_comm(comm)?.comm;
     let len = types::message_len(buf, count, datatype)?;
     if (source as u32) >= comm.targets() || tag < 0 {
@@ -161,7 +139,7 @@ unsafe fn recv_short<const THREADS: bool>(
     let (process, rank) = (&runtime.process, source as u32);
     // SAFETY: the caller's contract.
     unsafe {
-        let bytes = take_plain::<THREADS>(process, comm, buf.cast(), len, rank, tag)?;
+        let bytes = receive_inline(process, comm, buf.cast(), len, rank, tag)?;
         status::write_received(status, source, tag, bytes);
     }
     Some(MPI_SUCCESS)
@@ -182,26 +160,6 @@ pub(crate) unsafe fn recv_c_fast(
     unsafe { recv_fast(buf, count, datatype, source, tag, comm, status) }
 }
 
-/// Receives contiguous data that arrives soon, without a posted receive.
-///
-/// # Safety
-/// The buffer satisfies the contract of [`types::buffer`].
-#[inline(always)]
-unsafe fn receive_soon(
-    runtime: &Runtime,
-    comm: &CommObject,
-    buf: *mut c_void,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
-    source: c_int,
-    tag: c_int,
-) -> Option<Status> {
-    let room = types::message_len_large(buf, count, datatype)?;
-    let (process, buf) = (&runtime.process, buf.cast());
-    // SAFETY: the caller's contract.
-    unsafe { take_soon(process, &comm.comm, PointToPoint, (buf, room), source, tag) }
-}
-
 /// `MPI_Recv` (section 3.2.4).
 #[inline(always)]
 pub unsafe fn recv(
@@ -214,15 +172,6 @@ pub unsafe fn recv(
     status: *mut MPI_Status,
 ) -> Result<()> {
     let runtime = runtime()?;
-    // The address is tested here as well: testing it first needs the fewest registers.
-    if runtime.process.is_threaded()
-        && types::may_be_data(buf)
-        && let Ok(count) = c_int::try_from(count)
-        // SAFETY: the caller's contract; there are threads.
-        && unsafe { recv_short::<true>(runtime, buf, count, datatype, source, tag, comm, status) }.is_some()
-    {
-        return Ok(());
-    }
     let (comm, source, tag) = check_source(runtime, source, tag, comm)?;
     match source {
         // SAFETY: the caller's contract.
@@ -253,12 +202,15 @@ pub(super) unsafe fn receive_from(
     tag: c_int,
     status: *mut MPI_Status,
 ) -> Result<()> {
-    // SAFETY: the caller's contract.
-    let soon = unsafe { receive_soon(runtime, comm, buf, count, datatype, source, tag) };
-    if let Some(found) = soon {
-        // SAFETY: the caller's contract.
-        unsafe { status::write(status, &found) };
-        return Ok(());
+    if let Some(room) = types::message_len_large(buf, count, datatype) {
+        let (process, to) = (&runtime.process, (buf.cast(), room));
+        // SAFETY: `buf` is the receive buffer, of `room` contiguous bytes (# Safety).
+        let found = unsafe { receive_polling(process, &comm.comm, PointToPoint, to, source, tag) };
+        if let Some(found) = found {
+            // SAFETY: `status` is valid or ignored (# Safety).
+            unsafe { status::write(status, &found) };
+            return Ok(());
+        }
     }
     // SAFETY: the caller's contract.
     let id = unsafe { start_receive(comm, buf, count, datatype, source, tag)? };

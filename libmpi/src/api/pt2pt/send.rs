@@ -2,8 +2,8 @@
 
 use std::ffi::{c_int, c_void};
 
-use mpi_core::comm::Purpose::{self, PointToPoint};
-use mpi_core::comm::{Sent, try_send_plain};
+use mpi_core::comm::Purpose;
+use mpi_core::comm::Sent;
 use mpi_core::process::Mode;
 use mpi_core::{Buffer, Error, RequestId, Result};
 use mpi_runtime::handles::comms::CommObject;
@@ -41,10 +41,10 @@ pub(super) unsafe fn outgoing(
     Ok(Outgoing { comm, rank, buffer })
 }
 
-/// Returns the destination and length of a send that the fast path handles: valid arguments and
-/// contiguous data. The slow path handles the others, and reports errors.
+/// Returns the destination and length of a send with valid arguments and contiguous data. Others are
+/// checked by [`outgoing`], which reports errors.
 #[inline(always)]
-pub(super) fn plain_send(
+pub(super) fn contiguous(
     buf: *const c_void,
     count: c_int,
     datatype: MPI_Datatype,
@@ -63,7 +63,7 @@ pub(super) fn plain_send(
 /// # Safety
 /// `len` bytes at `buf` are the program's send buffer.
 #[inline(always)]
-unsafe fn mail(
+pub(super) unsafe fn send_inline(
     runtime: &Runtime,
     comm: &CommObject,
     buf: *const c_void,
@@ -71,14 +71,14 @@ unsafe fn mail(
     dest: c_int,
     tag: c_int,
 ) -> Sent {
-    let process = &runtime.process;
-    // SAFETY: the caller's contract.
-    unsafe { mpi_core::comm::mail(process, &comm.comm, buf.cast(), len, dest as u32, tag) }
+    let (process, comm, dest) = (&runtime.process, &comm.comm, dest as u32);
+    // SAFETY: `len` bytes at `buf` are valid for reads (# Safety).
+    unsafe { mpi_core::comm::send_inline(process, comm, buf.cast(), len, dest, tag) }
 }
 
-/// The remaining work if it did not.
+/// Wakes the receiver of an inline message if it sleeps.
 #[inline(always)]
-fn finish_mail(sent: Sent, comm: &CommObject, dest: c_int) -> c_int {
+pub(super) fn finish_inline(sent: Sent, comm: &CommObject, dest: c_int) -> c_int {
     match sent {
         Sent::Silent => MPI_SUCCESS,
         _ => wake(comm, dest),
@@ -94,74 +94,27 @@ fn wake(comm: &CommObject, dest: c_int) -> c_int {
     MPI_SUCCESS
 }
 
-/// Sends the message to another process if it can leave at once. Returns false, without side
-/// effects, if not.
+/// Starts a send that [`send_inline`] has refused. Returns `None` if it is complete.
 ///
 /// # Safety
-/// `len` bytes at `buf` are the program's send buffer.
+/// `len` bytes at `buf` are the program's send buffer until a returned request is complete.
 #[inline(always)]
-pub(super) unsafe fn try_plain(
-    runtime: &Runtime,
-    comm: &CommObject,
-    buf: *const c_void,
-    len: usize,
-    dest: c_int,
-    tag: c_int,
-) -> bool {
-    // SAFETY: the caller's contract.
-    match unsafe { mail(runtime, comm, buf, len, dest, tag) } {
-        Sent::NoRoom => {
-            // SAFETY: the caller's contract.
-            let data = unsafe { data_at(buf, len) };
-            try_send_plain(
-                &runtime.process,
-                &comm.comm,
-                PointToPoint,
-                data,
-                dest as u32,
-                tag,
-            )
-        }
-        sent => finish_mail(sent, comm, dest) == MPI_SUCCESS,
-    }
-}
-
-/// Returns the data of a message; without data, `buf` may be NULL.
-///
-/// # Safety
-/// `len` bytes at `buf` are the program's send buffer, for as long as the slice is used.
-#[inline(always)]
-unsafe fn data_at<'a>(buf: *const c_void, len: usize) -> &'a [u8] {
-    match len {
-        0 => &[],
-        // SAFETY: the caller's contract; data has an address.
-        _ => unsafe { std::slice::from_raw_parts(buf.cast(), len) },
-    }
-}
-
-/// Starts a send of the fast path.
-///
-/// # Safety
-/// `len` bytes at `buf` are the program's send buffer.
-#[inline(always)]
-pub(super) unsafe fn start_plain(
+pub(super) unsafe fn start_contiguous(
     comm: &CommObject,
     buf: *const c_void,
     len: usize,
     dest: c_int,
     tag: c_int,
 ) -> Result<Option<RequestId>> {
-    let runtime = runtime()?;
-    // SAFETY: the caller's contract.
-    let data = unsafe { data_at(buf, len) };
-    // SAFETY: the caller's contract, which is that of `send_plain`.
-    unsafe { mpi_core::comm::send_plain(&runtime.process, &comm.comm, data, dest as u32, tag) }
+    let (process, dest) = (&runtime()?.process, dest as u32);
+    // SAFETY: `len` bytes at `buf` are the send buffer until the request is complete (# Safety).
+    unsafe { mpi_core::comm::send_contiguous(process, &comm.comm, buf.cast(), len, dest, tag) }
 }
 
 /// Raises an error of a send with valid arguments.
 #[cold]
 #[inline(never)]
-fn plain_failed(
+fn contiguous_failed(
     error: Error,
     function: &'static str,
     comm: &CommObject,
@@ -217,20 +170,20 @@ unsafe fn isend_fast_as<const LARGE: bool>(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> Option<c_int> {
-    let (runtime, comm, len) = plain_send(buf, count, datatype, dest, tag, comm)?;
+    let (runtime, comm, len) = contiguous(buf, count, datatype, dest, tag, comm)?;
     if request.is_null() {
         return None;
     }
     // SAFETY: the caller's contract.
-    match unsafe { mail(runtime, comm, buf, len, dest, tag) } {
+    match unsafe { send_inline(runtime, comm, buf, len, dest, tag) } {
         Sent::NoRoom => {
             // SAFETY: the caller's contract.
-            Some(unsafe { isend_plain::<LARGE>(comm, buf, len, dest, tag, request) })
+            Some(unsafe { isend_long::<LARGE>(comm, buf, len, dest, tag, request) })
         }
         sent => {
             // SAFETY: the caller's contract.
             unsafe { request.write(READY) };
-            Some(finish_mail(sent, comm, dest))
+            Some(finish_inline(sent, comm, dest))
         }
     }
 }
@@ -238,7 +191,7 @@ unsafe fn isend_fast_as<const LARGE: bool>(
 /// # Safety
 /// `len` bytes at `buf` are the program's send buffer; `request` is valid.
 #[inline(never)]
-unsafe fn isend_plain<const LARGE: bool>(
+unsafe fn isend_long<const LARGE: bool>(
     comm: &CommObject,
     buf: *const c_void,
     len: usize,
@@ -248,14 +201,14 @@ unsafe fn isend_plain<const LARGE: bool>(
 ) -> c_int {
     // SAFETY: the caller's contract.
     unsafe {
-        match start_plain(comm, buf, len, dest, tag) {
+        match start_contiguous(comm, buf, len, dest, tag) {
             Ok(started) => {
                 request.write(requests::handle(started));
                 MPI_SUCCESS
             }
             Err(error) => {
                 let name = if LARGE { "MPI_Isend_c" } else { "MPI_Isend" };
-                plain_failed(error, name, comm, dest, tag)
+                contiguous_failed(error, name, comm, dest, tag)
             }
         }
     }
@@ -298,12 +251,12 @@ unsafe fn send_fast_as<const LARGE: bool>(
     tag: c_int,
     comm: MPI_Comm,
 ) -> Option<c_int> {
-    let (runtime, comm, len) = plain_send(buf, count, datatype, dest, tag, comm)?;
+    let (runtime, comm, len) = contiguous(buf, count, datatype, dest, tag, comm)?;
     // SAFETY: the caller's contract.
-    match unsafe { mail(runtime, comm, buf, len, dest, tag) } {
+    match unsafe { send_inline(runtime, comm, buf, len, dest, tag) } {
         // SAFETY: the caller's contract.
         Sent::NoRoom => Some(unsafe { MPI_Send_long::<LARGE>(comm, buf, len, dest, tag) }),
-        sent => Some(finish_mail(sent, comm, dest)),
+        sent => Some(finish_inline(sent, comm, dest)),
     }
 }
 
@@ -324,12 +277,12 @@ unsafe fn MPI_Send_long<const LARGE: bool>(
     tag: c_int,
 ) -> c_int {
     // SAFETY: the caller's contract; the send is complete when this returns.
-    let ended = unsafe { start_plain(comm, buf, len, dest, tag) }.and_then(finish_send);
+    let ended = unsafe { start_contiguous(comm, buf, len, dest, tag) }.and_then(finish_send);
     match ended {
         Ok(()) => MPI_SUCCESS,
         Err(error) => {
             let name = if LARGE { "MPI_Send_c" } else { "MPI_Send" };
-            plain_failed(error, name, comm, dest, tag)
+            contiguous_failed(error, name, comm, dest, tag)
         }
     }
 }

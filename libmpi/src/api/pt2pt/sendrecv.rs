@@ -2,15 +2,17 @@
 
 use std::ffi::{c_int, c_void};
 
-use mpi_core::comm::Purpose;
+use mpi_core::comm::{Purpose, Sent};
 use mpi_core::process::Mode;
 use mpi_core::{Buffer, Class, Error, RequestId, Result, Status};
 use mpi_runtime::handles::types;
 use mpi_runtime::lifecycle::runtime::{Runtime, runtime};
 
 use super::check::check_source;
-use super::recv::{receive_from, receive_plain};
-use super::send::{Outgoing, finish_send, outgoing, plain_send, start_plain, try_plain};
+use super::recv::{receive_contiguous, receive_from};
+use super::send::{
+    Outgoing, contiguous, finish_inline, finish_send, outgoing, send_inline, start_contiguous,
+};
 use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_Status};
 use crate::status;
 
@@ -31,26 +33,33 @@ pub unsafe fn sendrecv(
 ) -> Result<()> {
     let runtime = runtime()?;
     if let Ok(count) = c_int::try_from(sendcount)
-        && let Some((_, to, len)) = plain_send(sendbuf, count, sendtype, dest, sendtag, comm)
+        && let Some((_, to, len)) = contiguous(sendbuf, count, sendtype, dest, sendtag, comm)
         && let Some(room) = types::message_len_large(recvbuf, recvcount, recvtype)
         && let (_, Some(source), recvtag) = check_source(runtime, source, recvtag, comm)?
     {
-        // A send that leaves at once needs no request; the receive then waits as MPI_Recv does.
-        // SAFETY: `sendbuf` has `len` bytes to read (buffers, chapter of the module `api`).
-        if unsafe { try_plain(runtime, to, sendbuf, len, dest, sendtag) } {
-            // SAFETY: the caller's contract.
-            return unsafe {
-                receive_from(
-                    runtime, to, recvbuf, recvcount, recvtype, source, recvtag, status,
-                )
-            };
-        }
-        // SAFETY: the caller's contract.
+        // SAFETY: `sendbuf` has `len` bytes to read until the call returns (buffers, chapter of the
+        // module `api`).
+        let sent = unsafe {
+            match send_inline(runtime, to, sendbuf, len, dest, sendtag) {
+                Sent::NoRoom => start_contiguous(to, sendbuf, len, dest, sendtag)?,
+                sent => {
+                    finish_inline(sent, to, dest);
+                    None
+                }
+            }
+        };
+        // SAFETY: `recvbuf` has `room` bytes to write and `status` is valid or ignored until the call
+        // returns (buffers, chapter of the module `api`).
         return unsafe {
-            let receive = receive_plain(to, recvbuf, room, source, recvtag)?;
-            match start_plain(to, sendbuf, len, dest, sendtag) {
-                Ok(send) => exchanged(runtime, receive, send, status),
-                Err(error) => Err(not_sent(runtime, Some(receive), error)),
+            match sent {
+                // Without a send to wait for, the receive waits as MPI_Recv does.
+                None => receive_from(
+                    runtime, to, recvbuf, recvcount, recvtype, source, recvtag, status,
+                ),
+                Some(send) => match receive_contiguous(to, recvbuf, room, source, recvtag) {
+                    Ok(receive) => exchanged(runtime, receive, Some(send), status),
+                    Err(error) => Err(not_started(runtime, Some(send), error)),
+                },
             }
         };
     }
@@ -102,10 +111,10 @@ unsafe fn exchanged(
     error.map_or(sent, Err)
 }
 
-/// Ends the receive of an exchange whose send could not be started; returns the error.
+/// Ends the one half of an exchange whose other half could not be started; returns the error.
 #[cold]
-fn not_sent(runtime: &Runtime, receive: Option<RequestId>, error: Error) -> Error {
-    let ended = receive.map_or(Ok(()), |id| runtime.process.end_operation(id));
+fn not_started(runtime: &Runtime, started: Option<RequestId>, error: Error) -> Error {
+    let ended = started.map_or(Ok(()), |id| runtime.process.end_operation(id));
     ended.err().unwrap_or(error)
 }
 
@@ -138,7 +147,7 @@ unsafe fn exchange(
             sendtag,
             Mode::Standard,
         )
-        .map_err(|error| not_sent(runtime, receive, error))?,
+        .map_err(|error| not_started(runtime, receive, error))?,
         None => None,
     };
     // SAFETY: the caller's contract.
@@ -178,12 +187,14 @@ pub unsafe fn sendrecv_replace(
 ) -> Result<()> {
     let runtime = runtime()?;
     if let Ok(short) = c_int::try_from(count)
-        && let Some((_, to, len)) = plain_send(buf, short, datatype, dest, sendtag, comm)
+        && let Some((_, to, len)) = contiguous(buf, short, datatype, dest, sendtag, comm)
         && let (_, Some(source), recvtag) = check_source(runtime, source, recvtag, comm)?
     {
-        // A message that has left does not need the copy.
+        // An inline message has left: it needs no copy.
         // SAFETY: `buf` has `len` bytes to read (buffers, chapter of the module `api`).
-        if unsafe { try_plain(runtime, to, buf, len, dest, sendtag) } {
+        let sent = unsafe { send_inline(runtime, to, buf, len, dest, sendtag) };
+        if sent != Sent::NoRoom {
+            finish_inline(sent, to, dest);
             // SAFETY: the caller's contract.
             return unsafe {
                 receive_from(runtime, to, buf, count, datatype, source, recvtag, status)

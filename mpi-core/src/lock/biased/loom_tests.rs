@@ -47,9 +47,10 @@ fn the_owner_excludes_another_thread() {
     });
 }
 
-/// An owner takes a turn by `begin_as_owner` while another thread comes.
+/// An owner takes a turn by `try_owner`, and asks for a second one within it, while another thread
+/// comes.
 #[test]
-fn begin_as_owner_excludes_another_thread() {
+fn a_turn_excludes_another_thread_and_the_owner_itself() {
     loom::model(|| {
         let counted = Arc::new(Counted(
             BiasedLock::new(true),
@@ -60,8 +61,8 @@ fn begin_as_owner_excludes_another_thread() {
         let other = counted.clone();
         let thread = loom::thread::spawn(move || add(&other));
         let mut all = 3;
-        // SAFETY: this thread does not hold the lock.
-        if let Some(turn) = unsafe { counted.0.begin_as_owner() } {
+        if let Some(turn) = counted.0.try_owner() {
+            assert!(counted.0.try_owner().is_none());
             // SAFETY: this thread holds the lock.
             unsafe { *counted.1.get() += 1 };
             // SAFETY: the turn was begun above.

@@ -114,10 +114,9 @@ fn add(counted: &Counted) {
     unsafe { counted.0.unlock(way) };
 }
 
-/// Increments by `begin_as_owner` if the calling thread is the owner, otherwise by [`add`].
+/// Increments by `try_owner` if the calling thread is the owner, otherwise by [`add`].
 fn add_shortly(counted: &Counted) {
-    // SAFETY: this thread does not hold the lock.
-    let Some(turn) = (unsafe { counted.0.begin_as_owner() }) else {
+    let Some(turn) = counted.0.try_owner() else {
         return add(counted);
     };
     assert!(counted.0.try_owner().is_none(), "the lock is held already");

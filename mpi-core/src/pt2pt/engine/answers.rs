@@ -179,7 +179,7 @@ impl Engine {
         let Ok(peer) = Peer::try_from(peer) else {
             return self.malformed(from);
         };
-        if !self.lost.iter().any(|(lost, _)| *lost == from.peer) {
+        if !self.is_lost(from.peer) {
             self.peer_lost(peer, format!("process {} has reported it", from.peer));
         }
     }

@@ -1,0 +1,153 @@
+//! Access to a VCI on the fast paths: the lock mode is looked at once per call.
+//!
+//! [`Unlocked`] and [`Lease`] cost next to nothing. [`VciGuard`](super::VciGuard) is the third kind
+//! of access, and the only one that waits. Whoever holds any of the three holds the VCI.
+
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::ops::{Deref, DerefMut};
+#[cfg(debug_assertions)]
+use std::sync::atomic::Ordering;
+
+use super::VciState;
+use super::guard::{LockMode, Vci};
+use crate::lock::OwnersTurn;
+
+/// Access to a VCI that takes no lock, since its calls do not overlap. Not sent to other threads.
+pub(crate) struct Unlocked<'a> {
+    vci: &'a Vci,
+    of_thread: PhantomData<*mut VciState>,
+}
+
+/// Access of the thread that owns the VCI's lock, by plain loads and stores. Not sent to other
+/// threads.
+pub(crate) struct Lease<'a> {
+    vci: &'a Vci,
+    turn: OwnersTurn,
+    of_thread: PhantomData<*mut VciState>,
+}
+
+impl Vci {
+    /// Calls `act` on the VCI if that takes neither an atomic exchange nor waiting: unlocked, or by
+    /// a lease.
+    #[inline(always)]
+    pub fn try_with<T>(&self, act: impl FnOnce(&mut VciState) -> T) -> Option<T> {
+        if let Some(mut state) = self.try_unlocked() {
+            return Some(act(&mut state));
+        }
+        Some(act(&mut *self.try_lease()?))
+    }
+
+    /// Calls `act` on the VCI, under its lock where [`Vci::try_with`] would not.
+    #[inline(always)]
+    pub fn with<T>(&self, act: impl FnOnce(&mut VciState) -> T) -> T {
+        if let Some(mut state) = self.try_unlocked() {
+            return act(&mut state);
+        }
+        match self.try_lease() {
+            Some(mut state) => act(&mut state),
+            None => self.with_lock(act),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn with_lock<T>(&self, act: impl FnOnce(&mut VciState) -> T) -> T {
+        act(&mut self.lock())
+    }
+
+    /// Returns access if the VCI takes no lock.
+    #[inline(always)]
+    fn try_unlocked(&self) -> Option<Unlocked<'_>> {
+        if self.mode() != LockMode::Unlocked {
+            return None;
+        }
+        #[cfg(debug_assertions)]
+        self.begin_use();
+        Some(Unlocked {
+            vci: self,
+            of_thread: PhantomData,
+        })
+    }
+
+    /// Returns access if the calling thread owns the VCI's lock and does not hold it.
+    #[inline(always)]
+    pub fn try_lease(&self) -> Option<Lease<'_>> {
+        // In the other modes nobody owns this lock: with a shared one it is never taken, and the
+        // end of an ownership comes before the mode without a lock.
+        Some(Lease {
+            vci: self,
+            turn: self.lock.try_owner()?,
+            of_thread: PhantomData,
+        })
+    }
+}
+
+impl<'a> Lease<'a> {
+    /// Returns the VCI and the turn, which the caller has to end.
+    #[inline(always)]
+    pub(super) fn into_parts(self) -> (&'a Vci, OwnersTurn) {
+        let lease = ManuallyDrop::new(self);
+        (lease.vci, lease.turn)
+    }
+}
+
+impl Deref for Unlocked<'_> {
+    type Target = VciState;
+    #[inline(always)]
+    fn deref(&self) -> &VciState {
+        // SAFETY: the mode `Unlocked` stands for the program's promise that calls on the VCI do not
+        // overlap, and visitors keep away (`Vci::visit`).
+        unsafe { &*self.vci.state.get() }
+    }
+}
+
+impl DerefMut for Unlocked<'_> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut VciState {
+        // SAFETY: as in `deref`; the guard itself is borrowed exclusively.
+        unsafe { &mut *self.vci.state.get() }
+    }
+}
+
+#[cfg(debug_assertions)]
+impl Drop for Unlocked<'_> {
+    fn drop(&mut self) {
+        self.vci.in_use.store(false, Ordering::Relaxed);
+    }
+}
+
+impl Deref for Lease<'_> {
+    type Target = VciState;
+    #[inline(always)]
+    fn deref(&self) -> &VciState {
+        // SAFETY: the lease's turn holds the lock until `drop`; `BiasedLock::try_owner` begins no
+        // second turn meanwhile.
+        unsafe { &*self.vci.state.get() }
+    }
+}
+
+impl DerefMut for Lease<'_> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut VciState {
+        // SAFETY: as in `deref`; the lease itself is borrowed exclusively.
+        unsafe { &mut *self.vci.state.get() }
+    }
+}
+
+impl Drop for Lease<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        // SAFETY: the turn was begun on this lock, by this thread: leases are not sent.
+        unsafe { self.vci.lock.end_turn(self.turn) };
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::sync::assert_of_one_thread;
+
+    assert_of_one_thread!(Lease<'static>);
+    assert_of_one_thread!(Unlocked<'static>);
+}

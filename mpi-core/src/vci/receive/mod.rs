@@ -1,0 +1,7 @@
+//! Receives: inline ones from the ring, and the data of matched rendezvous messages.
+
+mod fetch;
+mod inline;
+pub(super) mod pull;
+
+pub(crate) use inline::Front;

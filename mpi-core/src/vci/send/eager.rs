@@ -1,0 +1,144 @@
+//! Eager sends: the lane copies the data, and the receiver buffers it if it is unexpected.
+
+#![deny(unsafe_code)]
+
+use netmod::LaneError;
+
+use super::super::{OWN, VciState};
+use super::Outcome;
+use crate::pt2pt::engine::{Address, Engine};
+use crate::pt2pt::flow::cost;
+use crate::pt2pt::request::{Record, RequestId, Role};
+use crate::pt2pt::wire::{self, Key, Name, PacketKind, Rts, Trailer};
+use netmod_kit::usable::Access;
+
+/// Longest data that takes the place of an offer: with the request's name it is as long.
+const OFFER_SIZED: usize = Rts::SIZE - Name::SIZE;
+/// Bytes in flight from which on data in place of offers is no longer counted.
+const MAX_IN_FLIGHT: u32 = 1 << 31;
+
+impl VciState {
+    /// Sends a message within the window if the lane has space.
+    #[inline]
+    pub(super) fn send_eager(
+        &mut self,
+        route: usize,
+        to: Address,
+        key: Key,
+        data: &[u8],
+    ) -> Outcome {
+        if self.engine.is_lost(to.peer) {
+            // The lane may still accept the message; its request reports the loss.
+            return Outcome::WouldBlock;
+        }
+        let stream = self.engine.streams.get(to.peer, to.vci);
+        // Neither number is near 2^31: the window is bounded when it is set.
+        let after = stream.in_flight.wrapping_add(cost(data.len()));
+        if stream.is_pending() || after > self.engine.window {
+            return Outcome::WouldBlock;
+        }
+        let trailer = Trailer {
+            kind: PacketKind::Eager,
+            from_vci: self.engine.vci,
+            credit: stream.owed,
+        };
+        let header = wire::matched(key, trailer);
+        self.own_sent |= route == OWN;
+        let route = &mut self.routes[route];
+        // The request that is made in case of an error meets the same one.
+        if route.lane.send(to.peer, to.vci, &header, data).is_err() {
+            return Outcome::WouldBlock;
+        }
+        stream.in_flight = after;
+        stream.owed = 0;
+        route.eager_sent += 1;
+        Outcome::Sent
+    }
+
+    /// Sends the first message of a queued send: all of the data within the window, otherwise the
+    /// offer of a rendezvous.
+    pub(in crate::vci) fn launch(&mut self, to: Address, id: RequestId) -> Result<(), LaneError> {
+        let eager_max = self.route_to(to)?.protocols.eager_max;
+        let in_flight = self.engine.streams.get(to.peer, to.vci).in_flight;
+        let Some(record) = self.engine.records.get(id) else {
+            return Ok(());
+        };
+        let len = record.total as usize;
+        let cost = cost(len.min(eager_max));
+        if len <= eager_max && in_flight.saturating_add(cost) <= self.engine.window {
+            // Memory that the lane reads without a copy must be mapped: a provider that meets a hole
+            // reports the loss of the peer. After an offer the receiver asks for the data, and is told.
+            let borrowed = len >= self.route_to(to)?.limits.zcopy_min;
+            let Engine {
+                records, usable, ..
+            } = &mut self.engine;
+            let mut is_usable = |record: &mut Record| {
+                let start = record.buffer.as_ptr();
+                start.is_none_or(|start| usable.check(start, len, Access::Read).is_ok())
+            };
+            if borrowed && !records.get(id).is_none_or(&mut is_usable) {
+                return self.launch_rendezvous(to, id);
+            }
+            if !self.launch_zcopy(to, id, len)? {
+                self.launch_eager(to, id, len)?;
+            }
+            self.engine.streams.get(to.peer, to.vci).in_flight += cost;
+            Ok(())
+        } else if len <= OFFER_SIZED.min(eager_max) && in_flight < MAX_IN_FLIGHT {
+            // An offer would take as much memory at the receiver, and a transfer besides.
+            if let Some(record) = self.engine.records.get(id) {
+                record.sync = true;
+            }
+            self.launch_eager(to, id, len)?;
+            self.engine.streams.get(to.peer, to.vci).in_flight += cost;
+            Ok(())
+        } else {
+            self.launch_rendezvous(to, id)
+        }
+    }
+
+    /// Sends all data of a request. A synchronous send then awaits the receiver's answer.
+    pub(super) fn launch_eager(
+        &mut self,
+        to: Address,
+        id: RequestId,
+        len: usize,
+    ) -> Result<(), LaneError> {
+        let Some(record) = self.engine.records.get(id) else {
+            return Ok(());
+        };
+        let (key, sync) = (record.key, record.sync);
+        let kind = if sync {
+            PacketKind::EagerSync
+        } else {
+            PacketKind::Eager
+        };
+        let trailer = self.engine.trailer(to, kind);
+        let header = wire::matched(key, trailer);
+        let prefix = if sync { Name::SIZE } else { 0 };
+        let name = self.engine.records.name(id).word().to_ne_bytes();
+        let route = self.route_index(to)?;
+        let VciState { engine, routes, .. } = self;
+        let Some(record) = engine.records.get(id) else {
+            return Ok(());
+        };
+        let result =
+            routes[route]
+                .lane
+                .send_with(to.peer, to.vci, &header, prefix + len, &mut |out| {
+                    let (head, data) = out.split_at_mut(prefix);
+                    head.copy_from_slice(&name[..prefix]);
+                    record.buffer.read(0, data);
+                });
+        if result.is_ok() {
+            self.routes[route].eager_sent += 1;
+            match self.engine.records.get(id) {
+                Some(record) if sync => record.role = Role::AwaitingAck,
+                // Its memory may be exposed, for a rendezvous that found no space.
+                _ => self.engine.finish_send(id),
+            }
+        }
+        self.restore_credit(to, trailer, &result);
+        result
+    }
+}

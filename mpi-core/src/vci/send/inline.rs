@@ -1,0 +1,66 @@
+//! Inline sends: short messages within a node, written to the peer's ring without a call of the lane.
+
+use netmod::ring::Sent;
+use netmod::{Peer, VciId};
+
+use super::super::VciState;
+use crate::pt2pt::engine::Address;
+use crate::pt2pt::flow::cost;
+use crate::pt2pt::wire::{self, Key, PacketKind, Trailer};
+
+impl VciState {
+    /// Writes a message of `len` bytes to the ring of its destination, a VCI of the same number.
+    /// The caller wakes the receiver. `NoRoom`: no credit or no space, the message is too long for
+    /// the ring, or older ones wait (then [`Stream::mailbox_for`](crate::pt2pt::flow::Stream) knows
+    /// no length that would do); nothing has changed.
+    ///
+    /// # Safety
+    /// `len` bytes at `data` are valid for reads.
+    #[inline(always)]
+    pub unsafe fn send_inline(
+        &mut self,
+        to: Address,
+        key: Key,
+        data: *const u8,
+        len: usize,
+    ) -> Sent {
+        debug_assert_eq!(to.vci, self.engine.vci);
+        let Some(stream) = self.engine.streams.peek_own(to.peer) else {
+            return Sent::NoRoom;
+        };
+        let after = stream.in_flight.wrapping_add(cost(len));
+        let credit = stream.owed;
+        let Some(mailbox) = stream.mailbox_for(len) else {
+            return Sent::NoRoom;
+        };
+        if after > self.engine.window {
+            return Sent::NoRoom;
+        }
+        let trailer = Trailer {
+            kind: PacketKind::Eager,
+            from_vci: to.vci,
+            credit,
+        };
+        let header = wire::matched(key, trailer);
+        // SAFETY: the lane lives as long as the VCI, and streams forget the rings of lost peers; `len`
+        // is below the stream's bound, which is at most `INLINE` plus one.
+        let sent = unsafe { mailbox.get().send(header, data, len) };
+        if sent != Sent::NoRoom {
+            stream.in_flight = after;
+            stream.owed = 0;
+            self.mailed += 1;
+        }
+        sent
+    }
+
+    /// Wakes the receiver of a message that [`VciState::send_inline`] has sent.
+    #[cold]
+    pub fn wake(&mut self, peer: Peer, vci: VciId) {
+        if let Some(stream) = self.engine.streams.peek(peer, vci)
+            && let Some(mailbox) = stream.mailbox()
+        {
+            // SAFETY: the lane lives as long as the VCI, and streams forget the rings of lost peers.
+            unsafe { mailbox.get() }.wake();
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Sends through a pipeline ([`netmod::Pipes`]): the sender writes chunks that the receiver reads.
+
+#![deny(unsafe_code)]
+
+use netmod::{LaneError, NoPipe, Pushed, Source, Wish};
+
+use super::super::VciState;
+use super::Outcome;
+use crate::pt2pt::buffer::Buffer;
+use crate::pt2pt::engine::{Address, Engine};
+use crate::pt2pt::request::{RequestId, Role};
+use crate::pt2pt::wire::{self, Key, Name, PacketKind, Rts, Trailer};
+use netmod_kit::usable::Access;
+
+/// A send whose pipeline has no space at the moment.
+pub(in crate::vci) struct Push {
+    to: Address,
+    request: Name,
+}
+
+fn source<'a>(buffer: &'a Buffer, parts: &'a mut dyn FnMut(usize, &mut [u8])) -> Source<'a> {
+    match buffer.as_bytes() {
+        Some(bytes) => Source::Bytes(bytes),
+        None => Source::Parts(parts),
+    }
+}
+
+fn wish(buffer: &Buffer) -> Wish {
+    match buffer.as_bytes() {
+        Some(_) => Wish::Better,
+        None => Wish::Needed,
+    }
+}
+
+impl VciState {
+    /// Sends a message if a pipeline has space for all of it.
+    #[inline(never)]
+    pub(super) fn send_pipelined(
+        &mut self,
+        route: usize,
+        to: Address,
+        key: Key,
+        buffer: &Buffer,
+    ) -> Outcome {
+        let len = buffer.len();
+        let taken = self.taken;
+        let VciState { engine, routes, .. } = self;
+        let route = &mut routes[route];
+        let stream = engine.streams.get(to.peer, to.vci);
+        if stream.is_pending() || !engine.lost.is_empty() {
+            return Outcome::WouldBlock;
+        }
+        let Some(pipes) = route.lane.pipes() else {
+            return Outcome::WouldBlock;
+        };
+        if let Some(ptr) = buffer.as_ptr()
+            && engine.usable.check_once(ptr, len, Access::Read).is_err()
+        {
+            return Outcome::WouldBlock; // the request reports it
+        }
+        let mut parts = |at: usize, out: &mut [u8]| buffer.read(at, out);
+        // A receiver that waits matches the message while it is being copied. One that has not
+        // answered since the last message is likely behind: it is notified when all is written,
+        // unless that takes long.
+        let is_behind = stream.piped_at == taken;
+        stream.piped_at = taken;
+        let (wish, from) = (wish(buffer), source(buffer, &mut parts));
+        let begun = pipes.begin(to.peer, to.vci, len, wish, from, is_behind);
+        let (pipe, is_written) = match begun {
+            Ok(begun) => begun,
+            Err(NoPipe::NoRoom) => return Outcome::WouldBlock,
+            Err(NoPipe::Read { timed }) => return Outcome::Offer { timed },
+        };
+        let trailer = Trailer {
+            kind: PacketKind::Rts,
+            from_vci: engine.vci,
+            credit: std::mem::take(&mut stream.owed),
+        };
+        let header = wire::matched(key, trailer);
+        let rts = Rts {
+            len: len as u64,
+            request: Name::NONE,
+            key: None,
+            pipe: Some(pipe),
+            sync: false,
+            timed: false,
+        };
+        let (bytes, used) = rts.to_bytes();
+        let lane = &mut route.lane;
+        let result = lane.send(to.peer, to.vci, &header, &bytes[..used]);
+        if result.is_err() {
+            if let Some(pipes) = lane.pipes() {
+                pipes.abandon(pipe);
+            }
+            self.restore_credit(to, trailer, &result);
+            return Outcome::WouldBlock;
+        }
+        if !is_written && let Some(pipes) = lane.pipes() {
+            // A receiver that is lost meanwhile reads nothing of it.
+            let _ = pipes.push(pipe, &mut 0, source(buffer, &mut parts));
+        }
+        engine.counters.count_piped_send(len as u64);
+        Outcome::Sent
+    }
+
+    /// Whether pipelines to `to` have no space now for a message of `len` bytes, but may later.
+    pub(super) fn is_pipeline_full(&mut self, to: Address, len: usize) -> bool {
+        let pipes = self.route_to(to).ok().and_then(|route| route.lane.pipes());
+        pipes.is_some_and(|pipes| pipes.are_full(len))
+    }
+
+    /// Opens a pipeline for the data of a request that has none, if the transport prefers that.
+    pub(super) fn open_pipe(&mut self, to: Address, id: RequestId) -> Result<(), LaneError> {
+        let route = self.route_index(to)?;
+        let VciState { engine, routes, .. } = self;
+        let Engine {
+            records, usable, ..
+        } = engine;
+        let (Some(record), Some(pipes)) = (records.get(id), routes[route].lane.pipes()) else {
+            return Ok(());
+        };
+        let len = record.total as usize;
+        let buffer = &record.buffer;
+        let mut is_bad = |ptr: *mut u8| usable.check_once(ptr, len, Access::Read).is_err();
+        if record.pipe.is_some() || buffer.as_ptr().is_some_and(&mut is_bad) {
+            return Ok(());
+        }
+        record.pipe = pipes.open(to.peer, to.vci, len, wish(buffer));
+        Ok(())
+    }
+
+    /// Continues a send whose receiver has been told of its pipeline.
+    pub(super) fn begin_push(&mut self, to: Address, request: Name) {
+        let push = Push { to, request };
+        if !self.push(&push).0 {
+            self.pushes.push(push);
+            self.count_transfers();
+        }
+    }
+
+    /// Writes what the pipeline of a send has space for. Returns whether the send needs no more
+    /// pushes, and whether there was progress.
+    pub(in crate::vci) fn push(&mut self, push: &Push) -> (bool, bool) {
+        let Push { to, request } = *push;
+        let (Some(id), Ok(route)) = (self.in_role(request, Role::Streaming), self.route_index(to))
+        else {
+            return (true, false);
+        };
+        let VciState { engine, routes, .. } = self;
+        let (Some(record), Some(pipes)) = (engine.records.get(id), routes[route].lane.pipes())
+        else {
+            return (true, false);
+        };
+        let Some(pipe) = record.pipe else {
+            return (true, false);
+        };
+        let len = record.total as usize;
+        let (mut moved, buffer) = (record.moved as usize, &record.buffer);
+        let mut parts = |at: usize, out: &mut [u8]| buffer.read(at, out);
+        let pushed = pipes.push(pipe, &mut moved, source(buffer, &mut parts));
+        record.moved = moved as u64;
+        match pushed {
+            Ok(Pushed::Whole) => {
+                engine.counters.streamed += 1;
+                engine.counters.streamed_bytes += len as u64;
+                if record.sync {
+                    record.role = Role::AwaitingReceiver;
+                } else {
+                    // It is the receiver's.
+                    record.pipe = None;
+                    engine.finish_send(id);
+                }
+                (true, true)
+            }
+            Ok(Pushed::Part(any)) => (false, any),
+            Ok(Pushed::Revoked) => {
+                // It tells when it has read the rest, or has told already.
+                record.role = Role::AwaitingReceiver;
+                (true, true)
+            }
+            Err(error) => {
+                self.end_transfer(to, request, error);
+                (true, true)
+            }
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! Rendezvous sends: the offer, the data that the receiver asked for, and the end of the exposure.
+
+use netmod::{LaneError, MAX_IOVECS};
+
+use super::super::{NO_BLOCK, OWN, VciState, bad_memory};
+use crate::pt2pt::engine::{Address, Engine};
+use crate::pt2pt::request::{RequestId, Role};
+use crate::pt2pt::wire::{self, Control, PacketKind, Rts};
+use netmod_kit::usable::Access;
+
+impl VciState {
+    /// Offers the data of a request, through a pipeline if there is one for it.
+    pub(super) fn launch_rendezvous(
+        &mut self,
+        to: Address,
+        id: RequestId,
+    ) -> Result<(), LaneError> {
+        self.route_to(to)?;
+        self.open_pipe(to, id)?;
+        self.offer(to, id, true)
+    }
+
+    /// Sends the offer of a request's data: where it is, or the pipeline that it comes through.
+    /// `timed`: the receiver is to report how long reading it took.
+    pub(super) fn offer(
+        &mut self,
+        to: Address,
+        id: RequestId,
+        timed: bool,
+    ) -> Result<(), LaneError> {
+        let route = self.route_index(to)?;
+        let VciState { engine, routes, .. } = &mut *self;
+        let (waits, own) = (routes[route].protocols.waits, route == OWN);
+        let (transport, can_get) = (&routes[route].transport, routes[route].limits.get);
+        let Engine {
+            records, usable, ..
+        } = engine;
+        let Some(record) = records.get(id) else {
+            return Ok(());
+        };
+        record.sync |= waits && record.pipe.is_some();
+        let len = record.total;
+        let mut offered = false;
+        // Memory that is not mapped is not exposed: the receiver asks for the data, and is told.
+        let mut is_usable = |ptr| match own {
+            true => usable.check_once(ptr, len as usize, Access::Read).is_ok(),
+            false => {
+                transport.shared_memory().is_some()
+                    || usable.check(ptr, len as usize, Access::Read).is_ok()
+            }
+        };
+        if let (Some(ptr), true, None) = (record.buffer.as_ptr(), can_get, record.exposed)
+            && is_usable(ptr)
+        {
+            // SAFETY: the program leaves the memory unchanged until the send completes, and
+            // completion withdraws the exposure.
+            match unsafe { transport.expose(ptr, len as usize) } {
+                Ok(key) => {
+                    record.exposed = Some(key);
+                    offered = transport.shared_memory().is_some();
+                }
+                Err(error) => return Err(LaneError::lost(to.peer, error.to_string())),
+            }
+        }
+        let (key, exposed, pipe, sync) = (record.key, record.exposed, record.pipe, record.sync);
+        if offered {
+            self.count_offers(1);
+        }
+        let request = self.engine.records.name(id);
+        let rts = Rts {
+            len,
+            request,
+            key: exposed,
+            pipe,
+            sync,
+            timed,
+        };
+        let (bytes, used) = rts.to_bytes();
+        let trailer = self.engine.trailer(to, PacketKind::Rts);
+        let header = wire::matched(key, trailer);
+        let result = self
+            .route_to(to)?
+            .lane
+            .send(to.peer, to.vci, &header, &bytes[..used]);
+        if result.is_ok() {
+            self.engine.counters.rendezvous_sent += 1;
+            self.engine.counters.rendezvous_bytes_sent += len;
+            if let Some(record) = self.engine.records.get(id) {
+                record.role = match pipe {
+                    Some(_) => Role::Streaming,
+                    None => Role::AwaitingReceiver,
+                };
+            }
+            if pipe.is_some() {
+                self.begin_push(to, request);
+            }
+        }
+        self.restore_credit(to, trailer, &result);
+        result
+    }
+
+    /// Ends the exposure of a request's memory and gives its pipeline back, if it has either.
+    pub(in crate::vci) fn withdraw(&mut self, to: Address, id: RequestId) {
+        let Some(record) = self.engine.records.get(id) else {
+            return;
+        };
+        let (exposed, pipe) = (record.exposed.take(), record.pipe.take());
+        let (len, spent) = (record.total as usize, std::mem::take(&mut record.spent));
+        let Ok(route) = self.route_to(to) else {
+            return;
+        };
+        let mut offered = false;
+        if let Some(key) = exposed {
+            route.transport.withdraw(&key);
+            offered = route.transport.shared_memory().is_some();
+        }
+        if let Some(pipes) = route.lane.pipes() {
+            match pipe {
+                Some(pipe) => pipes.abandon(pipe),
+                None if spent > 0 => pipes.was_read(to.peer, to.vci, len, spent),
+                None => {}
+            }
+        }
+        if offered {
+            self.count_offers(-1);
+        }
+    }
+
+    /// Sends pieces of a message that the receiver has asked for, as far as there is space.
+    pub(in crate::vci) fn stream(
+        &mut self,
+        to: Address,
+        id: RequestId,
+        any: &mut bool,
+    ) -> Result<(), LaneError> {
+        if self.put_pieces(to, id)? {
+            *any = true;
+            self.engine.finish_send(id);
+            return Ok(());
+        }
+        let Engine {
+            records, usable, ..
+        } = &mut self.engine;
+        if let Some(record) = records.get(id)
+            && let (Some(ptr), 0) = (record.buffer.as_ptr(), record.moved)
+        {
+            bad_memory::check(usable, ptr, record.total as usize, Access::Read)?;
+        }
+        let record = self.engine.records.get(id);
+        let mut by_pieces = record.is_some_and(|record| record.buffer.is_listable());
+        loop {
+            let Some(record) = self.engine.records.get(id) else {
+                return Ok(());
+            };
+            if record.moved >= record.total {
+                self.engine.counters.gathered += u64::from(by_pieces);
+                self.engine.counters.streamed += 1;
+                self.engine.counters.streamed_bytes += record.total;
+                self.engine.finish_send(id);
+                return Ok(());
+            }
+            let (offset, left) = (record.moved, record.total - record.moved);
+            let body = Control {
+                request: record.remote,
+                value: offset,
+            };
+            let trailer = self.engine.trailer(to, PacketKind::Data);
+            let header = body.header(trailer);
+            let route = self.route_index(to)?;
+            let VciState { engine, routes, .. } = self;
+            let Some(record) = engine.records.get(id) else {
+                return Ok(());
+            };
+            let route = &mut routes[route];
+            let mut len = left.min(route.limits.max_payload as u64) as usize;
+            let mut result = Err(LaneError::Unsupported);
+            if by_pieces {
+                let mut list = [NO_BLOCK; MAX_IOVECS];
+                let (count, bytes) = record.buffer.list(offset as usize, len, &mut list);
+                // SAFETY: the blocks are part of the send's buffer, which is valid until it completes.
+                result = unsafe {
+                    let pieces = &list[..count];
+                    route.lane.send_pieces(to.peer, to.vci, &header, pieces)
+                };
+                match &result {
+                    Ok(()) => {
+                        len = bytes;
+                        engine.counters.gathered_bytes += bytes as u64;
+                    }
+                    Err(LaneError::Unsupported) => by_pieces = false,
+                    Err(_) => {}
+                }
+            }
+            if !by_pieces {
+                let fill = &mut |out: &mut [u8]| record.buffer.read(offset as usize, out);
+                result = route.lane.send_with(to.peer, to.vci, &header, len, fill);
+            }
+            if result.is_ok() {
+                record.moved += len as u64;
+                *any = true;
+            }
+            self.restore_credit(to, trailer, &result);
+            result?;
+        }
+    }
+
+    /// Writes data with gaps to where its receiver has said, by the transport's gather lists, and
+    /// tells the receiver. Returns whether that is done; if not, the data is sent in pieces.
+    fn put_pieces(&mut self, to: Address, id: RequestId) -> Result<bool, LaneError> {
+        let route = self.route_index(to)?;
+        let VciState { engine, routes, .. } = self;
+        let Some(record) = engine.records.get(id) else {
+            return Ok(false);
+        };
+        let Some(place) = record.place else {
+            return Ok(false);
+        };
+        if record.moved == 0 {
+            if !record.buffer.is_listable() {
+                record.place = None;
+                return Ok(false);
+            }
+            let total = record.total as usize;
+            let mut list = [NO_BLOCK; MAX_IOVECS];
+            let mut moved = 0;
+            while moved < total {
+                let (count, bytes) = record.buffer.list(moved, total - moved, &mut list);
+                let address = place + moved as u64;
+                let written = match routes[route].lane.direct_copy() {
+                    // SAFETY: the blocks are part of the send's buffer, which is valid until it
+                    // completes.
+                    Some(direct) => unsafe {
+                        direct.writev(to.peer, to.vci, &list[..count], address)
+                    },
+                    None => Err(LaneError::Unsupported),
+                };
+                match written {
+                    Ok(()) => moved += bytes,
+                    Err(LaneError::Unsupported) => {
+                        record.place = None;
+                        return Ok(false);
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+            // If the message below is refused, only that is tried again.
+            record.moved = record.total;
+        }
+        let total = record.total;
+        let body = Control {
+            request: record.remote,
+            ..Control::default()
+        };
+        let trailer = engine.trailer(to, PacketKind::Data);
+        let lane = &mut routes[route].lane;
+        let result = lane.send(to.peer, to.vci, &body.header(trailer), &[]);
+        if result.is_ok() {
+            engine.counters.gathered += 1;
+            engine.counters.gathered_bytes += total;
+        }
+        self.restore_credit(to, trailer, &result);
+        result.map(|()| true)
+    }
+}

@@ -1,0 +1,95 @@
+//! Eager sends without a copy: the lane takes the data from the program's memory.
+
+use netmod::{Issued, LaneError, Token};
+
+use super::super::VciState;
+use super::Outcome;
+use crate::pt2pt::engine::{Address, LEFT};
+use crate::pt2pt::flow::cost;
+use crate::pt2pt::request::{RequestId, Role};
+use crate::pt2pt::wire::{self, Key, PacketKind, Trailer};
+use netmod_kit::usable::Access;
+
+impl VciState {
+    /// Sends a message if the lane takes all of it now, possibly beyond the eager limit: how long a
+    /// message may be, the lane decides.
+    #[inline(never)]
+    pub(super) fn send_zcopy(
+        &mut self,
+        route: usize,
+        to: Address,
+        key: Key,
+        data: &[u8],
+    ) -> Outcome {
+        let stream = self.engine.streams.get(to.peer, to.vci);
+        let after = stream.in_flight.wrapping_add(cost(data.len()));
+        if stream.is_pending() || after > self.engine.window {
+            return Outcome::WouldBlock;
+        }
+        let (start, len) = (data.as_ptr(), data.len());
+        let usable = &mut self.engine.usable;
+        if usable.check_once(start, len, Access::Read).is_err() {
+            return Outcome::WouldBlock; // the request reports it
+        }
+        let trailer = Trailer {
+            kind: PacketKind::Eager,
+            from_vci: self.engine.vci,
+            credit: stream.owed,
+        };
+        let header = wire::matched(key, trailer);
+        let route = &mut self.routes[route];
+        let sent = route.lane.send_at_once(to.peer, to.vci, &header, data);
+        if sent.is_err() {
+            return Outcome::WouldBlock;
+        }
+        stream.in_flight = after;
+        stream.owed = 0;
+        route.eager_sent += 1;
+        Outcome::Sent
+    }
+
+    /// Sends the data of a request, which completes when the lane no longer needs the memory.
+    /// Returns whether it was sent: not if it is short, synchronous or has gaps, or if the lane
+    /// always copies.
+    pub(super) fn launch_zcopy(
+        &mut self,
+        to: Address,
+        id: RequestId,
+        len: usize,
+    ) -> Result<bool, LaneError> {
+        if len < self.route_to(to)?.limits.zcopy_min {
+            return Ok(false);
+        }
+        let Some(record) = self.engine.records.get(id) else {
+            return Ok(true);
+        };
+        let (Some(ptr), false) = (record.buffer.as_ptr(), record.sync) else {
+            return Ok(false);
+        };
+        let key = record.key;
+        let trailer = self.engine.trailer(to, PacketKind::Eager);
+        let header = wire::matched(key, trailer);
+        let token = Token(LEFT | u64::from(id.index()));
+        let route = self.route_to(to)?;
+        // SAFETY: the program leaves the memory unchanged until the send completes, which is when the
+        // lane reports completion.
+        let result = unsafe {
+            route
+                .lane
+                .send_zcopy(to.peer, to.vci, &header, ptr, len, token)
+        };
+        self.restore_credit(to, trailer, &result);
+        match result {
+            Ok(issued) => {
+                self.route_to(to)?.eager_sent += 1;
+                match (issued, self.engine.records.get(id)) {
+                    (Issued::Pending, Some(record)) => record.role = Role::Leaving,
+                    _ => self.engine.finish_send(id),
+                }
+                Ok(true)
+            }
+            Err(LaneError::Unsupported) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
