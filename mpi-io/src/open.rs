@@ -120,7 +120,7 @@ impl File {
             _ => SharedPointer::new(&path, words.filter(|_| all_share), shared.unique),
         };
         if let Some(words) = pointer.words() {
-            words.0.settle();
+            words.0.seal();
         }
         let aggregators = domains::aggregators(process, &comm, &hints);
         if amode.append && is_first {

@@ -465,11 +465,11 @@ impl Lane for TcpLane {
         match self.ready(to, vci)? {
             // SAFETY: the caller upholds the same contract, passed on unchanged.
             Some(index) => unsafe { self.lend(index, header, payload, len, token) },
-            None => Ok(Issued::Done),
+            None => Ok(Issued::Complete),
         }
     }
 
-    unsafe fn send_pieces(
+    unsafe fn send_gather(
         &mut self,
         to: Peer,
         vci: VciId,

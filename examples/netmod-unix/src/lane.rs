@@ -210,7 +210,7 @@ impl UnixLane {
     fn start(&mut self, mut op: Op) -> Result<Issued, LaneError> {
         self.find(op.to)?;
         if op.len == 0 {
-            return Ok(Issued::Done);
+            return Ok(Issued::Complete);
         }
         if !self.ops.has_room() {
             return Err(LaneError::Again);
@@ -497,7 +497,7 @@ impl Lane for UnixLane {
     fn flush(&mut self, peer: Peer, token: Token) -> Result<Issued, LaneError> {
         let fences = self.fences.get(peer, 0);
         if fences.is_clear() {
-            return Ok(Issued::Done);
+            return Ok(Issued::Complete);
         }
         fences.flush(token);
         Ok(Issued::Pending)

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use netmod::{OpenError, Peer, RemoteKey, SharedMemory, SharedSegment};
 use parking_lot::Mutex;
 
-use mpi_core::comm::{Comm, single_copy};
+use mpi_core::comm::{Comm, cma};
 use mpi_core::process::Process;
 
 /// Bytes. Chunks begin and end at multiples of this.
@@ -95,9 +95,9 @@ impl Piece {
     }
 
     /// Notes that all members have opened it, or given it up.
-    pub fn settle(&self) {
+    pub fn seal(&self) {
         if let Piece::Own(piece) = self {
-            piece.settle();
+            piece.seal();
         }
     }
 }
@@ -259,7 +259,7 @@ impl Arenas {
                     .open(&RemoteKey { address, words }, ARENA_BYTES)?
                     .into();
                 // The mapping stays; its name isn't needed any more.
-                segment.settle();
+                segment.seal();
                 place.insert(segment).clone()
             }
         };
@@ -287,7 +287,7 @@ impl Arenas {
         }
     }
 
-    /// Returns whether CMA copies from a rank work, as [`single_copy::can_copy`], but remembers
+    /// Returns whether CMA copies from a rank work, as [`cma::can_copy`], but remembers
     /// success for processes of this job.
     pub fn can_copy(&self, process: &Process, comm: &Comm, rank: u32, probe: u64) -> bool {
         let peer = comm.local().peer(rank);
@@ -302,7 +302,7 @@ impl Arenas {
         if lasts && copied.lock().contains(&peer) {
             return true;
         }
-        let can = single_copy::can_copy(process, comm, rank, probe);
+        let can = cma::can_copy(process, comm, rank, probe);
         if can && lasts {
             copied.lock().push(peer);
         }
@@ -331,7 +331,7 @@ mod tests {
             Ok(())
         }
 
-        fn settle(&self) {}
+        fn seal(&self) {}
     }
 
     #[test]

@@ -9,11 +9,11 @@ use std::sync::{Arc, OnceLock};
 
 pub mod attachment;
 pub mod automatic;
+pub mod cma;
 pub mod debugger;
 pub mod points;
 mod pt2pt;
 mod revoked;
-pub mod single_copy;
 pub mod vci_map;
 
 use mpi_types::local::Local;

@@ -148,7 +148,7 @@ pub unsafe fn mail(
         tag,
     };
     let Some(peer) = comm.regular_target(rank) else {
-        return Sent::NoRoom;
+        return Sent::Full;
     };
     let vci = comm.sends.load(Ordering::Relaxed);
     // SAFETY: `len` bytes at `data` are valid for reads (# Safety).
@@ -159,7 +159,7 @@ pub unsafe fn mail(
 #[cold]
 #[inline(never)]
 pub fn wake(process: &Process, comm: &Comm, rank: u32) {
-    process.wake_mailbox(comm.sends.load(Ordering::Relaxed), comm.target(rank));
+    process.wake_tx_ring(comm.sends.load(Ordering::Relaxed), comm.target(rank));
 }
 
 /// Receives a short message from `rank` with `tag` that lies in the ring, without a request.

@@ -85,7 +85,7 @@ impl Process {
         len: usize,
     ) -> Sent {
         let Some(slot) = self.fast_vcis.get(vci as usize).and_then(VciSlot::get) else {
-            return Sent::NoRoom;
+            return Sent::Full;
         };
         let vci = vci as VciId;
         let to = Address { peer, vci };
@@ -99,13 +99,13 @@ impl Process {
         match unsafe { slot.as_owner() } {
             // SAFETY: `data` is valid for `len` bytes (# Safety).
             Some(mut state) => unsafe { state.mail(to, key, data, len) },
-            None => Sent::NoRoom,
+            None => Sent::Full,
         }
     }
 
     /// Wakes the receiver of a message sent by [`Process::try_mail`].
     #[cold]
-    pub(crate) fn wake_mailbox(&self, vci: u32, peer: Peer) {
+    pub(crate) fn wake_tx_ring(&self, vci: u32, peer: Peer) {
         if let Ok(mut state) = self.lock(vci as VciId) {
             state.wake(peer, vci as VciId);
         }
@@ -162,8 +162,8 @@ impl Process {
             // SAFETY: calls that use this VCI never overlap (`NO_LOCK`).
             let mut state = unsafe { slot.unlocked() };
             let patient = peer != NOBODY && !self.is_oversubscribed() && !self.sources.have_work();
-            if patient && state.is_by_inbox(peer) {
-                state.watch_inbox(LOOKS);
+            if patient && state.is_by_rx_ring(peer) {
+                state.watch_rx_ring(LOOKS);
             }
             // SAFETY: `place` is valid for `room` bytes (# Safety).
             unsafe { state.take_now::<true>(key, place, room) }

@@ -597,11 +597,11 @@ impl Sink for Engine {
         }
     }
 
-    fn place(&mut self, from: Peer, header: &Header, len: usize) -> Option<(*mut u8, Token)> {
+    fn destination(&mut self, from: Peer, header: &Header, len: usize) -> Option<(*mut u8, Token)> {
         self.place_for(from, header, len)
     }
 
-    fn place_pieces(
+    fn destinations(
         &mut self,
         from: Peer,
         header: &Header,
@@ -643,7 +643,7 @@ impl Sink for Engine {
 
     fn peer_lost(&mut self, peer: Peer, why: String) {
         if let Some(stream) = self.streams.peek(peer, self.vci) {
-            stream.forget_mailbox();
+            stream.forget_tx_ring();
         }
         if !self.lost.iter().any(|(lost, _)| *lost == peer) {
             self.lost.push((peer, why));

@@ -22,7 +22,10 @@ pub(super) fn check(
 
 /// The error of memory of this process that can't be used at an address.
 pub(super) fn own(address: u64) -> LaneError {
-    LaneError::BadMemory(Box::new(BadMemory { own: true, address }))
+    LaneError::BadMemory(Box::new(BadMemory {
+        is_local: true,
+        address,
+    }))
 }
 
 impl VciState {
@@ -41,7 +44,7 @@ impl VciState {
         let (Some(id), Some(record)) = (name.id(), self.engine.records.named(name)) else {
             return;
         };
-        let (kind, error) = match (receives, bad.own) {
+        let (kind, error) = match (receives, bad.is_local) {
             // The sender has done its part.
             (true, true) => (PacketKind::Fin, Some(own_receive(record, bad.address))),
             (true, false) => (PacketKind::BadSend, Some(their_send(record, bad.address))),

@@ -2,7 +2,10 @@
 
 #![deny(unsafe_code)]
 
-use netmod::{LaneError, Lost, NoPipe, Pipe, Pulled, Pushed, Reading, RemoteAddr, Source, Wish};
+use netmod::{
+    LaneError, Lost, NoPipe, Pipe, PipeReader, PipeRequest, PullProgress, PushProgress, RemoteAddr,
+    Source,
+};
 
 use super::{VciState, bad_memory};
 use crate::pt2pt::buffer::Buffer;
@@ -25,7 +28,7 @@ pub(super) enum Piped {
 
 /// A receive whose data comes through a pipe.
 pub(super) struct Pull {
-    reading: Reading,
+    reading: PipeReader,
     request: Name,
     /// Where the sender's memory can be read if it doesn't come to it.
     remote: Option<RemoteAddr>,
@@ -46,10 +49,10 @@ fn source<'a>(buffer: &'a Buffer, parts: &'a mut dyn FnMut(usize, &mut [u8])) ->
     }
 }
 
-fn wish(buffer: &Buffer) -> Wish {
+fn request(buffer: &Buffer) -> PipeRequest {
     match buffer.as_bytes() {
-        Some(_) => Wish::Better,
-        None => Wish::Needed,
+        Some(_) => PipeRequest::IfFaster,
+        None => PipeRequest::Required,
     }
 }
 
@@ -81,8 +84,8 @@ impl VciState {
         // the last message is likely behind: it gets this one when all is written, unless that takes long.
         let is_behind = stream.piped_at == taken;
         stream.piped_at = taken;
-        let (wish, from) = (wish(buffer), source(buffer, &mut parts));
-        let begun = pipes.begin(to.peer, to.vci, len, wish, from, is_behind);
+        let (request, from) = (request(buffer), source(buffer, &mut parts));
+        let begun = pipes.begin(to.peer, to.vci, len, request, from, is_behind);
         let (pipe, is_written) = match begun {
             Ok(begun) => begun,
             Err(NoPipe::NoRoom) => return Piped::No,
@@ -124,14 +127,14 @@ impl VciState {
     /// much to each other wait for each other's room.
     #[inline(never)]
     pub(super) fn makes_room(&mut self, to: Address, len: usize) -> bool {
-        let are_full = |vci: &mut VciState| {
+        let is_full = |vci: &mut VciState| {
             let route = vci.route_to(to).ok().filter(|route| len > route.eager_max);
             let pipes = route.and_then(|route| route.lane.pipes());
-            pipes.is_some_and(|pipes| pipes.are_full(len))
+            pipes.is_some_and(|pipes| pipes.is_full(len))
         };
-        are_full(self) && {
+        is_full(self) && {
             self.progress();
-            !are_full(self)
+            !is_full(self)
         }
     }
 
@@ -151,7 +154,7 @@ impl VciState {
         if record.pipe.is_some() || buffer.as_ptr().is_some_and(&mut is_bad) {
             return Ok(());
         }
-        record.pipe = pipes.open(to.peer, to.vci, len, wish(buffer));
+        record.pipe = pipes.open(to.peer, to.vci, len, request(buffer));
         Ok(())
     }
 
@@ -186,7 +189,7 @@ impl VciState {
         let pushed = pipes.push(pipe, &mut moved, source(buffer, &mut parts));
         record.moved = moved as u64;
         match pushed {
-            Ok(Pushed::Whole) => {
+            Ok(PushProgress::Whole) => {
                 engine.counters.streamed += 1;
                 engine.counters.streamed_bytes += len as u64;
                 if record.sync {
@@ -198,8 +201,8 @@ impl VciState {
                 }
                 (true, true)
             }
-            Ok(Pushed::Part(any)) => (false, any),
-            Ok(Pushed::Revoked) => {
+            Ok(PushProgress::Part(any)) => (false, any),
+            Ok(PushProgress::Revoked) => {
                 // It tells when it has read the rest, or has told already.
                 record.role = Role::AwaitingReceiver;
                 (true, true)
@@ -255,14 +258,14 @@ impl VciState {
         let record = records.named(request);
         let record = record.filter(|record| record.role == Role::Receiving);
         let (Some(record), Some(id)) = (record, request.id()) else {
-            pipes.forgo(from.peer, from.vci, pipe);
+            pipes.release(from.peer, from.vci, pipe);
             return Ok(());
         };
         let lengths = (record.total as usize, sent as usize);
         if let Some(ptr) = record.buffer.as_ptr()
             && let Err(bad) = usable.check_once(ptr, lengths.0, Access::Write)
         {
-            pipes.forgo(from.peer, from.vci, pipe);
+            pipes.release(from.peer, from.vci, pipe);
             return Err(bad_memory::own(bad));
         }
         let mut take = |at: usize, data: &[u8]| record.buffer.write(at, data);
@@ -272,7 +275,7 @@ impl VciState {
         }
         let replaceable = remote.is_some();
         let mut pull = Pull {
-            reading: Reading::new(from.peer, from.vci, pipe, lengths, replaceable),
+            reading: PipeReader::new(from.peer, from.vci, pipe, lengths, replaceable),
             request,
             remote,
             fin,
@@ -313,7 +316,7 @@ impl VciState {
     pub(super) fn forgo(&mut self, from: Address, pipe: Pipe) -> Result<(), LaneError> {
         let route = self.route_index(from)?;
         if let Some(pipes) = self.routes[route].lane.pipes() {
-            pipes.forgo(from.peer, from.vci, pipe);
+            pipes.release(from.peer, from.vci, pipe);
         }
         Ok(())
     }
@@ -344,7 +347,7 @@ impl VciState {
 
     /// Does a share of what a receiver reads where it is. Returns whether there was something.
     fn help(&mut self) -> bool {
-        let own = self.inbox.as_ref().filter(|_| self.offers > 0);
+        let own = self.rx_ring.as_ref().filter(|_| self.offers > 0);
         own.is_some_and(|(_, own)| self.routes[*own].lane.help())
     }
 
@@ -377,7 +380,7 @@ impl VciState {
         let record = engine.records.named(pull.request);
         let record = record.filter(|record| record.role == Role::Receiving);
         let (Some(record), Some(id)) = (record, pull.request.id()) else {
-            pipes.forgo(from.peer, from.vci, pull.reading.pipe);
+            pipes.release(from.peer, from.vci, pull.reading.pipe);
             return (true, false);
         };
         let (buffer, moved) = (&mut record.buffer, &mut record.moved);
@@ -386,12 +389,12 @@ impl VciState {
             *moved = (at + data.len()) as u64;
         };
         match pipes.pull(&mut pull.reading, &mut take) {
-            Ok(Pulled::Part(any)) => (false, any),
-            Ok(Pulled::Whole) => {
+            Ok(PullProgress::Part(any)) => (false, any),
+            Ok(PullProgress::Whole) => {
                 self.finish_pull(id, from, pull.fin);
                 (true, true)
             }
-            Ok(Pulled::Stalled(done)) => {
+            Ok(PullProgress::Stalled(done)) => {
                 record.moved = done as u64;
                 let len = record.total as usize;
                 match pull.remote {
@@ -419,7 +422,7 @@ impl VciState {
     }
 }
 
-fn address(reading: &Reading) -> Address {
+fn address(reading: &PipeReader) -> Address {
     Address {
         peer: reading.from,
         vci: reading.vci,

@@ -116,7 +116,7 @@ impl VciState {
         // SAFETY: the caller's promise.
         let issued = unsafe { lane.put(to.peer, to.vci, local, len, remote, token) };
         match issued {
-            Ok(Issued::Done) => {}
+            Ok(Issued::Complete) => {}
             Ok(Issued::Pending) => {
                 let runs = (key, Runs::One([run]));
                 let (local, flight) = (local.cast_mut(), flight.clone());
@@ -201,7 +201,7 @@ impl VciState {
                 }
             };
             match issued {
-                Ok(Issued::Done) => {}
+                Ok(Issued::Complete) => {}
                 Ok(Issued::Pending) => access.parts += 1,
                 Err(LaneError::Again) => return,
                 Err(error) => {
@@ -231,7 +231,7 @@ impl VciState {
                 .and_then(|route| route.lane.flush(to.peer, token)),
         };
         match flushed {
-            Ok(Issued::Done) => flight.end(number, None),
+            Ok(Issued::Complete) => flight.end(number, None),
             Ok(Issued::Pending) => {
                 self.engine.remote.insert(Op::Flush {
                     peer: to.peer,

@@ -212,7 +212,7 @@ impl VciState {
         if let Some(pipes) = route.lane.pipes() {
             match pipe {
                 Some(pipe) => pipes.abandon(pipe),
-                None if spent > 0 => pipes.was_read(to.peer, to.vci, len, spent),
+                None if spent > 0 => pipes.record_read(to.peer, to.vci, len, spent),
                 None => {}
             }
         }
@@ -258,7 +258,7 @@ impl VciState {
         // SAFETY: the receive's buffer holds `len` bytes (`start_transfer` took the lesser of both)
         // and stays until the request completes.
         match unsafe { routes[route].lane.get(peer, vci, local, len, remote, token) } {
-            Ok(Issued::Done) => engine.finish_fetch(id),
+            Ok(Issued::Complete) => engine.finish_fetch(id),
             Ok(Issued::Pending) => {
                 if let Some(record) = engine.records.get(id) {
                     record.fetching = true;
@@ -305,8 +305,8 @@ impl VciState {
             record.spent += begun.elapsed().as_nanos() as u64;
         }
         match issued {
-            Ok(Issued::Done) if done + part == len => engine.finish_fetch(id),
-            Ok(Issued::Done) => {
+            Ok(Issued::Complete) if done + part == len => engine.finish_fetch(id),
+            Ok(Issued::Complete) => {
                 record.moved = (done + part) as u64;
                 *any = true;
                 return Err(LaneError::Again);
@@ -412,7 +412,7 @@ impl VciState {
                 // SAFETY: the runs are part of the send's buffer, which stays until it completes.
                 result = unsafe {
                     let pieces = &list[..count];
-                    route.lane.send_pieces(to.peer, to.vci, &header, pieces)
+                    route.lane.send_gather(to.peer, to.vci, &header, pieces)
                 };
                 match &result {
                     Ok(()) => {

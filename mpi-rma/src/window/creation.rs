@@ -355,7 +355,7 @@ impl Plan<'_> {
             // All have opened the segment: its name can go, so that nothing remains when the
             // processes end.
             if let Some(piece) = &piece {
-                piece.settle();
+                piece.seal();
             }
             mode = match self.flavor {
                 _ if !all(0) => AccessMode::Messages,
@@ -593,7 +593,7 @@ impl Plan<'_> {
         }
         let able = mpi_coll::gather_all_u64(process, node, [u64::from(able)])?;
         if let Some(piece) = &piece {
-            piece.settle();
+            piece.seal();
         }
         if able.iter().any(|member| member[0] == 0) {
             return Ok(Box::default());
@@ -624,7 +624,7 @@ impl Plan<'_> {
             return Ok(false);
         }
         let shared = self.process.shared_memory();
-        let look = |shared: &Arc<dyn SharedMemory>| match shared.may_wait(parts.total) {
+        let look = |shared: &Arc<dyn SharedMemory>| match shared.commits_lazily(parts.total) {
             Ok(is_lazy) => (u64::from(is_lazy), None),
             Err(error) => (OUT_OF_MEMORY, Some(error)),
         };

@@ -328,7 +328,7 @@ impl Actor<'_> {
         let start = Instant::now();
         loop {
             match issue(&mut *self.node.lanes[0], token) {
-                Ok(Issued::Done) => return Ok(()),
+                Ok(Issued::Complete) => return Ok(()),
                 Ok(Issued::Pending) => break,
                 Err(LaneError::Again) => {
                     self.poll();

@@ -80,7 +80,7 @@ unsafe fn mail(
 #[inline(always)]
 fn finish_mail(sent: Sent, comm: &CommObject, dest: c_int) -> c_int {
     match sent {
-        Sent::Silent => MPI_SUCCESS,
+        Sent::Sent => MPI_SUCCESS,
         _ => wake(comm, dest),
     }
 }
@@ -110,7 +110,7 @@ pub(super) unsafe fn try_plain(
 ) -> bool {
     // SAFETY: the caller's contract.
     match unsafe { mail(runtime, comm, buf, len, dest, tag) } {
-        Sent::NoRoom => {
+        Sent::Full => {
             // SAFETY: the caller's contract.
             let data = unsafe { data_at(buf, len) };
             try_send_plain(
@@ -223,7 +223,7 @@ unsafe fn isend_fast_as<const LARGE: bool>(
     }
     // SAFETY: the caller's contract.
     match unsafe { mail(runtime, comm, buf, len, dest, tag) } {
-        Sent::NoRoom => {
+        Sent::Full => {
             // SAFETY: the caller's contract.
             Some(unsafe { isend_plain::<LARGE>(comm, buf, len, dest, tag, request) })
         }
@@ -302,7 +302,7 @@ unsafe fn send_fast_as<const LARGE: bool>(
     // SAFETY: the caller's contract.
     match unsafe { mail(runtime, comm, buf, len, dest, tag) } {
         // SAFETY: the caller's contract.
-        Sent::NoRoom => Some(unsafe { MPI_Send_long::<LARGE>(comm, buf, len, dest, tag) }),
+        Sent::Full => Some(unsafe { MPI_Send_long::<LARGE>(comm, buf, len, dest, tag) }),
         sent => Some(finish_mail(sent, comm, dest)),
     }
 }
