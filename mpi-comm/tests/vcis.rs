@@ -323,7 +323,7 @@ fn communicators_get_vcis_without_hints_that_all_members_have() {
                 })
             };
             let each = processes.iter().zip(&cores).map(|(process, cores)| {
-                process.spread_over(*cores);
+                process.enable_automatic_vcis(*cores);
                 run(process)
             });
             let all: Vec<_> = each.collect();
@@ -341,7 +341,7 @@ fn without_hints_the_vci_that_is_used_least_is_taken_and_hints_replace_it() {
     let world = comm(1, 0, 0);
     let dup = || creation::dup_comm_apart(&process, &world).unwrap();
     assert_eq!(dup().vci(), 0, "nothing said that threads come");
-    process.spread_over(3);
+    process.enable_automatic_vcis(3);
     let (one, two, three) = (dup(), dup(), dup());
     assert_eq!([one.vci(), two.vci(), three.vci()], [1, 2, 3]);
     assert_eq!(dup().vci(), 1);

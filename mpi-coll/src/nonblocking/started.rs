@@ -60,7 +60,7 @@ impl Nonblocking {
 }
 
 impl Source for Nonblocking {
-    const PLACE: usize = NONBLOCKING_COLLECTIVES;
+    const ID: usize = NONBLOCKING_COLLECTIVES;
 
     fn new(_process: &Process) -> Self {
         Nonblocking::default()
@@ -172,7 +172,7 @@ unsafe fn start_run(
     let comm: &Comm = (*holder).as_ref();
     comm.begin_use()?;
     let state = CommState::of(comm);
-    let request = process.start_outside(comm.vci(), comm.owner())?;
+    let request = process.start_external(comm.vci(), comm.owner())?;
     let tag = comm.next_collective();
     let run = &mut kept.run;
     let phases = run.schedule().phases();

@@ -92,7 +92,13 @@ fn endpoint_vcis(process: &Process, count: usize) -> Option<VciMap> {
         taken.note(vci as VciId, users > 0, process.is_lockless(vci as VciId));
     }
     let wanted = count.min(process.pool() - 1);
-    let vcis = pool::choose(wanted, &taken, process.pool(), process.next_turn(), false);
+    let vcis = pool::choose(
+        wanted,
+        &taken,
+        process.pool(),
+        process.next_vci_turn(),
+        false,
+    );
     if vcis.is_empty() || vcis.iter().any(|vci| process.open_vci(*vci).is_err()) {
         return None;
     }

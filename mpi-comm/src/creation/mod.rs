@@ -487,7 +487,7 @@ pub fn merge_intercomm(process: &Process, comm: &Comm, high: bool) -> Result<Com
 pub fn settle_comm(process: &Process, comm: &Comm) -> Result<()> {
     let owner = comm.owner();
     let own = comm.agreed_vcis();
-    process.wait_despite_loss(comm.vci(), || {
+    process.wait_ignoring_loss(comm.vci(), || {
         for vci in own {
             process.poll(*vci)?;
         }

@@ -162,7 +162,7 @@ fn used_vcis(process: &Process) -> [u64; 2 * MASK_WORDS + 1] {
             words[MASK_WORDS + vci / 64] |= 1 << (vci % 64);
         }
     }
-    words[2 * MASK_WORDS] = process.next_turn();
+    words[2 * MASK_WORDS] = process.next_vci_turn();
     words
 }
 

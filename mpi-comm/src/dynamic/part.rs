@@ -10,7 +10,7 @@ use std::time::Duration;
 use netmod::Peer;
 
 use mpi_core::error::Result;
-use mpi_core::process::foreign::{Goodbye, Parting};
+use mpi_core::process::foreign::{Parting, PendingParting};
 use mpi_core::process::{Destination, Process, Source};
 use mpi_core::pt2pt::buffer::Buffer;
 use mpi_core::pt2pt::context::{ContextId, Purpose};
@@ -38,14 +38,14 @@ pub fn carry_on(process: &Process) -> Result<()> {
 pub fn finish(process: &Process, concerned: &dyn Fn(Peer) -> bool) -> Result<()> {
     begin(process, false)?;
     // Other threads may meanwhile connect with other processes that get the same numbers.
-    let all = process.foreign().goodbyes();
+    let all = process.foreign().pending_partings();
     let concerned = all.iter().filter(|goodbye| concerned(goodbye.peer));
     let awaited: Vec<_> = concerned.map(identify).collect();
     drop(all);
     wait(process, &|goodbye| awaited.contains(&identify(goodbye)))
 }
 
-fn identify(goodbye: &Goodbye) -> (Peer, ContextId) {
+fn identify(goodbye: &PendingParting) -> (Peer, ContextId) {
     (goodbye.peer, goodbye.connection)
 }
 
@@ -58,27 +58,27 @@ pub fn finish_all(process: &Process) -> Result<()> {
     wait(process, &|_| true)
 }
 
-fn wait(process: &Process, concerned: &dyn Fn(&Goodbye) -> bool) -> Result<()> {
-    process.wait_despite_loss(0, || Ok(sweep(process, concerned)?.then_some(())))
+fn wait(process: &Process, concerned: &dyn Fn(&PendingParting) -> bool) -> Result<()> {
+    process.wait_ignoring_loss(0, || Ok(sweep(process, concerned)?.then_some(())))
 }
 
 /// Closes finished connections. Returns whether none of the `concerned` ones is left.
-fn sweep(process: &Process, concerned: &dyn Fn(&Goodbye) -> bool) -> Result<bool> {
-    let mut goodbyes = process.foreign().goodbyes();
+fn sweep(process: &Process, concerned: &dyn Fn(&PendingParting) -> bool) -> Result<bool> {
+    let mut pending_partings = process.foreign().pending_partings();
     let now = process.clock().now();
     let mut at = 0;
-    while let Some(goodbye) = goodbyes.get_mut(at) {
+    while let Some(goodbye) = pending_partings.get_mut(at) {
         if is_over(process, goodbye, now)? {
-            let peer = goodbyes.swap_remove(at).peer;
+            let peer = pending_partings.swap_remove(at).peer;
             process.part(peer);
         } else {
             at += 1;
         }
     }
-    Ok(!goodbyes.iter().any(concerned))
+    Ok(!pending_partings.iter().any(concerned))
 }
 
-fn is_over(process: &Process, goodbye: &mut Goodbye, now: Duration) -> Result<bool> {
+fn is_over(process: &Process, goodbye: &mut PendingParting, now: Duration) -> Result<bool> {
     let is_done = |id: &RequestId| process.request(*id).is_none_or(|request| request.is_done());
     if !goodbye.requests.iter().all(is_done) {
         return Ok(false);
@@ -94,22 +94,22 @@ fn is_over(process: &Process, goodbye: &mut Goodbye, now: Duration) -> Result<bo
 
 fn begin(process: &Process, all: bool) -> Result<()> {
     // Another thread that waits for one of them finds it in the list.
-    let mut goodbyes = process.foreign().goodbyes();
+    let mut pending_partings = process.foreign().pending_partings();
     for parting in process.foreign().begin_partings(all) {
-        goodbyes.push(send_goodbye(process, &parting)?);
+        pending_partings.push(send_goodbye(process, &parting)?);
     }
     Ok(())
 }
 
 /// Sends the last message, and posts the receive of the other's.
-fn send_goodbye(process: &Process, parting: &Parting) -> Result<Goodbye> {
+fn send_goodbye(process: &Process, parting: &Parting) -> Result<PendingParting> {
     let Parting {
         peer,
         connection,
         numbers: (own, other),
         route,
     } = *parting;
-    let mut goodbye = Goodbye {
+    let mut goodbye = PendingParting {
         peer,
         connection,
         route,

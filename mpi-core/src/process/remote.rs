@@ -73,7 +73,7 @@ impl Process {
     /// # Errors
     /// If the VCI is not open.
     #[inline]
-    pub fn go_on_with_access(&self, vci: VciId, index: u32) -> Result<bool> {
+    pub fn continue_access(&self, vci: VciId, index: u32) -> Result<bool> {
         Ok(self.lock(vci)?.go_on(index))
     }
 
@@ -81,7 +81,7 @@ impl Process {
     ///
     /// # Errors
     /// If the VCI is not open.
-    pub fn give_up_access(&self, vci: VciId, index: u32, why: LaneError) -> Result<()> {
+    pub fn abort_access(&self, vci: VciId, index: u32, why: LaneError) -> Result<()> {
         self.lock(vci)?.give_up(index, why);
         Ok(())
     }

@@ -16,8 +16,8 @@ use netmod_kit::spare::Spare;
 use crate::error::{Class, Error, Result};
 use crate::pt2pt::buffer::Buffer;
 use crate::pt2pt::flow::{Stream, cost};
-use crate::pt2pt::letter::Letter;
 use crate::pt2pt::matching::{PostedQueue, UnexpectedQueue};
+use crate::pt2pt::notice::Notice;
 use crate::pt2pt::operations::Ops;
 use crate::pt2pt::request::{Cancelled, Records, RequestId, Role, Status};
 use crate::pt2pt::wire::{self, Control, Key, Name, PacketKind, Rts, Trailer};
@@ -85,8 +85,8 @@ pub(crate) enum Action {
     /// Withdraw the exposed memory of a finished send, then complete it: the program may free the
     /// memory as soon as the request is complete.
     Withdraw(Address, RequestId, Status),
-    /// Send a letter.
-    Letter(Letter),
+    /// Send a notice.
+    Notice(Notice),
 }
 
 impl Action {
@@ -97,7 +97,7 @@ impl Action {
             Action::Fetch { from, .. } | Action::Follow { from, .. } => from,
             Action::Forgo(from, _) => from,
             Action::Withdraw(to, ..) => to,
-            Action::Letter(letter) => letter.with,
+            Action::Notice(notice) => notice.with,
         }
     }
 }
@@ -231,9 +231,9 @@ pub(crate) struct Engine {
     pub recalled: Vec<(Name, Error)>,
     /// Number of entries of `lost` that were reported to the process.
     pub lost_reported: usize,
-    /// Letters for the process.
-    pub letters: Vec<Letter>,
-    /// Whether losses or letters wait to be reported to the process.
+    /// Notices for the process.
+    pub notices: Vec<Notice>,
+    /// Whether losses or notices wait to be reported to the process.
     pub news: bool,
 }
 
@@ -257,7 +257,7 @@ impl Engine {
             spares_any: false,
             recalled: Vec::new(),
             lost_reported: 0,
-            letters: Vec::new(),
+            notices: Vec::new(),
             news: false,
         }
     }
@@ -591,8 +591,8 @@ impl Sink for Engine {
             PacketKind::EagerSync => self.eager_sync(from, wire::key_of(header), payload),
             PacketKind::Rts => self.ready_to_send(from, wire::key_of(header), payload),
             PacketKind::Cancel => self.return_message(from, wire::key_of(header), payload),
-            PacketKind::Question => self.letter(from, true, header, payload),
-            PacketKind::Objection => self.letter(from, false, header, payload),
+            PacketKind::Question => self.notice(from, true, header, payload),
+            PacketKind::Objection => self.notice(from, false, header, payload),
             kind => self.control(from, kind, Control::of(header), payload),
         }
     }

@@ -231,7 +231,7 @@ pub(crate) enum Role {
     /// A complete send whose exposed memory must still be withdrawn.
     Ending,
     /// Completed by its owner, not by the protocol (collectives, generalized requests).
-    Outside,
+    External,
 }
 
 impl Record {

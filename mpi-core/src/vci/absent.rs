@@ -179,8 +179,8 @@ impl VciState {
         self.engine.lost.retain(|(lost, _)| *lost != peer);
         self.engine.lost_members.retain(|(lost, _)| *lost != peer);
         self.engine
-            .letters
-            .retain(|letter| letter.with.peer != peer);
+            .notices
+            .retain(|notice| notice.with.peer != peer);
         self.losses_are_known();
     }
 }

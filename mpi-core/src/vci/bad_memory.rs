@@ -38,7 +38,7 @@ impl VciState {
             }
             Action::Ask(to, name) => (to, name, true),
             Action::Launch(to, name) | Action::Stream(to, name) => (to, name, false),
-            Action::Control(..) | Action::Letter(_) | Action::Recall(..) => return,
+            Action::Control(..) | Action::Notice(_) | Action::Recall(..) => return,
             Action::Withdraw(..) | Action::Forgo(..) => return,
         };
         let (Some(id), Some(record)) = (name.id(), self.engine.records.named(name)) else {

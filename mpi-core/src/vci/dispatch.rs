@@ -6,7 +6,7 @@ use netmod::{LaneError, Lost};
 
 use super::{OWN, VciState};
 use crate::pt2pt::engine::{Action, Address, lost_peer};
-use crate::pt2pt::letter::Letter;
+use crate::pt2pt::notice::Notice;
 use crate::pt2pt::request::{RequestId, Role};
 use crate::pt2pt::wire::{self, Control, Name, PacketKind, Trailer};
 
@@ -155,7 +155,7 @@ impl VciState {
         let outcome = match action {
             Action::Control(_, kind, body) => self.send_control(to, kind, body),
             Action::Recall(_, name) => self.recall(to, name),
-            Action::Letter(letter) => self.send_letter(&letter),
+            Action::Notice(notice) => self.send_notice(&notice),
             Action::Ask(_, name) => self.ask(to, name),
             Action::Launch(_, name) => match self.in_role(name, Role::Queued) {
                 Some(id) => self.launch(to, id),
@@ -241,10 +241,10 @@ impl VciState {
         result
     }
 
-    fn send_letter(&mut self, letter: &Letter) -> Result<(), LaneError> {
-        let to = letter.with;
-        let trailer = self.engine.trailer(to, letter.kind());
-        let (header, payload) = letter.message(trailer);
+    fn send_notice(&mut self, notice: &Notice) -> Result<(), LaneError> {
+        let to = notice.with;
+        let trailer = self.engine.trailer(to, notice.kind());
+        let (header, payload) = notice.message(trailer);
         let lane = &mut self.route_to(to)?.lane;
         let result = lane.send(to.peer, to.vci, &header, &payload);
         self.restore_credit(to, trailer, &result);

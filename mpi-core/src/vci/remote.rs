@@ -17,7 +17,7 @@ pub enum Started {
     Done,
     /// It is under way; the program's request, if it wanted one.
     Pending(Option<RequestId>),
-    /// A part of it: there is no room for the rest, which [`Process::go_on_with_access`](crate::Process::go_on_with_access) issues.
+    /// A part of it: there is no room for the rest, which [`Process::continue_access`](crate::Process::continue_access) issues.
     Partly(u32, Option<RequestId>),
     /// No room; nothing was done.
     Full(Access),
@@ -74,7 +74,7 @@ impl VciState {
         let outer = match owner.map(|owner| self.engine.start(owner)) {
             Some(Ok(id)) => {
                 if let Some(record) = self.engine.records.get(id) {
-                    record.role = Role::Outside;
+                    record.role = Role::External;
                 }
                 Ok(Some(id))
             }

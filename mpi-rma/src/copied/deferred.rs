@@ -249,7 +249,7 @@ impl Window {
             // The target may be waiting for this process in the same way, or for its core.
             if !windows.serve_slots() {
                 match looks > LOOKS && looks.is_multiple_of(64) {
-                    true => process.give_up_core(),
+                    true => process.yield_or_nap(),
                     false => std::hint::spin_loop(),
                 }
             }

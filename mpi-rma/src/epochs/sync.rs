@@ -16,7 +16,7 @@ use crate::network::lock_protocol::Wish;
 use crate::window::{AccessMode, Window};
 use mpi_core::process::Process;
 use mpi_core::process::loan::Loan;
-use mpi_core::process::notes::Awaited;
+use mpi_core::process::notes::AwaitedEvent;
 use mpi_types::error::{Class, Error, Result};
 
 impl Window {
@@ -46,7 +46,7 @@ impl Window {
     #[cold]
     #[inline(never)]
     fn find_failures(&self, process: &Process, target: Option<u32>) -> Result<()> {
-        process.settle_doubts()?;
+        process.check_suspects()?;
         let members = self.comm.local();
         let lost = match target {
             Some(rank) => process.loss_among(|peer| peer == members.peer(rank)),
@@ -168,8 +168,8 @@ impl Window {
         } else if self.service.is_some() {
             let how = u64::from(exclusive) | u64::from(held) << 1;
             let what = match self.epochs.all() & LOCK_ALL {
-                0 => Awaited::Lock { target, exclusive },
-                _ => Awaited::LockAll,
+                0 => AwaitedEvent::Lock { target, exclusive },
+                _ => AwaitedEvent::LockAll,
             };
             let _note = process.note(what, self.comm.vci(), std::iter::empty());
             match self.request(process, target, Kind::Lock, how)? {
@@ -519,7 +519,7 @@ impl Window {
                 origin.mark()
             };
             // Answers of failed processes end with an error.
-            process.wait_despite_loss(lane.vci, || {
+            process.wait_ignoring_loss(lane.vci, || {
                 let over = !lane.origin.lock().awaits(target, until);
                 waited |= !over;
                 Ok(over.then_some(()))
@@ -574,7 +574,7 @@ impl Window {
         match service.ask(process, to, message) {
             Ok(()) => Ok(answer),
             Err(error) => {
-                answer.end(process)?;
+                answer.abort(process)?;
                 Err(error)
             }
         }

@@ -93,7 +93,7 @@ impl Service {
                 let asked = [domain.name, 0];
                 let message = self.message(Kind::Key, tag, asked, Layout::NONE);
                 if let Err(error) = self.ask(process, (rank, 0), message) {
-                    told.end(process)?;
+                    told.abort(process)?;
                     return Err(error);
                 }
                 *told.wait(process)?

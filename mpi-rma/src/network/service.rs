@@ -198,7 +198,7 @@ impl Service {
         let told = Loan::new(Box::new(WireKey::default()), post)?;
         let message = self.message(Kind::Record, tag, [0; 2], Layout::NONE);
         if let Err(error) = self.ask(process, (rank, 0), message) {
-            told.end(process)?;
+            told.abort(process)?;
             return Err(error);
         }
         let record = Record::of(*told.wait(process)?);

@@ -210,11 +210,11 @@ impl Service {
             Started::Pending(outer) => Ok(Ok(outer)),
             Started::Partly(index, outer) => {
                 let all = self.wait_for(process, vci, target, || {
-                    Ok(process.go_on_with_access(vci, index)?.then_some(()))
+                    Ok(process.continue_access(vci, index)?.then_some(()))
                 });
                 if let Err(error) = all {
                     let why = LaneError::lost(0, error.to_string());
-                    process.give_up_access(vci, index, why)?;
+                    process.abort_access(vci, index, why)?;
                     return Err(error);
                 }
                 Ok(Ok(outer))
@@ -255,7 +255,7 @@ impl Service {
             let until = lane.flight.mark();
             let is_target = |member| target.is_none_or(|target| member == target);
             let mut seen = None;
-            process.wait_despite_loss(lane.vci, || {
+            process.wait_ignoring_loss(lane.vci, || {
                 if lane.flight.has_back() {
                     self.do_by_messages(process, number)?;
                 }

@@ -22,7 +22,7 @@ use crate::window::members::Reach;
 use crate::window::regions::BlocksInRange;
 use crate::window::{Flavor, Window};
 use mpi_core::process::Process;
-use mpi_core::process::notes::Awaited;
+use mpi_core::process::notes::AwaitedEvent;
 use mpi_core::pt2pt::operations::{Access, Act, Runs};
 use mpi_core::pt2pt::request::RequestId;
 use mpi_types::error::Result;
@@ -119,7 +119,7 @@ impl Window {
         ahead: Option<&BlocksInRange>,
     ) -> Result<Option<Vec<u8>>> {
         let (at, own) = ((target, 0, Word::TURN.0), u64::from(self.rank() + 1));
-        let mut pauses = Pauses::new(self, process, Awaited::Accumulate { target });
+        let mut pauses = Pauses::new(self, process, AwaitedEvent::Accumulate { target });
         let (mut expected, mut ahead) = (0, ahead);
         loop {
             let word = service.start_atomic(process, at, AtomicOp::CompareSwap, own, expected)?;
@@ -199,7 +199,7 @@ impl Window {
                     direct = false;
                     let service = self.service()?;
                     let vci = service.lanes.get(0).vci;
-                    let id = process.start_outside(vci, self.comm.owner())?;
+                    let id = process.start_external(vci, self.comm.owner())?;
                     access.outer = Some(id);
                     service.ask_for_access(process, 0, access)?;
                     Some(id)

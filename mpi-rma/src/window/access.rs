@@ -210,7 +210,7 @@ impl Window {
         let lane = service.lanes.get(number);
         if lane.origin.lock().sends() > MAX_QUEUED {
             // Messages to failed processes end.
-            process.wait_despite_loss(lane.vci, || {
+            process.wait_ignoring_loss(lane.vci, || {
                 Ok((lane.origin.lock().sends() <= MAX_QUEUED / 2).then_some(()))
             })?;
         }
@@ -245,7 +245,7 @@ impl Window {
         let tag = lane.tag();
         let outer = match form {
             Form::Plain => None,
-            Form::Request => Some(process.start_outside(lane.vci, self.comm.owner())?),
+            Form::Request => Some(process.start_external(lane.vci, self.comm.owner())?),
         };
         // SAFETY: `result` is writable until the answer is here, by this function's contract.
         let buffer = unsafe { result.buffer() };

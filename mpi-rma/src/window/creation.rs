@@ -199,7 +199,7 @@ impl Window {
             process
                 .source::<Windows>()
                 .watch
-                .members(process.doubts(), others)
+                .members(process.suspects(), others)
         });
         let outbox = control
             .as_ref()

@@ -447,7 +447,7 @@ fn a_dead_holder_fails_the_waiters_and_frees_the_lock() {
                 // The other rank learns of the failure too, before everything is tried.
                 while process.losses() == 0 {
                     process.poll(0).unwrap();
-                    process.look_after_awaited();
+                    process.check_awaited_peers();
                     if window.lock(process, 2, false, false).is_ok() {
                         let _ = window.unlock(process, 2);
                     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use crate::settings::hints::Hints;
 use mpi_core::comm::Comm;
 use mpi_core::info::Info;
-use mpi_core::process::foreign::Uses;
+use mpi_core::process::foreign::ForeignMembers;
 use mpi_core::{Process, Result};
 use parking_lot::Mutex;
 
@@ -32,7 +32,7 @@ pub struct CommObject {
     /// The streams that the communicator was made with.
     pub streams: OnceLock<CommStreams>,
     /// Keeps members of other jobs connected as long as the communicator exists.
-    uses: OnceLock<Uses>,
+    uses: OnceLock<ForeignMembers>,
 }
 
 impl AsRef<Comm> for CommObject {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::settings::hints::Hints;
-use mpi_core::process::foreign::Uses;
+use mpi_core::process::foreign::ForeignMembers;
 use mpi_core::{Class, Error, Result};
 use mpi_rma::Window;
 use parking_lot::Mutex;
@@ -31,7 +31,7 @@ pub struct WinObject {
     /// The values of its predefined attributes, without the base.
     pub values: Values,
     /// Keeps members of other jobs connected as long as the window exists.
-    uses: OnceLock<Uses>,
+    uses: OnceLock<ForeignMembers>,
 }
 
 /// The values of a window's predefined attributes (section 11.2.6), in the ABI's numbers. Programs

@@ -249,7 +249,7 @@ impl Runtime {
     #[inline(always)]
     pub fn take_well(&self, named: Named) -> Option<Status> {
         match named {
-            Named::Operation(id) => self.process.finish_well(id),
+            Named::Operation(id) => self.process.finish_ok(id),
             _ => None,
         }
     }
@@ -366,7 +366,7 @@ impl Runtime {
     fn wait_for_generalized(&self, all: &[Named]) -> Result<()> {
         let by_function = self.wait_class(all).is_some();
         // The program completes generalized requests, so lost processes don't matter.
-        self.process.wait_despite_loss(0, || {
+        self.process.wait_ignoring_loss(0, || {
             let pending = || all.iter().filter(|named| !self.is_complete(**named));
             if by_function && pending().next().is_some() {
                 let left: Vec<&Generalized> =
@@ -469,7 +469,7 @@ impl Runtime {
     /// Refuses active requests of collectives, one-sided operations and file accesses, which can
     /// only be completed (sections 5.12, 11.3.5 and 13.4.1).
     fn refuse_outside(&self, id: RequestId, what: &str) -> Result<()> {
-        match self.process.is_outside(id)? {
+        match self.process.is_external(id)? {
             false => Ok(()),
             true => Err(Error::new(
                 Class::Request,

@@ -200,8 +200,8 @@ impl CompoundRequest for Partitioned {
 
     fn let_go(&self, process: &Process) -> Result<()> {
         let freed = match self {
-            Partitioned::Send(send) => send.let_go(process),
-            Partitioned::Receive(receive) => receive.let_go(),
+            Partitioned::Send(send) => send.release(process),
+            Partitioned::Receive(receive) => receive.release(),
             Partitioned::Null(_) => self.check_start(),
         };
         freed.map_err(|error| error.on(self.owner()))

@@ -76,18 +76,18 @@ impl Halves {
         match (receive, self.send.as_ref().map(Sending::id)) {
             // An error of ending the receive is dropped: the program gets the loss.
             (Some(id), Some(send)) if is_lost(send) => {
-                let over = loan::try_end(process, id).unwrap_or(true);
+                let over = loan::try_abort(process, id).unwrap_or(true);
                 self.receive = (!over).then_some(id);
                 over
             }
             (None, Some(_)) if self.receive.is_some_and(is_lost) => match self.send.take() {
                 Some(Sending::Own(id)) => {
-                    let over = loan::try_end(process, id).unwrap_or(true);
+                    let over = loan::try_abort(process, id).unwrap_or(true);
                     self.send = (!over).then_some(Sending::Own(id));
                     over
                 }
                 Some(Sending::Copy(loan)) => {
-                    if let Ok(Err(loan)) = loan.try_end(process) {
+                    if let Ok(Err(loan)) = loan.try_abort(process) {
                         self.send = Some(Sending::Copy(loan));
                     }
                     self.send.is_none()

@@ -70,7 +70,7 @@ pub(crate) unsafe fn wait_fast(
 pub fn wait(request: &mut MPI_Request, status: StatusOut) -> Result<()> {
     let runtime = runtime()?;
     if let Some((id, operation)) = runtime.operation(*request)
-        && let Some(found) = runtime.process.wait_well(id, operation)?
+        && let Some(found) = runtime.process.wait_ok(id, operation)?
     {
         *request = MPI_REQUEST_NULL;
         status.set(&found);
@@ -367,7 +367,7 @@ unsafe fn waitall_each(
     // Waited for in order: the order of completion does not matter, and all make progress
     // meanwhile.
     let tell = !status::ignored(array_of_statuses);
-    let mut endings = runtime.process.endings();
+    let mut batch = runtime.process.batch_completion();
     let mut first = 0;
     while first < requests.len() {
         let past = requests.len().min(first + TURN);
@@ -386,7 +386,7 @@ unsafe fn waitall_each(
                 }
                 request => match runtime.operation(request) {
                     Some((id, operation)) => {
-                        let ended = endings.wait_well(id, operation, |ended| write(Some(ended)))?;
+                        let ended = batch.wait_ok(id, operation, |ended| write(Some(ended)))?;
                         ended.is_some()
                     }
                     None => false,
@@ -395,12 +395,12 @@ unsafe fn waitall_each(
             if well {
                 requests[index] = MPI_REQUEST_NULL;
             } else {
-                endings.let_go();
+                batch.release();
                 // SAFETY: the caller's contract.
                 unsafe { waitall_other(runtime, requests, index, array_of_statuses)? };
             }
         }
-        endings.let_go();
+        batch.release();
         first = past;
     }
     Ok(())

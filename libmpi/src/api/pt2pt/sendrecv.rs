@@ -77,11 +77,11 @@ unsafe fn exchanged(
 ) -> Result<()> {
     let process = &runtime.process;
     let waited = match send {
-        Some(send) => process.wait_beside(receive, send),
-        None => process.wait_here(receive).map(|()| true),
+        Some(send) => process.wait_receive_or_send(receive, send),
+        None => process.wait_own(receive).map(|()| true),
     };
     let (found, error) = match waited {
-        Ok(true) => match process.finish_well(receive) {
+        Ok(true) => match process.finish_ok(receive) {
             Some(found) => (found, None),
             None => process.finish(receive)?,
         },

@@ -41,7 +41,7 @@ impl Phase<'_> {
         let from = || self.places(offset).of(of).cast_const();
         let has_come = |piece: usize| {
             let told = at.way.shared.piece_flag(of, at.number, piece);
-            for _ in 0..=at.way.process.looks() {
+            for _ in 0..=at.way.process.flag_polls() {
                 if told.is(at.number) {
                     return true;
                 }
