@@ -431,7 +431,7 @@ impl Inquiry {
         awaited.retain(|rank| *rank != comm.rank() && !self.asked.contains(rank));
         for rank in awaited {
             self.asked.push(rank);
-            let to = comm.to_member(rank, 0, Purpose::Collective);
+            let to = comm.member_destination(rank, 0, Purpose::Collective);
             let question = Notice {
                 with: Address {
                     peer: to.peer,

@@ -40,7 +40,7 @@ impl<'a> ProgressNote<'a> {
         self.note = None;
         let (round, ranks) = found;
         let Some(&rank) = ranks.first() else { return };
-        let to = comm.to_member(rank, 0, Purpose::Collective);
+        let to = comm.member_destination(rank, 0, Purpose::Collective);
         let what = AwaitedEvent::Collective(Round {
             context: comm.context().of(Purpose::Collective),
             round,

@@ -232,7 +232,7 @@ fn network(
 fn node_slots(process: &Process, comm: &Comm, nodes: &Nodes) -> Result<Option<SharedSlots>> {
     let node = nodes.node();
     let (place, size) = (node.rank as u32, node.size() as u32);
-    let possible = (2..=shared::MAX_RANKS).contains(&size) && comm.points().is_none();
+    let possible = (2..=shared::MAX_RANKS).contains(&size) && comm.endpoint_table().is_none();
     let memory = process.shared_memory().filter(|_| possible);
     let share = Share::take(&process.source::<Collectives>().with_slots);
     let ring = Ring::of(size);
@@ -342,7 +342,7 @@ fn prepare(
         depth: network::DEPTH,
     };
     let possible = (2..=network::MAX_RANKS).contains(&reach.size)
-        && comm.points().is_none()
+        && comm.endpoint_table().is_none()
         && reach.room >= network::MIN_ROOM;
     let (share, true) = (share?, possible) else {
         return None;

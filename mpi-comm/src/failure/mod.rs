@@ -152,7 +152,7 @@ impl ProgressSource for Failures {
         let mut senders = Vec::new();
         for holder in owners.iter().filter_map(|owner| registry.by_owner(*owner)) {
             let comm: &Comm = (*holder).as_ref();
-            let others = comm.others();
+            let others = comm.peer_group();
             if others.size() <= WATCH_ALL_UP_TO {
                 senders.extend(others.peers());
             } else {
@@ -394,7 +394,7 @@ fn revoke_and_forward(process: &Process, holder: &Holder) -> Result<()> {
 
 /// Fails for communicators whose ranks are not processes.
 fn check(comm: &Comm, function: &str) -> Result<()> {
-    if comm.points().is_none() {
+    if comm.endpoint_table().is_none() {
         return Ok(());
     }
     let why = format!(

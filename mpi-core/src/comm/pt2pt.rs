@@ -238,7 +238,7 @@ unsafe fn send_slow(
     )
 }
 
-/// Starts a send to a member of a collective, numbered as in [`Comm::to_member`].
+/// Starts a send to a member of a collective, numbered as in [`Comm::member_destination`].
 #[inline]
 pub fn send_to_member(
     process: &Process,
@@ -248,7 +248,7 @@ pub fn send_to_member(
     number: u32,
     tag: i32,
 ) -> Result<Option<RequestId>> {
-    let to = comm.to_member(number, tag, purpose);
+    let to = comm.member_destination(number, tag, purpose);
     process.isend(comm.vci(), &to, buffer, Mode::Standard)
 }
 

@@ -18,7 +18,7 @@ impl Process {
 
     /// Returns the chunk of the request table that holds `id`, and the number of its first request,
     /// for scans over many requests.
-    pub fn requests_around(&self, id: RequestId) -> Option<(u32, &[Request])> {
+    pub fn request_segment(&self, id: RequestId) -> Option<(u32, &[Request])> {
         self.requests.around(id)
     }
 

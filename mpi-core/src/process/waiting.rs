@@ -510,7 +510,7 @@ impl Process {
             // The thread that serves another VCI sees what arrives there.
             let state = match number == vci {
                 true => Some(slot.lock()),
-                false if slot.is_served() => None,
+                false if slot.has_active_owner() => None,
                 false => slot.visit_blocking(),
             };
             if let Some(mut state) = state {

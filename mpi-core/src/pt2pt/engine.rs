@@ -69,7 +69,7 @@ pub(crate) enum Action {
         timed: bool,
     },
     /// Receive the data of a matched rendezvous message from its pipeline.
-    Follow {
+    ReceivePipeline {
         from: Address,
         request: Name,
         pipe: Pipe,
@@ -81,7 +81,7 @@ pub(crate) enum Action {
         fin: bool,
     },
     /// Close a pipeline whose data is not wanted.
-    Forgo(Address, Pipe),
+    ClosePipeline(Address, Pipe),
     /// Withdraw the exposed memory of a finished send, then complete it: the program may free the
     /// memory as soon as the request is complete.
     Withdraw(Address, RequestId, Status),
@@ -94,8 +94,8 @@ impl Action {
         match *self {
             Action::Control(to, ..) | Action::Ask(to, _) | Action::Recall(to, _) => to,
             Action::Launch(to, _) | Action::Stream(to, _) => to,
-            Action::Fetch { from, .. } | Action::Follow { from, .. } => from,
-            Action::Forgo(from, _) => from,
+            Action::Fetch { from, .. } | Action::ReceivePipeline { from, .. } => from,
+            Action::ClosePipeline(from, _) => from,
             Action::Withdraw(to, ..) => to,
             Action::Notice(notice) => notice.with,
         }
@@ -401,11 +401,11 @@ impl Engine {
         match (rts.pipe, remote.filter(|_| is_place)) {
             (pipe, _) if total == 0 => {
                 if let Some(pipe) = pipe {
-                    self.outbox.push(Action::Forgo(from, pipe));
+                    self.outbox.push(Action::ClosePipeline(from, pipe));
                 }
                 self.finish_fetch(id);
             }
-            (Some(pipe), remote) => self.outbox.push(Action::Follow {
+            (Some(pipe), remote) => self.outbox.push(Action::ReceivePipeline {
                 from,
                 request,
                 pipe,

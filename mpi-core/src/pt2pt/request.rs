@@ -108,7 +108,7 @@ impl Request {
 
     /// Whether the request exists and is not complete.
     #[inline(always)]
-    pub fn is_under_way(&self) -> bool {
+    pub fn is_pending(&self) -> bool {
         self.state.load(Ordering::Relaxed) == ACTIVE
     }
 

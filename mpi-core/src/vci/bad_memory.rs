@@ -33,13 +33,13 @@ impl VciState {
     #[cold]
     pub(super) fn end_on_bad_memory(&mut self, action: Action, bad: BadMemory) {
         let (to, name, receives) = match action {
-            Action::Fetch { from, request, .. } | Action::Follow { from, request, .. } => {
+            Action::Fetch { from, request, .. } | Action::ReceivePipeline { from, request, .. } => {
                 (from, request, true)
             }
             Action::Ask(to, name) => (to, name, true),
             Action::Launch(to, name) | Action::Stream(to, name) => (to, name, false),
             Action::Control(..) | Action::Notice(_) | Action::Recall(..) => return,
-            Action::Withdraw(..) | Action::Forgo(..) => return,
+            Action::Withdraw(..) | Action::ClosePipeline(..) => return,
         };
         let (Some(id), Some(record)) = (name.id(), self.engine.records.named(name)) else {
             return;

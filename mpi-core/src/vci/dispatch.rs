@@ -106,7 +106,9 @@ impl VciState {
                 // What needs no room must not wait behind what does.
                 let waits = !matches!(
                     action,
-                    Action::Withdraw(..) | Action::Follow { .. } | Action::Forgo(..)
+                    Action::Withdraw(..)
+                        | Action::ReceivePipeline { .. }
+                        | Action::ClosePipeline(..)
                 );
                 let action = match waits {
                     true => self.waiting.join(&to, action),
@@ -175,8 +177,8 @@ impl VciState {
                 Some(id) => self.fetch(to, id, remote, (len, timed), any),
                 None => Ok(()),
             },
-            Action::Follow { .. } => self.follow(&action),
-            Action::Forgo(from, pipe) => self.forgo(from, pipe),
+            Action::ReceivePipeline { .. } => self.follow(&action),
+            Action::ClosePipeline(from, pipe) => self.close_pipeline(from, pipe),
             Action::Withdraw(_, id, status) => {
                 self.withdraw(to, id);
                 let record = self.engine.records.get(id);
@@ -206,7 +208,7 @@ impl VciState {
                 | Action::Launch(_, name)
                 | Action::Stream(_, name)
                 | Action::Fetch { request: name, .. }
-                | Action::Follow { request: name, .. } = action
+                | Action::ReceivePipeline { request: name, .. } = action
                     && let Some(id) = name.id()
                     && self.engine.records.named(name).is_some()
                 {

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
 use crossbeam_utils::CachePadded;
 
 use super::VciState;
-use crate::lock::{BiasedLock, OwnersTurn, Way};
+use crate::lock::{Acquired, BiasedLock, OwnersTurn};
 use crate::pt2pt::request::Returned;
 
 /// The lock of [`CriticalSections::Global`](super::CriticalSections::Global).
@@ -47,7 +47,7 @@ unsafe impl Sync for Vci {}
 pub(crate) struct VciGuard<'a> {
     vci: &'a Vci,
     /// How its lock was taken, if one was.
-    way: Option<Way>,
+    acquired: Option<Acquired>,
     of_thread: PhantomData<*mut VciState>,
 }
 
@@ -98,7 +98,7 @@ impl Vci {
     #[inline(always)]
     pub fn lock(&self) -> VciGuard<'_> {
         let mut guard = self.lock_uncounted();
-        if guard.way.is_some() {
+        if guard.acquired.is_some() {
             guard.engine.counters.locked += 1;
         }
         guard
@@ -112,21 +112,21 @@ impl Vci {
         }
         match self.raw().try_lock() {
             None => self.lock_contended(),
-            way => self.guard(way),
+            acquired => self.guard(acquired),
         }
     }
 
     /// The guard of a VCI whose lock is had, or not wanted. In debug builds it makes sure that there is
     /// no other.
     #[inline(always)]
-    fn guard(&self, way: Option<Way>) -> VciGuard<'_> {
+    fn guard(&self, acquired: Option<Acquired>) -> VciGuard<'_> {
         #[cfg(debug_assertions)]
-        if way.is_none() {
+        if acquired.is_none() {
             self.begin_use();
         }
         VciGuard {
             vci: self,
-            way,
+            acquired,
             of_thread: PhantomData,
         }
     }
@@ -142,8 +142,8 @@ impl Vci {
     #[cold]
     #[inline(never)]
     fn lock_contended(&self) -> VciGuard<'_> {
-        let way = self.raw().lock();
-        let mut guard = self.guard(Some(way));
+        let acquired = self.raw().lock();
+        let mut guard = self.guard(Some(acquired));
         guard.engine.counters.contended += 1;
         guard
     }
@@ -157,14 +157,14 @@ impl Vci {
     /// Acts under the VCI's own lock, not counted: what [`OWN_LOCK`] asks for.
     #[inline(always)]
     pub fn under_own_lock<T>(&self, act: impl FnOnce(&mut VciState) -> T) -> T {
-        let way = match self.lock.try_lock() {
-            Some(way) => way,
+        let acquired = match self.lock.try_lock() {
+            Some(acquired) => acquired,
             None => self.wait_for_own_lock(),
         };
         // SAFETY: this thread has the lock.
         let done = act(unsafe { &mut *self.state.get() });
         // SAFETY: taken above. (A panic ends the process.)
-        unsafe { self.lock.unlock(way) };
+        unsafe { self.lock.unlock(acquired) };
         done
     }
 
@@ -208,12 +208,12 @@ impl Vci {
 
     #[cold]
     #[inline(never)]
-    fn wait_for_own_lock(&self) -> Way {
-        let way = self.lock.lock();
+    fn wait_for_own_lock(&self) -> Acquired {
+        let acquired = self.lock.lock();
         // SAFETY: this thread has the lock, which its caller gives back.
         let state = unsafe { &mut *self.state.get() };
         state.engine.counters.contended += 1;
-        way
+        acquired
     }
 
     /// Access without taking the lock.
@@ -236,7 +236,7 @@ impl Vci {
         if self.which_lock() == NO_LOCK {
             return Some(self.guard(None));
         }
-        self.looked(self.raw().try_look())
+        self.looked(self.raw().try_poll())
     }
 
     /// `None` if another thread has the lock.
@@ -244,14 +244,14 @@ impl Vci {
     pub fn try_lock_once(&self) -> Option<VciGuard<'_>> {
         match self.which_lock() {
             NO_LOCK => Some(self.guard(None)),
-            _ => self.looked(self.raw().try_visit()),
+            _ => self.looked(self.raw().try_poll_once()),
         }
     }
 
     #[inline(always)]
-    fn looked(&self, way: Option<Way>) -> Option<VciGuard<'_>> {
+    fn looked(&self, acquired: Option<Acquired>) -> Option<VciGuard<'_>> {
         // A guard that is made is dropped, and unlocks: make none without the lock.
-        let mut guard = self.guard(Some(way?));
+        let mut guard = self.guard(Some(acquired?));
         guard.engine.counters.locked += 1;
         Some(guard)
     }
@@ -260,10 +260,10 @@ impl Vci {
     /// thread has it for itself, or comes for it again and again.
     #[inline]
     pub fn visit(&self) -> Option<VciGuard<'_>> {
-        if self.exclusive.load(Ordering::Acquire) || self.raw().is_served() {
+        if self.exclusive.load(Ordering::Acquire) || self.raw().has_active_owner() {
             return None;
         }
-        self.visited(|lock| lock.try_visit())
+        self.visited(|lock| lock.try_poll_once())
     }
 
     /// As [`Vci::visit`], and waits for the lock.
@@ -276,7 +276,7 @@ impl Vci {
 
     /// Access for a visitor, by what `take` does with the lock.
     #[inline(always)]
-    fn visited(&self, take: impl FnOnce(&BiasedLock) -> Option<Way>) -> Option<VciGuard<'_>> {
+    fn visited(&self, take: impl FnOnce(&BiasedLock) -> Option<Acquired>) -> Option<VciGuard<'_>> {
         if self.which_lock() == NO_LOCK {
             return (!self.is_exclusive()).then(|| self.guard(None));
         }
@@ -290,8 +290,8 @@ impl Vci {
     }
 
     /// Whether another thread comes for it again and again, so that nobody else need look after it.
-    pub fn is_served(&self) -> bool {
-        self.raw().is_served()
+    pub fn has_active_owner(&self) -> bool {
+        self.raw().has_active_owner()
     }
 
     /// Whether any thread may be waiting for an operation on it: until its request is freed, the last that who waits does to
@@ -330,8 +330,8 @@ impl Vci {
         if exclusive && self.which_lock() == OWN_LOCK {
             // Visitors have left when the lock is had, and later ones look once more. By the word: an owner, who would not
             // see what is done without a lock, is none any more.
-            let way = self.raw().lock_by_word();
-            let _guard = self.guard(Some(way));
+            let acquired = self.raw().lock_by_word();
+            let _guard = self.guard(Some(acquired));
             self.exclusive.store(true, Ordering::Relaxed);
             self.which.store(NO_LOCK, Ordering::Relaxed);
         } else if !exclusive {
@@ -401,7 +401,7 @@ impl VciGuard<'_> {
     #[inline(always)]
     pub fn vacate(self) {
         let vci = self.vci;
-        let locked = self.way.is_some();
+        let locked = self.acquired.is_some();
         drop(self);
         if locked {
             vci.raw().vacate();
@@ -429,12 +429,12 @@ impl DerefMut for VciGuard<'_> {
 impl Drop for VciGuard<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        if let Some(way) = self.way {
+        if let Some(acquired) = self.acquired {
             // SAFETY: the lock was taken for this guard in this way, by this thread: guards are not sent.
-            unsafe { self.vci.raw().unlock(way) };
+            unsafe { self.vci.raw().unlock(acquired) };
         }
         #[cfg(debug_assertions)]
-        if self.way.is_none() {
+        if self.acquired.is_none() {
             self.vci.in_use.store(false, Ordering::Relaxed);
         }
     }

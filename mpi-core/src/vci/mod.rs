@@ -273,7 +273,7 @@ impl VciState {
     #[inline(always)]
     pub fn clear_outbox(&mut self) -> bool {
         match self.engine.outbox[..] {
-            [Action::Follow { .. }] => self.follow_first(),
+            [Action::ReceivePipeline { .. }] => self.follow_first(),
             [Action::Fetch { .. }] => self.fetch_first(),
             _ => self.dispatch(),
         }

@@ -235,7 +235,7 @@ impl VciState {
 
     /// Takes the data of a receive from the pipe that its sender has opened, as far as it has come, if that is the action.
     pub(super) fn follow(&mut self, action: &Action) -> Result<(), LaneError> {
-        let Action::Follow {
+        let Action::ReceivePipeline {
             from,
             request,
             pipe,
@@ -313,7 +313,7 @@ impl VciState {
     }
 
     /// Gives back a pipe that nobody wants.
-    pub(super) fn forgo(&mut self, from: Address, pipe: Pipe) -> Result<(), LaneError> {
+    pub(super) fn close_pipeline(&mut self, from: Address, pipe: Pipe) -> Result<(), LaneError> {
         let route = self.route_index(from)?;
         if let Some(pipes) = self.routes[route].lane.pipes() {
             pipes.release(from.peer, from.vci, pipe);

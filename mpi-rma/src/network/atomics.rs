@@ -22,7 +22,7 @@ use crate::window::promise::{AccumulateKind, Promise, WORD};
 use crate::window::registry::Windows;
 use mpi_core::process::Process;
 use mpi_core::process::loan::Loan;
-use mpi_core::pt2pt::operations::{Access, Act, Change, Operands, Runs, refused};
+use mpi_core::pt2pt::operations::{Access, Act, Atomic, Blocks, Operands, refused};
 use mpi_core::pt2pt::request::RequestId;
 use mpi_types::error::{Class, Error, Result};
 use mpi_types::op::PredefinedOp;
@@ -33,7 +33,7 @@ const WORDS: usize = 8;
 /// An accumulate as the network sees it.
 struct Work {
     op: AtomicOp,
-    words: Runs,
+    words: Blocks,
     operands: Operands,
     compare: u64,
 }
@@ -152,13 +152,13 @@ impl Window {
             return Ok(None);
         }
         let words = match target.datatype.as_run(target.count) {
-            Some((skip, WORD)) => Runs::One([((at + skip as i64) as u64, WORD)]),
+            Some((skip, WORD)) => Blocks::One([((at + skip as i64) as u64, WORD)]),
             _ => {
                 let runs = apply::runs(target.datatype, target.count, at, reduction);
                 let each = |(at, count): (i64, usize)| {
                     (0..count).map(move |i| ((at + (i * WORD) as i64) as u64, WORD))
                 };
-                Runs::Many(runs.iter().copied().flat_map(each).collect())
+                Blocks::Many(runs.iter().copied().flat_map(each).collect())
             }
         };
         let operands = match origin {
@@ -202,7 +202,7 @@ impl Window {
         promise.check(AccumulateKind::CompareAndSwap, kind, target.len())?;
         let work = Work {
             op: AtomicOp::CompareSwap,
-            words: Runs::One([(at as u64, WORD)]),
+            words: Blocks::One([(at as u64, WORD)]),
             operands: Operands::One(new),
             compare,
         };
@@ -272,23 +272,26 @@ impl Window {
         if !domain.like.ordered && !service.lanes.are_unordered() && !lane.flight.is_quiet() {
             // Invariant (section 11.7.2): accumulates of an origin on the same place are carried out in
             // order. Where the transport keeps none, one is over before the next is issued.
-            let until = lane.flight.mark();
+            let until = lane.flight.next_number();
             service.wait_for(process, lane.vci, Some(target), || {
-                if lane.flight.has_back() {
+                if lane.flight.has_refused() {
                     service.do_by_messages(process, number)?;
                 }
-                Ok((!lane.flight.awaits(until, |member| member == target)).then_some(()))
+                Ok((!lane
+                    .flight
+                    .is_pending_before(until, |member| member == target))
+                .then_some(()))
             })?;
         }
         let mut access = Access::new(
             (target, service.address(target, number).there),
             (key, work.words),
-            Act::Change(Change {
-                way: domain.way,
+            Act::Atomic(Atomic {
+                transport: domain.way,
                 op: work.op,
                 operands: work.operands,
                 compare: work.compare,
-                found,
+                previous: found,
             }),
             local,
             lane.flight.clone(),

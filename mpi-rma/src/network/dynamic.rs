@@ -15,7 +15,7 @@ use crate::window::buffers::{Form, Origin, Target};
 use crate::window::regions::{BlocksInRange, Head, Regions, WORDS};
 use crate::window::{Flavor, Window};
 use mpi_core::process::Process;
-use mpi_core::pt2pt::operations::Runs;
+use mpi_core::pt2pt::operations::Blocks;
 use mpi_core::pt2pt::request::RequestId;
 use mpi_types::error::{Class, Error, Result};
 
@@ -146,7 +146,7 @@ impl Window {
         process: &Process,
         origin: &Origin<'_>,
         target: &Target<'_>,
-        runs: Runs,
+        runs: Blocks,
         write: bool,
         form: Form,
     ) -> Result<Option<Option<RequestId>>> {
@@ -161,7 +161,7 @@ impl Window {
             && let Some(BlocksInRange { key, start, runs }) = within.pop()
         {
             let lane = service.lanes.any();
-            let runs = Runs::Many(runs.into());
+            let runs = Blocks::Many(runs.into());
             // SAFETY: passed on.
             let mut access =
                 unsafe { self.access(service, origin, target, (key, lane), runs, write) };
@@ -185,7 +185,7 @@ impl Window {
 
     /// # Safety
     /// The runs are attached memory of this process; as for [`Window::put`] and [`Window::get`].
-    unsafe fn move_own(&self, origin: &Origin<'_>, runs: &Runs, write: bool) {
+    unsafe fn move_own(&self, origin: &Origin<'_>, runs: &Blocks, write: bool) {
         let mut data = match write {
             // SAFETY: the caller's promise.
             true => unsafe { origin.packed().into_owned() },

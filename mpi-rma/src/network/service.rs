@@ -20,7 +20,7 @@ use crate::window::registry::Windows;
 use mpi_core::comm::Comm;
 use mpi_core::process::Process;
 use mpi_core::process::loan::Loan;
-use mpi_core::pt2pt::operations::{Access, Act, Change, Operands, Runs};
+use mpi_core::pt2pt::operations::{Access, Act, Atomic, Blocks, Operands};
 use mpi_core::pt2pt::request::RequestId;
 use mpi_types::error::{Class, Error, Result};
 
@@ -239,12 +239,12 @@ impl Service {
 
     fn change_of(&self, op: AtomicOp, operand: u64, compare: u64) -> Result<Act> {
         let way = self.way().ok_or_else(not_passive)?;
-        Ok(Act::Change(Change {
-            way,
+        Ok(Act::Atomic(Atomic {
+            transport: way,
             op,
             operands: Operands::One(operand),
             compare,
-            found: None,
+            previous: None,
         }))
     }
 
@@ -258,7 +258,7 @@ impl Service {
     ) -> Access {
         let mut access = Access::new(
             (rank, self.address(rank, lane).there),
-            (key, Runs::One([(offset, 8)])),
+            (key, Blocks::One([(offset, 8)])),
             act,
             found.cast(),
             self.lanes.get(lane).flight.clone(),

@@ -15,7 +15,7 @@ use crate::window::runs::RunList;
 use crate::window::{AccessMode, Flavor, Window};
 use mpi_core::process::Process;
 use mpi_core::pt2pt::buffer::Buffer;
-use mpi_core::pt2pt::operations::{Access, Act, Runs};
+use mpi_core::pt2pt::operations::{Access, Act, Blocks};
 use mpi_core::pt2pt::request::{RequestId, Status};
 use mpi_core::vci::Started;
 use mpi_types::error::Result;
@@ -99,9 +99,9 @@ impl Window {
     }
 
     /// The runs of a target's data, if it is worth an operation for each.
-    fn native_runs(&self, target: &Target<'_>, at: i64) -> Option<Runs> {
+    fn native_runs(&self, target: &Target<'_>, at: i64) -> Option<Blocks> {
         if let Some((skip, len)) = target.datatype.as_run(target.count) {
-            return Some(Runs::One([((at + skip as i64) as u64, len)]));
+            return Some(Blocks::One([((at + skip as i64) as u64, len)]));
         }
         // The target's processor is not to be needed, whatever that costs.
         let all = self.passive().is_some();
@@ -116,7 +116,7 @@ impl Window {
             }
             runs.push((at.wrapping_add(piece.addr() as i64) as u64, len));
         }
-        Some(Runs::Many(runs.into()))
+        Some(Blocks::Many(runs.into()))
     }
 
     /// # Safety
@@ -127,7 +127,7 @@ impl Window {
         origin: &Origin<'_>,
         target: &Target<'_>,
         (key, lane): (RemoteKey, usize),
-        runs: Runs,
+        runs: Blocks,
         write: bool,
     ) -> Access {
         let mut packed = None;
@@ -152,7 +152,7 @@ impl Window {
             local,
             service.lanes.get(lane).flight.clone(),
         );
-        access.way = service.way();
+        access.transport = service.way();
         access.packed = packed;
         access.buffer = buffer;
         access
@@ -252,11 +252,11 @@ impl Service {
             if lane.flight.is_quiet() {
                 continue;
             }
-            let until = lane.flight.mark();
+            let until = lane.flight.next_number();
             let is_target = |member| target.is_none_or(|target| member == target);
             let mut seen = None;
             process.wait_ignoring_loss(lane.vci, || {
-                if lane.flight.has_back() {
+                if lane.flight.has_refused() {
                     self.do_by_messages(process, number)?;
                 }
                 let now = (lane.flight.ended(), process.losses());
@@ -264,11 +264,11 @@ impl Service {
                     return Ok(None);
                 }
                 let awaited = |member| is_target(member) && !self.is_lost(process, member);
-                let over = !lane.flight.awaits(until, awaited);
+                let over = !lane.flight.is_pending_before(until, awaited);
                 waited |= !over;
                 Ok(over.then_some(()))
             })?;
-            let left = lane.flight.awaits(until, is_target);
+            let left = lane.flight.is_pending_before(until, is_target);
             let lost = || self.loss(process, target);
             let failed = lane
                 .flight
@@ -299,7 +299,7 @@ impl Service {
     #[cold]
     pub fn do_by_messages(&self, process: &Process, number: usize) -> Result<bool> {
         let flight = &self.lanes.get(number).flight;
-        let back = flight.take_back();
+        let back = flight.take_refused();
         let any = !back.is_empty();
         for (access, why) in back {
             if why == LaneError::Unsupported {

@@ -23,7 +23,7 @@ use crate::window::regions::BlocksInRange;
 use crate::window::{Flavor, Window};
 use mpi_core::process::Process;
 use mpi_core::process::notes::AwaitedEvent;
-use mpi_core::pt2pt::operations::{Access, Act, Runs};
+use mpi_core::pt2pt::operations::{Access, Act, Blocks};
 use mpi_core::pt2pt::request::RequestId;
 use mpi_types::error::Result;
 
@@ -228,8 +228,8 @@ impl Window {
     ) -> Result<std::result::Result<Option<RequestId>, Access>> {
         let service = self.service()?;
         let runs = match &within.runs[..] {
-            [one] => Runs::One([*one]),
-            many => Runs::Many(many.into()),
+            [one] => Blocks::One([*one]),
+            many => Blocks::Many(many.into()),
         };
         let mut access = Access::new(
             (target, service.address(target, 0).there),
@@ -238,7 +238,7 @@ impl Window {
             local,
             service.lanes.get(0).flight.clone(),
         );
-        access.way = service.way();
+        access.transport = service.way();
         access.shift = within.start;
         access.internal = true;
         service.issue(process, access, 0, Form::Request)

@@ -17,7 +17,7 @@ use crate::window::keys::{Far, transports};
 use crate::window::promise::WORD;
 use crate::window::registry::Windows;
 use mpi_core::process::Process;
-use mpi_core::pt2pt::operations::{Access, Act, Change, Operands, Runs, refused};
+use mpi_core::pt2pt::operations::{Access, Act, Atomic, Blocks, Operands, refused};
 use mpi_core::pt2pt::request::RequestId;
 use mpi_types::datatype::Kind;
 use mpi_types::error::Result;
@@ -167,13 +167,13 @@ impl Window {
         }
         let mut access = Access::new(
             (target, service.address(target, number).there),
-            (key, Runs::One([(at as u64, WORD)])),
-            Act::Change(Change {
-                way,
+            (key, Blocks::One([(at as u64, WORD)])),
+            Act::Atomic(Atomic {
+                transport: way,
                 op: work.op,
                 operands: Operands::One(work.operand),
                 compare: work.compare,
-                found,
+                previous: found,
             }),
             local,
             lane.flight.clone(),

@@ -42,10 +42,10 @@ pub struct CommStreams {
 
 impl CommStreams {
     /// Creates the streams of a duplicate, whose block of contexts begins with `context`.
-    pub fn same_in(&self, context: ContextId) -> CommStreams {
+    pub fn duplicate_in(&self, context: ContextId) -> CommStreams {
         CommStreams {
             handles: self.handles.clone(),
-            ways: self.ways.same_in(context),
+            ways: self.ways.duplicate_in(context),
         }
     }
 }

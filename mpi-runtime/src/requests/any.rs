@@ -39,7 +39,7 @@ impl<'a> Block<'a> {
     };
 
     fn new(runtime: &'a Runtime, id: RequestId) -> Option<Block<'a>> {
-        let (first, requests) = runtime.process.requests_around(id)?;
+        let (first, requests) = runtime.process.request_segment(id)?;
         let first = made(Type::Request, first);
         Some(Block { first, requests })
     }
@@ -59,7 +59,7 @@ pub fn look(runtime: &Runtime, requests: &[MPI_Request]) -> Look {
     for (index, &handle) in requests.iter().enumerate() {
         // Usually on the same VCI as the previous one.
         if let Some(request) = block.get(handle)
-            && request.is_under_way()
+            && request.is_pending()
             && u32::from(request.vci()) == last
         {
             continue;
@@ -76,7 +76,7 @@ pub fn look(runtime: &Runtime, requests: &[MPI_Request]) -> Look {
             None => return Look::Other,
         };
         match block.get(handle) {
-            Some(request) if request.is_under_way() => {
+            Some(request) if request.is_pending() => {
                 vcis.add(request.vci());
                 last = request.vci().into();
             }
@@ -115,7 +115,7 @@ pub fn look_at_all(runtime: &Runtime, requests: &[MPI_Request]) -> LookAtAll {
             }
         };
         match runtime.process.request(id) {
-            Some(request) if request.is_under_way() => {
+            Some(request) if request.is_pending() => {
                 vcis.add(request.vci());
                 pending = pending.or(Some(index));
                 if runtime.process.has_one_vci() {

@@ -162,7 +162,7 @@ impl Persistent {
         let (comm, purpose) = (&self.comm.comm, Purpose::PointToPoint);
         // SAFETY: the caller of `new` guarantees the buffer's contract, and `start` admits one
         // operation at a time.
-        let buffer = unsafe { self.buffer.again() };
+        let buffer = unsafe { self.buffer.alias() };
         match self.what {
             What::Send(rank, mode) => {
                 mpi_core::comm::send_on(process, comm, purpose, buffer, rank, self.tag, mode)
