@@ -102,7 +102,7 @@ pub fn raise(error: Error, function: &'static str, on: On, args: &[(&'static str
         if let On::Win(win) = on
             && let Ok(object) = wins::get(win)
         {
-            object.window.losses_are_raised(&runtime.process);
+            object.window.mark_failures_raised(&runtime.process);
         }
     }
     let handler = match (error.origin(), on) {

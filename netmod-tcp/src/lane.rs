@@ -294,7 +294,7 @@ impl TcpLane {
                 conn.is_dirty = false;
                 if conn.gathered > 0 {
                     let gathered = std::mem::take(&mut conn.gathered);
-                    conn.pace.gathered(gathered);
+                    conn.pace.record_bundle(gathered);
                 }
             }
             self.write(index);

@@ -88,8 +88,7 @@ impl Remote {
         payload: &[u8],
     ) -> Result<(), LaneError> {
         let answers = self.answers(taken);
-        let past =
-            self.far && payload.len() >= PAST && !netmod_kit::writes_whole_lines(payload.len());
+        let past = self.far && payload.len() >= PAST && !netmod_kit::avoids_fetch(payload.len());
         if !past && (answers || payload.len() >= AHEAD_IN_STREAMS) {
             self.put_copy::<false>((me, answers), header, payload)?;
             self.ask_for_next(payload.len(), answers);
@@ -113,8 +112,8 @@ impl Remote {
             // before the message is published.
             unsafe {
                 match PAST_CACHES {
-                    true => netmod_kit::copy_past_caches(payload.as_ptr(), out, payload.len()),
-                    false => netmod_kit::copy_to_asked(payload.as_ptr(), out, payload.len()),
+                    true => netmod_kit::copy_non_temporal(payload.as_ptr(), out, payload.len()),
+                    false => netmod_kit::copy_to_prefetched(payload.as_ptr(), out, payload.len()),
                 }
             }
         })
@@ -127,7 +126,7 @@ impl Remote {
         let view = &self.tx_ring.get().view;
         if view.may_claim(next, CELLS) {
             let body = self.segment.body(view.body(next, answers));
-            netmod_kit::ask_for_lines(body, len);
+            netmod_kit::prefetch_for_write(body, len);
         }
     }
 

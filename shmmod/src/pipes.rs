@@ -354,7 +354,7 @@ impl Pipes for ShmLane {
         }
         let start = shape.timed.then(now);
         // Prefetch the line in which the end will be reported.
-        netmod_kit::ask_for_lines(remote.segment.words(shape.slot).end_word(), 1);
+        netmod_kit::prefetch_for_write(remote.segment.words(shape.slot).end_word(), 1);
         let room = if is_own {
             self.own.room()
         } else {
@@ -444,7 +444,7 @@ impl Pipes for ShmLane {
                 continue;
             }
             // Prefetch the line in which the progress will be reported.
-            netmod_kit::ask_for_lines(words.end_word(), 1);
+            netmod_kit::prefetch_for_write(words.end_word(), 1);
             // Adjacent units are copied in one call.
             let rows =
                 places[..ready].chunk_by(|before, after| before.checked_add(1) == Some(*after));

@@ -372,7 +372,7 @@ impl Sending {
             (Source::Bytes(data), _) => {
                 let data = &data[at..at + len];
                 // SAFETY: two slices of one length; what may be written is apart from all else.
-                unsafe { netmod_kit::copy_to_others(data.as_ptr(), chunk.as_mut_ptr(), len) };
+                unsafe { netmod_kit::copy_to_shared(data.as_ptr(), chunk.as_mut_ptr(), len) };
             }
             (Source::Parts(fill), Way::Past) => {
                 self.scratch.resize(len.max(UNIT), 0);
@@ -440,7 +440,7 @@ impl Sending {
         }
         // The receivers have their lines: those of the oldest pipes come together.
         for &slot in self.order.iter().take(ASKED) {
-            netmod_kit::fetch_soon(own.words(slot).end_word());
+            netmod_kit::prefetch(own.words(slot).end_word());
         }
         let (mut at, mut in_vain) = (0, 0);
         while let Some(&slot) = self.order.get(at) {
@@ -588,7 +588,7 @@ impl Sending {
 fn past(from: &[u8], to: &mut [u8]) {
     assert_eq!(from.len(), to.len());
     // SAFETY: two slices of the same length, of which one may be written and so is apart from the other.
-    unsafe { netmod_kit::copy_past_caches(from.as_ptr(), to.as_mut_ptr(), from.len()) };
+    unsafe { netmod_kit::copy_non_temporal(from.as_ptr(), to.as_mut_ptr(), from.len()) };
 }
 
 #[cfg(test)]

@@ -118,7 +118,7 @@ impl UnixLane {
 
     /// Finds the address of a peer's socket. Fails if another lane has found the peer lost.
     fn find(&mut self, (peer, vci): (Peer, VciId)) -> Result<&SocketAddr, LaneError> {
-        if let Some(why) = self.shared.lost.why(peer) {
+        if let Some(why) = self.shared.lost.reason(peer) {
             self.lose(peer, &why);
             return Err(LaneError::lost(peer, why));
         }

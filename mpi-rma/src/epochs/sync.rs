@@ -62,7 +62,7 @@ impl Window {
     /// Marks all known failures as raised: calls that complete accesses to several targets don't
     /// raise them again.
     #[cold]
-    pub fn losses_are_raised(&self, process: &Process) {
+    pub fn mark_failures_raised(&self, process: &Process) {
         self.raised_losses
             .store(process.losses(), Ordering::Relaxed);
     }
@@ -275,7 +275,7 @@ impl Window {
             _ => self.control()?.lock_all(process, self.comm.vci()),
         };
         match &locked {
-            Ok(()) => self.losses_are_raised(process),
+            Ok(()) => self.mark_failures_raised(process),
             Err(_) => {
                 self.epochs.all.fetch_and(!LOCK_ALL, Ordering::Relaxed);
             }

@@ -16,7 +16,7 @@ use crate::messages::service::Service;
 use crate::network::capabilities::{Domain, NetworkAtomics};
 use crate::window::Window;
 use crate::window::apply::{self, Reduction};
-use crate::window::buffers::{Form, Origin, Target};
+use crate::window::buffers::{Completion, Origin, Target};
 use crate::window::keys::{WireKey, key_of, transports, word};
 use crate::window::promise::{AccumulateKind, Promise, WORD};
 use crate::window::registry::Windows;
@@ -134,7 +134,7 @@ impl Window {
         result: Option<Origin<'_>>,
         (target, at): (&Target<'_>, i64),
         reduction: &Reduction,
-        form: Form,
+        completion: Completion,
     ) -> Result<Option<RequestId>> {
         let operation = AccumulateKind::Reduce(reduction.op);
         let (kind, len) = (reduction.element.kind(), target.len());
@@ -182,7 +182,7 @@ impl Window {
             compare: 0,
         };
         // SAFETY: passed on.
-        unsafe { self.change(process, domain, target.rank, work, result, form) }
+        unsafe { self.change(process, domain, target.rank, work, result, completion) }
     }
 
     /// [`Window::compare_and_swap`] by the network.
@@ -206,9 +206,10 @@ impl Window {
             operands: Operands::One(new),
             compare,
         };
-        let form = Form::Plain;
+        let completion = Completion::Blocking;
         // SAFETY: passed on.
-        unsafe { self.change(process, domain, target.rank, work, Some(result), form) }.map(drop)
+        unsafe { self.change(process, domain, target.rank, work, Some(result), completion) }
+            .map(drop)
     }
 
     /// # Safety
@@ -221,7 +222,7 @@ impl Window {
         target: u32,
         work: Work,
         result: Option<Origin<'_>>,
-        form: Form,
+        completion: Completion,
     ) -> Result<Option<RequestId>> {
         let words = work.words.list();
         for &(at, _) in words {
@@ -297,7 +298,7 @@ impl Window {
             lane.flight.clone(),
         );
         access.buffer = buffer;
-        match service.issue(process, access, number, form)? {
+        match service.issue(process, access, number, completion)? {
             Ok(request) => Ok(request),
             Err(_) => Err(refused(target, netmod::LaneError::Unsupported)),
         }

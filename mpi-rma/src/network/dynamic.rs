@@ -11,7 +11,7 @@ use std::sync::Arc;
 use netmod::RemoteKey;
 
 use crate::network::{Passive, Word};
-use crate::window::buffers::{Form, Origin, Target};
+use crate::window::buffers::{Completion, Origin, Target};
 use crate::window::regions::{BlocksInRange, Head, Regions, WORDS};
 use crate::window::{Flavor, Window};
 use mpi_core::process::Process;
@@ -148,7 +148,7 @@ impl Window {
         target: &Target<'_>,
         runs: Blocks,
         write: bool,
-        form: Form,
+        completion: Completion,
     ) -> Result<Option<Option<RequestId>>> {
         let service = self.service()?;
         if target.rank == self.rank() {
@@ -166,7 +166,7 @@ impl Window {
             let mut access =
                 unsafe { self.access(service, origin, target, (key, lane), runs, write) };
             access.shift = start;
-            let issued = service.issue(process, access, lane, form)?;
+            let issued = service.issue(process, access, lane, completion)?;
             return Ok(issued.ok());
         }
         // SAFETY: the caller's promise for the origin.

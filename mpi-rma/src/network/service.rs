@@ -12,7 +12,7 @@ use crate::messages::service::Service;
 use crate::network::batch_queue::Queues;
 use crate::network::lock_protocol;
 use crate::network::{FEW, Passive, PassiveTargets, Record, WireKey, Word};
-use crate::window::buffers::Form;
+use crate::window::buffers::Completion;
 use crate::window::directory::Directory;
 use crate::window::heap::{Heap, PAGE};
 use crate::window::keys::{Exposed, transports, word};
@@ -224,7 +224,7 @@ impl Service {
             // SAFETY: made by `Box::leak`, and no operation has begun that uses it.
             drop(unsafe { Box::from_raw(std::ptr::from_mut(found)) });
         };
-        match self.issue(process, access, lane, Form::Request) {
+        match self.issue(process, access, lane, Completion::Request) {
             Ok(Ok(id)) => Ok(Underway { id, found }),
             Ok(Err(_)) => {
                 free(found);
@@ -307,7 +307,7 @@ impl Service {
         let change = self.change_of(AtomicOp::Add, what, 0)?;
         let nowhere = std::ptr::null_mut();
         let access = self.access_by(rank, 0, (key, word.0), change, nowhere);
-        match self.issue(process, access, 0, Form::Plain)? {
+        match self.issue(process, access, 0, Completion::Blocking)? {
             Ok(_) => Ok(()),
             Err(_) => Err(refused(rank)),
         }

@@ -9,7 +9,7 @@ use netmod::{LaneError, RemoteKey};
 
 use crate::messages::message::{self, Kind, Layout};
 use crate::messages::service::Service;
-use crate::window::buffers::{Form, Origin, Target};
+use crate::window::buffers::{Completion, Origin, Target};
 use crate::window::keys::{Ends, Far};
 use crate::window::runs::RunList;
 use crate::window::{AccessMode, Flavor, Window};
@@ -43,7 +43,7 @@ impl Window {
         target: &Target<'_>,
         at: i64,
         write: bool,
-        form: Form,
+        completion: Completion,
     ) -> Result<Option<Option<RequestId>>> {
         let service = self.service()?;
         if !service.keys.on {
@@ -57,18 +57,18 @@ impl Window {
                 return Ok(None);
             };
             // SAFETY: passed on.
-            return unsafe { self.move_attached(process, origin, target, runs, write, form) };
+            return unsafe { self.move_attached(process, origin, target, runs, write, completion) };
         }
         let lane = service.lanes.any();
         let Some(Far { key, few_small, .. }) = service.key(process, target.rank, lane)? else {
             return Ok(None);
         };
-        let is_small = few_small && form == Form::Plain && target.len() <= SMALL;
+        let is_small = few_small && completion == Completion::Blocking && target.len() <= SMALL;
         if is_small && service.lanes.get(lane).flight.is_burst() {
             return Ok(None);
         }
         if write
-            && form == Form::Plain
+            && completion == Completion::Blocking
             && let Some(local) = origin.contiguous()
             && let Some((skip, len)) = target.datatype.as_run(target.count)
         {
@@ -89,7 +89,7 @@ impl Window {
         };
         // SAFETY: passed on.
         let access = unsafe { self.access(service, origin, target, (key, lane), runs, write) };
-        match service.issue(process, access, lane, form)? {
+        match service.issue(process, access, lane, completion)? {
             Ok(request) => Ok(Some(request)),
             Err(access) => {
                 service.keys.forget(access.target);
@@ -185,10 +185,10 @@ impl Service {
         process: &Process,
         access: Access,
         lane: usize,
-        form: Form,
+        completion: Completion,
     ) -> Result<std::result::Result<Option<RequestId>, Access>> {
         let vci = self.lanes.get(lane).vci;
-        let owner = (form == Form::Request).then(|| self.comm.owner());
+        let owner = (completion == Completion::Request).then(|| self.comm.owner());
         let target = Some(access.target);
         let mut access = Some(access);
         let started = self.wait_for(process, vci, target, || {

@@ -17,7 +17,7 @@ use crate::locks::control::full_fence;
 use crate::messages::service::Service;
 use crate::network::Word;
 use crate::network::locks::Pauses;
-use crate::window::buffers::Form;
+use crate::window::buffers::Completion;
 use crate::window::members::Reach;
 use crate::window::regions::BlocksInRange;
 use crate::window::{Flavor, Window};
@@ -241,6 +241,6 @@ impl Window {
         access.transport = service.way();
         access.shift = within.start;
         access.internal = true;
-        service.issue(process, access, 0, Form::Request)
+        service.issue(process, access, 0, Completion::Request)
     }
 }

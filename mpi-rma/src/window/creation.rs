@@ -147,7 +147,7 @@ impl Window {
             alike: agreed[0] == !agreed[1] && agreed[2] == !agreed[3],
             most: agreed[0],
             piece: piece.filter(|_| agreed[5] == 0),
-            commits_now: hints.memory_at_once,
+            commits_now: hints.commits_memory,
             probe: &probe,
         };
         let made = match !agreed[4] {

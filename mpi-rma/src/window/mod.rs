@@ -80,7 +80,7 @@ pub struct Hints {
     /// VCIs that the window should use.
     pub vcis: VciHints,
     /// Whether allocated memory is committed at creation rather than at first touch.
-    pub memory_at_once: bool,
+    pub commits_memory: bool,
     /// What the program promises about accumulates, so that the network can carry them out.
     pub accumulates: Option<Promise>,
 }

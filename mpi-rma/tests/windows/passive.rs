@@ -123,8 +123,8 @@ pub fn word(
     // SAFETY: the word lives until the flush.
     unsafe {
         match value {
-            Some(_) => window.put(process, origin, target, Form::Plain),
-            None => window.get(process, origin, target, Form::Plain),
+            Some(_) => window.put(process, origin, target, Completion::Blocking),
+            None => window.get(process, origin, target, Completion::Blocking),
         }
     }
     .and_then(|_| window.flush(process, rank))
@@ -169,7 +169,7 @@ pub fn accumulate<T: Copy + Default>(
     let (origin, result) = (Some(buffer(&mut value)), fetch.then(|| buffer(&mut found)));
     let op = Op::predefined(op);
     // SAFETY: the windows of these tests are passive, and don't use the buffers after the call.
-    unsafe { window.accumulate(process, origin, result, target, &op, Form::Plain)? };
+    unsafe { window.accumulate(process, origin, result, target, &op, Completion::Blocking)? };
     Ok(found)
 }
 

@@ -232,7 +232,7 @@ impl Hints {
                 unordered: ordering == Some(true),
                 ..self.vci_hints().for_window()
             },
-            memory_at_once: self.is_true("weft_memory_at_once"),
+            commits_memory: self.is_true("weft_memory_at_once"),
             accumulates: self.promise(),
         }
     }
