@@ -90,7 +90,7 @@ pub fn raise(error: Error, function: &'static str, on: On, args: &[(&'static str
         });
     let error = fatal::with_cause(error);
     let class = class_code(error.class());
-    events::tell(events::ERROR, [class, 0, 0]);
+    events::raise(events::ERROR, [class, 0, 0]);
     if matches!(
         error.class(),
         Class::ProcFailed | Class::ProcAborted | Class::Revoked

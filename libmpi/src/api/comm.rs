@@ -229,9 +229,9 @@ unsafe fn idup(
         object,
         |process, copy, context| {
             if let Some(streams) = copy.streams.get() {
-                streams.ways.learn_contexts(context);
+                streams.routes.learn_contexts(context);
             }
-            mpi_comm::failure::look_again(process);
+            mpi_comm::failure::search_revoked(process);
         },
     )?;
     let handle = runtime.add_object(copy.clone())?;

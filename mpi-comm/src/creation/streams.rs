@@ -59,7 +59,7 @@ impl Drop for Stream {
 }
 
 /// The communicators between the streams of a communicator's members.
-pub struct Ways {
+pub struct StreamComms {
     /// Number of streams of each rank.
     counts: Box<[u32]>,
     /// For each plane, a communicator for each stream of this process, which sends from it.
@@ -67,7 +67,7 @@ pub struct Ways {
     own: usize,
 }
 
-impl Ways {
+impl StreamComms {
     /// Number of streams of a rank.
     pub fn count(&self, rank: u32) -> u32 {
         self.counts[rank as usize]
@@ -77,7 +77,7 @@ impl Ways {
     /// `to` of others.
     ///
     /// With both the same, it receives at that stream. `None` if there are no such streams.
-    pub fn way(&self, from: u32, to: u32) -> Option<&Comm> {
+    pub fn between(&self, from: u32, to: u32) -> Option<&Comm> {
         let from = from as usize;
         let place = (to as usize).checked_mul(self.own)?.checked_add(from)?;
         self.comms.get(place).filter(|_| from < self.own)
@@ -92,9 +92,9 @@ impl Ways {
     }
 
     /// Makes the communicators of a duplicate, whose block of contexts begins with `context`.
-    pub fn duplicate_in(&self, context: ContextId) -> Ways {
+    pub fn duplicate_in(&self, context: ContextId) -> StreamComms {
         let comms = self.by_plane();
-        Ways {
+        StreamComms {
             counts: self.counts.clone(),
             comms: comms
                 .map(|(plane, comm)| comm.duplicate_in(context.plus(plane)))
@@ -103,7 +103,7 @@ impl Ways {
         }
     }
 
-    /// Sets the contexts of [`Ways::duplicate_in`] that were unknown so far ([`ContextId::UNKNOWN`]).
+    /// Sets the contexts of [`StreamComms::duplicate_in`] that were unknown so far ([`ContextId::UNKNOWN`]).
     pub fn learn_contexts(&self, context: ContextId) {
         for (plane, comm) in self.by_plane() {
             comm.learn_context(context.plus(plane));
@@ -129,7 +129,7 @@ pub fn create(
     process: &Process,
     comm: &Comm,
     streams: &[Option<Arc<Stream>>],
-) -> Result<(Comm, Ways)> {
+) -> Result<(Comm, StreamComms)> {
     if comm.has_endpoints() {
         comm.check_plain("MPIX_Stream_comm_create")?;
     }
@@ -174,13 +174,13 @@ pub fn create(
         Comm::endpoint_from(tables.clone(), group.clone(), *context, rank, vci)
     };
     let first = from(&planes[0], vcis.first().copied().unwrap_or(0));
-    let ways = planes
+    let comms = planes
         .iter()
         .flat_map(|plane| vcis.iter().map(move |vci| from(plane, *vci)));
-    let ways = Ways {
+    let routes = StreamComms {
         counts,
-        comms: ways.collect(),
+        comms: comms.collect(),
         own,
     };
-    Ok((first, ways))
+    Ok((first, routes))
 }

@@ -87,7 +87,7 @@ const SENT_CLASSES: [Class; 10] = [
 ///
 /// # Errors
 /// The root's error.
-pub fn tell_result(
+pub fn broadcast_result(
     process: &Process,
     comm: &Comm,
     root: u32,
@@ -156,7 +156,7 @@ impl Side<'_> {
     fn exchange_bytes(&self, link: &mut Option<&mut dyn Link>, own: &[u8]) -> Result<Vec<u8>> {
         let received = link.as_mut();
         let received = received.map(|link| link.exchange(self.process, self.comm, own));
-        tell_result(self.process, self.comm, self.root, received)
+        broadcast_result(self.process, self.comm, self.root, received)
     }
 
     /// Returns the members of this process's group.
@@ -346,7 +346,7 @@ pub fn meet(
         }
         (None, None) => None,
     };
-    let theirs = tell_result(process, comm, root, received)?;
+    let theirs = broadcast_result(process, comm, root, received)?;
     let (context, theirs) = parse_members(&theirs).ok_or_else(malformed)?;
     let context = ContextId::from_bits(context);
     // A process that is just disconnecting is connected anew.

@@ -291,7 +291,7 @@ impl Failures {
         Ok(any)
     }
 
-    fn look_again(&self, process: &Process) {
+    fn search_revoked(&self, process: &Process) {
         let mut table = self.table.lock();
         if table.revoked.is_empty() {
             return;
@@ -301,7 +301,7 @@ impl Failures {
     }
 
     /// Registers a new communicator of the program, which another member may have revoked already.
-    fn look_at_new(&self, process: &Process, holder: &Holder) -> Result<()> {
+    fn register_new(&self, process: &Process, holder: &Holder) -> Result<()> {
         let context = (**holder).as_ref().context();
         let mut table = self.table.lock();
         let Some(at) = table.revoked.iter().position(|(one, _)| *one == context) else {
@@ -350,14 +350,14 @@ fn notice(to: Address, context: ContextId, tag: u32, words: [u64; 2]) -> Notice 
 /// # Errors
 /// Errors of sending messages.
 #[inline]
-pub fn look_at_new(process: &Process, holder: &Holder) -> Result<()> {
-    process.source::<Failures>().look_at_new(process, holder)
+pub fn register_new(process: &Process, holder: &Holder) -> Result<()> {
+    process.source::<Failures>().register_new(process, holder)
 }
 
 /// Notes that the context of a communicator became known after its handle (`MPI_Comm_idup`), so
 /// that progress searches for it among the revoked ones.
-pub fn look_again(process: &Process) {
-    process.source::<Failures>().look_again(process);
+pub fn search_revoked(process: &Process) {
+    process.source::<Failures>().search_revoked(process);
 }
 
 /// Revokes a communicator on all its members (`MPIX_Comm_revoke`).

@@ -94,7 +94,7 @@ impl CommObject {
     pub fn set_handle(&self, handle: MPI_Comm) {
         self.comm.set_owner(handle as u32);
         if let Some(streams) = self.streams.get() {
-            streams.ways.set_owner(handle as u32);
+            streams.routes.set_owner(handle as u32);
         }
     }
 

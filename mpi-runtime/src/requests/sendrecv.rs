@@ -5,7 +5,7 @@ use mpi_core::process::loan::{self, Loan};
 use mpi_core::{Class, Error, Process, Request, RequestId, Result, Status};
 use parking_lot::Mutex;
 
-use crate::requests::own_request::{CompoundRequest, Ended};
+use crate::requests::compound_request::{CompoundRequest, Ended};
 
 /// A send that was not complete when it was started.
 pub enum Sending {
@@ -170,7 +170,7 @@ impl CompoundRequest for Exchange {
 
     /// Both operations complete without the request. The memory of a copy still being sent is
     /// leaked.
-    fn let_go(&self, process: &Process) -> Result<()> {
+    fn release(&self, process: &Process) -> Result<()> {
         let mut halves = self.halves.lock();
         if let Some(id) = halves.receive.take() {
             process.detach(id)?;

@@ -69,7 +69,7 @@ pub unsafe fn improbe(
             match mpi_core::comm::matched_probe_on(&runtime.process, &comm.comm, source, tag)? {
                 Some(matched) => {
                     let found = matched.status();
-                    (messages::keep(runtime, matched)?, Some(found))
+                    (messages::insert(runtime, matched)?, Some(found))
                 }
                 None => (MPI_MESSAGE_NULL, None),
             }
@@ -105,7 +105,7 @@ pub unsafe fn mprobe(
                 mpi_core::comm::matched_probe_on(&runtime.process, comm, source, tag)
             })?;
             let found = matched.status();
-            (messages::keep(runtime, matched)?, found)
+            (messages::insert(runtime, matched)?, found)
         }
         None => (MPI_MESSAGE_NO_PROC, Status::PROC_NULL),
     };
