@@ -103,7 +103,7 @@ impl File {
         let words = match may_share(process, &comm) {
             true => {
                 let len = words_len(comm.size() as usize);
-                let found = mpi_coll::arenas(process).find(process, made, shared.key, len);
+                let found = mpi_coll::arenas(process).open(process, made, shared.key, len);
                 found.ok().map(|piece| Arc::new(SharedWords(piece)))
             }
             false => None,

@@ -74,7 +74,7 @@ impl NonblockingSlots {
             slots: Slots {
                 room,
                 depth: DEPTH,
-                several: true,
+                is_nonblocking: true,
                 ..slots
             },
             base: piece.as_ptr(),

@@ -113,7 +113,7 @@ impl SharedSlots {
                 room,
                 depth,
                 direct: Direct::No,
-                several: false,
+                is_nonblocking: false,
                 crowded: false,
             },
             base: piece.as_ptr().wrapping_add(HEAD),

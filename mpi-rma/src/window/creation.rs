@@ -333,7 +333,7 @@ impl Plan<'_> {
             let shared = match early {
                 Some(room) => {
                     let [_, _, _, _, key @ .., _] = gathered[0];
-                    arenas.find(process, made, key, room)
+                    arenas.open(process, made, key, room)
                 }
                 None => {
                     let is_lazy = self.commits_lazily(comm, &parts)?;
