@@ -78,7 +78,7 @@ impl AutomaticVci {
     }
 
     /// Releases the VCI, because the program has asked for others.
-    pub fn let_go(&self) {
+    pub fn release(&self) {
         *self.own.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
@@ -102,7 +102,7 @@ mod tests {
         assert!(one.hold(2, &users));
         assert_eq!(copy.hold_as(&one), Some(2));
         assert_eq!(users.counts().nth(2), Some(2));
-        one.let_go();
+        one.release();
         drop(copy);
         assert_eq!(users.counts().nth(2), Some(0));
     }

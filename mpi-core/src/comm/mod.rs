@@ -390,7 +390,7 @@ impl Comm {
         let common = map.common();
         if self.map.set(map).is_ok() {
             self.vci.store(common, Ordering::Relaxed);
-            self.automatic.let_go();
+            self.automatic.release();
             self.update_fast_paths();
         }
     }

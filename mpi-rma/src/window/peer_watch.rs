@@ -3,7 +3,7 @@
 //! Accesses to mapped memory are loads and stores: they succeed whether the target's process lives
 //! or not, and make no progress that would find its end. So a thread sleeps in `poll` on pidfds
 //! until one of these processes ends. It then disables the fast path of accesses (`forget`) and
-//! raises a doubt about the process, which the next access or synchronization settles. The fast
+//! adds the process to the suspects, which the next access or synchronization checks. The fast
 //! path needs no further checks. The failure of a process that can't be watched (an old kernel, no
 //! descriptors left) is found only by calls that wait.
 

@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_reference_calls_the_farewell() {
+    fn the_last_reference_calls_the_free_callback() {
         let calls = Arc::new(AtomicUsize::new(0));
         let number = 48;
         register(number, COMM);
