@@ -112,7 +112,7 @@ pub fn admission(bytes: &[u8]) {
             (5, Some(caller)) => caller.prove(input.byte()),
             (6, _) => {
                 pending.drop_oldest();
-                pending.look_at_clock(Instant::now());
+                pending.expire(Instant::now());
             }
             _ => {}
         }

@@ -15,5 +15,5 @@ pub const BINDING: Binding = Binding {
     wants_locks: mpi_runtime::tool::wants_locks,
     up: debugger::tell,
     down: debugger::forget,
-    on_comm: |elements| events::tell(events::COMM, elements),
+    on_comm: |elements| events::raise(events::COMM, elements),
 };

@@ -1,4 +1,4 @@
-//! The symbols that debuggers look for: a table of offsets and addresses ([`mpi_core::places`]),
+//! The symbols that debuggers look for: a table of offsets and addresses ([`mpi_core::layout`]),
 //! and the library that interprets it, `libweft_mqs.so` (the interface for dumping message queues,
 //! MQD 1.0).
 //!
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::ptr::{self, null_mut};
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
 
-use mpi_core::places::Places;
+use mpi_core::layout::Layout;
 use mpi_runtime::handles::comms::CommObject;
 use mpi_runtime::lifecycle::runtime::Runtime;
 
@@ -63,22 +63,22 @@ const NAME: &str = "libweft_mqs.so";
 
 /// Publishes the table for debuggers, when MPI is initialized.
 pub(crate) fn tell(runtime: &Runtime) {
-    let mut places = Places::default();
-    runtime.process.places(&mut places);
-    mpi_core::comm::debugger::add(&mut places);
-    places.add("comm.world", place_of(&runtime.world));
-    places.add("comm.self", place_of(&runtime.self_comm));
-    places.add("world.size", runtime.world.comm.size() as usize);
-    runtime.comms.places(&mut places);
+    let mut layout = Layout::default();
+    runtime.process.layout(&mut layout);
+    mpi_core::comm::debugger::add(&mut layout);
+    layout.add("comm.world", place_of(&runtime.world));
+    layout.add("comm.self", place_of(&runtime.self_comm));
+    layout.add("world.size", runtime.world.comm.size() as usize);
+    runtime.comms.layout(&mut layout);
     let comm = std::mem::offset_of!(CommObject, comm);
-    places.add("object.comm", comm);
+    layout.add("object.comm", comm);
     let entry = |&(text, value): &(&str, u64)| {
         let mut name = [0; 32];
         let len = text.len().min(name.len());
         name[..len].copy_from_slice(&text.as_bytes()[..len]);
         Entry { name, value }
     };
-    let entries: Box<[Entry]> = places.all().iter().map(entry).collect();
+    let entries: Box<[Entry]> = layout.all().iter().map(entry).collect();
     let count = entries.len() as u32;
     // Leaked until `forget`, since a debugger may read it at any time.
     let entries = Box::leak(entries).as_mut_ptr();

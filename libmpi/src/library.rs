@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 
 use mpi_core::TAG_UB;
 use mpi_core::op::Op;
-use mpi_runtime::handles::destructors::Kept;
+use mpi_runtime::handles::destructors::OwnedState;
 use mpi_runtime::handles::{HandleTable, Type};
 use parking_lot::Mutex;
 
@@ -92,7 +92,7 @@ pub struct UserCall {
     /// The program's function.
     pub function: UserFunction,
     /// The state that it is passed.
-    pub state: Option<Kept>,
+    pub state: Option<OwnedState>,
     /// The handle of the datatype that it was last called with.
     pub datatype: AtomicI32,
     /// The proxy of a function in another language, with the function to pass to it in place of the

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use mpi_core::datatype::Datatype;
 use mpi_core::op::{Op, PredefinedOp, Reduce};
 use mpi_core::{Class, Error, Result};
-use mpi_runtime::handles::destructors::Kept;
+use mpi_runtime::handles::destructors::OwnedState;
 use mpi_runtime::handles::types;
 use mpi_runtime::handles::{Type, predefined_index};
 
@@ -89,7 +89,7 @@ impl UserFunction {
     unsafe fn call(
         self,
         proxy: Option<&(Proxy, Option<MPI_User_function>)>,
-        state: Option<&Kept>,
+        state: Option<&OwnedState>,
         input: *const u8,
         inout: *mut u8,
         len: usize,
@@ -115,7 +115,7 @@ impl UserFunction {
                     function(input.cast_mut().cast(), inout.cast(), &raw mut len, handle);
                 }
                 (UserFunction::WithState(function), _) => {
-                    let state = state.map_or(std::ptr::null_mut(), Kept::state);
+                    let state = state.map_or(std::ptr::null_mut(), OwnedState::state);
                     let len = len as MPI_Count;
                     function(input.cast_mut().cast(), inout.cast(), len, told, state);
                 }
@@ -149,7 +149,7 @@ impl Reduce for UserCall {
 }
 
 /// Makes an operation of a function, with the function's state.
-pub fn create(function: UserFunction, state: Option<Kept>, commute: bool) -> Result<MPI_Op> {
+pub fn create(function: UserFunction, state: Option<OwnedState>, commute: bool) -> Result<MPI_Op> {
     let has_state = state.is_some();
     let call = Arc::new(UserCall {
         function,

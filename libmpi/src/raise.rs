@@ -90,7 +90,7 @@ pub fn raise(error: Error, function: &'static str, on: On, args: &[(&'static str
         });
     let error = fatal::with_cause(error);
     let class = class_code(error.class());
-    events::tell(events::ERROR, [class, 0, 0]);
+    events::raise(events::ERROR, [class, 0, 0]);
     if matches!(
         error.class(),
         Class::ProcFailed | Class::ProcAborted | Class::Revoked
@@ -102,7 +102,7 @@ pub fn raise(error: Error, function: &'static str, on: On, args: &[(&'static str
         if let On::Win(win) = on
             && let Ok(object) = wins::get(win)
         {
-            object.window.losses_are_raised(&runtime.process);
+            object.window.mark_failures_raised(&runtime.process);
         }
     }
     let handler = match (error.origin(), on) {

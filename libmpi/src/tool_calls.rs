@@ -25,7 +25,7 @@ unsafe impl Send for Callback {}
 unsafe impl Sync for Callback {}
 
 impl Listener for Callback {
-    fn hear(&self, instance: &Instance, registration: usize) {
+    fn on_event(&self, instance: &Instance, registration: usize) {
         // SAFETY: the tool provided this function as a callback for events; `instance` lives until
         // it returns, and `registration` is the handle that the tool got.
         unsafe {

@@ -206,10 +206,10 @@ impl PersistentCollective {
         let comm = self.comm();
         let Some(slots) = &self.slots else {
             return process
-                .wait_despite_loss(comm.vci(), || Ok(self.look(process, 0)?.then_some(())));
+                .wait_ignoring_loss(comm.vci(), || Ok(self.look(process, 0)?.then_some(())));
         };
         let crowded = process.is_oversubscribed();
-        let looks = process.looks_between();
+        let looks = process.flag_polls_between_rounds();
         process.wait_for_stores(comm.vci(), || {
             loop {
                 if self.look(process, looks)? {
@@ -454,7 +454,7 @@ impl Persistent {
 }
 
 impl Source for Persistent {
-    const PLACE: usize = PERSISTENT_COLLECTIVES;
+    const ID: usize = PERSISTENT_COLLECTIVES;
 
     fn new(_process: &Process) -> Self {
         Persistent::default()

@@ -100,7 +100,7 @@ fn small_collectives_do_not_allocate() {
                 room: 1024,
                 depth: 4,
                 direct: mpi_sched::slots::Direct::Possible,
-                several: false,
+                is_nonblocking: false,
                 crowded: false,
             };
             let (send, mut recv) = ([1i32; 2], [0i32; 2]);

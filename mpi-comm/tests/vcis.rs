@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use mpi_comm::creation;
-use mpi_core::comm::vci_map::Wishes;
+use mpi_core::comm::vci_map::VciHints;
 use mpi_core::comm::{Comm, ContextId, Purpose};
 use mpi_core::group::Group;
 use mpi_core::process::source::Sources;
@@ -101,9 +101,9 @@ fn locks(process: &Process, vci: VciId, action: impl FnOnce()) -> u64 {
 fn operations_take_one_lock_and_finished_ones_none() {
     let [process] = processes::<1>(4);
     let comm = comm(1, 0, 5);
-    let one = Wishes {
+    let one = VciHints {
         count: Some(1),
-        ..Wishes::default()
+        ..VciHints::default()
     };
     mpi_comm::creation::vcis::agree_on_vcis(&process, &comm, &one).unwrap();
     let vci = comm.vci();
@@ -196,12 +196,12 @@ fn threads_with_tags_of_their_own_use_vcis_of_their_own() {
         for (rank, process) in processes.iter().enumerate() {
             scope.spawn(move || {
                 let comm = comm(2, rank as u32, 5);
-                let wishes = Wishes {
+                let hints = VciHints {
                     count: Some(THREADS as u32),
                     no_any_tag: true,
-                    ..Wishes::default()
+                    ..VciHints::default()
                 };
-                mpi_comm::creation::vcis::agree_on_vcis(process, &comm, &wishes).unwrap();
+                mpi_comm::creation::vcis::agree_on_vcis(process, &comm, &hints).unwrap();
                 assert_eq!(process.open_vcis().count(), 1 + THREADS as usize);
                 thread::scope(|scope| {
                     for tag in 0..THREADS {
@@ -331,7 +331,7 @@ fn communicators_get_vcis_without_hints_that_all_members_have() {
                 })
             };
             let each = processes.iter().zip(&cores).map(|(process, cores)| {
-                process.spread_over(*cores);
+                process.enable_automatic_vcis(*cores);
                 run(process)
             });
             let all: Vec<_> = each.collect();
@@ -349,19 +349,19 @@ fn without_hints_the_vci_that_is_used_least_is_taken_and_hints_replace_it() {
     let world = comm(1, 0, 0);
     let dup = || creation::dup_comm_apart(&process, &world).unwrap();
     assert_eq!(dup().vci(), 0, "nothing said that threads come");
-    process.spread_over(3);
+    process.enable_automatic_vcis(3);
     let (one, two, three) = (dup(), dup(), dup());
     assert_eq!([one.vci(), two.vci(), three.vci()], [1, 2, 3]);
     assert_eq!(dup().vci(), 1);
     drop(two);
     assert_eq!(dup().vci(), 2);
     assert_eq!(creation::dup_comm(&process, &one).unwrap().vci(), 0);
-    let wishes = Wishes {
+    let hints = VciHints {
         count: Some(1),
         lockless: true,
-        ..Wishes::default()
+        ..VciHints::default()
     };
-    creation::vcis::agree_on_vcis(&process, &one, &wishes).unwrap();
+    creation::vcis::agree_on_vcis(&process, &one, &hints).unwrap();
     assert_eq!(
         one.vci(),
         0,
@@ -377,12 +377,12 @@ fn without_hints_the_vci_that_is_used_least_is_taken_and_hints_replace_it() {
 fn draining_passes_over_vcis_that_are_not_open() {
     let [process] = processes::<1>(8);
     let comm = comm(1, 0, 5);
-    let wishes = Wishes {
+    let hints = VciHints {
         sender_vci: Some(5),
         receiver_vci: Some(2),
-        ..Wishes::default()
+        ..VciHints::default()
     };
-    mpi_comm::creation::vcis::agree_on_vcis(&process, &comm, &wishes).unwrap();
+    mpi_comm::creation::vcis::agree_on_vcis(&process, &comm, &hints).unwrap();
     assert_eq!(process.open_vcis().collect::<Vec<_>>(), [0, 2, 5]);
     process.drain().unwrap();
 }

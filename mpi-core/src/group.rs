@@ -126,7 +126,7 @@ impl Group {
 
     /// Creates the group of a communicator with endpoints, in which a peer can occur several times.
     /// [`Group::rank_of`] returns one of its ranks.
-    pub fn of_points(peers: &[u32]) -> Group {
+    pub fn of_endpoints(peers: &[u32]) -> Group {
         let mut index: Box<[(u32, u32)]> = peers.iter().copied().zip(0..).collect();
         index.sort_unstable();
         Group(Map::List(Arc::new(List {
@@ -189,7 +189,7 @@ impl Group {
 
     /// Returns the peer of rank 0 and the distance between the peers of consecutive ranks, if the
     /// distance is constant.
-    pub fn as_run(&self) -> Option<(u32, i32)> {
+    pub fn as_strided(&self) -> Option<(u32, i32)> {
         match &self.0 {
             Map::Regular(run) => Some((run.first, run.stride)),
             _ => None,

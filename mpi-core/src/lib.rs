@@ -7,9 +7,9 @@
 
 pub mod comm;
 pub mod group;
+pub mod layout;
 pub mod lock;
 pub mod partitioned;
-pub mod places;
 pub mod process;
 pub mod pt2pt;
 mod sync;

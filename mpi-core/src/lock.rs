@@ -16,7 +16,7 @@ use crate::sync::{AtomicU32, Ordering};
 mod biased;
 mod fences;
 
-pub(crate) use biased::{BiasedLock, OwnersTurn, Way};
+pub(crate) use biased::{Acquired, BiasedLock, OwnersTurn};
 
 const FREE: u32 = 0;
 const TAKEN: u32 = 1;

@@ -133,7 +133,7 @@ fn empty_and_large() {
     assert_eq!(world.rank_of(999_999), Some(999_999));
     assert_eq!(world.rank_of(1_000_000), None);
     let odd = world.range_incl(&[[1, 999_999, 2]]).unwrap();
-    assert_eq!(odd.as_run(), Some((1, 2)));
+    assert_eq!(odd.as_strided(), Some((1, 2)));
     assert_eq!(odd.rank_of(5), Some(2));
     assert_eq!(odd.rank_of(6), None);
     let even = world.difference(&odd);

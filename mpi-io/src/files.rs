@@ -101,7 +101,7 @@ impl Files {
         access: impl FnOnce() -> Result<u64> + Send + 'static,
     ) -> Result<RequestId> {
         let files = process.source::<Files>();
-        let request = process.start_outside(vci, owner)?;
+        let request = process.start_external(vci, owner)?;
         let done = files.done.clone();
         files.count(process, 1);
         Files::apart(process, len, move || done.add(request, access()));
@@ -132,7 +132,7 @@ impl Files {
                 true
             }
             None => {
-                process.give_up_core();
+                process.yield_or_nap();
                 false
             }
         }
@@ -153,7 +153,7 @@ impl Files {
         let files = process.source::<Files>();
         let lent = Arc::new(Lent::default());
         let request = match &known {
-            None => Some(process.start_outside(file.comm().vci(), owner)?),
+            None => Some(process.start_external(file.comm().vci(), owner)?),
             Some(_) => None,
         };
         // Counted first: another thread that makes progress may complete it at once.
@@ -182,7 +182,7 @@ impl Files {
         if *files.pending.lock() == 0 || is_through() {
             return Ok(());
         }
-        process.wait_despite_loss(file.comm().vci(), || Ok(is_through().then_some(())))
+        process.wait_ignoring_loss(file.comm().vci(), || Ok(is_through().then_some(())))
     }
 
     /// Adds `more` to the number of active accesses.
@@ -232,7 +232,7 @@ impl Files {
         owner: u32,
         result: Result<u64>,
     ) -> Result<RequestId> {
-        let request = process.start_outside(vci, owner)?;
+        let request = process.start_external(vci, owner)?;
         complete(process, request, result)?;
         Ok(request)
     }
@@ -247,7 +247,7 @@ fn complete(process: &Process, request: RequestId, result: Result<u64>) -> Resul
 }
 
 impl Source for Files {
-    const PLACE: usize = FILES;
+    const ID: usize = FILES;
 
     fn new(_process: &Process) -> Self {
         Files::default()

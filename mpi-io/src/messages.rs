@@ -128,7 +128,7 @@ async fn done(exchange: &Exchange<'_>, loan: &Loan<Kept>) -> Result<()> {
         }
     };
     if exchange.waits() {
-        return exchange.with(|process| process.wait_despite_loss(comm.vci(), || look(process)));
+        return exchange.with(|process| process.wait_ignoring_loss(comm.vci(), || look(process)));
     }
     poll_fn(|_| match exchange.with(look) {
         Ok(None) => Poll::Pending,
@@ -141,12 +141,12 @@ async fn done(exchange: &Exchange<'_>, loan: &Loan<Kept>) -> Result<()> {
 /// Ends a message, and waits until it is over.
 async fn end(exchange: &Exchange<'_>, loan: Loan<Kept>) -> Result<()> {
     if exchange.waits() {
-        return exchange.with(|process| loan.end(process)).map(drop);
+        return exchange.with(|process| loan.abort(process)).map(drop);
     }
     let mut loan = Some(loan);
     poll_fn(|_| match loan.take() {
         None => Poll::Ready(Ok(())),
-        Some(one) => match exchange.with(|process| one.try_end(process)) {
+        Some(one) => match exchange.with(|process| one.try_abort(process)) {
             Ok(Ok(_)) => Poll::Ready(Ok(())),
             Ok(Err(kept)) => {
                 loan = Some(kept);

@@ -103,7 +103,7 @@ impl File {
         let words = match may_share(process, &comm) {
             true => {
                 let len = words_len(comm.size() as usize);
-                let found = mpi_coll::arenas(process).find(process, made, shared.key, len);
+                let found = mpi_coll::arenas(process).open(process, made, shared.key, len);
                 found.ok().map(|piece| Arc::new(SharedWords(piece)))
             }
             false => None,
@@ -120,7 +120,7 @@ impl File {
             _ => SharedPointer::new(&path, words.filter(|_| all_share), shared.unique),
         };
         if let Some(words) = pointer.words() {
-            words.0.settle();
+            words.0.seal();
         }
         let aggregators = domains::aggregators(process, &comm, &hints);
         if amode.append && is_first {

@@ -31,7 +31,7 @@ impl SharedSegment for SharedWords {
         Ok(())
     }
 
-    fn settle(&self) {}
+    fn seal(&self) {}
 }
 
 /// The published key of the area that one member has created.
@@ -129,7 +129,7 @@ impl OnDemand {
                         [0, 1, 2].map(|i| announcement.key[i].load(Ordering::Relaxed));
                     let words = [one, two];
                     let opened = self.memory.open(&RemoteKey { address, words }, self.len);
-                    return opened.ok().inspect(|piece| piece.settle());
+                    return opened.ok().inspect(|piece| piece.seal());
                 }
                 LACKING => return None,
                 // Creation takes microseconds; only a process that has ended does not finish it.

@@ -172,7 +172,7 @@ mod tests {
         fn reserve(&self, _: usize, _: usize) -> Result<(), OpenError> {
             Ok(())
         }
-        fn settle(&self) {}
+        fn seal(&self) {}
     }
 
     fn pair() -> (Writers, Writers) {

@@ -44,7 +44,7 @@ pub use messages::serve::fuzzing;
 pub use netmod_kit::copy_overlapping;
 pub use network::PassiveTargets;
 pub use network::capabilities::NetworkAtomics;
-pub use window::buffers::{Form, Origin, Target};
+pub use window::buffers::{Completion, Origin, Target};
 pub use window::promise::Promise;
 pub use window::registry::Windows;
 pub use window::shared_alloc::{alloc_shared, free_shared};

@@ -527,7 +527,7 @@ impl Choices {
         let two = situation.ranks == 2;
         let quicker = slots.direct == Direct::Quicker;
         // Each has a core, and no other collectives are under way beside this one.
-        let free = !two && !slots.crowded && !slots.several;
+        let free = !two && !slots.crowded && !slots.is_nonblocking;
         let least = match collective {
             // Each block, of those that all receive together.
             "allgather" if quicker => 16 * KIB * situation.ranks,

@@ -6,7 +6,7 @@
 //! degree. What comes down a tree is counted as one write, and as what the sender's adapter and processor take
 //! before the last of a step's others.
 
-use super::rdma::{DEGREES, Way, steps};
+use super::rdma::{DEGREES, RdmaAllreduce, steps};
 
 /// Costs of a network and its processors, in microseconds.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -156,17 +156,17 @@ impl Parameters {
     }
 
     /// The way of an allreduce of a vector that fits a slot which takes the least time.
-    pub fn best_way(&self, ranks: u32, bytes: usize) -> Way {
+    pub fn best_way(&self, ranks: u32, bytes: usize) -> RdmaAllreduce {
         self.best_short(ranks, bytes).0
     }
 
     /// The same, and how long it takes.
-    pub(super) fn best_short(&self, ranks: u32, bytes: usize) -> (Way, f64) {
+    pub(super) fn best_short(&self, ranks: u32, bytes: usize) -> (RdmaAllreduce, f64) {
         let ([up, down], time) = self.best_tree(ranks, bytes);
         let pairs = self.pairs(ranks, bytes);
         match time < pairs {
-            true => (Way::Tree { up, down }, time),
-            false => (Way::Pairs, pairs),
+            true => (RdmaAllreduce::Tree { up, down }, time),
+            false => (RdmaAllreduce::Pairs, pairs),
         }
     }
 
@@ -282,7 +282,7 @@ mod tests {
     fn pairs_beat_trees_but_where_ranks_are_too_many_for_them() {
         // A power of two goes in as many steps as a tree needs downwards alone.
         for ranks in [2, 4, 8, 16, 1024] {
-            assert_eq!(GUESSED.best_way(ranks, 4), Way::Pairs, "{ranks}");
+            assert_eq!(GUESSED.best_way(ranks, 4), RdmaAllreduce::Pairs, "{ranks}");
         }
         assert!(THESIS.pairs(5, 4) > THESIS.pairs(4, 4));
         // Starting a transfer costs little here, so that a flat tree saves the steps of the odd ones.
@@ -290,9 +290,12 @@ mod tests {
         let costs: Parameters = text.parse().unwrap();
         assert_eq!(costs.transmit, 0.001);
         assert_eq!(costs.operation, [0.02, 0.0003]);
-        assert_ne!(costs.best_way(3, 4), Way::Pairs);
+        assert_ne!(costs.best_way(3, 4), RdmaAllreduce::Pairs);
         // Flat trees win where a write is much shorter than its way.
-        assert_eq!(FAST.best_way(16, 4), Way::Tree { up: 15, down: 15 });
+        assert_eq!(
+            FAST.best_way(16, 4),
+            RdmaAllreduce::Tree { up: 15, down: 15 }
+        );
         for wrong in [
             "",
             "1,2,3",

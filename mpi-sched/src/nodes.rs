@@ -7,7 +7,7 @@ use super::allreduce::{self, Allreduce};
 use super::barrier::Barrier;
 use super::barrier::{arrive, barrier as flat_barrier, release};
 use super::bcast::binomial;
-use super::rdma::{self, Collect, Reach, Rise, Spread, Way};
+use super::rdma::{self, RdmaAllgather, RdmaAllreduce, RdmaBcast, RdmaReduce, Reach};
 use super::reduce::reduce_blocks;
 use super::schedule::{Block, Buf, Schedule};
 use super::slots::{self, Slots};
@@ -110,16 +110,16 @@ impl Nodes {
 /// How ranks reach each other: within this rank's node, which is its own affair, and from node to node, which all
 /// leaders do alike.
 #[derive(Clone, Copy, Debug)]
-pub struct Ways<A, W = ()> {
+pub struct NodeAlgorithm<A, W = ()> {
     /// The slots that the ranks of this node see, by their places there; none: messages.
     pub within: Option<Slots>,
     /// How leaders reach each other.
-    pub between: Between<A, W>,
+    pub between: BetweenNodes<A, W>,
 }
 
 /// How the leaders of nodes reach each other. What the other ranks do is the same.
 #[derive(Clone, Copy, Debug)]
-pub enum Between<A, W = ()> {
+pub enum BetweenNodes<A, W = ()> {
     /// By messages, as said.
     Messages(A),
     /// By writes to slots, as said; a leader's number among these ranks is its node's.
@@ -148,16 +148,16 @@ pub fn leaders_barrier(schedule: &mut Schedule, nodes: &Nodes, reach: Reach) {
 }
 
 /// Builds a barrier.
-pub fn barrier(schedule: &mut Schedule, nodes: &Nodes, ways: Ways<()>) {
-    let Ways { within, between } = ways;
+pub fn barrier(schedule: &mut Schedule, nodes: &Nodes, algorithm: NodeAlgorithm<()>) {
+    let NodeAlgorithm { within, between } = algorithm;
     match within {
         Some(slots) => in_slots(schedule, nodes, |schedule| slots::arrive(schedule, slots)),
         None => arrive(schedule, nodes.node()),
     }
     match (nodes.leaders(), between) {
         (None, _) => {}
-        (Some(_), Between::Writes(reach, _)) => leaders_barrier(schedule, nodes, reach),
-        (Some(leaders), Between::Messages(())) => {
+        (Some(_), BetweenNodes::Writes(reach, _)) => leaders_barrier(schedule, nodes, reach),
+        (Some(leaders), BetweenNodes::Messages(())) => {
             flat_barrier(schedule, leaders, Barrier::Dissemination);
         }
     }
@@ -174,12 +174,12 @@ pub fn bcast(
     nodes: &Nodes,
     root: u32,
     part: Part<'_>,
-    ways: Ways<(), Spread>,
+    algorithm: NodeAlgorithm<(), RdmaBcast>,
 ) {
     if part.bytes() == 0 || nodes.ranks.len() == 1 {
         return;
     }
-    let Ways { within, between } = ways;
+    let NodeAlgorithm { within, between } = algorithm;
     let block = part.block(Buf::Recv, schedule);
     let (root_node, root_place) = nodes.places[root as usize];
     let node = nodes.node();
@@ -219,17 +219,17 @@ fn bcast_between(
     (root_node, source): (u32, Option<u32>),
     part: Part<'_>,
     block: Block,
-    between: Between<(), Spread>,
+    between: BetweenNodes<(), RdmaBcast>,
 ) {
     let Some(leaders) = nodes.leaders() else {
         return;
     };
     match between {
-        Between::Messages(()) => {
+        BetweenNodes::Messages(()) => {
             let root_node = root_node as usize;
             binomial(schedule, leaders, root_node, source, block, part.datatype);
         }
-        Between::Writes(reach, how) => {
+        BetweenNodes::Writes(reach, how) => {
             if let Some(root) = source {
                 let come = schedule.recv(root, block);
                 schedule.wait_for(come);
@@ -267,12 +267,12 @@ pub fn allreduce(
     in_place: bool,
     part: Part<'_>,
     op: &Op,
-    ways: Ways<Allreduce, Way>,
+    algorithm: NodeAlgorithm<Allreduce, RdmaAllreduce>,
 ) {
     if part.count == 0 {
         return;
     }
-    let Ways { within, between } = ways;
+    let NodeAlgorithm { within, between } = algorithm;
     schedule.set_op(op);
     let recv = part.block(Buf::Recv, schedule);
     let send = Block {
@@ -294,12 +294,12 @@ pub fn allreduce(
     }
     match (leaders, between) {
         (None, _) => {}
-        (Some(leaders), Between::Messages(algorithm)) => {
+        (Some(leaders), BetweenNodes::Messages(algorithm)) => {
             let first = schedule.here();
             allreduce::allreduce(schedule, leaders, true, part, op, algorithm);
             schedule.wait(first..schedule.here());
         }
-        (Some(_), Between::Writes(reach, way)) => by_writes(schedule, nodes, |schedule| {
+        (Some(_), BetweenNodes::Writes(reach, way)) => by_writes(schedule, nodes, |schedule| {
             rdma::allreduce_by(schedule, reach, true, part, op, way);
         }),
     }
@@ -323,12 +323,12 @@ pub fn reduce(
     (root, in_place): (u32, bool),
     part: Part<'_>,
     op: &Op,
-    ways: Ways<(), Rise>,
+    algorithm: NodeAlgorithm<(), RdmaReduce>,
 ) {
     if part.count == 0 {
         return;
     }
-    let Ways { within, between } = ways;
+    let NodeAlgorithm { within, between } = algorithm;
     schedule.set_op(op);
     let (rank, commutes) = (nodes.rank, op.is_commutative());
     let recv = part.block(Buf::Recv, schedule);
@@ -367,12 +367,12 @@ pub fn reduce(
         let here = leaders.rank as u32 == root_node;
         let first = schedule.here();
         match between {
-            Between::Messages(()) => {
+            BetweenNodes::Messages(()) => {
                 let (root, result) = (root_node as usize, here.then_some(target));
                 reduce_blocks(schedule, leaders, root, target, result, part, commutes);
                 schedule.wait(first..schedule.here());
             }
-            Between::Writes(reach, how) => {
+            BetweenNodes::Writes(reach, how) => {
                 by_writes(schedule, nodes, |schedule| {
                     rdma::reduce_by(schedule, reach, (root_node, here), part, op, how);
                 });
@@ -398,9 +398,9 @@ pub fn allgather(
     nodes: &Nodes,
     send: Option<Part<'_>>,
     part: Part<'_>,
-    ways: Ways<Allgather, Collect>,
+    algorithm: NodeAlgorithm<Allgather, RdmaAllgather>,
 ) {
-    let Ways { within, between } = ways;
+    let NodeAlgorithm { within, between } = algorithm;
     debug_assert!(nodes.are_alike());
     let (node, extent) = (nodes.node(), part.datatype.extent());
     let all = Part {
@@ -460,12 +460,12 @@ pub fn allgather(
             ..part
         };
         match between {
-            Between::Messages(algorithm) => {
+            BetweenNodes::Messages(algorithm) => {
                 let layout = Layout::Uniform(of_node);
                 allgather::allgather(schedule, leaders, None, layout, algorithm);
                 schedule.wait(first..schedule.here());
             }
-            Between::Writes(reach, how) => by_writes(schedule, nodes, |schedule| {
+            BetweenNodes::Writes(reach, how) => by_writes(schedule, nodes, |schedule| {
                 rdma::allgather_by(schedule, reach, None, of_node, how);
             }),
         }

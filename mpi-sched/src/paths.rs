@@ -4,7 +4,9 @@
 //! pieces that follow each other are as quick as the slowest place that they pass.
 
 use super::model::Parameters;
-use super::rdma::{Collect, DEGREES, Reach, Rise, Spread, Trade, Way, steps};
+use super::rdma::{
+    DEGREES, RdmaAllgather, RdmaAllreduce, RdmaAlltoall, RdmaBcast, RdmaReduce, Reach, steps,
+};
 
 /// The first of the least.
 fn least<W: Copy>(ways: impl Iterator<Item = W>, time: impl Fn(W) -> f64) -> Option<W> {
@@ -44,17 +46,17 @@ impl Parameters {
     }
 
     /// Time of a broadcast.
-    pub fn spread(&self, reach: &Reach, bytes: usize, how: Spread) -> f64 {
+    pub fn spread(&self, reach: &Reach, bytes: usize, how: RdmaBcast) -> f64 {
         let (count, piece) = pieces(bytes, reach.room);
         let rounds = f64::from(steps(reach.size, 2));
         let copy = self.copy * piece as f64;
         match how {
-            Spread::Tree => {
+            RdmaBcast::Tree => {
                 let each = (rounds * self.gap(piece)).max(self.cycle(piece, false));
                 let pace = self.pace(reach.size, count, reach.depth);
                 rounds * self.hop(piece) + (count - 1.0) * each + copy + pace
             }
-            Spread::Chain => {
+            RdmaBcast::Chain => {
                 let hops = f64::from(reach.size - 1);
                 let others = (count - 1.0) * self.cycle(piece, false);
                 hops * self.hop(piece) + others + copy + self.give_free(reach, count)
@@ -63,24 +65,24 @@ impl Parameters {
     }
 
     /// The quickest way of a broadcast, if there is one.
-    pub fn best_spread(&self, reach: &Reach, bytes: usize) -> Option<Spread> {
-        let ways = [Spread::Tree, Spread::Chain].into_iter();
+    pub fn best_spread(&self, reach: &Reach, bytes: usize) -> Option<RdmaBcast> {
+        let ways = [RdmaBcast::Tree, RdmaBcast::Chain].into_iter();
         least(ways.filter(|how| how.takes(*reach, bytes)), |how| {
             self.spread(reach, bytes, how)
         })
     }
 
     /// Time of a reduction to one rank.
-    pub fn rise(&self, reach: &Reach, bytes: usize, how: Rise) -> f64 {
+    pub fn rise(&self, reach: &Reach, bytes: usize, how: RdmaReduce) -> f64 {
         match how {
-            Rise::Tree(k) => {
+            RdmaReduce::Tree(k) => {
                 let (count, piece) = pieces(bytes, reach.rise_room());
                 let children = k.min(reach.size.saturating_sub(1));
                 let each = f64::from(children) * self.cycle(piece, true);
                 let pace = self.pace(reach.size, count, reach.rise_depth());
                 self.up(reach.size, k, piece) + (count - 1.0) * each + pace
             }
-            Rise::Chain => {
+            RdmaReduce::Chain => {
                 let (count, piece) = pieces(bytes, reach.room);
                 let hops = f64::from(reach.size - 1);
                 let others = (count - 1.0) * self.cycle(piece, true);
@@ -96,8 +98,11 @@ impl Parameters {
         root: u32,
         bytes: usize,
         commutes: bool,
-    ) -> Option<Rise> {
-        let ways = DEGREES.map(Rise::Tree).into_iter().chain([Rise::Chain]);
+    ) -> Option<RdmaReduce> {
+        let ways = DEGREES
+            .map(RdmaReduce::Tree)
+            .into_iter()
+            .chain([RdmaReduce::Chain]);
         let possible = ways.filter(|how| how.takes(*reach, root, bytes, commutes));
         least(possible, |how| self.rise(reach, bytes, how))
     }
@@ -109,11 +114,11 @@ impl Parameters {
     }
 
     /// Time of an allgather of blocks of so many bytes.
-    pub fn collect(&self, reach: &Reach, block: usize, how: Collect) -> f64 {
+    pub fn collect(&self, reach: &Reach, block: usize, how: RdmaAllgather) -> f64 {
         let size = reach.size;
         match how {
-            Collect::Direct => self.all_to_all(size, block),
-            Collect::Doubling => {
+            RdmaAllgather::Direct => self.all_to_all(size, block),
+            RdmaAllgather::Doubling => {
                 let mut time = 0.0;
                 let mut have = 1;
                 while have < size {
@@ -123,7 +128,7 @@ impl Parameters {
                 }
                 time
             }
-            Collect::Ring => {
+            RdmaAllgather::Ring => {
                 let (count, piece) = pieces(block, reach.room);
                 let step = self.hop(piece) + self.copy * piece as f64;
                 let hops = f64::from(size - 1);
@@ -134,19 +139,24 @@ impl Parameters {
     }
 
     /// The quickest way of an allgather, if there is one.
-    pub fn best_collect(&self, reach: &Reach, block: usize) -> Option<Collect> {
-        let ways = [Collect::Direct, Collect::Doubling, Collect::Ring].into_iter();
+    pub fn best_collect(&self, reach: &Reach, block: usize) -> Option<RdmaAllgather> {
+        let ways = [
+            RdmaAllgather::Direct,
+            RdmaAllgather::Doubling,
+            RdmaAllgather::Ring,
+        ]
+        .into_iter();
         least(ways.filter(|how| how.takes(*reach, block)), |how| {
             self.collect(reach, block, how)
         })
     }
 
     /// Time of an alltoall of blocks of so many bytes.
-    pub fn trade(&self, reach: &Reach, block: usize, how: Trade) -> f64 {
+    pub fn trade(&self, reach: &Reach, block: usize, how: RdmaAlltoall) -> f64 {
         let rounds = steps(reach.size, 2);
         match how {
-            Trade::Direct => self.all_to_all(reach.size, block),
-            Trade::Doubling => {
+            RdmaAlltoall::Direct => self.all_to_all(reach.size, block),
+            RdmaAlltoall::Doubling => {
                 let bytes = reach.size as usize / 2 * block;
                 let round = self.hop(bytes) + 2.0 * self.copy * bytes as f64;
                 f64::from(rounds) * round + self.copy * (reach.size as usize * block) as f64
@@ -155,8 +165,8 @@ impl Parameters {
     }
 
     /// The quickest way of an alltoall, if there is one.
-    pub fn best_trade(&self, reach: &Reach, block: usize) -> Option<Trade> {
-        let ways = [Trade::Direct, Trade::Doubling].into_iter();
+    pub fn best_trade(&self, reach: &Reach, block: usize) -> Option<RdmaAlltoall> {
+        let ways = [RdmaAlltoall::Direct, RdmaAlltoall::Doubling].into_iter();
         least(ways.filter(|how| how.takes(*reach, block)), |how| {
             self.trade(reach, block, how)
         })
@@ -177,17 +187,22 @@ impl Parameters {
     }
 
     /// The quickest way of an allreduce, if there is one.
-    pub fn best_allreduce(&self, reach: &Reach, bytes: usize, commutes: bool) -> Option<Way> {
+    pub fn best_allreduce(
+        &self,
+        reach: &Reach,
+        bytes: usize,
+        commutes: bool,
+    ) -> Option<RdmaAllreduce> {
         let (short, short_time) = self.best_short(reach.size, bytes);
         let fits = short.takes(*reach, bytes, commutes);
-        let goes_round = Way::Ring.takes(*reach, bytes, commutes);
+        let goes_round = RdmaAllreduce::Ring.takes(*reach, bytes, commutes);
         match (fits, goes_round) {
             // Two exchange all in both ways, and pairs leave nothing to be said.
             (true, true) if reach.size > 2 && self.ring(reach, bytes) < short_time => {
-                Some(Way::Ring)
+                Some(RdmaAllreduce::Ring)
             }
             (true, _) => Some(short),
-            (false, true) => Some(Way::Ring),
+            (false, true) => Some(RdmaAllreduce::Ring),
             (false, false) => None,
         }
     }

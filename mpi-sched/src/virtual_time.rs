@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::model::Parameters;
-use super::rdma::{self, Reach, Way};
+use super::rdma::{self, RdmaAllreduce, Reach};
 use super::schedule::{Block, CAME, FREE, FREED, SENT, Schedule, Step};
 use super::team::Part;
 use mpi_types::datatype::{Datatype, Predefined};
@@ -132,7 +132,7 @@ pub fn time(
 }
 
 /// Microseconds that an allreduce of `bytes` (a multiple of 4) by writes takes, one way.
-pub fn allreduce(ranks: u32, costs: &Parameters, bytes: usize, way: Way) -> f64 {
+pub fn allreduce(ranks: u32, costs: &Parameters, bytes: usize, way: RdmaAllreduce) -> f64 {
     let float = Datatype::predefined(Predefined::Float);
     let part = Part {
         count: bytes / 4,
@@ -314,9 +314,9 @@ mod tests {
                 for bytes in [8, 1024, 8192] {
                     let trees = DEGREES
                         .iter()
-                        .flat_map(|&up| DEGREES.map(|down| Way::Tree { up, down }));
+                        .flat_map(|&up| DEGREES.map(|down| RdmaAllreduce::Tree { up, down }));
                     let times = trees
-                        .chain([Way::Pairs])
+                        .chain([RdmaAllreduce::Pairs])
                         .map(|way| allreduce(ranks, &costs, bytes, way));
                     let best = times.fold(f64::INFINITY, f64::min);
                     let chosen = costs.best_way(ranks, bytes);

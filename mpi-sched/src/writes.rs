@@ -5,16 +5,16 @@ use std::sync::Arc;
 use super::choose::{Choices, KIB, Situation, bit};
 use super::costs::{Measured, Network, Quick};
 use super::model::{GUESSED, Parameters};
-use super::rdma::{Collect, Reach, Rise, Spread, Trade, Way};
+use super::rdma::{RdmaAllgather, RdmaAllreduce, RdmaAlltoall, RdmaBcast, RdmaReduce, Reach};
 
 /// The ways that were asked for by name.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Written {
-    bcast: Option<Spread>,
-    reduce: Option<Rise>,
-    allgather: Option<Collect>,
-    alltoall: Option<Trade>,
-    allreduce: Option<Way>,
+    bcast: Option<RdmaBcast>,
+    reduce: Option<RdmaReduce>,
+    allgather: Option<RdmaAllgather>,
+    alltoall: Option<RdmaAlltoall>,
+    allreduce: Option<RdmaAllreduce>,
 }
 
 impl Written {
@@ -22,19 +22,19 @@ impl Written {
     pub fn set(&mut self, collective: &str, name: &str, parameter: Option<usize>) {
         let degree = parameter.map_or(3, |k| k as u32);
         match (collective, name) {
-            ("bcast", "rdma-binomial") => self.bcast = Some(Spread::Tree),
-            ("bcast", "rdma-chain") => self.bcast = Some(Spread::Chain),
-            ("reduce", "rdma-tree") => self.reduce = Some(Rise::Tree(degree)),
-            ("reduce", "rdma-chain") => self.reduce = Some(Rise::Chain),
-            ("allgather", "rdma-direct") => self.allgather = Some(Collect::Direct),
-            ("allgather", "rdma-doubling") => self.allgather = Some(Collect::Doubling),
-            ("allgather", "rdma-ring") => self.allgather = Some(Collect::Ring),
-            ("alltoall", "rdma-direct") => self.alltoall = Some(Trade::Direct),
-            ("alltoall", "rdma-doubling") => self.alltoall = Some(Trade::Doubling),
-            ("allreduce", "rdma-pairs") => self.allreduce = Some(Way::Pairs),
-            ("allreduce", "rdma-ring") => self.allreduce = Some(Way::Ring),
+            ("bcast", "rdma-binomial") => self.bcast = Some(RdmaBcast::Tree),
+            ("bcast", "rdma-chain") => self.bcast = Some(RdmaBcast::Chain),
+            ("reduce", "rdma-tree") => self.reduce = Some(RdmaReduce::Tree(degree)),
+            ("reduce", "rdma-chain") => self.reduce = Some(RdmaReduce::Chain),
+            ("allgather", "rdma-direct") => self.allgather = Some(RdmaAllgather::Direct),
+            ("allgather", "rdma-doubling") => self.allgather = Some(RdmaAllgather::Doubling),
+            ("allgather", "rdma-ring") => self.allgather = Some(RdmaAllgather::Ring),
+            ("alltoall", "rdma-direct") => self.alltoall = Some(RdmaAlltoall::Direct),
+            ("alltoall", "rdma-doubling") => self.alltoall = Some(RdmaAlltoall::Doubling),
+            ("allreduce", "rdma-pairs") => self.allreduce = Some(RdmaAllreduce::Pairs),
+            ("allreduce", "rdma-ring") => self.allreduce = Some(RdmaAllreduce::Ring),
             ("allreduce", "rdma-tree") => {
-                self.allreduce = Some(Way::Tree {
+                self.allreduce = Some(RdmaAllreduce::Tree {
                     up: degree,
                     down: 1,
                 });
@@ -111,7 +111,7 @@ impl Choices {
         situation: &Situation,
         reach: &Reach,
         network: &Network,
-    ) -> Option<Spread> {
+    ) -> Option<RdmaBcast> {
         let bytes = situation.bytes;
         self.way(
             ("bcast", situation, &network.quick),
@@ -128,7 +128,7 @@ impl Choices {
         root: u32,
         reach: &Reach,
         network: &Network,
-    ) -> Option<Rise> {
+    ) -> Option<RdmaReduce> {
         let Situation {
             bytes, commutes, ..
         } = *situation;
@@ -147,7 +147,7 @@ impl Choices {
         block: usize,
         reach: &Reach,
         network: &Network,
-    ) -> Option<Collect> {
+    ) -> Option<RdmaAllgather> {
         self.way(
             ("allgather", situation, &network.quick),
             |written| written.allgather,
@@ -162,7 +162,7 @@ impl Choices {
         situation: &Situation,
         reach: &Reach,
         network: &Network,
-    ) -> Option<Trade> {
+    ) -> Option<RdmaAlltoall> {
         let block = situation.bytes;
         self.way(
             ("alltoall", situation, &network.quick),
@@ -178,7 +178,7 @@ impl Choices {
         situation: &Situation,
         reach: &Reach,
         network: &Network,
-    ) -> Option<Way> {
+    ) -> Option<RdmaAllreduce> {
         let Situation {
             bytes, commutes, ..
         } = *situation;
@@ -248,15 +248,15 @@ mod tests {
         let choices = Choices::default();
         let network = network(Some(4096));
         let spread = |bytes| choices.bcast_by_writes(&at(4, bytes), &reach(4), &network);
-        assert_eq!((spread(4096), spread(4097)), (Some(Spread::Tree), None));
+        assert_eq!((spread(4096), spread(4097)), (Some(RdmaBcast::Tree), None));
         let mut only_reduce = Network {
             quick: Quick::all(None),
             ..network
         };
         only_reduce.quick.set("reduce", Some(1 << 20));
         let rise = |bytes| choices.reduce_by_writes(&at(4, bytes), 3, &reach(4), &only_reduce);
-        assert!(matches!(rise(8), Some(Rise::Tree(_))));
-        assert_eq!(rise(1 << 20), Some(Rise::Chain));
+        assert!(matches!(rise(8), Some(RdmaReduce::Tree(_))));
+        assert_eq!(rise(1 << 20), Some(RdmaReduce::Chain));
         let other = choices.allreduce_by_writes(&at(4, 8), &reach(4), &only_reduce);
         assert_eq!(other, None);
     }
@@ -270,12 +270,12 @@ mod tests {
             let situation = at(ranks, ranks as usize * block);
             choices.allgather_by_writes(&situation, block, &reach(ranks), &network)
         };
-        assert_eq!(collect(&choices, 16, 8192), Some(Collect::Direct));
+        assert_eq!(collect(&choices, 16, 8192), Some(RdmaAllgather::Direct));
         assert_eq!(collect(&choices, 16, 8193), None);
         assert_eq!(collect(&choices, 17, 8), None);
         choices.set("allgather", "rdma").unwrap();
-        assert_eq!(collect(&choices, 17, 8), Some(Collect::Doubling));
-        assert_eq!(collect(&choices, 17, 8192), Some(Collect::Ring));
+        assert_eq!(collect(&choices, 17, 8), Some(RdmaAllgather::Doubling));
+        assert_eq!(collect(&choices, 17, 8192), Some(RdmaAllgather::Ring));
         assert_eq!(collect(&choices, 1 << 12, 8192), None);
         choices.set("rdma", "off").unwrap();
         assert_eq!(collect(&choices, 16, 8), None);
@@ -292,7 +292,7 @@ mod tests {
             choices.allreduce_by_writes(&situation, &reach(ranks), &network)
         };
         assert_eq!(ordered(3, 1 << 20), None);
-        assert_eq!(ordered(2, 1 << 20), Some(Way::Ring));
-        assert_eq!(ordered(4, 8), Some(Way::Pairs));
+        assert_eq!(ordered(2, 1 << 20), Some(RdmaAllreduce::Ring));
+        assert_eq!(ordered(4, 8), Some(RdmaAllreduce::Pairs));
     }
 }

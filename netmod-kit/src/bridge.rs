@@ -123,12 +123,12 @@ impl Sink for NumberedSink<'_> {
         }
     }
 
-    fn place(&mut self, from: Peer, header: &Header, len: usize) -> Option<(*mut u8, Token)> {
+    fn destination(&mut self, from: Peer, header: &Header, len: usize) -> Option<(*mut u8, Token)> {
         let from = self.numbers.outside(from)?;
-        self.sink.place(from, header, len)
+        self.sink.destination(from, header, len)
     }
 
-    fn place_pieces(
+    fn destinations(
         &mut self,
         from: Peer,
         header: &Header,
@@ -136,7 +136,7 @@ impl Sink for NumberedSink<'_> {
         pieces: &mut [IoVec; MAX_IOVECS],
     ) -> Option<(usize, Token)> {
         let from = self.numbers.outside(from)?;
-        self.sink.place_pieces(from, header, len, pieces)
+        self.sink.destinations(from, header, len, pieces)
     }
 
     fn complete(&mut self, token: Token, result: Result<(), LaneError>) {
@@ -209,7 +209,7 @@ impl Lane for BridgedLane {
         self.translated(result)
     }
 
-    unsafe fn send_pieces(
+    unsafe fn send_gather(
         &mut self,
         to: Peer,
         vci: VciId,
@@ -218,7 +218,7 @@ impl Lane for BridgedLane {
     ) -> Result<(), LaneError> {
         let to = self.inside(to);
         // SAFETY: the caller upholds the same contract, passed on unchanged.
-        let result = unsafe { self.inner.send_pieces(to, vci, header, pieces) };
+        let result = unsafe { self.inner.send_gather(to, vci, header, pieces) };
         self.translated(result)
     }
 

@@ -75,7 +75,7 @@ impl BurstLimit {
     }
 
     /// Records that a bundle of `count` messages has left.
-    pub fn gathered(&mut self, count: u32) {
+    pub fn record_bundle(&mut self, count: u32) {
         if !std::mem::take(&mut self.held) && count <= 1 {
             return; // a message of the core itself, which is always offered for bundling
         }
@@ -193,17 +193,17 @@ mod tests {
         };
         assert_eq!(burst(&mut burst_limit, 1), 4);
         assert_eq!(burst(&mut burst_limit, 2), 4);
-        burst_limit.gathered(60);
+        burst_limit.record_bundle(60);
         assert_eq!(burst(&mut burst_limit, 3), 4);
-        burst_limit.gathered(1);
+        burst_limit.record_bundle(1);
         assert_eq!(burst(&mut burst_limit, 4), 8);
         for round in 5..20 {
-            burst_limit.gathered(1);
+            burst_limit.record_bundle(1);
             burst(&mut burst_limit, round);
         }
-        burst_limit.gathered(1);
+        burst_limit.record_bundle(1);
         assert_eq!(burst(&mut burst_limit, 20), 1024);
-        burst_limit.gathered(2);
+        burst_limit.record_bundle(2);
         assert_eq!(burst(&mut burst_limit, 21), 4);
     }
 
@@ -212,14 +212,14 @@ mod tests {
         let mut burst_limit = BurstLimit::default();
         for round in 0..20 {
             assert!(burst_limit.may_leave(round));
-            burst_limit.gathered(1);
+            burst_limit.record_bundle(1);
         }
         let burst = |burst_limit: &mut BurstLimit, round| {
             (0..50).filter(|_| burst_limit.may_leave(round)).count()
         };
         for round in 20..30 {
             burst(&mut burst_limit, round);
-            burst_limit.gathered(1);
+            burst_limit.record_bundle(1);
         }
         assert_eq!(burst(&mut burst_limit, 30), 50);
         let slow = (31..31 + ANEW)

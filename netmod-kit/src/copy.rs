@@ -18,10 +18,10 @@ const LONG_TO_FAR: usize = LONG;
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// Returns whether [`copy_to_others`] writes `len` bytes without fetching the lines from their last
+/// Returns whether [`copy_to_shared`] writes `len` bytes without fetching the lines from their last
 /// owner, as non-temporal stores do.
 #[inline]
-pub fn writes_whole_lines(len: usize) -> bool {
+pub fn avoids_fetch(len: usize) -> bool {
     len >= LONG_TO_OTHERS && has_instruction()
 }
 
@@ -34,9 +34,9 @@ fn has_instruction() -> bool {
     return false;
 }
 
-/// Returns whether [`copy_to_others`] overwrites whole lines without reading them, and is the
+/// Returns whether [`copy_to_shared`] overwrites whole lines without reading them, and is the
 /// fastest for most lengths.
-pub fn overwrites_unread() -> bool {
+pub fn overwrites_without_fetch() -> bool {
     #[cfg(target_arch = "x86_64")]
     return processor::instruction() == processor::Instruction::Quickest;
     #[cfg(not(target_arch = "x86_64"))]
@@ -46,12 +46,12 @@ pub fn overwrites_unread() -> bool {
 /// Returns whether [`copy_to_far`] leaves the data in this core's caches, from where other cores
 /// get it as fast as from memory.
 #[inline]
-pub fn stores_stay_in_caches() -> bool {
-    has_instruction() && !overwrites_unread()
+pub fn keeps_stores_cached() -> bool {
+    has_instruction() && !overwrites_without_fetch()
 }
 
 /// Returns whether prefetching the lines makes copies of `len` bytes faster than
-/// [`copy_to_others`].
+/// [`copy_to_shared`].
 #[inline]
 fn asks_ahead(len: usize) -> bool {
     #[cfg(target_arch = "x86_64")]
@@ -60,10 +60,10 @@ fn asks_ahead(len: usize) -> bool {
     return len > 0;
 }
 
-/// Prefetches cache lines for writing by [`copy_to_asked`]. As a hint it is harmless for unmapped
+/// Prefetches cache lines for writing by [`copy_to_prefetched`]. As a hint it is harmless for unmapped
 /// or foreign memory.
 #[inline]
-pub fn ask_for_lines(start: *const u8, len: usize) {
+pub fn prefetch_for_write(start: *const u8, len: usize) {
     // Whole lines are overwritten without fetching them; lines that were prefetched take twice as
     // long.
     if !asks_ahead(len) {
@@ -85,7 +85,7 @@ pub fn ask_for_lines(start: *const u8, len: usize) {
 
 /// Prefetches the cache line at `start` for reading. As a hint it is harmless for unmapped memory.
 #[inline]
-pub fn fetch_soon(start: *const u8) {
+pub fn prefetch(start: *const u8) {
     // SAFETY: a prefetch changes no memory and never faults.
     #[cfg(target_arch = "x86_64")]
     unsafe {
@@ -328,7 +328,7 @@ pub unsafe fn copy_overlapping(from: *const u8, to: *mut u8, len: usize) {
 /// # Safety
 /// `from` must be valid for reads and `to` for writes of `len` bytes; they must not overlap.
 #[inline(always)]
-pub unsafe fn copy_to_others(from: *const u8, to: *mut u8, len: usize) {
+pub unsafe fn copy_to_shared(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: `from` and `to` are valid by the caller's contract.
     unsafe { copy_by(from, to, len, LONG_TO_OTHERS) };
 }
@@ -344,25 +344,25 @@ pub unsafe fn copy_to_others(from: *const u8, to: *mut u8, len: usize) {
 pub unsafe fn copy_to_far(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: `from` and `to` are valid by the caller's contract.
     unsafe {
-        match (has_instruction(), overwrites_unread()) {
+        match (has_instruction(), overwrites_without_fetch()) {
             (true, true) => copy_by(from, to, len, LONG_TO_FAR),
-            (true, false) => copy_to_others(from, to, len),
-            (false, _) => copy_past_caches(from, to, len),
+            (true, false) => copy_to_shared(from, to, len),
+            (false, _) => copy_non_temporal(from, to, len),
         }
     }
 }
 
-/// Copies like [`copy_to_others`] to lines most of which [`ask_for_lines`] has prefetched.
+/// Copies like [`copy_to_shared`] to lines most of which [`prefetch_for_write`] has prefetched.
 ///
 /// # Safety
 /// `from` must be valid for reads and `to` for writes of `len` bytes; they must not overlap.
 #[inline(always)]
-pub unsafe fn copy_to_asked(from: *const u8, to: *mut u8, len: usize) {
+pub unsafe fn copy_to_prefetched(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: `from` and `to` are valid by the caller's contract.
     unsafe {
         match asks_ahead(len) {
             true => copy(from, to, len),
-            false => copy_to_others(from, to, len),
+            false => copy_to_shared(from, to, len),
         }
     }
 }
@@ -374,7 +374,7 @@ pub unsafe fn copy_to_asked(from: *const u8, to: *mut u8, len: usize) {
 /// # Safety
 /// `from` must be valid for reads and `to` for writes of `len` bytes; they must not overlap.
 #[cfg(target_arch = "x86_64")]
-pub unsafe fn copy_past_caches(from: *const u8, to: *mut u8, len: usize) {
+pub unsafe fn copy_non_temporal(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: `from` and `to` are valid by the caller's contract. The fence orders the stores
     // before any later flag for the reader.
     unsafe {
@@ -388,7 +388,7 @@ pub unsafe fn copy_past_caches(from: *const u8, to: *mut u8, len: usize) {
 /// # Safety
 /// `from` must be valid for reads and `to` for writes of `len` bytes; they must not overlap.
 #[cfg(not(target_arch = "x86_64"))]
-pub unsafe fn copy_past_caches(from: *const u8, to: *mut u8, len: usize) {
+pub unsafe fn copy_non_temporal(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: `from` and `to` are valid by the caller's contract.
     unsafe { ptr::copy_nonoverlapping(from, to, len) };
 }
@@ -403,7 +403,11 @@ mod tests {
                 let mut to = vec![0xfe; at + len + 1];
                 // SAFETY: both buffers are long enough and do not overlap.
                 unsafe {
-                    super::copy_past_caches(from.as_ptr().add(start), to.as_mut_ptr().add(at), len);
+                    super::copy_non_temporal(
+                        from.as_ptr().add(start),
+                        to.as_mut_ptr().add(at),
+                        len,
+                    );
                 };
                 assert_eq!(&to[at..at + len], &from[start..start + len]);
                 assert!(to[..at].iter().all(|&byte| byte == 0xfe) && to[at + len] == 0xfe);
@@ -468,7 +472,11 @@ mod tests {
         ]) {
             let from: Vec<u8> = (1..=len).map(|byte| (byte % 251) as u8).collect();
             let mut to = vec![0xee; len + 2];
-            for copy in [super::copy, super::copy_to_others, super::copy_to_asked] {
+            for copy in [
+                super::copy,
+                super::copy_to_shared,
+                super::copy_to_prefetched,
+            ] {
                 to.fill(0xee);
                 // SAFETY: both buffers are long enough and do not overlap.
                 unsafe { copy(from.as_ptr(), to.as_mut_ptr().add(1), len) };

@@ -11,7 +11,7 @@ pub struct LostPeers(Mutex<HashMap<Peer, String>>);
 
 impl LostPeers {
     /// Returns the reason why a peer is lost, or `None` if no lane has reported it.
-    pub fn why(&self, peer: Peer) -> Option<String> {
+    pub fn reason(&self, peer: Peer) -> Option<String> {
         let lost = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         lost.get(&peer).cloned()
     }

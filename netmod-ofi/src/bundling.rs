@@ -100,7 +100,7 @@ impl OfiLane {
             let state = self.peers.endpoint(endpoint);
             state.stuck = None;
             state.bundle = None;
-            state.burst_limit.gathered(bundle.count);
+            state.burst_limit.record_bundle(bundle.count);
             self.bundled.retain(|&other| other != endpoint);
             return true;
         }

@@ -570,7 +570,7 @@ impl Lane for OfiLane {
 
     fn flush(&mut self, peer: Peer, token: Token) -> Result<Issued, LaneError> {
         let Some(index) = self.peers.find_peer(peer) else {
-            return Ok(Issued::Done);
+            return Ok(Issued::Complete);
         };
         let state = &mut self.peers.peers[index as usize];
         if let Some(why) = &state.lost {
@@ -582,7 +582,7 @@ impl Lane for OfiLane {
         }
         match state.write_error.take() {
             Some(why) => Err(LaneError::lost(peer, why)),
-            None => Ok(Issued::Done),
+            None => Ok(Issued::Complete),
         }
     }
 

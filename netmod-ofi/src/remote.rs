@@ -69,7 +69,7 @@ impl OfiLane {
     ) -> Result<Issued, LaneError> {
         let endpoint = self.endpoint(peer, vci)?;
         if len == 0 {
-            return Ok(Issued::Done);
+            return Ok(Issued::Complete);
         }
         let emulated = !self.shared.rma;
         let op = self.new_op(Action::Get, emulated, endpoint, local, len, remote, token);
@@ -89,7 +89,7 @@ impl OfiLane {
     ) -> Result<Issued, LaneError> {
         let endpoint = self.endpoint(peer, vci)?;
         if len == 0 {
-            return Ok(Issued::Done);
+            return Ok(Issued::Complete);
         }
         let small = len <= SMALL_PUT.min(self.shared.buffer_size - wire::INTERNAL);
         if self.shared.rma && small {
@@ -112,7 +112,7 @@ impl OfiLane {
         }
         self.start(op).map(|issued| {
             if emulated && small {
-                Issued::Done
+                Issued::Complete
             } else {
                 issued
             }
@@ -147,7 +147,7 @@ impl OfiLane {
         // SAFETY: buffer and context are the lane's and stay until completion.
         let rc = unsafe { self.write(endpoint, place, len, desc, remote, 0, context, VISIBLE) };
         if rc == 0 {
-            return Ok(Issued::Done);
+            return Ok(Issued::Complete);
         }
         self.buffers.give(buffer);
         self.end_write(endpoint, epoch);

@@ -130,7 +130,7 @@ impl Shared {
 
     /// Returns why a process is lost, if a lane has found it lost.
     pub(crate) fn lost(&self, peer: Peer) -> Option<String> {
-        self.lost.why(peer)
+        self.lost.reason(peer)
     }
 
     /// Records a lost process for the other lanes.

@@ -207,7 +207,11 @@ impl Lane for SimLane {
             token,
             immediate,
         )?;
-        Ok(if done { Issued::Done } else { Issued::Pending })
+        Ok(if done {
+            Issued::Complete
+        } else {
+            Issued::Pending
+        })
     }
 
     unsafe fn put(
@@ -221,7 +225,11 @@ impl Lane for SimLane {
     ) -> Result<Issued, LaneError> {
         let mut world = self.world.lock();
         let done = world.put(self.place, (peer, vci), local, len, remote, token)?;
-        Ok(if done { Issued::Done } else { Issued::Pending })
+        Ok(if done {
+            Issued::Complete
+        } else {
+            Issued::Pending
+        })
     }
 
     fn signal(
@@ -288,7 +296,7 @@ impl Lane for SimLane {
         Ok(if pending {
             Issued::Pending
         } else {
-            Issued::Done
+            Issued::Complete
         })
     }
 

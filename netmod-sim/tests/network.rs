@@ -150,7 +150,7 @@ fn memory_is_read_at_once_or_later_or_not_at_all() {
         // SAFETY: `local` outlives the read.
         let issued = unsafe { reader.get(1, 0, local.as_mut_ptr().cast(), 16, remote, Token(7)) };
         match get {
-            Get::Immediate => assert_eq!(issued, Ok(Issued::Done)),
+            Get::Immediate => assert_eq!(issued, Ok(Issued::Complete)),
             Get::Unsupported => assert_eq!(issued, Err(LaneError::Unsupported)),
             _ => {
                 assert_eq!((issued, local), (Ok(Issued::Pending), [0, 0]));
@@ -196,7 +196,7 @@ fn puts_and_atomics_land_in_order_and_flush_tells() {
     for value in 1..=10u64 {
         // SAFETY: `value` is valid during the call, which copies it.
         let put = unsafe { lane.put(1, 0, (&raw const value).cast(), 8, remote, Token(value)) };
-        assert_eq!(put, Ok(Issued::Done));
+        assert_eq!(put, Ok(Issued::Complete));
     }
     // SAFETY: `found` lives until the completion.
     let add = unsafe { lane.atomic(1, 0, AtomicOp::Add, 5, 0, &raw mut found, remote, Token(20)) };
@@ -211,7 +211,7 @@ fn puts_and_atomics_land_in_order_and_flush_tells() {
     assert_eq!((tokens.as_slice(), found), ([20, 21].as_slice(), 10));
     // SAFETY: `memory` is alive; the read is volatile because the transport changes it.
     assert_eq!(unsafe { (&raw const memory[0]).read_volatile() }, 15);
-    assert_eq!(lane.flush(1, Token(22)), Ok(Issued::Done));
+    assert_eq!(lane.flush(1, Token(22)), Ok(Issued::Complete));
     owner.withdraw(&remote.key);
 }
 

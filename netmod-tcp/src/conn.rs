@@ -178,8 +178,8 @@ impl Pace {
     }
 
     /// Records that a bundle of `count` messages has left.
-    pub fn gathered(&mut self, count: u32) {
-        self.limit.gathered(count);
+    pub fn record_bundle(&mut self, count: u32) {
+        self.limit.record_bundle(count);
     }
 }
 

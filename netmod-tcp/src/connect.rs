@@ -347,7 +347,7 @@ impl TcpLane {
     fn drop_crossed(&mut self, index: u32) {
         let endpoint = &self.endpoints[index as usize];
         let (from, stream) = ((endpoint.peer, endpoint.vci), endpoint.stream);
-        self.pending.drop_where(|context| {
+        self.pending.drop_context(|context| {
             let call = Call::from_context(context);
             call.is_some_and(|call| call.from == from && call.stream == stream)
         });
@@ -447,7 +447,7 @@ impl TcpLane {
             }
             self.attempts.push(index);
         }
-        self.pending.look_at_clock(now);
+        self.pending.expire(now);
     }
 
     /// Ends all connections and operations with a process.

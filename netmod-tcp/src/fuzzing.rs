@@ -57,7 +57,12 @@ impl Sink for Counts {
         assert!(payload.len() <= wire::MAX_PAYLOAD);
         self.messages += 1;
     }
-    fn place(&mut self, _from: Peer, _header: &Header, len: usize) -> Option<(*mut u8, Token)> {
+    fn destination(
+        &mut self,
+        _from: Peer,
+        _header: &Header,
+        len: usize,
+    ) -> Option<(*mut u8, Token)> {
         let filled = self.completed.iter().filter(|token| **token == PLACED);
         if self.messages.is_multiple_of(2) || self.placed > filled.count() {
             return None;
@@ -244,12 +249,12 @@ impl Victim {
                 let len = input.number() as usize % PAGE;
                 let payload = &self.memory[..len];
                 let sent = self.lane.send(LIAR, 0, &Header([1, 2, 3]), payload);
-                sent.map(|()| Issued::Done)
+                sent.map(|()| Issued::Complete)
             }
             _ => {
                 let data = &self.memory[..input.number() as usize % PAGE];
                 let sent = self.lane.signal(LIAR, 0, data, remote, &[1, 2], remote);
-                sent.map(|()| Issued::Done)
+                sent.map(|()| Issued::Complete)
             }
         };
         if issued == Ok(Issued::Pending) {

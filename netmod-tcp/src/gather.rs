@@ -227,7 +227,7 @@ impl TcpLane {
     ) -> Result<Issued, LaneError> {
         let (round, gathering) = (self.round, self.gathering);
         let Some(conn) = self.conn(index) else {
-            return Ok(Issued::Done);
+            return Ok(Issued::Complete);
         };
         if conn.lent.0 != round {
             conn.lent = (round, 0);
@@ -258,7 +258,7 @@ impl TcpLane {
         wire::begin_at(&mut conn.held, FrameKind::Message, 0, &fixed, len, payload);
         let written = conn.write_with(data);
         if written == len {
-            return Ok(Issued::Done);
+            return Ok(Issued::Complete);
         }
         conn.out.push_back(Out::Lent {
             ptr: payload.wrapping_add(written),

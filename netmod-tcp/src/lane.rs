@@ -294,7 +294,7 @@ impl TcpLane {
                 conn.is_dirty = false;
                 if conn.gathered > 0 {
                     let gathered = std::mem::take(&mut conn.gathered);
-                    conn.pace.gathered(gathered);
+                    conn.pace.record_bundle(gathered);
                 }
             }
             self.write(index);
@@ -465,11 +465,11 @@ impl Lane for TcpLane {
         match self.ready(to, vci)? {
             // SAFETY: the caller upholds the same contract, passed on unchanged.
             Some(index) => unsafe { self.lend(index, header, payload, len, token) },
-            None => Ok(Issued::Done),
+            None => Ok(Issued::Complete),
         }
     }
 
-    unsafe fn send_pieces(
+    unsafe fn send_gather(
         &mut self,
         to: Peer,
         vci: VciId,

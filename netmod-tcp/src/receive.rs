@@ -12,7 +12,7 @@ use crate::conn::{Conn, Incoming, Park, Target};
 use crate::exposure::Exposures;
 use crate::lane::{Endpoint, Notice, State, TcpLane};
 use crate::ops::{Act, Ops};
-use crate::scatter::{fill_pieces, place_pieces};
+use crate::scatter::{destinations, fill_pieces};
 use crate::silence::UNREACHED;
 use crate::transfer;
 use crate::wire::{self, FrameKind, MAX_FIXED, MAX_PAYLOAD, Next, PREFIX};
@@ -369,7 +369,10 @@ impl TcpLane {
                 sink.complete(token, Ok(()));
             }
             Target::Spoilt { token, address } => {
-                let bad = BadMemory { own: true, address };
+                let bad = BadMemory {
+                    is_local: true,
+                    address,
+                };
                 sink.complete(token, Err(LaneError::BadMemory(Box::new(bad))));
             }
             Target::Exposed { .. } | Target::Nowhere => {}
@@ -425,13 +428,13 @@ impl TcpLane {
         let (first, second) = (wire::word(fixed, 0), wire::word(fixed, 1));
         let placed = match fixed.first_chunk() {
             Some(header) if kind == FrameKind::Message && len >= PLACE => {
-                sink.place(peer, &Header::from_bytes(header), len)
+                sink.destination(peer, &Header::from_bytes(header), len)
             }
             _ => None,
         };
         let pieces = match (fixed.first_chunk(), placed) {
             (Some(header), None) if kind == FrameKind::Message && len >= LONG => {
-                place_pieces(peer, &Header::from_bytes(header), len, sink)
+                destinations(peer, &Header::from_bytes(header), len, sink)
             }
             _ => None,
         };

@@ -67,7 +67,7 @@ impl TcpLane {
                 unsafe { std::ptr::copy(from, to, len) };
             });
         copied
-            .map(|()| Issued::Done)
+            .map(|()| Issued::Complete)
             .ok_or_else(|| not_exposed(self.me()))
     }
 
@@ -83,7 +83,7 @@ impl TcpLane {
         token: Token,
     ) -> Result<Issued, LaneError> {
         if len == 0 {
-            return Ok(Issued::Done);
+            return Ok(Issued::Complete);
         }
         if peer == self.me() {
             // SAFETY: passed on.
@@ -153,7 +153,7 @@ impl TcpLane {
         token: Token,
     ) -> Result<Issued, LaneError> {
         if len == 0 {
-            return Ok(Issued::Done);
+            return Ok(Issued::Complete);
         }
         if peer == self.me() {
             // SAFETY: passed on; it is only read.
@@ -186,7 +186,7 @@ impl TcpLane {
             } else {
                 self.write(index);
             }
-            return Ok(Issued::Done);
+            return Ok(Issued::Complete);
         }
         let mut done = 0;
         let mut stuck = false;
@@ -210,7 +210,11 @@ impl TcpLane {
             keep_last_token(&mut conn.out, token);
         }
         self.mark_stuck(index);
-        Ok(if stuck { Issued::Pending } else { Issued::Done })
+        Ok(if stuck {
+            Issued::Pending
+        } else {
+            Issued::Complete
+        })
     }
 
     /// # Safety
@@ -232,7 +236,7 @@ impl TcpLane {
             let found = found.ok_or_else(|| not_exposed(peer))?;
             // SAFETY: aligned and valid, by the contract.
             unsafe { result.write(found) };
-            return Ok(Issued::Done);
+            return Ok(Issued::Complete);
         }
         let index = self.ready(peer, vci)?.ok_or_else(|| left(peer))?;
         if !self.ops.has_room() {
@@ -250,7 +254,7 @@ impl TcpLane {
 
     pub(crate) fn issue_flush(&mut self, peer: Peer, token: Token) -> Result<Issued, LaneError> {
         if peer == self.me() {
-            return Ok(Issued::Done);
+            return Ok(Issued::Complete);
         }
         let mut place = 0;
         let mut asked: Option<u64> = None;
@@ -305,7 +309,7 @@ impl TcpLane {
         }
         Ok(match asked {
             Some(_) => Issued::Pending,
-            None => Issued::Done,
+            None => Issued::Complete,
         })
     }
 

@@ -13,7 +13,7 @@ use crate::receive::Brought;
 
 /// Asks the sink for the blocks that a message is scattered over.
 #[cold]
-pub(crate) fn place_pieces(
+pub(crate) fn destinations(
     peer: netmod::Peer,
     header: &Header,
     len: usize,
@@ -24,7 +24,7 @@ pub(crate) fn place_pieces(
         len: 0,
     };
     let mut all = [nothing; MAX_IOVECS];
-    let (count, token) = sink.place_pieces(peer, header, len, &mut all)?;
+    let (count, token) = sink.destinations(peer, header, len, &mut all)?;
     let list = all[..count].iter().copied().collect();
     Some(Target::Pieces { list, token })
 }

@@ -42,7 +42,12 @@ impl Sink for Counts {
         assert!(payload.len() <= wire::MAX_PAYLOAD);
         self.messages += 1;
     }
-    fn place(&mut self, _from: Peer, _header: &Header, len: usize) -> Option<(*mut u8, Token)> {
+    fn destination(
+        &mut self,
+        _from: Peer,
+        _header: &Header,
+        len: usize,
+    ) -> Option<(*mut u8, Token)> {
         if self.messages.is_multiple_of(2) || self.placed > self.completed {
             return None;
         }

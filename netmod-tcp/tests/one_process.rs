@@ -193,7 +193,7 @@ fn finish(
     token: Token,
 ) -> Result<(), LaneError> {
     match issued? {
-        Issued::Done => Ok(()),
+        Issued::Complete => Ok(()),
         Issued::Pending => {
             poll_until(nodes, "an operation", |nodes| {
                 nodes[who].sinks[0].completed.contains_key(&token.0)
@@ -254,7 +254,7 @@ fn remote_memory_is_read_and_written() {
     finish(&mut nodes, 0, flushed, token).unwrap();
     assert!(exposed == model);
     let token = nodes[0].token();
-    assert_eq!(nodes[0].lanes[0].flush(peer, token), Ok(Issued::Done));
+    assert_eq!(nodes[0].lanes[0].flush(peer, token), Ok(Issued::Complete));
 
     // Across the end, and beyond it.
     let beyond = RemoteAddr {
@@ -542,7 +542,7 @@ fn an_unwritable_destination_is_reported_and_the_peer_lives() {
     let sink = &nodes[1].sinks[0];
     let results: Vec<_> = sink.completed.values().collect();
     assert!(
-        matches!(results[..], [Err(netmod::LaneError::BadMemory(bad))] if bad.own),
+        matches!(results[..], [Err(netmod::LaneError::BadMemory(bad))] if bad.is_local),
         "{results:?}"
     );
     assert_eq!(sink.messages[0].2, [5; 100]);

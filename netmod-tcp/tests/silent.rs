@@ -50,7 +50,7 @@ fn a_peer_that_computes_for_long_is_not_lost() {
         };
         match sent {
             Ok(Issued::Pending) => break token,
-            Ok(Issued::Done) => count += 1,
+            Ok(Issued::Complete) => count += 1,
             Err(error) => assert_eq!(error, LaneError::Again),
         }
         nodes[0].poll();

@@ -30,7 +30,7 @@ fn lend(node: &mut Node, to: u32, number: u64, payload: &[u8]) -> Option<Option<
     let sent =
         unsafe { node.lanes[0].send_zcopy(to, 0, &header, payload.as_ptr(), payload.len(), token) };
     match sent {
-        Ok(Issued::Done) => Some(None),
+        Ok(Issued::Complete) => Some(None),
         Ok(Issued::Pending) => Some(Some(token)),
         Err(LaneError::Again) => None,
         Err(error) => panic!("{error}"),
@@ -183,7 +183,7 @@ fn puts_leave_with_their_flush() {
         let remote = RemoteAddr { key, offset: 0 };
         // SAFETY: the data stays until completion.
         let put = unsafe { nodes[0].lanes[0].put(there, 0, data.as_ptr(), len, remote, token) };
-        assert_eq!(put, Ok(Issued::Done));
+        assert_eq!(put, Ok(Issued::Complete));
         for _ in 0..100 {
             nodes[1].poll();
         }

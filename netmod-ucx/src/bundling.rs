@@ -82,7 +82,7 @@ impl UcxLane {
         }
         let state = self.peers.endpoint(endpoint);
         state.bundle = None;
-        state.burst_limit.gathered(bundle.count);
+        state.burst_limit.record_bundle(bundle.count);
         self.bundled.retain(|&other| other != endpoint);
         Ok(())
     }

@@ -352,7 +352,7 @@ impl UcxLane {
         self.peers.endpoint(endpoint).seq = seq.wrapping_add(1);
         self.drain = Drain::Dirty;
         if request.is_null() {
-            return Ok(Issued::Done);
+            return Ok(Issued::Complete);
         }
         self.buffers.free.pop();
         self.buffers.lent[buffer as usize] = Some((token, endpoint));

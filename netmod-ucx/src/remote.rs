@@ -98,7 +98,7 @@ impl UcxLane {
     ) -> Result<Issued, LaneError> {
         let endpoint = self.endpoint(peer, vci)?;
         if len == 0 {
-            return Ok(Issued::Done);
+            return Ok(Issued::Complete);
         }
         let Some(&index) = self.ops.free.last() else {
             return Err(LaneError::Again);
@@ -314,7 +314,7 @@ impl UcxLane {
             };
             match issued {
                 Ok(Issued::Pending) => {}
-                Ok(Issued::Done) => self.notices.push_back(Notice::Complete(token, Ok(()))),
+                Ok(Issued::Complete) => self.notices.push_back(Notice::Complete(token, Ok(()))),
                 Err(error) => {
                     // It was reported as issued, so that `Again` is no longer an answer.
                     let result = match self.peers.endpoint(endpoint).broken {
@@ -368,7 +368,7 @@ impl UcxLane {
         if request.is_null() {
             self.take_result(index);
             self.end(index);
-            return Ok(Issued::Done);
+            return Ok(Issued::Complete);
         }
         match error_of(request) {
             None => Ok(Issued::Pending),
@@ -461,7 +461,7 @@ impl UcxLane {
 
     pub(crate) fn issue_flush(&mut self, peer: Peer, token: Token) -> Result<Issued, LaneError> {
         let Some(process) = self.peers.find_process(peer) else {
-            return Ok(Issued::Done);
+            return Ok(Issued::Complete);
         };
         if let Some(why) = &self.peers.processes[process as usize].lost {
             return Err(LaneError::lost(peer, why.clone()));
@@ -515,7 +515,7 @@ impl UcxLane {
         }
         match flush.error.take() {
             Some(error) => Err(error),
-            None => Ok(Issued::Done),
+            None => Ok(Issued::Complete),
         }
     }
 

@@ -150,7 +150,7 @@ impl Lane for VerbsLane {
     fn flush(&mut self, peer: Peer, token: Token) -> Result<Issued, LaneError> {
         self.with(|engine| {
             Ok(match engine.begin_flush(peer, token)? {
-                true => Issued::Done,
+                true => Issued::Complete,
                 false => Issued::Pending,
             })
         })

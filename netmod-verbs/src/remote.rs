@@ -84,7 +84,7 @@ impl Engine {
     ) -> Result<Issued, LaneError> {
         let connection = self.memory_connection(peer, vci)?;
         if len == 0 {
-            return Ok(Issued::Done);
+            return Ok(Issued::Complete);
         }
         let op = self.new_op(Action::Get, connection, local, len, remote, token);
         self.start(op)
@@ -103,7 +103,7 @@ impl Engine {
     ) -> Result<Issued, LaneError> {
         let connection = self.memory_connection(peer, vci)?;
         if len == 0 {
-            return Ok(Issued::Done);
+            return Ok(Issued::Complete);
         }
         if len <= self.shared.config.buffer_size {
             // SAFETY: passed on.
@@ -152,7 +152,7 @@ impl Engine {
         let signal = buffer != NO_BUFFER && self.send.are_few();
         let slot = Slot::Put { buffer, epoch };
         match self.post(index, &mut wr, slot, signal) {
-            Ok(()) => Ok(Issued::Done),
+            Ok(()) => Ok(Issued::Complete),
             Err(error) => {
                 if buffer != NO_BUFFER {
                     self.send.give(buffer);

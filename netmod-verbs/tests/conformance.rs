@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{config, devices};
-use netmod_kit::conformance::{self, Effort, End, Told, Topic, Variant};
+use netmod_kit::conformance::{self, Effort, End, LossDetection, Topic, Variant};
 use netmod_verbs::{Atomics, Config, Sharing, VerbsTransport};
 
 type Change = fn(&mut Config);
@@ -28,7 +28,7 @@ fn variant(name: &str, change: Change) -> Variant {
     variant.backlog = Config::new(0).window as u64;
     // Credit messages wake, too.
     variant.false_alarms = 4;
-    variant.told = Told::Always;
+    variant.loss_detection = LossDetection::Always;
     // Time-outs of adapters, in a virtual machine that may wait for its processors.
     variant.patience = Duration::from_secs(40);
     if devices() == ["rxe0", "rxe1"] {

@@ -38,9 +38,10 @@ mod sync;
 
 pub use atomic_op::AtomicOp;
 pub use pipe::{
-    Ending, NoPipe, Pipe, Pipes, Pulled, Pushed, RING, Reading, Source, Taken, Wish, Words,
+    NoPipe, Pipe, PipeEnd, PipeReader, PipeRequest, PipeWords, Pipes, PullProgress, PushProgress,
+    RING, ReceiverProgress, Source,
 };
-pub use shares::{Helped, MOST_CHUNKS, SharedCopy, Shares};
+pub use shares::{CopyShares, Helped, MOST_CHUNKS, SharedCopy};
 
 /// A process of the job: its rank in `MPI_COMM_WORLD` if the launcher started all processes
 /// together.
@@ -106,7 +107,7 @@ pub struct IoVec {
 }
 
 /// Most blocks in one call of [`DirectCopy::readv`], [`DirectCopy::writev`] or
-/// [`Lane::send_pieces`].
+/// [`Lane::send_gather`].
 pub const MAX_IOVECS: usize = 256;
 
 /// Names an operation on remote memory between its issue and [`Sink::complete`].
@@ -117,7 +118,7 @@ pub struct Token(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Issued {
     /// The operation is complete; the sink is not called.
-    Done,
+    Complete,
     /// [`Sink::complete`] will be called with the operation's token.
     Pending,
 }
@@ -142,7 +143,7 @@ pub enum LaneError {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BadMemory {
     /// Whether the memory is this process's; otherwise the peer's.
-    pub own: bool,
+    pub is_local: bool,
     /// First inaccessible address.
     pub address: u64,
 }
@@ -181,7 +182,7 @@ impl fmt::Display for LaneError {
                 write!(f, "process {} is lost: {}", lost.peer, lost.why)
             }
             LaneError::BadMemory(bad) => {
-                let whose = if bad.own { "this" } else { "the other" };
+                let whose = if bad.is_local { "this" } else { "the other" };
                 write!(
                     f,
                     "{whose} process has no usable memory at {:#x}",
@@ -316,13 +317,13 @@ pub trait Transport: Send + Sync {
 /// Creates and opens memory shared by processes of a node.
 pub trait SharedMemory: Send + Sync {
     /// Creates a segment of `len` zero bytes. Its memory is allocated by
-    /// [`SharedSegment::reserve`], or on first touch where [`SharedMemory::may_wait`] allows that.
+    /// [`SharedSegment::reserve`], or on first touch where [`SharedMemory::commits_lazily`] allows that.
     fn create(&self, len: usize) -> Result<Box<dyn SharedSegment>, OpenError>;
 
     /// Returns whether the memory of a segment, `len` bytes in all, may be allocated on first
     /// touch. A shortage then shows like that of any other memory instead of as an error. Fails if
     /// there is not enough memory now.
-    fn may_wait(&self, len: usize) -> Result<bool, OpenError> {
+    fn commits_lazily(&self, len: usize) -> Result<bool, OpenError> {
         let _ = len;
         Ok(false)
     }
@@ -343,7 +344,7 @@ pub trait SharedSegment: Send + Sync {
     fn reserve(&self, offset: usize, len: usize) -> Result<(), OpenError>;
 
     /// Closes the segment to further peers and reservations; all peers have opened it or given up.
-    fn settle(&self);
+    fn seal(&self);
 
     /// Returns whether peers can still open the segment. `false` if the program has closed the file
     /// descriptor behind it.
@@ -422,7 +423,7 @@ pub trait Lane: Send {
     ///
     /// # Safety
     /// The blocks must be valid for reads.
-    unsafe fn send_pieces(
+    unsafe fn send_gather(
         &mut self,
         _to: Peer,
         _vci: VciId,
@@ -537,14 +538,14 @@ pub trait Lane: Send {
     /// may then send short messages without a call of the lane; they keep their order with those of
     /// [`Lane::send`]. The target of the pointer lives until the lane is dropped or reports the
     /// peer lost; it is used under the VCI's lock and not during a call of the lane.
-    fn mailbox(&mut self, _to: Peer, _vci: VciId) -> Option<NonNull<ring::Mailbox>> {
+    fn tx_ring(&mut self, _to: Peer, _vci: VciId) -> Option<NonNull<ring::TxRing>> {
         None
     }
 
     /// Returns the ring by which this lane receives, if it has one. The VCI may then take messages
     /// from its front without a call of the lane. The target of the pointer lives until the lane is
     /// dropped; it is used under the VCI's lock and not during a call of the lane.
-    fn inbox(&mut self) -> Option<NonNull<ring::Inbox>> {
+    fn rx_ring(&mut self) -> Option<NonNull<ring::RxRing>> {
         None
     }
 
@@ -648,12 +649,17 @@ pub trait Sink {
     /// the token, instead of [`Sink::message`], once the payload has arrived or its sender is lost.
     /// Later messages on the same connection may be reported before that. `None`: the message is
     /// reported as a whole when it has arrived.
-    fn place(&mut self, _from: Peer, _header: &Header, _len: usize) -> Option<(*mut u8, Token)> {
+    fn destination(
+        &mut self,
+        _from: Peer,
+        _header: &Header,
+        _len: usize,
+    ) -> Option<(*mut u8, Token)> {
         None
     }
     /// Returns the destination of a long message that is scattered over several blocks, in order.
-    /// Fills `pieces` and returns their number; otherwise like [`Sink::place`].
-    fn place_pieces(
+    /// Fills `pieces` and returns their number; otherwise like [`Sink::destination`].
+    fn destinations(
         &mut self,
         _from: Peer,
         _header: &Header,

@@ -2,10 +2,10 @@
 //! at the same time.
 //!
 //! A pipe serves one message. The sender opens it, names it in the message that announces the data,
-//! and writes chunks as far as there is space. The pipe's control words ([`Words`]) hold where each
+//! and writes chunks as far as there is space. The pipe's control words ([`PipeWords`]) hold where each
 //! chunk is and how far both ends are. If the whole message fits, it has left as soon as it is
 //! written. Otherwise the sender claims each chunk before writing it, so that the receiver can
-//! revoke the unclaimed rest ([`Words::revoke`]) and read it by another protocol while the sender
+//! revoke the unclaimed rest ([`PipeWords::revoke`]) and read it by another protocol while the sender
 //! is busy.
 
 use crate::ring::{AtomicU64, Padded};
@@ -18,11 +18,11 @@ pub struct Pipe(pub u64);
 
 /// How strongly a pipe is requested from [`Pipes::open`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Wish {
+pub enum PipeRequest {
     /// A pipe if that is faster than CMA.
-    Better,
+    IfFaster,
     /// A pipe in any case: the receiver cannot read the sender's memory.
-    Needed,
+    Required,
 }
 
 /// The data that a pipe is filled with.
@@ -35,7 +35,7 @@ pub enum Source<'a> {
 
 /// Progress of the receiver, from [`Pipes::pull`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Pulled {
+pub enum PullProgress {
     /// All of the message has been read, and the pipe is released.
     Whole,
     /// The message is incomplete; whether any bytes came now.
@@ -47,7 +47,7 @@ pub enum Pulled {
 
 /// Progress of the sender, from [`Pipes::push`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Pushed {
+pub enum PushProgress {
     /// All of the message is in the pipe; the sender's memory is no longer needed.
     Whole,
     /// The pipe is full; whether any bytes went in now.
@@ -58,7 +58,7 @@ pub enum Pushed {
 
 /// The receiver's state of a pipe.
 #[derive(Clone, Copy, Debug)]
-pub struct Reading {
+pub struct PipeReader {
     /// The sender.
     pub from: Peer,
     /// The sender's VCI.
@@ -85,7 +85,7 @@ pub struct Reading {
     pub is_own: bool,
 }
 
-impl Reading {
+impl PipeReader {
     /// Makes the state for reading `len` of the `total` bytes that a pipe of `from`'s VCI `vci`
     /// brings, before its first chunk is read.
     pub fn new(
@@ -94,8 +94,8 @@ impl Reading {
         pipe: Pipe,
         (len, total): (usize, usize),
         replaceable: bool,
-    ) -> Reading {
-        Reading {
+    ) -> PipeReader {
+        PipeReader {
             from,
             vci,
             pipe,
@@ -128,7 +128,7 @@ pub enum NoPipe {
 pub trait Pipes {
     /// Opens a pipe for a message of `len` bytes to a peer's VCI, unless another protocol is
     /// better. The receiver must be notified of it before the first [`Pipes::push`].
-    fn open(&mut self, to: Peer, vci: VciId, len: usize, wish: Wish) -> Option<Pipe>;
+    fn open(&mut self, to: Peer, vci: VciId, len: usize, request: PipeRequest) -> Option<Pipe>;
 
     /// Opens a pipe that has space for the whole message; it cannot be revoked. If the receiver
     /// most likely does not wait for the message yet (`is_behind`, or the transport's own
@@ -143,13 +143,13 @@ pub trait Pipes {
         to: Peer,
         vci: VciId,
         len: usize,
-        wish: Wish,
+        request: PipeRequest,
         source: Source<'_>,
         is_behind: bool,
     ) -> Result<(Pipe, bool), NoPipe>;
 
     /// Returns whether a message of `len` bytes does not fit now but may fit later.
-    fn are_full(&mut self, len: usize) -> bool;
+    fn is_full(&mut self, len: usize) -> bool;
 
     /// Writes the message to an open pipe from offset `moved` on, as far as there is space, and
     /// advances `moved`. The receiver has been notified of the pipe and may wait for each chunk.
@@ -158,14 +158,14 @@ pub trait Pipes {
         pipe: Pipe,
         moved: &mut usize,
         source: Source<'_>,
-    ) -> Result<Pushed, LaneError>;
+    ) -> Result<PushProgress, LaneError>;
 
     /// Gives up a pipe at its sender: the receiver does not know of it or no longer wants it.
     fn abandon(&mut self, pipe: Pipe);
 
     /// Returns whether the receivers are done with all pipes, so that this process's memory is no
     /// longer needed.
-    fn are_taken(&mut self) -> bool;
+    fn is_drained(&mut self) -> bool;
 
     /// Hands a whole message to `take` if the pipe's name says that it is completely written, and
     /// where. `lengths` are the bytes wanted, at least 1, and the bytes that the pipe brings.
@@ -190,16 +190,16 @@ pub trait Pipes {
     /// trusted.
     fn pull(
         &mut self,
-        reading: &mut Reading,
+        reading: &mut PipeReader,
         take: &mut dyn FnMut(usize, &[u8]),
-    ) -> Result<Pulled, LaneError>;
+    ) -> Result<PullProgress, LaneError>;
 
     /// Releases a peer's pipe that is not, or no longer, wanted.
-    fn forgo(&mut self, from: Peer, vci: VciId, pipe: Pipe);
+    fn release(&mut self, from: Peer, vci: VciId, pipe: Pipe);
 
     /// Records that the receiver took this long to read a message of `len` bytes for which no pipe
     /// was opened.
-    fn was_read(&mut self, to: Peer, vci: VciId, len: usize, nanoseconds: u64);
+    fn record_read(&mut self, to: Peer, vci: VciId, len: usize, nanoseconds: u64);
 }
 
 /// Most chunks of a pipe that are written and not yet read.
@@ -208,7 +208,7 @@ pub const RING: usize = if cfg!(loom) { 2 } else { 64 };
 const COUNT: u64 = u32::MAX as u64;
 /// Value of `claimed` while no chunk can be claimed; the word of no generation.
 const NOBODY: u64 = u64::MAX;
-/// Values of `taken` when the receiver is done with the pipe, by its [`Ending`].
+/// Values of `taken` when the receiver is done with the pipe, by its [`PipeEnd`].
 const READ: u32 = u32::MAX;
 const KEPT: u32 = u32::MAX - 1;
 const FORGONE: u32 = u32::MAX - 2;
@@ -219,7 +219,7 @@ fn word(generation: u32, count: u32) -> u64 {
 
 /// How a receiver ended a pipe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Ending {
+pub enum PipeEnd {
     /// The whole message was read; the memory is its owner's again.
     Read,
     /// The whole message was read; the receiver keeps the memory for its reply.
@@ -230,11 +230,11 @@ pub enum Ending {
 
 /// Progress of the receiver as the sender sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Taken {
+pub enum ReceiverProgress {
     /// Chunks that the receiver has read.
     Chunks(u32),
     /// The receiver is done; with the nanoseconds that it took, if reported.
-    All(Ending, Option<u64>),
+    All(PipeEnd, Option<u64>),
 }
 
 /// Control words of a pipe, in shared memory. Each holds the generation of the pipe's use.
@@ -246,16 +246,16 @@ pub enum Taken {
 /// Invariant: only the sender assigns memory, so a sender that sleeps over a chunk never writes
 /// into another chunk's memory.
 #[repr(C)]
-pub struct Words {
+pub struct PipeWords {
     claimed: Padded<AtomicU64>,
     taken: Padded<(AtomicU64, AtomicU64)>,
     chunks: Padded<[AtomicU64; RING]>,
 }
 
-impl Words {
+impl PipeWords {
     #[cfg(test)]
-    fn new() -> Words {
-        Words {
+    fn new() -> PipeWords {
+        PipeWords {
             claimed: Padded(AtomicU64::new(NOBODY)),
             taken: Padded((AtomicU64::new(0), AtomicU64::new(0))),
             chunks: Padded(std::array::from_fn(|_| AtomicU64::new(0))),
@@ -274,20 +274,20 @@ impl Words {
     }
 
     /// Returns the receiver's progress, for the sender.
-    pub fn taken(&self, generation: u32) -> Taken {
+    pub fn taken(&self, generation: u32) -> ReceiverProgress {
         // Acquire: the receiver's reads come before our writes to the same memory.
         let taken = self.taken.0.0.load(Ordering::Acquire);
         if taken >> 32 != u64::from(generation) {
-            return Taken::Chunks(0);
+            return ReceiverProgress::Chunks(0);
         }
         let ending = match taken as u32 {
-            READ => Ending::Read,
-            KEPT => Ending::Kept,
-            FORGONE => Ending::Forgone,
-            chunks => return Taken::Chunks(chunks),
+            READ => PipeEnd::Read,
+            KEPT => PipeEnd::Kept,
+            FORGONE => PipeEnd::Forgone,
+            chunks => return ReceiverProgress::Chunks(chunks),
         };
         let time = self.taken.0.1.load(Ordering::Relaxed);
-        Taken::All(ending, (time != 0).then_some(time))
+        ReceiverProgress::All(ending, (time != 0).then_some(time))
     }
 
     /// Claims `count` chunks from `chunk` on for the sender. `false`: the receiver has revoked
@@ -327,13 +327,13 @@ impl Words {
 
     /// Ends the pipe for the receiver. `nanoseconds` is the time it took, if that says something
     /// about the protocol.
-    pub fn end(&self, generation: u32, ending: Ending, nanoseconds: Option<u64>) {
+    pub fn end(&self, generation: u32, ending: PipeEnd, nanoseconds: Option<u64>) {
         let time = nanoseconds.map_or(0, |time| time.max(1));
         self.taken.0.1.store(time, Ordering::Relaxed);
         let count = match ending {
-            Ending::Read => READ,
-            Ending::Kept => KEPT,
-            Ending::Forgone => FORGONE,
+            PipeEnd::Read => READ,
+            PipeEnd::Kept => KEPT,
+            PipeEnd::Forgone => FORGONE,
         };
         self.take(generation, count);
     }
@@ -356,7 +356,7 @@ mod tests {
 
     #[test]
     fn what_was_taken_back_can_not_be_claimed() {
-        let words = Words::new();
+        let words = PipeWords::new();
         assert!(!words.claim(1, 0, 1));
         words.open(7);
         assert!(!words.claim(6, 0, 1) && words.claim(7, 0, 1) && !words.claim(7, 0, 1));
@@ -364,16 +364,19 @@ mod tests {
         words.publish(7, 0, 255);
         assert_eq!((words.place(7, 0), words.place(7, 1)), (Some(255), None));
         assert!(words.claim(7, 1, 1));
-        assert_eq!(words.taken(7), Taken::Chunks(0));
+        assert_eq!(words.taken(7), ReceiverProgress::Chunks(0));
         words.take(7, 1);
         assert_eq!(
             (words.taken(7), words.taken(8)),
-            (Taken::Chunks(1), Taken::Chunks(0))
+            (ReceiverProgress::Chunks(1), ReceiverProgress::Chunks(0))
         );
         assert_eq!((words.revoke(6), words.revoke(7)), (None, Some(2)));
         assert!(!words.claim(7, 2, 1));
-        words.end(7, Ending::Read, Some(0));
-        assert_eq!(words.taken(7), Taken::All(Ending::Read, Some(1)));
+        words.end(7, PipeEnd::Read, Some(0));
+        assert_eq!(
+            words.taken(7),
+            ReceiverProgress::All(PipeEnd::Read, Some(1))
+        );
         words.open(8);
         assert!(!words.claim(7, 0, 1) && words.claim(8, 0, 1));
         // Several chunks in one claim, from the end of the last claim on.
@@ -381,15 +384,15 @@ mod tests {
         assert_eq!((words.revoke(8), words.claim(8, 5, 4)), (Some(5), false));
         // A chunk published in an earlier generation does not count for this one.
         assert_eq!(words.place(8, 0), None);
-        for ending in [Ending::Read, Ending::Kept, Ending::Forgone] {
+        for ending in [PipeEnd::Read, PipeEnd::Kept, PipeEnd::Forgone] {
             words.end(8, ending, None);
-            assert_eq!(words.taken(8), Taken::All(ending, None));
+            assert_eq!(words.taken(8), ReceiverProgress::All(ending, None));
         }
     }
 
     #[test]
     fn chunks_are_distinguished_from_those_one_ring_earlier() {
-        let words = Words::new();
+        let words = PipeWords::new();
         words.open(1);
         for chunk in 0..200_000u32 {
             assert_eq!(words.place(1, chunk), None);
@@ -407,7 +410,7 @@ mod loom_tests {
     use crate::sync::UnsafeCell;
 
     struct Shared {
-        words: Words,
+        words: PipeWords,
         places: [UnsafeCell<u32>; 2],
     }
 
@@ -419,7 +422,7 @@ mod loom_tests {
     fn chunks_are_read_as_written_and_no_buffer_is_used_twice() {
         loom::model(|| {
             let shared = Arc::new(Shared {
-                words: Words::new(),
+                words: PipeWords::new(),
                 places: [UnsafeCell::new(0), UnsafeCell::new(0)],
             });
             shared.words.open(1);
@@ -429,8 +432,8 @@ mod loom_tests {
                     let mut pushed = 0;
                     for _ in 0..4 {
                         let room = match shared.words.taken(1) {
-                            Taken::Chunks(taken) => pushed < taken + RING as u32,
-                            Taken::All(..) => false,
+                            ReceiverProgress::Chunks(taken) => pushed < taken + RING as u32,
+                            ReceiverProgress::All(..) => false,
                         };
                         if pushed < 3 && room {
                             if !shared.words.claim(1, pushed, 1) {

@@ -1,7 +1,7 @@
 //! A ring of fixed cells in shared memory: many senders, one receiver.
 //!
 //! It is part of the contract because a lane that receives by such a ring gives its VCI both ends
-//! ([`crate::Lane::mailbox`], [`crate::Lane::inbox`]), so that short messages are sent and received
+//! ([`crate::Lane::tx_ring`], [`crate::Lane::rx_ring`]), so that short messages are sent and received
 //! without a call of the lane.
 //!
 //! A sender claims a cell by advancing `tail`, writes it, and publishes it by storing its sequence
@@ -242,7 +242,7 @@ impl ReceiverView {
 }
 
 /// A sender's end of a ring: what one VCI needs to send to another by it.
-pub struct Mailbox {
+pub struct TxRing {
     ends: NonNull<Ends>,
     cells: NonNull<Cell>,
     /// 1 while the receiver sleeps or is about to.
@@ -256,9 +256,9 @@ pub struct Mailbox {
 
 // SAFETY: the pointers are to shared memory that outlives the value (the contract of `new`), and
 // every access follows the protocol of the ring, which binds no thread.
-unsafe impl Send for Mailbox {}
+unsafe impl Send for TxRing {}
 
-impl Mailbox {
+impl TxRing {
     /// Makes the end of sender `me`. `wake` wakes the receiver by its word `wake_up`. `fence`:
     /// senders must issue a full fence before they read the word; otherwise the sleeper has one run
     /// on them.
@@ -272,8 +272,8 @@ impl Mailbox {
         wake_up: NonNull<AtomicU32>,
         wake: fn(&AtomicU32),
         fence: bool,
-    ) -> Mailbox {
-        Mailbox {
+    ) -> TxRing {
+        TxRing {
             ends,
             cells,
             wake_up,
@@ -284,7 +284,7 @@ impl Mailbox {
         }
     }
 
-    /// Sends a message of at most [`INLINE`] bytes if there is a free cell. On [`Sent::Asleep`] the
+    /// Sends a message of at most [`INLINE`] bytes if there is a free cell. On [`Sent::SentWake`] the
     /// caller must wake the receiver.
     ///
     /// # Safety
@@ -294,7 +294,7 @@ impl Mailbox {
         // SAFETY: the caller of `new` promised that the ring outlives this.
         let ends = unsafe { self.ends.as_ref() };
         let Some(position) = claim(ends, CELLS, &mut self.view) else {
-            return Sent::NoRoom;
+            return Sent::Full;
         };
         let [a, b, c] = header.0;
         // SAFETY: the index is within the ring; the cell is claimed, so no other process touches it
@@ -305,12 +305,12 @@ impl Mailbox {
             std::hint::assert_unchecked(len <= INLINE);
             copy_short(payload, cell.payload(), len);
             publish(cell, position);
-            Mailbox::ask_ahead_of(cell);
+            TxRing::ask_ahead_of(cell);
         }
         if self.is_silent() {
-            Sent::Silent
+            Sent::Sent
         } else {
-            Sent::Asleep
+            Sent::SentWake
         }
     }
 
@@ -355,19 +355,19 @@ impl Mailbox {
     }
 }
 
-/// Outcome of [`Mailbox::send`].
+/// Outcome of [`TxRing::send`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sent {
     /// The message was sent, and the receiver is awake.
-    Silent,
+    Sent,
     /// The message was sent; the receiver sleeps and must be woken.
-    Asleep,
+    SentWake,
     /// The ring is full; the message was not sent.
-    NoRoom,
+    Full,
 }
 
 /// The receiver's end of a ring.
-pub struct Inbox {
+pub struct RxRing {
     ends: NonNull<Ends>,
     cells: NonNull<Cell>,
     bodies: *mut u8,
@@ -378,15 +378,15 @@ pub struct Inbox {
 
 // SAFETY: the pointers are to shared memory that outlives the value (the contract of `new`), and
 // every access follows the protocol of the ring, which binds no thread.
-unsafe impl Send for Inbox {}
+unsafe impl Send for RxRing {}
 
-/// A message at the front of an [`Inbox`].
+/// A message at the front of an [`RxRing`].
 #[derive(Clone, Copy)]
 pub struct Front<'a> {
     cell: &'a Cell,
 }
 
-impl Inbox {
+impl RxRing {
     /// Makes the receiver's end. Body `n` of the [`BODIES`] begins at `bodies + n * stride` and has
     /// space for `longest` bytes.
     ///
@@ -398,8 +398,8 @@ impl Inbox {
         bodies: *mut u8,
         stride: usize,
         longest: usize,
-    ) -> Inbox {
-        Inbox {
+    ) -> RxRing {
+        RxRing {
             ends,
             cells,
             bodies,
@@ -430,7 +430,7 @@ impl Inbox {
         self.longest
     }
 
-    /// Returns the payload of a message of at most [`INLINE`] bytes; see [`Inbox::payload`].
+    /// Returns the payload of a message of at most [`INLINE`] bytes; see [`RxRing::payload`].
     #[inline(always)]
     pub fn short_payload(&self, front: Front<'_>) -> *const u8 {
         debug_assert!(front.len() <= INLINE);

@@ -2,8 +2,8 @@
 //! owner of the memory from the back.
 //!
 //! The control words lie in shared memory of the owner. A reader that finds them free describes the
-//! copy ([`Shares::begin`]) and copies chunk by chunk. An owner that polls meanwhile copies others
-//! ([`Shares::take_back`]). The reader never waits for an owner that does not poll, but it does
+//! copy ([`CopyShares::begin`]) and copies chunk by chunk. An owner that polls meanwhile copies others
+//! ([`CopyShares::take_back`]). The reader never waits for an owner that does not poll, but it does
 //! wait for chunks that the owner has taken, since they are written to the reader's memory.
 
 use crate::ring::{AtomicU64, Padded};
@@ -81,7 +81,7 @@ struct Offer {
 /// last chunk taken from the back is done. So a process that has taken a chunk may read the
 /// description.
 #[repr(C)]
-pub struct Shares {
+pub struct CopyShares {
     offer: Padded<Offer>,
     /// 1 while a reader holds the words.
     held: Padded<AtomicU64>,
@@ -89,14 +89,14 @@ pub struct Shares {
     done: Padded<AtomicU64>,
 }
 
-impl Shares {
+impl CopyShares {
     #[cfg(test)]
-    fn new() -> Shares {
+    fn new() -> CopyShares {
         let offer = Offer {
             claims: AtomicU64::new(0),
             copy: std::array::from_fn(|_| AtomicU64::new(0)),
         };
-        Shares {
+        CopyShares {
             offer: Padded(offer),
             held: Padded(AtomicU64::new(0)),
             done: Padded(AtomicU64::new(0)),
@@ -145,7 +145,7 @@ impl Shares {
         any_left(self.offer.0.claims.load(Ordering::Relaxed))
     }
 
-    /// Takes the last remaining chunk for the owner, which must report it by [`Shares::finish`]
+    /// Takes the last remaining chunk for the owner, which must report it by [`CopyShares::finish`]
     /// whether it copied it or not.
     pub fn take_back(&self) -> Option<(SharedCopy, usize)> {
         let claims = self.take(1)?;
@@ -187,7 +187,7 @@ impl Shares {
     }
 
     /// Returns the owner's share once it is done, for a reader that has found all chunks taken.
-    pub fn helped(&self) -> Option<Helped> {
+    pub fn owner_share(&self) -> Option<Helped> {
         let taken = back(self.offer.0.claims.load(Ordering::Relaxed));
         if taken == 0 {
             let (chunks, failed) = (0, false);
@@ -230,23 +230,23 @@ mod tests {
 
     #[test]
     fn chunks_are_taken_from_both_ends() {
-        let shares = Shares::new();
+        let shares = CopyShares::new();
         assert!(!shares.are_offered() && shares.take_back().is_none());
         assert!(shares.begin(&COPY) && shares.are_offered() && !shares.begin(&COPY));
         assert_eq!(shares.take_back(), Some((COPY, 2)));
         assert_eq!(shares.take_back(), Some((COPY, 1)));
         assert_eq!((shares.take_front(), shares.take_back()), (None, None));
-        assert_eq!(shares.helped(), None);
+        assert_eq!(shares.owner_share(), None);
         shares.finish(true);
-        assert_eq!(shares.helped(), None);
+        assert_eq!(shares.owner_share(), None);
         shares.finish(false);
         let (chunks, failed) = (2, true);
-        assert_eq!(shares.helped(), Some(Helped { chunks, failed }));
+        assert_eq!(shares.owner_share(), Some(Helped { chunks, failed }));
         shares.end();
         assert!(shares.begin(&COPY));
         assert_eq!([0; 2].map(|_| shares.take_front().unwrap()), [1, 2]);
         let (chunks, failed) = (0, false);
-        assert_eq!(shares.helped(), Some(Helped { chunks, failed }));
+        assert_eq!(shares.owner_share(), Some(Helped { chunks, failed }));
     }
 
     #[test]
@@ -259,7 +259,7 @@ mod tests {
             chunk: 1,
             ..COPY
         };
-        assert!(!Shares::new().begin(&many));
+        assert!(!CopyShares::new().begin(&many));
     }
 }
 
@@ -271,7 +271,7 @@ mod loom_tests {
     use crate::sync::UnsafeCell;
 
     struct Shared {
-        shares: Shares,
+        shares: CopyShares,
         to: [UnsafeCell<u64>; 2],
     }
 
@@ -295,7 +295,7 @@ mod loom_tests {
     fn chunks_are_copied_once_and_while_the_reader_waits() {
         loom::model(|| {
             let shared = Arc::new(Shared {
-                shares: Shares::new(),
+                shares: CopyShares::new(),
                 to: [UnsafeCell::new(0), UnsafeCell::new(0)],
             });
             let owner = {
@@ -321,7 +321,7 @@ mod loom_tests {
                     shared.to[number].with_mut(|at| unsafe { *at = value });
                     next = shared.shares.take_front();
                 }
-                while shared.shares.helped().is_none() {
+                while shared.shares.owner_share().is_none() {
                     loom::thread::yield_now();
                 }
                 shared.shares.end();
@@ -340,8 +340,8 @@ mod loom_tests {
     #[test]
     fn one_reader_holds_the_words_at_a_time() {
         loom::model(|| {
-            let shares = Arc::new(Shares::new());
-            let reader = |round: u64, shares: Arc<Shares>| {
+            let shares = Arc::new(CopyShares::new());
+            let reader = |round: u64, shares: Arc<CopyShares>| {
                 if !shares.begin(&copy(round)) {
                     return;
                 }

@@ -10,7 +10,7 @@ use std::{env, fs};
 use clap::Args;
 use mpi_sched::costs::{Measured, Network, Quick, usual_file};
 use mpi_sched::model::{FAST, GUESSED, Parameters, THESIS};
-use mpi_sched::rdma::{DEGREES, Way};
+use mpi_sched::rdma::{DEGREES, RdmaAllreduce};
 use mpi_sched::virtual_time;
 
 use crate::error::{Error, Result};
@@ -356,9 +356,9 @@ pub fn degrees(options: &DegreesOptions) -> Result<()> {
 
 /// What all ways take of so many ranks; of trees the same degree up and down.
 fn row(ranks: u32, costs: &Parameters, bytes: usize) -> String {
-    let trees = DEGREES.map(|k| Way::Tree { up: k, down: k });
-    let ways = [&[Way::Pairs], &trees[..]].concat();
-    let time = |way: Way| virtual_time::allreduce(ranks, costs, bytes, way);
+    let trees = DEGREES.map(|k| RdmaAllreduce::Tree { up: k, down: k });
+    let ways = [&[RdmaAllreduce::Pairs], &trees[..]].concat();
+    let time = |way: RdmaAllreduce| virtual_time::allreduce(ranks, costs, bytes, way);
     let times: Vec<f64> = ways.iter().map(|way| time(*way)).collect();
     let mut line = format!("| {ranks} |");
     for value in &times {
@@ -377,12 +377,12 @@ fn row(ranks: u32, costs: &Parameters, bytes: usize) -> String {
     line
 }
 
-fn name(way: Way) -> String {
+fn name(way: RdmaAllreduce) -> String {
     match way {
-        Way::Pairs => "pairs".to_string(),
-        Way::Ring => "ring".to_string(),
-        Way::Tree { up, down } if up == down => format!("tree {up}"),
-        Way::Tree { up, down } => format!("tree {up}, down {down}"),
+        RdmaAllreduce::Pairs => "pairs".to_string(),
+        RdmaAllreduce::Ring => "ring".to_string(),
+        RdmaAllreduce::Tree { up, down } if up == down => format!("tree {up}"),
+        RdmaAllreduce::Tree { up, down } => format!("tree {up}, down {down}"),
     }
 }
 

@@ -2,7 +2,9 @@
 
 use mpi_sched::costs::{Network, Quick};
 use mpi_sched::model::Parameters;
-use mpi_sched::rdma::{self, Collect, DEGREES, Reach, Rise, Spread, Trade, Way};
+use mpi_sched::rdma::{
+    self, DEGREES, RdmaAllgather, RdmaAllreduce, RdmaAlltoall, RdmaBcast, RdmaReduce, Reach,
+};
 use mpi_sched::{Choices, Layout, Part, Schedule, Situation, Team, virtual_time};
 use mpi_types::datatype::{Datatype, Predefined};
 use mpi_types::op::{Op, PredefinedOp};
@@ -15,11 +17,11 @@ use crate::progress::Progress;
 #[derive(Clone, Copy, PartialEq)]
 enum How {
     Messages,
-    Bcast(Spread),
-    Reduce(Rise),
-    Allgather(Collect),
-    Alltoall(Trade),
-    Allreduce(Way),
+    Bcast(RdmaBcast),
+    Reduce(RdmaReduce),
+    Allgather(RdmaAllgather),
+    Alltoall(RdmaAlltoall),
+    Allreduce(RdmaAllreduce),
 }
 
 /// Steps of all ranks together that are too many to be looked at.
@@ -40,30 +42,30 @@ fn ways(collective: &str) -> Vec<(String, How)> {
     let tree = |k: &u32| format!("tree {k}");
     let mut ways: Vec<(String, How)> = match collective {
         "bcast" => vec![
-            ("binomial".into(), How::Bcast(Spread::Tree)),
-            ("chain".into(), How::Bcast(Spread::Chain)),
+            ("binomial".into(), How::Bcast(RdmaBcast::Tree)),
+            ("chain".into(), How::Bcast(RdmaBcast::Chain)),
         ],
         "reduce" => {
             let trees = DEGREES
                 .iter()
-                .map(|k| (tree(k), How::Reduce(Rise::Tree(*k))));
-            let chain = ("chain".to_string(), How::Reduce(Rise::Chain));
+                .map(|k| (tree(k), How::Reduce(RdmaReduce::Tree(*k))));
+            let chain = ("chain".to_string(), How::Reduce(RdmaReduce::Chain));
             trees.chain([chain]).collect()
         }
         "allgather" => vec![
-            ("direct".into(), How::Allgather(Collect::Direct)),
-            ("doubling".into(), How::Allgather(Collect::Doubling)),
-            ("ring".into(), How::Allgather(Collect::Ring)),
+            ("direct".into(), How::Allgather(RdmaAllgather::Direct)),
+            ("doubling".into(), How::Allgather(RdmaAllgather::Doubling)),
+            ("ring".into(), How::Allgather(RdmaAllgather::Ring)),
         ],
         "alltoall" => vec![
-            ("direct".into(), How::Alltoall(Trade::Direct)),
-            ("doubling".into(), How::Alltoall(Trade::Doubling)),
+            ("direct".into(), How::Alltoall(RdmaAlltoall::Direct)),
+            ("doubling".into(), How::Alltoall(RdmaAlltoall::Doubling)),
         ],
         _ => {
-            let pairs = ("pairs".to_string(), How::Allreduce(Way::Pairs));
-            let way = |k: &u32| Way::Tree { up: *k, down: *k };
+            let pairs = ("pairs".to_string(), How::Allreduce(RdmaAllreduce::Pairs));
+            let way = |k: &u32| RdmaAllreduce::Tree { up: *k, down: *k };
             let trees = DEGREES.iter().map(|k| (tree(k), How::Allreduce(way(k))));
-            let ring = ("ring".to_string(), How::Allreduce(Way::Ring));
+            let ring = ("ring".to_string(), How::Allreduce(RdmaAllreduce::Ring));
             [pairs].into_iter().chain(trees).chain([ring]).collect()
         }
     };
@@ -80,11 +82,11 @@ fn takes(how: How, ranks: u32, bytes: usize) -> bool {
         How::Messages => (true, 1),
         How::Bcast(how) => (how.takes(reach, bytes), 4 * pieces),
         How::Reduce(how) => (how.takes(reach, 0, bytes, true), 4 * pieces),
-        How::Allgather(how @ Collect::Ring) => (how.takes(reach, bytes), 4 * pieces * ring),
+        How::Allgather(how @ RdmaAllgather::Ring) => (how.takes(reach, bytes), 4 * pieces * ring),
         How::Allgather(how) => (how.takes(reach, bytes), 64),
-        How::Alltoall(how @ Trade::Doubling) => (how.takes(reach, bytes), 16 * ring),
+        How::Alltoall(how @ RdmaAlltoall::Doubling) => (how.takes(reach, bytes), 16 * ring),
         How::Alltoall(how) => (how.takes(reach, bytes), 64),
-        How::Allreduce(how @ Way::Ring) => (how.takes(reach, bytes, true), 8 * ring),
+        How::Allreduce(how @ RdmaAllreduce::Ring) => (how.takes(reach, bytes, true), 8 * ring),
         How::Allreduce(how) => (how.takes(reach, bytes, true), 64),
     };
     takes && steps * ranks as usize <= MOST_STEPS

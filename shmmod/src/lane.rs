@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use netmod::ring::{CELLS, INLINE, Inbox, Mailbox, Sent, claim, publish};
+use netmod::ring::{CELLS, INLINE, RxRing, Sent, TxRing, claim, publish};
 use netmod::{
     AtomicOp, DirectCopy, Header, IoVec, Issued, Lane, LaneError, Peer, Pipes, RemoteAddr,
     RemoteKey, Resolver, Sink, Token, VciId, WakeUp,
@@ -14,6 +14,7 @@ use netmod::{
 use netmod_kit::PeerTable;
 
 use crate::choice::Choice;
+use crate::cma::{self, Direction, NotCopied};
 use crate::config::SingleCopy;
 use crate::ends::End;
 use crate::hand_over::HandOver;
@@ -24,14 +25,13 @@ use crate::pipes::Receiving;
 use crate::segment::{BODY, Location, STRIDE, Segment};
 use crate::sending::{Ended, Sending};
 use crate::shared_copy::{Habit, may_share};
-use crate::single_copy::{self, Direction, NotCopied};
 use crate::turns::{Came, Turns};
 use crate::wake_up;
 
 /// State of a peer's VCI.
 pub(crate) struct Remote {
-    pub mailbox: End<Mailbox>,
-    /// Dropped after `mailbox`, which points into it.
+    pub tx_ring: End<TxRing>,
+    /// Dropped after `tx_ring`, which points into it.
     pub segment: Segment,
     at: Location,
     /// Whether CMA works with the peer; `None` until tried.
@@ -88,8 +88,7 @@ impl Remote {
         payload: &[u8],
     ) -> Result<(), LaneError> {
         let answers = self.answers(taken);
-        let past =
-            self.far && payload.len() >= PAST && !netmod_kit::writes_whole_lines(payload.len());
+        let past = self.far && payload.len() >= PAST && !netmod_kit::avoids_fetch(payload.len());
         if !past && (answers || payload.len() >= AHEAD_IN_STREAMS) {
             self.put_copy::<false>((me, answers), header, payload)?;
             self.ask_for_next(payload.len(), answers);
@@ -113,8 +112,8 @@ impl Remote {
             // before the message is published.
             unsafe {
                 match PAST_CACHES {
-                    true => netmod_kit::copy_past_caches(payload.as_ptr(), out, payload.len()),
-                    false => netmod_kit::copy_to_asked(payload.as_ptr(), out, payload.len()),
+                    true => netmod_kit::copy_non_temporal(payload.as_ptr(), out, payload.len()),
+                    false => netmod_kit::copy_to_prefetched(payload.as_ptr(), out, payload.len()),
                 }
             }
         })
@@ -124,10 +123,10 @@ impl Remote {
     /// this one: they are in the reader's cache, and would otherwise arrive late, one by one.
     fn ask_for_next(&mut self, len: usize, answers: bool) {
         let next = self.segment.front().ends.tail.0.load(Ordering::Relaxed);
-        let view = &self.mailbox.get().view;
+        let view = &self.tx_ring.get().view;
         if view.may_claim(next, CELLS) {
             let body = self.segment.body(view.body(next, answers));
-            netmod_kit::ask_for_lines(body, len);
+            netmod_kit::prefetch_for_write(body, len);
         }
     }
 
@@ -155,7 +154,7 @@ impl Remote {
             return too_long();
         }
         let front = self.segment.front();
-        let view = &mut self.mailbox.get().view;
+        let view = &mut self.tx_ring.get().view;
         let Some(position) = claim(&front.ends, CELLS, view) else {
             return Err(LaneError::Again);
         };
@@ -185,11 +184,11 @@ impl Remote {
         };
         fill(payload);
         publish(cell, position);
-        let mailbox = self.mailbox.get();
-        if mailbox.is_silent() {
+        let tx_ring = self.tx_ring.get();
+        if tx_ring.is_silent() {
             Ok(())
         } else {
-            woken(mailbox)
+            woken(tx_ring)
         }
     }
 }
@@ -209,16 +208,16 @@ fn too_long() -> Result<(), LaneError> {
 /// Wakes the receiver after a message has been sent.
 #[cold]
 #[inline(never)]
-fn woken(mailbox: &Mailbox) -> Result<(), LaneError> {
-    mailbox.wake();
+fn woken(tx_ring: &TxRing) -> Result<(), LaneError> {
+    tx_ring.wake();
     Ok(())
 }
 
 pub(crate) struct ShmLane {
     pub me: Peer,
     pub vci: VciId,
-    inbox: End<Inbox>,
-    /// Dropped after `inbox`, which points into it.
+    rx_ring: End<RxRing>,
+    /// Dropped after `rx_ring`, which points into it.
     pub own: Arc<Segment>,
     /// Pipes that peers have opened.
     pub receiving: Receiving,
@@ -247,11 +246,11 @@ impl ShmLane {
     ) -> Self {
         let (ends, cells, _) = own.parts();
         // SAFETY: `own` is kept beside the ring's end, and has a body of that size for each cell.
-        let inbox = unsafe { Inbox::new(ends, cells, own.body(0), STRIDE, BODY) };
+        let rx_ring = unsafe { RxRing::new(ends, cells, own.body(0), STRIDE, BODY) };
         ShmLane {
             me,
             vci,
-            inbox: End::new(inbox),
+            rx_ring: End::new(rx_ring),
             own,
             remotes: PeerTable::new(vci),
             resolver,
@@ -294,7 +293,7 @@ impl ShmLane {
         header: &Header,
         payload: &[u8],
     ) -> Result<(), LaneError> {
-        let from = (self.me, self.inbox.get().taken());
+        let from = (self.me, self.rx_ring.get().taken());
         self.remote(to, vci)?.send_long(from, header, payload)
     }
 
@@ -305,7 +304,7 @@ impl ShmLane {
         let at = remote.at;
         match remote
             .single_copy
-            .get_or_insert_with(|| allowed && single_copy::works(&at))
+            .get_or_insert_with(|| allowed && cma::works(&at))
         {
             true => Ok(at.pid),
             false => Err(LaneError::Unsupported),
@@ -370,10 +369,10 @@ impl ShmLane {
             }
             // SAFETY: the callers of `put` and `write` promise that `local` is valid for `len`
             // bytes; the peer has exposed or lent `place`.
-            Direction::Write => unsafe { single_copy::copy(direction, pid, local, place, len) },
+            Direction::Write => unsafe { cma::copy(direction, pid, local, place, len) },
         };
         copied.map_err(|error| not_copied(peer, pid, place, error))?;
-        Ok(Issued::Done)
+        Ok(Issued::Complete)
     }
 
     fn copy_pieces(
@@ -388,7 +387,7 @@ impl ShmLane {
         let place = remote.key.address + remote.offset;
         // SAFETY: the callers of `readv` and `writev` promise that all blocks are valid; the peer
         // has lent `place`.
-        let copied = unsafe { single_copy::copy_pieces(direction, pid, local, place) };
+        let copied = unsafe { cma::copy_pieces(direction, pid, local, place) };
         copied.map_err(|error| not_copied(peer, pid, place, error))
     }
 }
@@ -431,10 +430,10 @@ fn attach(
     let segment = open(peer, &at).map_err(lost)?;
     let (ends, cells, word) = segment.parts();
     let fence = wake_up::senders_fence();
-    // SAFETY: `Remote` keeps the segment beside the mailbox and drops it later.
-    let mailbox = unsafe { Mailbox::new(me, ends, cells, word, wake_up::wake, fence) };
+    // SAFETY: `Remote` keeps the segment beside the tx ring and drops it later.
+    let tx_ring = unsafe { TxRing::new(me, ends, cells, word, wake_up::wake, fence) };
     Ok(Box::new(Remote {
-        mailbox: End::new(mailbox),
+        tx_ring: End::new(tx_ring),
         segment,
         at,
         single_copy: None,
@@ -464,16 +463,16 @@ impl Lane for ShmLane {
     ) -> Result<(), LaneError> {
         match self.remotes.peek(to, vci) {
             Some(Some(remote)) if payload.len() <= INLINE => {
-                let mailbox = remote.mailbox.get();
+                let tx_ring = remote.tx_ring.get();
                 // SAFETY: `payload` is a slice of at most `INLINE` bytes, as the guard checks.
-                match unsafe { mailbox.send(*header, payload.as_ptr(), payload.len()) } {
-                    Sent::Silent => Ok(()),
-                    Sent::Asleep => woken(mailbox),
-                    Sent::NoRoom => again(),
+                match unsafe { tx_ring.send(*header, payload.as_ptr(), payload.len()) } {
+                    Sent::Sent => Ok(()),
+                    Sent::SentWake => woken(tx_ring),
+                    Sent::Full => again(),
                 }
             }
             Some(Some(remote)) => {
-                let from = (self.me, self.inbox.get().taken());
+                let from = (self.me, self.rx_ring.get().taken());
                 remote.send_long(from, header, payload)
             }
             _ => self.send_first(to, vci, header, payload),
@@ -488,7 +487,7 @@ impl Lane for ShmLane {
         len: usize,
         fill: &mut dyn FnMut(&mut [u8]),
     ) -> Result<(), LaneError> {
-        let (me, taken) = (self.me, self.inbox.get().taken());
+        let (me, taken) = (self.me, self.rx_ring.get().taken());
         let remote = self.remote(to, vci)?;
         let answers = remote.answers(taken);
         remote.put((me, answers), header, len, |out| {
@@ -504,18 +503,18 @@ impl Lane for ShmLane {
 
     #[inline]
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> bool {
-        let inbox = self.inbox.get();
+        let rx_ring = self.rx_ring.get();
         for done in 0..budget {
-            let Some(front) = inbox.peek() else {
+            let Some(front) = rx_ring.peek() else {
                 return done > 0;
             };
             let (from, header, len) = (front.from(), front.header(), front.len());
             assert!(len <= BODY);
             // SAFETY: `peek` found the message published, and senders do not touch it until
             // `advance`; its length is at most `BODY`.
-            let payload = unsafe { std::slice::from_raw_parts(inbox.payload(front), len) };
+            let payload = unsafe { std::slice::from_raw_parts(rx_ring.payload(front), len) };
             sink.message(from, &header, payload);
-            inbox.advance();
+            rx_ring.advance();
         }
         true
     }
@@ -560,7 +559,7 @@ impl Lane for ShmLane {
     }
 
     fn flush(&mut self, _peer: Peer, _token: Token) -> Result<Issued, LaneError> {
-        Ok(Issued::Done) // copies are complete and visible on return
+        Ok(Issued::Complete) // copies are complete and visible on return
     }
 
     fn check_peers(&mut self, awaited: &[Peer], sink: &mut dyn Sink) {
@@ -603,19 +602,19 @@ impl Lane for ShmLane {
 
     fn arm(&mut self) -> bool {
         wake_up::arm(&self.own.front().wake_up.0);
-        self.inbox.get().peek().is_none()
+        self.rx_ring.get().peek().is_none()
     }
 
     fn disarm(&mut self) {
         wake_up::disarm(&self.own.front().wake_up.0);
     }
 
-    fn mailbox(&mut self, to: Peer, vci: VciId) -> Option<NonNull<Mailbox>> {
-        Some(self.remote(to, vci).ok()?.mailbox.pointer())
+    fn tx_ring(&mut self, to: Peer, vci: VciId) -> Option<NonNull<TxRing>> {
+        Some(self.remote(to, vci).ok()?.tx_ring.pointer())
     }
 
-    fn inbox(&mut self) -> Option<NonNull<Inbox>> {
-        Some(self.inbox.pointer())
+    fn rx_ring(&mut self) -> Option<NonNull<RxRing>> {
+        Some(self.rx_ring.pointer())
     }
 
     #[inline]

@@ -18,12 +18,12 @@ mod measured;
 mod overcommit;
 mod pipes;
 
+mod cma;
 mod segment;
 mod sending;
 mod shape;
 mod shared_copy;
 mod shared_segment;
-mod single_copy;
 mod transport;
 mod turns;
 mod wake_up;

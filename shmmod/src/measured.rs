@@ -10,7 +10,7 @@ use crate::turns::Turn;
 impl Remote {
     /// Returns the choice of protocols for the peer. `single`: whether CMA works.
     pub fn choice(&mut self, single: bool) -> &mut Choice {
-        let whole_lines = netmod_kit::overwrites_unread();
+        let whole_lines = netmod_kit::overwrites_without_fetch();
         self.choice
             .get_or_insert_with(|| Box::new(Choice::new(single, whole_lines)))
     }

@@ -59,7 +59,7 @@ const NO_LIMIT: u64 = 1 << 60;
 ///
 /// # Errors
 /// The machine or the job has less memory available.
-pub(crate) fn may_wait(len: usize) -> Result<bool, OpenError> {
+pub(crate) fn commits_lazily(len: usize) -> Result<bool, OpenError> {
     let len = len as u64;
     if len <= SMALL || touches_may_fail() {
         return Ok(false);
@@ -221,9 +221,9 @@ mod tests {
 
     #[test]
     fn small_segments_are_allocated_and_absurd_ones_refused() {
-        assert_eq!(may_wait(1000), Ok(false));
+        assert_eq!(commits_lazily(1000), Ok(false));
         if !touches_may_fail() {
-            assert!(may_wait(1 << 50).is_err());
+            assert!(commits_lazily(1 << 50).is_err());
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Long messages through the sender's shared memory (see [`netmod::Pipes`]).
 
-use netmod::ring::Mailbox;
+use netmod::ring::TxRing;
 use netmod::{
-    Ending, LaneError, NoPipe, Peer, Pipe, Pipes, Pulled, Pushed, RING, Reading, Source, VciId,
-    Wish, Words,
+    LaneError, NoPipe, Peer, Pipe, PipeEnd, PipeReader, PipeRequest, PipeWords, Pipes,
+    PullProgress, PushProgress, RING, Source, VciId,
 };
 
 use crate::choice::Way;
@@ -51,15 +51,15 @@ pub(crate) struct Receiving {
 }
 
 /// Returns the control words of a peer's pipe and its parsed name.
-fn words_of(segment: &Segment, pipe: Pipe) -> Option<(&Words, Shape)> {
+fn words_of(segment: &Segment, pipe: Pipe) -> Option<(&PipeWords, Shape)> {
     let shape = Shape::parse(pipe)?;
     Some((segment.words(shape.slot), shape))
 }
 
-fn wake(mailbox: &mut End<Mailbox>) {
-    let mailbox = mailbox.get();
-    if !mailbox.is_silent() {
-        mailbox.wake();
+fn wake(tx_ring: &mut End<TxRing>) {
+    let tx_ring = tx_ring.get();
+    if !tx_ring.is_silent() {
+        tx_ring.wake();
     }
 }
 
@@ -76,14 +76,14 @@ impl ShmLane {
         to: Peer,
         vci: VciId,
         len: usize,
-        wish: Wish,
+        request: PipeRequest,
         readable: bool,
     ) -> Option<(Way, bool)> {
         let mode = self.mode;
         let remote = self.remote(to, vci).ok()?;
-        match (wish, mode) {
-            (Wish::Needed, SingleCopy::Always) => None,
-            (Wish::Needed, _) => Some((remote.choice(readable).next_by_pipe(len), false)),
+        match (request, mode) {
+            (PipeRequest::Required, SingleCopy::Always) => None,
+            (PipeRequest::Required, _) => Some((remote.choice(readable).next_by_pipe(len), false)),
             (_, SingleCopy::Always) if readable => Some((Way::Single, false)),
             _ => {
                 let in_kind = remote.turns.answers_read();
@@ -98,7 +98,7 @@ impl ShmLane {
         &mut self,
         (to, vci): (Peer, VciId),
         len: usize,
-        wish: Wish,
+        request: PipeRequest,
         whole: bool,
     ) -> Result<Shape, NoPipe> {
         let count = len.div_ceil(UNIT);
@@ -115,10 +115,10 @@ impl ShmLane {
             }
             _ => self.is_readable(to, vci),
         };
-        let at_once = match wish {
+        let at_once = match request {
             _ if whole => count,
-            Wish::Better if readable => 0,
-            Wish::Better | Wish::Needed => 1,
+            PipeRequest::IfFaster if readable => 0,
+            PipeRequest::IfFaster | PipeRequest::Required => 1,
         };
         // A message that asks for some of the space has asked for all of it before, if that was
         // possible, and has been counted then.
@@ -152,7 +152,7 @@ impl ShmLane {
         let shape = self.open_by(
             (to, vci),
             len,
-            (wish, readable),
+            (request, readable),
             whole,
             (hands, turn.is_some()),
             units,
@@ -170,7 +170,7 @@ impl ShmLane {
         &mut self,
         (to, vci): (Peer, VciId),
         len: usize,
-        (wish, readable): (Wish, bool),
+        (request, readable): (PipeRequest, bool),
         whole: bool,
         (hands, by_turns): (Hands, bool),
         units: usize,
@@ -180,13 +180,13 @@ impl ShmLane {
         }
         self.hear();
         let by_hand = hands != Hands::Own;
-        let (way, counts) = match (by_hand, wish, self.mode) {
+        let (way, counts) = match (by_hand, request, self.mode) {
             // Handed-over memory is in the writer's cache. (Where two copies are configured there
             // is nothing to measure.)
-            (true, Wish::Better, SingleCopy::Never) => (Way::Cached, false),
-            (true, Wish::Better, SingleCopy::Measured) => (Way::Cached, true),
+            (true, PipeRequest::IfFaster, SingleCopy::Never) => (Way::Cached, false),
+            (true, PipeRequest::IfFaster, SingleCopy::Measured) => (Way::Cached, true),
             _ => self
-                .way(to, vci, len, wish, readable)
+                .way(to, vci, len, request, readable)
                 .ok_or(NoPipe::NoRoom)?,
         };
         let remote = self.remotes.get(to, vci).as_mut();
@@ -240,20 +240,20 @@ impl Remote {
         let before = self.kept.take();
         let generation = shape.generation;
         let ending = match len == total {
-            false => Ending::Forgone,
+            false => PipeEnd::Forgone,
             true if shape.may_keep && is_turn => {
                 self.kept = Some(Kept { generation, units });
-                Ending::Kept
+                PipeEnd::Kept
             }
-            true => Ending::Read,
+            true => PipeEnd::Read,
         };
         let words = self.segment.words(shape.slot);
         words.end(generation, ending, shape.timed.then_some(spent));
-        wake(&mut self.mailbox);
+        wake(&mut self.tx_ring);
         if let Some(kept) = before {
             kept.give_back(&self.segment);
         }
-        is_own && ending == Ending::Read
+        is_own && ending == PipeEnd::Read
     }
 }
 
@@ -265,8 +265,8 @@ fn wrong(from: Peer) -> LaneError {
 }
 
 impl Pipes for ShmLane {
-    fn open(&mut self, to: Peer, vci: VciId, len: usize, wish: Wish) -> Option<Pipe> {
-        let shape = self.open_pipe((to, vci), len, wish, false);
+    fn open(&mut self, to: Peer, vci: VciId, len: usize, request: PipeRequest) -> Option<Pipe> {
+        let shape = self.open_pipe((to, vci), len, request, false);
         shape.ok().map(Shape::name)
     }
 
@@ -275,11 +275,11 @@ impl Pipes for ShmLane {
         to: Peer,
         vci: VciId,
         len: usize,
-        wish: Wish,
+        request: PipeRequest,
         source: Source<'_>,
         is_behind: bool,
     ) -> Result<(Pipe, bool), NoPipe> {
-        let shape = self.open_pipe((to, vci), len, wish, true)?;
+        let shape = self.open_pipe((to, vci), len, request, true)?;
         let remote = self.remotes.get(to, vci).as_mut();
         let remote = remote.ok_or(NoPipe::NoRoom)?;
         if !(is_behind || remote.crosses) || len > WRITTEN_FIRST {
@@ -291,7 +291,7 @@ impl Pipes for ShmLane {
         Ok((pipe, true))
     }
 
-    fn are_full(&mut self, len: usize) -> bool {
+    fn is_full(&mut self, len: usize) -> bool {
         let count = len.div_ceil(UNIT);
         count <= RING && !self.sending.has_room(&self.own, count)
     }
@@ -301,15 +301,15 @@ impl Pipes for ShmLane {
         pipe: Pipe,
         moved: &mut usize,
         source: Source<'_>,
-    ) -> Result<Pushed, LaneError> {
+    ) -> Result<PushProgress, LaneError> {
         let Some((to, vci)) = self.sending.receiver(pipe) else {
-            return Ok(Pushed::Revoked);
+            return Ok(PushProgress::Revoked);
         };
         let before = *moved;
         let theirs = self.remote(to, vci)?.segment.room();
         let pushed = self.sending.push((&self.own, theirs), pipe, moved, source);
         if *moved > before {
-            wake(&mut self.remote(to, vci)?.mailbox);
+            wake(&mut self.remote(to, vci)?.tx_ring);
         }
         self.hear();
         Ok(pushed)
@@ -320,10 +320,10 @@ impl Pipes for ShmLane {
         self.hear();
     }
 
-    fn are_taken(&mut self) -> bool {
-        let are_taken = self.sending.is_empty(&self.own);
+    fn is_drained(&mut self) -> bool {
+        let is_drained = self.sending.is_empty(&self.own);
         self.hear();
-        are_taken
+        is_drained
     }
 
     fn take_written(
@@ -354,7 +354,7 @@ impl Pipes for ShmLane {
         }
         let start = shape.timed.then(now);
         // Prefetch the line in which the end will be reported.
-        netmod_kit::ask_for_lines(remote.segment.words(shape.slot).end_word(), 1);
+        netmod_kit::prefetch_for_write(remote.segment.words(shape.slot).end_word(), 1);
         let room = if is_own {
             self.own.room()
         } else {
@@ -383,10 +383,10 @@ impl Pipes for ShmLane {
 
     fn pull(
         &mut self,
-        reading: &mut Reading,
+        reading: &mut PipeReader,
         take: &mut dyn FnMut(usize, &[u8]),
-    ) -> Result<Pulled, LaneError> {
-        let Reading {
+    ) -> Result<PullProgress, LaneError> {
+        let PipeReader {
             from, vci, pipe, ..
         } = *reading;
         let receiving = &mut self.receiving;
@@ -444,7 +444,7 @@ impl Pipes for ShmLane {
                 continue;
             }
             // Prefetch the line in which the progress will be reported.
-            netmod_kit::ask_for_lines(words.end_word(), 1);
+            netmod_kit::prefetch_for_write(words.end_word(), 1);
             // Adjacent units are copied in one call.
             let rows =
                 places[..ready].chunk_by(|before, after| before.checked_add(1) == Some(*after));
@@ -468,7 +468,7 @@ impl Pipes for ShmLane {
             if (reading.taken as usize) * UNIT < reading.total && !shape.may_keep && !reading.is_own
             {
                 words.take(generation, reading.taken);
-                wake(&mut remote.mailbox);
+                wake(&mut remote.tx_ring);
             }
         }
         let done = (reading.taken as usize * UNIT).min(reading.len);
@@ -485,14 +485,14 @@ impl Pipes for ShmLane {
             if is_back && !self.sending.take_back(&self.own, from, reading.places) {
                 return Err(wrong());
             }
-            return Ok(Pulled::Whole);
+            return Ok(PullProgress::Whole);
         }
         if any {
             // Without a clock reading, the wait counts from the next poll on.
             if start.is_none() {
                 reading.begun = 0;
             }
-            return Ok(Pulled::Part(true));
+            return Ok(PullProgress::Part(true));
         }
         let time = now();
         if reading.begun == 0 {
@@ -501,37 +501,37 @@ impl Pipes for ShmLane {
         let waited = time.saturating_sub(heard.max(reading.begun));
         let patience = PATIENCE + reading.len as u64 / 32;
         if !reading.replaceable || reading.claimed.is_some() || waited < patience {
-            return Ok(Pulled::Part(false));
+            return Ok(PullProgress::Part(false));
         }
         let claimed = words.revoke(generation).ok_or_else(wrong)?;
         reading.claimed = Some(claimed);
         if claimed as usize * UNIT >= reading.total {
             // The sender has claimed the whole message, and does not wait after the last chunk.
-            return Ok(Pulled::Part(false));
+            return Ok(PullProgress::Part(false));
         }
         // The sender finds the rest revoked and waits for the receiver's report. The chunk that it
         // is writing now is read by CMA, too.
         let time_taken = time.saturating_sub(reading.begun);
         words.end(
             generation,
-            Ending::Forgone,
+            PipeEnd::Forgone,
             Some(time_taken + (reading.len - done) as u64 / READ),
         );
-        wake(&mut remote.mailbox);
-        Ok(Pulled::Stalled(done))
+        wake(&mut remote.tx_ring);
+        Ok(PullProgress::Stalled(done))
     }
 
-    fn forgo(&mut self, from: Peer, vci: VciId, pipe: Pipe) {
+    fn release(&mut self, from: Peer, vci: VciId, pipe: Pipe) {
         let Ok(remote) = self.remote(from, vci) else {
             return;
         };
         if let Some((words, shape)) = words_of(&remote.segment, pipe) {
-            words.end(shape.generation, Ending::Forgone, None);
-            wake(&mut remote.mailbox);
+            words.end(shape.generation, PipeEnd::Forgone, None);
+            wake(&mut remote.tx_ring);
         }
     }
 
-    fn was_read(&mut self, to: Peer, vci: VciId, len: usize, nanoseconds: u64) {
+    fn record_read(&mut self, to: Peer, vci: VciId, len: usize, nanoseconds: u64) {
         if self.mode == SingleCopy::Measured
             && let Ok(remote) = self.remote(to, vci)
         {

@@ -13,7 +13,7 @@ use std::slice;
 use std::sync::atomic::Ordering;
 
 use netmod::ring::{AtomicU32, AtomicU64, BODIES, CELLS, Cell, Ends, Padded};
-use netmod::{OpenError, Shares, Words};
+use netmod::{CopyShares, OpenError, PipeWords};
 
 use crate::overcommit::touches_may_fail;
 
@@ -33,7 +33,7 @@ pub(crate) struct Front {
     pub wake_up: Padded<AtomicU32>,
     pub ends: Ends,
     /// Control words of shared copies from the owner's memory.
-    pub shares: Shares,
+    pub shares: CopyShares,
 }
 
 const CELLS_AT: usize = 4096;
@@ -56,7 +56,7 @@ pub(crate) const STEP: usize = 8;
 const FIRST: usize = 2;
 const ROOM: usize = UNITS * UNIT;
 /// Offset of one word for each unit, behind the control words of the pipes.
-const RETURNED_AT: usize = QUEUE + PIPES * size_of::<Words>();
+const RETURNED_AT: usize = QUEUE + PIPES * size_of::<PipeWords>();
 const ROOM_AT: usize = (RETURNED_AT + UNITS * size_of::<AtomicU32>()).next_multiple_of(4096);
 const LENGTH: usize = ROOM_AT + ROOM;
 const _: () = assert!(size_of::<Front>() <= CELLS_AT && BODIES_AT.is_multiple_of(4096));
@@ -247,10 +247,10 @@ impl Segment {
 
     /// Returns the control words of a pipe.
     #[inline(always)]
-    pub fn words(&self, number: usize) -> &Words {
+    pub fn words(&self, number: usize) -> &PipeWords {
         // SAFETY: the words are within the mapping, page-aligned, and live as long as `self`; they
         // consist of atomics, for which zero is valid.
-        let words: &[Words; PIPES] = unsafe { self.base.byte_add(QUEUE).cast().as_ref() };
+        let words: &[PipeWords; PIPES] = unsafe { self.base.byte_add(QUEUE).cast().as_ref() };
         &words[number % PIPES]
     }
 

@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 use std::mem;
 
-use netmod::{Ending, Peer, Pipe, Pushed, RING, Source, Taken, VciId};
+use netmod::{Peer, Pipe, PipeEnd, PushProgress, RING, ReceiverProgress, Source, VciId};
 
 use crate::choice::{Way, Work};
 use crate::lent::{Kept, Lent, bits};
@@ -251,7 +251,7 @@ impl Sending {
         pipe: Pipe,
         moved: &mut usize,
         source: Source<'_>,
-    ) -> Pushed {
+    ) -> PushProgress {
         let (before, begun) = (*moved, self.begins(pipe));
         let is_long = self.find(pipe).is_some_and(|(_, live)| live.chunks >= LONG);
         let most = if is_long { TOGETHER } else { 1 };
@@ -316,22 +316,22 @@ impl Sending {
         (pipe, most): (Pipe, u32),
         moved: &mut usize,
         mut source: Source<'_>,
-    ) -> Pushed {
+    ) -> PushProgress {
         let mut any = false;
         loop {
             let Some((slot, live)) = self.find(pipe) else {
-                return Pushed::Revoked;
+                return PushProgress::Revoked;
             };
             let number = live.written;
             *moved = (number as usize * UNIT).min(live.len);
             if *moved == live.len {
-                return Pushed::Whole;
+                return PushProgress::Whole;
             }
             if number == live.assigned {
                 match self.assign(own, slot) {
                     Some(true) => continue,
-                    Some(false) => return Pushed::Part(any),
-                    None => return Pushed::Revoked,
+                    Some(false) => return PushProgress::Part(any),
+                    None => return PushProgress::Revoked,
                 }
             }
             let words = own.words(slot);
@@ -344,7 +344,7 @@ impl Sending {
             };
             let together = 1 + (1..most).take_while(goes_on).count() as u32;
             if !live.all && !words.claim(live.generation, number, together) {
-                return Pushed::Revoked;
+                return PushProgress::Revoked;
             }
             let count = (live.len - *moved).min(together as usize * UNIT);
             let (generation, way) = (live.generation, live.way);
@@ -372,7 +372,7 @@ impl Sending {
             (Source::Bytes(data), _) => {
                 let data = &data[at..at + len];
                 // SAFETY: two slices of one length; what may be written is apart from all else.
-                unsafe { netmod_kit::copy_to_others(data.as_ptr(), chunk.as_mut_ptr(), len) };
+                unsafe { netmod_kit::copy_to_shared(data.as_ptr(), chunk.as_mut_ptr(), len) };
             }
             (Source::Parts(fill), Way::Past) => {
                 self.scratch.resize(len.max(UNIT), 0);
@@ -440,7 +440,7 @@ impl Sending {
         }
         // The receivers have their lines: those of the oldest pipes come together.
         for &slot in self.order.iter().take(ASKED) {
-            netmod_kit::fetch_soon(own.words(slot).end_word());
+            netmod_kit::prefetch(own.words(slot).end_word());
         }
         let (mut at, mut in_vain) = (0, 0);
         while let Some(&slot) = self.order.get(at) {
@@ -465,7 +465,7 @@ impl Sending {
             return true;
         };
         match own.words(slot).taken(live.generation) {
-            Taken::Chunks(taken) => {
+            ReceiverProgress::Chunks(taken) => {
                 // Those that change hands do so together.
                 let some = if live.hands == Hands::Own { taken } else { 0 };
                 while live.freed < some.min(live.written) {
@@ -478,7 +478,7 @@ impl Sending {
                 }
                 false
             }
-            Taken::All(ending, time) => {
+            ReceiverProgress::All(ending, time) => {
                 if let (Some(receiving), true) = (time, live.measured) {
                     self.ended.push(Ended {
                         to: live.to,
@@ -501,7 +501,7 @@ impl Sending {
 
     /// A pipe's slot is free again, and the caller takes it out of the order; so are its units, but for those that the
     /// receiver keeps.
-    fn release(&mut self, slot: usize, ending: Ending) {
+    fn release(&mut self, slot: usize, ending: PipeEnd) {
         let Some(live) = &mut self.live[slot] else {
             return;
         };
@@ -514,9 +514,9 @@ impl Sending {
         self.slots.push(slot);
         match (hands, ending) {
             // What has been read is its owner's again, who knows.
-            (Hands::Kept(_), Ending::Read) => {}
+            (Hands::Kept(_), PipeEnd::Read) => {}
             (Hands::Kept(kept), _) => self.unread.push((to.0, to.1, kept)),
-            (_, Ending::Kept) => self.lent.add(to, Kept { generation, units }),
+            (_, PipeEnd::Kept) => self.lent.add(to, Kept { generation, units }),
             _ => self.free |= units,
         }
     }
@@ -549,7 +549,7 @@ impl Sending {
         let is_measured = self.live[slot].as_ref().is_none_or(|live| live.measured);
         if !is_measured {
             // That he has answered there says it: the line of the words need not be fetched.
-            self.release(slot, Ending::Kept);
+            self.release(slot, PipeEnd::Kept);
         } else if !self.is_over(own, slot) {
             return false;
         }
@@ -560,7 +560,7 @@ impl Sending {
     /// As [`netmod::Pipes::abandon`].
     pub fn abandon(&mut self, pipe: Pipe) {
         if let Some((slot, _)) = self.find(pipe) {
-            self.release(slot, Ending::Forgone);
+            self.release(slot, PipeEnd::Forgone);
             self.order.retain(|&one| one != slot);
         }
     }
@@ -577,7 +577,7 @@ impl Sending {
     pub fn forget(&mut self, peer: Peer) {
         for slot in 0..self.live.len() {
             if self.live[slot].as_ref().is_some_and(|live| live.to == peer) {
-                self.release(slot, Ending::Read);
+                self.release(slot, PipeEnd::Read);
                 self.order.retain(|&one| one != slot);
             }
         }
@@ -588,7 +588,7 @@ impl Sending {
 fn past(from: &[u8], to: &mut [u8]) {
     assert_eq!(from.len(), to.len());
     // SAFETY: two slices of the same length, of which one may be written and so is apart from the other.
-    unsafe { netmod_kit::copy_past_caches(from.as_ptr(), to.as_mut_ptr(), from.len()) };
+    unsafe { netmod_kit::copy_non_temporal(from.as_ptr(), to.as_mut_ptr(), from.len()) };
 }
 
 #[cfg(test)]

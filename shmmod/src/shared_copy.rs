@@ -1,13 +1,13 @@
-//! Copies from a peer's memory of which that does a share, if it comes by ([`netmod::Shares`]): while a receiver reads a long
+//! Copies from a peer's memory of which that does a share, if it comes by ([`netmod::CopyShares`]): while a receiver reads a long
 //! message its sender mostly waits, and two cores copy nearly twice as much as one.
 
 use std::time::Duration;
 
-use netmod::{Helped, Peer, SharedCopy, Shares, VciId};
+use netmod::{CopyShares, Helped, Peer, SharedCopy, VciId};
 
+use crate::cma::{Direction, NotCopied, copy};
 use crate::lane::ShmLane;
 use crate::liveness::exists;
-use crate::single_copy::{Direction, NotCopied, copy};
 
 /// Shorter copies are the reader's alone. What the peer writes lies in its core's cache, and who uses a message that lies there
 /// waits longer than the copy saves; of longer ones most has left it.
@@ -58,9 +58,9 @@ pub(crate) fn may_share() -> bool {
 }
 
 /// What the peer has done of its chunks when it has done them all, or has ended.
-fn await_help(shares: &Shares, pid: u32) -> Helped {
+fn await_help(shares: &CopyShares, pid: u32) -> Helped {
     for looks in 1_u32.. {
-        if let Some(helped) = shares.helped() {
+        if let Some(helped) = shares.owner_share() {
             return helped;
         }
         match looks {

@@ -125,7 +125,7 @@ impl SharedSegment for Mapping {
         Ok(())
     }
 
-    fn settle(&self) {
+    fn seal(&self) {
         *self.file.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
@@ -168,8 +168,8 @@ impl SharedMemory for SharedSegments {
         Ok(Box::new(piece))
     }
 
-    fn may_wait(&self, len: usize) -> Result<bool, OpenError> {
-        crate::overcommit::may_wait(len)
+    fn commits_lazily(&self, len: usize) -> Result<bool, OpenError> {
+        crate::overcommit::commits_lazily(len)
     }
 
     fn open(&self, key: &RemoteKey, len: usize) -> Result<Box<dyn SharedSegment>, OpenError> {
@@ -230,8 +230,8 @@ mod tests {
             ..own.key()
         };
         assert!(SharedSegments.open(&wrong, 10_000).is_err());
-        other.settle();
-        own.settle();
+        other.seal();
+        own.seal();
         assert!(own.reserve(0, 1).is_err());
         assert!(SharedSegments.create(usize::MAX - 100).is_err());
     }
@@ -247,7 +247,7 @@ mod tests {
         assert_eq!(unsafe { libc::dup2(other.as_raw_fd(), fd) }, fd);
         assert!(!own.is_open());
         assert!(SharedSegments.open(&own.key(), 100).is_err());
-        own.settle();
+        own.seal();
         assert!(!own.is_open());
     }
 }

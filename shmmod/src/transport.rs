@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use netmod::{Lane, Limits, OpenError, RemoteKey, Resolver, SharedMemory, Transport, VciId};
 
+use crate::cma;
 use crate::config::{Config, SingleCopy};
 use crate::lane::ShmLane;
 use crate::segment::{BODY, Segment};
 use crate::shared_segment::SharedSegments;
-use crate::single_copy;
 use crate::wake_up;
 
 /// The shared-memory transport of a process.
@@ -24,7 +24,7 @@ impl Shm {
     pub fn open(config: Config, resolver: Arc<dyn Resolver>) -> Self {
         wake_up::register();
         if config.single_copy != SingleCopy::Never {
-            single_copy::permit();
+            cma::permit();
         }
         Shm {
             config,

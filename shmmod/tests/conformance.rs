@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use netmod_kit::conformance::{self, Told, Topic, Variant};
+use netmod_kit::conformance::{self, LossDetection, Topic, Variant};
 use shmmod::{Config, Shm};
 
 fn variant(name: &str, single_copy: bool) -> Variant {
@@ -17,7 +17,7 @@ fn variant(name: &str, single_copy: bool) -> Variant {
     variant.effort.per_sender = 20_000;
     variant.effort.process_messages = 20_000;
     variant.effort.rounds = 4000;
-    variant.told = Told::Asked;
+    variant.loss_detection = LossDetection::OnCheck;
     variant.advice = "has ended without MPI_Finalize";
     variant.lacking(
         &[

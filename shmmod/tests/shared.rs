@@ -75,7 +75,7 @@ fn shared_copies_are_complete() {
                 // SAFETY: both buffers have this length.
                 let read =
                     unsafe { reader.get(1, 0, to.as_mut_ptr(), len, place(&from), Token(0)) };
-                assert_eq!(read, Ok(Issued::Done));
+                assert_eq!(read, Ok(Issued::Complete));
                 assert!(to[..len] == from[..len], "round {round}, {len} bytes");
                 assert!(to[len..].iter().all(|byte| *byte == 0x5a));
             }
@@ -147,8 +147,11 @@ fn the_reader_reports_bad_memory() {
             // SAFETY: the kernel checks both addresses.
             match unsafe { reader.get(1, 0, to, MIB, from, Token(0)) } {
                 Err(LaneError::BadMemory(bad)) => {
-                    let BadMemory { own, address } = *bad;
-                    assert_eq!(own, is_own, "{address:#x}, closed from {bad_page:#x} on");
+                    let BadMemory { is_local, address } = *bad;
+                    assert_eq!(
+                        is_local, is_own,
+                        "{address:#x}, closed from {bad_page:#x} on"
+                    );
                 }
                 other => panic!("{other:?}"),
             }

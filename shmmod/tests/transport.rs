@@ -180,13 +180,13 @@ fn cma_copies_memory_or_is_refused() {
             assert_eq!(mine, vec![0; 5000]);
             continue;
         }
-        assert_eq!(get, Ok(Issued::Done));
+        assert_eq!(get, Ok(Issued::Complete));
         assert_eq!(mine, theirs[90_001..95_001]);
         mine.fill(0xee);
         // SAFETY: `mine` has this length, and `theirs` outlives the exposure.
         let put = unsafe { lane.put(1, 0, mine.as_ptr(), 5000, remote, Token(2)) };
-        assert_eq!(put, Ok(Issued::Done));
-        assert_eq!(lane.flush(1, Token(3)), Ok(Issued::Done));
+        assert_eq!(put, Ok(Issued::Complete));
+        assert_eq!(lane.flush(1, Token(3)), Ok(Issued::Complete));
         assert!(theirs[90_001..95_001] == [0xee; 5000]);
         assert_eq!(
             (theirs[90_000], theirs[95_001]),
@@ -204,7 +204,9 @@ fn cma_copies_memory_or_is_refused() {
         };
         // SAFETY: `mine` has this length; the kernel checks the peer's address.
         let get = unsafe { lane.get(1, 0, mine.as_mut_ptr(), 8, remote, Token(4)) };
-        assert!(matches!(get, Err(LaneError::BadMemory(bad)) if !bad.own && bad.address == 0x1000));
+        assert!(
+            matches!(get, Err(LaneError::BadMemory(bad)) if !bad.is_local && bad.address == 0x1000)
+        );
     }
 }
 

@@ -3,7 +3,7 @@
 
 mod book;
 
-use netmod::{Lane, Peer, Pipe, Pulled, Pushed, Reading, Source, Wish};
+use netmod::{Lane, Peer, Pipe, PipeReader, PipeRequest, PullProgress, PushProgress, Source};
 use shmmod::{Shm, SingleCopy};
 
 const UNIT: usize = 16 << 10;
@@ -26,7 +26,7 @@ impl Lanes {
     fn open(&mut self, from: usize, to: usize, len: usize) -> Option<Pipe> {
         let pipes = self.lanes[from].pipes().unwrap();
         let none = Source::Bytes(&[]);
-        let begun = pipes.begin(to as Peer, 0, len, Wish::Better, none, false);
+        let begun = pipes.begin(to as Peer, 0, len, PipeRequest::IfFaster, none, false);
         let (pipe, is_written) = begun.ok()?;
         assert!(!is_written);
         Some(pipe)
@@ -36,11 +36,11 @@ impl Lanes {
     fn send(&mut self, from: usize, to: usize, data: &[u8]) -> Option<Pipe> {
         let pipes = self.lanes[from].pipes().unwrap();
         let (to, all) = (to as Peer, Source::Bytes(data));
-        let begun = pipes.begin(to, 0, data.len(), Wish::Better, all, false);
+        let begun = pipes.begin(to, 0, data.len(), PipeRequest::IfFaster, all, false);
         let (pipe, is_written) = begun.ok()?;
         if !is_written {
             let pushed = pipes.push(pipe, &mut 0, Source::Bytes(data));
-            assert_eq!(pushed, Ok(Pushed::Whole));
+            assert_eq!(pushed, Ok(PushProgress::Whole));
         }
         Some(pipe)
     }
@@ -54,12 +54,12 @@ impl Lanes {
         total: usize,
     ) -> Vec<u8> {
         let mut got = vec![0; len];
-        let mut reading = Reading::new(from as Peer, 0, pipe, (len, total), false);
+        let mut reading = PipeReader::new(from as Peer, 0, pipe, (len, total), false);
         let mut take = |at: usize, data: &[u8]| got[at..at + data.len()].copy_from_slice(data);
         let pipes = self.lanes[to].pipes().unwrap();
         let taken = pipes.take_written(from as Peer, 0, pipe, (len, total), &mut take);
         if taken == Ok(false) {
-            assert_eq!(pipes.pull(&mut reading, &mut take), Ok(Pulled::Whole));
+            assert_eq!(pipes.pull(&mut reading, &mut take), Ok(PullProgress::Whole));
         }
         assert!(taken.is_ok());
         got
@@ -169,7 +169,7 @@ fn memory_is_returned_with_an_unread_reply() {
         assert_eq!(lanes.free(), 124, "it is written in process 0's memory");
         match who {
             0 => lanes.lanes[1].pipes().unwrap().abandon(answer),
-            1 => lanes.lanes[0].pipes().unwrap().forgo(1, 0, answer),
+            1 => lanes.lanes[0].pipes().unwrap().release(1, 0, answer),
             // The receive is shorter than the message.
             _ => {
                 let got = lanes.receive((1, 0), answer, UNIT, len);
@@ -177,7 +177,7 @@ fn memory_is_returned_with_an_unread_reply() {
             }
         }
         // Process 1 takes the units back at its next send or poll.
-        assert!(lanes.lanes[1].pipes().unwrap().are_taken());
+        assert!(lanes.lanes[1].pipes().unwrap().is_drained());
         assert_eq!(lanes.free(), 128, "{who}");
     }
 }
@@ -193,12 +193,12 @@ fn crossing_messages_are_written_before_they_are_announced() {
                 let lane = lanes.lanes[from].pipes().unwrap();
                 let all = Source::Bytes(&sent[from]);
                 let (pipe, is_written) = lane
-                    .begin(to, 0, len, Wish::Better, all, false)
+                    .begin(to, 0, len, PipeRequest::IfFaster, all, false)
                     .expect("there is room");
                 assert_eq!(is_written, round > 0 && len <= 16 * UNIT, "{len} {round}");
                 if !is_written {
                     let all = Source::Bytes(&sent[from]);
-                    assert_eq!(lane.push(pipe, &mut 0, all), Ok(Pushed::Whole));
+                    assert_eq!(lane.push(pipe, &mut 0, all), Ok(PushProgress::Whole));
                 }
                 pipes.push(pipe);
             }
@@ -212,12 +212,12 @@ fn crossing_messages_are_written_before_they_are_announced() {
         let all = data(len, 3);
         let lane = lanes.lanes[0].pipes().unwrap();
         let (pipe, is_written) = lane
-            .begin(1, 0, len, Wish::Better, Source::Bytes(&all), false)
+            .begin(1, 0, len, PipeRequest::IfFaster, Source::Bytes(&all), false)
             .expect("there is room");
         assert!(!is_written);
         assert_eq!(
             lane.push(pipe, &mut 0, Source::Bytes(&all)),
-            Ok(Pushed::Whole)
+            Ok(PushProgress::Whole)
         );
         assert!(lanes.receive((0, 1), pipe, len, len) == all);
         lanes.turn([1, 0], len, 4);
@@ -226,7 +226,7 @@ fn crossing_messages_are_written_before_they_are_announced() {
         lanes
             .lanes
             .iter_mut()
-            .all(|lane| lane.pipes().unwrap().are_taken())
+            .all(|lane| lane.pipes().unwrap().is_drained())
     );
 }
 
@@ -237,7 +237,7 @@ fn claims_to_memory_that_was_never_kept_are_refused() {
     let answer = lanes.send(1, 0, &data(UNIT, 1)).unwrap();
     assert!(lanes.receive((1, 0), answer, UNIT, UNIT) == data(UNIT, 1));
     // A second claim: the memory is process 0's again.
-    let mut reading = Reading::new(1, 0, answer, (UNIT, UNIT), false);
+    let mut reading = PipeReader::new(1, 0, answer, (UNIT, UNIT), false);
     let pipes = lanes.lanes[0].pipes().unwrap();
     assert!(pipes.pull(&mut reading, &mut |_, _| {}).is_err());
     // Nor is a process believed that announces a message in memory that it was never given.

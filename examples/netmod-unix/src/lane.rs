@@ -118,7 +118,7 @@ impl UnixLane {
 
     /// Finds the address of a peer's socket. Fails if another lane has found the peer lost.
     fn find(&mut self, (peer, vci): (Peer, VciId)) -> Result<&SocketAddr, LaneError> {
-        if let Some(why) = self.shared.lost.why(peer) {
+        if let Some(why) = self.shared.lost.reason(peer) {
             self.lose(peer, &why);
             return Err(LaneError::lost(peer, why));
         }
@@ -210,7 +210,7 @@ impl UnixLane {
     fn start(&mut self, mut op: Op) -> Result<Issued, LaneError> {
         self.find(op.to)?;
         if op.len == 0 {
-            return Ok(Issued::Done);
+            return Ok(Issued::Complete);
         }
         if !self.ops.has_room() {
             return Err(LaneError::Again);
@@ -497,7 +497,7 @@ impl Lane for UnixLane {
     fn flush(&mut self, peer: Peer, token: Token) -> Result<Issued, LaneError> {
         let fences = self.fences.get(peer, 0);
         if fences.is_clear() {
-            return Ok(Issued::Done);
+            return Ok(Issued::Complete);
         }
         fences.flush(token);
         Ok(Issued::Pending)

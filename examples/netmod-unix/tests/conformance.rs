@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use netmod_kit::conformance::{self, Told, Variant};
+use netmod_kit::conformance::{self, LossDetection, Variant};
 use netmod_unix::UnixTransport;
 
 fn main() -> ExitCode {
@@ -12,7 +12,7 @@ fn main() -> ExitCode {
             let transport = UnixTransport::open(opening.peer, longest, opening.resolver);
             Ok(Arc::new(transport))
         });
-        variant.told = Told::Asked;
+        variant.loss_detection = LossDetection::OnCheck;
         variant.lacking(
             &[
                 "everything_works_between_two_namespaces",

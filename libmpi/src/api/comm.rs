@@ -49,7 +49,7 @@ pub fn comm_compare(comm1: LiveComm, comm2: LiveComm, result: Out<c_int>) -> Res
         MPI_UNEQUAL
     } else {
         let local = comparison(one.local().compare(two.local()));
-        let remote = comparison(one.others().compare(two.others()));
+        let remote = comparison(one.peer_group().compare(two.peer_group()));
         // Values grow with the difference; the same group in other contexts is congruent.
         local.max(remote).max(MPI_CONGRUENT)
     };
@@ -123,7 +123,7 @@ pub fn comm_dup(comm: LiveComm, newcomm: Out<MPI_Comm>) -> Result<()> {
     // A program that ignores the error gets the null handle.
     newcomm.set(MPI_COMM_NULL);
     let vcis = runtime.dup_vcis;
-    let asks = vcis > 0 || parent.hints.lock().wishes().any();
+    let asks = vcis > 0 || parent.hints.lock().vci_hints().any();
     let copy = duplicate(runtime, parent, asks, |copy| {
         copy.duplicate_hints(&runtime.process, parent, vcis)
     })?;
@@ -229,9 +229,9 @@ unsafe fn idup(
         object,
         |process, copy, context| {
             if let Some(streams) = copy.streams.get() {
-                streams.ways.learn_contexts(context);
+                streams.routes.learn_contexts(context);
             }
-            mpi_comm::failure::look_again(process);
+            mpi_comm::failure::search_revoked(process);
         },
     )?;
     let handle = runtime.add_object(copy.clone())?;
@@ -420,12 +420,12 @@ pub fn intercomm_create(
         let peer = &peer
             .ok_or_else(|| invalid_named(peer_comm, "peer_comm"))?
             .comm;
-        let size = peer.others().size();
+        let size = peer.peer_group().size();
         let rank = u32::try_from(remote_leader)
             .ok()
             .filter(|rank| *rank < size);
         let rank = rank.ok_or_else(|| bad_rank(remote_leader, size, "remote_leader"))?;
-        if peer.others().peer(rank) == runtime.process.me() {
+        if peer.peer_group().peer(rank) == runtime.process.me() {
             let why = "remote_leader is this process itself; it must be in the other group";
             return Err(Error::new(Class::Rank, why));
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use mpi_core::{Class, Error, Result};
-use mpi_runtime::handles::destructors::{self, Kept};
+use mpi_runtime::handles::destructors::{self, OwnedState};
 use mpi_runtime::handles::errhandler;
 use mpi_runtime::handles::handler::{Attached, Callback, Function, Handler};
 
@@ -41,7 +41,10 @@ unsafe fn with_state(
     state: *mut c_void,
 ) -> Callback {
     // SAFETY: the caller's contract.
-    Callback::WithState(function, Arc::new(unsafe { Kept::new(state, destructor) }))
+    Callback::WithState(
+        function,
+        Arc::new(unsafe { OwnedState::new(state, destructor) }),
+    )
 }
 
 /// `MPIX_Comm_create_errhandler_x`, an extension: the function takes the state, the object and the

@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 
 use mpi_core::Result;
-use mpi_runtime::handles::destructors::{self, Kept};
+use mpi_runtime::handles::destructors::{self, OwnedState};
 use mpi_runtime::lifecycle::runtime::runtime;
 
 use crate::abi::{
@@ -38,7 +38,7 @@ pub unsafe fn op_create_x(
 ) -> Result<()> {
     runtime()?;
     // SAFETY: the program gives them for that.
-    let state = unsafe { Kept::new(extra_state, destructor_fn) };
+    let state = unsafe { OwnedState::new(extra_state, destructor_fn) };
     let function = UserFunction::WithState(user_fn_x);
     op.set(ops::create(function, Some(state), commute != 0)?);
     Ok(())

@@ -2,7 +2,7 @@
 //!
 //! With other lengths ranks may take other algorithms, and then wait for messages that nobody sends. So each
 //! rank notes its last calls (three stores), and who has waited for a while sends each rank that it waits for a
-//! letter, once: what is your call of this number? Only who can't agree answers, at once or when it comes
+//! notice, once: what is your call of this number? Only who can't agree answers, at once or when it comes
 //! there. Who learns of a disagreement gives up, and tells those who have asked it meanwhile, so that it
 //! goes from one to the next along the ways on which ranks wait for each other.
 //!
@@ -23,7 +23,7 @@ use mpi_core::comm::{Comm, Purpose};
 use mpi_core::error::{Class, Error, Result};
 use mpi_core::process::Process;
 use mpi_core::pt2pt::Address;
-use mpi_core::pt2pt::letter::Letter;
+use mpi_core::pt2pt::notice::Notice;
 use mpi_sched::Run;
 
 /// Calls of which a communicator keeps what they were; a power of two.
@@ -90,15 +90,15 @@ pub(crate) struct CallNotes {
     asked: AtomicBool,
     /// Whether collectives on the communicator are given up.
     over: AtomicBool,
-    letters: Mutex<Letters>,
+    notices: Mutex<Notices>,
 }
 
 #[derive(Default)]
-struct Letters {
+struct Notices {
     /// Calls under way whose place in the notes others have got.
     stragglers: Vec<u32>,
     /// Not answered yet.
-    questions: Vec<(VciId, Letter)>,
+    questions: Vec<(VciId, Notice)>,
     /// What others have said, about which call.
     heard: Vec<(u32, Objection)>,
     /// Calls that were given up, and why.
@@ -126,7 +126,7 @@ impl CallNotes {
         let [which, what] = self.place(tag);
         let old = which.load(Ordering::Relaxed);
         if old & (SAID | ENDED_BIT) == SAID {
-            self.letters.lock().stragglers.push(old as u32);
+            self.notices.lock().stragglers.push(old as u32);
         }
         // Who reads looks twice.
         which.store(0, Ordering::Release);
@@ -145,7 +145,7 @@ impl CallNotes {
         let ended =
             which.compare_exchange(said, said | ENDED_BIT, Ordering::Relaxed, Ordering::Relaxed);
         if ended.is_err() {
-            self.letters.lock().stragglers.retain(|one| *one != tag);
+            self.notices.lock().stragglers.retain(|one| *one != tag);
         }
     }
 
@@ -160,7 +160,7 @@ impl CallNotes {
 
     #[cold]
     fn over_error(&self) -> Error {
-        let of = self.letters.lock().over.map_or(0, |(_, over)| over.of);
+        let of = self.notices.lock().over.map_or(0, |(_, over)| over.of);
         over_error(of)
     }
 
@@ -180,10 +180,10 @@ impl CallNotes {
         which & SAID != 0 && is_before(tag, which as u32)
     }
 
-    fn judge(&self, letters: &Letters, question: &Letter) -> Verdict {
+    fn judge(&self, notices: &Notices, question: &Notice) -> Verdict {
         let (tag, signature) = (question.tag, CallSignature::from_word(question.words[0]));
         // Who is still in a call before it gets what it needs there.
-        if let Some((from, over)) = letters.over
+        if let Some((from, over)) = notices.over
             && !is_before(tag, from)
         {
             return Verdict::Object(over);
@@ -192,7 +192,7 @@ impl CallNotes {
             let of = self.rank;
             Verdict::Object(Objection { kind, of, theirs })
         };
-        let given_up = letters.given_up.iter().find(|(call, _)| *call == tag);
+        let given_up = notices.given_up.iter().find(|(call, _)| *call == tag);
         match (self.noted(tag), given_up) {
             (Some((theirs, _)), _) if theirs != signature => own(Kind::Differs, theirs),
             (_, Some((_, why))) => Verdict::Object(Objection {
@@ -202,7 +202,7 @@ impl CallNotes {
             (Some((_, false)), None) => Verdict::Wait,
             // What it has sent has come before this could be asked again.
             (Some((_, true)), None) => Verdict::Fine,
-            (None, None) if letters.stragglers.contains(&tag) => Verdict::Wait,
+            (None, None) if notices.stragglers.contains(&tag) => Verdict::Wait,
             (None, None) if self.is_passed(tag) => own(Kind::Passed, CallSignature::default()),
             (None, None) => Verdict::Wait,
         }
@@ -213,20 +213,20 @@ impl CallNotes {
     fn answer_all(&self, process: &Process) {
         let mut answers = Vec::new();
         {
-            let mut letters = self.letters.lock();
-            let questions = std::mem::take(&mut letters.questions);
+            let mut notices = self.notices.lock();
+            let questions = std::mem::take(&mut notices.questions);
             for (vci, question) in questions {
-                match self.judge(&letters, &question) {
+                match self.judge(&notices, &question) {
                     Verdict::Object(objection) => answers.push((vci, question, objection)),
-                    Verdict::Wait => letters.questions.push((vci, question)),
+                    Verdict::Wait => notices.questions.push((vci, question)),
                     Verdict::Fine => {}
                 }
             }
-            let waits = !letters.questions.is_empty();
+            let waits = !notices.questions.is_empty();
             self.asked.store(waits, Ordering::Relaxed);
         }
         for (vci, question, objection) in answers {
-            let answer = Letter {
+            let answer = Notice {
                 with: question.with,
                 asks: false,
                 context: question.words[1],
@@ -234,17 +234,17 @@ impl CallNotes {
                 words: objection.words(),
             };
             // A VCI that is closed has nobody to answer.
-            let _ = process.send_letter(vci, answer);
+            let _ = process.send_notice(vci, answer);
         }
     }
 
-    fn ask(&self, process: &Process, vci: VciId, question: Letter) {
-        self.letters.lock().questions.push((vci, question));
+    fn ask(&self, process: &Process, vci: VciId, question: Notice) {
+        self.notices.lock().questions.push((vci, question));
         self.answer_all(process);
     }
 
     fn hear(&self, tag: u32, objection: Objection) {
-        let heard = &mut self.letters.lock().heard;
+        let heard = &mut self.notices.lock().heard;
         if heard.len() >= EARLY {
             heard.remove(0);
         }
@@ -255,19 +255,19 @@ impl CallNotes {
     /// the communicator.
     fn give_up(&self, process: &Process, tag: u32, why: Objection, end: bool) {
         {
-            let mut letters = self.letters.lock();
-            if letters.given_up.len() >= CALLS {
-                letters.given_up.remove(0);
+            let mut notices = self.notices.lock();
+            if notices.given_up.len() >= CALLS {
+                notices.given_up.remove(0);
             }
-            letters.given_up.push((tag, why));
+            notices.given_up.push((tag, why));
             if end {
                 let over = Objection {
                     kind: Kind::Over,
                     ..why
                 };
                 // Several may be under way, and given up in any order.
-                if letters.over.is_none_or(|(from, _)| is_before(tag, from)) {
-                    letters.over = Some((tag, over));
+                if notices.over.is_none_or(|(from, _)| is_before(tag, from)) {
+                    notices.over = Some((tag, over));
                 }
                 self.over.store(true, Ordering::Relaxed);
             }
@@ -291,7 +291,7 @@ struct Registry {
     /// Look for communicators that are gone when there are so many.
     sweep_at: usize,
     /// Questions about contexts that are not known yet.
-    early: Vec<(VciId, Letter)>,
+    early: Vec<(VciId, Notice)>,
 }
 
 impl Registry {
@@ -338,28 +338,28 @@ impl Inquiries {
         notes
     }
 
-    /// Takes in a letter about a call.
+    /// Takes in a notice about a call.
     #[cold]
-    pub(crate) fn take_letter(&self, process: &Process, vci: VciId, letter: &Letter) {
+    pub(crate) fn take_notice(&self, process: &Process, vci: VciId, notice: &Notice) {
         let mut registry = self.registry.lock();
         let notes = registry
             .known
-            .get(&letter.context)
+            .get(&notice.context)
             .map(|(_, notes)| notes.clone());
         match notes {
             Some(notes) => {
                 drop(registry);
-                if letter.asks {
-                    return notes.ask(process, vci, *letter);
+                if notice.asks {
+                    return notes.ask(process, vci, *notice);
                 }
-                notes.hear(letter.tag, Objection::from_words(letter.words));
-                process.count_check();
+                notes.hear(notice.tag, Objection::from_words(notice.words));
+                process.force_recheck();
             }
-            None if letter.asks => {
+            None if notice.asks => {
                 if registry.early.len() >= EARLY {
                     registry.early.remove(0);
                 }
-                registry.early.push((vci, *letter));
+                registry.early.push((vci, *notice));
             }
             None => {}
         }
@@ -383,7 +383,7 @@ impl Inquiry {
     #[inline]
     pub fn new(process: &Process) -> Inquiry {
         Inquiry {
-            checks: process.checks(),
+            checks: process.peer_checks(),
             waited: false,
             asked: Vec::new(),
             passed: Vec::new(),
@@ -393,7 +393,7 @@ impl Inquiry {
     /// To be called by who waits: an error if ranks disagree about the call. The call is given up then.
     #[inline]
     pub fn look(&mut self, waiter: &Waiter<'_>, run: &Run<Message>) -> Result<()> {
-        match waiter.process.checks() == self.checks {
+        match waiter.process.peer_checks() == self.checks {
             true => Ok(()),
             false => self.look_round(waiter, run),
         }
@@ -409,11 +409,11 @@ impl Inquiry {
             signature,
             is_end: end,
         } = *waiter;
-        self.checks = process.checks();
+        self.checks = process.peer_checks();
         while let Some(heard) = {
-            let mut letters = notes.letters.lock();
-            let place = letters.heard.iter().position(|(call, _)| *call == tag);
-            place.map(|place| letters.heard.swap_remove(place).1)
+            let mut notices = notes.notices.lock();
+            let place = notices.heard.iter().position(|(call, _)| *call == tag);
+            place.map(|place| notices.heard.swap_remove(place).1)
         } {
             if self.is_end(waiter, run, heard) {
                 notes.give_up(process, tag, heard, end);
@@ -431,8 +431,8 @@ impl Inquiry {
         awaited.retain(|rank| *rank != comm.rank() && !self.asked.contains(rank));
         for rank in awaited {
             self.asked.push(rank);
-            let to = comm.to_member(rank, 0, Purpose::Collective);
-            let question = Letter {
+            let to = comm.member_destination(rank, 0, Purpose::Collective);
+            let question = Notice {
                 with: Address {
                     peer: to.peer,
                     vci: to.vci,
@@ -442,7 +442,7 @@ impl Inquiry {
                 tag,
                 words: [signature.word(), comm.context().of(Purpose::Collective)],
             };
-            process.send_letter(comm.vci(), question)?;
+            process.send_notice(comm.vci(), question)?;
         }
         Ok(())
     }
@@ -452,7 +452,7 @@ impl Inquiry {
         if heard.kind != Kind::Passed {
             return true;
         }
-        // It has sent all that it will; but what it has written may come later than a letter.
+        // It has sent all that it will; but what it has written may come later than a notice.
         if !awaited(waiter.process, run).contains(&heard.of) {
             return false;
         }
@@ -539,23 +539,23 @@ mod tests {
                 of: 3,
                 theirs: CallSignature::default(),
             };
-            let letters = Letters {
+            let notices = Notices {
                 over: Some((from, over)),
-                ..Letters::default()
+                ..Notices::default()
             };
             let asked = |tag| {
                 let with = Address {
                     peer: Default::default(),
                     vci: Default::default(),
                 };
-                let question = Letter {
+                let question = Notice {
                     with,
                     asks: true,
                     context: 0,
                     tag,
                     words: [signature.word(), 0],
                 };
-                notes.judge(&letters, &question)
+                notes.judge(&notices, &question)
             };
             assert!(matches!(asked(before), Verdict::Fine));
             for tag in [from, after] {

@@ -19,7 +19,7 @@ impl Doubt {
     /// For a call that begins.
     #[inline]
     pub fn new(process: &Process) -> Doubt {
-        let checks = process.checks();
+        let checks = process.peer_checks();
         Doubt { looks: 0, checks }
     }
 
@@ -27,7 +27,7 @@ impl Doubt {
     #[inline]
     pub fn is_due(&mut self, process: &Process) -> bool {
         self.looks = self.looks.wrapping_add(1);
-        let before = std::mem::replace(&mut self.checks, process.checks());
+        let before = std::mem::replace(&mut self.checks, process.peer_checks());
         self.looks.is_multiple_of(LOOKS) || before != self.checks
     }
 }

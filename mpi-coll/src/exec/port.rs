@@ -6,7 +6,7 @@ use crate::nonblocking::in_slots::NonblockingSlots;
 use crate::slots::nearness;
 use crate::slots::network::NetworkSlots;
 use crate::slots::shared::SharedSlots;
-use mpi_core::comm::{Comm, Purpose, single_copy};
+use mpi_core::comm::{Comm, Purpose, cma};
 use mpi_core::datatype::Datatype;
 use mpi_core::error::{Class, Error, Result};
 use mpi_core::process::Process;
@@ -164,8 +164,7 @@ impl<S: SlotPort> Port for CommPort<'_, S> {
         remote: u64,
     ) -> Result<()> {
         // SAFETY: the engine passes local memory that is valid for `len` bytes (`Port::direct`).
-        let copied =
-            unsafe { single_copy::copy(self.process, self.comm, of, write, local, len, remote) };
+        let copied = unsafe { cma::copy(self.process, self.comm, of, write, local, len, remote) };
         copied.map_err(|error| match error.class() {
             Class::RmaRange => Error::new(
                 Class::Buffer,

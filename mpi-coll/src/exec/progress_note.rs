@@ -2,13 +2,13 @@
 
 use mpi_core::comm::{Comm, Purpose};
 use mpi_core::process::Process;
-use mpi_core::process::notes::{Awaited, Note, Round};
+use mpi_core::process::notes::{AwaitedEvent, Round, WaitNote};
 
 /// The note of a blocking collective. Updated only as often as the process checks its peers.
 pub(crate) struct ProgressNote<'a> {
     /// Number of the process's checks when the note was last updated.
     checks: u32,
-    note: Option<Note<'a>>,
+    note: Option<WaitNote<'a>>,
 }
 
 impl<'a> ProgressNote<'a> {
@@ -16,7 +16,7 @@ impl<'a> ProgressNote<'a> {
     #[inline]
     pub fn new(process: &Process) -> ProgressNote<'a> {
         ProgressNote {
-            checks: process.checks(),
+            checks: process.peer_checks(),
             note: None,
         }
     }
@@ -29,19 +29,19 @@ impl<'a> ProgressNote<'a> {
         comm: &Comm,
         found: impl FnOnce() -> ((u32, u32), Vec<u32>),
     ) {
-        if process.checks() != self.checks {
+        if process.peer_checks() != self.checks {
             self.renew(process, comm, found());
         }
     }
 
     #[cold]
     fn renew(&mut self, process: &'a Process, comm: &Comm, found: ((u32, u32), Vec<u32>)) {
-        self.checks = process.checks();
+        self.checks = process.peer_checks();
         self.note = None;
         let (round, ranks) = found;
         let Some(&rank) = ranks.first() else { return };
-        let to = comm.to_member(rank, 0, Purpose::Collective);
-        let what = Awaited::Collective(Round {
+        let to = comm.member_destination(rank, 0, Purpose::Collective);
+        let what = AwaitedEvent::Collective(Round {
             context: comm.context().of(Purpose::Collective),
             round,
             rank: (rank, to.peer),

@@ -200,7 +200,7 @@ impl<'a> RunningCall<'a> {
             }
         };
         if kept.run.is_running() {
-            process.wait_despite_loss(comm.vci(), || {
+            process.wait_ignoring_loss(comm.vci(), || {
                 Ok(give_up(process, &mut kept)?.then_some(()))
             })?;
         }
@@ -241,7 +241,7 @@ impl<'a> RunningCall<'a> {
         let mut doubt = Doubt::new(self.process);
         let mut inquiry = Inquiry::new(self.process);
         let mut note = ProgressNote::new(self.process);
-        self.process.wait_despite_loss(self.comm.vci(), || {
+        self.process.wait_ignoring_loss(self.comm.vci(), || {
             self.check_members()?;
             if kept.run.advance(&mut port)? == Progress::Done {
                 return Ok(Some(()));
@@ -266,7 +266,12 @@ impl<'a> RunningCall<'a> {
     #[inline]
     fn by_shared(&self, kept: &mut CommRun, shared: &SharedSlots, number: u64) -> Result<()> {
         let RunningCall { tag, signature, .. } = *self;
-        let slots = SharedPort::new(shared, self.process.looks_between(), tag, signature);
+        let slots = SharedPort::new(
+            shared,
+            self.process.flag_polls_between_rounds(),
+            tag,
+            signature,
+        );
         let mut port = self.port(slots);
         let mut doubt = Doubt::new(self.process);
         let crowded = self.process.is_oversubscribed();
@@ -299,7 +304,7 @@ impl<'a> RunningCall<'a> {
             process: self.process,
             comm: self.comm,
             network,
-            looks: network.looks(self.process.looks_between()),
+            looks: network.looks(self.process.flag_polls_between_rounds()),
         }
     }
 
@@ -317,7 +322,7 @@ impl<'a> RunningCall<'a> {
         let mut port = self.port(NodePort {
             node: SharedPort::new(
                 node,
-                process.looks_between(),
+                process.flag_polls_between_rounds(),
                 self.tag,
                 self.signature.in_phases(kept.run.schedule().node_phases()),
             ),
@@ -384,7 +389,7 @@ pub(crate) fn give_up(process: &Process, kept: &mut CommRun) -> Result<bool> {
     let mut result = Ok(());
     let over = kept.run.give_up(|message| {
         let Some(id) = message else { return true };
-        loan::try_end(process, id).unwrap_or_else(|error| {
+        loan::try_abort(process, id).unwrap_or_else(|error| {
             result = Err(error);
             false
         })

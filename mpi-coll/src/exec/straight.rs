@@ -340,7 +340,7 @@ impl Exchange<'_> {
         } = self.here;
         let mut doubt = Doubt::new(process);
         let mut note = ProgressNote::new(process);
-        process.wait_despite_loss(comm.vci(), || {
+        process.wait_ignoring_loss(comm.vci(), || {
             // With a member lost nothing goes on, lest others take what is missing for the result.
             if let Some(error) = comm.trouble(process) {
                 return Err(error);
@@ -363,9 +363,9 @@ impl Exchange<'_> {
     #[cold]
     fn give_up(&mut self) -> Result<()> {
         let NodeCall { process, comm, .. } = self.here;
-        process.wait_despite_loss(comm.vci(), || {
+        process.wait_ignoring_loss(comm.vci(), || {
             while let Some((_, id)) = self.last() {
-                if !loan::try_end(process, id)? {
+                if !loan::try_abort(process, id)? {
                     return Ok(None);
                 }
                 self.pending.pop();

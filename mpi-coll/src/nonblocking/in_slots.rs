@@ -74,7 +74,7 @@ impl NonblockingSlots {
             slots: Slots {
                 room,
                 depth: DEPTH,
-                several: true,
+                is_nonblocking: true,
                 ..slots
             },
             base: piece.as_ptr(),
@@ -100,8 +100,8 @@ impl NonblockingSlots {
     }
 
     /// Notes that all members have the memory.
-    pub fn settle(&self) {
-        self.piece.settle();
+    pub fn seal(&self) {
+        self.piece.seal();
     }
 
     /// The most phases of a collective: each phase then has slots of its own, and another

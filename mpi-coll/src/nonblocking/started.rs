@@ -35,12 +35,12 @@ struct Active {
     inquiry: Option<Inquiry>,
     /// Why it was abandoned. Its request completes when the buffers are the program's again.
     failed: Option<Error>,
-    then: Option<Then>,
+    on_success: Option<OnSuccess>,
 }
 
 /// Runs once when a collective has succeeded, before its request is complete. It must not make
 /// progress.
-pub type Then = Box<dyn FnOnce(&Process) + Send>;
+pub type OnSuccess = Box<dyn FnOnce(&Process) + Send>;
 
 /// The nonblocking collectives of a process, as a source of progress.
 #[derive(Default)]
@@ -60,7 +60,7 @@ impl Nonblocking {
 }
 
 impl Source for Nonblocking {
-    const PLACE: usize = NONBLOCKING_COLLECTIVES;
+    const ID: usize = NONBLOCKING_COLLECTIVES;
 
     fn new(_process: &Process) -> Self {
         Nonblocking::default()
@@ -93,7 +93,7 @@ pub unsafe fn start_collective(
     unsafe { start_collective_then(process, holder, buffers, build, None) }
 }
 
-/// Starts a collective as [`start_collective`] does. `then` runs when it has succeeded.
+/// Starts a collective as [`start_collective`] does. `on_success` runs when it has succeeded.
 ///
 /// # Safety
 /// The buffers are valid for what the schedule reads and writes until the request is complete.
@@ -102,7 +102,7 @@ pub unsafe fn start_collective_then(
     holder: Holder,
     buffers: Buffers,
     build: impl FnOnce(&mut Schedule),
-    then: Option<Then>,
+    on_success: Option<OnSuccess>,
 ) -> Result<RequestId> {
     let state = CommState::of((*holder).as_ref());
     let mut kept = state.take_run(None);
@@ -110,7 +110,7 @@ pub unsafe fn start_collective_then(
     kept.signature = CallSignature::default();
     build(kept.run.rebuild());
     // SAFETY: the buffers are valid until the request is complete, by this function's contract.
-    unsafe { start_run(process, holder, buffers, kept, then) }
+    unsafe { start_run(process, holder, buffers, kept, on_success) }
 }
 
 /// Starts a collective call that progress completes. Doesn't keep what `call` borrows.
@@ -167,12 +167,12 @@ unsafe fn start_run(
     holder: Holder,
     buffers: Buffers,
     mut kept: Box<CommRun>,
-    then: Option<Then>,
+    on_success: Option<OnSuccess>,
 ) -> Result<RequestId> {
     let comm: &Comm = (*holder).as_ref();
     comm.begin_use()?;
     let state = CommState::of(comm);
-    let request = process.start_outside(comm.vci(), comm.owner())?;
+    let request = process.start_external(comm.vci(), comm.owner())?;
     let tag = comm.next_collective();
     let run = &mut kept.run;
     let phases = run.schedule().phases();
@@ -208,7 +208,7 @@ unsafe fn start_run(
         doubt: Doubt::new(process),
         inquiry,
         failed: None,
-        then,
+        on_success,
     };
     if !advance(process, &mut active, false)? {
         let mut runs = process.source::<Nonblocking>().runs.lock();
@@ -300,8 +300,8 @@ fn advance(process: &Process, active: &mut Active, polls_flags: bool) -> Result<
     match progress {
         Err(error) => process.fail(active.request, error)?,
         Ok(_) => {
-            if let Some(then) = active.then.take() {
-                then(process);
+            if let Some(on_success) = active.on_success.take() {
+                on_success(process);
             }
             process.complete(active.request, Status::EMPTY, None)?;
         }

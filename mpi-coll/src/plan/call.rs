@@ -3,7 +3,7 @@
 use crate::plan::call_context::{CallContext, leaders};
 use crate::plan::writes::barrier_by_writes;
 use mpi_core::op::Op;
-use mpi_sched::nodes::{Between, Ways};
+use mpi_sched::nodes::{BetweenNodes, NodeAlgorithm};
 use mpi_sched::{
     self, Choices, Inter, Layout, Neighbors, Part, Rooted, Schedule, Situation, Team, inter, slots,
 };
@@ -305,10 +305,10 @@ impl Call<'_> {
             Call::Nothing => {}
             Call::Barrier => match nodes {
                 Some(nodes) if choices.by_nodes(&plain(0)) => {
-                    let ways = context.ways("barrier", 0, (), |reach, network| {
+                    let by_nodes = context.node_algorithm("barrier", 0, (), |reach, network| {
                         barrier_by_writes(choices, reach, network)
                     });
-                    mpi_sched::nodes::barrier(schedule, nodes, ways);
+                    mpi_sched::nodes::barrier(schedule, nodes, by_nodes);
                 }
                 _ => mpi_sched::barrier(schedule, team, choices.barrier(&plain(0))),
             },
@@ -317,11 +317,12 @@ impl Call<'_> {
                 let root = number(root);
                 match nodes {
                     Some(nodes) if choices.by_nodes(&situation) => {
-                        let ways = context.ways("bcast", part.bytes(), (), |reach, network| {
-                            let situation = leaders(reach, part.bytes());
-                            choices.bcast_by_writes(&situation, reach, network)
-                        });
-                        mpi_sched::nodes::bcast(schedule, nodes, root as u32, part, ways);
+                        let by_nodes =
+                            context.node_algorithm("bcast", part.bytes(), (), |reach, network| {
+                                let situation = leaders(reach, part.bytes());
+                                choices.bcast_by_writes(&situation, reach, network)
+                            });
+                        mpi_sched::nodes::bcast(schedule, nodes, root as u32, part, by_nodes);
                     }
                     _ => mpi_sched::bcast(schedule, team, root, part, choices.bcast(&situation)),
                 }
@@ -362,12 +363,17 @@ impl Call<'_> {
                         if self.goes_by_nodes(nodes) && choices.by_nodes(&situation) =>
                     {
                         let bytes = situation.bytes;
-                        let ways = context.ways("allgather", bytes, algorithm, |reach, network| {
-                            let block = part.bytes() * nodes.largest();
-                            let situation = leaders(reach, bytes);
-                            choices.allgather_by_writes(&situation, block, reach, network)
-                        });
-                        mpi_sched::nodes::allgather(schedule, nodes, send, part, ways);
+                        let by_nodes = context.node_algorithm(
+                            "allgather",
+                            bytes,
+                            algorithm,
+                            |reach, network| {
+                                let block = part.bytes() * nodes.largest();
+                                let situation = leaders(reach, bytes);
+                                choices.allgather_by_writes(&situation, block, reach, network)
+                            },
+                        );
+                        mpi_sched::nodes::allgather(schedule, nodes, send, part, by_nodes);
                     }
                     _ => mpi_sched::allgather(schedule, team, send, recv, algorithm),
                 }
@@ -391,17 +397,18 @@ impl Call<'_> {
                 let (root, algorithm) = (number(root), choices.reduce(&situation));
                 match nodes {
                     Some(nodes) if self.goes_by_nodes(nodes) && choices.by_nodes(&situation) => {
-                        let ways = context.ways("reduce", part.bytes(), (), |reach, network| {
-                            let leaders = leaders(reach, part.bytes());
-                            let situation = Situation {
-                                commutes,
-                                ..leaders
-                            };
-                            let root = nodes.node_of(root as u32);
-                            choices.reduce_by_writes(&situation, root, reach, network)
-                        });
+                        let by_nodes =
+                            context.node_algorithm("reduce", part.bytes(), (), |reach, network| {
+                                let leaders = leaders(reach, part.bytes());
+                                let situation = Situation {
+                                    commutes,
+                                    ..leaders
+                                };
+                                let root = nodes.node_of(root as u32);
+                                choices.reduce_by_writes(&situation, root, reach, network)
+                            });
                         let root = (root as u32, in_place);
-                        mpi_sched::nodes::reduce(schedule, nodes, root, part, op, ways);
+                        mpi_sched::nodes::reduce(schedule, nodes, root, part, op, by_nodes);
                     }
                     _ => mpi_sched::reduce(schedule, team, root, in_place, part, op, algorithm),
                 }
@@ -414,8 +421,8 @@ impl Call<'_> {
                     Some(nodes)
                         if choices.by_nodes(&situation) && (commutes || nodes.in_order()) =>
                     {
-                        let ways = match slots::can_reduce(&part) {
-                            true => context.ways(
+                        let by_nodes = match slots::can_reduce(&part) {
+                            true => context.node_algorithm(
                                 "allreduce",
                                 part.bytes(),
                                 algorithm,
@@ -428,12 +435,12 @@ impl Call<'_> {
                                     choices.allreduce_by_writes(&situation, reach, network)
                                 },
                             ),
-                            false => Ways {
+                            false => NodeAlgorithm {
                                 within: None,
-                                between: Between::Messages(algorithm),
+                                between: BetweenNodes::Messages(algorithm),
                             },
                         };
-                        mpi_sched::nodes::allreduce(schedule, nodes, in_place, part, op, ways);
+                        mpi_sched::nodes::allreduce(schedule, nodes, in_place, part, op, by_nodes);
                     }
                     _ => mpi_sched::allreduce(schedule, team, in_place, part, op, algorithm),
                 }

@@ -4,7 +4,7 @@
 
 use mpi_core::comm::Comm;
 use mpi_sched::costs::Network;
-use mpi_sched::nodes::{Between, Ways};
+use mpi_sched::nodes::{BetweenNodes, NodeAlgorithm};
 use mpi_sched::{Choices, Nodes, Reach, Situation, Slots};
 
 /// Slots that are written over a network.
@@ -57,13 +57,13 @@ impl CallContext<'_> {
     /// Returns how a collective of `bytes` goes within this node and between nodes.
     ///
     /// Leaders use writes if `by_writes` returns an algorithm, and otherwise `messages`.
-    pub fn ways<A, W>(
+    pub fn node_algorithm<A, W>(
         &self,
         collective: &str,
         bytes: usize,
         messages: A,
         by_writes: impl FnOnce(&Reach, &Network) -> Option<W>,
-    ) -> Ways<A, W> {
+    ) -> NodeAlgorithm<A, W> {
         let is_quick = |slots: &Slots| {
             let ranks = slots.size as usize;
             let situation = Situation {
@@ -77,11 +77,11 @@ impl CallContext<'_> {
         let writes = self
             .leaders_reach()
             .and_then(|RemoteSlots { reach, network }| Some((reach, by_writes(&reach, &network)?)));
-        Ways {
+        NodeAlgorithm {
             within: self.node.filter(is_quick),
             between: match writes {
-                Some((reach, how)) => Between::Writes(reach, how),
-                None => Between::Messages(messages),
+                Some((reach, how)) => BetweenNodes::Writes(reach, how),
+                None => BetweenNodes::Messages(messages),
             },
         }
     }

@@ -34,7 +34,7 @@ impl Call<'_> {
             commutes: true,
         };
         // Collectives in progress together leave slots for each other.
-        let most = match slots.several {
+        let most = match slots.is_nonblocking {
             true => SLOTS_PER_CALL * slots.room,
             false => usize::MAX,
         };

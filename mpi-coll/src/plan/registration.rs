@@ -13,7 +13,7 @@ use crate::slots::network::AwaitedPeers;
 use mpi_core::op::Op;
 use mpi_core::process::Process;
 use mpi_core::process::source::{COLLECTIVES, ProgressSource, Source};
-use mpi_core::pt2pt::letter::Letter;
+use mpi_core::pt2pt::notice::Notice;
 use mpi_sched::Choices;
 
 /// Configuration and shared state of a process's collectives.
@@ -58,7 +58,7 @@ impl Collectives {
 }
 
 impl Source for Collectives {
-    const PLACE: usize = COLLECTIVES;
+    const ID: usize = COLLECTIVES;
 
     fn new(_process: &Process) -> Self {
         Collectives::default()
@@ -66,8 +66,8 @@ impl Source for Collectives {
 }
 
 impl ProgressSource for Collectives {
-    fn read_letter(&self, process: &Process, vci: VciId, letter: &Letter) {
-        self.inquiries.take_letter(process, vci, letter);
+    fn read_notice(&self, process: &Process, vci: VciId, notice: &Notice) {
+        self.inquiries.take_notice(process, vci, notice);
     }
 
     /// Peers that collectives on a VCI wait for without a request.

@@ -5,17 +5,17 @@
 use crate::plan::call::{Call, Root, total};
 use crate::plan::call_context::{CallContext, RemoteSlots, leaders};
 use mpi_sched::costs::Network;
-use mpi_sched::rdma::{self, Collect, Rise, Spread, Trade, Way};
+use mpi_sched::rdma::{self, RdmaAllgather, RdmaAllreduce, RdmaAlltoall, RdmaBcast, RdmaReduce};
 use mpi_sched::{Choices, Layout, Nodes, Reach, Schedule, Situation, slots};
 
 /// The algorithm of a call by writes.
 enum WriteAlgorithm {
     Barrier,
-    Bcast(Spread),
-    Reduce(Rise),
-    Allreduce(Way),
-    Allgather(Collect),
-    Alltoall(Trade),
+    Bcast(RdmaBcast),
+    Reduce(RdmaReduce),
+    Allreduce(RdmaAllreduce),
+    Allgather(RdmaAllgather),
+    Alltoall(RdmaAlltoall),
 }
 
 /// Returns whether a barrier goes by writes.
@@ -194,9 +194,9 @@ impl Call<'_> {
         };
         match call.write_algorithm(written, context.choices) {
             Some(WriteAlgorithm::Bcast(how)) => format!("rdma ({})", lowercase(&how)),
-            Some(WriteAlgorithm::Reduce(Rise::Tree(k))) => format!("rdma (tree:{k})"),
+            Some(WriteAlgorithm::Reduce(RdmaReduce::Tree(k))) => format!("rdma (tree:{k})"),
             Some(WriteAlgorithm::Reduce(how)) => format!("rdma ({})", lowercase(&how)),
-            Some(WriteAlgorithm::Allreduce(Way::Tree { up, down })) => {
+            Some(WriteAlgorithm::Allreduce(RdmaAllreduce::Tree { up, down })) => {
                 format!("rdma (tree:{up}, down by {down})")
             }
             Some(WriteAlgorithm::Allreduce(how)) => format!("rdma ({})", lowercase(&how)),

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use netmod::{OpenError, Peer, RemoteKey, SharedMemory, SharedSegment};
 use parking_lot::Mutex;
 
-use mpi_core::comm::{Comm, single_copy};
+use mpi_core::comm::{Comm, cma};
 use mpi_core::process::Process;
 
 /// Bytes. Chunks begin and end at multiples of this.
@@ -74,13 +74,13 @@ impl Chunk {
 /// Shared memory of a window or a file.
 pub enum Piece {
     /// A segment of its own.
-    Own(Box<dyn SharedSegment>),
+    Segment(Box<dyn SharedSegment>),
     /// Part of an arena.
-    Part(Chunk),
+    Chunk(Chunk),
 }
 
 /// A piece, or the reason why there is none.
-pub type Made = Result<Piece, OpenError>;
+pub type PieceResult = Result<Piece, OpenError>;
 
 /// A piece's key on the wire: the first word is 0 for no piece, and 1 for a segment of its own.
 pub type KeyWords = [u64; 4];
@@ -89,24 +89,24 @@ impl Piece {
     /// Its page-aligned address in this process.
     pub fn as_ptr(&self) -> *mut u8 {
         match self {
-            Piece::Own(piece) => piece.as_ptr(),
-            Piece::Part(chunk) => chunk.as_ptr(),
+            Piece::Segment(piece) => piece.as_ptr(),
+            Piece::Chunk(chunk) => chunk.as_ptr(),
         }
     }
 
     /// Notes that all members have opened it, or given it up.
-    pub fn settle(&self) {
-        if let Piece::Own(piece) = self {
-            piece.settle();
+    pub fn seal(&self) {
+        if let Piece::Segment(piece) = self {
+            piece.seal();
         }
     }
 }
 
 /// Returns the key of a piece that was made; zeros if it was not.
-pub fn key_words(made: Option<&Made>) -> KeyWords {
+pub fn key_words(made: Option<&PieceResult>) -> KeyWords {
     match made {
-        Some(Ok(Piece::Part(chunk))) => chunk.key(),
-        Some(Ok(Piece::Own(piece))) => {
+        Some(Ok(Piece::Chunk(chunk))) => chunk.key(),
+        Some(Ok(Piece::Segment(piece))) => {
             let RemoteKey { address, words } = piece.key();
             [1, address, words[0], words[1]]
         }
@@ -114,10 +114,10 @@ pub fn key_words(made: Option<&Made>) -> KeyWords {
     }
 }
 
-fn make_own(memory: &dyn SharedMemory, len: usize, first: usize) -> Made {
+fn make_own(memory: &dyn SharedMemory, len: usize, first: usize) -> PieceResult {
     let piece = memory.create(len)?;
     piece.reserve(0, first)?;
-    Ok(Piece::Own(piece))
+    Ok(Piece::Segment(piece))
 }
 
 /// Returns the bits of `pages` pages from `first` on.
@@ -152,12 +152,12 @@ impl Arenas {
     ///
     /// # Errors
     /// There is no shared memory, or too little.
-    pub fn make(&self, process: &Process, len: usize, first: usize) -> Made {
+    pub fn make(&self, process: &Process, len: usize, first: usize) -> PieceResult {
         let Some(memory) = process.shared_memory() else {
             return Err(OpenError("this process has no shared memory".into()));
         };
         match self.allocate(process, len) {
-            Some(chunk) => Ok(Piece::Part(chunk)),
+            Some(chunk) => Ok(Piece::Chunk(chunk)),
             None => make_own(&**memory, len, first),
         }
     }
@@ -166,7 +166,7 @@ impl Arenas {
     ///
     /// # Errors
     /// There is no shared memory, or too little.
-    pub fn make_apart(process: &Process, len: usize, first: usize) -> Made {
+    pub fn make_segment(process: &Process, len: usize, first: usize) -> PieceResult {
         match process.shared_memory() {
             Some(memory) => make_own(&**memory, len, first),
             None => Err(OpenError("this process has no shared memory".into())),
@@ -177,7 +177,13 @@ impl Arenas {
     ///
     /// # Errors
     /// There is none, or it can't be mapped.
-    pub fn find(&self, process: &Process, made: Option<Made>, key: KeyWords, len: usize) -> Made {
+    pub fn open(
+        &self,
+        process: &Process,
+        made: Option<PieceResult>,
+        key: KeyWords,
+        len: usize,
+    ) -> PieceResult {
         match (made, process.shared_memory()) {
             (Some(made), _) => made,
             (None, None) => Err(OpenError("this process has no shared memory".into())),
@@ -189,9 +195,9 @@ impl Arenas {
                     address: key[1],
                     words: [key[2], key[3]],
                 };
-                memory.open(&key, len).map(Piece::Own)
+                memory.open(&key, len).map(Piece::Segment)
             }
-            (None, Some(_)) => self.open(process, key).map(Piece::Part),
+            (None, Some(_)) => self.open_chunk(process, key).map(Piece::Chunk),
         }
     }
 
@@ -240,7 +246,7 @@ impl Arenas {
     }
 
     /// Opens a chunk of another process of the node.
-    fn open(&self, process: &Process, key: KeyWords) -> Result<Chunk, OpenError> {
+    fn open_chunk(&self, process: &Process, key: KeyWords) -> Result<Chunk, OpenError> {
         let [place, address, words @ ..] = key;
         let (offset, len) = ((place >> 32) as usize, place as u32 as usize);
         let Some(memory) = process.shared_memory() else {
@@ -259,7 +265,7 @@ impl Arenas {
                     .open(&RemoteKey { address, words }, ARENA_BYTES)?
                     .into();
                 // The mapping stays; its name isn't needed any more.
-                segment.settle();
+                segment.seal();
                 place.insert(segment).clone()
             }
         };
@@ -275,7 +281,7 @@ impl Arenas {
     /// All users must have come to a barrier after their last use. Only the first `used` bytes may
     /// have been written to.
     pub fn give_back(&self, piece: &Piece, used: usize) {
-        let Piece::Part(chunk) = piece else {
+        let Piece::Chunk(chunk) = piece else {
             return;
         };
         let mut own = self.own.lock();
@@ -287,7 +293,7 @@ impl Arenas {
         }
     }
 
-    /// Returns whether CMA copies from a rank work, as [`single_copy::can_copy`], but remembers
+    /// Returns whether CMA copies from a rank work, as [`cma::can_copy`], but remembers
     /// success for processes of this job.
     pub fn can_copy(&self, process: &Process, comm: &Comm, rank: u32, probe: u64) -> bool {
         let peer = comm.local().peer(rank);
@@ -302,7 +308,7 @@ impl Arenas {
         if lasts && copied.lock().contains(&peer) {
             return true;
         }
-        let can = single_copy::can_copy(process, comm, rank, probe);
+        let can = cma::can_copy(process, comm, rank, probe);
         if can && lasts {
             copied.lock().push(peer);
         }
@@ -331,7 +337,7 @@ mod tests {
             Ok(())
         }
 
-        fn settle(&self) {}
+        fn seal(&self) {}
     }
 
     #[test]

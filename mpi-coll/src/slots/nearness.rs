@@ -161,7 +161,7 @@ unsafe fn store_long(far: bool, from: *const u8, to: *mut u8, len: usize) {
     unsafe {
         match far {
             true => netmod_kit::copy_to_far(from, to, len),
-            false => netmod_kit::copy_to_others(from, to, len),
+            false => netmod_kit::copy_to_shared(from, to, len),
         }
     }
 }

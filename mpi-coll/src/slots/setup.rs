@@ -13,7 +13,7 @@ use crate::plan::state::CommState;
 use crate::slots::network::{self, AwaitedPeers, Memory, NetworkSlots, SIGNAL_LINE};
 use crate::slots::share::Share;
 use crate::slots::shared::{self, Ring, SharedSlots};
-use mpi_core::comm::{Comm, single_copy};
+use mpi_core::comm::{Comm, cma};
 use mpi_core::error::Result;
 use mpi_core::process::Process;
 use mpi_sched::costs::{COLLECTIVES, Network, Quick};
@@ -84,7 +84,7 @@ fn commit(
     own: usize,
     total: usize,
 ) -> std::result::Result<(), OpenError> {
-    match memory.may_wait(total)? {
+    match memory.commits_lazily(total)? {
         true => Ok(()),
         false => piece.reserve(own * rank as usize, own),
     }
@@ -113,7 +113,7 @@ fn shared(process: &Process, comm: &Comm) -> Result<Option<SharedSlots>> {
     let ring = Ring::of(size);
     let piece = common_piece(process, comm, &**memory, ring.bytes())?;
     let mut shared = piece.map(|piece| SharedSlots::over(piece, rank, size, ring, share));
-    let direct = (0..size).all(|of| single_copy::can_copy(process, comm, of, probes[of as usize]));
+    let direct = (0..size).all(|of| cma::can_copy(process, comm, of, probes[of as usize]));
     let crowded = process.is_oversubscribed();
     let [direct, crowded] = [direct, crowded].map(u64::from);
     let gathered = gather_all_u64(process, comm, [shared.is_some().into(), direct, crowded])?;
@@ -175,7 +175,7 @@ fn nonblocking(
     let nonblocking = piece.map(|piece| NonblockingSlots::over(piece, shared.slots));
     let gathered = gather_all_u64(process, comm, [u64::from(nonblocking.is_some())])?;
     if let Some(nonblocking) = &nonblocking {
-        nonblocking.settle();
+        nonblocking.seal();
     }
     Ok(nonblocking.filter(|_| gathered.iter().all(|ready| ready[0] != 0)))
 }
@@ -232,7 +232,7 @@ fn network(
 fn node_slots(process: &Process, comm: &Comm, nodes: &Nodes) -> Result<Option<SharedSlots>> {
     let node = nodes.node();
     let (place, size) = (node.rank as u32, node.size() as u32);
-    let possible = (2..=shared::MAX_RANKS).contains(&size) && comm.points().is_none();
+    let possible = (2..=shared::MAX_RANKS).contains(&size) && comm.endpoint_table().is_none();
     let memory = process.shared_memory().filter(|_| possible);
     let share = Share::take(&process.source::<Collectives>().with_slots);
     let ring = Ring::of(size);
@@ -342,7 +342,7 @@ fn prepare(
         depth: network::DEPTH,
     };
     let possible = (2..=network::MAX_RANKS).contains(&reach.size)
-        && comm.points().is_none()
+        && comm.endpoint_table().is_none()
         && reach.room >= network::MIN_ROOM;
     let (share, true) = (share?, possible) else {
         return None;

@@ -113,7 +113,7 @@ impl SharedSlots {
                 room,
                 depth,
                 direct: Direct::No,
-                several: false,
+                is_nonblocking: false,
                 crowded: false,
             },
             base: piece.as_ptr().wrapping_add(HEAD),
@@ -155,7 +155,7 @@ impl SharedSlots {
     /// Notes that all members have the memory. `direct`: whether they can copy from each other's
     /// memory; `crowded`: whether one of them may have to wait for its core.
     pub fn settle(&mut self, direct: Direct, crowded: bool) {
-        self.piece.settle();
+        self.piece.seal();
         self.slots.direct = direct;
         self.slots.crowded = crowded;
     }
@@ -626,7 +626,7 @@ pub(crate) mod tests {
         fn reserve(&self, _: usize, _: usize) -> std::result::Result<(), OpenError> {
             Ok(())
         }
-        fn settle(&self) {}
+        fn seal(&self) {}
     }
 
     const SMALL: Ring = Ring {

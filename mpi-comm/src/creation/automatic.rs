@@ -56,7 +56,7 @@ pub(crate) fn proposed_vci(process: &Process, comm: &Comm) -> u64 {
     }
     let foreign = process.foreign();
     let connected = || foreign.any() && comm.local().peers().any(|peer| foreign.is_foreign(peer));
-    if comm.remote().is_some() || comm.points().is_some() || connected() {
+    if comm.remote().is_some() || comm.endpoint_table().is_some() || connected() {
         return 0;
     }
     let can = |vci: &VciId| !comm.automatic().refuses(*vci) && !process.is_lockless(*vci);

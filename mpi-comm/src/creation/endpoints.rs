@@ -12,8 +12,8 @@ use std::sync::Arc;
 use netmod::{Peer, VciId};
 
 use crate::creation::vcis;
-use mpi_core::comm::points::{Point, Points};
-use mpi_core::comm::vci_map::{Spread, VciMap};
+use mpi_core::comm::endpoint_table::{EndpointAddress, EndpointTable};
+use mpi_core::comm::vci_map::{VciMap, VciSelection};
 use mpi_core::comm::{Comm, ContextId};
 use mpi_core::error::{Class, Error, Result};
 use mpi_core::group::Group;
@@ -68,18 +68,18 @@ pub fn create_endpoints(process: &Process, comm: &Comm, count: u32) -> Result<Ve
             first = list.len() as u32;
         }
         let numbered = vcis.iter().zip(0..=u16::MAX);
-        list.extend(numbered.map(|(&vci, number)| Point { peer, vci, number }));
+        list.extend(numbered.map(|(&vci, number)| EndpointAddress { peer, vci, number }));
     }
     let peers: Vec<Peer> = list.iter().map(|point| point.peer).collect();
-    let group = Group::of_points(&peers);
-    let points = Arc::new(Points {
+    let group = Group::of_endpoints(&peers);
+    let table = Arc::new(EndpointTable {
         list: list.into(),
         one_each: false,
         contexts,
         _kept: map.map(|map| Arc::new(map) as _),
     });
     Ok((first..first + count)
-        .map(|rank| Comm::endpoint(points.clone(), group.clone(), context, rank))
+        .map(|rank| Comm::endpoint(table.clone(), group.clone(), context, rank))
         .collect())
 }
 
@@ -92,11 +92,17 @@ fn endpoint_vcis(process: &Process, count: usize) -> Option<VciMap> {
         taken.note(vci as VciId, users > 0, process.is_lockless(vci as VciId));
     }
     let wanted = count.min(process.pool() - 1);
-    let vcis = pool::choose(wanted, &taken, process.pool(), process.next_turn(), false);
+    let vcis = pool::choose(
+        wanted,
+        &taken,
+        process.pool(),
+        process.next_vci_turn(),
+        false,
+    );
     if vcis.is_empty() || vcis.iter().any(|vci| process.open_vci(*vci).is_err()) {
         return None;
     }
-    VciMap::new(Spread::Thread, vcis, process.users(), false)
+    VciMap::new(VciSelection::Thread, vcis, process.users(), false)
 }
 
 /// Gathers the VCIs of all members, `counts` of each, learns their addresses, and agrees on a block
@@ -172,7 +178,7 @@ mod tests {
 
     #[test]
     fn groups_with_processes_more_than_once_find_each_rank() {
-        let group = Group::of_points(&[4, 4, 4, 2, 2]);
+        let group = Group::of_endpoints(&[4, 4, 4, 2, 2]);
         assert_eq!(group.size(), 5);
         assert_eq!(group.peers().collect::<Vec<_>>(), [4, 4, 4, 2, 2]);
         assert!(group.rank_of(4).is_some_and(|rank| rank < 3));

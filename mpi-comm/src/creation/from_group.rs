@@ -18,7 +18,7 @@ use mpi_core::comm::{Comm, ContextId, Purpose};
 use mpi_core::error::{Class, Error, Result};
 use mpi_core::group::Group;
 use mpi_core::process::loan::Loan;
-use mpi_core::process::notes::Awaited;
+use mpi_core::process::notes::AwaitedEvent;
 use mpi_core::process::{Destination, Process, Source};
 use mpi_core::vci::Mode;
 use mpi_sched::Team;
@@ -137,7 +137,7 @@ struct Wait<'a> {
     tag: u32,
     /// The process that sends the message.
     sender: u32,
-    note: Awaited,
+    note: AwaitedEvent,
 }
 
 impl<'a> Wait<'a> {
@@ -148,7 +148,7 @@ impl<'a> Wait<'a> {
             meeting,
             tag: name.tag,
             sender: first,
-            note: Awaited::Creation { first },
+            note: AwaitedEvent::Creation { first },
         }
     }
 
@@ -158,7 +158,7 @@ impl<'a> Wait<'a> {
             meeting,
             tag: name.tag,
             sender: leader,
-            note: Awaited::Leader { leader },
+            note: AwaitedEvent::Leader { leader },
         }
     }
 
@@ -175,7 +175,7 @@ impl<'a> Wait<'a> {
         let unexpected = || process.unexpected_in(vci, meeting.context(), Purpose::Creation);
         let note = process.note(self.note, vci, std::iter::once(self.sender));
         let mut has_said = false;
-        process.wait_despite_loss(vci, || {
+        process.wait_ignoring_loss(vci, || {
             let found = unexpected()?;
             if found.iter().any(|(tag, _)| *tag == self.tag as i32) {
                 return Ok(Some(()));
@@ -309,7 +309,7 @@ impl Meeting {
                 name.verify(greeting[1])
             }
             (Err(error), sent) => {
-                sent.map_or(Ok(()), |sent| sent.end(process).map(drop))?;
+                sent.map_or(Ok(()), |sent| sent.abort(process).map(drop))?;
                 Err(error)
             }
         }

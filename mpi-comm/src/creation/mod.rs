@@ -3,7 +3,7 @@
 //!
 //! One process, the leader, chooses the context and sends it to the others. The leader of an
 //! intracommunicator is rank 0. Of the two groups of an intercommunicator one is the *first*, and
-//! its rank 0 leads; messages within a group have a context of their own (`Comm::within`), and
+//! its rank 0 leads; messages within a group have a context of their own (`Comm::local_intracomm`), and
 //! messages between the groups go from one rank 0 to the other.
 
 pub(crate) mod automatic;
@@ -160,7 +160,7 @@ fn exchange_groups(process: &Process, comm: &Comm, own: &[u64]) -> Result<Vec<u6
             Err(error) => (theirs, traded) = (vec![FAILED], Err(error)),
         }
     }
-    broadcast_list(process, &comm.within(), 0, &mut theirs)?;
+    broadcast_list(process, &comm.local_intracomm(), 0, &mut theirs)?;
     traded?;
     if theirs == [FAILED] {
         let why = "rank 0 of the local group can't reach rank 0 of the remote group";
@@ -197,7 +197,7 @@ fn dup(process: &Process, comm: &Comm, proposed_vci: u64) -> Result<Comm> {
     let [context, word] = received;
     let context = ContextId::from_bits(context);
     let vci = settle_vci(process, comm, word)?;
-    LeaderChoice { context, vci }.apply(process, comm, comm.same_in(context))
+    LeaderChoice { context, vci }.apply(process, comm, comm.duplicate_in(context))
 }
 
 /// Starts to duplicate a communicator (`MPI_Comm_idup`). The copy can be used once the request is
@@ -213,7 +213,7 @@ pub fn start_dup_comm<T: AsRef<Comm> + Send + Sync + 'static>(
 ) -> Result<(Arc<T>, RequestId)> {
     let original = holder.clone();
     let comm: &Comm = (*original).as_ref();
-    let copy = comm.same_in(ContextId::UNKNOWN);
+    let copy = comm.duplicate_in(ContextId::UNKNOWN);
     // To agree on other VCIs would have to wait.
     copy.share_vcis_of(comm);
     let object = Arc::new(object(copy));
@@ -300,7 +300,7 @@ pub fn split_comm(process: &Process, comm: &Comm, choice: Choice) -> Result<Opti
             .apply(process, comm, made)
             .map(Some);
     };
-    let all = mpi_coll::gather_all_u64(process, &comm.within(), own)?;
+    let all = mpi_coll::gather_all_u64(process, &comm.local_intracomm(), own)?;
     let theirs = exchange_groups(process, comm, all.as_flattened())?;
     let (theirs, _) = theirs.as_chunks::<4>();
     if theirs.len() != remote.size() as usize {
@@ -364,7 +364,7 @@ pub fn create_comm(process: &Process, comm: &Comm, group: &Group) -> Result<Opti
     };
     // The contexts are those that the ranks 0 offer.
     let mut first = [if comm.is_first() { own[0] } else { *context }];
-    broadcast(process, &comm.within(), 0, &mut first)?;
+    broadcast(process, &comm.local_intracomm(), 0, &mut first)?;
     let peer = |rank: &u64| {
         let rank = u32::try_from(*rank).ok();
         rank.and_then(|rank| remote.get(rank))
@@ -447,7 +447,7 @@ pub fn merge_intercomm(process: &Process, comm: &Comm, high: bool) -> Result<Com
         ));
     };
     let mut own = [u64::from(high), offer(process, comm)];
-    broadcast(process, &comm.within(), 0, &mut own)?;
+    broadcast(process, &comm.local_intracomm(), 0, &mut own)?;
     let theirs = exchange_groups(process, comm, &own)?;
     let [their_high, their_context] = theirs[..] else {
         return Err(Error::new(
@@ -487,7 +487,7 @@ pub fn merge_intercomm(process: &Process, comm: &Comm, high: bool) -> Result<Com
 pub fn settle_comm(process: &Process, comm: &Comm) -> Result<()> {
     let owner = comm.owner();
     let own = comm.agreed_vcis();
-    process.wait_despite_loss(comm.vci(), || {
+    process.wait_ignoring_loss(comm.vci(), || {
         for vci in own {
             process.poll(*vci)?;
         }
@@ -498,7 +498,7 @@ pub fn settle_comm(process: &Process, comm: &Comm) -> Result<()> {
     })?;
     if comm.remote().is_some() {
         // All of this group, then both leaders, then all of this group again.
-        mpi_coll::gather_all_u64(process, &comm.within(), [0])?;
+        mpi_coll::gather_all_u64(process, &comm.local_intracomm(), [0])?;
         exchange_groups(process, comm, &[]).map(drop)
     } else {
         mpi_coll::gather_all_u64(process, comm, [0]).map(drop)

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use netmod::VciId;
 
 use crate::creation::endpoints::{MAX_ENDPOINTS, gather_vcis};
-use mpi_core::comm::points::{Point, Points};
+use mpi_core::comm::endpoint_table::{EndpointAddress, EndpointTable};
 use mpi_core::comm::{Comm, ContextId};
 use mpi_core::error::{Class, Error, Result};
 use mpi_core::process::Process;
@@ -59,7 +59,7 @@ impl Drop for Stream {
 }
 
 /// The communicators between the streams of a communicator's members.
-pub struct Ways {
+pub struct StreamComms {
     /// Number of streams of each rank.
     counts: Box<[u32]>,
     /// For each plane, a communicator for each stream of this process, which sends from it.
@@ -67,7 +67,7 @@ pub struct Ways {
     own: usize,
 }
 
-impl Ways {
+impl StreamComms {
     /// Number of streams of a rank.
     pub fn count(&self, rank: u32) -> u32 {
         self.counts[rank as usize]
@@ -77,7 +77,7 @@ impl Ways {
     /// `to` of others.
     ///
     /// With both the same, it receives at that stream. `None` if there are no such streams.
-    pub fn way(&self, from: u32, to: u32) -> Option<&Comm> {
+    pub fn between(&self, from: u32, to: u32) -> Option<&Comm> {
         let from = from as usize;
         let place = (to as usize).checked_mul(self.own)?.checked_add(from)?;
         self.comms.get(place).filter(|_| from < self.own)
@@ -92,18 +92,18 @@ impl Ways {
     }
 
     /// Makes the communicators of a duplicate, whose block of contexts begins with `context`.
-    pub fn same_in(&self, context: ContextId) -> Ways {
+    pub fn duplicate_in(&self, context: ContextId) -> StreamComms {
         let comms = self.by_plane();
-        Ways {
+        StreamComms {
             counts: self.counts.clone(),
             comms: comms
-                .map(|(plane, comm)| comm.same_in(context.plus(plane)))
+                .map(|(plane, comm)| comm.duplicate_in(context.plus(plane)))
                 .collect(),
             own: self.own,
         }
     }
 
-    /// Sets the contexts of [`Ways::same_in`] that were unknown so far ([`ContextId::UNKNOWN`]).
+    /// Sets the contexts of [`StreamComms::duplicate_in`] that were unknown so far ([`ContextId::UNKNOWN`]).
     pub fn learn_contexts(&self, context: ContextId) {
         for (plane, comm) in self.by_plane() {
             comm.learn_context(context.plus(plane));
@@ -129,7 +129,7 @@ pub fn create(
     process: &Process,
     comm: &Comm,
     streams: &[Option<Arc<Stream>>],
-) -> Result<(Comm, Ways)> {
+) -> Result<(Comm, StreamComms)> {
     if comm.has_endpoints() {
         comm.check_plain("MPIX_Stream_comm_create")?;
     }
@@ -144,7 +144,7 @@ pub fn create(
     let own = vcis.len();
     let received = mpi_coll::gather_all_u64(process, comm, [own as u64])?;
     let counts: Box<[u32]> = received.iter().map(|received| received[0] as u32).collect();
-    // A member without streams has a point in the first plane, for calls that name no stream.
+    // A member without streams has an address in the first plane, for calls that name no stream.
     let planes = counts.iter().copied().max().unwrap_or(0).max(1);
     if planes > MAX_ENDPOINTS {
         let why = format!("internal error: a member announced {planes} streams");
@@ -152,35 +152,35 @@ pub fn create(
     }
     let (context, all) = gather_vcis(process, comm, &vcis, &counts, planes)?;
     let kept: Arc<dyn Any + Send + Sync> = Arc::new(streams.to_vec());
-    let points = |plane: u32| {
+    let tables = |plane: u32| {
         let vci = |list: &Vec<VciId>| list.get(plane as usize).copied().unwrap_or(0);
-        let point = |(peer, list)| Point {
+        let address = |(peer, list)| EndpointAddress {
             peer,
             vci: vci(list),
             number: 0,
         };
-        Arc::new(Points {
-            list: comm.local().peers().zip(&all).map(point).collect(),
+        Arc::new(EndpointTable {
+            list: comm.local().peers().zip(&all).map(address).collect(),
             one_each: true,
             contexts: planes,
             _kept: Some(kept.clone()),
         })
     };
-    let planes: Vec<(ContextId, Arc<Points>)> = (0..planes)
-        .map(|plane| (context.plus(plane), points(plane)))
+    let planes: Vec<(ContextId, Arc<EndpointTable>)> = (0..planes)
+        .map(|plane| (context.plus(plane), tables(plane)))
         .collect();
     let (group, rank) = (comm.local(), comm.rank());
-    let from = |(context, points): &(ContextId, Arc<Points>), vci: VciId| {
-        Comm::endpoint_from(points.clone(), group.clone(), *context, rank, vci)
+    let from = |(context, tables): &(ContextId, Arc<EndpointTable>), vci: VciId| {
+        Comm::endpoint_from(tables.clone(), group.clone(), *context, rank, vci)
     };
     let first = from(&planes[0], vcis.first().copied().unwrap_or(0));
-    let ways = planes
+    let comms = planes
         .iter()
         .flat_map(|plane| vcis.iter().map(move |vci| from(plane, *vci)));
-    let ways = Ways {
+    let routes = StreamComms {
         counts,
-        comms: ways.collect(),
+        comms: comms.collect(),
         own,
     };
-    Ok((first, ways))
+    Ok((first, routes))
 }

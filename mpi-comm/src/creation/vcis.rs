@@ -7,7 +7,7 @@ use netmod::{Transport, VciId};
 
 use mpi_coll::{Buffers, Call};
 use mpi_core::comm::Comm;
-use mpi_core::comm::vci_map::{Plan, VciMap, Wishes};
+use mpi_core::comm::vci_map::{Plan, VciHints, VciMap};
 use mpi_core::datatype::{Datatype, Predefined};
 use mpi_core::error::{Class, Error, Result};
 use mpi_core::process::{CriticalSections, Process};
@@ -55,15 +55,15 @@ pub(crate) fn next_address<'a>(bytes: &mut &'a [u8]) -> Option<(VciId, &'a str, 
 ///
 /// Unavailable VCIs are left out; [`Comm::vci_hints`] returns the ones in force. Does nothing for
 /// intercommunicators, communicators with endpoints, which have their VCIs, and used communicators.
-pub fn agree_on_vcis(process: &Process, comm: &Comm, wishes: &Wishes) -> Result<()> {
-    if comm.remote().is_some() || comm.points().is_some() {
+pub fn agree_on_vcis(process: &Process, comm: &Comm, hints: &VciHints) -> Result<()> {
+    if comm.remote().is_some() || comm.endpoint_table().is_some() {
         return Ok(());
     }
-    let mut wishes = *wishes;
+    let mut hints = *hints;
     // Any thread may carry out accesses to a window.
     let all_lockless = process.critical_sections() == CriticalSections::Lockless;
-    wishes.lockless |= all_lockless && !wishes.window;
-    let digest = wishes.digest();
+    hints.lockless |= all_lockless && !hints.window;
+    let digest = hints.digest();
     let own = [digest, process.pool() as u64, u64::from(comm.is_used())];
     let all = mpi_coll::gather_all_u64(process, comm, own)?;
     let same = all
@@ -71,10 +71,10 @@ pub fn agree_on_vcis(process: &Process, comm: &Comm, wishes: &Wishes) -> Result<
         .all(|received| received[0] == digest && received[2] == 0);
     let pool = all.iter().map(|received| received[1]).min().unwrap_or(1);
     let pool = (pool as usize).clamp(1, MAX_VCIS);
-    let Some(plan) = wishes.plan(pool).filter(|_| same && digest != 0) else {
+    let Some(plan) = hints.plan(pool).filter(|_| same && digest != 0) else {
         return Ok(());
     };
-    if wishes.lockless {
+    if hints.lockless {
         // Another thread may be taking the same ones, so try others. VCIs that the program names
         // stay the same.
         let tries = if matches!(plan, Plan::These(..)) {
@@ -162,7 +162,7 @@ fn used_vcis(process: &Process) -> [u64; 2 * MASK_WORDS + 1] {
             words[MASK_WORDS + vci / 64] |= 1 << (vci % 64);
         }
     }
-    words[2 * MASK_WORDS] = process.next_turn();
+    words[2 * MASK_WORDS] = process.next_vci_turn();
     words
 }
 

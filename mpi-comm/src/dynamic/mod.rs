@@ -28,7 +28,7 @@ use mpi_core::comm::{Comm, ContextId};
 use mpi_core::error::{Class, Error, Result};
 use mpi_core::group::Group;
 use mpi_core::process::Process;
-use mpi_core::process::foreign::ways::Making;
+use mpi_core::process::foreign::connection::PendingConnection;
 use mpi_core::process::foreign::{Directory, Identity, Member, Pin};
 
 /// A link between the roots of two groups before they are connected.
@@ -87,7 +87,7 @@ const SENT_CLASSES: [Class; 10] = [
 ///
 /// # Errors
 /// The root's error.
-pub fn tell_result(
+pub fn broadcast_result(
     process: &Process,
     comm: &Comm,
     root: u32,
@@ -156,7 +156,7 @@ impl Side<'_> {
     fn exchange_bytes(&self, link: &mut Option<&mut dyn Link>, own: &[u8]) -> Result<Vec<u8>> {
         let received = link.as_mut();
         let received = received.map(|link| link.exchange(self.process, self.comm, own));
-        tell_result(self.process, self.comm, self.root, received)
+        broadcast_result(self.process, self.comm, self.root, received)
     }
 
     /// Returns the members of this process's group.
@@ -346,7 +346,7 @@ pub fn meet(
         }
         (None, None) => None,
     };
-    let theirs = tell_result(process, comm, root, received)?;
+    let theirs = broadcast_result(process, comm, root, received)?;
     let (context, theirs) = parse_members(&theirs).ok_or_else(malformed)?;
     let context = ContextId::from_bits(context);
     // A process that is just disconnecting is connected anew.
@@ -405,7 +405,7 @@ fn malformed() -> Error {
 
 /// A process's part in connecting with processes that it does not know.
 struct Meeting<'a> {
-    making: Option<Making<'a>>,
+    making: Option<PendingConnection<'a>>,
     /// Connections with members of the other group that exist already, by rank.
     known: Vec<Option<Pin>>,
     /// Number of the other group's rank 0 in the connection.
@@ -468,7 +468,7 @@ impl<'a> Meeting<'a> {
     }
 
     fn address_record(&self) -> AddressRecord {
-        let addresses = self.making.as_ref().map(Making::addresses);
+        let addresses = self.making.as_ref().map(PendingConnection::addresses);
         AddressRecord::of(addresses.unwrap_or_default())
     }
 
@@ -501,7 +501,7 @@ impl<'a> Meeting<'a> {
     /// Connects with a process that this one did not know.
     fn meet_one(
         &self,
-        making: &Making<'_>,
+        making: &PendingConnection<'_>,
         opener: &dyn Opener,
         rank: Peer,
         member: &Member,

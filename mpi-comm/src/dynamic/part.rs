@@ -10,7 +10,7 @@ use std::time::Duration;
 use netmod::Peer;
 
 use mpi_core::error::Result;
-use mpi_core::process::foreign::{Goodbye, Parting};
+use mpi_core::process::foreign::{Parting, PendingParting};
 use mpi_core::process::{Destination, Process, Source};
 use mpi_core::pt2pt::buffer::Buffer;
 use mpi_core::pt2pt::context::{ContextId, Purpose};
@@ -38,15 +38,15 @@ pub fn carry_on(process: &Process) -> Result<()> {
 pub fn finish(process: &Process, concerned: &dyn Fn(Peer) -> bool) -> Result<()> {
     begin(process, false)?;
     // Other threads may meanwhile connect with other processes that get the same numbers.
-    let all = process.foreign().goodbyes();
-    let concerned = all.iter().filter(|goodbye| concerned(goodbye.peer));
+    let all = process.foreign().pending_partings();
+    let concerned = all.iter().filter(|pending| concerned(pending.peer));
     let awaited: Vec<_> = concerned.map(identify).collect();
     drop(all);
-    wait(process, &|goodbye| awaited.contains(&identify(goodbye)))
+    wait(process, &|pending| awaited.contains(&identify(pending)))
 }
 
-fn identify(goodbye: &Goodbye) -> (Peer, ContextId) {
-    (goodbye.peer, goodbye.connection)
+fn identify(pending: &PendingParting) -> (Peer, ContextId) {
+    (pending.peer, pending.connection)
 }
 
 /// Disconnects from all (`MPI_Finalize`).
@@ -58,58 +58,58 @@ pub fn finish_all(process: &Process) -> Result<()> {
     wait(process, &|_| true)
 }
 
-fn wait(process: &Process, concerned: &dyn Fn(&Goodbye) -> bool) -> Result<()> {
-    process.wait_despite_loss(0, || Ok(sweep(process, concerned)?.then_some(())))
+fn wait(process: &Process, concerned: &dyn Fn(&PendingParting) -> bool) -> Result<()> {
+    process.wait_ignoring_loss(0, || Ok(sweep(process, concerned)?.then_some(())))
 }
 
 /// Closes finished connections. Returns whether none of the `concerned` ones is left.
-fn sweep(process: &Process, concerned: &dyn Fn(&Goodbye) -> bool) -> Result<bool> {
-    let mut goodbyes = process.foreign().goodbyes();
+fn sweep(process: &Process, concerned: &dyn Fn(&PendingParting) -> bool) -> Result<bool> {
+    let mut pending_partings = process.foreign().pending_partings();
     let now = process.clock().now();
     let mut at = 0;
-    while let Some(goodbye) = goodbyes.get_mut(at) {
-        if is_over(process, goodbye, now)? {
-            let peer = goodbyes.swap_remove(at).peer;
+    while let Some(pending) = pending_partings.get_mut(at) {
+        if is_over(process, pending, now)? {
+            let peer = pending_partings.swap_remove(at).peer;
             process.part(peer);
         } else {
             at += 1;
         }
     }
-    Ok(!goodbyes.iter().any(concerned))
+    Ok(!pending_partings.iter().any(concerned))
 }
 
-fn is_over(process: &Process, goodbye: &mut Goodbye, now: Duration) -> Result<bool> {
+fn is_over(process: &Process, pending: &mut PendingParting, now: Duration) -> Result<bool> {
     let is_done = |id: &RequestId| process.request(*id).is_none_or(|request| request.is_done());
-    if !goodbye.requests.iter().all(is_done) {
+    if !pending.requests.iter().all(is_done) {
         return Ok(false);
     }
-    for request in goodbye.requests.drain(..) {
+    for request in pending.requests.drain(..) {
         // An error means that the other process is gone.
         drop(process.finish(request)?);
     }
-    let complete = *goodbye.complete.get_or_insert(now);
+    let complete = *pending.complete.get_or_insert(now);
     let late = now.saturating_sub(complete) > DRAIN_TIMEOUT;
-    Ok(late || process.is_lost(goodbye.peer) || process.has_drained(goodbye.route)?)
+    Ok(late || process.is_lost(pending.peer) || process.has_drained(pending.route)?)
 }
 
 fn begin(process: &Process, all: bool) -> Result<()> {
     // Another thread that waits for one of them finds it in the list.
-    let mut goodbyes = process.foreign().goodbyes();
+    let mut pending_partings = process.foreign().pending_partings();
     for parting in process.foreign().begin_partings(all) {
-        goodbyes.push(send_goodbye(process, &parting)?);
+        pending_partings.push(send_last_message(process, &parting)?);
     }
     Ok(())
 }
 
 /// Sends the last message, and posts the receive of the other's.
-fn send_goodbye(process: &Process, parting: &Parting) -> Result<Goodbye> {
+fn send_last_message(process: &Process, parting: &Parting) -> Result<PendingParting> {
     let Parting {
         peer,
         connection,
         numbers: (own, other),
         route,
     } = *parting;
-    let mut goodbye = Goodbye {
+    let mut pending = PendingParting {
         peer,
         connection,
         route,
@@ -117,7 +117,7 @@ fn send_goodbye(process: &Process, parting: &Parting) -> Result<Goodbye> {
         complete: None,
     };
     if process.is_lost(peer) {
-        return Ok(goodbye);
+        return Ok(pending);
     }
     let context = connection.within().of(Purpose::Creation);
     let from = Source {
@@ -135,12 +135,12 @@ fn send_goodbye(process: &Process, parting: &Parting) -> Result<Goodbye> {
         tag: 0,
         owner: 0,
     };
-    goodbye
+    pending
         .requests
         .push(process.irecv(0, &from, Buffer::EMPTY)?);
     // If the send fails the other process is gone, which ends the receive too.
     if let Ok(Some(sent)) = process.isend(0, &to, Buffer::EMPTY, Mode::Standard) {
-        goodbye.requests.push(sent);
+        pending.requests.push(sent);
     }
-    Ok(goodbye)
+    Ok(pending)
 }

@@ -55,7 +55,7 @@ fn watch_members(process: &Process, comm: &Comm) -> Result<()> {
         asked.sort_unstable();
         asked.dedup();
     }
-    process.look_after_awaited();
+    process.check_awaited_peers();
     process.poll_all().map(drop)
 }
 

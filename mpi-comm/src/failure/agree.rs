@@ -169,7 +169,7 @@ fn wait(process: &Process, comm: Holder, flag: u32, offer: u64) -> Result<Decisi
         Ok(())
     };
     begin(process, comm, flag, offer, Box::new(end))?;
-    process.wait_despite_loss(vci, || Ok(place.lock().take()))
+    process.wait_ignoring_loss(vci, || Ok(place.lock().take()))
 }
 
 fn agreed(comm: &Comm, decision: &Decision) -> Agreed {
@@ -214,7 +214,7 @@ pub fn start_agree(
 ) -> Result<RequestId> {
     let of: &Comm = (*comm).as_ref();
     check(of, "MPIX_Comm_iagree")?;
-    let request = process.start_outside(of.vci(), of.owner())?;
+    let request = process.start_external(of.vci(), of.owner())?;
     let end = move |process: &Process, comm: &Comm, decision: Decision| {
         let Agreed { flag, error } = agreed(comm, &decision);
         done(flag);
@@ -280,7 +280,7 @@ pub fn start_shrink(
 ) -> Result<RequestId> {
     let of: &Comm = (*comm).as_ref();
     check(of, "MPIX_Comm_ishrink")?;
-    let request = process.start_outside(of.vci(), of.owner())?;
+    let request = process.start_external(of.vci(), of.owner())?;
     let end = move |process: &Process, comm: &Comm, decision: Decision| {
         let made = shrunk(comm, &decision).and_then(done);
         process.complete(request, Status::EMPTY, made.err())

@@ -1,7 +1,7 @@
 //! Fault tolerance (User-Level Failure Mitigation, as drafted for the standard): revoked
 //! communicators, acknowledged failures, and agreement and shrinking among the survivors.
 //!
-//! Its messages are letters in a context of its own, which no message of the program and no
+//! Its messages are notices in a context of its own, which no message of the program and no
 //! collective uses, so they arrive whatever state those are in.
 //!
 //! No call may begin on a revoked communicator; sends and receives detect it by a check that they
@@ -35,7 +35,7 @@ use mpi_core::error::{Class, Error, Result};
 use mpi_core::process::Process;
 use mpi_core::process::source::{FAILURES, ProgressSource, Source, Work};
 use mpi_core::pt2pt::Address;
-use mpi_core::pt2pt::letter::Letter;
+use mpi_core::pt2pt::notice::Notice;
 
 /// Finds the program's communicators.
 pub trait Registry: Send + Sync {
@@ -76,7 +76,7 @@ struct Table {
     /// Contexts revoked before their communicators were known, and the number of searches for
     /// these.
     revoked: Vec<(ContextId, u32)>,
-    /// VCIs whose outgoing letters may be waiting to be bundled.
+    /// VCIs whose outgoing notices may be waiting to be bundled.
     held: Vec<VciId>,
     /// Agreements that are decided but not finished.
     ended: Vec<Running>,
@@ -85,7 +85,7 @@ struct Table {
 /// Actions to take once the table's lock is released.
 #[derive(Default)]
 struct Todo {
-    letters: Vec<(VciId, Letter)>,
+    notices: Vec<(VciId, Notice)>,
     revoked: Vec<Holder>,
 }
 
@@ -93,7 +93,7 @@ struct Todo {
 // may wait for a VCI's lock, or for its holder, happens under it.
 
 impl Source for Failures {
-    const PLACE: usize = FAILURES;
+    const ID: usize = FAILURES;
 
     fn new(_process: &Process) -> Self {
         Failures::default()
@@ -103,7 +103,7 @@ impl Source for Failures {
 impl ProgressSource for Failures {
     fn advance(&self, process: &Process) -> Result<bool> {
         let any = self.settle(process)?;
-        let (losses, checks) = (process.losses(), process.checks());
+        let (losses, checks) = (process.losses(), process.peer_checks());
         let same = self.seen.swap(losses, Ordering::Relaxed) == losses;
         if same && self.looked.swap(checks, Ordering::Relaxed) == checks {
             return Ok(any);
@@ -124,14 +124,14 @@ impl ProgressSource for Failures {
         Ok(any | changed)
     }
 
-    fn read_letter(&self, process: &Process, vci: VciId, letter: &Letter) {
-        let context = ContextId::from_bits(letter.context);
-        if letter.context != context.of(Purpose::Failure) {
+    fn read_notice(&self, process: &Process, vci: VciId, notice: &Notice) {
+        let context = ContextId::from_bits(notice.context);
+        if notice.context != context.of(Purpose::Failure) {
             return;
         }
         // A closed VCI has no use for an answer.
         let _ = self.change(process, |table, todo| {
-            self.take(table, todo, (vci, context), letter);
+            self.take(table, todo, (vci, context), notice);
         });
     }
 
@@ -152,7 +152,7 @@ impl ProgressSource for Failures {
         let mut senders = Vec::new();
         for holder in owners.iter().filter_map(|owner| registry.by_owner(*owner)) {
             let comm: &Comm = (*holder).as_ref();
-            let others = comm.others();
+            let others = comm.peer_group();
             if others.size() <= WATCH_ALL_UP_TO {
                 senders.extend(others.peers());
             } else {
@@ -191,17 +191,17 @@ impl Failures {
         self.registry.get()?.by_context(context)
     }
 
-    /// Receives a letter that came on a VCI.
+    /// Receives a notice that came on a VCI.
     fn take(
         &self,
         table: &mut Table,
         todo: &mut Todo,
         (vci, context): (VciId, ContextId),
-        letter: &Letter,
+        notice: &Notice,
     ) {
-        let (key, from) = ((context.to_bits(), letter.tag), letter.with.peer);
+        let (key, from) = ((context.to_bits(), notice.tag), notice.with.peer);
         let parts = table.parts.entry((key, from)).or_default();
-        let message = match parts.read(letter.words) {
+        let message = match parts.read(notice.words) {
             Parsed::Incomplete => return,
             Parsed::Message(message) => Some(message),
             Parsed::Revoke => None,
@@ -218,7 +218,7 @@ impl Failures {
         if let Some(running) = table.running.iter_mut().find(|one| one.key == key) {
             running.receive(from, message);
         } else if let Some(answer) = answer_late(&message) {
-            todo.write(vci, letter.with, key, &answer);
+            todo.write(vci, notice.with, key, &answer);
         } else if is_early(&message) {
             if table.early.len() >= MAX_EARLY {
                 table.early.pop_front();
@@ -229,7 +229,7 @@ impl Failures {
 
     /// Applies a change, and then sends the messages it causes. Returns whether there were any.
     ///
-    /// Makes no progress, since letters must be read in order: [`Failures::settle`] flushes letters
+    /// Makes no progress, since notices must be read in order: [`Failures::settle`] flushes notices
     /// and finishes agreements.
     fn change(
         &self,
@@ -245,21 +245,21 @@ impl Failures {
         let all = std::mem::take(&mut table.running);
         let (ended, running): (Vec<_>, Vec<_>) = all.into_iter().partition(Running::is_over);
         table.running = running;
-        let any = !(todo.letters.is_empty() && ended.is_empty());
+        let any = !(todo.notices.is_empty() && ended.is_empty());
         table.ended.extend(ended);
         publish_work(process, &table);
         drop(table);
-        self.send(process, todo.letters)?;
+        self.send(process, todo.notices)?;
         for holder in todo.revoked {
             revoke_and_forward(process, &holder)?;
         }
         Ok(any)
     }
 
-    fn send(&self, process: &Process, letters: Vec<(VciId, Letter)>) -> Result<()> {
-        let vcis: Vec<VciId> = letters.iter().map(|(vci, _)| *vci).collect();
-        for (vci, letter) in letters {
-            process.send_letter(vci, letter)?;
+    fn send(&self, process: &Process, notices: Vec<(VciId, Notice)>) -> Result<()> {
+        let vcis: Vec<VciId> = notices.iter().map(|(vci, _)| *vci).collect();
+        for (vci, notice) in notices {
+            process.send_notice(vci, notice)?;
         }
         let mut table = self.table.lock();
         table.held.extend(vcis);
@@ -269,7 +269,7 @@ impl Failures {
         Ok(())
     }
 
-    /// Flushes letters, and then finishes decided agreements: the program may compute for long, or
+    /// Flushes notices, and then finishes decided agreements: the program may compute for long, or
     /// end, before it makes progress again. Returns whether there was any work.
     fn settle(&self, process: &Process) -> Result<bool> {
         let (held, ended) = {
@@ -291,7 +291,7 @@ impl Failures {
         Ok(any)
     }
 
-    fn look_again(&self, process: &Process) {
+    fn search_revoked(&self, process: &Process) {
         let mut table = self.table.lock();
         if table.revoked.is_empty() {
             return;
@@ -301,7 +301,7 @@ impl Failures {
     }
 
     /// Registers a new communicator of the program, which another member may have revoked already.
-    fn look_at_new(&self, process: &Process, holder: &Holder) -> Result<()> {
+    fn register_new(&self, process: &Process, holder: &Holder) -> Result<()> {
         let context = (**holder).as_ref().context();
         let mut table = self.table.lock();
         let Some(at) = table.revoked.iter().position(|(one, _)| *one == context) else {
@@ -327,15 +327,15 @@ fn publish_work(process: &Process, table: &Table) {
 impl Todo {
     /// Queues a message of an agreement.
     fn write(&mut self, vci: VciId, to: Address, (context, tag): Key, message: &Message) {
-        for words in words::letters(message) {
-            let letter = letter(to, ContextId::from_bits(context), tag, words);
-            self.letters.push((vci, letter));
+        for words in words::notices(message) {
+            let notice = notice(to, ContextId::from_bits(context), tag, words);
+            self.notices.push((vci, notice));
         }
     }
 }
 
-fn letter(to: Address, context: ContextId, tag: u32, words: [u64; 2]) -> Letter {
-    Letter {
+fn notice(to: Address, context: ContextId, tag: u32, words: [u64; 2]) -> Notice {
+    Notice {
         with: to,
         asks: false,
         context: context.of(Purpose::Failure),
@@ -350,20 +350,20 @@ fn letter(to: Address, context: ContextId, tag: u32, words: [u64; 2]) -> Letter 
 /// # Errors
 /// Errors of sending messages.
 #[inline]
-pub fn look_at_new(process: &Process, holder: &Holder) -> Result<()> {
-    process.source::<Failures>().look_at_new(process, holder)
+pub fn register_new(process: &Process, holder: &Holder) -> Result<()> {
+    process.source::<Failures>().register_new(process, holder)
 }
 
 /// Notes that the context of a communicator became known after its handle (`MPI_Comm_idup`), so
 /// that progress searches for it among the revoked ones.
-pub fn look_again(process: &Process) {
-    process.source::<Failures>().look_again(process);
+pub fn search_revoked(process: &Process) {
+    process.source::<Failures>().search_revoked(process);
 }
 
 /// Revokes a communicator on all its members (`MPIX_Comm_revoke`).
 ///
 /// Each member that learns of it forwards it to all others, so that all survivors learn of it
-/// whichever members fail meanwhile: n (n - 1) letters of 40 bytes among n members.
+/// whichever members fail meanwhile: n (n - 1) notices of 40 bytes among n members.
 ///
 /// # Errors
 /// Errors of sending messages.
@@ -383,18 +383,18 @@ fn revoke_and_forward(process: &Process, holder: &Holder) -> Result<()> {
     let others = members(comm)
         .into_iter()
         .filter(|peer| *peer != process.me() && !process.is_lost(*peer));
-    let letters = others.map(|peer| {
+    let notices = others.map(|peer| {
         let to = Address { peer, vci };
-        (vci, letter(to, comm.context(), 0, REVOKE))
+        (vci, notice(to, comm.context(), 0, REVOKE))
     });
     process
         .source::<Failures>()
-        .send(process, letters.collect())
+        .send(process, notices.collect())
 }
 
 /// Fails for communicators whose ranks are not processes.
 fn check(comm: &Comm, function: &str) -> Result<()> {
-    if comm.points().is_none() {
+    if comm.endpoint_table().is_none() {
         return Ok(());
     }
     let why = format!(

@@ -1,6 +1,6 @@
-//! The wire format of agreements: letters of two words each, as many as a message needs.
+//! The wire format of agreements: notices of two words each, as many as a message needs.
 //!
-//! A sender's letters stay in order, so the last one of a message marks its end.
+//! A sender's notices stay in order, so the last one of a message marks its end.
 
 use super::agreement::{Contribution, Decision, Message};
 use super::set::Set;
@@ -8,10 +8,10 @@ use super::set::Set;
 /// The most words of a set; no communicator has more than 64 times as many members.
 const MAX_SET_WORDS: usize = 1 << 16;
 
-/// Kind of a letter, in the lowest byte of its first word.
+/// Kind of a notice, in the lowest byte of its first word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-enum LetterKind {
+enum NoticeKind {
     /// A word of the set of failed members, with its index.
     Failed,
     /// A word of the set of members whose failure is acknowledged.
@@ -32,28 +32,28 @@ enum LetterKind {
     Revoke,
 }
 
-const KINDS: [LetterKind; 10] = [
-    LetterKind::Failed,
-    LetterKind::Acknowledged,
-    LetterKind::HeldFailed,
-    LetterKind::HeldFlags,
-    LetterKind::Context,
-    LetterKind::Contribute,
-    LetterKind::Decide,
-    LetterKind::Ack,
-    LetterKind::Commit,
-    LetterKind::Revoke,
+const KINDS: [NoticeKind; 10] = [
+    NoticeKind::Failed,
+    NoticeKind::Acknowledged,
+    NoticeKind::HeldFailed,
+    NoticeKind::HeldFlags,
+    NoticeKind::Context,
+    NoticeKind::Contribute,
+    NoticeKind::Decide,
+    NoticeKind::Ack,
+    NoticeKind::Commit,
+    NoticeKind::Revoke,
 ];
 
-/// Letter that revokes the communicator.
-pub(super) const REVOKE: [u64; 2] = [LetterKind::Revoke as u64, 0];
+/// Notice that revokes the communicator.
+pub(super) const REVOKE: [u64; 2] = [NoticeKind::Revoke as u64, 0];
 
 /// State bit at the end of a contribution: it holds a decision.
 const HOLDS: usize = 1;
 /// State bit at the end of a decision or contribution: the decision raises an error.
 const RAISES: usize = 2;
 
-fn word(kind: LetterKind, place: usize, value: u64) -> [u64; 2] {
+fn word(kind: NoticeKind, place: usize, value: u64) -> [u64; 2] {
     [kind as u64 | (place as u64) << 8, value]
 }
 
@@ -65,49 +65,49 @@ fn unpack(flags: u64) -> [u32; 2] {
     [flags as u32, (flags >> 32) as u32]
 }
 
-fn add_set(letters: &mut Vec<[u64; 2]>, kind: LetterKind, set: &Set) {
-    letters.extend(
+fn add_set(notices: &mut Vec<[u64; 2]>, kind: NoticeKind, set: &Set) {
+    notices.extend(
         set.words()
             .map(|(place, members)| word(kind, place, members)),
     );
 }
 
-/// Encodes a message as the words of letters.
-pub(super) fn letters(message: &Message) -> Vec<[u64; 2]> {
-    let mut letters = Vec::new();
+/// Encodes a message as the words of notices.
+pub(super) fn notices(message: &Message) -> Vec<[u64; 2]> {
+    let mut notices = Vec::new();
     let raises = |decision: &Decision| if decision.raises { RAISES } else { 0 };
     match message {
         Message::Contribute(mine) => {
-            add_set(&mut letters, LetterKind::Failed, &mine.failed);
-            add_set(&mut letters, LetterKind::Acknowledged, &mine.acknowledged);
+            add_set(&mut notices, NoticeKind::Failed, &mine.failed);
+            add_set(&mut notices, NoticeKind::Acknowledged, &mine.acknowledged);
             let mut state = 0;
             if let Some(held) = &mine.held {
-                add_set(&mut letters, LetterKind::HeldFailed, &held.failed);
-                letters.push(word(LetterKind::HeldFlags, 0, pack(held.flags)));
-                letters.push(word(LetterKind::Context, 0, held.context));
+                add_set(&mut notices, NoticeKind::HeldFailed, &held.failed);
+                notices.push(word(NoticeKind::HeldFlags, 0, pack(held.flags)));
+                notices.push(word(NoticeKind::Context, 0, held.context));
                 state = HOLDS | raises(held);
             }
-            letters.push(word(LetterKind::Contribute, state, mine.flag.into()));
+            notices.push(word(NoticeKind::Contribute, state, mine.flag.into()));
         }
         Message::Decide(decision) => {
-            add_set(&mut letters, LetterKind::Failed, &decision.failed);
-            letters.push(word(LetterKind::Context, 0, decision.context));
-            letters.push(word(
-                LetterKind::Decide,
+            add_set(&mut notices, NoticeKind::Failed, &decision.failed);
+            notices.push(word(NoticeKind::Context, 0, decision.context));
+            notices.push(word(
+                NoticeKind::Decide,
                 raises(decision),
                 pack(decision.flags),
             ));
         }
-        Message::Ack => letters.push(word(LetterKind::Ack, 0, 0)),
-        Message::Commit => letters.push(word(LetterKind::Commit, 0, 0)),
+        Message::Ack => notices.push(word(NoticeKind::Ack, 0, 0)),
+        Message::Commit => notices.push(word(NoticeKind::Commit, 0, 0)),
     }
-    letters
+    notices
 }
 
-/// The result of reading a letter.
+/// The result of reading a notice.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum Parsed {
-    /// Part of a message, or a letter that is not valid.
+    /// Part of a message, or a notice that is not valid.
     Incomplete,
     /// A complete message.
     Message(Message),
@@ -126,25 +126,25 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// Reads a letter's words. The end of a message resets the parts.
+    /// Reads a notice's words. The end of a message resets the parts.
     pub fn read(&mut self, [head, value]: [u64; 2]) -> Parsed {
         let place = (head >> 8) as usize;
         let Some(kind) = KINDS.get((head & 0xff) as usize) else {
             return Parsed::Incomplete;
         };
         let set = match kind {
-            LetterKind::Failed => &mut self.failed,
-            LetterKind::Acknowledged => &mut self.acknowledged,
-            LetterKind::HeldFailed => &mut self.held_failed,
-            LetterKind::HeldFlags => {
+            NoticeKind::Failed => &mut self.failed,
+            NoticeKind::Acknowledged => &mut self.acknowledged,
+            NoticeKind::HeldFailed => &mut self.held_failed,
+            NoticeKind::HeldFlags => {
                 self.held_flags = value;
                 return Parsed::Incomplete;
             }
-            LetterKind::Context => {
+            NoticeKind::Context => {
                 self.context = value;
                 return Parsed::Incomplete;
             }
-            LetterKind::Contribute => {
+            NoticeKind::Contribute => {
                 let parts = std::mem::take(self);
                 let held = (place & HOLDS != 0).then(|| Decision {
                     flags: unpack(parts.held_flags),
@@ -159,7 +159,7 @@ impl Parts {
                     held,
                 }));
             }
-            LetterKind::Decide => {
+            NoticeKind::Decide => {
                 let parts = std::mem::take(self);
                 return Parsed::Message(Message::Decide(Decision {
                     flags: unpack(value),
@@ -168,9 +168,9 @@ impl Parts {
                     context: parts.context,
                 }));
             }
-            LetterKind::Ack => return Parsed::Message(Message::Ack),
-            LetterKind::Commit => return Parsed::Message(Message::Commit),
-            LetterKind::Revoke => return Parsed::Revoke,
+            NoticeKind::Ack => return Parsed::Message(Message::Ack),
+            NoticeKind::Commit => return Parsed::Message(Message::Commit),
+            NoticeKind::Revoke => return Parsed::Revoke,
         };
         if place >= MAX_SET_WORDS {
             return Parsed::Incomplete;
@@ -211,18 +211,18 @@ mod tests {
             Message::Ack,
             Message::Commit,
         ] {
-            let letters = letters(&message);
-            let (last, first) = letters.split_last().unwrap();
+            let notices = notices(&message);
+            let (last, first) = notices.split_last().unwrap();
             for words in first {
                 assert_eq!(parts.read(*words), Parsed::Incomplete);
             }
             assert_eq!(parts.read(*last), Parsed::Message(message));
         }
         assert_eq!(parts.read(REVOKE), Parsed::Revoke);
-        // Invalid letters are ignored.
+        // Invalid notices are ignored.
         assert_eq!(parts.read([0xff, 0]), Parsed::Incomplete);
         assert_eq!(
-            parts.read(word(LetterKind::Failed, MAX_SET_WORDS, 1)),
+            parts.read(word(NoticeKind::Failed, MAX_SET_WORDS, 1)),
             Parsed::Incomplete
         );
     }

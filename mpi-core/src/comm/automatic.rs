@@ -16,7 +16,7 @@ pub const MOST: u32 = u64::BITS;
 /// Automatic VCI of one communicator. Equal on all members except for the user count of `own`: it
 /// changes only in calls that all members make in the same order.
 #[derive(Default)]
-pub struct Automatic {
+pub struct AutomaticVci {
     /// Bit set of VCIs that all members have open and have exchanged addresses of.
     known: AtomicU64,
     /// Bit set of VCIs that some member cannot open.
@@ -37,7 +37,7 @@ impl Drop for Held {
     }
 }
 
-impl Automatic {
+impl AutomaticVci {
     /// Whether all members have the VCI open and know its addresses.
     pub fn knows(&self, vci: VciId) -> bool {
         self.known.load(Ordering::Relaxed) & bit(vci) != 0
@@ -55,7 +55,7 @@ impl Automatic {
     }
 
     /// Copies the known VCIs of `other`, whose members include all members of this communicator.
-    pub fn inherit(&self, other: &Automatic) {
+    pub fn inherit(&self, other: &AutomaticVci) {
         let known = other.known.load(Ordering::Relaxed);
         self.known.fetch_or(known, Ordering::Relaxed);
     }
@@ -71,14 +71,14 @@ impl Automatic {
     }
 
     /// Takes the VCI of another communicator and returns it.
-    pub fn hold_as(&self, other: &Automatic) -> Option<VciId> {
+    pub fn hold_as(&self, other: &AutomaticVci) -> Option<VciId> {
         let held = other.own.lock().unwrap_or_else(PoisonError::into_inner);
         let held = held.as_ref()?;
         self.hold(held.vci, &held.users).then_some(held.vci)
     }
 
     /// Releases the VCI, because the program has asked for others.
-    pub fn let_go(&self) {
+    pub fn release(&self) {
         *self.own.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
@@ -97,23 +97,23 @@ mod tests {
     fn a_held_vci_is_released() {
         let slots: Arc<VciSlots> = (0..4).map(|_| VciSlot::default()).collect();
         let users = Arc::new(Users::new(&slots));
-        let (one, copy) = (Automatic::default(), Automatic::default());
+        let (one, copy) = (AutomaticVci::default(), AutomaticVci::default());
         assert_eq!(copy.hold_as(&one), None);
         assert!(one.hold(2, &users));
         assert_eq!(copy.hold_as(&one), Some(2));
         assert_eq!(users.counts().nth(2), Some(2));
-        one.let_go();
+        one.release();
         drop(copy);
         assert_eq!(users.counts().nth(2), Some(0));
     }
 
     #[test]
     fn subsets_inherit_known_vcis_but_not_refused_ones() {
-        let all = Automatic::default();
+        let all = AutomaticVci::default();
         all.note(1, true);
         all.note(2, false);
         assert!(all.knows(1) && !all.knows(2) && all.refuses(2));
-        let part = Automatic::default();
+        let part = AutomaticVci::default();
         part.inherit(&all);
         assert!(part.knows(1) && !part.refuses(2));
         assert!(!part.knows(MOST as VciId) && !part.refuses(100));

@@ -9,11 +9,11 @@ use std::sync::{Arc, OnceLock};
 
 pub mod attachment;
 pub mod automatic;
+pub mod cma;
 pub mod debugger;
-pub mod points;
+pub mod endpoint_table;
 mod pt2pt;
 mod revoked;
-pub mod single_copy;
 pub mod vci_map;
 
 use mpi_types::local::Local;
@@ -25,9 +25,9 @@ pub use self::pt2pt::{matched_probe_on, probe_on, receive_bytes, receive_on, sen
 pub use self::pt2pt::{receive_by, send_by, try_matched_probe_by};
 pub use self::revoked::revoke;
 use crate::comm::attachment::Attachment;
-use crate::comm::automatic::Automatic;
-use crate::comm::points::{Endpoint, Points};
-use crate::comm::vci_map::{VciMap, Wishes};
+use crate::comm::automatic::AutomaticVci;
+use crate::comm::endpoint_table::{Endpoint, EndpointTable};
+use crate::comm::vci_map::{VciHints, VciMap};
 use crate::error::{Class, Error, Result};
 use crate::group::Group;
 use crate::process::{Destination, NOBODY, Source};
@@ -57,7 +57,7 @@ struct Targets {
 
 impl Targets {
     fn new(group: &Group) -> Targets {
-        let run = group.as_run();
+        let run = group.as_strided();
         let (first, step) = run.unwrap_or((0, 0));
         Targets {
             size: group.size(),
@@ -112,7 +112,7 @@ pub struct Comm {
     /// The VCIs that the members agreed on by hints.
     map: OnceLock<Arc<VciMap>>,
     /// The VCI that the members agreed on without hints.
-    automatic: Automatic,
+    automatic: AutomaticVci,
     /// Set if the ranks are endpoints, or receive by streams.
     endpoint: Option<Endpoint>,
     /// Recorded in requests; the caller maps it to the communicator's handle.
@@ -156,7 +156,7 @@ impl Comm {
             promises: AtomicU8::new(0),
             used: AtomicU8::new(UNUSED),
             map: OnceLock::new(),
-            automatic: Automatic::default(),
+            automatic: AutomaticVci::default(),
             endpoint: None,
             owner: AtomicU32::new(0),
             collectives: AtomicU32::new(0),
@@ -182,8 +182,8 @@ impl Comm {
     }
 
     /// Returns the table of endpoints, if the communicator has endpoints or streams.
-    pub fn points(&self) -> Option<&Arc<Points>> {
-        self.endpoint.as_ref().map(|endpoint| &endpoint.points)
+    pub fn endpoint_table(&self) -> Option<&Arc<EndpointTable>> {
+        self.endpoint.as_ref().map(|endpoint| &endpoint.table)
     }
 
     /// Attaches a virtual topology (chapter 7).
@@ -212,17 +212,17 @@ impl Comm {
 
     /// Returns the state of VCIs that are assigned without hints.
     #[inline]
-    pub fn automatic(&self) -> &Automatic {
+    pub fn automatic(&self) -> &AutomaticVci {
         &self.automatic
     }
 
     /// Creates a communicator with the same groups and topology in another context. With endpoints,
     /// `context` is the first of a block of [`Comm::contexts`] contexts.
-    pub fn same_in(&self, context: ContextId) -> Comm {
+    pub fn duplicate_in(&self, context: ContextId) -> Comm {
         if let Some(endpoint) = &self.endpoint {
             return endpoint.duplicate(self, context);
         }
-        let automatic = Automatic::default();
+        let automatic = AutomaticVci::default();
         automatic.inherit(&self.automatic);
         Comm {
             automatic,
@@ -243,7 +243,7 @@ impl Comm {
 
     /// Returns the local group of an intercommunicator as an intracommunicator, for the library's
     /// own messages while communicators are created.
-    pub fn within(&self) -> Comm {
+    pub fn local_intracomm(&self) -> Comm {
         Comm::new(self.context().within(), self.local.clone(), self.rank)
     }
 
@@ -283,7 +283,7 @@ impl Comm {
 
     /// The group that ranks in send and receive calls refer to.
     #[inline(always)]
-    pub fn others(&self) -> &Group {
+    pub fn peer_group(&self) -> &Group {
         self.remote.as_ref().unwrap_or(&self.local)
     }
 
@@ -297,7 +297,7 @@ impl Comm {
             ..
         } = self.targets;
         if irregular {
-            return self.others().peer(rank);
+            return self.peer_group().peer(rank);
         }
         first.wrapping_add(rank.wrapping_mul(step))
     }
@@ -390,7 +390,7 @@ impl Comm {
         let common = map.common();
         if self.map.set(map).is_ok() {
             self.vci.store(common, Ordering::Relaxed);
-            self.automatic.let_go();
+            self.automatic.release();
             self.update_fast_paths();
         }
     }
@@ -464,9 +464,9 @@ impl Comm {
     }
 
     /// Returns the VCI hints that are in force.
-    pub fn vci_hints(&self, wishes: &Wishes) -> Vec<(&'static str, String)> {
+    pub fn vci_hints(&self, hints: &VciHints) -> Vec<(&'static str, String)> {
         let map = self.map.get();
-        map.map_or(Vec::new(), |map| map.in_force(wishes))
+        map.map_or(Vec::new(), |map| map.in_force(hints))
     }
 
     /// Returns the sender's and the receiver's VCI of a user message.
@@ -490,7 +490,7 @@ impl Comm {
     fn vci_of(&self, rank: u32) -> VciId {
         match &self.endpoint {
             None => self.vci(),
-            Some(endpoint) => endpoint.points.get(rank).vci,
+            Some(endpoint) => endpoint.table.get(rank).vci,
         }
     }
 
@@ -580,11 +580,11 @@ impl Comm {
     #[inline(always)]
     fn to(&self, rank: u32, tag: i32, purpose: Purpose) -> Destination {
         if let Some(endpoint) = &self.endpoint {
-            let point = endpoint.points.get(rank);
-            let context = self.context().moved(endpoint.number, point.number);
+            let address = endpoint.table.get(rank);
+            let context = self.context().moved(endpoint.number, address.number);
             return Destination {
-                peer: point.peer,
-                vci: point.vci,
+                peer: address.peer,
+                vci: address.vci,
                 context: context.of(purpose),
                 rank: self.rank as i32,
                 tag,
@@ -614,7 +614,7 @@ impl Comm {
     /// ranks of the remote group follow those of the local group, on either side, so that messages
     /// within a group differ from messages between groups.
     #[inline]
-    pub fn to_member(&self, number: u32, tag: i32, purpose: Purpose) -> Destination {
+    pub fn member_destination(&self, number: u32, tag: i32, purpose: Purpose) -> Destination {
         let Some(remote) = &self.remote else {
             return self.to(number, tag, purpose);
         };
@@ -663,7 +663,7 @@ impl Comm {
         match (&self.remote, purpose) {
             (None, _) => self.local.peer(rank),
             (Some(remote), Purpose::PointToPoint) => remote.peer(rank),
-            // Members of a collective, numbered as in `to_member`.
+            // Members of a collective, numbered as in `member_destination`.
             (Some(remote), _) => match rank.checked_sub(self.local.size()) {
                 None => self.local.peer(rank),
                 Some(other) => remote.peer(other),

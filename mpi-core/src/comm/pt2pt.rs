@@ -109,7 +109,7 @@ pub unsafe fn send_inline(
         tag,
     };
     let Some(peer) = comm.regular_target(rank) else {
-        return Sent::NoRoom;
+        return Sent::Full;
     };
     let vci = comm.sends.load(Ordering::Relaxed);
     // SAFETY: `len` bytes at `data` are valid for reads (# Safety).
@@ -193,7 +193,7 @@ pub unsafe fn receive_polling(
     })
 }
 
-/// Starts a send to a member of a collective, numbered as in [`Comm::to_member`].
+/// Starts a send to a member of a collective, numbered as in [`Comm::member_destination`].
 #[inline]
 pub fn send_to_member(
     process: &Process,
@@ -203,7 +203,7 @@ pub fn send_to_member(
     number: u32,
     tag: i32,
 ) -> Result<Option<RequestId>> {
-    let to = comm.to_member(number, tag, purpose);
+    let to = comm.member_destination(number, tag, purpose);
     process.isend(comm.vci(), &to, buffer, Mode::Standard)
 }
 

@@ -20,7 +20,7 @@ pub fn revoke(process: &Process, comm: &Comm) -> bool {
     comm.update_fast_paths();
     // Makes waiting threads check their communicator, so that they see the revocation.
     process.end_messages(comm.context(), &comm.revoked_error());
-    process.count_check();
+    process.force_recheck();
     true
 }
 

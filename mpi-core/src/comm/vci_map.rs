@@ -43,7 +43,7 @@ impl TagBits {
 
 /// The hints of a program about a communicator's VCIs.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Wishes {
+pub struct VciHints {
     /// Number of VCIs.
     pub count: Option<u32>,
     /// One VCI for all messages.
@@ -70,15 +70,15 @@ pub struct Wishes {
     pub unordered: bool,
 }
 
-impl Wishes {
+impl VciHints {
     /// Returns the hints that apply to a window; those about receives do not.
-    pub fn for_window(&self) -> Wishes {
-        Wishes {
+    pub fn for_window(&self) -> VciHints {
+        VciHints {
             count: self.count,
             vci: self.vci,
             window: true,
             unordered: self.unordered,
-            ..Wishes::default()
+            ..VciHints::default()
         }
     }
 
@@ -122,22 +122,22 @@ impl Wishes {
     pub fn plan(&self, pool: usize) -> Option<Plan> {
         let known = |vci: Option<VciId>| vci.filter(|vci| usize::from(*vci) < pool);
         if let Some(vci) = known(self.vci) {
-            return Some(Plan::These(Spread::One, vec![vci]));
+            return Some(Plan::These(VciSelection::One, vec![vci]));
         }
         let (sender, receiver) = (known(self.sender_vci), known(self.receiver_vci));
         if sender.or(receiver).is_some() {
             let both = vec![receiver.unwrap_or(0), sender.unwrap_or(0)];
-            return Some(Plan::These(Spread::Pair, both));
+            return Some(Plan::These(VciSelection::Pair, both));
         }
         let bits = match (self.sender_bits, self.receiver_bits) {
             _ if !self.no_any_tag => None,
-            (sender, receiver) => sender.or(receiver).map(|one| Spread::TagBits {
+            (sender, receiver) => sender.or(receiver).map(|one| VciSelection::TagBits {
                 sender: sender.unwrap_or(one),
                 receiver: receiver.unwrap_or(one),
             }),
         };
         let threads = match bits {
-            Some(Spread::TagBits { sender, receiver }) => {
+            Some(VciSelection::TagBits { sender, receiver }) => {
                 Some(1u32 << sender.count.max(receiver.count).min(16))
             }
             _ => None,
@@ -145,14 +145,14 @@ impl Wishes {
         let count = (self.count.or(threads)? as usize).min(pool - 1);
         match count {
             0 => None,
-            1 => Some(Plan::Some(Spread::One, 1)),
+            1 => Some(Plan::Some(VciSelection::One, 1)),
             _ => Some(match bits {
-                _ if self.window => Plan::Some(Spread::Thread, count),
+                _ if self.window => Plan::Some(VciSelection::Thread, count),
                 Some(bits) => Plan::Some(bits, count),
-                None if self.no_any_tag => Plan::Some(Spread::Tag, count),
-                None if self.no_any_source => Plan::Some(Spread::Ranks, count),
-                None if self.overtaking => Plan::Some(Spread::Senders, count),
-                None => Plan::Some(Spread::One, 1),
+                None if self.no_any_tag => Plan::Some(VciSelection::Tag, count),
+                None if self.no_any_source => Plan::Some(VciSelection::Ranks, count),
+                None if self.overtaking => Plan::Some(VciSelection::Senders, count),
+                None => Plan::Some(VciSelection::One, 1),
             }),
         }
     }
@@ -160,7 +160,7 @@ impl Wishes {
 
 /// The property of a message that selects its VCIs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Spread {
+pub enum VciSelection {
     /// None: there is one VCI.
     One,
     /// None: messages go from the second VCI to the first.
@@ -186,14 +186,14 @@ pub enum Spread {
 #[derive(PartialEq, Eq, Debug)]
 pub enum Plan {
     /// These VCIs.
-    These(Spread, Vec<VciId>),
+    These(VciSelection, Vec<VciId>),
     /// A number of VCIs, which the members have to agree on.
-    Some(Spread, usize),
+    Some(VciSelection, usize),
 }
 
 /// The VCIs of a communicator.
 pub struct VciMap {
-    spread: Spread,
+    selection: VciSelection,
     vcis: Box<[VciId]>,
     lockless: bool,
     users: Arc<Users>,
@@ -202,14 +202,14 @@ pub struct VciMap {
 impl VciMap {
     /// Takes open VCIs for the lifetime of the map. Returns `None` if [`Users::take`] refuses one.
     pub fn new(
-        spread: Spread,
+        selection: VciSelection,
         vcis: Vec<VciId>,
         users: &Arc<Users>,
         lockless: bool,
     ) -> Option<VciMap> {
         users.take(&vcis, lockless)?;
         Some(VciMap {
-            spread,
+            selection,
             vcis: vcis.into(),
             lockless,
             users: users.clone(),
@@ -238,22 +238,25 @@ impl VciMap {
 
     /// Whether all messages use the first VCI.
     pub fn is_one(&self) -> bool {
-        self.spread == Spread::One
+        self.selection == VciSelection::One
     }
 
     /// Whether the calling thread selects the VCI.
     pub fn is_by_thread(&self) -> bool {
-        self.spread == Spread::Thread
+        self.selection == VciSelection::Thread
     }
 
     /// Whether the map relies on the promise not to use `MPI_ANY_TAG`.
     pub fn needs_tag(&self) -> bool {
-        matches!(self.spread, Spread::Tag | Spread::TagBits { .. })
+        matches!(
+            self.selection,
+            VciSelection::Tag | VciSelection::TagBits { .. }
+        )
     }
 
     /// Whether the map relies on the promise not to use `MPI_ANY_SOURCE`.
     pub fn needs_source(&self) -> bool {
-        self.spread == Spread::Ranks
+        self.selection == VciSelection::Ranks
     }
 
     #[inline(always)]
@@ -264,10 +267,10 @@ impl VciMap {
     /// Returns the sender's VCI of a message.
     #[inline]
     pub fn sender(&self, source: u32, dest: u32, tag: i32) -> VciId {
-        match self.spread {
-            Spread::Pair => self.vcis[1],
-            Spread::TagBits { sender, .. } => self.nth(sender.of(tag)),
-            Spread::Senders => threads::share_out(&self.vcis),
+        match self.selection {
+            VciSelection::Pair => self.vcis[1],
+            VciSelection::TagBits { sender, .. } => self.nth(sender.of(tag)),
+            VciSelection::Senders => threads::share_out(&self.vcis),
             _ => self.receiver(source, dest, tag),
         }
     }
@@ -275,36 +278,39 @@ impl VciMap {
     /// Returns the receiver's VCI of a message.
     #[inline]
     pub fn receiver(&self, source: u32, dest: u32, tag: i32) -> VciId {
-        match self.spread {
-            Spread::One | Spread::Pair | Spread::Thread | Spread::Senders => self.first(),
-            Spread::Tag => self.nth(tag as u32),
-            Spread::Ranks => self.nth(source.wrapping_add(dest)),
-            Spread::TagBits { receiver, .. } => self.nth(receiver.of(tag)),
+        match self.selection {
+            VciSelection::One
+            | VciSelection::Pair
+            | VciSelection::Thread
+            | VciSelection::Senders => self.first(),
+            VciSelection::Tag => self.nth(tag as u32),
+            VciSelection::Ranks => self.nth(source.wrapping_add(dest)),
+            VciSelection::TagBits { receiver, .. } => self.nth(receiver.of(tag)),
         }
     }
 
     /// Returns the hints in force, as key and value.
-    pub fn in_force(&self, wishes: &Wishes) -> Vec<(&'static str, String)> {
-        let mut hints = Vec::new();
+    pub fn in_force(&self, hints: &VciHints) -> Vec<(&'static str, String)> {
+        let mut in_force = Vec::new();
         let bits = |bits: TagBits| format!("{}:{}", bits.shift, bits.count);
-        match self.spread {
-            Spread::One if wishes.vci == Some(self.first()) => {
-                hints.push(("vci", self.first().to_string()));
+        match self.selection {
+            VciSelection::One if hints.vci == Some(self.first()) => {
+                in_force.push(("vci", self.first().to_string()));
             }
-            Spread::Pair => {
-                hints.push(("sender_vci", self.vcis[1].to_string()));
-                hints.push(("receiver_vci", self.vcis[0].to_string()));
+            VciSelection::Pair => {
+                in_force.push(("sender_vci", self.vcis[1].to_string()));
+                in_force.push(("receiver_vci", self.vcis[0].to_string()));
             }
-            _ => hints.push(("weft_num_vcis", self.vcis.len().to_string())),
+            _ => in_force.push(("weft_num_vcis", self.vcis.len().to_string())),
         }
-        if let Spread::TagBits { sender, receiver } = self.spread {
-            hints.push(("weft_tag_sender_bits", bits(sender)));
-            hints.push(("weft_tag_receiver_bits", bits(receiver)));
+        if let VciSelection::TagBits { sender, receiver } = self.selection {
+            in_force.push(("weft_tag_sender_bits", bits(sender)));
+            in_force.push(("weft_tag_receiver_bits", bits(receiver)));
         }
         if self.lockless {
-            hints.push(("weft_lockless", "true".to_string()));
+            in_force.push(("weft_lockless", "true".to_string()));
         }
-        hints
+        in_force
     }
 }
 
@@ -332,61 +338,64 @@ mod tests {
 
     #[test]
     fn plans_use_only_promises() {
-        let many = Wishes {
+        let many = VciHints {
             count: Some(4),
-            ..Wishes::default()
+            ..VciHints::default()
         };
-        assert_eq!(many.plan(64), Some(Plan::Some(Spread::One, 1)));
-        let by_tag = Wishes {
+        assert_eq!(many.plan(64), Some(Plan::Some(VciSelection::One, 1)));
+        let by_tag = VciHints {
             no_any_tag: true,
             ..many
         };
-        assert_eq!(by_tag.plan(64), Some(Plan::Some(Spread::Tag, 4)));
-        assert_eq!(by_tag.plan(3), Some(Plan::Some(Spread::Tag, 2)));
+        assert_eq!(by_tag.plan(64), Some(Plan::Some(VciSelection::Tag, 4)));
+        assert_eq!(by_tag.plan(3), Some(Plan::Some(VciSelection::Tag, 2)));
         assert_eq!(by_tag.plan(1), None);
-        let overtaking = Wishes {
+        let overtaking = VciHints {
             overtaking: true,
             ..many
         };
-        assert_eq!(overtaking.plan(64), Some(Plan::Some(Spread::Senders, 4)));
-        let ordered = Wishes {
+        assert_eq!(
+            overtaking.plan(64),
+            Some(Plan::Some(VciSelection::Senders, 4))
+        );
+        let ordered = VciHints {
             no_any_source: true,
             ..overtaking
         };
-        assert_eq!(ordered.plan(64), Some(Plan::Some(Spread::Ranks, 4)));
-        let by_rank = Wishes {
+        assert_eq!(ordered.plan(64), Some(Plan::Some(VciSelection::Ranks, 4)));
+        let by_rank = VciHints {
             no_any_source: true,
             ..many
         };
-        assert_eq!(by_rank.plan(64), Some(Plan::Some(Spread::Ranks, 4)));
-        let bits = Wishes {
+        assert_eq!(by_rank.plan(64), Some(Plan::Some(VciSelection::Ranks, 4)));
+        let bits = VciHints {
             count: None,
             sender_bits: TagBits::parse("0:3"),
             ..by_tag
         };
         assert!(matches!(
             bits.plan(64),
-            Some(Plan::Some(Spread::TagBits { .. }, 8))
+            Some(Plan::Some(VciSelection::TagBits { .. }, 8))
         ));
-        let unpromised = Wishes {
+        let unpromised = VciHints {
             no_any_tag: false,
             ..bits
         };
         assert_eq!(unpromised.plan(64), None);
-        let beyond = Wishes {
+        let beyond = VciHints {
             vci: Some(64),
-            ..Wishes::default()
+            ..VciHints::default()
         };
         assert_eq!(beyond.plan(64), None);
         assert_ne!(many.digest(), by_tag.digest());
-        assert_eq!(Wishes::default().digest(), 0);
+        assert_eq!(VciHints::default().digest(), 0);
     }
 
     #[test]
     fn with_overtaking_each_thread_sends_by_its_own_vci() {
         let slots: Arc<VciSlots> = (0..8).map(|_| VciSlot::default()).collect();
         let users = Arc::new(Users::new(&slots));
-        let map = VciMap::new(Spread::Senders, vec![3, 5, 6], &users, false).unwrap();
+        let map = VciMap::new(VciSelection::Senders, vec![3, 5, 6], &users, false).unwrap();
         let sends = || (0..5).map(|tag| map.sender(0, 1, tag)).collect::<Vec<_>>();
         let mut by_threads: Vec<VciId> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..30).map(|_| scope.spawn(sends)).collect();
@@ -408,12 +417,18 @@ mod tests {
     fn both_sides_find_the_same_vci() {
         let slots: Arc<VciSlots> = (0..8).map(|_| VciSlot::default()).collect();
         let users = Arc::new(Users::new(&slots));
-        let bits = Spread::TagBits {
+        let bits = VciSelection::TagBits {
             sender: TagBits { shift: 0, count: 2 },
             receiver: TagBits { shift: 2, count: 2 },
         };
-        for spread in [Spread::One, Spread::Pair, Spread::Tag, Spread::Ranks, bits] {
-            let map = VciMap::new(spread, vec![3, 5, 6], &users, false).unwrap();
+        for selection in [
+            VciSelection::One,
+            VciSelection::Pair,
+            VciSelection::Tag,
+            VciSelection::Ranks,
+            bits,
+        ] {
+            let map = VciMap::new(selection, vec![3, 5, 6], &users, false).unwrap();
             for tag in 0..40 {
                 for (source, dest) in [(0, 1), (1, 0), (2, 5), (4, 4)] {
                     assert!([3, 5, 6].contains(&map.sender(source, dest, tag)));

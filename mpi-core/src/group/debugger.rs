@@ -4,10 +4,10 @@ use std::mem::offset_of;
 use std::sync::Arc;
 
 use super::{Group, List, Map, Run, Runs};
-use crate::places::{Places, of_arc, within};
+use crate::layout::{Layout, of_arc, offset_in};
 
 /// Adds the offsets of groups.
-pub(crate) fn add(places: &mut Places) {
+pub(crate) fn add(layout: &mut Layout) {
     let run = Run::single(0, 0);
     let runs = Arc::new(Runs {
         size: 0,
@@ -24,23 +24,23 @@ pub(crate) fn add(places: &mut Places) {
         let tag = unsafe { std::ptr::from_ref(&group.0).cast::<u32>().read() } as usize;
         match &group.0 {
             Map::Regular(run) => {
-                places.add("group.regular", tag);
-                places.add("group.run", within(group, run));
+                layout.add("group.regular", tag);
+                layout.add("group.run", offset_in(group, run));
             }
             Map::Runs(runs) => {
-                places.add("group.runs", tag);
-                places.add("group.runs.pointer", within(group, runs));
+                layout.add("group.runs", tag);
+                layout.add("group.runs.pointer", offset_in(group, runs));
             }
             Map::List(list) => {
-                places.add("group.list", tag);
-                places.add("group.list.pointer", within(group, list));
+                layout.add("group.list", tag);
+                layout.add("group.list.pointer", offset_in(group, list));
             }
         }
     }
-    places.add("group.runs.slice", in_arc[0] + offset_of!(Runs, runs));
-    places.add("group.list.slice", in_arc[1] + offset_of!(List, peers));
-    places.add("run.size", size_of::<Run>());
-    places.add("run.count", offset_of!(Run, count));
-    places.add("run.first", offset_of!(Run, first));
-    places.add("run.stride", offset_of!(Run, stride));
+    layout.add("group.runs.slice", in_arc[0] + offset_of!(Runs, runs));
+    layout.add("group.list.slice", in_arc[1] + offset_of!(List, peers));
+    layout.add("run.size", size_of::<Run>());
+    layout.add("run.count", offset_of!(Run, count));
+    layout.add("run.first", offset_of!(Run, first));
+    layout.add("run.stride", offset_of!(Run, stride));
 }

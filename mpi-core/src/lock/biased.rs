@@ -58,20 +58,21 @@ const YIELD_EVERY: u32 = 64;
 /// How a thread has acquired the lock: as its owner (index of the counter plus one), or by the word
 /// lock. One byte, so that a guard without a lock costs nothing.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Way(NonZeroU8);
+pub(crate) struct Acquired(NonZeroU8);
 
-impl Way {
+impl Acquired {
     /// By the word lock.
-    const WORD: Way = Way(NonZeroU8::MAX);
+    const WORD: Acquired = Acquired(NonZeroU8::MAX);
     /// By the word lock; the thread becomes the owner when it unlocks.
-    const BECOMING_OWNER: Way = Way(NonZeroU8::MIN.saturating_add(OWNERS as u8));
+    const BECOMING_OWNER: Acquired = Acquired(NonZeroU8::MIN.saturating_add(OWNERS as u8));
 
     /// By the word lock; the thread becomes an owner by the word ([`BY_WORD`]) when it unlocks.
-    const BECOMING_OWNER_BY_WORD: Way = Way(NonZeroU8::MIN.saturating_add(OWNERS as u8 + 1));
+    const BECOMING_OWNER_BY_WORD: Acquired =
+        Acquired(NonZeroU8::MIN.saturating_add(OWNERS as u8 + 1));
 
     #[inline(always)]
-    fn owner(number: usize) -> Way {
-        Way(NonZeroU8::MIN.saturating_add(number as u8))
+    fn owner(number: usize) -> Acquired {
+        Acquired(NonZeroU8::MIN.saturating_add(number as u8))
     }
 
     /// Returns the index of the owner's counter, or a number from [`OWNERS`] on.
@@ -85,10 +86,10 @@ impl Way {
 #[derive(Clone, Copy)]
 pub(crate) struct OwnersTurn(usize);
 
-impl From<OwnersTurn> for Way {
+impl From<OwnersTurn> for Acquired {
     #[inline(always)]
-    fn from(OwnersTurn(number): OwnersTurn) -> Way {
-        Way::owner(number)
+    fn from(OwnersTurn(number): OwnersTurn) -> Acquired {
+        Acquired::owner(number)
     }
 }
 
@@ -160,7 +161,7 @@ impl BiasedLock {
 
     /// Takes the lock if it is free and no other thread owns it.
     #[inline(always)]
-    pub fn try_lock(&self) -> Option<Way> {
+    pub fn try_lock(&self) -> Option<Acquired> {
         let me = fences::this_thread();
         let owner = self.owner.load(Ordering::Relaxed);
         if owner & !COUNT == me {
@@ -228,9 +229,9 @@ impl BiasedLock {
 
     /// Takes the lock as the owner, or without ownership if it was just revoked.
     #[inline(always)]
-    fn try_as_owner(&self, owner: usize) -> Option<Way> {
+    fn try_as_owner(&self, owner: usize) -> Option<Acquired> {
         match self.begin_turn(owner, owner & COUNT) {
-            Begun::In(OwnersTurn(number)) => Some(Way::owner(number)),
+            Begun::In(OwnersTurn(number)) => Some(Acquired::owner(number)),
             Begun::Already => None,
             Begun::NoLonger => self.try_as_others(),
         }
@@ -238,7 +239,7 @@ impl BiasedLock {
 
     #[cold]
     #[inline(never)]
-    fn try_as_others(&self) -> Option<Way> {
+    fn try_as_others(&self) -> Option<Acquired> {
         let me = fences::this_thread();
         if self.owner.load(Ordering::Relaxed) != 0 {
             return None;
@@ -248,7 +249,7 @@ impl BiasedLock {
 
     /// Finishes an acquisition of the word lock, which excludes an owner from now on.
     #[inline(always)]
-    fn finish_word_lock(&self, me: usize) -> Way {
+    fn finish_word_lock(&self, me: usize) -> Acquired {
         // Acquire: sees the writes of an owner that handed over.
         if self.owner.load(Ordering::Acquire) != 0 {
             self.end_owner();
@@ -258,22 +259,22 @@ impl BiasedLock {
         if self.last_holder.load(Ordering::Relaxed) != me {
             self.last_holder.store(me, Ordering::Relaxed);
             self.run_length.store(1, Ordering::Relaxed);
-            return Way::WORD;
+            return Acquired::WORD;
         }
         let run = run.saturating_add(1);
         self.run_length.store(run, Ordering::Relaxed);
         match run < self.bias_turns.load(Ordering::Relaxed) {
-            true => Way::WORD,
+            true => Acquired::WORD,
             false => self.bias(),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn bias(&self) -> Way {
+    fn bias(&self) -> Acquired {
         match self.bias_turns.load(Ordering::Relaxed) {
-            NEVER => Way::WORD,
-            _ => Way::BECOMING_OWNER,
+            NEVER => Acquired::WORD,
+            _ => Acquired::BECOMING_OWNER,
         }
     }
 
@@ -308,18 +309,18 @@ impl BiasedLock {
     /// Unlocks.
     ///
     /// # Safety
-    /// The calling thread holds the lock, and acquired it as `way` says.
+    /// The calling thread holds the lock, and acquired it as `acquired` says.
     #[inline(always)]
-    pub unsafe fn unlock(&self, way: Way) {
-        if way.number() < OWNERS {
-            // SAFETY: `way` names the turn that this thread has begun (# Safety).
-            unsafe { self.end_turn(OwnersTurn(way.number())) };
-        } else if way == Way::WORD {
-            // SAFETY: `way` says that this thread holds the word lock (# Safety).
+    pub unsafe fn unlock(&self, acquired: Acquired) {
+        if acquired.number() < OWNERS {
+            // SAFETY: `acquired` names the turn that this thread has begun (# Safety).
+            unsafe { self.end_turn(OwnersTurn(acquired.number())) };
+        } else if acquired == Acquired::WORD {
+            // SAFETY: `acquired` says that this thread holds the word lock (# Safety).
             unsafe { self.word.unlock() };
         } else {
-            // SAFETY: `way` says that this thread holds the word lock (# Safety).
-            unsafe { self.make_owner(way) };
+            // SAFETY: `acquired` says that this thread holds the word lock (# Safety).
+            unsafe { self.make_owner(acquired) };
         }
     }
 
@@ -329,7 +330,7 @@ impl BiasedLock {
     /// The calling thread holds the word lock.
     #[cold]
     #[inline(never)]
-    unsafe fn make_owner(&self, way: Way) {
+    unsafe fn make_owner(&self, acquired: Acquired) {
         let me = fences::this_thread();
         // Only the holder of the word lock changes `owners`. A thread that has ended may have had
         // the same number.
@@ -346,7 +347,7 @@ impl BiasedLock {
                 own.load(Ordering::Relaxed).wrapping_add(2),
                 Ordering::Relaxed,
             );
-            let by_word = if way == Way::BECOMING_OWNER_BY_WORD {
+            let by_word = if acquired == Acquired::BECOMING_OWNER_BY_WORD {
                 BY_WORD
             } else {
                 0

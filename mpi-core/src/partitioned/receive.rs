@@ -492,7 +492,7 @@ impl PartitionedReceive {
     ///
     /// # Errors
     /// [`Class::Request`] if the receive is active.
-    pub fn let_go(&self) -> Result<()> {
+    pub fn release(&self) -> Result<()> {
         match self.is_idle() {
             true => Ok(()),
             false => Err(active()),

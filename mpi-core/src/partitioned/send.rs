@@ -289,7 +289,7 @@ impl PartitionedSend {
     ///
     /// # Errors
     /// [`Class::Request`] if the send is active.
-    pub fn let_go(&self, process: &Process) -> Result<()> {
+    pub fn release(&self, process: &Process) -> Result<()> {
         if !self.is_idle() {
             return Err(active());
         }

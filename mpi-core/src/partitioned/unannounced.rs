@@ -33,7 +33,7 @@ impl Unannounced {
 }
 
 impl Source for Unannounced {
-    const PLACE: usize = PARTITIONED;
+    const ID: usize = PARTITIONED;
 
     fn new(_process: &Process) -> Self {
         Unannounced::default()
@@ -76,7 +76,7 @@ pub(crate) fn wait_among(
     done: impl FnMut() -> Result<Option<()>>,
 ) -> Result<()> {
     match vcis {
-        [one] => process.wait_despite_loss(*one, done),
+        [one] => process.wait_ignoring_loss(*one, done),
         several => {
             let mut list = Vcis::default();
             several.iter().for_each(|vci| list.add(*vci));

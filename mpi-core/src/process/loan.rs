@@ -40,7 +40,7 @@ unsafe impl Memory for Vec<u8> {
 
 /// The library's memory, lent to a receive or send.
 ///
-/// [`Loan::take`], [`Loan::wait`] or [`Loan::end`] return it. If the loan is dropped instead, the
+/// [`Loan::take`], [`Loan::wait`] or [`Loan::abort`] return it. If the loan is dropped instead, the
 /// memory leaks.
 #[must_use = "a loan that is dropped leaks its memory"]
 pub struct Loan<M: Memory> {
@@ -71,14 +71,14 @@ impl<M: Memory> Loan<M> {
         memory: M,
         start: impl FnOnce(Buffer) -> Result<Option<RequestId>>,
     ) -> Result<Option<Loan<M>>> {
-        Loan::lend(memory, start).map(|lent| lent.ok())
+        Loan::send_or_return(memory, start).map(|lent| lent.ok())
     }
 
     /// Lends memory to the send that `start` begins. Returns it if the send is already complete.
     ///
     /// # Errors
     /// Errors of `start`.
-    pub fn lend(
+    pub fn send_or_return(
         mut memory: M,
         start: impl FnOnce(Buffer) -> Result<Option<RequestId>>,
     ) -> Result<std::result::Result<Loan<M>, M>> {
@@ -112,7 +112,7 @@ impl<M: Memory> Loan<M> {
     /// If the VCI is not open, or the request does not exist.
     pub fn take(self, process: &Process) -> Result<(M, Option<Error>)> {
         if !self.is_done(process) {
-            return self.end(process).map(|memory| (memory, None));
+            return self.abort(process).map(|memory| (memory, None));
         }
         let (_, error) = process.finish(self.id)?;
         Ok((ManuallyDrop::into_inner(self.memory), error))
@@ -128,7 +128,7 @@ impl<M: Memory> Loan<M> {
                 let (memory, error) = self.take(process)?;
                 error.map_or(Ok(memory), Err)
             }
-            Err(error) => self.end(process).and(Err(error)),
+            Err(error) => self.abort(process).and(Err(error)),
         }
     }
 
@@ -137,8 +137,8 @@ impl<M: Memory> Loan<M> {
     ///
     /// # Errors
     /// If the VCI is not open.
-    pub fn try_end(self, process: &Process) -> Result<std::result::Result<M, Loan<M>>> {
-        match try_end(process, self.id)? {
+    pub fn try_abort(self, process: &Process) -> Result<std::result::Result<M, Loan<M>>> {
+        match try_abort(process, self.id)? {
             true => Ok(Ok(ManuallyDrop::into_inner(self.memory))),
             false => Ok(Err(self)),
         }
@@ -148,15 +148,15 @@ impl<M: Memory> Loan<M> {
     ///
     /// # Errors
     /// If the VCI is not open.
-    pub fn end(self, process: &Process) -> Result<M> {
-        end(process, self.id)?;
+    pub fn abort(self, process: &Process) -> Result<M> {
+        abort(process, self.id)?;
         Ok(ManuallyDrop::into_inner(self.memory))
     }
 }
 
 /// Ends an operation so that its memory is free, if that needs no wait. Returns whether the
 /// operation is over and its request freed; if not, the caller must retry after progress.
-pub fn try_end(process: &Process, id: RequestId) -> Result<bool> {
+pub fn try_abort(process: &Process, id: RequestId) -> Result<bool> {
     let Some(request) = process.request(id) else {
         return Ok(true);
     };
@@ -175,9 +175,9 @@ pub fn try_end(process: &Process, id: RequestId) -> Result<bool> {
 /// Ends an operation and waits until its memory is free.
 ///
 /// While a peer reads or writes the memory, this takes until the peer answers or fails.
-pub(crate) fn end(process: &Process, id: RequestId) -> Result<()> {
+pub(crate) fn abort(process: &Process, id: RequestId) -> Result<()> {
     let Some(request) = process.request(id) else {
         return Ok(());
     };
-    process.wait_despite_loss(request.vci(), || Ok(try_end(process, id)?.then_some(())))
+    process.wait_ignoring_loss(request.vci(), || Ok(try_abort(process, id)?.then_some(())))
 }

@@ -8,14 +8,14 @@ use std::sync::atomic::Ordering;
 
 use netmod::{Peer, VciId};
 
-use super::doubts::Doubts;
 use super::source::ProgressSource;
+use super::suspects::SuspectedPeers;
 use super::{CHECK_EVERY, Process, Source};
 use crate::error::{Class, Error, Result};
 use crate::pt2pt::NOBODY;
 use crate::pt2pt::context::{ContextId, Purpose};
 use crate::pt2pt::engine::lost_peer;
-use crate::pt2pt::letter::Letter;
+use crate::pt2pt::notice::Notice;
 use crate::pt2pt::request::{RequestId, Role};
 use crate::vci::{Vci, VciGuard};
 
@@ -24,11 +24,11 @@ const CHECK_SHARE: u64 = 20;
 
 impl Process {
     /// Handles events that a VCI has queued: marks lost processes on all VCIs, so that operations
-    /// that wait for them fail, and hands letters to their sources.
+    /// that wait for them fail, and hands notices to their sources.
     #[cold]
     pub(super) fn handle_news(&self, mut state: VciGuard<'_>) {
         let vci = state.engine.vci;
-        let (news, letters) = state.take_news();
+        let (news, notices) = state.take_news();
         // Under the VCI's lock, which ending a connection takes too, so that the numbers are not
         // reused yet.
         let news: Vec<_> = news
@@ -36,10 +36,10 @@ impl Process {
             .map(|(peer, why)| (peer, why, self.foreign.connection_of(peer)))
             .collect();
         drop(state);
-        for letter in &letters {
+        for notice in &notices {
             self.sources
                 .iter()
-                .for_each(|source| source.read_letter(self, vci, letter));
+                .for_each(|source| source.read_notice(self, vci, notice));
         }
         for (peer, why, connection) in news.into_iter().filter(|(peer, ..)| *peer != self.me) {
             self.note_loss(peer, &why, connection);
@@ -238,26 +238,26 @@ impl Process {
 
     /// Number of checks of awaited peers, about one per 200 ms of waiting.
     #[inline(always)]
-    pub fn checks(&self) -> u32 {
+    pub fn peer_checks(&self) -> u32 {
         self.checks.load(Ordering::Relaxed)
     }
 
-    /// Increments [`Process::checks`], so that waits that compare it check their condition.
-    pub fn count_check(&self) {
+    /// Increments [`Process::peer_checks`], so that waits that compare it check their condition.
+    pub fn force_recheck(&self) {
         self.checks.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Checks, if a check is due, whether awaited processes are alive. For waits outside of
     /// [`Process::wait_until`].
     #[cold]
-    pub fn look_after_awaited(&self) {
+    pub fn check_awaited_peers(&self) {
         self.check_peers();
     }
 
-    /// Sends a letter from a VCI.
-    pub fn send_letter(&self, vci: VciId, letter: Letter) -> Result<()> {
+    /// Sends a notice from a VCI.
+    pub fn send_notice(&self, vci: VciId, notice: Notice) -> Result<()> {
         let mut state = self.lock(vci)?;
-        state.engine.write_letter(letter);
+        state.engine.write_notice(notice);
         state.dispatch();
         Ok(())
     }
@@ -306,20 +306,20 @@ impl Process {
     }
 
     /// Returns the processes that may have ended.
-    pub fn doubts(&self) -> &Arc<Doubts> {
-        &self.doubts
+    pub fn suspects(&self) -> &Arc<SuspectedPeers> {
+        &self.suspects
     }
 
     /// Whether a process is lost, or may be. Reads two words.
     #[inline]
     pub fn may_have_losses(&self) -> bool {
-        self.losses() != 0 || self.doubts.any()
+        self.losses() != 0 || self.suspects.any()
     }
 
     /// Checks the processes that may have ended, and records those that have as lost.
     #[cold]
-    pub fn settle_doubts(&self) -> Result<()> {
-        let Some(peers) = self.doubts.take() else {
+    pub fn check_suspects(&self) -> Result<()> {
+        let Some(peers) = self.suspects.take() else {
             return Ok(());
         };
         // A transport declares a process lost when it finds it ended twice, with a poll in between

@@ -9,7 +9,6 @@ mod caller;
 mod config;
 #[cfg(not(loom))]
 mod debugger;
-pub mod doubts;
 pub mod foreign;
 pub mod loan;
 mod loss;
@@ -22,6 +21,7 @@ mod report;
 mod requests;
 pub mod source;
 mod stall;
+pub mod suspects;
 mod threaded;
 pub mod threads;
 mod waiting;
@@ -38,7 +38,7 @@ use parking_lot::Mutex;
 pub use self::config::{Config, OneAtATime, Scheduling, Threads};
 use self::foreign::Foreign;
 pub use self::names::{Destination, Source, Vcis};
-pub use self::requests::Endings;
+pub use self::requests::BatchCompletion;
 use self::source::Sources;
 use self::stall::StallDetector;
 pub use self::stall::Watch;
@@ -141,7 +141,7 @@ pub struct Process {
     /// Failed processes with the reason, and their number for the fast check.
     lost: Mutex<Vec<(Peer, String)>>,
     losses: AtomicU32,
-    doubts: Arc<doubts::Doubts>,
+    suspects: Arc<suspects::SuspectedPeers>,
     /// Owner of a fruitless probe for any source since the last check of peers.
     probed: AtomicU32,
     /// Contexts of revoked communicators with the error of their operations. `losses` counts these
@@ -231,7 +231,7 @@ impl Process {
             context_names: Mutex::default(),
             lost: Mutex::default(),
             losses: AtomicU32::new(0),
-            doubts: Arc::default(),
+            suspects: Arc::default(),
             probed: AtomicU32::new(0),
             revoked: Mutex::default(),
             check_due: AtomicU64::new(check_due.as_millis() as u64),
@@ -247,7 +247,7 @@ impl Process {
     }
 
     /// Whether an idle thread should sleep instead of yield: see [`WaitPolicy`].
-    pub fn sleeps_rather(&self) -> bool {
+    pub fn prefers_sleep(&self) -> bool {
         self.wait.yield_useless && self.is_oversubscribed()
     }
 
@@ -311,7 +311,7 @@ impl Process {
     }
 
     /// Lets several threads call concurrently from now on, for good; the locks of all VCIs are taken.
-    /// Does not spread VCIs over communicators ([`Process::spread_over`]).
+    /// Does not spread VCIs over communicators ([`Process::enable_automatic_vcis`]).
     ///
     /// # Safety
     /// Unless the process is threaded already: no other call on it is under way in any thread, not
@@ -333,7 +333,7 @@ impl Process {
 
     /// Lets communicators get up to `vcis` VCIs beside VCI 0 without hints, because several threads
     /// may call concurrently. Has no effect without threads.
-    pub fn spread_over(&self, vcis: usize) {
+    pub fn enable_automatic_vcis(&self, vcis: usize) {
         let beside = vcis.min(self.pool() - 1);
         if self.is_threaded() {
             self.automatic.store(beside as u32, Ordering::Relaxed);
@@ -363,7 +363,7 @@ impl Process {
     }
 
     /// Returns a sequence number by which communicators take VCIs in turn.
-    pub fn next_turn(&self) -> u64 {
+    pub fn next_vci_turn(&self) -> u64 {
         u64::from(self.turn.fetch_add(1, Ordering::Relaxed))
     }
 

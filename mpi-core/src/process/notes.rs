@@ -11,7 +11,7 @@ use super::Process;
 
 /// The event that a thread waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Awaited {
+pub enum AwaitedEvent {
     /// The lock of a rank's window memory.
     Lock {
         /// Rank that owns the memory.
@@ -65,10 +65,10 @@ pub struct Round {
     pub others: u32,
 }
 
-impl fmt::Display for Awaited {
+impl fmt::Display for AwaitedEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Awaited::Lock { target, exclusive } => {
+            AwaitedEvent::Lock { target, exclusive } => {
                 let kind = if *exclusive {
                     "an exclusive"
                 } else {
@@ -76,38 +76,38 @@ impl fmt::Display for Awaited {
                 };
                 write!(f, "MPI_Win_lock: waits for {kind} lock of rank {target}")
             }
-            Awaited::Fence => f.write_str("MPI_Win_fence: waits for the other ranks"),
-            Awaited::LockAll => {
+            AwaitedEvent::Fence => f.write_str("MPI_Win_fence: waits for the other ranks"),
+            AwaitedEvent::LockAll => {
                 f.write_str("MPI_Win_lock_all: waits for those with exclusive locks")
             }
-            Awaited::Accumulate { target } => {
+            AwaitedEvent::Accumulate { target } => {
                 write!(
                     f,
                     "an accumulate: waits for another one on the memory of rank {target}"
                 )
             }
-            Awaited::Post { target } => {
+            AwaitedEvent::Post { target } => {
                 write!(f, "MPI_Win_start: waits for MPI_Win_post of rank {target}")
             }
-            Awaited::Complete { origins } => {
+            AwaitedEvent::Complete { origins } => {
                 write!(
                     f,
                     "MPI_Win_wait: waits for MPI_Win_complete of {origins} origins"
                 )
             }
-            Awaited::Creation { first } => {
+            AwaitedEvent::Creation { first } => {
                 write!(
                     f,
                     "MPI_Comm_create_from_group: waits for the first member of the group (process {first})"
                 )
             }
-            Awaited::Leader { leader } => {
+            AwaitedEvent::Leader { leader } => {
                 write!(
                     f,
                     "MPI_Intercomm_create_from_groups: waits for the leader of the other group (process {leader})"
                 )
             }
-            Awaited::Collective(Round {
+            AwaitedEvent::Collective(Round {
                 round: (round, of),
                 rank: (rank, peer),
                 others,
@@ -133,7 +133,7 @@ pub(crate) struct Notes(Mutex<Vec<Wait>>);
 
 struct Wait {
     number: u64,
-    what: Awaited,
+    what: AwaitedEvent,
     /// The VCI on which `peers`, which must act, are checked.
     vci: VciId,
     peers: Box<[Peer]>,
@@ -141,7 +141,7 @@ struct Wait {
 
 impl Notes {
     /// Returns all current waits.
-    pub fn all(&self) -> Vec<Awaited> {
+    pub fn all(&self) -> Vec<AwaitedEvent> {
         self.0.lock().iter().map(|wait| wait.what).collect()
     }
 
@@ -154,9 +154,9 @@ impl Notes {
 }
 
 /// A wait that reports show until this is dropped.
-pub struct Note<'a>(&'a Notes, u64);
+pub struct WaitNote<'a>(&'a Notes, u64);
 
-impl Drop for Note<'_> {
+impl Drop for WaitNote<'_> {
     fn drop(&mut self) {
         self.0.0.lock().retain(|wait| wait.number != self.1);
     }
@@ -165,14 +165,19 @@ impl Drop for Note<'_> {
 impl Process {
     /// Returns the long waits of all threads that no pending operation shows. Any thread may call
     /// it.
-    pub fn awaited(&self) -> Vec<Awaited> {
+    pub fn awaited(&self) -> Vec<AwaitedEvent> {
         self.notes.all()
     }
 
     /// Records a wait of this thread. `peers` are checked for failure on `vci`, since no request
     /// names them.
     #[cold]
-    pub fn note(&self, what: Awaited, vci: VciId, peers: impl Iterator<Item = Peer>) -> Note<'_> {
+    pub fn note(
+        &self,
+        what: AwaitedEvent,
+        vci: VciId,
+        peers: impl Iterator<Item = Peer>,
+    ) -> WaitNote<'_> {
         let mut notes = self.notes.0.lock();
         let number = notes.iter().map(|wait| wait.number + 1).max().unwrap_or(0);
         notes.push(Wait {
@@ -182,6 +187,6 @@ impl Process {
             peers: peers.collect(),
         });
         drop(notes);
-        Note(&self.notes, number)
+        WaitNote(&self.notes, number)
     }
 }

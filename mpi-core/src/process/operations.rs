@@ -42,7 +42,7 @@ impl Process {
     }
 
     /// Writes an inline message of `len` bytes at `data` to the ring of `peer`. `vci` may be a number
-    /// that no VCI has. `NoRoom`: the message must be sent by [`Process::isend`]; nothing has changed.
+    /// that no VCI has. `Full`: the message must be sent by [`Process::isend`]; nothing has changed.
     ///
     /// # Safety
     /// `len` bytes at `data` are valid for reads.
@@ -56,7 +56,7 @@ impl Process {
         len: usize,
     ) -> Sent {
         let Some(slot) = self.vcis.get(vci as usize).and_then(VciSlot::get) else {
-            return Sent::NoRoom;
+            return Sent::Full;
         };
         let to = Address {
             peer,
@@ -64,7 +64,7 @@ impl Process {
         };
         // SAFETY: `data` is valid for `len` bytes (# Safety).
         slot.try_with(|state| unsafe { state.send_inline(to, key, data, len) })
-            .unwrap_or(Sent::NoRoom)
+            .unwrap_or(Sent::Full)
     }
 
     /// Wakes the receiver of a message sent by [`Process::send_inline`].

@@ -7,7 +7,7 @@ use netmod::{LaneError, RemoteAddr, RemoteKey, VciId};
 use super::{Process, Source};
 use crate::error::Result;
 use crate::pt2pt::engine::{Address, MatchedMessage};
-use crate::pt2pt::operations::{Access, Flight, Run};
+use crate::pt2pt::operations::{Access, Block, Flight};
 use crate::vci::Started;
 
 impl Process {
@@ -43,7 +43,7 @@ impl Process {
         unsafe { self.lock(vci)?.start_access(access, owner) }
     }
 
-    /// Puts one block from plain memory, if the transport has space. Uses transport number `way`,
+    /// Puts one block from plain memory, if the transport has space. Uses transport number `transport`,
     /// or the route to the peer. Returns whether the put was issued; if not, nothing has changed,
     /// and [`Process::start_access`] returns the reason.
     ///
@@ -58,13 +58,16 @@ impl Process {
         &self,
         vci: VciId,
         to: (u32, Address),
-        way: Option<usize>,
-        place: (RemoteKey, Run),
+        transport: Option<usize>,
+        place: (RemoteKey, Block),
         local: *const u8,
         flight: &Arc<Flight>,
     ) -> Result<bool> {
         // SAFETY: `local` stays valid, and the peer has exposed the block (# Safety).
-        Ok(unsafe { self.lock(vci)?.put_at_once(to, way, place, local, flight) })
+        Ok(unsafe {
+            self.lock(vci)?
+                .put_at_once(to, transport, place, local, flight)
+        })
     }
 
     /// Issues more blocks of an access that was [`Started::Partly`]. Returns whether all are
@@ -73,7 +76,7 @@ impl Process {
     /// # Errors
     /// If the VCI is not open.
     #[inline]
-    pub fn go_on_with_access(&self, vci: VciId, index: u32) -> Result<bool> {
+    pub fn continue_access(&self, vci: VciId, index: u32) -> Result<bool> {
         Ok(self.lock(vci)?.go_on(index))
     }
 
@@ -81,7 +84,7 @@ impl Process {
     ///
     /// # Errors
     /// If the VCI is not open.
-    pub fn give_up_access(&self, vci: VciId, index: u32, why: LaneError) -> Result<()> {
+    pub fn abort_access(&self, vci: VciId, index: u32, why: LaneError) -> Result<()> {
         self.lock(vci)?.give_up(index, why);
         Ok(())
     }
@@ -109,7 +112,7 @@ impl Process {
         }
     }
 
-    /// Flushes earlier writes to a target, by transport number `way` or by the route to the peer.
+    /// Flushes earlier writes to a target, by transport number `transport` or by the route to the peer.
     /// Operation `number` of `flight` ends with the flush. Returns whether the transport had space.
     ///
     /// # Errors
@@ -119,11 +122,11 @@ impl Process {
         &self,
         vci: VciId,
         to: Address,
-        way: Option<usize>,
+        transport: Option<usize>,
         flight: &Arc<Flight>,
         number: u64,
     ) -> Result<bool> {
-        Ok(self.lock(vci)?.start_flush(to, way, flight, number))
+        Ok(self.lock(vci)?.start_flush(to, transport, flight, number))
     }
 
     /// Whether the unexpected queue of a VCI has messages. Returns false if another thread holds

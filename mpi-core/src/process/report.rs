@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use netmod::VciId;
 
-use super::notes::Awaited;
+use super::notes::AwaitedEvent;
 use super::{Process, caller};
 use crate::error::Result;
 use crate::pt2pt::context::{ContextId, Purpose};
@@ -51,7 +51,7 @@ impl Process {
         let names = self.context_names.lock();
         for what in self.awaited() {
             let name = match what {
-                Awaited::Collective(round) => {
+                AwaitedEvent::Collective(round) => {
                     names.get(&ContextId::of_message(round.context).to_bits())
                 }
                 _ => None,
@@ -131,12 +131,12 @@ fn report_vci<'n>(
             _ if record.is_recallable() => "send, waiting for its receive",
             Role::AwaitingAck | Role::AwaitingReceiver => "send, waiting for its receive",
             Role::Streaming | Role::Leaving | Role::Ending => "send, data on its way",
-            Role::Outside => "collective or generalized request",
+            Role::External => "collective or generalized request",
             Role::Idle => continue,
         };
         let _ = write!(text, "  VCI {vci}: {what}: {}", describe_key(&record.key));
         let _ = match record.role {
-            Role::Outside => Ok(()),
+            Role::External => Ok(()),
             Role::Posted(_) => write!(text, ", room for {} bytes", record.buffer.len()),
             _ => write!(
                 text,

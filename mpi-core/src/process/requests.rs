@@ -18,31 +18,31 @@ impl Process {
 
     /// Returns the chunk of the request table that holds `id`, and the number of its first request,
     /// for scans over many requests.
-    pub fn requests_around(&self, id: RequestId) -> Option<(u32, &[Request])> {
+    pub fn request_segment(&self, id: RequestId) -> Option<(u32, &[Request])> {
         self.requests.around(id)
     }
 
     /// Starts a request that [`Process::complete`] completes instead of a message.
-    pub fn start_outside(&self, vci: VciId, owner: u32) -> Result<RequestId> {
+    pub fn start_external(&self, vci: VciId, owner: u32) -> Result<RequestId> {
         let mut state = self.lock(vci)?;
         let id = state.engine.start(owner)?;
         if let Some(record) = state.engine.records.get(id) {
-            record.role = Role::Outside;
+            record.role = Role::External;
         }
         Ok(id)
     }
 
-    /// Whether a request from [`Process::start_outside`] is pending.
-    pub fn is_outside(&self, id: RequestId) -> Result<bool> {
+    /// Whether a request from [`Process::start_external`] is pending.
+    pub fn is_external(&self, id: RequestId) -> Result<bool> {
         let Some(request) = self.requests.get(id) else {
             return Ok(false);
         };
         let mut state = self.lock(request.vci())?;
         let record = state.engine.records.get(id);
-        Ok(record.is_some_and(|record| record.role == Role::Outside && !request.is_done()))
+        Ok(record.is_some_and(|record| record.role == Role::External && !request.is_done()))
     }
 
-    /// Completes a request from [`Process::start_outside`].
+    /// Completes a request from [`Process::start_external`].
     pub fn complete(&self, id: RequestId, status: Status, error: Option<Error>) -> Result<()> {
         if let Some(request) = self.requests.get(id) {
             self.lock(request.vci())?
@@ -113,7 +113,7 @@ impl Process {
     ///
     /// For hot paths: a status alone is returned in registers.
     #[inline(always)]
-    pub fn finish_well(&self, id: RequestId) -> Option<Status> {
+    pub fn finish_ok(&self, id: RequestId) -> Option<Status> {
         self.finish_request(id, self.requests.get(id)?)
     }
 
@@ -122,7 +122,7 @@ impl Process {
     ///
     /// For hot paths that have looked up the request already.
     #[inline(always)]
-    pub fn wait_well(&self, id: RequestId, request: &Request) -> Result<Option<Status>> {
+    pub fn wait_ok(&self, id: RequestId, request: &Request) -> Result<Option<Status>> {
         if !request.is_done() {
             self.wait_for_request(id, request)?;
         }
@@ -164,8 +164,8 @@ impl Process {
 
     /// Starts the completion of several requests.
     #[inline(always)]
-    pub fn endings(&self) -> Endings<'_> {
-        Endings {
+    pub fn batch_completion(&self) -> BatchCompletion<'_> {
+        BatchCompletion {
             process: self,
             held: None,
         }
@@ -203,31 +203,31 @@ impl Process {
 /// Completes several requests and frees those of one VCI under one acquisition of its lock, if that
 /// is cheap.
 ///
-/// Holds the VCI until [`Endings::let_go`], which must be called before any other use of a VCI.
-pub struct Endings<'a> {
+/// Holds the VCI until [`BatchCompletion::release`], which must be called before any other use of a VCI.
+pub struct BatchCompletion<'a> {
     process: &'a Process,
     held: Option<(VciId, VciGuard<'a>)>,
 }
 
-impl Endings<'_> {
+impl BatchCompletion<'_> {
     /// Waits for a request of a list and, if it succeeded, frees it after `result` has read it.
     /// Returns `None` and keeps the request if it failed.
     ///
     /// # Errors
     /// [`Class::ProcFailedPending`] if the request is pending and any process has failed.
     #[inline(always)]
-    pub fn wait_well<T>(
+    pub fn wait_ok<T>(
         &mut self,
         id: RequestId,
         request: &Request,
         result: impl FnOnce(&Request) -> T,
     ) -> Result<Option<T>> {
         if !request.is_done() {
-            self.let_go();
+            self.release();
             self.process.wait_in_list(request)?;
         }
         if request.has_failed() {
-            self.let_go();
+            self.release();
             return Ok(None);
         }
         let result = result(request);
@@ -243,7 +243,7 @@ impl Endings<'_> {
     /// Frees a request of another VCI than the held one.
     #[inline(never)]
     fn free_elsewhere(&mut self, id: RequestId, request: &Request) -> Result<()> {
-        self.let_go();
+        self.release();
         let number = request.vci();
         let vci = self.process.vci(number)?;
         match self.process.lock_if_cheap(vci) {
@@ -258,7 +258,7 @@ impl Endings<'_> {
 
     /// Releases the held VCI.
     #[inline(always)]
-    pub fn let_go(&mut self) {
+    pub fn release(&mut self) {
         if self.held.is_some() {
             self.drop_held();
         }

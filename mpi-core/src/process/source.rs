@@ -13,7 +13,7 @@ use netmod::{Peer, VciId};
 
 use super::Process;
 use crate::error::{Error, Result};
-use crate::pt2pt::letter::Letter;
+use crate::pt2pt::notice::Notice;
 
 /// A source of progress beside messages.
 pub trait ProgressSource: Any + Send + Sync {
@@ -40,8 +40,8 @@ pub trait ProgressSource: Any + Send + Sync {
         Ok(false)
     }
 
-    /// Reads a letter that has arrived on a VCI. Ignores letters of other sources.
-    fn read_letter(&self, _process: &Process, _vci: VciId, _letter: &Letter) {}
+    /// Reads a notice that has arrived on a VCI. Ignores notices of other sources.
+    fn read_notice(&self, _process: &Process, _vci: VciId, _letter: &Notice) {}
 
     /// Whether the source decides, by [`ProgressSource::loss_for_any`], which failures affect
     /// receives from any source.
@@ -72,7 +72,7 @@ pub trait ProgressSource: Any + Send + Sync {
 /// A type of [`ProgressSource`] with its number in every process.
 pub trait Source: ProgressSource + Sized {
     /// Number below [`SOURCES`], unique among all types.
-    const PLACE: usize;
+    const ID: usize;
 
     /// Creates an idle source, for a process that was configured with none.
     fn new(process: &Process) -> Self;
@@ -131,7 +131,7 @@ impl Sources {
     /// Adds a source.
     #[must_use]
     pub fn with<S: Source>(self, source: S) -> Sources {
-        let _ = self.list[S::PLACE].set(Box::new(source));
+        let _ = self.list[S::ID].set(Box::new(source));
         self
     }
 
@@ -241,7 +241,7 @@ impl Process {
     #[inline]
     pub fn source<S: Source>(&self) -> &S {
         let make = || -> Box<dyn ProgressSource> { Box::new(S::new(self)) };
-        let source: &dyn Any = &**self.sources.list[S::PLACE].get_or_init(make);
+        let source: &dyn Any = &**self.sources.list[S::ID].get_or_init(make);
         match source.downcast_ref() {
             Some(source) => source,
             None => unreachable!("internal error: two types of sources have the same number"),
@@ -251,7 +251,7 @@ impl Process {
     /// Announces the work of a source. Calls for one type must not overlap.
     #[inline]
     pub fn set_work<S: Source>(&self, work: Work) {
-        let mine = bits_of(S::PLACE);
+        let mine = bits_of(S::ID);
         let wanted = ((u32::from(work.any) * ANY) | (u32::from(work.stores) * STORES)) & mine;
         let word = &self.sources.work;
         // Only calls for this source change its two bits, and they do not overlap.

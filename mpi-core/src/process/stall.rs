@@ -16,10 +16,10 @@ use crate::wait::Backoff;
 /// Observer of stalls.
 pub trait Watch: Send + Sync {
     /// Called when a wait has begun or made progress.
-    fn moved(&self);
+    fn on_progress(&self);
 
     /// Called while a thread waits without progress for `time`. Returns whether to print a report.
-    fn still(&self, time: Duration) -> bool;
+    fn on_stall(&self, time: Duration) -> bool;
 }
 
 /// A wait that has not passed for this long counts as ended.
@@ -87,10 +87,10 @@ impl StallDetector {
         // The watch may take locks or send messages.
         drop(state);
         if moved {
-            self.watch.moved();
+            self.watch.on_progress();
             return false;
         }
-        self.watch.still(time)
+        self.watch.on_stall(time)
     }
 }
 

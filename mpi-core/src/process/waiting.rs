@@ -16,7 +16,7 @@ impl Process {
     /// Waits for a request and frees it.
     #[inline]
     pub fn wait(&self, id: RequestId) -> Result<(Status, Option<Error>)> {
-        self.wait_here(id)?;
+        self.wait_own(id)?;
         self.finish(id)
     }
 
@@ -39,7 +39,7 @@ impl Process {
     /// Waits for a request that the same call has started. If a failure interrupts a receive from
     /// any source, the receive is cancelled and freed.
     #[inline(never)]
-    pub fn wait_here(&self, id: RequestId) -> Result<()> {
+    pub fn wait_own(&self, id: RequestId) -> Result<()> {
         self.wait_for(id)
             .or_else(|error| self.end_interrupted(id, error))
     }
@@ -48,7 +48,7 @@ impl Process {
     /// send failed first: the receive has then been cancelled and freed, since the call must report
     /// the error of the send without waiting for a message that may never come.
     #[inline(never)]
-    pub fn wait_beside(&self, receive: RequestId, send: RequestId) -> Result<bool> {
+    pub fn wait_receive_or_send(&self, receive: RequestId, send: RequestId) -> Result<bool> {
         let (Some(request), Some(sent)) = (self.requests.get(receive), self.requests.get(send))
         else {
             return Err(Error::new(Class::Request, "the request does not exist"));
@@ -60,7 +60,7 @@ impl Process {
         if request.is_done() {
             return Ok(true);
         }
-        loan::end(self, receive)?;
+        loan::abort(self, receive)?;
         Ok(false)
     }
 
@@ -68,7 +68,7 @@ impl Process {
     /// reads or writes the buffer.
     #[cold]
     pub fn end_operation(&self, id: RequestId) -> Result<()> {
-        loan::end(self, id)
+        loan::abort(self, id)
     }
 
     /// Waits for a request of a list. Fails with [`Class::ProcFailedPending`] as soon as any
@@ -92,7 +92,7 @@ impl Process {
         let Some(request) = self.requests.get(id) else {
             return Err(error);
         };
-        self.wait_despite_loss(request.vci(), || Ok(request.is_done().then_some(())))?;
+        self.wait_ignoring_loss(request.vci(), || Ok(request.is_done().then_some(())))?;
         if !request.status().is_cancelled() {
             return Ok(());
         }
@@ -111,7 +111,7 @@ impl Process {
         vci: VciId,
         mut done: impl FnMut() -> Result<Option<T>>,
     ) -> Result<T> {
-        self.wait_despite_loss(vci, || match done()? {
+        self.wait_ignoring_loss(vci, || match done()? {
             None => self.first_loss().map_or(Ok(None), Err),
             value => Ok(value),
         })
@@ -125,7 +125,7 @@ impl Process {
         mut done: impl FnMut() -> Result<Option<T>>,
     ) -> Result<T> {
         let [first, _, ..] = *vcis.get() else {
-            return self.wait_despite_loss(vcis.get()[0], done);
+            return self.wait_ignoring_loss(vcis.get()[0], done);
         };
         let mut backoff = Backoff::default();
         let mut waiting = Waiting::default();
@@ -181,7 +181,7 @@ impl Process {
     /// Waits until `done` returns a value. Calls it after each round of progress on `vci`, and
     /// sometimes on all VCIs. Failures end the wait only if `done` returns an error.
     #[inline]
-    pub fn wait_despite_loss<T>(
+    pub fn wait_ignoring_loss<T>(
         &self,
         vci: VciId,
         done: impl FnMut() -> Result<Option<T>>,
@@ -323,18 +323,18 @@ impl Process {
 
     /// Number of polls of a flag in shared memory before messages are polled.
     #[inline]
-    pub fn looks(&self) -> u32 {
+    pub fn flag_polls(&self) -> u32 {
         if self.is_oversubscribed() { 1 } else { 64 }
     }
 
     /// Number of polls of a flag before messages are polled, between rounds of the same wait.
     /// Smaller while sources have work, such as peers' accesses to a window.
     #[inline]
-    pub fn looks_between(&self) -> u32 {
+    pub fn flag_polls_between_rounds(&self) -> u32 {
         const LOOKS_AT_WORK: u32 = 4;
         match self.sources.have_work() {
-            true => self.looks().min(LOOKS_AT_WORK),
-            false => self.looks(),
+            true => self.flag_polls().min(LOOKS_AT_WORK),
+            false => self.flag_polls(),
         }
     }
 
@@ -358,7 +358,7 @@ impl Process {
 
     /// Yields the core, or sleeps shortly where a yield would cost a time slice. For waits on
     /// shared memory outside of [`Process::wait_until`].
-    pub fn give_up_core(&self) {
+    pub fn yield_or_nap(&self) {
         if !self.yield_core() {
             self.clock().sleep(wait::SHORT_NAP);
         }
@@ -368,7 +368,7 @@ impl Process {
     /// did.
     fn yield_core(&self) -> bool {
         let contended = !self.is_oversubscribed() && wait::is_core_contended();
-        !contended && self.yields.give_up_core(self.clock())
+        !contended && self.yields.yield_core(self.clock())
     }
 
     /// Counts a fruitless test and returns the previous count. Threads hash to counters by their
@@ -448,7 +448,7 @@ impl Process {
     #[cold]
     #[inline(never)]
     fn rest<'a>(&'a self, step: Step, waiting: &mut Waiting<'a>) -> bool {
-        if step == Step::Yield && self.yields.give_up_core(self.clock()) {
+        if step == Step::Yield && self.yields.yield_core(self.clock()) {
             return false;
         }
         if self.is_threaded() {
@@ -510,7 +510,7 @@ impl Process {
             // The thread that serves another VCI sees what arrives there.
             let state = match number == vci {
                 true => Some(slot.lock()),
-                false if slot.is_served() => None,
+                false if slot.has_active_owner() => None,
                 false => slot.visit_blocking(),
             };
             if let Some(mut state) = state {

@@ -29,17 +29,17 @@ unsafe impl Send for Buffer {}
 
 /// Adds the offsets that a debugger needs to read a buffer.
 #[cfg(not(loom))]
-pub(crate) fn debugger(places: &mut crate::places::Places) {
+pub(crate) fn debugger(layout: &mut crate::layout::Layout) {
     use std::mem::offset_of;
-    places.add("buffer.address", offset_of!(Buffer, ptr));
-    places.add("buffer.count", offset_of!(Buffer, count));
+    layout.add("buffer.address", offset_of!(Buffer, ptr));
+    layout.add("buffer.count", offset_of!(Buffer, count));
     let gapless = Buffer::EMPTY;
-    let gaps = crate::places::within(&gapless, &gapless.layout);
+    let gaps = crate::layout::offset_in(&gapless, &gapless.layout);
     // SAFETY: `gapless.layout` is an initialised local of at least one byte, and its discriminant
     // comes first.
     let none = unsafe { std::ptr::from_ref(&gapless.layout).cast::<u8>().read() };
-    places.add("buffer.layout", gaps);
-    places.add("buffer.gapless", none.into());
+    layout.add("buffer.layout", gaps);
+    layout.add("buffer.gapless", none.into());
     let names = [
         ["static.tag", "static.pointer", "static.size"],
         ["shared.tag", "shared.pointer", "shared.size"],
@@ -49,9 +49,9 @@ pub(crate) fn debugger(places: &mut crate::places::Places) {
         // SAFETY: the specimen is initialised; its discriminant comes first, and `one.pointer` is
         // the offset of its pointer.
         let (tag, word) = unsafe { (start.read(), start.add(one.pointer).cast::<usize>().read()) };
-        places.add(names[0], tag.into());
-        places.add(names[1], one.pointer);
-        places.add(names[2], one.size - word);
+        layout.add(names[0], tag.into());
+        layout.add(names[1], one.pointer);
+        layout.add(names[2], one.size - word);
     }
 }
 
@@ -105,7 +105,7 @@ impl Buffer {
     /// # Safety
     /// The promise made to [`Buffer::bytes`] or [`Buffer::typed`] must also hold until the other
     /// operation has completed.
-    pub unsafe fn again(&self) -> Buffer {
+    pub unsafe fn alias(&self) -> Buffer {
         Buffer {
             ptr: self.ptr,
             count: self.count,

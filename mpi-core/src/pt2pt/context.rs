@@ -20,7 +20,7 @@ pub enum Purpose {
     /// Partitioned communication: announcements with the program's tags, groups of partitions with
     /// negative tags.
     Partitioned = 4,
-    /// Letters about failed processes and revoked communicators.
+    /// Notices about failed processes and revoked communicators.
     Failure = 5,
     /// Blocking collectives among ranks of a node, whose tags identify the call.
     SignedCollective = 6,

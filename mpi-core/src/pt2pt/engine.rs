@@ -16,8 +16,8 @@ use netmod_kit::spare::Spare;
 use crate::error::{Class, Error, Result};
 use crate::pt2pt::buffer::Buffer;
 use crate::pt2pt::flow::{Stream, cost};
-use crate::pt2pt::letter::Letter;
 use crate::pt2pt::matching::{PostedQueue, UnexpectedQueue};
+use crate::pt2pt::notice::Notice;
 use crate::pt2pt::operations::Ops;
 use crate::pt2pt::request::{Cancelled, Records, RequestId, Role, Status};
 use crate::pt2pt::wire::{self, Control, Key, Name, PacketKind, Rts, Trailer};
@@ -69,7 +69,7 @@ pub(crate) enum Action {
         timed: bool,
     },
     /// Receive the data of a matched rendezvous message from its pipeline.
-    Follow {
+    ReceivePipeline {
         from: Address,
         request: Name,
         pipe: Pipe,
@@ -81,12 +81,12 @@ pub(crate) enum Action {
         fin: bool,
     },
     /// Close a pipeline whose data is not wanted.
-    Forgo(Address, Pipe),
+    ClosePipeline(Address, Pipe),
     /// Withdraw the exposed memory of a finished send, then complete it: the program may free the
     /// memory as soon as the request is complete.
     Withdraw(Address, RequestId, Status),
-    /// Send a letter.
-    Letter(Letter),
+    /// Send a notice.
+    Notice(Notice),
 }
 
 impl Action {
@@ -94,10 +94,10 @@ impl Action {
         match *self {
             Action::Control(to, ..) | Action::Ask(to, _) | Action::Recall(to, _) => to,
             Action::Launch(to, _) | Action::Stream(to, _) => to,
-            Action::Fetch { from, .. } | Action::Follow { from, .. } => from,
-            Action::Forgo(from, _) => from,
+            Action::Fetch { from, .. } | Action::ReceivePipeline { from, .. } => from,
+            Action::ClosePipeline(from, _) => from,
             Action::Withdraw(to, ..) => to,
-            Action::Letter(letter) => letter.with,
+            Action::Notice(notice) => notice.with,
         }
     }
 }
@@ -231,9 +231,9 @@ pub(crate) struct Engine {
     pub recalled: Vec<(Name, Error)>,
     /// Number of entries of `lost` that were reported to the process.
     pub lost_reported: usize,
-    /// Letters for the process.
-    pub letters: Vec<Letter>,
-    /// Whether losses or letters wait to be reported to the process.
+    /// Notices for the process.
+    pub notices: Vec<Notice>,
+    /// Whether losses or notices wait to be reported to the process.
     pub news: bool,
 }
 
@@ -257,7 +257,7 @@ impl Engine {
             spares_any: false,
             recalled: Vec::new(),
             lost_reported: 0,
-            letters: Vec::new(),
+            notices: Vec::new(),
             news: false,
         }
     }
@@ -407,11 +407,11 @@ impl Engine {
         match (rts.pipe, remote.filter(|_| is_place)) {
             (pipe, _) if total == 0 => {
                 if let Some(pipe) = pipe {
-                    self.outbox.push(Action::Forgo(from, pipe));
+                    self.outbox.push(Action::ClosePipeline(from, pipe));
                 }
                 self.finish_fetch(id);
             }
-            (Some(pipe), remote) => self.outbox.push(Action::Follow {
+            (Some(pipe), remote) => self.outbox.push(Action::ReceivePipeline {
                 from,
                 request,
                 pipe,
@@ -597,17 +597,17 @@ impl Sink for Engine {
             PacketKind::EagerSync => self.eager_sync(from, wire::key_of(header), payload),
             PacketKind::Rts => self.ready_to_send(from, wire::key_of(header), payload),
             PacketKind::Cancel => self.return_message(from, wire::key_of(header), payload),
-            PacketKind::Question => self.letter(from, true, header, payload),
-            PacketKind::Objection => self.letter(from, false, header, payload),
+            PacketKind::Question => self.notice(from, true, header, payload),
+            PacketKind::Objection => self.notice(from, false, header, payload),
             kind => self.control(from, kind, Control::of(header), payload),
         }
     }
 
-    fn place(&mut self, from: Peer, header: &Header, len: usize) -> Option<(*mut u8, Token)> {
+    fn destination(&mut self, from: Peer, header: &Header, len: usize) -> Option<(*mut u8, Token)> {
         self.place_for(from, header, len)
     }
 
-    fn place_pieces(
+    fn destinations(
         &mut self,
         from: Peer,
         header: &Header,
@@ -649,7 +649,7 @@ impl Sink for Engine {
 
     fn peer_lost(&mut self, peer: Peer, why: String) {
         if let Some(stream) = self.streams.peek(peer, self.vci) {
-            stream.forget_mailbox();
+            stream.forget_tx_ring();
         }
         if !self.is_lost(peer) {
             self.lost.push((peer, why));

@@ -7,13 +7,13 @@
 //! credit when a message has matched, on any message to the sender, or by a message of its own once
 //! a quarter of the window is owed.
 
-use crate::pt2pt::mailbox::Mailbox;
+use crate::pt2pt::ring::TxRing;
 
 /// Traffic with one VCI of a peer, in both directions.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Stream {
     /// The peer's ring for inline messages. Set only in this module.
-    mailbox: Option<Mailbox>,
+    tx_ring: Option<TxRing>,
     /// Eager bytes sent whose credit has not been returned.
     pub in_flight: u32,
     /// Credit owed to the peer, in bytes.
@@ -35,34 +35,34 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// Allows inline messages of up to `longest` bytes through `mailbox`.
-    pub fn set_mailbox(&mut self, mailbox: Mailbox, longest: u8) {
-        self.mailbox = Some(mailbox);
+    /// Allows inline messages of up to `longest` bytes through `tx_ring`.
+    pub fn set_tx_ring(&mut self, tx_ring: TxRing, longest: u8) {
+        self.tx_ring = Some(tx_ring);
         self.inline_bound = longest + 1;
         self.set_pending(self.pending);
     }
 
     /// Removes the ring of a failed peer, which must not be accessed any more.
-    pub fn forget_mailbox(&mut self) {
-        (self.mailbox, self.inline_bound, self.inline_below) = (None, 0, 0);
+    pub fn forget_tx_ring(&mut self) {
+        (self.tx_ring, self.inline_bound, self.inline_below) = (None, 0, 0);
     }
 
     /// Returns the peer's ring, if there is one.
-    pub fn mailbox(&mut self) -> Option<&mut Mailbox> {
-        self.mailbox.as_mut()
+    pub fn tx_ring(&mut self) -> Option<&mut TxRing> {
+        self.tx_ring.as_mut()
     }
 
     /// Returns the peer's ring, if an inline message of `len` bytes may be written now.
     #[inline(always)]
-    pub fn mailbox_for(&mut self, len: usize) -> Option<&mut Mailbox> {
+    pub fn tx_ring_for(&mut self, len: usize) -> Option<&mut TxRing> {
         if len >= usize::from(self.inline_below) {
             return None;
         }
-        debug_assert!(self.mailbox.is_some() && !self.pending);
-        // SAFETY: `len` is below `inline_below`, which is therefore not 0. `set_mailbox` makes it
-        // nonzero only with a mailbox, `forget_mailbox` zeroes it, and `set_pending` sets 0 or the
-        // value of `inline_bound`, which is 0 without a mailbox.
-        Some(unsafe { self.mailbox.as_mut().unwrap_unchecked() })
+        debug_assert!(self.tx_ring.is_some() && !self.pending);
+        // SAFETY: `len` is below `inline_below`, which is therefore not 0. `set_tx_ring` makes it
+        // nonzero only with a tx ring, `forget_tx_ring` zeroes it, and `set_pending` sets 0 or the
+        // value of `inline_bound`, which is 0 without a tx ring.
+        Some(unsafe { self.tx_ring.as_mut().unwrap_unchecked() })
     }
 
     /// Whether messages to the peer wait.

@@ -9,11 +9,11 @@ pub mod buffer;
 pub mod context;
 pub(crate) mod engine;
 pub(crate) mod flow;
-pub mod letter;
-pub(crate) mod mailbox;
 pub(crate) mod matching;
+pub mod notice;
 pub mod operations;
 pub mod request;
+pub(crate) mod ring;
 pub(crate) mod wire;
 
 use netmod::Peer;

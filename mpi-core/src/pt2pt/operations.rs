@@ -23,23 +23,23 @@ use crate::pt2pt::request::{RequestId, Status};
 const MARK: u64 = 1 << 63;
 
 /// A contiguous block of a target's memory: offset and length.
-pub type Run = (u64, usize);
+pub type Block = (u64, usize);
 
 /// One or several blocks.
-pub enum Runs {
+pub enum Blocks {
     /// One block.
-    One([Run; 1]),
+    One([Block; 1]),
     /// Several blocks.
-    Many(Box<[Run]>),
+    Many(Box<[Block]>),
 }
 
-impl Runs {
+impl Blocks {
     /// Returns all blocks.
     #[inline]
-    pub fn list(&self) -> &[Run] {
+    pub fn list(&self) -> &[Block] {
         match self {
-            Runs::One(one) => one,
-            Runs::Many(many) => many,
+            Blocks::One(one) => one,
+            Blocks::Many(many) => many,
         }
     }
 }
@@ -51,13 +51,13 @@ pub enum Act {
     /// Writes the blocks.
     Put,
     /// Changes words atomically.
-    Change(Change),
+    Atomic(Atomic),
 }
 
 /// An atomic operation on 8-byte words, the blocks of an access.
-pub struct Change {
+pub struct Atomic {
     /// Number of the transport within the process, which may differ from the route to the peer.
-    pub way: usize,
+    pub transport: usize,
     /// The operation on each word.
     pub op: AtomicOp,
     /// One operand for each word.
@@ -65,7 +65,7 @@ pub struct Change {
     /// The compared value of [`AtomicOp::CompareSwap`].
     pub compare: u64,
     /// The previous values, if they do not go to the program's buffer directly.
-    pub found: Option<Vec<u64>>,
+    pub previous: Option<Vec<u64>>,
 }
 
 /// One or several operands.
@@ -92,8 +92,8 @@ pub struct Access {
     /// The target.
     pub to: Address,
     /// Number of the transport within the process, if it differs from the route to the peer.
-    /// Ignored for atomics, which have [`Change::way`].
-    pub way: Option<usize>,
+    /// Ignored for atomics, which have [`Atomic::transport`].
+    pub transport: Option<usize>,
     /// Whether the library makes this access for its own purposes, so that counters leave it out.
     pub internal: bool,
     /// The exposed segment that contains the blocks.
@@ -105,7 +105,7 @@ pub struct Access {
     /// The target's rank in the window.
     pub target: u32,
     /// The blocks within the segment.
-    pub runs: Runs,
+    pub runs: Blocks,
     /// The contiguous local data. NULL for atomics whose results are not wanted. Valid until the
     /// access has ended.
     pub local: *mut u8,
@@ -139,14 +139,14 @@ impl Access {
     #[inline(always)]
     pub fn new(
         (target, to): (u32, Address),
-        (key, runs): (RemoteKey, Runs),
+        (key, runs): (RemoteKey, Blocks),
         act: Act,
         local: *mut u8,
         flight: Arc<Flight>,
     ) -> Access {
         Access {
             to,
-            way: None,
+            transport: None,
             internal: false,
             key,
             shift: 0,
@@ -298,7 +298,7 @@ impl Engine {
             Some(error) => {
                 // Falls back to messages; the window's progress takes the access back.
                 let flight = access.flight.clone();
-                flight.put_back(access, error);
+                flight.add_refused(access, error);
                 return;
             }
         };
@@ -315,13 +315,13 @@ impl Engine {
 impl Access {
     /// Whether the access is an atomic operation, which only the network can do.
     pub(crate) fn is_atomic(&self) -> bool {
-        matches!(self.act, Act::Change(_))
+        matches!(self.act, Act::Atomic(_))
     }
 
     /// Writes data that has arrived in library memory to the program's buffer.
     pub(crate) fn arrive(&mut self) {
-        if let (Some(buffer), Act::Change(change)) = (&mut self.buffer, &self.act)
-            && let Some(found) = &change.found
+        if let (Some(buffer), Act::Atomic(atomic)) = (&mut self.buffer, &self.act)
+            && let Some(found) = &atomic.previous
         {
             let bytes: Vec<u8> = found.iter().flat_map(|word| word.to_ne_bytes()).collect();
             buffer.write(0, &bytes);
@@ -355,8 +355,8 @@ pub struct Flight {
     state: Mutex<State>,
     /// Number of entries, written targets and errors in `state`, for a check without its lock.
     noted: AtomicUsize,
-    /// Length of `State::back`, for a check without the lock.
-    back: AtomicUsize,
+    /// Length of `State::refused`, for a check without the lock.
+    refused: AtomicUsize,
     /// Number of operations that have ended.
     ended: AtomicUsize,
     /// Number of small accesses since the last flush.
@@ -375,7 +375,7 @@ struct State {
     /// Errors that the next flush reports.
     errors: Vec<(u32, Error)>,
     /// Accesses that a lane failed to carry out, with the reason.
-    back: Vec<(Access, LaneError)>,
+    refused: Vec<(Access, LaneError)>,
 }
 
 struct Entry {
@@ -435,7 +435,7 @@ impl Flight {
         let result = act(&mut state);
         let noted = state.entries.len() + state.written.len() + state.errors.len();
         self.noted.store(noted, Ordering::Release);
-        self.back.store(state.back.len(), Ordering::Release);
+        self.refused.store(state.refused.len(), Ordering::Release);
         result
     }
 
@@ -519,14 +519,14 @@ impl Flight {
 
     /// Number of the next operation.
     #[inline]
-    pub fn mark(&self) -> u64 {
+    pub fn next_number(&self) -> u64 {
         let state = self.state.lock();
         state.first + state.entries.len() as u64
     }
 
     /// Whether an operation that began before `until` is pending for a target that `is` selects.
     #[inline]
-    pub fn awaits(&self, until: u64, mut is: impl FnMut(u32) -> bool) -> bool {
+    pub fn is_pending_before(&self, until: u64, mut is: impl FnMut(u32) -> bool) -> bool {
         let state = self.state.lock();
         let early = until.saturating_sub(state.first) as usize;
         let mut early = state.entries.iter().take(early);
@@ -544,20 +544,20 @@ impl Flight {
         })
     }
 
-    fn put_back(&self, access: Access, why: LaneError) {
-        self.with(|state| state.back.push((access, why)));
+    fn add_refused(&self, access: Access, why: LaneError) {
+        self.with(|state| state.refused.push((access, why)));
     }
 
-    /// Whether [`Flight::take_back`] returns accesses.
+    /// Whether [`Flight::take_refused`] returns accesses.
     #[inline]
-    pub fn has_back(&self) -> bool {
-        self.back.load(Ordering::Acquire) != 0
+    pub fn has_refused(&self) -> bool {
+        self.refused.load(Ordering::Acquire) != 0
     }
 
     /// Takes the accesses that a lane accepted and failed to carry out. They are still pending by
     /// their numbers and must be repeated by another protocol.
-    pub fn take_back(&self) -> Vec<(Access, LaneError)> {
-        self.with(|state| std::mem::take(&mut state.back))
+    pub fn take_refused(&self) -> Vec<(Access, LaneError)> {
+        self.with(|state| std::mem::take(&mut state.refused))
     }
 }
 
@@ -579,15 +579,21 @@ mod tests {
     fn flushes_wait_for_earlier_operations_on_their_target() {
         let flight = Flight::default();
         let (a, b) = (flight.begin(1), flight.begin(2));
-        let until = flight.mark();
+        let until = flight.next_number();
         let later = flight.begin(1);
-        assert!(flight.awaits(until, |it| it == 1) && flight.awaits(until, |it| it == 2));
-        assert!(!flight.awaits(until, |it| it == 3));
+        assert!(
+            flight.is_pending_before(until, |it| it == 1)
+                && flight.is_pending_before(until, |it| it == 2)
+        );
+        assert!(!flight.is_pending_before(until, |it| it == 3));
         flight.end(b, None);
-        assert!(!flight.awaits(until, |it| it == 2) && flight.awaits(until, |_| true));
+        assert!(
+            !flight.is_pending_before(until, |it| it == 2)
+                && flight.is_pending_before(until, |_| true)
+        );
         flight.end(a, None);
         assert!(
-            !flight.awaits(until, |_| true),
+            !flight.is_pending_before(until, |_| true),
             "the one begun later is still under way"
         );
         flight.end(later, Some(Error::new(Class::ProcFailed, "gone")));
@@ -605,7 +611,7 @@ mod tests {
         assert_eq!(flight.begin_flush(8), None);
         let begun = flight.begin_flush(7).expect("it was written to");
         assert!(flight.begin_flushes().is_empty());
-        assert!(flight.awaits(flight.mark(), |it| it == 7));
+        assert!(flight.is_pending_before(flight.next_number(), |it| it == 7));
         flight.end(begun, None);
         assert!(flight.is_quiet());
     }

@@ -108,7 +108,7 @@ impl Request {
 
     /// Whether the request exists and is not complete.
     #[inline(always)]
-    pub fn is_under_way(&self) -> bool {
+    pub fn is_pending(&self) -> bool {
         self.state.load(Ordering::Relaxed) == ACTIVE
     }
 
@@ -231,7 +231,7 @@ pub(crate) enum Role {
     /// A complete send whose exposed memory must still be withdrawn.
     Ending,
     /// Completed by its owner, not by the protocol (collectives, generalized requests).
-    Outside,
+    External,
 }
 
 impl Record {

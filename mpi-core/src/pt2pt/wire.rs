@@ -48,9 +48,9 @@ pub(crate) enum PacketKind {
     /// receiver's request.
     BadReceive = 13,
     /// Asks whether the addressee is in the same collective. Carries a
-    /// [`Letter`](super::letter::Letter).
+    /// [`Notice`](super::notice::Notice).
     Question = 14,
-    /// Reports that it is in another one. Carries a letter too.
+    /// Reports that it is in another one. Carries a notice too.
     Objection = 15,
 }
 

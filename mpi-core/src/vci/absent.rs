@@ -154,7 +154,7 @@ impl VciState {
     /// Takes a transport off the list, and closes its lane.
     pub fn remove_route(&mut self, index: usize) {
         // Those that were there from the start stay: what points into their lanes would not survive them.
-        debug_assert!(self.inbox.as_ref().is_none_or(|(_, own)| *own != index));
+        debug_assert!(self.rx_ring.as_ref().is_none_or(|(_, own)| *own != index));
         let absent: Arc<dyn Transport> = Arc::new(Absent);
         if let (Some(place), Ok(route)) =
             (self.routes.get_mut(index), Route::open(0, &absent, None))
@@ -179,8 +179,8 @@ impl VciState {
         self.engine.lost.retain(|(lost, _)| *lost != peer);
         self.engine.lost_members.retain(|(lost, _)| *lost != peer);
         self.engine
-            .letters
-            .retain(|letter| letter.with.peer != peer);
+            .notices
+            .retain(|notice| notice.with.peer != peer);
         self.losses_are_known();
     }
 }

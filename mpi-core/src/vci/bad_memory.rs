@@ -22,7 +22,10 @@ pub(super) fn check(
 
 /// The error of memory of this process that can't be used at an address.
 pub(super) fn own(address: u64) -> LaneError {
-    LaneError::BadMemory(Box::new(BadMemory { own: true, address }))
+    LaneError::BadMemory(Box::new(BadMemory {
+        is_local: true,
+        address,
+    }))
 }
 
 impl VciState {
@@ -30,18 +33,18 @@ impl VciState {
     #[cold]
     pub(super) fn end_on_bad_memory(&mut self, action: Action, bad: BadMemory) {
         let (to, name, receives) = match action {
-            Action::Fetch { from, request, .. } | Action::Follow { from, request, .. } => {
+            Action::Fetch { from, request, .. } | Action::ReceivePipeline { from, request, .. } => {
                 (from, request, true)
             }
             Action::Ask(to, name) => (to, name, true),
             Action::Launch(to, name) | Action::Stream(to, name) => (to, name, false),
-            Action::Control(..) | Action::Letter(_) | Action::Recall(..) => return,
-            Action::Withdraw(..) | Action::Forgo(..) => return,
+            Action::Control(..) | Action::Notice(_) | Action::Recall(..) => return,
+            Action::Withdraw(..) | Action::ClosePipeline(..) => return,
         };
         let (Some(id), Some(record)) = (name.id(), self.engine.records.named(name)) else {
             return;
         };
-        let (kind, error) = match (receives, bad.own) {
+        let (kind, error) = match (receives, bad.is_local) {
             // The sender has done its part.
             (true, true) => (PacketKind::Fin, Some(own_receive(record, bad.address))),
             (true, false) => (PacketKind::BadSend, Some(their_send(record, bad.address))),

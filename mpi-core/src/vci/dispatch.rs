@@ -6,7 +6,7 @@ use netmod::{LaneError, Lost};
 
 use super::{OWN, VciState};
 use crate::pt2pt::engine::{Action, Address, lost_peer};
-use crate::pt2pt::letter::Letter;
+use crate::pt2pt::notice::Notice;
 use crate::pt2pt::request::{RequestId, Role};
 use crate::pt2pt::wire::{self, Control, Name, PacketKind, Trailer};
 
@@ -106,7 +106,9 @@ impl VciState {
                 // What needs no room must not wait behind what does.
                 let waits = !matches!(
                     action,
-                    Action::Withdraw(..) | Action::Follow { .. } | Action::Forgo(..)
+                    Action::Withdraw(..)
+                        | Action::ReceivePipeline { .. }
+                        | Action::ClosePipeline(..)
                 );
                 let action = match waits {
                     true => self.waiting.join(&to, action),
@@ -155,7 +157,7 @@ impl VciState {
         let outcome = match action {
             Action::Control(_, kind, body) => self.send_control(to, kind, body),
             Action::Recall(_, name) => self.recall(to, name),
-            Action::Letter(letter) => self.send_letter(&letter),
+            Action::Notice(notice) => self.send_notice(&notice),
             Action::Ask(_, name) => self.ask(to, name),
             Action::Launch(_, name) => match self.in_role(name, Role::Queued) {
                 Some(id) => self.launch(to, id),
@@ -175,8 +177,8 @@ impl VciState {
                 Some(id) => self.fetch(to, id, remote, (len, timed), any),
                 None => Ok(()),
             },
-            Action::Follow { .. } => self.follow(&action),
-            Action::Forgo(from, pipe) => self.forgo(from, pipe),
+            Action::ReceivePipeline { .. } => self.follow(&action),
+            Action::ClosePipeline(from, pipe) => self.close_pipeline(from, pipe),
             Action::Withdraw(_, id, status) => {
                 self.withdraw(to, id);
                 let record = self.engine.records.get(id);
@@ -206,7 +208,7 @@ impl VciState {
                 | Action::Launch(_, name)
                 | Action::Stream(_, name)
                 | Action::Fetch { request: name, .. }
-                | Action::Follow { request: name, .. } = action
+                | Action::ReceivePipeline { request: name, .. } = action
                     && let Some(id) = name.id()
                     && self.engine.records.named(name).is_some()
                 {
@@ -241,10 +243,10 @@ impl VciState {
         result
     }
 
-    fn send_letter(&mut self, letter: &Letter) -> Result<(), LaneError> {
-        let to = letter.with;
-        let trailer = self.engine.trailer(to, letter.kind());
-        let (header, payload) = letter.message(trailer);
+    fn send_notice(&mut self, notice: &Notice) -> Result<(), LaneError> {
+        let to = notice.with;
+        let trailer = self.engine.trailer(to, notice.kind());
+        let (header, payload) = notice.message(trailer);
         let lane = &mut self.route_to(to)?.lane;
         let result = lane.send(to.peer, to.vci, &header, &payload);
         self.restore_credit(to, trailer, &result);

@@ -10,7 +10,7 @@ use crossbeam_utils::CachePadded;
 
 use super::VciState;
 use super::access::Lease;
-use crate::lock::{BiasedLock, Way};
+use crate::lock::{Acquired, BiasedLock};
 use crate::pt2pt::request::Returned;
 
 /// The lock of [`CriticalSections::Global`](super::CriticalSections::Global).
@@ -54,7 +54,7 @@ unsafe impl Sync for Vci {}
 pub(crate) struct VciGuard<'a> {
     vci: &'a Vci,
     /// How its lock was taken, if one was.
-    way: Option<Way>,
+    acquired: Option<Acquired>,
     of_thread: PhantomData<*mut VciState>,
 }
 
@@ -92,7 +92,7 @@ impl Vci {
     #[inline(always)]
     pub fn lock(&self) -> VciGuard<'_> {
         let mut guard = self.lock_uncounted();
-        if guard.way.is_some() {
+        if guard.acquired.is_some() {
             guard.engine.counters.locked += 1;
         }
         guard
@@ -106,21 +106,21 @@ impl Vci {
         }
         match self.raw().try_lock() {
             None => self.lock_contended(),
-            way => self.guard(way),
+            acquired => self.guard(acquired),
         }
     }
 
     /// The guard of a VCI whose lock is had, or not wanted. In debug builds it makes sure that there is
     /// no other.
     #[inline(always)]
-    fn guard(&self, way: Option<Way>) -> VciGuard<'_> {
+    fn guard(&self, acquired: Option<Acquired>) -> VciGuard<'_> {
         #[cfg(debug_assertions)]
-        if way.is_none() {
+        if acquired.is_none() {
             self.begin_use();
         }
         VciGuard {
             vci: self,
-            way,
+            acquired,
             of_thread: PhantomData,
         }
     }
@@ -136,8 +136,8 @@ impl Vci {
     #[cold]
     #[inline(never)]
     fn lock_contended(&self) -> VciGuard<'_> {
-        let way = self.raw().lock();
-        let mut guard = self.guard(Some(way));
+        let acquired = self.raw().lock();
+        let mut guard = self.guard(Some(acquired));
         guard.engine.counters.contended += 1;
         guard
     }
@@ -158,7 +158,7 @@ impl Vci {
         if self.mode() == LockMode::Unlocked {
             return Some(self.guard(None));
         }
-        self.looked(self.raw().try_look())
+        self.looked(self.raw().try_poll())
     }
 
     /// `None` if another thread has the lock.
@@ -166,14 +166,14 @@ impl Vci {
     pub fn try_lock_once(&self) -> Option<VciGuard<'_>> {
         match self.mode() {
             LockMode::Unlocked => Some(self.guard(None)),
-            _ => self.looked(self.raw().try_visit()),
+            _ => self.looked(self.raw().try_poll_once()),
         }
     }
 
     #[inline(always)]
-    fn looked(&self, way: Option<Way>) -> Option<VciGuard<'_>> {
+    fn looked(&self, acquired: Option<Acquired>) -> Option<VciGuard<'_>> {
         // A guard that is made is dropped, and unlocks: make none without the lock.
-        let mut guard = self.guard(Some(way?));
+        let mut guard = self.guard(Some(acquired?));
         guard.engine.counters.locked += 1;
         Some(guard)
     }
@@ -182,10 +182,10 @@ impl Vci {
     /// thread has it for itself, or comes for it again and again.
     #[inline]
     pub fn visit(&self) -> Option<VciGuard<'_>> {
-        if self.exclusive.load(Ordering::Acquire) || self.raw().is_served() {
+        if self.exclusive.load(Ordering::Acquire) || self.raw().has_active_owner() {
             return None;
         }
-        self.visited(|lock| lock.try_visit())
+        self.visited(|lock| lock.try_poll_once())
     }
 
     /// As [`Vci::visit`], and waits for the lock.
@@ -198,7 +198,7 @@ impl Vci {
 
     /// Access for a visitor, by what `take` does with the lock.
     #[inline(always)]
-    fn visited(&self, take: impl FnOnce(&BiasedLock) -> Option<Way>) -> Option<VciGuard<'_>> {
+    fn visited(&self, take: impl FnOnce(&BiasedLock) -> Option<Acquired>) -> Option<VciGuard<'_>> {
         if self.mode() == LockMode::Unlocked {
             return (!self.is_exclusive()).then(|| self.guard(None));
         }
@@ -212,8 +212,8 @@ impl Vci {
     }
 
     /// Whether another thread comes for it again and again, so that nobody else need look after it.
-    pub fn is_served(&self) -> bool {
-        self.raw().is_served()
+    pub fn has_active_owner(&self) -> bool {
+        self.raw().has_active_owner()
     }
 
     /// Whether any thread may be waiting for an operation on it: until its request is freed, the last that who waits does to
@@ -255,8 +255,8 @@ impl Vci {
         if exclusive && self.mode() == LockMode::Own {
             // Visitors have left when the lock is had, and later ones look once more. By the word: an owner, who would not
             // see what is done without a lock, is none any more.
-            let way = self.raw().lock_by_word();
-            let _guard = self.guard(Some(way));
+            let acquired = self.raw().lock_by_word();
+            let _guard = self.guard(Some(acquired));
             self.exclusive.store(true, Ordering::Relaxed);
             self.set_mode(LockMode::Unlocked);
         } else if !exclusive {
@@ -326,7 +326,7 @@ impl VciGuard<'_> {
     #[inline(always)]
     pub fn vacate(self) {
         let vci = self.vci;
-        let locked = self.way.is_some();
+        let locked = self.acquired.is_some();
         drop(self);
         if locked {
             vci.raw().vacate();
@@ -354,12 +354,12 @@ impl DerefMut for VciGuard<'_> {
 impl Drop for VciGuard<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        if let Some(way) = self.way {
-            // SAFETY: the lock was taken for this guard in this way, by this thread: guards are not sent.
-            unsafe { self.vci.raw().unlock(way) };
+        if let Some(acquired) = self.acquired {
+            // SAFETY: the lock was taken for this guard in this acquired, by this thread: guards are not sent.
+            unsafe { self.vci.raw().unlock(acquired) };
         }
         #[cfg(debug_assertions)]
-        if self.way.is_none() {
+        if self.acquired.is_none() {
             self.vci.in_use.store(false, Ordering::Relaxed);
         }
     }

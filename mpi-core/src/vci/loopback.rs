@@ -221,7 +221,7 @@ impl Lane for LoopbackLane {
         // SAFETY: the caller vouches for `local`, whoever exposed the memory for its end. They may
         // overlap when a program sends to itself in place, hence `copy`.
         unsafe { netmod_kit::copy_overlapping(place(remote), local, len) };
-        Ok(Issued::Done)
+        Ok(Issued::Complete)
     }
 
     unsafe fn put(
@@ -235,7 +235,7 @@ impl Lane for LoopbackLane {
     ) -> Result<Issued, LaneError> {
         // SAFETY: as for `get`.
         unsafe { netmod_kit::copy_overlapping(local, place(remote), len) };
-        Ok(Issued::Done)
+        Ok(Issued::Complete)
     }
 
     unsafe fn atomic(
@@ -256,11 +256,11 @@ impl Lane for LoopbackLane {
         let found = op.carry_out(word, operand, compare);
         // SAFETY: the caller vouches for `result`.
         unsafe { result.write(found) };
-        Ok(Issued::Done)
+        Ok(Issued::Complete)
     }
 
     fn flush(&mut self, _peer: Peer, _token: Token) -> Result<Issued, LaneError> {
-        Ok(Issued::Done)
+        Ok(Issued::Complete)
     }
 
     fn drained(&mut self) -> bool {

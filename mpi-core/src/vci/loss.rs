@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::pt2pt::NOBODY;
 use crate::pt2pt::context::{ContextId, Purpose};
 use crate::pt2pt::engine::{Action, Address, Engine, lost_peer};
-use crate::pt2pt::letter::Letter;
+use crate::pt2pt::notice::Notice;
 use crate::pt2pt::request::Role;
 use crate::pt2pt::wire::{Control, PacketKind};
 
@@ -20,18 +20,18 @@ impl VciState {
         self.engine.news
     }
 
-    /// The processes lost and the letters that have come since the last time.
-    pub fn take_news(&mut self) -> (Vec<(Peer, String)>, Vec<Letter>) {
+    /// The processes lost and the notices that have come since the last time.
+    pub fn take_news(&mut self) -> (Vec<(Peer, String)>, Vec<Notice>) {
         let told = std::mem::replace(&mut self.engine.lost_reported, self.engine.lost.len());
         self.engine.news = false;
-        let letters = std::mem::take(&mut self.engine.letters);
-        (self.engine.lost[told..].to_vec(), letters)
+        let notices = std::mem::take(&mut self.engine.notices);
+        (self.engine.lost[told..].to_vec(), notices)
     }
 
     /// All losses have been told of.
     pub(super) fn losses_are_known(&mut self) {
         self.engine.lost_reported = self.engine.lost.len();
-        self.engine.news = !self.engine.letters.is_empty();
+        self.engine.news = !self.engine.notices.is_empty();
     }
 
     /// Ends, with an error, what a lost process takes part in, or might: receives from any.
@@ -76,7 +76,7 @@ impl VciState {
                 Role::Receiving => with_it && !record.fetching,
                 Role::AwaitingAck | Role::AwaitingReceiver | Role::Streaming => with_it,
                 Role::Queued | Role::Leaving | Role::Ending => false,
-                Role::Outside | Role::Idle => false,
+                Role::External | Role::Idle => false,
             };
             if ends {
                 let to = Address {
@@ -171,7 +171,7 @@ impl VciState {
     pub fn check_peers(&mut self, mut awaited: Vec<Peer>) {
         for id in self.engine.records.active() {
             if let Some(record) = self.engine.records.get(id)
-                && !matches!(record.role, Role::Outside | Role::Idle)
+                && !matches!(record.role, Role::External | Role::Idle)
                 && record.peer != NOBODY
                 && awaited.last() != Some(&record.peer)
             {

@@ -16,8 +16,8 @@ use netmod::{IoVec, Lane, LaneError, Limits, OpenError, Peer, Transport, VciId, 
 
 use crate::error::Result;
 use crate::pt2pt::engine::{Action, Address, Counters, Engine};
-use crate::pt2pt::mailbox::{Inbox, Mailbox};
 use crate::pt2pt::request::{Records, RequestTable};
+use crate::pt2pt::ring::{RxRing, TxRing};
 use crate::wait::{Backoff, WakeUpList};
 use queues::Queues;
 use receive::pull::Pull;
@@ -103,12 +103,12 @@ pub(crate) struct VciState {
     pub engine: Engine,
     routes: Vec<Route>,
     /// The queue by which the lane of one route receives, and which.
-    inbox: Option<(Inbox, usize)>,
-    /// Messages sent to mailboxes, which are that route's.
+    rx_ring: Option<(RxRing, usize)>,
+    /// Messages sent to tx rings, which are that route's.
     mailed: u64,
     /// A short message has been sent to the process itself since its lane was polled.
     own_sent: bool,
-    /// Counts messages taken from the inbox without a look at other lanes.
+    /// Counts messages taken from the rx_ring without a look at other lanes.
     taken: u8,
     router: Arc<dyn Router>,
     /// Actions that found no room.
@@ -141,15 +141,15 @@ impl VciState {
         for transport in transports {
             routes.push(Route::open(vci, transport, eager_limit)?);
         }
-        let inbox = |(index, route): (usize, &mut Route)| {
-            Inbox::of(&mut *route.lane).map(|inbox| (inbox, index))
+        let rx_ring = |(index, route): (usize, &mut Route)| {
+            RxRing::of(&mut *route.lane).map(|rx_ring| (rx_ring, index))
         };
-        let inbox = routes.iter_mut().enumerate().find_map(inbox);
+        let rx_ring = routes.iter_mut().enumerate().find_map(rx_ring);
         let engine = Engine::new(vci, Records::new(table, vci), window);
         Ok(VciState {
             engine,
             routes,
-            inbox,
+            rx_ring,
             mailed: 0,
             own_sent: false,
             taken: 0,
@@ -181,7 +181,7 @@ impl VciState {
 
     /// Messages sent eagerly over a transport.
     pub fn eager_sent(&self, transport: usize) -> u64 {
-        let mailed = match self.inbox {
+        let mailed = match self.rx_ring {
             Some((_, index)) if index == transport => self.mailed,
             _ => 0,
         };
@@ -221,11 +221,11 @@ impl VciState {
                 return Err(LaneError::lost(to.peer, why));
             }
             stream.route = index as u16 + 1;
-            let by_inbox = |(_, own): &(Inbox, usize)| *own == index;
-            if to.vci == self.engine.vci && self.inbox.as_ref().is_some_and(by_inbox) {
+            let by_rx_ring = |(_, own): &(RxRing, usize)| *own == index;
+            if to.vci == self.engine.vci && self.rx_ring.as_ref().is_some_and(by_rx_ring) {
                 let route = &mut self.routes[index];
-                if let Some(mailbox) = Mailbox::of(&mut *route.lane, to.peer, to.vci) {
-                    stream.set_mailbox(mailbox, route.protocols.copy_max.min(INLINE) as u8);
+                if let Some(tx_ring) = TxRing::of(&mut *route.lane, to.peer, to.vci) {
+                    stream.set_tx_ring(tx_ring, route.protocols.copy_max.min(INLINE) as u8);
                 }
             }
         }
@@ -249,7 +249,7 @@ impl VciState {
 
     /// Takes in what arrived and sends what is due. Returns whether anything happened.
     ///
-    /// What the inbox has, and what the VCI has sent to itself, is enough for one round, but for one in many.
+    /// What the rx_ring has, and what the VCI has sent to itself, is enough for one round, but for one in many.
     #[inline]
     pub fn progress(&mut self) -> bool {
         let taken = self.poll_ring();
@@ -267,17 +267,17 @@ impl VciState {
     #[inline(always)]
     pub fn clear_outbox(&mut self) -> bool {
         match self.engine.outbox[..] {
-            [Action::Follow { .. }] => self.follow_first(),
+            [Action::ReceivePipeline { .. }] => self.follow_first(),
             [Action::Fetch { .. }] => self.fetch_first(),
             _ => self.dispatch(),
         }
     }
 
-    /// Takes in what has come by lanes: after messages from the inbox only what the VCI has sent to itself, but now and
+    /// Takes in what has come by lanes: after messages from the rx_ring only what the VCI has sent to itself, but now and
     /// then all. Returns whether there was something, or `any`.
     #[inline(never)]
     fn poll_lanes(&mut self, mut any: bool) -> bool {
-        let (own, brief) = match &self.inbox {
+        let (own, brief) = match &self.rx_ring {
             Some((_, own)) => (*own, any && self.taken != 0),
             None => (usize::MAX, false),
         };
@@ -310,7 +310,7 @@ impl VciState {
     pub fn pipes_are_taken(&mut self) -> bool {
         let lanes = self.routes.iter_mut();
         let mut pipes = lanes.filter_map(|route| route.lane.pipes());
-        pipes.all(|pipes| pipes.are_taken())
+        pipes.all(|pipes| pipes.is_drained())
     }
 
     /// Announces sleep to all lanes and collects their wake-ups. `None`: something has arrived.

@@ -8,16 +8,16 @@ use super::VciState;
 use crate::error::Result;
 use crate::pt2pt::engine::Address;
 use crate::pt2pt::engine::failed;
-use crate::pt2pt::operations::{Access, Act, Flight, Op, Ops, Run, Runs};
+use crate::pt2pt::operations::{Access, Act, Block, Blocks, Flight, Op, Ops};
 use crate::pt2pt::request::{RequestId, Role};
 
 /// What came of an access.
 pub enum Started {
     /// It is complete.
     Done,
-    /// It is under way; the program's request, if it wanted one.
+    /// It is under transport; the program's request, if it wanted one.
     Pending(Option<RequestId>),
-    /// A part of it: there is no room for the rest, which [`Process::go_on_with_access`](crate::Process::go_on_with_access) issues.
+    /// A part of it: there is no room for the rest, which [`Process::continue_access`](crate::Process::continue_access) issues.
     Partly(u32, Option<RequestId>),
     /// No room; nothing was done.
     Full(Access),
@@ -64,7 +64,7 @@ impl VciState {
             }
             Act::Get => self.engine.counters.native_gets += u64::from(!access.internal),
             // Complete ones have been carried out: there is nothing to flush.
-            Act::Change(_) => self.engine.counters.native_atomics += u64::from(!access.internal),
+            Act::Atomic(_) => self.engine.counters.native_atomics += u64::from(!access.internal),
         }
         let rest = access.next < access.runs.list().len() && access.failed.is_none();
         if !rest && access.parts == 0 && access.failed.is_none() {
@@ -74,7 +74,7 @@ impl VciState {
         let outer = match owner.map(|owner| self.engine.start(owner)) {
             Some(Ok(id)) => {
                 if let Some(record) = self.engine.records.get(id) {
-                    record.role = Role::Outside;
+                    record.role = Role::External;
                 }
                 Ok(Some(id))
             }
@@ -101,12 +101,12 @@ impl VciState {
     pub unsafe fn put_at_once(
         &mut self,
         (target, to): (u32, Address),
-        way: Option<usize>,
-        (key, run): (RemoteKey, Run),
+        transport: Option<usize>,
+        (key, run): (RemoteKey, Block),
         local: *const u8,
         flight: &Arc<Flight>,
     ) -> bool {
-        let Ok(route) = way.map_or_else(|| self.route_index(to), Ok) else {
+        let Ok(route) = transport.map_or_else(|| self.route_index(to), Ok) else {
             return false;
         };
         let index = self.engine.remote.next();
@@ -116,13 +116,13 @@ impl VciState {
         // SAFETY: the caller's promise.
         let issued = unsafe { lane.put(to.peer, to.vci, local, len, remote, token) };
         match issued {
-            Ok(Issued::Done) => {}
+            Ok(Issued::Complete) => {}
             Ok(Issued::Pending) => {
-                let runs = (key, Runs::One([run]));
+                let runs = (key, Blocks::One([run]));
                 let (local, flight) = (local.cast_mut(), flight.clone());
                 let mut access = Access::new((target, to), runs, Act::Put, local, flight);
                 (access.next, access.moved, access.parts) = (1, len, 1);
-                access.way = way;
+                access.transport = transport;
                 access.number = access.flight.begin(target);
                 self.engine.remote.insert(Op::Access(access));
             }
@@ -163,8 +163,10 @@ impl VciState {
     /// As for [`VciState::start_access`].
     unsafe fn issue(&mut self, access: &mut Access, index: u32) {
         let route = match &access.act {
-            Act::Change(change) => Ok(change.way),
-            _ => access.way.map_or_else(|| self.route_index(access.to), Ok),
+            Act::Atomic(atomic) => Ok(atomic.transport),
+            _ => access
+                .transport
+                .map_or_else(|| self.route_index(access.to), Ok),
         };
         let route = match route {
             Ok(route) => route,
@@ -189,9 +191,9 @@ impl VciState {
                 match &access.act {
                     Act::Put => lane.put(peer, vci, local, len, remote, token),
                     Act::Get => lane.get(peer, vci, local, len, remote, token),
-                    Act::Change(change) => {
-                        let (op, compare) = (change.op, change.compare);
-                        let operand = change.operands.get(access.next);
+                    Act::Atomic(atomic) => {
+                        let (op, compare) = (atomic.op, atomic.compare);
+                        let operand = atomic.operands.get(access.next);
                         let result = match access.local.is_null() {
                             true => nowhere,
                             false => local.cast(),
@@ -201,7 +203,7 @@ impl VciState {
                 }
             };
             match issued {
-                Ok(Issued::Done) => {}
+                Ok(Issued::Complete) => {}
                 Ok(Issued::Pending) => access.parts += 1,
                 Err(LaneError::Again) => return,
                 Err(error) => {
@@ -219,19 +221,19 @@ impl VciState {
     pub fn start_flush(
         &mut self,
         to: Address,
-        way: Option<usize>,
+        transport: Option<usize>,
         flight: &Arc<Flight>,
         number: u64,
     ) -> bool {
         let token = Ops::token(self.engine.remote.next());
-        let flushed = match way {
-            Some(way) => self.routes[way].lane.flush(to.peer, token),
+        let flushed = match transport {
+            Some(transport) => self.routes[transport].lane.flush(to.peer, token),
             None => self
                 .route_to(to)
                 .and_then(|route| route.lane.flush(to.peer, token)),
         };
         match flushed {
-            Ok(Issued::Done) => flight.end(number, None),
+            Ok(Issued::Complete) => flight.end(number, None),
             Ok(Issued::Pending) => {
                 self.engine.remote.insert(Op::Flush {
                     peer: to.peer,

@@ -56,7 +56,7 @@ impl VciState {
     /// Copies a share of what a receiver reads from this process's memory. Returns whether there was
     /// one.
     fn help(&mut self) -> bool {
-        let own = self.inbox.as_ref().filter(|_| self.offers > 0);
+        let own = self.rx_ring.as_ref().filter(|_| self.offers > 0);
         own.is_some_and(|(_, own)| self.routes[*own].lane.help())
     }
 

@@ -30,7 +30,7 @@ pub(crate) struct Yields {
 
 impl Yields {
     /// Yields the core, unless yields are paused. Returns whether it did.
-    pub fn give_up_core(&self, clock: &dyn Clock) -> bool {
+    pub fn yield_core(&self, clock: &dyn Clock) -> bool {
         let before = clock.now();
         if nanos(before) < self.paused_until.load(Ordering::Relaxed) {
             return false;
@@ -93,7 +93,7 @@ mod tests {
     /// Makes a yield that takes `long`. A refused one reads the clock only once.
     fn one(yields: &Yields, clock: &Stepped, long: Duration) -> bool {
         clock.next(long);
-        let done = yields.give_up_core(clock);
+        let done = yields.yield_core(clock);
         clock.0.lock().unwrap().2 = false;
         done
     }

@@ -63,7 +63,7 @@ fn a_peer_that_answers_is_not_lost() {
     let receive = job.receive(0, 1, 0, &mut room);
     let (mut data, mut sent) = ([7u8; 8], None);
     job.ranks[0]
-        .wait_despite_loss(0, || {
+        .wait_ignoring_loss(0, || {
             if let Some(loss) = job.ranks[0].first_loss() {
                 return Err(loss);
             }
@@ -92,7 +92,7 @@ fn processes_without_waiters_are_not_checked() {
     let receive = job.receive(0, 1, 0, &mut room);
     job.sim.silence(2, 0);
     let mut rounds = 0;
-    let waited = job.ranks[0].wait_despite_loss(0, || {
+    let waited = job.ranks[0].wait_ignoring_loss(0, || {
         rounds += 1;
         let loss = job.ranks[0].first_loss();
         loss.map_or(Ok((job.sim.now() > 5 * SECOND).then_some(())), Err)

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use mpi_core::comm::vci_map::{Spread, VciMap};
+use mpi_core::comm::vci_map::{VciMap, VciSelection};
 use mpi_core::comm::{Comm, ContextId};
 use mpi_core::datatype::{Datatype, Predefined};
 use mpi_core::group::Group;
@@ -45,7 +45,7 @@ fn comms(job: &Job, vcis: u16) -> Vec<Arc<Comm>> {
         if vcis > 1 {
             // All members have the VCIs open and know their addresses, so that no agreement is
             // needed.
-            let map = VciMap::new(Spread::Tag, all.clone(), process.users(), false);
+            let map = VciMap::new(VciSelection::Tag, all.clone(), process.users(), false);
             comm.use_vcis(Arc::new(map.unwrap()));
         }
         Arc::new(comm)

@@ -49,7 +49,7 @@ impl SharedSegment for Piece {
     fn reserve(&self, _: usize, _: usize) -> std::result::Result<(), OpenError> {
         Ok(())
     }
-    fn settle(&self) {}
+    fn seal(&self) {}
 }
 
 /// A file in memory with at most `most` bytes, which moves a few bytes at a time.

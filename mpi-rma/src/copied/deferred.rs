@@ -21,7 +21,7 @@ use crate::copied::rings::{PIECE, Ring, Wish, kind};
 use crate::epochs::sync_error;
 use crate::window::Window;
 use crate::window::apply::{LONGEST_COMPARED, Reduction};
-use crate::window::buffers::{Form, Target};
+use crate::window::buffers::{Completion, Target};
 use crate::window::members::Reach;
 use crate::window::registry::Windows;
 
@@ -75,7 +75,7 @@ impl Window {
         process: &Process,
         target: &Target<'_>,
         access: Deferred<'_>,
-        form: Form,
+        completion: Completion,
     ) -> Result<bool> {
         let Some(outbox) = &self.outbox else {
             return Ok(false);
@@ -86,7 +86,7 @@ impl Window {
         if !left && accumulates {
             self.settle_before(process, target.rank)?;
         }
-        if left && form == Form::Request {
+        if left && completion == Completion::Request {
             self.settle(process, Some(target.rank), Comes::Perhaps)?;
         }
         Ok(left)
@@ -249,7 +249,7 @@ impl Window {
             // The target may be waiting for this process in the same way, or for its core.
             if !windows.serve_slots() {
                 match looks > LOOKS && looks.is_multiple_of(64) {
-                    true => process.give_up_core(),
+                    true => process.yield_or_nap(),
                     false => std::hint::spin_loop(),
                 }
             }

@@ -1,6 +1,6 @@
 //! Copies by the kernel between this process and a window's memory in another of the node, counted.
 
-use mpi_core::comm::single_copy;
+use mpi_core::comm::cma;
 use mpi_core::process::Process;
 use mpi_types::error::{Class, Result};
 
@@ -30,8 +30,7 @@ impl Window {
     ) -> Result<()> {
         process.source::<Windows>().count_kernel_copy();
         // SAFETY: the caller's promise.
-        let copied =
-            unsafe { single_copy::copy(process, &self.comm, target, write, local, len, address) };
+        let copied = unsafe { cma::copy(process, &self.comm, target, write, local, len, address) };
         if let Err(error) = &copied
             && error.class() == Class::ProcFailed
         {

@@ -13,7 +13,7 @@ use crate::network::Word;
 use crate::window::Window;
 use mpi_core::group::Group;
 use mpi_core::process::Process;
-use mpi_core::process::notes::Awaited;
+use mpi_core::process::notes::AwaitedEvent;
 use mpi_types::error::{Class, Error, Result};
 
 impl Window {
@@ -79,7 +79,7 @@ impl Window {
                 if self.take_remote_post(process, passive, target)? {
                     return Ok(Some(()));
                 }
-                let what = Awaited::Post { target };
+                let what = AwaitedEvent::Post { target };
                 note.get_or_insert_with(|| process.note(what, vci, self.peers(&[target])));
                 self.check_member(process, target).map(|()| None)
             });
@@ -87,8 +87,8 @@ impl Window {
         if service.take_post(target) {
             return Ok(());
         }
-        let _note = process.note(Awaited::Post { target }, vci, self.peers(&[target]));
-        process.wait_despite_loss(vci, || {
+        let _note = process.note(AwaitedEvent::Post { target }, vci, self.peers(&[target]));
+        process.wait_ignoring_loss(vci, || {
             if service.take_post(target) {
                 return Ok(Some(()));
             }
@@ -229,7 +229,7 @@ impl Window {
             return Ok(());
         }
         let origins = self.epochs.state.lock().posted.clone().unwrap_or_default();
-        let what = Awaited::Complete {
+        let what = AwaitedEvent::Complete {
             origins: origins.len() as u32,
         };
         let vci = self.comm.vci();
@@ -251,7 +251,7 @@ impl Window {
                 match self.passive() {
                     // Remote writes by the network give no wakeup.
                     Some(_) => process.wait_for_stores(vci, done),
-                    None => process.wait_despite_loss(vci, done),
+                    None => process.wait_ignoring_loss(vci, done),
                 }
             }
         };

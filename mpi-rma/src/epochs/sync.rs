@@ -16,7 +16,7 @@ use crate::network::lock_protocol::Wish;
 use crate::window::{AccessMode, Window};
 use mpi_core::process::Process;
 use mpi_core::process::loan::Loan;
-use mpi_core::process::notes::Awaited;
+use mpi_core::process::notes::AwaitedEvent;
 use mpi_types::error::{Class, Error, Result};
 
 impl Window {
@@ -46,7 +46,7 @@ impl Window {
     #[cold]
     #[inline(never)]
     fn find_failures(&self, process: &Process, target: Option<u32>) -> Result<()> {
-        process.settle_doubts()?;
+        process.check_suspects()?;
         let members = self.comm.local();
         let lost = match target {
             Some(rank) => process.loss_among(|peer| peer == members.peer(rank)),
@@ -62,7 +62,7 @@ impl Window {
     /// Marks all known failures as raised: calls that complete accesses to several targets don't
     /// raise them again.
     #[cold]
-    pub fn losses_are_raised(&self, process: &Process) {
+    pub fn mark_failures_raised(&self, process: &Process) {
         self.raised_losses
             .store(process.losses(), Ordering::Relaxed);
     }
@@ -168,8 +168,8 @@ impl Window {
         } else if self.service.is_some() {
             let how = u64::from(exclusive) | u64::from(held) << 1;
             let what = match self.epochs.all() & LOCK_ALL {
-                0 => Awaited::Lock { target, exclusive },
-                _ => Awaited::LockAll,
+                0 => AwaitedEvent::Lock { target, exclusive },
+                _ => AwaitedEvent::LockAll,
             };
             let _note = process.note(what, self.comm.vci(), std::iter::empty());
             match self.request(process, target, Kind::Lock, how)? {
@@ -275,7 +275,7 @@ impl Window {
             _ => self.control()?.lock_all(process, self.comm.vci()),
         };
         match &locked {
-            Ok(()) => self.losses_are_raised(process),
+            Ok(()) => self.mark_failures_raised(process),
             Err(_) => {
                 self.epochs.all.fetch_and(!LOCK_ALL, Ordering::Relaxed);
             }
@@ -519,7 +519,7 @@ impl Window {
                 origin.mark()
             };
             // Answers of failed processes end with an error.
-            process.wait_despite_loss(lane.vci, || {
+            process.wait_ignoring_loss(lane.vci, || {
                 let over = !lane.origin.lock().awaits(target, until);
                 waited |= !over;
                 Ok(over.then_some(()))
@@ -574,7 +574,7 @@ impl Window {
         match service.ask(process, to, message) {
             Ok(()) => Ok(answer),
             Err(error) => {
-                answer.end(process)?;
+                answer.abort(process)?;
                 Err(error)
             }
         }

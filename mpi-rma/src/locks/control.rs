@@ -39,7 +39,7 @@ use crate::locks::access_guard::{AtomicAccess, Busy, BusyGuard};
 use crate::locks::word::LockWord;
 use crate::primitives::{AtomicU32, Ordering};
 use mpi_core::process::Process;
-use mpi_core::process::notes::Awaited;
+use mpi_core::process::notes::AwaitedEvent;
 use mpi_core::pt2pt::lost_peer;
 use mpi_types::error::{Error, Result};
 use mpi_types::local::is_alone;
@@ -355,7 +355,7 @@ impl Control {
     /// Waits until `by` has posted its memory to `member`, and consumes the post.
     pub fn await_post(&self, process: &Process, vci: u16, member: usize, by: usize) -> Result<()> {
         let posts = self.posts(member, by);
-        let what = Awaited::Post { target: by as u32 };
+        let what = AwaitedEvent::Post { target: by as u32 };
         Waiter { process, vci, what }.wait(
             || self.check(process, std::iter::once(by)),
             || Ok(posts.load(Ordering::Acquire) > 0),
@@ -372,7 +372,7 @@ impl Control {
         let fences = |member: usize| &self.block(member).fences.0;
         fences(self.me).store(number, Ordering::Release);
         let mut next = 0;
-        let what = Awaited::Fence;
+        let what = AwaitedEvent::Fence;
         Waiter { process, vci, what }.wait(
             || self.check(process, 0..self.members),
             || {
@@ -409,7 +409,7 @@ impl Control {
 pub(crate) struct Waiter<'a> {
     pub process: &'a Process,
     pub vci: u16,
-    pub what: Awaited,
+    pub what: AwaitedEvent,
 }
 
 impl Waiter<'_> {
@@ -445,7 +445,7 @@ impl Waiter<'_> {
             fruitless = fruitless.saturating_add(1);
             match fruitless {
                 0..100 => std::hint::spin_loop(),
-                100..2_000 => process.give_up_core(),
+                100..2_000 => process.yield_or_nap(),
                 _ => std::thread::sleep(NAP),
             }
         }

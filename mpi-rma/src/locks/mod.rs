@@ -39,7 +39,7 @@ use crate::locks::member_lock::{MemberLock, Wait};
 use crate::locks::word::{CHECK_MEMBERS, LockMode, QUEUE, READERS, REPAIR, WRITERS};
 use crate::primitives::{Ordering, one_order};
 use mpi_core::process::Process;
-use mpi_core::process::notes::Awaited;
+use mpi_core::process::notes::AwaitedEvent;
 use mpi_types::error::Result;
 
 impl Control {
@@ -59,7 +59,7 @@ impl Control {
         held: bool,
     ) -> Result<()> {
         let target = member as u32;
-        let what = Awaited::Lock { target, exclusive };
+        let what = AwaitedEvent::Lock { target, exclusive };
         self.take(&Waiter { process, vci, what }, member, exclusive, held)
     }
 
@@ -106,7 +106,7 @@ impl Control {
     /// # Errors
     /// A process failed that held a lock while this one waited.
     pub fn lock_all(&self, process: &Process, vci: u16) -> Result<()> {
-        let what = Awaited::LockAll;
+        let what = AwaitedEvent::LockAll;
         self.take_all(&Waiter { process, vci, what })
     }
 

@@ -62,7 +62,7 @@ impl Window {
             done += len;
             if rest.is_some() {
                 // Messages to lost processes end.
-                process.wait_despite_loss(lane.vci, || {
+                process.wait_ignoring_loss(lane.vci, || {
                     Ok((lane.origin.lock().sends() < UNDER_WAY).then_some(()))
                 })?;
             }

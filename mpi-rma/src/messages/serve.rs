@@ -87,7 +87,7 @@ pub(crate) fn advance_services(windows: &Windows, process: &Process, vci: VciId)
         if service.losses_seen.load(Ordering::Relaxed) != losses {
             service.free_locks_of_lost(process, losses)?;
         }
-        if service.lanes.get(*lane).flight.has_back() {
+        if service.lanes.get(*lane).flight.has_refused() {
             any |= service.do_by_messages(process, *lane)?;
         }
         if arrived || service.lanes.get(*lane).active.load(Ordering::Acquire) {

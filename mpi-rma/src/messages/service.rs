@@ -236,7 +236,7 @@ impl Service {
         let start = |buffer| {
             mpi_core::comm::send_by(process, &self.comm, vci, Purpose::Rma, buffer, to, tag)
         };
-        match Loan::lend(bytes, start)? {
+        match Loan::send_or_return(bytes, start)? {
             Ok(loan) => Ok(Some(loan)),
             Err(bytes) => {
                 self.give_back(bytes);
@@ -333,7 +333,7 @@ impl Service {
         rank: Option<u32>,
         mut done: impl FnMut() -> Result<Option<T>>,
     ) -> Result<T> {
-        process.wait_despite_loss(vci, || match done()? {
+        process.wait_ignoring_loss(vci, || match done()? {
             Some(value) => Ok(Some(value)),
             None => self.loss(process, rank).map_or(Ok(None), Err),
         })

@@ -16,13 +16,13 @@ use crate::messages::service::Service;
 use crate::network::capabilities::{Domain, NetworkAtomics};
 use crate::window::Window;
 use crate::window::apply::{self, Reduction};
-use crate::window::buffers::{Form, Origin, Target};
+use crate::window::buffers::{Completion, Origin, Target};
 use crate::window::keys::{WireKey, key_of, transports, word};
 use crate::window::promise::{AccumulateKind, Promise, WORD};
 use crate::window::registry::Windows;
 use mpi_core::process::Process;
 use mpi_core::process::loan::Loan;
-use mpi_core::pt2pt::operations::{Access, Act, Change, Operands, Runs, refused};
+use mpi_core::pt2pt::operations::{Access, Act, Atomic, Blocks, Operands, refused};
 use mpi_core::pt2pt::request::RequestId;
 use mpi_types::error::{Class, Error, Result};
 use mpi_types::op::PredefinedOp;
@@ -33,7 +33,7 @@ const WORDS: usize = 8;
 /// An accumulate as the network sees it.
 struct Work {
     op: AtomicOp,
-    words: Runs,
+    words: Blocks,
     operands: Operands,
     compare: u64,
 }
@@ -93,7 +93,7 @@ impl Service {
                 let asked = [domain.name, 0];
                 let message = self.message(Kind::Key, tag, asked, Layout::NONE);
                 if let Err(error) = self.ask(process, (rank, 0), message) {
-                    told.end(process)?;
+                    told.abort(process)?;
                     return Err(error);
                 }
                 *told.wait(process)?
@@ -134,7 +134,7 @@ impl Window {
         result: Option<Origin<'_>>,
         (target, at): (&Target<'_>, i64),
         reduction: &Reduction,
-        form: Form,
+        completion: Completion,
     ) -> Result<Option<RequestId>> {
         let operation = AccumulateKind::Reduce(reduction.op);
         let (kind, len) = (reduction.element.kind(), target.len());
@@ -152,13 +152,13 @@ impl Window {
             return Ok(None);
         }
         let words = match target.datatype.as_run(target.count) {
-            Some((skip, WORD)) => Runs::One([((at + skip as i64) as u64, WORD)]),
+            Some((skip, WORD)) => Blocks::One([((at + skip as i64) as u64, WORD)]),
             _ => {
                 let runs = apply::runs(target.datatype, target.count, at, reduction);
                 let each = |(at, count): (i64, usize)| {
                     (0..count).map(move |i| ((at + (i * WORD) as i64) as u64, WORD))
                 };
-                Runs::Many(runs.iter().copied().flat_map(each).collect())
+                Blocks::Many(runs.iter().copied().flat_map(each).collect())
             }
         };
         let operands = match origin {
@@ -182,7 +182,7 @@ impl Window {
             compare: 0,
         };
         // SAFETY: passed on.
-        unsafe { self.change(process, domain, target.rank, work, result, form) }
+        unsafe { self.change(process, domain, target.rank, work, result, completion) }
     }
 
     /// [`Window::compare_and_swap`] by the network.
@@ -202,13 +202,14 @@ impl Window {
         promise.check(AccumulateKind::CompareAndSwap, kind, target.len())?;
         let work = Work {
             op: AtomicOp::CompareSwap,
-            words: Runs::One([(at as u64, WORD)]),
+            words: Blocks::One([(at as u64, WORD)]),
             operands: Operands::One(new),
             compare,
         };
-        let form = Form::Plain;
+        let completion = Completion::Blocking;
         // SAFETY: passed on.
-        unsafe { self.change(process, domain, target.rank, work, Some(result), form) }.map(drop)
+        unsafe { self.change(process, domain, target.rank, work, Some(result), completion) }
+            .map(drop)
     }
 
     /// # Safety
@@ -221,7 +222,7 @@ impl Window {
         target: u32,
         work: Work,
         result: Option<Origin<'_>>,
-        form: Form,
+        completion: Completion,
     ) -> Result<Option<RequestId>> {
         let words = work.words.list();
         for &(at, _) in words {
@@ -272,29 +273,32 @@ impl Window {
         if !domain.like.ordered && !service.lanes.are_unordered() && !lane.flight.is_quiet() {
             // Invariant (section 11.7.2): accumulates of an origin on the same place are carried out in
             // order. Where the transport keeps none, one is over before the next is issued.
-            let until = lane.flight.mark();
+            let until = lane.flight.next_number();
             service.wait_for(process, lane.vci, Some(target), || {
-                if lane.flight.has_back() {
+                if lane.flight.has_refused() {
                     service.do_by_messages(process, number)?;
                 }
-                Ok((!lane.flight.awaits(until, |member| member == target)).then_some(()))
+                Ok((!lane
+                    .flight
+                    .is_pending_before(until, |member| member == target))
+                .then_some(()))
             })?;
         }
         let mut access = Access::new(
             (target, service.address(target, number).there),
             (key, work.words),
-            Act::Change(Change {
-                way: domain.way,
+            Act::Atomic(Atomic {
+                transport: domain.way,
                 op: work.op,
                 operands: work.operands,
                 compare: work.compare,
-                found,
+                previous: found,
             }),
             local,
             lane.flight.clone(),
         );
         access.buffer = buffer;
-        match service.issue(process, access, number, form)? {
+        match service.issue(process, access, number, completion)? {
             Ok(request) => Ok(request),
             Err(_) => Err(refused(target, netmod::LaneError::Unsupported)),
         }

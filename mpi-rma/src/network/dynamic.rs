@@ -11,11 +11,11 @@ use std::sync::Arc;
 use netmod::RemoteKey;
 
 use crate::network::{Passive, Word};
-use crate::window::buffers::{Form, Origin, Target};
+use crate::window::buffers::{Completion, Origin, Target};
 use crate::window::regions::{BlocksInRange, Head, Regions, WORDS};
 use crate::window::{Flavor, Window};
 use mpi_core::process::Process;
-use mpi_core::pt2pt::operations::Runs;
+use mpi_core::pt2pt::operations::Blocks;
 use mpi_core::pt2pt::request::RequestId;
 use mpi_types::error::{Class, Error, Result};
 
@@ -146,9 +146,9 @@ impl Window {
         process: &Process,
         origin: &Origin<'_>,
         target: &Target<'_>,
-        runs: Runs,
+        runs: Blocks,
         write: bool,
-        form: Form,
+        completion: Completion,
     ) -> Result<Option<Option<RequestId>>> {
         let service = self.service()?;
         if target.rank == self.rank() {
@@ -161,12 +161,12 @@ impl Window {
             && let Some(BlocksInRange { key, start, runs }) = within.pop()
         {
             let lane = service.lanes.any();
-            let runs = Runs::Many(runs.into());
+            let runs = Blocks::Many(runs.into());
             // SAFETY: passed on.
             let mut access =
                 unsafe { self.access(service, origin, target, (key, lane), runs, write) };
             access.shift = start;
-            let issued = service.issue(process, access, lane, form)?;
+            let issued = service.issue(process, access, lane, completion)?;
             return Ok(issued.ok());
         }
         // SAFETY: the caller's promise for the origin.
@@ -185,7 +185,7 @@ impl Window {
 
     /// # Safety
     /// The runs are attached memory of this process; as for [`Window::put`] and [`Window::get`].
-    unsafe fn move_own(&self, origin: &Origin<'_>, runs: &Runs, write: bool) {
+    unsafe fn move_own(&self, origin: &Origin<'_>, runs: &Blocks, write: bool) {
         let mut data = match write {
             // SAFETY: the caller's promise.
             true => unsafe { origin.packed().into_owned() },

@@ -21,7 +21,7 @@ use crate::network::lock_protocol::{Acquire, Layout, Place, Step, Wish, writer_o
 use crate::network::{FEW, HOME, Passive, Word};
 use crate::window::Window;
 use mpi_core::process::Process;
-use mpi_core::process::notes::{Awaited, Note};
+use mpi_core::process::notes::{AwaitedEvent, WaitNote};
 use mpi_types::error::{Class, Error, Result};
 
 /// Before who waits takes note of the count of the fallen: nobody is found to be lost earlier.
@@ -153,8 +153,8 @@ struct Wait<'a> {
 impl<'a> Wait<'a> {
     fn new(window: &'a Window, process: &'a Process, (target, wish): (u32, Wish)) -> Wait<'a> {
         let what = match wish {
-            Wish::All => Awaited::LockAll,
-            _ => Awaited::Lock {
+            Wish::All => AwaitedEvent::LockAll,
+            _ => AwaitedEvent::Lock {
                 target,
                 exclusive: wish == Wish::Exclusive,
             },
@@ -275,17 +275,17 @@ impl<'a> Wait<'a> {
 pub(crate) struct Pauses<'a> {
     window: &'a Window,
     process: &'a Process,
-    what: Awaited,
+    what: AwaitedEvent,
     since: Option<Instant>,
     rounds: u32,
     /// Who is looked after, and since when.
-    note: Option<(Note<'a>, Instant)>,
+    note: Option<(WaitNote<'a>, Instant)>,
     /// The first member of a large window that is looked after next.
     next: u32,
 }
 
 impl<'a> Pauses<'a> {
-    pub fn new(window: &'a Window, process: &'a Process, what: Awaited) -> Pauses<'a> {
+    pub fn new(window: &'a Window, process: &'a Process, what: AwaitedEvent) -> Pauses<'a> {
         Pauses {
             window,
             process,
@@ -337,7 +337,7 @@ impl<'a> Pauses<'a> {
             }
             match self.rounds < 4 && !process.is_oversubscribed() {
                 true => std::hint::spin_loop(),
-                false => process.give_up_core(),
+                false => process.yield_or_nap(),
             }
         }
     }
@@ -358,6 +358,6 @@ impl<'a> Pauses<'a> {
             let note = self.process.note(self.what, self.window.comm.vci(), peers);
             self.note = Some((note, Instant::now()));
         }
-        self.process.look_after_awaited();
+        self.process.check_awaited_peers();
     }
 }

@@ -12,7 +12,7 @@ use crate::messages::service::Service;
 use crate::network::batch_queue::Queues;
 use crate::network::lock_protocol;
 use crate::network::{FEW, Passive, PassiveTargets, Record, WireKey, Word};
-use crate::window::buffers::Form;
+use crate::window::buffers::Completion;
 use crate::window::directory::Directory;
 use crate::window::heap::{Heap, PAGE};
 use crate::window::keys::{Exposed, transports, word};
@@ -20,7 +20,7 @@ use crate::window::registry::Windows;
 use mpi_core::comm::Comm;
 use mpi_core::process::Process;
 use mpi_core::process::loan::Loan;
-use mpi_core::pt2pt::operations::{Access, Act, Change, Operands, Runs};
+use mpi_core::pt2pt::operations::{Access, Act, Atomic, Blocks, Operands};
 use mpi_core::pt2pt::request::RequestId;
 use mpi_types::error::{Class, Error, Result};
 
@@ -198,7 +198,7 @@ impl Service {
         let told = Loan::new(Box::new(WireKey::default()), post)?;
         let message = self.message(Kind::Record, tag, [0; 2], Layout::NONE);
         if let Err(error) = self.ask(process, (rank, 0), message) {
-            told.end(process)?;
+            told.abort(process)?;
             return Err(error);
         }
         let record = Record::of(*told.wait(process)?);
@@ -224,7 +224,7 @@ impl Service {
             // SAFETY: made by `Box::leak`, and no operation has begun that uses it.
             drop(unsafe { Box::from_raw(std::ptr::from_mut(found)) });
         };
-        match self.issue(process, access, lane, Form::Request) {
+        match self.issue(process, access, lane, Completion::Request) {
             Ok(Ok(id)) => Ok(Underway { id, found }),
             Ok(Err(_)) => {
                 free(found);
@@ -239,12 +239,12 @@ impl Service {
 
     fn change_of(&self, op: AtomicOp, operand: u64, compare: u64) -> Result<Act> {
         let way = self.way().ok_or_else(not_passive)?;
-        Ok(Act::Change(Change {
-            way,
+        Ok(Act::Atomic(Atomic {
+            transport: way,
             op,
             operands: Operands::One(operand),
             compare,
-            found: None,
+            previous: None,
         }))
     }
 
@@ -258,7 +258,7 @@ impl Service {
     ) -> Access {
         let mut access = Access::new(
             (rank, self.address(rank, lane).there),
-            (key, Runs::One([(offset, 8)])),
+            (key, Blocks::One([(offset, 8)])),
             act,
             found.cast(),
             self.lanes.get(lane).flight.clone(),
@@ -307,7 +307,7 @@ impl Service {
         let change = self.change_of(AtomicOp::Add, what, 0)?;
         let nowhere = std::ptr::null_mut();
         let access = self.access_by(rank, 0, (key, word.0), change, nowhere);
-        match self.issue(process, access, 0, Form::Plain)? {
+        match self.issue(process, access, 0, Completion::Blocking)? {
             Ok(_) => Ok(()),
             Err(_) => Err(refused(rank)),
         }

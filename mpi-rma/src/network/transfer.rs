@@ -9,13 +9,13 @@ use netmod::{LaneError, RemoteKey};
 
 use crate::messages::message::{self, Kind, Layout};
 use crate::messages::service::Service;
-use crate::window::buffers::{Form, Origin, Target};
+use crate::window::buffers::{Completion, Origin, Target};
 use crate::window::keys::{Ends, Far};
 use crate::window::runs::RunList;
 use crate::window::{AccessMode, Flavor, Window};
 use mpi_core::process::Process;
 use mpi_core::pt2pt::buffer::Buffer;
-use mpi_core::pt2pt::operations::{Access, Act, Runs};
+use mpi_core::pt2pt::operations::{Access, Act, Blocks};
 use mpi_core::pt2pt::request::{RequestId, Status};
 use mpi_core::vci::Started;
 use mpi_types::error::Result;
@@ -43,7 +43,7 @@ impl Window {
         target: &Target<'_>,
         at: i64,
         write: bool,
-        form: Form,
+        completion: Completion,
     ) -> Result<Option<Option<RequestId>>> {
         let service = self.service()?;
         if !service.keys.on {
@@ -57,18 +57,18 @@ impl Window {
                 return Ok(None);
             };
             // SAFETY: passed on.
-            return unsafe { self.move_attached(process, origin, target, runs, write, form) };
+            return unsafe { self.move_attached(process, origin, target, runs, write, completion) };
         }
         let lane = service.lanes.any();
         let Some(Far { key, few_small, .. }) = service.key(process, target.rank, lane)? else {
             return Ok(None);
         };
-        let is_small = few_small && form == Form::Plain && target.len() <= SMALL;
+        let is_small = few_small && completion == Completion::Blocking && target.len() <= SMALL;
         if is_small && service.lanes.get(lane).flight.is_burst() {
             return Ok(None);
         }
         if write
-            && form == Form::Plain
+            && completion == Completion::Blocking
             && let Some(local) = origin.contiguous()
             && let Some((skip, len)) = target.datatype.as_run(target.count)
         {
@@ -89,7 +89,7 @@ impl Window {
         };
         // SAFETY: passed on.
         let access = unsafe { self.access(service, origin, target, (key, lane), runs, write) };
-        match service.issue(process, access, lane, form)? {
+        match service.issue(process, access, lane, completion)? {
             Ok(request) => Ok(Some(request)),
             Err(access) => {
                 service.keys.forget(access.target);
@@ -99,9 +99,9 @@ impl Window {
     }
 
     /// The runs of a target's data, if it is worth an operation for each.
-    fn native_runs(&self, target: &Target<'_>, at: i64) -> Option<Runs> {
+    fn native_runs(&self, target: &Target<'_>, at: i64) -> Option<Blocks> {
         if let Some((skip, len)) = target.datatype.as_run(target.count) {
-            return Some(Runs::One([((at + skip as i64) as u64, len)]));
+            return Some(Blocks::One([((at + skip as i64) as u64, len)]));
         }
         // The target's processor is not to be needed, whatever that costs.
         let all = self.passive().is_some();
@@ -116,7 +116,7 @@ impl Window {
             }
             runs.push((at.wrapping_add(piece.addr() as i64) as u64, len));
         }
-        Some(Runs::Many(runs.into()))
+        Some(Blocks::Many(runs.into()))
     }
 
     /// # Safety
@@ -127,7 +127,7 @@ impl Window {
         origin: &Origin<'_>,
         target: &Target<'_>,
         (key, lane): (RemoteKey, usize),
-        runs: Runs,
+        runs: Blocks,
         write: bool,
     ) -> Access {
         let mut packed = None;
@@ -152,7 +152,7 @@ impl Window {
             local,
             service.lanes.get(lane).flight.clone(),
         );
-        access.way = service.way();
+        access.transport = service.way();
         access.packed = packed;
         access.buffer = buffer;
         access
@@ -185,10 +185,10 @@ impl Service {
         process: &Process,
         access: Access,
         lane: usize,
-        form: Form,
+        completion: Completion,
     ) -> Result<std::result::Result<Option<RequestId>, Access>> {
         let vci = self.lanes.get(lane).vci;
-        let owner = (form == Form::Request).then(|| self.comm.owner());
+        let owner = (completion == Completion::Request).then(|| self.comm.owner());
         let target = Some(access.target);
         let mut access = Some(access);
         let started = self.wait_for(process, vci, target, || {
@@ -210,11 +210,11 @@ impl Service {
             Started::Pending(outer) => Ok(Ok(outer)),
             Started::Partly(index, outer) => {
                 let all = self.wait_for(process, vci, target, || {
-                    Ok(process.go_on_with_access(vci, index)?.then_some(()))
+                    Ok(process.continue_access(vci, index)?.then_some(()))
                 });
                 if let Err(error) = all {
                     let why = LaneError::lost(0, error.to_string());
-                    process.give_up_access(vci, index, why)?;
+                    process.abort_access(vci, index, why)?;
                     return Err(error);
                 }
                 Ok(Ok(outer))
@@ -252,11 +252,11 @@ impl Service {
             if lane.flight.is_quiet() {
                 continue;
             }
-            let until = lane.flight.mark();
+            let until = lane.flight.next_number();
             let is_target = |member| target.is_none_or(|target| member == target);
             let mut seen = None;
-            process.wait_despite_loss(lane.vci, || {
-                if lane.flight.has_back() {
+            process.wait_ignoring_loss(lane.vci, || {
+                if lane.flight.has_refused() {
                     self.do_by_messages(process, number)?;
                 }
                 let now = (lane.flight.ended(), process.losses());
@@ -264,11 +264,11 @@ impl Service {
                     return Ok(None);
                 }
                 let awaited = |member| is_target(member) && !self.is_lost(process, member);
-                let over = !lane.flight.awaits(until, awaited);
+                let over = !lane.flight.is_pending_before(until, awaited);
                 waited |= !over;
                 Ok(over.then_some(()))
             })?;
-            let left = lane.flight.awaits(until, is_target);
+            let left = lane.flight.is_pending_before(until, is_target);
             let lost = || self.loss(process, target);
             let failed = lane
                 .flight
@@ -299,7 +299,7 @@ impl Service {
     #[cold]
     pub fn do_by_messages(&self, process: &Process, number: usize) -> Result<bool> {
         let flight = &self.lanes.get(number).flight;
-        let back = flight.take_back();
+        let back = flight.take_refused();
         let any = !back.is_empty();
         for (access, why) in back {
             if why == LaneError::Unsupported {

@@ -17,13 +17,13 @@ use crate::locks::control::full_fence;
 use crate::messages::service::Service;
 use crate::network::Word;
 use crate::network::locks::Pauses;
-use crate::window::buffers::Form;
+use crate::window::buffers::Completion;
 use crate::window::members::Reach;
 use crate::window::regions::BlocksInRange;
 use crate::window::{Flavor, Window};
 use mpi_core::process::Process;
-use mpi_core::process::notes::Awaited;
-use mpi_core::pt2pt::operations::{Access, Act, Runs};
+use mpi_core::process::notes::AwaitedEvent;
+use mpi_core::pt2pt::operations::{Access, Act, Blocks};
 use mpi_core::pt2pt::request::RequestId;
 use mpi_types::error::Result;
 
@@ -119,7 +119,7 @@ impl Window {
         ahead: Option<&BlocksInRange>,
     ) -> Result<Option<Vec<u8>>> {
         let (at, own) = ((target, 0, Word::TURN.0), u64::from(self.rank() + 1));
-        let mut pauses = Pauses::new(self, process, Awaited::Accumulate { target });
+        let mut pauses = Pauses::new(self, process, AwaitedEvent::Accumulate { target });
         let (mut expected, mut ahead) = (0, ahead);
         loop {
             let word = service.start_atomic(process, at, AtomicOp::CompareSwap, own, expected)?;
@@ -199,7 +199,7 @@ impl Window {
                     direct = false;
                     let service = self.service()?;
                     let vci = service.lanes.get(0).vci;
-                    let id = process.start_outside(vci, self.comm.owner())?;
+                    let id = process.start_external(vci, self.comm.owner())?;
                     access.outer = Some(id);
                     service.ask_for_access(process, 0, access)?;
                     Some(id)
@@ -228,8 +228,8 @@ impl Window {
     ) -> Result<std::result::Result<Option<RequestId>, Access>> {
         let service = self.service()?;
         let runs = match &within.runs[..] {
-            [one] => Runs::One([*one]),
-            many => Runs::Many(many.into()),
+            [one] => Blocks::One([*one]),
+            many => Blocks::Many(many.into()),
         };
         let mut access = Access::new(
             (target, service.address(target, 0).there),
@@ -238,9 +238,9 @@ impl Window {
             local,
             service.lanes.get(0).flight.clone(),
         );
-        access.way = service.way();
+        access.transport = service.way();
         access.shift = within.start;
         access.internal = true;
-        service.issue(process, access, 0, Form::Request)
+        service.issue(process, access, 0, Completion::Request)
     }
 }

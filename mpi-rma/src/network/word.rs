@@ -12,12 +12,12 @@ use crate::epochs::DIRTY;
 use crate::network::capabilities::NetworkAtomics;
 use crate::window::Window;
 use crate::window::apply::Reduction;
-use crate::window::buffers::{Form, Origin, Target};
+use crate::window::buffers::{Completion, Origin, Target};
 use crate::window::keys::{Far, transports};
 use crate::window::promise::WORD;
 use crate::window::registry::Windows;
 use mpi_core::process::Process;
-use mpi_core::pt2pt::operations::{Access, Act, Change, Operands, Runs, refused};
+use mpi_core::pt2pt::operations::{Access, Act, Atomic, Blocks, Operands, refused};
 use mpi_core::pt2pt::request::RequestId;
 use mpi_types::datatype::Kind;
 use mpi_types::error::Result;
@@ -70,7 +70,7 @@ impl Window {
         result: &Option<Origin<'_>>,
         (target, at): (&Target<'_>, i64),
         reduction: &Reduction,
-        form: Form,
+        completion: Completion,
     ) -> Result<Option<Option<RequestId>>> {
         let one = target.datatype.as_run(target.count);
         let (Some((skip, WORD)), WORD) = (one, reduction.extent()) else {
@@ -91,7 +91,15 @@ impl Window {
         };
         let at = at + skip as i64;
         // SAFETY: passed on.
-        unsafe { self.change_word(process, work, result.as_ref(), (target.rank, at), form) }
+        unsafe {
+            self.change_word(
+                process,
+                work,
+                result.as_ref(),
+                (target.rank, at),
+                completion,
+            )
+        }
     }
 
     /// [`Window::compare_and_swap`] by the transport, if it can; `None`: nothing was done.
@@ -115,7 +123,8 @@ impl Window {
         };
         let to = (target.rank, at);
         // SAFETY: passed on.
-        let done = unsafe { self.change_word(process, work, Some(&result), to, Form::Plain)? };
+        let done =
+            unsafe { self.change_word(process, work, Some(&result), to, Completion::Blocking)? };
         Ok(done.map(drop))
     }
 
@@ -127,7 +136,7 @@ impl Window {
         work: Work,
         result: Option<&Origin<'_>>,
         (target, at): (u32, i64),
-        form: Form,
+        completion: Completion,
     ) -> Result<Option<Option<RequestId>>> {
         let service = self.service()?;
         let number = service.lanes.accumulate();
@@ -144,7 +153,7 @@ impl Window {
             .address
             .wrapping_add(at as u64)
             .is_multiple_of(WORD as u64)
-            || few_small && form == Form::Plain && lane.flight.is_burst()
+            || few_small && completion == Completion::Blocking && lane.flight.is_burst()
         {
             return Ok(None);
         }
@@ -167,19 +176,19 @@ impl Window {
         }
         let mut access = Access::new(
             (target, service.address(target, number).there),
-            (key, Runs::One([(at as u64, WORD)])),
-            Act::Change(Change {
-                way,
+            (key, Blocks::One([(at as u64, WORD)])),
+            Act::Atomic(Atomic {
+                transport: way,
                 op: work.op,
                 operands: Operands::One(work.operand),
                 compare: work.compare,
-                found,
+                previous: found,
             }),
             local,
             lane.flight.clone(),
         );
         access.buffer = buffer;
-        match service.issue(process, access, number, form)? {
+        match service.issue(process, access, number, completion)? {
             Ok(request) => Ok(Some(request)),
             Err(_) => Err(refused(target, netmod::LaneError::Unsupported)),
         }

@@ -2,7 +2,7 @@
 
 use crate::copied::request_slot::{self, SmallAccess};
 use crate::copied::target_requests;
-use crate::window::buffers::{Form, Origin, Target};
+use crate::window::buffers::{Completion, Origin, Target};
 use crate::window::members::{Member, Reach};
 use crate::window::registry::Windows;
 use crate::window::runs::{self, Group};
@@ -19,9 +19,9 @@ impl Window {
         &self,
         process: &Process,
         target: &Target<'_>,
-        form: Form,
+        completion: Completion,
     ) -> Result<Option<i64>> {
-        if form == Form::Request {
+        if completion == Completion::Request {
             self.epochs.check_passive(target.rank as usize)?;
             // A call that completes immediately ends without a wait or flush, so others make
             // progress here.
@@ -210,7 +210,7 @@ impl Window {
         let lane = service.lanes.get(number);
         if lane.origin.lock().sends() > MAX_QUEUED {
             // Messages to failed processes end.
-            process.wait_despite_loss(lane.vci, || {
+            process.wait_ignoring_loss(lane.vci, || {
                 Ok((lane.origin.lock().sends() <= MAX_QUEUED / 2).then_some(()))
             })?;
         }
@@ -237,15 +237,15 @@ impl Window {
         process: &Process,
         to: (u32, usize),
         result: &Origin<'_>,
-        form: Form,
+        completion: Completion,
         message: impl FnOnce(i32) -> Vec<u8>,
     ) -> Result<Option<RequestId>> {
         let service = self.service()?;
         let lane = service.lanes.get(to.1);
         let tag = lane.tag();
-        let outer = match form {
-            Form::Plain => None,
-            Form::Request => Some(process.start_outside(lane.vci, self.comm.owner())?),
+        let outer = match completion {
+            Completion::Blocking => None,
+            Completion::Request => Some(process.start_external(lane.vci, self.comm.owner())?),
         };
         // SAFETY: `result` is writable until the answer is here, by this function's contract.
         let buffer = unsafe { result.buffer() };

@@ -5,7 +5,7 @@ use crate::copied::request_slot::{self, SmallAccess};
 use crate::locks::control::CHUNK;
 use crate::messages::message::{self, Kind, Layout};
 use crate::window::apply::{self, LONGEST_COMPARED, Reduction};
-use crate::window::buffers::{Form, Origin, Target, same_length};
+use crate::window::buffers::{Completion, Origin, Target, same_length};
 use crate::window::members::Reach;
 use crate::window::runs::{self, Run};
 use crate::window::{AccessMode, Window};
@@ -35,11 +35,11 @@ impl Window {
         result: Option<Origin<'_>>,
         target: Target<'_>,
         op: &Op,
-        form: Form,
+        completion: Completion,
     ) -> Result<Option<RequestId>> {
         let reduction = Reduction::new(op, target.datatype)?;
         let origin = origin.filter(|_| reduction.op != PredefinedOp::NoOp);
-        let begun = self.begin(process, &target, form)?;
+        let begun = self.begin(process, &target, completion)?;
         if let Some(origin) = &origin {
             same_length(origin, &target)?;
         } else if reduction.op != PredefinedOp::NoOp {
@@ -81,7 +81,7 @@ impl Window {
             if let Some(domain) = self.domain() {
                 let place = (&target, at);
                 return self.accumulate_by_network(
-                    process, domain, origin, result, place, &reduction, form,
+                    process, domain, origin, result, place, &reduction, completion,
                 );
             }
             if self.passive().is_some() {
@@ -96,7 +96,7 @@ impl Window {
                     &result,
                     (&target, at),
                     &reduction,
-                    form,
+                    completion,
                 )?
             {
                 return Ok(request);
@@ -132,7 +132,7 @@ impl Window {
                 };
                 let to = (target.rank, service.lanes.accumulate());
                 return match &result {
-                    Some(result) => self.ask_for(process, to, result, form, encode),
+                    Some(result) => self.ask_for(process, to, result, completion, encode),
                     None => self.ask(process, to, encode(0), false).map(|()| None),
                 };
             }
@@ -161,7 +161,7 @@ impl Window {
                         input: data,
                         output,
                     };
-                    if self.defer(process, &target, access, form)? {
+                    if self.defer(process, &target, access, completion)? {
                         return Ok(None);
                     }
                 }
@@ -447,7 +447,7 @@ impl Window {
         result: *mut u8,
         target: Target<'_>,
     ) -> Result<()> {
-        let Some(at) = self.begin(process, &target, Form::Plain)? else {
+        let Some(at) = self.begin(process, &target, Completion::Blocking)? else {
             return Ok(());
         };
         let size = target.datatype.size();
@@ -507,7 +507,7 @@ impl Window {
                         input: &both,
                         output: (result, size),
                     };
-                    if self.defer(process, &target, access, Form::Plain)? {
+                    if self.defer(process, &target, access, Completion::Blocking)? {
                         return Ok(());
                     }
                     if self.ask_by_slot(process, &target, what, at, &both, &mut found) {
@@ -556,7 +556,7 @@ impl Window {
                     let service = self.service()?;
                     let to = (target.rank, service.lanes.accumulate());
                     return self
-                        .ask_for(process, to, &result, Form::Plain, |tag| {
+                        .ask_for(process, to, &result, Completion::Blocking, |tag| {
                             let layout = Layout::Runs(&runs);
                             let kind = Kind::CompareAndSwap;
                             service.message_with_words(kind, tag, lower, layout, upper)

@@ -97,9 +97,9 @@ impl Target<'_> {
 
 /// Whether a call returns a request. A call that is complete when it returns has none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Form {
+pub enum Completion {
     /// No request.
-    Plain,
+    Blocking,
     /// A request (`MPI_Rput` and the like), in passive target epochs only.
     Request,
 }

@@ -147,7 +147,7 @@ impl Window {
             alike: agreed[0] == !agreed[1] && agreed[2] == !agreed[3],
             most: agreed[0],
             piece: piece.filter(|_| agreed[5] == 0),
-            commits_now: hints.memory_at_once,
+            commits_now: hints.commits_memory,
             probe: &probe,
         };
         let made = match !agreed[4] {
@@ -199,7 +199,7 @@ impl Window {
             process
                 .source::<Windows>()
                 .watch
-                .members(process.doubts(), others)
+                .members(process.suspects(), others)
         });
         let outbox = control
             .as_ref()
@@ -333,7 +333,7 @@ impl Plan<'_> {
             let shared = match early {
                 Some(room) => {
                     let [_, _, _, _, key @ .., _] = gathered[0];
-                    arenas.find(process, made, key, room)
+                    arenas.open(process, made, key, room)
                 }
                 None => {
                     let is_lazy = self.commits_lazily(comm, &parts)?;
@@ -355,7 +355,7 @@ impl Plan<'_> {
             // All have opened the segment: its name can go, so that nothing remains when the
             // processes end.
             if let Some(piece) = &piece {
-                piece.settle();
+                piece.seal();
             }
             mode = match self.flavor {
                 _ if !all(0) => AccessMode::Messages,
@@ -593,7 +593,7 @@ impl Plan<'_> {
         }
         let able = mpi_coll::gather_all_u64(process, node, [u64::from(able)])?;
         if let Some(piece) = &piece {
-            piece.settle();
+            piece.seal();
         }
         if able.iter().any(|member| member[0] == 0) {
             return Ok(Box::default());
@@ -624,7 +624,7 @@ impl Plan<'_> {
             return Ok(false);
         }
         let shared = self.process.shared_memory();
-        let look = |shared: &Arc<dyn SharedMemory>| match shared.may_wait(parts.total) {
+        let look = |shared: &Arc<dyn SharedMemory>| match shared.commits_lazily(parts.total) {
             Ok(is_lazy) => (u64::from(is_lazy), None),
             Err(error) => (OUT_OF_MEMORY, Some(error)),
         };

@@ -53,7 +53,7 @@ use crate::window::peer_watch::Watching;
 use crate::window::promise::Promise;
 use mpi_coll::slots::arenas::Piece;
 use mpi_core::comm::Comm;
-use mpi_core::comm::vci_map::Wishes;
+use mpi_core::comm::vci_map::VciHints;
 use mpi_core::group::Group;
 use mpi_core::process::Process;
 use mpi_types::error::{Class, Error, Result};
@@ -78,9 +78,9 @@ pub enum Flavor {
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Hints {
     /// VCIs that the window should use.
-    pub vcis: Wishes,
+    pub vcis: VciHints,
     /// Whether allocated memory is committed at creation rather than at first touch.
-    pub memory_at_once: bool,
+    pub commits_memory: bool,
     /// What the program promises about accumulates, so that the network can carry them out.
     pub accumulates: Option<Promise>,
 }
@@ -203,9 +203,9 @@ impl Window {
         Ok(self.comm.local())
     }
 
-    /// Returns those of `wishes` that are in force.
-    pub fn vci_hints(&self, wishes: &Wishes) -> Vec<(&'static str, String)> {
-        self.comm.vci_hints(wishes)
+    /// Returns those of `hints` that are in force.
+    pub fn vci_hints(&self, hints: &VciHints) -> Vec<(&'static str, String)> {
+        self.comm.vci_hints(hints)
     }
 
     /// Whether locks, accumulates and transfers need no target's processor, by the network alone.

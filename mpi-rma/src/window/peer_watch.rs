@@ -3,7 +3,7 @@
 //! Accesses to mapped memory are loads and stores: they succeed whether the target's process lives
 //! or not, and make no progress that would find its end. So a thread sleeps in `poll` on pidfds
 //! until one of these processes ends. It then disables the fast path of accesses (`forget`) and
-//! raises a doubt about the process, which the next access or synchronization settles. The fast
+//! adds the process to the suspects, which the next access or synchronization checks. The fast
 //! path needs no further checks. The failure of a process that can't be watched (an old kernel, no
 //! descriptors left) is found only by calls that wait.
 
@@ -12,7 +12,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, OnceLock};
 
-use mpi_core::process::doubts::Doubts;
+use mpi_core::process::suspects::SuspectedPeers;
 use netmod::Peer;
 use parking_lot::Mutex;
 
@@ -58,7 +58,7 @@ impl Watch {
     /// Watches processes, given by their numbers in the job and their pids.
     pub fn members(
         &self,
-        doubts: &Arc<Doubts>,
+        suspects: &Arc<SuspectedPeers>,
         members: impl Iterator<Item = (Peer, u32)>,
     ) -> Watching {
         let shared = &self.0;
@@ -84,7 +84,7 @@ impl Watch {
             peers.push(peer);
         }
         if !peers.is_empty() {
-            state.wake(shared, doubts);
+            state.wake(shared, suspects);
         }
         Watching {
             shared: shared.clone(),
@@ -95,13 +95,13 @@ impl Watch {
 
 impl State {
     /// Makes the thread read the list again; starts the thread if there is none.
-    fn wake(&mut self, shared: &Arc<Shared>, doubts: &Arc<Doubts>) {
+    fn wake(&mut self, shared: &Arc<Shared>, suspects: &Arc<SuspectedPeers>) {
         if self.waker.is_none() {
             let Ok((waker, wakeups)) = UnixStream::pair() else {
                 return;
             };
-            let (shared, doubts) = (shared.clone(), doubts.clone());
-            if start(move || watch(&shared, &doubts, &wakeups)).is_none() {
+            let (shared, suspects) = (shared.clone(), suspects.clone());
+            if start(move || watch(&shared, &suspects, &wakeups)).is_none() {
                 return;
             }
             self.waker = Some(waker);
@@ -158,7 +158,7 @@ fn open(pid: u32) -> Option<OwnedFd> {
 }
 
 /// Sleeps until a process ends or the list changes; ends with the watch.
-fn watch(shared: &Shared, doubts: &Doubts, mut wakeups: &UnixStream) {
+fn watch(shared: &Shared, suspects: &SuspectedPeers, mut wakeups: &UnixStream) {
     let poll = |fd| libc::pollfd {
         fd,
         events: libc::POLLIN,
@@ -193,7 +193,7 @@ fn watch(shared: &Shared, doubts: &Doubts, mut wakeups: &UnixStream) {
                 // (Not closed: the program may have closed it, and use the number for a file of its
                 // own.)
                 std::mem::forget(one.fd.take());
-                doubts.raise(one.peer);
+                suspects.raise(one.peer);
                 ended = true;
             }
         }
@@ -220,13 +220,13 @@ mod tests {
 
     #[test]
     fn only_the_end_of_a_present_member_is_noticed() {
-        let (watch, doubts) = (Watch::default(), Arc::new(Doubts::default()));
+        let (watch, suspects) = (Watch::default(), Arc::new(SuspectedPeers::default()));
         watch.on_end(|| {
             CALLS.fetch_add(1, Ordering::Relaxed);
         });
         let [mut former, mut member] = [sleeper(), sleeper()];
-        let first = watch.members(&doubts, [(1, former.id()), (2, member.id())].into_iter());
-        let second = watch.members(&doubts, [(2, member.id())].into_iter());
+        let first = watch.members(&suspects, [(1, former.id()), (2, member.id())].into_iter());
+        let second = watch.members(&suspects, [(2, member.id())].into_iter());
         assert_eq!(watch.0.state.lock().watched.len(), 2);
         drop(first);
         former.kill().unwrap();

@@ -184,7 +184,7 @@ impl Windows {
 }
 
 impl Source for Windows {
-    const PLACE: usize = WINDOWS;
+    const ID: usize = WINDOWS;
 
     fn new(_process: &Process) -> Self {
         Windows::new(false, NetworkAtomics::default(), PassiveTargets::default())

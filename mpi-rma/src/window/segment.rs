@@ -1,7 +1,7 @@
 //! Shared memory segments of windows: the first member of a node creates one, the others open it.
 
 use mpi_coll::arenas;
-use mpi_coll::slots::arenas::{Arenas, Made, Piece, key_words};
+use mpi_coll::slots::arenas::{Arenas, Piece, PieceResult, key_words};
 use mpi_core::comm::Comm;
 use mpi_core::process::Process;
 use mpi_types::error::Result;
@@ -16,17 +16,17 @@ pub(crate) fn share(
     comm: &Comm,
     (parts, total): (&[usize], usize),
     is_lazy: bool,
-) -> Result<Made> {
+) -> Result<PieceResult> {
     let me = comm.rank() as usize;
-    let made = (me == 0).then(|| Arenas::make_apart(process, total, parts[0]));
+    let made = (me == 0).then(|| Arenas::make_segment(process, total, parts[0]));
     let mut key = key_words(made.as_ref());
     // The key is broadcast even if the first member has no shared memory: the others wait for it.
     mpi_coll::broadcast_u64(process, comm, &mut key)?;
     Ok(arenas(process)
-        .find(process, made, key, total)
+        .open(process, made, key, total)
         .and_then(|piece| {
             let end = parts.get(me + 1).copied().unwrap_or(total);
-            if let (Piece::Own(piece), false) = (&piece, is_lazy) {
+            if let (Piece::Segment(piece), false) = (&piece, is_lazy) {
                 piece.reserve(parts[me], end - parts[me])?;
             }
             Ok(piece)

@@ -35,7 +35,7 @@ pub fn alloc_shared(process: &Process, len: usize) -> Result<*mut u8, OpenError>
 }
 
 fn create(shared: &dyn SharedMemory, len: usize) -> Result<Arc<dyn SharedSegment>, OpenError> {
-    let waits = shared.may_wait(len)?;
+    let waits = shared.commits_lazily(len)?;
     let memory: Arc<dyn SharedSegment> = shared.create(len)?.into();
     if !waits {
         memory.reserve(0, len)?;

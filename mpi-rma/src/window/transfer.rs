@@ -4,7 +4,7 @@ use crate::copied::deferred::Deferred;
 use crate::copied::request_slot::{self, SmallAccess};
 use crate::messages::message::{self, Kind, Layout};
 use crate::window::Window;
-use crate::window::buffers::{Form, Origin, Target, same_length};
+use crate::window::buffers::{Completion, Origin, Target, same_length};
 use crate::window::members::Reach;
 use mpi_core::process::Process;
 use mpi_core::pt2pt::request::RequestId;
@@ -25,9 +25,9 @@ impl Window {
         process: &Process,
         origin: Origin<'_>,
         target: Target<'_>,
-        form: Form,
+        completion: Completion,
     ) -> Result<Option<RequestId>> {
-        let Some(at) = self.begin(process, &target, form)? else {
+        let Some(at) = self.begin(process, &target, completion)? else {
             return same_length(&origin, &target).map(|()| None);
         };
         same_length(&origin, &target)?;
@@ -60,7 +60,7 @@ impl Window {
                     input: &data,
                     output: (std::ptr::null_mut(), 0),
                 };
-                if self.defer(process, &target, access, form)?
+                if self.defer(process, &target, access, completion)?
                     || self.ask_by_slot(process, &target, SmallAccess::Put, at, &data, &mut [])
                 {
                     return Ok(None);
@@ -68,7 +68,7 @@ impl Window {
                 let data = data.as_ptr().cast_mut();
                 self.copy_runs(process, &target, (start, at), true, data)?;
             } else if let Some(request) =
-                self.move_natively(process, &origin, &target, at, true, form)?
+                self.move_natively(process, &origin, &target, at, true, completion)?
             {
                 return Ok(request);
             } else {
@@ -102,9 +102,9 @@ impl Window {
         process: &Process,
         origin: Origin<'_>,
         target: Target<'_>,
-        form: Form,
+        completion: Completion,
     ) -> Result<Option<RequestId>> {
-        let Some(at) = self.begin(process, &target, form)? else {
+        let Some(at) = self.begin(process, &target, completion)? else {
             return same_length(&origin, &target).map(|()| None);
         };
         same_length(&origin, &target)?;
@@ -137,7 +137,7 @@ impl Window {
                             input: &[],
                             output: (data, len),
                         };
-                        if self.defer(process, &target, access, form)? {
+                        if self.defer(process, &target, access, completion)? {
                             return Ok(None);
                         }
                         if len <= request_slot::ROOM {
@@ -155,14 +155,14 @@ impl Window {
                     }
                 }
             } else if let Some(request) =
-                self.move_natively(process, &origin, &target, at, false, form)?
+                self.move_natively(process, &origin, &target, at, false, completion)?
             {
                 return Ok(request);
             } else {
                 let service = self.service()?;
                 let to = (target.rank, service.lanes.any());
                 let ask = |layout: Layout<'_>| {
-                    self.ask_for(process, to, &origin, form, |tag| {
+                    self.ask_for(process, to, &origin, completion, |tag| {
                         service.message(Kind::Get, tag, [0; 2], layout)
                     })
                 };

@@ -78,12 +78,12 @@ fn change_some(
         let fetches = op == PredefinedOp::NoOp || rng.index(2) == 0;
         let result = fetches.then(|| buffer(found));
         let origin = (op != PredefinedOp::NoOp).then(|| buffer(&mut data));
-        let form = [Form::Plain, Form::Request][rng.index(2)];
+        let completion = [Completion::Blocking, Completion::Request][rng.index(2)];
         let made = Op::predefined(op);
         // SAFETY: the result lives until the unlock; the origin's data is copied before the call
         // returns.
-        let id =
-            unsafe { window.accumulate(process, origin, result, target, &made, form) }.unwrap();
+        let id = unsafe { window.accumulate(process, origin, result, target, &made, completion) }
+            .unwrap();
         // A request that this loop doesn't wait for completes with the unlock.
         if let Some(id) = id {
             assert_eq!(process.wait(id).unwrap().1, None);
@@ -163,10 +163,12 @@ fn run_atomics(seed: u64, ranks: u32, rounds: usize, network: SimConfig, other: 
                         };
                         let (origin, result) = (Some(buffer(&mut one)), Some(buffer(drawn)));
                         let sum = Op::predefined(PredefinedOp::Sum);
-                        let form = Form::Plain;
+                        let completion = Completion::Blocking;
                         // SAFETY: the result lives until the flush.
-                        unsafe { window.accumulate(&process, origin, result, target, &sum, form) }
-                            .unwrap();
+                        unsafe {
+                            window.accumulate(&process, origin, result, target, &sum, completion)
+                        }
+                        .unwrap();
                     }
                     window.flush(&process, 0).unwrap();
                     for drawn in drawn {
@@ -246,7 +248,7 @@ fn add_one(process: &Process, window: &Window) -> mpi_core::Result<&'static mut 
     let (origin, result) = (Some(buffer(&mut one)), Some(buffer(found)));
     let sum = Op::predefined(PredefinedOp::Sum);
     // SAFETY: the result is leaked, so it stays valid.
-    unsafe { window.accumulate(process, origin, result, target, &sum, Form::Plain) }?;
+    unsafe { window.accumulate(process, origin, result, target, &sum, Completion::Blocking) }?;
     Ok(found)
 }
 

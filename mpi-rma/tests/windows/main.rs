@@ -21,7 +21,8 @@ use mpi_core::process::source::Sources;
 use mpi_core::process::{Config, CriticalSections, OneAtATime, Process, Router, Threads};
 use mpi_core::wait::WaitPolicy;
 use mpi_rma::{
-    Flavor, Form, Hints, NetworkAtomics, Origin, PassiveTargets, Promise, Target, Window, Windows,
+    Completion, Flavor, Hints, NetworkAtomics, Origin, PassiveTargets, Promise, Target, Window,
+    Windows,
 };
 use netmod::{OpenError, Peer, Resolver, Transport, VciId};
 use netmod_sim::{Get, Latency, Rng, SimConfig, Simulation};
@@ -165,11 +166,21 @@ fn work(process: &Process, window: &Window, model: &Model, rng: &mut Rng) {
         // SAFETY: the buffers live until the unlock, which completes all.
         unsafe {
             match what {
-                0 => window.put(process, origin, target, Form::Plain).map(drop),
-                1 => window.get(process, result, target, Form::Plain).map(drop),
+                0 => window
+                    .put(process, origin, target, Completion::Blocking)
+                    .map(drop),
+                1 => window
+                    .get(process, result, target, Completion::Blocking)
+                    .map(drop),
                 2 => {
-                    let none =
-                        window.accumulate(process, Some(origin), None, target, made, Form::Plain);
+                    let none = window.accumulate(
+                        process,
+                        Some(origin),
+                        None,
+                        target,
+                        made,
+                        Completion::Blocking,
+                    );
                     none.map(drop)
                 }
                 3 => {
@@ -179,7 +190,7 @@ fn work(process: &Process, window: &Window, model: &Model, rng: &mut Rng) {
                         Some(result),
                         target,
                         made,
-                        Form::Request,
+                        Completion::Request,
                     );
                     made.map(|id| {
                         if let Some(id) = id {
@@ -188,8 +199,14 @@ fn work(process: &Process, window: &Window, model: &Model, rng: &mut Rng) {
                     })
                 }
                 _ => {
-                    let none =
-                        window.accumulate(process, None, Some(result), target, &no_op, Form::Plain);
+                    let none = window.accumulate(
+                        process,
+                        None,
+                        Some(result),
+                        target,
+                        &no_op,
+                        Completion::Blocking,
+                    );
                     none.map(drop)
                 }
             }
@@ -468,7 +485,7 @@ fn put_byte(process: &Process, window: &Window, value: u8) -> mpi_core::Result<(
         datatype: &byte,
     };
     // SAFETY: the byte is leaked, so it stays valid.
-    let put = unsafe { window.put(process, origin, target, Form::Plain) };
+    let put = unsafe { window.put(process, origin, target, Completion::Blocking) };
     Box::leak(data);
     put.map(drop)
 }

@@ -123,8 +123,8 @@ pub fn word(
     // SAFETY: the word lives until the flush.
     unsafe {
         match value {
-            Some(_) => window.put(process, origin, target, Form::Plain),
-            None => window.get(process, origin, target, Form::Plain),
+            Some(_) => window.put(process, origin, target, Completion::Blocking),
+            None => window.get(process, origin, target, Completion::Blocking),
         }
     }
     .and_then(|_| window.flush(process, rank))
@@ -169,7 +169,7 @@ pub fn accumulate<T: Copy + Default>(
     let (origin, result) = (Some(buffer(&mut value)), fetch.then(|| buffer(&mut found)));
     let op = Op::predefined(op);
     // SAFETY: the windows of these tests are passive, and don't use the buffers after the call.
-    unsafe { window.accumulate(process, origin, result, target, &op, Form::Plain)? };
+    unsafe { window.accumulate(process, origin, result, target, &op, Completion::Blocking)? };
     Ok(found)
 }
 
@@ -447,7 +447,7 @@ fn a_dead_holder_fails_the_waiters_and_frees_the_lock() {
                 // The other rank learns of the failure too, before everything is tried.
                 while process.losses() == 0 {
                     process.poll(0).unwrap();
-                    process.look_after_awaited();
+                    process.check_awaited_peers();
                     if window.lock(process, 2, false, false).is_ok() {
                         let _ = window.unlock(process, 2);
                     }

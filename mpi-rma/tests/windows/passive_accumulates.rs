@@ -260,9 +260,9 @@ fn under_an_exclusive_lock_long_accumulates_see_short_ones_before_them() {
                 // use them.
                 unsafe {
                     let (origin, result) = (Some(origin), Some(result));
-                    let form = Form::Plain;
+                    let completion = Completion::Blocking;
                     window
-                        .accumulate(process, origin, result, target, &sum, form)
+                        .accumulate(process, origin, result, target, &sum, completion)
                         .unwrap();
                 }
                 assert_eq!(found[..3], [round, 2 * round + 1, round]);

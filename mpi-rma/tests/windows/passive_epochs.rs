@@ -46,7 +46,7 @@ fn targets_that_have_posted_need_not_act_until_all_origins_are_done() {
                             datatype: &datatype,
                         };
                         // SAFETY: the values live until the epoch is complete.
-                        unsafe { window.put(process, origin, to, Form::Plain) }.unwrap();
+                        unsafe { window.put(process, origin, to, Completion::Blocking) }.unwrap();
                     }
                     window.complete(process).unwrap();
                     window.wait(process).unwrap();
@@ -155,11 +155,13 @@ fn attached_memory_is_found_by_its_address() {
                             datatype: &datatype,
                         };
                         // SAFETY: the data lives until the flush.
-                        unsafe { window.get(&process, origin, to(40, 45), Form::Plain) }.unwrap();
+                        unsafe { window.get(&process, origin, to(40, 45), Completion::Blocking) }
+                            .unwrap();
                         window.flush(&process, target).unwrap();
                         // SAFETY: the data lives until the flush.
-                        let beyond =
-                            unsafe { window.put(&process, origin, to(8 * 180, 45), Form::Plain) };
+                        let beyond = unsafe {
+                            window.put(&process, origin, to(8 * 180, 45), Completion::Blocking)
+                        };
                         assert_eq!(beyond.unwrap_err().class(), Class::RmaRange);
                         window.unlock_all(&process).unwrap();
                         meet();

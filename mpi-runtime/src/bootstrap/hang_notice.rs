@@ -35,11 +35,11 @@ impl HangNotices {
 }
 
 impl Watch for HangNotices {
-    fn moved(&self) {
+    fn on_progress(&self) {
         *self.due.lock() = self.patience;
     }
 
-    fn still(&self, time: Duration) -> bool {
+    fn on_stall(&self, time: Duration) -> bool {
         {
             let mut due = self.due.lock();
             if time < *due {

@@ -607,7 +607,7 @@ fn attempt(
         Err(_) if lacks_memory.get() => return Ok(None),
         process => process?,
     };
-    if process.sleeps_rather() {
+    if process.prefers_sleep() {
         notes.push(
             "ranks of this node are scheduled apart (sessions or cgroups): they sleep rather \
              than give up the core"

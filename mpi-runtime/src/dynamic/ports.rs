@@ -242,7 +242,7 @@ impl Port {
             [port_name::ENDED] if self.may_end => Some(self.secret),
             _ => None,
         }));
-        pending.look_at_clock(Instant::now());
+        pending.expire(Instant::now());
         if proved.is_empty() {
             let accept = || {
                 let (stream, _) = self.listener.accept()?;

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use crate::settings::hints::Hints;
 use mpi_core::comm::Comm;
 use mpi_core::info::Info;
-use mpi_core::process::foreign::Uses;
+use mpi_core::process::foreign::ForeignMembers;
 use mpi_core::{Process, Result};
 use parking_lot::Mutex;
 
@@ -32,7 +32,7 @@ pub struct CommObject {
     /// The streams that the communicator was made with.
     pub streams: OnceLock<CommStreams>,
     /// Keeps members of other jobs connected as long as the communicator exists.
-    uses: OnceLock<Uses>,
+    uses: OnceLock<ForeignMembers>,
 }
 
 impl AsRef<Comm> for CommObject {
@@ -86,7 +86,7 @@ impl CommObject {
     /// handle.
     pub fn inherit_streams(&self, parent: &CommObject) {
         if let Some(streams) = parent.streams.get() {
-            let _ = self.streams.set(streams.same_in(self.comm.context()));
+            let _ = self.streams.set(streams.duplicate_in(self.comm.context()));
         }
     }
 
@@ -94,7 +94,7 @@ impl CommObject {
     pub fn set_handle(&self, handle: MPI_Comm) {
         self.comm.set_owner(handle as u32);
         if let Some(streams) = self.streams.get() {
-            streams.ways.set_owner(handle as u32);
+            streams.routes.set_owner(handle as u32);
         }
     }
 
@@ -150,7 +150,7 @@ impl CommObject {
     pub fn duplicate_hints(&self, process: &Process, parent: &CommObject, vcis: u32) -> Result<()> {
         let mut hints = parent.hints.lock().for_copy();
         // Hints about VCIs are stored only if all members gave them.
-        let wished = hints.wishes().any();
+        let wished = hints.vci_hints().any();
         if !wished && vcis > 0 {
             hints.ask_for_vcis(vcis);
         }
@@ -164,7 +164,7 @@ impl CommObject {
     }
 
     fn agree(&self, process: &Process, mut hints: Hints) -> Result<()> {
-        mpi_comm::creation::vcis::agree_on_vcis(process, &self.comm, &hints.wishes())?;
+        mpi_comm::creation::vcis::agree_on_vcis(process, &self.comm, &hints.vci_hints())?;
         hints.settle(process, &self.comm);
         *self.hints.lock() = hints;
         Ok(())

@@ -15,24 +15,24 @@ use parking_lot::Mutex;
 pub type Destructor = unsafe extern "C" fn(*mut c_void);
 
 /// A state of the program, whose destructor is queued when this is dropped.
-pub struct Kept {
+pub struct OwnedState {
     state: *mut c_void,
     destructor: Option<Destructor>,
 }
 
 // SAFETY: the library never dereferences `state`; it passes it to the program's functions, and the
-// program that gave it synchronizes its own threads (`Kept::new`).
-unsafe impl Send for Kept {}
+// program that gave it synchronizes its own threads (`OwnedState::new`).
+unsafe impl Send for OwnedState {}
 // SAFETY: a shared reference only gives the address, which the library never dereferences.
-unsafe impl Sync for Kept {}
+unsafe impl Sync for OwnedState {}
 
-impl Kept {
+impl OwnedState {
     /// Creates a state with its destructor.
     ///
     /// # Safety
     /// The destructor may be called with the state, by any thread.
-    pub unsafe fn new(state: *mut c_void, destructor: Option<Destructor>) -> Kept {
-        Kept { state, destructor }
+    pub unsafe fn new(state: *mut c_void, destructor: Option<Destructor>) -> OwnedState {
+        OwnedState { state, destructor }
     }
 
     /// Returns the address of the state.
@@ -41,7 +41,7 @@ impl Kept {
     }
 }
 
-impl Drop for Kept {
+impl Drop for OwnedState {
     fn drop(&mut self) {
         let (state, Some(destructor)) = (self.state, self.destructor) else {
             return;
@@ -60,7 +60,7 @@ struct Ended {
     destructor: Destructor,
 }
 
-// SAFETY: the library never dereferences `state`; `Kept::new` requires that any thread may call the
+// SAFETY: the library never dereferences `state`; `OwnedState::new` requires that any thread may call the
 // destructor.
 unsafe impl Send for Ended {}
 
@@ -89,7 +89,7 @@ pub fn run() {
             std::mem::take(&mut *ended)
         };
         for Ended { state, destructor } in all {
-            // SAFETY: `Kept::new` requires that any thread may call the destructor; the entry was
+            // SAFETY: `OwnedState::new` requires that any thread may call the destructor; the entry was
             // taken out of the queue, so this is the only call.
             unsafe { destructor(state) };
         }

@@ -8,7 +8,7 @@ use crate::settings::{self, ERRHANDLERS};
 use parking_lot::Mutex;
 
 use crate::handles::HandleTable;
-use crate::handles::destructors::Kept;
+use crate::handles::destructors::OwnedState;
 use crate::handles::predefined::{
     MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN, MPI_Errhandler,
 };
@@ -70,7 +70,7 @@ pub enum Callback {
     /// No additional argument.
     Plain(Function),
     /// A state (`MPIX_Comm_create_errhandler_x` and the like).
-    WithState(Function, Arc<Kept>),
+    WithState(Function, Arc<OwnedState>),
 }
 
 impl fmt::Debug for Callback {

@@ -9,7 +9,7 @@ use crate::handles::predefined::{MPI_MESSAGE_NO_PROC, MPI_MESSAGE_NULL, MPI_Mess
 use crate::lifecycle::runtime::Runtime;
 
 /// Inserts a message. Returns its handle.
-pub fn keep(runtime: &Runtime, message: MatchedMessage) -> Result<MPI_Message> {
+pub fn insert(runtime: &Runtime, message: MatchedMessage) -> Result<MPI_Message> {
     runtime
         .messages
         .insert(Arc::new(Mutex::new(Some(message))))

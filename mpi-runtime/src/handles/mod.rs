@@ -30,8 +30,8 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use mpi_core::layout::{Layout, of_once, of_slice};
 use mpi_core::local::Local;
-use mpi_core::places::{Places, of_once, of_slice};
 
 const INDEX_BITS: u32 = 26;
 const INDEX_MASK: u32 = (1 << INDEX_BITS) - 1;
@@ -329,13 +329,13 @@ impl<T> HandleTable<T> {
     }
 
     /// Lists the addresses by which a debugger finds the objects.
-    pub fn places(&self, places: &mut Places) {
-        places.add("comms", ptr::from_ref(&self.segments) as usize);
+    pub fn layout(&self, layout: &mut Layout) {
+        layout.add("comms", ptr::from_ref(&self.segments) as usize);
         let vacant = self.vacant.as_ptr() as usize;
-        places.add("comms.next", vacant + std::mem::offset_of!(Vacant, next));
-        places.add("comms.first", FIRST as usize);
-        places.add("comms.step", size_of::<OnceLock<Box<[AtomicPtr<T>]>>>());
-        places.add("comms.pointer", of_once::<AtomicPtr<T>>() + of_slice().0);
+        layout.add("comms.next", vacant + std::mem::offset_of!(Vacant, next));
+        layout.add("comms.first", FIRST as usize);
+        layout.add("comms.step", size_of::<OnceLock<Box<[AtomicPtr<T>]>>>());
+        layout.add("comms.pointer", of_once::<AtomicPtr<T>>() + of_slice().0);
     }
 
     /// Returns whether the object behind a handle satisfies `is_it`, which must not use the table.

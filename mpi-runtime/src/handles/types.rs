@@ -202,7 +202,7 @@ const COMPARABLE: [u8; 256] = {
 };
 
 /// Returns the element size of a predefined datatype without gaps; `None` for all others.
-pub fn gapless_len(datatype: MPI_Datatype) -> Option<usize> {
+pub fn contiguous_element_len(datatype: MPI_Datatype) -> Option<usize> {
     len_in(&GAPLESS_HANDLES, datatype)
 }
 
@@ -478,7 +478,7 @@ pub fn may_be_data(address: *const c_void) -> bool {
 /// Returns the bytes of a buffer that the fast path handles: data of a predefined type without
 /// gaps.
 #[inline(always)]
-pub fn plain_len(buf: *const c_void, count: c_int, datatype: MPI_Datatype) -> Option<usize> {
+pub fn contiguous_len(buf: *const c_void, count: c_int, datatype: MPI_Datatype) -> Option<usize> {
     // Tested before the table is read, so that the compiler does not merge the two conditions.
     if !may_be_data(buf) {
         return None;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::settings::hints::Hints;
-use mpi_core::process::foreign::Uses;
+use mpi_core::process::foreign::ForeignMembers;
 use mpi_core::{Class, Error, Result};
 use mpi_rma::Window;
 use parking_lot::Mutex;
@@ -31,7 +31,7 @@ pub struct WinObject {
     /// The values of its predefined attributes, without the base.
     pub values: Values,
     /// Keeps members of other jobs connected as long as the window exists.
-    uses: OnceLock<Uses>,
+    uses: OnceLock<ForeignMembers>,
 }
 
 /// The values of a window's predefined attributes (section 11.2.6), in the ABI's numbers. Programs
@@ -76,7 +76,7 @@ pub fn hold(handle: MPI_Win) -> Result<Arc<WinObject>> {
     MADE.get_arc(handle).ok_or_else(|| invalid(handle))
 }
 
-/// The windows with the first handles, for [`quick`].
+/// The windows with the first handles, for [`find_early`].
 static FIRST: [AtomicPtr<Window>; 4096] = [const { AtomicPtr::new(ptr::null_mut()) }; 4096];
 
 #[inline(always)]
@@ -88,13 +88,13 @@ fn first(handle: MPI_Win) -> Option<&'static AtomicPtr<Window>> {
 /// Returns the window behind one of the first handles, without an error text. If it returns one,
 /// MPI is initialized.
 #[inline(always)]
-pub fn quick(handle: MPI_Win) -> Option<&'static Window> {
+pub fn find_early(handle: MPI_Win) -> Option<&'static Window> {
     // SAFETY: the pointer is null or of a window that `MADE` owns from `insert` to `remove`, which
     // clears the slot. A program that uses a window while another thread frees it is erroneous.
     unsafe { first(handle)?.load(Ordering::Acquire).as_ref() }
 }
 
-/// Empties the table of [`quick`], so that calls after `MPI_Finalize` take the slow path, which
+/// Empties the table of [`find_early`], so that calls after `MPI_Finalize` take the slow path, which
 /// reports the error.
 pub fn forget() {
     for place in &FIRST {

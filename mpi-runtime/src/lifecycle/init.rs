@@ -83,7 +83,7 @@ pub fn open_session(binding: &Binding, wanted: ThreadLevel) -> Result<ThreadLeve
 /// Spreads the program's communicators over VCIs if its threads call MPI concurrently.
 fn spread_comms(runtime: &Runtime, level: ThreadLevel) {
     if level == ThreadLevel::Multiple && !local::is_alone() && runtime.spread > 1 {
-        runtime.process.spread_over(runtime.spread);
+        runtime.process.enable_automatic_vcis(runtime.spread);
     }
 }
 
@@ -407,7 +407,7 @@ fn await_survivors(runtime: &Runtime) {
         Ok((done || process.clock().now() > until).then_some(()))
     };
     // This process leaves whether or not the wait succeeds.
-    let _ = process.wait_despite_loss(0, is_over);
+    let _ = process.wait_ignoring_loss(0, is_over);
     let _ = process.drain_within(FINAL_DRAIN);
 }
 

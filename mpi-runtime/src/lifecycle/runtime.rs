@@ -360,7 +360,7 @@ impl Runtime {
         (self.binding.on_comm)([object.handle(), rank as c_int, size as c_int]);
         object.keep_connected(&self.process);
         let holder: Holder = object;
-        mpi_comm::failure::look_at_new(&self.process, &holder)
+        mpi_comm::failure::register_new(&self.process, &holder)
     }
 }
 

@@ -206,7 +206,7 @@ impl Polling {
         if is_empty() || is_inside() {
             return Ok(());
         }
-        process.wait_despite_loss(0, || {
+        process.wait_ignoring_loss(0, || {
             self.round(process, |_| true);
             let lost = process.first_loss().is_some();
             Ok((lost || is_empty()).then_some(()))
@@ -224,7 +224,7 @@ impl Polling {
 }
 
 impl Source for Polling {
-    const PLACE: usize = POLLED;
+    const ID: usize = POLLED;
 
     fn new(_process: &Process) -> Self {
         Polling::default()

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use mpi_comm::creation::streams::{Stream, Ways};
+use mpi_comm::creation::streams::{Stream, StreamComms};
 use mpi_core::comm::ContextId;
 use mpi_core::{Class, Error, Process, Result};
 use parking_lot::Mutex;
@@ -37,15 +37,15 @@ pub struct CommStreams {
     /// Their handles.
     pub handles: Vec<MPIX_Stream>,
     /// The routes from them to the members' streams; they keep the streams alive.
-    pub ways: Ways,
+    pub routes: StreamComms,
 }
 
 impl CommStreams {
     /// Creates the streams of a duplicate, whose block of contexts begins with `context`.
-    pub fn same_in(&self, context: ContextId) -> CommStreams {
+    pub fn duplicate_in(&self, context: ContextId) -> CommStreams {
         CommStreams {
             handles: self.handles.clone(),
-            ways: self.ways.same_in(context),
+            routes: self.routes.duplicate_in(context),
         }
     }
 }

@@ -10,13 +10,13 @@ use crate::handles::predefined::{MPI_REQUEST_NULL, MPI_Request};
 use crate::handles::{Type, made, made_index};
 use crate::lifecycle::runtime::Runtime;
 use crate::requests::interrupted;
-use crate::requests::lists::name_all;
-use crate::requests::{Named, READY, is_own};
+use crate::requests::lists::resolve_all;
+use crate::requests::{READY, ResolvedRequest, is_object};
 
 /// The result of a scan for a complete request.
-pub enum Look {
+pub enum Scan {
     /// The first complete request. Later ones were not examined.
-    Complete(usize, Named),
+    Complete(usize, ResolvedRequest),
     /// No request is complete; all of them are on these VCIs.
     Pending(Vcis),
     /// All handles are null.
@@ -39,7 +39,7 @@ impl<'a> Block<'a> {
     };
 
     fn new(runtime: &'a Runtime, id: RequestId) -> Option<Block<'a>> {
-        let (first, requests) = runtime.process.requests_around(id)?;
+        let (first, requests) = runtime.process.request_segment(id)?;
         let first = made(Type::Request, first);
         Some(Block { first, requests })
     }
@@ -53,13 +53,13 @@ impl<'a> Block<'a> {
 }
 
 /// Scans the requests up to the first complete one.
-pub fn look(runtime: &Runtime, requests: &[MPI_Request]) -> Look {
+pub fn scan(runtime: &Runtime, requests: &[MPI_Request]) -> Scan {
     let (mut block, mut last) = (Block::NONE, u32::MAX);
     let mut vcis = Vcis::default();
     for (index, &handle) in requests.iter().enumerate() {
         // Usually on the same VCI as the previous one.
         if let Some(request) = block.get(handle)
-            && request.is_under_way()
+            && request.is_pending()
             && u32::from(request.vci()) == last
         {
             continue;
@@ -67,33 +67,33 @@ pub fn look(runtime: &Runtime, requests: &[MPI_Request]) -> Look {
         let Some(id) = operation(handle) else {
             match handle {
                 MPI_REQUEST_NULL => continue,
-                READY => return Look::Complete(index, Named::Ready),
-                _ => return Look::Other,
+                READY => return Scan::Complete(index, ResolvedRequest::Ready),
+                _ => return Scan::Other,
             }
         };
         block = match Block::new(runtime, id) {
             Some(block) => block,
-            None => return Look::Other,
+            None => return Scan::Other,
         };
         match block.get(handle) {
-            Some(request) if request.is_under_way() => {
+            Some(request) if request.is_pending() => {
                 vcis.add(request.vci());
                 last = request.vci().into();
             }
             Some(request) if request.is_done() => {
-                return Look::Complete(index, Named::Operation(id));
+                return Scan::Complete(index, ResolvedRequest::Operation(id));
             }
-            _ => return Look::Other,
+            _ => return Scan::Other,
         }
     }
     match last {
-        u32::MAX => Look::Idle,
-        _ => Look::Pending(vcis),
+        u32::MAX => Scan::Idle,
+        _ => Scan::Pending(vcis),
     }
 }
 
 /// The result of a scan for an incomplete request.
-pub enum LookAtAll {
+pub enum ScanAll {
     /// All requests are complete operations of the process, or null.
     Complete,
     /// The index of the first incomplete request, and the VCIs of the incomplete ones.
@@ -105,45 +105,48 @@ pub enum LookAtAll {
 /// Scans the requests for the first incomplete one, and behind it only for further VCIs.
 ///
 /// Whether the handles behind it are valid is checked when it is complete, as in `MPI_Waitall`.
-pub fn look_at_all(runtime: &Runtime, requests: &[MPI_Request]) -> LookAtAll {
+pub fn scan_all(runtime: &Runtime, requests: &[MPI_Request]) -> ScanAll {
     let (mut vcis, mut pending) = (Vcis::default(), None);
     for (index, &handle) in requests.iter().enumerate() {
         let Some(id) = operation(handle) else {
             match handle {
                 MPI_REQUEST_NULL | READY => continue,
-                _ => return LookAtAll::Other,
+                _ => return ScanAll::Other,
             }
         };
         match runtime.process.request(id) {
-            Some(request) if request.is_under_way() => {
+            Some(request) if request.is_pending() => {
                 vcis.add(request.vci());
                 pending = pending.or(Some(index));
                 if runtime.process.has_one_vci() {
                     // Generalized requests may have poll functions to be called. The fold has no
                     // early exit, so that the compiler can vectorize it.
                     let own = requests[index..].iter();
-                    match own.fold(false, |any, request| any | is_own(*request)) {
-                        true => return LookAtAll::Other,
+                    match own.fold(false, |any, request| any | is_object(*request)) {
+                        true => return ScanAll::Other,
                         false => break,
                     }
                 }
             }
             Some(request) if request.is_done() => {}
-            _ => return LookAtAll::Other,
+            _ => return ScanAll::Other,
         }
     }
     match pending {
-        Some(first) => LookAtAll::Pending(first, vcis),
-        None => LookAtAll::Complete,
+        Some(first) => ScanAll::Pending(first, vcis),
+        None => ScanAll::Complete,
     }
 }
 
-/// Returns the first complete request of an array that [`look`] found pending.
-pub fn complete_now(runtime: &Runtime, requests: &[MPI_Request]) -> Option<(usize, Named)> {
+/// Returns the first complete request of an array that [`scan`] found pending.
+pub fn find_complete(
+    runtime: &Runtime,
+    requests: &[MPI_Request],
+) -> Option<(usize, ResolvedRequest)> {
     requests.iter().enumerate().find_map(|(index, &handle)| {
         let id = operation(handle)?;
         let done = runtime.process.request(id)?.is_done();
-        done.then_some((index, Named::Operation(id)))
+        done.then_some((index, ResolvedRequest::Operation(id)))
     })
 }
 
@@ -152,10 +155,14 @@ pub fn complete_now(runtime: &Runtime, requests: &[MPI_Request]) -> Option<(usiz
 /// # Errors
 /// Errors of progress, and [`ProcFailedPending`](mpi_core::Class::ProcFailedPending) if a receive
 /// is interrupted by a loss.
-pub fn wait(runtime: &Runtime, requests: &[MPI_Request], vcis: &Vcis) -> Result<(usize, Named)> {
-    let done = || match complete_now(runtime, requests) {
+pub fn wait(
+    runtime: &Runtime,
+    requests: &[MPI_Request],
+    vcis: &Vcis,
+) -> Result<(usize, ResolvedRequest)> {
+    let done = || match find_complete(runtime, requests) {
         None if runtime.has_losses() => {
-            let all = name_all(runtime, requests)?;
+            let all = resolve_all(runtime, requests)?;
             interrupted::check(runtime, &all).map(|()| None)
         }
         found => Ok(found),

@@ -125,7 +125,7 @@ impl Buffered {
             .request(sent.request)
             .map_or(0, |request| request.vci());
         // The request itself may have been freed by another thread.
-        process.wait_despite_loss(vci, || {
+        process.wait_ignoring_loss(vci, || {
             let left = !self.pending(process)?.contains(&sent);
             Ok(left.then_some(()))
         })

@@ -9,7 +9,7 @@ use mpi_core::{Class, Error, Process, Result, Status};
 use parking_lot::Mutex;
 
 use crate::requests::bsend::{Buffered, Sent};
-use crate::requests::own_request::{CompoundRequest, Ended};
+use crate::requests::compound_request::{CompoundRequest, Ended};
 
 /// The owner of the buffer.
 pub enum Owner {
@@ -100,7 +100,7 @@ impl CompoundRequest for Flushing {
         None
     }
 
-    fn let_go(&self, _process: &Process) -> Result<()> {
+    fn release(&self, _process: &Process) -> Result<()> {
         // The sends complete without the request.
         Ok(())
     }

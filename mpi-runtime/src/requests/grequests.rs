@@ -123,7 +123,7 @@ impl Generalized {
 
     /// Marks the handle as freed. Returns whether the caller must free the request, because it is
     /// complete.
-    pub fn let_go(&self) -> bool {
+    pub fn release(&self) -> bool {
         self.state.fetch_or(HANDLE_FREED, Ordering::AcqRel);
         self.may_free()
     }
@@ -290,14 +290,14 @@ mod tests {
                 assert_eq!(request.poll(), (false, false));
                 assert!(!request.complete().unwrap());
                 assert!(!request.is_complete());
-                assert!(!request.let_go());
+                assert!(!request.release());
             });
         });
         // The thread itself may complete it.
         assert!(request.is_complete());
         // It is freed once only.
         assert!(request.give_back(Ok(())));
-        assert!(request.is_complete() && !request.let_go() && !request.take());
+        assert!(request.is_complete() && !request.release() && !request.take());
         assert!(request.complete().is_err());
     }
 }

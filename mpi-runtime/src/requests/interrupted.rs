@@ -6,24 +6,28 @@ use mpi_core::{Class, Error, Request, Result};
 
 use crate::handles::predefined::MPI_Request;
 use crate::lifecycle::runtime::Runtime;
-use crate::requests::Named;
-use crate::requests::own_request::Ended;
+use crate::requests::ResolvedRequest;
+use crate::requests::compound_request::Ended;
 
 /// Checks requests for an interrupted receive.
 ///
 /// # Errors
 /// [`Class::ProcFailedPending`] if one is interrupted.
 #[cold]
-pub fn check(runtime: &Runtime, all: &[Named]) -> Result<()> {
-    let found = all.iter().find_map(|named| runtime.interruption(*named));
+pub fn check(runtime: &Runtime, all: &[ResolvedRequest]) -> Result<()> {
+    let found = all
+        .iter()
+        .find_map(|resolved| runtime.interruption(*resolved));
     found.map_or(Ok(()), Err)
 }
 
 /// Returns whether a loss has failed one of the requests, so that the others may never complete.
 #[cold]
-pub fn any_lost(runtime: &Runtime, all: &[Named]) -> bool {
-    let is_lost = |named: &Named| {
-        let request = named.operation().and_then(|id| runtime.process.request(id));
+pub fn any_lost(runtime: &Runtime, all: &[ResolvedRequest]) -> bool {
+    let is_lost = |resolved: &ResolvedRequest| {
+        let request = resolved
+            .operation()
+            .and_then(|id| runtime.process.request(id));
         request.is_some_and(Request::is_lost)
     };
     all.iter().any(is_lost)
@@ -37,8 +41,8 @@ pub fn position(runtime: &Runtime, requests: &[MPI_Request], error: &Error) -> O
         return None;
     }
     let is_it = |request: &MPI_Request| {
-        let named = runtime.named(*request);
-        named.is_ok_and(|named| runtime.interruption(named).is_some())
+        let resolved = runtime.resolve(*request);
+        resolved.is_ok_and(|resolved| runtime.interruption(resolved).is_some())
     };
     requests.iter().position(is_it)
 }

@@ -6,39 +6,39 @@ use mpi_core::{Class, Request, Result};
 
 use crate::handles::predefined::MPI_Request;
 use crate::lifecycle::runtime::Runtime;
-use crate::requests::Named;
+use crate::requests::ResolvedRequest;
 use crate::requests::interrupted;
 
 /// Resolves the handles of an array.
 ///
 /// # Errors
 /// A handle is invalid; the text has its index.
-pub fn name_all(runtime: &Runtime, requests: &[MPI_Request]) -> Result<Vec<Named>> {
-    let name = |(index, request): (usize, &MPI_Request)| {
-        let named = runtime.named(*request);
-        named.map_err(|error| error.reworded(|why| format!("array_of_requests[{index}]: {why}")))
+pub fn resolve_all(runtime: &Runtime, requests: &[MPI_Request]) -> Result<Vec<ResolvedRequest>> {
+    let resolve = |(index, request): (usize, &MPI_Request)| {
+        let resolved = runtime.resolve(*request);
+        resolved.map_err(|error| error.reworded(|why| format!("array_of_requests[{index}]: {why}")))
     };
-    requests.iter().enumerate().map(name).collect()
+    requests.iter().enumerate().map(resolve).collect()
 }
 
 /// Returns the index of a complete request that is neither null nor inactive.
-pub fn any_complete(runtime: &Runtime, all: &[Named]) -> Option<usize> {
+pub fn any_complete(runtime: &Runtime, all: &[ResolvedRequest]) -> Option<usize> {
     // Idleness is tested first: other threads may start inactive requests, but do not complete
     // active ones.
-    let ready = |named: &Named| !named.is_idle() && runtime.is_complete(*named);
+    let ready = |resolved: &ResolvedRequest| !resolved.is_idle() && runtime.is_complete(*resolved);
     all.iter().position(ready)
 }
 
 /// Returns whether all requests are null or inactive.
-pub fn all_idle(all: &[Named]) -> bool {
-    all.iter().all(|named| named.is_idle())
+pub fn all_idle(all: &[ResolvedRequest]) -> bool {
+    all.iter().all(|resolved| resolved.is_idle())
 }
 
 /// Waits on the VCIs `vcis` until one of the requests is complete. Returns its index.
 ///
 /// # Errors
 /// Errors of progress, and [`Class::ProcFailedPending`] if a receive is interrupted by a loss.
-pub fn wait_for_any(runtime: &Runtime, vcis: &Vcis, all: &[Named]) -> Result<usize> {
+pub fn wait_for_any(runtime: &Runtime, vcis: &Vcis, all: &[ResolvedRequest]) -> Result<usize> {
     runtime
         .process
         .wait_until_among(vcis, || match any_complete(runtime, all) {
@@ -48,7 +48,7 @@ pub fn wait_for_any(runtime: &Runtime, vcis: &Vcis, all: &[Named]) -> Result<usi
 }
 
 /// Returns the indices of complete requests that are neither null nor inactive.
-pub fn some_complete(runtime: &Runtime, all: &[Named]) -> Vec<usize> {
+pub fn some_complete(runtime: &Runtime, all: &[ResolvedRequest]) -> Vec<usize> {
     // Idleness is tested first: other threads may start inactive requests, but do not complete
     // active ones.
     let ready = |index: &usize| !all[*index].is_idle() && runtime.is_complete(all[*index]);
@@ -63,7 +63,11 @@ pub fn some_complete(runtime: &Runtime, all: &[Named]) -> Vec<usize> {
 ///
 /// # Errors
 /// Any other error of the wait.
-pub fn some_ended(runtime: &Runtime, all: &[Named], waited: Result<()>) -> Result<Vec<usize>> {
+pub fn some_ended(
+    runtime: &Runtime,
+    all: &[ResolvedRequest],
+    waited: Result<()>,
+) -> Result<Vec<usize>> {
     match waited {
         Err(error) if error.class() == Class::ProcFailedPending => {
             let is_it = |index: &usize| {
@@ -81,7 +85,7 @@ pub fn some_ended(runtime: &Runtime, all: &[Named], waited: Result<()>) -> Resul
 /// # Errors
 /// Errors of progress, and [`Class::ProcFailedPending`] if the receive is interrupted by a loss.
 #[inline]
-pub fn is_done(runtime: &Runtime, named: Named, operation: &Request) -> Result<bool> {
+pub fn is_done(runtime: &Runtime, resolved: ResolvedRequest, operation: &Request) -> Result<bool> {
     if operation.is_done() {
         return Ok(true);
     }
@@ -90,7 +94,7 @@ pub fn is_done(runtime: &Runtime, named: Named, operation: &Request) -> Result<b
     if !done {
         runtime.process.yield_after_test();
         if runtime.has_losses() {
-            return interrupted::check(runtime, &[named]).map(|()| operation.is_done());
+            return interrupted::check(runtime, &[resolved]).map(|()| operation.is_done());
         }
     }
     Ok(done)
@@ -102,10 +106,12 @@ pub fn is_done(runtime: &Runtime, named: Named, operation: &Request) -> Result<b
 /// # Errors
 /// The handle is invalid, or the errors of [`is_complete_after_poll`].
 #[inline(never)]
-pub fn is_other_done(runtime: &Runtime, request: MPI_Request) -> Result<(Named, bool)> {
-    let named = runtime.named(request)?;
-    let done = is_complete_after_poll(runtime, &[named], |runtime| runtime.is_complete(named))?;
-    Ok((named, done))
+pub fn is_other_done(runtime: &Runtime, request: MPI_Request) -> Result<(ResolvedRequest, bool)> {
+    let resolved = runtime.resolve(request)?;
+    let done = is_complete_after_poll(runtime, &[resolved], |runtime| {
+        runtime.is_complete(resolved)
+    })?;
+    Ok((resolved, done))
 }
 
 /// Returns whether `complete` holds, after one round of progress on the requests' VCIs if needed.
@@ -114,7 +120,7 @@ pub fn is_other_done(runtime: &Runtime, request: MPI_Request) -> Result<(Named, 
 /// Errors of progress, and [`Class::ProcFailedPending`] if a receive is interrupted by a loss.
 pub fn is_complete_after_poll(
     runtime: &Runtime,
-    all: &[Named],
+    all: &[ResolvedRequest],
     complete: impl Fn(&Runtime) -> bool,
 ) -> Result<bool> {
     if complete(runtime) {

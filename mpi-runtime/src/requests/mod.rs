@@ -6,12 +6,12 @@
 
 pub mod any;
 pub mod bsend;
+pub mod compound_request;
 pub mod flush;
 pub mod grequests;
 pub mod interrupted;
 pub mod lists;
 pub mod object;
-pub mod own_request;
 pub mod partitioned;
 pub mod persistent;
 pub mod persistent_collective;
@@ -29,9 +29,9 @@ use crate::handles::predefined::{MPI_REQUEST_NULL, MPI_Request};
 use crate::handles::{HandleTable, Type, made, made_index};
 use crate::lifecycle::runtime::{Runtime, running, runtime};
 use crate::mpix::polling;
+use crate::requests::compound_request::Ended;
 use crate::requests::grequests::Generalized;
 use crate::requests::object::Object;
-use crate::requests::own_request::Ended;
 use crate::requests::persistent::Active;
 
 /// The handle of operations that were complete when they were started.
@@ -51,7 +51,7 @@ const OBJECT_BIT: MPI_Request = RequestId::LIMIT as MPI_Request;
 
 /// Returns whether a handle can only be that of an object.
 #[inline(always)]
-pub fn is_own(handle: MPI_Request) -> bool {
+pub fn is_object(handle: MPI_Request) -> bool {
     handle & !(OBJECT_BIT - 1) == made(Type::Request, RequestId::LIMIT)
 }
 
@@ -106,7 +106,7 @@ fn object_arc(handle: MPI_Request) -> Option<Arc<Object>> {
 
 /// A resolved handle.
 #[derive(Clone, Copy)]
-pub enum Named {
+pub enum ResolvedRequest {
     /// `MPI_REQUEST_NULL`.
     Null,
     /// A complete operation without a result.
@@ -114,28 +114,28 @@ pub enum Named {
     /// An operation of the process.
     Operation(RequestId),
     /// An object, by its handle.
-    Own(MPI_Request),
+    Object(MPI_Request),
 }
 
-impl Named {
+impl ResolvedRequest {
     /// Returns the operation of the process that completes the request, if there is one.
     #[inline]
     pub(crate) fn operation(self) -> Option<RequestId> {
         match self {
-            Named::Operation(id) => Some(id),
-            Named::Own(handle) => match object(handle)? {
+            ResolvedRequest::Operation(id) => Some(id),
+            ResolvedRequest::Object(handle) => match object(handle)? {
                 Object::Persistent(persistent) => persistent.operation(),
                 Object::Generalized(_) | Object::Other(_) => None,
             },
-            Named::Null | Named::Ready => None,
+            ResolvedRequest::Null | ResolvedRequest::Ready => None,
         }
     }
 
     /// Returns the generalized request, if it is one.
     fn generalized(self) -> Option<&'static Generalized> {
         match self {
-            Named::Own(handle) => generalized(handle),
-            Named::Null | Named::Ready | Named::Operation(_) => None,
+            ResolvedRequest::Object(handle) => generalized(handle),
+            ResolvedRequest::Null | ResolvedRequest::Ready | ResolvedRequest::Operation(_) => None,
         }
     }
 
@@ -144,9 +144,9 @@ impl Named {
     #[inline]
     pub fn is_idle(self) -> bool {
         match self {
-            Named::Null => true,
-            Named::Ready | Named::Operation(_) => false,
-            Named::Own(handle) => match object(handle) {
+            ResolvedRequest::Null => true,
+            ResolvedRequest::Ready | ResolvedRequest::Operation(_) => false,
+            ResolvedRequest::Object(handle) => match object(handle) {
                 Some(Object::Persistent(persistent)) => !persistent.is_active(),
                 Some(Object::Other(other)) => other.is_idle(),
                 _ => false,
@@ -159,7 +159,7 @@ impl Named {
     #[inline]
     pub fn stays(self) -> bool {
         match self {
-            Named::Own(handle) => match object(handle) {
+            ResolvedRequest::Object(handle) => match object(handle) {
                 Some(Object::Persistent(_)) => true,
                 Some(Object::Other(other)) => other.is_persistent(),
                 _ => false,
@@ -183,24 +183,24 @@ impl Runtime {
     /// # Errors
     /// The request does not exist.
     #[inline(always)]
-    pub fn named(&self, handle: MPI_Request) -> Result<Named> {
+    pub fn resolve(&self, handle: MPI_Request) -> Result<ResolvedRequest> {
         if let Some((id, _)) = self.operation(handle) {
-            return Ok(Named::Operation(id));
+            return Ok(ResolvedRequest::Operation(id));
         }
         match handle {
-            MPI_REQUEST_NULL => Ok(Named::Null),
-            READY => Ok(Named::Ready),
+            MPI_REQUEST_NULL => Ok(ResolvedRequest::Null),
+            READY => Ok(ResolvedRequest::Ready),
             _ => resolve_object(handle),
         }
     }
 
     /// Returns whether a request is complete, or null or inactive.
     #[inline]
-    pub fn is_complete(&self, named: Named) -> bool {
-        let id = match named {
-            Named::Null | Named::Ready => return true,
-            Named::Operation(id) => id,
-            Named::Own(handle) => match object(handle) {
+    pub fn is_complete(&self, resolved: ResolvedRequest) -> bool {
+        let id = match resolved {
+            ResolvedRequest::Null | ResolvedRequest::Ready => return true,
+            ResolvedRequest::Operation(id) => id,
+            ResolvedRequest::Object(handle) => match object(handle) {
                 None => return true,
                 Some(Object::Generalized(request)) => return request.is_complete(),
                 Some(Object::Other(request)) => return request.is_complete(&self.process),
@@ -218,8 +218,8 @@ impl Runtime {
     /// Returns the error of a wildcard receive that a loss has interrupted: see
     /// [`Process::interruption`](mpi_core::Process::interruption).
     #[cold]
-    pub fn interruption(&self, named: Named) -> Option<Error> {
-        self.process.interruption(named.operation()?)
+    pub fn interruption(&self, resolved: ResolvedRequest) -> Option<Error> {
+        self.process.interruption(resolved.operation()?)
     }
 
     /// Returns whether any process is lost, so that interruptions are possible.
@@ -228,28 +228,28 @@ impl Runtime {
         self.process.losses() != 0
     }
 
-    /// Takes the result of a complete request and frees it, unless it [stays](Named::stays).
+    /// Takes the result of a complete request and frees it, unless it [stays](ResolvedRequest::stays).
     ///
     /// Another thread may have started a request that was found inactive. Such a request has no
     /// result and stays active.
     #[inline]
-    pub fn take(&self, named: Named) -> Result<Ended> {
-        match named {
-            Named::Null => Ok(Ended::EMPTY),
-            Named::Ready => Ok(Ended {
+    pub fn take(&self, resolved: ResolvedRequest) -> Result<Ended> {
+        match resolved {
+            ResolvedRequest::Null => Ok(Ended::EMPTY),
+            ResolvedRequest::Ready => Ok(Ended {
                 status: Some(Status::EMPTY),
                 error: None,
             }),
-            Named::Operation(id) => self.take_operation(id),
-            Named::Own(handle) => self.take_object(handle),
+            ResolvedRequest::Operation(id) => self.take_operation(id),
+            ResolvedRequest::Object(handle) => self.take_object(handle),
         }
     }
 
     /// Takes the result of an operation that ended without error; `None` for all other requests.
     #[inline(always)]
-    pub fn take_well(&self, named: Named) -> Option<Status> {
-        match named {
-            Named::Operation(id) => self.process.finish_well(id),
+    pub fn take_success(&self, resolved: ResolvedRequest) -> Option<Status> {
+        match resolved {
+            ResolvedRequest::Operation(id) => self.process.finish_ok(id),
             _ => None,
         }
     }
@@ -311,13 +311,13 @@ impl Runtime {
 
     /// Returns the status of a complete request without freeing it; `None` if it is null or
     /// inactive.
-    pub fn peek(&self, named: Named) -> Result<Option<Status>> {
+    pub fn peek(&self, resolved: ResolvedRequest) -> Result<Option<Status>> {
         let status_of = |id| self.process.request(id).and_then(|request| request.peek());
-        Ok(match named {
-            Named::Null => None,
-            Named::Ready => Some(Status::EMPTY),
-            Named::Operation(id) => status_of(id),
-            Named::Own(handle) => match object_arc(handle).as_deref() {
+        Ok(match resolved {
+            ResolvedRequest::Null => None,
+            ResolvedRequest::Ready => Some(Status::EMPTY),
+            ResolvedRequest::Operation(id) => status_of(id),
+            ResolvedRequest::Object(handle) => match object_arc(handle).as_deref() {
                 None => None,
                 Some(Object::Persistent(persistent)) => match persistent.active() {
                     Active::No => None,
@@ -340,17 +340,17 @@ impl Runtime {
 
     /// Waits until a request is complete.
     #[inline(always)] // counted: tests/instructions.txt
-    pub fn wait_for(&self, named: Named) -> Result<()> {
-        let id = match named {
-            Named::Null | Named::Ready => return Ok(()),
-            Named::Operation(id) => id,
-            Named::Own(handle) => match named.operation() {
+    pub fn wait_for(&self, resolved: ResolvedRequest) -> Result<()> {
+        let id = match resolved {
+            ResolvedRequest::Null | ResolvedRequest::Ready => return Ok(()),
+            ResolvedRequest::Operation(id) => id,
+            ResolvedRequest::Object(handle) => match resolved.operation() {
                 Some(id) => id,
                 None => {
                     if let Some(Object::Other(other)) = object(handle) {
                         return other.wait(&self.process);
                     }
-                    return self.wait_for_generalized(&[named]);
+                    return self.wait_for_generalized(&[resolved]);
                 }
             },
         };
@@ -363,11 +363,11 @@ impl Runtime {
     }
 
     /// Waits until generalized requests are complete.
-    fn wait_for_generalized(&self, all: &[Named]) -> Result<()> {
+    fn wait_for_generalized(&self, all: &[ResolvedRequest]) -> Result<()> {
         let by_function = self.wait_class(all).is_some();
         // The program completes generalized requests, so lost processes don't matter.
-        self.process.wait_despite_loss(0, || {
-            let pending = || all.iter().filter(|named| !self.is_complete(**named));
+        self.process.wait_ignoring_loss(0, || {
+            let pending = || all.iter().filter(|resolved| !self.is_complete(**resolved));
             if by_function && pending().next().is_some() {
                 let left: Vec<&Generalized> =
                     pending().filter_map(|one| one.generalized()).collect();
@@ -379,11 +379,11 @@ impl Runtime {
 
     /// Returns the wait class of the incomplete requests, if all of them are generalized and in one
     /// class with a wait function.
-    fn wait_class(&self, all: &[Named]) -> Option<u64> {
-        let mut pending = all.iter().filter(|named| !self.is_complete(**named));
+    fn wait_class(&self, all: &[ResolvedRequest]) -> Option<u64> {
+        let mut pending = all.iter().filter(|resolved| !self.is_complete(**resolved));
         let class = pending.next()?.generalized()?.wait_class()?;
-        let same = |named: &Named| {
-            let request = named.generalized();
+        let same = |resolved: &ResolvedRequest| {
+            let request = resolved.generalized();
             request.is_some_and(|request| request.wait_class() == Some(class))
         };
         pending.all(same).then_some(class)
@@ -396,7 +396,8 @@ impl Runtime {
         if first.is_none_or(|request| request.wait_class().is_none()) {
             return Ok(());
         }
-        let all: Result<Vec<Named>> = handles.iter().map(|handle| self.named(*handle)).collect();
+        let all: Result<Vec<ResolvedRequest>> =
+            handles.iter().map(|handle| self.resolve(*handle)).collect();
         match all {
             Ok(all) if self.wait_class(&all).is_some() => self.wait_for_generalized(&all),
             // The caller reports invalid handles when it completes the requests.
@@ -409,24 +410,24 @@ impl Runtime {
     /// # Errors
     /// [`Class::ProcFailedPending`] if it is not complete and any process is lost: another request
     /// of the array may have failed.
-    pub fn wait_in_list(&self, named: Named) -> Result<()> {
-        let operation = named.operation().and_then(|id| self.process.request(id));
+    pub fn wait_in_list(&self, resolved: ResolvedRequest) -> Result<()> {
+        let operation = resolved.operation().and_then(|id| self.process.request(id));
         match operation {
             Some(request) => self.process.wait_in_list(request),
-            None if self.has_losses() && !self.is_complete(named) => {
+            None if self.has_losses() && !self.is_complete(resolved) => {
                 Err(Error::new(Class::ProcFailedPending, "a process is lost"))
             }
-            None => self.wait_for(named),
+            None => self.wait_for(resolved),
         }
     }
 
     /// Calls the poll functions of generalized requests that are tested within such a function,
     /// where progress calls none.
-    pub fn poll_within(&self, all: &[Named]) {
-        for named in all {
-            if let Named::Own(handle) = *named
+    pub fn poll_within(&self, all: &[ResolvedRequest]) {
+        for resolved in all {
+            if let ResolvedRequest::Object(handle) = *resolved
                 && polling::is_inside()
-                && let Some(request) = named.generalized()
+                && let Some(request) = resolved.generalized()
             {
                 poll(handle, request);
             }
@@ -449,14 +450,14 @@ impl Runtime {
     }
 
     /// Returns the VCIs of the incomplete requests, on which to wait for any of them.
-    pub fn vcis_of(&self, all: &[Named]) -> Vcis {
+    pub fn vcis_of(&self, all: &[ResolvedRequest]) -> Vcis {
         let mut vcis = Vcis::default();
-        for named in all {
-            if let Named::Own(handle) = *named
+        for resolved in all {
+            if let ResolvedRequest::Object(handle) = *resolved
                 && let Some(Object::Other(other)) = object(handle)
             {
                 other.add_vcis(&self.process, &mut vcis);
-            } else if let Some(id) = named.operation()
+            } else if let Some(id) = resolved.operation()
                 && let Some(request) = self.process.request(id)
                 && !request.is_done()
             {
@@ -469,7 +470,7 @@ impl Runtime {
     /// Refuses active requests of collectives, one-sided operations and file accesses, which can
     /// only be completed (sections 5.12, 11.3.5 and 13.4.1).
     fn refuse_outside(&self, id: RequestId, what: &str) -> Result<()> {
-        match self.process.is_outside(id)? {
+        match self.process.is_external(id)? {
             false => Ok(()),
             true => Err(Error::new(
                 Class::Request,
@@ -483,18 +484,18 @@ impl Runtime {
 
     /// Frees the handle of a request (section 3.7.3). An active operation completes and is freed
     /// then.
-    pub fn let_go(&self, named: Named) -> Result<()> {
-        match named {
-            Named::Null => {
+    pub fn free_request(&self, resolved: ResolvedRequest) -> Result<()> {
+        match resolved {
+            ResolvedRequest::Null => {
                 let why = "request is MPI_REQUEST_NULL; there is nothing to free";
                 Err(Error::new(Class::Request, why))
             }
-            Named::Ready => Ok(()),
-            Named::Operation(id) => {
+            ResolvedRequest::Ready => Ok(()),
+            ResolvedRequest::Operation(id) => {
                 self.refuse_outside(id, "freed")?;
                 self.process.detach(id)
             }
-            Named::Own(handle) => match object_arc(handle).as_deref() {
+            ResolvedRequest::Object(handle) => match object_arc(handle).as_deref() {
                 None => Ok(()),
                 Some(Object::Persistent(persistent)) => {
                     self.requests.remove(handle & !OBJECT_BIT);
@@ -504,14 +505,14 @@ impl Runtime {
                     }
                 }
                 Some(Object::Generalized(generalized)) => {
-                    if !generalized.let_go() {
+                    if !generalized.release() {
                         return Ok(()); // freed by its completion
                     }
                     self.requests.remove(handle & !OBJECT_BIT);
                     generalized.free()
                 }
                 Some(Object::Other(other)) => {
-                    other.let_go(&self.process)?;
+                    other.release(&self.process)?;
                     self.requests.remove(handle & !OBJECT_BIT);
                     Ok(())
                 }
@@ -520,16 +521,18 @@ impl Runtime {
     }
 
     /// Cancels a request (sections 3.8.4 and 12.2).
-    pub fn cancel(&self, named: Named) -> Result<()> {
+    pub fn cancel(&self, resolved: ResolvedRequest) -> Result<()> {
         let nothing = |why| Err(Error::new(Class::Request, why));
-        match named {
-            Named::Null => nothing("request is MPI_REQUEST_NULL; there is nothing to cancel"),
-            Named::Ready => Ok(()),
-            Named::Operation(id) => {
+        match resolved {
+            ResolvedRequest::Null => {
+                nothing("request is MPI_REQUEST_NULL; there is nothing to cancel")
+            }
+            ResolvedRequest::Ready => Ok(()),
+            ResolvedRequest::Operation(id) => {
                 self.refuse_outside(id, "cancelled")?;
                 self.process.cancel(id)
             }
-            Named::Own(handle) => match object_arc(handle).as_deref() {
+            ResolvedRequest::Object(handle) => match object_arc(handle).as_deref() {
                 None => Ok(()),
                 Some(Object::Persistent(persistent)) => match persistent.active() {
                     Active::No => {
@@ -588,12 +591,12 @@ pub fn complete(handle: MPI_Request) -> Result<()> {
 
 /// Resolves a handle of an object. A generalized request whose handle was freed exists only for its
 /// completion.
-fn resolve_object(handle: MPI_Request) -> Result<Named> {
+fn resolve_object(handle: MPI_Request) -> Result<ResolvedRequest> {
     match object(handle) {
         Some(Object::Generalized(generalized)) if generalized.is_handle_freed() => {
             Err(invalid(handle))
         }
-        Some(_) => Ok(Named::Own(handle)),
+        Some(_) => Ok(ResolvedRequest::Object(handle)),
         None => Err(invalid(handle)),
     }
 }

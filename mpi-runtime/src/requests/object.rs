@@ -1,7 +1,7 @@
 //! Requests that are more than an operation of the process.
 
+use crate::requests::compound_request::CompoundRequest;
 use crate::requests::grequests::Generalized;
-use crate::requests::own_request::CompoundRequest;
 use crate::requests::persistent::Persistent;
 
 /// A request with an object of its own.

@@ -8,7 +8,7 @@ use mpi_core::partitioned::{Holder, PartitionedReceive, PartitionedSend};
 use mpi_core::process::Vcis;
 use mpi_core::{Class, Error, Process, Result, Status};
 
-use crate::requests::own_request::{CompoundRequest, Ended};
+use crate::requests::compound_request::{CompoundRequest, Ended};
 
 /// A partitioned request.
 pub enum Partitioned {
@@ -17,11 +17,11 @@ pub enum Partitioned {
     /// A receive.
     Receive(Arc<PartitionedReceive>),
     /// To or from `MPI_PROC_NULL`.
-    Null(Nothing),
+    Null(NullPartitioned),
 }
 
 /// A request that moves no data: complete when it is started.
-pub struct Nothing {
+pub struct NullPartitioned {
     /// Whether it is a send.
     pub sends: bool,
     /// Number of partitions.
@@ -32,7 +32,7 @@ pub struct Nothing {
     pub comm: Holder,
 }
 
-impl Nothing {
+impl NullPartitioned {
     fn comm(&self) -> &Comm {
         (*self.comm).as_ref()
     }
@@ -43,7 +43,7 @@ impl Nothing {
             false => Ok(()),
             true => Err(Error::new(
                 Class::Request,
-                crate::requests::own_request::ACTIVE,
+                crate::requests::compound_request::ACTIVE,
             )),
         }
     }
@@ -78,7 +78,7 @@ impl Partitioned {
     pub fn ready(&self, process: &Process, first: i64, last: i64) -> Result<()> {
         let marked = match self {
             Partitioned::Send(send) => send.ready(process, first, last),
-            Partitioned::Receive(_) | Partitioned::Null(Nothing { sends: false, .. }) => {
+            Partitioned::Receive(_) | Partitioned::Null(NullPartitioned { sends: false, .. }) => {
                 return Err(self.refused(
                     "request is of a partitioned receive; only partitions of a send (MPI_Psend_init) are \
                      marked ready",
@@ -99,7 +99,7 @@ impl Partitioned {
     pub fn has_arrived(&self, process: &Process, partition: i64) -> Result<bool> {
         let arrived = match self {
             Partitioned::Receive(receive) => receive.has_arrived(process, partition),
-            Partitioned::Send(_) | Partitioned::Null(Nothing { sends: true, .. }) => {
+            Partitioned::Send(_) | Partitioned::Null(NullPartitioned { sends: true, .. }) => {
                 return Err(self.refused(
                     "request is of a partitioned send; only partitions of a receive (MPI_Precv_init) arrive",
                 ));
@@ -185,7 +185,7 @@ impl CompoundRequest for Partitioned {
     fn check_start(&self) -> Result<()> {
         match self.is_idle() {
             true => Ok(()),
-            false => Err(self.refused(crate::requests::own_request::ACTIVE)),
+            false => Err(self.refused(crate::requests::compound_request::ACTIVE)),
         }
     }
 
@@ -198,10 +198,10 @@ impl CompoundRequest for Partitioned {
         started.map_err(|error| error.on(self.owner()))
     }
 
-    fn let_go(&self, process: &Process) -> Result<()> {
+    fn release(&self, process: &Process) -> Result<()> {
         let freed = match self {
-            Partitioned::Send(send) => send.let_go(process),
-            Partitioned::Receive(receive) => receive.let_go(),
+            Partitioned::Send(send) => send.release(process),
+            Partitioned::Receive(receive) => receive.release(),
             Partitioned::Null(_) => self.check_start(),
         };
         freed.map_err(|error| error.on(self.owner()))

@@ -13,7 +13,7 @@ use crate::requests::bsend::Buffered;
 
 /// The communication of a persistent request.
 #[derive(Clone, Copy, Debug)]
-pub enum What {
+pub enum Transfer {
     /// A send to a rank.
     Send(u32, Mode),
     /// A buffered send to a rank.
@@ -28,7 +28,7 @@ pub enum What {
 
 /// A persistent request.
 pub struct Persistent {
-    what: What,
+    transfer: Transfer,
     comm: Arc<CommObject>,
     buffer: Buffer,
     tag: i32,
@@ -64,9 +64,9 @@ impl Persistent {
     /// # Safety
     /// The buffer satisfies the contract of [`Buffer`] from each start to the completion that
     /// follows.
-    pub unsafe fn new(what: What, comm: Arc<CommObject>, buffer: Buffer, tag: i32) -> Self {
+    pub unsafe fn new(transfer: Transfer, comm: Arc<CommObject>, buffer: Buffer, tag: i32) -> Self {
         Persistent {
-            what,
+            transfer,
             comm,
             buffer,
             tag,
@@ -118,8 +118,8 @@ impl Persistent {
     fn decode(&self, state: u32) -> Active {
         match (RequestId::from_index(state), state) {
             (Some(id), _) => Active::Operation(id),
-            (None, COMPLETE) => Active::Complete(match self.what {
-                What::NullReceive => Status::PROC_NULL,
+            (None, COMPLETE) => Active::Complete(match self.transfer {
+                Transfer::NullReceive => Status::PROC_NULL,
                 _ => Status::EMPTY,
             }),
             (None, _) => Active::No,
@@ -162,20 +162,20 @@ impl Persistent {
         let (comm, purpose) = (&self.comm.comm, Purpose::PointToPoint);
         // SAFETY: the caller of `new` guarantees the buffer's contract, and `start` admits one
         // operation at a time.
-        let buffer = unsafe { self.buffer.again() };
-        match self.what {
-            What::Send(rank, mode) => {
+        let buffer = unsafe { self.buffer.alias() };
+        match self.transfer {
+            Transfer::Send(rank, mode) => {
                 mpi_core::comm::send_on(process, comm, purpose, buffer, rank, self.tag, mode)
             }
-            What::Buffered(rank) => self
+            Transfer::Buffered(rank) => self
                 .comm
                 .buffered(bsend)
                 .send(process, comm, &buffer, rank, self.tag)
                 .map(|()| None),
-            What::Receive(rank) => {
+            Transfer::Receive(rank) => {
                 mpi_core::comm::receive_on(process, comm, purpose, buffer, rank, self.tag).map(Some)
             }
-            What::NullSend | What::NullReceive => comm.check_revoked().map(|()| None),
+            Transfer::NullSend | Transfer::NullReceive => comm.check_revoked().map(|()| None),
         }
     }
 }

@@ -6,7 +6,7 @@ use mpi_coll::persistent::PersistentCollective;
 use mpi_core::process::Vcis;
 use mpi_core::{Class, Error, Process, Result, Status};
 
-use crate::requests::own_request::{ACTIVE, CompoundRequest, Ended};
+use crate::requests::compound_request::{ACTIVE, CompoundRequest, Ended};
 
 /// A persistent collective.
 pub struct Repeated(pub Arc<PersistentCollective>);
@@ -76,7 +76,7 @@ impl CompoundRequest for Repeated {
             .map_err(|error| error.on(self.0.owner()))
     }
 
-    fn let_go(&self, process: &Process) -> Result<()> {
+    fn release(&self, process: &Process) -> Result<()> {
         if !self.0.is_idle() {
             return Err(self.refused(
                 "request is of a persistent collective that is active and cannot be freed; complete it with \

@@ -5,7 +5,7 @@ use mpi_core::process::loan::{self, Loan};
 use mpi_core::{Class, Error, Process, Request, RequestId, Result, Status};
 use parking_lot::Mutex;
 
-use crate::requests::own_request::{CompoundRequest, Ended};
+use crate::requests::compound_request::{CompoundRequest, Ended};
 
 /// A send that was not complete when it was started.
 pub enum Sending {
@@ -76,18 +76,18 @@ impl Halves {
         match (receive, self.send.as_ref().map(Sending::id)) {
             // An error of ending the receive is dropped: the program gets the loss.
             (Some(id), Some(send)) if is_lost(send) => {
-                let over = loan::try_end(process, id).unwrap_or(true);
+                let over = loan::try_abort(process, id).unwrap_or(true);
                 self.receive = (!over).then_some(id);
                 over
             }
             (None, Some(_)) if self.receive.is_some_and(is_lost) => match self.send.take() {
                 Some(Sending::Own(id)) => {
-                    let over = loan::try_end(process, id).unwrap_or(true);
+                    let over = loan::try_abort(process, id).unwrap_or(true);
                     self.send = (!over).then_some(Sending::Own(id));
                     over
                 }
                 Some(Sending::Copy(loan)) => {
-                    if let Ok(Err(loan)) = loan.try_end(process) {
+                    if let Ok(Err(loan)) = loan.try_abort(process) {
                         self.send = Some(Sending::Copy(loan));
                     }
                     self.send.is_none()
@@ -170,7 +170,7 @@ impl CompoundRequest for Exchange {
 
     /// Both operations complete without the request. The memory of a copy still being sent is
     /// leaked.
-    fn let_go(&self, process: &Process) -> Result<()> {
+    fn release(&self, process: &Process) -> Result<()> {
         let mut halves = self.halves.lock();
         if let Some(id) = halves.receive.take() {
             process.detach(id)?;

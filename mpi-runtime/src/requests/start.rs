@@ -5,8 +5,8 @@ use mpi_core::{Class, Error, Result};
 use crate::handles::predefined::{MPI_REQUEST_NULL, MPI_Request};
 use crate::lifecycle::runtime::Runtime;
 use crate::requests;
+use crate::requests::compound_request;
 use crate::requests::object::Object;
-use crate::requests::own_request;
 
 /// Returns the persistent request behind a handle, which must be inactive.
 fn startable(runtime: &Runtime, request: MPI_Request) -> Result<&'static Object> {
@@ -21,8 +21,8 @@ fn startable(runtime: &Runtime, request: MPI_Request) -> Result<&'static Object>
             "request is MPI_REQUEST_NULL; make one by MPI_Send_init or the like first",
         )),
         _ => {
-            runtime.named(request)?;
-            Err(own_request::not_persistent())
+            runtime.resolve(request)?;
+            Err(compound_request::not_persistent())
         }
     }
 }
@@ -32,7 +32,7 @@ fn begin(found: &Object, runtime: &Runtime) -> Result<()> {
     match found {
         Object::Persistent(persistent) => persistent.start(&runtime.process, &runtime.bsend),
         Object::Other(other) => other.start(&runtime.process),
-        Object::Generalized(_) => Err(own_request::not_persistent()),
+        Object::Generalized(_) => Err(compound_request::not_persistent()),
     }
 }
 

@@ -3,7 +3,7 @@
 //! Other hints are dropped, so that a program sees by `MPI_Comm_get_info` which ones are in use.
 
 use mpi_core::comm::Comm;
-use mpi_core::comm::vci_map::{TagBits, Wishes};
+use mpi_core::comm::vci_map::{TagBits, VciHints};
 use mpi_core::info::{Entry, Info};
 use mpi_core::{Process, Result};
 use mpi_rma::{Promise, Window};
@@ -208,8 +208,8 @@ impl Hints {
     }
 
     /// Returns what the hints ask about VCIs.
-    pub fn wishes(&self) -> Wishes {
-        Wishes {
+    pub fn vci_hints(&self) -> VciHints {
+        VciHints {
             count: self.get("weft_num_vcis", parse),
             vci: self.get("vci", parse),
             sender_vci: self.get("sender_vci", parse),
@@ -220,7 +220,7 @@ impl Hints {
             no_any_source: self.is_true("mpi_assert_no_any_source"),
             overtaking: self.is_true("mpi_assert_allow_overtaking"),
             lockless: self.is_true("weft_lockless"),
-            ..Wishes::default()
+            ..VciHints::default()
         }
     }
 
@@ -228,11 +228,11 @@ impl Hints {
     pub fn of_window(&self) -> mpi_rma::Hints {
         let ordering = self.get("accumulate_ordering", |value| Some(value == b"none"));
         mpi_rma::Hints {
-            vcis: Wishes {
+            vcis: VciHints {
                 unordered: ordering == Some(true),
-                ..self.wishes().for_window()
+                ..self.vci_hints().for_window()
             },
-            memory_at_once: self.is_true("weft_memory_at_once"),
+            commits_memory: self.is_true("weft_memory_at_once"),
             accumulates: self.promise(),
         }
     }
@@ -251,7 +251,7 @@ impl Hints {
 
     /// Replaces the hints about VCIs and network atomics by the values in force on `window`.
     pub fn settle_win(&mut self, window: &Window) {
-        let in_force = window.vci_hints(&self.wishes());
+        let in_force = window.vci_hints(&self.vci_hints());
         self.keep_in_force(in_force);
         self.0
             .retain(|(key, _)| !ATOMICS.iter().any(|name| name.as_bytes() == &**key));
@@ -285,14 +285,14 @@ impl Hints {
     /// Replaces the hints about VCIs and wildcards by the values in force, and applies the rest to
     /// the communicator. Algorithms are chosen on top of the process's own choices.
     pub fn settle(&mut self, process: &Process, comm: &Comm) {
-        let wishes = self.wishes();
-        self.keep_in_force(comm.vci_hints(&wishes));
+        let hints = self.vci_hints();
+        self.keep_in_force(comm.vci_hints(&hints));
         if let Some(choices) = self.get("weft_coll", |value| {
             choices(mpi_coll::choices(process).clone(), value)
         }) {
             mpi_coll::set_comm_choices(comm, Some(choices));
         }
-        comm.set_promises(wishes.no_any_tag, wishes.no_any_source);
+        comm.set_promises(hints.no_any_tag, hints.no_any_source);
         let (no_any_tag, no_any_source) = comm.promises();
         for (key, promised) in [
             ("mpi_assert_no_any_tag", no_any_tag),

@@ -55,7 +55,7 @@ pub fn environment(name: &str) -> Option<OsString> {
 
 /// Returns a variable's text for people and tools; unset cost variables show the costs file's
 /// content.
-pub fn shown(name: &str) -> Option<String> {
+pub fn displayed(name: &str) -> Option<String> {
     raw(name).or_else(|| match name {
         "WEFT_COLL_COSTS" | "WEFT_COLL_COSTS_FILE" => {
             costs::unset_value(name, raw("WEFT_COLL_COSTS_FILE").as_deref())
@@ -65,7 +65,7 @@ pub fn shown(name: &str) -> Option<String> {
 }
 
 /// Returns whether `MPI_Init` has read the variables, so that they can no longer be changed.
-pub fn are_chosen() -> bool {
+pub fn are_read() -> bool {
     AT_INIT.get().is_some()
 }
 
@@ -73,7 +73,7 @@ pub fn are_chosen() -> bool {
 ///
 /// # Errors
 /// The value is invalid.
-pub fn give(variable: &'static Variable, value: String) -> Result<(), String> {
+pub fn override_value(variable: &'static Variable, value: String) -> Result<(), String> {
     Settings::read(|name| (name == variable.name).then(|| value.clone()))?;
     OVERRIDES.lock().insert(variable.name, value);
     Ok(())

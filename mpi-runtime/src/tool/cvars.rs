@@ -58,7 +58,7 @@ impl Handle {
     pub fn new(variable: &'static Variable) -> Handle {
         let count = match variable.holds() {
             Holds::Text => {
-                let now = settings::shown(variable.name).map_or(0, |text| text.len());
+                let now = settings::displayed(variable.name).map_or(0, |text| text.len());
                 MIN_TEXT.max(now + 1)
             }
             _ => 1,
@@ -147,7 +147,7 @@ impl Cvar for Variable {
 
     fn scope(&self) -> Scope {
         static IS_LATE: OnceLock<bool> = OnceLock::new();
-        if *IS_LATE.get_or_init(settings::are_chosen) {
+        if *IS_LATE.get_or_init(settings::are_read) {
             Scope::ReadOnly
         } else if self.help.contains("same on all ranks") {
             Scope::AllEq
@@ -169,7 +169,7 @@ impl Cvar for Variable {
     }
 
     fn value(&self) -> Value {
-        let text = settings::shown(self.name);
+        let text = settings::displayed(self.name);
         let text = text.as_deref();
         let number = |text: &str| match self.holds() {
             Holds::Switch => match text {
@@ -193,7 +193,7 @@ impl Cvar for Variable {
     }
 
     fn set(&'static self, value: Value) -> Result {
-        if settings::are_chosen() {
+        if settings::are_read() {
             return Err(Error::CvarSetNever);
         }
         let text = match (self.holds(), value) {
@@ -206,7 +206,7 @@ impl Cvar for Variable {
             (_, Value::Number(number)) => number.to_string(),
             (_, Value::Text(text)) => text,
         };
-        settings::give(self, text).map_err(|_| Error::Invalid)
+        settings::override_value(self, text).map_err(|_| Error::Invalid)
     }
 }
 

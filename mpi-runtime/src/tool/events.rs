@@ -83,25 +83,25 @@ pub enum Safety {
 pub trait Listener: Send + Sync {
     /// Calls the callback of a registration. No restriction is imposed on it
     /// (`MPI_T_CB_REQUIRE_NONE`).
-    fn hear(&self, instance: &Instance, registration: usize);
+    fn on_event(&self, instance: &Instance, registration: usize);
 }
 
 /// A tool's callback for the end of a registration.
-pub type Farewell = Box<dyn FnOnce() + Send>;
+pub type FreeCallback = Box<dyn FnOnce() + Send>;
 
 /// A registration: the event type, and a callback per level of safety.
 ///
-/// A thread that calls one holds a reference, so the last reference dropped calls the farewell.
+/// A thread that calls one holds a reference, so the last reference dropped calls the free callback.
 pub struct Registration {
     event: usize,
     callbacks: Mutex<[Option<Arc<dyn Listener>>; 4]>,
-    farewell: Mutex<Option<Farewell>>,
+    free_callback: Mutex<Option<FreeCallback>>,
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        if let Some(farewell) = self.farewell.get_mut().take() {
-            farewell();
+        if let Some(free_callback) = self.free_callback.get_mut().take() {
+            free_callback();
         }
     }
 }
@@ -121,7 +121,7 @@ pub fn register(number: usize, event: usize) {
     let registration = Registration {
         event,
         callbacks: Mutex::new([const { None }; 4]),
-        farewell: Mutex::new(None),
+        free_callback: Mutex::new(None),
     };
     all.insert(number, Arc::new(registration));
     LISTENERS.store(all.len(), Ordering::Release);
@@ -129,16 +129,16 @@ pub fn register(number: usize, event: usize) {
 
 /// Removes a registration. No callback of it begins from now on.
 ///
-/// `farewell` is called when no callback runs and the result has been dropped, for which the caller
+/// `free_callback` is called when no callback runs and the result has been dropped, for which the caller
 /// should hold no lock.
 ///
 /// # Errors
 /// `MPI_T_ERR_INVALID_HANDLE`.
-pub fn unregister(number: usize, farewell: Option<Farewell>) -> Result<Arc<Registration>> {
+pub fn unregister(number: usize, free_callback: Option<FreeCallback>) -> Result<Arc<Registration>> {
     let mut all = REGISTRATIONS.lock();
     let removed = all.remove(&number).ok_or(Error::InvalidHandle)?;
     LISTENERS.store(all.len(), Ordering::Release);
-    *removed.farewell.lock() = farewell;
+    *removed.free_callback.lock() = free_callback;
     Ok(removed)
 }
 
@@ -170,7 +170,7 @@ pub fn set_callback(number: usize, safety: Safety, listener: Option<Arc<dyn List
 
 /// Delivers an event to the registered callbacks.
 #[inline]
-pub fn tell(event: usize, elements: [c_int; 3]) {
+pub fn raise(event: usize, elements: [c_int; 3]) {
     if LISTENERS.load(Ordering::Relaxed) > 0 {
         deliver(event, elements);
     }
@@ -201,7 +201,7 @@ fn deliver(event: usize, elements: [c_int; 3]) {
             .next()
             .cloned();
         if let Some(listener) = first {
-            listener.hear(&instance, number);
+            listener.on_event(&instance, number);
         }
     }
     CURRENT.set(before);
@@ -211,7 +211,7 @@ fn deliver(event: usize, elements: [c_int; 3]) {
 ///
 /// # Errors
 /// `MPI_T_ERR_INVALID_HANDLE`: such handles are valid within the callback only.
-pub fn told<T>(handle: *const c_void, look: impl FnOnce(&Instance) -> T) -> Result<T> {
+pub fn current<T>(handle: *const c_void, look: impl FnOnce(&Instance) -> T) -> Result<T> {
     let current = CURRENT.get();
     if current.is_null() || current.cast() != handle {
         return Err(Error::InvalidHandle);
@@ -230,11 +230,11 @@ mod tests {
     struct Recorder(Mutex<Vec<(usize, c_int)>>);
 
     impl Listener for Recorder {
-        fn hear(&self, instance: &Instance, registration: usize) {
-            let element = told(instance.handle(), |event| event.elements[0]);
+        fn on_event(&self, instance: &Instance, registration: usize) {
+            let element = current(instance.handle(), |event| event.elements[0]);
             self.0.lock().push((registration, element.unwrap()));
             let other = ptr::without_provenance(16);
-            assert_eq!(told(other, |_| ()), Err(Error::InvalidHandle));
+            assert_eq!(current(other, |_| ()), Err(Error::InvalidHandle));
         }
     }
 
@@ -247,30 +247,30 @@ mod tests {
         let refused = set_callback(unknown, Safety::None, Some(least.clone()));
         assert_eq!(refused, Err(Error::InvalidHandle));
         set_callback(number, Safety::AsyncSignalSafe, Some(most.clone())).unwrap();
-        tell(ERROR, [1, 0, 0]);
+        raise(ERROR, [1, 0, 0]);
         set_callback(number, Safety::MpiRestricted, Some(least.clone())).unwrap();
-        tell(ERROR, [2, 0, 0]);
-        tell(COMM, [3, 0, 1]);
+        raise(ERROR, [2, 0, 0]);
+        raise(COMM, [3, 0, 1]);
         set_callback(number, Safety::MpiRestricted, None).unwrap();
-        tell(ERROR, [4, 0, 0]);
+        raise(ERROR, [4, 0, 0]);
         drop(unregister(number, None).unwrap());
-        tell(ERROR, [5, 0, 0]);
+        raise(ERROR, [5, 0, 0]);
         assert_eq!(*least.0.lock(), [(number, 2)]);
         assert_eq!(*most.0.lock(), [(number, 1), (number, 4)]);
         assert_eq!(unregister(number, None).err(), Some(Error::InvalidHandle));
     }
 
     #[test]
-    fn the_last_reference_calls_the_farewell() {
+    fn the_last_reference_calls_the_free_callback() {
         let calls = Arc::new(AtomicUsize::new(0));
         let number = 48;
         register(number, COMM);
         let held = REGISTRATIONS.lock().get(&number).cloned();
         let counts = calls.clone();
-        let farewell: Farewell = Box::new(move || {
+        let free_callback: FreeCallback = Box::new(move || {
             counts.fetch_add(1, Ordering::Relaxed);
         });
-        drop(unregister(number, Some(farewell)).unwrap());
+        drop(unregister(number, Some(free_callback)).unwrap());
         assert_eq!(calls.load(Ordering::Relaxed), 0);
         drop(held);
         assert_eq!(calls.load(Ordering::Relaxed), 1);
@@ -284,7 +284,7 @@ mod tests {
             elements: [0; 3],
         };
         for handle in [instance.handle(), ptr::null()] {
-            assert_eq!(told(handle, |_| ()), Err(Error::InvalidHandle));
+            assert_eq!(current(handle, |_| ()), Err(Error::InvalidHandle));
         }
     }
 }

@@ -26,7 +26,7 @@ pub unsafe fn put<T>(out: *mut T, value: T) -> Result {
 ///
 /// # Safety
 /// A pointer other than NULL is valid for a write.
-pub unsafe fn tell<T>(out: *mut T, value: T) {
+pub unsafe fn put_optional<T>(out: *mut T, value: T) {
     if !out.is_null() {
         // SAFETY: `out` is not NULL, so the caller of this function guarantees that it is valid for
         // a write.
@@ -41,7 +41,7 @@ pub unsafe fn tell<T>(out: *mut T, value: T) {
 ///
 /// # Safety
 /// `length` is NULL or valid; `out` is NULL or has space for `*length` characters.
-pub unsafe fn tell_text(out: *mut c_char, length: *mut c_int, text: &str) {
+pub unsafe fn put_text(out: *mut c_char, length: *mut c_int, text: &str) {
     // SAFETY: the caller of this function guarantees that `length` is NULL or valid, and that `out`
     // is NULL or has space for `*length` characters, which bound the copy and the NUL.
     unsafe {

@@ -17,7 +17,7 @@ fn seen(direct: Direct) -> Slots {
         room: 32 * KIB,
         depth: 8,
         direct,
-        several: false,
+        is_nonblocking: false,
         crowded: false,
     }
 }
@@ -266,7 +266,7 @@ fn more_than_two_ranks_with_cores_reduce_up_trees_then_by_shares() {
         ..free
     };
     let several = Slots {
-        several: true,
+        is_nonblocking: true,
         ..free
     };
     let degree = |ranks: usize, slots: Slots| {

@@ -29,7 +29,7 @@ mod trees;
 mod written;
 
 pub use exchange::{allgather_direct, allgather_doubling, alltoall_direct, alltoall_doubling};
-pub use how::{Collect, Rise, Spread, Trade, Way};
+pub use how::{RdmaAllgather, RdmaAllreduce, RdmaAlltoall, RdmaBcast, RdmaReduce};
 pub use pace::Pace;
 pub use reach::{DEGREES, Reach, SLOT_HEAD, steps};
 pub use rise::reduce;
@@ -40,70 +40,72 @@ use super::schedule::Schedule;
 use super::team::Part;
 use mpi_types::op::Op;
 
-/// An allreduce that goes one of all ways; it must be one that can take it ([`Way::takes`]).
+/// An allreduce that goes one of all ways; it must be one that can take it ([`RdmaAllreduce::takes`]).
 pub fn allreduce_by(
     schedule: &mut Schedule,
     reach: Reach,
     in_place: bool,
     part: Part<'_>,
     op: &Op,
-    way: Way,
+    way: RdmaAllreduce,
 ) {
     match way {
-        Way::Pairs => exchange(schedule, reach, in_place, part, op),
-        Way::Tree { up, down } => allreduce(schedule, reach, in_place, part, op, [up, down]),
-        Way::Ring => long::allreduce(schedule, reach, in_place, part, op),
+        RdmaAllreduce::Pairs => exchange(schedule, reach, in_place, part, op),
+        RdmaAllreduce::Tree { up, down } => {
+            allreduce(schedule, reach, in_place, part, op, [up, down])
+        }
+        RdmaAllreduce::Ring => long::allreduce(schedule, reach, in_place, part, op),
     }
 }
 
-/// A broadcast that goes one of all ways; it must be one that can take it ([`Spread::takes`]).
-pub fn bcast_by(schedule: &mut Schedule, reach: Reach, root: u32, part: Part<'_>, how: Spread) {
+/// A broadcast that goes one of all ways; it must be one that can take it ([`RdmaBcast::takes`]).
+pub fn bcast_by(schedule: &mut Schedule, reach: Reach, root: u32, part: Part<'_>, how: RdmaBcast) {
     match how {
-        Spread::Tree => bcast(schedule, reach, root, part),
-        Spread::Chain => long::bcast(schedule, reach, root, part),
+        RdmaBcast::Tree => bcast(schedule, reach, root, part),
+        RdmaBcast::Chain => long::bcast(schedule, reach, root, part),
     }
 }
 
-/// A reduction that goes one of all ways; it must be one that can take it ([`Rise::takes`]).
+/// A reduction that goes one of all ways; it must be one that can take it ([`RdmaReduce::takes`]).
 pub fn reduce_by(
     schedule: &mut Schedule,
     reach: Reach,
     (root, in_place): (u32, bool),
     part: Part<'_>,
     op: &Op,
-    how: Rise,
+    how: RdmaReduce,
 ) {
     match how {
-        Rise::Tree(k) => reduce(schedule, reach, (root, in_place), part, op, k),
-        Rise::Chain => long::reduce(schedule, reach, (root, in_place), part, op),
+        RdmaReduce::Tree(k) => reduce(schedule, reach, (root, in_place), part, op, k),
+        RdmaReduce::Chain => long::reduce(schedule, reach, (root, in_place), part, op),
     }
 }
 
-/// An allgather that goes one of all ways; it must be one that can take it ([`Collect::takes`]).
+/// An allgather that goes one of all ways; it must be one that can take it ([`RdmaAllgather::takes`]).
 pub fn allgather_by(
     schedule: &mut Schedule,
     reach: Reach,
     send: Option<Part<'_>>,
     recv: Part<'_>,
-    how: Collect,
+    how: RdmaAllgather,
 ) {
     match how {
-        Collect::Direct => allgather_direct(schedule, reach, send, recv),
-        Collect::Doubling => allgather_doubling(schedule, reach, send, recv),
-        Collect::Ring => long::allgather(schedule, reach, send, recv),
+        RdmaAllgather::Direct => allgather_direct(schedule, reach, send, recv),
+        RdmaAllgather::Doubling => allgather_doubling(schedule, reach, send, recv),
+        RdmaAllgather::Ring => long::allgather(schedule, reach, send, recv),
     }
 }
 
-/// An alltoall that goes one of all ways; it must be one that can take it ([`Trade::takes`]).
+/// An alltoall that goes one of all ways; it must be one that can take it ([`RdmaAlltoall::takes`]).
 pub fn alltoall_by(
     schedule: &mut Schedule,
     reach: Reach,
     send: Option<Part<'_>>,
     recv: Part<'_>,
-    how: Trade,
+    how: RdmaAlltoall,
 ) {
     match how {
-        Trade::Direct => alltoall_direct(schedule, reach, send, recv),
-        Trade::Doubling => alltoall_doubling(schedule, reach, send, recv),
+        RdmaAlltoall::Direct => alltoall_direct(schedule, reach, send, recv),
+        RdmaAlltoall::Doubling => alltoall_doubling(schedule, reach, send, recv),
     }
 }

@@ -192,7 +192,7 @@ fn reduction(
     // This rank's share of the result, in its next slot; the phase.
     let show = |schedule: &mut Schedule, piece: usize| {
         let (phase, mine) = (schedule.phase(), share_of(piece, me));
-        if slots.several || !mine.is_empty() {
+        if slots.is_nonblocking || !mine.is_empty() {
             slots.claim(schedule, phase);
         }
         if root != Some(me) {

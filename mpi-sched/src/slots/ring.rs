@@ -15,8 +15,8 @@ pub struct Slots {
     pub depth: u32,
     /// Whether ranks can copy from and to each other's memory.
     pub direct: Direct,
-    /// Whether several collectives may be under way at once.
-    pub several: bool,
+    /// Whether the slots are of nonblocking collectives, several of which may be in progress at once.
+    pub is_nonblocking: bool,
     /// Whether a rank may have to wait for its core.
     pub crowded: bool,
 }
@@ -53,7 +53,7 @@ impl Slots {
     /// Waits until this rank may write to its slot of a phase.
     pub(super) fn claim(&self, schedule: &mut Schedule, phase: i32) {
         let depth = self.depth as i32;
-        match self.several {
+        match self.is_nonblocking {
             true => schedule.await_flags(0..self.size, THROUGH, phase - depth),
             false => schedule.await_flags(0..self.size, 0, phase + 2 - depth),
         }
@@ -66,7 +66,7 @@ impl Slots {
 
     /// Raises this rank's flag without data before it, for others to wait for.
     pub(super) fn signal(&self, schedule: &mut Schedule, phase: i32) {
-        if self.several {
+        if self.is_nonblocking {
             self.claim(schedule, phase);
         }
         self.raise(schedule, phase);
@@ -74,7 +74,7 @@ impl Slots {
 
     /// Has nothing to say in a phase, in which nobody waits for this rank.
     pub(super) fn pass(&self, schedule: &mut Schedule, phase: i32) {
-        if !self.several {
+        if !self.is_nonblocking {
             self.raise(schedule, phase);
         }
     }

@@ -1,7 +1,10 @@
 //! Collectives by remote writes as data, which follow each other in any order.
 
 use super::*;
-use crate::rdma::{self, Collect, DEGREES, Pace, Reach, Rise, Signals, Spread, Trade, Way};
+use crate::rdma::{
+    self, DEGREES, Pace, RdmaAllgather, RdmaAllreduce, RdmaAlltoall, RdmaBcast, RdmaReduce, Reach,
+    Signals,
+};
 use crate::schedule::Course;
 use crate::sim::{DEPTH, FIRST, ROOM, run_late};
 use crate::{Part, Schedule};
@@ -20,32 +23,32 @@ fn any_degree(rng: &mut Rng) -> u32 {
 }
 
 /// One of all ways of an allreduce of a vector that fits a slot.
-pub(super) fn any_way(rng: &mut Rng) -> Way {
+pub(super) fn any_way(rng: &mut Rng) -> RdmaAllreduce {
     let [up, down] = [any_degree(rng), any_degree(rng)];
     match rng.below(5) {
-        0 => Way::Pairs,
-        _ => Way::Tree { up, down },
+        0 => RdmaAllreduce::Pairs,
+        _ => RdmaAllreduce::Tree { up, down },
     }
 }
 
 #[derive(Clone, Debug)]
 pub(super) enum Kind {
     Barrier(Signals),
-    Bcast(usize, Spread),
+    Bcast(usize, RdmaBcast),
     Allreduce {
-        way: Way,
+        way: RdmaAllreduce,
         in_place: bool,
         commutes: bool,
     },
     Reduce {
         root: usize,
-        how: Rise,
+        how: RdmaReduce,
         in_place: bool,
         commutes: bool,
     },
     /// And whether in place.
-    Allgather(Collect, bool),
-    Alltoall(Trade, bool),
+    Allgather(RdmaAllgather, bool),
+    Alltoall(RdmaAlltoall, bool),
 }
 
 impl Kind {
@@ -56,38 +59,38 @@ impl Kind {
         match rng.below(12) {
             0 => Kind::Barrier(Signals::Dissemination),
             1 => Kind::Barrier(Signals::Pairwise),
-            2 => Kind::Bcast(root, Spread::Tree),
-            3 => Kind::Bcast(root, Spread::Chain),
+            2 => Kind::Bcast(root, RdmaBcast::Tree),
+            3 => Kind::Bcast(root, RdmaBcast::Chain),
             4 => Kind::Allreduce {
                 way: any_way(rng),
                 in_place,
                 commutes: rng.below(2) == 0,
             },
             5 => Kind::Allreduce {
-                way: Way::Ring,
+                way: RdmaAllreduce::Ring,
                 in_place,
                 commutes: size > 2 || rng.below(2) == 0,
             },
             6 | 7 => Kind::Reduce {
                 root,
-                how: Rise::Tree(any_degree(rng)),
+                how: RdmaReduce::Tree(any_degree(rng)),
                 in_place,
                 commutes: root > 0 || rng.below(2) == 0,
             },
             8 => Kind::Reduce {
                 root,
-                how: Rise::Chain,
+                how: RdmaReduce::Chain,
                 in_place,
                 commutes: true,
             },
-            9 if few => Kind::Allgather(Collect::Direct, in_place),
-            9 => Kind::Allgather(Collect::Doubling, in_place),
+            9 if few => Kind::Allgather(RdmaAllgather::Direct, in_place),
+            9 => Kind::Allgather(RdmaAllgather::Doubling, in_place),
             10 => match rng.below(2) {
-                0 => Kind::Allgather(Collect::Doubling, in_place),
-                _ => Kind::Allgather(Collect::Ring, in_place),
+                0 => Kind::Allgather(RdmaAllgather::Doubling, in_place),
+                _ => Kind::Allgather(RdmaAllgather::Ring, in_place),
             },
-            _ if few && rng.below(2) == 0 => Kind::Alltoall(Trade::Direct, in_place),
-            _ => Kind::Alltoall(Trade::Doubling, in_place),
+            _ if few && rng.below(2) == 0 => Kind::Alltoall(RdmaAlltoall::Direct, in_place),
+            _ => Kind::Alltoall(RdmaAlltoall::Doubling, in_place),
         }
     }
 
@@ -96,17 +99,24 @@ impl Kind {
         let doubling = ROOM / (size.next_power_of_two() / 2);
         match self {
             Kind::Barrier(_) => 0,
-            Kind::Bcast(_, Spread::Tree) => 2 * ROOM,
-            Kind::Bcast(_, Spread::Chain) => 21 * ROOM,
-            Kind::Allreduce { way: Way::Ring, .. } => 3 * size * ROOM,
+            Kind::Bcast(_, RdmaBcast::Tree) => 2 * ROOM,
+            Kind::Bcast(_, RdmaBcast::Chain) => 21 * ROOM,
+            Kind::Allreduce {
+                way: RdmaAllreduce::Ring,
+                ..
+            } => 3 * size * ROOM,
             Kind::Allreduce { .. } => ROOM,
             Kind::Reduce {
-                how: Rise::Tree(_), ..
+                how: RdmaReduce::Tree(_),
+                ..
             } => reach(0, size).most_up(),
             Kind::Reduce { .. } => 11 * ROOM,
-            Kind::Allgather(Collect::Direct, _) | Kind::Alltoall(Trade::Direct, _) => ROOM,
-            Kind::Allgather(Collect::Doubling, _) | Kind::Alltoall(Trade::Doubling, _) => doubling,
-            Kind::Allgather(Collect::Ring, _) => 5 * ROOM,
+            Kind::Allgather(RdmaAllgather::Direct, _) | Kind::Alltoall(RdmaAlltoall::Direct, _) => {
+                ROOM
+            }
+            Kind::Allgather(RdmaAllgather::Doubling, _)
+            | Kind::Alltoall(RdmaAlltoall::Doubling, _) => doubling,
+            Kind::Allgather(RdmaAllgather::Ring, _) => 5 * ROOM,
         }
     }
 

@@ -2,8 +2,8 @@
 //! by slots on some nodes and by messages on others: right whatever comes after what.
 
 use super::*;
-use crate::nodes::{self, Between, Nodes, Ways};
-use crate::rdma::{Collect, DEGREES, Pace, Reach, Rise, Spread, Way};
+use crate::nodes::{self, BetweenNodes, NodeAlgorithm, Nodes};
+use crate::rdma::{DEGREES, Pace, RdmaAllgather, RdmaAllreduce, RdmaBcast, RdmaReduce, Reach};
 use crate::schedule::Course;
 use crate::sim::{DEPTH, FIRST, ROOM, run_late};
 use crate::{Allgather, Allreduce, Part, Schedule, Slots};
@@ -11,13 +11,13 @@ use crate::{Allgather, Allreduce, Part, Schedule, Slots};
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Barrier,
-    Bcast(usize, Spread),
+    Bcast(usize, RdmaBcast),
     /// The way, whether in place and whether the operation commutes.
-    Allreduce(Way, bool, bool),
+    Allreduce(RdmaAllreduce, bool, bool),
     /// The same, and the root.
-    Reduce(Rise, bool, bool, usize),
+    Reduce(RdmaReduce, bool, bool, usize),
     /// Whether in place.
-    Allgather(Collect, bool),
+    Allgather(RdmaAllgather, bool),
 }
 
 struct One {
@@ -49,34 +49,40 @@ impl One {
         let root = rng.below(size as u64) as usize;
         let kind = match rng.below(8) {
             0 => Kind::Barrier,
-            1 => Kind::Bcast(root, Spread::Chain),
-            2 => Kind::Bcast(root, Spread::Tree),
+            1 => Kind::Bcast(root, RdmaBcast::Chain),
+            2 => Kind::Bcast(root, RdmaBcast::Tree),
             3 => Kind::Allreduce(super::calls::any_way(rng), in_place, commutes),
-            4 => Kind::Allreduce(Way::Ring, in_place, commutes || nodes.count() > 2),
+            4 => Kind::Allreduce(RdmaAllreduce::Ring, in_place, commutes || nodes.count() > 2),
             5 => {
-                let how = Rise::Tree(DEGREES[rng.below(4) as usize]);
+                let how = RdmaReduce::Tree(DEGREES[rng.below(4) as usize]);
                 let commutes = commutes || nodes.node_of(root as u32) > 0;
                 Kind::Reduce(how, in_place, commutes, root)
             }
             6 if nodes.are_alike() => {
-                let ways = [Collect::Direct, Collect::Doubling, Collect::Ring];
+                let ways = [
+                    RdmaAllgather::Direct,
+                    RdmaAllgather::Doubling,
+                    RdmaAllgather::Ring,
+                ];
                 let first = if nodes.count() > 16 { 1 } else { 0 };
                 Kind::Allgather(ways[first + rng.below(3 - first as u64) as usize], in_place)
             }
-            _ => Kind::Reduce(Rise::Chain, in_place, true, root),
+            _ => Kind::Reduce(RdmaReduce::Chain, in_place, true, root),
         };
         let all = types();
         let reduces = matches!(kind, Kind::Allreduce(..) | Kind::Reduce(..));
         let which = rng.below(if reduces { 2 } else { all.len() as u64 });
         let datatype = all[which as usize].clone();
         let most = match kind {
-            Kind::Allreduce(Way::Ring, ..) | Kind::Reduce(Rise::Chain, ..) => 5 * ROOM,
-            Kind::Bcast(_, Spread::Chain) => 11 * ROOM,
+            Kind::Allreduce(RdmaAllreduce::Ring, ..) | Kind::Reduce(RdmaReduce::Chain, ..) => {
+                5 * ROOM
+            }
+            Kind::Bcast(_, RdmaBcast::Chain) => 11 * ROOM,
             Kind::Allreduce(..) => ROOM,
             Kind::Reduce(..) => reach(&Nodes::new(0, &[0, 1])).map_or(0, |it| it.most_up()),
             // Of a node.
-            Kind::Allgather(Collect::Ring, _) => 5 * ROOM / nodes.largest(),
-            Kind::Allgather(Collect::Direct, _) => ROOM / nodes.largest(),
+            Kind::Allgather(RdmaAllgather::Ring, _) => 5 * ROOM / nodes.largest(),
+            Kind::Allgather(RdmaAllgather::Direct, _) => ROOM / nodes.largest(),
             Kind::Allgather(..) => ROOM / (nodes.count().next_power_of_two() / 2) / nodes.largest(),
             Kind::Barrier | Kind::Bcast(..) => 2 * ROOM,
         } / datatype.size();
@@ -144,10 +150,10 @@ impl One {
         let (count, datatype) = (self.count, &self.datatype);
         let part = Part { count, datatype };
         let reach = reach(nodes).filter(|_| self.writes);
-        fn between<A, W>(reach: Option<Reach>, messages: A, writes: W) -> Between<A, W> {
+        fn between<A, W>(reach: Option<Reach>, messages: A, writes: W) -> BetweenNodes<A, W> {
             match reach {
-                Some(reach) => Between::Writes(reach, writes),
-                None => Between::Messages(messages),
+                Some(reach) => BetweenNodes::Writes(reach, writes),
+                None => BetweenNodes::Messages(messages),
             }
         }
         let node = nodes.node();
@@ -158,35 +164,35 @@ impl One {
                 room: ROOM,
                 depth: DEPTH,
                 direct: Default::default(),
-                several: false,
+                is_nonblocking: false,
                 crowded: false,
             });
         match self.kind {
             Kind::Barrier => {
                 let between = between(reach, (), ());
-                nodes::barrier(schedule, nodes, Ways { within, between });
+                nodes::barrier(schedule, nodes, NodeAlgorithm { within, between });
             }
             Kind::Bcast(root, how) => {
                 let between = between(reach, (), how);
-                let ways = Ways { within, between };
+                let ways = NodeAlgorithm { within, between };
                 nodes::bcast(schedule, nodes, root as u32, part, ways);
             }
             Kind::Allreduce(way, in_place, commutes) => {
                 let between = between(reach, Allreduce::RecursiveDoubling, way);
                 let op = operation(commutes);
-                let ways = Ways { within, between };
+                let ways = NodeAlgorithm { within, between };
                 nodes::allreduce(schedule, nodes, in_place, part, &op, ways);
             }
             Kind::Reduce(how, in_place, commutes, root) => {
                 let between = between(reach, (), how);
                 let op = operation(commutes);
-                let ways = Ways { within, between };
+                let ways = NodeAlgorithm { within, between };
                 nodes::reduce(schedule, nodes, (root as u32, in_place), part, &op, ways);
             }
             Kind::Allgather(how, in_place) => {
                 let between = between(reach, Allgather::RecursiveDoubling, how);
                 let send = (!in_place).then_some(part);
-                let ways = Ways { within, between };
+                let ways = NodeAlgorithm { within, between };
                 nodes::allgather(schedule, nodes, send, part, ways);
             }
         }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::nodes::{self, Between, Nodes, Ways};
+use crate::nodes::{self, BetweenNodes, NodeAlgorithm, Nodes};
 use crate::{Allreduce, Part};
 
 /// Blocks of ranks on each node, ranks dealt out in turn, nodes at random.
@@ -16,10 +16,10 @@ fn placements(seed: u64, size: usize) -> Vec<Vec<u32>> {
     ]
 }
 
-fn by_messages<A, W>(how: A) -> Ways<A, W> {
-    Ways {
+fn by_messages<A, W>(how: A) -> NodeAlgorithm<A, W> {
+    NodeAlgorithm {
         within: None,
-        between: Between::Messages(how),
+        between: BetweenNodes::Messages(how),
     }
 }
 

@@ -2,7 +2,10 @@
 
 use super::calls::{Kind, One, in_turn, reach};
 use super::*;
-use crate::rdma::{self, Collect, DEGREES, Reach, Rise, Signals, Spread, Trade, Way, steps};
+use crate::rdma::{
+    self, DEGREES, RdmaAllgather, RdmaAllreduce, RdmaAlltoall, RdmaBcast, RdmaReduce, Reach,
+    Signals, steps,
+};
 use crate::sim::FIRST;
 use crate::virtual_time;
 use crate::{Part, Schedule};
@@ -72,7 +75,7 @@ fn roots_in_rotation_with_a_late_child() {
         for late in 0..size {
             let mut rng = Rng::new(seed + late as u64);
             let mut calls: Vec<One> = (0..60)
-                .map(|i| One::new(Kind::Bcast(i % size, Spread::Tree), &mut rng, size))
+                .map(|i| One::new(Kind::Bcast(i % size, RdmaBcast::Tree), &mut rng, size))
                 .collect();
             in_turn(seed, size, late, &mut calls);
         }
@@ -84,7 +87,7 @@ fn reductions_to_one_rank_with_a_late_parent() {
     let seed = seed();
     for size in [2, 3, 5, 8] {
         for late in 0..size {
-            for ways in [&DEGREES.map(Rise::Tree)[..], &[Rise::Chain]] {
+            for ways in [&DEGREES.map(RdmaReduce::Tree)[..], &[RdmaReduce::Chain]] {
                 let mut rng = Rng::new(seed + late as u64);
                 let mut calls: Vec<One> = (0..60)
                     .map(|i| {
@@ -113,8 +116,8 @@ fn degrees_in_rotation() {
             .map(|i| {
                 let kind = Kind::Allreduce {
                     way: match i % 5 {
-                        0 => Way::Pairs,
-                        number => Way::Tree {
+                        0 => RdmaAllreduce::Pairs,
+                        number => RdmaAllreduce::Tree {
                             up: DEGREES[number - 1],
                             down: DEGREES[i % 4],
                         },
@@ -225,21 +228,29 @@ fn nobody_writes_to_others_than_it_says() {
                 let mut schedule = Schedule::new();
                 let reach = reach(rank, size);
                 let op = operation(true);
-                for how in [Spread::Tree, Spread::Chain] {
+                for how in [RdmaBcast::Tree, RdmaBcast::Chain] {
                     rdma::bcast_by(&mut schedule, reach, root, part, how);
                 }
-                for how in DEGREES.map(Rise::Tree).into_iter().chain([Rise::Chain]) {
+                for how in DEGREES
+                    .map(RdmaReduce::Tree)
+                    .into_iter()
+                    .chain([RdmaReduce::Chain])
+                {
                     rdma::reduce_by(&mut schedule, reach, (root, false), part, &op, how);
                 }
                 // Round the ring the ways of these are as long as there are ranks.
                 if size < 40 {
-                    rdma::allreduce_by(&mut schedule, reach, false, part, &op, Way::Ring);
-                    for how in [Collect::Direct, Collect::Doubling, Collect::Ring] {
+                    rdma::allreduce_by(&mut schedule, reach, false, part, &op, RdmaAllreduce::Ring);
+                    for how in [
+                        RdmaAllgather::Direct,
+                        RdmaAllgather::Doubling,
+                        RdmaAllgather::Ring,
+                    ] {
                         if how.takes(reach, 1) {
                             rdma::allgather_by(&mut schedule, reach, Some(part), part, how);
                         }
                     }
-                    for how in [Trade::Direct, Trade::Doubling] {
+                    for how in [RdmaAlltoall::Direct, RdmaAlltoall::Doubling] {
                         if how.takes(reach, 1) {
                             rdma::alltoall_by(&mut schedule, reach, Some(part), part, how);
                         }

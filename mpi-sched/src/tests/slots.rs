@@ -13,7 +13,7 @@ fn seen_by(rank: usize, size: usize) -> Slots {
         room: ROOM.max(64 * size),
         depth: DEPTH,
         direct: slots::Direct::Possible,
-        several: SEVERAL.get(),
+        is_nonblocking: SEVERAL.get(),
         crowded: false,
     }
 }

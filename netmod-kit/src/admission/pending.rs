@@ -199,7 +199,7 @@ impl<C: Read + Write + AsFd> Pending<C> {
 
     /// Undoes the effect of the last proof on the grace: its secret is public, so that it says
     /// nothing about the caller.
-    pub fn disregard_proof(&mut self) {
+    pub fn forget_proof(&mut self) {
         self.grace = (self.grace / 2).max(SHORTEST_GRACE);
     }
 
@@ -258,7 +258,7 @@ impl<C: Read + Write + AsFd> Pending<C> {
         slots.filter_map(|(at, slot)| Some((slot.as_ref()?.1.connection.as_fd().as_raw_fd(), at)))
     }
 
-    /// Returns whether to poll the listener. If not, [`Pending::due`] says when to try again.
+    /// Returns whether to poll the listener. If not, [`Pending::deadline`] says when to try again.
     pub fn has_room(&self) -> bool {
         self.count < self.most
             || self.grace <= SHORTEST_GRACE
@@ -267,9 +267,9 @@ impl<C: Read + Write + AsFd> Pending<C> {
                 .is_none_or(|(since, _)| since.elapsed() >= self.grace)
     }
 
-    /// Returns the time at which to call [`Pending::look_at_clock`] or, if there was no room,
+    /// Returns the time at which to call [`Pending::expire`] or, if there was no room,
     /// [`Pending::accept`].
-    pub fn due(&self) -> Option<Instant> {
+    pub fn deadline(&self) -> Option<Instant> {
         let (since, _) = self.oldest()?;
         let wait = match self.has_room() {
             true => self.deadline,
@@ -279,7 +279,7 @@ impl<C: Read + Write + AsFd> Pending<C> {
     }
 
     /// Drops connections whose deadline has passed.
-    pub fn look_at_clock(&mut self, now: Instant) {
+    pub fn expire(&mut self, now: Instant) {
         if self.count == 0 || now < self.look {
             return;
         }
@@ -291,7 +291,7 @@ impl<C: Read + Write + AsFd> Pending<C> {
     }
 
     /// Drops connections whose hello has a matching context.
-    pub fn drop_where(&mut self, mut unwanted: impl FnMut(&[u8]) -> bool) {
+    pub fn drop_context(&mut self, mut unwanted: impl FnMut(&[u8]) -> bool) {
         self.drop_those(|_, slot| {
             let asked = slot.asked.as_ref();
             asked.is_some_and(|(context, _)| unwanted(context))
@@ -454,12 +454,12 @@ mod tests {
         ends[3].shutdown(std::net::Shutdown::Write).unwrap();
         assert!(pending.serve_all(known).is_empty());
         assert_eq!(pending.len(), 1);
-        pending.look_at_clock(Instant::now());
+        pending.expire(Instant::now());
         assert_eq!(pending.len(), 1);
-        assert!(pending.due().unwrap() > Instant::now() + Duration::from_secs(50));
-        pending.look_at_clock(Instant::now() + Duration::from_secs(60));
+        assert!(pending.deadline().unwrap() > Instant::now() + Duration::from_secs(50));
+        pending.expire(Instant::now() + Duration::from_secs(60));
         assert!(pending.is_empty());
-        assert_eq!(pending.due(), None);
+        assert_eq!(pending.deadline(), None);
     }
 
     #[test]
@@ -471,13 +471,15 @@ mod tests {
         // A burst gets its grace first.
         flood.push(queue.connect());
         assert_eq!(take_all(&mut pending, &mut queue), Accepted::Short);
-        assert!(!pending.has_room() && pending.due().unwrap() < Instant::now() + LONGEST_GRACE);
+        assert!(
+            !pending.has_room() && pending.deadline().unwrap() < Instant::now() + LONGEST_GRACE
+        );
         std::thread::sleep(LONGEST_GRACE);
         assert!(pending.has_room());
         for _ in 0..200 {
             flood.push(queue.connect());
             while take_all(&mut pending, &mut queue) == Accepted::Short {
-                std::thread::sleep(pending.due().unwrap() - Instant::now());
+                std::thread::sleep(pending.deadline().unwrap() - Instant::now());
             }
         }
         assert!(pending.grace <= SHORTEST_GRACE, "{:?}", pending.grace);
@@ -515,9 +517,9 @@ mod tests {
         let (_, hello) = Initiator::new(&PROTOCOL, b"a", &SECRET).unwrap();
         ends[0].write_all(&hello).unwrap();
         pending.serve_all(known);
-        pending.drop_where(|context| context == b"b");
+        pending.drop_context(|context| context == b"b");
         assert_eq!(pending.len(), 2);
-        pending.drop_where(|context| context == b"a");
+        pending.drop_context(|context| context == b"a");
         assert_eq!(pending.len(), 1);
         assert!(is_open(&ends[1]));
         pending.clear();

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use netmod::{AtomicOp, Header, Issued, Lane, LaneError, RemoteAddr, RemoteKey, Token};
 
 use super::node::{Directory, LIMIT, Node, Random, is_woken};
-use super::variant::{End, Opening, Told, Variant};
+use super::variant::{End, LossDetection, Opening, Variant};
 
 // Environment variables of the children.
 pub(super) const ROLE: &str = "WEFT_CONFORMANCE_ROLE";
@@ -207,10 +207,10 @@ impl Actor<'_> {
 
     /// Polls, and calls `check_peers` now and then if the transport needs it.
     fn watch(&mut self, even_if_idle: bool) -> bool {
-        let ask = match self.variant.told {
-            Told::Always => false,
-            Told::UnderWay => even_if_idle,
-            Told::Asked => true,
+        let ask = match self.variant.loss_detection {
+            LossDetection::Always => false,
+            LossDetection::WhilePending => even_if_idle,
+            LossDetection::OnCheck => true,
         };
         if ask && self.asked.elapsed() > Duration::from_millis(200) {
             self.asked = Instant::now();
@@ -328,7 +328,7 @@ impl Actor<'_> {
         let start = Instant::now();
         loop {
             match issue(&mut *self.node.lanes[0], token) {
-                Ok(Issued::Done) => return Ok(()),
+                Ok(Issued::Complete) => return Ok(()),
                 Ok(Issued::Pending) => break,
                 Err(LaneError::Again) => {
                     self.poll();

@@ -123,7 +123,7 @@ fn many_at_once(variant: &Variant) {
                     }
                 };
                 match issued {
-                    Ok(Issued::Done) => {}
+                    Ok(Issued::Complete) => {}
                     Ok(Issued::Pending) => waiting.push(token.0),
                     Err(LaneError::Again) => break,
                     Err(error) => panic!("{error}"),

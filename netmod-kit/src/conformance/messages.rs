@@ -247,7 +247,7 @@ fn lent_payloads(variant: &Variant) {
             let lane = &mut nodes[0].lanes[0];
             // SAFETY: the payloads live to the end of the case, which waits for all completions.
             match unsafe { lane.send_zcopy(PEERS[1], 0, &header, place, len, token) } {
-                Ok(Issued::Done) => true,
+                Ok(Issued::Complete) => true,
                 Ok(Issued::Pending) => {
                     pending.push(token.0);
                     true

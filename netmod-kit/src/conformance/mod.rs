@@ -29,7 +29,7 @@ use case::Claims;
 
 pub use child::child_variant;
 pub use node::{Directory, LIMIT, Node, Recorder, poll_until};
-pub use variant::{Effort, End, Opening, Told, Topic, Variant};
+pub use variant::{Effort, End, LossDetection, Opening, Topic, Variant};
 
 /// Runs the suite, or the cases that the command line names. Without variants it runs nothing and
 /// prints `skipped` as the reason.

@@ -196,7 +196,7 @@ pub(super) fn finish(
         issued = issue(&mut *nodes[0].lanes[0], token);
         issued != Err(LaneError::Again)
     });
-    if issued? == Issued::Done {
+    if issued? == Issued::Complete {
         return Ok(());
     }
     let mut result = Ok(());

@@ -31,14 +31,14 @@ pub struct Opening {
 
 /// How a transport detects the loss of a peer to which nothing is being sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Told {
+pub enum LossDetection {
     /// Always by itself.
     Always,
     /// By itself while an operation towards the peer is pending, otherwise by
     /// [`Lane::check_peers`](netmod::Lane::check_peers).
-    UnderWay,
+    WhilePending,
     /// Only by [`Lane::check_peers`](netmod::Lane::check_peers).
-    Asked,
+    OnCheck,
 }
 
 /// The topics of cases.
@@ -156,7 +156,7 @@ pub struct Variant {
     /// Permitted spurious wake-ups in 20 sleeps.
     pub false_alarms: u32,
     /// How the loss of a peer is detected.
-    pub told: Told,
+    pub loss_detection: LossDetection,
     /// Longest time until a loss is detected.
     pub patience: Duration,
     /// Text that the reason of a loss must contain if the peer died before the first contact.
@@ -182,7 +182,7 @@ impl Variant {
             lacks: Vec::new(),
             backlog: 10_000,
             false_alarms: 0,
-            told: Told::UnderWay,
+            loss_detection: LossDetection::WhilePending,
             patience: Duration::from_secs(15),
             advice: "",
             at_cable: "",

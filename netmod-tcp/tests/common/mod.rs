@@ -39,7 +39,12 @@ impl Sink for Recorder {
     fn message(&mut self, from: Peer, header: &Header, payload: &[u8]) {
         self.messages.push((from, *header, payload.to_vec()));
     }
-    fn place(&mut self, _from: Peer, _header: &Header, len: usize) -> Option<(*mut u8, Token)> {
+    fn destination(
+        &mut self,
+        _from: Peer,
+        _header: &Header,
+        len: usize,
+    ) -> Option<(*mut u8, Token)> {
         let place = self.places.get_mut(self.placed)?;
         assert!(len <= place.len());
         self.placed += 1;

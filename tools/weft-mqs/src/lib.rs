@@ -3,7 +3,7 @@
 //! memory by the debugger's callbacks, and changes nothing.
 //!
 //! Where things are it learns from a table in the process, `weft_places`: names and numbers that the runtime has put
-//! down when MPI came up (`mpi_core::places`).
+//! down when MPI came up (`mpi_core::layout`).
 
 mod comms;
 mod interface;

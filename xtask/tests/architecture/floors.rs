@@ -10,7 +10,7 @@ const FLOORS: &[(&str, usize, &[&str])] = &[
         "mpi-core",
         100,
         &[
-            "places",
+            "layout",
             "sync",
             "lock",
             "wait",

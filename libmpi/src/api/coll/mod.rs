@@ -95,13 +95,13 @@ impl CallContext<'_> {
     /// Returns the number of ranks that data is exchanged with: those of the remote group of an
     /// intercommunicator.
     pub fn others(&self) -> usize {
-        self.object.comm.others().size() as usize
+        self.object.comm.peer_group().size() as usize
     }
 
     /// Converts the root argument.
     #[inline]
     pub fn root(&self, root: c_int) -> Result<Root> {
-        if (root as u32) < self.object.comm.others().size() {
+        if (root as u32) < self.object.comm.peer_group().size() {
             return Ok(Root::Rank(root as u32));
         }
         match root {

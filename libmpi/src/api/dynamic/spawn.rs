@@ -3,7 +3,7 @@
 use std::ffi::{OsString, c_char, c_int};
 use std::os::unix::ffi::OsStringExt;
 
-use mpi_comm::dynamic::tell_result;
+use mpi_comm::dynamic::broadcast_result;
 use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
 use mpi_runtime::dynamic::spawn;
@@ -104,7 +104,7 @@ unsafe fn start(
         (None, Some(error)) => Some(Err(error)),
         (None, None) => None,
     };
-    let counts = tell_result(&runtime.process, &parent.comm, root, counts)?;
+    let counts = broadcast_result(&runtime.process, &parent.comm, root, counts)?;
     let (counts, _) = counts.as_chunks::<{ size_of::<usize>() }>();
     let counts: Vec<usize> = counts.iter().map(|it| usize::from_ne_bytes(*it)).collect();
     let socket = commands.map(|commands| {

@@ -46,8 +46,8 @@ pub fn gpu_query_support(gpu_type: c_int, is_supported: Out<c_int>) -> Result<()
 /// false for an invalid handle.
 pub fn request_is_complete(request: MPI_Request) -> c_int {
     let complete = running().is_some_and(|runtime| {
-        let named = runtime.named(request);
-        named.is_ok_and(|named| runtime.is_complete(named))
+        let resolved = runtime.resolve(request);
+        resolved.is_ok_and(|resolved| runtime.is_complete(resolved))
     });
     c_int::from(complete)
 }

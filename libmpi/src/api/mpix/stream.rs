@@ -64,10 +64,10 @@ fn create(runtime: &Runtime, parent: MPI_Comm, handles: Vec<MPIX_Stream>) -> Res
         .iter()
         .map(|handle| runtime.streams.get(*handle))
         .collect::<Result<_>>()?;
-    let (comm, ways) = streams::create(&runtime.process, &parent.comm, &streams)?;
+    let (comm, routes) = streams::create(&runtime.process, &parent.comm, &streams)?;
     let object = CommObject::new(comm, MPI_COMM_NULL);
     object.inherit(parent);
-    let _ = object.streams.set(CommStreams { handles, ways });
+    let _ = object.streams.set(CommStreams { handles, routes });
     runtime.add_object(Arc::new(object))
 }
 
@@ -183,9 +183,9 @@ fn streams_of(comm: &CommObject) -> Result<&CommStreams> {
     })
 }
 
-fn way(streams: &CommStreams, from: u32, to: u32) -> Result<&Comm> {
+fn between(streams: &CommStreams, from: u32, to: u32) -> Result<&Comm> {
     let missing = || Error::new(Class::Intern, "there is no way between these streams");
-    streams.ways.way(from, to).ok_or_else(missing)
+    streams.routes.between(from, to).ok_or_else(missing)
 }
 
 /// Starts a send. `None`: it is complete.
@@ -208,9 +208,9 @@ unsafe fn start_send(
     // SAFETY: the caller's contract.
     let buffer = unsafe { types::buffer_for(rank, buf, count, datatype)? };
     let Some(rank) = rank else { return Ok(None) };
-    let theirs = streams.ways.count(rank);
+    let theirs = streams.routes.count(rank);
     let to = index(dest_index, theirs, "dest_stream_index", "the destination")?;
-    let comm = way(streams, from, to)?;
+    let comm = between(streams, from, to)?;
     let purpose = Purpose::PointToPoint;
     mpi_core::comm::send_on(
         &runtime.process,
@@ -245,10 +245,10 @@ unsafe fn start_receive(
     let Some(rank) = rank else { return Ok(None) };
     // Messages match by source and tag, whichever stream they come from.
     if rank != ANY_SOURCE && source_index != ANY_INDEX {
-        let theirs = streams.ways.count(rank as u32);
+        let theirs = streams.routes.count(rank as u32);
         index(source_index, theirs, "source_stream_index", "the source")?;
     }
-    let comm = way(streams, at, at)?;
+    let comm = between(streams, at, at)?;
     let purpose = Purpose::PointToPoint;
     mpi_core::comm::receive_on(&runtime.process, comm, purpose, buffer, rank, tag).map(Some)
 }

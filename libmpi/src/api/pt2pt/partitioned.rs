@@ -10,7 +10,7 @@ use mpi_runtime::handles::types;
 use mpi_runtime::lifecycle::runtime::runtime;
 use mpi_runtime::requests;
 use mpi_runtime::requests::object::Object;
-use mpi_runtime::requests::partitioned::{Nothing, Partitioned};
+use mpi_runtime::requests::partitioned::{NullPartitioned, Partitioned};
 
 use crate::abi::{
     MPI_BYTE, MPI_Comm, MPI_Count, MPI_Datatype, MPI_Info, MPI_PROC_NULL, MPI_REQUEST_NULL,
@@ -82,7 +82,7 @@ unsafe fn init(
     let process = &runtime.process;
     let holder = runtime.comm_arc(comm)?;
     let made = match target {
-        None => Partitioned::Null(Nothing {
+        None => Partitioned::Null(NullPartitioned {
             sends,
             partitions: data.number() as i64,
             active: AtomicBool::new(false),
@@ -152,7 +152,7 @@ fn not_partitioned(request: MPI_Request) -> Error {
     if request == MPI_REQUEST_NULL {
         return Error::new(Class::Request, "request is MPI_REQUEST_NULL");
     }
-    if let Err(error) = runtime().and_then(|runtime| runtime.named(request).map(drop)) {
+    if let Err(error) = runtime().and_then(|runtime| runtime.resolve(request).map(drop)) {
         return error;
     }
     let why = format!(

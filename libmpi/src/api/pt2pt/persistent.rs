@@ -8,7 +8,7 @@ use mpi_runtime::handles::types;
 use mpi_runtime::lifecycle::runtime::runtime;
 use mpi_runtime::requests;
 use mpi_runtime::requests::object::Object;
-use mpi_runtime::requests::persistent::{Persistent, What};
+use mpi_runtime::requests::persistent::{Persistent, Transfer};
 use mpi_runtime::requests::start;
 
 use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_Request};
@@ -19,7 +19,7 @@ use crate::api::pt2pt::request::array;
 /// # Safety
 /// The standard's contract of a send, from each start to the completion that follows.
 unsafe fn init_send(
-    what: impl FnOnce(u32) -> What,
+    transfer: impl FnOnce(u32) -> Transfer,
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
@@ -30,13 +30,13 @@ unsafe fn init_send(
 ) -> Result<()> {
     let runtime = runtime()?;
     let (_, rank) = check_dest(runtime, dest, tag, comm)?;
-    let what = rank.map_or(What::NullSend, what);
+    let transfer = rank.map_or(Transfer::NullSend, transfer);
     // SAFETY: the caller's contract.
-    unsafe { init(what, buf, count, datatype, tag, comm, request) }
+    unsafe { init(transfer, buf, count, datatype, tag, comm, request) }
 }
 
 unsafe fn init(
-    what: What,
+    transfer: Transfer,
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
@@ -47,12 +47,12 @@ unsafe fn init(
     let comm = runtime()?.comm_arc(comm)?;
     // SAFETY: the caller's contract; `request` is not NULL when it is written.
     unsafe {
-        let is_null = matches!(what, What::NullSend | What::NullReceive);
+        let is_null = matches!(transfer, Transfer::NullSend | Transfer::NullReceive);
         let buffer = types::buffer_for((!is_null).then_some(()), buf, count, datatype)?;
         if request.is_null() {
             return Err(null("request"));
         }
-        let persistent = Persistent::new(what, comm, buffer, tag);
+        let persistent = Persistent::new(transfer, comm, buffer, tag);
         request.write(requests::insert(Object::Persistent(persistent))?);
     }
     Ok(())
@@ -68,9 +68,9 @@ pub unsafe fn send_init(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> Result<()> {
-    let what = |rank| What::Send(rank, Mode::Standard);
+    let transfer = |rank| Transfer::Send(rank, Mode::Standard);
     // SAFETY: the caller's contract.
-    unsafe { init_send(what, buf, count, datatype, dest, tag, comm, request) }
+    unsafe { init_send(transfer, buf, count, datatype, dest, tag, comm, request) }
 }
 
 /// `MPI_Bsend_init`.
@@ -86,7 +86,7 @@ pub unsafe fn bsend_init(
     // SAFETY: the caller's contract.
     unsafe {
         init_send(
-            What::Buffered,
+            Transfer::Buffered,
             buf,
             count,
             datatype,
@@ -108,9 +108,9 @@ pub unsafe fn ssend_init(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> Result<()> {
-    let what = |rank| What::Send(rank, Mode::Synchronous);
+    let transfer = |rank| Transfer::Send(rank, Mode::Synchronous);
     // SAFETY: the caller's contract.
-    unsafe { init_send(what, buf, count, datatype, dest, tag, comm, request) }
+    unsafe { init_send(transfer, buf, count, datatype, dest, tag, comm, request) }
 }
 
 /// `MPI_Rsend_init`: a standard send that is certain to match.
@@ -123,9 +123,9 @@ pub unsafe fn rsend_init(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> Result<()> {
-    let what = |rank| What::Send(rank, Mode::Standard);
+    let transfer = |rank| Transfer::Send(rank, Mode::Standard);
     // SAFETY: the caller's contract.
-    unsafe { init_send(what, buf, count, datatype, dest, tag, comm, request) }
+    unsafe { init_send(transfer, buf, count, datatype, dest, tag, comm, request) }
 }
 
 /// `MPI_Recv_init`.
@@ -139,9 +139,9 @@ pub unsafe fn recv_init(
     request: *mut MPI_Request,
 ) -> Result<()> {
     let (_, source, tag) = check_origin(runtime()?, source, tag, comm)?;
-    let what = source.map_or(What::NullReceive, What::Receive);
+    let transfer = source.map_or(Transfer::NullReceive, Transfer::Receive);
     // SAFETY: the caller's contract.
-    unsafe { init(what, buf, count, datatype, tag, comm, request) }
+    unsafe { init(transfer, buf, count, datatype, tag, comm, request) }
 }
 
 /// `MPI_Start`.

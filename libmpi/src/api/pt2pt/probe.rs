@@ -43,7 +43,7 @@ pub fn probe(source: c_int, tag: c_int, comm: MPI_Comm, status: StatusOut) -> Re
     let found = match source {
         Some(source) => {
             let vci = comm.receive_vci(source, tag)?;
-            runtime.process.wait_despite_loss(vci, || {
+            runtime.process.wait_ignoring_loss(vci, || {
                 mpi_core::comm::probe_on(&runtime.process, comm, source, tag)
             })?
         }
@@ -69,7 +69,7 @@ pub unsafe fn improbe(
             match mpi_core::comm::matched_probe_on(&runtime.process, &comm.comm, source, tag)? {
                 Some(matched) => {
                     let found = matched.status();
-                    (messages::keep(runtime, matched)?, Some(found))
+                    (messages::insert(runtime, matched)?, Some(found))
                 }
                 None => (MPI_MESSAGE_NULL, None),
             }
@@ -101,11 +101,11 @@ pub unsafe fn mprobe(
     let (handle, found) = match source {
         Some(source) => {
             let vci = comm.receive_vci(source, tag)?;
-            let matched = runtime.process.wait_despite_loss(vci, || {
+            let matched = runtime.process.wait_ignoring_loss(vci, || {
                 mpi_core::comm::matched_probe_on(&runtime.process, comm, source, tag)
             })?;
             let found = matched.status();
-            (messages::keep(runtime, matched)?, found)
+            (messages::insert(runtime, matched)?, found)
         }
         None => (MPI_MESSAGE_NO_PROC, Status::PROC_NULL),
     };

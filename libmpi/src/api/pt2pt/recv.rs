@@ -114,7 +114,7 @@ pub(crate) fn null_receive(
     runtime: &Runtime,
     comm: &mpi_core::comm::Comm,
 ) -> Result<mpi_core::RequestId> {
-    let id = runtime.process.start_outside(comm.vci(), comm.owner())?;
+    let id = runtime.process.start_external(comm.vci(), comm.owner())?;
     runtime.process.complete(id, Status::PROC_NULL, None)?;
     Ok(id)
 }
@@ -214,8 +214,8 @@ pub(super) unsafe fn receive_from(
     }
     // SAFETY: the caller's contract.
     let id = unsafe { start_receive(comm, buf, count, datatype, source, tag)? };
-    runtime.process.wait_here(id)?;
-    let (found, error) = match runtime.process.finish_well(id) {
+    runtime.process.wait_own(id)?;
+    let (found, error) = match runtime.process.finish_ok(id) {
         Some(found) => (found, None),
         None => runtime.process.finish(id)?,
     };

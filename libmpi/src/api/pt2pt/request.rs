@@ -4,13 +4,14 @@ use std::ffi::c_int;
 
 use mpi_core::{Class, Error, Request, Result, Status};
 use mpi_runtime::lifecycle::runtime::{Runtime, running, runtime};
-use mpi_runtime::requests::any::{self, Look, LookAtAll, look, look_at_all};
+use mpi_runtime::requests::any::{self, Scan, ScanAll, scan, scan_all};
+use mpi_runtime::requests::compound_request::Ended;
 use mpi_runtime::requests::interrupted;
 use mpi_runtime::requests::lists::{
-    all_idle, any_complete, is_complete_after_poll, is_done, is_other_done, name_all, wait_for_any,
+    all_idle, any_complete, is_complete_after_poll, is_done, is_other_done, resolve_all,
+    wait_for_any,
 };
-use mpi_runtime::requests::own_request::Ended;
-use mpi_runtime::requests::{Named, READY};
+use mpi_runtime::requests::{READY, ResolvedRequest};
 
 use crate::abi::{
     MPI_ERR_PENDING, MPI_REQUEST_NULL, MPI_Request, MPI_SUCCESS, MPI_Status, MPI_UNDEFINED,
@@ -25,21 +26,21 @@ use crate::status;
 #[inline(always)] // counted: tests/instructions.txt
 fn conclude(
     runtime: &Runtime,
-    named: Named,
+    resolved: ResolvedRequest,
     request: &mut MPI_Request,
     status: StatusOut<'_>,
 ) -> Result<()> {
-    if let Some(found) = runtime.take_well(named) {
+    if let Some(found) = runtime.take_success(resolved) {
         *request = MPI_REQUEST_NULL;
         status.set(&found);
         return Ok(());
     }
     // Read first: another thread's request may have the number once this one is taken.
-    let stays = named.stays();
+    let stays = resolved.stays();
     let Ended {
         status: found,
         error,
-    } = runtime.take(named)?;
+    } = runtime.take(resolved)?;
     if !stays {
         *request = MPI_REQUEST_NULL;
     }
@@ -70,7 +71,7 @@ pub(crate) unsafe fn wait_fast(
 pub fn wait(request: &mut MPI_Request, status: StatusOut) -> Result<()> {
     let runtime = runtime()?;
     if let Some((id, operation)) = runtime.operation(*request)
-        && let Some(found) = runtime.process.wait_well(id, operation)?
+        && let Some(found) = runtime.process.wait_ok(id, operation)?
     {
         *request = MPI_REQUEST_NULL;
         status.set(&found);
@@ -82,12 +83,12 @@ pub fn wait(request: &mut MPI_Request, status: StatusOut) -> Result<()> {
 /// `MPI_Wait` for a request that is no operation of the process, or that has failed.
 #[inline(never)]
 fn wait_other(runtime: &Runtime, request: &mut MPI_Request, status: StatusOut<'_>) -> Result<()> {
-    let named = runtime.named(*request)?;
-    if let Named::Own(handle) = named {
+    let resolved = runtime.resolve(*request)?;
+    if let ResolvedRequest::Object(handle) = resolved {
         return wait_own(runtime, handle, request, status);
     }
-    runtime.wait_for(named)?;
-    conclude(runtime, named, request, status)
+    runtime.wait_for(resolved)?;
+    conclude(runtime, resolved, request, status)
 }
 
 /// `MPI_Wait` for a request with an object of its own.
@@ -99,9 +100,9 @@ fn wait_own(
     status: StatusOut<'_>,
 ) -> Result<()> {
     let Some(ended) = runtime.complete_other(handle) else {
-        let named = Named::Own(handle);
-        runtime.wait_for(named)?;
-        return conclude(runtime, named, request, status);
+        let resolved = ResolvedRequest::Object(handle);
+        runtime.wait_for(resolved)?;
+        return conclude(runtime, resolved, request, status);
     };
     let (ended, stays) = ended?;
     if !stays {
@@ -114,17 +115,17 @@ fn wait_own(
 /// `MPI_Test`.
 pub fn test(request: &mut MPI_Request, flag: Out<c_int>, status: StatusOut) -> Result<()> {
     let runtime = runtime()?;
-    let (named, done) = match runtime.operation(*request) {
+    let (resolved, done) = match runtime.operation(*request) {
         Some((id, operation)) => {
-            let named = Named::Operation(id);
-            (named, is_done(runtime, named, operation)?)
+            let resolved = ResolvedRequest::Operation(id);
+            (resolved, is_done(runtime, resolved, operation)?)
         }
-        None if *request == MPI_REQUEST_NULL => (Named::Null, true),
+        None if *request == MPI_REQUEST_NULL => (ResolvedRequest::Null, true),
         None => is_other_done(runtime, *request)?,
     };
     flag.set(c_int::from(done));
     if done {
-        conclude(runtime, named, request, status)?;
+        conclude(runtime, resolved, request, status)?;
     }
     Ok(())
 }
@@ -132,7 +133,7 @@ pub fn test(request: &mut MPI_Request, flag: Out<c_int>, status: StatusOut) -> R
 /// `MPI_Request_free`.
 pub fn request_free(request: &mut MPI_Request) -> Result<()> {
     let runtime = runtime()?;
-    runtime.let_go(runtime.named(*request)?)?;
+    runtime.free_request(runtime.resolve(*request)?)?;
     *request = MPI_REQUEST_NULL;
     // A send that waits to be coalesced leaves now, since no call will wait for it.
     runtime.process.poll_all()?;
@@ -142,16 +143,16 @@ pub fn request_free(request: &mut MPI_Request) -> Result<()> {
 /// `MPI_Request_get_status` (section 3.7.6).
 pub fn request_get_status(request: MPI_Request, flag: Out<c_int>, status: StatusOut) -> Result<()> {
     let runtime = runtime()?;
-    let (named, done) = match runtime.operation(request) {
+    let (resolved, done) = match runtime.operation(request) {
         Some((id, operation)) => {
-            let named = Named::Operation(id);
-            (named, is_done(runtime, named, operation)?)
+            let resolved = ResolvedRequest::Operation(id);
+            (resolved, is_done(runtime, resolved, operation)?)
         }
         None => is_other_done(runtime, request)?,
     };
     flag.set(c_int::from(done));
     if done {
-        status.set_ended(runtime.peek(named)?.as_ref());
+        status.set_ended(runtime.peek(resolved)?.as_ref());
     }
     Ok(())
 }
@@ -204,19 +205,19 @@ pub unsafe fn waitany(
     let runtime = runtime()?;
     // SAFETY: the caller's contract.
     let requests = unsafe { array(count, array_of_requests)? };
-    let found = match look(runtime, requests) {
-        Look::Complete(found, named) => Some((found, named)),
-        Look::Pending(vcis) => match any::wait(runtime, requests, &vcis) {
+    let found = match scan(runtime, requests) {
+        Scan::Complete(found, resolved) => Some((found, resolved)),
+        Scan::Pending(vcis) => match any::wait(runtime, requests, &vcis) {
             Ok(found) => Some(found),
             Err(error) => return Err(interrupted_any(runtime, requests, &index, error)),
         },
-        Look::Idle | Look::Other => None,
+        Scan::Idle | Scan::Other => None,
     };
-    if let Some((found, named)) = found {
+    if let Some((found, resolved)) = found {
         index.set(found as c_int);
-        return conclude(runtime, named, &mut requests[found], status);
+        return conclude(runtime, resolved, &mut requests[found], status);
     }
-    let all = name_all(runtime, requests)?;
+    let all = resolve_all(runtime, requests)?;
     if all_idle(&all) {
         status.set_ended(None);
         index.set(MPI_UNDEFINED);
@@ -242,32 +243,32 @@ pub unsafe fn testany(
     let runtime = runtime()?;
     // SAFETY: the caller's contract.
     let requests = unsafe { array(count, array_of_requests)? };
-    let (found, known) = match look(runtime, requests) {
-        Look::Complete(found, named) => (Some((found, named)), true),
+    let (found, known) = match scan(runtime, requests) {
+        Scan::Complete(found, resolved) => (Some((found, resolved)), true),
         // Without progress no further request is complete.
-        Look::Pending(vcis) => match runtime.process.poll_among(&vcis)? {
-            true => (any::complete_now(runtime, requests), true),
+        Scan::Pending(vcis) => match runtime.process.poll_among(&vcis)? {
+            true => (any::find_complete(runtime, requests), true),
             false => (None, true),
         },
-        Look::Idle | Look::Other => (None, false),
+        Scan::Idle | Scan::Other => (None, false),
     };
-    if let Some((found, named)) = found {
+    if let Some((found, resolved)) = found {
         flag.set(1);
         index.set(found as c_int);
-        return conclude(runtime, named, &mut requests[found], status);
+        return conclude(runtime, resolved, &mut requests[found], status);
     }
     if known {
         runtime.process.yield_after_test();
         flag.set(0);
         index.set(MPI_UNDEFINED);
         if runtime.has_losses() {
-            let all = name_all(runtime, requests)?;
+            let all = resolve_all(runtime, requests)?;
             return interrupted::check(runtime, &all)
                 .map_err(|error| interrupted_any(runtime, requests, &index, error));
         }
         return Ok(());
     }
-    let all = name_all(runtime, requests)?;
+    let all = resolve_all(runtime, requests)?;
     if all_idle(&all) {
         index.set(MPI_UNDEFINED);
         status.set_ended(None);
@@ -293,22 +294,22 @@ pub unsafe fn testany(
 /// `statuses` is valid for as many elements as there are requests, or ignored.
 pub(crate) unsafe fn conclude_many(
     runtime: &Runtime,
-    each: impl Iterator<Item = (usize, Named)>,
+    each: impl Iterator<Item = (usize, ResolvedRequest)>,
     requests: &mut [MPI_Request],
     statuses: *mut MPI_Status,
 ) -> Result<()> {
     let mut failed: Option<(usize, Error)> = None;
-    for (place, (index, named)) in each.enumerate() {
+    for (place, (index, resolved)) in each.enumerate() {
         let out = status::at(statuses, place);
-        let (ended, code) = if runtime.is_complete(named) {
-            let stays = named.stays();
-            let ended = runtime.take(named)?;
+        let (ended, code) = if runtime.is_complete(resolved) {
+            let stays = resolved.stays();
+            let ended = runtime.take(resolved)?;
             if !stays {
                 requests[index] = MPI_REQUEST_NULL;
             }
             let code = ended.error.as_ref().map_or(MPI_SUCCESS, raise::code);
             (ended, code)
-        } else if let Some(error) = runtime.interruption(named) {
+        } else if let Some(error) = runtime.interruption(resolved) {
             let code = raise::code(&error);
             (interrupted::ended(error), code)
         } else {
@@ -367,7 +368,7 @@ unsafe fn waitall_each(
     // Waited for in order: the order of completion does not matter, and all make progress
     // meanwhile.
     let tell = !status::ignored(array_of_statuses);
-    let mut endings = runtime.process.endings();
+    let mut batch = runtime.process.batch_completion();
     let mut first = 0;
     while first < requests.len() {
         let past = requests.len().min(first + TURN);
@@ -386,7 +387,7 @@ unsafe fn waitall_each(
                 }
                 request => match runtime.operation(request) {
                     Some((id, operation)) => {
-                        let ended = endings.wait_well(id, operation, |ended| write(Some(ended)))?;
+                        let ended = batch.wait_ok(id, operation, |ended| write(Some(ended)))?;
                         ended.is_some()
                     }
                     None => false,
@@ -395,12 +396,12 @@ unsafe fn waitall_each(
             if well {
                 requests[index] = MPI_REQUEST_NULL;
             } else {
-                endings.let_go();
+                batch.release();
                 // SAFETY: the caller's contract.
                 unsafe { waitall_other(runtime, requests, index, array_of_statuses)? };
             }
         }
-        endings.let_go();
+        batch.release();
         first = past;
     }
     Ok(())
@@ -426,10 +427,10 @@ unsafe fn waitall_ended(
     // The requests before it are complete, with their statuses written, and their handles are null.
     let from = requests.iter().position(|one| *one != MPI_REQUEST_NULL);
     let from = from.unwrap_or(requests.len());
-    let all = name_all(runtime, &requests[from..])?;
+    let all = resolve_all(runtime, &requests[from..])?;
     let vcis = runtime.vcis_of(&all);
     runtime.process.wait_until_among(&vcis, || {
-        let over = all.iter().all(|named| runtime.is_complete(*named))
+        let over = all.iter().all(|resolved| runtime.is_complete(*resolved))
             || interrupted::any_lost(runtime, &all)
             || interrupted::check(runtime, &all).is_err();
         if !over {
@@ -464,14 +465,14 @@ unsafe fn waitall_other(
     index: usize,
     statuses: *mut MPI_Status,
 ) -> Result<()> {
-    let named = match runtime.named(requests[index]) {
-        Ok(named) => named,
-        Err(_) => return name_all(runtime, requests).map(drop),
+    let resolved = match runtime.resolve(requests[index]) {
+        Ok(resolved) => resolved,
+        Err(_) => return resolve_all(runtime, requests).map(drop),
     };
     runtime.wait_by_class(&requests[index..])?;
-    runtime.wait_in_list(named)?;
-    let stays = named.stays();
-    let Ended { status, error } = runtime.take(named)?;
+    runtime.wait_in_list(resolved)?;
+    let stays = resolved.stays();
+    let Ended { status, error } = runtime.take(resolved)?;
     let status = status.unwrap_or(Status::EMPTY);
     if !stays {
         requests[index] = MPI_REQUEST_NULL;
@@ -522,7 +523,7 @@ unsafe fn waitall_failed(
         status::write(out, &found);
         status::write_error(out, raise::code(&error));
     }
-    let rest = name_all(runtime, &requests[index + 1..])?;
+    let rest = resolve_all(runtime, &requests[index + 1..])?;
     // After a loss other requests may wait for a message that never comes; only complete ones are
     // completed.
     let awaited = if error.class() == Class::ProcFailed {
@@ -530,8 +531,8 @@ unsafe fn waitall_failed(
     } else {
         &rest[..]
     };
-    for named in awaited {
-        match runtime.wait_for(*named) {
+    for resolved in awaited {
+        match runtime.wait_for(*resolved) {
             Err(error) if error.class() == Class::ProcFailedPending => break,
             waited => waited?,
         }
@@ -564,7 +565,7 @@ pub unsafe fn testall(
     // SAFETY: the caller's contract.
     let requests = unsafe { array(count, array_of_requests)? };
     if !runtime.has_losses()
-        && let LookAtAll::Pending(first, vcis) = look_at_all(runtime, requests)
+        && let ScanAll::Pending(first, vcis) = scan_all(runtime, requests)
     {
         let moved = runtime.process.poll_among(&vcis)?;
         if !moved || is_pending(runtime, &requests[first..]) {
@@ -573,8 +574,8 @@ pub unsafe fn testall(
             return Ok(());
         }
     }
-    let all = name_all(runtime, requests)?;
-    let complete = |runtime: &Runtime| all.iter().all(|named| runtime.is_complete(*named));
+    let all = resolve_all(runtime, requests)?;
+    let complete = |runtime: &Runtime| all.iter().all(|resolved| runtime.is_complete(*resolved));
     let done = match is_complete_after_poll(runtime, &all, complete) {
         Err(error) if error.class() == Class::ProcFailedPending => true,
         done => done? || runtime.has_losses() && interrupted::any_lost(runtime, &all),
@@ -591,5 +592,5 @@ pub unsafe fn testall(
 /// Returns whether the first request that is not complete is an operation of the process, with no
 /// other kind before it.
 fn is_pending(runtime: &Runtime, requests: &[MPI_Request]) -> bool {
-    matches!(look_at_all(runtime, requests), LookAtAll::Pending(..))
+    matches!(scan_all(runtime, requests), ScanAll::Pending(..))
 }

@@ -4,10 +4,10 @@ use std::ffi::c_int;
 
 use mpi_core::Result;
 use mpi_runtime::lifecycle::runtime::{Runtime, runtime};
-use mpi_runtime::requests::Named;
-use mpi_runtime::requests::any::{self, Look, look};
+use mpi_runtime::requests::ResolvedRequest;
+use mpi_runtime::requests::any::{self, Scan, scan};
 use mpi_runtime::requests::lists::{
-    all_idle, any_complete, is_complete_after_poll, name_all, some_ended, wait_for_any,
+    all_idle, any_complete, is_complete_after_poll, resolve_all, some_ended, wait_for_any,
 };
 
 use crate::abi::{MPI_Request, MPI_Status, MPI_UNDEFINED};
@@ -19,7 +19,7 @@ use crate::args::Out;
 /// The arrays satisfy the contract of [`waitsome`].
 unsafe fn conclude_some(
     runtime: &Runtime,
-    all: &[Named],
+    all: &[ResolvedRequest],
     found: &[usize],
     requests: &mut [MPI_Request],
     outcount: &Out<c_int>,
@@ -51,7 +51,7 @@ pub unsafe fn waitsome(
     let runtime = runtime()?;
     // SAFETY: the caller's contract.
     let requests = unsafe { array(incount, array_of_requests)? };
-    let all = name_all(runtime, requests)?;
+    let all = resolve_all(runtime, requests)?;
     if all_idle(&all) {
         outcount.set(MPI_UNDEFINED);
         return Ok(());
@@ -85,16 +85,16 @@ pub unsafe fn testsome(
     // SAFETY: the caller's contract.
     let requests = unsafe { array(incount, array_of_requests)? };
     if !runtime.has_losses()
-        && let Look::Pending(vcis) = look(runtime, requests)
+        && let Scan::Pending(vcis) = scan(runtime, requests)
     {
         let moved = runtime.process.poll_among(&vcis)?;
-        if !moved || any::complete_now(runtime, requests).is_none() {
+        if !moved || any::find_complete(runtime, requests).is_none() {
             runtime.process.yield_after_test();
             outcount.set(0);
             return Ok(());
         }
     }
-    let all = name_all(runtime, requests)?;
+    let all = resolve_all(runtime, requests)?;
     if all_idle(&all) {
         outcount.set(MPI_UNDEFINED);
         return Ok(());

@@ -4,9 +4,9 @@ use std::ffi::c_int;
 
 use mpi_core::{Class, Error, Result};
 use mpi_runtime::lifecycle::runtime::{Runtime, runtime};
-use mpi_runtime::requests::Named;
+use mpi_runtime::requests::ResolvedRequest;
 use mpi_runtime::requests::lists::{
-    all_idle, any_complete, is_complete_after_poll, name_all, some_complete,
+    all_idle, any_complete, is_complete_after_poll, resolve_all, some_complete,
 };
 
 use crate::abi::{MPI_Request, MPI_Status, MPI_UNDEFINED};
@@ -18,12 +18,12 @@ use crate::status;
 ///
 /// # Safety
 /// `requests` is valid for `count` requests, or NULL.
-unsafe fn named(
+unsafe fn resolve(
     runtime: &Runtime,
     count: c_int,
     name: &str,
     requests: *const MPI_Request,
-) -> Result<Vec<Named>> {
+) -> Result<Vec<ResolvedRequest>> {
     let Ok(length) = usize::try_from(count) else {
         return Err(Error::new(
             Class::Count,
@@ -37,7 +37,7 @@ unsafe fn named(
         return Err(null("array_of_requests"));
     }
     // SAFETY: not NULL, so valid for `count` by the caller's contract.
-    name_all(runtime, unsafe {
+    resolve_all(runtime, unsafe {
         std::slice::from_raw_parts(requests, length)
     })
 }
@@ -52,7 +52,7 @@ pub unsafe fn request_get_status_any(
 ) -> Result<()> {
     let runtime = runtime()?;
     // SAFETY: the caller's contract.
-    let all = unsafe { named(runtime, count, "count", array_of_requests)? };
+    let all = unsafe { resolve(runtime, count, "count", array_of_requests)? };
     if all_idle(&all) {
         status.set_ended(None);
         flag.set(1);
@@ -81,15 +81,15 @@ pub unsafe fn request_get_status_all(
 ) -> Result<()> {
     let runtime = runtime()?;
     // SAFETY: the caller's contract.
-    let all = unsafe { named(runtime, count, "count", array_of_requests)? };
-    let complete = |runtime: &Runtime| all.iter().all(|named| runtime.is_complete(*named));
+    let all = unsafe { resolve(runtime, count, "count", array_of_requests)? };
+    let complete = |runtime: &Runtime| all.iter().all(|resolved| runtime.is_complete(*resolved));
     let done = is_complete_after_poll(runtime, &all, complete)?;
     // SAFETY: the caller's contract.
     unsafe {
         flag.set(c_int::from(done));
         if done {
-            for (index, named) in all.iter().enumerate() {
-                let found = runtime.peek(*named)?;
+            for (index, resolved) in all.iter().enumerate() {
+                let found = runtime.peek(*resolved)?;
                 status::write_ended(status::at(array_of_statuses, index), found.as_ref());
             }
         }
@@ -107,13 +107,13 @@ pub unsafe fn request_get_status_some(
 ) -> Result<()> {
     let runtime = runtime()?;
     // SAFETY: the caller's contract.
-    let all = unsafe { named(runtime, incount, "incount", array_of_requests)? };
+    let all = unsafe { resolve(runtime, incount, "incount", array_of_requests)? };
     if all_idle(&all) {
         outcount.set(MPI_UNDEFINED);
         return Ok(());
     }
     // Complete requests stay, so having found one does not end the polling.
-    let complete = |runtime: &Runtime| all.iter().all(|named| runtime.is_complete(*named));
+    let complete = |runtime: &Runtime| all.iter().all(|resolved| runtime.is_complete(*resolved));
     is_complete_after_poll(runtime, &all, complete)?;
     let found = some_complete(runtime, &all);
     if !found.is_empty() && array_of_indices.is_null() {

@@ -80,7 +80,7 @@ pub(super) unsafe fn send_inline(
 #[inline(always)]
 pub(super) fn finish_inline(sent: Sent, comm: &CommObject, dest: c_int) -> c_int {
     match sent {
-        Sent::Silent => MPI_SUCCESS,
+        Sent::Sent => MPI_SUCCESS,
         _ => wake(comm, dest),
     }
 }
@@ -176,7 +176,7 @@ unsafe fn isend_fast_as<const LARGE: bool>(
     }
     // SAFETY: the caller's contract.
     match unsafe { send_inline(runtime, comm, buf, len, dest, tag) } {
-        Sent::NoRoom => {
+        Sent::Full => {
             // SAFETY: the caller's contract.
             Some(unsafe { isend_long::<LARGE>(comm, buf, len, dest, tag, request) })
         }
@@ -255,7 +255,7 @@ unsafe fn send_fast_as<const LARGE: bool>(
     // SAFETY: the caller's contract.
     match unsafe { send_inline(runtime, comm, buf, len, dest, tag) } {
         // SAFETY: the caller's contract.
-        Sent::NoRoom => Some(unsafe { MPI_Send_long::<LARGE>(comm, buf, len, dest, tag) }),
+        Sent::Full => Some(unsafe { MPI_Send_long::<LARGE>(comm, buf, len, dest, tag) }),
         sent => Some(finish_inline(sent, comm, dest)),
     }
 }

@@ -41,7 +41,7 @@ pub unsafe fn sendrecv(
         // module `api`).
         let sent = unsafe {
             match send_inline(runtime, to, sendbuf, len, dest, sendtag) {
-                Sent::NoRoom => start_contiguous(to, sendbuf, len, dest, sendtag)?,
+                Sent::Full => start_contiguous(to, sendbuf, len, dest, sendtag)?,
                 sent => {
                     finish_inline(sent, to, dest);
                     None
@@ -86,11 +86,11 @@ unsafe fn exchanged(
 ) -> Result<()> {
     let process = &runtime.process;
     let waited = match send {
-        Some(send) => process.wait_beside(receive, send),
-        None => process.wait_here(receive).map(|()| true),
+        Some(send) => process.wait_receive_or_send(receive, send),
+        None => process.wait_own(receive).map(|()| true),
     };
     let (found, error) = match waited {
-        Ok(true) => match process.finish_well(receive) {
+        Ok(true) => match process.finish_ok(receive) {
             Some(found) => (found, None),
             None => process.finish(receive)?,
         },
@@ -193,7 +193,7 @@ pub unsafe fn sendrecv_replace(
         // An inline message has left: it needs no copy.
         // SAFETY: `buf` has `len` bytes to read (buffers, chapter of the module `api`).
         let sent = unsafe { send_inline(runtime, to, buf, len, dest, sendtag) };
-        if sent != Sent::NoRoom {
+        if sent != Sent::Full {
             finish_inline(sent, to, dest);
             // SAFETY: the caller's contract.
             return unsafe {

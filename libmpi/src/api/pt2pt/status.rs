@@ -26,7 +26,7 @@ pub unsafe fn get_count(
 /// `MPI_Cancel` (sections 3.8.4 and 12.2).
 pub fn cancel(request: &mut MPI_Request) -> Result<()> {
     let runtime = runtime()?;
-    runtime.cancel(runtime.named(*request)?)
+    runtime.cancel(runtime.resolve(*request)?)
 }
 
 /// `MPI_Test_cancelled` (section 3.8.4).

@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 use mpi_core::datatype::{Datatype, Group};
 use mpi_core::op::PredefinedOp;
 use mpi_core::{Class, Error, RequestId, Result};
-use mpi_rma::{Form, Origin, Target, Window};
+use mpi_rma::{Completion, Origin, Target, Window};
 use mpi_runtime::handles::types;
 use mpi_runtime::handles::wins;
 use mpi_runtime::lifecycle::runtime::{Runtime, runtime};
@@ -82,11 +82,11 @@ impl To {
 /// The output for the request of a call, if it returns one.
 type Into = Option<*mut MPI_Request>;
 
-fn form(into: Into) -> Result<Form> {
+fn completion(into: Into) -> Result<Completion> {
     match into {
-        None => Ok(Form::Plain),
+        None => Ok(Completion::Blocking),
         Some(request) if request.is_null() => Err(null("request")),
-        Some(_) => Ok(Form::Request),
+        Some(_) => Ok(Completion::Request),
     }
 }
 
@@ -107,7 +107,7 @@ fn site(win: MPI_Win) -> Result<(&'static Runtime, &'static Window)> {
 #[inline(always)]
 unsafe fn any_put(from: From, to: To, win: MPI_Win, into: Into) -> Result<()> {
     let (runtime, window) = site(win)?;
-    let form = form(into)?;
+    let completion = completion(into)?;
     let (origin, target) = (from.check(to.rank)?, to.check(window)?);
     let Some(target) = target else {
         // SAFETY: the caller's contract.
@@ -115,7 +115,7 @@ unsafe fn any_put(from: From, to: To, win: MPI_Win, into: Into) -> Result<()> {
     };
     // SAFETY: the caller's contract.
     unsafe {
-        let started = window.put(&runtime.process, origin, target, form)?;
+        let started = window.put(&runtime.process, origin, target, completion)?;
         give(into, started)
     }
 }
@@ -123,7 +123,7 @@ unsafe fn any_put(from: From, to: To, win: MPI_Win, into: Into) -> Result<()> {
 #[inline(always)]
 unsafe fn any_get(from: From, to: To, win: MPI_Win, into: Into) -> Result<()> {
     let (runtime, window) = site(win)?;
-    let form = form(into)?;
+    let completion = completion(into)?;
     let (origin, target) = (from.check(to.rank)?, to.check(window)?);
     let Some(target) = target else {
         // SAFETY: the caller's contract.
@@ -131,7 +131,7 @@ unsafe fn any_get(from: From, to: To, win: MPI_Win, into: Into) -> Result<()> {
     };
     // SAFETY: the caller's contract.
     unsafe {
-        let started = window.get(&runtime.process, origin, target, form)?;
+        let started = window.get(&runtime.process, origin, target, completion)?;
         give(into, started)
     }
 }
@@ -206,7 +206,7 @@ unsafe fn accumulate_long(
         return Ok(());
     }
     let (runtime, window) = site(win)?;
-    let form = form(into)?;
+    let completion = completion(into)?;
     let op = ops::lookup(op)?;
     // With MPI_NO_OP the origin's arguments are ignored (section 11.3.4).
     let reads = op.as_predefined() == Some(PredefinedOp::NoOp);
@@ -227,7 +227,8 @@ unsafe fn accumulate_long(
     };
     // SAFETY: the caller's contract.
     unsafe {
-        let started = window.accumulate(&runtime.process, origin, result, target, op, form)?;
+        let started =
+            window.accumulate(&runtime.process, origin, result, target, op, completion)?;
         give(into, started)
     }
 }

@@ -25,8 +25,8 @@ fn plain(
     if (count, datatype) != target {
         return None;
     }
-    let len = types::plain_len(address, count, datatype)?;
-    Some((wins::quick(win)?, len))
+    let len = types::contiguous_len(address, count, datatype)?;
+    Some((wins::find_early(win)?, len))
 }
 
 /// The fast path of `MPI_Put`.
@@ -209,7 +209,7 @@ unsafe fn change_one<const LONG: bool>(
         Some(MPI_SUCCESS)
     }
     let size = types::integer_len(datatype)?;
-    let (change, window) = (change(op)?, wins::quick(win)?);
+    let (change, window) = (change(op)?, wins::find_early(win)?);
     // SAFETY: the caller's promise.
     unsafe {
         if LONG {
@@ -281,7 +281,7 @@ pub(crate) unsafe fn add_double(
     // SAFETY: the caller's contract: both are of the datatype.
     unsafe {
         let operand = origin.cast::<f64>().read_unaligned();
-        let window = wins::quick(win);
+        let window = wins::find_early(win);
         let found = window.and_then(|one| one.fast_add(operand, rank, displacement as isize));
         match found {
             Some(found) => result.cast::<f64>().write_unaligned(found),
@@ -382,7 +382,7 @@ pub(crate) unsafe fn win_rget_accumulate_fast(
     let target = (target_count, target_datatype);
     if !one(op, origin, (result_count, result_datatype), target)
         || request.is_null()
-        || !wins::quick(win)?.is_locked(target_rank)
+        || !wins::find_early(win)?.is_locked(target_rank)
     {
         return None;
     }
@@ -466,7 +466,7 @@ unsafe fn swap_one<const LONG: bool>(
     if buffers.iter().any(|buffer| !types::may_be_data(*buffer)) {
         return None;
     }
-    let window = wins::quick(win)?;
+    let window = wins::find_early(win)?;
     // SAFETY: the caller's contract.
     unsafe {
         if LONG {
@@ -499,7 +499,7 @@ pub(crate) unsafe fn win_lock_fast(
     if assert != 0 || !exclusive && lock_type != MPI_LOCK_SHARED {
         return None;
     }
-    wins::quick(win)?
+    wins::find_early(win)?
         .fast_lock(rank, exclusive)
         .then_some(MPI_SUCCESS)
 }
@@ -510,7 +510,9 @@ pub(crate) unsafe fn win_lock_fast(
 /// No requirements.
 #[inline(always)]
 pub(crate) unsafe fn win_unlock_fast(rank: c_int, win: MPI_Win) -> Option<c_int> {
-    wins::quick(win)?.fast_unlock(rank).then_some(MPI_SUCCESS)
+    wins::find_early(win)?
+        .fast_unlock(rank)
+        .then_some(MPI_SUCCESS)
 }
 
 /// The fast path of `MPI_Win_flush`.
@@ -519,7 +521,9 @@ pub(crate) unsafe fn win_unlock_fast(rank: c_int, win: MPI_Win) -> Option<c_int>
 /// No requirements.
 #[inline(always)]
 pub(crate) unsafe fn win_flush_fast(rank: c_int, win: MPI_Win) -> Option<c_int> {
-    wins::quick(win)?.fast_flush(rank).then_some(MPI_SUCCESS)
+    wins::find_early(win)?
+        .fast_flush(rank)
+        .then_some(MPI_SUCCESS)
 }
 
 /// The fast path of `MPI_Win_sync`.
@@ -528,7 +532,7 @@ pub(crate) unsafe fn win_flush_fast(rank: c_int, win: MPI_Win) -> Option<c_int> 
 /// No requirements.
 #[inline(always)]
 pub(crate) unsafe fn win_sync_fast(win: MPI_Win) -> Option<c_int> {
-    wins::quick(win)?.fast_sync().then_some(MPI_SUCCESS)
+    wins::find_early(win)?.fast_sync().then_some(MPI_SUCCESS)
 }
 
 /// The fast path of `MPI_Win_flush_local`.
@@ -537,7 +541,7 @@ pub(crate) unsafe fn win_sync_fast(win: MPI_Win) -> Option<c_int> {
 /// No requirements.
 #[inline(always)]
 pub(crate) unsafe fn win_flush_local_fast(rank: c_int, win: MPI_Win) -> Option<c_int> {
-    wins::quick(win)?
+    wins::find_early(win)?
         .fast_flush_local(rank)
         .then_some(MPI_SUCCESS)
 }

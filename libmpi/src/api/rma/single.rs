@@ -75,13 +75,13 @@ unsafe fn replace(
         }
         Some(())
     }
-    let size = types::gapless_len(datatype)?;
+    let size = types::contiguous_element_len(datatype)?;
     let origin = match op {
         MPI_NO_OP => None,
         _ if !types::may_be_data(origin) => return None,
         _ => Some(origin),
     };
-    let window = wins::quick(win)?;
+    let window = wins::find_early(win)?;
     // SAFETY: the caller's contract.
     unsafe {
         match size {
@@ -110,7 +110,7 @@ unsafe fn reduce(
     if !types::may_be_data(origin) {
         return None;
     }
-    let window = wins::quick(win)?;
+    let window = wins::find_early(win)?;
     let (object, op) = (types::object(datatype).ok()?, ops::lookup(op).ok()?);
     let target = (rank, displacement as isize);
     // SAFETY: the caller's contract.
@@ -152,7 +152,7 @@ pub(crate) unsafe fn swap_any(
     let Some(size) = types::comparable_len(datatype) else {
         return false;
     };
-    let Some(window) = wins::quick(win) else {
+    let Some(window) = wins::find_early(win) else {
         return false;
     };
     if buffers.iter().any(|buffer| !types::may_be_data(*buffer)) {

@@ -10,8 +10,8 @@ use mpi_runtime::tool::Error;
 use mpi_runtime::tool::Result;
 use mpi_runtime::tool::at;
 use mpi_runtime::tool::categories::{self, Category, Verbosity};
-use mpi_runtime::tool::events::{self, EVENTS, Event, Farewell, Instance, Listener};
-use mpi_runtime::tool::outputs::{put, tell, tell_text};
+use mpi_runtime::tool::events::{self, EVENTS, Event, FreeCallback, Instance, Listener};
+use mpi_runtime::tool::outputs::{put, put_optional, put_text};
 use mpi_runtime::tool::sources::{self, SOURCES};
 use mpi_runtime::tool::tool;
 
@@ -52,7 +52,7 @@ pub unsafe fn source_get_num(num_sources: *mut c_int) -> c_int {
 /// `MPI_T_source_get_info`.
 ///
 /// # Safety
-/// The addresses for texts satisfy [`mpi_runtime::tool::outputs::tell_text`].
+/// The addresses for texts satisfy [`mpi_runtime::tool::outputs::put_text`].
 pub unsafe fn source_get_info(
     source_index: c_int,
     name: *mut c_char,
@@ -69,11 +69,11 @@ pub unsafe fn source_get_info(
         let source = at(&SOURCES, source_index)?;
         // SAFETY: the caller's contract.
         unsafe {
-            tell_text(name, name_len, source.name);
-            tell_text(desc, desc_len, source.help);
-            tell(ordering, MPI_T_SOURCE_ORDERED);
-            tell(ticks_per_second, sources::TICKS_PER_SECOND);
-            tell(max_ticks, MPI_Count::MAX);
+            put_text(name, name_len, source.name);
+            put_text(desc, desc_len, source.help);
+            put_optional(ordering, MPI_T_SOURCE_ORDERED);
+            put_optional(ticks_per_second, sources::TICKS_PER_SECOND);
+            put_optional(max_ticks, MPI_Count::MAX);
             if !info.is_null() {
                 no_hints(info)?;
             }
@@ -113,7 +113,7 @@ pub unsafe fn event_get_index(name: *const c_char, event_index: *mut c_int) -> c
 ///
 /// # Safety
 /// The arrays have `num_elements` elements, or are NULL; the addresses for texts satisfy
-/// [`mpi_runtime::tool::outputs::tell_text`].
+/// [`mpi_runtime::tool::outputs::put_text`].
 pub unsafe fn event_get_info(
     event_index: c_int,
     name: *mut c_char,
@@ -133,11 +133,11 @@ pub unsafe fn event_get_info(
         let event: &Event = at(&EVENTS, event_index)?;
         // SAFETY: the caller's contract.
         unsafe {
-            tell_text(name, name_len, event.name);
-            tell_text(desc, desc_len, event.help);
-            tell(verbosity, tool_codes::verbosity(Verbosity::UserBasic));
-            tell(enumtype, MPI_T_ENUM_NULL);
-            tell(bind, MPI_T_BIND_NO_OBJECT);
+            put_text(name, name_len, event.name);
+            put_text(desc, desc_len, event.help);
+            put_optional(verbosity, tool_codes::verbosity(Verbosity::UserBasic));
+            put_optional(enumtype, MPI_T_ENUM_NULL);
+            put_optional(bind, MPI_T_BIND_NO_OBJECT);
             if let Some(count) = num_elements.as_mut() {
                 let room = usize::try_from(*count).unwrap_or(0).min(event.elements);
                 for place in 0..room {
@@ -273,7 +273,7 @@ pub unsafe fn event_handle_free(
     user_data: *mut c_void,
     free_cb_function: Option<MPI_T_event_free_cb_function>,
 ) -> c_int {
-    let farewell = free_cb_function.map(|function| -> Farewell {
+    let free_callback = free_cb_function.map(|function| -> FreeCallback {
         let end = End {
             function,
             registration,
@@ -281,7 +281,8 @@ pub unsafe fn event_handle_free(
         };
         Box::new(move || end.call())
     });
-    let freed = tool().and_then(|_initialised| events::unregister(registration.addr(), farewell));
+    let freed =
+        tool().and_then(|_initialised| events::unregister(registration.addr(), free_callback));
     // The function may use the interface, whose lock is released.
     code(freed.map(drop))
 }
@@ -304,7 +305,7 @@ pub unsafe fn event_set_dropped_handler(
 /// only.
 fn look_at<T>(instance: MPI_T_event_instance, look: impl FnOnce(&Instance) -> T) -> Result<T> {
     tool().map(drop)?;
-    events::told(instance.cast(), look)
+    events::current(instance.cast(), look)
 }
 
 /// `MPI_T_event_read`: one element.

@@ -13,7 +13,7 @@ use mpi_runtime::tool::at;
 use mpi_runtime::tool::categories::{self, Category, Verbosity};
 use mpi_runtime::tool::cvars::{Cvar, Handle, Value, enumerated, enumeration};
 use mpi_runtime::tool::named;
-use mpi_runtime::tool::outputs::{name_of, put, tell, tell_text};
+use mpi_runtime::tool::outputs::{name_of, put, put_optional, put_text};
 use mpi_runtime::tool::pvars;
 use mpi_runtime::tool::tool;
 
@@ -60,8 +60,8 @@ pub unsafe fn enum_get_info(
         let variable = enumerated(enumtype.addr())?;
         // SAFETY: the caller's contract.
         unsafe {
-            tell(num, variable.names().len() as c_int);
-            tell_text(name, name_len, variable.name);
+            put_optional(num, variable.names().len() as c_int);
+            put_text(name, name_len, variable.name);
         }
         Ok(())
     };
@@ -82,8 +82,8 @@ pub unsafe fn enum_get_item(
         let item = at(&names, index)?;
         // SAFETY: the caller's contract.
         unsafe {
-            tell(value, index);
-            tell_text(name, name_len, item);
+            put_optional(value, index);
+            put_text(name, name_len, item);
         }
         Ok(())
     };
@@ -147,13 +147,13 @@ pub unsafe fn cvar_get_info(
         let level = categories::of_cvar(variable.name).verbosity;
         // SAFETY: the caller's contract.
         unsafe {
-            tell_text(name, name_len, variable.name);
-            tell(verbosity, tool_codes::verbosity(level));
-            tell(datatype, variable.datatype());
-            tell(enumtype, names);
-            tell_text(desc, desc_len, &variable.description());
-            tell(bind, MPI_T_BIND_NO_OBJECT);
-            tell(scope, tool_codes::scope(variable.scope()));
+            put_text(name, name_len, variable.name);
+            put_optional(verbosity, tool_codes::verbosity(level));
+            put_optional(datatype, variable.datatype());
+            put_optional(enumtype, names);
+            put_text(desc, desc_len, &variable.description());
+            put_optional(bind, MPI_T_BIND_NO_OBJECT);
+            put_optional(scope, tool_codes::scope(variable.scope()));
         }
         Ok(())
     };
@@ -216,7 +216,7 @@ pub unsafe fn cvar_read(handle: MPI_T_cvar_handle, buf: *mut c_void) -> c_int {
                 let mut room = handle.count as c_int;
                 // SAFETY: the caller's contract: room for as many characters as the handle's
                 // allocation has told.
-                unsafe { tell_text(buf.cast(), &raw mut room, &text) };
+                unsafe { put_text(buf.cast(), &raw mut room, &text) };
                 Ok(())
             }
         }
@@ -280,16 +280,16 @@ pub unsafe fn pvar_get_info(
         let fixed = variable.class.is_continuous();
         // SAFETY: the caller's contract.
         unsafe {
-            tell_text(name, name_len, variable.name);
-            tell(verbosity, tool_codes::verbosity(level));
-            tell(var_class, tool_codes::class(variable.class));
-            tell(datatype, MPI_UNSIGNED_LONG);
-            tell(enumtype, MPI_T_ENUM_NULL);
-            tell_text(desc, desc_len, variable.help);
-            tell(bind, MPI_T_BIND_NO_OBJECT);
-            tell(readonly, c_int::from(fixed));
-            tell(continuous, c_int::from(fixed));
-            tell(atomic, c_int::from(!fixed));
+            put_text(name, name_len, variable.name);
+            put_optional(verbosity, tool_codes::verbosity(level));
+            put_optional(var_class, tool_codes::class(variable.class));
+            put_optional(datatype, MPI_UNSIGNED_LONG);
+            put_optional(enumtype, MPI_T_ENUM_NULL);
+            put_text(desc, desc_len, variable.help);
+            put_optional(bind, MPI_T_BIND_NO_OBJECT);
+            put_optional(readonly, c_int::from(fixed));
+            put_optional(continuous, c_int::from(fixed));
+            put_optional(atomic, c_int::from(!fixed));
         }
         Ok(())
     };
@@ -473,11 +473,11 @@ pub unsafe fn category_get_info(
         let category = at(categories::all(), cat_index)?;
         // SAFETY: the caller's contract.
         unsafe {
-            tell_text(name, name_len, category.name);
-            tell_text(desc, desc_len, category.help);
-            tell(num_cvars, category.cvars().len() as c_int);
-            tell(num_pvars, category.pvars().len() as c_int);
-            tell(num_categories, category.parts().len() as c_int);
+            put_text(name, name_len, category.name);
+            put_text(desc, desc_len, category.help);
+            put_optional(num_cvars, category.cvars().len() as c_int);
+            put_optional(num_pvars, category.pvars().len() as c_int);
+            put_optional(num_categories, category.parts().len() as c_int);
         }
         Ok(())
     };

@@ -110,7 +110,7 @@ impl<'a> Parcels<'a> {
             place(head).cast::<u64>().write_unaligned(says);
             if is_put && datatype.is_contiguous() {
                 let from = from.wrapping_offset(datatype.true_lb());
-                netmod_kit::copy_to_others(from, place(data), len);
+                netmod_kit::copy_to_shared(from, place(data), len);
             } else if is_put && len > 0 {
                 let out = std::slice::from_raw_parts_mut(place(data), len);
                 datatype.pack(from, part.count, 0, out);

@@ -188,7 +188,7 @@ impl Place<'_> {
         if flag.is(self.flag) {
             return true;
         }
-        for _ in 0..self.way.process.looks() {
+        for _ in 0..self.way.process.flag_polls() {
             std::hint::spin_loop();
             if flag.is(self.flag) {
                 return true;
@@ -221,7 +221,12 @@ impl Place<'_> {
     #[inline(never)]
     fn wait_long(self, number: u64, mut ranks: Range<u32>) -> Result<Option<Error>> {
         let mut found = None;
-        match self.look(number, self.way.process.looks(), &mut ranks, &mut found)? {
+        match self.look(
+            number,
+            self.way.process.flag_polls(),
+            &mut ranks,
+            &mut found,
+        )? {
             true => Ok(found),
             false => self.wait_longer(number, ranks, found),
         }
@@ -239,7 +244,10 @@ impl Place<'_> {
             comm,
             shared,
         } = self.way;
-        let (looks, crowded) = (process.looks_between(), process.is_oversubscribed());
+        let (looks, crowded) = (
+            process.flag_polls_between_rounds(),
+            process.is_oversubscribed(),
+        );
         let mut doubt = Doubt::new(process);
         let mut note = ProgressNote::new(process);
         process.wait_for_stores(comm.vci(), || {

@@ -21,7 +21,7 @@ impl Phase<'_> {
         let shared = self.at.way.shared;
         // SAFETY: the caller's contract; the rest is told of by the slot's flag.
         unsafe {
-            let told = match netmod_kit::stores_stay_in_caches() && shared.nearness.is_far() {
+            let told = match netmod_kit::keeps_stores_cached() && shared.nearness.is_far() {
                 true => store(shared, self.at.number, from, to, len),
                 false => 0,
             };
@@ -41,7 +41,7 @@ impl Phase<'_> {
         let from = || self.places(offset).of(of).cast_const();
         let has_come = |piece: usize| {
             let told = at.way.shared.piece_flag(of, at.number, piece);
-            for _ in 0..=at.way.process.looks() {
+            for _ in 0..=at.way.process.flag_polls() {
                 if told.is(at.number) {
                     return true;
                 }

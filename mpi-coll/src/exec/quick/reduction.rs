@@ -112,7 +112,7 @@ impl QuickReduction {
         let places = phase.places(self.offset);
         let of = |rank| places.of(rank);
         // SAFETY: the slot is claimed, and has room, since the schedule for this puts as much there.
-        unsafe { netmod_kit::copy_to_others(send, phase.own_of(places), self.bytes) };
+        unsafe { netmod_kit::copy_to_shared(send, phase.own_of(places), self.bytes) };
         phase.raise();
         if !takes {
             return phase.end(0);
@@ -140,7 +140,7 @@ impl QuickReduction {
         phase.claim()?;
         let places = phase.places(self.offset);
         // SAFETY: as in `run`.
-        unsafe { netmod_kit::copy_to_others(send, phase.own_of(places), self.bytes) };
+        unsafe { netmod_kit::copy_to_shared(send, phase.own_of(places), self.bytes) };
         phase.raise();
         let last = match exclusive {
             true if rank == 0 => return phase.end(0),
@@ -171,7 +171,7 @@ impl QuickReduction {
         phase.claim()?;
         let places = phase.places(self.offset);
         // SAFETY: as in `run`.
-        unsafe { netmod_kit::copy_to_others(send, phase.own_of(places), self.bytes) };
+        unsafe { netmod_kit::copy_to_shared(send, phase.own_of(places), self.bytes) };
         phase.raise();
         if mine.is_empty() {
             return phase.end(0);

@@ -16,7 +16,7 @@
 use std::time::{Duration, Instant};
 
 use super::queue::cores;
-use super::{BY_WORD, BiasedLock, CALLED, COUNT, NEVER, Way, fences, thread_of};
+use super::{Acquired, BY_WORD, BiasedLock, CALLED, COUNT, NEVER, fences, thread_of};
 use crate::sync::{AtomicU32, Ordering, yield_now};
 
 /// Longest time that a thread may own a lock that another thread waits for
@@ -124,31 +124,31 @@ impl BiasedLock {
     /// Waits for the lock.
     #[cold]
     #[inline(never)]
-    pub fn lock(&self) -> Way {
+    pub fn lock(&self) -> Acquired {
         let me = fences::this_thread();
         // The calling thread may be an owner that was called, or an owner by the word.
         let had_it = self.hand_over(me);
         self.queue.enter(had_it);
         let ended = self.wait_in_front();
-        let way = self.finish_word_lock(me);
+        let acquired = self.finish_word_lock(me);
         // SAFETY: `enter` has put this thread in front.
         unsafe { self.queue.leave() };
         match ended {
-            Ended::Alone => way,
+            Ended::Alone => acquired,
             Ended::Shared
                 if self.bias_turns.load(Ordering::Relaxed) != NEVER && self.leases.begin() =>
             {
-                Way::BECOMING_OWNER
+                Acquired::BECOMING_OWNER
             }
-            Ended::Shared => Way::BECOMING_OWNER_BY_WORD,
+            Ended::Shared => Acquired::BECOMING_OWNER_BY_WORD,
         }
     }
 
     /// Waits for the lock without becoming its owner: the lock has no owner while the thread holds
     /// it, nor after it unlocks.
-    pub fn lock_by_word(&self) -> Way {
+    pub fn lock_by_word(&self) -> Acquired {
         self.lock();
-        Way::WORD
+        Acquired::WORD
     }
 
     /// Waits for the word lock and takes it. The calling thread is in front.
@@ -257,7 +257,7 @@ impl BiasedLock {
     /// called.
     #[cold]
     #[inline(never)]
-    pub(super) fn try_beside_owner(&self, owner: usize) -> Option<Way> {
+    pub(super) fn try_beside_owner(&self, owner: usize) -> Option<Acquired> {
         let me = fences::this_thread();
         if thread_of(owner) != me {
             return None;
@@ -272,7 +272,7 @@ impl BiasedLock {
             let own = &self.turns[owner & COUNT];
             let turns = own.load(Ordering::Relaxed);
             own.store(turns.wrapping_add(2), Ordering::Relaxed);
-            return Some(Way::WORD);
+            return Some(Acquired::WORD);
         }
         if now == 0 {
             return Some(self.finish_word_lock(me));

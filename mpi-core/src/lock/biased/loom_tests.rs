@@ -13,14 +13,14 @@ unsafe impl Sync for Counted {}
 unsafe impl Send for Counted {}
 
 fn add(counted: &Counted) {
-    let way = match counted.0.try_lock() {
-        Some(way) => way,
+    let acquired = match counted.0.try_lock() {
+        Some(acquired) => acquired,
         None => counted.0.lock(),
     };
     // SAFETY: this thread holds the lock.
     unsafe { *counted.1.get() += 1 };
     // SAFETY: this thread holds the lock, by this value.
-    unsafe { counted.0.unlock(way) };
+    unsafe { counted.0.unlock(acquired) };
 }
 
 /// An owner takes turns while another thread comes.
@@ -39,11 +39,11 @@ fn the_owner_excludes_another_thread() {
         let thread = loom::thread::spawn(move || add(&other));
         add(&counted);
         thread.join().unwrap();
-        let way = counted.0.lock();
+        let acquired = counted.0.lock();
         // SAFETY: this thread holds the lock.
         assert_eq!(unsafe { *counted.1.get() }, 4);
         // SAFETY: this thread holds the lock, by this value.
-        unsafe { counted.0.unlock(way) };
+        unsafe { counted.0.unlock(acquired) };
     });
 }
 
@@ -70,11 +70,11 @@ fn a_turn_excludes_another_thread_and_the_owner_itself() {
             all += 1;
         }
         thread.join().unwrap();
-        let way = counted.0.lock();
+        let acquired = counted.0.lock();
         // SAFETY: this thread holds the lock.
         assert_eq!(unsafe { *counted.1.get() }, all);
         // SAFETY: this thread holds the lock, by this value.
-        unsafe { counted.0.unlock(way) };
+        unsafe { counted.0.unlock(acquired) };
     });
 }
 
@@ -88,23 +88,23 @@ fn a_handover_publishes_the_owners_writes() {
                 crate::sync::UnsafeCell::new(0),
             ));
             assert!(counted.0.word.try_lock());
-            let way = if keeping {
-                Way::BECOMING_OWNER_BY_WORD
+            let acquired = if keeping {
+                Acquired::BECOMING_OWNER_BY_WORD
             } else {
-                Way::BECOMING_OWNER
+                Acquired::BECOMING_OWNER
             };
             // SAFETY: this thread holds the word lock (`try_lock` above).
-            unsafe { counted.0.make_owner(way) };
+            unsafe { counted.0.make_owner(acquired) };
             let other = counted.clone();
             let thread = loom::thread::spawn(move || add(&other));
             add(&counted);
             counted.0.hand_over(fences::this_thread());
             thread.join().unwrap();
-            let way = counted.0.lock();
+            let acquired = counted.0.lock();
             // SAFETY: this thread holds the lock.
             assert_eq!(unsafe { *counted.1.get() }, 2);
             // SAFETY: this thread holds the lock, by this value.
-            unsafe { counted.0.unlock(way) };
+            unsafe { counted.0.unlock(acquired) };
         });
     }
 }
@@ -121,11 +121,11 @@ fn the_owner_excludes_a_polling_thread() {
         add(&counted);
         let other = counted.clone();
         let thread = loom::thread::spawn(move || {
-            if let Some(way) = other.0.try_look() {
+            if let Some(acquired) = other.0.try_poll() {
                 // SAFETY: this thread holds the lock.
                 unsafe { *other.1.get() += 1 };
-                // SAFETY: this thread holds the lock, by the value that `try_look` returned.
-                unsafe { other.0.unlock(way) };
+                // SAFETY: this thread holds the lock, by the value that `try_poll` returned.
+                unsafe { other.0.unlock(acquired) };
             }
         });
         add(&counted);

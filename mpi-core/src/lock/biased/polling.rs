@@ -8,7 +8,7 @@
 use std::cell::Cell;
 
 use super::lease::absence_limit;
-use super::{BiasedLock, CALLED, COUNT, IDLE, Way, fences, spin, thread_of};
+use super::{Acquired, BiasedLock, CALLED, COUNT, IDLE, fences, spin, thread_of};
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 
 /// Spins before a thread that found the lock taken, or another thread polling, tries again.
@@ -83,17 +83,17 @@ impl BiasedLock {
     /// Takes the lock to poll if it is free. Such turns make no owner and do not disturb an active
     /// one; of several polling threads one polls for all.
     #[inline(always)]
-    pub fn try_look(&self) -> Option<Way> {
+    pub fn try_poll(&self) -> Option<Acquired> {
         let me = fences::this_thread();
         let owner = self.owner.load(Ordering::Relaxed);
         if owner & !COUNT == me {
             return self.try_as_owner(owner);
         }
-        self.try_look_beside(me, owner)
+        self.try_poll_beside(me, owner)
     }
 
     #[inline(never)]
-    fn try_look_beside(&self, me: usize, owner: usize) -> Option<Way> {
+    fn try_poll_beside(&self, me: usize, owner: usize) -> Option<Acquired> {
         if owner != 0 && thread_of(owner) == me {
             if owner & CALLED != 0 {
                 self.hand_over(me);
@@ -101,7 +101,7 @@ impl BiasedLock {
             }
             return self.try_beside_owner(owner);
         }
-        if owner != 0 && self.has_active_owner(owner & !CALLED) {
+        if owner != 0 && self.has_taken_turns(owner & !CALLED) {
             return None;
         }
         let polling = &self.polling;
@@ -115,7 +115,7 @@ impl BiasedLock {
         if self.queue.is_used() {
             spin(POLL_BACKOFF); // Waiting threads come first.
         }
-        let way = self.try_visit()?;
+        let acquired = self.try_poll_once()?;
         // Only the holder of the word lock changes these.
         if !is_poller {
             polling.poller.store(me, Ordering::Relaxed);
@@ -125,12 +125,12 @@ impl BiasedLock {
         if polls.is_multiple_of(PUBLISH_EVERY) {
             polling.published.store(polls, Ordering::Relaxed);
         }
-        Some(way)
+        Some(acquired)
     }
 
     /// Takes the lock for a single poll if it is free.
     #[inline]
-    pub fn try_visit(&self) -> Option<Way> {
+    pub fn try_poll_once(&self) -> Option<Acquired> {
         let owner = self.owner.load(Ordering::Relaxed);
         if owner != 0 {
             if owner & !COUNT == fences::this_thread() {
@@ -149,12 +149,12 @@ impl BiasedLock {
         if self.owner.load(Ordering::Acquire) != 0 {
             self.end_owner();
         }
-        Some(Way::WORD)
+        Some(Acquired::WORD)
     }
 
     /// Whether the owner, another thread, takes turns, as far as the calling thread has observed.
     #[cold]
-    fn has_active_owner(&self, owner: usize) -> bool {
+    fn has_taken_turns(&self, owner: usize) -> bool {
         if cfg!(loom) {
             return false;
         }
@@ -224,7 +224,7 @@ impl BiasedLock {
 
     /// Whether another thread owns the lock and takes turns, so that a visit is not needed.
     #[inline]
-    pub fn is_served(&self) -> bool {
+    pub fn has_active_owner(&self) -> bool {
         let owner = self.owner.load(Ordering::Relaxed);
         owner != 0 && thread_of(owner) != fences::this_thread() && self.is_owner_active(owner)
     }

@@ -5,12 +5,12 @@ use std::cell::UnsafeCell;
 use std::sync::atomic::AtomicBool;
 
 fn turn(lock: &BiasedLock) -> bool {
-    let Some(way) = lock.try_lock() else {
+    let Some(acquired) = lock.try_lock() else {
         return false;
     };
-    let as_owner = way.number() < OWNERS;
+    let as_owner = acquired.number() < OWNERS;
     // SAFETY: this thread holds the lock, by the value that `try_lock` returned.
-    unsafe { lock.unlock(way) };
+    unsafe { lock.unlock(acquired) };
     as_owner
 }
 
@@ -24,25 +24,25 @@ fn a_lone_thread_becomes_the_owner_until_it_is_revoked() {
     let lock = BiasedLock::new(true);
     assert!(fences::is_ready(), "this system has no membarrier");
     assert_eq!(until_owner(&lock), BIAS_TURNS + 1);
-    let way = lock.try_lock().unwrap();
-    assert!(way.number() < OWNERS);
-    assert!(lock.try_lock().is_none() && lock.try_look().is_none());
+    let acquired = lock.try_lock().unwrap();
+    assert!(acquired.number() < OWNERS);
+    assert!(lock.try_lock().is_none() && lock.try_poll().is_none());
     std::thread::scope(|scope| {
         // A poll fails while the owner is inside.
-        let look = scope.spawn(|| lock.try_look().is_none());
+        let look = scope.spawn(|| lock.try_poll().is_none());
         assert!(look.join().unwrap());
         let other = scope.spawn(|| {
-            let way = lock.lock();
+            let acquired = lock.lock();
             // SAFETY: this thread holds the lock, by the value that `lock` returned.
-            unsafe { lock.unlock(way) };
-            way == Way::WORD
+            unsafe { lock.unlock(acquired) };
+            acquired == Acquired::WORD
         });
         while lock.owner.load(Ordering::Relaxed) != 0 {
             yield_now();
         }
         assert!(!other.is_finished(), "two threads are inside");
         // SAFETY: this thread holds the lock, by the value that `try_lock` returned.
-        unsafe { lock.unlock(way) };
+        unsafe { lock.unlock(acquired) };
         assert!(other.join().unwrap());
     });
     assert!(!turn(&lock));
@@ -67,9 +67,9 @@ fn there_are_no_more_owners_than_counters() {
             assert!(became || number >= OWNERS, "{number}");
         });
         // Revokes the ownership.
-        let way = lock.lock();
+        let acquired = lock.lock();
         // SAFETY: this thread holds the lock, by the value that `lock` returned.
-        unsafe { lock.unlock(way) };
+        unsafe { lock.unlock(acquired) };
     }
 }
 
@@ -83,9 +83,9 @@ fn without_threads_there_is_no_owner() {
 fn an_active_owner_serves_the_lock_and_an_idle_one_does_not() {
     let lock = BiasedLock::new(true);
     until_owner(&lock);
-    assert!(!lock.is_served(), "the owner itself serves the lock");
+    assert!(!lock.has_active_owner(), "the owner itself serves the lock");
     std::thread::scope(|scope| {
-        let asks = || scope.spawn(|| lock.is_served()).join().unwrap();
+        let asks = || scope.spawn(|| lock.has_active_owner()).join().unwrap();
         assert!(asks());
         turn(&lock);
         assert!(asks());
@@ -102,8 +102,8 @@ struct Counted(BiasedLock, UnsafeCell<[u64; 8]>);
 unsafe impl Sync for Counted {}
 
 fn add(counted: &Counted) {
-    let way = match counted.0.try_lock() {
-        Some(way) => way,
+    let acquired = match counted.0.try_lock() {
+        Some(acquired) => acquired,
         None => counted.0.lock(),
     };
     // SAFETY: this thread holds the lock.
@@ -111,7 +111,7 @@ fn add(counted: &Counted) {
         *number += 1;
     }
     // SAFETY: this thread holds the lock, by this value.
-    unsafe { counted.0.unlock(way) };
+    unsafe { counted.0.unlock(acquired) };
 }
 
 /// Increments by `try_owner` if the calling thread is the owner, otherwise by [`add`].
@@ -140,13 +140,13 @@ fn the_lock_excludes_with_any_owner() {
         std::thread::scope(|scope| {
             scope.spawn(move || {
                 while !done.load(Ordering::Relaxed) {
-                    if let Some(way) = counted.0.try_look() {
+                    if let Some(acquired) = counted.0.try_poll() {
                         // SAFETY: this thread holds the lock.
                         let numbers = unsafe { *counted.1.get() };
                         assert!(numbers.iter().all(|number| *number == numbers[0]));
-                        // SAFETY: this thread holds the lock, by the value that `try_look`
+                        // SAFETY: this thread holds the lock, by the value that `try_poll`
                         // returned.
-                        unsafe { counted.0.unlock(way) };
+                        unsafe { counted.0.unlock(acquired) };
                     }
                     yield_now();
                 }
@@ -181,15 +181,15 @@ fn the_lock_excludes_with_any_owner() {
 
 /// Returns how a waiting thread acquires the lock while the calling thread, its owner, runs `act`.
 /// The flag tells `act` that the other thread holds the lock.
-fn waited_for(lock: &BiasedLock, act: impl Fn(&AtomicBool)) -> Way {
+fn waited_for(lock: &BiasedLock, act: impl Fn(&AtomicBool)) -> Acquired {
     let had = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let other = scope.spawn(|| {
-            let way = lock.lock();
+            let acquired = lock.lock();
             had.store(true, Ordering::Relaxed);
             // SAFETY: this thread holds the lock, by the value that `lock` returned.
-            unsafe { lock.unlock(way) };
-            way
+            unsafe { lock.unlock(acquired) };
+            acquired
         });
         act(&had);
         other.join().unwrap()
@@ -209,13 +209,13 @@ fn an_idle_owner_hands_over() {
     let handed_over = (0..2000).any(|_| {
         let lock = BiasedLock::new(true);
         until_owner(&lock);
-        let way = waited_for(&lock, |had| {
+        let acquired = waited_for(&lock, |had| {
             while !had.load(Ordering::Relaxed) {
                 turn(&lock);
                 lock.vacate();
             }
         });
-        way == Way::BECOMING_OWNER || way == Way::BECOMING_OWNER_BY_WORD
+        acquired == Acquired::BECOMING_OWNER || acquired == Acquired::BECOMING_OWNER_BY_WORD
     });
     assert!(handed_over);
 }
@@ -228,7 +228,7 @@ fn a_busy_owner_is_called() {
     // The same for an owner by the word.
     lock.lock_by_word();
     // SAFETY: `lock_by_word` has taken the word lock.
-    unsafe { lock.make_owner(Way::BECOMING_OWNER_BY_WORD) };
+    unsafe { lock.make_owner(Acquired::BECOMING_OWNER_BY_WORD) };
     waited_for(&lock, |had| turns_until(&lock, had));
 }
 
@@ -236,7 +236,7 @@ fn a_busy_owner_is_called() {
 fn an_absent_owner_is_revoked() {
     let lock = BiasedLock::new(true);
     until_owner(&lock);
-    assert!(waited_for(&lock, |_| ()) == Way::WORD);
+    assert!(waited_for(&lock, |_| ()) == Acquired::WORD);
     std::thread::sleep(Duration::from_millis(3));
     assert!(lock.leases.begin());
 }
@@ -246,13 +246,13 @@ fn an_owner_inside_does_not_hand_over() {
     let lock = BiasedLock::new(true);
     until_owner(&lock);
     let me = fences::this_thread();
-    let way = lock.try_lock().unwrap();
+    let acquired = lock.try_lock().unwrap();
     lock.call(lock.owner.load(Ordering::Relaxed));
-    assert!(lock.try_look().is_none() && lock.try_lock().is_none());
+    assert!(lock.try_poll().is_none() && lock.try_lock().is_none());
     assert_eq!(thread_of(lock.owner.load(Ordering::Relaxed)), me);
     // SAFETY: this thread holds the lock, by the value that `try_lock` returned.
-    unsafe { lock.unlock(way) };
-    assert!(lock.try_lock().is_none() && lock.try_look().is_none());
+    unsafe { lock.unlock(acquired) };
+    assert!(lock.try_lock().is_none() && lock.try_poll().is_none());
     assert_eq!(lock.owner.load(Ordering::Relaxed), 0);
 }
 
@@ -264,13 +264,13 @@ fn a_polling_thread_gets_the_lock_from_an_active_owner() {
     until_owner(&lock);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let way = loop {
-                if let Some(way) = lock.try_look() {
-                    break way;
+            let acquired = loop {
+                if let Some(acquired) = lock.try_poll() {
+                    break acquired;
                 }
             };
-            // SAFETY: this thread holds the lock, by the value that `try_look` returned.
-            unsafe { lock.unlock(way) };
+            // SAFETY: this thread holds the lock, by the value that `try_poll` returned.
+            unsafe { lock.unlock(acquired) };
             looked.store(true, Ordering::Relaxed);
         });
         turns_until(&lock, &looked);
@@ -281,10 +281,10 @@ fn a_polling_thread_gets_the_lock_from_an_active_owner() {
 fn a_lock_taken_by_the_word_has_no_owner() {
     let lock = BiasedLock::new(true);
     until_owner(&lock);
-    let way = lock.lock_by_word();
-    assert!(way == Way::WORD);
+    let acquired = lock.lock_by_word();
+    assert!(acquired == Acquired::WORD);
     // SAFETY: this thread holds the lock, by the value that `lock_by_word` returned.
-    unsafe { lock.unlock(way) };
+    unsafe { lock.unlock(acquired) };
     assert_eq!(lock.owner.load(Ordering::Relaxed), 0);
 }
 
@@ -298,10 +298,10 @@ fn long_turns_are_waited_for() {
             scope.spawn(move || {
                 for _ in 0..20 {
                     add(counted);
-                    let way = counted.0.lock();
+                    let acquired = counted.0.lock();
                     std::thread::sleep(Duration::from_micros(300));
                     // SAFETY: this thread holds the lock, by the value that `lock` returned.
-                    unsafe { counted.0.unlock(way) };
+                    unsafe { counted.0.unlock(acquired) };
                 }
             });
         }
@@ -345,12 +345,12 @@ fn every_waiting_thread_gets_the_lock() {
 fn a_new_lock_is_polled_by_the_first_thread() {
     let mut lock = Box::new(BiasedLock::new(true));
     let look = |lock: &BiasedLock| {
-        let way = lock.try_look();
-        if let Some(way) = way {
-            // SAFETY: this thread holds the lock, by the value that `try_look` returned.
-            unsafe { lock.unlock(way) };
+        let acquired = lock.try_poll();
+        if let Some(acquired) = acquired {
+            // SAFETY: this thread holds the lock, by the value that `try_poll` returned.
+            unsafe { lock.unlock(acquired) };
         }
-        way.is_some()
+        acquired.is_some()
     };
     std::thread::scope(|scope| {
         let other = scope.spawn(|| look(&lock));

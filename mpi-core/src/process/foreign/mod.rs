@@ -3,11 +3,11 @@
 //! Their numbers lie above those of the own job. A connection takes a block of numbers and returns
 //! it when all of its processes have parted. Across jobs a process is known by its [`Identity`].
 
+pub mod connection;
 mod directory;
 mod pin;
 #[cfg(all(test, not(loom)))]
 mod tests;
-pub mod ways;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -60,7 +60,7 @@ pub struct Foreign {
     pub(in crate::process) closings: AtomicU32,
     state: Mutex<State>,
     /// Partings in progress.
-    goodbyes: Mutex<Vec<Goodbye>>,
+    pending_partings: Mutex<Vec<PendingParting>>,
 }
 
 #[derive(Default)]
@@ -121,7 +121,7 @@ pub struct Parting {
 }
 
 /// A parting in progress: the last messages of two processes.
-pub struct Goodbye {
+pub struct PendingParting {
     /// The other process.
     pub peer: Peer,
     /// The context of the connection.
@@ -136,13 +136,13 @@ pub struct Goodbye {
 
 /// The use of connected processes by a communicator or window; they stay connected while it lives.
 #[derive(Default)]
-pub struct Uses {
+pub struct ForeignMembers {
     of: Option<Arc<Foreign>>,
     owner: u32,
     peers: Vec<Peer>,
 }
 
-impl Drop for Uses {
+impl Drop for ForeignMembers {
     fn drop(&mut self) {
         let Some(foreign) = &self.of else { return };
         let mut state = foreign.state.lock();
@@ -268,13 +268,17 @@ impl Foreign {
     }
 
     /// Records that the communicator or window `owner` has these members.
-    pub fn use_peers(self: &Arc<Self>, owner: u32, peers: impl Iterator<Item = Peer>) -> Uses {
+    pub fn use_peers(
+        self: &Arc<Self>,
+        owner: u32,
+        peers: impl Iterator<Item = Peer>,
+    ) -> ForeignMembers {
         if self.connected_peers.load(Ordering::Relaxed) == 0 {
-            return Uses::default();
+            return ForeignMembers::default();
         }
         let peers: Vec<Peer> = peers.filter(|peer| self.is_foreign(*peer)).collect();
         if peers.is_empty() {
-            return Uses::default();
+            return ForeignMembers::default();
         }
         let mut state = self.state.lock();
         for peer in &peers {
@@ -282,7 +286,7 @@ impl Foreign {
                 known.owners.push(owner);
             }
         }
-        Uses {
+        ForeignMembers {
             of: Some(self.clone()),
             owner,
             peers,
@@ -333,12 +337,12 @@ impl Foreign {
     }
 
     /// Returns the partings in progress, for their progress source.
-    pub fn goodbyes(&self) -> MutexGuard<'_, Vec<Goodbye>> {
-        self.goodbyes.lock()
+    pub fn pending_partings(&self) -> MutexGuard<'_, Vec<PendingParting>> {
+        self.pending_partings.lock()
     }
 
     /// Begins to part from connected processes that are no members any more, or from `all`. Returns
-    /// each of them once; the caller parts from it and records that in [`Foreign::goodbyes`] before
+    /// each of them once; the caller parts from it and records that in [`Foreign::pending_partings`] before
     /// another thread reads them.
     pub fn begin_partings(&self, all: bool) -> Vec<Parting> {
         if self.connected_peers.load(Ordering::Relaxed) == 0 {

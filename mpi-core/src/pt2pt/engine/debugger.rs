@@ -3,12 +3,12 @@
 use std::mem::offset_of;
 
 use super::{Address, Body, Engine, Message};
-use crate::places::Places;
+use crate::layout::Layout;
 use crate::pt2pt::{matching, request};
 
 /// Adds the offsets of the engine and its messages.
-pub(crate) fn add(places: &mut Places) {
-    places.add("engine.unexpected", offset_of!(Engine, unexpected));
+pub(crate) fn add(layout: &mut Layout) {
+    layout.add("engine.unexpected", offset_of!(Engine, unexpected));
     let one = Message::new(
         Address { peer: 0, vci: 0 },
         Body::Eager {
@@ -16,12 +16,12 @@ pub(crate) fn add(places: &mut Places) {
             sync: None,
         },
     );
-    let message = |places: &mut Places, at: usize| {
+    let message = |layout: &mut Layout, at: usize| {
         let from = at + offset_of!(Message, from);
-        places.add("message.peer", from + offset_of!(Address, peer));
-        places.add("message.length", at + offset_of!(Message, len));
-        places.add("message.data", at + offset_of!(Message, data));
+        layout.add("message.peer", from + offset_of!(Address, peer));
+        layout.add("message.length", at + offset_of!(Message, len));
+        layout.add("message.data", at + offset_of!(Message, data));
     };
-    matching::debugger::add(places, message, one);
-    request::debugger::add(places);
+    matching::debugger::add(layout, message, one);
+    request::debugger::add(layout);
 }

@@ -3,29 +3,29 @@
 use std::mem::offset_of;
 
 use super::{Links, List, NIL, UnexpectedEntry, UnexpectedQueue};
-use crate::places::{Places, of_vec};
+use crate::layout::{Layout, of_vec};
 use crate::pt2pt::wire::Key;
 
 /// Adds the offsets for a queue of messages of type `T`. `message` adds those of a message, given
 /// the offset of the message in its entry.
-pub(crate) fn add<T>(places: &mut Places, message: impl FnOnce(&mut Places, usize), value: T) {
+pub(crate) fn add<T>(layout: &mut Layout, message: impl FnOnce(&mut Layout, usize), value: T) {
     let held = Some(value);
     let inside = match &held {
-        Some(value) => crate::places::within(&held, value),
+        Some(value) => crate::layout::offset_in(&held, value),
         None => 0,
     };
     let (pointer, _) = of_vec();
     let entries = offset_of!(UnexpectedQueue<T>, entries);
-    places.add("unexpected.entries", entries + pointer);
+    layout.add("unexpected.entries", entries + pointer);
     let first = offset_of!(UnexpectedQueue<T>, arrival) + offset_of!(List, head);
-    places.add("unexpected.first", first);
-    places.add("unexpected.none", NIL as usize);
-    places.add("message.size", size_of::<UnexpectedEntry<T>>());
+    layout.add("unexpected.first", first);
+    layout.add("unexpected.none", NIL as usize);
+    layout.add("message.size", size_of::<UnexpectedEntry<T>>());
     let next = offset_of!(UnexpectedEntry<T>, in_arrival) + offset_of!(Links, next);
-    places.add("message.next", next);
-    places.add("message.key", offset_of!(UnexpectedEntry<T>, key));
-    places.add("key.context", offset_of!(Key, context));
-    places.add("key.source", offset_of!(Key, source));
-    places.add("key.tag", offset_of!(Key, tag));
-    message(places, offset_of!(UnexpectedEntry<T>, value) + inside);
+    layout.add("message.next", next);
+    layout.add("message.key", offset_of!(UnexpectedEntry<T>, key));
+    layout.add("key.context", offset_of!(Key, context));
+    layout.add("key.source", offset_of!(Key, source));
+    layout.add("key.tag", offset_of!(Key, tag));
+    message(layout, offset_of!(UnexpectedEntry<T>, value) + inside);
 }

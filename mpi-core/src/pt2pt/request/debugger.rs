@@ -3,7 +3,7 @@
 use std::mem::offset_of;
 
 use super::{ACTIVE, BLOCK, OnceLock, Pool, Record, Request, RequestTable, Role};
-use crate::places::{Places, of_once, of_slice};
+use crate::layout::{Layout, of_once, of_slice};
 use crate::pt2pt::buffer;
 use crate::pt2pt::matching::EntryId;
 
@@ -14,14 +14,14 @@ fn tag(role: Role) -> usize {
 }
 
 /// Adds the offsets of requests, records and roles.
-pub(crate) fn add(places: &mut Places) {
+pub(crate) fn add(layout: &mut Layout) {
     let (pointer, _) = of_slice();
-    places.add("requests.first", BLOCK as usize);
-    places.add("requests.step", size_of::<OnceLock<Box<[Request]>>>());
-    places.add("requests.pointer", of_once::<Request>() + pointer);
-    places.add("request.size", size_of::<Request>());
-    places.add("request.state", offset_of!(Request, state));
-    places.add("request.active", ACTIVE as usize);
+    layout.add("requests.first", BLOCK as usize);
+    layout.add("requests.step", size_of::<OnceLock<Box<[Request]>>>());
+    layout.add("requests.pointer", of_once::<Request>() + pointer);
+    layout.add("request.size", size_of::<Request>());
+    layout.add("request.state", offset_of!(Request, state));
+    layout.add("request.active", ACTIVE as usize);
     let record = offset_of!(Request, record);
     for (name, offset) in [
         ("request.role", offset_of!(Record, role)),
@@ -32,9 +32,9 @@ pub(crate) fn add(places: &mut Places) {
         ("request.synchronous", offset_of!(Record, sync)),
         ("request.buffer", offset_of!(Record, buffer)),
     ] {
-        places.add(name, record + offset);
+        layout.add(name, record + offset);
     }
-    buffer::debugger(places);
+    buffer::debugger(layout);
     for (name, role) in [
         ("role.posted", Role::Posted(EntryId::ANY)),
         ("role.receiving", Role::Receiving),
@@ -45,15 +45,15 @@ pub(crate) fn add(places: &mut Places) {
         ("role.leaving", Role::Leaving),
         ("role.ending", Role::Ending),
     ] {
-        places.add(name, tag(role));
+        layout.add(name, tag(role));
     }
 }
 
 impl RequestTable {
     /// Adds the addresses of the table.
-    pub(crate) fn places(&self, places: &mut Places) {
-        places.add("requests", std::ptr::from_ref(&self.segments) as usize);
+    pub(crate) fn layout(&self, layout: &mut Layout) {
+        layout.add("requests", std::ptr::from_ref(&self.segments) as usize);
         let pool = self.pool.data_ptr() as usize;
-        places.add("requests.next", pool + offset_of!(Pool, next));
+        layout.add("requests.next", pool + offset_of!(Pool, next));
     }
 }

@@ -52,7 +52,7 @@ impl VciState {
         // SAFETY: the receive's buffer holds `len` bytes (`start_transfer` took the smaller of the two
         // lengths) and is valid until the request completes.
         match unsafe { routes[route].lane.get(peer, vci, local, len, remote, token) } {
-            Ok(Issued::Done) => engine.finish_fetch(id),
+            Ok(Issued::Complete) => engine.finish_fetch(id),
             Ok(Issued::Pending) => {
                 if let Some(record) = engine.records.get(id) {
                     record.fetching = true;
@@ -99,8 +99,8 @@ impl VciState {
             record.spent += begun.elapsed().as_nanos() as u64;
         }
         match issued {
-            Ok(Issued::Done) if done + part == len => engine.finish_fetch(id),
-            Ok(Issued::Done) => {
+            Ok(Issued::Complete) if done + part == len => engine.finish_fetch(id),
+            Ok(Issued::Complete) => {
                 record.moved = (done + part) as u64;
                 *any = true;
                 return Err(LaneError::Again);

@@ -29,7 +29,7 @@ impl VciState {
         }
         let vci = self.engine.vci;
         let stream = self.engine.streams.peek(peer, vci);
-        stream.is_some_and(|stream| stream.mailbox().is_some())
+        stream.is_some_and(|stream| stream.tx_ring().is_some())
     }
 
     /// Receives what lies in the ring. If exactly one receive is posted, stops when it has matched:
@@ -37,19 +37,19 @@ impl VciState {
     /// Returns whether there was a message.
     #[inline(always)]
     pub(in crate::vci) fn poll_ring(&mut self) -> bool {
-        let Some((inbox, _)) = &mut self.inbox else {
+        let Some((rx_ring, _)) = &mut self.rx_ring else {
             return false;
         };
         // SAFETY: the lane lives as long as the VCI, and is not being called.
-        let inbox = unsafe { inbox.get() };
+        let rx_ring = unsafe { rx_ring.get() };
         // SAFETY: `receive` uses the payload before it advances.
-        let Some(front) = (unsafe { front_of(inbox) }) else {
+        let Some(front) = (unsafe { front_of(rx_ring) }) else {
             return false;
         };
         self.taken = self.taken.wrapping_add(1);
         let engine = &mut self.engine;
         let stops_when_matched = engine.posted.len() == 1;
-        receive(engine, inbox, front);
+        receive(engine, rx_ring, front);
         // Two loops, so that many messages are received without the question.
         if stops_when_matched {
             for _ in 1..POLL_BUDGET {
@@ -57,18 +57,18 @@ impl VciState {
                     break;
                 }
                 // SAFETY: `receive` uses the payload before it advances.
-                let Some(front) = (unsafe { front_of(inbox) }) else {
+                let Some(front) = (unsafe { front_of(rx_ring) }) else {
                     break;
                 };
-                receive(engine, inbox, front);
+                receive(engine, rx_ring, front);
             }
         } else {
             for _ in 1..POLL_BUDGET {
                 // SAFETY: `receive` uses the payload before it advances.
-                let Some(front) = (unsafe { front_of(inbox) }) else {
+                let Some(front) = (unsafe { front_of(rx_ring) }) else {
                     break;
                 };
-                receive(engine, inbox, front);
+                receive(engine, rx_ring, front);
             }
         }
         true
@@ -77,13 +77,13 @@ impl VciState {
     /// Polls the ring until there is a message, at most `polls` times.
     #[inline(always)]
     pub fn watch_ring(&mut self, polls: u32) {
-        let Some((inbox, _)) = &mut self.inbox else {
+        let Some((rx_ring, _)) = &mut self.rx_ring else {
             return;
         };
         // SAFETY: the lane lives as long as the VCI, and is not being called.
-        let inbox = unsafe { inbox.get() };
+        let rx_ring = unsafe { rx_ring.get() };
         for _ in 0..polls {
-            if inbox.peek().is_some() {
+            if rx_ring.peek().is_some() {
                 break;
             }
             std::hint::spin_loop();
@@ -102,15 +102,15 @@ impl VciState {
     #[inline(always)]
     pub unsafe fn receive_front(&mut self, key: Key, place: *mut u8, room: usize) -> Front {
         let engine = &mut self.engine;
-        let Some((inbox, _)) = &mut self.inbox else {
+        let Some((rx_ring, _)) = &mut self.rx_ring else {
             return Front::Other;
         };
         if !engine.posted.is_empty() || !engine.unexpected.is_empty() {
             return Front::Other;
         }
         // SAFETY: the lane lives as long as the VCI, and is not being called.
-        let inbox = unsafe { inbox.get() };
-        let Some(front) = inbox.peek() else {
+        let rx_ring = unsafe { rx_ring.get() };
+        let Some(front) = rx_ring.peek() else {
             return Front::Empty;
         };
         let eager = PacketKind::Eager as u32 | u32::from(engine.vci) << 16;
@@ -119,7 +119,7 @@ impl VciState {
             || last as u32 != eager
             || !matches(key, names)
             || len > room
-            || len > inbox.longest()
+            || len > rx_ring.longest()
         {
             return Front::Other;
         }
@@ -140,12 +140,12 @@ impl VciState {
         // `place` is valid for `room` bytes (# Safety).
         unsafe {
             if len <= INLINE {
-                copy_short(inbox.short_payload(front), place, len);
+                copy_short(rx_ring.short_payload(front), place, len);
             } else {
-                netmod_kit::copy(inbox.payload(front), place, len);
+                netmod_kit::copy(rx_ring.payload(front), place, len);
             }
         }
-        inbox.advance();
+        rx_ring.advance();
         Front::Received(names, len)
     }
 }
@@ -155,13 +155,13 @@ impl VciState {
 /// # Safety
 /// The payload is not used after the ring has advanced.
 #[inline(always)]
-unsafe fn front_of<'a>(inbox: &ring::Inbox) -> Option<(Peer, Header, &'a [u8])> {
-    let front = inbox.peek()?;
+unsafe fn front_of<'a>(rx_ring: &ring::RxRing) -> Option<(Peer, Header, &'a [u8])> {
+    let front = rx_ring.peek()?;
     let (from, header, len) = (front.from(), front.header(), front.len());
-    assert!(len <= inbox.longest());
+    assert!(len <= rx_ring.longest());
     // SAFETY: the message is published, so that senders leave its cell alone until `advance`; the
     // length is bounded by the cell.
-    let payload = unsafe { std::slice::from_raw_parts(inbox.payload(front), len) };
+    let payload = unsafe { std::slice::from_raw_parts(rx_ring.payload(front), len) };
     Some((from, header, payload))
 }
 
@@ -169,11 +169,11 @@ unsafe fn front_of<'a>(inbox: &ring::Inbox) -> Option<(Peer, Header, &'a [u8])> 
 #[inline(always)]
 fn receive(
     engine: &mut Engine,
-    inbox: &mut ring::Inbox,
+    rx_ring: &mut ring::RxRing,
     (from, header, payload): (Peer, Header, &[u8]),
 ) {
     engine.message(from, &header, payload);
-    inbox.advance();
+    rx_ring.advance();
 }
 
 /// Whether a receive with this key matches a message of the same context whose header has these

@@ -2,7 +2,7 @@
 
 #![deny(unsafe_code)]
 
-use netmod::{LaneError, Pipe, Pulled, Reading, RemoteAddr};
+use netmod::{LaneError, Pipe, PipeReader, PullProgress, RemoteAddr};
 
 use super::super::{VciState, bad_memory};
 use crate::pt2pt::engine::{Action, Address, Engine, probe_status};
@@ -12,7 +12,7 @@ use netmod_kit::usable::Access;
 
 /// A receive whose data comes through a pipeline.
 pub(in crate::vci) struct Pull {
-    reading: Reading,
+    reading: PipeReader,
     request: Name,
     /// Where the sender's memory can be read if the sender is busy.
     pub remote: Option<RemoteAddr>,
@@ -22,9 +22,9 @@ pub(in crate::vci) struct Pull {
 
 impl VciState {
     /// Reads the data of a receive from its sender's pipeline, as far as it has come
-    /// ([`Action::Follow`]).
+    /// ([`Action::ReceivePipeline`]).
     pub(in crate::vci) fn follow(&mut self, action: &Action) -> Result<(), LaneError> {
-        let Action::Follow {
+        let Action::ReceivePipeline {
             from,
             request,
             pipe,
@@ -47,14 +47,14 @@ impl VciState {
         let record = records.named(request);
         let record = record.filter(|record| record.role == Role::Receiving);
         let (Some(record), Some(id)) = (record, request.id()) else {
-            pipes.forgo(from.peer, from.vci, pipe);
+            pipes.release(from.peer, from.vci, pipe);
             return Ok(());
         };
         let lengths = (record.total as usize, sent as usize);
         if let Some(ptr) = record.buffer.as_ptr()
             && let Err(bad) = usable.check_once(ptr, lengths.0, Access::Write)
         {
-            pipes.forgo(from.peer, from.vci, pipe);
+            pipes.release(from.peer, from.vci, pipe);
             return Err(bad_memory::own(bad));
         }
         let mut take = |at: usize, data: &[u8]| record.buffer.write(at, data);
@@ -64,7 +64,7 @@ impl VciState {
         }
         let replaceable = remote.is_some();
         let mut pull = Pull {
-            reading: Reading::new(from.peer, from.vci, pipe, lengths, replaceable),
+            reading: PipeReader::new(from.peer, from.vci, pipe, lengths, replaceable),
             request,
             remote,
             fin,
@@ -102,10 +102,14 @@ impl VciState {
     }
 
     /// Releases a pipeline whose message is not wanted.
-    pub(in crate::vci) fn forgo(&mut self, from: Address, pipe: Pipe) -> Result<(), LaneError> {
+    pub(in crate::vci) fn close_pipeline(
+        &mut self,
+        from: Address,
+        pipe: Pipe,
+    ) -> Result<(), LaneError> {
         let route = self.route_index(from)?;
         if let Some(pipes) = self.routes[route].lane.pipes() {
-            pipes.forgo(from.peer, from.vci, pipe);
+            pipes.release(from.peer, from.vci, pipe);
         }
         Ok(())
     }
@@ -124,7 +128,7 @@ impl VciState {
         let record = engine.records.named(pull.request);
         let record = record.filter(|record| record.role == Role::Receiving);
         let (Some(record), Some(id)) = (record, pull.request.id()) else {
-            pipes.forgo(from.peer, from.vci, pull.reading.pipe);
+            pipes.release(from.peer, from.vci, pull.reading.pipe);
             return (true, false);
         };
         let (buffer, moved) = (&mut record.buffer, &mut record.moved);
@@ -133,12 +137,12 @@ impl VciState {
             *moved = (at + data.len()) as u64;
         };
         match pipes.pull(&mut pull.reading, &mut take) {
-            Ok(Pulled::Part(any)) => (false, any),
-            Ok(Pulled::Whole) => {
+            Ok(PullProgress::Part(any)) => (false, any),
+            Ok(PullProgress::Whole) => {
                 self.finish_pull(id, from, pull.fin);
                 (true, true)
             }
-            Ok(Pulled::Stalled(done)) => {
+            Ok(PullProgress::Stalled(done)) => {
                 record.moved = done as u64;
                 let len = record.total as usize;
                 match pull.remote {
@@ -161,7 +165,7 @@ impl VciState {
     }
 }
 
-fn address(reading: &Reading) -> Address {
+fn address(reading: &PipeReader) -> Address {
     Address {
         peer: reading.from,
         vci: reading.vci,

@@ -10,8 +10,8 @@ use crate::pt2pt::wire::{self, Key, PacketKind, Trailer};
 
 impl VciState {
     /// Writes a message of `len` bytes to the ring of its destination, a VCI of the same number.
-    /// The caller wakes the receiver. `NoRoom`: no credit or no space, the message is too long for
-    /// the ring, or older ones wait (then [`Stream::mailbox_for`](crate::pt2pt::flow::Stream) knows
+    /// The caller wakes the receiver. `Full`: no credit or no space, the message is too long for
+    /// the ring, or older ones wait (then [`Stream::tx_ring_for`](crate::pt2pt::flow::Stream) knows
     /// no length that would do); nothing has changed.
     ///
     /// # Safety
@@ -26,15 +26,15 @@ impl VciState {
     ) -> Sent {
         debug_assert_eq!(to.vci, self.engine.vci);
         let Some(stream) = self.engine.streams.peek_own(to.peer) else {
-            return Sent::NoRoom;
+            return Sent::Full;
         };
         let after = stream.in_flight.wrapping_add(cost(len));
         let credit = stream.owed;
-        let Some(mailbox) = stream.mailbox_for(len) else {
-            return Sent::NoRoom;
+        let Some(tx_ring) = stream.tx_ring_for(len) else {
+            return Sent::Full;
         };
         if after > self.engine.window {
-            return Sent::NoRoom;
+            return Sent::Full;
         }
         let trailer = Trailer {
             kind: PacketKind::Eager,
@@ -44,8 +44,8 @@ impl VciState {
         let header = wire::matched(key, trailer);
         // SAFETY: the lane lives as long as the VCI, and streams forget the rings of lost peers; `len`
         // is below the stream's bound, which is at most `INLINE` plus one.
-        let sent = unsafe { mailbox.get().send(header, data, len) };
-        if sent != Sent::NoRoom {
+        let sent = unsafe { tx_ring.get().send(header, data, len) };
+        if sent != Sent::Full {
             stream.in_flight = after;
             stream.owed = 0;
             self.mailed += 1;
@@ -57,10 +57,10 @@ impl VciState {
     #[cold]
     pub fn wake(&mut self, peer: Peer, vci: VciId) {
         if let Some(stream) = self.engine.streams.peek(peer, vci)
-            && let Some(mailbox) = stream.mailbox()
+            && let Some(tx_ring) = stream.tx_ring()
         {
             // SAFETY: the lane lives as long as the VCI, and streams forget the rings of lost peers.
-            unsafe { mailbox.get() }.wake();
+            unsafe { tx_ring.get() }.wake();
         }
     }
 }

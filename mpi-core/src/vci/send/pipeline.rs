@@ -2,7 +2,7 @@
 
 #![deny(unsafe_code)]
 
-use netmod::{LaneError, NoPipe, Pushed, Source, Wish};
+use netmod::{LaneError, NoPipe, PipeRequest, PushProgress, Source};
 
 use super::super::VciState;
 use super::Outcome;
@@ -25,10 +25,10 @@ fn source<'a>(buffer: &'a Buffer, parts: &'a mut dyn FnMut(usize, &mut [u8])) ->
     }
 }
 
-fn wish(buffer: &Buffer) -> Wish {
+fn request(buffer: &Buffer) -> PipeRequest {
     match buffer.as_bytes() {
-        Some(_) => Wish::Better,
-        None => Wish::Needed,
+        Some(_) => PipeRequest::IfFaster,
+        None => PipeRequest::Required,
     }
 }
 
@@ -64,8 +64,8 @@ impl VciState {
         // unless that takes long.
         let is_behind = stream.piped_at == taken;
         stream.piped_at = taken;
-        let (wish, from) = (wish(buffer), source(buffer, &mut parts));
-        let begun = pipes.begin(to.peer, to.vci, len, wish, from, is_behind);
+        let (request, from) = (request(buffer), source(buffer, &mut parts));
+        let begun = pipes.begin(to.peer, to.vci, len, request, from, is_behind);
         let (pipe, is_written) = match begun {
             Ok(begun) => begun,
             Err(NoPipe::NoRoom) => return Outcome::WouldBlock,
@@ -106,7 +106,7 @@ impl VciState {
     /// Whether pipelines to `to` have no space now for a message of `len` bytes, but may later.
     pub(super) fn is_pipeline_full(&mut self, to: Address, len: usize) -> bool {
         let pipes = self.route_to(to).ok().and_then(|route| route.lane.pipes());
-        pipes.is_some_and(|pipes| pipes.are_full(len))
+        pipes.is_some_and(|pipes| pipes.is_full(len))
     }
 
     /// Opens a pipeline for the data of a request that has none, if the transport prefers that.
@@ -125,7 +125,7 @@ impl VciState {
         if record.pipe.is_some() || buffer.as_ptr().is_some_and(&mut is_bad) {
             return Ok(());
         }
-        record.pipe = pipes.open(to.peer, to.vci, len, wish(buffer));
+        record.pipe = pipes.open(to.peer, to.vci, len, request(buffer));
         Ok(())
     }
 
@@ -160,7 +160,7 @@ impl VciState {
         let pushed = pipes.push(pipe, &mut moved, source(buffer, &mut parts));
         record.moved = moved as u64;
         match pushed {
-            Ok(Pushed::Whole) => {
+            Ok(PushProgress::Whole) => {
                 engine.counters.streamed += 1;
                 engine.counters.streamed_bytes += len as u64;
                 if record.sync {
@@ -172,8 +172,8 @@ impl VciState {
                 }
                 (true, true)
             }
-            Ok(Pushed::Part(any)) => (false, any),
-            Ok(Pushed::Revoked) => {
+            Ok(PushProgress::Part(any)) => (false, any),
+            Ok(PushProgress::Revoked) => {
                 // It tells when it has read the rest, or has told already.
                 record.role = Role::AwaitingReceiver;
                 (true, true)

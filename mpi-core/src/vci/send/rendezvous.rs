@@ -117,7 +117,7 @@ impl VciState {
         if let Some(pipes) = route.lane.pipes() {
             match pipe {
                 Some(pipe) => pipes.abandon(pipe),
-                None if spent > 0 => pipes.was_read(to.peer, to.vci, len, spent),
+                None if spent > 0 => pipes.record_read(to.peer, to.vci, len, spent),
                 None => {}
             }
         }
@@ -180,7 +180,7 @@ impl VciState {
                 // SAFETY: the blocks are part of the send's buffer, which is valid until it completes.
                 result = unsafe {
                     let pieces = &list[..count];
-                    route.lane.send_pieces(to.peer, to.vci, &header, pieces)
+                    route.lane.send_gather(to.peer, to.vci, &header, pieces)
                 };
                 match &result {
                     Ok(()) => {

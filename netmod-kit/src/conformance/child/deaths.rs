@@ -94,7 +94,7 @@ impl Actor<'_> {
                 match issued {
                     Ok(Issued::Pending) => pending.push(token.0),
                     // A dying process may refuse before its death can be detected.
-                    Ok(Issued::Done) | Err(LaneError::Again | LaneError::Unsupported) => {}
+                    Ok(Issued::Complete) | Err(LaneError::Again | LaneError::Unsupported) => {}
                     Err(LaneError::PeerLost(gone)) if gone.peer == SERVER => lost = true,
                     Err(error) => panic!("{error}"),
                 }
@@ -232,7 +232,7 @@ impl Actor<'_> {
         for (token, issued) in tokens.into_iter().zip(issued) {
             // Some networks read the memory without the target's process, or have space for one
             // operation.
-            if matches!(issued, Ok(Issued::Done) | Err(LaneError::Again)) {
+            if matches!(issued, Ok(Issued::Complete) | Err(LaneError::Again)) {
                 continue;
             }
             assert_eq!(issued, Ok(Issued::Pending));

@@ -332,12 +332,12 @@ impl Children {
             State::Starting(until) => Some(until),
             _ => None,
         });
-        starting.chain(self.pending.due()).min()
+        starting.chain(self.pending.deadline()).min()
     }
 
     /// Gives up what has had its time.
     pub fn look_at_clock(&mut self, now: Instant, events: &mut Vec<Event>) {
-        self.pending.look_at_clock(now);
+        self.pending.expire(now);
         for (index, child) in self.children.iter_mut().enumerate() {
             if let State::Starting(until) = child.state
                 && now >= until

@@ -147,7 +147,7 @@ impl Server {
         let due = guests.map(|one| one.since + IDLE).min();
         let due = [
             due,
-            self.pending.due(),
+            self.pending.deadline(),
             self.pause,
             limit.map(|limit| now + limit),
         ]
@@ -250,7 +250,7 @@ impl Server {
             let rights = match context == [SECRET] {
                 true => Rights::All,
                 false => {
-                    self.pending.disregard_proof();
+                    self.pending.forget_proof();
                     Rights::LookUp
                 }
             };
@@ -295,7 +295,7 @@ impl Server {
     /// Drops connections past their deadline, and surplus guests.
     fn look_at_clock(&mut self) {
         let now = Instant::now();
-        self.pending.look_at_clock(now);
+        self.pending.expire(now);
         self.clients
             .retain(|one| one.rights == Rights::All || now < one.since + IDLE);
         let guests = |clients: &[Client]| {

@@ -1,5 +1,5 @@
 //! Rings in shared memory that a VCI accesses without a call of their lane (see
-//! [`netmod::Lane::mailbox`]).
+//! [`netmod::Lane::tx_ring`]).
 
 use std::ptr::NonNull;
 
@@ -10,15 +10,15 @@ use netmod::ring;
 
 /// The ring of a peer's VCI for inline messages. Copies refer to the same ring.
 #[derive(Clone, Copy)]
-pub(crate) struct Mailbox(NonNull<ring::Mailbox>);
+pub(crate) struct TxRing(NonNull<ring::TxRing>);
 
 // SAFETY: the ring is accessed only under the lock of the VCI whose lane made it.
-unsafe impl Send for Mailbox {}
+unsafe impl Send for TxRing {}
 
-impl Mailbox {
+impl TxRing {
     /// Returns the ring of VCI `vci` of `to`, if the lane sends through one.
-    pub fn of(lane: &mut dyn Lane, to: Peer, vci: VciId) -> Option<Mailbox> {
-        lane.mailbox(to, vci).map(Mailbox)
+    pub fn of(lane: &mut dyn Lane, to: Peer, vci: VciId) -> Option<TxRing> {
+        lane.tx_ring(to, vci).map(TxRing)
     }
 
     /// Returns the ring.
@@ -26,7 +26,7 @@ impl Mailbox {
     /// # Safety
     /// The lane lives, has not reported the peer lost, and is not being called.
     #[inline(always)]
-    pub unsafe fn get(&mut self) -> &mut ring::Mailbox {
+    pub unsafe fn get(&mut self) -> &mut ring::TxRing {
         // SAFETY: the lane keeps the ring valid while it lives and has not reported the peer lost,
         // and does not access it outside of calls; the caller ensures that (# Safety).
         unsafe { self.0.as_mut() }
@@ -34,15 +34,15 @@ impl Mailbox {
 }
 
 /// The ring by which a lane receives inline messages.
-pub(crate) struct Inbox(NonNull<ring::Inbox>);
+pub(crate) struct RxRing(NonNull<ring::RxRing>);
 
 // SAFETY: the ring is accessed only under the lock of the VCI whose lane made it.
-unsafe impl Send for Inbox {}
+unsafe impl Send for RxRing {}
 
-impl Inbox {
+impl RxRing {
     /// Returns the ring of a lane, if the lane receives by one.
-    pub fn of(lane: &mut dyn Lane) -> Option<Inbox> {
-        lane.inbox().map(Inbox)
+    pub fn of(lane: &mut dyn Lane) -> Option<RxRing> {
+        lane.rx_ring().map(RxRing)
     }
 
     /// Returns the ring.
@@ -50,7 +50,7 @@ impl Inbox {
     /// # Safety
     /// The lane lives and is not being called.
     #[inline(always)]
-    pub unsafe fn get(&mut self) -> &mut ring::Inbox {
+    pub unsafe fn get(&mut self) -> &mut ring::RxRing {
         // SAFETY: the lane keeps the ring valid while it lives, and does not access it outside of
         // calls; the caller ensures that (# Safety).
         unsafe { self.0.as_mut() }

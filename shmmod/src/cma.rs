@@ -126,9 +126,9 @@ unsafe fn copy_vectors(
 fn find_bad(direction: Direction, here: &[libc::iovec], remote: u64) -> BadMemory {
     let local = here.iter().find(|vector| vector.iov_len > 0);
     let local = local.map_or(std::ptr::null_mut(), |vector| vector.iov_base);
-    let own = !is_usable(local, direction == Direction::Read);
-    let address = if own { local as u64 } else { remote };
-    BadMemory { own, address }
+    let is_local = !is_usable(local, direction == Direction::Read);
+    let address = if is_local { local as u64 } else { remote };
+    BadMemory { is_local, address }
 }
 
 /// Returns whether a byte of this process's memory can be read and, if `write`, written. The byte

@@ -31,7 +31,7 @@ pub unsafe fn copy(
     // SAFETY: `local` is valid and the member lends its memory at `address` (# Safety).
     unsafe { state.copy_local(to, write, local, len, address) }.map_err(|error| {
         if let LaneError::BadMemory(bad) = &error
-            && bad.own
+            && bad.is_local
         {
             return Error::new(
                 Class::Buffer,

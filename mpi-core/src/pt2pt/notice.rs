@@ -1,7 +1,7 @@
-//! Letters: short messages between processes about a collective call, used only when an error is
+//! Notices: short messages between processes about a collective call, used only when an error is
 //! suspected.
 //!
-//! A letter is ordered with the messages of its communicator: when a process reads one, it has
+//! A notice is ordered with the messages of its communicator: when a process reads one, it has
 //! received all messages that the sender sent before.
 
 #![deny(unsafe_code)]
@@ -11,10 +11,10 @@ use netmod::Header;
 use super::engine::{Action, Address, Engine};
 use super::wire::{PacketKind, Trailer, with_trailer};
 
-/// A letter about a collective call, which `context` and `tag` identify.
+/// A notice about a collective call, which `context` and `tag` identify.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Letter {
-    /// The peer: the addressee of an outgoing letter, the sender of a received one.
+pub struct Notice {
+    /// The peer: the addressee of an outgoing notice, the sender of a received one.
     pub with: Address,
     /// Whether this is a question; otherwise it is an objection.
     pub asks: bool,
@@ -26,10 +26,10 @@ pub struct Letter {
     pub words: [u64; 2],
 }
 
-/// Bytes of a letter's payload.
+/// Bytes of a notice's payload.
 const PAYLOAD: usize = 16;
 
-impl Letter {
+impl Notice {
     pub(crate) fn kind(&self) -> PacketKind {
         match self.asks {
             true => PacketKind::Question,
@@ -37,7 +37,7 @@ impl Letter {
         }
     }
 
-    /// Encodes the letter.
+    /// Encodes the notice.
     pub(crate) fn message(&self, trailer: Trailer) -> (Header, [u8; PAYLOAD]) {
         let header = with_trailer([self.context, self.tag.into()], trailer);
         let mut payload = [0; PAYLOAD];
@@ -47,12 +47,12 @@ impl Letter {
         (header, payload)
     }
 
-    /// Decodes a letter. Returns `None` if the message is malformed.
-    fn parse(from: Address, asks: bool, header: &Header, payload: &[u8]) -> Option<Letter> {
+    /// Decodes a notice. Returns `None` if the message is malformed.
+    fn parse(from: Address, asks: bool, header: &Header, payload: &[u8]) -> Option<Notice> {
         let payload: &[u8; PAYLOAD] = payload.try_into().ok()?;
         let (first, second) = payload.split_at(8);
         let word = |bytes: &[u8]| Some(u64::from_ne_bytes(bytes.try_into().ok()?));
-        Some(Letter {
+        Some(Notice {
             with: from,
             asks,
             context: header.0[0],
@@ -63,20 +63,20 @@ impl Letter {
 }
 
 impl Engine {
-    /// Queues a received letter for the process.
+    /// Queues a received notice for the process.
     #[cold]
-    pub(super) fn letter(&mut self, from: Address, asks: bool, header: &Header, payload: &[u8]) {
-        match Letter::parse(from, asks, header, payload) {
-            Some(letter) => {
-                self.letters.push(letter);
+    pub(super) fn notice(&mut self, from: Address, asks: bool, header: &Header, payload: &[u8]) {
+        match Notice::parse(from, asks, header, payload) {
+            Some(notice) => {
+                self.notices.push(notice);
                 self.news = true;
             }
             None => self.malformed(from),
         }
     }
 
-    /// Queues a letter for sending.
-    pub fn write_letter(&mut self, letter: Letter) {
-        self.outbox.push(Action::Letter(letter));
+    /// Queues a notice for sending.
+    pub fn write_notice(&mut self, notice: Notice) {
+        self.outbox.push(Action::Notice(notice));
     }
 }

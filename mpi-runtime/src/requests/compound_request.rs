@@ -63,7 +63,7 @@ pub trait CompoundRequest: Send + Sync {
     }
 
     /// Frees the handle (section 3.7.3). An error leaves the request unchanged.
-    fn let_go(&self, process: &Process) -> Result<()>;
+    fn release(&self, process: &Process) -> Result<()>;
 
     /// Cancels the request (section 3.8.4).
     fn cancel(&self, process: &Process) -> Result<()>;

@@ -12,7 +12,7 @@ use crate::pt2pt::context::ContextId;
 use crate::vci::{Vci, VciSlot};
 
 /// A connection that is being created.
-pub struct Making<'a> {
+pub struct PendingConnection<'a> {
     process: &'a Process,
     connection: ContextId,
     numbers: Numbers,
@@ -141,12 +141,12 @@ impl Process {
         first: Peer,
         count: u32,
         node: u64,
-    ) -> Making<'_> {
+    ) -> PendingConnection<'_> {
         let directory: Arc<Directory> = Arc::default();
         let numbers = self
             .foreign()
             .take_numbers(connection, own, (first, count), &directory);
-        Making {
+        PendingConnection {
             process: self,
             connection,
             numbers,
@@ -244,7 +244,7 @@ impl Process {
     }
 }
 
-impl Making<'_> {
+impl PendingConnection<'_> {
     /// Returns the addresses of the members.
     pub fn directory(&self) -> &Arc<Directory> {
         &self.directory
@@ -361,7 +361,7 @@ impl Making<'_> {
     }
 }
 
-impl Drop for Making<'_> {
+impl Drop for PendingConnection<'_> {
     fn drop(&mut self) {
         if self.is_complete {
             return;

@@ -8,12 +8,12 @@ use parking_lot::Mutex;
 
 /// Peers to check.
 #[derive(Default)]
-pub struct Doubts {
+pub struct SuspectedPeers {
     any: AtomicBool,
     peers: Mutex<Vec<Peer>>,
 }
 
-impl Doubts {
+impl SuspectedPeers {
     /// Adds a peer, for the next check.
     pub fn raise(&self, peer: Peer) {
         self.peers.lock().push(peer);

@@ -12,7 +12,7 @@ use crate::group::Group;
 
 /// The address of a rank.
 #[derive(Clone, Copy)]
-pub struct Point {
+pub struct EndpointAddress {
     /// The process.
     pub peer: Peer,
     /// The VCI at which the rank receives.
@@ -23,9 +23,9 @@ pub struct Point {
 }
 
 /// The ranks of a communicator with endpoints or streams, shared by its duplicates.
-pub struct Points {
+pub struct EndpointTable {
     /// Addresses, indexed by rank.
-    pub list: Box<[Point]>,
+    pub list: Box<[EndpointAddress]>,
     /// Whether each process has exactly one rank, bound to its stream.
     pub one_each: bool,
     /// Number of contexts in the communicator's block.
@@ -34,20 +34,20 @@ pub struct Points {
     pub _kept: Option<Arc<dyn Any + Send + Sync>>,
 }
 
-impl Points {
+impl EndpointTable {
     /// Returns the address of `rank`, which must be less than the number of ranks.
     #[inline]
-    pub fn get(&self, rank: u32) -> Point {
+    pub fn get(&self, rank: u32) -> EndpointAddress {
         self.list[rank as usize]
     }
 }
 
 /// The own rank of a communicator with endpoints or streams.
 pub(super) struct Endpoint {
-    pub points: Arc<Points>,
+    pub table: Arc<EndpointTable>,
     /// The VCI from which the rank sends.
     pub vci: [VciId; 1],
-    /// [`Point::number`] of the rank.
+    /// [`EndpointAddress::number`] of the rank.
     pub number: u16,
 }
 
@@ -55,33 +55,38 @@ impl Endpoint {
     /// Duplicates `comm`, which this endpoint belongs to, in another block of contexts.
     #[cold]
     pub fn duplicate(&self, comm: &Comm, context: ContextId) -> Comm {
-        let (points, group) = (self.points.clone(), comm.local().clone());
-        Comm::endpoint_from(points, group, context, comm.rank(), self.vci[0])
+        let (table, group) = (self.table.clone(), comm.local().clone());
+        Comm::endpoint_from(table, group, context, comm.rank(), self.vci[0])
     }
 }
 
 impl Comm {
     /// Creates the communicator of an endpoint of this process, in the block of contexts that
     /// begins with `context`.
-    pub fn endpoint(points: Arc<Points>, group: Group, context: ContextId, rank: u32) -> Comm {
-        let vci = points.get(rank).vci;
-        Comm::endpoint_from(points, group, context, rank, vci)
+    pub fn endpoint(
+        table: Arc<EndpointTable>,
+        group: Group,
+        context: ContextId,
+        rank: u32,
+    ) -> Comm {
+        let vci = table.get(rank).vci;
+        Comm::endpoint_from(table, group, context, rank, vci)
     }
 
     /// Creates the communicator of an endpoint that sends from `vci`. To receive, `vci` must be the
-    /// VCI of the rank's [`Point`].
+    /// VCI of the rank's [`EndpointAddress`].
     pub fn endpoint_from(
-        points: Arc<Points>,
+        table: Arc<EndpointTable>,
         group: Group,
         context: ContextId,
         rank: u32,
         vci: VciId,
     ) -> Comm {
-        let number = points.get(rank).number;
+        let number = table.get(rank).number;
         let comm = Comm {
             vci: AtomicU16::new(vci),
             endpoint: Some(Endpoint {
-                points,
+                table,
                 vci: [vci],
                 number,
             }),
@@ -93,7 +98,7 @@ impl Comm {
 
     /// Number of contexts that a duplicate needs.
     pub fn contexts(&self) -> u32 {
-        self.points().map_or(1, |points| points.contexts)
+        self.endpoint_table().map_or(1, |table| table.contexts)
     }
 
     /// Fails if a process has several ranks, which a group cannot tell apart.
@@ -101,7 +106,7 @@ impl Comm {
     /// # Errors
     /// `MPI_ERR_COMM` if the communicator has endpoints.
     pub fn check_groups(&self) -> Result<()> {
-        if self.points().is_none_or(|points| points.one_each) {
+        if self.endpoint_table().is_none_or(|table| table.one_each) {
             return Ok(());
         }
         Err(Error::new(
@@ -113,7 +118,7 @@ impl Comm {
 
     /// Whether the ranks are endpoints.
     pub fn has_endpoints(&self) -> bool {
-        self.points().is_some_and(|points| !points.one_each)
+        self.endpoint_table().is_some_and(|table| !table.one_each)
     }
 
     /// Fails if the communicator has endpoints or streams, which `function` does not support.
@@ -121,7 +126,7 @@ impl Comm {
     /// # Errors
     /// `MPI_ERR_COMM` if the communicator has endpoints or streams.
     pub fn check_plain(&self, function: &str) -> Result<()> {
-        if self.points().is_none() {
+        if self.endpoint_table().is_none() {
             return Ok(());
         }
         Err(Error::new(

@@ -10,9 +10,9 @@ use mpi_types::local::Local;
 
 /// Named numbers: offsets of fields, addresses of statics, sizes and values.
 #[derive(Default)]
-pub struct Places(Vec<(&'static str, u64)>);
+pub struct Layout(Vec<(&'static str, u64)>);
 
-impl Places {
+impl Layout {
     /// Adds a number.
     pub fn add(&mut self, name: &'static str, value: usize) {
         self.0.push((name, value as u64));
@@ -25,7 +25,7 @@ impl Places {
 }
 
 /// Returns the offset of `part` in `whole`.
-pub fn within<T, P: ?Sized>(whole: &T, part: &P) -> usize {
+pub fn offset_in<T, P: ?Sized>(whole: &T, part: &P) -> usize {
     let part = std::ptr::from_ref(part).cast::<u8>() as usize;
     part.wrapping_sub(std::ptr::from_ref(whole) as usize)
 }
@@ -60,14 +60,14 @@ pub fn of_arc<T>(one: &Arc<T>) -> usize {
 /// Returns the offset of the boxed slice in a `OnceLock`.
 pub fn of_once<T>() -> usize {
     let cell: OnceLock<Box<[T]>> = OnceLock::from(Box::<[T]>::from([]));
-    cell.get().map_or(0, |contents| within(&cell, contents))
+    cell.get().map_or(0, |contents| offset_in(&cell, contents))
 }
 
 /// Returns the offset of the text in a locked text.
 pub fn of_locked_text() -> usize {
     let lock = Local::new(String::new());
     let text = lock.lock();
-    within(&lock, &*text)
+    offset_in(&lock, &*text)
 }
 
 #[cfg(test)]
