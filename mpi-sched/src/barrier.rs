@@ -23,8 +23,7 @@ pub fn barrier(schedule: &mut Schedule, team: Team<'_>, algorithm: Barrier) {
     }
 }
 
-/// Builds the way up a binomial tree, after which all members have entered as far as member 0
-/// knows.
+/// Builds the upward half of a tree barrier: once member 0 completes it, all members have entered.
 pub(super) fn arrive(schedule: &mut Schedule, team: Team<'_>) {
     let tree = Binomial::of(team, 0);
     let first = schedule.here();
@@ -37,7 +36,7 @@ pub(super) fn arrive(schedule: &mut Schedule, team: Team<'_>) {
     }
 }
 
-/// Builds the way down: no member continues before member 0 reaches it.
+/// Builds the downward half of a tree barrier: no member completes it before member 0 enters it.
 pub(super) fn release(schedule: &mut Schedule, team: Team<'_>) {
     let tree = Binomial::of(team, 0);
     if let Some(parent) = tree.parent() {

@@ -293,7 +293,7 @@ mod tests {
         assert_eq!(costs.transmit, 0.001);
         assert_eq!(costs.operation, [0.02, 0.0003]);
         assert_ne!(costs.best_way(3, 4), Way::Pairs);
-        // Flat trees win where a write is much shorter than its way.
+        // Flat trees win where a write's gap is much shorter than its latency.
         assert_eq!(FAST.best_way(16, 4), Way::Tree { up: 15, down: 15 });
         for wrong in [
             "",

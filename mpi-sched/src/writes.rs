@@ -87,8 +87,8 @@ impl Choices {
         self.by_rdma != 0
     }
 
-    /// The way of a collective that goes by writes: as asked for, if it `takes` the call, or as the
-    /// cost model says.
+    /// Returns the algorithm of a collective by writes: the chosen one if it `takes` the call, else
+    /// the fastest. cost model says.
     fn way<W: Copy>(
         &self,
         (collective, situation, quick): (&str, &Situation, &Quick),
@@ -106,7 +106,7 @@ impl Choices {
         }
     }
 
-    /// How a broadcast goes by writes, if it does.
+    /// Returns the algorithm of a broadcast by writes, if writes are used.
     pub fn bcast_by_writes(
         &self,
         situation: &Situation,
@@ -122,7 +122,8 @@ impl Choices {
         )
     }
 
-    /// How a reduction to rank `root` of those that have slots goes by writes, if it does.
+    /// Returns the algorithm of a reduction to `root`, a rank among those with slots, if writes are
+    /// used.
     pub fn reduce_by_writes(
         &self,
         situation: &Situation,
@@ -141,7 +142,8 @@ impl Choices {
         )
     }
 
-    /// How an allgather of blocks of `block` bytes goes by writes, if it does.
+    /// Returns the algorithm of an allgather of blocks of `block` bytes by writes, if writes are
+    /// used.
     pub fn allgather_by_writes(
         &self,
         situation: &Situation,
@@ -157,7 +159,7 @@ impl Choices {
         )
     }
 
-    /// How an alltoall goes by writes, if it does.
+    /// Returns the algorithm of an alltoall by writes, if writes are used.
     pub fn alltoall_by_writes(
         &self,
         situation: &Situation,
@@ -173,7 +175,7 @@ impl Choices {
         )
     }
 
-    /// How an allreduce goes by writes, if it does.
+    /// Returns the algorithm of an allreduce by writes, if writes are used.
     pub fn allreduce_by_writes(
         &self,
         situation: &Situation,

@@ -41,7 +41,7 @@ use super::schedule::Schedule;
 use super::team::Part;
 use mpi_types::op::Op;
 
-/// Builds an allreduce by any algorithm, which must take the call ([`Way::takes`]).
+/// Builds an allreduce by an algorithm that takes the call ([`Way::takes`]).
 pub fn allreduce_by(
     schedule: &mut Schedule,
     reach: Reach,
@@ -57,7 +57,7 @@ pub fn allreduce_by(
     }
 }
 
-/// Builds a broadcast by any algorithm, which must take the call ([`Spread::takes`]).
+/// Builds a broadcast by an algorithm that takes the call ([`Spread::takes`]).
 pub fn bcast_by(schedule: &mut Schedule, reach: Reach, root: u32, part: Part<'_>, how: Spread) {
     match how {
         Spread::Tree => bcast(schedule, reach, root, part),
@@ -65,7 +65,7 @@ pub fn bcast_by(schedule: &mut Schedule, reach: Reach, root: u32, part: Part<'_>
     }
 }
 
-/// Builds a reduction by any algorithm, which must take the call ([`Rise::takes`]).
+/// Builds a reduction by an algorithm that takes the call ([`Rise::takes`]).
 pub fn reduce_by(
     schedule: &mut Schedule,
     reach: Reach,
@@ -80,7 +80,7 @@ pub fn reduce_by(
     }
 }
 
-/// Builds an allgather by any algorithm, which must take the call ([`Collect::takes`]).
+/// Builds an allgather by an algorithm that takes the call ([`Collect::takes`]).
 pub fn allgather_by(
     schedule: &mut Schedule,
     reach: Reach,
@@ -95,7 +95,7 @@ pub fn allgather_by(
     }
 }
 
-/// Builds an alltoall by any algorithm, which must take the call ([`Trade::takes`]).
+/// Builds an alltoall by an algorithm that takes the call ([`Trade::takes`]).
 pub fn alltoall_by(
     schedule: &mut Schedule,
     reach: Reach,

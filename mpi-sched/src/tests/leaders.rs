@@ -1,5 +1,5 @@
-//! Collectives in two levels, of which the upper one goes by writes between the nodes' leaders, and the lower one
-//! by slots on some nodes and by messages on others: right whatever comes after what.
+//! Collectives in two levels, of which the upper one goes by writes between the nodes' leaders, and
+//! the lower one by slots on some nodes and by messages on others: right whatever comes after what.
 
 use super::*;
 use crate::nodes::{self, Between, Nodes, Ways};
@@ -12,7 +12,7 @@ use crate::{Allgather, Allreduce, Part, Schedule, Slots};
 enum Kind {
     Barrier,
     Bcast(usize, Spread),
-    /// The way, whether in place and whether the operation commutes.
+    /// The algorithm, whether in place and whether the operation commutes.
     Allreduce(Way, bool, bool),
     /// The same, and the root.
     Reduce(Rise, bool, bool, usize),
@@ -22,7 +22,7 @@ enum Kind {
 
 struct One {
     kind: Kind,
-    /// By messages between leaders, too, now and then: what is too long goes that way.
+    /// Also messages between leaders, for vectors too long for slots.
     writes: bool,
     /// Whether each node goes by slots, by the lowest bits of its leader's rank.
     slots: u64,
