@@ -494,7 +494,7 @@ fn argument(arg: &Arg<'_>, around: &mut Around) -> String {
             format!("{c}.as_ptr()")
         }
         Pass::TextOut => {
-            local("convert::Room::new()".to_owned());
+            local("convert::StringBuffer::new()".to_owned());
             then(format!("{c}.give({n}, {base}_len);"));
             format!("{c}.as_mut_ptr()")
         }
