@@ -169,7 +169,7 @@ impl Section {
                 let raw = first.add(index).read();
                 zero_based &= raw.lower == 0;
                 dimension.write(Dimension {
-                    extent: raw.upper - dimension.lower + 1,
+                    extent: raw.upper - raw.lower + 1,
                     stride: raw.stride * unit,
                 });
             }
