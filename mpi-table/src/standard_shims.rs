@@ -211,8 +211,7 @@ impl Table {
                     .collect();
                 let slow_path = format!(
                     "{before}    \
-                     // SAFETY: the program keeps to the standard's contract, with the handles made
-                     // of its.\n \
+                     // SAFETY: the program keeps to the standard's contract, with the handles made of its.\n    \
                      let done = {call};\n    \
                      match done {{\n        \
                      Ok(()) => {{\n{after}            MPI_SUCCESS\n        }}\n        \
@@ -228,8 +227,7 @@ impl Table {
                         "    #[inline(never)]\n    \
                          #[allow(non_snake_case, reason = \"a name of C\")]\n    \
                          unsafe fn {long}({params}) -> c_int {{\n{slow_path}\n    }}\n{before}    \
-                         // SAFETY: the program keeps to the standard's contract, with the handles
-                         // made of its.\n \
+                         // SAFETY: the program keeps to the standard's contract, with the handles made of its.\n    \
                          let done = {fast};\n    \
                          match done {{\n        \
                          Some(code) => {{\n{after}            code\n        }}\n        \
@@ -342,8 +340,7 @@ impl Table {
                     let first = match reads {
                         true => format!(
                             "\n        \
-                             // SAFETY: NULL, or by the standard's contract a handle of the
-                             // program's.\n \
+                             // SAFETY: NULL, or by the standard's contract a handle of the program's.\n        \
                              unsafe {{ outward::load({name}, {none}) }}"
                         ),
                         false => none.to_owned(),
@@ -358,7 +355,7 @@ impl Table {
                     writeln!(
                         text,
                         "    let mut inner_{plain} = outward::Array::empty();\n    \
-                         // SAFETY: NULL, or by the standard's contract an array of that length.\n \
+                         // SAFETY: NULL, or by the standard's contract an array of that length.\n    \
                          let at_{plain} = unsafe {{ inner_{plain}.fill({name}, {length}, {reads}) }};"
                     )
                 }
