@@ -1,6 +1,6 @@
-//! Generates entry points from the tables, and tells the linker what `libmpifort.so.12` exports and
-//! that it needs `libmpi.so.12`. Packages `libmpifort-abi` and `libmpifort-ompi` use it, too: for the standard ABI, and for
-//! that of Open MPI.
+//! Generates entry points from the tables, and sets the exports of `libmpifort.so.12` and its
+//! dependency on `libmpi.so.12`. Packages `libmpifort-abi` and `libmpifort-ompi` use it for the
+//! standard ABI and for Open MPI's.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -8,7 +8,8 @@ use std::process::Command;
 use std::{env, fs};
 
 fn main() {
-    // `CC` is all that the script waits for a change of: a file named here would be looked for in each package's folder.
+    // The script reruns for `CC` only: a path named here would be relative to each package's
+    // folder.
     println!("cargo::rerun-if-env-changed=CC");
     println!("cargo::rustc-check-cfg=cfg(standard_abi, openmpi_abi, pointer_abi)");
     let table = mpi_table::Table::load().unwrap_or_else(|error| panic!("mpi-table/{error}"));
@@ -48,8 +49,8 @@ fn main() {
     write("sentinels.s", table.fortran_sentinels());
     let script = write("exports.map", table.fortran_version_script());
 
-    // The linker has to see that library to note that it is needed, but cargo can't say that the
-    // real one be built before this: an empty one with the same names serves.
+    // The linker must see that library to record the dependency, but cargo cannot build the real
+    // one first: an empty one with the same names suffices.
     let (functions, variables) = table.fortran_needs();
     let mut text = String::from(".text\n");
     for name in functions {
@@ -77,7 +78,7 @@ fn main() {
     );
     println!("cargo::rustc-cdylib-link-arg=-L{}", out.display());
     println!("cargo::rustc-cdylib-link-arg=-Wl,--no-as-needed,-l:{needed}");
-    // As for libmpi: of the linkers only lld takes a second version script.
+    // Only lld takes a second version script besides rustc's.
     println!("cargo::rustc-cdylib-link-arg=-fuse-ld=lld");
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,{own}");
     println!("cargo::rustc-cdylib-link-arg=-Wl,-rpath,$ORIGIN");

@@ -3,23 +3,23 @@
 use super::schedule::{Block, Buf, Schedule, Staged};
 use super::team::{Blocks, Layout, Part, Team};
 
-/// How an allgather is done.
+/// The algorithm of an allgather.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Allgather {
-    /// Everything known goes to partners 1, 2, 4, … apart. Numbers of ranks that are powers of
-    /// two and blocks alike; otherwise Bruck's algorithm is taken.
+    /// All gathered blocks go to partners 1, 2, 4, … apart. For equal blocks and powers of two of
+    /// ranks; otherwise Bruck's algorithm is used.
     RecursiveDoubling,
-    /// Everything known goes 1, 2, 4, … ranks back: ⌈log2 N⌉ rounds for any number of ranks, at
-    /// the price of copying all once more.
+    /// All gathered blocks go 1, 2, 4, … ranks back: ⌈log2 N⌉ rounds for any number of ranks, and
+    /// one more copy of everything.
     Bruck,
     /// Block after block round the ring: N - 1 rounds, no copies.
     Ring,
-    /// Two blocks at a time between alternating neighbours: N / 2 rounds. Even numbers of ranks
-    /// only, otherwise the ring is taken.
+    /// Two blocks at a time between alternating neighbours: N / 2 rounds. For even numbers of
+    /// ranks; otherwise the ring is used.
     NeighborExchange,
 }
 
-/// Builds an allgather to the receive buffer; `send` is none in place.
+/// Builds an allgather to the receive buffer; `send` is `None` in place.
 pub fn allgather(
     schedule: &mut Schedule,
     team: Team<'_>,
@@ -75,14 +75,14 @@ pub fn allgather(
     }
 }
 
-/// The blocks of all ranks, alike, as one run of bytes in the order of ranks.
+/// The equal blocks of all ranks as contiguous bytes in the order of ranks.
 struct Dense {
     staged: Staged,
     each: usize,
 }
 
 impl Dense {
-    /// With the rank's own block, which lies at `source`, in its place.
+    /// Stages the blocks and copies the rank's own one, from `source`, to its position.
     fn new(
         schedule: &mut Schedule,
         blocks: Blocks<'_>,
@@ -127,8 +127,8 @@ fn doubling(schedule: &mut Schedule, team: Team<'_>, run: impl Fn(usize, usize) 
     }
 }
 
-/// Blocks in scratch memory in the order of ranks from this one on, so that what is known is
-/// always the first of them.
+/// Builds Bruck's algorithm. Scratch memory holds the blocks in the order of ranks from this one
+/// on, so that the gathered ones always come first.
 fn bruck(schedule: &mut Schedule, team: Team<'_>, source: Block, blocks: Blocks<'_>) {
     let size = team.size();
     let bytes_of = |i: usize| blocks.layout().bytes((team.rank + i) % size);
@@ -164,8 +164,9 @@ fn bruck(schedule: &mut Schedule, team: Team<'_>, source: Block, blocks: Blocks<
     }
 }
 
-/// Ranks in pairs. In each round a pair's blocks come from the pair before, through its even
-/// rank, and from the pair after, through its odd one; in between the two tell each other.
+/// Builds neighbour exchange between pairs of ranks. In each round a pair receives blocks of the
+/// previous pair through its even rank, or of the next pair through its odd rank, and then
+/// exchanges them.
 fn pairs(schedule: &mut Schedule, team: Team<'_>, pair: impl Fn(usize) -> Block) {
     let pairs = team.size() / 2;
     let own = team.rank / 2;
@@ -212,10 +213,10 @@ fn ring(schedule: &mut Schedule, team: Team<'_>, blocks: Blocks<'_>) {
     }
 }
 
-/// Every member of a ring has its own piece and gets all others from the member before it.
+/// Builds a ring: every member has its own chunk and receives all others from the member before it.
 ///
-/// Members are numbered along the ring; this one is `own`. `holds(member, piece)` says which pieces
-/// a member has from the start, its own at least; they aren't sent to it.
+/// Members are numbered along the ring; this one is `own`. `holds(member, piece)` returns whether a
+/// member has a chunk from the start, its own at least; such chunks are not sent to it.
 pub(super) fn ring_bytes(
     schedule: &mut Schedule,
     size: usize,

@@ -1,8 +1,8 @@
 //! Allreduce (MPI-3.1 section 5.9.6).
 //!
 //! All ranks get the same bits: every element of the result is computed at one rank, or at several
-//! with the same operands in the same order. Operands stand in the order of ranks, but for the
-//! ring, which is for operations that commute.
+//! with the same operands in the same order. Operands are in the order of ranks, except in the
+//! ring, which needs an operation that commutes.
 
 use super::allgather::ring_bytes;
 use super::pairs::{Pairs, halve, halved, take_in};
@@ -10,16 +10,16 @@ use super::schedule::{Block, Buf, Schedule};
 use super::team::{Part, Team, share};
 use mpi_types::op::Op;
 
-/// How an allreduce is done.
+/// The algorithm of an allreduce.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Allreduce {
     /// Whole vectors between partners 1, 2, 4, … apart: fewest rounds.
     RecursiveDoubling,
-    /// Halves, quarters, … reduced between partners 1, 2, 4, … apart, then collected the way
-    /// back: every rank sends about twice the data in 2 log2 N rounds (Rabenseifner).
+    /// Halves, quarters, … reduced between partners 1, 2, 4, … apart, then gathered in reverse:
+    /// every rank sends about twice the data in 2 log2 N rounds (Rabenseifner).
     Halving,
-    /// Pieces reduced round a ring, then passed round again: as much data in 2 (N - 1) rounds,
-    /// neighbours only. Operations that don't commute take recursive doubling instead.
+    /// Chunks reduced round a ring, then passed round again: as much data in 2 (N - 1) rounds,
+    /// neighbours only. Operations that do not commute use recursive doubling instead.
     Ring,
 }
 
@@ -69,8 +69,8 @@ fn doubling(
         return;
     };
     let spare = schedule.scratch_for(part.count, part.datatype, recv.datatype);
-    // With a partner above, the result appears where the partner's operand was received. Start
-    // where an even number of such changes ends in the receive buffer.
+    // With a higher partner, the result replaces the partner's operand. Starts in the buffer from
+    // which an even number of such changes ends in the receive buffer.
     let above = |distance: &usize| number & distance == 0;
     let changes = pairs.distances().filter(above).count();
     let (mut sum, mut other) = match send.buf {
@@ -94,7 +94,7 @@ fn doubling(
     }
 }
 
-/// The whole part of an even rank that its odd neighbour takes in.
+/// Builds all steps of an even rank that its odd neighbour absorbs.
 fn taken_in(schedule: &mut Schedule, team: Team<'_>, send: Block, recv: Block) {
     let neighbour = team.peer(team.rank + 1);
     let gone = schedule.send(neighbour, send);
@@ -158,7 +158,7 @@ fn ring(schedule: &mut Schedule, team: Team<'_>, send: Block, recv: Block, part:
         schedule.wait(first..schedule.here());
         schedule.reduce(coming, mine);
     }
-    // Now the piece after this rank's number is complete here.
+    // The chunk after this rank's number is complete here.
     ring_bytes(
         schedule,
         size,

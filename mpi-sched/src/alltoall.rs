@@ -3,15 +3,15 @@
 use super::schedule::{Block, Buf, Schedule};
 use super::team::{Blocks, Layout, Part, Team};
 
-/// How an alltoall is done.
+/// The algorithm of an alltoall.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Alltoall {
     /// Blocks travel distances 1, 2, 4, … as needed, many in one message: ⌈log2 N⌉ rounds, every
-    /// block sent about log2 N / 2 times. Blocks alike only, otherwise pairwise is taken.
+    /// block sent about log2 N / 2 times. Blocks of different sizes go pairwise instead.
     Bruck,
-    /// Every block directly, to rank + k and from rank - k in round k.
+    /// Every block directly: to rank + k and from rank - k in round k.
     Pairwise {
-        /// How many rounds may be under way at once; `usize::MAX` starts all together.
+        /// Rounds in flight; `usize::MAX` starts all together.
         window: usize,
     },
 }
@@ -19,7 +19,7 @@ pub enum Alltoall {
 /// Rounds in flight where a window is needed but the algorithm has none.
 const WINDOW: usize = 8;
 
-/// Builds an alltoall; `send` is none in place.
+/// Builds an alltoall; `send` is `None` in place.
 pub fn alltoall(
     schedule: &mut Schedule,
     team: Team<'_>,
@@ -48,7 +48,7 @@ pub fn alltoall(
     }
 }
 
-/// Holds back a round until the one `rounds` before it is over.
+/// Delays a round until the one `rounds` before it is complete.
 pub(super) struct Window {
     rounds: usize,
     /// First step of each of the last rounds.
@@ -59,7 +59,7 @@ pub(super) struct Window {
 impl Window {
     const LIMIT: usize = 64;
 
-    /// For `all` rounds, of which `rounds` may be under way at once.
+    /// Creates a window for `all` rounds, of which `rounds` may be in flight.
     pub(super) fn new(rounds: usize, all: usize) -> Window {
         Window {
             rounds: if rounds >= all {
@@ -72,7 +72,7 @@ impl Window {
         }
     }
 
-    /// Begins a round.
+    /// Adds the wait with which a round begins.
     pub(super) fn begin(&mut self, schedule: &mut Schedule) {
         self.starts[self.round % Window::LIMIT] = schedule.here();
         if let Some(old) = self.round.checked_sub(self.rounds) {
@@ -112,8 +112,8 @@ fn pairwise(
     schedule.copy(from, to);
 }
 
-/// In place: in round k, rank i swaps with rank k - i, so that pairs meet. What goes is copied
-/// away first, since what comes takes its place.
+/// Builds an alltoall in place: in round k, rank i exchanges with rank k - i, so that partners
+/// meet. Outgoing blocks are copied first, since incoming ones overwrite them.
 fn swap(schedule: &mut Schedule, team: Team<'_>, blocks: Blocks<'_>, window: usize) {
     let size = team.size();
     let largest = (0..size).map(|i| blocks.layout().bytes(i)).max();
@@ -121,7 +121,7 @@ fn swap(schedule: &mut Schedule, team: Team<'_>, blocks: Blocks<'_>, window: usi
     for slot in slots.iter_mut().take(window.min(size)) {
         *slot = schedule.scratch_bytes(largest.unwrap_or(0));
     }
-    // Not `Window::new(window, size)`: slots are used again even where all rounds fit.
+    // Not `Window::new(window, size)`: buffers are reused even if all rounds fit.
     let mut rounds = Window::new(window, usize::MAX);
     for round in 0..size {
         rounds.begin(schedule);
@@ -138,8 +138,8 @@ fn swap(schedule: &mut Schedule, team: Team<'_>, blocks: Blocks<'_>, window: usi
     }
 }
 
-/// Slot i is what has i more ranks to travel on; slots whose number has a bit set travel that
-/// far in that bit's round.
+/// Builds Bruck's algorithm. Block i has i ranks to travel; in the round of a bit, all blocks whose
+/// number has that bit travel its distance.
 fn bruck(
     schedule: &mut Schedule,
     team: Team<'_>,

@@ -3,7 +3,7 @@
 use super::schedule::{Block, Schedule};
 use super::team::{Binomial, Team};
 
-/// How a barrier is done.
+/// The algorithm of a barrier.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Barrier {
     /// Every rank signals ranks 1, 2, 4, … further on: ⌈log2 N⌉ rounds.
@@ -23,7 +23,7 @@ pub fn barrier(schedule: &mut Schedule, team: Team<'_>, algorithm: Barrier) {
     }
 }
 
-/// Up a binomial tree: after this, member 0 knows that all are there.
+/// Builds the upward half of a tree barrier: once member 0 completes it, all members have entered.
 pub(super) fn arrive(schedule: &mut Schedule, team: Team<'_>) {
     let tree = Binomial::of(team, 0);
     let first = schedule.here();
@@ -36,7 +36,7 @@ pub(super) fn arrive(schedule: &mut Schedule, team: Team<'_>) {
     }
 }
 
-/// Down the tree: nobody goes on before member 0.
+/// Builds the downward half of a tree barrier: no member completes it before member 0 enters it.
 pub(super) fn release(schedule: &mut Schedule, team: Team<'_>) {
     let tree = Binomial::of(team, 0);
     if let Some(parent) = tree.parent() {

@@ -5,17 +5,17 @@ use super::schedule::{Block, Buf, Schedule};
 use super::team::{Binomial, Part, Team, share};
 use mpi_types::datatype::Datatype;
 
-/// How a broadcast is done.
+/// The algorithm of a broadcast.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Bcast {
-    /// Down a binomial tree, whole messages: fewest rounds.
+    /// Whole messages down a binomial tree: fewest rounds.
     Binomial,
-    /// Pieces down a binomial tree, then round a ring to everyone: every rank sends about twice
+    /// A scatter down a binomial tree, then an allgather round a ring: every rank sends about twice
     /// the data, whatever the number of ranks.
     ScatterRing,
-    /// From rank to rank in pieces of so many bytes, all ranks busy at once.
+    /// A pipeline of segments from rank to rank; all ranks work at the same time.
     Chain {
-        /// Bytes of a piece.
+        /// Bytes of a segment.
         segment: usize,
     },
 }
@@ -61,7 +61,7 @@ pub fn bcast(
     }
 }
 
-/// The root has the data, or gets it from `source`.
+/// Builds a binomial broadcast. The root has the data, or receives it from `source` first.
 pub(super) fn binomial(
     schedule: &mut Schedule,
     team: Team<'_>,
@@ -74,7 +74,7 @@ pub(super) fn binomial(
     let member = |relative: usize| team.peer((relative + root) % team.size());
     let from = tree.parent().map(member).or(source);
     let children = tree.children().count();
-    // Data with gaps is packed once for all children; who forwards it needs no element until then.
+    // Data with gaps is packed once for all children; a forwarding rank unpacks it last.
     let pass_on = children > 0 && (from.is_some() || children > 1);
     let staged = pass_on.then(|| schedule.stage(typed, datatype));
     let block = staged.map_or(typed, |staged| staged.bytes);
@@ -133,7 +133,7 @@ fn chain(schedule: &mut Schedule, team: Team<'_>, root: usize, bytes: Block, seg
     let child = (relative + 1 < size).then(|| team.peer(team.after(1)));
     let pieces = bytes.count.div_ceil(segment);
     let piece = |k: usize| bytes.cut(k * segment..((k + 1) * segment).min(bytes.count));
-    // Of the last pieces, the step that receives and the step that sends each.
+    // The steps that receive and send each of the last segments.
     let mut arrivals = [0u32; CHAIN_WINDOW];
     let mut departures = [0u32; CHAIN_WINDOW];
     if let Some(parent) = parent {

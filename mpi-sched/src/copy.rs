@@ -1,15 +1,16 @@
-//! A copy between two buffers of one rank.
+//! Copies between two typed buffers of one rank.
 
 #![allow(unsafe_code, reason = "user buffers are raw memory")]
 
 use mpi_types::datatype::Datatype;
 use mpi_types::error::{Class, Error, Result};
 
-/// Copies elements of one type to elements of another with the same signature; `run` copies what is one run of
-/// bytes in both.
+/// Copies elements of one type to elements of another with the same signature; `run` copies data
+/// that is contiguous in both.
 ///
 /// # Safety
-/// Source readable, target writable, no overlap; `run` may rely on that.
+/// The source's elements are readable and the target's writable, without overlap; `run` may rely on
+/// that.
 pub(super) unsafe fn copy(
     source: *const u8,
     count: usize,
@@ -30,22 +31,24 @@ pub(super) unsafe fn copy(
     } else if flat_source && flat_target {
         run(first, into, len);
     } else if flat_source {
-        // SAFETY: as above; the bytes are initialised as the caller's buffers and scratch are.
+        // SAFETY: the caller promises readable elements (`# Safety`), initialised like its buffers
+        // and scratch memory.
         let data = unsafe { std::slice::from_raw_parts(first, len) };
-        // SAFETY: the target has `room` elements.
+        // SAFETY: the caller promises a target of `room` writable elements (`# Safety`).
         unsafe { target_type.unpack(target, room, 0, data) };
     } else if flat_target {
-        // SAFETY: `len` writable bytes in one run.
+        // SAFETY: the caller promises a writable target (`# Safety`), whose data is contiguous
+        // here.
         let out = unsafe { std::slice::from_raw_parts_mut(into, len) };
-        // SAFETY: the source has `count` elements.
+        // SAFETY: the caller promises a source of `count` readable elements (`# Safety`).
         unsafe { source_type.pack(source, count, 0, out) };
     } else {
         let mut piece = [0u8; 4096];
         for skip in (0..len).step_by(piece.len()) {
             let now = piece.len().min(len - skip);
-            // SAFETY: the source has `count` elements.
+            // SAFETY: the caller promises a source of `count` readable elements (`# Safety`).
             unsafe { source_type.pack(source, count, skip, &mut piece[..now]) };
-            // SAFETY: the target has `room` elements.
+            // SAFETY: the caller promises a target of `room` writable elements (`# Safety`).
             unsafe { target_type.unpack(target, room, skip, &piece[..now]) };
         }
     }

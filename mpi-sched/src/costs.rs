@@ -1,24 +1,25 @@
-//! What writes over networks cost on a host: text that `osu-bench tune --costs` writes.
+//! Measured costs of remote writes on a host: text that `osu-bench tune --costs` writes.
 //!
-//! A line is about one netmod: its name, the eight times of [`Parameters`] in microseconds with commas between, and
-//! up to how many bytes writes are quicker than messages, or `never`; then collectives for which it is another number
-//! of bytes, as in `reduce=1024` or `alltoall=never`. What follows `#` is a comment.
+//! A line describes one netmod: its name; the eight times of [`Parameters`] in microseconds,
+//! separated by commas; and the bytes up to which writes are faster than messages, or `never`.
+//! Collectives with another limit follow, as in `reduce=1024` or `alltoall=never`. `#` begins a
+//! comment.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use super::model::Parameters;
 
-/// What is known of a network.
+/// The costs of a network.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Network {
-    /// What a write costs.
+    /// The costs of a write.
     pub costs: Parameters,
-    /// Up to how many bytes writes are quicker than messages.
+    /// The bytes up to which writes are faster than messages.
     pub quick: Quick,
 }
 
-/// The collectives that can go by writes.
+/// The collectives that can use remote writes.
 pub const COLLECTIVES: [&str; 6] = [
     "barrier",
     "bcast",
@@ -28,21 +29,22 @@ pub const COLLECTIVES: [&str; 6] = [
     "alltoall",
 ];
 
-/// Up to how many bytes each of [`COLLECTIVES`] is quicker by writes than by messages, as [`Situation`] counts them;
-/// none: never.
+/// The bytes, as [`Situation`] counts them, up to which each of [`COLLECTIVES`] is faster by writes
+/// than by messages; `None` for never.
 ///
 /// [`Situation`]: super::Situation
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Quick([Option<usize>; COLLECTIVES.len()]);
 
 impl Quick {
-    /// The same for all.
+    /// Creates the same limit for all collectives.
     pub fn all(bytes: Option<usize>) -> Quick {
         Quick([bytes; COLLECTIVES.len()])
     }
 
-    /// What is thought where nothing was measured on this host, `bytes` being what the netmod says: as measured between
-    /// two ranks, docs/performance.md. Of what was not measured nothing is thought.
+    /// Returns the limits to assume without a measurement on this host, from the netmod's limit
+    /// `bytes` and measurements between two ranks (docs/performance.md). Collectives that were not
+    /// measured get `None`.
     pub fn guess(netmod: &str, bytes: Option<usize>) -> Quick {
         let mut quick = Quick::all(bytes);
         let over_libfabric = netmod == "ofi";
@@ -58,7 +60,7 @@ impl Quick {
         quick
     }
 
-    /// Whether any is quicker.
+    /// Returns whether any collective is faster by writes.
     pub fn is_any(&self) -> bool {
         self.0.iter().any(Option::is_some)
     }
@@ -67,49 +69,49 @@ impl Quick {
         COLLECTIVES.iter().position(|name| *name == collective)
     }
 
-    /// That of a collective.
+    /// Returns the limit of a collective.
     pub fn of(&self, collective: &str) -> Option<usize> {
         self.0[Quick::place(collective)?]
     }
 
-    /// Sets that of a collective, which must be one of [`COLLECTIVES`].
+    /// Sets the limit of a collective, which must be one of [`COLLECTIVES`].
     pub fn set(&mut self, collective: &str, bytes: Option<usize>) {
         if let Some(place) = Quick::place(collective) {
             self.0[place] = bytes;
         }
     }
 
-    /// As words, for another rank.
+    /// Encodes the limits for another rank.
     pub fn to_words(self) -> [u64; COLLECTIVES.len()] {
         self.0
             .map(|bytes| bytes.map_or(u64::MAX, |bytes| bytes as u64))
     }
 
-    /// From such words.
+    /// Decodes limits of another rank.
     pub fn from_words(words: [u64; COLLECTIVES.len()]) -> Quick {
         Quick(words.map(|word| (word != u64::MAX).then_some(word as usize)))
     }
 }
 
-/// What was measured on a host, by netmods.
+/// The measured costs of a host's networks, by netmod.
 #[derive(Clone, Default, PartialEq, Debug)]
 pub struct Measured(Vec<(Box<str>, Network)>);
 
 impl Measured {
-    /// What is known of a netmod's network.
+    /// Returns the costs of a netmod's network.
     pub fn of(&self, netmod: &str) -> Option<&Network> {
         let found = self.0.iter().find(|(name, _)| **name == *netmod);
         found.map(|(_, network)| network)
     }
 
-    /// Puts a network in, in place of what was known of it.
+    /// Sets the costs of a netmod's network.
     pub fn set(&mut self, netmod: &str, network: Network) {
         self.0.retain(|(name, _)| **name != *netmod);
         self.0.push((netmod.into(), network));
     }
 }
 
-/// Where the file of a host is, if nobody says; `get` looks into the environment.
+/// Returns the default path of a host's file; `get` reads the environment.
 pub fn usual_file(host: &str, get: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let is_good = |path: &PathBuf| path.is_absolute();
     let own = get("XDG_CONFIG_HOME").map(PathBuf::from).filter(is_good);
@@ -118,13 +120,13 @@ pub fn usual_file(host: &str, get: impl Fn(&str) -> Option<OsString>) -> Option<
     Some(folder.join("weft").join(format!("costs.{host}")))
 }
 
-/// The most bytes of a vector: more never goes by writes.
+/// Largest vector in bytes that is sent by writes.
 const MOST: usize = 1 << 30;
 
 impl std::str::FromStr for Measured {
     type Err = String;
 
-    /// Says of which line it can't be understood, and why.
+    /// Fails with the number of the first invalid line, and why it is invalid.
     fn from_str(text: &str) -> Result<Self, String> {
         let mut measured = Measured::default();
         for (number, line) in (1..).zip(text.lines()) {
@@ -177,7 +179,7 @@ fn limit(word: &str) -> Result<Option<usize>, String> {
 }
 
 impl std::fmt::Display for Measured {
-    /// As it is read, but for comments.
+    /// Writes the form that `from_str` reads, without comments.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let say = |bytes: Option<usize>| bytes.map_or("never".to_string(), |it| it.to_string());
         for (netmod, Network { costs, quick }) in &self.0 {

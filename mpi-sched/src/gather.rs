@@ -3,10 +3,10 @@
 use super::schedule::{Block, Buf, Schedule};
 use super::team::{Binomial, Blocks, Layout, Part, Team};
 
-/// How a gather or scatter is done.
+/// The algorithm of a gather or scatter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rooted {
-    /// Every rank with the root directly.
+    /// Every rank directly with the root.
     Linear,
     /// Along a binomial tree. Not for `v` forms, where no rank but the root knows all counts.
     Binomial,
@@ -14,7 +14,7 @@ pub enum Rooted {
 
 /// Builds a gather to member `root`'s receive buffer.
 ///
-/// `send` is none in place (at the root); `recv` is needed at the root only.
+/// `send` is `None` in place (at the root); `recv` is needed at the root only.
 pub fn gather(
     schedule: &mut Schedule,
     team: Team<'_>,
@@ -67,7 +67,7 @@ fn own(schedule: &mut Schedule, part: Option<Part<'_>>, buf: Buf, block: Block, 
     }
 }
 
-/// The blocks of `len` members from `first` on as one.
+/// Returns the blocks of `len` members from `first` on as one block.
 fn joined(schedule: &mut Schedule, blocks: &Blocks<'_>, first: usize, len: usize) -> Block {
     let block = blocks.get(first, schedule);
     Block {
@@ -76,8 +76,8 @@ fn joined(schedule: &mut Schedule, blocks: &Blocks<'_>, first: usize, len: usize
     }
 }
 
-/// The runs of team members, without going past the last, that `range` of the members numbered
-/// from the root are; with the place of each in the range.
+/// Splits `range`, whose members are numbered from the root, into consecutive members of the team;
+/// each comes with its position in the range.
 fn runs(
     team: Team<'_>,
     root: usize,
@@ -112,7 +112,7 @@ fn binomial_gather_root(
                     let block = joined(schedule, &blocks, member, len);
                     schedule.recv(peer, block);
                 }
-                // Members from the last on to the first: at most one child has such.
+                // The subtree wraps around the last member; that happens to at most one child.
                 _ => {
                     let bytes = schedule.scratch_bytes(child.len() * part.bytes());
                     schedule.recv(peer, bytes);
@@ -163,7 +163,7 @@ fn binomial_gather(
 
 /// Builds a scatter from member `root`'s send buffer.
 ///
-/// `send` is needed at the root only; `recv` is none in place (at the root).
+/// `send` is needed at the root only; `recv` is `None` in place (at the root).
 pub fn scatter(
     schedule: &mut Schedule,
     team: Team<'_>,

@@ -1,7 +1,7 @@
 //! Collectives between the two groups of an intercommunicator (MPI-3.1 section 5.2.2).
 //!
-//! In the rooted ones data goes from one group to the other; in the others each group gets what
-//! the other one gives. Where a group acts as one, its rank 0 speaks for it.
+//! Rooted collectives move data from one group to the other; in all others each group gets the
+//! result of the other's data. Rank 0 acts for its group where the group acts as one.
 
 use super::alltoall::Window;
 use super::barrier::{arrive, release};
@@ -26,12 +26,12 @@ pub enum Root {
     This,
     /// Another rank of this group (`MPI_PROC_NULL`).
     Other,
-    /// That rank of the remote group.
+    /// The given rank of the remote group.
     Remote(usize),
 }
 
 impl Inter {
-    /// From `rank` of a local group. Messages to rank r of the remote group go to
+    /// Creates the groups as seen from local `rank`. Messages to rank r of the remote group go to
     /// `local_size + r`.
     pub fn new(rank: u32, local_size: u32, remote_size: u32) -> Inter {
         Inter {
@@ -45,7 +45,7 @@ impl Inter {
     }
 }
 
-/// Builds a barrier: nobody leaves before all of the other group have come.
+/// Builds a barrier: no rank leaves before all of the other group have entered.
 pub fn barrier(schedule: &mut Schedule, inter: Inter) {
     arrive(schedule, inter.local);
     if inter.leads() {
@@ -125,9 +125,9 @@ pub fn scatter(
     }
 }
 
-/// Builds an allgather or allgatherv: everyone gets the blocks of the other group's ranks.
+/// Builds an allgather or allgatherv: every rank gets the blocks of the other group's ranks.
 ///
-/// They all go to this group's rank 0, which passes them on at once.
+/// They go to this group's rank 0, which broadcasts them.
 pub fn allgather(schedule: &mut Schedule, inter: Inter, send: Part<'_>, recv: Layout<'_>) {
     let Inter { local, remote } = inter;
     if send.bytes() > 0 {
@@ -168,7 +168,7 @@ pub fn allgather(schedule: &mut Schedule, inter: Inter, send: Part<'_>, recv: La
         }
     }
     schedule.wait(first..schedule.here());
-    // Bytes are in one run: their own type serves.
+    // The bytes are contiguous: the byte type describes them.
     let byte = schedule.type_of(bytes.datatype).clone();
     binomial(schedule, local, 0, None, bytes, &byte);
     if let Some(staged) = staged {
@@ -181,8 +181,7 @@ pub fn allgather(schedule: &mut Schedule, inter: Inter, send: Part<'_>, recv: La
     }
 }
 
-/// Builds an alltoall, alltoallv or alltoallw with the ranks of the other group; `window` rounds
-/// may be under way at once.
+/// Builds an alltoall, alltoallv or alltoallw with the other group, with `window` rounds in flight.
 pub fn alltoall(
     schedule: &mut Schedule,
     inter: Inter,
@@ -210,7 +209,7 @@ pub fn alltoall(
     }
 }
 
-/// Reduces this group's send buffers; the block that rank 0 has the result in.
+/// Builds a reduction of this group's send buffers; returns the block of the result at rank 0.
 fn reduce_local(schedule: &mut Schedule, inter: Inter, part: Part<'_>, op: &Op) -> Option<Block> {
     schedule.set_op(op);
     let send = part.block(Buf::Send, schedule);
@@ -241,7 +240,7 @@ pub fn reduce(schedule: &mut Schedule, inter: Inter, root: Root, part: Part<'_>,
     }
 }
 
-/// Builds an allreduce: everyone gets the reduction of the other group's send buffers.
+/// Builds an allreduce: every rank gets the reduction of the other group's send buffers.
 pub fn allreduce(schedule: &mut Schedule, inter: Inter, part: Part<'_>, op: &Op) {
     if part.count == 0 {
         return;

@@ -1,8 +1,7 @@
-//! Collective operations (MPI-3.1 chapter 5 and section 7.6).
+//! Algorithms of collective operations (MPI-3.1 chapter 5 and section 7.6), as schedules.
 //!
-//! An algorithm is written once, as a function that builds a [`Schedule`]: the steps of one rank.
-//! A [`Run`] executes it over a [`Port`], in place for blocking calls and a piece at a time for
-//! nonblocking ones.
+//! An algorithm is a function that builds a [`Schedule`]: the steps of one rank. A [`Run`] executes
+//! it over a [`Port`], to completion for blocking calls and step by step for nonblocking ones.
 //!
 //! ```
 //! use mpi_types::Result;
@@ -27,11 +26,12 @@
 //! ```
 //!
 //! Builders take checked arguments: ranks and roots in range, counts not negative, buffers whose
-//! extents fit the address space, an operation that suits the datatype. What peers send is never
-//! trusted: too much is a truncation error where it arrives, too little leaves memory as it was.
+//! extents fit the address space, an operation defined on the datatype. Data of peers is never
+//! trusted: a message that is too long is a truncation error at its receiver, one that is too short
+//! leaves memory unchanged.
 //!
-//! All ranks must build with the same algorithm and, where MPI asks for it, the same amounts. How
-//! a rank's own datatype lies in memory is its own affair.
+//! All ranks must build with the same algorithm and, where MPI requires it, the same amounts of
+//! data. Each rank's datatypes may lay the data out differently.
 
 #![deny(unsafe_code)]
 

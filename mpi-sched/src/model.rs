@@ -1,10 +1,10 @@
-//! What an allreduce by remote writes costs with trees of different degrees, and the best degree.
+//! A cost model of allreduces by remote writes up and down trees, and the best degree.
 //!
-//! The model is that of chapter 6 of Gupta's thesis ("Efficient Collective Communication using Remote
-//! Memory Operations on VIA-Based Clusters", 2003), figure 6.16, in its best case, with the senders of
-//! a step where that figure has all nodes. Copies are counted once, since they don't depend on the
-//! degree. What comes down a tree is counted as one write, and as what the sender's adapter and processor take
-//! before the last of a step's others.
+//! The model is figure 6.16 of chapter 6 of Gupta's thesis ("Efficient Collective Communication
+//! using Remote Memory Operations on VIA-Based Clusters", 2003), in its best case, with the senders
+//! of a step where the figure has all nodes. Copies are counted once, since they do not depend on
+//! the degree. A step down a tree costs one write, plus the time that the sender's adapter and
+//! processor take for the step's other writes.
 
 use super::rdma::{DEGREES, RdmaAllreduce, steps};
 
@@ -13,22 +13,22 @@ use super::rdma::{DEGREES, RdmaAllreduce, steps};
 pub struct Parameters {
     /// Wire time of a byte.
     pub transmit: f64,
-    /// To start a DMA.
+    /// Time to start a DMA.
     pub startup: f64,
-    /// To copy a byte.
+    /// Time to copy a byte.
     pub copy: f64,
-    /// Processing in the adapter per message.
+    /// Adapter's processing time per message.
     pub nic: f64,
-    /// To post a descriptor.
+    /// Time to post a descriptor.
     pub descriptor: f64,
-    /// Of the library per message.
+    /// Library's processing time per message.
     pub library: f64,
-    /// To reduce: once, and per byte.
+    /// Time of a reduction: fixed, and per byte.
     pub operation: [f64; 2],
 }
 
-/// The thesis's cluster of 16 nodes (section 6.5.2). How long its operations took it does not say;
-/// these are such that a sum of integers takes what processors of that time took.
+/// The thesis's cluster of 16 nodes (section 6.5.2). It gives no time for operations; these match a
+/// sum of integers on processors of that time.
 pub const THESIS: Parameters = Parameters {
     transmit: 0.010,
     startup: 2.0,
@@ -39,7 +39,7 @@ pub const THESIS: Parameters = Parameters {
     operation: [0.1, 0.004],
 };
 
-/// A network of today. Guessed, not measured: `WEFT_COLL_COSTS` says better.
+/// A current network. Guessed, not measured; `WEFT_COLL_COSTS` sets measured costs.
 pub const GUESSED: Parameters = Parameters {
     transmit: 0.001,
     startup: 0.5,
@@ -50,7 +50,8 @@ pub const GUESSED: Parameters = Parameters {
     operation: [0.02, 0.0003],
 };
 
-/// A network whose adapters take 20 ns for a write that is on its way for 0.9 µs. An example, not measured.
+/// A network whose adapters take 20 ns for a write with 0.9 µs of latency. An example, not
+/// measured.
 pub const FAST: Parameters = Parameters {
     transmit: 0.00004,
     startup: 0.02,
@@ -62,7 +63,7 @@ pub const FAST: Parameters = Parameters {
 };
 
 impl std::fmt::Display for Parameters {
-    /// As it is read.
+    /// Writes the form that `from_str` reads.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for (place, number) in self.to_numbers().into_iter().enumerate() {
             let comma = if place > 0 { "," } else { "" };
@@ -75,7 +76,7 @@ impl std::fmt::Display for Parameters {
 impl std::str::FromStr for Parameters {
     type Err = String;
 
-    /// From eight numbers of microseconds, in the order of the fields, with commas between.
+    /// Parses eight times in microseconds, in the order of the fields, separated by commas.
     fn from_str(text: &str) -> Result<Self, String> {
         let number = |word: &str| {
             let number: Option<f64> = word.trim().parse().ok();
@@ -95,11 +96,11 @@ impl std::str::FromStr for Parameters {
     }
 }
 
-/// How many numbers [`Parameters`] are.
+/// Number of fields of [`Parameters`], where `operation` counts twice.
 pub const NUMBERS: usize = 8;
 
 impl Parameters {
-    /// From numbers in the order of the fields.
+    /// Creates parameters from numbers in the order of the fields.
     pub fn from_numbers(numbers: [f64; NUMBERS]) -> Parameters {
         let [
             transmit,
@@ -122,7 +123,7 @@ impl Parameters {
         }
     }
 
-    /// As numbers in the order of the fields.
+    /// Returns the numbers in the order of the fields.
     pub fn to_numbers(self) -> [f64; NUMBERS] {
         let [once, each] = self.operation;
         [
@@ -137,10 +138,10 @@ impl Parameters {
         ]
     }
 
-    /// Time of an allreduce between pairs of ranks 1, 2, 4, … apart.
+    /// Returns the time of an allreduce between pairs of ranks 1, 2, 4, … apart.
     pub fn pairs(&self, ranks: u32, bytes: usize) -> f64 {
         let rounds = ranks.max(1).ilog2();
-        // Those beyond a power of two give their operands away, and get the result.
+        // Ranks beyond a power of two send their operands away and receive the result.
         let extra = if ranks.is_power_of_two() {
             0.0
         } else {
@@ -149,19 +150,19 @@ impl Parameters {
         f64::from(rounds) * self.step(1, bytes) + extra + 2.0 * self.copy * bytes as f64
     }
 
-    /// Time of a write from one rank to another, without what they do with it.
+    /// Returns the time of a write from one rank to another, without reduction.
     pub(super) fn hop(&self, bytes: usize) -> f64 {
         let operation = self.operation[0] + self.operation[1] * bytes as f64;
         self.step(1, bytes) - operation
     }
 
-    /// The way of an allreduce of a vector that fits a slot which takes the least time.
-    pub fn best_way(&self, ranks: u32, bytes: usize) -> RdmaAllreduce {
+    /// Returns the fastest algorithm for an allreduce of a vector that fits a slot.
+    pub fn best_way(&self, ranks: u32, bytes: usize) -> Way {
         self.best_short(ranks, bytes).0
     }
 
-    /// The same, and how long it takes.
-    pub(super) fn best_short(&self, ranks: u32, bytes: usize) -> (RdmaAllreduce, f64) {
+    /// Returns the fastest algorithm for an allreduce of a vector that fits a slot, and its time.
+    pub(super) fn best_short(&self, ranks: u32, bytes: usize) -> (Way, f64) {
         let ([up, down], time) = self.best_tree(ranks, bytes);
         let pairs = self.pairs(ranks, bytes);
         match time < pairs {
@@ -170,7 +171,7 @@ impl Parameters {
         }
     }
 
-    /// The degrees of the tree up and of that down which take the least time, and that.
+    /// Returns the degrees of the fastest trees up and down, and their time.
     fn best_tree(&self, ranks: u32, bytes: usize) -> ([u32; 2], f64) {
         let least = |time: &dyn Fn(u32) -> f64| {
             let times = DEGREES.map(|k| (k, time(k))).into_iter();
@@ -182,8 +183,8 @@ impl Parameters {
         ([up, down], rising + falling)
     }
 
-    /// Time of a reduction as [`Parameters::reduce`], with a step more for ranks beyond a power of `k` + 1, whom the
-    /// figure leaves out.
+    /// Returns the time of a reduction up a tree, with one more step for ranks beyond a power of
+    /// `k` + 1, which the thesis's figure ([`Parameters::reduce`]) omits.
     pub(super) fn up(&self, ranks: u32, k: u32, bytes: usize) -> f64 {
         let mut time = 2.0 * self.copy * bytes as f64;
         let mut left = ranks;
@@ -194,21 +195,21 @@ impl Parameters {
         time
     }
 
-    /// Time for `bytes` to come from one of `ranks` down a tree of degree `k`.
+    /// Returns the time of `bytes` from one of `ranks` down a tree of degree `k`.
     pub fn down(&self, ranks: u32, k: u32, bytes: usize) -> f64 {
         let others = k.min(ranks.saturating_sub(1)).saturating_sub(1);
         let hop = self.hop(bytes) + f64::from(others) * self.gap(bytes);
         f64::from(steps(ranks, k + 1)) * hop
     }
 
-    /// Time after which a rank can write again.
+    /// Returns the time between two writes of a rank.
     pub fn gap(&self, bytes: usize) -> f64 {
         let wire = self.transmit * bytes as f64;
         (self.library + self.descriptor).max(self.startup).max(wire)
     }
 
-    /// Time of a reduction of `bytes` over `ranks` up a tree of degree `k`, and of copying in and out,
-    /// in microseconds.
+    /// Returns the time of a reduction of `bytes` over `ranks` up a tree of degree `k`, with copies
+    /// in and out, in microseconds.
     pub fn reduce(&self, ranks: u32, k: u32, bytes: usize) -> f64 {
         let base = k + 1;
         let mut time = 2.0 * self.copy * bytes as f64;
@@ -226,23 +227,23 @@ impl Parameters {
         time
     }
 
-    /// A step in which `senders` send to one.
+    /// Returns the time of a step in which `senders` write to one rank.
     pub(super) fn step(&self, senders: u32, bytes: usize) -> f64 {
         let n = f64::from(senders);
         let wire = self.transmit * bytes as f64;
         let operation = self.operation[0] + self.operation[1] * bytes as f64;
         let sending = self.library + self.descriptor + self.startup + self.nic;
         let receiving = if wire > self.startup + self.nic {
-            // Messages follow each other on the wire; adapter and operations keep up.
+            // Limited by the wire; adapter and reductions keep up.
             n * wire + self.startup
         } else {
-            // The adapter is what they wait for.
+            // Limited by the adapter.
             wire + n * self.startup + (n - 1.0) * (wire - self.startup).max(0.0)
         };
         sending + receiving + self.nic + operation
     }
 
-    /// The degree that takes the least time, the smallest of equals.
+    /// Returns the fastest degree, the smallest of equals.
     pub fn best_degree(&self, ranks: u32, bytes: usize) -> u32 {
         let mut best = (f64::INFINITY, 1);
         for k in DEGREES {
@@ -285,17 +286,15 @@ mod tests {
             assert_eq!(GUESSED.best_way(ranks, 4), RdmaAllreduce::Pairs, "{ranks}");
         }
         assert!(THESIS.pairs(5, 4) > THESIS.pairs(4, 4));
-        // Starting a transfer costs little here, so that a flat tree saves the steps of the odd ones.
+        // Starting a transfer costs little here, so that a flat tree saves the steps of the odd
+        // ones.
         let text = "0.001,0.01,0.0002,1,1,1,0.02,0.0003";
         let costs: Parameters = text.parse().unwrap();
         assert_eq!(costs.transmit, 0.001);
         assert_eq!(costs.operation, [0.02, 0.0003]);
-        assert_ne!(costs.best_way(3, 4), RdmaAllreduce::Pairs);
-        // Flat trees win where a write is much shorter than its way.
-        assert_eq!(
-            FAST.best_way(16, 4),
-            RdmaAllreduce::Tree { up: 15, down: 15 }
-        );
+        assert_ne!(costs.best_way(3, 4), Way::Pairs);
+        // Flat trees win where a write's gap is much shorter than its latency.
+        assert_eq!(FAST.best_way(16, 4), Way::Tree { up: 15, down: 15 });
         for wrong in [
             "",
             "1,2,3",

@@ -3,13 +3,13 @@
 use super::schedule::{Buf, Schedule};
 use super::team::{Layout, Part};
 
-/// The neighbours of a rank in its topology, in order. Duplicates and the rank itself may be
-/// among them; negative numbers are `MPI_PROC_NULL`, whose blocks are neither sent nor touched.
+/// The neighbours of a rank in its topology, in order. Duplicates and the rank itself are allowed;
+/// negative numbers are `MPI_PROC_NULL`, whose blocks are neither sent nor written.
 ///
-/// Of several messages between two ranks, the first sent is the first received. In a Cartesian
-/// topology neighbours come in pairs, below and above, and what goes down arrives from above: so
-/// that this also holds where both are the same rank (a periodic dimension of size 1 or 2, a case
-/// that MPI-4.0 section 8.6 settles), the messages of a pair are received in reverse.
+/// Messages between two ranks are received in the order sent. In a Cartesian topology neighbours
+/// come in pairs, below and above, and a message sent downwards arrives from above. To make this
+/// hold where both neighbours are the same rank (a periodic dimension of size 1 or 2, which MPI-4.0
+/// section 8.6 settles), the messages of a pair are received in reverse order.
 #[derive(Clone, Copy, Debug)]
 pub struct Neighbors<'a> {
     /// Ranks that send to this one.
@@ -21,7 +21,8 @@ pub struct Neighbors<'a> {
 }
 
 impl<'a> Neighbors<'a> {
-    /// Sources with their ranks, in the order in which messages from them are received.
+    /// Iterates over the sources with their ranks, in the order in which their messages are
+    /// received.
     #[inline]
     pub fn receives(&self) -> impl Iterator<Item = (usize, u32)> + use<'a> {
         let Neighbors {
@@ -35,7 +36,7 @@ impl<'a> Neighbors<'a> {
         (0..sources.len()).map(order).filter_map(ranked)
     }
 
-    /// Destinations with their ranks.
+    /// Iterates over the destinations with their ranks.
     #[inline]
     pub fn sends(&self) -> impl Iterator<Item = (usize, u32)> + use<'a> {
         let ranked = |(i, &rank): (usize, &i32)| Some((i, u32::try_from(rank).ok()?));
@@ -56,7 +57,7 @@ pub fn neighbor_allgather(
     }
     let block = send.block(Buf::Send, schedule);
     let several = neighbors.sends().nth(1).is_some();
-    // Data with gaps is packed once for all.
+    // Data with gaps is packed once for all destinations.
     let block = match several {
         true => {
             let staged = schedule.stage(block, send.datatype);

@@ -1,6 +1,6 @@
-//! Collectives in two levels: within each node, by messages or by slots that its ranks see, and between one
-//! rank of each node, by messages or by writes to each other's memory. Both levels are one schedule; their
-//! phases are counted apart, since only leaders go through those of the writes.
+//! Two-level collectives: within each node by messages or shared slots, and between one leader per
+//! node by messages or remote writes. Both levels are one schedule; their phases are numbered
+//! separately, since only leaders go through those of the writes.
 
 use super::allgather::{self, Allgather};
 use super::allreduce::{self, Allreduce};
@@ -14,25 +14,25 @@ use super::slots::{self, Slots};
 use super::team::{Layout, Part, Team};
 use mpi_types::op::Op;
 
-/// Which ranks share nodes, seen from one rank. Made once per communicator.
+/// The ranks of each node, seen from one rank. Created once per communicator.
 #[derive(Clone, Debug)]
 pub struct Nodes {
-    /// The ranks of each node in order, node after node by their first ranks.
+    /// The ranks of each node in order; nodes are ordered by their first ranks.
     ranks: Vec<u32>,
-    /// Where each node starts in `ranks`, and the end.
+    /// Start of each node in `ranks`, and the end.
     starts: Vec<usize>,
     /// The first rank of each node.
     leaders: Vec<u32>,
-    /// Per rank its node, and its place there.
+    /// Each rank's node, and its index there.
     places: Vec<(u32, u32)>,
     rank: u32,
 }
 
 impl Nodes {
-    /// From the node of each rank, as numbers of whatever kind, and this rank.
+    /// Creates the table for `rank` from the node of each rank, in any numbering.
     pub fn new(rank: u32, node_of: &[u32]) -> Nodes {
         let mut order: Vec<u32> = (0..node_of.len() as u32).collect();
-        // Number nodes by their first ranks.
+        // Nodes are renumbered by their first ranks.
         let mut first = std::collections::HashMap::new();
         for (rank, node) in node_of.iter().enumerate() {
             first.entry(*node).or_insert(rank);
@@ -61,33 +61,34 @@ impl Nodes {
         nodes
     }
 
-    /// How many nodes there are.
+    /// Returns the number of nodes.
     pub fn count(&self) -> usize {
         self.leaders.len()
     }
 
-    /// The most ranks on one node.
+    /// Returns the largest number of ranks on a node.
     pub fn largest(&self) -> usize {
         let widths = self.starts.windows(2).map(|pair| pair[1] - pair[0]);
         widths.max().unwrap_or(0)
     }
 
-    /// Whether going by nodes keeps operands in the order of ranks: each node has a run of ranks.
+    /// Returns whether each node has consecutive ranks, so that two levels keep operands in the
+    /// order of ranks.
     pub fn in_order(&self) -> bool {
         self.ranks.is_sorted()
     }
 
-    /// Whether each node has a run of ranks, and all as many.
+    /// Returns whether each node has consecutive ranks, and all nodes equally many.
     pub fn are_alike(&self) -> bool {
         self.in_order() && self.largest() * self.count() == self.ranks.len()
     }
 
-    /// The node of a rank.
+    /// Returns the node of a rank.
     pub fn node_of(&self, rank: u32) -> u32 {
         self.places[rank as usize].0
     }
 
-    /// The ranks of this rank's node; the leader is the first.
+    /// Returns the team of this rank's node; its leader is member 0.
     pub fn node(&self) -> Team<'_> {
         let (node, place) = self.places[self.rank as usize];
         let node = node as usize;
@@ -95,51 +96,51 @@ impl Nodes {
         Team::some(place as usize, list)
     }
 
-    /// The ranks that lead the nodes, in ascending order.
+    /// Returns the leaders of the nodes, in ascending order.
     pub fn leader_ranks(&self) -> &[u32] {
         &self.leaders
     }
 
-    /// The leaders of the nodes, if this rank is one.
+    /// Returns the team of the leaders, if this rank is one.
     pub fn leaders(&self) -> Option<Team<'_>> {
         let (node, place) = self.places[self.rank as usize];
         (place == 0).then(|| Team::some(node as usize, &self.leaders))
     }
 }
 
-/// How ranks reach each other: within this rank's node, which is its own affair, and from node to node, which all
-/// leaders do alike.
+/// The transport on each level: within this rank's node, which may differ between nodes, and
+/// between the nodes, which all leaders must agree on.
 #[derive(Clone, Copy, Debug)]
-pub struct NodeAlgorithm<A, W = ()> {
-    /// The slots that the ranks of this node see, by their places there; none: messages.
+pub struct Ways<A, W = ()> {
+    /// The slots of this node's ranks, numbered by their indices there; `None` for messages.
     pub within: Option<Slots>,
-    /// How leaders reach each other.
-    pub between: BetweenNodes<A, W>,
+    /// The transport between leaders.
+    pub between: Between<A, W>,
 }
 
-/// How the leaders of nodes reach each other. What the other ranks do is the same.
+/// The transport and algorithm between the leaders of nodes. It does not affect the other ranks.
 #[derive(Clone, Copy, Debug)]
-pub enum BetweenNodes<A, W = ()> {
-    /// By messages, as said.
+pub enum Between<A, W = ()> {
+    /// Messages, with this algorithm.
     Messages(A),
-    /// By writes to slots, as said; a leader's number among these ranks is its node's.
+    /// Remote writes to slots, with this algorithm; a leader's number is its node's.
     Writes(Reach, W),
 }
 
-/// Builds what leaders do by writes.
+/// Lets `build` add the leaders' steps by remote writes.
 fn by_writes(schedule: &mut Schedule, nodes: &Nodes, build: impl FnOnce(&mut Schedule)) {
     let first = schedule.here();
     build(schedule);
     schedule.rename_slots(first, &nodes.leaders);
 }
 
-/// Builds what the ranks of this node do by slots.
+/// Lets `build` add this node's steps through shared slots.
 fn in_slots(schedule: &mut Schedule, nodes: &Nodes, build: impl FnOnce(&mut Schedule)) {
     let node = nodes.node();
     schedule.within_node((0..node.size()).map(|place| node.peer(place)), build);
 }
 
-/// Builds a barrier between the leaders, by writes.
+/// Builds a barrier between the leaders by remote writes.
 pub fn leaders_barrier(schedule: &mut Schedule, nodes: &Nodes, reach: Reach) {
     let how = rdma::Signals::Dissemination;
     by_writes(schedule, nodes, |schedule| {
@@ -167,8 +168,8 @@ pub fn barrier(schedule: &mut Schedule, nodes: &Nodes, algorithm: NodeAlgorithm<
     }
 }
 
-/// Builds a broadcast from rank `root`: to the leaders, as if the root were its node's, then
-/// within the nodes; within the root's node first, where there are slots and the root doesn't lead it.
+/// Builds a broadcast from rank `root`: between the leaders, then within the nodes. If the root's
+/// node uses slots and the root is not its leader, that node comes first.
 pub fn bcast(
     schedule: &mut Schedule,
     nodes: &Nodes,
@@ -212,7 +213,8 @@ pub fn bcast(
     }
 }
 
-/// Between the leaders, from that of a node, which has the data or gets it from a rank.
+/// Builds the broadcast between leaders from `node`'s, which has the data or receives it from a
+/// rank first.
 fn bcast_between(
     schedule: &mut Schedule,
     nodes: &Nodes,
@@ -241,8 +243,8 @@ fn bcast_between(
     }
 }
 
-/// Within the root's node, from the leader to all but the root, which has the data: the tree
-/// without the root, by the places that remain.
+/// Builds the broadcast within the root's node, from the leader to all but the root: a tree over
+/// the remaining members.
 fn below(schedule: &mut Schedule, node: Team<'_>, root: usize, block: Block, part: Part<'_>) {
     if node.rank == root || node.size() == 2 {
         return;
@@ -257,10 +259,10 @@ fn below(schedule: &mut Schedule, node: Team<'_>, root: usize, block: Block, par
 }
 
 /// Builds an allreduce: within each node to its leader, between the leaders, and within the nodes
-/// again. By writes it is of data that can be reduced in slots and fits one, by a node's slots of data that can
-/// be reduced there.
+/// again. Remote writes need data that can be reduced in slots and fits one; a node's slots need
+/// data that can be reduced there.
 ///
-/// Where the operation doesn't commute, [`Nodes::in_order`] must hold.
+/// [`Nodes::in_order`] must hold unless the operation commutes.
 pub fn allreduce(
     schedule: &mut Schedule,
     nodes: &Nodes,
@@ -288,7 +290,7 @@ pub fn allreduce(
             let first = schedule.here();
             let target = leaders.map(|_| recv);
             reduce_blocks(schedule, node, 0, send, target, part, op.is_commutative());
-            // In place, what went to the leader came from where the result goes.
+            // In place, the operand sent to the leader lies where the result arrives.
             schedule.wait(first..schedule.here());
         }
     }
@@ -313,10 +315,11 @@ pub fn allreduce(
     }
 }
 
-/// Builds a reduction to rank `root`: within each node to its leader, between the leaders to that of the root's node,
-/// and from there to the root. By a node's slots or by writes it is of data that can be reduced in slots.
+/// Builds a reduction to rank `root`: within each node to its leader, between the leaders to the
+/// root's leader, and from there to the root. Slots and remote writes need data that can be reduced
+/// in slots.
 ///
-/// Where the operation doesn't commute, [`Nodes::in_order`] must hold.
+/// [`Nodes::in_order`] must hold unless the operation commutes.
 pub fn reduce(
     schedule: &mut Schedule,
     nodes: &Nodes,
@@ -346,7 +349,7 @@ pub fn reduce(
         }
         leads => leads.map(|_| recv),
     };
-    // Of this node: at its leader in `target`, which has no receive buffer unless it is the root.
+    // The node's result: at its leader in `target`, since only the root has a receive buffer.
     let first = schedule.here();
     match within {
         Some(slots) => {
@@ -391,8 +394,9 @@ pub fn reduce(
     }
 }
 
-/// Builds an allgather of equal blocks to the receive buffer; `send` is none in place. Within each node to its leader,
-/// between the leaders, and all of it within the nodes. [`Nodes::are_alike`] must hold.
+/// Builds an allgather of equal blocks to the receive buffer: within each node to its leader,
+/// between the leaders, and everything within the nodes. `send` is `None` in place.
+/// [`Nodes::are_alike`] must hold.
 pub fn allgather(
     schedule: &mut Schedule,
     nodes: &Nodes,
@@ -422,7 +426,7 @@ pub fn allgather(
             let first = schedule.here();
             in_slots(schedule, nodes, |schedule| {
                 let blocks = (node.rank == 0).then_some(Layout::Uniform(part));
-                // Who doesn't lead has no place for others' data here.
+                // Only leaders have space for the blocks of others here.
                 let given = match node.rank {
                     0 => send,
                     _ => send.or(Some(part)),

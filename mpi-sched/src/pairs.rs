@@ -1,22 +1,22 @@
 //! Partners at distances 1, 2, 4, … for any number of ranks, and halving a vector among them.
 //!
-//! Each number stands for a run of ranks, and joining partners joins neighbouring runs: operands
-//! stay in the order of ranks.
+//! Each number stands for consecutive ranks, and partners join adjacent ones: operands stay in rank
+//! order.
 
 use std::ops::Range;
 
 use super::schedule::{Block, Schedule};
 use super::team::Team;
 
-/// The largest power of two of ranks that pair up, after each odd rank of the first few took in
-/// the even one before it; new numbers keep the order of ranks.
+/// A power of two of ranks that pair up, after some odd ranks have absorbed the even one before
+/// them. New numbers keep the order of ranks.
 #[derive(Clone, Copy)]
 pub(super) struct Pairs {
-    /// How many pair up.
+    /// Number of ranks that pair up.
     pub power: usize,
-    /// How many odd ranks took one in.
+    /// Number of odd ranks that absorbed another.
     rest: usize,
-    /// This rank's new number, unless it was taken in.
+    /// This rank's new number; `None` if it was absorbed.
     pub number: Option<usize>,
 }
 
@@ -32,7 +32,7 @@ impl Pairs {
         pairs
     }
 
-    /// A member's new number, unless it was taken in.
+    /// Returns a member's new number; `None` if it was absorbed.
     pub(super) fn number_of(&self, member: usize) -> Option<usize> {
         match member {
             _ if member >= 2 * self.rest => Some(member - self.rest),
@@ -41,7 +41,7 @@ impl Pairs {
         }
     }
 
-    /// The member with a new number.
+    /// Returns the member with a new number.
     pub(super) fn member(&self, number: usize) -> usize {
         if number < self.rest {
             2 * number + 1
@@ -50,18 +50,18 @@ impl Pairs {
         }
     }
 
-    /// Whether this number stands for two ranks.
+    /// Returns whether this number stands for two ranks.
     pub(super) fn is_double(&self, number: usize) -> bool {
         number < self.rest
     }
 
-    /// The distances 1, 2, 4, … between partners.
+    /// Iterates over the distances 1, 2, 4, … between partners.
     pub(super) fn distances(&self) -> impl DoubleEndedIterator<Item = usize> + use<> {
         (0..self.power.ilog2()).map(|level| 1 << level)
     }
 }
 
-/// Puts this rank's operand, with that of the rank below if this one is double, into `sum`.
+/// Adds steps that put this rank's operand, reduced with an absorbed rank's, into `sum`.
 pub(super) fn take_in(
     schedule: &mut Schedule,
     team: Team<'_>,
@@ -78,7 +78,7 @@ pub(super) fn take_in(
     }
 }
 
-/// The elements that number `number` holds after `levels` halvings of `count`.
+/// Returns the elements that `number` holds after `levels` halvings of `count`.
 pub(super) fn halved(count: usize, number: usize, levels: u32) -> Range<usize> {
     let mut range = 0..count;
     for level in 0..levels {
@@ -92,11 +92,12 @@ pub(super) fn halved(count: usize, number: usize, levels: u32) -> Range<usize> {
     range
 }
 
-/// Reduces and halves: with each partner in turn keeps one half of what it holds and gives the
-/// other, `pieces(number, levels)` being the elements that a number holds after so many halvings.
+/// Builds a reduce-scatter by recursive halving: each rank keeps one half of its elements and sends
+/// its partner the other. `pieces(number, levels)` are the elements that a number holds after
+/// `levels` halvings.
 ///
-/// `sum` holds this number's operand, `other` is room for as much; both are used up. Returns the
-/// reduced elements, where they lie.
+/// `sum` holds this number's operand, `other` has as much space; both are overwritten. Returns the
+/// block of the reduced elements.
 pub(super) fn halve(
     schedule: &mut Schedule,
     team: Team<'_>,

@@ -1,52 +1,54 @@
-//! What the ways of collectives by writes cost, and the best of those that can take a call.
+//! Costs of the algorithms of collectives by remote writes, and the fastest one that takes a call.
 //!
-//! As [`super::model`] has it: a write is on its way for a hop, who sends several is held up for a gap each, and
-//! pieces that follow each other are as quick as the slowest place that they pass.
+//! In the model of [`super::model`], a write takes a hop to arrive, several writes of a rank are a
+//! gap apart each, and a pipeline of chunks is as fast as its slowest stage.
 
 use super::model::Parameters;
 use super::rdma::{
     DEGREES, RdmaAllgather, RdmaAllreduce, RdmaAlltoall, RdmaBcast, RdmaReduce, Reach, steps,
 };
 
-/// The first of the least.
+/// Returns the first of the algorithms with the least time.
 fn least<W: Copy>(ways: impl Iterator<Item = W>, time: impl Fn(W) -> f64) -> Option<W> {
     ways.map(|way| (way, time(way)))
         .min_by(|one, other| one.1.total_cmp(&other.1))
         .map(|best| best.0)
 }
 
-/// Pieces of at most `room` bytes, and the bytes of one.
+/// Returns the number of chunks of at most `room` bytes, and the bytes of one.
 fn pieces(bytes: usize, room: usize) -> (f64, usize) {
     let count = bytes.div_ceil(room.max(1)).max(1);
     (count as f64, bytes.div_ceil(count))
 }
 
 impl Parameters {
-    /// Time to reduce so many bytes.
+    /// Returns the time to reduce `bytes` bytes.
     fn reduction(&self, bytes: usize) -> f64 {
         self.operation[0] + self.operation[1] * bytes as f64
     }
 
-    /// Time after which a rank that passes pieces on is ready for the next one.
+    /// Returns the time between two chunks at a rank that forwards them.
     fn cycle(&self, bytes: usize, reduces: bool) -> f64 {
         let work = if reduces { self.reduction(bytes) } else { 0.0 };
         let processor = self.library + self.descriptor + self.copy * bytes as f64 + work;
         self.gap(bytes).max(processor).max(self.startup)
     }
 
-    /// The part of a barrier that comes before phases in which nobody is told that others have come: one of so many.
+    /// Returns the share of `phases` phases in the barrier that must come once per ring of one-way
+    /// collectives.
     fn pace(&self, ranks: u32, phases: f64, ring: u32) -> f64 {
         f64::from(steps(ranks, 2)) * self.hop(0) * phases / f64::from(ring)
     }
 
-    /// Time of saying that half of an edge's slots is free, and of hearing it: the part of so many pieces.
+    /// Returns the share of `pieces` chunks in the time of sending and receiving an acknowledgement
+    /// per half ring.
     fn give_free(&self, reach: &Reach, pieces: f64) -> f64 {
         let one = self.library + self.descriptor + self.startup;
         2.0 * one * pieces / f64::from(reach.depth)
     }
 
-    /// Time of a broadcast.
-    pub fn spread(&self, reach: &Reach, bytes: usize, how: RdmaBcast) -> f64 {
+    /// Returns the time of a broadcast.
+    pub fn spread(&self, reach: &Reach, bytes: usize, how: Spread) -> f64 {
         let (count, piece) = pieces(bytes, reach.room);
         let rounds = f64::from(steps(reach.size, 2));
         let copy = self.copy * piece as f64;
@@ -64,16 +66,16 @@ impl Parameters {
         }
     }
 
-    /// The quickest way of a broadcast, if there is one.
-    pub fn best_spread(&self, reach: &Reach, bytes: usize) -> Option<RdmaBcast> {
-        let ways = [RdmaBcast::Tree, RdmaBcast::Chain].into_iter();
+    /// Returns the fastest algorithm of a broadcast, if any takes it.
+    pub fn best_spread(&self, reach: &Reach, bytes: usize) -> Option<Spread> {
+        let ways = [Spread::Tree, Spread::Chain].into_iter();
         least(ways.filter(|how| how.takes(*reach, bytes)), |how| {
             self.spread(reach, bytes, how)
         })
     }
 
-    /// Time of a reduction to one rank.
-    pub fn rise(&self, reach: &Reach, bytes: usize, how: RdmaReduce) -> f64 {
+    /// Returns the time of a reduction to one rank.
+    pub fn rise(&self, reach: &Reach, bytes: usize, how: Rise) -> f64 {
         match how {
             RdmaReduce::Tree(k) => {
                 let (count, piece) = pieces(bytes, reach.rise_room());
@@ -91,7 +93,7 @@ impl Parameters {
         }
     }
 
-    /// The quickest way of a reduction, if there is one.
+    /// Returns the fastest algorithm of a reduction, if any takes it.
     pub fn best_rise(
         &self,
         reach: &Reach,
@@ -107,14 +109,14 @@ impl Parameters {
         least(possible, |how| self.rise(reach, bytes, how))
     }
 
-    /// Time of writes of so many bytes to all others, and of theirs to be taken in.
+    /// Returns the time in which all ranks write `bytes` bytes to all others and receive theirs.
     fn all_to_all(&self, ranks: u32, bytes: usize) -> f64 {
         let others = f64::from(ranks.saturating_sub(2));
         self.hop(bytes) + others * self.cycle(bytes, false) + self.copy * bytes as f64
     }
 
-    /// Time of an allgather of blocks of so many bytes.
-    pub fn collect(&self, reach: &Reach, block: usize, how: RdmaAllgather) -> f64 {
+    /// Returns the time of an allgather of blocks of `block` bytes.
+    pub fn collect(&self, reach: &Reach, block: usize, how: Collect) -> f64 {
         let size = reach.size;
         match how {
             RdmaAllgather::Direct => self.all_to_all(size, block),
@@ -138,21 +140,16 @@ impl Parameters {
         }
     }
 
-    /// The quickest way of an allgather, if there is one.
-    pub fn best_collect(&self, reach: &Reach, block: usize) -> Option<RdmaAllgather> {
-        let ways = [
-            RdmaAllgather::Direct,
-            RdmaAllgather::Doubling,
-            RdmaAllgather::Ring,
-        ]
-        .into_iter();
+    /// Returns the fastest algorithm of an allgather, if any takes it.
+    pub fn best_collect(&self, reach: &Reach, block: usize) -> Option<Collect> {
+        let ways = [Collect::Direct, Collect::Doubling, Collect::Ring].into_iter();
         least(ways.filter(|how| how.takes(*reach, block)), |how| {
             self.collect(reach, block, how)
         })
     }
 
-    /// Time of an alltoall of blocks of so many bytes.
-    pub fn trade(&self, reach: &Reach, block: usize, how: RdmaAlltoall) -> f64 {
+    /// Returns the time of an alltoall of blocks of `block` bytes.
+    pub fn trade(&self, reach: &Reach, block: usize, how: Trade) -> f64 {
         let rounds = steps(reach.size, 2);
         match how {
             RdmaAlltoall::Direct => self.all_to_all(reach.size, block),
@@ -164,15 +161,15 @@ impl Parameters {
         }
     }
 
-    /// The quickest way of an alltoall, if there is one.
-    pub fn best_trade(&self, reach: &Reach, block: usize) -> Option<RdmaAlltoall> {
-        let ways = [RdmaAlltoall::Direct, RdmaAlltoall::Doubling].into_iter();
+    /// Returns the fastest algorithm of an alltoall, if any takes it.
+    pub fn best_trade(&self, reach: &Reach, block: usize) -> Option<Trade> {
+        let ways = [Trade::Direct, Trade::Doubling].into_iter();
         least(ways.filter(|how| how.takes(*reach, block)), |how| {
             self.trade(reach, block, how)
         })
     }
 
-    /// Time of an allreduce round the ring.
+    /// Returns the time of an allreduce round the ring.
     pub fn ring(&self, reach: &Reach, bytes: usize) -> f64 {
         if reach.size == 2 {
             let (count, piece) = pieces(bytes, reach.room);
@@ -186,18 +183,13 @@ impl Parameters {
         hops * (first + second) + self.give_free(reach, 2.0 * hops * count)
     }
 
-    /// The quickest way of an allreduce, if there is one.
-    pub fn best_allreduce(
-        &self,
-        reach: &Reach,
-        bytes: usize,
-        commutes: bool,
-    ) -> Option<RdmaAllreduce> {
+    /// Returns the fastest algorithm of an allreduce, if any takes it.
+    pub fn best_allreduce(&self, reach: &Reach, bytes: usize, commutes: bool) -> Option<Way> {
         let (short, short_time) = self.best_short(reach.size, bytes);
         let fits = short.takes(*reach, bytes, commutes);
         let goes_round = RdmaAllreduce::Ring.takes(*reach, bytes, commutes);
         match (fits, goes_round) {
-            // Two exchange all in both ways, and pairs leave nothing to be said.
+            // Two ranks exchange whole vectors either way, and pairs need no acknowledgements.
             (true, true) if reach.size > 2 && self.ring(reach, bytes) < short_time => {
                 Some(RdmaAllreduce::Ring)
             }

@@ -5,10 +5,10 @@ use super::schedule::{Block, Buf, Schedule};
 use super::team::{Binomial, Part, Team};
 use mpi_types::op::Op;
 
-/// How a reduction to one rank is done.
+/// The algorithm of a reduction to one rank.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reduce {
-    /// Up a binomial tree, whole vectors.
+    /// Whole vectors up a binomial tree.
     Binomial,
     /// Halves, quarters, … reduced between partners, then collected at the root (Rabenseifner).
     Halving,
@@ -47,7 +47,7 @@ pub fn reduce(
     }
 }
 
-/// A binomial reduction of `send` to `recv`, which the root has. `part` describes both.
+/// Builds a binomial reduction of `send` to `recv`, which only the root has. `part` describes both.
 pub(super) fn reduce_blocks(
     schedule: &mut Schedule,
     team: Team<'_>,
@@ -61,7 +61,7 @@ pub(super) fn reduce_blocks(
         up_the_tree(schedule, team, root, send, recv, part);
         return;
     }
-    // Only a tree from rank 0 has its members in the order of ranks.
+    // Only a tree rooted at rank 0 has its members in the order of ranks.
     let target =
         (team.rank == 0).then(|| schedule.scratch_for(part.count, part.datatype, send.datatype));
     let first = schedule.here();
@@ -75,7 +75,8 @@ pub(super) fn reduce_blocks(
     }
 }
 
-/// Children from the smallest subtree to the largest, so that each continues the run of ranks.
+/// Builds the steps up the tree, from the smallest child's subtree to the largest, which keeps the
+/// order of ranks.
 fn up_the_tree(
     schedule: &mut Schedule,
     team: Team<'_>,
@@ -87,8 +88,8 @@ fn up_the_tree(
     let tree = Binomial::of(team, root);
     let member = |relative: usize| team.peer((relative + root) % team.size());
     let children = tree.children().count();
-    // The sum so far, the operand that is being added to it, and the next one on its way. Each
-    // sum appears where the operand was, so nothing is copied; the last one arrives in `recv`.
+    // The sum, the operand to be added to it, and the next one in flight. Each sum replaces its
+    // operand, so that nothing is copied; the last operand arrives in `recv`.
     let mut slots = [send; 3];
     for slot in slots.iter_mut().take(children) {
         *slot = schedule.scratch_for(part.count, part.datatype, send.datatype);
@@ -152,7 +153,7 @@ fn halving(
     );
     let levels = pairs.power.ilog2();
     schedule.copy(own, sum.slice(extent, pieces(number, levels)));
-    // A root that was taken in gets everything from the rank that did it.
+    // A root that was absorbed gets the result from the rank that absorbed it.
     let (target, extra) = match pairs.number_of(root) {
         Some(number) => (number, false),
         None => (root / 2, true),

@@ -7,7 +7,7 @@ use super::schedule::{Block, Buf, Schedule};
 use super::team::{Layout, Part, Team};
 use mpi_types::op::Op;
 
-/// How a reduce-scatter is done. Both keep the order of ranks.
+/// The algorithm of a reduce-scatter. Both keep the order of ranks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReduceScatter {
     /// Halves, quarters, … between partners 1, 2, 4, … apart: about log2 N rounds.
@@ -58,7 +58,7 @@ pub fn reduce_scatter(
     schedule.give_list(starts);
 }
 
-/// Where each rank's block starts among the elements, and the end.
+/// Returns the first element of each rank's block, and the end.
 pub(super) fn starts(schedule: &mut Schedule, blocks: &Layout<'_>, size: usize) -> Vec<usize> {
     let mut starts = schedule.take_list();
     let mut at = 0;
@@ -70,16 +70,16 @@ pub(super) fn starts(schedule: &mut Schedule, blocks: &Layout<'_>, size: usize) 
     starts
 }
 
-/// Where the blocks of each number's ranks lie in a vector which is put in the order in which
-/// halving divides it: all numbers of one parity first, and so on. So each half is one run.
+/// The positions of each number's blocks in a vector permuted into the order in which halving
+/// divides it: all numbers of one parity first, and so on. Each half is then contiguous.
 struct Order<'a> {
-    /// Start of each place, and the end.
+    /// Start of each position, and the end.
     starts: &'a [usize],
     levels: u32,
 }
 
 impl Order<'_> {
-    /// A number's place in that order, and back: its bits reversed.
+    /// Returns a number's position in that order, or the reverse: its bits reversed.
     fn place(number: usize, levels: u32) -> usize {
         match levels {
             0 => 0,
@@ -87,7 +87,7 @@ impl Order<'_> {
         }
     }
 
-    /// The elements that a number holds after so many halvings.
+    /// Returns the elements that a number holds after `levels` halvings.
     fn held(&self, number: usize, levels: u32) -> Range<usize> {
         let width = 1 << (self.levels - levels);
         let first = Order::place(number, self.levels) & !(width - 1);
@@ -95,7 +95,7 @@ impl Order<'_> {
     }
 }
 
-/// `starts` has where each rank's block starts; it's used for more.
+/// Builds the algorithm by halving. `starts` has the start of each rank's block and is overwritten.
 fn halving(
     schedule: &mut Schedule,
     team: Team<'_>,
@@ -117,7 +117,7 @@ fn halving(
     };
     let (count, extent) = (whole.count, whole.datatype.extent());
     let levels = pairs.power.ilog2();
-    // The elements of a number: of its rank, and of the rank below if it stands for two.
+    // The elements of a number: its rank's, and an absorbed rank's.
     let of_number = |starts: &[usize], number: usize| {
         let rank = pairs.member(number);
         let first = rank - usize::from(pairs.is_double(number));
@@ -161,8 +161,9 @@ fn halving(
     schedule.copy(result.slice(extent, below..result.count), recv);
 }
 
-/// Operands of ranks below come from the nearest to the farthest, then those of ranks above from
-/// the farthest to the nearest: each goes left of what there is, in one of two sums.
+/// Builds the pairwise algorithm. Operands of lower ranks come from the nearest to the farthest,
+/// then those of higher ranks from the farthest to the nearest; each is the left operand of one of
+/// two sums.
 fn pairwise(
     schedule: &mut Schedule,
     team: Team<'_>,
@@ -174,7 +175,7 @@ fn pairwise(
     let extent = whole.datatype.extent();
     let (size, own) = (team.size(), starts[team.rank]..starts[team.rank + 1]);
     let mut room = || schedule.scratch_for(own.len(), whole.datatype, send.datatype);
-    // Two operands on their way, and the two sums. In place, the receive buffer is being sent.
+    // Two operands in flight, and the two sums. In place, the receive buffer is being sent.
     let slots = [room(), room()];
     let above = room();
     let below = if send.buf == Buf::Recv { room() } else { recv };
@@ -210,7 +211,7 @@ fn pairwise(
         under_way = next.unwrap_or(under_way);
     }
     if team.rank < size - 1 {
-        // What ranks below and this one gave stands left of what ranks above gave.
+        // The sum of lower ranks and this one is the left operand of the sum of higher ranks.
         schedule.reduce(below, above);
         if recv != below {
             schedule.wait(0..schedule.here());

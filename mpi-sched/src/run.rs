@@ -1,4 +1,4 @@
-//! Running a schedule over point-to-point messages and remote memory.
+//! Execution of a schedule over point-to-point messages and remote memory.
 
 #![allow(
     unsafe_code,
@@ -15,21 +15,21 @@ use super::schedule::{
 use mpi_types::datatype::Datatype;
 use mpi_types::error::{Class, Error, Result};
 
-/// What became of a put.
+/// The outcome of a put.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Put<R> {
-    /// The data was taken over.
+    /// The data has been copied or sent.
     Done,
-    /// It will have been when this is complete.
+    /// The data will have been sent when this request is complete.
     Started(R),
-    /// There was no room and nothing was done: ask again.
+    /// No resources are free and nothing was sent; the caller must retry.
     NoRoom,
 }
 
-/// What the engine needs from point-to-point: messages within one communicator's collective
-/// context, matched per (source, tag) in the order sent.
+/// The transport that schedules run on: messages within one communicator's collective context,
+/// matched per (source, tag) in the order sent, and slots of remote memory.
 pub trait Port {
-    /// A message under way.
+    /// A message in flight.
     type Req: Copy;
 
     /// Starts sending `count` elements of `datatype` at `buf`.
@@ -48,7 +48,7 @@ pub trait Port {
     /// Starts receiving at most `count` elements of `datatype` to `buf`.
     ///
     /// # Safety
-    /// The elements are writable, and nobody else touches them until the request is complete.
+    /// The elements are writable, and nothing else accesses them until the request is complete.
     unsafe fn irecv(
         &mut self,
         buf: *mut u8,
@@ -58,17 +58,18 @@ pub trait Port {
         tag: u32,
     ) -> Result<Self::Req>;
 
-    /// Whether a message is complete. After `Ok(true)` and after an error (a truncated message,
-    /// say) the request is gone and its buffer free.
+    /// Returns whether a message is complete. After `Ok(true)` or an error (a truncated message,
+    /// say) the request is freed and its buffer no longer used.
     fn test(&mut self, req: Self::Req) -> Result<bool>;
 
-    /// As [`Port::test`], of a receive that must have got `len` bytes from a rank.
+    /// Tests a receive that must get exactly `len` bytes from a rank.
     fn test_exact(&mut self, req: Self::Req, from: u32, len: usize) -> Result<bool> {
         let _ = (from, len);
         self.test(req)
     }
 
-    /// Writes `len` bytes to a slot of rank `to`, then the flag, which is `number`. To the own rank, only flag and length are written, after all that was written before.
+    /// Writes `len` bytes to a slot of rank `to`, then its flag, `number`. For this rank's own slot
+    /// writes only flag and length, after all earlier stores to the slot.
     ///
     /// # Safety
     /// The bytes are readable, and stay so and unchanged until the request is complete.
@@ -81,19 +82,20 @@ pub trait Port {
         len: usize,
     ) -> Result<Put<Self::Req>>;
 
-    /// Whether the flag of the slot of phase `number` in a cell of rank `of` is up. May look for a
-    /// moment before it says no. A phase of this `call` is of the same call there, or else the error is
-    /// asked for.
+    /// Returns whether the flag of phase `number` in a cell of rank `of` is up; may poll briefly
+    /// before it returns `Down`. With `call`, the phase must belong to the same call there;
+    /// `Flag::Other` leads to [`Port::disagreement`].
     fn is_up(&mut self, of: u32, cell: u32, number: u64, call: bool) -> Flag;
 
-    /// The error after [`Flag::Other`]: `Ok` if the other call goes through the same phases, so that the
-    /// schedule can go on.
+    /// Returns the error to report after [`Flag::Other`], if the other call goes through the same
+    /// phases, so that the schedule can continue. Fails if it cannot; the run must then be aborted.
     fn disagreement(&mut self, of: u32, number: u64) -> Result<Error>;
 
     /// Copies `len` bytes between `local` and the memory of rank `of` at `remote`.
     ///
     /// # Safety
-    /// The local bytes are valid, for writes unless `write` is said; the other rank has lent its own.
+    /// The local bytes are readable, and writable unless `write`; the other rank has exposed the
+    /// remote ones.
     unsafe fn direct(
         &mut self,
         of: u32,
@@ -103,65 +105,65 @@ pub trait Port {
         remote: u64,
     ) -> Result<()>;
 
-    /// The length of the data in a slot whose flag is up, unless the call tells it.
+    /// Returns the length of the data in a slot whose flag is up; `None` if the call determines it.
     fn length(&self, of: u32, cell: u32, number: u64) -> Option<usize>;
 
-    /// Copies `len` bytes to a slot of this rank in a cell, for others to read when its flag is up.
+    /// Copies `len` bytes to a slot of this rank in a cell, to be read once its flag is up.
     ///
     /// # Safety
-    /// The bytes are readable at `from` and writable at `to`, apart from each other.
+    /// The bytes are readable at `from` and writable at `to`, without overlap.
     #[inline]
     unsafe fn store(&mut self, cell: u32, from: *const u8, to: *mut u8, len: usize) {
         let _ = cell;
-        // SAFETY: as for this function.
+        // SAFETY: the caller promises `len` bytes on both sides without overlap (`# Safety`).
         unsafe { std::ptr::copy_nonoverlapping(from, to, len) };
     }
 
-    /// As [`Port::slot`] of this rank's slot in its first cell.
+    /// Returns the address of byte `offset` of this rank's slot in its first cell.
     fn own_slot(&self, number: u64, offset: isize) -> *mut u8;
 
-    /// Where in this process's memory the byte `offset` of a slot is. Bytes up to 64, and those from there on, follow each
-    /// other.
+    /// Returns the address of byte `offset` of a slot in this process. The bytes up to 64 are
+    /// contiguous, and so are those from there on.
     fn slot(&self, of: u32, cell: u32, number: u64, offset: isize) -> *mut u8;
 }
 
-/// What a flag says.
+/// The state of a flag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Flag {
-    /// Not yet.
+    /// The phase has not been reached.
     Down,
-    /// The phase has come.
+    /// The phase has been reached.
     Up,
-    /// It has come, in another call than this.
+    /// The phase has been reached in a different call than this one.
     Other,
 }
 
-/// Bytes that say where lent data is, and how long.
+/// Bytes of an exposed block's address and length in a slot.
 const LENT: usize = 16;
 
-/// Whether a flag of value `flag` says that phase `number` has come: flags go up only, by less than
-/// half of all numbers, and may wrap round.
+/// Returns whether a flag of value `flag` has reached phase `number`. Flags only increase, may wrap
+/// around, and differ by less than half of their range.
 #[inline(always)]
 pub fn has_come(flag: u64, number: u64) -> bool {
     flag.wrapping_sub(number) as i64 >= 0
 }
 
-/// What became of a run.
+/// The state of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Progress {
-    /// Everything is done; the buffers are the caller's again.
+    /// The run is complete; the buffers belong to the caller again.
     Done,
-    /// It waits for messages.
+    /// The run waits for messages or flags.
     Pending,
 }
 
-/// A schedule with what it takes to execute it.
+/// A schedule and the state of its execution.
 ///
-/// Built once, it can be started again and again; built again, it uses the memory it has. The
-/// caller makes the messages move between calls of [`Run::advance`]; blocking is a loop of both.
+/// A schedule can be started repeatedly; a rebuilt one reuses the memory. The caller must make the
+/// transport progress between calls of [`Run::advance`]; a blocking call is a loop of both.
 pub struct Run<R> {
     schedule: Schedule,
-    /// Per step the message that it started and that isn't known to be complete.
+    /// For each step, its message until that is known to be complete.
     requests: Vec<Option<R>>,
     scratch: Vec<Line>,
     send: *const u8,
@@ -171,13 +173,13 @@ pub struct Run<R> {
     tag: u32,
     /// The number of the schedule's first phase.
     number: u64,
-    /// The same in slots of a node.
+    /// The number of the first phase in cells [`NODE`].
     node_number: u64,
-    /// The numbers of the first pieces that go to the next rank and come from the one before.
+    /// The numbers of the first chunks sent to the next rank and received from the previous one.
     pieces: [u64; 2],
-    /// The step to be issued next.
+    /// The next step to issue.
     next: usize,
-    /// How far the wait that is being issued got.
+    /// The first step that the current wait has not found complete.
     waited: usize,
     /// Whether any message was started.
     sends: bool,
@@ -185,7 +187,7 @@ pub struct Run<R> {
     error: Option<Error>,
 }
 
-/// Scratch memory is made of these, for their alignment.
+/// The unit of scratch memory, for its alignment.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 struct Line {
@@ -196,8 +198,8 @@ const LINE: Line = Line {
     _bytes: [0; SCRATCH_ALIGN],
 };
 
-// SAFETY: the pointers are to the caller's buffers, which `start` demands to stay usable until the
-// run is done, by whichever thread advances it; nothing else in a run is tied to a thread.
+// SAFETY: the pointers are to buffers that the caller of `start` keeps valid until the run is done,
+// whichever thread advances it; no other part of a run is bound to a thread.
 unsafe impl<R: Send> Send for Run<R> {}
 
 impl<R: Copy> Default for Run<R> {
@@ -207,7 +209,7 @@ impl<R: Copy> Default for Run<R> {
 }
 
 impl<R: Copy> Run<R> {
-    /// A run of an empty schedule.
+    /// Creates a run of an empty schedule.
     pub fn new() -> Run<R> {
         Run {
             schedule: Schedule::new(),
@@ -228,39 +230,44 @@ impl<R: Copy> Run<R> {
         }
     }
 
-    /// The schedule, cleared, to build another collective.
+    /// Clears the schedule and returns it for building another collective.
     ///
     /// # Panics
-    /// If the run was started and isn't done: its messages still use the schedule.
+    /// If the run is in execution.
     pub fn rebuild(&mut self) -> &mut Schedule {
-        assert!(!self.running, "a collective under way can't be built anew");
+        assert!(
+            !self.running,
+            "internal error: the schedule of a running collective was rebuilt"
+        );
         self.schedule.clear();
         &mut self.schedule
     }
 
-    /// The schedule.
+    /// Returns the schedule.
     pub fn schedule(&self) -> &Schedule {
         &self.schedule
     }
 
-    /// Sets the number that the first of the schedule's phases gets at the next start; it and as many
-    /// as there are phases were not used before, and are in turn on all ranks.
+    /// Sets the number of the schedule's first phase for the next start. The phases' numbers must
+    /// be unused and consecutive with earlier ones, identically on all ranks.
     pub fn set_number(&mut self, number: u64) {
         self.number = number;
     }
 
-    /// As [`Run::set_number`], for the phases of a node's slots.
+    /// Sets the number of the first phase in cells [`NODE`], under the rules of
+    /// [`Run::set_number`].
     pub fn set_node_number(&mut self, number: u64) {
         self.node_number = number;
     }
 
-    /// As [`Run::set_number`], for the pieces that go to the next rank and those that come from the one before.
+    /// Sets the numbers of the first chunks sent and received, under the rules of
+    /// [`Run::set_number`].
     pub fn set_pieces(&mut self, numbers: [u64; 2]) {
         self.pieces = numbers;
     }
 
-    /// The ranks of the node, by their numbers there, whose flags of a phase the run waits for, and the phase's
-    /// number.
+    /// Returns the ranks, by their numbers on the node, whose flags the run waits for, and the
+    /// phase's number.
     pub fn awaited_on_node(&self) -> Option<(Range<u32>, u64)> {
         match self.schedule.steps().get(self.next)? {
             Step::Await { cell: NODE, .. } => self.awaited(),
@@ -268,8 +275,8 @@ impl<R: Copy> Run<R> {
         }
     }
 
-    /// The ranks whose flags of a phase the run waits for, from the first that isn't up on, and the phase's
-    /// number.
+    /// Returns the ranks whose flags the run waits for, from the first whose flag is not up on, and
+    /// the phase's number.
     pub fn awaited(&self) -> Option<(Range<u32>, u64)> {
         match *self.schedule.steps().get(self.next)? {
             Step::Await {
@@ -279,7 +286,8 @@ impl<R: Copy> Run<R> {
         }
     }
 
-    /// The round that the run is in, and how many there are: how often it waits for others.
+    /// Returns the current round and the number of rounds: how often the schedule waits for other
+    /// ranks.
     pub fn round(&self) -> (u32, u32) {
         let waits = |steps: &[Step]| {
             let waits = |step: &&Step| matches!(step, Step::Wait { .. } | Step::Await { .. });
@@ -290,8 +298,8 @@ impl<R: Copy> Run<R> {
         (waits(&steps[..here]), waits(steps))
     }
 
-    /// The ranks that the run has to do with at the moment, with the message that is not known to be complete;
-    /// none for those whose flags it waits for.
+    /// Iterates over the ranks that the run waits for, with the incomplete message; `None` for a
+    /// flag.
     pub fn others(&self) -> impl Iterator<Item = (u32, Option<R>)> {
         let steps = self.schedule.steps();
         let messages = self.requests.iter().zip(steps);
@@ -313,8 +321,8 @@ impl<R: Copy> Run<R> {
         messages.chain(flags.map(move |rank| (named(rank), None)))
     }
 
-    /// Gives up a run that is under way: has `end` end each message that isn't known to be complete. Returns
-    /// whether all are ended, and so the buffers are the caller's again; if not, it is to be called again.
+    /// Aborts the run: calls `end` for each incomplete message. Returns whether all are ended, and
+    /// the buffers belong to the caller again; if not, it must be called again.
     pub fn give_up(&mut self, mut end: impl FnMut(R) -> bool) -> bool {
         for place in &mut self.requests {
             if place.is_some_and(&mut end) {
@@ -329,27 +337,30 @@ impl<R: Copy> Run<R> {
         over
     }
 
-    /// Whether it was started and isn't done.
+    /// Returns whether the run is in execution.
     pub fn is_running(&self) -> bool {
         self.running
     }
 
-    /// Starts the schedule on these buffers; nothing moves before [`Run::advance`]. Of `tag`,
-    /// every collective call on the communicator takes another one, the same on all ranks; calls
-    /// that are under way together must differ in it.
+    /// Starts the schedule on these buffers; no data moves before [`Run::advance`]. `tag` must be
+    /// the same on all ranks and differ between collectives of a communicator that are in execution
+    /// together.
     ///
     /// # Errors
-    /// `MPI_ERR_NO_MEM` when there is no scratch memory to be had; nothing was started.
+    /// `MPI_ERR_NO_MEM` if scratch memory cannot be allocated; the run is then not started.
     ///
     /// # Safety
-    /// The buffers are as the schedule's builder was told (or not used by it), and nobody else
-    /// touches them before the run is done; `send` is only read.
+    /// The buffers are valid for the blocks that the builder was given (or unused by it), and
+    /// nothing else accesses them before the run is done; `send` is only read.
     ///
     /// # Panics
-    /// If the run was started and isn't done.
+    /// If the run is in execution.
     pub unsafe fn start(&mut self, send: *const u8, recv: *mut u8, tag: u32) -> Result<()> {
-        assert!(!self.running, "a collective under way can't be started");
-        // Never uninitialised: a peer that sends too little must not make us read such memory.
+        assert!(
+            !self.running,
+            "internal error: a running collective was started"
+        );
+        // Zeroed: a peer that sends too little must not make this rank read uninitialised memory.
         let lines = self.schedule.scratch_len().div_ceil(SCRATCH_ALIGN);
         if let Some(more) = lines.checked_sub(self.scratch.len()) {
             self.scratch
@@ -358,7 +369,7 @@ impl<R: Copy> Run<R> {
             self.scratch.resize(lines, LINE);
         }
         self.base = self.scratch.as_mut_ptr().cast();
-        // None is left from before.
+        // A finished run has left no request.
         self.requests.resize(self.schedule.steps().len(), None);
         (self.send, self.recv, self.tag) = (send, recv, tag);
         (self.next, self.waited, self.error) = (0, 0, None);
@@ -367,13 +378,13 @@ impl<R: Copy> Run<R> {
         Ok(())
     }
 
-    /// Goes as far as possible without waiting.
+    /// Executes the schedule as far as possible without waiting.
     ///
     /// # Errors
-    /// The first error of a message, once all is over: after an error the schedule goes on with
-    /// what there is, so that no other rank is left waiting and no message points to memory that
-    /// the caller takes back. `Err` means done, or, if it is still running, that it has been given up
-    /// since ranks disagree about what they call.
+    /// The first error of a message, once the run is complete: after an error the schedule
+    /// continues with the data it has, so that no other rank waits forever and no message refers to
+    /// memory that the caller reuses. `Err` means complete; or, if the run is still in execution,
+    /// that ranks have called different collectives and it must be aborted.
     pub fn advance<P: Port<Req = R>>(&mut self, port: &mut P) -> Result<Progress> {
         if !self.running {
             return Ok(Progress::Done);
@@ -390,7 +401,7 @@ impl<R: Copy> Run<R> {
                 Step::Send { to, block } => {
                     let datatype = self.schedule.type_of(block.datatype);
                     let address = self.address(block, port);
-                    // What may be wrong is not passed on: an empty message says that there was an error.
+                    // Does not forward data that may be wrong: an empty message signals the error.
                     let wrong = self.error.is_some() && self.schedule.is_exact();
                     let count = if wrong { 0 } else { block.count };
                     // SAFETY: the block is within a buffer that `start` was promised, or within
@@ -401,7 +412,9 @@ impl<R: Copy> Run<R> {
                 Step::Recv { from, block } => {
                     let datatype = self.schedule.type_of(block.datatype);
                     let address = self.address(block, port);
-                    // SAFETY: as for sends; builders receive only into what is writable.
+                    // SAFETY: the block is within a buffer that `start` was promised, or within
+                    // scratch memory; the run keeps both until the request is complete, and
+                    // builders receive only into writable buffers.
                     let posted =
                         unsafe { port.irecv(address, block.count, datatype, from, self.tag) };
                     self.issued(posted);
@@ -414,7 +427,9 @@ impl<R: Copy> Run<R> {
                         true => 0,
                         false => block.count * self.schedule.type_of(block.datatype).size(),
                     };
-                    // SAFETY: as for sends; such a block is gapless.
+                    // SAFETY: the block is contiguous and within a buffer that `start` was
+                    // promised, or within scratch memory; the run keeps both until the request is
+                    // complete.
                     match unsafe { port.put(slot.of, slot.cell, number, data, len) } {
                         Ok(Put::Done) => {}
                         Ok(Put::Started(request)) => self.issued(Ok(request)),
@@ -461,8 +476,8 @@ impl<R: Copy> Run<R> {
                     let len = block.count * self.schedule.type_of(block.datatype).size();
                     let said = port.own_slot(self.phase(0, phase), slot_offset(LENT));
                     let lent = [data.expose_provenance() as u64, len as u64];
-                    // SAFETY: a slot has room for that behind its flag and length, aligned; nobody
-                    // reads it before its flag is up.
+                    // SAFETY: a slot has aligned space for address and length behind its flag and
+                    // length; no other rank reads it before its flag is up.
                     unsafe { said.cast::<[u64; 2]>().write(lent) };
                 }
                 Step::Direct {
@@ -473,15 +488,17 @@ impl<R: Copy> Run<R> {
                 } => {
                     let number = self.phase(slot.cell, slot.phase);
                     let said = port.slot(slot.of, slot.cell, number, slot_offset(LENT));
-                    // SAFETY: the flag is up over what `Lend` wrote there.
+                    // SAFETY: the flag is up, and the other rank's `Lend` wrote address and length
+                    // before it.
                     let [at, lent] = unsafe { said.cast::<[u64; 2]>().read() };
                     let local = self.address(block, port);
                     let len = block.count * self.schedule.type_of(block.datatype).size();
                     let copied = if (offset + len) as u64 > lent {
                         Err(too_long(slot.of as usize, offset + len, lent as usize))
                     } else {
-                        // SAFETY: the block is gapless and within the caller's buffers or scratch
-                        // memory; the other's holds as much.
+                        // SAFETY: the block is contiguous and within the caller's buffers or
+                        // scratch memory; builders stay within the block that the other rank
+                        // exposed, which it keeps until a later phase.
                         unsafe { port.direct(slot.of, write, local, len, at + offset as u64) }
                     };
                     if let Err(error) = copied {
@@ -492,8 +509,8 @@ impl<R: Copy> Run<R> {
                     let (source, target) = (self.address(from, port), self.address(to, port));
                     let source_type = self.schedule.type_of(from.datatype);
                     let target_type = self.schedule.type_of(to.datatype);
-                    // SAFETY: both blocks lie in the caller's buffers or in scratch memory, apart
-                    // from each other, and builders put waits where a message still uses them.
+                    // SAFETY: both blocks lie in the caller's buffers or in scratch memory without
+                    // overlap, and builders add waits for messages that still use them.
                     let copied = unsafe {
                         copy(
                             source,
@@ -516,10 +533,14 @@ impl<R: Copy> Run<R> {
                     let (left, right) = (self.address(input, port), self.address(inout, port));
                     let datatype = self.schedule.type_of(inout.datatype);
                     if let Some(op) = self.schedule.op() {
-                        // SAFETY: both blocks hold `count` elements of this type.
+                        // SAFETY: both blocks hold `count` elements of this type in the caller's
+                        // buffers, scratch memory or a slot.
                         unsafe { op.apply(left, right, inout.count, datatype) };
                     } else {
-                        debug_assert!(false, "reduce step in a schedule without operation");
+                        debug_assert!(
+                            false,
+                            "internal error: a schedule with a reduce step has no operation"
+                        );
                     }
                 }
                 Step::Combine { left, right, to } => {
@@ -527,10 +548,14 @@ impl<R: Copy> Run<R> {
                     let result = self.address(to, port);
                     let datatype = self.schedule.type_of(to.datatype);
                     if let Some(op) = self.schedule.op() {
-                        // SAFETY: all blocks hold `count` elements of this type, and lie apart or in one place.
+                        // SAFETY: all blocks hold `count` elements of this type; builders let two
+                        // of them be the same or disjoint.
                         unsafe { op.combine(left, right, result, to.count, datatype) };
                     } else {
-                        debug_assert!(false, "combine step in a schedule without operation");
+                        debug_assert!(
+                            false,
+                            "internal error: a schedule with a combine step has no operation"
+                        );
                     }
                 }
             }
@@ -547,7 +572,7 @@ impl<R: Copy> Run<R> {
         }
     }
 
-    /// Tests the messages of the steps from `waited` to `to`; true when all are complete.
+    /// Tests the messages of the steps from `waited` to `to`; returns true when all are complete.
     fn settle<P: Port<Req = R>>(&mut self, port: &mut P, to: usize) -> bool {
         while self.waited < to {
             if let Some(request) = self.requests[self.waited] {
@@ -588,7 +613,7 @@ impl<R: Copy> Run<R> {
         }
     }
 
-    /// The number of a phase.
+    /// Returns the number of a phase.
     fn phase(&self, cell: u32, phase: i32) -> u64 {
         let first = match cell {
             NODE => self.node_number,
@@ -599,8 +624,8 @@ impl<R: Copy> Run<R> {
         first.wrapping_add_signed(phase.into())
     }
 
-    /// The address of a block. Wrapping, since MPI_BOTTOM and negative lower bounds lead out of
-    /// what the base points to; the data itself is where the block's elements are.
+    /// Returns the address of a block. Wraps, since MPI_BOTTOM and negative lower bounds lead
+    /// outside of the base's allocation; the elements themselves are valid.
     #[inline]
     fn address<P: Port>(&self, block: Block, port: &P) -> *mut u8 {
         let base = match block.buf {
@@ -619,14 +644,14 @@ impl<R: Copy> Run<R> {
 impl<R> Drop for Run<R> {
     fn drop(&mut self) {
         if self.requests.iter().any(Option::is_some) {
-            // A message may still write there; lost memory is the lesser evil.
+            // A message may still write to scratch memory: leaks it.
             std::mem::forget(std::mem::take(&mut self.scratch));
             std::mem::forget(std::mem::take(&mut self.schedule));
         }
     }
 }
 
-/// For people who ask where a program hangs: the messages that the run waits for.
+/// Lists the messages and flags that the run waits for, for reports of hangs.
 impl<R> fmt::Debug for Run<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (next, steps) = (self.next, self.schedule.steps());
@@ -659,7 +684,7 @@ impl<R> Run<R> {
     }
 }
 
-/// The error of a message from a rank that is shorter than this rank expects.
+/// Returns the error of a message from a rank that is shorter than expected.
 #[cold]
 pub fn too_short(from: u32, len: usize, expected: usize) -> Error {
     if len == 0 {

@@ -40,7 +40,7 @@ pub fn scan(schedule: &mut Schedule, team: Team<'_>, in_place: bool, part: Part<
     }
 }
 
-/// Builds an exclusive scan; the receive buffer of rank 0 isn't touched.
+/// Builds an exclusive scan; the receive buffer of rank 0 is not written.
 pub fn exscan(schedule: &mut Schedule, team: Team<'_>, in_place: bool, part: Part<'_>, op: &Op) {
     if part.count == 0 || team.size() == 1 {
         return;
@@ -58,7 +58,7 @@ pub fn exscan(schedule: &mut Schedule, team: Team<'_>, in_place: bool, part: Par
         if distance >= team.size() {
             break;
         }
-        // What comes first is the whole sum of the ranks below so far; later ones go before it.
+        // The first operand is the sum of the ranks just below; later ones precede it.
         let place = if distance == 1 { recv } else { coming };
         let first = schedule.here();
         if team.rank + distance < team.size() {

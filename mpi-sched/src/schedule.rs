@@ -1,14 +1,13 @@
-//! A collective as data: what one rank sends, receives, copies and reduces, in which order.
+//! Schedules: the messages, copies and reductions of one rank in a collective, as data.
 //!
-//! A [`Schedule`] is a straight-line program. Steps are issued in program order; local steps are
-//! finished when issued, messages finish later. A step never waits for an earlier one unless a
-//! [`Step::Wait`] stands between them, so whatever is independent is in flight together, and a
-//! pipeline is written by waiting for one old message at a time. Buffers are named, not addressed:
-//! one schedule runs again with other addresses.
+//! A [`Schedule`] is a straight-line program. Steps are issued in program order; local steps
+//! complete when issued, messages later. A step never waits for an earlier one unless a
+//! [`Step::Wait`] stands between them, so that independent messages are in flight together, and a
+//! pipeline waits for one old message at a time. Steps name buffers rather than addresses: one
+//! schedule can run again with other buffers.
 //!
-//! Messages between two ranks match in the order in which both name them: the k-th send of a
-//! schedule to a rank meets the k-th receive there from this rank. All of them carry the tag of
-//! the call.
+//! Messages between two ranks match in program order: the k-th send of a schedule to a rank matches
+//! the k-th receive from this rank there. All carry the tag of the call.
 
 use std::ops::Range;
 
@@ -16,18 +15,18 @@ pub use super::slot::{CAME, Course, FREE, FREED, NODE, SENT, SLOT_INLINE, Slot, 
 use mpi_types::datatype::{Datatype, Predefined};
 use mpi_types::op::Op;
 
-/// Where a block lies.
+/// The buffer of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Buf {
     /// The caller's send buffer; only read.
     Send,
     /// The caller's receive buffer (of a broadcast: the buffer).
     Recv,
-    /// Memory that lives as long as the run, 64-byte aligned.
+    /// Scratch memory of the run, 64-byte aligned.
     Scratch,
-    /// What was put into a slot of remote memory. Written by the one to whom it belongs by a copy
-    /// and [`Step::Put`] without data to itself, or from afar by [`Step::Put`]; read after
-    /// [`Step::Await`]. Offsets count from the slot's first byte: see [`slot_offset`].
+    /// A slot of remote memory. Its owner writes it with a copy and a [`Step::Put`] without data to
+    /// itself, other ranks with [`Step::Put`]; it is read after [`Step::Await`]. Offsets count from
+    /// the slot's first byte: see [`slot_offset`].
     Slot(Slot),
 }
 
@@ -36,26 +35,26 @@ pub enum Buf {
 pub struct Type(u32);
 
 impl Type {
-    /// Single bytes; in every schedule's table.
+    /// Single bytes; the first type of every table.
     pub const BYTE: Type = Type(0);
 }
 
-/// `count` elements of a datatype at a byte offset from the address that stands for a buffer.
+/// `count` elements of a datatype at a byte offset in a buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Block {
     /// Which buffer.
     pub buf: Buf,
     /// The type of the elements.
     pub datatype: Type,
-    /// From the buffer's address to the first element's origin, in bytes; as usual for MPI the
-    /// data may start before (negative lower bound) or after it.
+    /// Bytes from the buffer's address to the first element's origin; the data may start before
+    /// (negative lower bound) or after it.
     pub offset: isize,
-    /// How many elements.
+    /// Number of elements.
     pub count: usize,
 }
 
 impl Block {
-    /// `len` bytes at `offset`.
+    /// Returns the block of `len` bytes at `offset`.
     pub fn bytes(buf: Buf, offset: isize, len: usize) -> Block {
         Block {
             buf,
@@ -65,12 +64,12 @@ impl Block {
         }
     }
 
-    /// A message without content.
+    /// Returns the block of an empty message.
     pub fn empty() -> Block {
         Block::bytes(Buf::Scratch, 0, 0)
     }
 
-    /// The elements `range` of this block, when they lie `extent` bytes apart.
+    /// Returns the elements `range` of this block, which lie `extent` bytes apart.
     pub fn slice(self, extent: isize, range: Range<usize>) -> Block {
         debug_assert!(range.start <= range.end && range.end <= self.count);
         Block {
@@ -80,7 +79,7 @@ impl Block {
         }
     }
 
-    /// The bytes `range` of a block of bytes.
+    /// Returns the bytes `range` of a block of bytes.
     pub fn cut(self, range: Range<usize>) -> Block {
         debug_assert_eq!(self.datatype, Type::BYTE);
         self.slice(1, range)
@@ -95,14 +94,14 @@ pub enum Step {
         /// Rank in the communicator; in an intercommunicator the ranks of the remote group come
         /// after those of the local one.
         to: u32,
-        /// What is sent.
+        /// The data.
         block: Block,
     },
     /// Starts receiving into `block` from rank `from`.
     Recv {
-        /// As [`Step::Send`]'s `to`.
+        /// Rank in the communicator, numbered like [`Step::Send`]'s `to`.
         from: u32,
-        /// Where it goes.
+        /// The destination.
         block: Block,
     },
     /// Copies one block to another; types may differ where their signatures agree.
@@ -112,63 +111,67 @@ pub enum Step {
         /// Destination; must not overlap the source.
         to: Block,
     },
-    /// `inout[i] = input[i] op inout[i]`: `input` stands left, so it is the one of lower ranks.
+    /// Computes `inout[i] = input[i] op inout[i]`: `input` is the operand of the lower ranks.
     Reduce {
         /// Left operand.
         input: Block,
         /// Right operand and result; same datatype and count.
         inout: Block,
     },
-    /// `to[i] = left[i] op right[i]` for a predefined operation: `left` is the one of lower ranks.
+    /// Computes `to[i] = left[i] op right[i]` with a predefined operation: `left` is the operand of
+    /// the lower ranks.
     Combine {
         /// Left operand.
         left: Block,
         /// Right operand; same datatype and count.
         right: Block,
-        /// Result; the same place as one of them, or apart from both.
+        /// Result; the same block as an operand, or disjoint from both.
         to: Block,
     },
     /// Writes the bytes of `block` to a slot, then its flag.
     Put {
-        /// Where to.
+        /// The slot.
         slot: Slot,
-        /// Gapless data; of the own rank's slot, what was copied there already.
+        /// Contiguous data; for this rank's own slot, the data that was copied there before.
         block: Block,
     },
-    /// Writes where `block` is to the own slot of a phase, for [`Step::Direct`] at other ranks.
+    /// Writes the address of `block` to this rank's slot of a phase, for [`Step::Direct`] at other
+    /// ranks.
     Lend {
         /// The phase.
         phase: i32,
-        /// Gapless data that stays where it is until all others are known to be through.
+        /// Contiguous data that stays valid until a later phase shows that all other ranks have
+        /// used it.
         block: Block,
     },
-    /// Copies between `block` and what another rank has lent in a phase whose flag is up.
+    /// Copies between `block` and the memory that another rank exposed by [`Step::Lend`]; its flag
+    /// must be up.
     Direct {
-        /// The slot in which the other says where its data is.
+        /// The slot with the address of the other rank's data.
         slot: Slot,
-        /// From the beginning of what was lent, in bytes.
+        /// Offset in the exposed data, in bytes.
         offset: usize,
-        /// Gapless data of this rank.
+        /// Contiguous data of this rank.
         block: Block,
-        /// Whether to write there rather than to read.
+        /// Whether to write the other rank's memory rather than read it.
         write: bool,
     },
-    /// Goes on when the flags of this cell and phase of the ranks `first..last` are up.
+    /// Waits for the flags of the ranks `first..last` in this cell and phase.
     Await {
         /// The first rank.
         first: u32,
         /// One past the last.
         last: u32,
-        /// Which cell of theirs.
+        /// The cell of each rank.
         cell: u32,
         /// Which phase.
         phase: i32,
-        /// How many bytes there is room for: more is an error, and is not taken.
+        /// Most bytes of data accepted: more is an error, and is not copied.
         room: usize,
-        /// Who raises them, if not these ranks themselves.
+        /// The rank that raises the flags, if not these ranks themselves.
         by: Option<u32>,
     },
-    /// Goes on when the messages among the steps `from..to` are complete.
+    /// Waits for the messages of the steps `from..to`.
     Wait {
         /// First step waited for.
         from: u32,
@@ -177,26 +180,26 @@ pub enum Step {
     },
 }
 
-/// A typed block and where its packed bytes are while an algorithm moves them.
+/// A typed block and its packed bytes while an algorithm moves them.
 #[derive(Clone, Copy, Debug)]
 pub struct Staged {
     /// The elements as the caller laid them out.
     pub typed: Block,
-    /// The same data as one run of bytes.
+    /// The same data as contiguous bytes.
     pub bytes: Block,
-    /// Whether `bytes` is another place than `typed`.
+    /// Whether `bytes` is a different block than `typed`.
     pub apart: bool,
 }
 
 impl Staged {
-    /// Makes the bytes hold what the elements hold.
+    /// Adds a copy of the elements to the packed bytes, if needed.
     pub fn pack(&self, schedule: &mut Schedule) {
         if self.apart {
             schedule.copy(self.typed, self.bytes);
         }
     }
 
-    /// Makes the elements hold what the bytes hold.
+    /// Adds a copy of the packed bytes to the elements, if needed.
     pub fn unpack(&self, schedule: &mut Schedule) {
         if self.apart {
             schedule.copy(self.bytes, self.typed);
@@ -204,25 +207,25 @@ impl Staged {
     }
 }
 
-/// The steps of one rank with the datatypes and the operation that they use.
+/// The steps of one rank, with the datatypes and the operation that they use.
 ///
-/// Cleared and built again without allocation once its lists have grown.
+/// Rebuilding it allocates no memory once its lists have grown.
 #[derive(Debug)]
 pub struct Schedule {
     steps: Vec<Step>,
-    /// The first `used` are in use; those behind are left from what was built before.
+    /// The first `used` entries are in use; later ones are left from earlier schedules.
     types: Vec<Datatype>,
     used: usize,
     op: Option<Op>,
     scratch: usize,
     phases: u32,
     node_phases: u32,
-    /// The ranks of the node, by their numbers in cells [`NODE`].
+    /// The ranks of the node, indexed by their numbers in cells [`NODE`].
     node: Vec<u32>,
     course: Course,
     pieces: [u32; 2],
     exact: bool,
-    /// Memory that builders borrow for a list of numbers.
+    /// Memory that builders borrow for a list of numbers, see [`Schedule::take_list`].
     list: Vec<usize>,
 }
 
@@ -232,11 +235,11 @@ impl Default for Schedule {
     }
 }
 
-/// Alignment of everything in scratch memory: a cache line.
+/// Alignment of blocks in scratch memory, in bytes: a cache line.
 pub const SCRATCH_ALIGN: usize = 64;
 
 impl Schedule {
-    /// A schedule that does nothing.
+    /// Creates an empty schedule.
     pub fn new() -> Schedule {
         Schedule {
             steps: Vec::new(),
@@ -254,7 +257,7 @@ impl Schedule {
         }
     }
 
-    /// Back to a schedule that does nothing, keeping the memory of its lists.
+    /// Empties the schedule, keeping the memory of its lists.
     pub fn clear(&mut self) {
         self.steps.clear();
         self.used = 1;
@@ -266,45 +269,46 @@ impl Schedule {
         self.exact = false;
     }
 
-    /// Says that all ranks know how much data each message has: less is an error, too, and who has made out one
-    /// passes none on that others would take for right.
+    /// Sets whether all ranks know the length of every message. A shorter message is then an error
+    /// too, and a rank that has detected an error sends empty messages instead of data that others
+    /// would take for valid.
     pub fn set_exact(&mut self, exact: bool) {
         self.exact = exact;
     }
 
-    /// See [`Schedule::set_exact`].
+    /// Returns whether all ranks know the length of every message, see [`Schedule::set_exact`].
     #[inline]
     pub fn is_exact(&self) -> bool {
         self.exact
     }
 
-    /// The steps in order.
+    /// Returns the steps in order.
     pub fn steps(&self) -> &[Step] {
         &self.steps
     }
 
-    /// How many bytes of scratch memory the steps use.
+    /// Returns the bytes of scratch memory that the steps use.
     pub fn scratch_len(&self) -> usize {
         self.scratch
     }
 
-    /// How many phases of slots the steps use.
+    /// Returns the number of slot phases that the steps use.
     pub fn phases(&self) -> u32 {
         self.phases
     }
 
-    /// How many phases the slots in cells [`NODE`] go through.
+    /// Returns the number of phases of slots in cells [`NODE`].
     pub fn node_phases(&self) -> u32 {
         self.node_phases
     }
 
-    /// The ranks by whose numbers the slots in cells [`NODE`] go.
+    /// Returns the ranks of the node, indexed by their numbers in cells [`NODE`].
     pub fn node(&self) -> &[u32] {
         &self.node
     }
 
-    /// Has `build` add steps for ranks that share a node, by slots that all of them see; `node` says who they
-    /// are, in the order of their numbers there.
+    /// Lets `build` add steps for ranks of one node, which use slots that all of them see; `node`
+    /// lists the ranks in the order of their numbers on the node.
     pub fn within_node(
         &mut self,
         node: impl Iterator<Item = u32>,
@@ -324,22 +328,22 @@ impl Schedule {
         }
     }
 
-    /// By which numbers its phases go.
+    /// Returns how the schedule synchronizes its ranks.
     pub fn course(&self) -> Course {
         self.course
     }
 
-    /// Says that all meet in it.
+    /// Declares that no rank leaves the schedule before all have entered it.
     pub fn meet(&mut self) {
         self.course = Course::Meets;
     }
 
-    /// Says that it goes from all to one.
+    /// Declares that data goes from all ranks to one.
     pub fn rise(&mut self) {
         self.course = Course::Up;
     }
 
-    /// How many pieces go to the next rank, and come from the one before.
+    /// Returns the numbers of chunks sent to the next rank and received from the previous one.
     pub fn pieces(&self) -> [u32; 2] {
         self.pieces
     }
@@ -348,41 +352,41 @@ impl Schedule {
         self.pieces = pieces;
     }
 
-    /// Whether it uses slots of any kind.
+    /// Returns whether any steps use slots.
     pub fn uses_slots(&self) -> bool {
         self.phases > 0 || self.node_phases > 0 || self.pieces != [0; 2]
     }
 
-    /// Another phase, the same on all ranks.
+    /// Adds a phase and returns its number. All ranks must add the same phases.
     pub fn phase(&mut self) -> i32 {
         self.phases += 1;
         self.phases as i32 - 1
     }
 
-    /// The datatype behind a number.
+    /// Returns the datatype with this number in the table.
     pub fn type_of(&self, number: Type) -> &Datatype {
         &self.types[number.0 as usize]
     }
 
-    /// The operation of the reduce steps.
+    /// Returns the operation of the reduce steps.
     pub fn op(&self) -> Option<&Op> {
         self.op.as_ref()
     }
 
     /// Sets the operation of the reduce steps.
     ///
-    /// It survives [`Schedule::clear`]: calls mostly repeat the operation, and cloning it writes
-    /// to memory that all threads share.
+    /// It survives [`Schedule::clear`]: most calls repeat the operation, and cloning it writes to
+    /// memory that all threads share.
     pub fn set_op(&mut self, op: &Op) {
         if !self.op.as_ref().is_some_and(|old| old.is_same(op)) {
             self.op = Some(op.clone());
         }
     }
 
-    /// Puts a datatype into the table.
+    /// Adds a datatype to the table.
     ///
-    /// One that was there in the schedule before is taken again, not cloned: calls mostly repeat
-    /// their types, and cloning a derived one writes to memory that all threads share.
+    /// An equal entry of the previous schedule at the same index is reused: most calls repeat their
+    /// types, and cloning a derived type writes to memory that all threads share.
     pub fn add_type(&mut self, datatype: &Datatype) -> Type {
         let number = self.used;
         match self.types.get_mut(number) {
@@ -394,24 +398,24 @@ impl Schedule {
         Type(number as u32)
     }
 
-    /// The number that the next step will have.
+    /// Returns the number that the next step will have.
     pub fn here(&self) -> u32 {
         self.steps.len() as u32
     }
 
-    /// An empty list for a builder to fill, and to give back with [`Schedule::give_list`].
+    /// Returns an empty list for a builder to fill and to give back with [`Schedule::give_list`].
     pub(super) fn take_list(&mut self) -> Vec<usize> {
         let mut list = std::mem::take(&mut self.list);
         list.clear();
         list
     }
 
-    /// Keeps the memory of a list for the next builder.
+    /// Keeps a list's memory for the next builder.
     pub(super) fn give_list(&mut self, list: Vec<usize>) {
         self.list = list;
     }
 
-    /// Whether the block, if it is in scratch memory, is in what was taken of it.
+    /// Returns whether the block, if in scratch memory, lies within what has been allocated there.
     fn is_within(&self, block: Block) -> bool {
         let (low, len) = span(block.count, self.type_of(block.datatype));
         let start = block.offset + low;
@@ -436,17 +440,17 @@ impl Schedule {
         number
     }
 
-    /// Adds a send; returns its number.
+    /// Adds a send; returns the step's number.
     pub fn send(&mut self, to: u32, block: Block) -> u32 {
         self.push(Step::Send { to, block })
     }
 
-    /// Adds a receive; returns its number.
+    /// Adds a receive; returns the step's number.
     pub fn recv(&mut self, from: u32, block: Block) -> u32 {
         self.push(Step::Recv { from, block })
     }
 
-    /// Adds a copy, unless there is nothing to copy or both are the same place.
+    /// Adds a copy, unless it is empty or source and destination are the same block.
     pub fn copy(&mut self, from: Block, to: Block) {
         if from == to || (from.count == 0 && to.count == 0) {
             return;
@@ -462,7 +466,7 @@ impl Schedule {
         }
     }
 
-    /// Adds `to = left op right`. Where [`Schedule::combines`] says no, `to` must not be `left`.
+    /// Adds `to = left op right`. If [`Schedule::combines`] returns false, `to` must not be `left`.
     pub fn combine(&mut self, left: Block, right: Block, to: Block) {
         debug_assert_eq!((left.datatype, left.count), (right.datatype, right.count));
         debug_assert_eq!((left.datatype, left.count), (to.datatype, to.count));
@@ -476,28 +480,28 @@ impl Schedule {
         }
     }
 
-    /// Whether the operation has kernels that write their result elsewhere than to an operand.
+    /// Returns whether the operation has kernels that write the result to a third buffer.
     pub fn combines(&self) -> bool {
         self.op().is_some_and(|op| op.as_predefined().is_some())
     }
 
-    /// Adds a write of `block` and of the flag to a slot; returns its number.
+    /// Adds a write of `block` and of the flag to a slot; returns the step's number.
     pub fn put(&mut self, slot: Slot, block: Block) -> u32 {
         self.push(Step::Put { slot, block })
     }
 
-    /// Whether it says where data is, or reads or writes where others have theirs.
+    /// Returns whether steps expose memory of this rank or access exposed memory of others.
     pub fn lends(&self) -> bool {
         let lends = |step: &Step| matches!(step, Step::Lend { .. } | Step::Direct { .. });
         self.steps.iter().any(lends)
     }
 
-    /// Says in the own slot where `block` is.
+    /// Adds a step that writes the address of `block` to this rank's slot.
     pub fn lend(&mut self, phase: i32, block: Block) {
         self.push(Step::Lend { phase, block });
     }
 
-    /// Copies between `block` and what was lent in `slot`, `offset` bytes from its beginning.
+    /// Adds a copy between `block` and the memory exposed in `slot`, from byte `offset` on.
     pub fn direct(&mut self, slot: Slot, offset: usize, block: Block, write: bool) {
         if block.count > 0 {
             self.push(Step::Direct {
@@ -509,12 +513,13 @@ impl Schedule {
         }
     }
 
-    /// What follows is issued when the flags of `cell` in this phase are up at all of `ranks`.
+    /// Adds a wait for the flags of all `ranks` in this cell and phase.
     pub fn await_flags(&mut self, ranks: Range<u32>, cell: u32, phase: i32) {
         self.await_data(ranks, cell, phase, usize::MAX);
     }
 
-    /// As [`Schedule::await_flags`], for data of at most `room` bytes.
+    /// Adds a wait for the flags of all `ranks` in this cell and phase, over at most `room` bytes
+    /// of data.
     pub fn await_data(&mut self, ranks: Range<u32>, cell: u32, phase: i32, room: usize) {
         let Range {
             start: first,
@@ -530,7 +535,8 @@ impl Schedule {
         });
     }
 
-    /// What follows is issued when rank `by` has put at most `room` bytes into `cell` of rank `at`, this one.
+    /// Adds a wait for rank `by` to put at most `room` bytes into `cell` of rank `at`, which is
+    /// this one.
     pub fn await_put(&mut self, at: u32, by: u32, cell: u32, phase: i32, room: usize) {
         self.push(Step::Await {
             first: at,
@@ -542,8 +548,8 @@ impl Schedule {
         });
     }
 
-    /// Renames the ranks that have slots, in the steps from `first` on: what was built for some of a
-    /// communicator's ranks, by their numbers among themselves, is for these ranks then.
+    /// Translates the owners of slots in the steps from `first` on: steps built for a subset of a
+    /// communicator, whose members they number from 0, then name the members' ranks in `ranks`.
     pub fn rename_slots(&mut self, first: u32, ranks: &[u32]) {
         self.change_slots(first, |slot| slot.of = ranks[slot.of as usize]);
         for step in &mut self.steps[first as usize..] {
@@ -559,7 +565,7 @@ impl Schedule {
         }
     }
 
-    /// Changes all slots that are named in the steps from `first` on, but for those whose flags are waited for.
+    /// Changes all slots in the steps from `first` on, except those whose flags are awaited.
     fn change_slots(&mut self, first: u32, change: impl Fn(&mut Slot)) {
         self.change_blocks(first, |block| {
             if let Buf::Slot(slot) = &mut block.buf {
@@ -573,8 +579,8 @@ impl Schedule {
         }
     }
 
-    /// Has the steps from `first` on use another place than a buffer: what was `offset` bytes from its address is
-    /// as far from that of `to`.
+    /// Replaces a buffer in the steps from `first` on: a block at `offset` of buffer `from` moves
+    /// to the same offset from `to`.
     pub(super) fn redirect(&mut self, first: u32, from: Buf, to: Block) {
         self.change_blocks(first, |block| {
             if block.buf == from {
@@ -603,7 +609,7 @@ impl Schedule {
         }
     }
 
-    /// What follows is issued when the messages in `steps` are complete.
+    /// Adds a wait for the messages of `steps`.
     pub fn wait(&mut self, steps: Range<u32>) {
         let Range { start, end } = steps;
         debug_assert!(end <= self.here());
@@ -615,27 +621,27 @@ impl Schedule {
         }
     }
 
-    /// What follows is issued when the message of `step` is complete.
+    /// Adds a wait for the message of `step`.
     pub fn wait_for(&mut self, step: u32) {
         self.wait(step..step + 1);
     }
 
-    /// Receive and send at once, and wait for both.
+    /// Adds a simultaneous receive and send, and a wait for both.
     pub fn exchange(&mut self, from: u32, into: Block, to: u32, out: Block) {
         let first = self.recv(from, into);
         self.send(to, out);
         self.wait(first..first + 2);
     }
 
-    /// A run of bytes in scratch memory.
+    /// Allocates contiguous bytes in scratch memory.
     pub fn scratch_bytes(&mut self, len: usize) -> Block {
         let offset = self.scratch.next_multiple_of(SCRATCH_ALIGN);
         self.scratch = offset + len;
         Block::bytes(Buf::Scratch, offset as isize, len)
     }
 
-    /// Room for `count` elements of `datatype` (which is `number`) in scratch memory, laid out as
-    /// in a user buffer: lower bound and gaps included.
+    /// Allocates scratch memory for `count` elements of `datatype` (number `number`), laid out as
+    /// in a user's buffer: lower bound and gaps included.
     pub fn scratch_for(&mut self, count: usize, datatype: &Datatype, number: Type) -> Block {
         let (low, len) = span(count, datatype);
         let offset = self.scratch_bytes(len).offset - low;
@@ -647,8 +653,8 @@ impl Schedule {
         }
     }
 
-    /// The bytes of `block`, whose type is `datatype`: in place where they lie in one run,
-    /// otherwise room for them in scratch memory.
+    /// Returns the bytes of `block`, whose type is `datatype`: in place if contiguous, otherwise in
+    /// newly allocated scratch memory.
     pub fn stage(&mut self, block: Block, datatype: &Datatype) -> Staged {
         let len = block.count * datatype.size();
         if datatype.is_contiguous() || len == 0 {
@@ -668,8 +674,8 @@ impl Schedule {
     }
 }
 
-/// Where the data of `count` elements starts relative to the first element's origin, and how many
-/// bytes there are from its first to its last.
+/// Returns the offset of the data of `count` elements from the first element's origin, and the
+/// bytes from its first to its last.
 pub fn span(count: usize, datatype: &Datatype) -> (isize, usize) {
     if count == 0 {
         return (0, 0);

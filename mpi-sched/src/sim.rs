@@ -1,5 +1,5 @@
-//! Ranks in one thread, over messages and remote memory whose delays come from a seed, in virtual
-//! time.
+//! A simulation of ranks in one thread: messages and remote writes with seeded random delays, in
+//! virtual time.
 
 #![allow(unsafe_code, reason = "a port of the tests")]
 
@@ -12,7 +12,7 @@ use super::slots::THROUGH;
 use mpi_types::datatype::Datatype;
 use mpi_types::error::{Class, Error, Result};
 
-/// How long messages take.
+/// The delays of messages.
 #[derive(Clone, Copy, Debug)]
 pub enum Network {
     /// Random delays, random order of ranks, sends at random buffered or only read when received.
@@ -21,12 +21,12 @@ pub enum Network {
     OnePort,
 }
 
-/// What a run of all ranks cost.
+/// The cost of a run of all ranks.
 #[derive(Clone, Debug, Default)]
 pub struct Cost {
-    /// When the last rank was done.
+    /// Time at which the last rank was done.
     pub time: u64,
-    /// When each rank was done with its last run.
+    /// Time at which each rank was done with its last run.
     pub done: Vec<u64>,
     /// Messages that each rank sent.
     pub sent: Vec<u64>,
@@ -40,19 +40,19 @@ pub struct Cost {
 pub const ROOM: usize = 256;
 /// Slots of a cell.
 pub const DEPTH: u32 = 4;
-/// Slots of an edge that become free together.
+/// Slots of an edge that are freed together.
 const HALF: u64 = DEPTH as u64 / 2;
 /// The number of the first phase, a multiple of [`DEPTH`]: numbers wrap after the twelfth.
 pub const FIRST: u64 = u64::MAX - 11;
 
-/// Room enough for tests that ask for more.
+/// Bytes of a slot's memory, enough for tests with larger data.
 const STRIDE: usize = 64 + 4096;
 
-/// A write to remote memory on its way: whether it is the writer's own memory (data is there already),
-/// for whom, which cell, number, data.
+/// A remote write in flight: whether it goes to the writer's own memory (its data is already
+/// there), target rank, cell, number, data.
 type Write = (bool, u32, u32, u64, Vec<u8>);
 
-/// A slot as a rank may see it: flags show late, data when its flag does.
+/// A slot as a rank may see it: its flag appears late, its data with the flag.
 #[derive(Clone)]
 #[repr(C, align(64))]
 struct SlotMemory([u8; STRIDE]);
@@ -101,7 +101,8 @@ enum State {
     Gone,
 }
 
-/// All messages. Ranks are global here; each rank's port may number its peers otherwise.
+/// All messages and slots. Ranks are global here; each rank's port may number its peers
+/// differently.
 pub struct World {
     network: Network,
     rng: Rng,
@@ -113,18 +114,18 @@ pub struct World {
     port_free: Vec<u64>,
     changes: u64,
     cost: Cost,
-    /// All slots: by rank, cell, place in the ring.
+    /// All slots, by rank, cell and index in the ring.
     slots: Vec<SlotMemory>,
     cells: usize,
-    /// Slots of the ring of each cell, and the most of them.
+    /// Slots of each cell's ring, and the largest of them.
     rings: Vec<u32>,
     most: u32,
     flags: Vec<u64>,
-    /// Per rank up to which piece slots of the next one are free.
+    /// For each rank, the chunk up to which slots of the next rank are free.
     freed: Vec<u64>,
-    /// By when they arrive, and of those that arrive together in order.
+    /// Writes by arrival time, then in the order sent.
     writes: BTreeMap<(u64, u64), Write>,
-    /// When the last write of one rank to another arrives.
+    /// Arrival time of the last write from one rank to another.
     last_write: HashMap<(u32, u32), u64>,
     written: u64,
 }
@@ -132,15 +133,15 @@ pub struct World {
 struct SimPort<'a> {
     world: &'a mut World,
     rank: u32,
-    /// Peer number → rank in the world.
+    /// Maps a peer number to its rank in the world.
     peers: &'a dyn Fn(u32, u32) -> u32,
-    /// The same in cells [`NODE`].
+    /// The world's ranks of a node, by their numbers in cells [`NODE`].
     node: &'a [u32],
 }
 
 impl SimPort<'_> {
-    /// Whether the slot of a piece that went to the next rank is free. As over a network each flag is looked for by
-    /// its number: another may be half of one.
+    /// Returns whether the slot of a chunk sent to the next rank is free. Polls each flag by its
+    /// number, as over a network: a flag may free one half only.
     fn is_free(&mut self, number: u64) -> bool {
         let rank = self.rank;
         loop {
@@ -156,7 +157,7 @@ impl SimPort<'_> {
         }
     }
 
-    /// Whose slots are meant.
+    /// Returns the rank that owns the slots.
     fn owner(&self, of: u32, cell: u32) -> u32 {
         match cell {
             NODE => self.node[of as usize],
@@ -217,7 +218,7 @@ impl World {
     }
 
     fn place(&self, of: u32, cell: u32, number: u64) -> usize {
-        // Those of edges and nodes come after all others.
+        // Cells of edges and nodes come last.
         let cell = match cell {
             NODE => self.cells as u32 - 1,
             SENT | CAME => self.cells as u32 - 2,
@@ -230,7 +231,7 @@ impl World {
         cell * self.most as usize + number as usize % ring as usize
     }
 
-    /// Carries out the writes that have arrived by now.
+    /// Performs the writes that have arrived.
     fn land(&mut self) {
         while let Some(entry) = self.writes.first_entry() {
             if entry.key().0 > self.now {
@@ -363,7 +364,7 @@ impl Port for SimPort<'_> {
         }
         let mut due = match world.network {
             Network::Random(_) => world.now + world.rng.below(20),
-            // Others read what this rank raises in its own memory: a step, as a message is.
+            // Other ranks read the flag in this rank's memory: one step, like a message.
             Network::OnePort => {
                 let free = world.port_free[from as usize].max(world.now) + 1;
                 world.port_free[from as usize] = free;
@@ -443,7 +444,7 @@ impl Port for SimPort<'_> {
     }
 }
 
-/// Runs all started runs (of rank 0, 1, …; several per rank overlap) to their ends.
+/// Executes all started runs (of rank 0, 1, …; several per rank overlap) to completion.
 pub fn run_all(
     runs: &mut [Vec<Run<usize>>],
     network: Network,
@@ -452,8 +453,8 @@ pub fn run_all(
     run_late(runs, network, peers, &|_| DEPTH, None)
 }
 
-/// As [`run_all`]; if a rank is said to be late, every rank does its runs one after the other, and
-/// that one is slow.
+/// Executes all runs; with a late rank, every rank executes its runs one after the other, and the
+/// late one slowly.
 pub fn run_late(
     runs: &mut [Vec<Run<usize>>],
     network: Network,
@@ -464,8 +465,8 @@ pub fn run_late(
     run_telling(runs, network, peers, rings, late, &mut |_, _| None)
 }
 
-/// As [`run_late`]; when a rank has ended a run, `through` tells the phase up to which it is through with
-/// all of them, for the flag of that.
+/// Executes all runs like [`run_late`]; after each run, `through` returns the last phase up to
+/// which the rank has completed all of them, for its [`THROUGH`] flag.
 pub fn run_telling(
     runs: &mut [Vec<Run<usize>>],
     network: Network,
@@ -599,7 +600,7 @@ pub fn run_telling(
         };
         world.now = world.now.max(time);
         world.deliver(channel);
-        // All that arrives at this time: ranks don't look in between.
+        // Delivers everything that arrives at this time: ranks do not poll in between.
         while let Some(&Reverse((time, channel))) = world.events.peek() {
             if time > world.now {
                 break;

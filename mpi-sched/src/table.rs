@@ -1,8 +1,9 @@
-//! A table of algorithms that was measured: text that `osu-bench tune` writes.
+//! Tables of measured algorithm choices: text that `osu-bench tune` writes.
 //!
-//! A line is a rule: collective, ranks, ranks per node, bytes, algorithm. It holds from so many ranks,
-//! ranks per node and bytes on, as [`Situation`] counts them; of those that hold, the one with the most
-//! ranks decides, then ranks per node, then bytes. What follows `#` is a comment.
+//! A line is a rule: collective, ranks, ranks per node, bytes, algorithm. It applies from these
+//! numbers of ranks, ranks per node and bytes on, as [`Situation`] counts them; of the rules that
+//! apply, the one with the most ranks decides, then ranks per node, then bytes. `#` begins a
+//! comment.
 
 use super::choose::{Choices, Situation, collective_name};
 use mpi_types::error::{Class, Error, Result};
@@ -14,18 +15,18 @@ pub struct Rule {
     ranks: usize,
     per_node: usize,
     bytes: usize,
-    /// In which only this collective's algorithm is set.
+    /// Choices with only this collective's algorithm set.
     choices: Choices,
 }
 
 impl Rule {
-    /// Whether it asks for writes over the network.
+    /// Returns whether the rule chooses remote writes.
     pub(super) fn asks_for_writes(&self) -> bool {
         self.choices.asks_for_writes()
     }
 }
 
-/// What the table says about a call.
+/// Returns the rule that decides a call.
 pub(super) fn find<'a>(
     rules: &'a [Rule],
     collective: &str,
@@ -44,10 +45,11 @@ pub(super) fn find<'a>(
 }
 
 impl Choices {
-    /// Takes over a table, in place of any before.
+    /// Replaces the table.
     ///
     /// # Errors
-    /// `MPI_ERR_ARG` for a line that is no rule, saying which and why; nothing has changed then.
+    /// `MPI_ERR_ARG` with the number of the first invalid line, and why it is invalid; nothing has
+    /// changed then.
     pub fn read_table(&mut self, text: &str) -> Result<()> {
         let mut rules = Vec::new();
         for (number, line) in (1..).zip(text.lines()) {
@@ -118,10 +120,10 @@ mod tests {
         assert_eq!(choices.bcast(&at(16, 1000)), Bcast::ScatterRing);
         assert!(!choices.in_slots("bcast", &at(16, 8)));
         assert_eq!(choices.allreduce(&at(2, 8)), Allreduce::Ring);
-        // Of what the table says nothing, the built-in ones decide.
+        // Calls without a rule use the built-in choices.
         assert_eq!(choices.barrier(&at(2, 0)), Barrier::Dissemination);
         assert!(choices.in_slots("barrier", &at(2, 0)));
-        // What is asked for by name comes before the table.
+        // A choice by name precedes the table.
         choices.set("bcast", "binomial").unwrap();
         assert_eq!(choices.bcast(&at(4, 1000)), Bcast::Binomial);
         assert!(!choices.in_slots("bcast", &at(4, 8)));

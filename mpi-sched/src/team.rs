@@ -1,14 +1,15 @@
-//! Who takes part, and how buffers divide into blocks: the arguments of the builders.
+//! The arguments of the builders: participating ranks, and buffers divided into blocks.
 
 use std::ops::Range;
 
 use super::schedule::{Block, Buf, Schedule, Type};
 use mpi_types::datatype::Datatype;
 
-/// The ranks among which an algorithm runs, and which of them this one is.
+/// The ranks that run an algorithm, and this rank's number among them.
 ///
-/// Algorithms number the members from 0; [`Team::peer`] gives the rank that messages go to. So one
-/// algorithm serves a whole communicator, one side of an intercommunicator and the ranks of a node.
+/// Algorithms number the members from 0; [`Team::peer`] returns a member's rank in the
+/// communicator. One algorithm thus serves a communicator, one side of an intercommunicator and the
+/// ranks of a node.
 #[derive(Clone, Copy, Debug)]
 pub struct Team<'a> {
     /// This member's number.
@@ -23,8 +24,8 @@ enum Ranks<'a> {
 }
 
 impl<'a> Team<'a> {
-    /// All ranks of a communicator of `size`, seen from `rank`; of an intercommunicator, the local
-    /// group.
+    /// Returns the team of all ranks of a communicator of `size`, or of an intercommunicator's
+    /// local group.
     pub fn all(rank: u32, size: u32) -> Team<'static> {
         debug_assert!(rank < size);
         Team {
@@ -36,7 +37,7 @@ impl<'a> Team<'a> {
         }
     }
 
-    /// The ranks in `list`; `rank` is this one's place in it.
+    /// Returns the team of the ranks in `list`; `rank` is this rank's index in it.
     pub fn some(rank: usize, list: &'a [u32]) -> Team<'a> {
         debug_assert!(rank < list.len());
         Team {
@@ -45,7 +46,7 @@ impl<'a> Team<'a> {
         }
     }
 
-    /// The `size` ranks from `first` on, of which this one is number `rank`.
+    /// Returns the team of `size` ranks from `first` on, of which this one is number `rank`.
     pub fn run(rank: usize, first: u32, size: usize) -> Team<'static> {
         Team {
             rank,
@@ -53,7 +54,7 @@ impl<'a> Team<'a> {
         }
     }
 
-    /// How many members there are.
+    /// Returns the number of members.
     pub fn size(&self) -> usize {
         match self.ranks {
             Ranks::Run { size, .. } => size,
@@ -61,7 +62,7 @@ impl<'a> Team<'a> {
         }
     }
 
-    /// The rank of a member.
+    /// Returns the rank of a member.
     pub fn peer(&self, member: usize) -> u32 {
         match self.ranks {
             Ranks::Run { first, .. } => first + member as u32,
@@ -69,12 +70,12 @@ impl<'a> Team<'a> {
         }
     }
 
-    /// The member `distance` places further round the ring.
+    /// Returns the member `distance` positions after this one in the ring.
     pub fn after(&self, distance: usize) -> usize {
         (self.rank + distance) % self.size()
     }
 
-    /// The member `distance` places back round the ring.
+    /// Returns the member `distance` positions before this one in the ring.
     pub fn before(&self, distance: usize) -> usize {
         (self.rank + self.size() - distance % self.size()) % self.size()
     }
@@ -83,19 +84,19 @@ impl<'a> Team<'a> {
 /// `count` elements of `datatype`: the arguments of one buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct Part<'a> {
-    /// How many elements.
+    /// Number of elements.
     pub count: usize,
-    /// Of which type.
+    /// Type of the elements.
     pub datatype: &'a Datatype,
 }
 
 impl Part<'_> {
-    /// Bytes of data.
+    /// Returns the bytes of data.
     pub fn bytes(&self) -> usize {
         self.count * self.datatype.size()
     }
 
-    /// All of it in `buf`.
+    /// Returns the block of all elements in `buf`.
     pub fn block(&self, buf: Buf, schedule: &mut Schedule) -> Block {
         Block {
             buf,
@@ -115,7 +116,7 @@ pub enum Ints<'a> {
 }
 
 impl Ints<'_> {
-    /// The integer at `i`.
+    /// Returns the integer at index `i`.
     pub fn get(&self, i: usize) -> i64 {
         match self {
             Ints::I32(list) => list[i].into(),
@@ -127,13 +128,13 @@ impl Ints<'_> {
 /// How a buffer divides into one block per rank.
 #[derive(Clone, Copy, Debug)]
 pub enum Layout<'a> {
-    /// All blocks alike, one after the other.
+    /// Equal, consecutive blocks.
     Uniform(Part<'a>),
-    /// Counts and displacements, these in extents of the datatype (`v` functions).
+    /// Counts, and displacements in extents of the datatype (`v` functions).
     Varying {
         /// Elements of each block.
         counts: Ints<'a>,
-        /// Start of each block, in extents; none where blocks follow one another.
+        /// Start of each block, in extents; `None` if blocks are consecutive.
         displs: Option<Ints<'a>>,
         /// Type of all blocks.
         datatype: &'a Datatype,
@@ -149,17 +150,17 @@ pub enum Layout<'a> {
     },
 }
 
-/// A layout of a certain buffer in a schedule's terms.
+/// The layout of one buffer, with its datatype in the schedule's table.
 #[derive(Clone, Copy, Debug)]
 pub struct Blocks<'a> {
     layout: Layout<'a>,
     buf: Buf,
-    /// Number of the common type, if there is one.
+    /// The common type's number in the table, if the layout has one.
     datatype: Type,
 }
 
 impl<'a> Layout<'a> {
-    /// A block for each of so many ranks, one after the other.
+    /// Returns the layout of `ranks` consecutive blocks.
     pub fn successive(counts: Ints<'a>, ranks: usize, datatype: &'a Datatype) -> Layout<'a> {
         match ranks > 0 && (1..ranks).all(|rank| counts.get(rank) == counts.get(0)) {
             true => Layout::Uniform(Part {
@@ -174,7 +175,7 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// The blocks of `buf`.
+    /// Returns the blocks of `buf`.
     pub fn of(&self, buf: Buf, schedule: &mut Schedule) -> Blocks<'a> {
         let datatype = match self {
             Layout::Uniform(Part { datatype, .. }) | Layout::Varying { datatype, .. } => {
@@ -189,7 +190,7 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// The datatype of block `i`.
+    /// Returns the datatype of block `i`.
     pub fn datatype(&self, i: usize) -> &'a Datatype {
         match self {
             Layout::Uniform(Part { datatype, .. }) | Layout::Varying { datatype, .. } => datatype,
@@ -197,7 +198,7 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// The number of elements in block `i`.
+    /// Returns the number of elements in block `i`.
     pub fn count(&self, i: usize) -> usize {
         match self {
             Layout::Uniform(part) => part.count,
@@ -205,13 +206,13 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// The bytes of data in block `i`.
+    /// Returns the bytes of data in block `i`.
     pub fn bytes(&self, i: usize) -> usize {
         self.count(i) * self.datatype(i).size()
     }
 
-    /// The bytes from the beginning of the buffer to that of block `i`. (Of a layout without displacements this adds up what is
-    /// before it.)
+    /// Returns the offset of block `i` in the buffer, in bytes. Adds up all blocks before it where
+    /// the layout has no displacements.
     pub fn offset(&self, i: usize) -> isize {
         match self {
             Layout::Uniform(part) => (i * part.count) as isize * part.datatype.extent(),
@@ -232,12 +233,12 @@ impl<'a> Layout<'a> {
 }
 
 impl<'a> Blocks<'a> {
-    /// The layout.
+    /// Returns the layout.
     pub fn layout(&self) -> &Layout<'a> {
         &self.layout
     }
 
-    /// The block of rank `i`, as [`Layout::offset`] has it.
+    /// Returns the block of rank `i`. Costs as much as [`Layout::offset`].
     pub fn get(&self, i: usize, schedule: &mut Schedule) -> Block {
         let datatype = match self.layout {
             Layout::Uniform(_) | Layout::Varying { .. } => self.datatype,
@@ -253,9 +254,9 @@ impl<'a> Blocks<'a> {
     }
 }
 
-/// The members of a binomial tree over `size` members numbered from the root.
+/// A member of a binomial tree over `size` members numbered from the root.
 ///
-/// A member's subtree is the members `relative .. relative + span`.
+/// Its subtree is the members `relative .. relative + span`.
 #[derive(Clone, Copy, Debug)]
 pub struct Binomial {
     /// This member's number from the root.
@@ -267,7 +268,7 @@ pub struct Binomial {
 }
 
 impl Binomial {
-    /// The place of `relative` in a tree of `size`.
+    /// Returns the member `relative` of a tree of `size`.
     pub fn new(relative: usize, size: usize) -> Binomial {
         let bit = match relative {
             0 => size.next_power_of_two(),
@@ -280,17 +281,17 @@ impl Binomial {
         }
     }
 
-    /// The place of this team's member when `root` is the root.
+    /// Returns this team's member of the tree whose root is `root`.
     pub fn of(team: Team<'_>, root: usize) -> Binomial {
         Binomial::new(team.before(root), team.size())
     }
 
-    /// The parent's number, unless this is the root.
+    /// Returns the parent's number; `None` at the root.
     pub fn parent(&self) -> Option<usize> {
         (self.relative != 0).then(|| self.relative - self.bit)
     }
 
-    /// The children from the largest subtree to the smallest, each with the range of its subtree.
+    /// Iterates over the children's subtrees, from the largest to the smallest.
     pub fn children(&self) -> impl DoubleEndedIterator<Item = Range<usize>> + use<> {
         let Binomial {
             relative,
@@ -308,13 +309,13 @@ impl Binomial {
             .filter(move |range| range.start < size)
     }
 
-    /// This member's subtree.
+    /// Returns this member's subtree.
     pub fn span(&self) -> Range<usize> {
         self.relative..(self.relative + self.bit).min(self.size)
     }
 }
 
-/// Part `i` of `total` things divided among `parts` as evenly as possible.
+/// Returns part `i` of `total` items divided among `parts` as evenly as possible.
 pub fn share(total: usize, parts: usize, i: usize) -> Range<usize> {
     let (each, more) = (total / parts, total % parts);
     let start = i * each + i.min(more);

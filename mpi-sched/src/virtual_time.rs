@@ -1,4 +1,4 @@
-//! Remote writes and messages of very many ranks in virtual time: no data, no memory but the programs.
+//! A simulation of remote writes and messages of very many ranks in virtual time, without data.
 
 use std::collections::HashMap;
 
@@ -9,21 +9,21 @@ use super::team::Part;
 use mpi_types::datatype::{Datatype, Predefined};
 use mpi_types::op::{Op, PredefinedOp};
 
-/// What a schedule costs all ranks together.
+/// The cost of a schedule over all ranks.
 pub struct Total {
-    /// When the last rank is done.
+    /// Time at which the last rank is done.
     pub time: f64,
-    /// The most writes of a rank.
+    /// Largest number of writes of a rank.
     pub most_puts: u64,
 }
 
-/// What takes how long.
+/// The times of operations.
 #[derive(Clone, Copy)]
 struct Clock {
-    /// As the model has it; none where a rank sends one write at a time, each takes one unit, and the rest costs
-    /// nothing.
+    /// The model's costs. `None`: a rank sends one write at a time, each takes one unit, and the
+    /// rest costs nothing.
     costs: Option<Parameters>,
-    /// The longest message that is sent before its receiver is known to wait for it.
+    /// Largest eager message in bytes; longer ones use rendezvous.
     eager: usize,
 }
 
@@ -32,12 +32,12 @@ impl Clock {
         self.costs.as_ref().map_or(0.0, of)
     }
 
-    /// The processor's part of a write or a message.
+    /// Returns the processor's time for a write or a message.
     fn post(&self) -> f64 {
         self.cost(|costs| costs.library + costs.descriptor)
     }
 
-    /// Time after which the adapter begins with the next one.
+    /// Returns the adapter's time between two writes.
     fn gap(&self, bytes: usize) -> f64 {
         let costs = self.costs;
         costs.map_or(1.0, |costs| {
@@ -45,7 +45,7 @@ impl Clock {
         })
     }
 
-    /// From then until it has arrived.
+    /// Returns the time from the start of a write to its arrival.
     fn delay(&self, bytes: usize) -> f64 {
         let costs = self.costs;
         costs.map_or(1.0, |costs| {
@@ -53,12 +53,12 @@ impl Clock {
         })
     }
 
-    /// To take in what has arrived.
+    /// Returns the time to receive an arrived write.
     fn take(&self) -> f64 {
         self.cost(|costs| costs.startup)
     }
 
-    /// To find what a message is for.
+    /// Returns the time to match a message.
     fn find(&self) -> f64 {
         self.cost(|costs| costs.library)
     }
@@ -72,25 +72,25 @@ impl Clock {
     }
 }
 
-/// What has come, or is waited for: at whom, in which cell, and which phase; for messages, from whom and which.
+/// An event that has arrived or is awaited: rank, cell and phase; for messages, source and number.
 type Key = (u32, u32, i32);
 
-/// Slots of an edge that become free together, of communicators as Weft makes them.
+/// Slots of an edge that are freed together, as in Weft's communicators.
 const HALF: i32 = 8;
 
-/// The cell of messages from a rank. There are fewer ranks here.
+/// First cell of messages, one for each source; there are fewer ranks than this.
 const MESSAGES: u32 = 1 << 24;
 
 #[derive(Clone, Copy)]
 enum Act {
-    /// To whom, in which cell, which phase, and how many bytes.
+    /// A write: target, cell and phase, and its bytes.
     Put(Key, usize),
     Await(Key),
-    /// As a put, to cell [`MESSAGES`] and on.
+    /// A message, to cell [`MESSAGES`] and up.
     Send(Key, usize),
-    /// The number of the receive.
+    /// Posts the receive of this number.
     Post(u32),
-    /// Waits for what was posted with that number.
+    /// Waits for the receive of this number.
     Arrive(Key, u32, usize),
     Work(f64),
 }
@@ -102,25 +102,26 @@ struct Rank {
     now: f64,
     port_free: f64,
     puts: u64,
-    /// When each receive was posted.
+    /// Time at which each receive was posted.
     posted: Vec<f64>,
 }
 
-/// Runs the schedules that `build` makes for each rank, where a rank sends one write at a time, each
-/// takes one unit, and the rest costs nothing.
+/// Runs the schedules that `build` makes for each rank, where a rank sends one write at a time,
+/// each takes one unit, and the rest costs nothing.
 ///
 /// # Panics
-/// If ranks would wait for ever.
+/// If the ranks deadlock.
 pub fn of(size: usize, build: &dyn Fn(usize, &mut Schedule)) -> Total {
     let (costs, eager) = (None, usize::MAX);
     run(size, Clock { costs, eager }, build)
 }
 
-/// Microseconds that the schedules take which `build` makes for each rank. A message costs what a write costs, and the
-/// library's part once more where it is found out what it is for; one of more than `eager` bytes is asked for first.
+/// Returns the microseconds of the schedules that `build` makes for each rank. A message costs as
+/// much as a write plus the library's time to match it; one of more than `eager` bytes uses
+/// rendezvous.
 ///
 /// # Panics
-/// If ranks would wait for ever.
+/// If the ranks deadlock.
 pub fn time(
     ranks: u32,
     costs: &Parameters,
@@ -131,8 +132,9 @@ pub fn time(
     run(ranks as usize, Clock { costs, eager }, build).time
 }
 
-/// Microseconds that an allreduce of `bytes` (a multiple of 4) by writes takes, one way.
-pub fn allreduce(ranks: u32, costs: &Parameters, bytes: usize, way: RdmaAllreduce) -> f64 {
+/// Returns the microseconds of an allreduce of `bytes` (a multiple of 4) by writes with one
+/// algorithm.
+pub fn allreduce(ranks: u32, costs: &Parameters, bytes: usize, way: Way) -> f64 {
     let float = Datatype::predefined(Predefined::Float);
     let part = Part {
         count: bytes / 4,
@@ -151,10 +153,10 @@ pub fn allreduce(ranks: u32, costs: &Parameters, bytes: usize, way: RdmaAllreduc
     time(ranks, costs, usize::MAX, &build)
 }
 
-/// The steps of a rank that cost something.
+/// Returns the steps of a rank that cost time.
 fn acts(rank: u32, clock: Clock, schedule: &Schedule) -> (Box<[Act]>, usize) {
     let mut acts = Vec::with_capacity(schedule.steps().len());
-    // How many messages went to and came from each rank, and the receives that are not waited for.
+    // Numbers of messages to and from each rank, and the receives that are not yet waited for.
     let mut counts: HashMap<(u32, bool), i32> = HashMap::new();
     let mut receives: Vec<(u32, Key, usize, bool)> = Vec::new();
     let mut waited = 0;
@@ -166,7 +168,7 @@ fn acts(rank: u32, clock: Clock, schedule: &Schedule) -> (Box<[Act]>, usize) {
     let bytes = |block: &Block| block.count * schedule.type_of(block.datatype).size();
     for (number, step) in (0..).zip(schedule.steps()) {
         match step {
-            // The other end is told of the last of each half.
+            // Only the last slot of each half is acknowledged.
             Step::Put { slot, .. } if slot.cell == FREE && slot.phase % HALF != HALF - 1 => {}
             Step::Await { cell, phase, .. } if *cell == FREED => {
                 if *phase >= 0 && phase % HALF == 0 {
@@ -185,7 +187,7 @@ fn acts(rank: u32, clock: Clock, schedule: &Schedule) -> (Box<[Act]>, usize) {
                 first, cell, phase, ..
             } => {
                 assert_eq!(*first, rank);
-                // What was before has come.
+                // Negative phases have arrived.
                 if *phase >= 0 {
                     acts.push(Act::Await((rank, *cell, *phase)));
                 }
@@ -236,7 +238,7 @@ fn run(size: usize, clock: Clock, build: &dyn Fn(usize, &mut Schedule)) -> Total
             }
         })
         .collect();
-    // When what nobody waited for so far has come.
+    // Arrival times of events that no rank has waited for yet.
     let mut come: HashMap<Key, f64> = HashMap::new();
     let mut ready: Vec<u32> = (0..size as u32).collect();
     let mut blocked: Vec<Option<Key>> = vec![None; size];

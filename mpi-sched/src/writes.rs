@@ -1,4 +1,4 @@
-//! Which collectives go by writes over a network, and which way.
+//! Selection of collectives by remote writes over a network, and of their algorithms.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use super::costs::{Measured, Network, Quick};
 use super::model::{GUESSED, Parameters};
 use super::rdma::{RdmaAllgather, RdmaAllreduce, RdmaAlltoall, RdmaBcast, RdmaReduce, Reach};
 
-/// The ways that were asked for by name.
+/// The algorithms that were chosen by name.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Written {
     bcast: Option<RdmaBcast>,
@@ -18,7 +18,7 @@ pub(super) struct Written {
 }
 
 impl Written {
-    /// The names are known to be right; `rdma` alone leaves it to the cost model.
+    /// Sets an algorithm. The name must be valid; `rdma` alone leaves the choice to the cost model.
     pub fn set(&mut self, collective: &str, name: &str, parameter: Option<usize>) {
         let degree = parameter.map_or(3, |k| k as u32);
         match (collective, name) {
@@ -56,8 +56,8 @@ impl Written {
 }
 
 impl Choices {
-    /// Whether ranks that can write to each other's slots over the network do so: unless another way was asked for, as
-    /// the tables say, or else up to the bytes for which it is `quick`, if ever.
+    /// Returns whether ranks that can write to each other's slots over the network do so: as the
+    /// tables say unless another algorithm was chosen by name, else up to the bytes of `quick`.
     pub fn by_writes(&self, collective: &str, situation: &Situation, quick: &Quick) -> bool {
         if self.rdma == Some(false) || self.is_asked(collective) {
             return false;
@@ -75,19 +75,20 @@ impl Choices {
         }
     }
 
-    /// Whether ranks are to make slots for each other's writes over the network: what was asked for, or
-    /// else what the network is good for.
+    /// Returns whether ranks should create slots for remote writes over the network: as chosen,
+    /// else by `quick`, the netmod's estimate.
     pub fn wants_writes(&self, quick: bool) -> bool {
         let asked = self.by_rdma != 0 || self.rules.iter().any(|rule| rule.asks_for_writes());
         self.rdma.unwrap_or(quick || asked)
     }
 
-    /// Whether a collective is asked for that goes by writes.
+    /// Returns whether any collective by remote writes was chosen by name.
     pub(super) fn asks_for_writes(&self) -> bool {
         self.by_rdma != 0
     }
 
-    /// The way of a collective that goes by writes: as asked for, if it `takes` the call, or as the cost model says.
+    /// Returns the algorithm of a collective by writes: the chosen one if it `takes` the call, else
+    /// the fastest. cost model says.
     fn way<W: Copy>(
         &self,
         (collective, situation, quick): (&str, &Situation, &Quick),
@@ -105,7 +106,7 @@ impl Choices {
         }
     }
 
-    /// How a broadcast goes by writes, if it does.
+    /// Returns the algorithm of a broadcast by writes, if writes are used.
     pub fn bcast_by_writes(
         &self,
         situation: &Situation,
@@ -121,7 +122,8 @@ impl Choices {
         )
     }
 
-    /// How a reduction to rank `root` of those that have slots goes by writes, if it does.
+    /// Returns the algorithm of a reduction to `root`, a rank among those with slots, if writes are
+    /// used.
     pub fn reduce_by_writes(
         &self,
         situation: &Situation,
@@ -140,7 +142,8 @@ impl Choices {
         )
     }
 
-    /// How an allgather of blocks of `block` bytes goes by writes, if it does.
+    /// Returns the algorithm of an allgather of blocks of `block` bytes by writes, if writes are
+    /// used.
     pub fn allgather_by_writes(
         &self,
         situation: &Situation,
@@ -156,7 +159,7 @@ impl Choices {
         )
     }
 
-    /// How an alltoall goes by writes, if it does.
+    /// Returns the algorithm of an alltoall by writes, if writes are used.
     pub fn alltoall_by_writes(
         &self,
         situation: &Situation,
@@ -172,7 +175,7 @@ impl Choices {
         )
     }
 
-    /// How an allreduce goes by writes, if it does.
+    /// Returns the algorithm of an allreduce by writes, if writes are used.
     pub fn allreduce_by_writes(
         &self,
         situation: &Situation,
@@ -190,18 +193,18 @@ impl Choices {
         )
     }
 
-    /// Sets what writes cost, over whichever network.
+    /// Sets the costs of remote writes for all networks.
     pub fn set_costs(&mut self, costs: Parameters) {
         self.costs = Some(costs);
     }
 
-    /// Sets what was measured of networks.
+    /// Sets the measured costs of networks.
     pub fn set_measured(&mut self, measured: Measured) {
         self.measured = Arc::new(measured);
     }
 
-    /// What writes over the network of a netmod cost, and up to how many bytes they are quicker than messages, if
-    /// ever; `quick` is what the netmod thinks.
+    /// Returns the costs of remote writes over a netmod's network, and the bytes up to which they
+    /// are faster than messages; `quick` is the netmod's estimate.
     pub fn network(&self, netmod: &str, quick: Option<usize>) -> Network {
         let measured = self.measured.of(netmod);
         Network {
@@ -282,7 +285,7 @@ mod tests {
         choices.set("rdma", "on").unwrap();
         choices.set("allgather", "ring").unwrap();
         assert_eq!(collect(&choices, 16, 8), None);
-        // Round a ring of more than two an operation has to commute.
+        // A ring of more than two ranks needs an operation that commutes.
         choices.set("allreduce", "rdma").unwrap();
         let ordered = |ranks: u32, bytes: usize| {
             let situation = Situation {

@@ -11,12 +11,12 @@ pub struct Constants {
     pub groups: Vec<Group>,
 }
 
-/// Things under one heading.
+/// Items under one heading.
 #[derive(Clone, Debug)]
 pub struct Group {
     /// The heading.
     pub title: String,
-    /// The things.
+    /// The items.
     pub items: Vec<Item>,
 }
 
@@ -34,7 +34,7 @@ pub enum Item {
     Handle {
         /// The type's name.
         name: String,
-        /// What represents it.
+        /// The C type that represents it.
         ctype: CType,
     },
     /// A struct.
@@ -44,13 +44,13 @@ pub enum Item {
         /// The fields, in order.
         fields: Vec<(CType, String)>,
     },
-    /// The type of a function that the program writes.
+    /// The type of a callback of the program.
     Callback {
         /// The typedef's name.
         name: String,
-        /// What the function returns.
+        /// The function's result.
         result: CType,
-        /// Its parameters (their kinds and directions say nothing).
+        /// Its parameters (their kinds and directions are not used).
         params: Vec<Param>,
         /// Whether `...` follows.
         variadic: bool,
@@ -95,7 +95,7 @@ pub enum Value {
 }
 
 impl Item {
-    /// The name that it declares.
+    /// Returns the declared name.
     pub fn name(&self) -> &str {
         match self {
             Item::Typedef { name, .. }
@@ -190,7 +190,7 @@ impl Constants {
     /// Parses a constant table; `file` is the name for messages.
     ///
     /// # Errors
-    /// The first mistake.
+    /// The first mistake, with its line.
     pub fn parse(file: &str, text: &str) -> Result<Self, ParseError> {
         let mut groups: Vec<Group> = Vec::new();
         for statement in statements(file, text)? {
@@ -223,18 +223,18 @@ impl Constants {
         Ok(Constants { groups })
     }
 
-    /// All lines, in the order of the table.
+    /// Iterates over all items, in the order of the table.
     pub fn items(&self) -> impl Iterator<Item = &Item> + Clone {
         self.groups.iter().flat_map(|group| &group.items)
     }
 
-    /// Whether `name` is the type of an opaque object.
+    /// Returns whether `name` is the type of an opaque object.
     pub fn is_handle(&self, name: &str) -> bool {
         self.items()
             .any(|item| matches!(item, Item::Handle { name: other, .. } if other == name))
     }
 
-    /// The type of a constant, also by another name of it.
+    /// Returns the type of a constant; also accepts its other names.
     pub fn type_of(&self, name: &str) -> Option<&CType> {
         match self.items().find(|item| item.name() == name)? {
             Item::Constant { ctype, .. } => Some(ctype),

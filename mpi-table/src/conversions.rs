@@ -1,10 +1,10 @@
-//! How arguments reach the functions of the library: converted and checked by what the table says that
-//! they are, if the function's types want it.
+//! Arguments of the library's Rust functions: converted and checked by their kinds in the table, if
+//! the Rust function's types ask for it.
 
 use crate::function::{Direction, Function, Kind, Param};
 
 impl Function {
-    /// The arguments of the call of the Rust function, each an expression that may end in `?`: see
+    /// Returns the arguments of the call of the Rust function, expressions that may end in `?`: see
     /// `libmpi/src/args.rs`.
     pub(crate) fn converted_arguments(&self) -> Vec<String> {
         let arguments = self.arguments();
@@ -22,7 +22,7 @@ impl Function {
     }
 }
 
-/// The kind of an argument that can be converted.
+/// Returns the kind of an argument that can be converted.
 fn conversion(param: &Param) -> Option<&'static str> {
     let ctype = &param.ctype;
     if ctype.is_callback() {

@@ -5,15 +5,15 @@ use crate::source::Tokens;
 /// The type of a parameter, a field or a variable, as it is declared in C.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CType {
-    /// What the type is made of: `int`, `void`, `MPI_Comm`, `struct X` …
+    /// The base type: `int`, `void`, `MPI_Comm`, `struct X` …
     pub base: String,
     /// Whether the base is `const`.
     pub is_const: bool,
-    /// How many `*` stand behind the base.
+    /// Number of `*` behind the base.
     pub pointers: usize,
     /// Whether the outermost pointer is `const` itself.
     pub const_pointer: bool,
-    /// What stands in the brackets behind the name, if any: "" or a number.
+    /// The contents of each pair of brackets behind the name: "" or a number.
     pub dimensions: Vec<String>,
 }
 
@@ -55,12 +55,12 @@ impl CType {
         })
     }
 
-    /// Whether a value of this type is an address.
+    /// Returns whether a value of this type is an address.
     pub fn is_pointer(&self) -> bool {
         self.pointers > 0 || !self.dimensions.is_empty()
     }
 
-    /// Whether this is a pointer to a function that the program wrote.
+    /// Returns whether this is a pointer to a callback of the program.
     pub fn is_callback(&self) -> bool {
         let endings = ["_function", "_function_c", "_function_x"];
         let is_function = endings.iter().any(|ending| self.base.ends_with(ending));
@@ -68,7 +68,7 @@ impl CType {
         self.pointers == 1 && is_ours && is_function
     }
 
-    /// The declaration of `name` with this type in C; without a name, the type alone.
+    /// Returns the C declaration of `name` with this type; without a name, the type alone.
     pub fn to_c(&self, name: &str) -> String {
         let mut text = String::new();
         if self.is_const {
@@ -91,11 +91,11 @@ impl CType {
         text
     }
 
-    /// The type as a parameter in a prototype of `mpi.h`, with its name.
+    /// Returns the declaration of a parameter in a prototype of `mpi.h`.
     ///
-    /// For an array the program may pass `MPI_STATUSES_IGNORE`. Declared as `x[]`, GCC takes that
-    /// for an array at address 1 and warns that it is too short; declared as a pointer it doesn't.
-    /// The same goes for `MPI_UNWEIGHTED`.
+    /// Programs may pass `MPI_STATUSES_IGNORE` for an array. If the parameter is declared as `x[]`,
+    /// GCC warns that the array at address 1 is too short; it does not for a pointer. The same goes
+    /// for `MPI_UNWEIGHTED`.
     pub fn to_c_param(&self, name: &str) -> String {
         let mut ctype = self.clone();
         let may_be_constant = self.base == "MPI_Status" || name.ends_with("weights");
@@ -106,7 +106,7 @@ impl CType {
         ctype.to_c(name)
     }
 
-    /// The type as a parameter in Rust: arrays are pointers to their elements.
+    /// Returns the type of a parameter in Rust: arrays are pointers to their elements.
     pub fn to_rust(&self) -> String {
         if self.is_callback() {
             return format!("Option<{}>", self.base);

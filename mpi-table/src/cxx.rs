@@ -1,8 +1,8 @@
-//! The functions of the C++ bindings that correspond to functions of C one by one.
+//! The functions of the C++ bindings that correspond to one C function each.
 //!
-//! The header of the bindings says what they look like in C++, the table what they call. A member is made
-//! here if each of its parameters is one of the C function's, in order, with the object itself as the
-//! handle, and if what C tells at an address is what C++ returns. All others are written by hand.
+//! The bindings' header declares them, the table has the C functions. A member is generated if each
+//! of its parameters is one of the C function's, in order, with the object itself as the handle,
+//! and if its result is what C stores at an address. All others are written by hand.
 
 use std::fmt::Write as _;
 
@@ -19,7 +19,7 @@ struct Member {
     is_const: bool,
 }
 
-/// A parameter: `const Datatype &`, `datatype` and what stands behind the name, `[]`.
+/// A parameter: its type `const Datatype &`, its name, and the `[]` behind it.
 struct CxxParam {
     ctype: String,
     name: String,
@@ -46,7 +46,7 @@ fn squeezed(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A text without comments.
+/// Removes comments from a text.
 fn without_comments(text: &str) -> String {
     let mut parts = text.split("/*");
     let first = parts.next().unwrap_or_default().to_owned();
@@ -55,7 +55,7 @@ fn without_comments(text: &str) -> String {
     })
 }
 
-/// The members of all classes that have no body.
+/// Returns the members of all classes that have no body.
 fn members(header: &str) -> Vec<Member> {
     let header = without_comments(header);
     let mut found = Vec::new();
@@ -90,7 +90,7 @@ fn members(header: &str) -> Vec<Member> {
     found
 }
 
-/// A declaration taken apart, unless it is of something special.
+/// Parses a declaration, except of constructors and the like.
 fn member(class: &str, statement: &str) -> Option<Member> {
     let text = squeezed(statement.rsplit("public:").next()?);
     let text = text.strip_prefix("virtual ").unwrap_or(&text);
@@ -114,7 +114,7 @@ fn member(class: &str, statement: &str) -> Option<Member> {
     })
 }
 
-/// Classes, what the table says of their handles, and how the names of their functions begin in C.
+/// Classes, the kinds of their handles in the table, and the prefixes of their C functions.
 const CLASSES: [(&str, Kind, &[&str]); 11] = [
     ("Comm", Kind::Comm, &["MPI_Comm_", "MPI_"]),
     ("Intracomm", Kind::Comm, &["MPI_Comm_", "MPI_"]),
@@ -130,7 +130,7 @@ const CLASSES: [(&str, Kind, &[&str]); 11] = [
 ];
 
 impl Member {
-    /// The parameters as they are declared.
+    /// Returns the declaration of the parameters.
     fn declared(&self) -> String {
         let params = self.params.iter().map(|param| {
             let space = if param.ctype.ends_with(['&', '*']) {
@@ -143,7 +143,7 @@ impl Member {
         params.collect::<Vec<_>>().join(", ")
     }
 
-    /// Whether it is defined in a text.
+    /// Returns whether a text defines the member.
     fn is_in(&self, text: &str) -> bool {
         let head = format!("{}::{}(", self.class, self.name);
         text.match_indices(&head).any(|(at, _)| {
@@ -152,7 +152,7 @@ impl Member {
         })
     }
 
-    /// The function of C that it may be, and what its handle is.
+    /// Returns the C function of the member's name, and the kind of its handle.
     fn function<'a>(&self, functions: &'a Functions) -> Option<(&'a Function, Kind)> {
         let (_, kind, starts) = CLASSES.iter().find(|class| class.0 == self.class)?;
         let mut ends = vec![self.name.clone(), self.name.to_lowercase()];
@@ -170,7 +170,7 @@ impl Member {
             .map(|function| (function, *kind))
     }
 
-    /// Its definition, if it corresponds to a function of C.
+    /// Returns the member's definition, if it corresponds to a C function.
     fn define(&self, functions: &Functions) -> Option<String> {
         let (function, kind) = self.function(functions)?;
         if function.variadic || function.result.to_c("") != "int" {
@@ -203,7 +203,7 @@ impl Member {
         complete.then(|| self.body(function, &arguments, told))
     }
 
-    /// Whether it returns what C tells at this address.
+    /// Returns whether the member's result is the value that C stores through this parameter.
     fn returns(&self, param: &Param) -> bool {
         let CType {
             base,
@@ -250,7 +250,7 @@ impl Member {
     }
 }
 
-/// The handle that a class holds.
+/// Returns the handle type of a class.
 fn handle_of(class: &str) -> Option<&'static str> {
     Some(match class {
         "Comm" | "Intracomm" | "Intercomm" | "Cartcomm" | "Graphcomm" => "MPI_Comm",
@@ -265,7 +265,7 @@ fn handle_of(class: &str) -> Option<&'static str> {
     })
 }
 
-/// The type of C that one of C++ is another name of.
+/// Returns the C type of a C++ typedef.
 fn base_of(ctype: &str) -> &str {
     match ctype {
         "Aint" => "MPI_Aint",
@@ -274,12 +274,12 @@ fn base_of(ctype: &str) -> &str {
     }
 }
 
-/// `MPI_COMM` of `MPI_Comm`.
+/// Returns the prefix of a handle's null constant: `MPI_COMM` for `MPI_Comm`.
 fn null_of(handle: &str) -> String {
     handle.to_uppercase()
 }
 
-/// How a parameter is handed on, if it is this one of C.
+/// Returns the C argument for a parameter, if it corresponds to this C parameter.
 fn pass(given: &CxxParam, param: &Param) -> Option<String> {
     let CxxParam { ctype, name, array } = given;
     let pointers = param.ctype.pointers;
@@ -313,19 +313,19 @@ fn pass(given: &CxxParam, param: &Param) -> Option<String> {
         .dimensions
         .iter()
         .fold(String::new(), |all, size| all + "[" + size + "]");
-    // What may be written to can be handed on where it is only read.
+    // A writable object can be passed where it is only read.
     let same = plain == param.ctype.base
         && stars == pointers
         && *array == dimensions
         && (is_const == param.ctype.is_const || (!is_const && pointers + dimensions.len() > 0));
-    // A truth value is one in C++, too.
+    // Truth values are `bool` in C++ and correspond only as arrays or pointers.
     let fits = stars > 0 || !array.is_empty() || param.kind != Kind::Logical;
     (same && fits).then(|| name.clone())
 }
 
 impl Table {
-    /// Definitions of the members of the classes in `header` that follow from the table, and are not
-    /// defined in `by_hand`.
+    /// Returns the definitions of the members of `header`'s classes that follow from the table and
+    /// that `by_hand` does not define.
     pub fn cxx(&self, header: &str, by_hand: &str) -> String {
         let mut text =
             "/* Generated from the table. */\n#include \"call.h\"\n\nnamespace MPI {\n".to_owned();

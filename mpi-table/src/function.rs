@@ -1,4 +1,4 @@
-//! The function table: prototypes by chapter, and what each parameter means.
+//! The function table: prototypes by chapter, and the meanings of their parameters.
 
 use crate::ctype::CType;
 use crate::source::{ParseError, Tokens, statements};
@@ -13,7 +13,7 @@ pub struct Functions {
 /// A chapter of the standard, or a group of symbols that the standard does not name.
 #[derive(Debug)]
 pub struct Chapter {
-    /// The chapter's number, none for a group of other symbols.
+    /// The chapter's number; `None` for a group of other symbols.
     pub number: Option<u32>,
     /// The chapter's title.
     pub title: String,
@@ -26,15 +26,15 @@ pub struct Chapter {
 pub struct Function {
     /// The name, `MPI_Send`.
     pub name: String,
-    /// What it returns.
+    /// The result's type.
     pub result: CType,
     /// The parameters, without those behind `...`.
     pub params: Vec<Param>,
     /// Whether the prototype ends in `...`.
     pub variadic: bool,
-    /// The Rust function below `crate::api` that does it; none: missing.
+    /// The Rust function below `crate::api` that implements it; `None` if it is missing.
     pub implementation: Option<String>,
-    /// Whether the Rust function has a short way, of the same name with `_fast` behind it.
+    /// Whether the Rust function has a fast path, of the same name with suffix `_fast`.
     pub fast: bool,
     /// Deprecated or removed by the standard.
     pub outdated: bool,
@@ -44,11 +44,11 @@ pub struct Function {
     pub since: (u32, u32),
     /// Whether `mpi.h` defines it as a macro too (handle conversions).
     pub is_macro: bool,
-    /// Whether only libraries of other languages use it, so that `mpi.h` is silent about it.
+    /// Whether only libraries of other languages use it, so that `mpi.h` does not declare it.
     pub is_companion: bool,
-    /// What the Rust function returns.
+    /// The Rust function's kind of result.
     pub style: Style,
-    /// Which of the two forms it is, where there is one with large counts.
+    /// This form, if the function has one with large counts.
     pub form: Option<Form>,
     /// The section of the standard, "3.2 Blocking send and receive"; may be empty.
     pub section: String,
@@ -61,18 +61,18 @@ pub struct Function {
 pub struct Form {
     /// Whether this is the form with large counts.
     pub is_large: bool,
-    /// Whether the Rust function is told first which form was called.
+    /// Whether the Rust function's first argument is the form that was called.
     pub told: bool,
     /// The types of the other form's parameters, in order.
     pub other: Vec<CType>,
 }
 
-/// What the Rust function behind a C function returns.
+/// The kind of result of the Rust function behind a C function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Style {
     /// A `Result`: an error goes to the error handler, and its code is returned.
     Checked,
-    /// The value that C sees.
+    /// The value that C returns.
     Plain,
 }
 
@@ -83,13 +83,13 @@ pub struct Param {
     pub name: String,
     /// Its type.
     pub ctype: CType,
-    /// What it means.
+    /// Its meaning.
     pub kind: Kind,
-    /// Who writes it, or what it points to.
+    /// Whether the argument, or the memory it points to, is read or written.
     pub direction: Direction,
 }
 
-/// Whether the library reads or writes what a parameter gives.
+/// Whether the library reads or writes an argument.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
     /// It is read.
@@ -100,7 +100,7 @@ pub enum Direction {
     InOut,
 }
 
-/// What a parameter means; with a pointer type, what it points to.
+/// The meaning of a parameter; for a pointer, of its target.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "handles by their names")]
 pub enum Kind {
@@ -108,7 +108,7 @@ pub enum Kind {
     Buffer,
     /// Another address.
     Address,
-    /// Something of the program's that is handed to its callbacks.
+    /// A value of the program that is passed to its callbacks.
     ExtraState,
     /// The value of an attribute.
     Attribute,
@@ -124,17 +124,17 @@ pub enum Kind {
     Session,
     /// A stream, an extension.
     Stream,
-    /// What a function of `MPIX_Async_start` is called with.
+    /// The argument of `MPIX_Async_start`'s callbacks.
     AsyncThing,
     File,
     Status,
-    /// A status as Fortran 2008 sees it.
+    /// A status of Fortran 2008.
     StatusF08,
     /// A handle of the tool information interface.
     Tool,
     /// A number of elements.
     Count,
-    /// A rank, or a constant that stands for one.
+    /// A rank, or a constant in its place.
     Rank,
     /// A message tag.
     Tag,
@@ -158,7 +158,7 @@ pub enum Kind {
     Text,
     /// An array of strings, or of arrays of strings.
     Texts,
-    /// A function of the program's.
+    /// A callback of the program.
     Callback,
 }
 
@@ -166,7 +166,7 @@ impl Functions {
     /// Parses a function table; `file` is the name for messages.
     ///
     /// # Errors
-    /// The first mistake.
+    /// The first mistake, with its line.
     pub fn parse(file: &str, text: &str) -> Result<Self, ParseError> {
         let mut chapters: Vec<Chapter> = Vec::new();
         let mut section = String::new();
@@ -226,12 +226,12 @@ impl Functions {
         Ok(Functions { chapters })
     }
 
-    /// All functions, in the order of the table.
+    /// Iterates over all functions, in the order of the table.
     pub fn all(&self) -> impl Iterator<Item = &Function> {
         self.chapters.iter().flat_map(|chapter| &chapter.functions)
     }
 
-    /// The functions that there are.
+    /// Iterates over the implemented functions.
     pub fn present(&self) -> impl Iterator<Item = &Function> {
         self.all()
             .filter(|function| function.implementation.is_some())
@@ -354,19 +354,20 @@ impl Function {
             .ok_or_else(|| format!("{function} has no parameter `{name}`"))
     }
 
-    /// The name without what says that it has large counts, if it does: `MPI_Send` of `MPI_Send_c`.
+    /// Returns the name of the form with ints, if this one has large counts: `MPI_Send` of
+    /// `MPI_Send_c`.
     pub fn narrow_name(&self) -> Option<&str> {
         self.name
             .strip_suffix("_c")
             .filter(|_| self.since >= (4, 0))
     }
 
-    /// Whether the standard names it, so that it has a `PMPI_` twin.
+    /// Returns whether the standard or an extension names it, so that it has a `PMPI_` twin.
     pub fn is_standard(&self) -> bool {
         self.name.starts_with("MPI_") || self.name.starts_with("MPIX_")
     }
 
-    /// The symbol that has the code: `PMPI_Send`.
+    /// Returns the symbol of the function's code: `PMPI_Send`.
     pub fn strong_name(&self) -> String {
         if self.is_standard() {
             format!("P{}", self.name)
@@ -375,7 +376,7 @@ impl Function {
         }
     }
 
-    /// The prototype in C under another name, in one line, without a semicolon.
+    /// Returns the C prototype under another name, on one line, without a semicolon.
     pub fn prototype(&self, name: &str) -> String {
         prototype_text(&self.result, name, &self.params, self.variadic)
     }
@@ -457,7 +458,7 @@ pub(crate) fn prototype(
     Ok((result, name, params, variadic))
 }
 
-/// Constant things are read; the program hands in a pointer to anything else to have it written.
+/// Returns the direction of a parameter: pointers to objects that are not constant are written.
 fn direction(ctype: &CType) -> Direction {
     if ctype.is_pointer() && !ctype.is_const && !ctype.is_callback() {
         Direction::Out
@@ -466,7 +467,7 @@ fn direction(ctype: &CType) -> Direction {
     }
 }
 
-/// What a parameter means, from its type, and for ints and addresses from its name.
+/// Returns the meaning of a parameter by its type, and for ints and addresses by its name.
 fn kind(ctype: &CType, name: &str) -> Option<Kind> {
     Some(match ctype.base.as_str() {
         "void" => match name {

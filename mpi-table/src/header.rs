@@ -6,7 +6,7 @@ use crate::constant::{Item, Value};
 use crate::function::{Function, prototype_text};
 use crate::{Chapter, Group, Table};
 
-/// What programs ask of MPICH's header: which version's names, values and types they find.
+/// The macros by which programs detect MPICH's version, names, values and types.
 const AS_MPICH: &str = "\
 /* The version of MPICH whose names, values and types these are. */
 #define MPICH 1
@@ -30,7 +30,7 @@ const AS_MPICH: &str = "\
 const WIDTH: usize = 100;
 
 impl Table {
-    /// The text of `mpi.h`: every type and constant, and the functions that there are.
+    /// Returns the text of `mpi.h`: all types and constants, and the implemented functions.
     pub fn header(&self) -> String {
         let mut text = preamble(
             "Types and values are those of the MPICH ABI (libmpi.so.12): a program that is compiled\n \
@@ -58,7 +58,7 @@ impl Table {
         text
     }
 
-    /// The text of `mpi.h` for the standard ABI.
+    /// Returns the text of `mpi.h` for the standard ABI.
     pub fn standard_header(&self) -> String {
         let mut text = preamble(
             "Types and values are those of the standard ABI (MPI-5.0 chapter 21, libmpi_abi.so.1): a\n \
@@ -75,8 +75,8 @@ impl Table {
         text
     }
 
-    /// The text of a header for the library of the C++ bindings: the functions that `mpi.h` doesn't
-    /// declare because they are missing, as weak references.
+    /// Returns a header for the library of the C++ bindings: declarations of missing functions,
+    /// which `mpi.h` lacks, as weak references.
     pub fn missing_header(&self) -> String {
         let mut text = String::from("extern \"C\" {\n");
         for function in self.functions.all() {
@@ -194,9 +194,8 @@ fn chapter_text(text: &mut String, chapter: &Chapter, wanted: impl Fn(&Function)
     text.push('\n');
 }
 
-/// Handle conversions are macros too, as the standard allows (section 2.6.4), because other
-/// libraries of this ABI have them as macros only: so the program doesn't ask for symbols that
-/// aren't there.
+/// Writes handle conversions as macros too, as the standard allows (section 2.6.4). Other libraries
+/// of this ABI have only the macros, so that a program must not refer to symbols.
 fn macros(text: &mut String, function: &Function) {
     let result = function.result.to_c("");
     for param in &function.params {
@@ -211,12 +210,12 @@ fn comment(text: &mut String, title: &str) {
     let _ = writeln!(text, "/* {title} */");
 }
 
-/// Writes one C statement, broken behind commas where it is too long.
+/// Writes one C statement, broken after commas if it is too long.
 fn line(text: &mut String, statement: &str) {
     let mut current = String::new();
     for word in statement.split(' ') {
         if !current.is_empty() && current.len() + 1 + word.len() > WIDTH {
-            // Between two words of one parameter is no place to break: take its beginning along.
+            // A parameter's words stay together: moves its beginning to the next line.
             let kept = current.rfind(", ").map_or(current.len(), |comma| comma + 1);
             let tail = current.split_off(kept);
             let _ = writeln!(text, "{current}");

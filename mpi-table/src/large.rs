@@ -1,34 +1,33 @@
 //! Functions with large counts (MPI-4.0 section 2.5.8): `MPI_Send_c` beside `MPI_Send`.
 //!
-//! The table names such a function once, with the attribute `large`; what the other form's
-//! parameters are follows from that. One Rust function does both: it takes the types of the form with
-//! large counts, and the shim of the form with ints widens what it is given. Arrays and places for
-//! results are passed on as they are, as one of the library's `counts::IntArray` and
-//! `counts::IntOut`, so nothing is copied.
+//! The table has such a function once, with the attribute `large`, from which the other form's
+//! parameter types follow. One Rust function implements both: it takes the types of the form with
+//! large counts, and the shim of the form with ints widens numbers. Arrays and addresses of results
+//! are passed as the library's `counts::IntArray` and `counts::IntOut`, without copies.
 
 use crate::ctype::CType;
 use crate::function::{Form, Function, Kind, Param};
 use crate::rust::rust_name;
 
-/// How a parameter of one of two forms reaches the Rust function that both share.
-enum Way {
-    /// As it is.
+/// The conversion of a parameter of one of two forms to that of the Rust function that both share.
+enum Widening {
+    /// None.
     Same,
-    /// A number.
+    /// A number, which is converted.
     Number,
     /// An array of numbers that is read.
     Array,
-    /// A place for a number, or for an array of them.
+    /// The address of a written number, or of an array of them.
     Out,
 }
 
 impl Function {
-    /// Whether this is the form of a function with large counts.
+    /// Returns whether this is the form of a function with large counts.
     pub fn is_large(&self) -> bool {
         self.form.as_ref().is_some_and(|form| form.is_large)
     }
 
-    /// The form with ints of a function whose parameters have these types with large counts: ints
+    /// Returns the form with ints of a function and its parameter types with large counts: ints
     /// that count elements or are in `names` become `MPI_Count`, as do addresses in `names`;
     /// displacements in ints become `MPI_Aint`.
     pub(crate) fn widened(&self, names: &[&str]) -> Result<Form, String> {
@@ -59,7 +58,7 @@ impl Function {
         })
     }
 
-    /// The form with large counts of a function that says it has one.
+    /// Returns the form with large counts, if the function has one.
     pub(crate) fn large(&self) -> Option<Function> {
         let form = self.form.as_ref()?;
         let mut large = self.clone();
@@ -67,7 +66,7 @@ impl Function {
         large.since = large.since.max((4, 0));
         for (param, ctype) in large.params.iter_mut().zip(&form.other) {
             if param.ctype != *ctype {
-                // A count stays one, by which Fortran knows how long a buffer is.
+                // A count keeps its kind, from which Fortran knows a buffer's length.
                 param.kind = match (param.kind, ctype.base.as_str()) {
                     (Kind::Count, _) => Kind::Count,
                     (_, "MPI_Aint") => Kind::Aint,
@@ -88,12 +87,12 @@ impl Function {
         Some(large)
     }
 
-    /// The parameters with how they reach the Rust function, and with their types with large counts.
-    fn ways(&self) -> impl Iterator<Item = (&Param, Way, &CType)> {
+    /// Iterates over the parameters, their conversions, and their types with large counts.
+    fn widenings(&self) -> impl Iterator<Item = (&Param, Widening, &CType)> {
         let form = self.form.as_ref();
         self.params.iter().enumerate().map(move |(index, param)| {
             let Some(form) = form else {
-                return (param, Way::Same, &param.ctype);
+                return (param, Widening::Same, &param.ctype);
             };
             let other = &form.other[index];
             let (narrow, wide) = if form.is_large {
@@ -101,76 +100,80 @@ impl Function {
             } else {
                 (&param.ctype, other)
             };
-            // Addresses and large counts are the same for Rust.
-            let way = if narrow.base == wide.base || narrow.base != "int" {
-                Way::Same
+            // Addresses and large counts have the same type in Rust.
+            let widening = if narrow.base == wide.base || narrow.base != "int" {
+                Widening::Same
             } else if !narrow.is_pointer() {
-                Way::Number
+                Widening::Number
             } else if narrow.is_const {
-                Way::Array
+                Widening::Array
             } else {
-                Way::Out
+                Widening::Out
             };
-            (param, way, wide)
+            (param, widening, wide)
         })
     }
 
-    /// The types of the parameters of the Rust function behind it.
+    /// Returns the parameter types of the Rust function.
     pub fn rust_types(&self) -> Vec<String> {
-        let types = self.ways().map(|(param, way, wide)| match way {
-            Way::Same => param.ctype.to_rust(),
-            Way::Number => wide.to_rust(),
-            Way::Array => "IntArray".to_owned(),
-            Way::Out => "IntOut".to_owned(),
-        });
-        let told = self.told().map(|_| "bool".to_owned());
-        told.into_iter().chain(types).collect()
+        let types = self
+            .widenings()
+            .map(|(param, widening, wide)| match widening {
+                Widening::Same => param.ctype.to_rust(),
+                Widening::Number => wide.to_rust(),
+                Widening::Array => "IntArray".to_owned(),
+                Widening::Out => "IntOut".to_owned(),
+            });
+        let form = self.form_argument().map(|_| "bool".to_owned());
+        form.into_iter().chain(types).collect()
     }
 
-    /// What the Rust function is told of which form this is, if it is.
-    fn told(&self) -> Option<bool> {
+    /// Returns the Rust function's argument that identifies the form, if it takes one.
+    fn form_argument(&self) -> Option<bool> {
         let form = self.form.as_ref()?;
         form.told.then_some(form.is_large)
     }
 
-    /// The arguments that the shim gives to the Rust function.
+    /// Returns the arguments that the shim passes to the Rust function.
     pub(crate) fn arguments(&self) -> Vec<String> {
         let form = if self.is_large() { "Large" } else { "Int" };
-        let arguments = self.ways().map(|(param, way, wide)| {
+        let arguments = self.widenings().map(|(param, widening, wide)| {
             let name = rust_name(&param.name);
-            match way {
-                Way::Number if !self.is_large() => format!("{}::from({name})", wide.base),
-                Way::Same | Way::Number => name,
-                Way::Array => format!("IntArray::{form}({name})"),
-                Way::Out => format!("IntOut::{form}({name})"),
+            match widening {
+                Widening::Number if !self.is_large() => format!("{}::from({name})", wide.base),
+                Widening::Same | Widening::Number => name,
+                Widening::Array => format!("IntArray::{form}({name})"),
+                Widening::Out => format!("IntOut::{form}({name})"),
             }
         });
-        let told = self.told().map(|is_large| is_large.to_string());
-        told.into_iter().chain(arguments).collect()
+        let form = self.form_argument().map(|is_large| is_large.to_string());
+        form.into_iter().chain(arguments).collect()
     }
 
-    /// The types of the parameters of the short way, which takes ints in both forms, and the name
-    /// of its function: `MPI_Send_c` has its own, so that its errors name it.
+    /// Returns the parameter types of the fast path, which takes ints in both forms. `MPI_Send_c`
+    /// has a fast path of its own, so that its errors name it.
     pub fn fast_types(&self) -> Vec<String> {
-        let types = self.ways().zip(&self.params).enumerate();
+        let types = self.widenings().zip(&self.params).enumerate();
         types
-            .map(|(index, ((_, way, _), param))| match (&self.form, way) {
-                (Some(form), Way::Number) if form.is_large => form.other[index].to_rust(),
-                _ => param.ctype.to_rust(),
-            })
+            .map(
+                |(index, ((_, widening, _), param))| match (&self.form, widening) {
+                    (Some(form), Widening::Number) if form.is_large => form.other[index].to_rust(),
+                    _ => param.ctype.to_rust(),
+                },
+            )
             .collect()
     }
 
-    /// What the Rust function of the short way has behind its name.
+    /// Returns the suffix of the fast path's function.
     pub fn fast_suffix(&self) -> &'static str {
         if self.is_large() { "_c_fast" } else { "_fast" }
     }
 
-    /// The numbers that must fit into ints for the short way of a form with large counts.
+    /// Returns the numbers that must fit into ints for the fast path of a form with large counts.
     pub(crate) fn narrowed(&self) -> Vec<String> {
         let is_large = self.is_large();
-        self.ways()
-            .filter(|(_, way, _)| is_large && matches!(way, Way::Number))
+        self.widenings()
+            .filter(|(_, widening, _)| is_large && matches!(widening, Widening::Number))
             .map(|(param, ..)| rust_name(&param.name))
             .collect()
     }

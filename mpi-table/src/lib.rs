@@ -1,9 +1,9 @@
-//! The one table that names every MPI function and every constant once, and the generators that
-//! turn it into a C header, Rust constants, exported symbols and a coverage report.
+//! The table of all MPI functions and constants, and the generators of C headers, Rust constants,
+//! exported symbols, Fortran and C++ bindings, manual pages and a coverage report.
 //!
-//! `functions.mpi`, `constants.mpi`, `abi_constants.mpi` and `openmpi_constants.mpi` explain their formats in their first lines. To add a
-//! function to the library, write it under `libmpi/src/api` and name it after `->` behind its
-//! prototype in `functions.mpi`.
+//! `functions.mpi`, `constants.mpi`, `abi_constants.mpi` and `openmpi_constants.mpi` explain their
+//! formats in their first lines. To add a function to the library, write it under `libmpi/src/api`
+//! and name it after `->` behind its prototype in `functions.mpi`.
 
 pub mod constant;
 mod conversions;
@@ -46,11 +46,11 @@ pub struct Table {
     pub functions: Functions,
     /// Types, constants and variables.
     pub constants: Constants,
-    /// What is otherwise in the standard ABI.
+    /// The differences of the standard ABI.
     pub standard: Standard,
-    /// What is otherwise in Open MPI's ABI.
+    /// The differences of Open MPI's ABI.
     pub openmpi: OpenMpi,
-    /// The ABI whose values `constants` has.
+    /// The ABI of the values in `constants`.
     pub abi: Abi,
 }
 

@@ -1,11 +1,11 @@
-//! Manual pages of all functions that there are, section 3.
+//! Manual pages of all implemented functions, section 3.
 
 use std::fmt::Write as _;
 
 use crate::fortran;
 use crate::{Direction, Function, Kind, Param, Style, Table};
 
-/// The names of the pages, `MPI_Send.3`, and their texts.
+/// Returns the names of the pages, `MPI_Send.3`, and their texts.
 pub fn pages(table: &Table) -> Vec<(String, String)> {
     let routines = fortran::routines(table);
     let mut pages = Vec::new();
@@ -19,7 +19,7 @@ pub fn pages(table: &Table) -> Vec<(String, String)> {
             |function: &&Function| function.implementation.is_some() && !function.is_companion;
         let functions: Vec<&Function> = chapter.functions.iter().filter(present).collect();
         for function in &functions {
-            // The form with large counts is on the page of the other.
+            // The form with large counts shares the page of the other.
             let is_own = function
                 .narrow_name()
                 .is_none_or(|narrow| functions.iter().all(|other| other.name != narrow));
@@ -51,7 +51,7 @@ pub fn pages(table: &Table) -> Vec<(String, String)> {
     pages
 }
 
-/// Text in roff: no escapes, and no line that looks like a request.
+/// Escapes text for roff, so that no line looks like a request.
 fn plain(text: &str) -> String {
     let text = text.replace('\\', "\\e").replace('-', "\\-");
     text.lines()
@@ -121,7 +121,7 @@ fn page(
     text
 }
 
-/// A parameter in words.
+/// Describes a parameter.
 fn describe(param: &Param) -> String {
     let many = !param.ctype.dimensions.is_empty();
     let what = match param.kind {
@@ -173,7 +173,7 @@ fn describe(param: &Param) -> String {
     format!("({direction}) {array}{what}\n")
 }
 
-/// Since when, and whether there is something newer.
+/// Writes the version that introduced the function, and whether it is deprecated or removed.
 fn status(text: &mut String, function: &Function) {
     let (major, minor) = function.since;
     let since = match function.since {

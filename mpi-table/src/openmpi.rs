@@ -1,4 +1,5 @@
-//! Open MPI's ABI: handles are addresses of objects that the library exports, and Fortran has numbers for them.
+//! Open MPI's ABI: handles are addresses of objects that the library exports, with unrelated
+//! integers in Fortran.
 
 use std::fmt::Write as _;
 
@@ -8,7 +9,7 @@ use crate::source::{ParseError, statements};
 use crate::standard_shims::method;
 use crate::{Standard, Table};
 
-/// What the names of predefined functions for attributes have in them.
+/// The parts of the predefined attribute functions' names that name the object.
 const OBJECTS: [&str; 4] = ["", "COMM_", "TYPE_", "WIN_"];
 
 /// The table of Open MPI's ABI.
@@ -16,11 +17,11 @@ const OBJECTS: [&str; 4] = ["", "COMM_", "TYPE_", "WIN_"];
 pub struct OpenMpi {
     /// Its status and constants.
     pub values: Standard,
-    /// How large the objects of each type of handles are.
+    /// The size of each handle type's objects, in bytes.
     sizes: Vec<(String, usize)>,
     /// The predefined objects.
     pub objects: Vec<Object>,
-    /// Objects without a handle: the type that it would have, and the variable.
+    /// Objects without a handle: the type of handle, and the variable.
     unused: Vec<(String, String)>,
 }
 
@@ -29,14 +30,14 @@ pub struct OpenMpi {
 pub struct Object {
     /// The handle's name, `MPI_COMM_WORLD`.
     pub name: String,
-    /// The variable whose address it is, `ompi_mpi_comm_world`.
+    /// The variable whose address is the handle, `ompi_mpi_comm_world`.
     pub symbol: String,
-    /// Fortran's integer for it.
+    /// Fortran's integer.
     pub number: i32,
 }
 
-/// A predefined object with what the library knows of its handle.
-struct Known<'t> {
+/// A predefined object, with the library's own handle for it.
+struct KnownObject<'t> {
     object: &'t Object,
     handle: &'t str,
     inner: u32,
@@ -47,7 +48,7 @@ impl OpenMpi {
     /// Parses the table; `file` is the name for messages.
     ///
     /// # Errors
-    /// The first mistake.
+    /// The first mistake, with its line.
     pub fn parse(file: &str, text: &str) -> Result<Self, ParseError> {
         let (mut sizes, mut objects, mut unused) = (Vec::new(), Vec::new(), Vec::new());
         for statement in statements(file, text)? {
@@ -72,7 +73,7 @@ impl OpenMpi {
                 _ => {}
             }
         }
-        // Line numbers in messages stay right.
+        // Removed lines stay empty, which keeps the line numbers of messages.
         let rest: String = text
             .lines()
             .map(|line| match line.split(' ').next() {
@@ -88,7 +89,7 @@ impl OpenMpi {
         })
     }
 
-    /// A table of nothing.
+    /// Returns an empty table.
     pub(crate) fn none() -> Self {
         OpenMpi {
             values: Standard::none(),
@@ -100,7 +101,8 @@ impl OpenMpi {
 }
 
 impl Table {
-    /// As [`Table::shims`], for Open MPI's ABI.
+    /// Returns a Rust module with the shims of all implemented functions for Open MPI's ABI, for
+    /// `include!`.
     ///
     /// # Errors
     /// A function with a parameter that there is no rule for.
@@ -130,8 +132,8 @@ impl Table {
         Ok(text)
     }
 
-    /// The persistent collectives by the names that Open MPI 4 had for them before MPI-4.0, such as
-    /// `MPIX_Bcast_init`, with the standard's.
+    /// Iterates over the names of persistent collectives in Open MPI 4 before MPI-4.0, such as
+    /// `MPIX_Bcast_init`, with the standard's names.
     pub fn openmpi_old_names(&self) -> impl Iterator<Item = (String, &str)> {
         self.functions.present().filter_map(|function| {
             let collective = function.name.strip_prefix("MPI_")?.strip_suffix("_init")?;
@@ -141,7 +143,7 @@ impl Table {
         })
     }
 
-    /// The weak symbols of the library of Open MPI's ABI: `MPI_Send` …
+    /// Iterates over the weak symbols of the library of Open MPI's ABI: `MPI_Send` …
     pub fn openmpi_names(&self) -> impl Iterator<Item = &str> {
         self.functions
             .present()
@@ -149,24 +151,24 @@ impl Table {
             .map(|function| function.name.as_str())
     }
 
-    /// As [`Table::version_script`], for Open MPI's ABI.
+    /// Returns a linker's version script for the library of Open MPI's ABI.
     pub fn openmpi_version_script(&self) -> String {
         let old = self.openmpi_old_names();
         let old: Vec<String> = old.flat_map(|(old, _)| [format!("P{old}"), old]).collect();
         version_script(self.openmpi_names().chain(old.iter().map(String::as_str)))
     }
 
-    /// The predefined objects that the library exports.
-    fn known_objects(&self) -> Vec<Known<'_>> {
+    /// Returns the predefined objects that the library exports.
+    fn known_objects(&self) -> Vec<KnownObject<'_>> {
         let find = |object| self.known_object(object);
         self.openmpi.objects.iter().filter_map(find).collect()
     }
 
-    fn known_object<'t>(&'t self, object: &'t Object) -> Option<Known<'t>> {
+    fn known_object<'t>(&'t self, object: &'t Object) -> Option<KnownObject<'t>> {
         let handle = self.constants.type_of(&object.name)?.base.as_str();
         let (_, inner) = self.handle_value(&object.name)?;
         let size = self.openmpi.sizes.iter().find(|(name, _)| name == handle)?;
-        Some(Known {
+        Some(KnownObject {
             object,
             handle,
             inner: inner as u32,
@@ -174,7 +176,7 @@ impl Table {
         })
     }
 
-    /// The names of the variables whose addresses are handles, with their sizes.
+    /// Returns the variables whose addresses are handles, with their sizes.
     pub fn openmpi_objects(&self) -> Vec<(&str, usize)> {
         let known = self.known_objects().into_iter();
         known
@@ -183,7 +185,8 @@ impl Table {
             .collect()
     }
 
-    /// The variables that programs name and that are no handles here, with their sizes.
+    /// Iterates over variables that programs refer to and that are no handles here, with their
+    /// sizes.
     fn unused_objects(&self) -> impl Iterator<Item = (&str, usize)> {
         let openmpi = &self.openmpi;
         openmpi.unused.iter().filter_map(|(handle, symbol)| {
@@ -192,7 +195,8 @@ impl Table {
         })
     }
 
-    /// As [`Table::outward`]: the objects, and how handles are found by them and they by handles.
+    /// Returns a Rust module with the objects and the conversions between their addresses and the
+    /// library's handles.
     pub(crate) fn openmpi_outward(&self) -> String {
         let known = self.known_objects();
         let mut text = String::from(
@@ -241,7 +245,8 @@ impl Table {
             if !self.is_outward(name) || ctype.is_pointer() {
                 continue;
             }
-            let own: Vec<&Known<'_>> = known.iter().filter(|one| one.handle == name).collect();
+            let own: Vec<&KnownObject<'_>> =
+                known.iter().filter(|one| one.handle == name).collect();
             outward_methods(&mut text, name, &own);
         }
         text.push_str("}\n");
@@ -249,10 +254,10 @@ impl Table {
     }
 }
 
-/// What turns one type of handles into what C and Fortran have for them.
-fn outward_methods(text: &mut String, name: &str, own: &[&Known<'_>]) {
+/// Writes the conversions of one handle type to the forms of C and Fortran.
+fn outward_methods(text: &mut String, name: &str, own: &[&KnownObject<'_>]) {
     let method = method(name);
-    let arms = |arm: &dyn Fn(&Known<'_>) -> String| -> String {
+    let arms = |arm: &dyn Fn(&KnownObject<'_>) -> String| -> String {
         let each = own.iter().map(|one| format!("            {},\n", arm(one)));
         each.collect()
     };
@@ -282,17 +287,20 @@ fn outward_methods(text: &mut String, name: &str, own: &[&Known<'_>]) {
     );
 }
 
-/// What Fortran's library needs beyond what that of the standard ABI does: its callbacks get integers for handles.
+/// Functions that only Fortran's library for this ABI needs: its callbacks receive integers for
+/// handles.
 const COMPANIONS: [&str; 2] = ["MPII_Op_set_cxx", "MPII_Errhandler_set_cxx"];
 
 impl Function {
-    /// Whether the library of Open MPI's ABI has it: all but what only libraries of other languages of the MPICH ABI need.
+    /// Returns whether the library of Open MPI's ABI has the function: all but those that only
+    /// other languages' libraries of the MPICH ABI need.
     pub fn in_openmpi_library(&self) -> bool {
         self.is_standard() || self.in_standard_library() || COMPANIONS.contains(&self.name.as_str())
     }
 }
 
-/// What a conversion between the languages calls: handles are not the same in both, as they are in the MPICH ABI.
+/// Returns the Rust function of a handle conversion: handles differ between the languages, unlike
+/// in the MPICH ABI.
 fn conversion(function: &Function, implementation: &str) -> String {
     if implementation != "convert::same" {
         return implementation.to_owned();
@@ -310,7 +318,7 @@ fn conversion(function: &Function, implementation: &str) -> String {
     format!("standard_abi::{name}")
 }
 
-/// The functions that `mpi.h` has for `MPI_COMM_DUP_FN` and its like.
+/// Returns the functions behind `MPI_COMM_DUP_FN` and its kin in `mpi.h`.
 fn attribute_functions() -> String {
     let mut text = String::new();
     let mut add = |name: &str, params: &str, body: &str| {

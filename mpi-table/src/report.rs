@@ -1,4 +1,4 @@
-//! What of MPI there is.
+//! The report on the coverage of MPI.
 
 use std::fmt::Write as _;
 
@@ -6,8 +6,8 @@ use crate::Table;
 use crate::function::VERSIONS;
 
 impl Table {
-    /// A report for people: how many functions of each chapter and of each version of the standard
-    /// there are, and which are missing.
+    /// Returns a report: the numbers of implemented functions by chapter and by version of the
+    /// standard, and the missing functions.
     pub fn coverage(&self) -> String {
         let mut text = String::new();
         for chapter in &self.functions.chapters {

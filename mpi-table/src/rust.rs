@@ -1,4 +1,4 @@
-//! Types and constants for Rust.
+//! Types and constants in Rust.
 
 use std::fmt::Write as _;
 
@@ -9,15 +9,16 @@ use crate::function::Param;
 use crate::standard::Abi;
 
 impl Table {
-    /// The text of a Rust module with all types and constants, for `include!`.
+    /// Returns a Rust module with all types and constants, for `include!`.
     ///
     /// It expects `c_int` and its like from `std::ffi` in scope.
     pub fn rust_constants(&self) -> String {
         self.rust_items(self.constants.items(), &|param| rust_param(param))
     }
 
-    /// The same for the library, but for [handles](Self::handle_constants): its callbacks get them as programs see them, and its
-    /// constants have the values of the ABI.
+    /// Returns a Rust module with the library's types and constants, without
+    /// [handles](Self::handle_constants). Its callbacks receive handles as programs see them, and
+    /// its constants have the ABI's values.
     ///
     /// # Errors
     /// A constant that the table of that ABI does not know.
@@ -36,8 +37,8 @@ impl Table {
         Ok(text)
     }
 
-    /// Handles as integers and the predefined ones, which within the library are those of the MPICH ABI whatever ABI it is
-    /// compiled for, and the other names of C's integers.
+    /// Returns handles as integers and the predefined ones, which within the library are those of
+    /// the MPICH ABI for all ABIs, and the other names of C's integers.
     pub fn handle_constants(&self) -> String {
         let mut text = String::new();
         let is_typedef = |item: &&Item| matches!(item, Item::Typedef { .. });
@@ -49,7 +50,7 @@ impl Table {
         text
     }
 
-    /// Whether an item is a type of handles, or a predefined handle.
+    /// Returns whether an item is a handle type or a predefined handle.
     fn is_of_handles(&self, item: &Item) -> bool {
         match item {
             Item::Handle { .. } => true,
@@ -78,7 +79,7 @@ impl Table {
         text
     }
 
-    /// A parameter of a function of the program's, or of one that the program calls.
+    /// Returns a parameter of a callback, or of a function that the program calls.
     pub(crate) fn outward_param(&self, param: &Param) -> String {
         let mut ctype = param.ctype.clone();
         if self.is_outward(&ctype.base) {
@@ -181,7 +182,7 @@ impl Table {
         })
     }
 
-    /// A function that tells the name of a predefined handle.
+    /// Writes a function that returns the name of a predefined handle.
     fn handle_names(&self, text: &mut String) {
         text.push_str(
             "/// The name of the predefined handle `value` of a type, `\"MPI_Comm\"` say.\n\
@@ -204,7 +205,7 @@ impl Table {
     }
 }
 
-/// A function that tells the name of an error class.
+/// Writes a function that returns the name of an error class.
 fn error_names<'a>(text: &mut String, items: impl Iterator<Item = &'a Item>) {
     text.push_str(
         "/// The name of a predefined error class, `\"MPI_ERR_COUNT\"` say.\n\
@@ -223,7 +224,7 @@ fn error_names<'a>(text: &mut String, items: impl Iterator<Item = &'a Item>) {
     text.push_str("        _ => return None,\n    })\n}\n");
 }
 
-/// The type of a field: arrays are part of the struct.
+/// Returns the type of a field: arrays are part of the struct.
 fn rust_field(ctype: &CType) -> String {
     let mut element = ctype.clone();
     let sizes = std::mem::take(&mut element.dimensions);
@@ -231,7 +232,7 @@ fn rust_field(ctype: &CType) -> String {
     sizes.iter().rev().fold(element.to_rust(), wrap)
 }
 
-/// The Rust type of handles as programs see them.
+/// Returns the Rust type of handles in programs' form.
 pub(crate) fn outward_type(handle: &str) -> &'static str {
     match handle {
         "MPI_File" => "OutwardFile",
@@ -247,7 +248,7 @@ fn rust_pointer(number: i64) -> String {
     }
 }
 
-/// A name that Rust takes: keywords get `r#`.
+/// Returns a valid Rust name: keywords get `r#`.
 pub(crate) fn rust_name(name: &str) -> String {
     match name {
         "type" | "fn" | "in" | "ref" | "match" | "move" | "use" | "mod" | "impl" | "loop"
@@ -262,7 +263,7 @@ pub(crate) fn rust_param(param: &Param) -> String {
     format!("{}: {}", rust_name(&param.name), param.ctype.to_rust())
 }
 
-/// ` -> c_int`, or nothing for `void`.
+/// Returns ` -> c_int`, or an empty text for `void`.
 pub(crate) fn rust_result(result: &CType) -> String {
     if result.to_c("") == "void" {
         String::new()

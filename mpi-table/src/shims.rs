@@ -7,13 +7,12 @@ use crate::function::{Chapter, Direction, Function, Kind, Param, Style};
 use crate::rust::{rust_name, rust_param, rust_result};
 
 impl Table {
-    /// The text of a Rust module with the shims of all functions that there are, for `include!`.
+    /// Returns a Rust module with the shims of all implemented functions, for `include!`.
     ///
     /// It expects the types and constants of [`Table::rust_constants`], `std::ffi::*`, `mpi_core`,
-    /// `crate::args::{given, kind}`,
-    /// `mpi_runtime::handles::counts::{IntArray, IntOut}` and `crate::raise::{Arg, On, raise}` in scope. The alias of a function stands in the module
-    /// of the function, because the assembler can give another name only to a symbol that it
-    /// sees.
+    /// `crate::args::{given, kind}`, `mpi_runtime::handles::counts::{IntArray, IntOut}` and
+    /// `crate::raise::{Arg, On, raise}` in scope. The alias of a function stands in the module of
+    /// the function, because the assembler can give another name only to a symbol that it sees.
     pub fn shims(&self) -> String {
         let mut text = String::new();
         for chapter in &self.functions.chapters {
@@ -27,7 +26,7 @@ impl Table {
         text
     }
 
-    /// The weak symbols that the library exports: `MPI_Send` …
+    /// Iterates over the weak symbols that the library exports: `MPI_Send` …
     pub fn weak_names(&self) -> impl Iterator<Item = &str> {
         self.functions
             .present()
@@ -35,14 +34,14 @@ impl Table {
             .map(|function| function.name.as_str())
     }
 
-    /// A linker's version script that exports the weak symbols; the strong ones are exported by
-    /// rustc.
+    /// Returns a linker's version script that exports the weak symbols; rustc exports the strong
+    /// ones.
     pub fn version_script(&self) -> String {
         version_script(self.weak_names())
     }
 }
 
-/// Makes weak symbols for functions.
+/// Writes weak symbols for functions.
 pub(crate) fn aliases<'a>(text: &mut String, names: impl Iterator<Item = &'a str>) {
     text.push_str("std::arch::global_asm!(\n");
     for name in names {
@@ -62,8 +61,8 @@ pub(crate) fn version_script<'a>(names: impl Iterator<Item = &'a str>) -> String
     text
 }
 
-/// Where the standard has a function.
-pub(crate) fn place(chapter: &Chapter) -> String {
+/// Returns the chapter of the standard that has a function.
+pub(crate) fn section_of(chapter: &Chapter) -> String {
     match chapter.number {
         Some(number) => format!("MPI-3.1 chapter {number}, {}", chapter.title),
         None => chapter.title.clone(),
@@ -72,7 +71,7 @@ pub(crate) fn place(chapter: &Chapter) -> String {
 
 fn shim(text: &mut String, chapter: &Chapter, function: &Function, implementation: &str) {
     let name = &function.name;
-    let place = place(chapter);
+    let section = section_of(chapter);
     let params: Vec<String> = function.params.iter().map(rust_param).collect();
     let names: Vec<String> = function
         .params
@@ -81,7 +80,7 @@ fn shim(text: &mut String, chapter: &Chapter, function: &Function, implementatio
         .collect();
     let _ = writeln!(
         text,
-        "/// `{name}` ({place}).\n\
+        "/// `{name}` ({section}).\n\
          ///\n\
          /// # Safety\n\
          /// The arguments are as the standard asks.\n\
@@ -104,7 +103,7 @@ fn shim(text: &mut String, chapter: &Chapter, function: &Function, implementatio
             let args: Vec<String> = function.params.iter().map(argument).collect();
             let list = names.join(", ");
             let params = params.join(", ");
-            // Printing takes a stack frame, which the way without errors shall not pay for.
+            // Reporting takes a stack frame, which the path without errors must not pay for.
             let _ = writeln!(
                 text,
                 "    #[cold]\n    \
@@ -114,56 +113,57 @@ fn shim(text: &mut String, chapter: &Chapter, function: &Function, implementatio
                  }}",
                 args.join(", "),
             );
-            let way = format!(
+            let slow_path = format!(
                 "{safety}    \
                  match {call} {{\n        \
                  Ok(()) => MPI_SUCCESS,\n        \
                  Err(failure) => fail(failure, {list}),\n    }}"
             );
             if function.fast {
-                // Both ways are the last thing done, so that a frame is built for the long one only. Its name
-                // is how reports of hangs know which function it is of, which has left the stack.
+                // Both paths are tail calls, so that only the slow one has a frame. Its name
+                // identifies the function, which has left the stack, in reports of hangs.
                 let long = format!("{}_long", function.name);
                 let _ = writeln!(
                     text,
                     "    #[inline(never)]\n    \
                      #[allow(non_snake_case, reason = \"a name of C\")]\n    \
-                     unsafe fn {long}({params}) -> c_int {{\n{way}\n    }}\n    \
+                     unsafe fn {long}({params}) -> c_int {{\n{slow_path}\n    }}\n    \
                      // SAFETY: the program keeps to the standard's contract.\n    \
                      match {} {{\n        \
                      Some(code) => code,\n        \
                      // SAFETY: the arguments are those of the call.\n        \
                      None => unsafe {{ {long}({list}) }},\n    }}",
-                    short_way(function, implementation, &list)
+                    fast_call(function, implementation, &list)
                 );
             } else {
-                let _ = writeln!(text, "{way}");
+                let _ = writeln!(text, "{slow_path}");
             }
         }
     }
     text.push_str("}\n\n");
 }
 
-/// The call of the Rust function. What is refused before it ends the call, too.
+/// Returns the call of the Rust function. An argument that fails its conversion ends it with the
+/// error.
 pub(crate) fn call(function: &Function, implementation: &str) -> String {
     match function.style {
         Style::Plain => format!(
-            // SAFETY: of what is generated; the shim says it above the call.
+            // SAFETY: in the generated code, the shim's line above the call states it.
             "unsafe {{ crate::api::{implementation}({}) }}",
             function.arguments().join(", ")
         ),
         Style::Checked => format!(
-            // SAFETY: as above.
+            // SAFETY: in the generated code, the shim's line above the call states it.
             "(|| unsafe {{ crate::api::{implementation}({}) }})()",
             function.converted_arguments().join(", ")
         ),
     }
 }
 
-/// The call of the short way, which is for counts that fit into ints.
-pub(crate) fn short_way(function: &Function, implementation: &str, list: &str) -> String {
+/// Returns the call of the fast path, which takes counts that fit into ints.
+pub(crate) fn fast_call(function: &Function, implementation: &str, list: &str) -> String {
     let suffix = function.fast_suffix();
-    // SAFETY: of what is generated; the shim says it above the call.
+    // SAFETY: in the generated code, the shim's line above the call states it.
     let call = format!("unsafe {{ crate::api::{implementation}{suffix}({list}) }}");
     let narrowed = function.narrowed();
     if narrowed.is_empty() {
@@ -183,16 +183,16 @@ pub(crate) fn short_way(function: &Function, implementation: &str, list: &str) -
     )
 }
 
-/// Functions that get the error handler of what they make, which is for their own errors, too
-/// (MPI-4.1 sections 7.4.2, 7.6.2 and 11.3.1).
+/// Functions whose error handler argument is for the object that they create and for their own
+/// errors (MPI-4.1 sections 7.4.2, 7.6.2 and 11.3.1).
 const MAKERS: [&str; 3] = [
     "MPI_Session_init",
     "MPI_Comm_create_from_group",
     "MPI_Intercomm_create_from_groups",
 ];
 
-/// On which object an error is raised (section 8.3): the communicator, window or file among the
-/// arguments. `target` is the handle that `object` refers to.
+/// Returns the object on which an error is raised (section 8.3): the communicator, window or file
+/// among the arguments. `target` is the handle that `object` refers to.
 pub(crate) fn object(function: &Function, target: &str) -> String {
     // Before there is a file, errors go to the handler of MPI_FILE_NULL (section 13.7).
     let is_io =
@@ -206,7 +206,7 @@ pub(crate) fn object(function: &Function, target: &str) -> String {
             (Kind::Session, "Session"),
         ]
     };
-    // What is made by these takes the error handler that comes with it.
+    // These functions raise errors on the error handler argument.
     if MAKERS.contains(&function.name.as_str()) {
         let variant = match function.name.as_str() {
             "MPI_Session_init" => "NewSession",
@@ -224,7 +224,7 @@ pub(crate) fn object(function: &Function, target: &str) -> String {
             if !param.ctype.is_pointer() {
                 return format!("On::{variant}({name})");
             }
-            // An array of such handles has no single object.
+            // An array of handles has no single object.
             if param.ctype.dimensions.is_empty() && param.direction == Direction::InOut {
                 return format!(
                     "// SAFETY: NULL, or by the standard's contract a handle of the program's.\n            \
@@ -241,7 +241,7 @@ pub(crate) fn object(function: &Function, target: &str) -> String {
     }
 }
 
-/// An argument for the message.
+/// Returns the description of an argument for error messages.
 pub(crate) fn argument(param: &Param) -> String {
     let name = rust_name(&param.name);
     let value = if param.ctype.is_callback() {

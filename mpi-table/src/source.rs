@@ -21,7 +21,7 @@ impl fmt::Display for ParseError {
 
 impl std::error::Error for ParseError {}
 
-/// One statement: a line that begins at the left margin and those below that don't.
+/// A statement: a line that begins at the left margin, and the indented lines below it.
 #[derive(Debug)]
 pub(crate) struct Statement<'a> {
     pub line: usize,
@@ -30,14 +30,14 @@ pub(crate) struct Statement<'a> {
 }
 
 impl Statement<'_> {
-    /// The statement as one line.
+    /// Returns the statement as one line.
     pub fn text(&self) -> String {
         let trimmed: Vec<&str> = self.lines.iter().map(|line| line.trim()).collect();
         trimmed.join(" ")
     }
 }
 
-/// Splits a table into statements; `#` begins a comment, empty lines mean nothing.
+/// Splits a table into statements; `#` begins a comment, empty lines are ignored.
 pub(crate) fn statements<'a>(file: &str, text: &'a str) -> Result<Vec<Statement<'a>>, ParseError> {
     let mut found: Vec<Statement<'a>> = Vec::new();
     for (index, line) in text.lines().enumerate() {
@@ -67,7 +67,7 @@ pub(crate) fn statements<'a>(file: &str, text: &'a str) -> Result<Vec<Statement<
     Ok(found)
 }
 
-/// The tokens of a statement, with one token of look-ahead. Errors are texts without a place.
+/// The tokens of a statement, with one token of look-ahead. Errors are texts without a line number.
 pub(crate) struct Tokens<'a> {
     rest: &'a str,
 }
@@ -92,7 +92,7 @@ impl<'a> Tokens<'a> {
         self.rest.split_at(length)
     }
 
-    /// The next token, empty at the end.
+    /// Returns the next token, empty at the end.
     pub fn peek(&self) -> &'a str {
         self.split().0
     }
@@ -122,7 +122,7 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    /// Takes an identifier; `what` says of what.
+    /// Takes an identifier; `what` describes it in errors.
     pub fn identifier(&mut self, what: &str) -> Result<&'a str, String> {
         let token = self.peek();
         if token.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
@@ -132,7 +132,7 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    /// What is left.
+    /// Returns the remaining text.
     pub fn rest(&self) -> &'a str {
         self.rest
     }

@@ -1,22 +1,22 @@
-//! The standard ABI (MPI-5.0 chapter 21): what its table says, and the constants that follow from both
+//! The standard ABI (MPI-5.0 chapter 21): its table, and the constants that follow from both
 //! tables.
 
 use crate::ctype::CType;
 use crate::source::{ParseError, statements};
 use crate::{Constants, Function, Group, Item, Kind, Table, Value};
 
-/// An ABI that a library is made for.
+/// An ABI.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Abi {
-    /// That of MPICH: `libmpi.so.12`.
+    /// MPICH's: `libmpi.so.12`.
     Mpich,
-    /// That of the standard: `libmpi_abi.so.1`.
+    /// The standard's: `libmpi_abi.so.1`.
     Standard,
-    /// That of Open MPI: `libmpi.so.40`.
+    /// Open MPI's: `libmpi.so.40`.
     OpenMpi,
 }
 
-/// What `libmpifort_abi` needs beyond the standard.
+/// Functions beyond the standard that `libmpifort_abi` needs.
 const STANDARD_COMPANIONS: &[&str] = &[
     "MPII_Comm_set_attr",
     "MPII_Comm_get_attr",
@@ -44,7 +44,7 @@ impl Standard {
     /// Parses the table; `file` is the name for messages.
     ///
     /// # Errors
-    /// The first mistake.
+    /// The first mistake, with its line.
     pub fn parse(file: &str, text: &str) -> Result<Self, ParseError> {
         let (mut same, mut without) = (Vec::new(), Vec::new());
         for statement in statements(file, text)? {
@@ -56,7 +56,7 @@ impl Standard {
                 _ => {}
             }
         }
-        // Line numbers in messages stay right.
+        // Removed lines stay empty, which keeps the line numbers of messages.
         let rest: String = text
             .lines()
             .map(|line| match line.split(' ').next() {
@@ -71,7 +71,7 @@ impl Standard {
         })
     }
 
-    /// A table of nothing.
+    /// Returns an empty table.
     pub(crate) fn none() -> Self {
         Standard {
             constants: Constants { groups: Vec::new() },
@@ -89,8 +89,8 @@ impl Standard {
     }
 }
 
-/// A predefined handle: its type, and its values in the library and in the standard ABI. Without the
-/// first the library does not have it.
+/// A predefined handle: its type, its value in the library, `None` if the library lacks it, and its
+/// value in the standard ABI.
 pub(crate) struct Predefined<'a> {
     pub handle: &'a str,
     pub inner: Option<i64>,
@@ -98,8 +98,8 @@ pub(crate) struct Predefined<'a> {
 }
 
 impl Table {
-    /// The constants that the library itself is compiled with for another ABI: handles are those
-    /// of the MPICH ABI, all else has the values of that ABI.
+    /// Returns the constants that the library is compiled with for another ABI: handles are those
+    /// of the MPICH ABI, all other values are that ABI's.
     ///
     /// # Errors
     /// A constant that the table of that ABI does not know.
@@ -152,7 +152,7 @@ impl Table {
         Ok(items)
     }
 
-    /// The constants of `mpi.h` for the standard ABI.
+    /// Returns the constants of `mpi.h` for the standard ABI.
     pub(crate) fn outer_constants(&self) -> Vec<Group> {
         let standard = &self.standard;
         let mut groups = vec![Group {
@@ -189,7 +189,7 @@ impl Table {
                 }
             }
         }
-        // Handles come before the callbacks that get them.
+        // Handles precede the callbacks that receive them.
         let mut own = standard.constants.groups.iter();
         for (index, group) in own.by_ref().take(1).enumerate() {
             groups.insert(1 + index, group.clone());
@@ -199,7 +199,7 @@ impl Table {
         groups
     }
 
-    /// All predefined handles of the standard ABI that are integers within the library.
+    /// Returns all predefined handles of the standard ABI that are integers within the library.
     pub(crate) fn predefined(&self) -> Vec<Predefined<'_>> {
         let mut found = Vec::new();
         for item in self.standard.constants.items() {
@@ -210,7 +210,8 @@ impl Table {
             } = item
                 && self.is_outward(&ctype.base)
             {
-                // What the MPICH ABI has as another name of a null handle it doesn't have.
+                // A name that is an alias of a null handle in the MPICH ABI has no handle in the
+                // library.
                 let inner = self.handle_value(name);
                 let inner = inner.filter(|(null, _)| *null == name.ends_with("_NULL"));
                 found.push(Predefined {
@@ -223,7 +224,7 @@ impl Table {
         found
     }
 
-    /// The value of a constant of the MPICH ABI, and whether it is that of a null handle.
+    /// Returns the value of a constant of the MPICH ABI, and whether it is a null handle.
     pub(crate) fn handle_value(&self, name: &str) -> Option<(bool, i64)> {
         let item = self.constants.items().find(|item| item.name() == name)?;
         match item {
@@ -236,15 +237,15 @@ impl Table {
         }
     }
 
-    /// Whether values of a type are other ones outside of the library than within.
+    /// Returns whether a type's values differ between programs and the library.
     pub fn is_outward(&self, handle: &str) -> bool {
         let everywhere_alike = handle.starts_with("MPI_T_") || handle == "MPIX_Async_thing";
         !everywhere_alike && self.constants.is_handle(handle)
     }
 }
 
-/// The fields of a struct within the library: those of the standard, whose last one is an array that
-/// the library's own ones take the beginning of.
+/// Returns the fields of a struct within the library: the standard's, whose last one is an array
+/// that the library's own fields replace the beginning of.
 fn filled(
     name: &str,
     own: &[(CType, String)],
@@ -271,8 +272,8 @@ fn filled(
 }
 
 impl Function {
-    /// Whether the standard ABI has it: not what MPI-3.0 removed, nor what depends on Fortran's
-    /// `INTEGER` (MPI-5.0 sections 21.2.1 and 21.4).
+    /// Returns whether the standard ABI has the function: not those that MPI-3.0 removed, nor those
+    /// that depend on Fortran's `INTEGER` (MPI-5.0 sections 21.2.1 and 21.4).
     pub fn in_standard_abi(&self) -> bool {
         let fortran = |kind| matches!(kind, Kind::Fint | Kind::StatusF08);
         let result = self.result.base == "MPI_Fint";
@@ -280,8 +281,9 @@ impl Function {
         self.is_standard() && !self.removed && !converts
     }
 
-    /// Whether the library of the standard ABI has it: it also has what Fortran's library needs for attributes, by
-    /// which a value that one language has set is told to the other, and for error handlers of files.
+    /// Returns whether the library of the standard ABI has the function. Besides the standard's, it
+    /// has those with which Fortran's library shares attributes with C, and creates error handlers
+    /// of files.
     pub fn in_standard_library(&self) -> bool {
         self.in_standard_abi() || STANDARD_COMPANIONS.contains(&self.name.as_str())
     }

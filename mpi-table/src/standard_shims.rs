@@ -1,33 +1,34 @@
-//! The exported C functions of the standard ABI: they turn handles into those of the library, call what
-//! the functions of the MPICH ABI call, and turn handles back.
+//! The exported C functions of the standard ABI: they convert handles to those of the library, call
+//! the Rust functions of the MPICH ABI's shims, and convert handles back.
 //!
-//! All else has the same form within the library as outside, because it is compiled with the
-//! standard's constants.
+//! All other values have the same form inside and outside of the library, which is compiled with
+//! the standard's constants.
 
 use std::fmt::Write as _;
 
 use crate::Table;
 use crate::function::{Chapter, Direction, Function, Kind, Param, Style};
 use crate::rust::{outward_type, rust_name, rust_param, rust_result};
-use crate::shims::{aliases, argument, object, place, short_way, version_script};
+use crate::shims::{aliases, argument, fast_call, object, section_of, version_script};
 use crate::standard::Abi;
 
-/// What is done with a parameter.
-enum Way {
-    /// It is handed on.
+/// The conversion of a parameter.
+enum Conversion {
+    /// None.
     Same,
     /// A handle.
     Handle,
     /// The address of a handle.
-    Place,
-    /// An array of handles, and how many there are.
+    Address,
+    /// An array of handles, with the expression of its length.
     Array(String),
     /// A function that copies attributes.
     Copy,
 }
 
 impl Table {
-    /// As [`Table::shims`], for the standard ABI.
+    /// Returns a Rust module with the shims of all implemented functions for the standard ABI, for
+    /// `include!`.
     ///
     /// # Errors
     /// A function with a parameter that there is no rule for.
@@ -46,7 +47,7 @@ impl Table {
         Ok(text)
     }
 
-    /// The weak symbols of the library of the standard ABI: `MPI_Send` …
+    /// Iterates over the weak symbols of the library of the standard ABI: `MPI_Send` …
     pub fn standard_names(&self) -> impl Iterator<Item = &str> {
         self.functions
             .present()
@@ -54,12 +55,12 @@ impl Table {
             .map(|function| function.name.as_str())
     }
 
-    /// As [`Table::version_script`], for the standard ABI.
+    /// Returns a linker's version script for the library of the standard ABI.
     pub fn standard_version_script(&self) -> String {
         version_script(self.standard_names())
     }
 
-    /// The text of a Rust module that turns handles into those of the library and back, for
+    /// Returns a Rust module that converts handles to those of the library and back, for
     /// `include!`. It expects `Outward` in scope.
     pub fn outward(&self, abi: Abi) -> String {
         if abi == Abi::OpenMpi {
@@ -144,11 +145,11 @@ impl Table {
         function: &Function,
         implementation: &str,
     ) -> Result<(), String> {
-        let ways = function
+        let conversions = function
             .params
             .iter()
-            .map(|param| self.way(function, param))
-            .collect::<Result<Vec<Way>, String>>()?;
+            .map(|param| self.conversion_of(function, param))
+            .collect::<Result<Vec<Conversion>, String>>()?;
         let params: Vec<String> = function
             .params
             .iter()
@@ -176,14 +177,14 @@ impl Table {
              /// The arguments are as the standard asks.\n\
              #[unsafe(no_mangle)]\n\
              pub unsafe extern \"C\" fn {}({params}){result} {{",
-            place(chapter),
+            section_of(chapter),
             function.strong_name(),
         );
-        let before = self.before(function, &ways);
-        let after = self.after(function, &ways);
+        let before = self.before(function, &conversions);
+        let after = self.after(function, &conversions);
         let call = inside(
             function,
-            &ways,
+            &conversions,
             &crate::shims::call(function, implementation),
         );
         match function.style {
@@ -198,17 +199,17 @@ impl Table {
                 let _ = writeln!(text, "{before}    let result = {call};\n{after}    result");
             }
             Style::Checked => {
-                self.fail(text, function, &ways);
+                self.fail(text, function, &conversions);
                 let told: Vec<String> = function
                     .params
                     .iter()
-                    .zip(&ways)
-                    .map(|(param, way)| match way {
-                        Way::Handle => format!("inner_{}", param.name),
+                    .zip(&conversions)
+                    .map(|(param, conversion)| match conversion {
+                        Conversion::Handle => format!("inner_{}", param.name),
                         _ => rust_name(&param.name),
                     })
                     .collect();
-                let way = format!(
+                let slow_path = format!(
                     "{before}    \
                      // SAFETY: the program keeps to the standard's contract, with the handles made of its.\n    \
                      let done = {call};\n    \
@@ -218,15 +219,15 @@ impl Table {
                     told.join(", ")
                 );
                 if function.fast {
-                    let fast = short_way(function, implementation, &names);
-                    let fast = inside(function, &ways, &fast);
+                    let fast = fast_call(function, implementation, &names);
+                    let fast = inside(function, &conversions, &fast);
                     let long = format!("{}_long", function.name);
                     let _ = writeln!(
                         text,
                         "    #[inline(never)]\n    \
                          #[allow(non_snake_case, reason = \"a name of C\")]\n    \
-                         unsafe fn {long}({params}) -> c_int {{\n{way}\n    }}\n{before}    \
-                         // SAFETY: as for the other way.\n    \
+                         unsafe fn {long}({params}) -> c_int {{\n{slow_path}\n    }}\n{before}    \
+                         // SAFETY: the program keeps to the standard's contract, with the handles made of its.\n    \
                          let done = {fast};\n    \
                          match done {{\n        \
                          Some(code) => {{\n{after}            code\n        }}\n        \
@@ -235,7 +236,7 @@ impl Table {
                         names
                     );
                 } else {
-                    let _ = writeln!(text, "{way}");
+                    let _ = writeln!(text, "{slow_path}");
                 }
             }
         }
@@ -243,15 +244,15 @@ impl Table {
         Ok(())
     }
 
-    /// What raises an error. It gets handles as the library has them, and addresses as the program
-    /// has given them.
-    fn fail(&self, text: &mut String, function: &Function, ways: &[Way]) {
+    /// Writes the function that raises an error. It takes handles in the library's form, and
+    /// addresses as the program passed them.
+    fn fail(&self, text: &mut String, function: &Function, conversions: &[Conversion]) {
         let params: Vec<String> = function
             .params
             .iter()
-            .zip(ways)
-            .map(|(param, way)| match way {
-                Way::Place | Way::Array(_) => self.outward_param(param),
+            .zip(conversions)
+            .map(|(param, conversion)| match conversion {
+                Conversion::Address | Conversion::Array(_) => self.outward_param(param),
                 _ => rust_param(param),
             })
             .collect();
@@ -270,12 +271,16 @@ impl Table {
         );
     }
 
-    fn way(&self, function: &Function, param: &Param) -> Result<Way, String> {
+    fn conversion_of(&self, function: &Function, param: &Param) -> Result<Conversion, String> {
         let ctype = &param.ctype;
         if ctype.is_callback() {
             let copies =
                 ctype.base.ends_with("_copy_attr_function") || ctype.base == "MPI_Copy_function";
-            return Ok(if copies { Way::Copy } else { Way::Same });
+            return Ok(if copies {
+                Conversion::Copy
+            } else {
+                Conversion::Same
+            });
         }
         if !self.is_outward(&ctype.base) {
             let looks_like_one =
@@ -285,7 +290,7 @@ impl Table {
                     "{}: {} is a handle in abi_constants.mpi, and none in constants.mpi",
                     function.name, ctype.base
                 )),
-                false => Ok(Way::Same),
+                false => Ok(Conversion::Same),
             };
         }
         let lacks = |what: &str| {
@@ -298,11 +303,11 @@ impl Table {
             ))
         };
         match (ctype.pointers, ctype.dimensions.as_slice()) {
-            (0, []) => Ok(Way::Handle),
-            (1, []) if !ctype.is_const => Ok(Way::Place),
+            (0, []) => Ok(Conversion::Handle),
+            (1, []) if !ctype.is_const => Ok(Conversion::Address),
             (0, [size]) if size.is_empty() => {
                 match length(function, param, "crate::peers::count(inner_comm") {
-                    Some(length) => Ok(Way::Array(length)),
+                    Some(length) => Ok(Conversion::Array(length)),
                     None => lacks("an array whose length is not known"),
                 }
             }
@@ -310,23 +315,24 @@ impl Table {
         }
     }
 
-    /// The statements before the call.
-    fn before(&self, function: &Function, ways: &[Way]) -> String {
+    /// Returns the statements before the call.
+    fn before(&self, function: &Function, conversions: &[Conversion]) -> String {
         let mut text = String::new();
-        let mut params: Vec<(&Param, &Way)> = function.params.iter().zip(ways).collect();
-        // The length of an array may depend on a handle.
-        params.sort_by_key(|(_, way)| matches!(way, Way::Array(_)));
-        for (param, way) in params {
+        let mut params: Vec<(&Param, &Conversion)> =
+            function.params.iter().zip(conversions).collect();
+        // Arrays come last, since their length may depend on a handle.
+        params.sort_by_key(|(_, conversion)| matches!(conversion, Conversion::Array(_)));
+        for (param, conversion) in params {
             let (plain, name) = (&param.name, rust_name(&param.name));
             let reads = param.direction != Direction::Out;
-            let _ = match way {
-                Way::Same => Ok(()),
-                Way::Handle => writeln!(text, "    let inner_{plain} = {name}.inward();"),
-                Way::Copy => writeln!(
+            let _ = match conversion {
+                Conversion::Same => Ok(()),
+                Conversion::Handle => writeln!(text, "    let inner_{plain} = {name}.inward();"),
+                Conversion::Copy => writeln!(
                     text,
                     "    let inner_{plain} = crate::attributes::copy_function({name});"
                 ),
-                Way::Place => {
+                Conversion::Address => {
                     let none = match param.kind {
                         Kind::File => "outward::NO_FILE",
                         _ => "0",
@@ -345,7 +351,7 @@ impl Table {
                          let at_{plain} = outward::place({name}, &raw mut inner_{plain});"
                     )
                 }
-                Way::Array(length) => {
+                Conversion::Array(length) => {
                     writeln!(
                         text,
                         "    let mut inner_{plain} = outward::Array::empty();\n    \
@@ -358,27 +364,27 @@ impl Table {
         text
     }
 
-    /// The statements after the call.
-    fn after(&self, function: &Function, ways: &[Way]) -> String {
+    /// Returns the statements after the call.
+    fn after(&self, function: &Function, conversions: &[Conversion]) -> String {
         let mut text = String::new();
-        for (param, way) in function.params.iter().zip(ways) {
+        for (param, conversion) in function.params.iter().zip(conversions) {
             if param.direction == Direction::In {
                 continue;
             }
             let (plain, name) = (&param.name, rust_name(&param.name));
             let back = outward_of(&param.ctype.base);
-            let _ = match way {
-                Way::Place if param.kind == Kind::File => writeln!(
+            let _ = match conversion {
+                Conversion::Address if param.kind == Kind::File => writeln!(
                     text,
                     "            // SAFETY: NULL, or by the standard's contract a place for a handle.\n            \
                      unsafe {{ outward::store_file({name}, inner_{plain}) }};"
                 ),
-                Way::Place => writeln!(
+                Conversion::Address => writeln!(
                     text,
                     "            // SAFETY: NULL, or by the standard's contract a place for a handle.\n            \
                      unsafe {{ outward::store({name}, inner_{plain}, {back}) }};"
                 ),
-                Way::Array(_) => writeln!(
+                Conversion::Array(_) => writeln!(
                     text,
                     "            // SAFETY: the array that it was filled from.\n            \
                      unsafe {{ inner_{plain}.store({name}, {back}) }};"
@@ -390,17 +396,20 @@ impl Table {
     }
 }
 
-/// An expression with the arguments in the library's form under their own names.
-fn inside(function: &Function, ways: &[Way], expression: &str) -> String {
-    if ways.iter().all(|way| matches!(way, Way::Same)) {
+/// Returns an expression with the arguments in the library's form under their own names.
+fn inside(function: &Function, conversions: &[Conversion], expression: &str) -> String {
+    if conversions
+        .iter()
+        .all(|conversion| matches!(conversion, Conversion::Same))
+    {
         return expression.to_owned();
     }
     let mut text = String::from("{ ");
-    for (param, way) in function.params.iter().zip(ways) {
-        let form = match way {
-            Way::Same => continue,
-            Way::Handle | Way::Copy => "inner",
-            Way::Place | Way::Array(_) => "at",
+    for (param, conversion) in function.params.iter().zip(conversions) {
+        let form = match conversion {
+            Conversion::Same => continue,
+            Conversion::Handle | Conversion::Copy => "inner",
+            Conversion::Address | Conversion::Array(_) => "at",
         };
         let _ = write!(
             text,
@@ -412,8 +421,8 @@ fn inside(function: &Function, ways: &[Way], expression: &str) -> String {
     format!("{text}{expression} }}")
 }
 
-/// The Rust expression that tells how many elements an array of handles has. Where that depends on
-/// the communicator it is a call that begins with `peers`.
+/// Returns the Rust expression of the length of an array of handles. Where it depends on the
+/// communicator it is a call that begins with `peers`.
 pub(crate) fn length(function: &Function, array: &Param, peers: &str) -> Option<String> {
     let find = |name: &str| function.params.iter().find(|param| param.name == name);
     let has = |name: &str| find(name).is_some();
@@ -428,14 +437,15 @@ pub(crate) fn length(function: &Function, array: &Param, peers: &str) -> Option<
         "array_of_requests" | "array_of_types" | "array_of_info" => first(&["incount", "count"]),
         "array_of_datatypes" if has("max_datatypes") => first(&["max_datatypes"]),
         "array_of_datatypes" if has("num_elements") => Some(
-            // SAFETY: of what is generated; the program keeps to the standard's contract, and NULL is none.
+            // SAFETY: in the generated code, the program passes NULL or a valid address, as the
+            // standard requires.
             "unsafe { num_elements.as_ref() }.map_or(0, |number| i64::from(*number))".to_owned(),
         ),
         "out_comm_hdls" | "out_win_hdls" => first(&["my_num_ep"]),
         "sendtypes" | "recvtypes" => {
             let neighbors = function.name.contains("eighbor");
             let sends = array.name == "sendtypes";
-            // Where data is in place, nobody looks at the types to be sent.
+            // In place, the send types are not used.
             let buffer = if sends && !neighbors {
                 "sendbuf"
             } else {
@@ -447,12 +457,12 @@ pub(crate) fn length(function: &Function, array: &Param, peers: &str) -> Option<
     }
 }
 
-/// The method of `Outward` for handles of a type.
+/// Returns the method of `Outward` for a handle type.
 pub(crate) fn method(handle: &str) -> String {
     handle.trim_start_matches("MPI_").to_lowercase()
 }
 
-/// The function that turns a handle of the library into one of the program's.
+/// Returns the function that converts a handle of the library to the program's form.
 fn outward_of(handle: &str) -> String {
     match handle {
         "MPI_File" => "OutwardFile::new".to_owned(),

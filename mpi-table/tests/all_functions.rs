@@ -1,5 +1,5 @@
-//! The generators give good C and Rust for every function of the table, also those that are
-//! missing from the library.
+//! The generators produce valid C and Rust for every function of the table, including those that
+//! the library lacks.
 
 use std::fmt::Write as _;
 use std::fs;

@@ -51,7 +51,7 @@ fn the_library_has_its_own_handles_and_open_mpis_numbers() {
     assert!(!text.contains("MPI_COMM_WORLD:") && table.handle_constants().contains(world));
 }
 
-/// Classes and keys are told by their numbers: none may stand for two.
+/// Classes and keys are identified by their numbers, which must differ.
 #[test]
 fn numbers_of_a_kind_differ() {
     let table = Table::load().expect("good tables");

@@ -1,65 +1,63 @@
-//! Attribute caching (MPI-3.1 section 6.7), for any kind of object that attributes hang on.
+//! Attribute caching (MPI-3.1 section 6.7), for any object that has attributes.
 //!
-//! `O` is the object as callbacks get it, and `V` the attribute's value as the binding on top needs
-//! it (which language set it matters there, section 17.2.7).
+//! `O` is the object as callbacks receive it. `V` is an attribute's value as the language binding
+//! needs it: section 17.2.7 makes the language that set it matter.
 //!
 //! No lock is held while a callback runs, so that it may set, read and delete attributes of the
-//! same object. Where callbacks of several attributes run, those for copying go in the order in
-//! which the attributes were set, and those for deleting in the opposite order, as section 8.7.1
-//! wants it for `MPI_COMM_SELF`.
+//! same object. Copy callbacks run in the order in which the attributes were set, delete callbacks
+//! in the reverse order (section 8.7.1 requires it for `MPI_COMM_SELF`).
 
 use std::any::Any;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::ThreadId;
 
-mod quick;
+mod seqlock;
 #[cfg(test)]
 mod tests;
 
 use crate::local::{Held, Local};
 use crate::{Class, Error, Result};
-use quick::Quick;
+use seqlock::Seqlock;
 
 /// The value of an attribute.
 pub trait AttributeValue: Clone {
-    /// The whole value as one word, if it is one: such values are found without a lock.
+    /// Returns the value as one word, if it fits one: such values are read without a lock.
     fn word(&self) -> Option<usize>;
 }
 
-/// Called on the old object when it is duplicated: the value for the new object, or `None` to
-/// leave the attribute out.
+/// Returns the value for the duplicate of an object, or `None` to leave the attribute out.
 pub type CopyFn<O, V> = dyn Fn(&O, &Keyval<O, V>, V) -> Result<Option<V>> + Send + Sync;
 
-/// Called before an attribute goes.
+/// Runs before an attribute is deleted or replaced.
 pub type DeleteFn<O, V> = dyn Fn(&O, &Keyval<O, V>, V) -> Result<()> + Send + Sync;
 
-/// A key for attributes with its callbacks. It and they live as long as an attribute uses them,
-/// also when the program has freed its handle.
+/// A key for attributes, with its callbacks. It lives as long as an attribute uses it, even after
+/// the program has freed its handle.
 pub struct Keyval<O: ?Sized, V>(Arc<Callbacks<O, V>>);
 
 struct Callbacks<O: ?Sized, V> {
     copy: Option<Arc<CopyFn<O, V>>>,
     delete: Option<Arc<DeleteFn<O, V>>>,
-    /// What [`Attributes::peek`] knows it by, or 0.
+    /// Identifies the key to [`Attributes::peek`], or 0.
     mark: AtomicUsize,
-    /// Goes with the key.
+    /// Dropped with the key.
     _held: Option<Box<dyn Any + Send + Sync>>,
 }
 
-/// A key that lives only as long as attributes use it.
+/// A reference to a key that does not keep it alive.
 pub struct WeakKeyval<O: ?Sized, V>(Weak<Callbacks<O, V>>);
 
 impl<O: ?Sized, V> WeakKeyval<O, V> {
-    /// The key, if attributes use it.
+    /// Returns the key, if it is still in use.
     pub fn upgrade(&self) -> Option<Keyval<O, V>> {
         self.0.upgrade().map(Keyval)
     }
 }
 
 impl<O: ?Sized, V> Keyval<O, V> {
-    /// A new key. No copy callback means that attributes are not copied (`MPI_COMM_NULL_COPY_FN`),
-    /// no delete callback that nothing is to be done (`MPI_COMM_NULL_DELETE_FN`).
+    /// Creates a key. Without a copy callback attributes are not copied (`MPI_COMM_NULL_COPY_FN`);
+    /// without a delete callback they are deleted silently (`MPI_COMM_NULL_DELETE_FN`).
     pub fn new(
         copy: Option<Arc<CopyFn<O, V>>>,
         delete: Option<Arc<DeleteFn<O, V>>>,
@@ -72,8 +70,7 @@ impl<O: ?Sized, V> Keyval<O, V> {
         }))
     }
 
-    /// As [`Keyval::new`]; `held` is dropped when neither the program nor an attribute uses the key
-    /// any more.
+    /// Creates a key that drops `held` when neither the program nor an attribute uses it any more.
     pub fn holding(
         copy: Option<Arc<CopyFn<O, V>>>,
         delete: Option<Arc<DeleteFn<O, V>>>,
@@ -87,17 +84,17 @@ impl<O: ?Sized, V> Keyval<O, V> {
         }))
     }
 
-    /// Gives it a number other than 0, which no other key has as long as it lives. To be called before it is used.
+    /// Sets a nonzero number that no other living key has. Must be called before the key is used.
     pub fn set_mark(&self, mark: usize) {
         self.0.mark.store(mark, Ordering::Relaxed);
     }
 
-    /// The key without keeping it alive.
+    /// Returns a reference that does not keep the key alive.
     pub fn downgrade(&self) -> WeakKeyval<O, V> {
         WeakKeyval(Arc::downgrade(&self.0))
     }
 
-    /// Whether both are the same key.
+    /// Returns whether both are the same key.
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -112,8 +109,8 @@ impl<O: ?Sized, V> Clone for Keyval<O, V> {
 /// The attributes of one object.
 pub struct Attributes<O: ?Sized, V> {
     list: Local<List<O, V>>,
-    /// Those of the list that are found without its lock, under which it is changed.
-    quick: Quick,
+    /// The part of the list that is readable without its lock; written under it.
+    lock_free: Seqlock,
 }
 
 struct List<O: ?Sized, V> {
@@ -125,19 +122,20 @@ struct List<O: ?Sized, V> {
 struct Entry<O: ?Sized, V> {
     keyval: Keyval<O, V>,
     value: V,
-    /// Tells this entry from a later one of the same key.
+    /// Distinguishes this entry from a later one of the same key.
     serial: u64,
-    /// The thread in which its delete callback is running: it can still be read, but not deleted once more.
-    going: Option<ThreadId>,
-    /// What will be in its place when it has gone.
+    /// The thread whose delete callback is running: the entry can still be read, but not deleted
+    /// again.
+    deleting: Option<ThreadId>,
+    /// The value that replaces this one once the callback has returned.
     successor: Option<V>,
 }
 
 impl<O: ?Sized, V> Entry<O, V> {
-    /// What a duplicate gets. Where the value is being replaced, that is the next one: of the old the delete callback may
-    /// have freed what it stands for already.
+    /// Returns the value to copy to a duplicate. While the value is being replaced that is the new
+    /// one: the delete callback may already have freed what the old one refers to.
     fn to_copy(&self) -> Option<&V> {
-        match self.going {
+        match self.deleting {
             None => Some(&self.value),
             Some(_) => self.successor.as_ref(),
         }
@@ -152,17 +150,17 @@ impl<O: ?Sized, V> Default for Attributes<O, V> {
         };
         Attributes {
             list: Local::new(list),
-            quick: Quick::default(),
+            lock_free: Seqlock::default(),
         }
     }
 }
 
 impl<O: ?Sized, V> List<O, V> {
-    /// The entry of a key; one that is not being deleted, if there is one.
+    /// Returns the entry of a key, preferring one that is not being deleted.
     fn find(&mut self, keyval: &Keyval<O, V>) -> Option<&mut Entry<O, V>> {
         let of_key = |entry: &&mut Entry<O, V>| entry.keyval.is_same(keyval);
         let entries = self.entries.iter_mut().filter(of_key);
-        entries.min_by_key(|entry| entry.going.is_some())
+        entries.min_by_key(|entry| entry.deleting.is_some())
     }
 
     fn push(&mut self, keyval: &Keyval<O, V>, value: V) {
@@ -170,13 +168,14 @@ impl<O: ?Sized, V> List<O, V> {
             keyval: keyval.clone(),
             value,
             serial: self.next_serial,
-            going: None,
+            deleting: None,
             successor: None,
         });
         self.next_serial += 1;
     }
 
-    /// Keys and values that a duplicate gets, in the order in which they were set: of each key the latest.
+    /// Returns the keys and values to copy to a duplicate, in the order set: the latest value of
+    /// each key.
     fn to_copy(&self) -> impl Iterator<Item = (&Keyval<O, V>, &V)> {
         let entries = self.entries.iter().enumerate();
         entries.filter_map(|(at, entry)| {
@@ -190,28 +189,29 @@ impl<O: ?Sized, V> List<O, V> {
 }
 
 impl<O: ?Sized, V: AttributeValue> Attributes<O, V> {
-    /// No attributes.
+    /// Creates an empty set of attributes.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets an attribute (`MPI_Comm_set_attr`). One that is there is deleted first, with its
+    /// Sets an attribute (`MPI_Comm_set_attr`). An existing value is deleted first, with its
     /// callback.
     ///
     /// # Errors
     ///
-    /// That of the delete callback; the old attribute then stays.
+    /// The error of the delete callback; the old attribute then stays.
     pub fn set(&self, object: &O, keyval: &Keyval<O, V>, value: V) -> Result<()> {
         let mut list = self.list.lock();
         let mut gone = Vec::new();
-        // As often as callbacks or other threads set the key anew in between.
-        while let Some(entry) = list.find(keyval).filter(|entry| entry.going.is_none()) {
+        // Repeats if a callback or another thread sets the same key meanwhile.
+        while let Some(entry) = list.find(keyval).filter(|entry| entry.deleting.is_none()) {
             entry.successor = Some(value.clone());
             let taken = take(entry);
             self.publish(&list);
             drop(list);
             let (after, old) = self.finish(object, taken)?;
-            // With the lock that the old one has gone with: at no time there is neither.
+            // The new value is pushed under the lock that removed the old one, so that the key is
+            // always set.
             list = after;
             gone.push(old);
         }
@@ -222,19 +222,19 @@ impl<O: ?Sized, V: AttributeValue> Attributes<O, V> {
         Ok(())
     }
 
-    /// As [`Attributes::set`] of the key with this [mark](Keyval::set_mark), if that is set and has no delete callback.
-    /// Returns whether it is.
+    /// Replaces the value of the key with this [mark](Keyval::set_mark), if it is set and has no
+    /// delete callback. Returns whether it did.
     pub fn replace(&self, mark: usize, value: V) -> bool {
         let mut list = self.list.lock();
         let is_plain = |entry: &Entry<O, V>| {
             entry.keyval.0.mark.load(Ordering::Relaxed) == mark
-                && entry.going.is_none()
+                && entry.deleting.is_none()
                 && entry.keyval.0.delete.is_none()
         };
         let Some(at) = list.entries.iter().position(is_plain) else {
             return false;
         };
-        // In the order in which they were set.
+        // A replaced value counts as set last.
         list.entries[at..].rotate_left(1);
         let serial = list.next_serial;
         list.next_serial += 1;
@@ -248,28 +248,29 @@ impl<O: ?Sized, V: AttributeValue> Attributes<O, V> {
         true
     }
 
-    /// The value of the attribute whose key has this [mark](Keyval::set_mark), if it is set, without a lock; `None` if only
-    /// [`Attributes::get`] can tell.
+    /// Looks up the attribute whose key has this [mark](Keyval::set_mark) without a lock. Returns
+    /// `None` if only [`Attributes::get`] can answer, `Some(None)` if the attribute is not set.
     #[inline]
     pub fn peek(&self, mark: usize) -> Option<Option<usize>> {
-        self.quick.find(mark)
+        self.lock_free.find(mark)
     }
 
-    /// Whether there have never been any, or all have been deleted, as far as that is known without a lock.
+    /// Returns whether the object has no attributes, without a lock. False if a change is in
+    /// progress.
     #[inline]
     pub fn are_none(&self) -> bool {
-        self.quick.is_empty()
+        self.lock_free.is_empty()
     }
 
-    /// Lets the list be looked at without its lock.
+    /// Updates the part of the list that is readable without its lock.
     fn publish(&self, list: &List<O, V>) {
-        self.quick.publish(list.entries.iter().map(|entry| {
-            let word = entry.value.word().filter(|_| entry.going.is_none())?;
+        self.lock_free.publish(list.entries.iter().map(|entry| {
+            let word = entry.value.word().filter(|_| entry.deleting.is_none())?;
             Some((entry.keyval.0.mark.load(Ordering::Relaxed), word))
         }));
     }
 
-    /// The value of an attribute, if it is set (`MPI_Comm_get_attr`).
+    /// Returns the value of an attribute, if it is set (`MPI_Comm_get_attr`).
     pub fn get(&self, keyval: &Keyval<O, V>) -> Option<V> {
         self.list
             .lock()
@@ -277,19 +278,19 @@ impl<O: ?Sized, V: AttributeValue> Attributes<O, V> {
             .map(|entry| entry.value.clone())
     }
 
-    /// Deletes an attribute, after its callback (`MPI_Comm_delete_attr`); false if it is not set, or another
-    /// thread is deleting it.
+    /// Deletes an attribute after its callback (`MPI_Comm_delete_attr`). Returns false if it is not
+    /// set, or if another thread is deleting it.
     ///
     /// # Errors
     ///
-    /// That of the callback, and the attribute then stays; `MPI_ERR_KEYVAL` if its callback is
-    /// running already in this thread.
+    /// The error of the callback, and the attribute then stays; `MPI_ERR_KEYVAL` if this thread is
+    /// running its delete callback.
     pub fn delete(&self, object: &O, keyval: &Keyval<O, V>) -> Result<bool> {
         let mut list = self.list.lock();
         let taken = match list.find(keyval) {
             None => return Ok(false),
             Some(Entry {
-                going: Some(thread),
+                deleting: Some(thread),
                 ..
             }) => {
                 if *thread != std::thread::current().id() {
@@ -310,16 +311,20 @@ impl<O: ?Sized, V: AttributeValue> Attributes<O, V> {
         Ok(true)
     }
 
-    /// Deletes all attributes, that set last first, before the object itself goes. Attributes that
+    /// Deletes all attributes, the last set first, before the object is freed. Attributes that
     /// callbacks set meanwhile are deleted as well.
     ///
     /// # Errors
     ///
-    /// That of the first callback that fails: its attribute and those set before it stay.
+    /// The error of the first callback that fails: its attribute and those set before it stay.
     pub fn delete_all(&self, object: &O) -> Result<()> {
         loop {
             let mut list = self.list.lock();
-            let Some(entry) = list.entries.iter_mut().rfind(|entry| entry.going.is_none()) else {
+            let Some(entry) = list
+                .entries
+                .iter_mut()
+                .rfind(|entry| entry.deleting.is_none())
+            else {
                 return Ok(());
             };
             let taken = take(entry);
@@ -331,13 +336,14 @@ impl<O: ?Sized, V: AttributeValue> Attributes<O, V> {
         }
     }
 
-    /// Copies to a duplicate what the copy callbacks want to be copied (`MPI_Comm_dup`): `self` are
-    /// the attributes of `old`, `copies` those of `new`. Of one that another thread is replacing the new value is copied.
+    /// Copies attributes to a duplicate, as their copy callbacks decide (`MPI_Comm_dup`): `self`
+    /// belongs to `old`, `copies` to `new`. Of an attribute that another thread is replacing, the
+    /// new value is copied.
     ///
     /// # Errors
     ///
-    /// That of the first callback that fails; attributes copied until then are deleted again, with
-    /// their callbacks.
+    /// The error of the first callback that fails; attributes copied until then are deleted again,
+    /// with their callbacks.
     pub fn copy_all(&self, old: &O, copies: &Attributes<O, V>, new: &O) -> Result<()> {
         let list = self.list.lock();
         let all = list
@@ -352,7 +358,7 @@ impl<O: ?Sized, V: AttributeValue> Attributes<O, V> {
                 None => Ok(()),
             });
             if let Err(error) = copied {
-                // The first error is the one to report.
+                // The caller gets the first error.
                 let _ = copies.delete_all(new);
                 return Err(error);
             }
@@ -360,14 +366,14 @@ impl<O: ?Sized, V: AttributeValue> Attributes<O, V> {
         Ok(())
     }
 
-    /// Whether there are none.
+    /// Returns whether the object has no attributes.
     pub fn is_empty(&self) -> bool {
         self.list.lock().entries.is_empty()
     }
 
-    /// Runs the delete callback of an entry that was marked as going, without the lock, and then
-    /// removes the entry, which is to be dropped after the lock, since its key may be the last of its kind; or, where the
-    /// callback failed, unmarks it.
+    /// Runs the delete callback of a marked entry without the lock, then removes the entry; unmarks
+    /// it if the callback failed. The caller drops the entry after the lock: it may hold the last
+    /// reference to its key.
     fn finish(
         &self,
         object: &O,
@@ -381,7 +387,8 @@ impl<O: ?Sized, V: AttributeValue> Attributes<O, V> {
         let other = |e: &Entry<O, V>| e.serial != serial && e.keyval.is_same(&keyval);
         let replaced = list.entries.iter().any(other);
         let at = list.entries.iter().position(|entry| entry.serial == serial);
-        let at = at.expect("only who marked an entry removes it");
+        let at =
+            at.expect("internal error: an attribute was removed while its delete callback ran");
         if let Err(error) = result {
             if replaced {
                 let gone = list.entries.remove(at);
@@ -389,7 +396,7 @@ impl<O: ?Sized, V: AttributeValue> Attributes<O, V> {
                 drop(list);
                 drop(gone);
             } else {
-                list.entries[at].going = None;
+                list.entries[at].deleting = None;
                 list.entries[at].successor = None;
                 self.publish(&list);
             }
@@ -403,8 +410,8 @@ impl<O: ?Sized, V: AttributeValue> Attributes<O, V> {
 
 type Finished<'a, O, V> = Result<(Held<'a, List<O, V>>, Entry<O, V>)>;
 
-/// Marks an entry as going and gives what its callback needs.
+/// Marks an entry as being deleted and returns what its callback needs.
 fn take<O: ?Sized, V: Clone>(entry: &mut Entry<O, V>) -> (Keyval<O, V>, V, u64) {
-    entry.going = Some(std::thread::current().id());
+    entry.deleting = Some(std::thread::current().id());
     (entry.keyval.clone(), entry.value.clone(), entry.serial)
 }

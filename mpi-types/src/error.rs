@@ -1,4 +1,4 @@
-//! Errors as MPI knows them: a class and an explanation.
+//! MPI errors: a class and an explanation.
 
 use std::fmt;
 
@@ -65,28 +65,30 @@ pub enum Class {
     Io,
     /// A session is null or finalized (MPI-4.0).
     Session,
-    /// A process that is needed has been aborted (MPI-4.0).
+    /// A required process has been aborted (MPI-4.0).
     ProcAborted,
-    /// A value does not fit in the type of the argument that is to hold it (MPI-4.1).
+    /// A value does not fit the type of the argument that returns it (MPI-4.1).
     ValueTooLarge,
     /// An error handler is unknown or for another kind of object (MPI-4.1).
     Errhandler,
-    /// What the library knows of Fortran is settled (MPI-5.0).
+    /// The Fortran properties of the ABI have already been set (MPI-5.0).
     Abi,
-    /// A peer is lost (no class of MPI-3.1; MPICH's ABI has MPIX_ERR_PROC_FAILED).
+    /// A peer has failed (no class of MPI-3.1; MPICH's ABI has MPIX_ERR_PROC_FAILED).
     ProcFailed,
-    /// A receive from any source waits on: a process is lost that might have sent (MPIX_ERR_PROC_FAILED_PENDING).
+    /// A receive from any source is pending while a process that might send has failed
+    /// (MPIX_ERR_PROC_FAILED_PENDING).
     ProcFailedPending,
     /// A communicator was revoked (MPIX_ERR_REVOKED).
     Revoked,
-    /// A stream is null, freed or in use (no class of the standard; MPICH's ABI has MPIX_ERR_STREAM).
+    /// A stream is null, freed or in use (no class of the standard; MPICH's ABI has
+    /// MPIX_ERR_STREAM).
     Stream,
     /// A class or code that the program made with `MPI_Add_error_class` or `MPI_Add_error_code`,
     /// or that a user callback returned, by its number.
     User(i32),
 }
 
-/// An error: its class, and for people what was wrong and what to do.
+/// An error: its class, and a text that says what was wrong and what to do.
 ///
 /// Boxed, so that a `Result` stays one word on hot paths.
 #[derive(Clone, PartialEq, Eq)]
@@ -104,7 +106,7 @@ struct Body {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// An error of `class`; `detail` says what was wrong, with values, and what to do about it.
+    /// Creates an error. `detail` says what was wrong, with values, and what to do about it.
     #[cold]
     pub fn new(class: Class, detail: impl Into<String>) -> Self {
         Error(Box::new(Body {
@@ -115,50 +117,50 @@ impl Error {
         }))
     }
 
-    /// The same error with other words; `detail` gets the present ones.
+    /// Replaces the text by `detail` of the present one.
     #[cold]
     pub fn reworded(mut self, detail: impl FnOnce(&str) -> String) -> Self {
         self.0.detail = detail(&self.0.detail);
         self
     }
 
-    /// The same error, of another class.
+    /// Replaces the class.
     #[cold]
     pub fn of_class(mut self, class: Class) -> Self {
         self.0.class = class;
         self
     }
 
-    /// The same error, caused by the loss of process `peer`.
+    /// Names failed process `peer` as the cause.
     #[cold]
     pub fn by_loss_of(mut self, peer: u32) -> Self {
         self.0.lost = Some(peer);
         self
     }
 
-    /// The process whose loss is the cause, if one is known to be.
+    /// Returns the failed process that caused the error, if known.
     pub fn lost(&self) -> Option<u32> {
         self.0.lost
     }
 
-    /// The same error, come up on an operation of `owner` (see `Request::owner`) rather than on what
-    /// the call names.
+    /// Attributes the error to `owner`, the owner of an operation (see `Request::owner`) rather
+    /// than of the handle that the call names.
     pub fn on(mut self, owner: u32) -> Self {
         self.0.origin = Some(owner);
         self
     }
 
-    /// The owner of the operation that it came up on, if that is not what the call names.
+    /// Returns the owner of the failed operation, if that is not the handle that the call names.
     pub fn origin(&self) -> Option<u32> {
         self.0.origin
     }
 
-    /// The error class.
+    /// Returns the error class.
     pub fn class(&self) -> Class {
         self.0.class
     }
 
-    /// What was wrong, for people.
+    /// Returns the text.
     pub fn detail(&self) -> &str {
         &self.0.detail
     }
@@ -183,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_lost_process_stays_when_class_and_words_change() {
+    fn the_failed_process_stays_when_class_and_text_change() {
         let error = Error::new(Class::ProcFailedPending, "gone")
             .by_loss_of(3)
             .on(7);
@@ -193,7 +195,7 @@ mod tests {
         assert_eq!((error.lost(), error.origin()), (Some(3), Some(7)));
         assert_eq!(error.class(), Class::ProcFailed);
         assert_eq!(error.detail(), "request 2: gone");
-        // The words alone say nothing.
+        // The text alone does not name a failed process.
         assert_eq!(
             Error::new(Class::ProcFailed, "process 3 is lost: gone").lost(),
             None

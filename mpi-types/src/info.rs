@@ -12,10 +12,10 @@ pub const MAX_VALUE: usize = 1024;
 /// A key and its value.
 pub type Entry = (Box<[u8]>, Box<[u8]>);
 
-/// An info object; [`Info::dup`] makes another one.
+/// An info object; [`Info::dup`] makes an independent copy.
 ///
-/// Strings are bytes, as the program gave them. Whoever takes hints from an object reads what it
-/// wants at once: later changes to the object do not matter to it.
+/// Strings are bytes, as the program gave them. Code that takes hints from an object reads them all
+/// in the call that it was passed to; later changes do not matter.
 #[derive(Default)]
 pub struct Info(Mutex<Vec<Pair>>);
 
@@ -69,7 +69,7 @@ pub struct Environment {
     pub thread_level: Option<&'static str>,
 }
 
-/// A clone is another object, with what there is now.
+/// Clones are independent copies.
 impl Clone for Info {
     fn clone(&self) -> Info {
         self.dup()
@@ -195,7 +195,7 @@ impl Info {
                 Class::InfoNokey,
                 format!(
                     "key \"{}\" is not in the info object, which has {} keys; \
-                     MPI_Info_get tells whether a key is set",
+                     MPI_Info_get reports whether a key is set",
                     key.escape_ascii(),
                     entries.len()
                 ),
@@ -214,7 +214,7 @@ impl Info {
     ///
     /// # Errors
     ///
-    /// `MPI_ERR_ARG` if there are not so many.
+    /// `MPI_ERR_ARG` if `n` is not less than the number of keys.
     pub fn nthkey(&self, n: i32) -> Result<Vec<u8>> {
         let entries = self.0.lock();
         let entry = usize::try_from(n).ok().and_then(|n| entries.get(n));

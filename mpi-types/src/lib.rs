@@ -1,7 +1,7 @@
-//! What MPI means by a value: errors and their classes, datatypes, reduction operations, attributes, infos.
+//! MPI's values: errors and their classes, datatypes, reduction operations, attributes, infos.
 //!
-//! Nothing here communicates, waits or knows a process. User memory is touched only where a caller
-//! hands over its address and promises that it fits ([`datatype`], [`op`]).
+//! This crate neither communicates nor waits, and knows no process. User memory is accessed only at
+//! an address that the caller passes with the promise that it fits ([`datatype`], [`op`]).
 
 #![deny(unsafe_code)]
 

@@ -1,9 +1,9 @@
-//! A lock for what only calls of the program's change. It costs no atomic instruction while these don't overlap: two of
-//! those take longer than most calls that are local.
+//! A lock for values that only MPI calls change, free of atomic instructions while calls do not
+//! overlap.
 
 #![allow(
     unsafe_code,
-    reason = "where calls don't overlap, nothing but that keeps them apart"
+    reason = "while calls do not overlap, only the guard keeps two accesses apart"
 )]
 
 use std::cell::UnsafeCell;
@@ -14,37 +14,39 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::RawMutex;
 use parking_lot::lock_api::RawMutex as _;
 
-/// Whether calls of the program's don't overlap, whichever threads make them.
+/// Whether the program's MPI calls never overlap, whichever threads make them.
 static ALONE: AtomicBool = AtomicBool::new(false);
 
-/// Sets whether calls don't overlap from now on. Whatever leaves a lock out for that asks [`is_alone`] each time, so there is
-/// no copy to correct.
+/// Sets whether MPI calls never overlap from now on.
+///
+/// Code that leaves out a lock for that reason asks [`is_alone`] each time and caches nothing.
 ///
 /// # Safety
-/// With `true` the calls don't overlap that use a [`Local`] of [`Local::new`] or that ask [`is_alone`], until this function
-/// is called with `false`, and each of them happens before the next. In both cases none is under way now.
+/// With `true`, calls that use a [`Local`] of [`Local::new`] or ask [`is_alone`] must not overlap,
+/// and each must happen before the next, until this function is called with `false`. No such call
+/// may be running during either call of this function.
 pub unsafe fn set_alone(alone: bool) {
     ALONE.store(alone, Ordering::Relaxed);
 }
 
-/// Returns whether calls don't overlap. False until [`set_alone`] says so.
+/// Returns whether MPI calls never overlap. False until [`set_alone`] sets it.
 #[inline(always)]
 pub fn is_alone() -> bool {
     ALONE.load(Ordering::Relaxed)
 }
 
-/// A value that calls change one at a time.
+/// A value that one call at a time may access.
 pub struct Local<T> {
-    /// Calls that use it may overlap whatever the program has asked for.
+    /// Whether calls that use the value may overlap at any thread level.
     overlaps: bool,
-    /// A call has it that is alone.
+    /// Whether a guard exists that was made without the lock.
     taken: AtomicBool,
     lock: RawMutex,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is reached through a `Held` only, one of which there is at a time: the lock sees to that, or
-// `set_alone`'s caller.
+// SAFETY: only a `Held` gives access to the value, and at most one exists: `lock` ensures it, or,
+// where `lock` is left out, the caller of `set_alone`, who promised that calls do not overlap.
 unsafe impl<T: Send> Sync for Local<T> {}
 
 impl<T: Default> Default for Local<T> {
@@ -54,12 +56,13 @@ impl<T: Default> Default for Local<T> {
 }
 
 impl<T> Local<T> {
-    /// A value that nobody has. It is used by calls that the program's thread level is for.
+    /// Creates an unlocked value for calls that the program's thread level applies to.
     pub const fn new(value: T) -> Local<T> {
         Local::made(value, false)
     }
 
-    /// As [`Local::new`], for calls that any thread may make at any time, whatever the level (MPI-4.1 section 11.4.1).
+    /// Creates an unlocked value for calls that any thread may make at any level (MPI-4.1 section
+    /// 11.4.1).
     pub const fn overlapping(value: T) -> Local<T> {
         Local::made(value, true)
     }
@@ -73,15 +76,19 @@ impl<T> Local<T> {
         }
     }
 
-    /// The value, as soon as nobody has it.
+    /// Waits until no other guard exists and returns one.
     ///
     /// # Panics
-    /// The caller has it already; where calls may overlap, it waits for ever.
+    /// If this thread holds a guard already and calls do not overlap. Where calls may overlap, it
+    /// deadlocks.
     #[inline(always)]
     pub fn lock(&self) -> Held<'_, T> {
         let alone = !self.overlaps && is_alone();
         if alone {
-            assert!(!self.taken.load(Ordering::Relaxed), "had already");
+            assert!(
+                !self.taken.load(Ordering::Relaxed),
+                "internal error: `Local` is already locked by this thread"
+            );
             self.taken.store(true, Ordering::Relaxed);
         } else {
             self.lock.lock();
@@ -93,13 +100,13 @@ impl<T> Local<T> {
         }
     }
 
-    /// Where the value is, for debuggers.
+    /// Returns the address of the value, for debuggers.
     pub fn as_ptr(&self) -> *mut T {
         self.value.get()
     }
 }
 
-/// Access to the value of a [`Local`], of the thread that has got it: neither sent nor shared.
+/// Guards access to the value of a [`Local`]; neither `Send` nor `Sync`.
 pub struct Held<'a, T> {
     of: &'a Local<T>,
     alone: bool,
@@ -111,7 +118,7 @@ impl<T> Deref for Held<'_, T> {
 
     #[inline(always)]
     fn deref(&self) -> &T {
-        // SAFETY: nobody else has it while there is this guard.
+        // SAFETY: this guard is the only one (see the `Sync` of `Local`), and it is borrowed.
         unsafe { &*self.of.value.get() }
     }
 }
@@ -119,7 +126,8 @@ impl<T> Deref for Held<'_, T> {
 impl<T> DerefMut for Held<'_, T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as above.
+        // SAFETY: this guard is the only one (see the `Sync` of `Local`), and it is borrowed
+        // mutably.
         unsafe { &mut *self.of.value.get() }
     }
 }
@@ -129,7 +137,7 @@ impl<T> Drop for Held<'_, T> {
     fn drop(&mut self) {
         match self.alone {
             true => self.of.taken.store(false, Ordering::Relaxed),
-            // SAFETY: this guard was made with the lock taken, by the thread that it is dropped on, since none is sent.
+            // SAFETY: `lock` locked it for this guard, on this thread: the guard is not `Send`.
             false => unsafe { self.of.lock.unlock() },
         }
     }
@@ -139,11 +147,11 @@ impl<T> Drop for Held<'_, T> {
 mod tests {
     use super::*;
 
-    /// The tests of this file, which say that they are alone or not, run one at a time.
+    /// Runs the tests of this file one at a time, since they set the process-wide `ALONE`.
     static TURN: parking_lot::Mutex<()> = parking_lot::Mutex::new(());
 
     #[test]
-    fn threads_have_it_one_at_a_time() {
+    fn threads_lock_the_value_one_at_a_time() {
         let _turn = TURN.lock();
         let sums = [Local::new(0), Local::overlapping(0)];
         std::thread::scope(|scope| {
@@ -159,10 +167,11 @@ mod tests {
     }
 
     #[test]
-    fn who_is_alone_gets_it_again_and_again_but_once_at_a_time() {
+    fn calls_that_never_overlap_lock_the_value_without_the_mutex() {
         let _turn = TURN.lock();
         let value = Local::new(1);
-        // SAFETY: of the tests with such values only one runs at a time; those of other files keep theirs to one thread.
+        // SAFETY: `TURN` runs these tests one at a time; tests of other files use each of their
+        // values on one thread.
         unsafe { set_alone(true) };
         *value.lock() += 1;
         let held = value.lock();
@@ -170,7 +179,7 @@ mod tests {
         assert!(value.taken.load(Ordering::Relaxed));
         drop(held);
         assert!(!value.taken.load(Ordering::Relaxed));
-        // SAFETY: as above.
+        // SAFETY: no guard exists, and calls with `false` may overlap.
         unsafe { set_alone(false) };
         assert_eq!(*value.lock(), 2);
     }

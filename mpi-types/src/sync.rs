@@ -1,4 +1,4 @@
-//! Atomics of what several threads share, or loom's in its tests.
+//! The atomic types of this crate: the standard library's, or loom's in loom's tests.
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

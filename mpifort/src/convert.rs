@@ -1,4 +1,4 @@
-//! Arguments of Fortran as arguments of C, and results back.
+//! Conversion of Fortran's arguments to C's, and of results back.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::MaybeUninit;
@@ -12,7 +12,7 @@ use crate::sentinels;
 
 pub use crate::sentinels::weights;
 
-/// Gives the error code, if the program wants it (in `mpi_f08` it is optional).
+/// Stores the error code, if the program passed `ierror` (it is optional in `mpi_f08`).
 ///
 /// # Safety
 /// `ierror` is valid or NULL.
@@ -24,7 +24,7 @@ pub unsafe fn finish(ierror: *mut c_int, code: c_int) {
     }
 }
 
-/// A choice buffer.
+/// Converts the address of a choice buffer.
 #[inline(always)]
 pub fn buffer(address: *mut c_void) -> *mut c_void {
     if sentinels::is_bottom(address) {
@@ -36,7 +36,7 @@ pub fn buffer(address: *mut c_void) -> *mut c_void {
     }
 }
 
-/// A buffer to be attached.
+/// Converts the address of a buffer to attach.
 pub fn attached(address: *mut c_void) -> *mut c_void {
     if sentinels::is_automatic(address) {
         MPI_BUFFER_AUTOMATIC
@@ -45,7 +45,7 @@ pub fn attached(address: *mut c_void) -> *mut c_void {
     }
 }
 
-/// One status or several: C's are the same five integers.
+/// Converts the address of one or several statuses, which are the same five integers in C.
 #[inline(always)]
 pub fn status(address: *mut MPI_Status) -> *mut MPI_Status {
     if sentinels::is_ignored(address.cast()) {
@@ -55,7 +55,7 @@ pub fn status(address: *mut MPI_Status) -> *mut MPI_Status {
     }
 }
 
-/// Error codes of spawned processes.
+/// Converts the address of the error codes of spawned processes.
 pub fn error_codes(address: *mut c_int) -> *mut c_int {
     if sentinels::is_no_error_codes(address.cast()) {
         std::ptr::null_mut()
@@ -64,8 +64,8 @@ pub fn error_codes(address: *mut c_int) -> *mut c_int {
     }
 }
 
-/// A subroutine of the program's, as the C function whose arguments it takes: with addresses as
-/// arguments there is no difference.
+/// Returns a subroutine of the program as the C function that takes the same arguments. Fortran
+/// passes addresses, so that both have one calling convention.
 ///
 /// # Safety
 /// `F` is an optional function pointer with such arguments.
@@ -75,10 +75,10 @@ pub unsafe fn callback<F: Copy>(address: *mut c_void) -> F {
     unsafe { std::mem::transmute_copy(&address) }
 }
 
-/// What an index is as long as C has not set it.
+/// The value of an index that C has not set.
 pub const NO_INDEX: c_int = c_int::MIN;
 
-/// Gives C's index as one of Fortran, if C has set one.
+/// Stores C's index as Fortran's, if C has set it.
 ///
 /// # Safety
 /// `index` is valid.
@@ -89,11 +89,11 @@ pub unsafe fn one_based(of_c: c_int, index: *mut c_int) {
     }
 }
 
-/// Makes C's indices those of Fortran, if the call has set them: it has if its error is one of operations that
-/// are complete. `count` may be `MPI_UNDEFINED`.
+/// Converts C's indices to Fortran's, if the call has set them: without an error, or with one that
+/// completed operations report. `count` may be `MPI_UNDEFINED`.
 ///
 /// # Safety
-/// There are so many if they have been set.
+/// `indices` is valid for `count` indices if the call has set them.
 pub unsafe fn all_one_based(indices: *mut c_int, count: *const c_int, code: c_int) {
     let mut class = code;
     // SAFETY: a local variable; the caller's contract.
@@ -102,7 +102,7 @@ pub unsafe fn all_one_based(indices: *mut c_int, count: *const c_int, code: c_in
             c::MPI_Error_class(code, &raw mut class);
         }
         if class == MPI_SUCCESS || class == MPI_ERR_IN_STATUS {
-            // Less than 0 is MPI_UNDEFINED.
+            // A negative count is MPI_UNDEFINED.
             for index in 0..usize::try_from(*count).unwrap_or(0) {
                 *indices.add(index) += 1;
             }
@@ -110,8 +110,9 @@ pub unsafe fn all_one_based(indices: *mut c_int, count: *const c_int, code: c_in
     }
 }
 
-/// Gives an address or a distance as an integer; gives the call's error code. One that doesn't fit is an error for whom it
-/// matters: its lower half, which is given all the same, is enough for the distance of two addresses.
+/// Stores an address or a distance as an integer and returns the call's error code, or an error if
+/// the value does not fit. The lower half is stored even then: it suffices for the difference of
+/// two addresses.
 ///
 /// # Safety
 /// `integer` is valid.
@@ -127,10 +128,10 @@ pub unsafe fn narrowed(value: MPI_Aint, integer: *mut c_int, code: c_int) -> c_i
     }
 }
 
-/// Integers as addresses or distances.
+/// Returns integers as addresses or distances.
 ///
 /// # Safety
-/// There are so many.
+/// `integers` is valid for `count` integers.
 pub unsafe fn widened(integers: *const c_int, count: c_int) -> Vec<MPI_Aint> {
     (0..usize::try_from(count).unwrap_or(0))
         // SAFETY: the caller's contract.
@@ -138,12 +139,12 @@ pub unsafe fn widened(integers: *const c_int, count: c_int) -> Vec<MPI_Aint> {
         .collect()
 }
 
-/// A string of the program's, with a NUL behind it.
+/// A string of the program, with a terminating NUL.
 #[derive(Debug)]
 pub struct Text(Vec<u8>);
 
 impl Text {
-    /// Without trailing blanks.
+    /// Copies a string without trailing blanks.
     ///
     /// # Safety
     /// `text` is valid for `length` characters.
@@ -159,10 +160,10 @@ impl Text {
         Text(bytes)
     }
 
-    /// Without leading and trailing blanks.
+    /// Copies a string without leading and trailing blanks.
     ///
     /// # Safety
-    /// As for [`Text::new`].
+    /// `text` is valid for `length` characters.
     pub unsafe fn trimmed(text: *const c_char, length: usize) -> Text {
         // SAFETY: the caller's contract.
         let Text(mut bytes) = unsafe { Text::new(text, length) };
@@ -171,36 +172,36 @@ impl Text {
         Text(bytes)
     }
 
-    /// For C.
+    /// Returns the address to pass to C.
     pub fn as_ptr(&self) -> *const c_char {
         self.0.as_ptr().cast()
     }
 
-    /// Whether there is nothing but blanks.
+    /// Returns whether the string was blank.
     pub fn is_blank(&self) -> bool {
         self.0.len() <= 1
     }
 }
 
-/// Room for C's longest string.
+/// A buffer for C's longest string.
 #[derive(Debug)]
-pub struct Room([MaybeUninit<u8>; MPI_MAX_LIBRARY_VERSION_STRING as usize]);
+pub struct StringBuffer([MaybeUninit<u8>; MPI_MAX_LIBRARY_VERSION_STRING as usize]);
 
-impl Room {
-    /// With an empty string.
+impl StringBuffer {
+    /// Creates a buffer with an empty string.
     #[allow(clippy::new_without_default, reason = "not for other uses")]
-    pub fn new() -> Room {
-        let mut room = Room([const { MaybeUninit::uninit() }; _]);
+    pub fn new() -> StringBuffer {
+        let mut room = StringBuffer([const { MaybeUninit::uninit() }; _]);
         room.0[0].write(0);
         room
     }
 
-    /// For C.
+    /// Returns the address to pass to C.
     pub fn as_mut_ptr(&mut self) -> *mut c_char {
         self.0.as_mut_ptr().cast()
     }
 
-    /// Copies the string to the program's, which is cut off or filled up with blanks.
+    /// Copies the string to the program's, truncated or padded with blanks.
     ///
     /// # Safety
     /// C has written a string; `out` is valid for `length` characters.
@@ -210,7 +211,7 @@ impl Room {
     }
 }
 
-/// Copies a string of C to one of Fortran, which is cut off or filled up with blanks.
+/// Copies a C string to a Fortran string, truncated or padded with blanks.
 ///
 /// # Safety
 /// `text` ends in NUL; `out` is valid for `length` characters.

@@ -1,4 +1,4 @@
-//! `MPI_REGISTER_DATAREP`: the program's subroutines behind functions of C (section 13.5.3).
+//! `MPI_REGISTER_DATAREP`: C functions that call the program's subroutines (section 13.5.3).
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -10,7 +10,7 @@ use crate::convert::{Text, callback};
 use crate::imports as c;
 use crate::predefined::mpi_conversion_fn_null_;
 
-/// A conversion subroutine that is told the number of elements as an `N`.
+/// A conversion subroutine, with the number of elements as an `N`.
 type Convert<N> = unsafe extern "C" fn(
     *mut c_void,
     *mut MPI_Datatype,
@@ -21,10 +21,10 @@ type Convert<N> = unsafe extern "C" fn(
     *mut c_int,
 );
 
-/// A subroutine that tells how long a value is in the file.
+/// A subroutine that returns the extent of a datatype in the file.
 type Extent = unsafe extern "C" fn(*mut MPI_Datatype, *mut MPI_Aint, *mut MPI_Aint, *mut c_int);
 
-/// What a representation was registered with, as long as the process lives.
+/// The subroutines of a representation; live until the process ends.
 struct Subroutines<N> {
     read: Option<Convert<N>>,
     write: Option<Convert<N>>,
@@ -33,7 +33,8 @@ struct Subroutines<N> {
 }
 
 /// # Safety
-/// `subroutine` is one of the program's, the other arguments are those of the C function.
+/// `subroutine` is a conversion subroutine of the program; the other arguments are those of the C
+/// function.
 unsafe fn convert<N>(
     subroutine: Option<Convert<N>>,
     userbuf: *mut c_void,
@@ -70,7 +71,8 @@ unsafe extern "C" fn read<N>(
     position: MPI_Offset,
     state: *mut c_void,
 ) -> c_int {
-    // SAFETY: `register` made the state, which stays; the arguments are those of such a function.
+    // SAFETY: `register` made the state, which is never freed; the arguments are those of such a
+    // function.
     unsafe {
         let state = &*state.cast::<Subroutines<N>>();
         convert(
@@ -93,7 +95,8 @@ unsafe extern "C" fn write<N>(
     position: MPI_Offset,
     state: *mut c_void,
 ) -> c_int {
-    // SAFETY: as for `read`.
+    // SAFETY: `register` made the state, which is never freed; the arguments are those of such a
+    // function.
     unsafe {
         let state = &*state.cast::<Subroutines<N>>();
         convert(
@@ -114,7 +117,8 @@ unsafe extern "C" fn extent<N>(
     state: *mut c_void,
 ) -> c_int {
     let mut code = MPI_SUCCESS;
-    // SAFETY: as for `read`.
+    // SAFETY: `register` made the state, which is never freed; the arguments are those of such a
+    // function.
     unsafe {
         let state = &*state.cast::<Subroutines<N>>();
         if let Some(subroutine) = state.extent {
@@ -124,15 +128,16 @@ unsafe extern "C" fn extent<N>(
     code
 }
 
-/// Whether a subroutine is `MPI_CONVERSION_FN_NULL`.
+/// Returns whether a subroutine is `MPI_CONVERSION_FN_NULL`.
 fn is_none(subroutine: *mut c_void) -> bool {
     subroutine.is_null() || subroutine == mpi_conversion_fn_null_ as *mut c_void
 }
 
-/// Registers by `call`, which takes whether there are functions for reading and writing.
+/// Registers subroutines through `call`, which takes their address as the extra state.
 ///
 /// # Safety
-/// The contract of this module.
+/// `subroutines` are the program's, with the arguments that the standard requires, or
+/// `MPI_CONVERSION_FN_NULL`.
 unsafe fn register<N>(
     subroutines: [*mut c_void; 3],
     extra: *mut c_void,
@@ -149,7 +154,7 @@ unsafe fn register<N>(
     }));
     let code = call(made.cast());
     if code != MPI_SUCCESS {
-        // SAFETY: made above; nobody has it.
+        // SAFETY: `made` comes from a Box above, and C did not keep it.
         drop(unsafe { Box::from_raw(made) });
     }
     code

@@ -1,11 +1,11 @@
-//! Array descriptors of choice buffers in `mpi_f08`: those of the standard, and gfortran's own.
+//! Array descriptors of choice buffers in `mpi_f08`: the standard's and gfortran's.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::MaybeUninit;
 
 use crate::sentinels;
 
-/// The most dimensions of an array.
+/// Largest number of dimensions of an array.
 const RANKS: usize = 15;
 
 /// `CFI_cdesc_t` (ISO_Fortran_binding.h), without its dimensions, which follow.
@@ -33,12 +33,12 @@ struct StandardDimension {
 }
 
 impl Standard {
-    /// The size of an element, or the length of a string.
+    /// Returns the size of an element, or the length of a string.
     pub fn element(&self) -> usize {
         self.element
     }
 
-    /// Address and length of a string.
+    /// Returns address and length of a string.
     pub fn text(&self) -> (*const c_char, usize) {
         (self.base.cast(), self.element)
     }
@@ -55,8 +55,8 @@ pub struct Gfortran {
     rank: i8,
     kind: i8,
     attribute: i16,
-    /// Unit of the strides in bytes. gfortran leaves it undefined in an allocatable array that an assignment from an
-    /// intrinsic function has allocated.
+    /// Unit of the strides in bytes. gfortran leaves it undefined in an allocatable array that an
+    /// assignment from an intrinsic function has allocated.
     span: isize,
     dimensions: [GfortranDimension; 0],
 }
@@ -79,7 +79,8 @@ impl Gfortran {
     fn sizes(&self) -> (usize, isize) {
         let element = self.element as isize;
         let alignment = 1 << self.element.trailing_zeros().min(3);
-        // An element of a larger one: a component, a part of a string, what a polymorphic array has of its declared type.
+        // The element is part of a larger one: a component, a substring, or the declared type of a
+        // polymorphic array.
         let is_part = self.span >= element && self.span % alignment == 0;
         match self.kind {
             0..=CHARACTER if is_part => (self.element, self.span),
@@ -95,17 +96,18 @@ impl Gfortran {
 pub struct Section {
     /// The address of the first element.
     pub base: *mut c_void,
-    /// Bytes.
+    /// Bytes of an element.
     pub(crate) element: usize,
     pub(crate) rank: usize,
-    /// Size of the elements of a polymorphic array, if that is more than `element`, which is that of its declared
-    /// type; or distance of the components of derived type that a pointer points to. 0 in other arrays.
+    /// Size of a polymorphic array's elements, if more than `element`, the size of its declared
+    /// type; or distance of the components of derived type that a pointer refers to. 0 for other
+    /// arrays.
     dynamic: usize,
     /// Whether lower bounds are 0.
     zero_based: bool,
-    /// Whether it ends with the call; see [`Section::of_later`].
+    /// Whether the array is freed after the call; see [`Section::of_later`].
     temporary: bool,
-    /// The first `rank` are there: to fill in all would cost more than most calls do.
+    /// Only the first `rank` are initialised: initialising all would cost more than most calls.
     dimensions: [MaybeUninit<Dimension>; RANKS],
 }
 
@@ -132,10 +134,10 @@ impl Section {
             let mut dimensions = [NO_DIMENSION; RANKS];
             let first = (&raw const (*descriptor).dimensions).cast::<StandardDimension>();
             for (index, dimension) in dimensions[..rank].iter_mut().enumerate() {
-                let told = first.add(index).read();
+                let raw = first.add(index).read();
                 dimension.write(Dimension {
-                    extent: told.extent,
-                    stride: told.stride,
+                    extent: raw.extent,
+                    stride: raw.stride,
                 });
             }
             Section {
@@ -164,11 +166,11 @@ impl Section {
             let (element, unit) = (*descriptor).sizes();
             let mut zero_based = rank > 0;
             for (index, dimension) in dimensions[..rank].iter_mut().enumerate() {
-                let told = first.add(index).read();
-                zero_based &= told.lower == 0;
+                let raw = first.add(index).read();
+                zero_based &= raw.lower == 0;
                 dimension.write(Dimension {
-                    extent: told.upper - told.lower + 1,
-                    stride: told.stride * unit,
+                    extent: raw.upper - raw.lower + 1,
+                    stride: raw.stride * unit,
                 });
             }
             let is_derived = (*descriptor).kind == DERIVED && unit as usize > element;
@@ -184,12 +186,14 @@ impl Section {
         }
     }
 
-    /// Returns the buffer of an operation that goes on after the call.
+    /// Returns the buffer of an operation that continues after the call, marked if gfortran frees
+    /// it.
     ///
-    /// gfortran passes a copy of what it has no descriptor for: components and parts of strings (`a%x`, `a(:)(2:3)`),
-    /// expressions. It gives the copy the lower bounds 0 and frees it behind the call. Other arrays have the lower
-    /// bounds 1, by gfortran from version 12 on, and our module has no descriptors with older ones. Programs that were
-    /// compiled with another library's module may come from an older one, so that nothing is known of their arrays.
+    /// gfortran passes a copy of an array that it has no descriptor for: components and substrings
+    /// (`a%x`, `a(:)(2:3)`), expressions. It gives the copy lower bounds of 0 and frees it after
+    /// the call. Other arrays have lower bounds of 1 from gfortran 12 on; Weft's module has no
+    /// descriptors for older ones. Programs compiled with another library's module may come from an
+    /// older gfortran, so that their bounds imply nothing.
     #[inline]
     #[must_use]
     pub fn of_later(mut self) -> Section {
@@ -197,13 +201,14 @@ impl Section {
         self
     }
 
-    /// Whether it ends with the call.
+    /// Returns whether the array is freed after the call.
     #[inline(always)]
     pub fn is_temporary(&self) -> bool {
         self.temporary
     }
 
-    /// Returns the array with elements of the dynamic type, if `total` bytes of a datatype of this extent need it.
+    /// Returns the array with elements of the dynamic type, if `total` bytes of a datatype of this
+    /// extent need it.
     pub(crate) fn of_dynamic_type(&self, total: i128, extent: isize) -> Option<Section> {
         let dynamic = self.dynamic as isize;
         let has = (self.len() * self.element) as i128;
@@ -217,7 +222,8 @@ impl Section {
 
     #[inline(always)]
     pub(crate) fn dimensions(&self) -> &[Dimension] {
-        // SAFETY: every constructor fills in the first `rank` dimensions, and `rank` is at most `RANKS`.
+        // SAFETY: every constructor fills in the first `rank` dimensions, and `rank` is at most
+        // `RANKS`.
         unsafe { std::slice::from_raw_parts(self.dimensions.as_ptr().cast(), self.rank) }
     }
 
@@ -239,7 +245,7 @@ impl Section {
         !self.temporary
     }
 
-    /// The number of its elements.
+    /// Returns the number of elements.
     pub(crate) fn len(&self) -> usize {
         let extents = self
             .dimensions()
@@ -248,8 +254,8 @@ impl Section {
         extents.product()
     }
 
-    /// Returns whether the buffer can be used as it is. An absent array, as ranks other than the root may pass to a
-    /// collective, has meaningless dimensions.
+    /// Returns whether the buffer can be used as it is. An absent array, as ranks other than the
+    /// root may pass to a collective, has meaningless dimensions.
     pub(crate) fn is_plain(&self) -> bool {
         self.base.is_null() || self.is_contiguous() || self.len() == 0
     }
@@ -257,14 +263,14 @@ impl Section {
     /// Calls `visit` with the address of each element, in array element order.
     ///
     /// # Safety
-    /// The section is the program's.
+    /// The section is an array of the program that is valid now.
     pub(crate) unsafe fn each(&self, rank: usize, at: *mut u8, visit: &mut impl FnMut(*mut u8)) {
         let Some(level) = rank.checked_sub(1) else {
             return visit(at);
         };
         let dimension = self.dimensions()[level];
         for index in 0..dimension.extent {
-            // SAFETY: the caller's contract: within the array.
+            // SAFETY: the caller promises a valid array (`# Safety`), which the element is within.
             unsafe { self.each(level, at.wrapping_offset(index * dimension.stride), visit) };
         }
     }

@@ -1,8 +1,8 @@
-//! The routines of `mpi_f08` that detach a buffer: they give a `TYPE(C_PTR)`, where `mpif.h` and `mpi` have a buffer
-//! that is left alone (MPI-4.1 section 3.6).
+//! The routines of `mpi_f08` that detach a buffer. They return a `TYPE(C_PTR)`, where `mpif.h` and
+//! `mpi` have a buffer argument that is not written (MPI-4.1 section 3.6).
 //!
-//! All functions are unsafe with the same contract: arguments are as the standard asks of the Fortran
-//! routine.
+//! All functions are unsafe with the same contract: arguments are valid as the standard requires of
+//! the Fortran routine.
 
 #![allow(clippy::missing_safety_doc, reason = "said above, once for all")]
 
@@ -12,10 +12,10 @@ use crate::abi::{MPI_BUFFER_AUTOMATIC, MPI_Comm, MPI_Count, MPI_SUCCESS, MPI_Ses
 use crate::imports as c;
 use crate::{convert, sentinels};
 
-/// Ends a routine by which C has given the address of a buffer. `MPI_BUFFER_AUTOMATIC` is where Fortran has it:
-/// programs compare with its `c_loc`.
+/// Completes a routine in which C has stored a buffer's address. `MPI_BUFFER_AUTOMATIC` becomes the
+/// address of Fortran's variable, whose `c_loc` programs compare with.
 unsafe fn finish(buffer: *mut *mut c_void, ierror: *mut c_int, code: c_int) {
-    // SAFETY: the contract of this module.
+    // SAFETY: the arguments are valid as the standard requires (the contract of this module).
     unsafe {
         if code == MPI_SUCCESS && *buffer == MPI_BUFFER_AUTOMATIC {
             *buffer = sentinels::automatic();
@@ -31,7 +31,7 @@ pub unsafe extern "C" fn mpi_buffer_detach_f08_(
     size: *mut c_int,
     ierror: *mut c_int,
 ) {
-    // SAFETY: the contract of this module.
+    // SAFETY: the arguments are valid as the standard requires (the contract of this module).
     unsafe { finish(buffer, ierror, c::MPI_Buffer_detach(buffer.cast(), size)) };
 }
 
@@ -42,7 +42,7 @@ pub unsafe extern "C" fn pmpi_buffer_detach_f08_(
     size: *mut c_int,
     ierror: *mut c_int,
 ) {
-    // SAFETY: the contract of this module.
+    // SAFETY: the arguments are valid as the standard requires (the contract of this module).
     unsafe { mpi_buffer_detach_f08_(buffer, size, ierror) };
 }
 
@@ -53,7 +53,7 @@ pub unsafe extern "C" fn mpi_buffer_detach_c_f08_(
     size: *mut MPI_Count,
     ierror: *mut c_int,
 ) {
-    // SAFETY: the contract of this module.
+    // SAFETY: the arguments are valid as the standard requires (the contract of this module).
     unsafe { finish(buffer, ierror, c::MPI_Buffer_detach_c(buffer.cast(), size)) };
 }
 
@@ -64,7 +64,7 @@ pub unsafe extern "C" fn pmpi_buffer_detach_c_f08_(
     size: *mut MPI_Count,
     ierror: *mut c_int,
 ) {
-    // SAFETY: the contract of this module.
+    // SAFETY: the arguments are valid as the standard requires (the contract of this module).
     unsafe { mpi_buffer_detach_c_f08_(buffer, size, ierror) };
 }
 
@@ -76,7 +76,7 @@ pub unsafe extern "C" fn mpi_comm_detach_buffer_f08_(
     size: *mut c_int,
     ierror: *mut c_int,
 ) {
-    // SAFETY: the contract of this module.
+    // SAFETY: the arguments are valid as the standard requires (the contract of this module).
     unsafe {
         finish(
             buffer,
@@ -94,7 +94,7 @@ pub unsafe extern "C" fn pmpi_comm_detach_buffer_f08_(
     size: *mut c_int,
     ierror: *mut c_int,
 ) {
-    // SAFETY: the contract of this module.
+    // SAFETY: the arguments are valid as the standard requires (the contract of this module).
     unsafe { mpi_comm_detach_buffer_f08_(comm, buffer, size, ierror) };
 }
 
@@ -106,7 +106,7 @@ pub unsafe extern "C" fn mpi_comm_detach_buffer_c_f08_(
     size: *mut MPI_Count,
     ierror: *mut c_int,
 ) {
-    // SAFETY: the contract of this module.
+    // SAFETY: the arguments are valid as the standard requires (the contract of this module).
     unsafe {
         finish(
             buffer,
@@ -124,7 +124,7 @@ pub unsafe extern "C" fn pmpi_comm_detach_buffer_c_f08_(
     size: *mut MPI_Count,
     ierror: *mut c_int,
 ) {
-    // SAFETY: the contract of this module.
+    // SAFETY: the arguments are valid as the standard requires (the contract of this module).
     unsafe { mpi_comm_detach_buffer_c_f08_(comm, buffer, size, ierror) };
 }
 
@@ -136,7 +136,7 @@ pub unsafe extern "C" fn mpi_session_detach_buffer_f08_(
     size: *mut c_int,
     ierror: *mut c_int,
 ) {
-    // SAFETY: the contract of this module.
+    // SAFETY: the arguments are valid as the standard requires (the contract of this module).
     unsafe {
         finish(
             buffer,
@@ -154,7 +154,7 @@ pub unsafe extern "C" fn pmpi_session_detach_buffer_f08_(
     size: *mut c_int,
     ierror: *mut c_int,
 ) {
-    // SAFETY: the contract of this module.
+    // SAFETY: the arguments are valid as the standard requires (the contract of this module).
     unsafe { mpi_session_detach_buffer_f08_(session, buffer, size, ierror) };
 }
 
@@ -166,7 +166,7 @@ pub unsafe extern "C" fn mpi_session_detach_buffer_c_f08_(
     size: *mut MPI_Count,
     ierror: *mut c_int,
 ) {
-    // SAFETY: the contract of this module.
+    // SAFETY: the arguments are valid as the standard requires (the contract of this module).
     unsafe {
         finish(
             buffer,
@@ -184,7 +184,7 @@ pub unsafe extern "C" fn pmpi_session_detach_buffer_c_f08_(
     size: *mut MPI_Count,
     ierror: *mut c_int,
 ) {
-    // SAFETY: the contract of this module.
+    // SAFETY: the arguments are valid as the standard requires (the contract of this module).
     unsafe { mpi_session_detach_buffer_c_f08_(session, buffer, size, ierror) };
 }
 
@@ -195,6 +195,6 @@ pub unsafe extern "C" fn pmpir_buffer_detach_f08_(
     size: *mut c_int,
     ierror: *mut c_int,
 ) {
-    // SAFETY: the contract of this module.
+    // SAFETY: the arguments are valid as the standard requires (the contract of this module).
     unsafe { mpi_buffer_detach_f08_(buffer, size, ierror) };
 }

@@ -1,7 +1,9 @@
-//! Operations and error handlers of the program's in Open MPI's ABI: its subroutines get Fortran's integers for handles, where
-//! C's functions get pointers. The C library calls them through the functions of this file.
+//! User-defined operations and error handlers in Open MPI's ABI: subroutines receive Fortran's
+//! integers for handles, C's functions receive pointers. The C library calls the subroutines
+//! through this file.
 //!
-//! All functions are unsafe with the same contract: arguments are as the standard asks of the Fortran routine.
+//! All functions are unsafe with the same contract: arguments are valid as the standard requires of
+//! the Fortran routine.
 
 #![allow(clippy::missing_safety_doc, reason = "said above, once for all")]
 
@@ -12,7 +14,7 @@ use crate::convert::callback;
 use crate::imports as c;
 use crate::widths::{self, Pointer};
 
-/// Calls a reduction subroutine. The datatype is Fortran's already.
+/// Calls a reduction subroutine. The C library passes the datatype in Fortran's form.
 unsafe extern "C" fn reduce(
     input: *const c_void,
     inout: *mut c_void,
@@ -21,13 +23,15 @@ unsafe extern "C" fn reduce(
     function: MPI_User_function,
 ) {
     let (mut len, mut datatype) = (len, datatype);
-    // SAFETY: `op_create` was given it as a subroutine with these arguments, which are the C library's.
+    // SAFETY: `op_create` registered it as a subroutine with these arguments, which the C library
+    // passes.
     unsafe { function(input.cast_mut(), inout, &raw mut len, &raw mut datatype) };
 }
 
 /// `MPI_OP_CREATE`.
 pub unsafe fn op_create(function: *mut c_void, commute: *const c_int, op: *mut MPI_Op) -> c_int {
-    // SAFETY: the contract of this module; what was made is told how it is called.
+    // SAFETY: the arguments are valid as the standard requires (module's contract); the operation
+    // was just created.
     unsafe {
         let code = c::MPI_Op_create(callback(function), c_int::from(*commute != 0), op);
         if code == MPI_SUCCESS {
@@ -37,7 +41,7 @@ pub unsafe fn op_create(function: *mut c_void, commute: *const c_int, op: *mut M
     }
 }
 
-/// An error handler of the program's.
+/// An error handler of the program.
 type Subroutine = unsafe extern "C" fn(*mut MPI_Fint, *mut c_int);
 
 /// Calls an error handler. `kind` is 0 for communicators, 1 for files, 2 for windows.
@@ -47,8 +51,8 @@ unsafe extern "C" fn handle(
     code: *mut c_int,
     function: unsafe extern "C" fn(),
 ) {
-    // SAFETY: one of the functions below was given it as a subroutine with these arguments; the object is a handle of
-    // C's of that kind.
+    // SAFETY: a function below registered it as a subroutine with these arguments; the object is a
+    // C handle of that kind.
     unsafe {
         let mut number = match kind {
             1 => c::MPI_File_c2f(object.cast::<crate::abi::MPI_File>().read()),
@@ -60,10 +64,10 @@ unsafe extern "C" fn handle(
     }
 }
 
-/// Has a new handler's function called as a subroutine.
-unsafe fn told(code: c_int, errhandler: *const MPI_Errhandler) -> c_int {
+/// Makes the C library call a new handler's function as a subroutine.
+unsafe fn set_proxy(code: c_int, errhandler: *const MPI_Errhandler) -> c_int {
     if code == MPI_SUCCESS {
-        // SAFETY: the handler has just been made.
+        // SAFETY: the handler was just created, since the code is MPI_SUCCESS.
         unsafe { c::MPII_Errhandler_set_cxx(*errhandler, handle as *mut c_void) };
     }
     code
@@ -74,10 +78,10 @@ pub unsafe fn comm_create_errhandler(
     function: *mut c_void,
     errhandler: *mut MPI_Errhandler,
 ) -> c_int {
-    // SAFETY: the contract of this module.
+    // SAFETY: the arguments are valid as the standard requires (the contract of this module).
     unsafe {
         let code = c::MPI_Comm_create_errhandler(callback(function), errhandler);
-        told(code, errhandler)
+        set_proxy(code, errhandler)
     }
 }
 
@@ -86,10 +90,10 @@ pub unsafe fn win_create_errhandler(
     function: *mut c_void,
     errhandler: *mut MPI_Errhandler,
 ) -> c_int {
-    // SAFETY: the contract of this module.
+    // SAFETY: the arguments are valid as the standard requires (the contract of this module).
     unsafe {
         let code = c::MPI_Win_create_errhandler(callback(function), errhandler);
-        told(code, errhandler)
+        set_proxy(code, errhandler)
     }
 }
 
@@ -98,9 +102,9 @@ pub unsafe fn file_create_errhandler(
     function: *mut c_void,
     errhandler: *mut MPI_Errhandler,
 ) -> c_int {
-    // SAFETY: the contract of this module.
+    // SAFETY: the arguments are valid as the standard requires (the contract of this module).
     unsafe {
         let code = c::MPI_File_create_errhandler(callback(function), errhandler);
-        told(code, errhandler)
+        set_proxy(code, errhandler)
     }
 }

@@ -1,12 +1,13 @@
-//! Copies of array sections that operations go on using when the call that began them has returned.
+//! Copies of array sections that operations use after the call that started them.
 //!
-//! A section that no datatype describes as its call needs it (see [`crate::sections`]) is copied. The copy of a
-//! blocking call ends with that. Others wait here, by the handle of their request, or of their file between the two
-//! halves of a split collective access: what has arrived goes to the program's array when a routine of Fortran sees
-//! the operation complete, and a persistent operation's data is taken anew whenever it is started.
+//! A section that no datatype describes as its call needs it (see [`crate::sections`]) is copied.
+//! The copy of a blocking call ends with the call. Others are kept here, by the handle of their
+//! request, or of their file between the two halves of a split collective access. Received data is
+//! copied to the program's array when a Fortran routine sees the operation complete; a persistent
+//! operation's data is copied again at each start.
 //!
-//! Programs without such sections pay a look at a counter in each call that completes requests. A request that only
-//! C completes (`MPI_Request_f2c`) leaves what has arrived in the copy.
+//! Programs without such sections pay one load of a counter in each call that completes requests. A
+//! request that only C completes (`MPI_Request_f2c`) leaves received data in the copy.
 
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
@@ -15,9 +16,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::abi::{MPI_REQUEST_NULL, MPI_Request, MPI_STATUS_IGNORE, MPI_SUCCESS};
 use crate::imports as c;
-use crate::sections::{Copied, Place};
+use crate::sections::{Copied, Substitute};
 
-/// What an operation belongs to.
+/// The handle that an operation is found by.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Key {
     Request(MPI_Request),
@@ -27,29 +28,30 @@ enum Key {
 /// The copies of an operation.
 struct Operation {
     copies: Vec<Copied>,
-    /// Whether it may be using them: what arrives is not in the array yet.
+    /// Whether the operation may still use them: received data is not in the array yet.
     active: bool,
 }
 
 impl Operation {
-    /// What has arrived goes to the array.
+    /// Copies received data to the array.
     fn give_back(&mut self) {
         if std::mem::take(&mut self.active) {
             for copy in &self.copies {
-                // SAFETY: the operation is complete, so that the array's elements are valid still, or again.
+                // SAFETY: the operation is complete, and the program keeps the array valid until it
+                // has seen that.
                 unsafe { copy.give_back() };
             }
         }
     }
 }
 
-// SAFETY: sections are memory that the program lends to an operation; who sees that complete makes no difference.
+// SAFETY: sections are memory that the program lends to an operation; any thread may complete it.
 unsafe impl Send for Operation {}
 
-/// How many operations there are in the table, or taken out of it for a call.
+/// Number of operations in the table or taken out of it for a call.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
-/// Several operations where those that were complete at once have one handle in common. They are given back, so that
-/// it makes no difference which is taken first.
+/// Operations by key. Operations that completed immediately may share one handle; their data has
+/// been copied back, so that their order does not matter.
 type Table = HashMap<Key, Vec<Operation>>;
 
 static TABLE: Mutex<Option<Table>> = Mutex::new(None);
@@ -75,28 +77,29 @@ fn take(key: Key) -> Option<Operation> {
     operation
 }
 
-/// Whether an operation is complete, or a persistent one inactive.
+/// Returns whether an operation is complete, or a persistent one inactive.
 fn is_complete(request: MPI_Request) -> bool {
     let mut flag = 0;
-    // SAFETY: a request that exists, a local variable.
+    // SAFETY: the request exists; `flag` is a local variable.
     let code = unsafe { c::MPI_Request_get_status(request, &raw mut flag, MPI_STATUS_IGNORE) };
     code == MPI_SUCCESS && flag != 0
 }
 
-fn copies(places: &mut [&mut Place]) -> Vec<Copied> {
+fn copies(places: &mut [&mut Substitute]) -> Vec<Copied> {
     let taken = places.iter_mut().filter_map(|place| place.take_copy());
     taken.collect()
 }
 
-/// Keeps the copies of a call that began an operation, or made a persistent one. `request` was null before.
+/// Keeps the copies of a call that started an operation or created a persistent one. `request` was
+/// null before.
 ///
 /// # Safety
 /// `request` is valid, the copies' sections are the operation's.
-pub unsafe fn keep(places: &mut [&mut Place], request: *const MPI_Request, persistent: bool) {
+pub unsafe fn keep(places: &mut [&mut Substitute], request: *const MPI_Request, persistent: bool) {
     let copies = copies(places);
     // SAFETY: the caller's contract.
     let request = unsafe { *request };
-    // After an error nothing uses them.
+    // After an error no operation uses them.
     if copies.is_empty() || request == MPI_REQUEST_NULL {
         return;
     }
@@ -104,8 +107,8 @@ pub unsafe fn keep(places: &mut [&mut Place], request: *const MPI_Request, persi
         copies,
         active: !persistent,
     };
-    // Operations that were complete at once may have one handle in common. The copy stays until the program completes
-    // the request: tools look at it then.
+    // Operations that completed immediately may share one handle. The copy stays until the program
+    // completes the request: tools may inspect it then.
     if !persistent && is_complete(request) {
         operation.give_back();
     }
@@ -116,8 +119,8 @@ pub unsafe fn keep(places: &mut [&mut Place], request: *const MPI_Request, persi
 /// Keeps the copy of the first half of a split collective access.
 ///
 /// # Safety
-/// As for [`keep`].
-pub unsafe fn keep_split(places: &mut [&mut Place], file: c_int, code: c_int) {
+/// The copies' sections are the operation's.
+pub unsafe fn keep_split(places: &mut [&mut Substitute], file: c_int, code: c_int) {
     let copies = copies(places);
     if copies.is_empty() || code != MPI_SUCCESS {
         return;
@@ -127,11 +130,11 @@ pub unsafe fn keep_split(places: &mut [&mut Place], file: c_int, code: c_int) {
     insert(Key::File(file), Operation { copies, active });
 }
 
-/// The copy that the first half of an access to a file has made.
+/// The copy made by the first half of a split access.
 pub struct Split(Option<Operation>);
 
 impl Split {
-    /// The address that the access knows, if not that of the section.
+    /// Returns the address that the access uses: the copy's, if there is one, else the section's.
     pub fn address(&self, section: *mut c_void) -> *mut c_void {
         let copy = self
             .0
@@ -140,7 +143,7 @@ impl Split {
         copy.map_or(section, Copied::address)
     }
 
-    /// To be called after the second half.
+    /// Must be called after the second half.
     pub fn ended(self, file: c_int, code: c_int) {
         if let Some(mut operation) = self.0 {
             if code != MPI_SUCCESS {
@@ -152,7 +155,7 @@ impl Split {
     }
 }
 
-/// To be called before the second half.
+/// Must be called before the second half.
 #[inline(always)]
 pub fn split(file: c_int) -> Split {
     match COUNT.load(Ordering::Relaxed) {
@@ -161,24 +164,24 @@ pub fn split(file: c_int) -> Split {
     }
 }
 
-/// Requests with copies among those of a call, with their places.
-pub struct Held(Vec<(usize, MPI_Request, Operation)>);
+/// The requests of a call that have copies, with their indices.
+pub struct HeldRequests(Vec<(usize, MPI_Request, Operation)>);
 
-/// To be called before requests are completed, looked at or freed.
+/// Must be called before requests are completed, tested or freed.
 ///
 /// # Safety
-/// There are so many.
+/// `requests` is valid for `count` requests.
 #[inline(always)]
-pub unsafe fn hold(requests: *const MPI_Request, count: c_int) -> Held {
+pub unsafe fn hold(requests: *const MPI_Request, count: c_int) -> HeldRequests {
     match COUNT.load(Ordering::Relaxed) {
-        0 => Held(Vec::new()),
+        0 => HeldRequests(Vec::new()),
         // SAFETY: the caller's contract.
         _ => unsafe { hold_all(requests, count) },
     }
 }
 
 #[cold]
-unsafe fn hold_all(requests: *const MPI_Request, count: c_int) -> Held {
+unsafe fn hold_all(requests: *const MPI_Request, count: c_int) -> HeldRequests {
     let mut held = Vec::new();
     for index in 0..usize::try_from(count).unwrap_or(0) {
         // SAFETY: the caller's contract.
@@ -187,11 +190,11 @@ unsafe fn hold_all(requests: *const MPI_Request, count: c_int) -> Held {
             held.push((index, request, operation));
         }
     }
-    Held(held)
+    HeldRequests(held)
 }
 
-impl Held {
-    /// To be called after requests may have been completed.
+impl HeldRequests {
+    /// Must be called after requests may have been completed.
     ///
     /// # Safety
     /// The requests are those of [`hold`].
@@ -203,7 +206,7 @@ impl Held {
         }
     }
 
-    /// To be called after requests may have been freed.
+    /// Must be called after requests may have been freed.
     ///
     /// # Safety
     /// The requests are those of [`hold`].
@@ -221,7 +224,7 @@ impl Held {
             // SAFETY: the caller's contract.
             let gone = unsafe { *requests.add(index) } != request;
             if gone && freed && operation.active {
-                // It goes on, and nobody will ever know how long.
+                // The operation continues, and its end cannot be observed: leaks the copy.
                 COUNT.fetch_sub(1, Ordering::Relaxed);
                 std::mem::forget(operation);
             } else if gone {
@@ -237,10 +240,10 @@ impl Held {
     }
 }
 
-/// To be called before persistent requests are started: takes what is in their arrays.
+/// Copies the current data of the arrays. Must be called before persistent requests are started.
 ///
 /// # Safety
-/// There are so many.
+/// `requests` is valid for `count` requests.
 #[inline(always)]
 pub unsafe fn start(requests: *const MPI_Request, count: c_int) {
     if COUNT.load(Ordering::Relaxed) != 0 {

@@ -3,16 +3,17 @@
 //! libraries of the MPICH ABI.
 //!
 //! Entry points are generated from `mpi-table/functions.mpi`. Each converts its arguments and calls
-//! the C function `MPI_X` of `libmpi.so.12`, so that a tool that replaces that sees Fortran programs,
-//! too. Package `libmpifort-abi` is made of this source a second time: `libmpifort_abi.so.1`, over
-//! `libmpi_abi.so.1`; package `libmpifort-ompi` a third time: `libmpi_mpifh.so.40`, over `libmpi.so.40`.
-//! [`special`] has what doesn't correspond one by one. Nothing here depends on a Fortran run-time library.
+//! the C function `MPI_X` of `libmpi.so.12`, so that tools that replace it also see Fortran
+//! programs. Two more packages compile this source: `libmpifort-abi` makes `libmpifort_abi.so.1`,
+//! over `libmpi_abi.so.1`, and `libmpifort-ompi` makes `libmpi_mpifh.so.40`, over `libmpi.so.40`.
+//! [`special`] has the routines whose arguments differ from C's. No code here depends on a Fortran
+//! run-time library.
 //!
 //! Each routine is one function with eight names. A routine of `mpi_f08` without choice buffers is
 //! the same function, because handles are structures of one integer and absent arguments are NULL.
-//! One with choice buffers has two more entries: `mpi_x_f08ts_` for gfortran's own descriptors and
-//! `mpi_x_f08ts_cdesc` for the standard's, which other compilers pass (gfortran's descriptors of
-//! the standard have wrong strides in arrays that an assignment has allocated).
+//! One with choice buffers has two more entry points: `mpi_x_f08ts_` for gfortran's own descriptors
+//! and `mpi_x_f08ts_cdesc` for the standard's, which other compilers pass (gfortran's standard
+//! descriptors have wrong strides for arrays that an assignment has allocated).
 
 pub mod abi;
 pub mod convert;

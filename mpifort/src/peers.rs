@@ -1,4 +1,4 @@
-//! How many others an exchange with all is made with, where handles of C are pointers.
+//! The number of peers of an all-to-all exchange, for ABIs whose C handles are pointers.
 
 use std::ffi::{c_int, c_void};
 
@@ -7,8 +7,8 @@ use crate::abi::{
 };
 use crate::widths::{Pointer, wide_comm};
 
-/// How many datatypes an all-to-all exchange on a communicator is given: none, if there is no such
-/// communicator, or the data is in place. Asked by PMPI, so that tools see no calls of the library's own.
+/// Returns the number of datatypes of an all-to-all exchange: 0 if the communicator is null or the
+/// data in place. Calls PMPI, so that tools see no calls of the library.
 ///
 /// # Safety
 /// The program may call MPI.

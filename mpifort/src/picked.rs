@@ -1,5 +1,5 @@
-//! The elements that a datatype with gaps takes out of an array section with gaps, as one datatype: for calls that can't
-//! use a copy, which are one-sided ones without a request.
+//! A datatype for the elements that a datatype with gaps selects from an array section with gaps.
+//! For one-sided calls without a request, which cannot use a copy.
 
 use std::ffi::c_int;
 
@@ -12,12 +12,12 @@ use crate::abi::{
 };
 use crate::imports as c;
 
-/// How a datatype was made. Datatypes that have no name are freed with it.
+/// The contents of a datatype. Drops free the derived datatypes among them.
 struct Made {
     combiner: c_int,
     integers: Vec<c_int>,
     addresses: Vec<MPI_Aint>,
-    /// There are none where it was made with ints.
+    /// Empty if the datatype was created with ints.
     counts: Vec<MPI_Count>,
     datatypes: Vec<MPI_Datatype>,
 }
@@ -26,14 +26,15 @@ impl Drop for Made {
     fn drop(&mut self) {
         for one in &mut self.datatypes {
             if !is_predefined(*one) {
-                // SAFETY: given to us by `contents`, and of no further use.
+                // SAFETY: `contents` returned this derived datatype to us, and it is not used
+                // again.
                 unsafe { c::MPI_Type_free(one) };
             }
         }
     }
 }
 
-/// How many numbers and datatypes tell how a datatype was made, and its combiner.
+/// Returns the sizes of a datatype's contents, and its combiner.
 fn envelope(datatype: MPI_Datatype) -> Option<([MPI_Count; 4], c_int)> {
     let ([mut integers, mut addresses, mut counts, mut datatypes], mut combiner) = ([0; 4], 0);
     // SAFETY: local variables.
@@ -50,7 +51,8 @@ fn envelope(datatype: MPI_Datatype) -> Option<([MPI_Count; 4], c_int)> {
     (code == MPI_SUCCESS).then_some(([integers, addresses, counts, datatypes], combiner))
 }
 
-/// Whether it was not made by the program. Those by precision and range have no name, but are predefined as well.
+/// Returns whether a datatype is predefined. Those created by precision and range are unnamed but
+/// predefined.
 fn is_predefined(datatype: MPI_Datatype) -> bool {
     let named = [
         MPI_COMBINER_NAMED,
@@ -61,20 +63,20 @@ fn is_predefined(datatype: MPI_Datatype) -> bool {
     envelope(datatype).is_some_and(|(_, combiner)| named.contains(&combiner))
 }
 
-/// How a datatype was made that is not predefined.
+/// Returns the contents of a datatype that is not predefined.
 fn contents(datatype: MPI_Datatype) -> Option<Made> {
     let (numbers, combiner) = envelope(datatype)?;
     let [integers, addresses, counts, datatypes] = numbers;
-    let room = |number: MPI_Count| usize::try_from(number).unwrap_or(0);
+    let length = |number: MPI_Count| usize::try_from(number).unwrap_or(0);
     let mut made = Made {
         combiner,
-        integers: vec![0; room(integers)],
-        addresses: vec![0; room(addresses)],
-        counts: vec![0; room(counts)],
+        integers: vec![0; length(integers)],
+        addresses: vec![0; length(addresses)],
+        counts: vec![0; length(counts)],
         datatypes: Vec::new(),
     };
-    let mut inner = vec![MPI_DATATYPE_NULL; room(datatypes)];
-    // SAFETY: room for what the envelope tells.
+    let mut inner = vec![MPI_DATATYPE_NULL; length(datatypes)];
+    // SAFETY: the lists have the lengths that the envelope returned.
     let code = unsafe {
         c::MPI_Type_get_contents_c(
             datatype,
@@ -95,7 +97,7 @@ fn contents(datatype: MPI_Datatype) -> Option<Made> {
     Some(made)
 }
 
-/// The predefined datatype that a datatype is made of, if it is one alone.
+/// Returns the predefined datatype that a datatype consists of, if it is a single one.
 pub fn basic(datatype: MPI_Datatype) -> Option<MPI_Datatype> {
     if is_predefined(datatype) {
         return Some(datatype);
@@ -112,8 +114,8 @@ pub fn basic(datatype: MPI_Datatype) -> Option<MPI_Datatype> {
     found
 }
 
-/// The length of a datatype that takes its bytes as they lie there, each once, in order, from where it begins; as far as the
-/// way that it was made tells. Such a one has no gap before the next, either.
+/// Returns the length of a datatype that covers its bytes from offset 0 on, each once and in order,
+/// as far as its constructor shows. Such a type has no gap at its end either.
 pub fn in_order(datatype: MPI_Datatype) -> Option<usize> {
     if is_predefined(datatype) {
         let (mut lb, mut extent) = (0, 0);
@@ -127,10 +129,10 @@ pub fn in_order(datatype: MPI_Datatype) -> Option<usize> {
     let mut members = made.datatypes.iter().map(|one| in_order(*one));
     let one = members.next()??;
     let count = |at: usize| {
-        let told = made.integers.get(at).copied();
-        told.and_then(|told| usize::try_from(told).ok())
+        let number = made.integers.get(at).copied();
+        number.and_then(|number| usize::try_from(number).ok())
     };
-    // Of blocks of so many members each, and how far from the beginning, in bytes: each begins where the one before ends.
+    // Blocks (members, offset in bytes) that each begin where the one before ends.
     let follow = |blocks: &mut dyn Iterator<Item = (Option<usize>, Option<i128>)>, len: usize| {
         let mut end = 0_usize;
         for (block, place) in blocks {
@@ -160,7 +162,7 @@ pub fn in_order(datatype: MPI_Datatype) -> Option<usize> {
             let large = large.and_then(|count| usize::try_from(count).ok());
             large.or_else(|| count(0))?.checked_mul(one)
         }
-        // All others are told in ints.
+        // The other combiners are only understood with ints.
         _ if !made.counts.is_empty() => None,
         MPI_COMBINER_VECTOR => {
             let (blocks, len) = (count(0)?, count(1)?);
@@ -194,11 +196,12 @@ pub fn in_order(datatype: MPI_Datatype) -> Option<usize> {
     }
 }
 
-/// The `total` bytes that elements of a datatype take out of `from`.
+/// Packs the `total` bytes that elements of a datatype select from `from`.
 fn packed(count: MPI_Count, datatype: MPI_Datatype, from: &[u8], total: usize) -> Option<Vec<u8>> {
     let mut to = vec![0_u8; total];
     let mut position: MPI_Count = 0;
-    // SAFETY: what the datatype takes lies within the one, by the callers' checks; what it packs has room in the other.
+    // SAFETY: `datatype` has checked by `is_within` that the elements lie within `from`; `to` has
+    // `total` bytes, which limits what is packed.
     let code = unsafe {
         c::MPI_Pack_c(
             from.as_ptr().cast(),
@@ -213,7 +216,7 @@ fn packed(count: MPI_Count, datatype: MPI_Datatype, from: &[u8], total: usize) -
     (code == MPI_SUCCESS && position == total as MPI_Count).then_some(to)
 }
 
-/// The size of a datatype.
+/// Returns the size of a datatype.
 pub fn size(datatype: MPI_Datatype) -> Option<usize> {
     let mut size = 0;
     // SAFETY: a local variable.
@@ -221,8 +224,9 @@ pub fn size(datatype: MPI_Datatype) -> Option<usize> {
     usize::try_from(size).ok().filter(|_| code == MPI_SUCCESS)
 }
 
-/// A committed datatype for what `count` elements of `datatype` take out of `length` bytes that lie one after the
-/// other, where `place` tells how far each byte is from the first. Pieces of `piece` bytes are in one place.
+/// Creates a committed datatype for the bytes that `count` elements of `datatype` select from
+/// `length` consecutive bytes, each of which actually lies at offset `place`. `piece` consecutive
+/// bytes stay together.
 pub fn datatype(
     count: MPI_Count,
     datatype: MPI_Datatype,
@@ -234,15 +238,15 @@ pub fn datatype(
         Some(unit) if size(unit).is_some_and(|size| size > 0 && piece.is_multiple_of(size)) => {
             (unit, size(unit)?)
         }
-        // Bytes do unless an operation needs to know what they are, and then that is an error.
+        // Bytes suffice unless an operation needs the type, which is an error then.
         _ => (MPI_BYTE, 1),
     };
     if !is_within(count, datatype, length) {
         return None;
     }
     let total = size(datatype)?.checked_mul(usize::try_from(count).ok()?)?;
-    // Each unit is given its number, and what is packed tells which are taken, in their order; a byte of the number at
-    // a time, since units may be as short.
+    // Fills each unit with its number and packs: the result lists the selected units in order. One
+    // byte of the number at a time, since units may be a single byte.
     let mut numbers = vec![0_usize; total / width];
     for byte in 0..size_of::<u32>() {
         let mut from = vec![0_u8; length];
@@ -259,7 +263,7 @@ pub fn datatype(
         .map(|number| place(number * width) as MPI_Count)
         .collect();
     let mut made = MPI_DATATYPE_NULL;
-    // SAFETY: as many places as told, a local variable.
+    // SAFETY: `places` has `number` entries; `made` is a local variable.
     unsafe {
         let number = places.len() as MPI_Count;
         let code =
@@ -272,7 +276,7 @@ pub fn datatype(
     Some(made)
 }
 
-/// Whether all data of elements of a datatype lies within so many bytes from where the first begins.
+/// Returns whether all data of the elements lies within `length` bytes from the first element on.
 fn is_within(count: MPI_Count, datatype: MPI_Datatype, length: usize) -> bool {
     let (mut lb, mut extent, mut true_lb, mut true_extent) = (0, 0, 0, 0);
     // SAFETY: local variables.

@@ -5,11 +5,11 @@ use std::ffi::{c_int, c_void};
 
 use crate::abi::MPI_SUCCESS;
 
-/// `MPI_NULL_COPY_FN`, `MPI_COMM_NULL_COPY_FN` and their like: no copy. The values, which they leave
-/// alone, are integers of either size.
+/// `MPI_NULL_COPY_FN`, `MPI_COMM_NULL_COPY_FN` and their kin: do not copy. They do not access the
+/// values, which are integers of either size.
 ///
 /// # Safety
-/// Is called as such a function.
+/// Must be called as MPI calls such a function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mpi_null_copy_fn_(
     _object: *const c_int,
@@ -27,10 +27,10 @@ pub unsafe extern "C" fn mpi_null_copy_fn_(
     }
 }
 
-/// `MPI_COMM_DUP_FN` and its like: the same value.
+/// `MPI_COMM_DUP_FN` and its kin: copies the value.
 ///
 /// # Safety
-/// Is called as such a function.
+/// Must be called as MPI calls such a function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mpi_comm_dup_fn_(
     _object: *const c_int,
@@ -49,10 +49,10 @@ pub unsafe extern "C" fn mpi_comm_dup_fn_(
     }
 }
 
-/// `MPI_DUP_FN`: the same value, an `INTEGER`.
+/// `MPI_DUP_FN`: copies the value, an `INTEGER`.
 ///
 /// # Safety
-/// Is called as such a function.
+/// Must be called as MPI calls such a function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mpi_dup_fn_(
     _object: *const c_int,
@@ -71,10 +71,10 @@ pub unsafe extern "C" fn mpi_dup_fn_(
     }
 }
 
-/// `MPI_NULL_DELETE_FN` and its like: nothing to be done.
+/// `MPI_NULL_DELETE_FN` and its kin: does nothing.
 ///
 /// # Safety
-/// Is called as such a function.
+/// Must be called as MPI calls such a function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mpi_null_delete_fn_(
     _object: *const c_int,
@@ -87,14 +87,14 @@ pub unsafe extern "C" fn mpi_null_delete_fn_(
     unsafe { *ierror = MPI_SUCCESS };
 }
 
-/// `MPI_CONVERSION_FN_NULL`: only its address is used.
+/// `MPI_CONVERSION_FN_NULL`: never called, only its address is used.
 ///
 /// # Safety
-/// Is called as such a function.
+/// Must be called as MPI calls such a function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mpi_conversion_fn_null_() {}
 
-/// Whether two handles are the same, as a `LOGICAL`.
+/// Returns whether two handles are equal, as a `LOGICAL`.
 ///
 /// # Safety
 /// Both are valid.
@@ -104,7 +104,7 @@ pub unsafe extern "C" fn weft_handles_eq(one: *const c_int, other: *const c_int)
     unsafe { c_int::from(*one == *other) }
 }
 
-/// Whether two handles differ, as a `LOGICAL`.
+/// Returns whether two handles differ, as a `LOGICAL`.
 ///
 /// # Safety
 /// Both are valid.
@@ -114,13 +114,13 @@ pub unsafe extern "C" fn weft_handles_neq(one: *const c_int, other: *const c_int
     unsafe { c_int::from(*one != *other) }
 }
 
-/// `MPI_F_SYNC_REG`: that the compiler doesn't know it is all that it does (section 17.1.17).
+/// `MPI_F_SYNC_REG`: does nothing, which the compiler cannot know (section 17.1.17).
 #[unsafe(no_mangle)]
 pub extern "C" fn weft_nothing(_buffer: *const c_void) {}
 
 /// # Safety
 /// `size` is valid, `ierror` valid or NULL.
-unsafe fn tell_size(value: c_int, size: *mut c_int, ierror: *mut c_int) {
+unsafe fn store_size(value: c_int, size: *mut c_int, ierror: *mut c_int) {
     // SAFETY: the caller's contract.
     unsafe {
         *size = value;
@@ -139,7 +139,7 @@ pub unsafe extern "C" fn weft_sizeof_1(
     ierror: *mut c_int,
 ) {
     // SAFETY: the caller's contract.
-    unsafe { tell_size(1, size, ierror) };
+    unsafe { store_size(1, size, ierror) };
 }
 
 /// `MPI_SIZEOF` of a variable of 2 bytes.
@@ -153,7 +153,7 @@ pub unsafe extern "C" fn weft_sizeof_2(
     ierror: *mut c_int,
 ) {
     // SAFETY: the caller's contract.
-    unsafe { tell_size(2, size, ierror) };
+    unsafe { store_size(2, size, ierror) };
 }
 
 /// `MPI_SIZEOF` of a variable of 4 bytes.
@@ -167,7 +167,7 @@ pub unsafe extern "C" fn weft_sizeof_4(
     ierror: *mut c_int,
 ) {
     // SAFETY: the caller's contract.
-    unsafe { tell_size(4, size, ierror) };
+    unsafe { store_size(4, size, ierror) };
 }
 
 /// `MPI_SIZEOF` of a variable of 8 bytes.
@@ -181,7 +181,7 @@ pub unsafe extern "C" fn weft_sizeof_8(
     ierror: *mut c_int,
 ) {
     // SAFETY: the caller's contract.
-    unsafe { tell_size(8, size, ierror) };
+    unsafe { store_size(8, size, ierror) };
 }
 
 /// `MPI_SIZEOF` of a variable of 16 bytes.
@@ -195,7 +195,7 @@ pub unsafe extern "C" fn weft_sizeof_16(
     ierror: *mut c_int,
 ) {
     // SAFETY: the caller's contract.
-    unsafe { tell_size(16, size, ierror) };
+    unsafe { store_size(16, size, ierror) };
 }
 
 /// `MPI_SIZEOF` of a variable of 32 bytes.
@@ -209,7 +209,7 @@ pub unsafe extern "C" fn weft_sizeof_32(
     ierror: *mut c_int,
 ) {
     // SAFETY: the caller's contract.
-    unsafe { tell_size(32, size, ierror) };
+    unsafe { store_size(32, size, ierror) };
 }
 
 // The other names of these functions.

@@ -1,5 +1,5 @@
-//! What takes the place of array sections that don't lie in one piece (section 17.1.12): a datatype that describes
-//! them, or a copy (of what goes on after the call: `later.rs`).
+//! Substitutes for array sections that are not contiguous (section 17.1.12): a datatype that
+//! describes the section, or a copy of it (`later.rs` keeps copies beyond the call).
 
 use std::ffi::{c_int, c_void};
 
@@ -13,12 +13,12 @@ use crate::imports as c;
 use crate::picked;
 
 impl Section {
-    /// Something that `count` elements of a datatype can be taken from or put to. In a `chunked`
-    /// buffer they may be needed several times, for several processes. If it `may_copy`, a copy
-    /// will do, from which results go `back`.
+    /// Returns a buffer that `count` elements of a datatype can be read from or written to. In a
+    /// `chunked` buffer they may be needed once for each of several processes. If it `may_copy`,
+    /// the result can be a copy, from which results go `back`.
     ///
     /// # Safety
-    /// The section is the program's, and has room for the elements.
+    /// The section is a valid array of the program with space for the elements.
     pub unsafe fn typed(
         &self,
         count: impl Into<MPI_Count>,
@@ -26,17 +26,17 @@ impl Section {
         chunked: bool,
         may_copy: bool,
         back: bool,
-    ) -> Result<Place, &'static str> {
+    ) -> Result<Substitute, &'static str> {
         let count = count.into();
         // SAFETY: the caller's contract.
         unsafe {
             if self.is_plain() {
-                return Ok(Place::plain(self.base, count, datatype));
+                return Ok(Substitute::plain(self.base, count, datatype));
             }
-            // The call that comes after reports what is wrong.
+            // The C call reports what is wrong.
             let state = State::of(datatype);
             if count < 0 || state == State::None {
-                return Ok(Place::plain(self.base, count, datatype));
+                return Ok(Substitute::plain(self.base, count, datatype));
             }
             if self.is_temporary() {
                 return self
@@ -48,53 +48,53 @@ impl Section {
             }
             let Some((size, unit_type)) = self.unit_of(datatype) else {
                 if !may_copy && state == State::Open {
-                    return Ok(Place::plain(self.base, count, datatype));
+                    return Ok(Substitute::plain(self.base, count, datatype));
                 }
                 if !may_copy && let Some(made) = self.picked(count, datatype) {
-                    return Ok(Place::made(self.base, 1, made));
+                    return Ok(Substitute::made(self.base, 1, made));
                 }
                 return self
                     .whole(may_copy, back)
                     .map(|place| place.with(count, datatype));
             };
             let wanted = usize::try_from(count).unwrap_or(0).saturating_mul(size) / self.element;
-            // Below dimension `level` sections are described by nested types; above, elements
-            // follow each other at one distance.
+            // Nested types describe the dimensions below `level`; above it, elements are a constant
+            // distance apart.
             let level = self.regular_from();
             let inner = self.inner(level);
-            // Who passed an int needs one in its place.
+            // A count that was an int must stay one.
             let fits = |number: usize| number <= c_int::MAX as usize || count > c_int::MAX.into();
             if inner > 0 && wanted.is_multiple_of(inner) && fits(wanted / inner) {
                 let made = self.nested(level, unit_type, state);
-                return Ok(Place::made(self.base, wanted / inner, made));
+                return Ok(Substitute::made(self.base, wanted / inner, made));
             }
             if !chunked && wanted <= self.len() {
                 let made = self.beginning(wanted, unit_type, state);
-                return Ok(Place::made(self.base, 1, made));
+                return Ok(Substitute::made(self.base, 1, made));
             }
             self.whole(may_copy, back)
                 .map(|place| place.with(count, datatype))
         }
     }
 
-    /// Something in which elements of a datatype have counts and displacements.
+    /// Returns a buffer in which counts and displacements select elements of a datatype.
     ///
     /// # Safety
-    /// As for [`Section::typed`].
+    /// The section is a valid array of the program with space for the elements.
     pub unsafe fn strided(
         &self,
         datatype: MPI_Datatype,
         may_copy: bool,
         back: bool,
-    ) -> Result<Place, &'static str> {
+    ) -> Result<Substitute, &'static str> {
         // SAFETY: the caller's contract.
         unsafe {
             if self.is_plain() {
-                return Ok(Place::plain(self.base, 0, datatype));
+                return Ok(Substitute::plain(self.base, 0, datatype));
             }
             let state = State::of(datatype);
             if state == State::None {
-                return Ok(Place::plain(self.base, 0, datatype));
+                return Ok(Substitute::plain(self.base, 0, datatype));
             }
             if let Some(array) = self.with_elements_of(0, datatype) {
                 return array.strided(datatype, may_copy, back);
@@ -105,7 +105,7 @@ impl Section {
                     if size == self.element && self.inner(level) == 1 && !self.is_temporary() =>
                 {
                     let made = self.nested(level, unit, state);
-                    Ok(Place::made(self.base, 0, made))
+                    Ok(Substitute::made(self.base, 0, made))
                 }
                 _ => self
                     .whole(may_copy, back)
@@ -114,13 +114,13 @@ impl Section {
         }
     }
 
-    /// All of it in one piece.
+    /// Returns the whole section as a contiguous buffer.
     ///
     /// # Safety
-    /// As for [`Section::typed`].
-    pub unsafe fn whole(&self, may_copy: bool, back: bool) -> Result<Place, &'static str> {
+    /// The section is a valid array of the program with space for the elements.
+    pub unsafe fn whole(&self, may_copy: bool, back: bool) -> Result<Substitute, &'static str> {
         if self.is_plain() {
-            return Ok(Place::plain(self.base, 0, MPI_DATATYPE_NULL));
+            return Ok(Substitute::plain(self.base, 0, MPI_DATATYPE_NULL));
         }
         if !may_copy {
             return Err(
@@ -131,21 +131,21 @@ impl Section {
         let size = self.len().saturating_mul(self.element);
         let mut copied = Copied {
             section: *self,
-            room: Vec::new(),
+            bytes: Vec::new(),
             before: Vec::new(),
             back,
         };
-        let reserved = copied.room.try_reserve_exact(size).is_ok()
+        let reserved = copied.bytes.try_reserve_exact(size).is_ok()
             && (!back || copied.before.try_reserve_exact(size).is_ok());
         if !reserved {
             return Err(
                 "there is not enough memory for a copy of the array section; use a contiguous array",
             );
         }
-        copied.room.resize(size, 0);
-        // SAFETY: the section is the program's.
+        copied.bytes.resize(size, 0);
+        // SAFETY: the caller promises a valid section (`# Safety`); the copy is new.
         unsafe { copied.refresh() };
-        let mut place = Place::plain(copied.address(), 0, MPI_DATATYPE_NULL);
+        let mut place = Substitute::plain(copied.address(), 0, MPI_DATATYPE_NULL);
         place.copy = Some(copied);
         Ok(place)
     }
@@ -160,7 +160,8 @@ impl Section {
             .filter(|_| code == MPI_SUCCESS)
     }
 
-    /// A datatype for what elements of a datatype with gaps take out of it.
+    /// Creates a datatype for the bytes that elements of a datatype with gaps select from the
+    /// section.
     fn picked(&self, count: MPI_Count, datatype: MPI_Datatype) -> Option<MPI_Datatype> {
         let length = self.len().checked_mul(self.element)?;
         picked::datatype(count, datatype, length, self.element, |byte| {
@@ -174,8 +175,9 @@ impl Section {
         })
     }
 
-    /// The size of a datatype without gaps, and a datatype for one element of the array: the same, or the one that it
-    /// is made of, where sizes agree, else bytes. None if the one has gaps or doesn't fit to the other.
+    /// Returns the size of a datatype without gaps, and a datatype for one element of the array:
+    /// the same one, or its predefined constituent if that has the element's size, else bytes.
+    /// `None` if the datatype has gaps or does not fit the elements.
     unsafe fn unit_of(&self, datatype: MPI_Datatype) -> Option<(usize, MPI_Datatype)> {
         let (mut size, mut lb, mut extent) = (0, 0, 0);
         // SAFETY: local variables; the datatype is there.
@@ -194,8 +196,8 @@ impl Section {
         if size == self.element {
             return Some((size, datatype));
         }
-        // What is taken apart must be what lies there, each byte once and in order: gaps and overlaps may make up
-        // for each other.
+        // The datatype must cover its bytes each once and in order: gaps and overlaps may cancel
+        // out in its size.
         if picked::in_order(datatype)? != size {
             return None;
         }
@@ -203,8 +205,8 @@ impl Section {
         Some((size, unit.unwrap_or(MPI_DATATYPE_NULL)))
     }
 
-    /// The lowest dimension from which on elements follow each other at one distance, which is its own stride. The stride of a
-    /// dimension with one element says nothing.
+    /// Returns the lowest dimension from which elements are a constant distance apart, its own
+    /// stride. The stride of a dimension of one element does not count.
     fn regular_from(&self) -> usize {
         let longer = |(_, one): &(usize, &Dimension)| one.extent != 1;
         let mut longer = self.dimensions().iter().enumerate().filter(longer).rev();
@@ -220,16 +222,16 @@ impl Section {
         level
     }
 
-    /// The number of elements in the dimensions below `level`.
+    /// Returns the number of elements in the dimensions below `level`.
     fn inner(&self, level: usize) -> usize {
         let below = &self.dimensions()[..level];
         below.iter().map(|one| one.extent as usize).product()
     }
 
-    /// A type for the elements of the dimensions below `level`, as far from the next as dimension
-    /// `level` says.
+    /// Creates a type for the elements of the dimensions below `level`, with the stride of `level`
+    /// as extent.
     unsafe fn nested(&self, level: usize, unit: MPI_Datatype, state: State) -> MPI_Datatype {
-        // SAFETY: types of ours and of the program's, into local variables.
+        // SAFETY: the datatypes are the program's or made here; results go to local variables.
         unsafe {
             let slab = self.slab(level, unit);
             let mut made = MPI_DATATYPE_NULL;
@@ -245,10 +247,10 @@ impl Section {
         }
     }
 
-    /// A type for all elements of the dimensions below `level`; to be freed.
+    /// Creates a type for all elements of the dimensions below `level`; the caller frees it.
     unsafe fn slab(&self, level: usize, unit: MPI_Datatype) -> MPI_Datatype {
         let mut made = MPI_DATATYPE_NULL;
-        // SAFETY: as above.
+        // SAFETY: the datatypes are the program's or made here; results go to local variables.
         unsafe {
             let Some(below) = level.checked_sub(1) else {
                 if unit == MPI_DATATYPE_NULL {
@@ -272,12 +274,12 @@ impl Section {
         made
     }
 
-    /// A type for the first `wanted` elements.
+    /// Creates a type for the first `wanted` elements.
     unsafe fn beginning(&self, wanted: usize, unit: MPI_Datatype, state: State) -> MPI_Datatype {
         let mut left = wanted;
         let mut at: MPI_Aint = 0;
         let (mut lengths, mut places, mut types) = (Vec::new(), Vec::new(), Vec::new());
-        // SAFETY: as above.
+        // SAFETY: the datatypes are the program's or made here; results go to local variables.
         unsafe {
             for level in (0..self.rank).rev() {
                 let inner = self.inner(level);
@@ -318,19 +320,19 @@ impl Section {
     }
 }
 
-/// The state of a datatype. What stands for it has the same, so that the call that comes after reports it.
+/// The state of a datatype. Its substitute gets the same, so that the C call reports it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// There is no such datatype.
+    /// The handle is invalid.
     None,
-    /// It is not committed.
+    /// The datatype is not committed.
     Open,
     Committed,
 }
 
 impl State {
     fn of(datatype: MPI_Datatype) -> State {
-        // SAFETY: takes any handle.
+        // SAFETY: the function accepts any handle.
         match unsafe { c::MPII_Type_state(datatype) } {
             0 => State::None,
             1 => State::Open,
@@ -351,10 +353,10 @@ fn free(mut datatype: MPI_Datatype) {
     unsafe { c::MPI_Type_free(&raw mut datatype) };
 }
 
-/// What is passed in place of a buffer and its description, for the time of a call. Operations keep
-/// the datatype that they use beyond that.
+/// The arguments that a call passes instead of a buffer and its description. Operations keep the
+/// datatype that they use beyond the call.
 #[derive(Debug)]
-pub struct Place {
+pub struct Substitute {
     /// The buffer's address.
     pub address: *mut c_void,
     /// The number of elements, for functions that take an int.
@@ -363,7 +365,7 @@ pub struct Place {
     pub large_count: MPI_Count,
     /// The datatype.
     pub datatype: MPI_Datatype,
-    /// The datatype that was made for this, or none.
+    /// The datatype created for this call, or MPI_DATATYPE_NULL.
     made: MPI_Datatype,
     copy: Option<Copied>,
 }
@@ -372,24 +374,24 @@ pub struct Place {
 #[derive(Debug)]
 pub struct Copied {
     section: Section,
-    room: Vec<u8>,
-    /// What was in the section, if results go `back`.
+    bytes: Vec<u8>,
+    /// The section's previous contents, if results go `back`.
     before: Vec<u8>,
     back: bool,
 }
 
 impl Copied {
-    /// Its address.
+    /// Returns the copy's address.
     pub fn address(&self) -> *mut c_void {
-        self.room.as_ptr().cast_mut().cast()
+        self.bytes.as_ptr().cast_mut().cast()
     }
 
-    /// Takes what is in the section.
+    /// Copies the section's current contents.
     ///
     /// # Safety
-    /// The section is the program's, and no operation uses the copy.
+    /// The section is a valid array of the program, and no operation uses the copy.
     pub unsafe fn refresh(&mut self) {
-        let mut next = self.room.as_mut_ptr();
+        let mut next = self.bytes.as_mut_ptr();
         let size = self.section.element;
         // SAFETY: the caller's contract; the room has the size of all elements.
         unsafe {
@@ -401,21 +403,21 @@ impl Copied {
         }
         if self.back {
             self.before.clear();
-            self.before.extend_from_slice(&self.room);
+            self.before.extend_from_slice(&self.bytes);
         }
     }
 
-    /// Results go to the section: elements that are other than before. The rest may be the program's meanwhile.
+    /// Copies changed elements back to the section. The program may use the others meanwhile.
     ///
     /// # Safety
-    /// The section is the program's, and no operation uses the copy.
+    /// The section is a valid array of the program, and no operation uses the copy.
     pub unsafe fn give_back(&self) {
         if !self.back || self.section.element == 0 {
             return;
         }
         let size = self.section.element;
         let mut pairs = self
-            .room
+            .bytes
             .chunks_exact(size)
             .zip(self.before.chunks_exact(size));
         // SAFETY: the caller's contract.
@@ -432,9 +434,9 @@ impl Copied {
     }
 }
 
-impl Place {
-    fn plain(address: *mut c_void, count: MPI_Count, datatype: MPI_Datatype) -> Place {
-        Place {
+impl Substitute {
+    fn plain(address: *mut c_void, count: MPI_Count, datatype: MPI_Datatype) -> Substitute {
+        Substitute {
             address,
             count: c_int::try_from(count).unwrap_or(c_int::MAX),
             large_count: count,
@@ -444,19 +446,19 @@ impl Place {
         }
     }
 
-    /// Elements of a datatype that was made for this.
-    fn made(address: *mut c_void, count: usize, made: MPI_Datatype) -> Place {
-        let mut place = Place::plain(address, count as MPI_Count, made);
+    /// Returns `count` elements of a datatype created for this call.
+    fn made(address: *mut c_void, count: usize, made: MPI_Datatype) -> Substitute {
+        let mut place = Substitute::plain(address, count as MPI_Count, made);
         place.made = made;
         place
     }
 
-    /// Its copy, if it has one, which is no longer given back when the call ends.
+    /// Takes the copy out, if there is one; it is then not copied back when the call ends.
     pub fn take_copy(&mut self) -> Option<Copied> {
         self.copy.take()
     }
 
-    fn with(mut self, count: MPI_Count, datatype: MPI_Datatype) -> Place {
+    fn with(mut self, count: MPI_Count, datatype: MPI_Datatype) -> Substitute {
         self.count = c_int::try_from(count).unwrap_or(c_int::MAX);
         self.large_count = count;
         self.datatype = datatype;
@@ -464,23 +466,24 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for Substitute {
     fn drop(&mut self) {
         if self.made != MPI_DATATYPE_NULL {
             free(self.made);
         }
         if let Some(copy) = &self.copy {
-            // SAFETY: as when it was copied; the call has ended.
+            // SAFETY: the section is still the program's valid array, and the call that used the
+            // copy has ended.
             unsafe { copy.give_back() };
         }
     }
 }
 
-/// Why a buffer is refused that gfortran frees behind the call.
+/// The error text for a buffer that gfortran frees after the call.
 pub const TEMPORARY: &str = "the array is a temporary copy that gfortran made of a component, a part of a string or an expression, which ends \
      with the call, but the operation goes on; pass a variable, or an array of elements with a derived datatype";
 
-/// Reports an argument that this library can't pass on, as C functions report wrong ones.
+/// Reports an unsupported argument through the communicator's error handler.
 ///
 /// # Safety
 /// `ierror` is valid or NULL.

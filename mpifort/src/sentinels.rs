@@ -1,10 +1,10 @@
-//! Variables whose addresses stand for something: `MPI_BOTTOM`, `MPI_STATUS_IGNORE` and their like
+//! Variables whose addresses are MPI constants: `MPI_BOTTOM`, `MPI_STATUS_IGNORE` and their kin
 //! (section 2.5.4).
 //!
-//! `mpif.h` and module `mpi` have them in common blocks, which a program keeps in its own memory; the
-//! dynamic linker makes this library see that one. So nothing here may assume where they are or what
-//! they hold. What is linked by our `mpifort` has them as unique variables instead, as this library has
-//! (`include/sentinels.s`), so that shared objects that are opened one by one have the same.
+//! `mpif.h` and module `mpi` have them in common blocks, which lie in the program's memory; the
+//! dynamic linker binds this library's references to these. No code may assume their location or
+//! contents. Programs linked by Weft's `mpifort` have unique variables instead, as this library has
+//! (`include/sentinels.s`), so that shared objects that are loaded one by one share them.
 
 #![allow(non_upper_case_globals, reason = "names of Fortran's common blocks")]
 
@@ -16,7 +16,7 @@ use crate::abi::MPI_F08_status;
 #[cfg(not(standard_abi))]
 use crate::abi::MPI_Fint;
 
-/// Memory of Fortran's that is never looked at.
+/// Fortran's memory, of which only the address is used.
 #[repr(C, align(4))]
 #[derive(Debug)]
 pub struct Block<const SIZE: usize>(UnsafeCell<[u8; SIZE]>);
@@ -29,24 +29,24 @@ impl<const SIZE: usize> Block<SIZE> {
         Block(UnsafeCell::new([0; SIZE]))
     }
 
-    /// The address `offset` bytes behind its beginning.
+    /// Returns the address at `offset` bytes.
     #[inline(always)]
     fn at(&self, offset: usize) -> *mut c_void {
         self.0.get().cast::<u8>().wrapping_add(offset).cast()
     }
 }
 
-/// Characters of Fortran's that are never looked at.
+/// Fortran's characters, of which only the address is used.
 #[repr(C)]
 #[derive(Debug)]
-pub struct Letters<const SIZE: usize>(UnsafeCell<[u8; SIZE]>);
+pub struct Characters<const SIZE: usize>(UnsafeCell<[u8; SIZE]>);
 
 // SAFETY: only addresses are used.
-unsafe impl<const SIZE: usize> Sync for Letters<SIZE> {}
+unsafe impl<const SIZE: usize> Sync for Characters<SIZE> {}
 
-impl<const SIZE: usize> Letters<SIZE> {
+impl<const SIZE: usize> Characters<SIZE> {
     const fn new() -> Self {
-        Letters(UnsafeCell::new([0; SIZE]))
+        Characters(UnsafeCell::new([0; SIZE]))
     }
 
     fn at(&self, offset: usize) -> *mut c_void {
@@ -57,7 +57,8 @@ impl<const SIZE: usize> Letters<SIZE> {
 /// The size of a status.
 const STATUS: usize = size_of::<MPI_F08_status>();
 
-// Unique in the process, with exactly the sizes that programs expect that keep a copy: Rust has no such variables.
+// Unique in the process, with the exact sizes that programs with copy relocations expect; Rust has
+// no such variables.
 std::arch::global_asm!(include_str!(concat!(env!("OUT_DIR"), "/sentinels.s")));
 
 unsafe extern "C" {
@@ -66,7 +67,7 @@ unsafe extern "C" {
     /// `MPI_STATUSES_IGNORE`, `MPI_ERRCODES_IGNORE`.
     safe static mpipriv2_: Block<{ STATUS + 4 }>;
     /// `MPI_ARGVS_NULL`, `MPI_ARGV_NULL`.
-    safe static mpiprivc_: Letters<2>;
+    safe static mpiprivc_: Characters<2>;
     /// `MPI_UNWEIGHTED`.
     safe static mpifcmb5_: Block<4>;
     /// `MPI_WEIGHTS_EMPTY`.
@@ -84,9 +85,9 @@ unsafe extern "C" {
     /// `MPI_ERRCODES_IGNORE`.
     safe static weft_errcodes_ignore: Block<4>;
     /// `MPI_ARGV_NULL`.
-    safe static weft_argv_null: Letters<1>;
+    safe static weft_argv_null: Characters<1>;
     /// `MPI_ARGVS_NULL`.
-    safe static weft_argvs_null: Letters<1>;
+    safe static weft_argvs_null: Characters<1>;
 }
 
 /// `MPI_UNWEIGHTED` of other libraries' `mpi_f08`.
@@ -100,10 +101,10 @@ pub static F08_WEIGHTS_EMPTY: Block<4> = Block::new();
 pub static F08_ERRCODES_IGNORE: Block<4> = Block::new();
 /// `MPI_ARGV_NULL` of other libraries' `mpi_f08`.
 #[unsafe(export_name = "__mpi_f08_link_constants_MOD_mpi_argv_null")]
-pub static F08_ARGV_NULL: Letters<1> = Letters::new();
+pub static F08_ARGV_NULL: Characters<1> = Characters::new();
 /// `MPI_ARGVS_NULL` of other libraries' `mpi_f08`.
 #[unsafe(export_name = "__mpi_f08_link_constants_MOD_mpi_argvs_null")]
-pub static F08_ARGVS_NULL: Letters<1> = Letters::new();
+pub static F08_ARGVS_NULL: Characters<1> = Characters::new();
 
 #[cfg(standard_abi)]
 use crate::abi::{MPI_UNWEIGHTED, MPI_WEIGHTS_EMPTY};
@@ -118,10 +119,11 @@ unsafe extern "C" {
     static mut MPI_WEIGHTS_EMPTY: *mut c_int;
 }
 
-/// Tells C where Fortran's ignored statuses are (section 17.2.5), before the program runs.
+/// Publishes the addresses of Fortran's ignored statuses to C (section 17.2.5), before the program
+/// runs.
 #[cfg(not(standard_abi))]
-extern "C" fn tell_c() {
-    // SAFETY: variables of libmpi for just this; no other thread runs yet.
+extern "C" fn publish_statuses() {
+    // SAFETY: libmpi has these variables for this purpose; no other thread runs yet.
     unsafe {
         MPI_F_STATUS_IGNORE = mpipriv1_.at(8).cast();
         MPI_F_STATUSES_IGNORE = mpipriv2_.at(0).cast();
@@ -133,14 +135,14 @@ extern "C" fn tell_c() {
 #[cfg(not(standard_abi))]
 #[used]
 #[unsafe(link_section = ".init_array")]
-static TELL_C: extern "C" fn() = tell_c;
+static TELL_C: extern "C" fn() = publish_statuses;
 
-/// Whether the program, or a library that was loaded before this one, is linked by our `mpifort`, and so has this
-/// variable itself: no other library's module asks for it.
+/// Returns whether the program, or a library loaded before this one, was linked by Weft's
+/// `mpifort`: then it defines this variable, which no other library's module refers to.
 pub fn is_linked_by_mpifort() -> bool {
     let object_of = |address: *mut c_void| {
         let mut info = MaybeUninit::<libc::Dl_info>::uninit();
-        // SAFETY: any address may be asked for; `info` is filled in if the result is not 0.
+        // SAFETY: dladdr accepts any address, and fills in `info` if the result is not 0.
         unsafe {
             let found = libc::dladdr(address, info.as_mut_ptr()) != 0;
             found.then(|| info.assume_init().dli_fbase)
@@ -162,7 +164,7 @@ pub fn is_in_place(address: *mut c_void) -> bool {
     address == mpipriv1_.at(4) || address == MPIR_F08_MPI_IN_PLACE.at(0)
 }
 
-/// Where `MPI_BUFFER_AUTOMATIC` is: of `mpi_f08`, too.
+/// Returns the address of `MPI_BUFFER_AUTOMATIC`, also of `mpi_f08`.
 pub fn automatic() -> *mut c_void {
     mpifcmba_.at(0)
 }
@@ -181,11 +183,11 @@ pub fn is_ignored(address: *mut c_void) -> bool {
         || address == MPIR_F08_MPI_STATUSES_IGNORE_OBJ.at(0)
 }
 
-/// What C takes for these weights.
+/// Converts the address of weights.
 pub fn weights(address: *mut c_int) -> *mut c_int {
     let place = address.cast();
     #[cfg_attr(standard_abi, allow(unused_unsafe, reason = "constants"))]
-    // SAFETY: variables of libmpi that nobody writes.
+    // SAFETY: variables of libmpi that are never written.
     unsafe {
         if place == mpifcmb5_.at(0) || place == F08_UNWEIGHTED.at(0) {
             MPI_UNWEIGHTED

@@ -1,5 +1,5 @@
-//! Variables whose addresses stand for something, as Open MPI's `mpif.h` and modules have them: each in a common block of its
-//! own, which a program keeps in its own memory. See `sentinels.rs`.
+//! Variables whose addresses are MPI constants in Open MPI's `mpif.h` and modules: each in a common
+//! block of its own in the program's memory. See `sentinels.rs`.
 
 #![allow(non_upper_case_globals, reason = "names of Fortran's common blocks")]
 
@@ -10,7 +10,7 @@ use crate::abi::{
     MPI_BUFFER_AUTOMATIC, MPI_F08_status, MPI_Fint, MPI_UNWEIGHTED, MPI_WEIGHTS_EMPTY,
 };
 
-/// Memory of Fortran's that is never looked at.
+/// Fortran's memory, of which only the address is used.
 #[repr(C, align(4))]
 #[derive(Debug)]
 pub struct Block<const SIZE: usize>(UnsafeCell<[u8; SIZE]>);
@@ -64,9 +64,10 @@ unsafe extern "C" {
     static mut MPI_F_STATUSES_IGNORE: *mut MPI_Fint;
 }
 
-/// Tells C where Fortran's ignored statuses are (section 17.2.5), before the program runs.
-extern "C" fn tell_c() {
-    // SAFETY: variables of the C library for just this; no other thread runs yet.
+/// Publishes the addresses of Fortran's ignored statuses to C (section 17.2.5), before the program
+/// runs.
+extern "C" fn publish_statuses() {
+    // SAFETY: the C library has these variables for this purpose; no other thread runs yet.
     unsafe {
         MPI_F_STATUS_IGNORE = mpi_fortran_status_ignore_.0.get().cast();
         MPI_F_STATUSES_IGNORE = mpi_fortran_statuses_ignore_.0.get().cast();
@@ -75,7 +76,7 @@ extern "C" fn tell_c() {
 
 #[used]
 #[unsafe(link_section = ".init_array")]
-static TELL_C: extern "C" fn() = tell_c;
+static TELL_C: extern "C" fn() = publish_statuses;
 
 /// Whether it is `MPI_BOTTOM`.
 #[inline(always)]
@@ -89,7 +90,7 @@ pub fn is_in_place(address: *mut c_void) -> bool {
     mpi_fortran_in_place_.is(address)
 }
 
-/// What stands for `MPI_BUFFER_AUTOMATIC`, which this ABI's Fortran has no variable for.
+/// Returns C's `MPI_BUFFER_AUTOMATIC`: this ABI's Fortran has no variable for it.
 pub fn automatic() -> *mut c_void {
     MPI_BUFFER_AUTOMATIC
 }
@@ -105,7 +106,7 @@ pub fn is_ignored(address: *mut c_void) -> bool {
     mpi_fortran_status_ignore_.is(address) || mpi_fortran_statuses_ignore_.is(address)
 }
 
-/// What C takes for these weights.
+/// Converts the address of weights.
 pub fn weights(address: *mut c_int) -> *mut c_int {
     if mpi_fortran_unweighted_.is(address.cast()) {
         MPI_UNWEIGHTED

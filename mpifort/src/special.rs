@@ -1,7 +1,7 @@
-//! Routines whose arguments don't correspond to those of C one by one. Each returns the error code.
+//! Routines whose arguments differ from those of C. Each returns the error code.
 //!
-//! All functions are unsafe with the same contract: arguments are as the standard asks of the Fortran
-//! routine.
+//! All functions are unsafe with the same contract: arguments are valid as the standard requires of
+//! the Fortran routine.
 
 #![allow(clippy::missing_safety_doc, reason = "said above, once for all")]
 
@@ -24,46 +24,50 @@ pub use crate::handlers::{
 use crate::imports as c;
 use crate::sentinels;
 
-/// The forms of attribute values that `MPII_` functions know.
+/// The forms of attribute values in the interface of `MPII_` functions.
 const ADDRESS: c_int = 1;
 const INTEGER: c_int = 3;
 
-/// `MPI_BUFFER_DETACH`: the program knows its buffer, and Fortran couldn't take its address.
+/// `MPI_BUFFER_DETACH`: does not return the buffer, whose address Fortran cannot use.
 pub unsafe fn buffer_detach(_buffer: *mut c_void, size: *mut c_int) -> c_int {
     let mut address = null_mut::<c_void>();
-    // SAFETY: the contract of this module; a local variable for the address.
+    // SAFETY: the arguments are valid as the standard requires (the contract of this module); a
+    // local variable for the address.
     unsafe { c::MPI_Buffer_detach((&raw mut address).cast(), size) }
 }
 
-/// `MPI_COMM_DETACH_BUFFER`, likewise.
+/// `MPI_COMM_DETACH_BUFFER`: does not return the buffer, whose address Fortran cannot use.
 pub unsafe fn comm_detach_buffer(
     comm: *const MPI_Comm,
     _buffer: *mut c_void,
     size: *mut c_int,
 ) -> c_int {
     let mut address = null_mut::<c_void>();
-    // SAFETY: the contract of this module; a local variable for the address.
+    // SAFETY: the arguments are valid as the standard requires (the contract of this module); a
+    // local variable for the address.
     unsafe { c::MPI_Comm_detach_buffer(*comm, (&raw mut address).cast(), size) }
 }
 
-/// `MPI_SESSION_DETACH_BUFFER`, likewise.
+/// `MPI_SESSION_DETACH_BUFFER`: does not return the buffer, whose address Fortran cannot use.
 pub unsafe fn session_detach_buffer(
     session: *const MPI_Session,
     _buffer: *mut c_void,
     size: *mut c_int,
 ) -> c_int {
     let mut address = null_mut::<c_void>();
-    // SAFETY: the contract of this module; a local variable for the address.
+    // SAFETY: the arguments are valid as the standard requires (the contract of this module); a
+    // local variable for the address.
     unsafe { c::MPI_Session_detach_buffer(*session, (&raw mut address).cast(), size) }
 }
 
-/// `MPI_FILE_CREATE_ERRHANDLER`: the subroutine gets Fortran's integer for the file.
+/// `MPI_FILE_CREATE_ERRHANDLER`: the subroutine receives Fortran's integer for the file.
 #[cfg(not(openmpi_abi))]
 pub unsafe fn file_create_errhandler(
     function: *mut c_void,
     errhandler: *mut MPI_Errhandler,
 ) -> c_int {
-    // SAFETY: the contract of this module; the handler that is told about has just been made.
+    // SAFETY: the arguments are valid as the standard requires (module's contract); the handler was
+    // just created.
     unsafe {
         let code = c::MPI_File_create_errhandler(callback(function), errhandler);
         if code == MPI_SUCCESS {
@@ -94,7 +98,7 @@ pub unsafe extern "C" fn mpi_sizeof_cdesc(
 /// `PMPI_SIZEOF`.
 ///
 /// # Safety
-/// As for [`mpi_sizeof_cdesc`].
+/// The arguments are as the standard asks.
 #[cfg(not(openmpi_abi))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pmpi_sizeof_cdesc(
@@ -119,8 +123,8 @@ type DeleteFunction =
     unsafe extern "C" fn(*mut c_int, *mut c_int, *mut isize, *mut isize, *mut c_int);
 
 /// Calls an attribute copy subroutine. The extra state is the program's own variable, as in other
-/// libraries of this ABI; values are of the size of an address, or `INTEGER`s in the same place, of
-/// which the lower half counts.
+/// libraries of this ABI. Values have the size of an address; an `INTEGER` is the lower half at the
+/// same address.
 unsafe extern "C" fn copy(
     function: MPI_Comm_copy_attr_function,
     object: c_int,
@@ -133,7 +137,7 @@ unsafe extern "C" fn copy(
 ) -> c_int {
     let (mut object, mut keyval, mut code, mut copies) = (object, keyval, MPI_SUCCESS, 0);
     let (mut value, mut out) = (Cell::new(value), Cell(0));
-    // SAFETY: `create_keyval` was given the function as a subroutine with these arguments.
+    // SAFETY: a `*_create_keyval` function registered it as a subroutine with these arguments.
     unsafe {
         let function: CopyFunction = std::mem::transmute(function);
         function(
@@ -162,7 +166,7 @@ unsafe extern "C" fn delete(
 ) -> c_int {
     let (mut object, mut keyval, mut code) = (object, keyval, MPI_SUCCESS);
     let mut value = Cell::new(value);
-    // SAFETY: as in `copy`.
+    // SAFETY: a `*_create_keyval` function registered it as a subroutine with these arguments.
     unsafe {
         let function: DeleteFunction = std::mem::transmute(function);
         function(
@@ -176,8 +180,8 @@ unsafe extern "C" fn delete(
     code
 }
 
-/// A value as a subroutine sees it: where an `INTEGER` is expected it is the beginning of the cell,
-/// on a big-endian machine the upper half. So there both halves are filled.
+/// A value as a subroutine sees it. An `INTEGER` is at the beginning of the cell, which on a
+/// big-endian machine is the upper half: both halves would have to be filled there.
 struct Cell(isize);
 
 impl Cell {
@@ -198,18 +202,19 @@ impl Cell {
 #[cfg(target_endian = "big")]
 compile_error!("INTEGER attributes need another representation on big-endian machines");
 
-/// Has the callbacks of a new key called as subroutines.
-fn told(code: c_int, keyval: *mut c_int) -> c_int {
+/// Makes the C library call the callbacks of a new key as subroutines.
+fn set_proxies(code: c_int, keyval: *mut c_int) -> c_int {
     if code == MPI_SUCCESS {
-        // SAFETY: the key has just been made; both functions have the arguments that are asked for.
+        // SAFETY: the key was just created; both proxies have the arguments that the C library
+        // passes.
         unsafe { c::MPII_Keyval_set_proxy(*keyval, copy as *mut c_void, delete as *mut c_void) };
     }
     code
 }
 
-/// The value of an integer of the size of an address.
+/// Returns the value of an integer of the size of an address.
 unsafe fn wide(value: *mut c_void) -> *mut c_void {
-    // SAFETY: the contract of this module.
+    // SAFETY: the arguments are valid as the standard requires (the contract of this module).
     std::ptr::with_exposed_provenance_mut(unsafe { value.cast::<usize>().read() })
 }
 
@@ -220,10 +225,10 @@ pub unsafe fn comm_create_keyval(
     keyval: *mut c_int,
     extra_state: *mut c_void,
 ) -> c_int {
-    // SAFETY: the contract of this module.
+    // SAFETY: the arguments are valid as the standard requires (the contract of this module).
     unsafe {
         let code = c::MPI_Comm_create_keyval(callback(copy), callback(delete), keyval, extra_state);
-        told(code, keyval)
+        set_proxies(code, keyval)
     }
 }
 
@@ -234,10 +239,10 @@ pub unsafe fn type_create_keyval(
     keyval: *mut c_int,
     extra_state: *mut c_void,
 ) -> c_int {
-    // SAFETY: the contract of this module.
+    // SAFETY: the arguments are valid as the standard requires (the contract of this module).
     unsafe {
         let code = c::MPI_Type_create_keyval(callback(copy), callback(delete), keyval, extra_state);
-        told(code, keyval)
+        set_proxies(code, keyval)
     }
 }
 
@@ -248,10 +253,10 @@ pub unsafe fn win_create_keyval(
     keyval: *mut c_int,
     extra_state: *mut c_void,
 ) -> c_int {
-    // SAFETY: the contract of this module.
+    // SAFETY: the arguments are valid as the standard requires (the contract of this module).
     unsafe {
         let code = c::MPI_Win_create_keyval(callback(copy), callback(delete), keyval, extra_state);
-        told(code, keyval)
+        set_proxies(code, keyval)
     }
 }
 
@@ -262,31 +267,31 @@ pub unsafe fn keyval_create(
     keyval: *mut c_int,
     extra_state: *mut c_void,
 ) -> c_int {
-    // SAFETY: the contract of this module.
+    // SAFETY: the arguments are valid as the standard requires (the contract of this module).
     unsafe { comm_create_keyval(copy, delete, keyval, extra_state) }
 }
 
 /// `MPI_COMM_SET_ATTR`.
 pub unsafe fn comm_set_attr(comm: *const MPI_Comm, key: *const c_int, value: *mut c_void) -> c_int {
-    // SAFETY: the contract of this module.
+    // SAFETY: the arguments are valid as the standard requires (the contract of this module).
     unsafe { c::MPII_Comm_set_attr(*comm, *key, wide(value), ADDRESS) }
 }
 
 /// `MPI_TYPE_SET_ATTR`.
 pub unsafe fn type_set_attr(object: *const c_int, key: *const c_int, value: *mut c_void) -> c_int {
-    // SAFETY: the contract of this module.
+    // SAFETY: the arguments are valid as the standard requires (the contract of this module).
     unsafe { c::MPII_Type_set_attr(*object, *key, wide(value), ADDRESS) }
 }
 
 /// `MPI_WIN_SET_ATTR`.
 pub unsafe fn win_set_attr(win: *const c_int, key: *const c_int, value: *mut c_void) -> c_int {
-    // SAFETY: the contract of this module.
+    // SAFETY: the arguments are valid as the standard requires (the contract of this module).
     unsafe { c::MPII_Win_set_attr(*win, *key, wide(value), ADDRESS) }
 }
 
 /// `MPI_ATTR_PUT`: the value is an `INTEGER`.
 pub unsafe fn attr_put(comm: *const MPI_Comm, key: *const c_int, value: *mut c_void) -> c_int {
-    // SAFETY: the contract of this module.
+    // SAFETY: the arguments are valid as the standard requires (the contract of this module).
     unsafe {
         let bits = value.cast::<c_int>().read() as isize as usize;
         let value = std::ptr::with_exposed_provenance_mut(bits);
@@ -294,10 +299,10 @@ pub unsafe fn attr_put(comm: *const MPI_Comm, key: *const c_int, value: *mut c_v
     }
 }
 
-/// How an attribute is asked for.
+/// A C function that returns an attribute.
 type Get = unsafe extern "C" fn(c_int, c_int, *mut c_void, *mut c_int, c_int) -> c_int;
 
-/// Asks for an attribute; one that is not set is 0.
+/// Returns the error code and an attribute's value, 0 if it is not set.
 unsafe fn get(
     ask: Get,
     object: *const c_int,
@@ -306,7 +311,8 @@ unsafe fn get(
     flag: *mut c_int,
 ) -> (c_int, isize) {
     let (mut value, mut found) = (0_isize, 0);
-    // SAFETY: the contract of this module; local variables take the results.
+    // SAFETY: the arguments are valid as the standard requires (the contract of this module); local
+    // variables take the results.
     unsafe {
         let code = ask(*object, *key, (&raw mut value).cast(), &raw mut found, form);
         if code == MPI_SUCCESS {
@@ -323,7 +329,7 @@ unsafe fn get_address(
     value: *mut c_void,
     flag: *mut c_int,
 ) -> c_int {
-    // SAFETY: the contract of this module.
+    // SAFETY: the arguments are valid as the standard requires (the contract of this module).
     unsafe {
         let (code, found) = get(ask, object, key, ADDRESS, flag);
         if code == MPI_SUCCESS {
@@ -340,7 +346,7 @@ pub unsafe fn comm_get_attr(
     value: *mut c_void,
     flag: *mut c_int,
 ) -> c_int {
-    // SAFETY: the contract of this module.
+    // SAFETY: the arguments are valid as the standard requires (the contract of this module).
     unsafe { get_address(c::MPII_Comm_get_attr, comm, key, value, flag) }
 }
 
@@ -351,7 +357,7 @@ pub unsafe fn type_get_attr(
     value: *mut c_void,
     flag: *mut c_int,
 ) -> c_int {
-    // SAFETY: the contract of this module.
+    // SAFETY: the arguments are valid as the standard requires (the contract of this module).
     unsafe { get_address(c::MPII_Type_get_attr, object, key, value, flag) }
 }
 
@@ -362,18 +368,18 @@ pub unsafe fn win_get_attr(
     value: *mut c_void,
     flag: *mut c_int,
 ) -> c_int {
-    // SAFETY: the contract of this module.
+    // SAFETY: the arguments are valid as the standard requires (the contract of this module).
     unsafe { get_address(c::MPII_Win_get_attr, win, key, value, flag) }
 }
 
-/// `MPI_ATTR_GET`: the value is an `INTEGER`, of an address the lower half (section 17.2.7).
+/// `MPI_ATTR_GET`: the value is an `INTEGER`; of an address, the lower half (section 17.2.7).
 pub unsafe fn attr_get(
     comm: *const MPI_Comm,
     key: *const c_int,
     value: *mut c_void,
     flag: *mut c_int,
 ) -> c_int {
-    // SAFETY: the contract of this module.
+    // SAFETY: the arguments are valid as the standard requires (the contract of this module).
     unsafe {
         let (code, found) = get(c::MPII_Comm_get_attr, comm, key, INTEGER, flag);
         if code == MPI_SUCCESS {
@@ -394,7 +400,7 @@ struct Generalized {
 
 unsafe extern "C" fn query(state: *mut c_void, status: *mut MPI_Status) -> c_int {
     let mut code = MPI_SUCCESS;
-    // SAFETY: `grequest_start` made it; `free` comes last.
+    // SAFETY: `grequest_start` made the state, and `free`, which drops it, is the last callback.
     unsafe {
         let request = state.cast::<Generalized>();
         ((*request).query)((*request).extra, status, &raw mut code);
@@ -404,7 +410,7 @@ unsafe extern "C" fn query(state: *mut c_void, status: *mut MPI_Status) -> c_int
 
 unsafe extern "C" fn free(state: *mut c_void) -> c_int {
     let mut code = MPI_SUCCESS;
-    // SAFETY: `grequest_start` made it by a Box; this is the last callback.
+    // SAFETY: `grequest_start` made the state from a Box; this is the last callback.
     unsafe {
         let request = Box::from_raw(state.cast::<Generalized>());
         (request.free)(request.extra, &raw mut code);
@@ -414,7 +420,7 @@ unsafe extern "C" fn free(state: *mut c_void) -> c_int {
 
 unsafe extern "C" fn cancel(state: *mut c_void, complete: c_int) -> c_int {
     let (mut complete, mut code) = (complete, MPI_SUCCESS);
-    // SAFETY: as in `query`.
+    // SAFETY: `grequest_start` made the state, and `free`, which drops it, is the last callback.
     unsafe {
         let request = state.cast::<Generalized>();
         ((*request).cancel)((*request).extra, &raw mut complete, &raw mut code);
@@ -430,7 +436,7 @@ pub unsafe fn grequest_start(
     extra_state: *mut c_void,
     request: *mut MPI_Request,
 ) -> c_int {
-    // SAFETY: the contract of this module.
+    // SAFETY: the arguments are valid as the standard requires (the contract of this module).
     unsafe {
         let made = Box::into_raw(Box::new(Generalized {
             query: callback(query_fn),
@@ -457,7 +463,7 @@ pub unsafe fn info_get(
     key_len: usize,
     value_len: usize,
 ) -> c_int {
-    // SAFETY: the contract of this module.
+    // SAFETY: the arguments are valid as the standard requires (the contract of this module).
     unsafe {
         let key = Text::trimmed(key, key_len);
         let mut room = vec![0_u8; usize::try_from(*valuelen).unwrap_or(0) + 1];
@@ -484,7 +490,7 @@ pub unsafe fn info_get_string(
     key_len: usize,
     value_len: usize,
 ) -> c_int {
-    // SAFETY: the contract of this module.
+    // SAFETY: the arguments are valid as the standard requires (the contract of this module).
     unsafe {
         let key = Text::trimmed(key, key_len);
         let wanted = *buflen;
@@ -516,7 +522,7 @@ pub unsafe fn session_get_nth_pset(
     pset_name: *mut c_char,
     name_len: usize,
 ) -> c_int {
-    // SAFETY: the contract of this module.
+    // SAFETY: the arguments are valid as the standard requires (the contract of this module).
     unsafe {
         let wanted = *pset_len;
         let mut room = vec![0_u8; usize::try_from(wanted).unwrap_or(0) + 1];
@@ -533,11 +539,13 @@ pub unsafe fn session_get_nth_pset(
     }
 }
 
-/// Strings of an array without leading and trailing blanks (MPI-3.1 section 10.3.2), up to the first blank one; `step` characters from one to the next.
+/// Returns the strings of an array up to the first blank one, without leading and trailing blanks
+/// (MPI-3.1 section
+/// 10.3.2); successive strings are `step` characters apart.
 unsafe fn strings(first: *const c_char, length: usize, step: usize) -> Vec<Text> {
     let mut all = Vec::new();
     loop {
-        // SAFETY: the contract of this module: a blank string ends the array.
+        // SAFETY: the standard requires that a blank string ends the array.
         let text = unsafe { Text::trimmed(first.wrapping_add(all.len() * step), length) };
         if text.is_blank() {
             return all;
@@ -546,7 +554,7 @@ unsafe fn strings(first: *const c_char, length: usize, step: usize) -> Vec<Text>
     }
 }
 
-/// Pointers to strings, and NULL.
+/// Returns pointers to strings, and a final NULL.
 fn pointers(strings: &[Text]) -> Vec<*mut c_char> {
     let each = strings.iter().map(|text| text.as_ptr().cast_mut());
     each.chain([null_mut()]).collect()
@@ -578,7 +586,7 @@ pub unsafe fn comm_spawn(
     command_len: usize,
     argv_len: usize,
 ) -> c_int {
-    // SAFETY: the contract of this module.
+    // SAFETY: the arguments are valid as the standard requires (the contract of this module).
     unsafe {
         let command = Text::trimmed(command, command_len);
         let arguments = if sentinels::is_no_arguments(argv.cast_mut().cast()) {
@@ -627,7 +635,7 @@ pub unsafe fn comm_spawn_multiple(
     commands_len: usize,
     argv_len: usize,
 ) -> c_int {
-    // SAFETY: the contract of this module.
+    // SAFETY: the arguments are valid as the standard requires (the contract of this module).
     unsafe {
         let many = usize::try_from(*count).unwrap_or(0);
         let commands: Vec<Text> = (0..many)

@@ -1,7 +1,8 @@
-//! Handles of C and of Fortran in the standard ABI: pointers there, integers here (MPI-5.0 section 21.4.4).
+//! Conversion of handles in the standard ABI: pointers in C, integers in Fortran (MPI-5.0 section
+//! 21.4.4).
 //!
-//! The integer is the lower half of the pointer, whose upper half is 0. On a little-endian machine a
-//! callback that is given the address of a handle finds Fortran's integer there.
+//! The integer is the lower half of the pointer, whose upper half is 0. On a little-endian machine,
+//! Fortran's integer is therefore at the address of a handle that a callback receives.
 
 #![allow(non_snake_case, reason = "names of C")]
 
@@ -15,15 +16,16 @@ use crate::imports::outer;
 #[cfg(target_endian = "big")]
 compile_error!("callbacks get handles of another width on big-endian machines");
 
-/// A handle as C has it.
+/// A C handle.
 pub type Pointer = usize;
 
-/// Whether the library has handles as they are here is not known of others, so those are refused before the
-/// program runs.
+/// Terminates the program before it runs if the C library is not Weft's: another one may represent
+/// handles differently.
 extern "C" fn check_library() {
     let mut text = [0_u8; MPI_MAX_LIBRARY_VERSION_STRING as usize];
     let mut length = 0;
-    // SAFETY: the text has the room that the standard asks for; may be called before MPI is initialized.
+    // SAFETY: the text has the length that the standard requires; MPI need not be initialized for
+    // this call.
     unsafe { PMPI_Get_library_version(text.as_mut_ptr().cast(), &raw mut length) };
     if !text.starts_with(b"Weft ") {
         let length = usize::try_from(length).unwrap_or(0).min(text.len());
@@ -41,19 +43,19 @@ extern "C" fn check_library() {
 #[unsafe(link_section = ".init_array")]
 static CHECK_LIBRARY: extern "C" fn() = check_library;
 
-/// C's form of a communicator.
+/// Returns the C handle of a communicator.
 #[inline(always)]
 pub fn wide_comm(comm: MPI_Comm) -> Pointer {
     wide(comm)
 }
 
-/// C's form of a handle.
+/// Returns the C form of a handle.
 #[inline(always)]
 pub fn wide(handle: c_int) -> Pointer {
     handle as u32 as Pointer
 }
 
-/// C's form of the handle at an address; 0 for NULL.
+/// Returns the C form of the handle at an address; 0 for NULL.
 ///
 /// # Safety
 /// The address is valid or NULL.
@@ -63,7 +65,7 @@ pub unsafe fn load(at: *const c_int) -> Pointer {
     unsafe { at.as_ref() }.map_or(0, |handle| wide(*handle))
 }
 
-/// Where C is to find and put a handle that Fortran has at `narrow`: NULL stays NULL.
+/// Returns the address that C uses for a handle that Fortran has at `narrow`: NULL for NULL.
 #[inline(always)]
 pub fn place(narrow: *mut c_int, wide: *mut Pointer) -> *mut Pointer {
     if narrow.is_null() {
@@ -72,7 +74,7 @@ pub fn place(narrow: *mut c_int, wide: *mut Pointer) -> *mut Pointer {
     wide
 }
 
-/// Gives Fortran what C has left.
+/// Stores a handle that C has written in Fortran's form.
 ///
 /// # Safety
 /// The address is valid or NULL.
@@ -84,15 +86,15 @@ pub unsafe fn store(at: *mut c_int, handle: Pointer) {
     }
 }
 
-/// An array of handles of C, made of one of Fortran.
+/// An array of C handles, converted from Fortran's.
 #[derive(Debug)]
 pub struct Array(Option<Vec<Pointer>>);
 
 impl Array {
-    /// NULL stays NULL; a length that is none is left to C to complain about.
+    /// Converts an array. NULL stays NULL; C reports an invalid length.
     ///
     /// # Safety
-    /// Another address than NULL is valid for `length` handles.
+    /// The address is NULL or valid for `length` handles.
     pub unsafe fn new(narrow: *const c_int, length: i64) -> Array {
         if narrow.is_null() {
             return Array(None);
@@ -103,7 +105,7 @@ impl Array {
         Array(Some(each.collect()))
     }
 
-    /// For C.
+    /// Returns the address to pass to C.
     pub fn as_mut_ptr(&mut self) -> *mut Pointer {
         match &mut self.0 {
             Some(handles) => handles.as_mut_ptr(),
@@ -111,10 +113,10 @@ impl Array {
         }
     }
 
-    /// Gives Fortran what C has left.
+    /// Stores the handles that C has written in Fortran's form.
     ///
     /// # Safety
-    /// It is the address that this was made of.
+    /// The address is the one that the array was made from.
     pub unsafe fn store(&self, narrow: *mut c_int) {
         for (index, handle) in self.0.iter().flatten().enumerate() {
             // SAFETY: the caller's contract.
@@ -128,9 +130,11 @@ unsafe extern "C" {
     fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
 }
 
-/// A function of `libmpi_abi.so.1` that only Weft's has, so that it is asked for when it is needed.
+/// Looks up a function that only Weft's `libmpi_abi.so.1` has; other libraries are detected at the
+/// first use.
 pub fn own(name: &CStr) -> *mut c_void {
-    // SAFETY: a string that ends in NUL; NULL stands for all libraries of the program (`RTLD_DEFAULT`).
+    // SAFETY: a string that ends in NUL; NULL stands for all libraries of the program
+    // (`RTLD_DEFAULT`).
     let function = unsafe { dlsym(std::ptr::null_mut(), name.as_ptr()) };
     if function.is_null() {
         eprintln!(
@@ -143,7 +147,7 @@ pub fn own(name: &CStr) -> *mut c_void {
     function
 }
 
-/// The file of an integer.
+/// Returns the file of an integer.
 ///
 /// # Safety
 /// None beyond that of C's function.
@@ -152,31 +156,31 @@ pub unsafe extern "C" fn MPI_File_f2c(file: MPI_Fint) -> MPI_File {
     unsafe { outer::MPI_File_fromint(file) }
 }
 
-/// The integer of a file.
+/// Returns the integer of a file.
 ///
 /// # Safety
-/// It is a file's handle.
+/// `file` is a file's handle.
 pub unsafe extern "C" fn MPI_File_c2f(file: MPI_File) -> MPI_Fint {
     // SAFETY: the caller's contract.
     unsafe { outer::MPI_File_toint(file) }
 }
 
-/// A status of `mpif.h` as one of `mpi_f08`: the same integers.
+/// Converts a status of `mpif.h` to one of `mpi_f08`: the same integers.
 ///
 /// # Safety
 /// Both are valid.
 pub unsafe extern "C" fn MPI_Status_f2f08(from: *const MPI_Fint, to: *mut MPI_F08_status) -> c_int {
-    // SAFETY: the caller's contract; they may be the same.
+    // SAFETY: the caller promises valid statuses (`# Safety`); `copy` allows them to be the same.
     unsafe { std::ptr::copy(from.cast(), to, 1) };
     MPI_SUCCESS
 }
 
-/// A status of `mpi_f08` as one of `mpif.h`.
+/// Converts a status of `mpi_f08` to one of `mpif.h`: the same integers.
 ///
 /// # Safety
 /// Both are valid.
 pub unsafe extern "C" fn MPI_Status_f082f(from: *const MPI_F08_status, to: *mut MPI_Fint) -> c_int {
-    // SAFETY: the caller's contract; they may be the same.
+    // SAFETY: the caller promises valid statuses (`# Safety`); `copy` allows them to be the same.
     unsafe { std::ptr::copy(from, to.cast(), 1) };
     MPI_SUCCESS
 }

@@ -1,5 +1,5 @@
-//! Handles of C and of Fortran in Open MPI's ABI: pointers there, integers here, which have nothing in common. The C
-//! library is asked for each.
+//! Conversion of handles in Open MPI's ABI: pointers in C, unrelated integers in Fortran. The C
+//! library converts each.
 
 #![allow(non_snake_case, reason = "names of C")]
 
@@ -7,10 +7,10 @@ use std::ffi::{c_char, c_int};
 
 use crate::abi::{MPI_Comm, MPI_MAX_LIBRARY_VERSION_STRING};
 
-/// A handle as C has it.
+/// A C handle.
 pub type Pointer = usize;
 
-/// How handles of a type are converted.
+/// The conversion functions of a type of handles.
 #[derive(Clone, Copy, Debug)]
 pub struct Of {
     f2c: unsafe extern "C" fn(c_int) -> Pointer,
@@ -68,12 +68,13 @@ pub const WIN: Of = Of {
     c2f: PMPI_Win_c2f,
 };
 
-/// Whether the library has handles as they are here is not known of others, so those are refused before the
-/// program runs.
+/// Terminates the program before it runs if the C library is not Weft's: another one may represent
+/// handles differently.
 extern "C" fn check_library() {
     let mut text = [0_u8; MPI_MAX_LIBRARY_VERSION_STRING as usize];
     let mut length = 0;
-    // SAFETY: the text has the room that the standard asks for; may be called before MPI is initialized.
+    // SAFETY: the text has the length that the standard requires; MPI need not be initialized for
+    // this call.
     unsafe { PMPI_Get_library_version(text.as_mut_ptr().cast(), &raw mut length) };
     if !text.starts_with(b"Weft ") {
         let length = usize::try_from(length).unwrap_or(0).min(text.len());
@@ -91,30 +92,30 @@ extern "C" fn check_library() {
 #[unsafe(link_section = ".init_array")]
 static CHECK_LIBRARY: extern "C" fn() = check_library;
 
-/// C's form of a communicator.
+/// Returns the C handle of a communicator.
 #[inline(always)]
 pub fn wide_comm(comm: MPI_Comm) -> Pointer {
     wide(COMM, comm)
 }
 
-/// C's form of a handle.
+/// Returns the C form of a handle.
 #[inline(always)]
 pub fn wide(of: Of, handle: c_int) -> Pointer {
-    // SAFETY: takes any integer.
+    // SAFETY: the function accepts any integer.
     unsafe { (of.f2c)(handle) }
 }
 
-/// Fortran's form of a handle.
+/// Returns Fortran's form of a handle.
 ///
 /// # Safety
-/// It is one of C's, of this type.
+/// `handle` is a C handle of this type.
 #[inline(always)]
 pub unsafe fn narrow(of: Of, handle: Pointer) -> c_int {
     // SAFETY: the caller's contract.
     unsafe { (of.c2f)(handle) }
 }
 
-/// C's form of the handle at an address; that of no handle for NULL.
+/// Returns the C form of the handle at an address; 0 for NULL.
 ///
 /// # Safety
 /// The address is valid or NULL.
@@ -124,7 +125,7 @@ pub unsafe fn load(of: Of, at: *const c_int) -> Pointer {
     unsafe { at.as_ref() }.map_or(0, |handle| wide(of, *handle))
 }
 
-/// Where C is to find and put a handle that Fortran has at `narrow`: NULL stays NULL.
+/// Returns the address that C uses for a handle that Fortran has at `narrow`: NULL for NULL.
 #[inline(always)]
 pub fn place(narrow: *mut c_int, wide: *mut Pointer) -> *mut Pointer {
     if narrow.is_null() {
@@ -133,7 +134,7 @@ pub fn place(narrow: *mut c_int, wide: *mut Pointer) -> *mut Pointer {
     wide
 }
 
-/// Gives Fortran what C has left. What is no handle of C's was not written by it.
+/// Stores a handle that C has written in Fortran's form; 0 means that C has written none.
 ///
 /// # Safety
 /// The address is valid or NULL.
@@ -145,15 +146,15 @@ pub unsafe fn store(of: Of, at: *mut c_int, handle: Pointer) {
     }
 }
 
-/// An array of handles of C, made of one of Fortran.
+/// An array of C handles, converted from Fortran's.
 #[derive(Debug)]
 pub struct Array(Option<Vec<Pointer>>, Of);
 
 impl Array {
-    /// NULL stays NULL; a length that is none is left to C to complain about.
+    /// Converts an array. NULL stays NULL; C reports an invalid length.
     ///
     /// # Safety
-    /// Another address than NULL is valid for `length` handles.
+    /// The address is NULL or valid for `length` handles.
     pub unsafe fn new(of: Of, narrow: *const c_int, length: i64) -> Array {
         if narrow.is_null() {
             return Array(None, of);
@@ -164,7 +165,7 @@ impl Array {
         Array(Some(each.collect()), of)
     }
 
-    /// For C.
+    /// Returns the address to pass to C.
     pub fn as_mut_ptr(&mut self) -> *mut Pointer {
         match &mut self.0 {
             Some(handles) => handles.as_mut_ptr(),
@@ -172,10 +173,10 @@ impl Array {
         }
     }
 
-    /// Gives Fortran what C has left.
+    /// Stores the handles that C has written in Fortran's form.
     ///
     /// # Safety
-    /// It is the address that this was made of.
+    /// The address is the one that the array was made from.
     pub unsafe fn store(&self, at: *mut c_int) {
         for (index, handle) in self.0.iter().flatten().enumerate() {
             // SAFETY: the caller's contract.

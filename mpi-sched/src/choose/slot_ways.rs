@@ -1,16 +1,16 @@
-//! How collectives go that were asked for in shared memory, where there are several ways.
+//! Selection among several algorithms of collectives in shared memory.
 
 use super::{Choices, FLAT, Situation, bit};
 use crate::slots::{Slots, Tree};
 
-/// Of each collective the way by slots, or by copying from each other's memory, beside the plain one.
+/// The algorithms in slots or by CMA that replace each collective's default one.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct SlotWays {
-    /// A reduction to one rank goes up this tree.
+    /// The tree of a reduction to one rank.
     pub tree: Option<Tree>,
-    /// Bytes of a piece of a reduction, to one rank and to all, that is read where the others have it.
+    /// Bytes of a chunk of a reduction to one rank that is read by CMA.
     pub reduce_piece: Option<usize>,
-    /// See there.
+    /// Bytes of a chunk of an allreduce that is read by CMA.
     pub allreduce_piece: Option<usize>,
 }
 
@@ -23,7 +23,7 @@ impl SlotWays {
         }
     }
 
-    /// For people, how a collective goes by slots, if it goes by them in the plain way otherwise.
+    /// Describes the algorithm of a collective in slots, if it is not the default one.
     pub fn describe(&self, collective: &str) -> Option<String> {
         let Tree { degree, piece } = self.tree.filter(|_| collective == "reduce")?;
         let piece = piece.map(|bytes| format!(" in pieces of {bytes} bytes"));
@@ -31,7 +31,7 @@ impl SlotWays {
         Some(format!("slots, up a tree of degree {degree}{piece}"))
     }
 
-    /// Takes the way of that name, with its parameters.
+    /// Sets the algorithm of this name, with its parameters.
     pub(super) fn set(&mut self, collective: &str, name: &str, parameters: &[usize]) {
         let first = parameters.first().copied();
         match (collective, name) {
@@ -49,7 +49,8 @@ impl SlotWays {
     }
 }
 
-/// The way where nothing was asked for: more than two ranks that have a core each reduce to one of them up a tree.
+/// Returns the default algorithm: more than two ranks with a core each reduce to one of them up a
+/// tree.
 fn usual(collective: &str, situation: &Situation, slots: Slots) -> SlotWays {
     let ranks = situation.ranks;
     let goes_up = collective == "reduce" && ranks > 2 && !slots.crowded;
@@ -67,7 +68,7 @@ fn usual(collective: &str, situation: &Situation, slots: Slots) -> SlotWays {
 }
 
 impl Choices {
-    /// How a collective goes that goes by slots, or by copying from each other's memory.
+    /// Returns the algorithm of a collective in slots or by CMA.
     pub fn slot_ways(&self, collective: &str, situation: &Situation, slots: Slots) -> SlotWays {
         if (self.by_slots | self.by_direct) & bit(collective) != 0 {
             return self.slot_ways;
@@ -78,8 +79,8 @@ impl Choices {
         }
     }
 
-    /// Whether a collective was asked to go by copying from each other's memory, or not so, by name or by a rule that was
-    /// read; none where nothing was said.
+    /// Returns whether CMA was chosen for a collective or excluded, by name or by a rule; `None` if
+    /// neither.
     pub(super) fn told_direct(&self, collective: &str, situation: &Situation) -> Option<bool> {
         let own = bit(collective);
         if self.slots == Some(false) || self.is_asked(collective) {
@@ -92,7 +93,7 @@ impl Choices {
         rule.map(|rule| rule.by_direct & own != 0)
     }
 
-    /// Whether a collective was asked to go by copying from each other's memory, however many ranks there are.
+    /// Returns whether CMA was chosen for a collective, however many ranks there are.
     pub fn asks_for_direct(&self, collective: &str, situation: &Situation) -> bool {
         self.told_direct(collective, situation) == Some(true)
     }

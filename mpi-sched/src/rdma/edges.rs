@@ -1,12 +1,13 @@
-//! What goes from each rank to the next one: pieces in the order sent, in slots that their reader gives free.
+//! The edges of the ring of ranks: chunks from each rank to the next, in order, in slots that the
+//! reader frees.
 
 use super::reach::Reach;
 use crate::schedule::{Block, CAME, FREE, FREED, SENT, Schedule, Slot};
 
-/// What of a schedule goes to the next rank and comes from the one before, in pieces that fit a slot.
+/// Builder of a schedule's chunks to the next rank and from the previous one.
 ///
-/// Both ends of an edge count its pieces alike. A schedule says of each piece that its slot must be free, and is free
-/// again; who carries it out tells the other end only when half of the slots are.
+/// Both ends of an edge count its chunks alike. The schedule waits for each chunk's slot and frees
+/// it; the port acknowledges slots to the other end only in halves of the ring.
 pub(super) struct Edges {
     reach: Reach,
     sent: u32,
@@ -23,15 +24,15 @@ impl Edges {
         self.reach
     }
 
-    /// Pieces that a rank may be ahead of the one that it waits for.
+    /// Returns the number of chunks that a rank may be ahead of the previous one.
     pub fn ahead(&self) -> u32 {
         self.reach.half()
     }
 
-    /// Sends a piece, when its slot is free.
+    /// Sends a chunk once its slot is free.
     pub fn send(&mut self, schedule: &mut Schedule, block: Block) {
         let (next, phase) = (self.reach.after(1), self.sent as i32);
-        // That of the piece that was there before.
+        // The phase of the slot's previous chunk.
         let before = phase - self.reach.depth as i32;
         self.reach
             .arrival(schedule, next, FREED, before, usize::MAX);
@@ -44,7 +45,7 @@ impl Edges {
         self.sent += 1;
     }
 
-    /// Waits for the next piece, which lies where it came until it is [taken](Edges::take).
+    /// Waits for the next chunk, which stays in its slot until it is [taken](Edges::take).
     pub fn receive(&mut self, schedule: &mut Schedule, len: usize) -> Block {
         let phase = self.come as i32;
         let from = self.reach.before(1);
@@ -52,7 +53,7 @@ impl Edges {
         self.reach.arrived(CAME, phase, len)
     }
 
-    /// Is through with that piece.
+    /// Frees the slot of the received chunk.
     pub fn take(&mut self, schedule: &mut Schedule) {
         let phase = self.come as i32;
         self.reach
@@ -60,7 +61,7 @@ impl Edges {
         self.come += 1;
     }
 
-    /// Ends the schedule's part of both edges.
+    /// Stores the numbers of chunks in the schedule.
     pub fn end(self, schedule: &mut Schedule) {
         schedule.set_pieces([self.sent, self.come]);
     }

@@ -1,12 +1,12 @@
-//! Allgathers and alltoalls of blocks that fit slots: each rank to all others, or what is known to ranks 1, 2, 4, …
-//! further on.
+//! Allgathers and alltoalls of blocks that fit slots: directly, or by doubling over distances 1, 2,
+//! 4, ….
 
 use super::long::Blocks;
 use super::reach::{DIRECT, Reach};
 use crate::schedule::{Block, Buf, Schedule, Slot};
 use crate::team::Part;
 
-/// An allgather of equal blocks to the receive buffer, each rank's to all others; `send` is none in place.
+/// Builds an allgather of equal blocks, each sent to all other ranks; `send` is `None` in place.
 pub fn allgather_direct(
     schedule: &mut Schedule,
     reach: Reach,
@@ -31,7 +31,8 @@ pub fn allgather_direct(
     all.finish(schedule);
 }
 
-/// The same, each rank telling all that it knows to ranks 1, 2, 4, … further on.
+/// Builds an allgather of equal blocks: each rank sends all gathered blocks to ranks 1, 2, 4, …
+/// further on.
 pub fn allgather_doubling(
     schedule: &mut Schedule,
     reach: Reach,
@@ -44,7 +45,7 @@ pub fn allgather_doubling(
     schedule.meet();
     let phase = schedule.phase();
     let (size, len) = (reach.size as usize, all.len);
-    // The blocks from that of the next rank on to the own one: what is known is the last of them.
+    // The blocks from the next rank's on to the own one: the gathered ones are at the end.
     let known = schedule.scratch_bytes(size * len);
     let last = |from: usize, to: usize| known.cut((size - from) * len..(size - to) * len);
     if reach.rounds() > 1 {
@@ -65,7 +66,7 @@ pub fn allgather_doubling(
         if round + 1 < reach.rounds() {
             schedule.copy(arrived, last(have + count, have));
         }
-        // They are those of the ranks up to `from`, which may begin at the end of all.
+        // The blocks of the ranks up to `from`, which may wrap around the end.
         let first = (from as usize + size + 1 - count) % size;
         let before = count.min(size - first);
         let run = |from: usize, to: usize| all.staged.bytes.cut(from * len..to * len);
@@ -78,7 +79,7 @@ pub fn allgather_doubling(
     all.finish(schedule);
 }
 
-/// The blocks of an alltoall, as bytes: those for all ranks, and from all ranks.
+/// The blocks of an alltoall as bytes: those for all ranks, and those from all ranks.
 struct Both {
     given: Block,
     got: Blocks,
@@ -86,7 +87,7 @@ struct Both {
 }
 
 impl Both {
-    /// None if there is nothing to exchange. The own block is where it belongs.
+    /// Stages the blocks and copies the own one. Returns `None` if there is nothing to exchange.
     fn new(
         schedule: &mut Schedule,
         reach: Reach,
@@ -114,7 +115,7 @@ impl Both {
                 from.pack(schedule);
                 from.bytes
             }
-            // What arrives must not take the place of what others wait for.
+            // Incoming blocks must not overwrite outgoing ones.
             None => {
                 let copy = schedule.scratch_bytes(size * len);
                 schedule.copy(into.typed, copy);
@@ -130,14 +131,14 @@ impl Both {
         Some(both)
     }
 
-    /// The block for a rank.
+    /// Returns the block for a rank.
     fn of(&self, rank: u32) -> Block {
         let from = rank as usize * self.len;
         self.given.cut(from..from + self.len)
     }
 }
 
-/// An alltoall of equal blocks, each rank to all others; `send` is none in place.
+/// Builds an alltoall of equal blocks, each sent directly; `send` is `None` in place.
 pub fn alltoall_direct(
     schedule: &mut Schedule,
     reach: Reach,
@@ -162,8 +163,8 @@ pub fn alltoall_direct(
     both.got.finish(schedule);
 }
 
-/// The same, blocks of others with the own ones to ranks 1, 2, 4, … further on: each goes as many of these ways as its
-/// distance has bits.
+/// Builds an alltoall of equal blocks by doubling: blocks go to ranks 1, 2, 4, … further on
+/// together, one hop for each bit of their distance.
 pub fn alltoall_doubling(
     schedule: &mut Schedule,
     reach: Reach,
@@ -176,7 +177,7 @@ pub fn alltoall_doubling(
     schedule.meet();
     let phase = schedule.phase();
     let (size, len) = (reach.size, both.len);
-    // By the distance that they have to go.
+    // Indexed by the distance left to travel.
     let way = schedule.scratch_bytes(size as usize * len);
     let going = |distance: u32| way.cut(distance as usize * len..(distance as usize + 1) * len);
     let packed = schedule.scratch_bytes(reach.half_of_all() * len);
@@ -197,7 +198,7 @@ pub fn alltoall_doubling(
         let arrived = reach.arrived(cell, phase, count * len);
         for (number, distance) in (1..size).filter(goes).enumerate() {
             let block = arrived.cut(number * len..(number + 1) * len);
-            // With its last bit it has come from so far.
+            // A block arrives with the last bit of its distance.
             match distance >> (round + 1) {
                 0 => schedule.copy(block, both.got.of(reach.before(distance))),
                 _ => schedule.copy(block, going(distance)),

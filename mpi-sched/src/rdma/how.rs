@@ -1,25 +1,25 @@
-//! The ways that collectives by writes go, and what each takes.
+//! The algorithms of collectives by remote writes, and the calls that each takes.
 
 use super::reach::{DIRECT, LONGEST, Reach};
 
-/// How an allreduce by writes goes.
+/// The algorithm of an allreduce by remote writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RdmaAllreduce {
     /// Between pairs of ranks 1, 2, 4, … apart.
     Pairs,
-    /// Up a tree of one degree to rank 0, and down one of another: [`super::DEGREES`].
+    /// Up a tree of one degree to rank 0, and down a tree of another: [`super::DEGREES`].
     Tree {
         /// Children of a node in a step upwards.
         up: u32,
-        /// And downwards.
+        /// Children of a node in a step downwards.
         down: u32,
     },
-    /// Round the ring, each rank reducing a share; two ranks each send all that they have.
+    /// Round the ring, each rank reducing a share; two ranks exchange whole vectors.
     Ring,
 }
 
-impl RdmaAllreduce {
-    /// Whether it takes a vector of so many bytes.
+impl Way {
+    /// Returns whether the algorithm takes a vector of `bytes` bytes.
     pub fn takes(self, reach: Reach, bytes: usize, commutes: bool) -> bool {
         match self {
             RdmaAllreduce::Pairs | RdmaAllreduce::Tree { .. } => bytes <= reach.room,
@@ -28,17 +28,17 @@ impl RdmaAllreduce {
     }
 }
 
-/// How a broadcast by writes goes.
+/// The algorithm of a broadcast by remote writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RdmaBcast {
     /// Down a binomial tree.
     Tree,
-    /// Along the ring of ranks, piece after piece.
+    /// Along the ring of ranks, in chunks.
     Chain,
 }
 
-impl RdmaBcast {
-    /// Whether it takes so many bytes.
+impl Spread {
+    /// Returns whether the algorithm takes `bytes` bytes.
     pub fn takes(self, reach: Reach, bytes: usize) -> bool {
         match self {
             RdmaBcast::Tree => bytes <= reach.most(),
@@ -47,17 +47,18 @@ impl RdmaBcast {
     }
 }
 
-/// How a reduction to one rank by writes goes.
+/// The algorithm of a reduction to one rank by remote writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum RdmaReduce {
-    /// Up a tree of that degree: [`super::DEGREES`].
+pub enum Rise {
+    /// Up a tree of this degree: [`super::DEGREES`].
     Tree(u32),
-    /// Along the ring of ranks, piece after piece.
+    /// Along the ring of ranks, in chunks.
     Chain,
 }
 
-impl RdmaReduce {
-    /// Whether it takes so many bytes with that root. The order of operands is that of ranks only up a tree to rank 0.
+impl Rise {
+    /// Returns whether the algorithm takes `bytes` bytes to this root. Operands are in the order of
+    /// ranks only up a tree to rank 0.
     pub fn takes(self, reach: Reach, root: u32, bytes: usize, commutes: bool) -> bool {
         match self {
             RdmaReduce::Tree(_) => bytes <= reach.most_up() && (commutes || root == 0),
@@ -66,19 +67,19 @@ impl RdmaReduce {
     }
 }
 
-/// How an allgather by writes goes.
+/// The algorithm of an allgather by remote writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RdmaAllgather {
     /// Each rank to all others.
     Direct,
-    /// All that is known to ranks 1, 2, 4, … further on.
+    /// All gathered blocks to ranks 1, 2, 4, … further on.
     Doubling,
-    /// Block after block round the ring, in pieces.
+    /// Block after block round the ring, in chunks.
     Ring,
 }
 
-impl RdmaAllgather {
-    /// Whether it takes blocks of so many bytes.
+impl Collect {
+    /// Returns whether the algorithm takes blocks of this size.
     pub fn takes(self, reach: Reach, block: usize) -> bool {
         match self {
             RdmaAllgather::Direct => reach.size <= DIRECT && block <= reach.room,
@@ -88,17 +89,17 @@ impl RdmaAllgather {
     }
 }
 
-/// How an alltoall by writes goes.
+/// The algorithm of an alltoall by remote writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RdmaAlltoall {
     /// Each rank to all others.
     Direct,
-    /// To ranks 1, 2, 4, … further on, blocks of others with the own ones.
+    /// To ranks 1, 2, 4, … further on, with blocks of other ranks.
     Doubling,
 }
 
-impl RdmaAlltoall {
-    /// Whether it takes blocks of so many bytes.
+impl Trade {
+    /// Returns whether the algorithm takes blocks of this size.
     pub fn takes(self, reach: Reach, block: usize) -> bool {
         match self {
             RdmaAlltoall::Direct => reach.size <= DIRECT && block <= reach.room,

@@ -1,7 +1,7 @@
-//! Long vectors, in pieces from each rank to the next round the ring.
+//! Collectives of long vectors, in chunks from each rank to the next round the ring.
 //!
-//! A rank is never further ahead of the one before it than half of an edge's slots: so among ranks that wait there
-//! is always one, the last, for whom a slot is free and a piece has come.
+//! A rank is never further ahead of the previous one than half of an edge's slots. Among waiting
+//! ranks there is therefore always one, the last, with a free slot and an arrived chunk.
 
 use super::edges::Edges;
 use super::reach::Reach;
@@ -11,7 +11,7 @@ use crate::team::{Part, share};
 use mpi_types::op::Op;
 use std::ops::Range;
 
-/// A broadcast of the receive buffer: along the ring from the root to the rank before it.
+/// Builds a broadcast of the receive buffer along the ring, from the root to the rank before it.
 pub fn bcast(schedule: &mut Schedule, reach: Reach, root: u32, part: Part<'_>) {
     let len = part.bytes();
     if len == 0 || reach.size == 1 {
@@ -31,7 +31,7 @@ pub fn bcast(schedule: &mut Schedule, reach: Reach, root: u32, part: Part<'_>) {
             continue;
         }
         let arrived = edges.receive(schedule, piece.count);
-        // On its way before it is copied.
+        // The chunk is forwarded before it is copied.
         if away + 1 < reach.size {
             edges.send(schedule, arrived);
         }
@@ -44,8 +44,8 @@ pub fn bcast(schedule: &mut Schedule, reach: Reach, root: u32, part: Part<'_>) {
     }
 }
 
-/// A reduction, with an operation that commutes, of a vector that can be reduced in slots: along the ring from the rank
-/// behind the root to the root.
+/// Builds a reduction of a vector that can be reduced in slots along the ring, from the rank after
+/// the root to the root. The operation must commute.
 pub fn reduce(
     schedule: &mut Schedule,
     reach: Reach,
@@ -88,7 +88,7 @@ pub fn reduce(
     edges.end(schedule);
 }
 
-/// An allgather of equal blocks to the receive buffer; `send` is none in place.
+/// Builds an allgather of equal blocks to the receive buffer; `send` is `None` in place.
 pub fn allgather(schedule: &mut Schedule, reach: Reach, send: Option<Part<'_>>, part: Part<'_>) {
     let Some(all) = Blocks::new(schedule, reach, send, part) else {
         return;
@@ -124,7 +124,7 @@ pub fn allgather(schedule: &mut Schedule, reach: Reach, send: Option<Part<'_>>, 
     all.finish(schedule);
 }
 
-/// The blocks of all ranks in the receive buffer, as bytes, of which the own one is there.
+/// The blocks of all ranks in the receive buffer, as bytes.
 pub(super) struct Blocks {
     pub staged: Staged,
     /// Bytes of a block.
@@ -132,7 +132,7 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// None if nothing is left to do.
+    /// Stages the blocks and copies the own one. Returns `None` if nothing is left to do.
     pub fn new(
         schedule: &mut Schedule,
         reach: Reach,
@@ -166,20 +166,21 @@ impl Blocks {
         Some(blocks)
     }
 
-    /// The block of a rank.
+    /// Returns the block of a rank.
     pub fn of(&self, rank: u32) -> Block {
         let from = rank as usize * self.len;
         self.staged.bytes.cut(from..from + self.len)
     }
 
-    /// All blocks are there.
+    /// Unpacks the gathered blocks.
     pub fn finish(&self, schedule: &mut Schedule) {
         self.staged.unpack(schedule);
     }
 }
 
-/// An allreduce to the receive buffer of a vector that can be reduced in slots: shares of it are reduced round the
-/// ring, and go round once more. The operation commutes, unless there are two ranks, which send each other all.
+/// Builds an allreduce of a vector that can be reduced in slots: shares of it are reduced round the
+/// ring, then go round once more. The operation must commute, except between two ranks, which
+/// exchange whole vectors.
 pub fn allreduce(schedule: &mut Schedule, reach: Reach, in_place: bool, part: Part<'_>, op: &Op) {
     if part.count == 0 {
         return;
@@ -207,7 +208,7 @@ pub fn allreduce(schedule: &mut Schedule, reach: Reach, in_place: bool, part: Pa
     }
 }
 
-/// Two ranks send each other all elements, of `size` bytes, `each` at a time.
+/// Builds the exchange of all elements, of `size` bytes, between two ranks, `each` at a time.
 fn whole(
     schedule: &mut Schedule,
     reach: Reach,
@@ -234,7 +235,7 @@ fn whole(
         } else if schedule.combines() {
             schedule.combine(own, other, to);
         } else {
-            // In place, the left operand is where the result goes.
+            // In place, the left operand lies in the result's buffer.
             schedule.reduce(own, other);
             schedule.copy(arrived, as_bytes(to, size));
         }
@@ -246,8 +247,8 @@ fn whole(
     edges.end(schedule);
 }
 
-/// The elements `range` are reduced round the ring, and the sums go round; each rank's share is so small that its
-/// pieces fill half of an edge's slots.
+/// Builds the allreduce of the elements `range` round the ring; each rank's share is so small that
+/// its chunks fill at most half of an edge's slots.
 fn round(
     schedule: &mut Schedule,
     edges: &mut Edges,
@@ -292,7 +293,7 @@ fn round(
     }
 }
 
-/// Runs of at most `each` of these elements.
+/// Splits elements into ranges of at most `each`.
 fn pieces(range: Range<usize>, each: usize) -> impl Iterator<Item = Range<usize>> {
     let end = range.end;
     range
@@ -300,7 +301,7 @@ fn pieces(range: Range<usize>, each: usize) -> impl Iterator<Item = Range<usize>
         .map(move |from| from..(from + each).min(end))
 }
 
-/// Elements as those of `own` in the bytes of a slot.
+/// Returns the bytes of a slot as elements of `own`'s type.
 fn like(own: Block, arrived: Block) -> Block {
     Block {
         datatype: own.datatype,

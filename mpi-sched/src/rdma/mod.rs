@@ -1,22 +1,23 @@
-//! Collectives by writes to remote memory: data and flags are put into slots at their receivers, who
-//! look at their own memory only.
+//! Collectives by remote writes: data and flags are written to slots at their receivers, which poll
+//! only their own memory.
 //!
-//! Every rank has [`Reach::cells`] cells, each a ring of slots: one for each round of a barrier, one for
-//! each child in the trees of allreduces (k ⌈log(k+1) N⌉ of them, not N), one for what comes down these
-//! trees, one for broadcasts, and again one for each child in the trees of reductions. A flag is the number of
-//! the phase, which all ranks count alike, so that what is left from before says "not yet" whatever root or
-//! degree came before.
+//! Every rank has [`Reach::cells`] cells, each a ring of slots: one for each round of a barrier,
+//! one for each child in the trees of allreduces (k ⌈log(k+1) N⌉ of them, not N), one for the data
+//! that comes down these trees, one for broadcasts, and one for each child in the trees of
+//! reductions. A flag holds the number of its phase, which all ranks count alike: a flag of an
+//! earlier collective reads as "not yet", whatever its root or degree.
 //!
-//! Invariant: nobody writes data of phase n before the receiver has read what was in that slot.
-//! Collectives in which all *meet* (barriers, allreduces, allgathers, alltoalls) are numbered by themselves. Who has
-//! come to the end of one knows that all had come to its beginning, and so to the end of the one before: two
-//! slots are enough for them. A broadcast or a reduction to one rank tells nobody anything. [`Pace`] counts both
-//! since the last meeting, alike on all ranks, and asks for a barrier before a ring comes round.
+//! Invariant: no rank writes data of phase n before the receiver has read the slot's previous data.
+//! Collectives in which all ranks *meet* (barriers, allreduces, allgathers, alltoalls) are numbered
+//! separately. A rank that completes one knows that all ranks had entered it, and so had completed
+//! the one before: two slots suffice. A broadcast or a reduction to one rank implies nothing of the
+//! kind. [`Pace`] counts both since the last meeting, identically on all ranks, and requires a
+//! barrier before a ring wraps around.
 //!
-//! Long vectors go round the ring of ranks in pieces, from each rank to the next whatever the root ([`long`]). Each
-//! of these edges has a ring of slots of its own, and both its ends count its pieces, and only they: so a slot is free
-//! when the one rank that reads it says so, which it does for half of these slots with one flag. Who sends waits for
-//! that flag before he comes to these slots again, and never otherwise.
+//! Long vectors go round the ring of ranks in chunks, from each rank to the next whatever the root
+//! ([`long`]). Each of these edges has its own ring of slots, whose chunks only the edge's two ends
+//! count. A slot is free when the receiver acknowledges it, which it does with one flag for half of
+//! the slots. The sender waits for that flag before it reuses these slots, and never otherwise.
 
 mod edges;
 mod exchange;
@@ -40,7 +41,7 @@ use super::schedule::Schedule;
 use super::team::Part;
 use mpi_types::op::Op;
 
-/// An allreduce that goes one of all ways; it must be one that can take it ([`RdmaAllreduce::takes`]).
+/// Builds an allreduce by an algorithm that takes the call ([`Way::takes`]).
 pub fn allreduce_by(
     schedule: &mut Schedule,
     reach: Reach,
@@ -58,15 +59,15 @@ pub fn allreduce_by(
     }
 }
 
-/// A broadcast that goes one of all ways; it must be one that can take it ([`RdmaBcast::takes`]).
-pub fn bcast_by(schedule: &mut Schedule, reach: Reach, root: u32, part: Part<'_>, how: RdmaBcast) {
+/// Builds a broadcast by an algorithm that takes the call ([`Spread::takes`]).
+pub fn bcast_by(schedule: &mut Schedule, reach: Reach, root: u32, part: Part<'_>, how: Spread) {
     match how {
         RdmaBcast::Tree => bcast(schedule, reach, root, part),
         RdmaBcast::Chain => long::bcast(schedule, reach, root, part),
     }
 }
 
-/// A reduction that goes one of all ways; it must be one that can take it ([`RdmaReduce::takes`]).
+/// Builds a reduction by an algorithm that takes the call ([`Rise::takes`]).
 pub fn reduce_by(
     schedule: &mut Schedule,
     reach: Reach,
@@ -81,7 +82,7 @@ pub fn reduce_by(
     }
 }
 
-/// An allgather that goes one of all ways; it must be one that can take it ([`RdmaAllgather::takes`]).
+/// Builds an allgather by an algorithm that takes the call ([`Collect::takes`]).
 pub fn allgather_by(
     schedule: &mut Schedule,
     reach: Reach,
@@ -96,7 +97,7 @@ pub fn allgather_by(
     }
 }
 
-/// An alltoall that goes one of all ways; it must be one that can take it ([`RdmaAlltoall::takes`]).
+/// Builds an alltoall by an algorithm that takes the call ([`Trade::takes`]).
 pub fn alltoall_by(
     schedule: &mut Schedule,
     reach: Reach,

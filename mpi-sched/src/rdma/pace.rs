@@ -1,28 +1,29 @@
-//! Numbers of phases.
+//! Numbering of phases.
 
 use super::reach::Reach;
 use crate::schedule::Course;
 
-/// Counts, alike on all ranks, collectives in which all meet, and broadcasts and reductions to one rank since the
-/// last of them; and what goes to the next rank and comes from the one before.
+/// Counts, identically on all ranks, the collectives in which all ranks meet, the broadcasts and
+/// reductions to one rank since the last of them, and the chunks sent to the next rank and received
+/// from the previous one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pace {
     meetings: u64,
-    /// Downwards and upwards.
+    /// Broadcasts and reductions.
     oneway: [OneWay; 2],
-    /// Pieces sent and come.
+    /// Chunks sent and received.
     pieces: [u64; 2],
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct OneWay {
     next: u64,
-    /// The number of the first after the last meeting.
+    /// The number of the first phase after the last meeting.
     met: u64,
 }
 
 impl Pace {
-    /// From the first phase on, before which nothing was written; a multiple of the slots of edges.
+    /// Starts at phase `first`, a multiple of an edge's slots, before which nothing was written.
     pub fn new(first: u64) -> Pace {
         let oneway = OneWay {
             next: first,
@@ -35,9 +36,10 @@ impl Pace {
         }
     }
 
-    /// Whether a collective of so many phases may begin; if not, there must be a barrier before it.
+    /// Returns whether a collective of `phases` phases may begin; if not, a barrier must come
+    /// first.
     ///
-    /// The last of its phases takes the slot of one that all had read when they met.
+    /// Its last phase must reuse a slot that all ranks had read when they last met.
     pub fn allows(&self, phases: u32, course: Course, reach: &Reach) -> bool {
         let (oneway, ring) = match course {
             Course::Meets => return true,
@@ -48,7 +50,8 @@ impl Pace {
         ahead <= ring.into()
     }
 
-    /// Numbers for so many phases of a collective. With one in which all meet everything before is over.
+    /// Returns the first of `phases` new numbers. A collective in which all ranks meet completes
+    /// everything before it.
     pub fn take(&mut self, phases: u32, course: Course) -> u64 {
         let next = match course {
             Course::Meets => &mut self.meetings,
@@ -65,7 +68,7 @@ impl Pace {
         first
     }
 
-    /// Numbers for so many pieces sent and come.
+    /// Returns the first of the new numbers for chunks sent and received.
     pub fn take_pieces(&mut self, pieces: [u32; 2]) -> [u64; 2] {
         let first = self.pieces;
         for (number, pieces) in self.pieces.iter_mut().zip(pieces) {

@@ -5,7 +5,7 @@ use crate::schedule::{Block, Buf, Schedule, Slot};
 use crate::team::Part;
 use mpi_types::op::Op;
 
-/// The blocks of a reduction: what this rank gives, and where the result goes, which only the root has.
+/// Returns the blocks of a reduction: this rank's operand, and the result, which only the root has.
 pub(super) fn operands(
     schedule: &mut Schedule,
     part: Part<'_>,
@@ -21,9 +21,9 @@ pub(super) fn operands(
     (Block { buf, ..recv }, recv)
 }
 
-/// A reduction of a vector of at most [`Reach::most_up`] bytes, that can be reduced in slots, to the root's receive
-/// buffer: up a tree of degree `k`, piece after piece, each sum where its last operand arrived. Operands are in the
-/// order of ranks from the root on.
+/// Builds a reduction of at most [`Reach::most_up`] bytes that can be reduced in slots to the
+/// root's receive buffer: up a tree of degree `k`, in chunks, each sum replacing its last operand.
+/// Operands are in the order of ranks from the root on.
 pub fn reduce(
     schedule: &mut Schedule,
     reach: Reach,
@@ -56,12 +56,12 @@ pub fn reduce(
     }
 }
 
-/// A block of elements of `size` bytes without gaps, as bytes.
+/// Returns a block of elements of `size` bytes without gaps as bytes.
 pub(super) fn as_bytes(block: Block, size: usize) -> Block {
     Block::bytes(block.buf, block.offset, block.count * size)
 }
 
-/// One piece up the tree; the sum at the root.
+/// Builds the reduction of one chunk; returns the sum at the root.
 fn rise(
     schedule: &mut Schedule,
     reach: Reach,

@@ -1,4 +1,4 @@
-//! Barriers, and vectors that fit slots: down and up trees, and between pairs of ranks.
+//! Barriers, and collectives of vectors that fit slots: along trees, and between pairs of ranks.
 
 use super::reach::{Reach, steps};
 use crate::pairs::Pairs;
@@ -6,17 +6,17 @@ use crate::schedule::{Block, Buf, Schedule, Slot};
 use crate::team::{Binomial, Part};
 use mpi_types::op::Op;
 
-/// How a barrier by remote writes is done.
+/// The algorithm of a barrier by remote writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Signals {
-    /// To ranks 1, 2, 4, … further on: ⌈log2 N⌉ writes per rank, whatever N.
+    /// Signals to ranks 1, 2, 4, … further on: ⌈log2 N⌉ writes per rank for any N.
     Dissemination,
-    /// Between partners 1, 2, 4, … apart; ranks beyond a power of two tell one within and are told:
-    /// two steps more.
+    /// Signals between partners 1, 2, 4, … apart; ranks beyond a power of two signal one within it
+    /// and are signaled back: two more steps.
     Pairwise,
 }
 
-/// A barrier.
+/// Builds a barrier.
 pub fn barrier(schedule: &mut Schedule, reach: Reach, how: Signals) {
     schedule.meet();
     let phase = schedule.phase();
@@ -51,8 +51,8 @@ pub fn barrier(schedule: &mut Schedule, reach: Reach, how: Signals) {
     }
 }
 
-/// A broadcast of the receive buffer from `root` down a binomial tree, of at most [`Reach::most`]
-/// bytes, piece after piece. Each piece goes on from where it arrived, before it is copied out.
+/// Builds a broadcast of at most [`Reach::most`] bytes from `root` down a binomial tree, in chunks.
+/// Each chunk is forwarded from its slot before it is copied out.
 pub fn bcast(schedule: &mut Schedule, reach: Reach, root: u32, part: Part<'_>) {
     let len = part.bytes();
     if len == 0 || reach.size == 1 {
@@ -75,7 +75,7 @@ pub fn bcast(schedule: &mut Schedule, reach: Reach, root: u32, part: Part<'_>) {
     }
 }
 
-/// Bytes that fit a slot, from `root` to all.
+/// Builds a broadcast of bytes that fit a slot from `root`.
 fn spread(schedule: &mut Schedule, reach: Reach, root: u32, bytes: Block, cell: u32, phase: i32) {
     let tree = Binomial::of(reach.team(), root as usize);
     let mut source = bytes;
@@ -93,11 +93,11 @@ fn spread(schedule: &mut Schedule, reach: Reach, root: u32, bytes: Block, cell: 
     }
 }
 
-/// What comes down a tree of reductions of degree `k` at rank 0, of bytes that fit a slot.
+/// Builds a broadcast of bytes that fit a slot from rank 0 down a tree of degree `k`.
 fn spread_down(schedule: &mut Schedule, reach: Reach, k: u32, bytes: Block, phase: i32) {
     let (rank, cell) = (reach.rank, reach.down_cell());
     let mut source = bytes;
-    // Steps in which this rank has children: all below the one in which it is one.
+    // The steps in which this rank has children: all below the step in which it is a child.
     let mut levels = steps(reach.size, k + 1);
     let mut step = u64::from(k + 1).pow(levels);
     while levels > 0 {
@@ -127,8 +127,8 @@ fn spread_down(schedule: &mut Schedule, reach: Reach, k: u32, bytes: Block, phas
     }
 }
 
-/// An allreduce to the receive buffer of a vector that fits a slot: up a tree of degree `k` to rank 0,
-/// operands in the order of ranks, each result where its last operand arrived; then down one of degree `down`.
+/// Builds an allreduce of a vector that fits a slot: up a tree of degree `k` to rank 0, in the
+/// order of ranks, each sum replacing its last operand; then down a tree of degree `down`.
 pub fn allreduce(
     schedule: &mut Schedule,
     reach: Reach,
@@ -184,7 +184,7 @@ pub fn allreduce(
         }
         step = step.saturating_mul(k + 1);
     }
-    // What lies in a child's cell is read before anything goes down.
+    // The children's slots are read before any data goes down.
     let result = as_bytes(recv);
     if rank == 0 {
         schedule.copy(as_bytes(sum), result);
@@ -192,8 +192,8 @@ pub fn allreduce(
     spread_down(schedule, reach, down, result, phase);
 }
 
-/// An allreduce to the receive buffer of a vector that fits a slot: whole vectors between partners
-/// 1, 2, 4, … apart, as [`crate::Allreduce::RecursiveDoubling`] does by messages.
+/// Builds an allreduce of a vector that fits a slot: whole vectors between partners 1, 2, 4, …
+/// apart, like [`crate::Allreduce::RecursiveDoubling`] by messages.
 pub fn exchange(schedule: &mut Schedule, reach: Reach, in_place: bool, part: Part<'_>, op: &Op) {
     if part.count == 0 {
         return;
@@ -233,7 +233,7 @@ pub fn exchange(schedule: &mut Schedule, reach: Reach, in_place: bool, part: Par
         schedule.copy(result, recv);
         return;
     };
-    // The sum so far is where its right operand was; in the caller's buffer once it has to be.
+    // The sum replaces its right operand, and moves to the caller's buffer once it must.
     let mut sum = send;
     if pairs.is_double(number) {
         let left = arrive(schedule, reach.rank - 1, inward);

@@ -1,4 +1,4 @@
-//! To whom a rank ever writes.
+//! The set of ranks that a rank ever writes to.
 
 use super::reach::{DEGREES, DIRECT, Reach, steps};
 use super::trees::{Signals, allreduce, barrier, bcast, exchange};
@@ -7,8 +7,8 @@ use crate::team::Part;
 use mpi_types::datatype::{Datatype, Predefined};
 use mpi_types::op::{Op, PredefinedOp};
 
-/// All ranks to which this one ever writes, in ascending order: O(log N) of them, whatever is called with whatever
-/// root.
+/// Returns all ranks that this one ever writes to, in ascending order: O(log N), for all
+/// collectives and roots.
 pub fn written_to(reach: Reach) -> Vec<u32> {
     let byte = Datatype::predefined(Predefined::Byte);
     let part = Part {
@@ -19,7 +19,7 @@ pub fn written_to(reach: Reach) -> Vec<u32> {
     let mut schedule = Schedule::new();
     barrier(&mut schedule, reach, Signals::Dissemination);
     barrier(&mut schedule, reach, Signals::Pairwise);
-    // As its root it has all the children that it has in any tree: 1, 2, 4, … further on.
+    // As the root this rank has all children that it has in any tree: 1, 2, 4, … further on.
     bcast(&mut schedule, reach, reach.rank, part);
     exchange(&mut schedule, reach, true, part, &op);
     for k in DEGREES {
@@ -30,7 +30,7 @@ pub fn written_to(reach: Reach) -> Vec<u32> {
         _ => None,
     });
     let mut ranks: Vec<u32> = puts.collect();
-    // What goes up a tree to whatever root, and to the rank before.
+    // The parents in reductions to any root, and the previous rank.
     for k in DEGREES {
         for level in 0..steps(reach.size, k + 1) {
             let step = u64::from(k + 1).pow(level);

@@ -1,4 +1,4 @@
-//! Long data that is copied straight between the memories of ranks, which tell each other where it is.
+//! CMA copies of long data between the ranks' buffers, whose addresses pass through slots.
 
 use super::reductions::can_reduce;
 use super::ring::Slots;
@@ -6,15 +6,15 @@ use crate::schedule::{Block, Buf, Schedule, Slot};
 use crate::team::{Layout, Part};
 use mpi_types::op::Op;
 
-/// Waits until all are through with what was lent before.
+/// Adds a barrier, after which no rank uses exposed memory any more.
 fn finish(schedule: &mut Schedule, slots: Slots) {
     let phase = schedule.phase();
     slots.signal(schedule, phase);
     slots.await_all(schedule, phase);
 }
 
-/// A broadcast of long data: everyone reads it in the root's memory. Of two ranks both copy, each one
-/// half.
+/// Builds a broadcast of long data: every rank reads it in the root's memory. Of two ranks each
+/// copies one half.
 pub fn bcast_direct(schedule: &mut Schedule, slots: Slots, root: u32, part: Part<'_>) {
     let len = part.bytes();
     if len == 0 {
@@ -28,7 +28,7 @@ pub fn bcast_direct(schedule: &mut Schedule, slots: Slots, root: u32, part: Part
     }
     let phase = schedule.phase();
     let two = slots.size == 2;
-    // At a page, so that no page has to be found by both.
+    // At a page boundary, so that only one rank looks up each page.
     let middle = if two {
         (len / 2).next_multiple_of(4096).min(len)
     } else {
@@ -58,8 +58,8 @@ pub fn bcast_direct(schedule: &mut Schedule, slots: Slots, root: u32, part: Part
     }
 }
 
-/// An allgather of long equal blocks: everyone reads them in their owners' memory; `send` is none in
-/// place.
+/// Builds an allgather of long equal blocks: every rank reads them in their owners' memory; `send`
+/// is `None` in place.
 pub fn allgather_direct(
     schedule: &mut Schedule,
     slots: Slots,
@@ -91,12 +91,12 @@ pub fn allgather_direct(
     finish(schedule, slots);
 }
 
-/// An alltoall of long equal blocks: everyone reads its own in the others' send buffers.
+/// Builds an alltoall of long equal blocks: every rank reads its own in the others' send buffers.
 pub fn alltoall_direct(schedule: &mut Schedule, slots: Slots, send: Part<'_>, recv: Part<'_>) {
     let (size, me) = (slots.size as usize, slots.rank as usize);
     let blocks = Layout::Uniform(recv).of(Buf::Recv, schedule);
     let (datatype, len) = (send.datatype, send.bytes());
-    // Blocks follow each other without gaps if their elements do.
+    // Blocks are contiguous if their elements are.
     let all = Part {
         count: send.count * size,
         datatype,
@@ -120,15 +120,17 @@ pub fn alltoall_direct(schedule: &mut Schedule, slots: Slots, send: Part<'_>, re
     finish(schedule, slots);
 }
 
-/// Whether [`reduce_direct`] can do it: between two ranks, by an operation of which operands and result are apart.
+/// Returns whether [`reduce_direct`] applies: two ranks, and an operation that can write to a third
+/// buffer.
 pub fn can_reduce_direct(slots: Slots, part: &Part<'_>, op: &Op) -> bool {
     slots.size == 2 && can_reduce(part) && op.as_predefined().is_some()
 }
 
-/// Bytes of a piece of a vector that is read and reduced while the cache holds it.
+/// Bytes of a chunk that the cache holds while it is read and reduced.
 const PIECE: usize = 32 << 10;
 
-/// A reduction of a long vector between two ranks: the root reads it where the other one has it, by pieces.
+/// Builds a reduction of a long vector between two ranks: the root reads the other's operand in
+/// chunks.
 pub fn reduce_direct(
     schedule: &mut Schedule,
     slots: Slots,

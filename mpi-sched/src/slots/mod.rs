@@ -1,21 +1,22 @@
-//! Collectives of ranks that see each other's memory: flags and slots written by stores, and read in
+//! Collectives through shared memory: ranks store data and flags in slots that all others read in
 //! place.
 //!
-//! Every rank has a ring of slots that all can read. A schedule has phases, and in each of them every
-//! rank raises its flag in the slot of that phase, with or without data before it; whoever needs the
-//! data waits for that flag only. Nobody is told where data was read, since a flag says that too:
+//! Every rank has a ring of slots that all ranks can read. A schedule has phases. In each phase
+//! every rank raises its flag in its slot of that phase, with or without data before it; a reader
+//! of the data waits for that flag only. Reads are not acknowledged, since later flags imply them:
 //!
-//! Invariant: who raises the flag of phase n has read all that it reads of phase n - 2. (Of phase
-//! n - 1 it may still read: so pieces of long data overlap.) So before a rank writes data to the slot
-//! of phase n, which was that of phase n - depth, it has seen the flags of phase n - depth + 2 of all
-//! ranks. Roots may change and ranks may be late as they like.
+//! Invariant: a rank that raises the flag of phase n has completed its reads of phase n - 2. (It
+//! may still read slots of phase n - 1, so that chunks of long data overlap.) Before a rank writes
+//! data to the slot of phase n, which was that of phase n - depth, it has therefore seen the flags
+//! of phase n - depth + 2 of all ranks. This holds for any root and any skew of the ranks.
 //!
-//! That holds for collectives that come one after the other. Of nonblocking ones several are under way,
-//! and end in any order; theirs are other slots ([`Slots::several`]), and for these each rank has one flag
-//! more, [`THROUGH`], the number of the last phase up to which it has ended all collectives. Only who has
-//! something to say raises a flag, when all are through with what was in its slot before. Nobody waits
-//! for that but by a step: who has called waits until others have, at the worst, and until they call MPI
-//! again if he is ahead of them by all slots of the ring.
+//! The invariant covers collectives that run one after the other. Nonblocking collectives overlap
+//! and complete in any order. They use other slots ([`Slots::several`]), with one more flag for
+//! each rank, [`THROUGH`]: the number of the last phase up to which the rank has completed all
+//! collectives. A rank raises its flag only if a reader waits for it, once all ranks have completed
+//! the slot's previous phase. Waiting is a step of the schedule: no call blocks for it, but a rank
+//! that is ahead by the whole ring makes no progress until the others have completed the old phase
+//! and it calls MPI again.
 
 mod direct;
 mod movement;

@@ -1,18 +1,18 @@
-//! Barriers and data that goes by slots as it is.
+//! Barriers and collectives that move data without reducing it, through slots.
 
 use super::ring::{Slots, piece, pieces};
 use crate::schedule::{Block, Buf, Schedule, Staged};
 use crate::team::{Blocks, Layout, Part};
 use mpi_types::datatype::Datatype;
 
-/// All raise their flags and wait for each other's.
+/// Builds a barrier: all ranks raise their flags and wait for each other's.
 pub fn barrier(schedule: &mut Schedule, slots: Slots) {
     let phase = schedule.phase();
     slots.signal(schedule, phase);
     slots.await_all(schedule, phase);
 }
 
-/// Rank 0 goes on when all have come here.
+/// Builds the first half of a barrier: rank 0 waits for all others.
 pub fn arrive(schedule: &mut Schedule, slots: Slots) {
     let phase = schedule.phase();
     slots.signal(schedule, phase);
@@ -21,7 +21,7 @@ pub fn arrive(schedule: &mut Schedule, slots: Slots) {
     }
 }
 
-/// The others go on when rank 0 has come here.
+/// Builds the second half of a barrier: the others wait for rank 0.
 pub fn release(schedule: &mut Schedule, slots: Slots) {
     let phase = schedule.phase();
     slots.signal(schedule, phase);
@@ -30,7 +30,7 @@ pub fn release(schedule: &mut Schedule, slots: Slots) {
     }
 }
 
-/// A broadcast of the receive buffer from `root`.
+/// Builds a broadcast of the receive buffer from `root`.
 pub fn bcast(schedule: &mut Schedule, slots: Slots, root: u32, part: Part<'_>) {
     let len = part.bytes();
     if len == 0 {
@@ -75,7 +75,7 @@ pub fn bcast(schedule: &mut Schedule, slots: Slots, root: u32, part: Part<'_>) {
     }
 }
 
-/// An allgather or allgatherv to the receive buffer; `send` is none in place.
+/// Builds an allgather or allgatherv to the receive buffer; `send` is `None` in place.
 pub fn allgather(schedule: &mut Schedule, slots: Slots, send: Option<Part<'_>>, recv: Layout<'_>) {
     let blocks = recv.of(Buf::Recv, schedule);
     let own = blocks.get(slots.rank as usize, schedule);
@@ -87,7 +87,8 @@ pub fn allgather(schedule: &mut Schedule, slots: Slots, send: Option<Part<'_>>, 
     collect(schedule, slots, (source, source_type), place, blocks, None);
 }
 
-/// A gather to the receive buffer of `root`; `send` is none in place, `recv` elsewhere than there.
+/// Builds a gather to the receive buffer of `root`; `send` is `None` in place, `recv` is `None` at
+/// other ranks.
 pub fn gather(
     schedule: &mut Schedule,
     slots: Slots,
@@ -122,7 +123,7 @@ pub fn gather(
     collect(schedule, slots, source, place, blocks, Some(root));
 }
 
-/// Puts the bytes `from..to` of a block into the own slot.
+/// Stores the bytes `from..to` of a block to this rank's slot.
 fn offer(
     schedule: &mut Schedule,
     slots: Slots,
@@ -149,8 +150,9 @@ fn offer(
     schedule.copy(piece(&staged, from, to), data);
 }
 
-/// Every rank's block to all ranks, or to `root`, who calls this then and offers nothing. The own block is copied to
-/// `place`, unless it is there, when others have been given what they wait for.
+/// Copies every rank's block to all ranks, or to `root`, which alone calls this then and stores
+/// nothing itself. The own block is copied to `place`, if not there already, after the data for
+/// others has been stored.
 fn collect(
     schedule: &mut Schedule,
     slots: Slots,
@@ -191,7 +193,7 @@ fn collect(
     if pieces == 1 {
         rise(schedule, 0);
         keep(schedule);
-        // Blocks of several lengths are looked at one by one.
+        // Blocks of different lengths are checked one by one.
         let room = match layout {
             Layout::Uniform(_) => longest,
             _ => usize::MAX,
@@ -204,7 +206,7 @@ fn collect(
         }
         return;
     }
-    // Of each other rank's block the place of its bytes; staged where it has gaps.
+    // The destination of each other rank's block; staged if it has gaps.
     let mut places: Vec<(u32, Staged)> = Vec::with_capacity(slots.size as usize);
     for rank in slots.others() {
         let block = blocks.get(rank as usize, schedule);
@@ -216,7 +218,7 @@ fn collect(
     }
     keep(schedule);
     for k in 0..pieces {
-        // The next piece is on its way while this one is read.
+        // The next chunk is stored while this one is read.
         if k + 1 < pieces {
             rise(schedule, k + 1);
         }
@@ -233,8 +235,8 @@ fn collect(
     }
 }
 
-/// A scatter from the send buffer of `root`; `recv` is none in place, `send` elsewhere than there.
-/// `len` are the bytes of a block.
+/// Builds a scatter of blocks of `len` bytes from the send buffer of `root`; `recv` is `None` in
+/// place, `send` is `None` at other ranks.
 pub fn scatter(
     schedule: &mut Schedule,
     slots: Slots,
@@ -298,12 +300,12 @@ pub fn scatter(
     }
 }
 
-/// Whether an alltoall or scatter has room for something of each rank.
+/// Returns whether a slot has space for a cache line per rank, as an alltoall or a scatter needs.
 pub fn can_scatter(slots: Slots) -> bool {
     slots.room / slots.size as usize >= 64
 }
 
-/// An alltoall of equal blocks to the receive buffer; `send` is none in place.
+/// Builds an alltoall of equal blocks to the receive buffer; `send` is `None` in place.
 pub fn alltoall(schedule: &mut Schedule, slots: Slots, send: Option<Part<'_>>, recv: Part<'_>) {
     let me = slots.rank as usize;
     let out_part = send.unwrap_or(recv);

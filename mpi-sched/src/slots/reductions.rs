@@ -1,4 +1,4 @@
-//! Reductions in slots: each rank reads what the others have put there.
+//! Reductions through slots: each rank reads the operands that the others have stored there.
 
 use std::ops::Range;
 
@@ -7,8 +7,8 @@ use crate::schedule::{Block, Buf, Schedule, Slot, slot_offset};
 use crate::team::{Layout, Part, share};
 use mpi_types::op::Op;
 
-/// Whether all ranks can reduce elements of this type in slots: it has no gaps, and a program may not
-/// describe the same elements otherwise on another rank.
+/// Returns whether all ranks can reduce elements of this type in slots: it is predefined and
+/// without gaps, so that no rank can describe the same elements by another layout.
 pub fn can_reduce(part: &Part<'_>) -> bool {
     let datatype = part.datatype;
     datatype.as_predefined().is_some()
@@ -17,8 +17,8 @@ pub fn can_reduce(part: &Part<'_>) -> bool {
         && datatype.extent() == datatype.size() as isize
 }
 
-/// Whether all ranks can reduce elements of this type, which has gaps (`MPI_DOUBLE_INT`), in slots: so few that each reduces
-/// all of them itself. They lie there as they do in memory.
+/// Returns whether all ranks can reduce elements with gaps (`MPI_DOUBLE_INT`) in slots: so few that
+/// each rank reduces the whole vector. Slots hold them in their memory layout.
 pub fn can_reduce_with_gaps(slots: Slots, part: &Part<'_>) -> bool {
     let datatype = part.datatype;
     datatype.as_predefined().is_some()
@@ -27,37 +27,38 @@ pub fn can_reduce_with_gaps(slots: Slots, part: &Part<'_>) -> bool {
         && is_small(slots, span(part))
 }
 
-/// The bytes of memory that elements take with their gaps.
+/// Returns the bytes of memory that elements take with their gaps.
 fn span(part: &Part<'_>) -> usize {
     part.count * part.datatype.extent().unsigned_abs()
 }
 
-/// Where in a slot `len` bytes of elements of this width begin: long ones have an alignment that its first line does not
-/// offer.
+/// Returns the offset in a slot of `len` bytes of elements of this width. Wide elements need an
+/// alignment that the slot's first line does not offer.
 fn offset_of(width: usize, len: usize) -> isize {
     if width <= 8 { slot_offset(len) } else { 64 }
 }
 
-/// The bytes of a vector up to which each rank reduces all of it itself.
+/// Returns whether a vector of `len` bytes is so short that each rank reduces all of it.
 pub fn is_small(slots: Slots, len: usize) -> bool {
     len <= slots.room && (len * slots.size as usize <= 4096 || len <= 256)
 }
 
-/// From so many bytes on two ranks read their own operands where they are: slots may be written past the caches then, and
-/// what a rank has put there is in its own no more.
+/// Bytes from which two ranks read their own operands from their buffers: slots may then be written
+/// with non-temporal stores, after which the writer's cache no longer holds them.
 const APART: usize = 2 << 10;
 
-/// So many bytes two ranks both reduce by a program's function. What that takes is not known: of more each had better
-/// reduce a half only.
+/// Most bytes that two ranks both reduce completely with a user's function. Its cost is unknown: of
+/// longer vectors each reduces one half.
 const MOST_BY_BOTH: usize = 8 << 10;
 
-/// An allreduce to the receive buffer, from the send buffer or in place. The elements are such as [`can_reduce`] or
-/// [`can_reduce_with_gaps`] says.
+/// Builds an allreduce to the receive buffer, from the send buffer or in place. [`can_reduce`] or
+/// [`can_reduce_with_gaps`] must hold.
 pub fn allreduce(schedule: &mut Schedule, slots: Slots, in_place: bool, part: Part<'_>, op: &Op) {
     reduction(schedule, slots, in_place, part, op, None);
 }
 
-/// A reduction to the receive buffer of `root`, from the send buffers or, at the root, in place.
+/// Builds a reduction to the receive buffer of `root`, from the send buffers or, at the root, in
+/// place.
 pub fn reduce(
     schedule: &mut Schedule,
     slots: Slots,
@@ -70,8 +71,8 @@ pub fn reduce(
     reduction(schedule, slots, in_place, part, op, Some(root));
 }
 
-/// A reduction to the receive buffer of rank 0, from the send buffers or, `in_place`, from the receive buffers of
-/// all: the first half of an allreduce.
+/// Builds the first half of an allreduce: a reduction to the receive buffer of rank 0, from the
+/// send buffers or, `in_place`, from the receive buffers of all ranks.
 pub fn reduce_to_first(
     schedule: &mut Schedule,
     slots: Slots,
@@ -102,7 +103,7 @@ fn reduction(
     let takes = root.is_none_or(|root| root == slots.rank);
     let extent = part.datatype.extent();
     let (len, width) = (span(&part), extent.unsigned_abs());
-    // Elements of this type where there are bytes.
+    // The same bytes as elements of the reduction's type.
     let elements = |bytes: Block| Block {
         datatype: recv.datatype,
         count: bytes.count / width,
@@ -133,8 +134,9 @@ fn reduction(
         between_two(schedule, slots, (send, recv), (width, extent), root);
         return;
     }
-    // Of this rank's share the result is made where it reads no slot while it is written, and stored to the slot
-    // in one go. That is the receive buffer, unless the rank's own operand lies there and comes in later.
+    // This rank computes its share of the result outside of the slots and stores it to its slot in
+    // one go. It uses the receive buffer, unless the rank's own operand lies there and is read
+    // late.
     let me = slots.rank;
     let last = me + 1 == slots.size || (schedule.combines() && me + 2 == slots.size);
     let early = op.is_commutative() || last;
@@ -155,7 +157,7 @@ fn reduction(
         let offset = 64 + (range.start * width) as isize;
         elements(Block::bytes(buf, offset, range.len() * width))
     };
-    // The result of this rank's share, once it is made.
+    // The result of this rank's share.
     let own = |piece: usize| {
         let mine = share_of(piece, me);
         match scratch {
@@ -163,7 +165,7 @@ fn reduction(
             None => taken(piece).slice(extent, mine),
         }
     };
-    // What the others need of this rank; the phase.
+    // Stores the parts of this rank's operand that others reduce; returns the phase.
     let give = |schedule: &mut Schedule, piece: usize| {
         let (phase, mine) = (schedule.phase(), share_of(piece, me));
         slots.claim(schedule, phase);
@@ -189,7 +191,7 @@ fn reduction(
             false => combine(schedule, slots, own(piece), of),
         }
     };
-    // This rank's share of the result, in its next slot; the phase.
+    // Stores this rank's share of the result to its next slot; returns the phase.
     let show = |schedule: &mut Schedule, piece: usize| {
         let (phase, mine) = (schedule.phase(), share_of(piece, me));
         if slots.is_nonblocking || !mine.is_empty() {
@@ -215,8 +217,9 @@ fn reduction(
             schedule.copy(from, taken(piece).slice(extent, share));
         }
     };
-    // While the others' pieces come, the one before is finished and the one after is given. Who raises the flag of a phase
-    // has read all of the phase before the last: that is the order of these lines.
+    // Overlaps three chunks: one arrives, the one before is reduced and the one after is stored. A
+    // rank that raises the flag of a phase has read all of the phase before the last, which fixes
+    // the order of these lines.
     let mut next = Some(give(schedule, 0));
     let mut shown = None;
     for piece in 0..pieces {
@@ -238,8 +241,8 @@ fn reduction(
     }
 }
 
-/// Of two ranks each who takes the result reads all that the other has: as many bytes move as if each reduced a half
-/// and gave it to the other, and there is half as much to wait for.
+/// Reduces between two ranks: each rank that needs the result reads all of the other's operand. As
+/// many bytes move as if each reduced a half and returned it, with half as many waits.
 fn between_two(
     schedule: &mut Schedule,
     slots: Slots,
@@ -281,7 +284,7 @@ fn between_two(
     };
     give(schedule, 0);
     for k in 0..rounds {
-        // The next piece is on its way while this one is read.
+        // The next chunk is stored while this one is read.
         if k + 1 < rounds {
             give(schedule, k + 1);
         }
@@ -298,10 +301,10 @@ fn between_two(
                 schedule.combine(left, right, result);
                 continue;
             }
-            // A program's function leaves its result where its right operand is.
+            // A user's function writes its result over its right operand.
             let left = match (own.buf == result.buf && me == 0, gives) {
                 (false, _) => left,
-                // What was given is still there.
+                // This rank's slot still holds its operand.
                 (true, true) => at(me, k),
                 (true, false) => {
                     let kept = elements(schedule.scratch_bytes(range(k).len() * width));
@@ -317,8 +320,8 @@ fn between_two(
     }
 }
 
-/// Reduces what all ranks have in the order of ranks. The same order everywhere, so that all get the
-/// same bits, where several ranks do it. Nothing but the operands of the last two ranks may lie where the result goes.
+/// Reduces the operands of all ranks in rank order, which gives every rank the same bits. Only the
+/// operands of the last two ranks may lie in `result`.
 fn combine(schedule: &mut Schedule, slots: Slots, result: Block, of: impl Fn(u32) -> Block) {
     let last = slots.size - 1;
     if last == 0 {
@@ -331,8 +334,9 @@ fn combine(schedule: &mut Schedule, slots: Slots, result: Block, of: impl Fn(u32
     }
 }
 
-/// As [`combine`] for an operation that commutes, beginning with this rank's own operand and the next rank's: so that not
-/// all ranks read at one at once. Only the own operand may lie where the result goes.
+/// Reduces the operands of all ranks with a commutative operation, starting with this rank's own
+/// and the next rank's, so that the ranks read from different slots. Only the own operand may lie
+/// in `result`.
 fn combine_from(schedule: &mut Schedule, slots: Slots, result: Block, of: impl Fn(u32) -> Block) {
     let mut others = slots.others();
     let Some(next) = others.next() else {
@@ -351,7 +355,7 @@ fn combine_from(schedule: &mut Schedule, slots: Slots, result: Block, of: impl F
     }
 }
 
-/// A reduce-scatter of a vector that fits a slot to the receive buffer.
+/// Builds a reduce-scatter of a vector that fits a slot to the receive buffer.
 pub fn reduce_scatter(
     schedule: &mut Schedule,
     slots: Slots,
@@ -396,7 +400,7 @@ pub fn reduce_scatter(
     }
 }
 
-/// A scan to the receive buffer, or an exscan, of a vector that fits a slot.
+/// Builds a scan or exscan of a vector that fits a slot to the receive buffer.
 pub fn scan(
     schedule: &mut Schedule,
     slots: Slots,

@@ -1,4 +1,4 @@
-//! A rank's view of the ring of slots, and the steps that use it.
+//! One rank's view of a communicator's slots, and the steps that use them.
 
 use crate::schedule::{Block, Buf, Schedule, Slot, Staged, slot_offset};
 
@@ -7,7 +7,7 @@ use crate::schedule::{Block, Buf, Schedule, Slot, Staged, slot_offset};
 pub struct Slots {
     /// This rank.
     pub rank: u32,
-    /// How many ranks there are.
+    /// Number of ranks.
     pub size: u32,
     /// Bytes of data that a slot holds; a multiple of 64.
     pub room: usize,
@@ -15,42 +15,42 @@ pub struct Slots {
     pub depth: u32,
     /// Whether ranks can copy from and to each other's memory.
     pub direct: Direct,
-    /// Whether the slots are of nonblocking collectives, several of which may be in progress at once.
-    pub is_nonblocking: bool,
-    /// Whether a rank may have to wait for its core.
+    /// Whether several collectives may be in execution together, as nonblocking ones are.
+    pub several: bool,
+    /// Whether there are more ranks than cores, so that a rank may be descheduled.
     pub crowded: bool,
 }
 
-/// Whether the ranks of a node can copy from and to each other's memory.
+/// Whether the ranks of a node can copy from and to each other's memory (CMA).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum Direct {
-    /// Not all of them.
+    /// At least one rank cannot.
     #[default]
     No,
-    /// They can.
+    /// All ranks can.
     Possible,
-    /// They can, and one such copy was measured to be quicker than two through slots.
+    /// All ranks can, and one such copy was measured to be faster than two through slots.
     Quicker,
 }
 
-/// The cell of the flags that say up to which phase ranks are through, where several collectives are
-/// under way.
+/// The cell of the flags that hold the last phase up to which a rank has completed all collectives,
+/// where several collectives are in execution together.
 pub const THROUGH: u32 = 1;
 
 impl Slots {
-    /// Where `len` bytes that begin `offset` bytes into the data of rank `of` in a phase are, if that
-    /// rank puts `total` bytes there.
+    /// Returns the block of `len` bytes at `offset` of the `total` bytes that rank `of` stores in a
+    /// phase.
     pub(super) fn block(of: u32, phase: i32, total: usize, offset: usize, len: usize) -> Block {
         let buf = Buf::Slot(Slot::first(of, phase));
         Block::bytes(buf, slot_offset(total) + offset as isize, len)
     }
 
-    /// All that rank `of` puts there.
+    /// Returns the block of all `len` bytes that rank `of` stores in a phase.
     pub(super) fn whole(of: u32, phase: i32, len: usize) -> Block {
         Slots::block(of, phase, len, 0, len)
     }
 
-    /// Waits until this rank may write to its slot of a phase.
+    /// Adds a wait until this rank may write its slot of a phase.
     pub(super) fn claim(&self, schedule: &mut Schedule, phase: i32) {
         let depth = self.depth as i32;
         match self.is_nonblocking {
@@ -59,12 +59,12 @@ impl Slots {
         }
     }
 
-    /// Raises this rank's flag, after what was written to the slot.
+    /// Adds a step that raises this rank's flag after the data written to its slot.
     pub(super) fn raise(&self, schedule: &mut Schedule, phase: i32) {
         schedule.put(Slot::first(self.rank, phase), Block::empty());
     }
 
-    /// Raises this rank's flag without data before it, for others to wait for.
+    /// Adds steps that raise this rank's flag without data, for others to wait for.
     pub(super) fn signal(&self, schedule: &mut Schedule, phase: i32) {
         if self.is_nonblocking {
             self.claim(schedule, phase);
@@ -72,14 +72,14 @@ impl Slots {
         self.raise(schedule, phase);
     }
 
-    /// Has nothing to say in a phase, in which nobody waits for this rank.
+    /// Passes a phase in which no other rank waits for this one.
     pub(super) fn pass(&self, schedule: &mut Schedule, phase: i32) {
         if !self.is_nonblocking {
             self.raise(schedule, phase);
         }
     }
 
-    /// Raises this rank's flag over data that was put into the slot.
+    /// Adds a step that raises this rank's flag over data in its slot.
     pub(super) fn raise_over(&self, schedule: &mut Schedule, phase: i32, data: Block) {
         schedule.put(Slot::first(self.rank, phase), data);
     }
@@ -92,12 +92,13 @@ impl Slots {
         schedule.await_flags(of..of + 1, 0, phase);
     }
 
-    /// From the part of a slot for one of the other ranks to the next one's.
+    /// Returns the distance in bytes between the parts of a slot for two successive ranks.
     pub(super) fn stride(&self) -> usize {
         (self.room / (self.size as usize - 1).max(1)) & !63
     }
 
-    /// Where in rank `of`'s slot its `len` bytes for `rank` begin, if it puts as many there for each other.
+    /// Returns the offset in rank `of`'s slot of the `len` bytes for `rank`, if it stores as many
+    /// for each other rank.
     #[inline]
     pub fn offset_for(&self, of: u32, rank: u32, len: usize) -> isize {
         if self.size == 2 {
@@ -107,13 +108,14 @@ impl Slots {
         64 + (place as usize * self.stride()) as isize
     }
 
-    /// These bytes.
+    /// Returns the block in rank `of`'s slot with the `len` bytes for `rank`.
     pub(super) fn part_for(&self, of: u32, phase: i32, rank: u32, len: usize) -> Block {
         let buf = Buf::Slot(Slot::first(of, phase));
         Block::bytes(buf, self.offset_for(of, rank, len), len)
     }
 
-    /// The other ranks, beginning with the next one, so that not all read at one at once.
+    /// Iterates over the other ranks from the next one on, so that the ranks read from different
+    /// slots.
     #[inline]
     pub fn others(&self) -> impl Iterator<Item = u32> + use<> {
         let Slots { rank, size, .. } = *self;
@@ -124,17 +126,18 @@ impl Slots {
     }
 }
 
-/// The bytes `range` of a run of bytes, or the whole of a block that goes at once.
+/// Returns the bytes `from..to` of a staged block.
 pub(super) fn piece(staged: &Staged, from: usize, to: usize) -> Block {
     staged.bytes.cut(from..to)
 }
 
-/// The pieces in which one rank gives so many bytes to others: while a piece is read, the next one is written.
+/// Returns the number of chunks in which one rank passes `len` bytes to others: one is read while
+/// the next is written.
 pub(super) fn pieces(slots: Slots, len: usize) -> usize {
     (len / 4)
         .next_multiple_of(64)
         .clamp(LEAST_PIECE.min(slots.room), slots.room)
 }
 
-/// Bytes of a piece that make its flag worth while.
+/// Smallest chunk in bytes for which a flag of its own pays off.
 const LEAST_PIECE: usize = 8 << 10;

@@ -1,5 +1,5 @@
-//! Reductions of long vectors without slots for the operands: each rank makes a share of the result, of what it reads where
-//! the others have it.
+//! Reductions of long vectors through CMA: each rank computes a share of the result from operands
+//! that it reads in the other ranks' buffers.
 
 use std::ops::Range;
 
@@ -9,13 +9,14 @@ use crate::schedule::{Block, Buf, Schedule, Slot};
 use crate::team::{Part, share};
 use mpi_types::op::Op;
 
-/// Bytes of a piece that is read and reduced while the cache holds it. Longer ones take fewer calls of the system.
+/// Bytes of a chunk that the cache holds while it is read and reduced. Larger chunks take fewer
+/// system calls.
 const PIECE: usize = 64 << 10;
 
-/// Bytes in a slot that say where lent data is.
+/// Bytes of an exposed block's address and length in a slot.
 const SAID: usize = 16;
 
-/// A vector that is reduced by shares.
+/// A vector that is reduced in shares, one for each rank.
 struct Vector {
     send: Block,
     recv: Block,
@@ -29,12 +30,12 @@ impl Vector {
         share(self.recv.count, slots.size as usize, rank as usize)
     }
 
-    /// The bytes of a buffer; elements have no gaps.
+    /// Returns the vector in a buffer as bytes; elements have no gaps.
     fn bytes(&self, of: Block) -> Block {
         Block::bytes(of.buf, of.offset, of.count * self.width)
     }
 
-    /// So many elements where there are bytes.
+    /// Returns `count` elements at the position of `bytes`.
     fn elements(&self, bytes: Block, count: usize) -> Block {
         Block {
             datatype: self.recv.datatype,
@@ -44,7 +45,7 @@ impl Vector {
     }
 }
 
-/// Says where these bytes are, in a phase of its own.
+/// Exposes bytes to the other ranks in a new phase; returns the phase.
 fn lend(schedule: &mut Schedule, slots: Slots, bytes: Block) -> i32 {
     let phase = schedule.phase();
     slots.claim(schedule, phase);
@@ -67,21 +68,21 @@ fn vector(schedule: &mut Schedule, in_place: bool, part: Part<'_>) -> Vector {
     }
 }
 
-/// How a rank makes its share of a vector, piece by piece.
+/// How a rank computes its share of a vector, chunk by chunk.
 struct Making<'a> {
     vector: &'a Vector,
     commutes: bool,
-    /// Elements of a piece.
+    /// Elements of a chunk.
     each: usize,
     has_recv: bool,
-    /// Where operands are read to.
+    /// Destination of operands read from other ranks.
     read: Block,
-    /// Where results are made, if not in the receive buffer.
+    /// Destination of results, if not the receive buffer.
     scratch: Option<Block>,
 }
 
 impl<'a> Making<'a> {
-    /// In the receive buffer, if the rank has one.
+    /// Chooses the receive buffer as destination, if the rank has one and it is free.
     fn new(
         schedule: &mut Schedule,
         slots: Slots,
@@ -90,7 +91,8 @@ impl<'a> Making<'a> {
         has_recv: bool,
     ) -> Making<'a> {
         let commutes = op.is_commutative();
-        // Where the own operand lies there, the result may be made there only if that one comes first.
+        // If the own operand lies in the receive buffer, the result may go there only if that
+        // operand is read first.
         let in_recv = has_recv && (!vector.in_place || commutes || slots.rank + 1 == slots.size);
         let len = each * vector.width;
         Making {
@@ -103,7 +105,8 @@ impl<'a> Making<'a> {
         }
     }
 
-    /// Makes a piece of what all have lent in `phase`. It lies in the receive buffer then, if there is one, and where is said.
+    /// Reduces a chunk of the operands exposed in `phase`, to the receive buffer if there is one;
+    /// returns its block.
     fn make(
         &self,
         schedule: &mut Schedule,
@@ -140,7 +143,8 @@ impl<'a> Making<'a> {
                 }
             });
         };
-        // If the operation commutes, the own operand comes first, and not all read at one rank at once.
+        // A commutative reduction starts with the own operand, so that the ranks read from
+        // different ones.
         match self.commutes {
             true => {
                 add(schedule, me);
@@ -149,7 +153,7 @@ impl<'a> Making<'a> {
             false => (0..=last).rev().for_each(|rank| add(schedule, rank)),
         }
         if let Some(result) = held {
-            // One rank alone has not made it yet.
+            // With a single rank nothing has been reduced yet.
             schedule.copy(result, made);
         }
         if self.has_recv {
@@ -159,11 +163,11 @@ impl<'a> Making<'a> {
     }
 }
 
-/// An allreduce to the receive buffer, as [`allreduce`] if it is short. Results go round in slots: what all are to have is
-/// sooner had from there than read by all where it was made.
+/// Builds an allreduce of a long vector to the receive buffer. Results pass through slots: reading
+/// a slot is faster than a CMA copy by every rank from the one that computed them.
 ///
-/// In place nobody stores over an operand that others read: of a share only its rank reads the operands, and it shows
-/// results of what it has read.
+/// In place no rank overwrites an operand that others still read: only the rank of a share reads
+/// its operands, and it publishes results only of what it has read.
 pub fn allreduce_direct(
     schedule: &mut Schedule,
     slots: Slots,
@@ -179,13 +183,13 @@ pub fn allreduce_direct(
     let vector = vector(schedule, in_place, part);
     let (me, width) = (slots.rank, vector.width);
     let longest = vector.share(slots, 0).len();
-    // What is made at once fills some slots, of which one is shown in a phase.
+    // A chunk fills several slots; one is published per phase.
     let made = (piece.unwrap_or(slots.room) / width).clamp(1, longest);
     let shown = (slots.room / width).min(made);
     let (slots_of_piece, parts) = (made / shown, longest.div_ceil(shown));
     let how = (op, slots_of_piece * shown);
     let making = Making::new(schedule, slots, &vector, how, true);
-    // So many slots full of a rank's share, from one on.
+    // The elements of `many` slots of a rank's share, from slot `first` on.
     let range = |rank: u32, first: usize, many: usize| {
         let share = vector.share(slots, rank);
         let at = |k: usize| share.start + (k * shown).min(share.len());
@@ -203,8 +207,8 @@ pub fn allreduce_direct(
         let phase = schedule.phase();
         slots.claim(schedule, phase);
         schedule.copy(block(me, k), at(me, k));
-        // Slots say again where the operands are: who makes the piece after the next one reads it here, since the slots before
-        // may be written again.
+        // Publishes the operands' address again for the reader of the chunk after the next: the
+        // slots that hold it now may be overwritten by then.
         if k + 2 < parts && (k + 2).is_multiple_of(slots_of_piece) {
             schedule.lend(phase, vector.bytes(vector.send));
         }
@@ -216,8 +220,9 @@ pub fn allreduce_direct(
             schedule.copy(at(rank, k), block(rank, k));
         }
     };
-    // Who raises the flag of a phase has read all of the phase before the last. What the others have shown is taken as late as
-    // that allows: they have made it while this rank made another piece.
+    // A rank that raises the flag of a phase has read all of the phase before the last. Results of
+    // others are read as late as that allows, so that they were computed while this rank computed
+    // its next chunk.
     for k in 0..parts {
         if k.is_multiple_of(slots_of_piece) {
             let piece = range(me, k, slots_of_piece);
@@ -236,7 +241,8 @@ pub fn allreduce_direct(
     }
 }
 
-/// A reduction to the receive buffer of `root`, as [`reduce`] if it is short: everyone writes its share there.
+/// Builds a reduction of a long vector: every rank writes its share to the receive buffer of `root`
+/// by CMA.
 pub fn reduce_direct_by_shares(
     schedule: &mut Schedule,
     slots: Slots,
@@ -267,7 +273,7 @@ pub fn reduce_direct_by_shares(
     for from in mine.clone().step_by(making.each) {
         let range = from..(from + making.each).min(mine.end);
         let made = making.make(schedule, slots, lent, range);
-        // Nobody but this rank reads the root's operand where its share goes, which may be the same place.
+        // Only this rank reads the root's operand of its share, which the result may overwrite.
         if !is_root {
             slots.await_one(schedule, root, place);
             let at = from * vector.width;

@@ -1,4 +1,5 @@
-//! Reductions to one rank up a tree, in slots: who has given its part goes on, and waits for nobody.
+//! Reductions to one rank up a tree through slots: a rank that has stored its operand leaves
+//! without waiting.
 
 use std::ops::Range;
 
@@ -8,17 +9,17 @@ use crate::schedule::{Block, Buf, Schedule, Slot};
 use crate::team::{Part, share};
 use mpi_types::op::Op;
 
-/// The tree of a reduction.
+/// The shape of a reduction's tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tree {
-    /// Children of a rank, at most; a root amid the ranks has two at least.
+    /// Most children of a rank; a root with ranks on both sides has at least two.
     pub degree: usize,
-    /// Bytes of a piece that goes up by itself; none: by the length of the vector.
+    /// Bytes of a chunk; `None` to derive it from the vector's length.
     pub piece: Option<usize>,
 }
 
 impl Default for Tree {
-    /// Of 16 ranks none is then more than two steps from the root.
+    /// With 16 ranks no rank is more than two steps from the root.
     fn default() -> Tree {
         Tree {
             degree: 4,
@@ -27,24 +28,24 @@ impl Default for Tree {
     }
 }
 
-/// Bytes of a piece from which on results are made in the cache and stored to the slot in one go, however that is
-/// best done; shorter ones are made there.
+/// Bytes of a chunk from which results are computed in the cache and then stored to the slot in one
+/// go; shorter ones are computed in the slot.
 const STORED: usize = 2 << 10;
 
-/// What is reduced at a rank.
+/// An operand of the reduction at one rank.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Operand {
     Own,
     Of(u32),
 }
 
-/// The ranges of ranks whose results come to `head`, from the first to the last. Each begins with the rank that gives it
-/// to `head`, so that the results are those of ranks in their order.
+/// Returns the ranges of ranks whose results `head` reduces, in order. Each begins with the rank
+/// that passes its result to `head`, so that operands keep the order of ranks.
 fn children(ranks: Range<usize>, head: usize, degree: usize) -> Vec<Range<usize>> {
     let (below, above) = (ranks.start..head, head + 1..ranks.end);
     let all = below.len() + above.len();
     let least = |side: &Range<usize>| usize::from(!side.is_empty());
-    // As many on each side as there are ranks.
+    // Children on each side in proportion to its ranks.
     let of_below = match below.is_empty() {
         true => 0,
         false => (degree * below.len() / all).clamp(1, degree.max(2) - least(&above)),
@@ -61,7 +62,7 @@ fn children(ranks: Range<usize>, head: usize, degree: usize) -> Vec<Range<usize>
     list
 }
 
-/// What is reduced at rank `me`, from left to right.
+/// Returns the operands that rank `me` reduces, from left to right.
 fn operands(me: u32, size: u32, root: u32, degree: usize, commutes: bool) -> Vec<Operand> {
     let (mut ranks, mut head) = (0..size as usize, root as usize);
     let me = me as usize;
@@ -78,7 +79,7 @@ fn operands(me: u32, size: u32, root: u32, degree: usize, commutes: bool) -> Vec
         .iter()
         .map(|part| Operand::Of(part.start as u32))
         .collect();
-    // The own one is there before all others: it comes first of all, if it may.
+    // The own operand is available first: a commutative reduction starts with it.
     let place = match commutes {
         true => list.len(),
         false => below.iter().filter(|part| part.start < me).count(),
@@ -87,8 +88,8 @@ fn operands(me: u32, size: u32, root: u32, degree: usize, commutes: bool) -> Vec
     list
 }
 
-/// A reduction to the receive buffer of `root`, from the send buffers or, at the root, in place. What goes in one
-/// phase anyway goes as [`reduce`] does it.
+/// Builds a reduction up a tree to the receive buffer of `root`, from the send buffers or, at the
+/// root, in place. A vector that takes a single phase goes to [`reduce`] instead.
 pub fn reduce_by_tree(
     schedule: &mut Schedule,
     slots: Slots,
@@ -120,7 +121,7 @@ pub fn reduce_by_tree(
     let last = list.len() - 1;
     let most = tree.piece.unwrap_or_else(|| pieces(slots, len));
     let each = (most.min(slots.room) / width).clamp(1, part.count);
-    // The result may be made where the own operand lies only if that is one of the first two that are combined.
+    // The result may be computed over the own operand only if that is among the first two operands.
     let own = list.iter().position(|operand| *operand == Operand::Own);
     let early = own.is_some_and(|own| own + usize::from(schedule.combines()) >= last);
     let in_recv = is_root && (!in_place || early);
@@ -182,7 +183,8 @@ pub fn reduce_by_tree(
 mod tests {
     use super::*;
 
-    /// The ranks in the order in which their operands stand in the result at `me`, and how many steps they are away.
+    /// Returns the ranks in operand order of the result at `me`, and the largest number of steps
+    /// from `me`.
     fn order(me: u32, size: u32, root: u32, degree: usize) -> (Vec<u32>, usize) {
         let mut steps = 0;
         let mut ranks = Vec::new();

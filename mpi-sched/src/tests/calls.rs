@@ -22,8 +22,8 @@ fn any_degree(rng: &mut Rng) -> u32 {
     DEGREES[rng.below(4) as usize]
 }
 
-/// One of all ways of an allreduce of a vector that fits a slot.
-pub(super) fn any_way(rng: &mut Rng) -> RdmaAllreduce {
+/// Builds an allreduce of a vector that fits a slot with any algorithm.
+pub(super) fn any_way(rng: &mut Rng) -> Way {
     let [up, down] = [any_degree(rng), any_degree(rng)];
     match rng.below(5) {
         0 => RdmaAllreduce::Pairs,

@@ -15,7 +15,7 @@ fn team(rank: usize, size: usize) -> Team<'static> {
 
 #[test]
 fn several_collectives_overlap() {
-    // Each rank has them all under way and advances them in an order of its own.
+    // Each rank has all of them in execution and advances them in its own order.
     let seed = seed();
     let int = Datatype::predefined(Predefined::Int);
     let part = Part {

@@ -1,5 +1,5 @@
-//! Collectives in two levels, of which the upper one goes by writes between the nodes' leaders, and the lower one
-//! by slots on some nodes and by messages on others: right whatever comes after what.
+//! Collectives in two levels, of which the upper one goes by writes between the nodes' leaders, and
+//! the lower one by slots on some nodes and by messages on others: right whatever comes after what.
 
 use super::*;
 use crate::nodes::{self, BetweenNodes, NodeAlgorithm, Nodes};
@@ -11,9 +11,9 @@ use crate::{Allgather, Allreduce, Part, Schedule, Slots};
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Barrier,
-    Bcast(usize, RdmaBcast),
-    /// The way, whether in place and whether the operation commutes.
-    Allreduce(RdmaAllreduce, bool, bool),
+    Bcast(usize, Spread),
+    /// The algorithm, whether in place and whether the operation commutes.
+    Allreduce(Way, bool, bool),
     /// The same, and the root.
     Reduce(RdmaReduce, bool, bool, usize),
     /// Whether in place.
@@ -22,7 +22,7 @@ enum Kind {
 
 struct One {
     kind: Kind,
-    /// By messages between leaders, too, now and then: what is too long goes that way.
+    /// Also messages between leaders, for vectors too long for slots.
     writes: bool,
     /// Whether each node goes by slots, by the lowest bits of its leader's rank.
     slots: u64,

@@ -72,7 +72,7 @@ impl std::fmt::Debug for Buffer {
     }
 }
 
-/// Packed elements whose bytes depend on who sends what.
+/// Packed elements whose bytes depend on sender and receiver.
 pub fn data(seed: u64, key: u64, len: usize) -> Vec<u8> {
     let mut rng = Rng::new(seed.wrapping_mul(1_000_003).wrapping_add(key));
     (0..len).map(|_| rng.below(251) as u8).collect()

@@ -24,9 +24,9 @@ fn every_collective_after_every_other() {
 
 #[test]
 fn three_hundred_barriers_with_one_late_rank() {
-    // Numbers wrap after the twelfth. Nobody may be through a barrier before the late one is in it, so
-    // nobody's count of barriers may be more than one above the late one's: a flag that went up too
-    // early would overtake, and the simulator looks for flags that go down.
+    // Numbers wrap after the twelfth. Nobody may be through a barrier before the late one is in it,
+    // so nobody's count of barriers may be more than one above the late one's: a flag that went up
+    // too early would overtake, and the simulator looks for flags that go down.
     let seed = seed();
     for how in [Signals::Dissemination, Signals::Pairwise] {
         for size in [2, 4, 5, 8] {
@@ -238,7 +238,7 @@ fn nobody_writes_to_others_than_it_says() {
                 {
                     rdma::reduce_by(&mut schedule, reach, (root, false), part, &op, how);
                 }
-                // Round the ring the ways of these are as long as there are ranks.
+                // On the ring such paths have a hop for each rank.
                 if size < 40 {
                     rdma::allreduce_by(&mut schedule, reach, false, part, &op, RdmaAllreduce::Ring);
                     for how in [

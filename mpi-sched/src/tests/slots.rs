@@ -19,7 +19,7 @@ fn seen_by(rank: usize, size: usize) -> Slots {
 }
 
 thread_local! {
-    /// Whether collectives are built for being under way together.
+    /// Whether collectives are built to be in execution together.
     static SEVERAL: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
@@ -337,7 +337,8 @@ fn in_turn(seed: u64, size: usize, late: usize, calls: &mut [One]) {
     }
 }
 
-/// Starts all of them, on a ring of slots that is far too short for all, and carries them on in any order.
+/// Starts all of them, on a ring of slots that is far too short for all, and carries them on in any
+/// order.
 fn together(seed: u64, size: usize, calls: &mut [One]) {
     let mut runs: Vec<Vec<Run<usize>>> = Vec::new();
     let mut phases = Vec::new();
@@ -497,7 +498,8 @@ fn roots_in_rotation_with_a_late_child() {
     }
 }
 
-/// An allreduce, or a reduce to `root`, of sums of floating point numbers, whose bits depend on the order.
+/// An allreduce, or a reduce to `root`, of sums of floating point numbers, whose bits depend on the
+/// order.
 fn sums(seed: u64, size: usize, count: usize, in_place: bool, root: Option<usize>) -> One {
     let datatype = Datatype::predefined(Predefined::Float);
     let op = Op::predefined(PredefinedOp::Sum);

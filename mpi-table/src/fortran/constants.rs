@@ -12,7 +12,7 @@ pub struct Constant {
     pub name: String,
     /// Its value.
     pub value: i64,
-    /// The type of a handle, `MPI_Comm`; none for other integers.
+    /// The type of a handle, `MPI_Comm`; `None` for other integers.
     pub handle: Option<String>,
     /// Whether it is an `INTEGER(KIND=MPI_OFFSET_KIND)`.
     pub wide: bool,
@@ -26,7 +26,7 @@ const KINDS: &[(&str, i64)] = &[
     ("MPI_INTEGER_KIND", 4),
 ];
 
-/// Where a status of `mpif.h` has its fields, from 1.
+/// Returns the indices of a status's fields in `mpif.h`, from 1.
 fn layout(abi: Abi) -> [(&'static str, i64); 4] {
     let (size, source, tag, error) = match abi {
         Abi::Mpich => (5, 3, 4, 5),
@@ -42,7 +42,7 @@ fn layout(abi: Abi) -> [(&'static str, i64); 4] {
 }
 
 impl Table {
-    /// The integer constants of Fortran, with their values there.
+    /// Returns the integer constants of Fortran with their values there.
     pub fn fortran_constants(&self) -> Vec<Constant> {
         let mut found: Vec<Constant> = KINDS
             .iter()
@@ -75,7 +75,7 @@ impl Table {
                         };
                         found.push(Constant {
                             name: name.clone(),
-                            // There is no NUL behind strings.
+                            // Fortran strings have no terminating NUL.
                             value: number + i64::from(is_key)
                                 - i64::from(name.starts_with("MPI_MAX_")),
                             handle: is_handle.then(|| ctype.base.clone()),
@@ -96,9 +96,10 @@ impl Table {
         found
     }
 
-    /// The text of an assembler file with the variables that are known by their addresses, as unique ones: the dynamic
-    /// linker gives all parts of a process the same, also shared objects that are opened one by one and see no others,
-    /// such as extension modules of Python. A definition takes the place of the common blocks that compilers leave.
+    /// Returns an assembler file that defines the variables whose addresses are constants as unique
+    /// symbols. The dynamic linker then gives all parts of a process the same ones, even shared
+    /// objects that are loaded one by one and see no others, such as Python's extension modules.
+    /// The definitions replace the compilers' common blocks.
     pub fn fortran_sentinels(&self) -> String {
         let [(_, status), ..] = layout(self.abi);
         let status = 4 * status;
@@ -121,7 +122,7 @@ impl Table {
         text
     }
 
-    /// The text of `mpif.h`, which both source forms take.
+    /// Returns the text of `mpif.h`, for both source forms.
     pub fn mpif_h(&self) -> String {
         let abi = match self.abi {
             Abi::Mpich => "MPICH",
@@ -172,8 +173,8 @@ impl Table {
     }
 }
 
-/// Variables that are known by their addresses, in common blocks and in `mpi_f08`: the bytes besides statuses, and the number
-/// of statuses.
+/// Variables whose addresses are constants, in common blocks and in `mpi_f08`: their bytes besides
+/// statuses, and the number of statuses.
 pub(super) const SENTINELS: &[(&str, i64, i64)] = &[
     ("mpipriv1_", 8, 1),
     ("mpipriv2_", 4, 1),
@@ -208,7 +209,7 @@ pub(super) const CALLBACKS: &[&str] = &[
     "MPI_CONVERSION_FN_NULL_C",
 ];
 
-/// What is known by its address.
+/// The declarations of constants that are addresses.
 pub(super) const COMMON: &str = "\
 \x20     INTEGER MPI_BOTTOM, MPI_IN_PLACE
       INTEGER MPI_STATUS_IGNORE(MPI_STATUS_SIZE)

@@ -1,6 +1,7 @@
-//! What module `mpi_f08` has beside constants and routines, which does not follow from the tables.
+//! The parts of module `mpi_f08` that do not follow from the tables.
 
-/// How choice buffers are declared (MPI-5.0 section 19.1.5). The list of names for old versions of gfortran follows.
+/// The declaration of choice buffers (MPI-5.0 section 19.1.5). The list of names for old versions
+/// of gfortran follows.
 pub(super) const F08_MACROS: &str = "\
 ! Choice buffers are passed as descriptors of C (CFI_cdesc_t), except with gfortran. It computes their strides from the
 ! span of its own descriptors, which is undefined in an array that an assignment has allocated. A procedure of gfortran
@@ -26,7 +27,7 @@ pub(super) const F08_MACROS: &str = "\
 #define SUBARRAYS .false.
 ";
 
-/// Variables whose addresses stand for something.
+/// Variables whose addresses are constants.
 pub(super) const F08_VARIABLES: &str = "
   logical, parameter :: MPI_SUBARRAYS_SUPPORTED = SUBARRAYS
   logical, parameter :: MPI_ASYNC_PROTECTS_NONBLOCKING = .true.
@@ -45,7 +46,7 @@ pub(super) const F08_VARIABLES: &str = "
   character(kind=c_char), bind(C, name='weft_argvs_null'), target :: MPI_ARGVS_NULL(1, 1)
 ";
 
-/// The subroutines that programs write, and the predefined ones.
+/// The interfaces of callbacks, and the predefined callbacks.
 pub(super) const F08_CALLBACKS: &str = "
   abstract interface
     subroutine MPI_User_function(invec, inoutvec, len, datatype)

@@ -1,4 +1,4 @@
-//! The modules `mpi` and `mpi_f08`, as Fortran sources that the user's compiler takes.
+//! The modules `mpi` and `mpi_f08`, as Fortran sources for the user's compiler.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -24,7 +24,7 @@ const HANDLES: &[&str] = &[
     "MPI_Win",
 ];
 
-/// Which module an interface is for.
+/// The module that an interface is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Module {
     Mpi,
@@ -42,7 +42,7 @@ fn preamble(what: &str) -> String {
 }
 
 impl Table {
-    /// The text of `mpi_f08_types.f90`: kinds and the types of handles and statuses.
+    /// Returns the text of `mpi_f08_types.f90`: kinds and the types of handles and statuses.
     pub fn f08_types(&self) -> String {
         let mut text = preamble("The types that the modules mpi and mpi_f08 share.");
         text.push_str("module mpi_f08_types\n  implicit none\n  public\n\n");
@@ -67,7 +67,7 @@ impl Table {
             let _ = writeln!(text, "{hidden} MPI_internal(5)");
         }
         text.push_str("  end type MPI_Status\n\n");
-        // Initial values would make variables in common blocks and uninitialized ones differ.
+        // With initial values, variables in common blocks would differ from uninitialized ones.
         text = text.replace(" = 0\n", "\n");
         for (operator, suffix) in [("==", "eq"), ("/=", "ne")] {
             let _ = writeln!(text, "  interface operator({operator})");
@@ -100,7 +100,7 @@ impl Table {
         text
     }
 
-    /// The text of `mpi.f90`.
+    /// Returns the text of `mpi.f90`.
     pub fn mpi_f90(&self) -> String {
         let mut text = preamble("Module mpi: the routines of mpif.h, with interfaces.");
         text.push_str("module mpi\n");
@@ -166,7 +166,8 @@ impl Table {
         text.push_str(F08_VARIABLES);
         text.push_str(F08_CALLBACKS);
         for routine in all.iter().filter(|routine| routine.in_f08()) {
-            // The form with large counts has the same generic name, where it is told apart.
+            // The form with large counts has the same generic name if the compiler can distinguish
+            // the two.
             let name = routine.function.name.as_str();
             let large = all
                 .iter()
@@ -229,7 +230,7 @@ fn with_buffers(all: &[Routine<'_>]) -> Vec<String> {
         .collect()
 }
 
-/// `MPI_Sizeof` is generic in any variable.
+/// Writes the interface of `MPI_Sizeof`, which is generic over all variables.
 fn sizeof(text: &mut String) {
     for prefix in ["", "P"] {
         let _ = writeln!(
@@ -247,7 +248,7 @@ fn sizeof(text: &mut String) {
     }
 }
 
-/// The interface of a routine, in one form or in two, of which the first has the generic name.
+/// Writes the interface of a routine in one or two forms, of which the first has the generic name.
 fn interface(text: &mut String, forms: &[&Routine<'_>], prefix: &str, module: Module) {
     let generic = forms[0].named(prefix, "");
     let specific = |routine: &Routine<'_>| match module {
@@ -270,7 +271,8 @@ fn interface(text: &mut String, forms: &[&Routine<'_>], prefix: &str, module: Mo
     text.push_str("  end interface\n");
 }
 
-/// How a routine is declared in `mpi_f08`, or in `mpi`, for people: without what only compilers need.
+/// Returns the declaration of a routine in `mpi_f08` or `mpi` for readers, without directives for
+/// compilers.
 pub fn synopsis(routine: &Routine<'_>, f08: bool) -> String {
     let module = if f08 { Module::F08 } else { Module::Mpi };
     let mut text = String::new();
@@ -286,7 +288,7 @@ pub fn synopsis(routine: &Routine<'_>, f08: bool) -> String {
         if !skips {
             lines.push(line.strip_prefix("    ").unwrap_or(line));
         }
-        // What is left out may go on in the next line.
+        // A skipped statement may continue on the next line.
         skips = skips && line.ends_with('&');
     }
     let mut text = lines.join("\n");
@@ -300,7 +302,8 @@ pub fn synopsis(routine: &Routine<'_>, f08: bool) -> String {
     text
 }
 
-/// Whether an address is wanted as an integer or as a `TYPE(C_PTR)`.
+/// Returns whether the module has the routine with an integer and with a `TYPE(C_PTR)` for an
+/// address.
 fn has_cptr(routine: &Routine<'_>, module: Module) -> bool {
     module == Module::Mpi && routine.args.iter().any(|arg| arg.pass == Pass::AddressOut)
 }
@@ -322,7 +325,7 @@ fn procedure(text: &mut String, routine: &Routine<'_>, name: &str, module: Modul
         format!("    subroutine {name}({})", names.join(", "))
     };
     if by_descriptor {
-        // In one word, so that both stay in one line.
+        // Without a blank, so that both stay on one line.
         let _ = write!(head, "BIND_C('{}_cdesc')", name.to_lowercase());
     }
     broken(text, &head);
@@ -363,7 +366,7 @@ fn procedure(text: &mut String, routine: &Routine<'_>, name: &str, module: Modul
     );
 }
 
-/// The declarations of an argument.
+/// Returns the declarations of an argument.
 fn declaration(
     routine: &Routine<'_>,
     arg: &Arg<'_>,
@@ -375,7 +378,7 @@ fn declaration(
     let param = arg.param;
     let f08 = module == Module::F08;
     let intent = match param.direction {
-        // C is given its address, but nothing is written there.
+        // C receives the address but does not write there.
         _ if routine.base_name() == "MPI_Cancel" => "intent(in)",
         Direction::In => "intent(in)",
         Direction::Out => "intent(out)",
@@ -451,7 +454,7 @@ fn declaration(
         Pass::OldInteger => vec![format!("integer, intent(in) :: {name}")],
         Pass::OldIntegers => vec![format!("integer, intent(in) :: {name}(*)")],
         Pass::OldIntegerOut => vec![format!("integer, intent(out) :: {name}")],
-        // It may be one of the constants that must not be written.
+        // The argument may be a constant that must not be written.
         Pass::Weights if param.direction == Direction::Out => {
             vec![format!("integer :: {name}(*)")]
         }
@@ -484,12 +487,12 @@ fn declaration(
                 (_, "ranges") => "(3, *)",
                 (shape, _) => shape,
             };
-            // What an unfinished operation reads must not be moved, either.
+            // A buffer that a pending operation reads must not be moved, either.
             let reads_on = !shape.is_empty()
                 && param.direction == Direction::In
                 && routine.is_nonblocking()
                 && routine.has_buffers();
-            // The communicator is there when the operation has ended.
+            // The communicator is created when the operation completes.
             let is_made = name == "newcomm" && routine.is_nonblocking() && param.kind == Kind::Comm;
             let asynchronous = if f08 && (reads_on || is_made) {
                 ", asynchronous"
@@ -507,7 +510,7 @@ fn declaration(
     }
 }
 
-/// Whether the buffer is used after the call without being told by a request of its own.
+/// Returns whether the buffer is used after the call by an operation without a request of its own.
 pub(super) fn keeps(routine: &Routine<'_>) -> bool {
     matches!(
         routine.base_name(),
@@ -536,7 +539,7 @@ fn status(
         Direction::In => ", intent(in)",
         Direction::InOut => ", intent(inout)",
         Direction::Out if kind == Kind::StatusF08 => ", intent(out)",
-        // It may be one of the constants that must not be written.
+        // The argument may be a constant that must not be written.
         Direction::Out => "",
     };
     if kind == Kind::StatusF08 || module == Module::F08 {
@@ -552,7 +555,7 @@ fn status(
     format!("integer{intent} :: {name}{shape}")
 }
 
-/// The type of an argument's elements.
+/// Returns the type of an argument's elements.
 fn kind(routine: &Routine<'_>, kind: Kind, module: Module, want: &mut impl FnMut(&str)) -> String {
     let mut wide = |name: &str| {
         want(name);
@@ -564,7 +567,7 @@ fn kind(routine: &Routine<'_>, kind: Kind, module: Module, want: &mut impl FnMut
         Kind::ExtraState | Kind::Attribute => wide("MPI_ADDRESS_KIND"),
         Kind::Offset => wide("MPI_OFFSET_KIND"),
         Kind::BigCount => wide("MPI_COUNT_KIND"),
-        // Of buffers only those of truth values come here.
+        // The only buffers that reach this arm hold truth values.
         Kind::Logical | Kind::Buffer => "logical".to_owned(),
         _ if module == Module::Mpi => "integer".to_owned(),
         _ => {
@@ -596,7 +599,7 @@ fn shape(ctype: &CType) -> &'static str {
     }
 }
 
-/// Writes a line, broken behind commas where it is too long. Directives stay whole.
+/// Writes a line, broken after commas if it is too long. Directives are never broken.
 fn broken(text: &mut String, line: &str) {
     let mut current = String::new();
     for word in line.split_inclusive(' ') {

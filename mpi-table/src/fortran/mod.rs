@@ -1,5 +1,5 @@
-//! The Fortran bindings: which routines there are, and how their arguments correspond to those of
-//! the C functions. The modules below write the library's entry points, `mpif.h` and the modules.
+//! The Fortran bindings: the routines, and the correspondence of their arguments to those of the C
+//! functions. Submodules generate the library's entry points, `mpif.h` and the modules.
 
 pub mod constants;
 mod fixed;
@@ -18,8 +18,8 @@ pub struct Routine<'t> {
     pub function: &'t Function,
     /// The arguments, those of the C function in their order, without the error code.
     pub args: Vec<Arg<'t>>,
-    /// A function in `crate::special` of the library that does it, where arguments don't
-    /// correspond one by one.
+    /// The function in the library's `crate::special` that implements it, if its arguments differ
+    /// from C's.
     pub special: Option<&'static str>,
 }
 
@@ -28,16 +28,16 @@ pub struct Routine<'t> {
 pub struct Arg<'t> {
     /// The C function's parameter.
     pub param: &'t Param,
-    /// How it is passed on.
+    /// The conversion to the C argument.
     pub pass: Pass,
 }
 
-/// How an argument becomes one of C. All Fortran arguments are addresses.
+/// The conversion of an argument to C's. All Fortran arguments are addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pass {
     /// No argument in Fortran; NULL in C (`argc`).
     Null,
-    /// A choice buffer, or one of the constants that stand for buffers.
+    /// A choice buffer, or a constant in its place.
     Buffer,
     /// An integer or handle that is read.
     Value,
@@ -45,27 +45,27 @@ pub enum Pass {
     Logical,
     /// A truth value that is written.
     LogicalOut,
-    /// The address itself: what is written, and arrays.
+    /// The address itself: written values, and arrays.
     Pointer,
-    /// One status to be written, or several, or the constants that stand for them.
+    /// One or several written statuses, or the constants in their place.
     Status,
     /// An index from 0 in C and from 1 in Fortran, written.
     Index,
-    /// Several of them; the argument `outcount` says how many.
+    /// Written indices, as many as argument `outcount` says.
     Indices,
     /// A string that is read, without trailing blanks.
     Text,
     /// A string that is read, without leading and trailing blanks.
     Trimmed,
-    /// A string that is written, filled up with blanks.
+    /// A string that is written, padded with blanks.
     TextOut,
     /// Strings, or tables of strings (only for special routines).
     Texts,
-    /// Weights of edges, or the constants that stand for them.
+    /// Weights of edges, or the constants in their place.
     Weights,
-    /// Error codes of spawned processes, or the constant that stands for them.
+    /// Error codes of spawned processes, or the constant in their place.
     ErrorCodes,
-    /// A place for an address.
+    /// A written address.
     AddressOut,
     /// A file that is read.
     File,
@@ -73,21 +73,21 @@ pub enum Pass {
     FileInOut,
     /// An `INTEGER` that is an address or a distance in C (interfaces before MPI-2).
     OldInteger,
-    /// As many of them as the argument `count` says.
+    /// Such integers, as many as argument `count` says.
     OldIntegers,
-    /// One to be written.
+    /// Such an integer, written.
     OldIntegerOut,
-    /// A subroutine of the program's.
+    /// A callback subroutine of the program.
     Callback,
 }
 
 impl Arg<'_> {
-    /// Its name.
+    /// Returns the argument's name.
     pub fn name(&self) -> &str {
         &self.param.name
     }
 
-    /// Whether a length comes with it.
+    /// Returns whether the compiler passes a hidden length with the argument.
     pub fn has_length(&self) -> bool {
         matches!(
             self.pass,
@@ -97,18 +97,18 @@ impl Arg<'_> {
 }
 
 impl Routine<'_> {
-    /// The arguments that Fortran programs pass.
+    /// Iterates over the arguments that Fortran programs pass.
     pub fn passed(&self) -> impl Iterator<Item = &Arg<'_>> {
         self.args.iter().filter(|arg| arg.pass != Pass::Null)
     }
 
-    /// Whether it has choice buffers in `mpi_f08`.
+    /// Returns whether the routine has choice buffers in `mpi_f08`.
     pub fn has_buffers(&self) -> bool {
         !self.detaches() && self.args.iter().any(|arg| arg.pass == Pass::Buffer)
     }
 
-    /// Whether it gives an address that only `mpi_f08` has a type for; `mpif.h` has a buffer there
-    /// that is left alone (section 3.6).
+    /// Returns whether the routine returns an address as a type that only `mpi_f08` has; `mpif.h`
+    /// has a buffer there that is not written (section 3.6).
     pub fn detaches(&self) -> bool {
         matches!(
             self.base_name(),
@@ -116,7 +116,7 @@ impl Routine<'_> {
         )
     }
 
-    /// Whether its buffer may be `MPI_BUFFER_AUTOMATIC` (MPI-4.1 section 3.6).
+    /// Returns whether its buffer may be `MPI_BUFFER_AUTOMATIC` (MPI-4.1 section 3.6).
     pub fn attaches(&self) -> bool {
         matches!(
             self.base_name(),
@@ -124,17 +124,18 @@ impl Routine<'_> {
         )
     }
 
-    /// Whether it is a function, so that there is no error code.
+    /// Returns whether the routine is a function, which has no error code.
     pub fn is_function(&self) -> bool {
         self.function.result.to_c("") != "int"
     }
 
-    /// Whether it has an error code: `MPI_Pcontrol` has none in Fortran (MPI-4.1 section 15.2.4).
+    /// Returns whether the routine has an error code: `MPI_Pcontrol` has none in Fortran (MPI-4.1
+    /// section 15.2.4).
     pub fn has_error_code(&self) -> bool {
         !self.is_function() && self.base_name() != "MPI_Pcontrol"
     }
 
-    /// Whether it begins something that goes on after the call.
+    /// Returns whether the routine starts an operation that continues after the call.
     pub fn is_nonblocking(&self) -> bool {
         let has = |kind| self.args.iter().any(|arg| arg.param.kind == kind);
         let begins = self
@@ -144,25 +145,26 @@ impl Routine<'_> {
         begins || has(Kind::Win) || self.attaches()
     }
 
-    /// Whether it begins or ends an access to a file whose other half is another call.
+    /// Returns whether the routine is one half of a split access to a file.
     pub fn is_split(&self) -> bool {
         let name = self.base_name();
         let half = name.ends_with("_begin") || name.ends_with("_end");
         name.starts_with("MPI_File_") && half
     }
 
-    /// The name of its form with ints: both have in common what is particular to a routine.
+    /// Returns the name of the form with ints, which shares the routine's special cases.
     pub fn base_name(&self) -> &str {
         self.function.narrow_name().unwrap_or(&self.function.name)
     }
 
-    /// Whether it has large counts, which only `mpi_f08` has.
+    /// Returns whether the routine has large counts, which only `mpi_f08` has.
     pub fn is_large(&self) -> bool {
         self.function.narrow_name().is_some()
     }
 
-    /// Whether its arguments tell it from its form with ints, so that both can have one generic name. A
-    /// large count is an address for the compiler, and procedures are all alike.
+    /// Returns whether the compiler can distinguish the routine from its form with ints, so that
+    /// both can have one generic name. A large count is an address kind for it, and procedures are
+    /// all alike.
     pub fn is_told_apart(&self) -> bool {
         let int_and_not = |(param, other): (&Param, &crate::CType)| {
             (param.ctype.base == "int") != (other.base == "int")
@@ -178,23 +180,23 @@ impl Routine<'_> {
         }
     }
 
-    /// Whether `mpi_f08` has it: that leaves out what is deprecated.
+    /// Returns whether `mpi_f08` has the routine: deprecated ones are left out.
     pub fn in_f08(&self) -> bool {
         !self.function.outdated
     }
 
-    /// The routine's name with another prefix and suffix: `PMPI_Send_f08ts`.
+    /// Returns the routine's name with another prefix and suffix: `PMPI_Send_f08ts`.
     pub fn named(&self, prefix: &str, suffix: &str) -> String {
         format!("{prefix}{}{suffix}", self.function.name)
     }
 
-    /// The suffix of the specific procedure in `mpi_f08` (section 17.1.5).
+    /// Returns the suffix of the specific procedure in `mpi_f08` (section 17.1.5).
     pub fn suffix(&self) -> &'static str {
         if self.has_buffers() { "_f08ts" } else { "_f08" }
     }
 }
 
-/// The Fortran routines of all functions that there are.
+/// Returns the Fortran routines of all implemented functions.
 pub fn routines(table: &Table) -> Vec<Routine<'_>> {
     table
         .functions
@@ -223,7 +225,7 @@ pub fn routines(table: &Table) -> Vec<Routine<'_>> {
         .collect()
 }
 
-/// Whether Fortran has it: tools and conversions for C are left out.
+/// Returns whether Fortran has the function: the tool interface and conversions for C are left out.
 fn is_routine(function: &Function) -> bool {
     let name = function.name.as_str();
     let converts = ["_c2f", "_f2c", "_f082c", "_c2f08", "_toint", "_fromint"]
@@ -261,7 +263,8 @@ fn special(name: &str) -> Option<&'static str> {
     })
 }
 
-/// Callbacks that get handles, which are not the same integers there.
+/// Returns the special function for a routine whose callbacks receive handles, which Open MPI's ABI
+/// must convert.
 fn special_of_openmpi(name: &str) -> Option<&'static str> {
     Some(match name {
         "MPI_Op_create" => "op_create",
@@ -272,7 +275,7 @@ fn special_of_openmpi(name: &str) -> Option<&'static str> {
     })
 }
 
-/// Whether the arguments of the program are among those of the function.
+/// Returns whether the program's arguments are among the function's.
 fn has_argc(function: &Function) -> bool {
     function.params.iter().any(|param| param.name == "argc")
 }
@@ -286,7 +289,7 @@ fn pass(function: &Function, param: &Param) -> Pass {
         Kind::Texts if name == "argv" && has_argc(function) => Pass::Null,
         _ if name == "argc" => Pass::Null,
         Kind::Texts => Pass::Texts,
-        // Truth values as they are in Fortran's memory.
+        // Truth values in Fortran's representation.
         Kind::Buffer if name.starts_with("logical_") => Pass::Pointer,
         Kind::Buffer => Pass::Buffer,
         Kind::Address if name == "baseptr" => Pass::AddressOut,

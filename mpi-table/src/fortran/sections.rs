@@ -1,6 +1,7 @@
-//! Entry points for `mpi_f08`, whose choice buffers are array descriptors: gfortran's own under the names of the standard
-//! (`mpi_x_f08ts_`, MPI-5.0 section 19.1.5), also for programs that were compiled with another library's module of the
-//! same ABI; and the standard's (`CFI_cdesc_t`), as other compilers pass them.
+//! Entry points for `mpi_f08`, whose choice buffers are array descriptors: gfortran's own under the
+//! standard's names (`mpi_x_f08ts_`, MPI-5.0 section 19.1.5), also for programs compiled with
+//! another library's module of the same ABI; and the standard's (`CFI_cdesc_t`), which other
+//! compilers pass.
 
 use std::fmt::Write as _;
 
@@ -10,11 +11,11 @@ use super::{Arg, Pass, Routine};
 use crate::function::Kind;
 use crate::rust::rust_name;
 
-/// How the elements of a buffer are told.
+/// The arguments that describe the elements of a buffer.
 enum Role<'r> {
     /// Only the address matters.
     Address,
-    /// So many of this datatype.
+    /// A count of a datatype.
     Typed {
         count: &'r str,
         datatype: &'r str,
@@ -22,7 +23,7 @@ enum Role<'r> {
     },
     /// Counts and displacements of a datatype.
     Vector { datatype: &'r str },
-    /// Something that has to lie in one piece.
+    /// None: the buffer must be contiguous.
     Whole,
 }
 
@@ -53,7 +54,7 @@ fn role<'r>(routine: &'r Routine<'_>, index: usize) -> Role<'r> {
             chunked,
         };
     }
-    // Counts and displacements, or partitions of so many elements, begin at multiples of the extent.
+    // Counts and displacements, or partitions, begin at multiples of the extent.
     let partitioned = matches!(name, "MPI_Psend_init" | "MPI_Precv_init");
     match is(next(3), Kind::Datatype) {
         Some(datatype)
@@ -65,8 +66,8 @@ fn role<'r>(routine: &'r Routine<'_>, index: usize) -> Role<'r> {
     }
 }
 
-/// What a routine that completes, looks at, frees or starts requests has to do before and after its call, if array
-/// sections were copied for these.
+/// Returns the code before and after the call of a routine that completes, tests, frees or starts
+/// requests, for requests that use copies of array sections.
 pub(super) fn copies_of(routine: &Routine<'_>) -> (String, String) {
     let name = routine.base_name();
     let (requests, count) = match name {
@@ -99,7 +100,7 @@ pub(super) fn copies_of(routine: &Routine<'_>) -> (String, String) {
     )
 }
 
-/// A buffer's type, by descriptor.
+/// Returns the type of a buffer's descriptor.
 fn descriptor_type(arg: &Arg<'_>, descriptor: &str, text: &str) -> String {
     match arg.pass {
         Pass::Buffer => format!("*const {descriptor}"),
@@ -108,7 +109,7 @@ fn descriptor_type(arg: &Arg<'_>, descriptor: &str, text: &str) -> String {
     }
 }
 
-/// Names for the tools' twins.
+/// Returns the names of the profiling interface's twins.
 pub(super) fn aliases(routine: &Routine<'_>) -> Vec<(String, String)> {
     let lower = routine.function.name.to_lowercase();
     let descriptors = ["_f08ts_", "_f08ts_cdesc"].map(|end| format!("{lower}{end}"));
@@ -123,7 +124,7 @@ pub(super) fn aliases(routine: &Routine<'_>) -> Vec<(String, String)> {
     names
 }
 
-/// The name that another library's `mpi_f08` gives to `PMPI_X`: `pmpir_x_f08_`.
+/// Returns the name of `PMPI_X` in another library's `mpi_f08`: `pmpir_x_f08_`.
 pub(super) fn others_profiling(routine: &Routine<'_>, end: &str) -> String {
     let lower = routine.function.name.to_lowercase();
     format!("pmpir_{}{end}", lower.trim_start_matches("mpi_"))
@@ -169,7 +170,7 @@ pub(super) fn shim(text: &mut String, routine: &Routine<'_>) {
         parameters(routine, |arg| descriptor_type(arg, "Gfortran", "")),
         call("of_gfortran", false)
     );
-    // Descriptors of the standard: strings have one, too.
+    // With the standard's descriptors, strings have one, too.
     let mut list: Vec<String> = routine
         .passed()
         .map(|arg| {
@@ -203,8 +204,8 @@ pub(super) fn shim(text: &mut String, routine: &Routine<'_>) {
     text.push_str("    }\n}\n\n");
 }
 
-/// What is to be done about a buffer that ends with the call, if the operation goes on: a copy takes the place of what
-/// is read once, which is made where that of an array with gaps is; others are refused.
+/// Returns the code for a buffer that is freed after the call while the operation continues. Data
+/// that is read once is copied, where arrays with gaps are copied; other buffers are refused.
 fn later(routine: &Routine<'_>, index: usize) -> String {
     let name = routine.base_name();
     let begins = name.starts_with("MPI_File_") && name.ends_with("_begin");
@@ -229,7 +230,7 @@ fn later(routine: &Routine<'_>, index: usize) -> String {
     text
 }
 
-/// The communicator whose error handler is called.
+/// Returns the communicator whose error handler is called.
 fn comm(routine: &Routine<'_>) -> String {
     let mut args = routine.args.iter();
     let is_one = |arg: &&Arg<'_>| arg.param.kind == Kind::Comm && arg.pass == Pass::Value;
@@ -239,7 +240,7 @@ fn comm(routine: &Routine<'_>) -> String {
         })
 }
 
-/// Passes contiguous buffers on; others get something in their place.
+/// Writes the body: contiguous buffers are passed on, others get a substitute.
 fn body(text: &mut String, routine: &Routine<'_>) {
     let buffers: Vec<usize> = (0..routine.args.len())
         .filter(|index| routine.args[*index].pass == Pass::Buffer)
@@ -271,7 +272,7 @@ fn body(text: &mut String, routine: &Routine<'_>) {
     for index in &buffers {
         text.push_str(&later(routine, *index));
     }
-    // The access of its first half goes on by what that has made of the section.
+    // The second half of an access uses the substitute of the first half.
     if part("_end") {
         let _ = writeln!(
             text,
@@ -308,7 +309,7 @@ fn body(text: &mut String, routine: &Routine<'_>) {
         let place = format!("{}_place", routine.args[index].name());
         let back = routine.args[index].param.direction != crate::Direction::In;
         let made = match role(routine, index) {
-            // Whoever wants but an address has no other buffers.
+            // A routine that needs only the address has no other buffers.
             Role::Address => continue,
             Role::Typed {
                 count,

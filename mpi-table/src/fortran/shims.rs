@@ -1,5 +1,5 @@
 //! The entry points of `libmpifort`, as Rust: one function for each routine, under the names that
-//! Fortran compilers give it.
+//! Fortran compilers use.
 
 use std::fmt::Write as _;
 
@@ -8,8 +8,7 @@ use super::{Arg, Pass, Routine, routines, sections};
 use crate::rust::{rust_name, rust_param, rust_result};
 use crate::{Abi, Direction, Table};
 
-/// The predefined callbacks (sections 6.7.2 and 13.5.3), with the functions that the library has for
-/// them.
+/// The predefined callbacks (sections 6.7.2 and 13.5.3), with the library's functions for them.
 const PREDEFINED_CALLBACKS: &[(&str, &str)] = &[
     ("mpi_null_copy_fn", "mpi_null_copy_fn_"),
     ("mpi_comm_null_copy_fn", "mpi_null_copy_fn_"),
@@ -27,7 +26,7 @@ const PREDEFINED_CALLBACKS: &[(&str, &str)] = &[
     ("mpi_conversion_fn_null_c", "mpi_conversion_fn_null_"),
 ];
 
-/// Assembly that gives functions other names.
+/// Returns assembly that defines other names of functions.
 fn assembly(aliases: &[(String, String)]) -> String {
     let mut text = String::from("std::arch::global_asm!(\n");
     for (alias, target) in aliases {
@@ -40,7 +39,7 @@ fn assembly(aliases: &[(String, String)]) -> String {
 }
 
 impl Table {
-    /// The text of a Rust module with the C functions that the library calls, for `include!`.
+    /// Returns a Rust module with the C functions that the library calls, for `include!`.
     ///
     /// It expects the types of [`Table::rust_constants`] and `std::ffi::*` in scope.
     pub fn fortran_imports(&self) -> String {
@@ -59,7 +58,7 @@ impl Table {
         text
     }
 
-    /// The text of a Rust module with the entry points, for `include!`.
+    /// Returns a Rust module with the entry points, for `include!`.
     ///
     /// It expects the types of [`Table::rust_constants`], the functions of
     /// [`Table::fortran_imports`], the library's module `convert` and what is in `sections` in
@@ -67,7 +66,7 @@ impl Table {
     pub fn fortran_shims(&self) -> String {
         let mut text = String::new();
         for routine in routines(self) {
-            // Its only forms are those of `mpi_f08`, which are written by hand.
+            // Its only forms are those of `mpi_f08`, written by hand.
             if routine.detaches() && routine.is_large() {
                 continue;
             }
@@ -82,7 +81,7 @@ impl Table {
         text
     }
 
-    /// The text with the names of the predefined callbacks, to be included where those are.
+    /// Returns the names of the predefined callbacks, to be included beside their functions.
     pub fn fortran_predefined(&self) -> String {
         let mut text = assembly(&predefined_aliases(self.abi));
         for (name, value) in self.module_constants() {
@@ -94,7 +93,7 @@ impl Table {
         text
     }
 
-    /// Names that stand for functions of the generated module, with these.
+    /// Returns pairs of a name and the function of the generated module that it is an alias of.
     pub fn fortran_aliases(&self) -> Vec<(String, String)> {
         let mut aliases = Vec::new();
         for routine in routines(self) {
@@ -140,7 +139,8 @@ impl Table {
         aliases
     }
 
-    /// The constants of Open MPI's module `mpi_f08` that are variables for gfortran, with their values: handles.
+    /// Returns the constants of Open MPI's module `mpi_f08` that gfortran compiles to variables,
+    /// with their values: handles.
     fn module_constants(&self) -> Vec<(String, i64)> {
         if self.abi != Abi::OpenMpi {
             return Vec::new();
@@ -155,7 +155,7 @@ impl Table {
             .collect()
     }
 
-    /// A linker's version script that exports the names that only assembler knows.
+    /// Returns a linker's version script that exports the names that are defined in assembly.
     pub fn fortran_version_script(&self) -> String {
         let mut text = String::from("{\n  global:\n");
         for (name, _) in self
@@ -174,8 +174,8 @@ impl Table {
         text
     }
 
-    /// The names that programs ask `libmpi.so.12` for through this library: functions, and
-    /// variables with their sizes.
+    /// Returns the functions and the variables of `libmpi.so.12` that programs need through this
+    /// library.
     pub fn fortran_needs(&self) -> (Vec<&str>, Vec<&str>) {
         let functions = self.functions.present().map(|one| one.name.as_str());
         let variables = self.constants.items().filter_map(|item| match item {
@@ -186,8 +186,8 @@ impl Table {
     }
 }
 
-/// Handles have types in `mpi_f08`; another library's module asks for procedures that compare them,
-/// with each other and with integers, all of which are addresses of integers here.
+/// The handles that another library's `mpi_f08` compares by procedures, with each other and with
+/// integers. Here all of them are addresses of integers.
 const COMPARED: &[&str] = &[
     "comm",
     "datatype",
@@ -202,7 +202,7 @@ const COMPARED: &[&str] = &[
     "win",
 ];
 
-/// The types that `MPI_Sizeof` of other libraries' modules tells apart, by their sizes.
+/// The types that other libraries' modules distinguish in `MPI_Sizeof`, by their sizes.
 const SIZES: &[(u32, &[&str])] = &[
     (1, &["ch", "i1", "character", "xint8"]),
     (2, &["i2", "xint16"]),
@@ -279,7 +279,8 @@ fn predefined_aliases(abi: Abi) -> Vec<(String, String)> {
     aliases
 }
 
-/// What `MPI_Sizeof` of Open MPI's modules tells apart besides the number of dimensions, with sizes.
+/// The types that Open MPI's modules distinguish in `MPI_Sizeof`, besides the number of dimensions,
+/// with their sizes.
 const OPENMPI_SIZES: &[(&str, u32)] = &[
     ("character", 1),
     ("logical", 4),
@@ -295,7 +296,7 @@ const OPENMPI_SIZES: &[(&str, u32)] = &[
     ("complex128", 32),
 ];
 
-/// Procedures of Open MPI's modules that are no routines of C.
+/// Returns the procedures of Open MPI's modules that have no C function.
 fn openmpi_aliases() -> Vec<(String, String)> {
     let mut aliases = Vec::new();
     for prefix in ["", "p"] {
@@ -310,12 +311,12 @@ fn openmpi_aliases() -> Vec<(String, String)> {
     aliases
 }
 
-/// The symbol that has the code.
+/// Returns the symbol of the routine's code.
 pub(super) fn symbol(routine: &Routine<'_>) -> String {
     format!("p{}_", routine.function.name.to_lowercase())
 }
 
-/// The type of an argument in Rust.
+/// Returns the type of an argument in Rust.
 pub(super) fn rust_type(arg: &Arg<'_>) -> String {
     match arg.pass {
         Pass::Null => String::new(),
@@ -336,7 +337,7 @@ pub(super) fn rust_type(arg: &Arg<'_>) -> String {
     }
 }
 
-/// The parameters of an entry point: arguments, error code, lengths of strings.
+/// Returns the parameters of an entry point: arguments, error code, lengths of strings.
 pub(super) fn parameters(routine: &Routine<'_>, kind: impl Fn(&Arg<'_>) -> String) -> String {
     let mut list: Vec<String> = routine
         .passed()
@@ -430,16 +431,17 @@ fn rust_result_of(routine: &Routine<'_>) -> String {
     }
 }
 
-/// What is to be done around a call.
+/// The statements around a call.
 #[derive(Default)]
 struct Around {
     before: String,
-    /// In any case: a call that completes an operation tells which one also if that failed (section 3.7.5).
+    /// Executed after success and failure: a failed completion call also returns its index (section
+    /// 3.7.5).
     after: String,
     on_success: String,
 }
 
-/// The C argument.
+/// Returns the C argument.
 fn argument(arg: &Arg<'_>, around: &mut Around) -> String {
     let n = rust_name(arg.name());
     let base = arg.name();
@@ -463,7 +465,7 @@ fn argument(arg: &Arg<'_>, around: &mut Around) -> String {
         Pass::Value => format!("*{n}"),
         Pass::Logical => format!("c_int::from(*{n} != 0)"),
         Pass::LogicalOut => {
-            // Where C leaves it alone it stays what it was.
+            // Keeps the old value if C does not write one.
             local(format!("*{n}"));
             always(format!("*{n} = c_int::from({c} != 0);"));
             format!("&raw mut {c}")
@@ -494,7 +496,7 @@ fn argument(arg: &Arg<'_>, around: &mut Around) -> String {
             format!("{c}.as_ptr()")
         }
         Pass::TextOut => {
-            local("convert::Room::new()".to_owned());
+            local("convert::StringBuffer::new()".to_owned());
             then(format!("{c}.give({n}, {base}_len);"));
             format!("{c}.as_mut_ptr()")
         }
@@ -503,7 +505,7 @@ fn argument(arg: &Arg<'_>, around: &mut Around) -> String {
         Pass::AddressOut => n,
         Pass::File => format!("MPI_File_f2c(*{n})"),
         Pass::FileInOut => {
-            // What is there before a file is opened may never have been set.
+            // The variable may be unset before a file is opened.
             local(match arg.param.direction {
                 Direction::Out => "MPI_File_f2c(0)".to_owned(),
                 _ => format!("MPI_File_f2c(*{n})"),
@@ -522,6 +524,8 @@ fn argument(arg: &Arg<'_>, around: &mut Around) -> String {
             format!("&raw mut {c}")
         }
         Pass::Callback => format!("convert::callback({n})"),
-        Pass::Texts => unreachable!("only special routines have tables of strings"),
+        Pass::Texts => {
+            unreachable!("internal error: a table of strings in a routine that is not special")
+        }
     }
 }

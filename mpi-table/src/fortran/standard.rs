@@ -1,9 +1,10 @@
-//! Fortran for the standard ABI and for Open MPI's: the table that the generators of this folder take for it, and the C
-//! functions as they are called there.
+//! Fortran for the standard ABI and for Open MPI's: the table for the generators of this folder,
+//! and the C functions as Fortran's library calls them.
 //!
-//! A handle of Fortran is the integer that `MPI_Comm_toint` and its like give (MPI-5.0 section 21.4.4). A pointer's low
-//! half is that integer, its high half is 0, so nothing but the width is converted, here and in callbacks. In Open MPI's ABI
-//! integers and pointers have nothing in common: the library is asked, by `MPI_Comm_c2f` and its like.
+//! Fortran's handle is the integer that `MPI_Comm_toint` and its kin return (MPI-5.0 section
+//! 21.4.4). It is the low half of a pointer whose high half is 0, so that only the width is
+//! converted, here and in callbacks. In Open MPI's ABI integers and pointers are unrelated:
+//! `MPI_Comm_c2f` and its kin convert them.
 
 use std::fmt::Write as _;
 
@@ -14,7 +15,8 @@ use crate::{
     Abi, CType, Chapter, Constants, Functions, Group, Item, OpenMpi, Standard, Table, Value,
 };
 
-/// What the library calls that the C interface of the standard ABI doesn't have; `libmpifort` has it itself.
+/// Functions that the library calls and the standard ABI's C interface lacks; `libmpifort` defines
+/// them itself.
 const BY_HAND: &[&str] = &[
     "MPI_File_f2c",
     "MPI_File_c2f",
@@ -23,14 +25,15 @@ const BY_HAND: &[&str] = &[
 ];
 
 impl Table {
-    /// The table for Fortran of the standard ABI: the functions that are in it, handles as integers, all with
-    /// the standard's values.
+    /// Returns the table for Fortran of the standard ABI: its functions, handles as integers, the
+    /// standard's values.
     #[must_use]
     pub fn for_standard_fortran(&self) -> Table {
         self.for_fortran(Abi::Standard)
     }
 
-    /// The same for Open MPI's ABI.
+    /// Returns the table for Fortran of Open MPI's ABI: its functions, handles as integers, Open
+    /// MPI's values.
     #[must_use]
     pub fn for_openmpi_fortran(&self) -> Table {
         self.for_fortran(Abi::OpenMpi)
@@ -61,7 +64,7 @@ impl Table {
 }
 
 impl Table {
-    /// The integers that only the standard ABI has (MPI-5.0 section 21.2).
+    /// Returns the integers that only the standard ABI has (MPI-5.0 section 21.2).
     fn version_of_the_abi(&self) -> Group {
         let is_own = |item: &&Item| match item {
             Item::Constant { name, ctype, .. } => {
@@ -83,7 +86,7 @@ impl Table {
     }
 }
 
-/// Types and constants as an ABI has them.
+/// The types and constants of an ABI.
 struct Outer<'t> {
     table: &'t Table,
     abi: Abi,
@@ -108,7 +111,7 @@ impl Outer<'_> {
         }
     }
 
-    /// A type or constant with its value in the ABI, if it is there.
+    /// Returns a type or constant with its value in the ABI, if the ABI has it.
     fn item(&self, item: &Item) -> Option<Item> {
         match item {
             Item::Data { name, .. } => match self.values().find(name) {
@@ -143,7 +146,7 @@ impl Outer<'_> {
         }
     }
 
-    /// The value of a constant in the ABI; of a handle the integer that Fortran has for it.
+    /// Returns the value of a constant in the ABI; for a handle, Fortran's integer.
     fn value(&self, name: &str) -> Option<Value> {
         let table = self.table;
         let own = |name: &str| table.constants.items().find(|item| item.name() == name);
@@ -167,13 +170,13 @@ impl Outer<'_> {
     }
 }
 
-/// What other libraries of the standard ABI don't have. A program that finds one is to be told that by
-/// `libmpifort_abi`, which could not be loaded if it asked the linker for these.
+/// Functions that other libraries of the standard ABI lack. They are looked up at run time: with
+/// such a library, `libmpifort_abi` can then report it, rather than fail to load.
 const OWN: [&str; 2] = ["MPII_Errhandler_set_fc", "MPII_Type_state"];
 
 impl Table {
-    /// The C functions that Fortran's library calls, with the standard ABI's handles turned to and from
-    /// integers; for `include!`, as [`Table::fortran_imports`] of the MPICH ABI. Of this table, not of
+    /// Returns the C functions that Fortran's library calls, with the standard ABI's handles
+    /// converted to and from integers, for `include!`. Must be called on this table, not that of
     /// [`Table::for_standard_fortran`].
     ///
     /// # Errors
@@ -182,10 +185,11 @@ impl Table {
         self.pointer_imports(Abi::Standard)
     }
 
-    /// The same for Open MPI's ABI.
+    /// Returns the C functions that Fortran's library calls, with the handles of Open MPI's ABI
+    /// converted to and from integers, for `include!`.
     ///
     /// # Errors
-    /// As there.
+    /// A function with a parameter that there is no rule for.
     pub fn fortran_openmpi_imports(&self) -> Result<String, String> {
         self.pointer_imports(Abi::OpenMpi)
     }
@@ -239,7 +243,8 @@ impl Table {
         ))
     }
 
-    /// Whether it is a handle of another width in C than in Fortran's library. Files are addresses there, too.
+    /// Returns whether the type is a handle whose width differs between C and Fortran's library.
+    /// Files are addresses in both.
     fn has_width(&self, ctype: &CType) -> bool {
         self.is_outward(&ctype.base) && ctype.base != "MPI_File" && !ctype.is_callback()
     }
@@ -280,7 +285,7 @@ impl Table {
     }
 }
 
-/// Whether the C library of an ABI has it.
+/// Returns whether the C library of an ABI has the function.
 fn is_in(function: &Function, abi: Abi) -> bool {
     match abi {
         Abi::OpenMpi => function.in_openmpi_library() && !function.name.starts_with("MPIX_"),
@@ -288,12 +293,12 @@ fn is_in(function: &Function, abi: Abi) -> bool {
     }
 }
 
-/// A function as Fortran has it: none is declared that the library lacks.
+/// Returns a function for Fortran, without an implementation if the library lacks it.
 fn kept(function: &Function, abi: Abi) -> Function {
     let mut function = function.clone();
     let name = function.name.as_str();
     let by_hand = abi == Abi::Standard && BY_HAND.contains(&name);
-    // The functions that it would be given get handles, which no proxy converts.
+    // Its callbacks would receive handles, which no proxy converts.
     let cannot = abi == Abi::OpenMpi && name.starts_with("MPI_Register_datarep");
     if cannot || !is_in(&function, abi) && !by_hand {
         function.implementation = None;
@@ -301,13 +306,13 @@ fn kept(function: &Function, abi: Abi) -> Function {
     function
 }
 
-/// Whether it is one of `MPI_Comm_toint`, `MPI_Comm_c2f` and their like.
+/// Returns whether the function is `MPI_Comm_toint`, `MPI_Comm_c2f` or one of their kin.
 fn converts(function: &Function) -> bool {
     let ends = ["_toint", "_fromint", "_c2f", "_f2c"];
     !function.name.starts_with("MPI_Status_") && ends.iter().any(|end| function.name.ends_with(end))
 }
 
-/// The argument that C gets for one with handles; what is to be done before and after the call.
+/// Returns the C argument for one with handles, and the statements before and after the call.
 fn convert(
     function: &Function,
     param: &Param,
@@ -315,7 +320,7 @@ fn convert(
     before: &mut String,
     after: &mut String,
 ) -> Result<String, String> {
-    // In the standard ABI all types are converted alike.
+    // In the standard ABI all handle types are converted alike.
     let of = match abi {
         Abi::OpenMpi => format!("widths::{}, ", method(&param.ctype.base).to_uppercase()),
         _ => String::new(),

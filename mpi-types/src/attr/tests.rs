@@ -271,10 +271,10 @@ fn what_one_thread_replaces_another_copies_old_or_new() {
             Ok(())
         })),
     );
-    let quick = Key::new(Some(copying()), None);
+    let copied_key = Key::new(Some(copying()), None);
     let (x, y) = (thing("x"), thing("y"));
     x.attributes.set(&x, &slow, 1).unwrap();
-    x.attributes.set(&x, &quick, 1).unwrap();
+    x.attributes.set(&x, &copied_key, 1).unwrap();
     std::thread::scope(|scope| {
         scope.spawn(|| x.attributes.set(&x, &slow, 2).unwrap());
         begun.wait();
@@ -284,13 +284,13 @@ fn what_one_thread_replaces_another_copies_old_or_new() {
         // Between the two there is no moment without a value, either.
         scope.spawn(|| {
             for value in 0..TIMES {
-                x.attributes.set(&x, &quick, value).unwrap();
+                x.attributes.set(&x, &copied_key, value).unwrap();
             }
         });
         for _ in 0..TIMES {
             let copy = thing("copy");
             x.attributes.copy_all(&x, &copy.attributes, &copy).unwrap();
-            assert!(copy.attributes.get(&quick).is_some());
+            assert!(copy.attributes.get(&copied_key).is_some());
             assert!(copy.attributes.get(&slow).is_some());
         }
     });

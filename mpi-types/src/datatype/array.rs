@@ -9,15 +9,14 @@ use super::layout::{Builder, Node};
 use super::shape::Shape;
 use crate::{Class, Error, Result};
 
-/// The indices of one dimension that belong to a type: groups of `group` indices, `step` apart,
-/// the last of which may be shorter.
+/// The indices of one dimension that belong to a type: groups of `group` indices, `step` apart.
 #[derive(Clone, Copy, Debug)]
 struct Indices {
     first: i64,
     group: i64,
     step: i64,
     groups: i64,
-    /// Indices in one more, shorter group after the others.
+    /// Size of a shorter last group.
     rest: i64,
 }
 
@@ -36,7 +35,7 @@ impl Indices {
         self.groups * self.group + self.rest
     }
 
-    /// First and last index.
+    /// Returns the first and the last index.
     fn span(self) -> Option<(i64, i64)> {
         let last = match (self.groups, self.rest) {
             (0, 0) => return None,
@@ -46,7 +45,7 @@ impl Indices {
         Some((self.first, last))
     }
 
-    /// The elements of `body` at these indices, `stride` bytes from one index to the next.
+    /// Returns the elements of `body` at these indices, `stride` bytes apart per index.
     fn of(self, body: &Arc<Node>, stride: i64) -> Arc<Node> {
         let group = Node::repeat(body, self.group as usize, stride);
         let step = stride.wrapping_mul(self.step);
@@ -59,7 +58,7 @@ impl Indices {
     }
 }
 
-/// Dimensions from the one that runs fastest.
+/// Iterates over dimensions from the fastest-varying one on.
 fn fastest_first(dimensions: usize, order: Order) -> impl Iterator<Item = usize> {
     (0..dimensions).map(move |i| match order {
         Order::Fortran => i,
@@ -88,8 +87,8 @@ fn check_sizes(name: &str, sizes: &[i64]) -> Result<()> {
 }
 
 impl Datatype {
-    /// A part of an array of `self` (`MPI_Type_create_subarray`). Bounds are those of the whole
-    /// array.
+    /// Makes a part of an array of `self`, with the bounds of the whole array
+    /// (`MPI_Type_create_subarray`).
     pub fn subarray(
         &self,
         sizes: &[i64],
@@ -127,8 +126,8 @@ impl Datatype {
         self.array(sizes, &indices, order, made)
     }
 
-    /// The part of a distributed array of `self` that belongs to one process
-    /// (`MPI_Type_create_darray`). `None` in `arguments` is `MPI_DISTRIBUTE_DFLT_DARG`.
+    /// Makes one process's part of a distributed array of `self` (`MPI_Type_create_darray`). `None`
+    /// in `arguments` is `MPI_DISTRIBUTE_DFLT_DARG`.
     pub fn darray(
         &self,
         size: i64,
@@ -161,7 +160,7 @@ impl Datatype {
         let mut indices = Vec::with_capacity(gsizes.len());
         let mut remaining = (rank, size);
         for i in 0..gsizes.len() {
-            // The grid of processes is in C order, whatever the array's is.
+            // The process grid has C order, whatever the order of the array.
             remaining.1 /= psizes[i];
             let coordinate = remaining.0 / remaining.1;
             remaining.0 %= remaining.1;
@@ -220,7 +219,7 @@ impl Datatype {
         Ok(draft.build())
     }
 
-    /// Compiles what [`array`](Self::array) made.
+    /// Compiles a type made by [`array`](Self::array).
     pub(super) fn array_layout(&self, made: &Constructor) -> Option<Arc<Node>> {
         let (sizes, order, indices): (_, _, Vec<_>) = match made {
             Constructor::Subarray {
@@ -273,7 +272,8 @@ impl Datatype {
     }
 }
 
-/// The indices that process `coordinate` of `processes` owns in a dimension of `global` indices.
+/// Returns the indices that process `coordinate` of `processes` owns in a dimension of `global`
+/// indices.
 fn owned(
     distribution: Distribution,
     argument: Option<i64>,

@@ -1,11 +1,11 @@
-//! The constructors (MPI-3.1 sections 4.1.2, 4.1.7 and 4.1.10), but for arrays.
+//! The constructors (MPI-3.1 sections 4.1.2, 4.1.7 and 4.1.10) except those of arrays.
 
 use super::contents::{Constructor, Marker};
 use super::shape::Shape;
 use super::{Datatype, Draft, Predefined};
 use crate::{Class, Error, Result};
 
-/// An error about a datatype that would not fit into the address space.
+/// Returns the error for a datatype that exceeds the address space.
 #[cold]
 pub(super) fn too_large() -> Error {
     Error::new(
@@ -33,10 +33,10 @@ pub(super) fn same_length(name: &str, length: usize, expected: usize) -> Result<
     Ok(())
 }
 
-/// Numbers below this can be added and multiplied with each other, as many as memory holds.
+/// Numbers below this limit can be multiplied, and their products summed, without overflow.
 const SMALL: u64 = 1 << 30;
 
-/// Whether all numbers are small, and none is negative.
+/// Returns whether all numbers are small and none is negative.
 fn are_small(numbers: &[i64]) -> bool {
     let all = numbers.iter().fold(0, |bits, &number| bits | number);
     (all as u64) < SMALL
@@ -58,12 +58,12 @@ fn total(blocks: &[i64]) -> Result<i64> {
     Ok(sum)
 }
 
-/// By how much the first and the last of all elements lie from the address of the buffer, where that is soon found out: there
-/// are some, of blocks that all have elements, at places that are not too far for plain arithmetic. Displacements are in
-/// units of so many bytes.
+/// Returns the lowest and highest offset of an element from the buffer's address, if plain
+/// arithmetic suffices: all blocks are nonempty and all numbers small. Displacements are in units
+/// of `unit` bytes.
 fn span(blocks: &[i64], displacements: &[i64], extent: i64, unit: i64) -> Option<(i64, i64)> {
     let is_small = |number: i64| number.unsigned_abs() < SMALL;
-    // Each at most 2^60 away.
+    // With these checks no product exceeds 2^60.
     if !is_small(extent) || !is_small(unit) || !are_small(blocks) || blocks.is_empty() {
         return None;
     }
@@ -71,7 +71,7 @@ fn span(blocks: &[i64], displacements: &[i64], extent: i64, unit: i64) -> Option
     let (mut least, mut far) = (i64::MAX, 0);
     for (&number, &at) in blocks.iter().zip(displacements) {
         least = least.min(number);
-        // The bits of a number that is not negative, or of the one below, turned round.
+        // The bits of a nonnegative number, or the inverted bits of a negative one.
         far |= at ^ (at >> 63);
         let first = at.wrapping_mul(unit);
         let rest = (number - 1).wrapping_mul(extent);
@@ -82,7 +82,7 @@ fn span(blocks: &[i64], displacements: &[i64], extent: i64, unit: i64) -> Option
 }
 
 impl Datatype {
-    /// The draft of a type whose map is `count` times that of `self`, at some places.
+    /// Starts a type whose map is `count` times that of `self`, at some displacements.
     pub(super) fn draft(
         &self,
         count: i64,
@@ -106,7 +106,7 @@ impl Datatype {
         })
     }
 
-    /// `count` elements, one after the other (`MPI_Type_contiguous`).
+    /// Makes a type of `count` consecutive elements (`MPI_Type_contiguous`).
     pub fn contiguous(&self, count: i64) -> Result<Datatype> {
         let count = self::count("count", count)?;
         let shape = self.inner().shape;
@@ -117,7 +117,7 @@ impl Datatype {
             .build())
     }
 
-    /// `count` blocks of `block` elements, the blocks `stride` elements apart
+    /// Makes a type of `count` blocks of `block` elements, `stride` elements apart
     /// (`MPI_Type_vector`).
     pub fn vector(&self, count: i64, block: i64, stride: i64) -> Result<Datatype> {
         let bytes = stride.checked_mul(self.inner().shape.extent());
@@ -131,7 +131,7 @@ impl Datatype {
         self.strided(count, block, bytes, made)
     }
 
-    /// `count` blocks of `block` elements, the blocks `stride` bytes apart
+    /// Makes a type of `count` blocks of `block` elements, `stride` bytes apart
     /// (`MPI_Type_create_hvector`).
     pub fn hvector(&self, count: i64, block: i64, stride: i64) -> Result<Datatype> {
         let old = self.clone();
@@ -167,7 +167,7 @@ impl Datatype {
         Ok(self.draft(elements, shape, made)?.build())
     }
 
-    /// Blocks of given lengths at given places, in elements (`MPI_Type_indexed`).
+    /// Makes a type of blocks with displacements in elements (`MPI_Type_indexed`).
     pub fn indexed(&self, blocks: &[i64], displacements: &[i64]) -> Result<Datatype> {
         let made = Constructor::Indexed {
             blocks: blocks.into(),
@@ -178,8 +178,7 @@ impl Datatype {
         self.placed(blocks, displacements, unit, made)
     }
 
-    /// Blocks of given lengths, in elements, at given places, in bytes
-    /// (`MPI_Type_create_hindexed`).
+    /// Makes a type of blocks with displacements in bytes (`MPI_Type_create_hindexed`).
     pub fn hindexed(&self, blocks: &[i64], displacements: &[i64]) -> Result<Datatype> {
         let made = Constructor::Hindexed {
             blocks: blocks.into(),
@@ -219,7 +218,8 @@ impl Datatype {
         Ok(self.draft(elements, union, made)?.build())
     }
 
-    /// Blocks of `block` elements at given places, in elements (`MPI_Type_create_indexed_block`).
+    /// Makes a type of equal blocks with displacements in elements
+    /// (`MPI_Type_create_indexed_block`).
     pub fn indexed_block(&self, block: i64, displacements: &[i64]) -> Result<Datatype> {
         let made = Constructor::IndexedBlock {
             block,
@@ -230,7 +230,7 @@ impl Datatype {
         self.placed_equal(block, displacements, unit, made)
     }
 
-    /// Blocks of `block` elements at given places, in bytes (`MPI_Type_create_hindexed_block`).
+    /// Makes a type of equal blocks with displacements in bytes (`MPI_Type_create_hindexed_block`).
     pub fn hindexed_block(&self, block: i64, displacements: &[i64]) -> Result<Datatype> {
         let made = Constructor::HindexedBlock {
             block,
@@ -264,13 +264,13 @@ impl Datatype {
             .build())
     }
 
-    /// Blocks of different types at given places, in bytes (`MPI_Type_create_struct`).
+    /// Makes a type of blocks of different types, with displacements in bytes
+    /// (`MPI_Type_create_struct`).
     ///
-    /// The extent is padded to the strictest alignment of the members, as C does, unless
-    /// [`upper_bound`](Self::upper_bound) is a member or all members are of the same type: then
-    /// the members' own extent counts, as for the other constructors (and as in the libraries
-    /// whose ABI programs expect). [`lower_bound`](Self::lower_bound) and `upper_bound` set
-    /// bounds as in MPI-1.
+    /// The extent is padded to the strictest alignment of the members, as C does. Not so if
+    /// [`upper_bound`](Self::upper_bound) is a member or all members have the same type: the
+    /// members' own extent then counts, as for the other constructors and in other libraries of
+    /// this ABI. [`lower_bound`](Self::lower_bound) and `upper_bound` set bounds as in MPI-1.
     pub fn structure(
         blocks: &[i64],
         displacements: &[i64],
@@ -310,7 +310,7 @@ impl Datatype {
             let bytes = (inner.size as i64).checked_mul(n);
             let bytes = bytes.and_then(|bytes| size.checked_add(bytes));
             size = bytes.ok_or_else(too_large)?;
-            // Members without data have bounds, but nothing in the type map to be aligned.
+            // Members without data have bounds but no alignment.
             if inner.size > 0 {
                 alignment = alignment.max(inner.alignment);
                 mixed |= element.is_some_and(|e| e != inner.element);
@@ -337,7 +337,7 @@ impl Datatype {
         .build())
     }
 
-    /// The same data with other bounds (`MPI_Type_create_resized`).
+    /// Makes a type of the same data with other bounds (`MPI_Type_create_resized`).
     pub fn resized(&self, lb: i64, extent: i64) -> Result<Datatype> {
         let shape = lb.checked_add(extent).map(|ub| Shape {
             bounds: Some((lb, ub)),
@@ -349,7 +349,7 @@ impl Datatype {
             .build())
     }
 
-    /// A copy, committed if `self` is (`MPI_Type_dup`).
+    /// Makes a copy, committed if `self` is (`MPI_Type_dup`).
     pub fn dup(&self) -> Result<Datatype> {
         let old = self.clone();
         let mut draft = self.draft(1, Some(self.inner().shape), Constructor::Dup { old })?;
@@ -357,18 +357,19 @@ impl Datatype {
         Ok(draft.build())
     }
 
-    /// `MPI_LB` of MPI-1: as a member of a struct it sets the lower bound.
+    /// Returns `MPI_LB` of MPI-1: as a member of a struct it sets the lower bound.
     pub fn lower_bound() -> Datatype {
         Datatype::marker(Marker::LowerBound)
     }
 
-    /// `MPI_UB` of MPI-1: as a member of a struct it sets the upper bound.
+    /// Returns `MPI_UB` of MPI-1: as a member of a struct it sets the upper bound.
     pub fn upper_bound() -> Datatype {
         Datatype::marker(Marker::UpperBound)
     }
 }
 
-/// A struct's shape with what markers add to it, and an extent that is a multiple of `padding`.
+/// Returns a struct's shape with the bounds that markers set, and an extent that is a multiple of
+/// `padding`.
 fn bounded(shape: Shape, lower: Option<i64>, upper: Option<i64>, padding: usize) -> Option<Shape> {
     let padded = match shape.bounds {
         Some((low, high)) => {
@@ -388,7 +389,7 @@ fn bounded(shape: Shape, lower: Option<i64>, upper: Option<i64>, padding: usize)
     Some(Shape { bounds, ..shape })
 }
 
-/// C's alignment of a predefined type, in bytes.
+/// Returns C's alignment of a predefined type, in bytes.
 pub(super) fn alignment(predefined: Predefined) -> usize {
     use super::Kind;
     match predefined.kind() {

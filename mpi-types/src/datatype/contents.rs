@@ -1,4 +1,4 @@
-//! How a datatype was made: envelope and contents (MPI-3.1 section 4.1.13).
+//! The constructor of a datatype: envelope and contents (MPI-3.1 section 4.1.13).
 
 use std::fmt;
 
@@ -141,22 +141,22 @@ pub enum Combiner {
     Resized,
 }
 
-/// What `MPI_Type_get_envelope` returns.
+/// The result of `MPI_Type_get_envelope`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Envelope {
-    /// How many integers the contents have.
+    /// Number of integers in the contents.
     pub integers: usize,
-    /// How many addresses the contents have.
+    /// Number of addresses in the contents.
     pub addresses: usize,
-    /// How many large counts the contents have.
+    /// Number of large counts in the contents.
     pub large_counts: usize,
-    /// How many datatypes the contents have.
+    /// Number of datatypes in the contents.
     pub datatypes: usize,
     /// The constructor.
     pub combiner: Combiner,
 }
 
-/// What `MPI_Type_get_contents` returns.
+/// The result of `MPI_Type_get_contents`.
 #[derive(Clone, Debug)]
 pub struct Contents {
     /// The integer arguments in the standard's order.
@@ -169,7 +169,7 @@ pub struct Contents {
     pub datatypes: Vec<Datatype>,
 }
 
-/// The numbers that an ABI gives to what stands among the integers of [`Contents`].
+/// An ABI's values of the constants among the integers of [`Contents`].
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "the names are the standard's")]
 pub struct Numbers {
@@ -183,7 +183,7 @@ pub struct Numbers {
 }
 
 impl Constructor {
-    /// Which constructor this is.
+    /// Returns the combiner.
     pub fn combiner(&self) -> Combiner {
         match self {
             Constructor::Named(_) | Constructor::Marker(_) => Combiner::Named,
@@ -205,7 +205,7 @@ impl Constructor {
         }
     }
 
-    /// The datatypes it was made from.
+    /// Returns the datatypes that the type was made from.
     pub fn datatypes(&self) -> &[Datatype] {
         match self {
             Constructor::Named(_)
@@ -228,7 +228,7 @@ impl Constructor {
         }
     }
 
-    /// As [`datatypes`](Self::datatypes), taken out.
+    /// Returns the datatypes that the type was made from, by value.
     pub(super) fn into_datatypes(self) -> Vec<Datatype> {
         match self {
             Constructor::Named(_)
@@ -251,10 +251,10 @@ impl Constructor {
         }
     }
 
-    /// Sizes of the contents (`MPI_Type_get_envelope`).
+    /// Returns the sizes of the contents (`MPI_Type_get_envelope`).
     ///
-    /// With `large`, the arguments that can be large counts are told as such (MPI-4.0 section
-    /// 5.1.13): all that are no constants, but for the sizes of a process grid.
+    /// With `large`, arguments that can be large counts are reported as such (MPI-4.0 section
+    /// 5.1.13): all but constants and the sizes of a process grid.
     pub fn envelope(&self, large: bool) -> Envelope {
         let (integers, addresses) = match self {
             Constructor::Named(_) | Constructor::Marker(_) | Constructor::Dup { .. } => (0, 0),
@@ -287,7 +287,8 @@ impl Constructor {
         }
     }
 
-    /// The arguments (`MPI_Type_get_contents`). Predefined types have none: `MPI_ERR_TYPE`.
+    /// Returns the arguments (`MPI_Type_get_contents`). Fails with `MPI_ERR_TYPE` for predefined
+    /// types.
     pub fn contents(&self, numbers: &Numbers, large: bool) -> Result<Contents> {
         let mut integers = Vec::new();
         let mut addresses = Vec::new();
@@ -437,7 +438,7 @@ impl<T: fmt::Display> fmt::Display for Short<'_, T> {
     }
 }
 
-/// A datatype with the number of levels that may still be shown.
+/// A constructor and the levels of nesting that may still be displayed.
 struct Level<'a>(&'a Constructor, usize);
 
 impl fmt::Display for Level<'_> {
@@ -464,7 +465,7 @@ impl fmt::Display for Level<'_> {
                 if levels == 0 {
                     return f.write_str(" of …");
                 }
-                // A struct of structs of structs must not become a page.
+                // Limits the text of nested structs.
                 let shown = types.iter().map(|t| Level(t.constructor(), levels / 2));
                 return write!(f, " of {}", Short(&shown.collect::<Vec<_>>()));
             }

@@ -1,4 +1,4 @@
-//! The inner loops: between packed bytes and a buffer's runs.
+//! The inner loops that copy between packed bytes and a buffer's runs.
 
 #![allow(
     unsafe_code,
@@ -21,8 +21,8 @@ pub(super) struct Unpack {
 
 impl Pack {
     /// # Safety
-    /// The sink must only be shown bytes of `buffer` that can be read, and in all no more than
-    /// can be written at `packed`. The two must not overlap.
+    /// The sink may be passed only readable bytes of `buffer`, in total no more than are writable
+    /// at `packed`. The two must not overlap.
     pub unsafe fn new(buffer: *const u8, packed: *mut u8) -> Pack {
         Pack { buffer, packed }
     }
@@ -30,8 +30,8 @@ impl Pack {
 
 impl Unpack {
     /// # Safety
-    /// The sink must only be shown bytes of `buffer` that can be written, and in all no more
-    /// than can be read at `packed`. The two must not overlap.
+    /// The sink may be passed only writable bytes of `buffer`, in total no more than are readable
+    /// at `packed`. The two must not overlap.
     pub unsafe fn new(buffer: *mut u8, packed: *const u8) -> Unpack {
         Unpack { buffer, packed }
     }
@@ -42,7 +42,8 @@ impl Sink for Pack {
 
     #[inline]
     fn run(&mut self, at: i64, len: usize) -> bool {
-        // SAFETY: `new`'s caller vouches for what the sink is shown.
+        // SAFETY: the caller of `new` promised that the sink gets only valid runs, in total no more
+        // than `packed` has.
         unsafe {
             one(self.packed, self.buffer.wrapping_offset(at as isize), len);
             self.packed = self.packed.add(len);
@@ -52,7 +53,8 @@ impl Sink for Pack {
 
     #[inline]
     fn vector(&mut self, at: i64, block: usize, stride: i64, count: usize) -> bool {
-        // SAFETY: as for `run`.
+        // SAFETY: the caller of `new` promised that the sink gets only valid runs, in total no more
+        // than `packed` has.
         unsafe {
             let from = self.buffer.wrapping_offset(at as isize);
             let bytes = block * count;
@@ -80,7 +82,8 @@ impl Sink for Pack {
             packed = packed.wrapping_add(step);
             (to, from.wrapping_offset(*offset as isize))
         });
-        // SAFETY: as for `run`.
+        // SAFETY: the caller of `new` promised that the sink gets only valid runs, in total no more
+        // than `packed` has.
         unsafe { listed(places, block) };
         self.packed = packed;
         true
@@ -92,7 +95,8 @@ impl Sink for Unpack {
 
     #[inline]
     fn run(&mut self, at: i64, len: usize) -> bool {
-        // SAFETY: `new`'s caller vouches for what the sink is shown.
+        // SAFETY: the caller of `new` promised that the sink gets only valid runs, in total no more
+        // than `packed` has.
         unsafe {
             one(self.buffer.wrapping_offset(at as isize), self.packed, len);
             self.packed = self.packed.add(len);
@@ -102,7 +106,8 @@ impl Sink for Unpack {
 
     #[inline]
     fn vector(&mut self, at: i64, block: usize, stride: i64, count: usize) -> bool {
-        // SAFETY: as for `run`.
+        // SAFETY: the caller of `new` promised that the sink gets only valid runs, in total no more
+        // than `packed` has.
         unsafe {
             let to = self.buffer.wrapping_offset(at as isize);
             match block {
@@ -128,7 +133,8 @@ impl Sink for Unpack {
             packed = packed.wrapping_add(step);
             (to.wrapping_offset(*offset as isize), from)
         });
-        // SAFETY: as for `run`.
+        // SAFETY: the caller of `new` promised that the sink gets only valid runs, in total no more
+        // than `packed` has.
         unsafe { listed(places, block) };
         self.packed = packed;
         true
@@ -142,21 +148,23 @@ impl Sink for Unpack {
 /// integer or vector of them.
 #[inline(always)]
 unsafe fn word<T: Copy>(to: *mut u8, from: *const u8) {
-    // SAFETY: the caller's promise; no alignment is needed.
+    // SAFETY: the caller promises `size_of::<T>()` bytes on both sides (`# Safety`); no alignment
+    // is needed.
     unsafe {
         to.cast::<T>()
             .write_unaligned(from.cast::<T>().read_unaligned())
     }
 }
 
-/// The first and the last `T` of a run of 1 to 2 times `T`'s size; they may overlap.
+/// Copies a run of 1 to 2 times `T`'s size as its first and its last `T`, which may overlap.
 ///
 /// # Safety
-/// `from` and `to` must be good for `len` bytes and lie apart.
+/// `from` must be readable and `to` writable for `len` bytes, and they must not overlap.
 #[inline(always)]
 unsafe fn ends<T: Copy>(to: *mut u8, from: *const u8, len: usize) {
     let last = len - size_of::<T>();
-    // SAFETY: both words lie within `len` bytes.
+    // SAFETY: the caller promises `len` bytes on both sides (`# Safety`), and both words lie within
+    // them.
     unsafe {
         let (a, b) = (
             from.cast::<T>().read_unaligned(),
@@ -167,10 +175,10 @@ unsafe fn ends<T: Copy>(to: *mut u8, from: *const u8, len: usize) {
     }
 }
 
-/// Strides in bytes from which on cache lines are fetched ahead.
+/// Smallest stride in bytes at which cache lines are prefetched.
 #[cfg(target_arch = "x86_64")]
 const FAR: usize = 256;
-/// How many words ahead.
+/// Prefetch distance in words.
 #[cfg(target_arch = "x86_64")]
 const AHEAD: isize = 16;
 
@@ -183,7 +191,8 @@ type Word16 = [u64; 2];
 #[inline(always)]
 unsafe fn one(to: *mut u8, from: *const u8, len: usize) {
     // A call of memcpy costs more than copying a few bytes does.
-    // SAFETY: the caller's promise; each arm stays within `len` bytes.
+    // SAFETY: the caller promises `len` bytes on both sides (`# Safety`); each arm stays within
+    // them.
     unsafe {
         match len {
             4 => word::<u32>(to, from),
@@ -200,10 +209,10 @@ unsafe fn one(to: *mut u8, from: *const u8, len: usize) {
     }
 }
 
-/// Copies `count` blocks between two places that advance by a constant number of bytes.
+/// Copies `count` blocks between two addresses that each advance by a constant number of bytes.
 ///
 /// # Safety
-/// As for [`one`], for each block.
+/// Each block must be readable on one side and writable on the other, and the two must not overlap.
 unsafe fn strided(to: (*mut u8, isize), from: (*const u8, isize), block: usize, count: usize) {
     let (mut a, mut b) = (to.0, from.0);
     let places = (0..count).map(move |_| {
@@ -216,14 +225,15 @@ unsafe fn strided(to: (*mut u8, isize), from: (*const u8, isize), block: usize, 
     unsafe { listed(places, block) }
 }
 
-/// Copies blocks of equal size between pairs of places.
+/// Copies blocks of equal size between pairs of addresses.
 ///
 /// # Safety
-/// As for [`one`], for each block.
+/// Each block must be readable on one side and writable on the other, and the two must not overlap.
 #[inline(always)]
 unsafe fn listed(places: impl Iterator<Item = (*mut u8, *const u8)>, block: usize) {
-    // The size is tested once, so that each loop has a body without a branch.
-    // SAFETY: the caller's promise; each arm copies `block` bytes.
+    // The size is matched outside of the loops, so that their bodies have no branch.
+    // SAFETY: the caller promises valid blocks of `block` bytes (`# Safety`); each arm copies as
+    // many.
     unsafe {
         match block {
             1 => places.for_each(|(to, from)| word::<u8>(to, from)),
@@ -253,15 +263,16 @@ unsafe fn listed(places: impl Iterator<Item = (*mut u8, *const u8)>, block: usiz
     }
 }
 
-/// Packs `count` words that are far apart.
+/// Packs `count` words at a large stride, with prefetching.
 ///
 /// # Safety
-/// As for [`one`], for each word; `T` must be a plain integer.
+/// Each word must be readable in the buffer and writable at `to` without overlap; `T` must be a
+/// plain integer.
 #[cfg(target_arch = "x86_64")]
 unsafe fn gather_far<T: Copy>(mut to: *mut u8, mut from: *const u8, stride: isize, count: usize) {
     use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-    // Each word is in a cache line of its own; the processor's own prefetching follows one load
-    // at a constant distance at best. Prefetching beyond the buffer has no effect.
+    // Each word is in a cache line of its own, and hardware prefetching follows at best one load at
+    // a constant stride. Prefetching beyond the buffer has no effect.
     for _ in 0..count {
         let ahead = from.wrapping_offset(stride.wrapping_mul(AHEAD));
         // SAFETY: SSE is part of x86-64; the caller vouches for `count` words on both sides.
@@ -277,10 +288,10 @@ unsafe fn gather_far<T: Copy>(mut to: *mut u8, mut from: *const u8, stride: isiz
 /// Packs `count` words of 8 bytes.
 ///
 /// # Safety
-/// As for [`one`], for each word.
+/// Each word must be readable on one side and writable on the other, and the two must not overlap.
 #[cfg(target_arch = "x86_64")]
 unsafe fn gather8(to: *mut u8, from: *const u8, stride: isize, count: usize) {
-    // Strides that are known allow for shorter instructions.
+    // Constant strides compile to shorter instructions.
     // SAFETY: the caller's promise.
     unsafe {
         match stride {
@@ -293,16 +304,16 @@ unsafe fn gather8(to: *mut u8, from: *const u8, stride: isize, count: usize) {
     }
 }
 
-/// Packs `count` words of 8 bytes that are near to each other.
+/// Packs `count` words of 8 bytes at a small stride.
 ///
 /// # Safety
-/// As for [`one`], for each word.
+/// Each word must be readable on one side and writable on the other, and the two must not overlap.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 unsafe fn gather8_near(mut to: *mut u8, mut from: *const u8, stride: isize, count: usize) {
     use std::arch::x86_64::{__m128i, _mm_castpd_si128, _mm_castsi128_pd};
     use std::arch::x86_64::{_mm_loadh_pd, _mm_loadl_epi64, _mm_storeu_si128};
-    // Two words are joined in a register, so that there are half as many stores.
+    // Two words are joined in a register, which halves the number of stores.
     // SAFETY: SSE2 is part of x86-64; the caller vouches for `count` words on both sides.
     unsafe {
         let pair = |from: *const u8| -> __m128i {
@@ -331,9 +342,9 @@ unsafe fn gather8_near(mut to: *mut u8, mut from: *const u8, stride: isize, coun
 /// Unpacks `count` words of 8 bytes.
 ///
 /// # Safety
-/// As for [`one`], for each word.
+/// Each word must be readable on one side and writable on the other, and the two must not overlap.
 unsafe fn scatter8(to: *mut u8, from: *const u8, stride: isize, count: usize) {
-    // Strides that are known allow for shorter instructions.
+    // Constant strides compile to shorter instructions.
     // SAFETY: the caller's promise.
     unsafe {
         match stride {
@@ -348,7 +359,7 @@ unsafe fn scatter8(to: *mut u8, from: *const u8, stride: isize, count: usize) {
 /// Unpacks `count` words of 8 bytes.
 ///
 /// # Safety
-/// As for [`one`], for each word.
+/// Each word must be readable on one side and writable on the other, and the two must not overlap.
 #[inline(always)]
 unsafe fn scatter8_by(mut to: *mut u8, mut from: *const u8, stride: isize, count: usize) {
     // SAFETY: the caller vouches for `count` words on both sides.
@@ -373,7 +384,7 @@ unsafe fn scatter8_by(mut to: *mut u8, mut from: *const u8, stride: isize, count
 /// Packs `count` words of 4 bytes.
 ///
 /// # Safety
-/// As for [`one`], for each word.
+/// Each word must be readable on one side and writable on the other, and the two must not overlap.
 #[cfg(target_arch = "x86_64")]
 unsafe fn gather4(mut to: *mut u8, mut from: *const u8, stride: isize, count: usize) {
     use std::arch::x86_64::{__m128i, _mm_cvtsi32_si128, _mm_storeu_si128};
@@ -404,7 +415,7 @@ unsafe fn gather4(mut to: *mut u8, mut from: *const u8, stride: isize, count: us
 /// Packs `count` words of 8 bytes.
 ///
 /// # Safety
-/// As for [`one`], for each word.
+/// Each word must be readable on one side and writable on the other, and the two must not overlap.
 #[cfg(not(target_arch = "x86_64"))]
 unsafe fn gather8(to: *mut u8, from: *const u8, stride: isize, count: usize) {
     // SAFETY: the caller's promise.
@@ -414,7 +425,7 @@ unsafe fn gather8(to: *mut u8, from: *const u8, stride: isize, count: usize) {
 /// Packs `count` words of 4 bytes.
 ///
 /// # Safety
-/// As for [`one`], for each word.
+/// Each word must be readable on one side and writable on the other, and the two must not overlap.
 #[cfg(not(target_arch = "x86_64"))]
 unsafe fn gather4(to: *mut u8, from: *const u8, stride: isize, count: usize) {
     // SAFETY: the caller's promise.

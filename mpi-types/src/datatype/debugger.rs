@@ -1,21 +1,21 @@
-//! Where a debugger finds the size of a datatype.
+//! Layout information from which a debugger reads the size of a datatype.
 
 use std::sync::Arc;
 
 use super::{Datatype, Inner, Predefined, Repr};
 
-/// A datatype to look at.
+/// A sample datatype, from which field offsets are measured.
 pub struct Specimen {
     /// The datatype.
     pub datatype: Datatype,
-    /// How far into a datatype of this kind its pointer is.
+    /// Offset of the pointer within a `Datatype` of this representation.
     pub pointer: usize,
-    /// Where this one's size is.
+    /// Address of this datatype's size.
     pub size: usize,
 }
 
 impl Datatype {
-    /// A predefined datatype, and one that was made.
+    /// Returns a predefined and a derived datatype.
     pub fn specimens() -> Option<[Specimen; 2]> {
         let predefined = Datatype::predefined(Predefined::Double);
         let made = predefined.contiguous(2).ok()?;
@@ -27,7 +27,7 @@ impl Datatype {
                     (std::ptr::from_ref(inner) as usize, size(Arc::as_ptr(inner)))
                 }
             };
-            // It may be moved: only the distance stays.
+            // The datatype may move: only the offset is kept.
             let pointer = pointer - std::ptr::from_ref(&datatype) as usize;
             Specimen {
                 datatype,

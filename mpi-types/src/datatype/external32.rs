@@ -2,14 +2,14 @@
 
 #![allow(
     unsafe_code,
-    reason = "loops compiled for what the processor is found to have"
+    reason = "loops compiled for instructions that the processor is checked to have"
 )]
 
 use super::Kind;
 use super::quad;
 use crate::{Class, Error, Result};
 
-/// Bytes of a basic type in external32, but for C `long`, which takes 4.
+/// Returns the size of a basic type in external32, except for C `long`, which takes 4 bytes.
 pub(super) fn size(kind: Kind) -> usize {
     match kind {
         Kind::Wchar => 2,
@@ -17,7 +17,7 @@ pub(super) fn size(kind: Kind) -> usize {
     }
 }
 
-/// What one number of a basic type is: complex types are two.
+/// The conversion of a basic type's numbers; a complex value is two numbers.
 enum Number {
     Bytes,
     Swapped(usize),
@@ -44,7 +44,7 @@ const HAS_X87: bool = cfg!(target_arch = "x86_64");
 
 #[cold]
 fn two_doubles() -> Error {
-    let detail = "long double is two doubles on this processor, which can't be converted to external32 and back; use MPI_DOUBLE";
+    let detail = "MPI_LONG_DOUBLE is a pair of doubles on this processor and cannot be converted to external32; use MPI_DOUBLE";
     Error::new(Class::Conversion, detail)
 }
 
@@ -57,7 +57,7 @@ fn does_not_fit(value: impl std::fmt::Display, name: &str, bytes: usize) -> Erro
     Error::new(Class::Conversion, detail)
 }
 
-/// Both as numbers of fixed size, one by one.
+/// Converts numbers of fixed size one by one.
 fn each<const A: usize, const B: usize>(
     from: &[u8],
     to: &mut [u8],
@@ -71,7 +71,7 @@ fn each<const A: usize, const B: usize>(
     Ok(())
 }
 
-/// Between native and big-endian byte order, of numbers of `width` bytes.
+/// Converts numbers of `width` bytes between native and big-endian byte order.
 fn swap(width: usize, from: &[u8], to: &mut [u8]) {
     match width {
         _ if cfg!(target_endian = "big") => to.copy_from_slice(from),
@@ -82,17 +82,17 @@ fn swap(width: usize, from: &[u8], to: &mut [u8]) {
     }
 }
 
-/// Each `WIDTH` bytes in the opposite order.
+/// Reverses the order of each `WIDTH` bytes.
 fn reverse<const WIDTH: usize>(from: &[u8], to: &mut [u8]) {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has what the function is compiled for.
+        // SAFETY: AVX2, which the function is compiled for, was just detected.
         return unsafe { reverse_avx2::<WIDTH>(from, to) };
     }
     reverse_each::<WIDTH>(from, to);
 }
 
-/// The same, by instructions that many processors have.
+/// Reverses the order of each `WIDTH` bytes with AVX2.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 fn reverse_avx2<const WIDTH: usize>(from: &[u8], to: &mut [u8]) {
@@ -109,8 +109,8 @@ fn reverse_each<const WIDTH: usize>(from: &[u8], to: &mut [u8]) {
     }
 }
 
-/// Converts values of a basic type; `to` has room for as many as `from` has. The pair types are
-/// not basic and have been taken apart before.
+/// Converts values of a basic type; `to` must have room for as many values as `from` has. Pair
+/// types are not basic and must be split before.
 pub(super) fn encode(kind: Kind, from: &[u8], to: &mut [u8]) -> Result<()> {
     match number(kind) {
         Number::Bytes => to.copy_from_slice(from),
@@ -141,7 +141,7 @@ pub(super) fn encode(kind: Kind, from: &[u8], to: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-/// The reverse of [`encode`]; every value fits, if the processor has the format.
+/// Converts values back from external32. Fails only for a format that the processor lacks.
 pub(super) fn decode(kind: Kind, from: &[u8], to: &mut [u8]) -> Result<()> {
     match number(kind) {
         Number::Bytes => to.copy_from_slice(from),

@@ -4,7 +4,7 @@ use super::contents::Constructor;
 use super::{Datatype, Draft, Predefined};
 use crate::{Class, Error, Result};
 
-/// What `MPI_Type_match_size` looks for.
+/// The class argument of `MPI_Type_match_size`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum TypeClass {
     /// `MPI_TYPECLASS_REAL`.
@@ -37,7 +37,7 @@ const REALS: [Real; 4] = [
         real: Predefined::Real8,
         complex: Predefined::Complex16,
     },
-    // The x87 format has no name of its own in Fortran's list; C's long double is the same, where it is that.
+    // Fortran's list has no name for the x87 format; C's long double is that format on x86-64.
     Real {
         precision: 18,
         range: 4931,
@@ -61,7 +61,7 @@ const INTEGERS: [(i64, Predefined); 5] = [
     (38, Predefined::Integer16),
 ];
 
-/// The smallest real with at least this precision and range; `None` is `MPI_UNDEFINED`.
+/// Returns the smallest real with at least this precision and range; `None` is `MPI_UNDEFINED`.
 fn select(precision: Option<i64>, range: Option<i64>) -> Result<&'static Real> {
     if precision.is_none() && range.is_none() {
         return Err(Error::new(
@@ -85,21 +85,21 @@ fn select(precision: Option<i64>, range: Option<i64>) -> Result<&'static Real> {
 }
 
 impl Datatype {
-    /// The real type of Fortran's `selected_real_kind(precision, range)`
+    /// Returns the real type of Fortran's `selected_real_kind(precision, range)`
     /// (`MPI_Type_create_f90_real`). `None` is `MPI_UNDEFINED`.
     pub fn f90_real(precision: Option<i64>, range: Option<i64>) -> Result<Datatype> {
         let stands_for = select(precision, range)?.real;
         Ok(Draft::alias(stands_for, Constructor::F90Real { precision, range }).build())
     }
 
-    /// The complex type of Fortran's `selected_real_kind(precision, range)`
+    /// Returns the complex type of Fortran's `selected_real_kind(precision, range)`
     /// (`MPI_Type_create_f90_complex`). `None` is `MPI_UNDEFINED`.
     pub fn f90_complex(precision: Option<i64>, range: Option<i64>) -> Result<Datatype> {
         let stands_for = select(precision, range)?.complex;
         Ok(Draft::alias(stands_for, Constructor::F90Complex { precision, range }).build())
     }
 
-    /// The integer type of Fortran's `selected_int_kind(range)`
+    /// Returns the integer type of Fortran's `selected_int_kind(range)`
     /// (`MPI_Type_create_f90_integer`).
     pub fn f90_integer(range: i64) -> Result<Datatype> {
         let found = INTEGERS.iter().find(|integer| integer.0 >= range);
@@ -111,7 +111,7 @@ impl Datatype {
         Ok(Draft::alias(*stands_for, Constructor::F90Integer { range }).build())
     }
 
-    /// The predefined datatype of a class with a size in bytes (`MPI_Type_match_size`).
+    /// Returns the predefined datatype of a class with a size in bytes (`MPI_Type_match_size`).
     pub fn match_size(class: TypeClass, size: i64) -> Result<Datatype> {
         let found = match (class, size) {
             (TypeClass::Real, 2) => Predefined::Real2,

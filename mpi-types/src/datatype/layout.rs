@@ -1,12 +1,12 @@
-//! A datatype compiled: which bytes one element consists of, in order, in the fewest terms.
+//! The compiled layout of a datatype: the bytes of one element, in order, as a tree of few nodes.
 //!
-//! Compiling merges adjacent runs and recognises equal blocks at constant distance, whichever
-//! constructors they come from. Every node knows its size, so a position in the packed data is
+//! Compilation merges adjacent runs and recognises equal blocks at a constant stride, whichever
+//! constructors they come from. Every node knows its size, so that a position in the packed data is
 //! found by one division or one binary search per level.
 
 use std::sync::Arc;
 
-/// Up to so many levels the stack is used.
+/// Nodes of up to this height are walked by recursion, higher ones with a heap-allocated stack.
 pub(super) const SHALLOW: u32 = 64;
 
 /// Bytes of a buffer in the order in which they are packed; offsets are in bytes.
@@ -14,7 +14,7 @@ pub(super) const SHALLOW: u32 = 64;
 /// Offsets wrap: an intermediate one may lie outside of the address space where the data itself
 /// does not.
 pub(super) enum Node {
-    /// Nothing.
+    /// No bytes.
     Empty,
     /// One run.
     Run { at: i64, len: usize },
@@ -25,10 +25,11 @@ pub(super) enum Node {
         stride: i64,
         count: usize,
     },
-    /// Runs of `block` bytes at any places.
+    /// Runs of `block` bytes at any offsets.
     Same { block: usize, at: Box<[i64]> },
-    /// Runs of any lengths at any places, with a last mark that gives the size. `words` are the same bytes as
-    /// words of one size, where these are few enough to be copied sooner than runs of changing lengths.
+    /// Runs of any lengths at any offsets; the last mark holds the size. `words` lists the same
+    /// bytes as words of one size, if these are few enough to be copied faster than runs of varying
+    /// lengths.
     Blocks {
         marks: Box<[Mark<()>]>,
         words: Option<(usize, Box<[i64]>)>,
@@ -40,28 +41,29 @@ pub(super) enum Node {
         count: usize,
         body: Arc<Node>,
     },
-    /// Groups of `body` at any places, `stride` apart in each group; with a last mark.
+    /// Groups of `body` at any offsets, `stride` apart within a group; the last mark holds the
+    /// size.
     Groups {
         stride: i64,
         body: Arc<Node>,
         marks: Box<[Mark<()>]>,
     },
-    /// Different things one after the other; with a last mark, which has no node.
+    /// Different nodes in sequence; the last mark holds the size and has no node.
     Parts {
-        /// How many levels of these and of loops there are, this one counted.
+        /// Levels of parts and loops, this one included.
         height: u32,
         marks: Box<[Mark<Option<Arc<Node>>>]>,
     },
 }
 
-/// Where a part lies in the buffer and in the packed data.
+/// The position of a part in the buffer and in the packed data.
 pub(super) struct Mark<T> {
     pub at: i64,
     pub start: usize,
     pub node: T,
 }
 
-/// Small parts are taken apart into at most so many runs.
+/// Largest number of runs that a part is expanded into.
 const INLINE: usize = 16;
 
 impl Node {
@@ -79,7 +81,7 @@ impl Node {
         }
     }
 
-    /// How many levels of parts and of loops there are.
+    /// Returns the levels of parts and loops.
     pub fn height(&self) -> u32 {
         match self {
             Node::Parts { height, .. } => *height,
@@ -88,7 +90,7 @@ impl Node {
         }
     }
 
-    /// How many runs, if few.
+    /// Returns the number of runs, if at most [`INLINE`].
     fn few(&self) -> Option<usize> {
         let runs = match self {
             Node::Empty => 0,
@@ -101,7 +103,7 @@ impl Node {
         (runs <= INLINE).then_some(runs)
     }
 
-    /// `self`, `by` bytes further on.
+    /// Returns the node moved by `by` bytes.
     fn shifted(self: &Arc<Node>, by: i64) -> Arc<Node> {
         if by == 0 {
             return self.clone();
@@ -143,7 +145,7 @@ impl Node {
         })
     }
 
-    /// `count` times `body`, `stride` bytes apart.
+    /// Returns `count` repetitions of `body`, `stride` bytes apart.
     pub fn repeat(body: &Arc<Node>, count: usize, stride: i64) -> Arc<Node> {
         if count == 0 || body.size() == 0 {
             return Arc::new(Node::Empty);
@@ -201,7 +203,7 @@ impl Node {
         })
     }
 
-    /// Groups of `body`: (offset, how many), in each group `stride` bytes apart.
+    /// Returns groups of `body`, given as (offset, number), `stride` bytes apart within a group.
     pub fn groups(
         body: &Arc<Node>,
         stride: i64,
@@ -264,7 +266,7 @@ fn last<T>(marks: &[Mark<T>]) -> usize {
     marks.last().map_or(0, |m| m.start)
 }
 
-/// Marks for parts of (offset, size, node), with the last one that gives the size of all.
+/// Returns the marks of parts (offset, size, node), with the last one that holds the total size.
 fn marks<T>(parts: impl Iterator<Item = (i64, usize, T)>, end: T) -> Box<[Mark<T>]> {
     let mut start = 0;
     let mut list: Vec<Mark<T>> = Vec::with_capacity(parts.size_hint().0 + 1);
@@ -281,10 +283,10 @@ fn marks<T>(parts: impl Iterator<Item = (i64, usize, T)>, end: T) -> Box<[Mark<T
     list.into()
 }
 
-/// Collects parts in order.
+/// Builds a node from parts in order.
 #[derive(Default)]
 pub(super) struct Builder {
-    /// Finished parts, with their offsets in them.
+    /// Finished parts, which include their offsets.
     parts: Vec<Arc<Node>>,
     /// Runs after the last of `parts`.
     runs: Vec<(i64, usize)>,
@@ -348,7 +350,7 @@ impl Builder {
             Node::Empty | Node::Loop { .. } | Node::Groups { .. } | Node::Parts { .. } => {
                 debug_assert!(
                     matches!(node, Node::Empty),
-                    "few() said that it has few runs"
+                    "internal error: a node without few runs was expanded"
                 );
             }
         }
@@ -378,8 +380,8 @@ impl Builder {
     }
 }
 
-/// Runs as words of one size, if there are on the average no more than `WORDS` to a run: a run whose length
-/// the processor can't foresee takes as long as these.
+/// Splits runs into words of one size, if that gives at most `WORDS` words per run on average: a
+/// run whose length the branch predictor misses costs as much.
 fn words_of(runs: &[(i64, usize)]) -> Option<(usize, Box<[i64]>)> {
     const WORDS: usize = 4;
     let all = runs.iter().fold(0, |bits, run| bits | run.1);
@@ -396,10 +398,10 @@ fn words_of(runs: &[(i64, usize)]) -> Option<(usize, Box<[i64]>)> {
     Some((word, places.into()))
 }
 
-/// The shortest node for runs, which may adjoin each other, or be empty.
+/// Returns the shortest node for runs, which may be adjacent or empty.
 fn dense(all: impl Iterator<Item = (i64, usize)>) -> Node {
     let mut runs: Vec<(i64, usize)> = Vec::with_capacity(all.size_hint().0);
-    // The last one, which may go on.
+    // The run that the next one may extend.
     let mut last = (0_i64, 0);
     for (at, len) in all {
         if last.1 > 0 && last.0.wrapping_add(last.1 as i64) == at {
@@ -418,7 +420,7 @@ fn dense(all: impl Iterator<Item = (i64, usize)>) -> Node {
     of_runs(&runs)
 }
 
-/// The shortest node for a list of runs, which is not empty.
+/// Returns the shortest node for a nonempty list of runs.
 fn of_runs(runs: &[(i64, usize)]) -> Node {
     let (at, len) = runs[0];
     if runs.len() == 1 {
@@ -449,7 +451,7 @@ fn of_runs(runs: &[(i64, usize)]) -> Node {
 mod tests {
     use super::*;
 
-    /// `count` runs with gaps of 8 bytes, whose lengths are those of the list by turns.
+    /// Returns `count` runs with gaps of 8 bytes, whose lengths cycle through `lengths`.
     fn runs(count: usize, lengths: &[usize]) -> Vec<(i64, usize)> {
         let mut at = 0;
         let next = |index: usize| {

@@ -1,14 +1,14 @@
 //! Datatypes (MPI-3.1 chapter 4).
 //!
-//! A [`Datatype`] says which bytes of a buffer belong to a message and in which order. It never
-//! changes once made, is cheap to clone and may be shared between threads.
+//! A [`Datatype`] describes which bytes of a buffer belong to a message and in which order. It is
+//! immutable, cheap to clone and may be shared between threads.
 //!
-//! What a type is for its users (size, bounds) is worked out when it is made, but for its signature, which
-//! few are asked for. How its bytes are walked over is compiled once, at [`Datatype::commit`] or first use, to a short
-//! program of runs, vectors, lists and loops in which adjacent blocks are merged.
+//! Size and bounds are computed when a type is made; its signature when first asked for. Its layout
+//! is compiled once, at [`Datatype::commit`] or first use, to a short program of runs (contiguous
+//! blocks), vectors, lists and loops, in which adjacent runs are merged.
 //!
-//! Buffers are the only unsafe part: a caller of [`Datatype::pack`] or [`Datatype::unpack`]
-//! promises that the bytes which the type describes are there.
+//! Only access to buffers is unsafe: the caller of [`Datatype::pack`] or [`Datatype::unpack`]
+//! promises memory that the type's bytes lie in.
 
 mod array;
 mod construct;
@@ -64,31 +64,31 @@ struct Inner {
     shape: Shape,
     alignment: usize,
     element: Option<Predefined>,
-    /// From when it is first asked for: few types' is.
+    /// Computed when first asked for.
     signature: OnceLock<Arc<Signature>>,
-    /// How many constructors were applied on top of each other; 0 for predefined types.
+    /// Nesting depth of constructors; 0 for predefined types.
     depth: u32,
     constructor: Constructor,
-    /// Whether the arguments were large counts (MPI-4.0 section 5.1.13).
+    /// Whether the constructor's arguments were large counts (MPI-4.0 section 5.1.13).
     large: bool,
     committed: AtomicBool,
     program: OnceLock<Program>,
 }
 
-/// What a type compiles to.
+/// The compiled layout of a type.
 struct Program {
-    /// The bytes, from when they are first walked over, if they are one run.
+    /// The bytes of one element; of a single run made when first walked over.
     node: OnceLock<Arc<Node>>,
-    /// Where one element's data lies, if in one run.
+    /// Offset and length of one element's data, if it is a single run.
     run: Option<(i64, usize)>,
-    /// Whether any number of elements is one run.
+    /// Whether any number of elements forms one run.
     contiguous: bool,
 }
 
 impl Program {
     fn node(&self) -> &Arc<Node> {
         self.node.get_or_init(|| {
-            // Only of a run it is not there.
+            // Only a single run is made late.
             let (at, len) = self.run.unwrap_or_default();
             Arc::new(match len {
                 0 => Node::Empty,
@@ -98,13 +98,13 @@ impl Program {
     }
 }
 
-/// What is known of a type before it is made.
+/// A type under construction.
 struct Draft {
     size: usize,
     shape: Shape,
     alignment: usize,
     element: Option<Predefined>,
-    /// Unless it follows from the constructor.
+    /// `None` if it follows from the constructor.
     signature: Option<Arc<Signature>>,
     depth: u32,
     constructor: Constructor,
@@ -135,11 +135,11 @@ static MARKERS: LazyLock<[Inner; 2]> = LazyLock::new(|| {
 });
 
 impl Draft {
-    /// A type with everything of a predefined one but its name.
+    /// Returns a type like a predefined one but with another constructor.
     fn alias(p: Predefined, constructor: Constructor) -> Draft {
         let kind = p.kind();
         let data = match kind {
-            // The only one with a gap inside.
+            // The only kind with a gap inside.
             Kind::ShortInt => 8,
             _ => kind.size() as i64,
         };
@@ -199,7 +199,7 @@ impl Inner {
         }
     }
 
-    /// The type signature; those of the types that it is made of are there.
+    /// Computes the signature from those of the constituent types, which exist.
     fn signature_of_parts(&self) -> Arc<Signature> {
         match &self.constructor {
             Constructor::Struct { blocks, types, .. } => {
@@ -211,7 +211,7 @@ impl Inner {
             made => match made.datatypes() {
                 [old] => {
                     let old = old.inner();
-                    // All data is of it.
+                    // All data is of the old type.
                     let times = self.size.checked_div(old.size).unwrap_or(0);
                     Signature::repeat(times as u64, old.signature())
                 }
@@ -220,7 +220,7 @@ impl Inner {
         }
     }
 
-    /// Compiles the type; those that it is made of have been compiled.
+    /// Compiles the type after its constituent types.
     fn compile_one(&self) -> Program {
         let (node, run) = match self.plain_run() {
             Some(run) => (OnceLock::new(), Some(run)),
@@ -242,7 +242,7 @@ impl Inner {
         }
     }
 
-    /// Where the data lies if elements without gaps make a run: the most frequent types.
+    /// Returns the run that contiguous, duplicated or resized types of a single run form.
     fn plain_run(&self) -> Option<(i64, usize)> {
         let (old, times) = match &self.constructor {
             Constructor::Contiguous { count, old } => (old, *count as usize),
@@ -332,7 +332,10 @@ impl Inner {
             }
             made @ (Constructor::Subarray { old, .. } | Constructor::Darray { old, .. }) => {
                 let node = old.array_layout(made);
-                debug_assert!(node.is_some(), "arguments were checked when it was made");
+                debug_assert!(
+                    node.is_some(),
+                    "internal error: the array's arguments were not checked"
+                );
                 node.unwrap_or_else(|| Arc::new(Node::Empty))
             }
             Constructor::Dup { old } | Constructor::Resized { old, .. } => part(old).0.clone(),
@@ -357,7 +360,7 @@ impl Inner {
 }
 
 impl Datatype {
-    /// The datatype that MPI knows as `p`.
+    /// Returns the predefined datatype `p`.
     #[inline]
     pub fn predefined(p: Predefined) -> Datatype {
         Datatype(Repr::Static(&PREDEFINED[p as usize]))
@@ -375,7 +378,7 @@ impl Datatype {
         }
     }
 
-    /// Whether both are clones of the same datatype.
+    /// Returns whether both are clones of the same datatype.
     pub fn same(&self, other: &Datatype) -> bool {
         std::ptr::eq(self.inner(), other.inner())
     }
@@ -386,14 +389,14 @@ impl Datatype {
         self.inner().committed.store(true, Ordering::Release);
     }
 
-    /// Whether the type may be used in communication. Predefined types always may.
+    /// Returns whether the type may be used in communication. Predefined types always may.
     #[inline]
     pub fn is_committed(&self) -> bool {
         self.inner().committed.load(Ordering::Acquire)
     }
 
-    /// Whether the type may not be freed: it has a name in MPI or is a parameterised Fortran
-    /// type.
+    /// Returns whether the program may not free the type: it is predefined or a parameterised
+    /// Fortran type.
     pub fn is_builtin(&self) -> bool {
         self.inner().depth == 0
     }
@@ -407,8 +410,8 @@ impl Datatype {
     /// Bytes of data in `times` buffers of `count` elements each.
     ///
     /// # Errors
-    /// `MPI_ERR_COUNT` where these or their places are beyond what an address can tell (2^63), so that
-    /// whoever has asked may multiply as he likes.
+    /// `MPI_ERR_COUNT` if the data or its extent exceeds the address space (2^63 bytes). After
+    /// success the caller may multiply size, extent, `count` and `times` unchecked.
     #[inline]
     pub fn total(&self, count: usize, times: usize) -> Result<usize> {
         let size = self.size();
@@ -458,7 +461,7 @@ impl Datatype {
         self.inner().shape.ub() as isize
     }
 
-    /// Where data begins, in bytes from an element's address (`MPI_Type_get_true_extent`).
+    /// Offset of the first byte of data, from an element's address (`MPI_Type_get_true_extent`).
     #[inline]
     pub fn true_lb(&self) -> isize {
         self.inner().shape.data.map_or(0, |data| data.0) as isize
@@ -475,16 +478,16 @@ impl Datatype {
         self.inner().alignment
     }
 
-    /// Whether `count` elements are one run of `count * size()` bytes without gaps, in order,
-    /// that starts [`true_lb`](Self::true_lb) bytes from the buffer's address, for every `count`.
+    /// Returns whether `count` elements are one run of `count * size()` bytes without gaps, in
+    /// order, that starts [`true_lb`](Self::true_lb) bytes from the buffer's address, for every
+    /// `count`.
     #[inline]
     pub fn is_contiguous(&self) -> bool {
         self.inner().program().contiguous
     }
 
-    /// Where the data of `count` elements lies, if in one run: offset from the buffer's address,
-    /// and bytes. Unlike [`is_contiguous`](Self::is_contiguous) also finds single elements with
-    /// gaps around them.
+    /// Returns offset and bytes of the data of `count` elements, if it is one run. Unlike
+    /// [`is_contiguous`](Self::is_contiguous) also finds single elements with gaps around them.
     #[inline]
     pub fn as_run(&self, count: usize) -> Option<(isize, usize)> {
         let program = self.inner().program();
@@ -492,8 +495,9 @@ impl Datatype {
         (program.contiguous || count <= 1).then(|| (at as isize, len.wrapping_mul(count)))
     }
 
-    /// Which predefined datatype this is, if it is one. Those of `MPI_Type_create_f90_real` and its kin are: unnamed ones
-    /// (MPI-4.1 section 2.4), which reductions and accumulates take like those that they stand for (section 6.9.2).
+    /// Returns the predefined datatype, if it is one. Types of `MPI_Type_create_f90_real` and its
+    /// kin count: they are unnamed predefined types (MPI-4.1 section 2.4), which reductions and
+    /// accumulates take like those that they stand for (section 6.9.2).
     #[inline]
     pub fn as_predefined(&self) -> Option<Predefined> {
         match self.inner().constructor {
@@ -505,7 +509,7 @@ impl Datatype {
         }
     }
 
-    /// The one predefined datatype that the whole type map consists of, if so.
+    /// Returns the predefined datatype that the whole type map consists of, if it is a single one.
     #[inline]
     pub fn element(&self) -> Option<Predefined> {
         self.inner().element
@@ -521,7 +525,7 @@ impl Datatype {
         self.constructor().envelope(self.inner().large)
     }
 
-    /// Notes of a type just made that its arguments were large counts, as which they are told then.
+    /// Marks a new type as made with large counts, so that its envelope reports them as such.
     #[must_use]
     pub fn with_large_counts(mut self) -> Datatype {
         if let Repr::Shared(inner) = &mut self.0
@@ -538,8 +542,8 @@ impl Datatype {
         self.constructor().contents(numbers, self.inner().large)
     }
 
-    /// How many whole elements `bytes` bytes of data are, or `None` if they end within one
-    /// (`MPI_Get_count`, where that is `MPI_UNDEFINED`).
+    /// Returns the number of whole elements in `bytes` bytes of data, or `None` if they end within
+    /// one (`MPI_Get_count` then returns `MPI_UNDEFINED`).
     pub fn count_in(&self, bytes: usize) -> Option<usize> {
         match (bytes, self.size()) {
             (0, _) => Some(0),
@@ -548,8 +552,8 @@ impl Datatype {
         }
     }
 
-    /// How many basic types `bytes` bytes of data are, or `None` if they end within one
-    /// (`MPI_Get_elements`). Pair types are made of two basic types.
+    /// Returns the number of basic types in `bytes` bytes of data, or `None` if they end within one
+    /// (`MPI_Get_elements`). Pair types consist of two basic types.
     pub fn elements_in(&self, bytes: usize) -> Option<u64> {
         let signature = self.inner().signature();
         let full = match (bytes, signature.bytes) {
@@ -561,8 +565,8 @@ impl Datatype {
         Some(full as u64 * signature.elements + rest)
     }
 
-    /// The reverse of [`elements_in`](Self::elements_in): how many bytes `elements` basic types
-    /// are (`MPI_Status_set_elements`), or `None` if there are no basic types or too many.
+    /// Returns the bytes of `elements` basic types (`MPI_Status_set_elements`), the reverse of
+    /// [`elements_in`](Self::elements_in); `None` if the type has no data or the result overflows.
     pub fn bytes_of(&self, elements: u64) -> Option<usize> {
         let signature = self.inner().signature();
         if elements == 0 {
@@ -592,7 +596,8 @@ impl Datatype {
     )]
     pub unsafe fn pack(&self, base: *const u8, count: usize, skip: usize, out: &mut [u8]) {
         debug_assert!(skip + out.len() <= self.size() * count);
-        // SAFETY: the caller vouches for the buffer; the walk shows `out.len()` bytes of it.
+        // SAFETY: the caller promises readable data (`# Safety`); the walk visits `out.len()` bytes
+        // of it.
         let mut sink = unsafe { copy::Pack::new(base, out.as_mut_ptr()) };
         self.walk(skip, out.len(), &mut sink);
     }
@@ -610,7 +615,8 @@ impl Datatype {
     )]
     pub unsafe fn unpack(&self, base: *mut u8, count: usize, skip: usize, data: &[u8]) {
         debug_assert!(skip + data.len() <= self.size() * count);
-        // SAFETY: the caller vouches for the buffer; the walk shows `data.len()` bytes of it.
+        // SAFETY: the caller promises writable data (`# Safety`); the walk visits `data.len()`
+        // bytes of it.
         let mut sink = unsafe { copy::Unpack::new(base, data.as_ptr()) };
         self.walk(skip, data.len(), &mut sink);
     }

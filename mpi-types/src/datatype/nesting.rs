@@ -1,5 +1,5 @@
-//! Datatypes that are made of others, of others, and so on: what goes through all levels keeps what
-//! is still to be done in a list, because a program may nest more types than the stack has room for.
+//! Traversal of nested datatypes with a stack on the heap: a program may nest more constructors
+//! than the thread's stack has room for.
 
 use std::sync::Arc;
 
@@ -8,31 +8,32 @@ use super::layout::SHALLOW;
 use super::{Datatype, Inner, Predefined, Program, Repr, Signature};
 
 impl Inner {
-    /// Compiles the type, and before it those that it is made of.
+    /// Compiles the type after all types that it is constructed from.
     #[cold]
     pub(super) fn compile(&self) -> &Program {
         let known = |inner: &Inner| inner.program.get().is_some();
         self.after_parts(known, |inner| {
             inner.program.get_or_init(|| inner.compile_one());
         });
-        // There by now.
+        // Done by `after_parts`; the closure runs only if another thread has not won.
         self.program.get_or_init(|| self.compile_one())
     }
 
-    /// Makes the type's signature, and before it those of the types that it is made of.
+    /// Computes the type's signature after those of all types that it is constructed from.
     #[cold]
     pub(super) fn make_signature(&self) -> &Arc<Signature> {
         let known = |inner: &Inner| inner.signature.get().is_some();
         self.after_parts(known, |inner| {
             inner.signature.get_or_init(|| inner.signature_of_parts());
         });
-        // There by now.
+        // Done by `after_parts`; the closure runs only if another thread has not won.
         self.signature.get_or_init(|| self.signature_of_parts())
     }
 
-    /// Finds out something of the type, and before it of those that it is made of, of which it is not known.
+    /// Runs `find_out` on each constituent type for which `is_known` is false, then on the type
+    /// itself.
     fn after_parts(&self, is_known: impl Fn(&Inner) -> bool, find_out: impl Fn(&Inner)) {
-        // Types whose parts are looked at, and how many of these are done.
+        // Types in progress, and the number of their parts that are done.
         let mut open: Vec<(&Inner, usize)> = Vec::new();
         let mut now = (self, 0);
         loop {
@@ -63,8 +64,8 @@ impl Drop for Inner {
         if self.depth <= SHALLOW {
             return;
         }
-        // What a type was compiled to and its signature refer to those of its parts, which therefore
-        // must go later, in this loop.
+        // The program and the signature of a type refer to those of its parts, which this loop
+        // drops later.
         let mut left = parts_of(self);
         self.program.take();
         self.signature.take();
@@ -78,7 +79,7 @@ impl Drop for Inner {
     }
 }
 
-/// Takes the datatypes that a type was made of out of it.
+/// Takes the constituent datatypes out of a type.
 fn parts_of(inner: &mut Inner) -> Vec<Datatype> {
     let none = Constructor::Named(Predefined::Byte);
     std::mem::replace(&mut inner.constructor, none).into_datatypes()

@@ -13,7 +13,7 @@ use crate::{Class, Error, Result};
 /// Bytes converted at a time.
 const CHUNK: usize = 4096;
 
-/// Checks that `bytes` fit into a pack buffer of `size` bytes from `position` on.
+/// Returns the range of `bytes` bytes at `position` of a pack buffer of `size` bytes, if they fit.
 fn room(size: usize, position: i64, bytes: Option<usize>) -> Result<std::ops::Range<usize>> {
     let start = usize::try_from(position)
         .ok()
@@ -28,7 +28,7 @@ fn room(size: usize, position: i64, bytes: Option<usize>) -> Result<std::ops::Ra
             let needed = bytes.map_or("more than 2^64".into(), |bytes| bytes.to_string());
             let detail = format!(
                 "{needed} bytes of packed data at position {start} do not fit into a buffer of \
-                 {size}; make it larger (MPI_Pack_size tells how large)"
+                 {size}; make it larger (MPI_Pack_size returns the size needed)"
             );
             Err(Error::new(Class::Truncate, detail))
         }
@@ -36,7 +36,7 @@ fn room(size: usize, position: i64, bytes: Option<usize>) -> Result<std::ops::Ra
 }
 
 impl Datatype {
-    /// Bytes that `count` elements take when packed (`MPI_Pack_size`).
+    /// Returns the packed size of `count` elements in bytes (`MPI_Pack_size`).
     pub fn pack_size(&self, count: usize) -> Result<usize> {
         let bytes = self.size().checked_mul(count);
         bytes.ok_or_else(super::construct::too_large)
@@ -49,7 +49,7 @@ impl Datatype {
     /// small.
     ///
     /// # Safety
-    /// As for [`pack`](Self::pack).
+    /// The data of `count` elements at `base` must be readable and not overlap `out`.
     pub unsafe fn pack_at(
         &self,
         base: *const u8,
@@ -62,11 +62,13 @@ impl Datatype {
         let out = &mut out[range];
         match self.as_run(count) {
             Some((_, 0)) => {}
-            // SAFETY: the caller's promise; there the data lies, in order, and the range is as long.
+            // SAFETY: the caller promises readable data (`# Safety`), which `as_run` locates; the
+            // range is as long.
             Some((at, len)) => unsafe {
                 std::ptr::copy_nonoverlapping(base.wrapping_offset(at), out.as_mut_ptr(), len);
             },
-            // SAFETY: the caller's promise; the range is as long as the packed data.
+            // SAFETY: the caller promises readable data (`# Safety`); the range is as long as the
+            // packed data.
             None => unsafe { self.pack(base, count, 0, out) },
         }
         Ok(end)
@@ -76,7 +78,7 @@ impl Datatype {
     /// after them (`MPI_Unpack`). Errors as for [`pack_at`](Self::pack_at).
     ///
     /// # Safety
-    /// As for [`unpack`](Self::unpack).
+    /// The data of `count` elements at `base` must be writable and not overlap `data`.
     pub unsafe fn unpack_at(
         &self,
         base: *mut u8,
@@ -86,18 +88,20 @@ impl Datatype {
     ) -> Result<i64> {
         let range = room(data.len(), position, self.size().checked_mul(count))?;
         let end = range.end as i64;
-        // SAFETY: the caller's promise; the range is as long as the packed data.
+        // SAFETY: the caller promises writable data (`# Safety`); the range is as long as the
+        // packed data.
         unsafe { self.unpack(base, count, 0, &data[range]) };
         Ok(end)
     }
 
-    /// Bytes that `count` elements take in external32 (`MPI_Pack_external_size`).
+    /// Returns the size of `count` elements in external32, in bytes (`MPI_Pack_external_size`).
     pub fn pack_external_size(&self, count: usize) -> Result<usize> {
         let bytes = self.inner().signature().external.checked_mul(count);
         bytes.ok_or_else(super::construct::too_large)
     }
 
-    /// Bytes that the first `packed` bytes of packed data, which are whole values, take in external32.
+    /// Returns the size in external32 of the first `packed` bytes of packed data, which must be
+    /// whole values.
     pub fn external_bytes(&self, packed: usize) -> usize {
         let signature = self.inner().signature();
         let Some(whole) = packed.checked_div(signature.bytes) else {
@@ -107,7 +111,7 @@ impl Datatype {
         if left > 0 {
             let _ = signature.runs(&mut |kind, external, number| {
                 let some = number.min(left / kind.size());
-                // Behind a part of a value there is nothing more.
+                // A partial value ends the data.
                 left = if some < number {
                     0
                 } else {
@@ -120,12 +124,14 @@ impl Datatype {
         bytes
     }
 
-    /// As [`pack_at`](Self::pack_at), in external32 (`MPI_Pack_external`).
+    /// Packs `count` elements at `base` in external32 into `out` from `position` on and returns the
+    /// position after them (`MPI_Pack_external`).
     ///
-    /// Also fails with `MPI_ERR_CONVERSION` if a value does not fit into external32's type.
+    /// Errors: those of [`pack_at`](Self::pack_at), and `MPI_ERR_CONVERSION` if a value does not
+    /// fit into external32's type.
     ///
     /// # Safety
-    /// As for [`pack`](Self::pack).
+    /// The data of `count` elements at `base` must be readable and not overlap `out`.
     pub unsafe fn pack_external(
         &self,
         base: *const u8,
@@ -138,7 +144,7 @@ impl Datatype {
         let end = range.end as i64;
         let mut out = &mut out[range];
         if let Some((at, len)) = self.as_run(count).filter(|run| run.1 > 0) {
-            // SAFETY: the caller's promise; there the data lies, in order.
+            // SAFETY: the caller promises readable data (`# Safety`), which `as_run` locates.
             let native = unsafe { std::slice::from_raw_parts(base.offset(at), len) };
             let mut left = native;
             Signature::repeat(count as u64, signature).runs(&mut |kind, external, number| {
@@ -149,8 +155,8 @@ impl Datatype {
             })?;
             return Ok(end);
         }
-        // Native bytes of many runs are packed at once; those from `from` to `to` are not converted
-        // yet, those from `skip` on not packed.
+        // Packs native bytes in chunks: `from..to` of the chunk is not converted yet, bytes of the
+        // data from `skip` on are not packed yet.
         let mut native = [0; CHUNK];
         let (mut from, mut to, mut skip) = (0, 0, 0);
         Signature::repeat(count as u64, signature).runs(&mut |kind, external, number| {
@@ -160,7 +166,8 @@ impl Datatype {
                     native.copy_within(from..to, 0);
                     (from, to) = (0, to - from);
                     let more = (CHUNK - to).min(signature.bytes * count - skip);
-                    // SAFETY: the caller's promise; the signature has as many bytes as the data.
+                    // SAFETY: the caller promises readable data (`# Safety`); its signature has as
+                    // many bytes.
                     unsafe { self.pack(base, count, skip, &mut native[to..to + more]) };
                     to += more;
                     skip += more;
@@ -177,10 +184,12 @@ impl Datatype {
         Ok(end)
     }
 
-    /// As [`unpack_at`](Self::unpack_at), from external32 (`MPI_Unpack_external`).
+    /// Unpacks `count` elements in external32 from `position` of `data` on to `base` and returns
+    /// the position after them (`MPI_Unpack_external`). Errors as for
+    /// [`pack_external`](Self::pack_external).
     ///
     /// # Safety
-    /// As for [`unpack`](Self::unpack).
+    /// The data of `count` elements at `base` must be writable and not overlap `data`.
     pub unsafe fn unpack_external(
         &self,
         base: *mut u8,
@@ -191,17 +200,19 @@ impl Datatype {
         let signature = self.inner().signature();
         let range = room(data.len(), position, signature.external.checked_mul(count))?;
         let end = range.end as i64;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises writable memory for `count` elements (`# Safety`), as many as
+        // the range is for.
         unsafe { self.unpack_external_part(base, &data[range])? };
         Ok(end)
     }
 
-    /// Unpacks the whole values at the beginning of `data`, in external32, to as many elements at `base` as
-    /// they are for, the last of which may be filled in part. Returns the bytes that they take there; a
-    /// part of a value at the end of `data` is left.
+    /// Unpacks the whole values in external32 at the beginning of `data` to elements at `base`, the
+    /// last of which may be filled in part. Returns their native size in bytes; a partial value at
+    /// the end of `data` is left.
     ///
     /// # Safety
-    /// As for [`unpack`](Self::unpack), for the elements that the data is for.
+    /// Memory at `base` must be writable for the elements that the data is for, and not overlap
+    /// `data`.
     ///
     /// # Errors
     /// `MPI_ERR_CONVERSION` for a format that is not converted on this processor.
@@ -216,11 +227,12 @@ impl Datatype {
             Signature::repeat(count as u64, signature).runs(&mut |kind, external, number| {
                 let some = number.min(data.len() / external);
                 let (now, later) = data.split_at(some * external);
-                // What is behind a part of these is no whole value, nor are there any more.
+                // A partial value ends the data.
                 data = if some < number { &[] } else { later };
                 let len = some * kind.size();
                 if len > 0 {
-                    // SAFETY: the caller's promise; there the data lies, in order.
+                    // SAFETY: the caller promises writable data (`# Safety`), which `as_run`
+                    // locates.
                     let native = unsafe {
                         let place = base.offset(at).add(filled);
                         std::slice::from_raw_parts_mut(place, len)
@@ -232,18 +244,19 @@ impl Datatype {
             })?;
             return Ok(filled);
         }
-        // Native bytes of many runs are unpacked at once: `filled` ones, to go to `skip`.
+        // Unpacks native bytes in chunks: `filled` bytes of the chunk go to `skip` of the data.
         let mut native = [0; CHUNK];
         let (mut filled, mut skip) = (0, 0);
         Signature::repeat(count as u64, signature).runs(&mut |kind, external, number| {
             let (size, mut left) = (kind.size(), number.min(data.len() / external));
             if left < number {
-                // What is behind these is no whole value, nor are there any more.
+                // A partial value ends the data.
                 data = &data[..left * external];
             }
             while left > 0 {
                 if CHUNK - filled < size {
-                    // SAFETY: the caller's promise; the signature has as many bytes as the data.
+                    // SAFETY: the caller promises writable data (`# Safety`); its signature has as
+                    // many bytes.
                     unsafe { self.unpack(base, count, skip, &native[..filled]) };
                     (filled, skip) = (0, skip + filled);
                 }
@@ -256,7 +269,7 @@ impl Datatype {
             }
             Ok(())
         })?;
-        // SAFETY: as above.
+        // SAFETY: the caller promises writable data (`# Safety`); its signature has as many bytes.
         unsafe { self.unpack(base, count, skip, &native[..filled]) };
         Ok(skip + filled)
     }

@@ -1,23 +1,23 @@
-//! The runs of a buffer one by one, for gather lists, and positions that go on where they stopped.
+//! Iteration over the runs of a buffer, for iovecs, and cursors for transfers in several steps.
 
 #![allow(unsafe_code, reason = "pieces of memory of callers are handed on")]
 
 use super::Datatype;
 use super::walk::{self, Sink};
 
-/// How many runs are found at a time.
+/// Runs found by one walk.
 const BATCH: usize = 16;
 
 /// Iterator over the runs of a buffer: addresses and lengths, in the order of the packed data.
 ///
-/// Adjacent runs come as one, where they are seen together.
+/// Adjacent runs are merged within a batch.
 pub struct Pieces<'a> {
     datatype: &'a Datatype,
     base: *mut u8,
     /// Position in the packed data of the first byte that is not in `batch`, and the end.
     position: usize,
     end: usize,
-    /// How many more pieces may be given out.
+    /// Runs that may still be returned.
     left: usize,
     batch: Batch,
     next: usize,
@@ -47,7 +47,8 @@ impl Sink for Batch {
 }
 
 impl Pieces<'_> {
-    /// Bytes of packed data before the next piece: where to go on after `max` pieces.
+    /// Returns the bytes of packed data before the next run: the `skip` to continue with after
+    /// `max` runs.
     pub fn position(&self) -> usize {
         let ahead = &self.batch.runs[self.next..self.batch.filled];
         self.position - ahead.iter().map(|run| run.1).sum::<usize>()
@@ -77,8 +78,8 @@ impl Iterator for Pieces<'_> {
 }
 
 impl Datatype {
-    /// The runs of `count` elements at `base` from byte `skip` of the packed data on, at most
-    /// `max` of them.
+    /// Iterates over at most `max` runs of `count` elements at `base`, from byte `skip` of the
+    /// packed data on.
     pub fn pieces(&self, base: *mut u8, count: usize, skip: usize, max: usize) -> Pieces<'_> {
         let end = self.size().saturating_mul(count);
         Pieces {
@@ -95,7 +96,7 @@ impl Datatype {
         }
     }
 
-    /// Shows `len` bytes of packed data from `skip` on to `sink`.
+    /// Passes `len` bytes of packed data from `skip` on to `sink`.
     #[inline]
     pub(super) fn walk<S: Sink>(&self, skip: usize, len: usize, sink: &mut S) {
         let inner = self.inner();
@@ -113,7 +114,7 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    /// A cursor at the start of `count` elements.
+    /// Creates a cursor at the start of `count` elements.
     pub fn new(datatype: Datatype, count: usize) -> Cursor {
         let end = datatype.size().saturating_mul(count);
         Cursor {
@@ -123,28 +124,30 @@ impl Cursor {
         }
     }
 
-    /// Bytes before the cursor.
+    /// Returns the bytes before the cursor.
     pub fn position(&self) -> usize {
         self.position
     }
 
-    /// Bytes after the cursor.
+    /// Returns the bytes after the cursor.
     pub fn remaining(&self) -> usize {
         self.end - self.position
     }
 
-    /// Moves the cursor to byte `position` of the packed data, or to the end if that is before.
+    /// Moves the cursor to byte `position` of the packed data, or to the end if `position` is
+    /// beyond it.
     pub fn seek(&mut self, position: usize) {
         self.position = position.min(self.end);
     }
 
-    /// Packs as much as fits into `out` and is there; returns how many bytes that was.
+    /// Packs as many of the remaining bytes as fit into `out` and returns their number.
     ///
     /// # Safety
     /// The cursor's elements at `base` must be readable and not overlap `out`.
     pub unsafe fn pack(&mut self, base: *const u8, out: &mut [u8]) -> usize {
         let len = out.len().min(self.remaining());
-        // SAFETY: the caller's promise; no more is packed than remains.
+        // SAFETY: the caller promises readable elements (`# Safety`); no more than the remaining
+        // bytes are packed.
         unsafe {
             self.datatype
                 .pack(base, self.count(), self.position, &mut out[..len])
@@ -153,13 +156,14 @@ impl Cursor {
         len
     }
 
-    /// Unpacks as much of `data` as there is room for; returns how many bytes that was.
+    /// Unpacks as much of `data` as remaining elements take and returns the number of bytes.
     ///
     /// # Safety
     /// The cursor's elements at `base` must be writable and not overlap `data`.
     pub unsafe fn unpack(&mut self, base: *mut u8, data: &[u8]) -> usize {
         let len = data.len().min(self.remaining());
-        // SAFETY: the caller's promise; no more is unpacked than remains.
+        // SAFETY: the caller promises writable elements (`# Safety`); no more than the remaining
+        // bytes are unpacked.
         unsafe {
             self.datatype
                 .unpack(base, self.count(), self.position, &data[..len])

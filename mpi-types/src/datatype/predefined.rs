@@ -1,9 +1,9 @@
 //! The predefined datatypes (MPI-3.1 sections 3.2.2, 4.1, 5.9.4 and annex A.1.1).
 
-/// How a predefined datatype's elements look in this machine's memory.
+/// The representation of a predefined datatype's elements in this machine's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Kind {
-    /// 8 bits without a meaning.
+    /// 8 uninterpreted bits.
     Byte,
     /// A character of the Fortran execution character set, 1 byte.
     Char,
@@ -35,8 +35,8 @@ pub enum Kind {
     F32,
     /// IEEE binary64.
     F64,
-    /// x87 extended, C `long double` on x86-64: 10 bytes of value in 16. On PowerPC two doubles, which no operation and
-    /// no conversion takes.
+    /// x87 extended, C `long double` on x86-64: 10 bytes of value in 16. On PowerPC a pair of
+    /// doubles, which no reduction and no conversion supports.
     F80,
     /// IEEE binary128, Fortran `REAL*16`; C `long double` on other processors.
     F128,
@@ -64,9 +64,10 @@ pub enum Kind {
     IntInt,
     /// C `struct { short; int; }`: 6 bytes of data in an extent of 8 (the int at byte 4).
     ShortInt,
-    /// C `struct { long double; int; }` of [`Kind::F80`]: 20 bytes of data in an extent of 32 (the int at byte 16).
+    /// C `struct { long double; int; }` of [`Kind::F80`]: 20 bytes of data in an extent of 32 (the
+    /// int at byte 16).
     F80Int,
-    /// The same of [`Kind::F128`].
+    /// C `struct { long double; int; }` of [`Kind::F128`].
     F128Int,
     /// Two Fortran `REAL`: 8 bytes.
     FloatFloat,
@@ -75,7 +76,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Bytes of data in one element (`MPI_Type_size`): gaps do not count.
+    /// Returns the bytes of data in one element (`MPI_Type_size`), without gaps.
     pub const fn size(self) -> usize {
         match self {
             Kind::Byte | Kind::Char | Kind::I8 | Kind::U8 | Kind::Bool => 1,
@@ -91,7 +92,8 @@ impl Kind {
         }
     }
 
-    /// Bytes from one element to the next (`MPI_Type_get_extent`); the lower bound is 0.
+    /// Returns the bytes from one element to the next (`MPI_Type_get_extent`); the lower bound is
+    /// 0.
     pub const fn extent(self) -> usize {
         match self {
             Kind::ShortInt => 8,
@@ -122,7 +124,7 @@ const EXTENDED: Wide = Wide {
     with_int: Kind::F80Int,
 };
 
-/// C's `long double`, by the processor.
+/// C's `long double` on the target.
 pub(crate) const LONG_DOUBLE: Wide = if cfg!(any(target_arch = "x86_64", target_arch = "powerpc64"))
 {
     EXTENDED
@@ -130,17 +132,17 @@ pub(crate) const LONG_DOUBLE: Wide = if cfg!(any(target_arch = "x86_64", target_
     BINARY128
 };
 
-/// Fortran's `REAL*16`, by the processor.
+/// Fortran's `REAL*16` on the target.
 const REAL16: Wide = if cfg!(target_arch = "powerpc64") {
     EXTENDED
 } else {
     BINARY128
 };
 
-/// Which reduction operations are defined on a datatype (MPI-3.1 section 5.9.2).
+/// The group of a datatype, which determines its reduction operations (MPI-3.1 section 5.9.2).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Group {
-    /// Characters that are no integers: none.
+    /// Characters that are not integers: no operations.
     Text,
     /// "C integer".
     CInteger,
@@ -154,11 +156,11 @@ pub enum Group {
     Complex,
     /// "Byte".
     Byte,
-    /// "Multi-language types": those of the integers.
+    /// "Multi-language types": the operations of integers.
     MultiLanguage,
     /// Value and index, for `MPI_MINLOC` and `MPI_MAXLOC` (section 5.9.4).
     Pair,
-    /// `MPI_PACKED`: none.
+    /// `MPI_PACKED`: no operations.
     Packed,
 }
 
@@ -240,7 +242,7 @@ pub enum Predefined {
     Bfloat16,
 }
 
-/// What `char` is in C.
+/// The integer kind of C's `char` on the target.
 const C_CHAR: Kind = if std::ffi::c_char::MIN < 0 {
     Kind::I8
 } else {
@@ -251,8 +253,8 @@ impl Predefined {
     /// All predefined datatypes, each with its name in MPI, its kind and its group, in the order
     /// of the variants.
     pub const TABLE: &'static [(Predefined, &'static str, Kind, Group)] = &[
-        // Beyond the standard: reductions take MPI_CHAR and MPI_CHARACTER as the integer that C's char is, since
-        // every library of this ABI does and programs rely on it.
+        // Beyond the standard: reductions take MPI_CHAR and MPI_CHARACTER as the integer that C's
+        // char is, as in every other library of this ABI; programs rely on it.
         (Predefined::Char, "MPI_CHAR", C_CHAR, Group::CInteger),
         (Predefined::Wchar, "MPI_WCHAR", Kind::Wchar, Group::Text),
         (
@@ -589,7 +591,7 @@ impl Predefined {
             Kind::I128,
             Group::Logical,
         ),
-        // Beyond the standard: programs of this ABI use them where C has the types.
+        // Beyond the standard, where C has the types: programs of this ABI use them.
         (
             Predefined::CFloat16,
             "MPIX_C_FLOAT16",
@@ -604,17 +606,17 @@ impl Predefined {
         ),
     ];
 
-    /// The name in MPI, as `MPI_Type_get_name` gives it.
+    /// Returns the name in MPI, as `MPI_Type_get_name` does.
     pub fn name(self) -> &'static str {
         Self::TABLE[self as usize].1
     }
 
-    /// How elements look in memory.
+    /// Returns the representation of elements in memory.
     pub fn kind(self) -> Kind {
         Self::TABLE[self as usize].2
     }
 
-    /// Which reductions are defined.
+    /// Returns the group, which determines the reduction operations.
     pub fn group(self) -> Group {
         Self::TABLE[self as usize].3
     }

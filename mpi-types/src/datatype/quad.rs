@@ -1,15 +1,16 @@
-//! IEEE binary128, the 16-byte reals of external32 (MPI-5.0 section 14.5.2), from and to the x87 extended format.
+//! IEEE binary128, the 16-byte reals of external32 (MPI-5.0 section 14.5.2), from and to the x87
+//! extended format.
 //!
-//! Both have 15 bits of exponent with the same bias. The x87 format shows its leading bit and has
-//! 63 bits after it, binary128 hides it and has 112.
+//! Both have a 15-bit exponent with the same bias. The x87 format stores its leading bit and 63
+//! bits of fraction; binary128 has an implicit leading bit and 112 bits of fraction.
 
 const EXPONENT: u16 = 0x7fff;
 const LEADING: u64 = 1 << 63;
 const FRACTION: u128 = (1 << 112) - 1;
-/// Bits of fraction that the x87 format has less.
+/// Bits of fraction that binary128 has and the x87 format lacks.
 const LOST: u32 = 112 - 63;
 
-/// A C `long double` (10 bytes in 16, little-endian) as big-endian binary128. Exact.
+/// Converts a C `long double` (10 bytes in 16, little-endian) to big-endian binary128, exactly.
 pub(super) fn from_x87(x87: [u8; 16]) -> [u8; 16] {
     let bits = u128::from_le_bytes(x87);
     let significand = bits as u64;
@@ -18,11 +19,11 @@ pub(super) fn from_x87(x87: [u8; 16]) -> [u8; 16] {
     let leading = significand & LEADING != 0;
     let mut fraction = u128::from(significand & !LEADING) << LOST;
     let exponent = match exponent {
-        // A pseudo-denormal is as large as a normal number with exponent 1.
+        // A pseudo-denormal has the value of a normal number with exponent 1.
         0 => u16::from(leading),
         EXPONENT if leading => EXPONENT,
         _ if leading => exponent,
-        // Without the leading bit these are no numbers on any x87 since the 80387.
+        // Without the leading bit these are invalid operands since the 80387.
         _ => {
             fraction |= 1 << 111;
             EXPONENT
@@ -32,7 +33,7 @@ pub(super) fn from_x87(x87: [u8; 16]) -> [u8; 16] {
     quad.to_be_bytes()
 }
 
-/// Big-endian binary128 as a C `long double`, rounded to nearest, ties to even.
+/// Converts big-endian binary128 to a C `long double`, rounding to nearest, ties to even.
 pub(super) fn to_x87(quad: [u8; 16]) -> [u8; 16] {
     let bits = u128::from_be_bytes(quad);
     let head = (bits >> 112) as u16;
@@ -42,7 +43,7 @@ pub(super) fn to_x87(quad: [u8; 16]) -> [u8; 16] {
     if exponent == EXPONENT {
         significand |= LEADING;
         if fraction != 0 {
-            // Not a number stays so, even if only lost bits said it.
+            // NaN stays NaN, even if only dropped bits were set.
             significand |= 1 << 62;
         }
     } else {

@@ -1,9 +1,9 @@
 //! Bounds of types (MPI-3.1 section 4.1.6 to 4.1.8).
 
-/// Lower and upper bound, of elements and of their data alone.
+/// Lower and upper bounds of an element, and of its data alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Shape {
-    /// Lower and upper bound. `None` where the type map is empty and nothing sets bounds.
+    /// Lower and upper bound. `None` if the type map is empty and no bounds are set.
     pub bounds: Option<(i64, i64)>,
     /// First byte of data and the byte after the last. `None` without data.
     pub data: Option<(i64, i64)>,
@@ -24,12 +24,12 @@ impl Shape {
         self.bounds.map_or(0, |b| b.1)
     }
 
-    /// `ub - lb`; [`checked`](Self::checked) shapes do not overflow here.
+    /// Returns `ub - lb`; does not overflow for [`checked`](Self::checked) shapes.
     pub fn extent(self) -> i64 {
         self.ub().wrapping_sub(self.lb())
     }
 
-    /// The shape `by` bytes further on.
+    /// Returns the shape moved by `by` bytes; `None` on overflow.
     pub fn shifted(self, by: i64) -> Option<Shape> {
         let shift = |range: Option<(i64, i64)>| match range {
             Some((low, high)) => Some(Some((low.checked_add(by)?, high.checked_add(by)?))),
@@ -41,7 +41,7 @@ impl Shape {
         })
     }
 
-    /// The shape of both.
+    /// Returns the shape of both together.
     pub fn union(self, other: Shape) -> Shape {
         let join = |a: Option<(i64, i64)>, b: Option<(i64, i64)>| match (a, b) {
             (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),
@@ -53,7 +53,7 @@ impl Shape {
         }
     }
 
-    /// The shape of `count` repetitions, `stride` bytes apart.
+    /// Returns the shape of `count` repetitions, `stride` bytes apart; `None` on overflow.
     pub fn repeated(self, count: i64, stride: i64) -> Option<Shape> {
         if count <= 0 || self == Shape::EMPTY {
             return Some(Shape::EMPTY);
@@ -62,7 +62,7 @@ impl Shape {
         Some(self.union(self.shifted(last)?))
     }
 
-    /// The shape, if its extents can be expressed.
+    /// Returns the shape unless its extents overflow.
     pub fn checked(self) -> Option<Shape> {
         for (low, high) in [self.bounds, self.data].into_iter().flatten() {
             high.checked_sub(low)?;

@@ -1,15 +1,15 @@
 //! Type signatures (MPI-3.1 section 4.1): the basic types of a map in order, without
 //! displacements.
 //!
-//! A signature is kept as a tree of repetitions and sequences, so that it stays small and any
-//! question about its first n bytes is answered by descending once.
+//! A signature is a tree of repetitions and sequences: it stays small, and one descent answers any
+//! question about its first n bytes.
 
 use std::sync::Arc;
 
 use super::Kind;
 use crate::Result;
 
-/// A type signature with what is asked of it most.
+/// A type signature with precomputed totals.
 pub(super) struct Signature {
     /// Bytes in native form.
     pub bytes: usize,
@@ -29,14 +29,14 @@ enum Form {
     Sequence(Box<[Part]>),
 }
 
-/// One part of a sequence, and where it starts.
+/// One part of a sequence, and its start.
 struct Part {
     bytes: usize,
     elements: u64,
     signature: Arc<Signature>,
 }
 
-/// A summary of a type signature, to compare what was sent with what is received.
+/// A summary of a type signature, for comparing a message's with its receive's.
 ///
 /// C and Fortran types with the same representation count as equal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,18 +48,18 @@ pub struct SignatureDigest {
 }
 
 impl SignatureDigest {
-    /// Number of basic types.
+    /// Returns the number of basic types.
     pub fn elements(&self) -> u64 {
         self.elements
     }
 
-    /// A hash over the basic types in order.
+    /// Returns a hash over the basic types in order.
     pub fn hash(&self) -> u64 {
         self.hash
     }
 
-    /// Whether data of one signature may be received with the other. Signatures with `MPI_BYTE`
-    /// or `MPI_PACKED` in them match every other of as many bytes.
+    /// Returns whether data of one signature may be received with the other. A signature that
+    /// contains `MPI_BYTE` or `MPI_PACKED` matches every signature of the same size.
     pub fn matches(&self, other: &SignatureDigest) -> bool {
         if self.opaque || other.opaque {
             return self.bytes == other.bytes;
@@ -68,7 +68,7 @@ impl SignatureDigest {
     }
 }
 
-/// A polynomial hash modulo 2^61 - 1: that of a concatenation follows from those of its parts.
+/// A polynomial hash modulo 2^61 - 1: the hash of a concatenation follows from those of its parts.
 #[derive(Clone, Copy)]
 struct Digest {
     hash: u64,
@@ -132,7 +132,7 @@ impl Signature {
         })
     }
 
-    /// The signature of a predefined type: pairs are made of two basic types.
+    /// Returns the signature of a predefined type; pairs consist of two basic types.
     pub fn of(kind: Kind) -> Arc<Signature> {
         let two = |a, b| Signature::sequence([Signature::of(a), Signature::of(b)]);
         match kind {
@@ -152,7 +152,7 @@ impl Signature {
         }
     }
 
-    /// C `long` and `unsigned long`, which take 4 bytes in the external32 format.
+    /// Returns the signature of C `long` or `unsigned long`, which take 4 bytes in external32.
     pub fn long(kind: Kind) -> Arc<Signature> {
         Signature::basic(kind, 4)
     }
@@ -172,7 +172,7 @@ impl Signature {
         })
     }
 
-    /// `count` times `body`; the caller has checked that sizes do not overflow.
+    /// Returns `count` repetitions of `body`; the caller has checked that sizes do not overflow.
     pub fn repeat(count: u64, body: &Arc<Signature>) -> Arc<Signature> {
         if count == 0 || body.elements == 0 {
             return Signature::empty();
@@ -194,7 +194,7 @@ impl Signature {
         })
     }
 
-    /// One after the other; the caller has checked that sizes do not overflow.
+    /// Returns the concatenation; the caller has checked that sizes do not overflow.
     pub fn sequence(all: impl IntoIterator<Item = Arc<Signature>>) -> Arc<Signature> {
         let mut list: Vec<Arc<Signature>> = Vec::new();
         for next in all.into_iter().filter(|s| s.elements > 0) {
@@ -233,7 +233,7 @@ impl Signature {
         })
     }
 
-    /// Both as one repetition, if they repeat the same basic type.
+    /// Joins two signatures into one repetition, if they repeat the same basic type.
     fn joined(&self, next: &Signature) -> Option<Arc<Signature>> {
         let basic = |s: &Signature| match &s.form {
             Form::Basic(kind) => Some((*kind, s.external)),
@@ -250,12 +250,12 @@ impl Signature {
         })
     }
 
-    /// How many basic types the first `bytes` bytes hold; `None` if a basic type is cut.
+    /// Returns the number of basic types in the first `bytes` bytes; `None` if they end within one.
     pub fn elements_in(&self, bytes: usize) -> Option<u64> {
         Some(self.prefix(bytes)?.0)
     }
 
-    /// How many bytes the first `elements` basic types take.
+    /// Returns the bytes of the first `elements` basic types.
     pub fn bytes_of(&self, mut elements: u64) -> usize {
         let (mut signature, mut before) = (self, 0);
         while elements < signature.elements {
@@ -278,7 +278,7 @@ impl Signature {
         before + signature.bytes
     }
 
-    /// Number of basic types, their hash and opaqueness for the first `bytes` bytes.
+    /// Returns number, hash and opaqueness of the basic types in the first `bytes` bytes.
     fn prefix(&self, mut bytes: usize) -> Option<(u64, Digest, bool)> {
         let mut signature = self;
         let (mut elements, mut digest, mut opaque) = (0, Digest::EMPTY, false);
@@ -315,7 +315,7 @@ impl Signature {
         }
     }
 
-    /// Summary of the first `bytes` bytes of repetitions of this signature.
+    /// Summarizes the first `bytes` bytes of repetitions of this signature.
     pub fn digest_of(&self, bytes: usize) -> Option<SignatureDigest> {
         let full = bytes.checked_div(self.bytes).unwrap_or(0);
         let rest = bytes.checked_rem(self.bytes).unwrap_or(bytes);
@@ -329,9 +329,9 @@ impl Signature {
         })
     }
 
-    /// Calls `visit` with each run of equal basic types: kind, size in external32, how many.
+    /// Calls `visit` with each run of equal basic types: kind, size in external32, number.
     pub fn runs(&self, visit: &mut dyn FnMut(Kind, usize, usize) -> Result<()>) -> Result<()> {
-        // What is still to be visited, the next one last, and how often.
+        // Signatures left to visit with their repetitions; the next one is last.
         let mut left = vec![(self, 1)];
         while let Some((signature, times)) = left.pop() {
             if times > 1 {

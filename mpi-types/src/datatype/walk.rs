@@ -1,27 +1,27 @@
-//! Visiting the bytes of elements in the order in which they are packed.
+//! Traversal of the bytes of elements in packed order.
 //!
-//! A walk starts and ends at any byte. It descends once to find the start; from there on, whole
-//! vectors and lists are handed to the visitor, which has the inner loops.
+//! A walk starts and ends at any byte. It descends once to find the start, then passes whole
+//! vectors and lists to the [`Sink`], which has the inner loops.
 
 use std::sync::Arc;
 
 use super::layout::{Mark, Node, SHALLOW};
 
-/// What is done with the bytes. Offsets are from the buffer's address. Each method returns
-/// whether to go on.
+/// Receives the bytes. Offsets count from the buffer's address. Each method returns whether to
+/// continue.
 pub(super) trait Sink {
-    /// Whether many words of one size are better than fewer runs of different lengths.
+    /// Whether to prefer many words of one size to fewer runs of different lengths.
     const WORDS: bool = false;
 
-    /// `len` bytes at `at`; `len` is not 0.
+    /// Takes `len` bytes at `at`; `len` is not 0.
     fn run(&mut self, at: i64, len: usize) -> bool;
 
-    /// `count` runs of `block` bytes, `stride` apart.
+    /// Takes `count` runs of `block` bytes, `stride` apart.
     fn vector(&mut self, at: i64, block: usize, stride: i64, count: usize) -> bool {
         (0..count as i64).all(|i| self.run(at.wrapping_add(stride.wrapping_mul(i)), block))
     }
 
-    /// Runs of `block` bytes at `at` plus each of `offsets`.
+    /// Takes a run of `block` bytes at `at` plus each of `offsets`.
     fn same(&mut self, at: i64, block: usize, offsets: &[i64]) -> bool {
         (offsets.iter()).all(|&offset| self.run(at.wrapping_add(offset), block))
     }
@@ -38,13 +38,13 @@ pub(super) fn elements<S: Sink>(
 ) -> bool {
     match *node {
         _ if len == 0 => true,
-        // One whole element: nothing to be searched.
+        // One whole element needs no search for the start.
         _ if skip == 0 && len == node.size() => whole(node, 0, sink),
         Node::Run { at, len: run } if run as i64 == extent => {
             sink.run(at.wrapping_add(skip as i64), len)
         }
         Node::Run { at, len: block } => strided(at, block, extent, skip, len, sink),
-        // The next element goes on in the same rhythm.
+        // The next element continues the same stride.
         Node::Vector {
             at,
             block,
@@ -57,7 +57,7 @@ pub(super) fn elements<S: Sink>(
     }
 }
 
-/// Part of a vector.
+/// Visits part of a vector.
 fn strided<S: Sink>(
     at: i64,
     block: usize,
@@ -86,7 +86,7 @@ fn strided<S: Sink>(
     rest == 0 || sink.run(place(index + full), rest)
 }
 
-/// Part of a loop.
+/// Visits part of a loop.
 fn repeated<S: Sink>(
     body: &Node,
     at: i64,
@@ -119,7 +119,7 @@ fn repeated<S: Sink>(
     rest == 0 || partial(body, place(index + full), 0, rest, sink)
 }
 
-/// All bytes of some repetitions of a loop.
+/// Visits all bytes of some repetitions of a loop.
 fn every<S: Sink>(
     body: &Node,
     at: i64,
@@ -144,7 +144,7 @@ fn every<S: Sink>(
     }
 }
 
-/// All runs of a list.
+/// Visits all runs of a list.
 #[inline]
 fn runs<S: Sink>(marks: &[Mark<()>], at: i64, sink: &mut S) -> bool {
     (marks.windows(2)).all(|pair| {
@@ -153,7 +153,7 @@ fn runs<S: Sink>(marks: &[Mark<()>], at: i64, sink: &mut S) -> bool {
     })
 }
 
-/// All bytes of `node`.
+/// Visits all bytes of `node`.
 fn whole<S: Sink>(node: &Node, at: i64, sink: &mut S) -> bool {
     match node {
         Node::Empty => true,
@@ -193,7 +193,7 @@ fn whole<S: Sink>(node: &Node, at: i64, sink: &mut S) -> bool {
     }
 }
 
-/// Bytes `skip` to `skip + len` of `node`; `len` is not 0.
+/// Visits bytes `skip` to `skip + len` of `node`; `len` is not 0.
 fn partial<S: Sink>(node: &Node, at: i64, skip: usize, len: usize, sink: &mut S) -> bool {
     match node {
         Node::Empty => true,
@@ -245,18 +245,18 @@ fn partial<S: Sink>(node: &Node, at: i64, skip: usize, len: usize, sink: &mut S)
     }
 }
 
-/// Parts that are being gone through.
+/// A parts node in traversal.
 struct Open<'a> {
     marks: &'a [Mark<Option<Arc<Node>>>],
     next: usize,
     at: i64,
-    /// The bytes wanted of all the parts.
+    /// The wanted range of the packed bytes of all parts.
     skip: usize,
     end: usize,
 }
 
 impl<'a> Open<'a> {
-    /// The next part that bytes are wanted of: the node, its place, and bytes to skip and to visit.
+    /// Returns the next part in range: node, offset, and bytes to skip and to visit.
     fn advance(&mut self) -> Option<(&'a Node, i64, usize, usize)> {
         loop {
             let pair = self.marks.get(self.next..self.next + 2)?;
@@ -275,8 +275,8 @@ impl<'a> Open<'a> {
     }
 }
 
-/// As [`partial`], for parts that are nested so deep that the stack might have no room for them.
-/// (Other nodes at least double the size with each level, which bounds their levels.)
+/// Visits bytes `skip` to `skip + len` of parts too deeply nested for recursion, with a stack on
+/// the heap. Other nodes at least double the size with each level, which bounds their height.
 #[cold]
 #[inline(never)]
 fn deep<S: Sink>(node: &Node, at: i64, skip: usize, len: usize, sink: &mut S) -> bool {
@@ -324,7 +324,7 @@ fn deep<S: Sink>(node: &Node, at: i64, skip: usize, len: usize, sink: &mut S) ->
     }
 }
 
-/// Part of a list of equal runs.
+/// Visits part of a list of equal runs.
 fn scattered<S: Sink>(
     block: usize,
     offsets: &[i64],
@@ -350,8 +350,8 @@ fn scattered<S: Sink>(
     rest == 0 || sink.run(at.wrapping_add(offsets[index + full]), rest)
 }
 
-/// Calls `visit` with the parts of a list that bytes `skip` to `skip + len` lie in: index,
-/// offset in the part, bytes of it, and whether that is all of it.
+/// Calls `visit` for each part of a list that bytes `skip` to `skip + len` lie in, with its index,
+/// the offset and bytes within it, and whether these are all of it.
 fn listed<T>(
     marks: &[Mark<T>],
     skip: usize,

@@ -1,8 +1,9 @@
-//! Numbers of 16 bits: IEEE binary16 (`_Float16`, Fortran `REAL*2`) and bfloat16, the upper half of binary32.
+//! Numbers of 16 bits: IEEE binary16 (`_Float16`, Fortran `REAL*2`) and bfloat16, the upper half of
+//! binary32.
 //!
-//! Rust has no types for them, so they are computed in binary32. Its significand has more than twice
-//! the bits of theirs, and two more, so that rounding a sum or product a second time gives what rounding it
-//! once had given.
+//! Rust has no types for them, so they are computed in binary32. Its significand has more than
+//! twice the bits of theirs, and two more, so that rounding a sum or product a second time gives
+//! what rounding it once had given.
 
 use std::cmp::Ordering;
 
@@ -58,7 +59,8 @@ impl Format for Binary16 {
             0x7f80_0001.. => 0x7e00,
             // 65520 and what is greater is nearer to infinity.
             0x477f_f000.. => INFINITY,
-            // 2^-14: the smallest normal number. A carry out of the fraction goes into the exponent.
+            // 2^-14: the smallest normal number. A carry out of the fraction goes into the
+            // exponent.
             0x3880_0000.. => {
                 let rebased = magnitude - ((127 - 15) << 23);
                 ((rebased + 0xfff + (rebased >> 13 & 1)) >> 13) as u16
@@ -154,7 +156,7 @@ impl<F: Format> PartialOrd for Half<F> {
 mod tests {
     use super::*;
 
-    /// The number that is nearest to a value, of two neighbours the even one, found by looking at all.
+    /// Finds the number nearest to a value, the even one of two, by trying all.
     fn nearest<F: Format>(value: f32, infinity: u16) -> u16 {
         let distance = |bits: u16| {
             // Infinity stands where the next number would be.

@@ -1,11 +1,10 @@
-//! The loops: one generic loop, compiled once for each level of the processor's vector
-//! instructions, and the operators that it runs.
+//! The reduction loop, compiled once for each level of vector instructions, and its operators.
 
 #![allow(unsafe_code, reason = "loops over vectors in memory of callers")]
 
 use std::marker::PhantomData;
 
-/// `out[i] = a[i] op b[i]` for `count` elements.
+/// Computes `out[i] = a[i] op b[i]` for `count` elements.
 ///
 /// # Safety
 ///
@@ -28,7 +27,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// The levels that this processor has, best last.
+    /// Returns the levels that this processor has, the best last.
     pub fn available() -> Vec<Level> {
         let mut levels = vec![Level::Baseline];
         #[cfg(target_arch = "x86_64")]
@@ -47,7 +46,7 @@ impl Level {
         levels
     }
 
-    /// The best level that this processor has.
+    /// Returns the best level that this processor has.
     pub fn best() -> Level {
         *Level::available().last().expect("the baseline is there")
     }
@@ -62,7 +61,7 @@ pub(super) trait Operator {
     fn combine(a: Self::Element, b: Self::Element) -> Self::Element;
 }
 
-/// The kernel of an operator for a level.
+/// Returns the kernel of an operator for a level.
 pub(super) fn kernel<O: Operator>(level: Level) -> Kernel {
     match level {
         Level::Baseline => baseline::<O>,
@@ -81,22 +80,23 @@ unsafe fn baseline<O: Operator>(a: *const u8, b: *const u8, out: *mut u8, count:
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 unsafe fn avx2<O: Operator>(a: *const u8, b: *const u8, out: *mut u8, count: usize) {
-    // SAFETY: as in `baseline`.
+    // SAFETY: the caller keeps `Kernel`'s contract, which is that of `each`.
     unsafe { each::<O, 32>(a, b, out, count) }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 unsafe fn avx512<O: Operator>(a: *const u8, b: *const u8, out: *mut u8, count: usize) {
-    // SAFETY: as in `baseline`.
+    // SAFETY: the caller keeps `Kernel`'s contract, which is that of `each`.
     unsafe { each::<O, 64>(a, b, out, count) }
 }
 
-/// The loop: blocks of four vectors of `VECTOR` bytes, small blocks, single elements.
+/// Reduces all elements: in blocks of four vectors of `VECTOR` bytes, then small blocks, then
+/// singly.
 ///
 /// # Safety
 ///
-/// As for [`Kernel`].
+/// The contract of [`Kernel`].
 #[inline(always)]
 unsafe fn each<O: Operator, const VECTOR: usize>(
     a: *const u8,
@@ -104,8 +104,8 @@ unsafe fn each<O: Operator, const VECTOR: usize>(
     out: *mut u8,
     count: usize,
 ) {
-    // SAFETY: the caller's promise is handed on; each call takes elements from where the one before
-    // it stopped.
+    // SAFETY: the caller keeps `Kernel`'s contract; each call continues at the element where the
+    // last stopped.
     unsafe {
         let done = match 4 * VECTOR / size_of::<O::Element>() {
             128.. => blocks::<O, 128>(a, b, out, 0, count),
@@ -119,13 +119,13 @@ unsafe fn each<O: Operator, const VECTOR: usize>(
     }
 }
 
-/// Reduces blocks of `N` elements from `from` on, as many as there are before `count`, and returns
-/// where it stopped. A block is loaded before anything of it is stored, so that the compiler may
+/// Reduces blocks of `N` elements from `from` on, as many as fit before `count`, and returns where
+/// it stopped. A block is loaded completely before any of it is stored, so that the compiler can
 /// use vectors without knowing whether `out` is `a` or `b`.
 ///
 /// # Safety
 ///
-/// As for [`Kernel`].
+/// The contract of [`Kernel`].
 #[inline(always)]
 unsafe fn blocks<O: Operator, const N: usize>(
     a: *const u8,
@@ -139,8 +139,8 @@ unsafe fn blocks<O: Operator, const N: usize>(
     let out = out.cast::<[O::Element; N]>();
     let mut i = from;
     while count - i >= N {
-        // SAFETY: i + N <= count; the caller says that so many elements are there, of any
-        // alignment, and every bit pattern is an element.
+        // SAFETY: i + N <= count, and the caller promises `count` elements of any alignment
+        // (`Kernel`); every bit pattern is an element.
         unsafe {
             let x = a.byte_add(i * size_of::<O::Element>()).read_unaligned();
             let mut y = b.byte_add(i * size_of::<O::Element>()).read_unaligned();
@@ -150,9 +150,9 @@ unsafe fn blocks<O: Operator, const N: usize>(
             out.byte_add(i * size_of::<O::Element>()).write_unaligned(y);
         }
         i += N;
-        // Nothing, but a loop around it is not vectorised once more, which the compiler would do
-        // by gathering one element from each of several blocks.
-        // SAFETY: no instruction.
+        // Keeps the compiler from vectorising the outer loop, for which it would gather one element
+        // from each of several blocks.
+        // SAFETY: the assembly is empty.
         #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
         unsafe {
             std::arch::asm!("", options(nomem, nostack, preserves_flags));
@@ -321,5 +321,5 @@ operators! {
     Replace: Copy, |a, _b| a;
 }
 
-/// `MPI_NO_OP`: nothing is read or written, whatever the type; `out` has to be `b`.
+/// `MPI_NO_OP`: accesses no memory, whatever the type; `out` must be `b`.
 pub(super) unsafe fn no_op(_a: *const u8, _b: *const u8, _out: *mut u8, _count: usize) {}

@@ -3,16 +3,16 @@
 //! Choices where the standard leaves one:
 //!
 //! - Integers wrap on overflow.
-//! - `MPI_MAX` is `a > b ? a : b` and `MPI_MIN` is `a < b ? a : b` with `a` the incoming and `b` the
-//!   inout operand. So where one of them is NaN, or where they are zeros of different signs, `b`
-//!   is the result, and it depends on the order of the operands: an algorithm that computes the
+//! - `MPI_MAX` is `a > b ? a : b` and `MPI_MIN` is `a < b ? a : b` with `a` the incoming and `b`
+//!   the inout operand. So where one of them is NaN, or where they are zeros of different signs,
+//!   `b` is the result, and it depends on the order of the operands: an algorithm that computes the
 //!   same result on several ranks must apply the operands in the same order on each.
 //! - `MPI_MINLOC` and `MPI_MAXLOC` keep the lower index where values are equal, and `b` where one
 //!   value is NaN.
 //! - Logical results are 0 or 1; any other value than 0 counts as true.
 //! - Complex products are the schoolbook formula; infinities are not recovered as C's annex G asks.
-//! - `MPI_LONG_DOUBLE` computes in the x87 format on x86-64, else in binary128, as `MPI_REAL16` does, each rounding
-//!   once per operation.
+//! - `MPI_LONG_DOUBLE` computes in the x87 format on x86-64, else in binary128, as `MPI_REAL16`
+//!   does, each rounding once per operation.
 
 mod half;
 mod kernels;
@@ -35,11 +35,11 @@ pub use predefined::PredefinedOp;
 use predefined::group_name;
 pub use select::select;
 
-/// What a user-defined operation calls: `(in, inout, len, datatype)`, for `inout[i] = in[i] op
-/// inout[i]` on `len` elements of the datatype.
+/// A user-defined operation's function, `(in, inout, len, datatype)`: `inout[i] = in[i] op
+/// inout[i]` for `len` elements of the datatype.
 pub type UserFunction = dyn Fn(*const u8, *mut u8, usize, &Datatype) + Send + Sync;
 
-/// What a user-defined operation does, as [`UserFunction`]s do.
+/// The implementation of a user-defined operation; every [`UserFunction`] is one.
 pub trait Reduce: Send + Sync {
     /// `inout[i] = input[i] op inout[i]` for `len` elements of the datatype.
     fn reduce(&self, input: *const u8, inout: *mut u8, len: usize, datatype: &Datatype);
@@ -67,21 +67,21 @@ enum Inner {
     User {
         function: Arc<dyn Reduce>,
         commute: bool,
-        /// The program is told when it is gone.
-        told: bool,
+        /// Whether the program gets a callback when the operation is dropped (`MPIX_Op_create_x`).
+        has_destructor: bool,
     },
 }
 
 struct Kernels {
     op: PredefinedOp,
-    /// That for each predefined datatype, in the order of its variants.
+    /// The kernel for each predefined datatype, in the order of its variants.
     kernels: Box<[Option<Kernel>]>,
 }
 
 impl Op {
-    /// A predefined operation, with the best kernels that this processor can run.
+    /// Creates a predefined operation with the best kernels that this processor can run.
     ///
-    /// Make it once and clone it: this fills a table.
+    /// This fills a table: create it once and clone it.
     pub fn predefined(op: PredefinedOp) -> Op {
         let level = Level::best();
         let kernels = Predefined::TABLE
@@ -91,36 +91,43 @@ impl Op {
         Op(Inner::Predefined(Arc::new(Kernels { op, kernels })))
     }
 
-    /// A user-defined operation (`MPI_Op_create`).
+    /// Creates a user-defined operation from a function (`MPI_Op_create`).
     pub fn user(function: Arc<UserFunction>, commute: bool) -> Op {
         Op::of(Arc::new(function), commute)
     }
 
-    /// The same, of what does it.
+    /// Creates a user-defined operation from any implementation.
     pub fn of(function: Arc<dyn Reduce>, commute: bool) -> Op {
         Op(Inner::User {
             function,
             commute,
-            told: false,
+            has_destructor: false,
         })
     }
 
-    /// The same for what the program waits for the end of: nothing keeps the operation that does not use it.
+    /// Creates a user-defined operation with a destructor: only collectives in execution may keep
+    /// it alive.
     pub fn not_kept(function: Arc<dyn Reduce>, commute: bool) -> Op {
         Op(Inner::User {
             function,
             commute,
-            told: true,
+            has_destructor: true,
         })
     }
 
-    /// Whether it may be kept for operations to come, when it may have been freed.
+    /// Returns whether a cached schedule may keep the operation alive after it has been freed.
     pub fn may_be_kept(&self) -> bool {
-        !matches!(self.0, Inner::User { told: true, .. })
+        !matches!(
+            self.0,
+            Inner::User {
+                has_destructor: true,
+                ..
+            }
+        )
     }
 
-    /// Whether the order of the operands does not matter (`MPI_Op_commutative`). All operations
-    /// are taken to be associative.
+    /// Returns whether the order of the operands does not matter (`MPI_Op_commutative`). All
+    /// operations are assumed to be associative.
     pub fn is_commutative(&self) -> bool {
         match &self.0 {
             Inner::Predefined(kernels) => kernels.op != PredefinedOp::Replace,
@@ -128,7 +135,7 @@ impl Op {
         }
     }
 
-    /// Which predefined operation it is, if one.
+    /// Returns the predefined operation, if it is one.
     pub fn as_predefined(&self) -> Option<PredefinedOp> {
         match &self.0 {
             Inner::Predefined(kernels) => Some(kernels.op),
@@ -136,7 +143,7 @@ impl Op {
         }
     }
 
-    /// Whether both are the same operation (the same handle).
+    /// Returns whether both are the same operation (the same handle).
     pub fn is_same(&self, other: &Op) -> bool {
         match (&self.0, &other.0) {
             (Inner::Predefined(a), Inner::Predefined(b)) => a.op == b.op,
@@ -145,7 +152,7 @@ impl Op {
         }
     }
 
-    /// Whether a collective reduction may use the operation on the datatype.
+    /// Checks that a collective reduction may use the operation on the datatype.
     ///
     /// # Errors
     ///
@@ -177,15 +184,16 @@ impl Op {
             ));
         };
         self.check_predefined(op, predefined)?;
-        // Accumulates take more.
+        // Accumulates also take `MPI_BYTE` (`PredefinedOp::accumulates`).
         if predefined.group() == Group::Byte && !op.groups().contains(&Group::Byte) {
             return Err(refusal(op, predefined));
         }
         Ok(())
     }
 
-    /// Whether an accumulate (`MPI_Accumulate`, `MPI_Get_accumulate`, `MPI_Fetch_and_op`) may use
-    /// the operation on the datatype: predefined, derived from one predefined datatype, or empty.
+    /// Checks that an accumulate (`MPI_Accumulate`, `MPI_Get_accumulate`, `MPI_Fetch_and_op`) may
+    /// use the operation on the datatype: predefined, derived from one predefined datatype, or
+    /// empty.
     ///
     /// # Errors
     ///
@@ -231,9 +239,9 @@ impl Op {
         Err(refusal(op, predefined))
     }
 
-    /// The kernel of a predefined operation on a predefined datatype, for callers that reduce
-    /// piece by piece or into a third buffer; `None` where [`Op::check`] or
-    /// [`Op::check_accumulate`] would have refused.
+    /// Returns the kernel for a predefined datatype, for callers that reduce in chunks or into a
+    /// third buffer; `None` for a user-defined operation, and where [`Op::check`] or
+    /// [`Op::check_accumulate`] refuses.
     pub fn kernel(&self, predefined: Predefined) -> Option<Kernel> {
         match &self.0 {
             Inner::Predefined(known) => known.kernels[predefined as usize],
@@ -241,12 +249,11 @@ impl Op {
         }
     }
 
-    /// `inout[i] = input[i] op inout[i]` for `count` elements.
+    /// Computes `inout[i] = input[i] op inout[i]` for `count` elements.
     ///
     /// # Panics
     ///
-    /// Where [`Op::check`] (or, for a predefined datatype, [`Op::check_accumulate`]) was not asked
-    /// first, or refused.
+    /// If [`Op::check`] (or, for a predefined datatype, [`Op::check_accumulate`]) would fail.
     ///
     /// # Safety
     ///
@@ -270,24 +277,25 @@ impl Op {
                     .as_predefined()
                     .and_then(|predefined| known.kernels[predefined as usize])
                     .expect("the operation was checked against the datatype");
-                // SAFETY: the buffers are the caller's promise, for the datatype that the kernel
-                // is for; the kernel's level is one that this processor has.
+                // SAFETY: the caller promises buffers for `count` elements of the kernel's datatype
+                // (`# Safety`); `Op::predefined` chose a level that this processor has.
                 unsafe { kernel(input, inout, inout, count) }
             }
             Inner::User { function, .. } => function.reduce(input, inout, count, datatype),
         }
     }
 
-    /// `to[i] = left[i] op right[i]` for `count` elements.
+    /// Computes `to[i] = left[i] op right[i]` for `count` elements.
     ///
     /// # Panics
     ///
-    /// Where [`Op::kernel`] has none: for a user's operation, say.
+    /// If [`Op::kernel`] returns `None`: for a user-defined operation, say.
     ///
     /// # Safety
     ///
-    /// `left` and `right` are readable and `to` writable for `count` elements of `datatype`, each address as a
-    /// program would pass it; two of the three either are the same address or do not overlap.
+    /// `left` and `right` are readable and `to` writable for `count` elements of `datatype`, each
+    /// address as a program would pass it; two of the three either are the same address or do not
+    /// overlap.
     #[allow(
         unsafe_code,
         reason = "the caller hands over vectors with a promise that they fit"
@@ -304,7 +312,8 @@ impl Op {
             .as_predefined()
             .and_then(|predefined| self.kernel(predefined))
             .expect("the operation has a kernel for the datatype");
-        // SAFETY: as for `apply`.
+        // SAFETY: the caller promises buffers for `count` elements of the kernel's datatype (`#
+        // Safety`); `Op::predefined` chose a level that this processor has.
         unsafe { kernel(left, right, to, count) }
     }
 }

@@ -18,7 +18,7 @@ pub(super) struct Pair<V, I> {
 
 /// Which value wins.
 pub(super) trait Wanted {
-    /// What `a` compared to `b` must be for `a` to win.
+    /// The order of `a` to `b` in which `a` wins.
     const WINS: Ordering;
 }
 /// The least value wins.
@@ -32,8 +32,8 @@ impl Wanted for Greatest {
     const WINS: Ordering = Ordering::Greater;
 }
 
-/// Gives the kernel for pairs of `V` and `I` in which `W` wins. Equal values keep the lower index.
-/// Where one value is NaN, `b` wins.
+/// Returns the kernel for pairs of `V` and `I` in which `W` wins. Equal values keep the lower
+/// index; where one value is NaN, `b` wins.
 pub(super) fn located<V, I, W>() -> Kernel
 where
     V: Copy + PartialOrd,
@@ -43,7 +43,7 @@ where
     Located::<V, I, W>::run
 }
 
-/// Gives the kernel that copies pairs without touching the gaps of the destination.
+/// Returns the kernel that copies pairs without writing the gaps of the destination.
 pub(super) fn replace<V: Copy, I: Copy>() -> Kernel {
     copy::<V, I>
 }
@@ -80,7 +80,8 @@ unsafe fn copy<V: Copy, I: Copy>(a: *const u8, _b: *const u8, out: *mut u8, coun
 /// The fields of element `i` of `base` are readable.
 #[inline(always)]
 unsafe fn read<V: Copy, I: Copy>(base: *const u8, i: usize) -> Pair<V, I> {
-    // SAFETY: the caller's; each field is read at its own place, so that no gap is read.
+    // SAFETY: the caller promises readable fields (`# Safety`); each is read at its own offset, no
+    // gap is read.
     unsafe {
         let element = base.add(i * size_of::<Pair<V, I>>());
         Pair {
@@ -98,7 +99,8 @@ unsafe fn read<V: Copy, I: Copy>(base: *const u8, i: usize) -> Pair<V, I> {
 /// The fields of element `i` of `base` are writable.
 #[inline(always)]
 unsafe fn write<V: Copy, I: Copy>(base: *mut u8, i: usize, pair: Pair<V, I>) {
-    // SAFETY: the caller's; each field is written at its own place, so that no gap is written.
+    // SAFETY: the caller promises writable fields (`# Safety`); each is written at its own offset,
+    // no gap is written.
     unsafe {
         let element = base.add(i * size_of::<Pair<V, I>>());
         element.cast::<V>().write_unaligned(pair.value);

@@ -28,7 +28,7 @@ use Group::*;
 
 const ORDERED: &[Group] = &[CInteger, FInteger, Floating, MultiLanguage];
 const ARITHMETIC: &[Group] = &[CInteger, FInteger, Floating, Complex, MultiLanguage];
-// Beyond the standard, as in the libraries of this ABI: what is not zero is true.
+// Beyond the standard, as in other libraries of this ABI: any nonzero value is true.
 const LOGICAL: &[Group] = &[CInteger, FInteger, Floating, Logical, MultiLanguage];
 const BITWISE: &[Group] = &[CInteger, FInteger, Byte, MultiLanguage];
 const LOCATED: &[Group] = &[Pair];
@@ -75,8 +75,9 @@ impl PredefinedOp {
         Self::TABLE[self as usize].2
     }
 
-    /// Whether accumulates take the operation on a datatype of this group. Beyond the standard, as in
-    /// the libraries of this ABI, they take `MPI_BYTE` for what C's `char` is.
+    /// Returns whether accumulates take the operation on a datatype of this group. Beyond the
+    /// standard, as in other libraries of this ABI, they take `MPI_BYTE` wherever they take C's
+    /// `char`.
     pub fn accumulates(self, group: Group) -> bool {
         let byte = group == Byte && !matches!(self, PredefinedOp::Minloc | PredefinedOp::Maxloc);
         byte || self.groups().contains(&group)
@@ -88,7 +89,7 @@ impl PredefinedOp {
     }
 }
 
-/// How the standard calls a group of datatypes.
+/// Returns the standard's name of a group of datatypes.
 pub(super) fn group_name(group: Group) -> &'static str {
     match group {
         Text => "characters",

@@ -1,4 +1,4 @@
-//! Which kernel serves an operation on a datatype.
+//! Selection of the kernel for an operation on a datatype.
 
 use super::PredefinedOp;
 use super::half::{Binary16, Brain, Half};
@@ -12,26 +12,26 @@ use super::quad::F128;
 use super::x87::F80;
 use crate::datatype::{Kind, Predefined};
 
-/// The kernel of `op` on `predefined` for `level`; `None` where accumulates do not take it
-/// ([`PredefinedOp::accumulates`]), or where `long double` is two doubles.
+/// Returns the kernel of `op` on `predefined` for `level`; `None` where accumulates do not take the
+/// pair ([`PredefinedOp::accumulates`]), or where `long double` is two doubles.
 pub fn select(op: PredefinedOp, predefined: Predefined, level: Level) -> Option<Kernel> {
     let accumulates = op.accumulates(predefined.group());
     accumulates.then(|| of_kind(op, predefined.kind(), level))?
 }
 
-/// The kernel of `op` on a kind, if it is defined there.
+/// Returns the kernel of `op` on a kind, if the operation is defined there.
 pub(super) fn of_kind(op: PredefinedOp, kind: Kind, level: Level) -> Option<Kernel> {
     if op == PredefinedOp::NoOp {
         return Some(no_op);
     }
-    // What the vector unit cannot help with is compiled once.
+    // Kernels that vector instructions do not speed up are compiled for the baseline only.
     let scalar = Level::Baseline;
     match kind {
         Kind::Bool | Kind::U8 => unsigned::<u8>(op, level),
         Kind::U16 => unsigned::<u16>(op, level),
         Kind::U32 | Kind::Wchar | Kind::Logical4 => unsigned::<u32>(op, level),
         Kind::U64 => unsigned::<u64>(op, level),
-        // Only the order tells signed from unsigned: arithmetic wraps.
+        // Signed and unsigned differ in order only: arithmetic wraps.
         Kind::I8 | Kind::Byte | Kind::Char => {
             order::<i8>(op, level).or_else(|| unsigned::<u8>(op, level))
         }

@@ -80,8 +80,8 @@ impl std::ops::Sub for F80 {
 
     #[inline]
     fn sub(self, other: Self) -> Self {
-        // Negates the subtrahend, which is on top, and adds: no doubt about which assembler means
-        // which direction by fsubp and fsubrp.
+        // Negates the subtrahend, which is on top, and adds: assemblers disagree about the
+        // direction of fsubp and fsubrp.
         binary!("fchs\nfaddp st(1), st", self, other)
     }
 }

@@ -1,67 +1,68 @@
-//! The attributes of an object that are found without its lock: programs and libraries look for theirs with each call of
-//! them.
+//! The first attributes of an object, readable without its lock: programs look theirs up at each
+//! MPI call.
 //!
-//! Who changes them has the lock. It makes the number of changes odd meanwhile, so that who looks knows that it may have seen
-//! a part of a change (a sequence lock).
+//! A sequence lock. The writer holds the lock of the list and keeps the change counter odd during a
+//! change; a reader discards what it read if the counter was odd or has moved.
 
 use crate::sync::{AtomicBool, AtomicUsize, Ordering};
 
-/// So many.
-const WORDS: usize = if cfg!(loom) { 2 } else { 4 };
+/// Attributes that are readable without the lock; further ones need it.
+const CAPACITY: usize = if cfg!(loom) { 2 } else { 4 };
 
 #[derive(Default)]
-pub(super) struct Quick {
+pub(super) struct Seqlock {
     changes: AtomicUsize,
-    /// Whether there are others.
-    others: AtomicBool,
-    /// The marks of keys, or 0, and values.
-    words: [(AtomicUsize, AtomicUsize); WORDS],
+    /// Whether some attributes are not in `entries`.
+    has_more: AtomicBool,
+    /// Each key's mark, or 0, and its value.
+    entries: [(AtomicUsize, AtomicUsize); CAPACITY],
 }
 
-impl Quick {
-    /// The value of the attribute whose key has this mark, if it is set; `None` if that can't be told.
+impl Seqlock {
+    /// Looks up an attribute by its key's mark. Returns `None` if only the locked list can answer.
     #[inline]
     pub fn find(&self, mark: usize) -> Option<Option<usize>> {
         let before = self.changes.load(Ordering::Acquire);
-        // Acquire, here and below: the number of changes is looked at after these.
-        let found = self.words.iter().find_map(|(key, value)| {
+        // Acquire, here and below: the counter must be read again after these.
+        let found = self.entries.iter().find_map(|(key, value)| {
             (key.load(Ordering::Acquire) == mark).then(|| value.load(Ordering::Acquire))
         });
-        let known = found.is_some() || !self.others.load(Ordering::Acquire);
+        let known = found.is_some() || !self.has_more.load(Ordering::Acquire);
         let whole = before.is_multiple_of(2) && self.changes.load(Ordering::Relaxed) == before;
         (known && whole).then_some(found)
     }
 
-    /// Whether there are none, nor others.
+    /// Returns whether the object has no attributes. False if a change is in progress.
     #[inline]
     pub fn is_empty(&self) -> bool {
         let before = self.changes.load(Ordering::Acquire);
-        let none = self.words[0].0.load(Ordering::Acquire) == 0;
-        let none = none && !self.others.load(Ordering::Acquire);
+        let none = self.entries[0].0.load(Ordering::Acquire) == 0;
+        let none = none && !self.has_more.load(Ordering::Acquire);
         none && before.is_multiple_of(2) && self.changes.load(Ordering::Relaxed) == before
     }
 
-    /// From now on there are these: marks and values, or none for one that is not told of here. With the lock.
+    /// Publishes all attributes as (mark, value), `None` for one without a word. The caller holds
+    /// the list's lock.
     pub fn publish(&self, all: impl Iterator<Item = Option<(usize, usize)>>) {
         let before = self.changes.load(Ordering::Relaxed);
         self.changes
             .store(before.wrapping_add(1), Ordering::Relaxed);
-        // Release, here and below: who sees one of these sees that there is a change.
-        let (mut used, mut others) = (0, false);
+        // Release, here and below: a reader that sees one of these stores sees the odd counter.
+        let (mut used, mut has_more) = (0, false);
         for one in all {
             match one {
-                Some((mark, value)) if mark != 0 && used < WORDS => {
-                    self.words[used].0.store(mark, Ordering::Release);
-                    self.words[used].1.store(value, Ordering::Release);
+                Some((mark, value)) if mark != 0 && used < CAPACITY => {
+                    self.entries[used].0.store(mark, Ordering::Release);
+                    self.entries[used].1.store(value, Ordering::Release);
                     used += 1;
                 }
-                _ => others = true,
+                _ => has_more = true,
             }
         }
-        for (mark, _) in &self.words[used..] {
+        for (mark, _) in &self.entries[used..] {
             mark.store(0, Ordering::Release);
         }
-        self.others.store(others, Ordering::Release);
+        self.has_more.store(has_more, Ordering::Release);
         self.changes
             .store(before.wrapping_add(2), Ordering::Release);
     }
@@ -75,15 +76,15 @@ mod loom_tests {
 
     use super::*;
 
-    /// Marks of keys.
+    /// Keys' marks.
     const A: usize = 1;
     const B: usize = 2;
     const C: usize = 3;
 
-    /// All attributes at a time, as [`Quick::publish`] has them.
+    /// All attributes at one time, in the form that `publish` takes.
     type State = &'static [Option<(usize, usize)>];
 
-    /// What a look comes to.
+    /// The outcome of a lookup.
     #[derive(Debug)]
     enum Seen {
         Attribute(usize, Option<usize>),
@@ -91,7 +92,8 @@ mod loom_tests {
     }
 
     impl Seen {
-        /// Whether it is true of a state. An attribute that is not among those told of may be one of the others.
+        /// Returns whether the outcome fits a state. An unpublished attribute (`None`) may have any
+        /// key.
         fn is_true_of(&self, state: State) -> bool {
             match *self {
                 Seen::Attribute(mark, None) => state
@@ -103,29 +105,30 @@ mod loom_tests {
         }
     }
 
-    fn look(quick: &Quick, mark: usize) -> Option<Seen> {
-        let found = quick.find(mark)?;
+    fn look(seqlock: &Seqlock, mark: usize) -> Option<Seen> {
+        let found = seqlock.find(mark)?;
         Some(Seen::Attribute(mark, found))
     }
 
-    fn look_for_any(quick: &Quick) -> Option<Seen> {
-        quick.is_empty().then_some(Seen::Nothing)
+    fn look_for_any(seqlock: &Seqlock) -> Option<Seen> {
+        seqlock.is_empty().then_some(Seen::Nothing)
     }
 
-    type Look = fn(&Quick) -> Option<Seen>;
+    type Look = fn(&Seqlock) -> Option<Seen>;
 
-    const FOR_A: Look = |quick| look(quick, A);
-    const FOR_B: Look = |quick| look(quick, B);
+    const FOR_A: Look = |seqlock| look(seqlock, A);
+    const FOR_B: Look = |seqlock| look(seqlock, B);
     const FOR_ANY: Look = look_for_any;
 
-    /// One thread goes from each state to the next, while another looks. What that sees is true of one of them, and of none
-    /// before one that it has seen.
+    /// One thread publishes one state after the other while another looks up. Each outcome must fit
+    /// a state, and no outcome an older state than the one before it.
     fn look_while_they_change(states: &'static [State], looks: &'static [Look]) {
         loom::model(move || {
-            let quick = Arc::new(Quick::default());
-            quick.publish(states[0].iter().copied());
-            let theirs = quick.clone();
-            // It is the other thread that looks: loom runs the first one on, and then tries what may be seen of it where.
+            let seqlock = Arc::new(Seqlock::default());
+            seqlock.publish(states[0].iter().copied());
+            let theirs = seqlock.clone();
+            // The spawned thread looks up: loom runs the first thread ahead and then tries which
+            // stores the other may see.
             let thread = thread::spawn(move || {
                 let mut from = 0;
                 for seen in looks.iter().filter_map(|look| look(&theirs)) {
@@ -136,19 +139,19 @@ mod loom_tests {
                 }
             });
             for state in &states[1..] {
-                quick.publish(state.iter().copied());
+                seqlock.publish(state.iter().copied());
             }
             thread.join().unwrap();
             let last = *states.last().unwrap();
-            for seen in [FOR_A, FOR_B].map(|look| look(&quick)) {
+            for seen in [FOR_A, FOR_B].map(|look| look(&seqlock)) {
                 let known = seen.map(|seen| assert!(seen.is_true_of(last), "{seen:?} at last"));
-                assert!(known.is_some() || last.len() > WORDS || last.contains(&None));
+                assert!(known.is_some() || last.len() > CAPACITY || last.contains(&None));
             }
-            assert_eq!(quick.is_empty(), last.is_empty());
+            assert_eq!(seqlock.is_empty(), last.is_empty());
         });
     }
 
-    /// As where a value is set anew: it goes behind the others.
+    /// A value that is set again moves behind the others.
     #[test]
     fn values_are_those_of_their_keys_while_they_change_places() {
         const STATES: &[State] = &[&[Some((A, 1)), Some((B, 2))], &[Some((B, 2)), Some((A, 3))]];
@@ -156,9 +159,10 @@ mod loom_tests {
         look_while_they_change(STATES, &[FOR_B, FOR_A]);
     }
 
-    /// As where a value is set anew whose old one has a callback, which may ask for it.
+    /// While a value with a delete callback is replaced, it is unpublished, and the callback may
+    /// look it up.
     #[test]
-    fn what_is_set_throughout_is_never_found_missing() {
+    fn an_attribute_set_throughout_is_never_reported_missing() {
         const STATES: &[State] = &[&[Some((A, 1))], &[None], &[Some((A, 2))]];
         look_while_they_change(STATES, &[FOR_A, FOR_A]);
         look_while_they_change(STATES, &[FOR_ANY]);
@@ -166,7 +170,7 @@ mod loom_tests {
     }
 
     #[test]
-    fn what_has_no_place_here_is_never_found_missing() {
+    fn an_attribute_beyond_the_published_ones_is_never_reported_missing() {
         const STATES: &[State] = &[
             &[Some((A, 1)), Some((B, 2)), Some((C, 3))],
             &[Some((B, 2)), Some((C, 3)), Some((A, 4))],
@@ -175,7 +179,7 @@ mod loom_tests {
     }
 
     #[test]
-    fn what_is_gone_is_not_found_again() {
+    fn a_deleted_attribute_is_not_found_again() {
         const STATES: &[State] = &[&[], &[Some((A, 1))], &[]];
         look_while_they_change(STATES, &[FOR_A, FOR_ANY]);
     }
