@@ -157,12 +157,12 @@ impl Parameters {
     }
 
     /// Returns the fastest algorithm for an allreduce of a vector that fits a slot.
-    pub fn best_way(&self, ranks: u32, bytes: usize) -> Way {
+    pub fn best_way(&self, ranks: u32, bytes: usize) -> RdmaAllreduce {
         self.best_short(ranks, bytes).0
     }
 
     /// Returns the fastest algorithm for an allreduce of a vector that fits a slot, and its time.
-    pub(super) fn best_short(&self, ranks: u32, bytes: usize) -> (Way, f64) {
+    pub(super) fn best_short(&self, ranks: u32, bytes: usize) -> (RdmaAllreduce, f64) {
         let ([up, down], time) = self.best_tree(ranks, bytes);
         let pairs = self.pairs(ranks, bytes);
         match time < pairs {
@@ -292,9 +292,12 @@ mod tests {
         let costs: Parameters = text.parse().unwrap();
         assert_eq!(costs.transmit, 0.001);
         assert_eq!(costs.operation, [0.02, 0.0003]);
-        assert_ne!(costs.best_way(3, 4), Way::Pairs);
+        assert_ne!(costs.best_way(3, 4), RdmaAllreduce::Pairs);
         // Flat trees win where a write's gap is much shorter than its latency.
-        assert_eq!(FAST.best_way(16, 4), Way::Tree { up: 15, down: 15 });
+        assert_eq!(
+            FAST.best_way(16, 4),
+            RdmaAllreduce::Tree { up: 15, down: 15 }
+        );
         for wrong in [
             "",
             "1,2,3",

@@ -111,16 +111,16 @@ impl Nodes {
 /// The transport on each level: within this rank's node, which may differ between nodes, and
 /// between the nodes, which all leaders must agree on.
 #[derive(Clone, Copy, Debug)]
-pub struct Ways<A, W = ()> {
+pub struct NodeAlgorithm<A, W = ()> {
     /// The slots of this node's ranks, numbered by their indices there; `None` for messages.
     pub within: Option<Slots>,
     /// The transport between leaders.
-    pub between: Between<A, W>,
+    pub between: BetweenNodes<A, W>,
 }
 
 /// The transport and algorithm between the leaders of nodes. It does not affect the other ranks.
 #[derive(Clone, Copy, Debug)]
-pub enum Between<A, W = ()> {
+pub enum BetweenNodes<A, W = ()> {
     /// Messages, with this algorithm.
     Messages(A),
     /// Remote writes to slots, with this algorithm; a leader's number is its node's.

@@ -48,7 +48,7 @@ impl Parameters {
     }
 
     /// Returns the time of a broadcast.
-    pub fn spread(&self, reach: &Reach, bytes: usize, how: Spread) -> f64 {
+    pub fn spread(&self, reach: &Reach, bytes: usize, how: RdmaBcast) -> f64 {
         let (count, piece) = pieces(bytes, reach.room);
         let rounds = f64::from(steps(reach.size, 2));
         let copy = self.copy * piece as f64;
@@ -67,15 +67,15 @@ impl Parameters {
     }
 
     /// Returns the fastest algorithm of a broadcast, if any takes it.
-    pub fn best_spread(&self, reach: &Reach, bytes: usize) -> Option<Spread> {
-        let ways = [Spread::Tree, Spread::Chain].into_iter();
+    pub fn best_spread(&self, reach: &Reach, bytes: usize) -> Option<RdmaBcast> {
+        let ways = [RdmaBcast::Tree, RdmaBcast::Chain].into_iter();
         least(ways.filter(|how| how.takes(*reach, bytes)), |how| {
             self.spread(reach, bytes, how)
         })
     }
 
     /// Returns the time of a reduction to one rank.
-    pub fn rise(&self, reach: &Reach, bytes: usize, how: Rise) -> f64 {
+    pub fn rise(&self, reach: &Reach, bytes: usize, how: RdmaReduce) -> f64 {
         match how {
             RdmaReduce::Tree(k) => {
                 let (count, piece) = pieces(bytes, reach.rise_room());
@@ -116,7 +116,7 @@ impl Parameters {
     }
 
     /// Returns the time of an allgather of blocks of `block` bytes.
-    pub fn collect(&self, reach: &Reach, block: usize, how: Collect) -> f64 {
+    pub fn collect(&self, reach: &Reach, block: usize, how: RdmaAllgather) -> f64 {
         let size = reach.size;
         match how {
             RdmaAllgather::Direct => self.all_to_all(size, block),
@@ -141,15 +141,20 @@ impl Parameters {
     }
 
     /// Returns the fastest algorithm of an allgather, if any takes it.
-    pub fn best_collect(&self, reach: &Reach, block: usize) -> Option<Collect> {
-        let ways = [Collect::Direct, Collect::Doubling, Collect::Ring].into_iter();
+    pub fn best_collect(&self, reach: &Reach, block: usize) -> Option<RdmaAllgather> {
+        let ways = [
+            RdmaAllgather::Direct,
+            RdmaAllgather::Doubling,
+            RdmaAllgather::Ring,
+        ]
+        .into_iter();
         least(ways.filter(|how| how.takes(*reach, block)), |how| {
             self.collect(reach, block, how)
         })
     }
 
     /// Returns the time of an alltoall of blocks of `block` bytes.
-    pub fn trade(&self, reach: &Reach, block: usize, how: Trade) -> f64 {
+    pub fn trade(&self, reach: &Reach, block: usize, how: RdmaAlltoall) -> f64 {
         let rounds = steps(reach.size, 2);
         match how {
             RdmaAlltoall::Direct => self.all_to_all(reach.size, block),
@@ -162,8 +167,8 @@ impl Parameters {
     }
 
     /// Returns the fastest algorithm of an alltoall, if any takes it.
-    pub fn best_trade(&self, reach: &Reach, block: usize) -> Option<Trade> {
-        let ways = [Trade::Direct, Trade::Doubling].into_iter();
+    pub fn best_trade(&self, reach: &Reach, block: usize) -> Option<RdmaAlltoall> {
+        let ways = [RdmaAlltoall::Direct, RdmaAlltoall::Doubling].into_iter();
         least(ways.filter(|how| how.takes(*reach, block)), |how| {
             self.trade(reach, block, how)
         })
@@ -184,7 +189,12 @@ impl Parameters {
     }
 
     /// Returns the fastest algorithm of an allreduce, if any takes it.
-    pub fn best_allreduce(&self, reach: &Reach, bytes: usize, commutes: bool) -> Option<Way> {
+    pub fn best_allreduce(
+        &self,
+        reach: &Reach,
+        bytes: usize,
+        commutes: bool,
+    ) -> Option<RdmaAllreduce> {
         let (short, short_time) = self.best_short(reach.size, bytes);
         let fits = short.takes(*reach, bytes, commutes);
         let goes_round = RdmaAllreduce::Ring.takes(*reach, bytes, commutes);

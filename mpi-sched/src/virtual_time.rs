@@ -134,7 +134,7 @@ pub fn time(
 
 /// Returns the microseconds of an allreduce of `bytes` (a multiple of 4) by writes with one
 /// algorithm.
-pub fn allreduce(ranks: u32, costs: &Parameters, bytes: usize, way: Way) -> f64 {
+pub fn allreduce(ranks: u32, costs: &Parameters, bytes: usize, way: RdmaAllreduce) -> f64 {
     let float = Datatype::predefined(Predefined::Float);
     let part = Part {
         count: bytes / 4,

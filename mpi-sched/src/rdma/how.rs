@@ -18,7 +18,7 @@ pub enum RdmaAllreduce {
     Ring,
 }
 
-impl Way {
+impl RdmaAllreduce {
     /// Returns whether the algorithm takes a vector of `bytes` bytes.
     pub fn takes(self, reach: Reach, bytes: usize, commutes: bool) -> bool {
         match self {
@@ -37,7 +37,7 @@ pub enum RdmaBcast {
     Chain,
 }
 
-impl Spread {
+impl RdmaBcast {
     /// Returns whether the algorithm takes `bytes` bytes.
     pub fn takes(self, reach: Reach, bytes: usize) -> bool {
         match self {
@@ -49,14 +49,14 @@ impl Spread {
 
 /// The algorithm of a reduction to one rank by remote writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Rise {
+pub enum RdmaReduce {
     /// Up a tree of this degree: [`super::DEGREES`].
     Tree(u32),
     /// Along the ring of ranks, in chunks.
     Chain,
 }
 
-impl Rise {
+impl RdmaReduce {
     /// Returns whether the algorithm takes `bytes` bytes to this root. Operands are in the order of
     /// ranks only up a tree to rank 0.
     pub fn takes(self, reach: Reach, root: u32, bytes: usize, commutes: bool) -> bool {
@@ -78,7 +78,7 @@ pub enum RdmaAllgather {
     Ring,
 }
 
-impl Collect {
+impl RdmaAllgather {
     /// Returns whether the algorithm takes blocks of this size.
     pub fn takes(self, reach: Reach, block: usize) -> bool {
         match self {
@@ -98,7 +98,7 @@ pub enum RdmaAlltoall {
     Doubling,
 }
 
-impl Trade {
+impl RdmaAlltoall {
     /// Returns whether the algorithm takes blocks of this size.
     pub fn takes(self, reach: Reach, block: usize) -> bool {
         match self {

@@ -41,7 +41,7 @@ use super::schedule::Schedule;
 use super::team::Part;
 use mpi_types::op::Op;
 
-/// Builds an allreduce by an algorithm that takes the call ([`Way::takes`]).
+/// Builds an allreduce by an algorithm that takes the call ([`RdmaAllreduce::takes`]).
 pub fn allreduce_by(
     schedule: &mut Schedule,
     reach: Reach,
@@ -59,15 +59,15 @@ pub fn allreduce_by(
     }
 }
 
-/// Builds a broadcast by an algorithm that takes the call ([`Spread::takes`]).
-pub fn bcast_by(schedule: &mut Schedule, reach: Reach, root: u32, part: Part<'_>, how: Spread) {
+/// Builds a broadcast by an algorithm that takes the call ([`RdmaBcast::takes`]).
+pub fn bcast_by(schedule: &mut Schedule, reach: Reach, root: u32, part: Part<'_>, how: RdmaBcast) {
     match how {
         RdmaBcast::Tree => bcast(schedule, reach, root, part),
         RdmaBcast::Chain => long::bcast(schedule, reach, root, part),
     }
 }
 
-/// Builds a reduction by an algorithm that takes the call ([`Rise::takes`]).
+/// Builds a reduction by an algorithm that takes the call ([`RdmaReduce::takes`]).
 pub fn reduce_by(
     schedule: &mut Schedule,
     reach: Reach,
@@ -82,7 +82,7 @@ pub fn reduce_by(
     }
 }
 
-/// Builds an allgather by an algorithm that takes the call ([`Collect::takes`]).
+/// Builds an allgather by an algorithm that takes the call ([`RdmaAllgather::takes`]).
 pub fn allgather_by(
     schedule: &mut Schedule,
     reach: Reach,
@@ -97,7 +97,7 @@ pub fn allgather_by(
     }
 }
 
-/// Builds an alltoall by an algorithm that takes the call ([`Trade::takes`]).
+/// Builds an alltoall by an algorithm that takes the call ([`RdmaAlltoall::takes`]).
 pub fn alltoall_by(
     schedule: &mut Schedule,
     reach: Reach,

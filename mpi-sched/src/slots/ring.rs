@@ -16,7 +16,7 @@ pub struct Slots {
     /// Whether ranks can copy from and to each other's memory.
     pub direct: Direct,
     /// Whether several collectives may be in execution together, as nonblocking ones are.
-    pub several: bool,
+    pub is_nonblocking: bool,
     /// Whether there are more ranks than cores, so that a rank may be descheduled.
     pub crowded: bool,
 }

@@ -23,7 +23,7 @@ fn any_degree(rng: &mut Rng) -> u32 {
 }
 
 /// Builds an allreduce of a vector that fits a slot with any algorithm.
-pub(super) fn any_way(rng: &mut Rng) -> Way {
+pub(super) fn any_way(rng: &mut Rng) -> RdmaAllreduce {
     let [up, down] = [any_degree(rng), any_degree(rng)];
     match rng.below(5) {
         0 => RdmaAllreduce::Pairs,

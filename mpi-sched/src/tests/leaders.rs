@@ -11,9 +11,9 @@ use crate::{Allgather, Allreduce, Part, Schedule, Slots};
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Barrier,
-    Bcast(usize, Spread),
+    Bcast(usize, RdmaBcast),
     /// The algorithm, whether in place and whether the operation commutes.
-    Allreduce(Way, bool, bool),
+    Allreduce(RdmaAllreduce, bool, bool),
     /// The same, and the root.
     Reduce(RdmaReduce, bool, bool, usize),
     /// Whether in place.
