@@ -28,7 +28,7 @@ static MPI_Comm meet(int pair) {
     return other;
 }
 
-/* Messages of both sizes in both directions, and for whoever sends. */
+/* Exchanges messages of both sizes in both directions, received from MPI_ANY_SOURCE. */
 static void talk(MPI_Comm other) {
     static const int sizes[] = {1, 100000};
     for (int i = 0; i < 2; i++) {

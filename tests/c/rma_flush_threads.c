@@ -31,7 +31,7 @@ static void together(const char *vcis, int all)
     OK(MPI_Win_lock_all(0, win));
     if (check_rank == 0) {
         pthread_t thread;
-        /* The lock is had. */
+        /* Makes sure that the lock is held. */
         OK(MPI_Fetch_and_op(NULL, &old, MPI_INT64_T, 1, 0, MPI_NO_OP, win));
         OK(MPI_Win_flush(1, win));
         OK(MPI_Send(NULL, 0, MPI_INT, 1, 0, MPI_COMM_WORLD));
