@@ -1,5 +1,5 @@
-/* Ranks that read pieces of the same stretch alone at the same time read it together: each gets what stands there, after
- * what others wrote before, at different places at once, and where the file ends in the midst of it.
+/* Ranks that read separate pieces of one range concurrently read it together: each gets the current data after earlier
+ * writes, at different places, and at a file's end inside the range.
  * ranks: 1 2 4 5
  * timeout: 60
  */

@@ -1,5 +1,5 @@
-/* A flush confirms what its thread has sent also while another thread's flush, which has asked for the same,
- * goes on because the target makes no progress.
+/* A flush completes its thread's accesses even while another thread's flush of the same kind waits for a target
+ * without progress.
  * ranks: 2
  * variants: shm tcp ofi
  * cflags: -pthread
