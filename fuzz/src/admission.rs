@@ -13,13 +13,13 @@ use crate::Input;
 
 /// A protocol with one byte of context.
 const PROTOCOL: Protocol = Protocol::new(*b"WeftFuz\x01", 1);
-/// The context that has a secret.
+/// The only context with a secret.
 const KNOWN: u8 = 7;
-/// Unproved connections, at most.
+/// Most unproved connections.
 const SLOTS: usize = 3;
-/// Connections in all, at most.
+/// Most connections of an input.
 const CALLS: usize = 8;
-/// Bytes of a frame's content, at most.
+/// Most bytes of a frame's content.
 const LONGEST: usize = 1000;
 
 fn secret() -> Secret {
@@ -33,14 +33,15 @@ struct Caller {
     accepted: RawFd,
     initiator: Option<Initiator>,
     keys: Option<Keys>,
-    /// Whether the bytes sent so far are the beginning of a right handshake.
+    /// Whether the bytes sent so far are the beginning of a correct handshake.
     is_honest: bool,
     /// Bytes sent behind the proof.
     behind: Vec<u8>,
 }
 
 impl Caller {
-    /// Sends bytes; those that are no part of the handshake make the caller a liar before its proof is complete.
+    /// Sends bytes. Before the proof is complete, bytes other than the handshake's make the caller
+    /// dishonest.
     fn send(&mut self, bytes: &[u8], is_right: bool) {
         match self.keys {
             Some(_) if self.is_honest => self.behind.extend_from_slice(bytes),
@@ -59,7 +60,7 @@ impl Caller {
         self.initiator = Some(initiator);
     }
 
-    /// Reads the challenge, if it has come, and sends the proof with one byte changed by `change`.
+    /// Reads the challenge if it has arrived, and sends the proof with one byte changed by `change`.
     fn prove(&mut self, change: u8) {
         let mut challenge = [0; CHALLENGE];
         let Some(initiator) = &self.initiator else {
@@ -77,8 +78,8 @@ impl Caller {
     }
 }
 
-/// Has a listener serve callers that know the secret or not, in any order, and checks that it admits those that prove
-/// it, and no others, with all bytes behind the proof.
+/// Runs callers with and without the secret against a listener, in any order. Checks that exactly
+/// the callers that prove the secret are admitted, with all bytes behind the proof.
 pub fn admission(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let mut pending: Pending<UnixStream> = Pending::new(PROTOCOL, SLOTS, Duration::from_secs(600));
@@ -131,7 +132,7 @@ pub fn admission(bytes: &[u8]) {
             let fd = admitted.connection.as_raw_fd();
             let caller = callers.iter_mut().rev().find(|one| one.accepted == fd);
             let caller = caller.expect("a caller");
-            assert!(caller.is_honest, "a liar was admitted");
+            assert!(caller.is_honest, "a dishonest caller was admitted");
             assert_eq!(caller.keys.as_ref(), Some(&admitted.keys));
             let mut behind = vec![0; caller.behind.len()];
             let mut stream = admitted.connection;
@@ -141,8 +142,8 @@ pub fn admission(bytes: &[u8]) {
     }
 }
 
-/// Seals frames, changes bytes of the stream, cuts it anywhere, and checks that frames arrive until the first changed
-/// byte, and that nothing is taken behind it.
+/// Seals frames, changes bytes of the stream and cuts it. Checks that frames arrive up to the first
+/// changed byte, and none behind it.
 pub fn frames(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let keys = Keys {
@@ -153,7 +154,7 @@ pub fn frames(bytes: &[u8]) {
     let mut far = Sealed::new(&keys, Role::Responder, LONGEST);
     let (mut sent, mut received): (Vec<Vec<u8>>, usize) = (Vec::new(), 0);
     let mut stream: Vec<u8> = Vec::new();
-    // Frames before the first byte that was changed or added.
+    // Frames before the first changed or added byte.
     let mut right: Option<usize> = None;
     while !input.is_empty() {
         match input.byte() % 8 {
@@ -183,7 +184,7 @@ pub fn frames(bytes: &[u8]) {
                 right = Some(whole);
             }
             3 if right.is_none() => {
-                // A stranger's bytes between frames.
+                // Foreign bytes between frames.
                 let piece = input.piece();
                 if !piece.is_empty() {
                     right = Some(sent.len());
@@ -202,14 +203,14 @@ pub fn frames(bytes: &[u8]) {
                         }
                         Ok(None) => break,
                         Err(_) => {
-                            assert!(right.is_some(), "a right frame was refused");
+                            assert!(right.is_some(), "a correct frame was refused");
                             return;
                         }
                     }
                 }
                 assert!(
                     right.is_none_or(|right| received <= right),
-                    "a changed frame was taken"
+                    "a changed frame was accepted"
                 );
             }
         }

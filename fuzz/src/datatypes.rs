@@ -1,16 +1,16 @@
-//! Constructors of datatypes, packed data and bundles of messages.
+//! Targets: constructors of datatypes, packed data, and bundles of messages.
 
 use mpi_types::datatype::{Datatype, Distribution, Numbers, Order, Predefined};
 
 use crate::Input;
 
-/// Datatypes that one input makes at most.
+/// Most datatypes of an input.
 const MOST: usize = 24;
-/// Numbers in a list at most.
+/// Most numbers in a list.
 const LIST: u8 = 5;
-/// Bytes of data, and of memory around the origin, with which datatypes are tried.
+/// Most bytes of a datatype's data, and of memory on either side of its origin.
 const SMALL: usize = 1 << 16;
-/// What memory holds at first.
+/// Initial value of memory.
 const POISON: u8 = 0xa5;
 
 const BASES: &[Predefined] = &[
@@ -39,7 +39,7 @@ fn numbers(input: &mut Input, count: u8) -> Vec<i64> {
     (0..count).map(|_| number(input)).collect()
 }
 
-/// Makes a datatype from known ones.
+/// Makes a datatype from earlier ones.
 fn make(input: &mut Input, known: &[Datatype]) -> mpi_types::Result<Datatype> {
     let (code, which) = (input.byte(), input.byte());
     let pick = |which: u8| known[usize::from(which) % known.len()].clone();
@@ -149,11 +149,12 @@ fn carry(datatype: &Datatype, count: usize, input: &mut Input) {
     for (place, byte) in data.iter_mut().zip(input.bytes(64)) {
         *place = *byte;
     }
-    // SAFETY: data and steps lie within `SMALL` bytes around `base` each.
+    // SAFETY: the checks above keep an element's data and the steps between elements within `SMALL`
+    // bytes of `base` each; `memory` has `4 * SMALL` bytes on either side.
     let end = unsafe { datatype.unpack_at(base, count, &data, 0) };
     assert_eq!(end, Ok(size as i64));
     let mut packed = vec![0; size];
-    // SAFETY: as above.
+    // SAFETY: the data of `count` elements lie in `memory`, within `SMALL` bytes around `base`.
     let end = unsafe { datatype.pack_at(base, count, &mut packed, 0) };
     assert_eq!(end, Ok(size as i64));
     let Ok(external) = datatype.pack_external_size(count) else {
@@ -161,19 +162,19 @@ fn carry(datatype: &Datatype, count: usize, input: &mut Input) {
     };
     if external <= SMALL {
         let mut packed = vec![0; external];
-        // SAFETY: as above.
+        // SAFETY: the data of `count` elements lie in `memory`, within `SMALL` bytes around `base`.
         let end = unsafe { datatype.pack_external(base, count, &mut packed, 0) };
         assert!(end.is_err() || end == Ok(external as i64));
         let _ = datatype.external_bytes(size);
         let cut = usize::from(input.byte());
         packed.truncate(external.saturating_sub(cut % 9));
-        // SAFETY: as above; there is not more data.
+        // SAFETY: `packed` has at most the data of `count` elements, which lie in `memory`.
         let taken = unsafe { datatype.unpack_external_part(base, &packed) };
         assert!(taken.is_err() || taken.is_ok_and(|bytes| bytes <= size));
     }
 }
 
-/// Builds datatypes upon each other, and moves data by the small ones.
+/// Builds datatypes from each other, and moves data by the small ones.
 pub fn run(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let mut known: Vec<Datatype> = BASES.iter().map(|one| Datatype::predefined(*one)).collect();
@@ -201,7 +202,7 @@ pub fn bundle(bytes: &[u8]) {
         let fits = bundle.add(&mut room, &header, payload.len(), |to| {
             to.copy_from_slice(payload)
         });
-        assert!(fits, "its messages fit into as many bytes");
+        assert!(fits, "its messages fit into the same number of bytes");
         count += 1;
     }
     assert_eq!(messages(&room[..bundle.used]).count(), count);

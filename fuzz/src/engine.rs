@@ -1,4 +1,4 @@
-//! Point-to-point communication of a process with lying peers.
+//! Target: point-to-point communication of a process with hostile peers.
 //!
 //! The peers are bare lanes of the simulated transport, which send the messages that the input describes. Such messages
 //! may end requests with errors. They must never end the process, or write beyond a buffer.
@@ -21,13 +21,13 @@ use crate::Input;
 const CONTEXT: u64 = 4;
 /// Peers, numbered from 1.
 const PEERS: u32 = 3;
-/// Operations of the process at most.
+/// Most operations of the process.
 const OPERATIONS: usize = 32;
-/// What memory holds that no operation may write.
+/// Value of memory that no operation may write.
 const POISON: u8 = 0xa5;
 /// Bytes behind each buffer.
 const MARGIN: usize = 16;
-/// The kind of message that says that a process is lost.
+/// The packet kind that reports a lost process.
 const LOST: u8 = 11;
 
 struct OnlyWay;
@@ -50,7 +50,7 @@ pub(crate) fn process(sim: &Simulation, sources: Sources) -> Process {
         eager_limit: Some(512),
         window: 1 << 16,
         max_vcis: 1,
-        // SAFETY: a simulation is one thread's.
+        // SAFETY: the simulation runs in this thread only.
         threads: Threads::One(unsafe { OneAtATime::promise() }),
         critical: CriticalSections::default(),
         request_caches: true,
@@ -70,11 +70,11 @@ pub(crate) fn network() -> Simulation {
     Simulation::new(1, config)
 }
 
-/// The last words that the process has sent, which peers use in their answers.
+/// Recent words of the process's messages, which peers use in their answers.
 #[derive(Default)]
 struct Words(Vec<u64>);
 
-/// Words that are remembered.
+/// Number of words kept.
 const WORDS: usize = 16;
 
 impl Sink for Words {
@@ -89,7 +89,7 @@ impl Sink for Words {
     fn peer_lost(&mut self, _peer: Peer, _why: String) {}
 }
 
-/// An operation's buffer, gapless or of every second byte, with a margin behind it.
+/// An operation's buffer, contiguous or of every second byte, with a margin behind it.
 struct Memory {
     bytes: Vec<u8>,
     len: usize,
@@ -107,12 +107,13 @@ impl Memory {
     fn lend(&mut self) -> Buffer {
         let address = self.bytes.as_mut_ptr();
         if self.step == 1 {
-            // SAFETY: the vector is freed after the process, and not changed before.
+            // SAFETY: `run` drops the vector after the process and does not resize it before.
             return unsafe { Buffer::bytes(address, self.len) };
         }
         let byte = Datatype::predefined(Predefined::Byte);
         let every = byte.vector(self.len as i64, 1, self.step as i64);
-        // SAFETY: as above.
+        // SAFETY: `run` drops the vector after the process and does not resize it before; the type
+        // covers every second byte of it.
         unsafe { Buffer::typed(address, 1, &every.expect("a small vector")) }
     }
 
@@ -161,7 +162,7 @@ impl Stage {
                 return;
             }
         }
-        panic!("messages without end");
+        panic!("the peers' messages do not come to an end");
     }
 
     /// Reads a number: small, near a bound, a word that the process has sent, or any.
@@ -185,7 +186,7 @@ impl Stage {
         let peer = usize::from(who) % self.lanes.len();
         let words = match who & 0x80 {
             0 => [self.number(input), self.number(input)],
-            // What a receive may match.
+            // A message that a receive may match.
             _ => [
                 CONTEXT,
                 (peer as u64 + 1) | (u64::from(input.byte() % 4) << 32),
@@ -196,7 +197,7 @@ impl Stage {
             _ => self.number(input) << 32,
         };
         let vci = u64::from(who >> 4 & 3) / 3;
-        // Rare, since little happens once all peers are lost.
+        // Rare: after the loss of all peers little happens.
         if kind == LOST && who & 0x20 == 0 {
             return;
         }
@@ -319,7 +320,7 @@ pub fn run(bytes: &[u8]) {
     for memory in &stage.memory {
         assert!(memory.is_sound(), "a margin or a gap was written");
     }
-    // The process ends before the memory that it may write.
+    // The process must be dropped before the memory that it may write.
     let Stage {
         process,
         lanes,

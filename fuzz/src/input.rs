@@ -1,9 +1,9 @@
-//! Readers of inputs.
+//! Readers of a fuzzer's input.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
-/// Reads numbers and pieces from the front of an input, and zeros behind its end.
+/// Reads numbers and chunks from the front of an input, and zeros behind its end.
 #[derive(Debug, Clone)]
 pub struct Input<'a> {
     rest: &'a [u8],
@@ -15,17 +15,17 @@ impl<'a> Input<'a> {
         Input { rest: bytes }
     }
 
-    /// Whether nothing is left.
+    /// Returns whether the input is used up.
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 
-    /// Takes everything that is left.
+    /// Takes the rest.
     pub fn rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.rest)
     }
 
-    /// Takes `count` bytes, or as many as there are.
+    /// Takes `count` bytes, or the rest if it is shorter.
     pub fn bytes(&mut self, count: usize) -> &'a [u8] {
         let (head, rest) = self.rest.split_at(count.min(self.rest.len()));
         self.rest = rest;
@@ -52,7 +52,7 @@ impl<'a> Input<'a> {
         u64::from(self.long()) | u64::from(self.long()) << 32
     }
 
-    /// Takes a piece: a byte with its length, where 255 stands for all that is left, and its bytes.
+    /// Takes a chunk: a byte with the length, where 255 means the rest, and the bytes.
     pub fn piece(&mut self) -> &'a [u8] {
         match self.byte() {
             255 => self.rest(),
@@ -61,8 +61,8 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Reads variables, `NAME=VALUE` in each line. If the input has zero bytes, these end the lines, so that values may
-/// have line breaks.
+/// Reads variables from lines `NAME=VALUE`. If the input has zero bytes, these end the lines instead
+/// of newlines, so values may contain newlines.
 pub fn variables(bytes: &[u8]) -> Vec<(String, OsString)> {
     let ends = if bytes.contains(&0) { 0 } else { b'\n' };
     let lines = bytes.split(|byte| *byte == ends);

@@ -1,13 +1,14 @@
 //! Fuzz targets for all code that parses bytes from outside the process.
 //!
-//! A *target* is a function of an input. It panics, or the process dies, if the input shows a defect. libFuzzer makes
-//! inputs up (`cargo xtask fuzz`); the test `corpus` replays the inputs of `corpus/TARGET`.
+//! A *target* is a function of an input. It panics, or the process dies, if the input reveals a
+//! defect. libFuzzer generates inputs (`cargo xtask fuzz`); the test `corpus` replays those of
+//! `corpus/TARGET`.
 //!
 //! A new target needs a function, a line in [`TARGETS`], a seed in `corpus/NAME`, and `fuzz_targets/NAME.rs` with its
 //! lines in `Cargo.toml`.
 
 pub mod admission;
-// Included as files, since weft-top as a dependency would bring its terminal library, which takes a minute to build.
+// Included as files, since a dependency on weft-top would build its terminal library, too.
 #[allow(dead_code, missing_docs, reason = "files of a program")]
 #[path = "../../tools/weft-top/src/board.rs"]
 mod board;

@@ -1,4 +1,4 @@
-//! Both ends of PMI-1 and PMI-2, and the texts that launchers pass to ranks.
+//! Targets: both ends of PMI-1 and PMI-2, and the texts that launchers pass to ranks.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -42,7 +42,7 @@ pub fn server(bytes: &[u8]) {
     assert!(server.waiting() <= RANKS);
 }
 
-/// Carries out an action as a launcher does.
+/// Performs an action of the server as a launcher does.
 fn answer(server: &mut Server, action: Action, actions: &mut Vec<Action>) {
     match action {
         Action::Send { rank, line } => {
@@ -64,7 +64,7 @@ fn answer(server: &mut Server, action: Action, actions: &mut Vec<Action>) {
     }
 }
 
-/// Writes a job in both protocols, and checks that the launcher reads the same job again.
+/// Writes a job in both protocols and checks that the launcher reads the same job.
 fn lines_of(spawn: &Spawn) {
     let _ = spawn.to_fields();
     let _ = spawn.to_lines(false);
@@ -89,10 +89,12 @@ pub fn client(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let flags = input.byte();
     let (own, mut launcher) = UnixStream::pair().expect("a pair of sockets");
-    // No more than the socket's buffer holds, since the client reads later.
+    // The answers must fit into the socket's buffer, since the client reads later.
     let answers = input.rest();
     let answers = &answers[..answers.len().min(64 << 10)];
-    launcher.write_all(answers).expect("room in the socket");
+    launcher
+        .write_all(answers)
+        .expect("space in the socket's buffer");
     launcher.shutdown(Shutdown::Write).expect("an open socket");
     let version = match flags & 1 {
         0 => Version::One,
@@ -148,7 +150,7 @@ fn calls(client: &Client, flags: u8) {
     let _ = client.get(0, "key");
 }
 
-/// Parses lines, messages, words and mappings, and checks that encoded bytes come back.
+/// Parses lines, messages, words and mappings, and checks that encoded bytes round-trip.
 pub fn parsers(bytes: &[u8]) {
     let line = wire::Line::parse(bytes);
     let _ = (line.command(), line.text("value"), line.number::<i32>("rc"));

@@ -1,4 +1,4 @@
-//! Control variables, tables in files, hints, and the strings of Info objects.
+//! Targets: control variables, tables in files, hints, and the strings of Info objects.
 
 use mpi_sched::costs::Measured;
 use mpi_sched::{Choices, Situation};
@@ -7,7 +7,7 @@ use netmod_kit::variables::{Reader, parse_number};
 
 use crate::Input;
 
-/// Parses `WEFT_COLL`, a table of algorithms and a file of costs, and checks that written costs come back.
+/// Parses `WEFT_COLL`, a table of algorithms and a file of costs; checks that costs round-trip.
 pub fn algorithms(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let _ = mpi_runtime::settings::choices(Some(&text));
@@ -54,7 +54,7 @@ pub fn transports(bytes: &[u8]) {
     }
 }
 
-/// Checks a value as that of every hint, and converts it as a string of C.
+/// Checks a value for each hint and converts it as a C string.
 pub fn hints(bytes: &[u8]) {
     mpi_runtime::fuzzing::hint(bytes);
     let text = mpi_runtime::settings::text::of(bytes);

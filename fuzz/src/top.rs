@@ -1,11 +1,11 @@
-//! Datagrams of ranks to `mpiexec -top`.
+//! Target: datagrams of ranks to `mpiexec -top`.
 
 use std::time::{Duration, Instant};
 
 use crate::board::Board;
 use crate::message;
 
-/// Takes datagrams, one in each line, and summarizes the job after each.
+/// Reads a datagram per line and summarizes the job after each.
 pub fn datagrams(bytes: &[u8]) {
     let mut board = Board::default();
     let begin = Instant::now();

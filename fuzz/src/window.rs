@@ -1,4 +1,4 @@
-//! A window's requests, with the layouts in them, from a lying origin.
+//! Target: requests to a window, with their layouts, from a hostile origin.
 
 use mpi_core::process::source::Sources;
 use mpi_rma::fuzzing::{Served, is_too_long};
@@ -11,9 +11,9 @@ use crate::engine::{network, process};
 const EAGER: u64 = 1;
 /// The packet kind of a rendezvous' first message.
 const READY_TO_SEND: u64 = 3;
-/// Lengths of messages that are possible but not tried.
+/// Lengths that a target can reserve but that need too much memory here; not generated.
 const RESERVED: std::ops::Range<u64> = 1 << 20..1 << 48;
-/// A flag of the number of runs: each is a group, of four words.
+/// Flag in the number of blocks: each is a group of four words.
 const GROUPED: u64 = 1 << 63;
 
 struct Ignore;
@@ -36,7 +36,7 @@ fn number(input: &mut Input, origin: u64) -> u64 {
     }
 }
 
-/// Builds a request of words, runs and data.
+/// Builds a request of words, blocks and data.
 fn request(input: &mut Input, origin: u64) -> Vec<u8> {
     let code = input.byte();
     let mut words = vec![u64::from(code % 12), u64::from(input.byte() % 3)];
@@ -61,7 +61,7 @@ fn request(input: &mut Input, origin: u64) -> Vec<u8> {
     bytes
 }
 
-/// Has a window carry out the requests of another process.
+/// Has a window perform the requests of another process.
 pub fn run(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let sim = network();
@@ -73,10 +73,10 @@ pub fn run(bytes: &[u8]) {
         count += 1;
         let code = input.byte();
         let (kind, payload) = match code % 8 {
-            // A rendezvous of any length whose data never comes.
+            // A rendezvous of any length whose data never arrives.
             0 => {
                 let len = number(&mut input, 0);
-                // The target reserves memory for these, of which it uses none before data comes.
+                // The target allocates memory for the data before it arrives.
                 if RESERVED.contains(&len) {
                     continue;
                 }
@@ -106,7 +106,7 @@ pub fn run(bytes: &[u8]) {
         }
         assert!(served.is_sound(), "memory around the window was written");
     }
-    // The process ends before the memory that it may write.
+    // The process must be dropped before the memory that it may write.
     drop((process, lane));
     drop(served);
 }

@@ -1,4 +1,4 @@
-//! Replays the corpus, so that inputs that have once shown a defect stay harmless.
+//! Replays the corpus, so that inputs that once revealed a defect stay harmless.
 
 use std::fs;
 use std::panic::catch_unwind;
@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 
 use weft_fuzz::TARGETS;
 
-/// Bytes of all inputs at most.
+/// Most bytes of all inputs.
 const MOST: u64 = 1 << 20;
 
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
 }
 
-/// Lists the files of a folder in the order of their names.
+/// Lists the files of a folder by name.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries =
         fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
@@ -32,7 +32,7 @@ fn targets_take_their_corpus() {
         for path in inputs {
             let input = fs::read(&path).unwrap();
             bytes += input.len() as u64;
-            // If a target kills the process, the last line names the input.
+            // If a target kills the process, the last printed line names the input.
             println!("{}", path.display());
             if catch_unwind(|| run(&input)).is_err() {
                 failed.push(path);

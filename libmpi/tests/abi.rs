@@ -1,4 +1,4 @@
-//! Types, values and prototypes are those of another library of the same ABI, by its header.
+//! Compares types, values and prototypes with the header of another library of the same ABI.
 
 mod common;
 
@@ -9,10 +9,10 @@ use std::process::Command;
 
 use mpi_table::{Item, Table, Value};
 
-/// What differs on purpose: the other header is of MPI 4, and of a library without integers of 16 bytes.
+/// Names that differ on purpose: the other header is of MPI 4 and lacks 16-byte integers.
 const DIFFERENT: &[&str] = &["MPI_VERSION", "MPI_SUBVERSION", "MPI_INTEGER16"];
 
-/// Names that the other header has beyond MPI-3.1: MPI 4, its own, and leftovers.
+/// Names of the other header that Weft's lacks: of MPI 4, and its own.
 const BEYOND: &[&str] = &[
     "MPI_AINT_FMT_DEC_SPEC",
     "MPI_AINT_FMT_HEX_SPEC",
@@ -33,7 +33,7 @@ const BEYOND: &[&str] = &[
     "MPI_T_ERR_NOT_SUPPORTED",
 ];
 
-/// What the other header is too old for, with the values of MPICH 5.0.
+/// Constants that the other header is too old for, with the values of MPICH 5.0.
 const NEWER: &[(&str, i64)] = &[
     ("MPI_BUFFER_AUTOMATIC", -2),
     ("MPI_COMPLEX4", 0x4c00_042e),
@@ -60,16 +60,16 @@ const NEWER: &[(&str, i64)] = &[
     ("MPI_T_ERR_NOT_ACCESSIBLE", 79),
 ];
 
-/// A struct that it lacks.
+/// A struct that the other header lacks.
 const NEWER_STRUCT: &str = "MPIX_Iov";
 
-/// Handles that it lacks.
+/// Handle types that the other header lacks.
 const NEWER_HANDLES: [&str; 2] = ["MPIX_Stream", "MPIX_Async_thing"];
 
-/// Functions whose arguments have become constant since.
+/// Functions whose arguments have become `const` since the other header.
 const NOW_CONSTANT: &[&str] = &["MPI_Pready_list"];
 
-/// Types that are enumerations there, and integers of the same size here.
+/// Enumerations of the other header that are integers of the same size in Weft's.
 const ENUMERATIONS: &[&str] = &["MPI_T_cb_safety", "MPI_T_source_order"];
 
 #[test]
@@ -100,13 +100,13 @@ fn values_and_layouts_are_those_of_the_abi() {
     for (name, value) in &ours {
         let other = theirs.get(name).map_or("nothing", String::as_str);
         if value != other && !DIFFERENT.contains(&name.as_str()) {
-            problems.push(format!("{name} is {value}, should be {other}"));
+            problems.push(format!("{name} is {value}, must be {other}"));
         }
     }
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
-/// A C program that prints every constant and the layout of every type.
+/// Returns a C program that prints every constant and the layout of every type.
 fn printer(table: &Table) -> String {
     let mut body = String::new();
     for item in table.constants.items() {
@@ -141,7 +141,7 @@ fn printer(table: &Table) -> String {
             Item::Typedef { .. } | Item::Handle { .. } | Item::Callback { .. } => Ok(()),
         };
     }
-    // The addresses of functions differ from run to run; only which one it is counts.
+    // Addresses of functions differ from run to run, so their names are compared.
     format!(
         "#include <stddef.h>\n\
          #include <stdio.h>\n\
@@ -174,8 +174,8 @@ fn values(dir: &Path, source: &Path, include: &Path) -> BTreeMap<String, String>
         .collect()
 }
 
-/// C allows to declare a function or typedef again only with a compatible type: so the compiler
-/// compares all prototypes, also of the functions that are still missing.
+/// Has the compiler compare all prototypes, also of missing functions: C allows another declaration
+/// of a function or typedef only with a compatible type.
 #[test]
 fn prototypes_are_those_of_the_abi() {
     let table = Table::load().expect("a good table");
@@ -188,7 +188,7 @@ fn prototypes_are_those_of_the_abi() {
             let _ = writeln!(text, "{line}");
         }
     }
-    // Callbacks stand in several lines.
+    // A callback's typedef spans several lines.
     let header = table.header();
     for typedef in header.split("typedef ").skip(1) {
         let end = typedef.find(';').expect("a semicolon");

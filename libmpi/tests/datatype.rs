@@ -1,4 +1,4 @@
-//! Datatypes and packing, called from C.
+//! Calls functions on datatypes and packing from C.
 
 mod common;
 

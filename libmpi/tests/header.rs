@@ -1,4 +1,4 @@
-//! `include/mpi.h` is what the tables give, and compilers take it.
+//! Tests that `include/mpi.h` is generated from the tables and that compilers accept it.
 
 mod common;
 
@@ -47,8 +47,7 @@ fn header_compiles_alone() {
     }
 }
 
-/// Every constant is an expression that can be used, also in C++, and what should be a constant
-/// for the compiler is one.
+/// Uses constants in expressions, also in C++, and where the compiler needs a constant.
 #[test]
 fn constants_can_be_used() {
     let dir = tempfile::tempdir().expect("a temporary folder");

@@ -1,5 +1,5 @@
-//! The functions that another library of this ABI exports, by their names: `names.txt` has those of MPICH
-//! 5.0.2's `libmpi.so.12`. What is not here yet is listed, so that nothing is forgotten.
+//! Compares the functions with the names in `names.txt`, which MPICH 5.0.2's `libmpi.so.12` exports.
+//! Missing functions must be listed here.
 
 use std::collections::BTreeSet;
 
@@ -7,8 +7,7 @@ use mpi_table::Table;
 
 const NAMES: &str = include_str!("names.txt");
 
-/// What is missing: extensions for streams of graphics processors.
-/// Of the standard's functions none is.
+/// Missing functions: extensions for GPU streams, none of the standard.
 const MISSING: &str = "
     MPIX_Allreduce_enqueue MPIX_Allreduce_enqueue_c
     MPIX_Irecv_enqueue MPIX_Irecv_enqueue_c MPIX_Isend_enqueue MPIX_Isend_enqueue_c
@@ -17,7 +16,7 @@ const MISSING: &str = "
 ";
 
 #[test]
-fn what_is_missing_of_the_functions_of_others_is_listed() {
+fn missing_functions_are_listed() {
     let table = Table::load().expect("a good table");
     let present: BTreeSet<&str> = table
         .functions
@@ -31,10 +30,13 @@ fn what_is_missing_of_the_functions_of_others_is_listed() {
     let forgotten: Vec<_> = missing.difference(&listed).collect();
     assert!(
         forgotten.is_empty(),
-        "missing, and not listed: {forgotten:?}"
+        "missing and not listed: {forgotten:?}"
     );
     let there: Vec<_> = listed.difference(&missing).collect();
-    assert!(there.is_empty(), "listed as missing, but there: {there:?}");
+    assert!(
+        there.is_empty(),
+        "listed as missing, but present: {there:?}"
+    );
     let standard: Vec<_> = missing
         .iter()
         .filter(|name| name.starts_with("MPI_"))

@@ -1,4 +1,4 @@
-//! The profiling interface (section 14.2): a tool takes the place of `MPI_X` and calls `PMPI_X`.
+//! Tests the profiling interface (section 14.2): a tool defines `MPI_X` and calls `PMPI_X`.
 
 mod common;
 

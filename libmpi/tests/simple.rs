@@ -1,4 +1,4 @@
-//! Functions that need no start of MPI, called from C.
+//! Calls functions from C that need no `MPI_Init`.
 
 mod common;
 
@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 #[test]
-fn functions_that_need_no_start() {
+fn functions_that_need_no_init() {
     let dir = common::installed();
     let source = common::crate_root().join("tests/c/simple.c");
     let program = common::program(dir.path(), &source, "simple");

@@ -1,4 +1,4 @@
-//! What `libmpi.so.12` exports is what the table says.
+//! Compares the exported symbols of `libmpi.so.12` with the table.
 
 mod common;
 
@@ -95,7 +95,7 @@ fn every_api_function_is_in_the_table() {
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
-/// The modules of a folder with their texts.
+/// Returns the modules of a folder with their texts.
 fn sources(dir: &Path) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).expect("src/api") {

@@ -1,4 +1,4 @@
-//! The PMI-2 client against a small server, and its parsers against any input.
+//! Tests the PMI-2 client against a small server, and its parsers with random input.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -80,7 +80,7 @@ fn serve(mut stream: UnixStream) {
 }
 
 #[test]
-fn a_job_of_one_goes_through_all() {
+fn one_process_uses_every_request() {
     let (ours, theirs) = UnixStream::pair().unwrap();
     theirs.set_read_timeout(Some(LIMIT)).unwrap();
     let serving = thread::spawn(move || serve(ours));
@@ -127,7 +127,7 @@ fn scripted(answers: &'static [&'static [u8]]) -> PmiError {
 }
 
 #[test]
-fn nonsense_is_told_apart_from_silence() {
+fn malformed_answers_and_hangups_are_different_errors() {
     const INIT: &[u8] = b"cmd=response_to_init pmi_version=2 rc=0\n";
     let error = scripted(&[INIT]);
     assert!(matches!(error, PmiError::Closed { .. }), "{error}");

@@ -1,4 +1,4 @@
-//! Any input is parsed without a panic, and written values are read back.
+//! Property tests: any input is parsed without a panic, and written values are read back.
 //!
 //! proptest prints the failing input, and keeps its seed in `proptest-regressions`.
 
@@ -89,7 +89,7 @@ proptest! {
     }
 
     #[test]
-    fn escaped_values_come_back(value in prop::collection::vec(any::<u8>(), 0..60)) {
+    fn escaped_values_round_trip(value in prop::collection::vec(any::<u8>(), 0..60)) {
         let line = [b"cmd=x value=", &escape(&value)[..], b" rc=0"].concat();
         let expected: Vec<u8> = value
             .iter()
@@ -101,7 +101,7 @@ proptest! {
     }
 
     #[test]
-    fn protected_text_is_a_word_and_comes_back(value in ".{0,60}", word in "weft%[0-9a-g%]{0,9}") {
+    fn protected_text_is_one_word_and_round_trips(value in ".{0,60}", word in "weft%[0-9a-g%]{0,9}") {
         for value in [value, word] {
             let protected = text::protect(&value);
             prop_assert!(!protected.is_empty());
@@ -112,7 +112,7 @@ proptest! {
     }
 
     #[test]
-    fn encoded_bytes_come_back(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+    fn encoded_bytes_round_trip(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
         let word = text::encode(&bytes);
         prop_assert!(word.is_empty() || text::protect(&word) == word);
         prop_assert_eq!(text::decode(&word), Some(bytes));

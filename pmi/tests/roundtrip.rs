@@ -1,4 +1,4 @@
-//! Client against server, over socket pairs, without a launcher.
+//! Tests the client against the server over socket pairs, without a launcher.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -67,7 +67,7 @@ fn serve(
         for action in actions {
             match action {
                 Action::Send { rank, line } => {
-                    // In two pieces, for the same reason.
+                    // In two pieces, since answers may arrive in parts, too.
                     let (head, tail) = line.split_at(line.len() / 2);
                     sockets[rank].write_all(head).unwrap();
                     thread::yield_now();
@@ -274,10 +274,10 @@ fn odd_but_correct_answers_are_understood() {
 }
 
 #[test]
-fn a_launcher_of_others_is_asked_nothing_after_finalize() {
+fn a_foreign_launcher_gets_no_request_after_finalize() {
     let (ours, theirs) = UnixStream::pair().unwrap();
     theirs.set_read_timeout(Some(LIMIT)).unwrap();
-    // It hangs up at the end, as Hydra does; that is no error of the exchange.
+    // Hydra, too, hangs up at the end; this is not an error of the exchange.
     let serving = thread::spawn(move || {
         let answers = [START[0], START[1], START[2], "cmd=finalize_ack rc=0\n"];
         answer_each(ours, &answers);
@@ -290,7 +290,7 @@ fn a_launcher_of_others_is_asked_nothing_after_finalize() {
 }
 
 #[test]
-fn refusals_and_nonsense_are_told_apart() {
+fn refusals_and_malformed_answers_are_different_errors() {
     let error = scripted(&["cmd=response_to_init rc=-1 msg=no such version\n"]).unwrap_err();
     assert!(error.to_string().contains("no such version"), "{error}");
     let error = scripted(&["cmd=barrier_out\n"]).unwrap_err();
@@ -302,7 +302,7 @@ fn refusals_and_nonsense_are_told_apart() {
 }
 
 #[test]
-fn a_port_tells_rank_and_size() {
+fn rank_and_size_come_over_a_port() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let serving = thread::spawn(move || {
@@ -322,7 +322,7 @@ fn a_port_tells_rank_and_size() {
             stream.write_all(answer.as_bytes()).unwrap();
         }
     });
-    // The environment is the process's, so the client runs in a process of its own: this test's
+    // The environment belongs to the process, so the client runs in another process: this test's
     // executable, running the test below.
     let output = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "as_the_environment_says", "--nocapture"])
@@ -350,7 +350,7 @@ fn as_the_environment_says() {
 }
 
 #[test]
-fn the_server_answers_what_it_cannot_do() {
+fn the_server_refuses_unsupported_requests() {
     let mut server = Server::new("k", &[0, 0]);
     let mut actions = Vec::new();
     let lines = b"mcmd=spawn\nnprocs=1\nexecname=a\ncmd=finalize\nendcmd\n";
@@ -391,7 +391,7 @@ fn the_server_answers_what_it_cannot_do() {
 }
 
 #[test]
-fn a_launcher_that_is_not_there_is_an_error_that_helps() {
+fn the_error_for_a_missing_launcher_names_the_cause() {
     for (variables, part) in [
         (
             &[("PMI_FD", "987"), ("PMI_RANK", "0"), ("PMI_SIZE", "1")][..],

@@ -1,4 +1,4 @@
-/* The libraries of both ABIs in one process (MPI-5.0 section 21.2.1): MPI_Init says so and ends the job.
+/* The libraries of both ABIs in one process (MPI-5.0 section 21.2.1): MPI_Init reports it and ends the job.
  * build: standard -abi=standard -DOTHER=libmpi.so.12
  * build: mpich -abi=mpich -DOTHER=libmpi_abi.so.1
  * ranks: 1

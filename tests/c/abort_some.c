@@ -1,5 +1,5 @@
-/* MPI_Abort on a communicator of some ranks (MPI-5.0 section 11.4.2): with -disable-auto-cleanup these ranks end, the others
- * learn of it by MPI_ERR_PROC_ABORTED, and go on. A rank that is killed otherwise is told from that.
+/* MPI_Abort on a communicator of some ranks (MPI-5.0 section 11.4.2): with -disable-auto-cleanup these ranks end; the others
+ * get MPI_ERR_PROC_ABORTED and continue. A rank that dies otherwise is distinguished from them.
  * ranks: 5
  * variants: shm ofi tcp hosts
  * waits: yes

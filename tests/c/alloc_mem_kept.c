@@ -1,6 +1,6 @@
-/* Memory that is freed and asked for again (MPI-4.1 section 10.2): of any size it is the program's alone, as a whole, also
- * when a process that was forked in between goes on using what its parent has freed, and a window that is made of it is the
- * new memory's.
+/* Memory that is freed and allocated again (MPI-4.1 section 10.2), of any size: the new block is private to the
+ * program, even if a process forked in between still uses its parent's freed memory, and a window on it uses the new
+ * memory.
  * ranks: 1 2
  * local: memory of the process
  */

@@ -1,6 +1,6 @@
-/* How long attribute keys and the objects under their callbacks live (MPI-3.1 section 6.7.2, 8.7.1).
- * A freed key is good as long as attributes use it. Callbacks that free what they are called for are
- * wrong, and still nothing is used after it is gone.
+/* Lifetime of attribute keys and of objects in their callbacks (MPI-3.1 sections 6.7.2 and 8.7.1). A freed key stays
+ * valid while attributes use it. A callback that frees its own object is wrong, but nothing may be used after it is
+ * freed.
  *
  * ranks: 1
  * local: attributes

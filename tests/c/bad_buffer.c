@@ -1,5 +1,5 @@
-/* A buffer that is not all there is an error of the operations that use it, on both sides where both lack the data;
- * nobody is taken for dead, and later messages arrive.
+/* A buffer whose memory is not fully mapped is an error of the operation on both sides if both lack the data; no
+ * process counts as lost, and later messages arrive.
  * variants: shm shm-2copy tcp ofi
  * timeout: 20
  */

@@ -1,4 +1,4 @@
-/* Buffered sends: complete at once, up to the size of the attached buffer; detaching waits.
+/* Buffered sends complete immediately up to the size of the attached buffer; detaching waits (MPI-5.0 section 3.6).
  * ranks: 2
  * timeout: 40
  * env: WEFT_EAGER_LIMIT=8184

@@ -1,6 +1,5 @@
-/* Threads that wait until what is in the attached buffer has left it (MPI_Buffer_flush and MPI_Buffer_iflush of MPI-4.1
- * section 3.6, at last MPI_Buffer_detach), while others send by it and look at it, too: each hears of the end of what it waits
- * for, whoever of them takes note of it.
+/* Threads that wait until the attached buffer is empty (MPI_Buffer_flush and MPI_Buffer_iflush, MPI-4.1 section 3.6,
+ * finally MPI_Buffer_detach) while others use and poll it: each wait ends, whichever thread detects the completion.
  * ranks: 2
  * variants: shm tcp
  * cflags: -pthread

@@ -1,5 +1,5 @@
-/* Threads flush the buffer (MPI-4.1 section 3.6) at the same time, and while another sends from it: each takes out what
- * has left, which the others wait for.
+/* Threads flush the buffer (MPI-4.1 section 3.6) concurrently, and while another sends from it: each removes completed
+ * messages for which the others wait.
  * ranks: 2
  * variants: shm tcp
  * env: WEFT_EAGER_LIMIT=8184

@@ -1,4 +1,5 @@
-/* Cancelling: either the operation is cancelled or it completes as if nothing had been asked.
+/* Cancelling: an operation is either cancelled, or completes as if MPI_Cancel had not been called (MPI-5.0 section
+ * 3.8.4).
  * ranks: 2
  * timeout: 40
  */

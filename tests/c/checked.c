@@ -1,4 +1,4 @@
-/* Wrong programs under mpiexec -check: each mistake is told, with the place and what to do.
+/* Runs wrong programs under mpiexec -check, which reports each mistake with its call site and a remedy.
  * ranks: 2
  * variants: shm tcp
  * launcher: -check

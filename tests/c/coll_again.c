@@ -1,5 +1,5 @@
-/* Barriers and allreduces that come again, which take a short way: what is different about a call, right or
- * wrong, is found as at the first time.
+/* Repeated barriers and allreduces, which take a fast path: a call with other arguments, correct or wrong, is handled
+ * as at the first time.
  *
  * ranks: 1 2 4 9
  * variants: shm shm-2copy

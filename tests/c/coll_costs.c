@@ -1,5 +1,5 @@
-/* Files of costs that differ from rank to rank: all go by what rank 0 has, and MPI_T tells each of its own. One that can't
- * be understood is ignored.
+/* Cost files that differ between ranks: all ranks use rank 0's file, and MPI_T returns each rank's own. A malformed file
+ * is ignored.
  *
  * ranks: 5
  * variants: tcp

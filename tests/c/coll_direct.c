@@ -1,4 +1,4 @@
-/* As coll_data.c, with data that is read where its owner has it, whatever its length.
+/* Runs coll_data.c with data of any length read directly from the owner's memory.
  *
  * ranks: 2 3 4 9
  * variants: shm

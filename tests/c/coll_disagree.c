@@ -1,5 +1,5 @@
-/* Ranks that disagree about a collective: whoever would wait in vain, or get wrong data, is told so, in
- * bounded time, whichever ways the calls go on both sides.
+/* Mismatched collectives: a rank that would hang or get wrong data gets an error in bounded time, whichever
+ * algorithms the two calls use.
  *
  * ranks: 2 4
  * variants: shm shm-2copy

@@ -1,5 +1,5 @@
-/* Ranks that disagree about a call, while others are still in the one before it, about which all agree: these get done
- * what they are in, whoever comes late; the others are told, and so is everybody about the calls after it.
+/* A mismatched collective while other ranks are still in the matching call before it: that call completes, whichever
+ * rank is late; the mismatched call and all later ones return errors.
  *
  * ranks: 4
  * variants: shm shm-2copy

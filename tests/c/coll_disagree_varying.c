@@ -1,6 +1,5 @@
-/* Ranks that disagree about calls with blocks of their own lengths, or with neighbours: who waits in vain is told so, in
- * bounded time, and nobody takes another call's data for its own. Where nobody needs anything of who calls something else,
- * nobody needs to be told.
+/* Mismatched collectives with varying block lengths or neighbours: a rank that would hang gets an error in bounded time,
+ * and no rank takes the data of another call. If no rank needs data of the mismatched one, an error is not required.
  *
  * ranks: 2 4
  * variants: shm shm-2copy

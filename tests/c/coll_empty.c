@@ -1,5 +1,5 @@
-/* Blocking collectives of no data wait for nobody: a rank goes through all of them before the others have come, as MPICH's
- * do (programs must not count on it, MPI-3.1 section 5.13). Those that follow find all in step.
+/* Blocking collectives without data do not wait: a rank passes all of them before the others arrive, as with MPICH
+ * (programs must not rely on it, MPI-3.1 section 5.13). Later collectives match correctly.
  *
  * ranks: 1 2 3 5
  * variants: shm tcp

@@ -1,6 +1,6 @@
-/* A communicator's first collective is a nonblocking one, under way still when persistent ones are made, which is
- * when ranks of a node set up the memory that collectives share: nobody takes it for another call.
- * Also the first blocking one after that, with a rank that comes late.
+/* A communicator's first collective is nonblocking and still in progress when persistent ones are created, at which
+ * time the ranks of a node set up shared slots: the calls must not be confused. The same for the first blocking one
+ * after it, with a late rank.
  * ranks: 2 3 4
  * timeout: 60
  */

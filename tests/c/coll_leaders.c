@@ -1,5 +1,5 @@
-/* As coll_writes, with ranks that share nodes: the ranks that lead nodes write to each other's memory, within
- * nodes messages go through shared memory.
+/* Runs coll_writes with ranks that share nodes: the nodes' leaders write to each other's memory, and messages within a
+ * node use shared memory.
  *
  * ranks: 4 5 7
  * variants: hosts tcp-hosts verbs-hosts

@@ -1,6 +1,6 @@
-/* Lengths so different that ranks choose different algorithms, where calls go by messages or by writes over a
- * network. Nobody waits for ever, and somebody is told. Over 3, 4 and 5 ranks these are 216 combinations,
- * begun together; a few (with any argument, all) are then blocking calls one after the other.
+/* Lengths that differ between ranks so that they choose different algorithms, for messages and writes over a
+ * network. No rank hangs, and at least one gets an error. Over 3, 4 and 5 ranks 216 combinations start
+ * together; a few (with any argument, all) are then repeated as blocking calls in turn.
  *
  * ranks: 3 4 5
  * variants: shm shm-2copy tcp ofi hosts

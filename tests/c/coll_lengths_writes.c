@@ -1,4 +1,4 @@
-/* As coll_lengths, where all collectives that can go by writes over a network do so, whatever their lengths.
+/* Runs coll_lengths with writes over the network for all collectives that support them, of any length.
  *
  * ranks: 3 4
  * variants: tcp ofi

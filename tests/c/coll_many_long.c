@@ -1,5 +1,5 @@
-/* So many calls of so much data that it begins to go round in all the memory of the slots, in whatever way the ranks wait for
- * each other: each gets the data of its own call.
+/* Collectives whose data wrap around in the memory of the shared slots, with any order of waiting ranks: each call
+ * gets its own data.
  *
  * ranks: 2 3 4
  * variants: shm

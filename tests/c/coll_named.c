@@ -1,5 +1,5 @@
-/* WEFT_COLL takes every collective with a choice of algorithms, spelled as MPI does or with dashes, and
- * the scans go as it says.
+/* WEFT_COLL accepts every collective with a choice of algorithms, spelled as in MPI or with dashes, and the scans use
+ * the chosen ones.
  * ranks: 2 3
  * variants: shm tcp
  * env: WEFT_COLL=scan=slots,exscan=recursive_doubling,reduce_scatter=halving,allgather=recursive_doubling

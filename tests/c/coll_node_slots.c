@@ -1,5 +1,5 @@
-/* Collectives over several nodes by slots that the ranks of each node share: that they go that way; on several
- * communicators at once, in any order of ranks, with nonblocking ones under way, and in several threads.
+/* Collectives over several nodes with shared slots on each node: that this path is taken, on several communicators, in
+ * any order of ranks, beside nonblocking ones, and in several threads.
  *
  * ranks: 3 4 5 7
  * variants: hosts tcp-hosts ucx-hosts verbs-hosts

@@ -1,5 +1,5 @@
-/* Nonblocking collectives, several at a time, with point-to-point messages in between, completed
- * in all orders: also more than there are slots for, and of communicators that are freed meanwhile.
+/* Nonblocking collectives, several at a time, with point-to-point messages in between, completed in all orders: also
+ * more than there are shared slots, and on communicators that are freed meanwhile.
  *
  * ranks: 1 2 3 4 7 8
  * timeout: 60

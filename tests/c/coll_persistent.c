@@ -1,5 +1,5 @@
-/* Persistent collectives: all of them, started again and again with other data, in orders that differ between
- * ranks, mixed with messages and other collectives, and completed in every way.
+/* Persistent collectives: all of them, restarted with other data, in orders that differ between ranks, mixed with
+ * messages and other collectives, and completed by all kinds of calls.
  * ranks: 1 2 3 5
  * timeout: 60
  */

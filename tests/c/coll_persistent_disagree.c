@@ -1,5 +1,5 @@
-/* Ranks that disagree about a persistent collective are told so when they make it, all of them; the
- * communicator stays what it was.
+/* A mismatched persistent collective is an error of the init call on all ranks; the
+ * communicator stays usable.
  * ranks: 2 3
  * variants: shm shm-2copy
  */

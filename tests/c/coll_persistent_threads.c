@@ -1,4 +1,4 @@
-/* Persistent collectives of several threads, each on requests of its own, all on one communicator.
+/* Persistent collectives of several threads with a request each, all on one communicator.
  * ranks: 2 3
  * cflags: -pthread
  * timeout: 60

@@ -1,7 +1,6 @@
-/* Random collectives that move data, against a model: every rank describes the same data by another
- * random datatype, several calls are under way at once, and memory between the data must stay as it
- * is. All ranks make the same plan from the same seed, which can be the program's argument; how data
- * lies in a rank's memory is its own affair.
+/* Random collectives that move data, compared with a model: each rank describes the same data by another random
+ * datatype, several calls are in progress, and memory between the data must stay unchanged. All ranks make the same
+ * plan from one seed (the program's argument, if given); the layout of data is private to a rank.
  *
  * ranks: 2 3 5
  * variants: shm shm-2copy tcp

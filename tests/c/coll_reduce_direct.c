@@ -1,4 +1,4 @@
-/* As coll_reduce.c, with vectors that the root reads where the other rank has them, whatever their length.
+/* Runs coll_reduce.c with vectors of any length that the root reads directly from the other rank's memory.
  *
  * ranks: 2 3
  * variants: shm

@@ -1,4 +1,4 @@
-/* As coll_reduce.c, with vectors whose shares each rank reads where the others have them, in pieces and whole.
+/* Runs coll_reduce.c with vectors whose shares each rank reads directly from the others' memory, in chunks and whole.
  *
  * ranks: 2 3 9
  * variants: shm

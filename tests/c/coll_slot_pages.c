@@ -1,5 +1,5 @@
-/* A communicator whose collectives are short takes little memory and time for its slots: pages are had when they are
- * used. With the argument "time" it says how long it takes, in microseconds.
+/* A communicator with only short collectives takes little memory and time for its shared slots: their pages are allocated
+ * at first use. With the argument "time" the program prints the time in microseconds.
  *
  * ranks: 2 4
  * variants: shm

@@ -1,5 +1,5 @@
-/* Over TCP of our own a write takes what a message takes, so that communicators get no memory for others to write to, which
- * would have to be cleared for each of them.
+/* Over Weft's TCP transport a write costs as much as a message, so communicators get no memory for remote writes,
+ * which would have to be cleared for each of them.
  *
  * ranks: 2 4
  * variants: tcp

@@ -1,5 +1,5 @@
-/* Threads that do collectives at the same time, each on a communicator of its own, and one that
- * completes what another started.
+/* Threads that run collectives at the same time, each on its own communicator, and one that completes the request of
+ * another.
  *
  * ranks: 1 2 3 4
  * timeout: 60

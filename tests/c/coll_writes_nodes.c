@@ -1,4 +1,4 @@
-/* As coll_writes_long, with ranks that share nodes: the ranks that lead nodes write to each other's memory.
+/* Runs coll_writes_long with ranks that share nodes: the nodes' leaders write to each other's memory.
  *
  * ranks: 4 6
  * variants: hosts tcp-hosts verbs-hosts

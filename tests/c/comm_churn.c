@@ -1,4 +1,4 @@
-/* Thousands of communicators, one after the other and at the same time.
+/* Thousands of communicators, created in turn and at the same time.
  * ranks: 2 3
  * timeout: 90
  * case: churn

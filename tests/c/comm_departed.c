@@ -1,5 +1,5 @@
-/* A communicator that is freed while operations on it are under way (MPI-4.1 section 7.4.3): their errors go to
- * its error handler (section 9.3), and a new communicator has nothing to do with them.
+/* A communicator freed with operations in progress (MPI-4.1 section 7.4.3): their errors go to its error handler
+ * (section 9.3), and a new communicator is not affected.
  *
  * ranks: 1 2
  * variants: shm single tcp

@@ -1,4 +1,4 @@
-/* There is no ceiling on the number of communicators: 100,000 one after the other, 16,000 at once.
+/* The number of communicators is not bounded: 100,000 in turn, 16,000 at the same time.
  * ranks: 2
  * variants: shm
  * timeout: 60

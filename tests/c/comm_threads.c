@@ -1,5 +1,5 @@
-/* Threads that make communicators at the same time: each of its own parent, and with tags of their
- * own all of one parent (MPI-3.1 sections 6.4.2 and 12.4).
+/* Threads that create communicators at the same time, each from its own parent, and from one parent with their own
+ * tags (MPI-3.1 sections 6.4.2 and 12.4).
  * ranks: 2 4
  * cflags: -pthread
  * timeout: 60

@@ -1,4 +1,4 @@
-/* All forms of waiting and testing, with null requests between the others.
+/* All functions that wait and test, with null requests among the others.
  * ranks: 2
  */
 #include "check.h"

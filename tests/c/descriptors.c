@@ -1,4 +1,4 @@
-/* A program that closes descriptors which it did not open is told so, instead of hanging.
+/* A program that closes the library's descriptors ends with an error instead of hanging.
  * ranks: 2
  * variants: ofi
  * timeout: 20

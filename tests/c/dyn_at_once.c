@@ -1,6 +1,6 @@
-/* Threads of two jobs that connect with each other at the same time, each pair by a port of its own, and such that
- * connect while others disconnect what has joined the jobs so far (MPI-4.1 sections 11.6, 11.9.4 and 11.10.4). Whoever
- * it is by, the process that they meet is one and the same (sections 7.3.1 and 7.4.1).
+/* Threads of two jobs that connect at the same time, each pair by its own port, also while others disconnect the
+ * communicators that have joined the jobs so far (MPI-4.1 sections 11.6, 11.9.4 and 11.10.4). A peer process is the
+ * same in all these communicators (sections 7.3.1 and 7.4.1).
  * ranks: 1
  * variants: shm tcp
  * timeout: 60
@@ -28,7 +28,7 @@ static MPI_Comm meet(int pair) {
     return other;
 }
 
-/* Messages of both sizes in both directions, and for whoever sends. */
+/* Exchanges messages of both sizes in both directions, received from MPI_ANY_SOURCE. */
 static void talk(MPI_Comm other) {
     static const int sizes[] = {1, 100000};
     for (int i = 0; i < 2; i++) {

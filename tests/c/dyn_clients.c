@@ -1,7 +1,6 @@
-/* Many clients at one server (MPI-3.1 section 10.4), which are jobs of their own: they connect and disconnect at once;
- * some die between the server's MPI_Comm_accept and their disconnecting, or before they are accepted. The server goes on,
- * and has no more descriptors and not much more memory at the end. The argument is how many connect at once, 10 without; with it,
- * figures are printed.
+/* Many clients, each a job, of one server (MPI-3.1 section 10.4) connect and disconnect concurrently; some die before
+ * they are accepted, or between acceptance and disconnecting. The server continues without growth of descriptors or
+ * memory. An argument sets the number of concurrent clients (default 10) and prints figures.
  * ranks: 1
  * variants: shm tcp
  * timeout: 60

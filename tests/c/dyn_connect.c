@@ -1,5 +1,5 @@
-/* Ports, MPI_Comm_accept, MPI_Comm_connect, MPI_Comm_disconnect (MPI-3.1 sections 10.4 and 10.5.4) within one job,
- * whose two halves connect with each other, also several times; and what is wrong.
+/* MPI_Open_port, MPI_Comm_accept, MPI_Comm_connect and MPI_Comm_disconnect (MPI-3.1 sections 10.4 and 10.5.4) between
+ * the halves of a job, also several times, and with wrong arguments.
  * ranks: 2 3 4
  * stdout: connected
  */

@@ -21,7 +21,7 @@ static double used(void) {
            1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
 }
 
-/* A message goes round among all, who share a core: who waits must not spin. */
+/* Passes a message around all ranks, which share a core: a waiting rank must not spin. */
 static void circle(MPI_Comm all, int rank, int size) {
     char token = 0;
     for (int i = 0; i < ROUNDS; i++) {

@@ -1,5 +1,5 @@
-/* The key mpi_initial_errhandler of MPI_Comm_spawn (MPI-4.1 sections 9.3 and 11.8.4) counts for the children, also where
- * mpiexec was told another handler for their parents, which those get that are told none.
+/* The key mpi_initial_errhandler of MPI_Comm_spawn (MPI-4.1 sections 9.3 and 11.8.4) sets the children's handler, even
+ * if mpiexec was given another one. Children without the key get mpiexec's.
  *
  * ranks: 1 2
  * variants: shm

@@ -1,5 +1,5 @@
-/* MPI_Comm_join (MPI-3.1 section 10.5.5): two ranks over a socket of the program's own, which is its own again; what is
- * wrong.
+/* MPI_Comm_join (MPI-3.1 section 10.5.5): two ranks join over a socket of the program, which can use it again
+ * afterwards; wrong sockets are errors.
  * ranks: 2
  * stdout: joined
  */

@@ -1,5 +1,5 @@
-/* A process dies, the others shrink the communicator, spawn a substitute, merge with it and go on, many times: a loss is
- * no matter to MPI_Comm_spawn on a communicator without the lost process. Descriptors and memory stay level.
+/* A process dies, the others shrink the communicator, spawn a substitute, merge with it and continue, many times:
+ * MPI_Comm_spawn works on a communicator without the lost process. Descriptors and memory do not grow.
  * ranks: 3
  * variants: shm tcp
  * launcher: -disable-auto-cleanup

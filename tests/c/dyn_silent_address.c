@@ -1,5 +1,5 @@
-/* MPI_Comm_connect goes on to a port's next addresses if the first belongs to another machine, as private networks of equal
- * addresses have it: one whose program accepts the connection and says nothing, says something else, or hangs up.
+/* MPI_Comm_connect tries a port's further addresses if the first belongs to another machine, as in private networks
+ * with equal addresses, where a program accepts the connection and is silent, sends other data, or hangs up.
  * ranks: 2
  * variants: shm
  * env: WEFT_TCP_INTERFACE=lo

@@ -1,5 +1,5 @@
-/* The key soft of MPI_Comm_spawn (MPI-4.1 section 11.8.4): the greatest number of its set that is not above maxprocs is started, and
- * the codes of the others say that they are not. And what MPI_INFO_ENV says of a process of several commands is of its own.
+/* The key soft of MPI_Comm_spawn (MPI-4.1 section 11.8.4): the greatest number of its set up to maxprocs is started,
+ * and the error codes of the other processes say so. MPI_INFO_ENV of a process describes its own command.
  *
  * ranks: 1 2
  */

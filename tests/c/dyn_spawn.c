@@ -1,6 +1,6 @@
 /* MPI_Comm_spawn and MPI_Comm_spawn_multiple (MPI-3.1 section 10.3): children that merge with their parents, use
- * collectives, windows and wildcards, and spawn children of their own; arguments, keys of Info and error codes; what
- * is wrong.
+ * collectives, windows and wildcards, and spawn children in turn; arguments, Info keys and error codes; wrong
+ * arguments.
  * ranks: 1 2
  * timeout: 60
  * stdout: spawned

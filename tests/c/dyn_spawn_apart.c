@@ -1,6 +1,6 @@
-/* MPI_Comm_spawn whose children can't reach the parent's port, since the one or the other has a network of its own: an error
- * in bounded time that names the addresses, also where the children's launcher can't reach the port either. Likewise if
- * that launcher, started by a process without one, is killed.
+/* MPI_Comm_spawn whose children can't reach the parent's port, because one side has a separate network: an error in
+ * bounded time that names the addresses, also if the children's launcher can't reach the port. The same if that
+ * launcher, started by a singleton, is killed.
  * ranks: 1
  * variants: shm
  * timeout: 60

@@ -1,5 +1,5 @@
-/* Threads that spawn at the same time, each by a communicator of its own (MPI-3.1 sections 10.3 and 12.4); a part of
- * the job that spawns while the others do something else; merges to which both sides give the same order.
+/* Threads that spawn at the same time, each on its own communicator (MPI-3.1 sections 10.3 and 12.4); a part of the
+ * job that spawns while the others compute; merges with the same order on both sides.
  * ranks: 2
  * variants: shm tcp
  * timeout: 60

@@ -1,5 +1,4 @@
-/* A program that was compiled with another library's mpi.h and linked with that library runs with this
- * one in its place.
+/* A program compiled and linked with another library of this ABI runs with Weft in its place.
  * ranks: 1 2 4
  * variants: shm ofi hydra
  * compiler: mpicc.mpich

@@ -1,5 +1,5 @@
-/* The datatypes of MPI_Type_create_f90_real, _complex and _integer are predefined ones without a name (MPI-4.1 section 2.4), so
- * predefined operations take them (section 6.9.2), and what is derived from them is not taken.
+/* The datatypes of MPI_Type_create_f90_real, _complex and _integer are unnamed predefined ones (MPI-4.1 section 2.4),
+ * so predefined operations accept them (section 6.9.2) but not datatypes derived from them.
  *
  * ranks: 1 3
  * local: datatypes

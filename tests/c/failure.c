@@ -1,4 +1,4 @@
-/* A rank that fails takes the others along at once, wherever they wait, and the message names it.
+/* A rank that fails ends the others promptly wherever they wait, and the message names it.
  * ranks: 4
  * variants: shm ofi ucx
  * waits: yes

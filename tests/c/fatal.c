@@ -1,5 +1,5 @@
-/* Without an error handler of the program's an error ends the job; the message says in which function
- * and where it came up, and what was wrong.
+/* Without an error handler of the program an error ends the job. The message names the function and the call site, and
+ * describes the error.
  * ranks: 2
  * variants: shm
  * stderr: mpiexec: rank 1 on

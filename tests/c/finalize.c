@@ -1,4 +1,4 @@
-/* MPI_Finalize while messages are under way in all directions, and credit still goes back.
+/* MPI_Finalize while messages are in flight in all directions and credits are still returned.
  * ranks: 2 5
  * timeout: 40
  * case: 1

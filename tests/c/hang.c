@@ -1,4 +1,4 @@
-/* A job that hangs says where, when its time is over.
+/* A job that hangs is reported with its call sites when its time is over.
  * ranks: 2
  * variants: shm
  * timeout: 4

@@ -1,4 +1,4 @@
-/* A job that hangs in a cycle: the launcher puts together who waits for whom.
+/* A job that hangs in a cycle: the launcher reports which ranks wait for which.
  * ranks: 4
  * variants: shm tcp
  * timeout: 4

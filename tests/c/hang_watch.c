@@ -1,5 +1,5 @@
-/* WEFT_HANG: when nothing happens in any rank the launcher says who waits for whom, and the job goes on. A job in
- * which one rank computes, or ranks go on now and then, is none of that.
+/* WEFT_HANG: if no rank makes progress, the launcher reports which ranks wait for which, and the job continues. A job
+ * in which a rank computes, or ranks progress now and then, is not reported.
  * ranks: 3
  * variants: shm tcp tcp-hosts
  * env: WEFT_HANG=1

@@ -1,4 +1,4 @@
-/* What waits for locks and in epochs of a window says so when it is asked.
+/* Ranks that wait for locks and in epochs of a window are reported with these when the launcher asks for a report.
  * ranks: 2
  * variants: shm shm-2copy ofi
  * timeout: 20

@@ -1,4 +1,4 @@
-/* MPI_Comm_idup of communicators with streams and with endpoints: it does not wait, several are under way at once, and
+/* MPI_Comm_idup of communicators with streams and endpoints does not wait; several are in progress together, and
  * messages on the original and its copies never match each other.
  * ranks: 1 2 3
  * variants: shm tcp

@@ -14,7 +14,7 @@ static MPI_Request request;
 static MPI_Status status;
 static void *const place = MPI_IN_PLACE;
 
-/* The error, and that it is told which constant is meant. */
+/* Checks the error's class, and that its text names the constant. */
 static void refused(int code, int class_, int line) {
     char text[MPI_MAX_ERROR_STRING] = "";
     int length;

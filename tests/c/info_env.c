@@ -1,5 +1,5 @@
-/* What MPI_Info_create_env says before MPI_Init is what MPI_INFO_ENV says after it (MPI-5.0 chapter
- * 10 and 11.2.1), for a process of the world and for one with sessions only.
+/* MPI_Info_create_env before MPI_Init returns the same as MPI_INFO_ENV after it (MPI-5.0 chapter 10 and section
+ * 11.2.1), for a process of the world and for one with sessions only.
  * ranks: 1 2
  * variants: shm single
  */

@@ -1,6 +1,6 @@
-/* Nonblocking accesses of lengths that the system takes at once and of those that threads move: their data, what comes of
- * them at the end of a file, many at once in any order of completion, by tests alone, in atomic mode, and while the
- * process has one core, on which it waits. In a file system of a disk and in one of memory.
+/* Nonblocking accesses, both of lengths done by the system immediately and of lengths done by threads: data, counts at
+ * the end of a file, many accesses completed in any order, completion by tests alone, atomic mode, and a process with
+ * one core. On a disk's and on a memory file system.
  * ranks: 1 2
  * local: files
  * timeout: 60

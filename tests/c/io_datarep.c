@@ -1,5 +1,5 @@
-/* Views as they are set and told, and data representations: external32 and the program's own (MPI-3.1
- * sections 13.3 and 13.5).
+/* Sets and gets file views, and uses data representations: external32 and user-defined ones (MPI-3.1 sections
+ * 13.3 and 13.5).
  * ranks: 1 3
  * local: views of files
  */

@@ -1,5 +1,5 @@
-/* Reads in external32 at the end of a file: what is there of a datatype's last element is delivered and
- * counted, value by value; a part of a value is not.
+/* Reads in external32 at the end of a file: the complete values of a datatype's last element are delivered and
+ * counted; a partial value is not.
  *
  * ranks: 1 2
  * variants: shm

@@ -1,5 +1,5 @@
-/* A process is killed while all write together: the others get an error, nobody waits for ever, and what had
- * returned success is there.
+/* A process is killed during a collective write: the others get an error, none hangs, and data of writes that had
+ * succeeded are in the file.
  * ranks: 4
  * variants: shm tcp
  * waits: yes

@@ -1,6 +1,5 @@
-/* Random accesses of all kinds against a map of bytes that every rank keeps: several collective ones started
- * at once and completed in any order, split ones, ordered ones and those at the shared pointer, in the
- * representations native and external32.
+/* Random accesses of all kinds compared with a model of bytes on every rank: several collective accesses in progress,
+ * completed in any order; split, ordered and shared-pointer accesses; in the representations native and external32.
  * ranks: 1 2 3 4 8
  * timeout: 90
  */

@@ -17,7 +17,7 @@ static void enter(int rank) {
     int pid = getpid();
     OK(MPI_Bcast(&pid, 1, MPI_INT, 0, MPI_COMM_WORLD));
     if (rank == 0) {
-        /* Who is not root is that in a namespace of users. */
+        /* A user namespace makes other users root inside. */
         CHECK(unshare(geteuid() ? CLONE_NEWUSER | CLONE_NEWNS : CLONE_NEWNS) == 0);
         CHECK(mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0);
         snprintf(folder, sizeof folder, "/mnt");

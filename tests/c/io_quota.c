@@ -1,5 +1,5 @@
-/* A quota that is used up in the middle of a write: what did not fit is an error of class MPI_ERR_QUOTA, of all
- * who must know, and what returned success is there. Room asked for ahead beyond it leaves nothing behind.
+/* A quota that is exhausted in the middle of a write: the failed part is an error of class MPI_ERR_QUOTA on all ranks
+ * concerned, and data of successful writes are in the file. Preallocation beyond the quota leaves nothing behind.
  * ranks: 1 4
  * variants: shm
  * preload: quota.c

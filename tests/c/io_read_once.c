@@ -1,5 +1,5 @@
-/* Ranks that read pieces of the same stretch alone at the same time read it together: each gets what stands there, after
- * what others wrote before, at different places at once, and where the file ends in the midst of it.
+/* Ranks that read separate pieces of one range concurrently read it together: each gets the current data after earlier
+ * writes, at different places, and at a file's end inside the range.
  * ranks: 1 2 4 5
  * timeout: 60
  */
@@ -11,7 +11,7 @@ enum { PIECE = 512, PIECES = 2048 };
 
 static int rank, ranks;
 
-/* What stands at a place after so many writes. */
+/* The byte at a place after `version` writes. */
 static unsigned char byte(long place, int version) {
     return (unsigned char)(place ^ (place >> 9) * 31 ^ version * 77);
 }
@@ -29,7 +29,7 @@ static void write_whole(MPI_File file, int version) {
     OK(MPI_Barrier(MPI_COMM_WORLD));
 }
 
-/* Reads so many of the own pieces from one on, of which so many bytes are there. */
+/* Reads `pieces` of this rank's blocks from `first` on, of which `there` bytes exist. */
 static void look(MPI_File file, long first, long pieces, long there, int version) {
     MPI_Status status;
     int count;

@@ -1,5 +1,5 @@
-/* Threads that move the individual file pointer of one file at the same time, by seeks from where it is and by accesses, as if
- * one came after the other (MPI-4.1 sections 11.6.1 and 14.4.2).
+/* Threads that move the individual file pointer of one file concurrently, by relative seeks and by accesses, as if in
+ * some serial order (MPI-4.1 sections 11.6.1 and 14.4.2).
  * ranks: 1
  * local: file pointers
  * cflags: -pthread

@@ -1,5 +1,5 @@
-/* Some ranks write small pieces by data sieving, which writes back what stands between, while others write
- * just that in calls of their own: nothing is lost, whoever comes first.
+/* Some ranks write small blocks by data sieving, which rewrites the gaps, while others write these gaps: no write
+ * is lost in any order.
  * ranks: 2 4
  * variants: shm
  * timeout: 60

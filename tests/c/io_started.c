@@ -1,5 +1,5 @@
-/* Collective accesses that are only started: aggregated where ranks' data is interleaved, several at once, beside
- * others, in any order of completion; and what goes wrong in them.
+/* Nonblocking collective accesses: aggregated if ranks' data are interleaved, several in progress with others,
+ * completed in any order, and with errors.
  * ranks: 1 2 4
  * timeout: 60
  */

@@ -1,5 +1,5 @@
-/* Access to files with large counts (MPI-4.0 chapter 14): every function reads or writes what its twin with ints would,
- * refuses counts that can't be, and a data representation's functions are told large counts.
+/* Access to files with large counts (MPI-4.0 chapter 14): every function reads or writes what its form with ints does,
+ * rejects invalid counts, and passes large counts to a data representation's functions.
  *
  * ranks: 1 2
  * timeout: 30

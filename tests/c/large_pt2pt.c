@@ -1,6 +1,5 @@
-/* Point-to-point communication with large counts (MPI-4.0 sections 3.2 to 3.10): every function works as
- * its form with ints does, takes counts beyond 2^31, refuses negative ones and those that no memory
- * has, and says under its own name what was wrong.
+/* Point-to-point communication with large counts (MPI-4.0 sections 3.2 to 3.10): every function works as its form with
+ * ints, accepts counts beyond 2^31, rejects negative and impossible ones, and names itself in errors.
  *
  * ranks: 2
  */

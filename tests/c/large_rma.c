@@ -1,5 +1,5 @@
-/* Windows and accesses with large counts (MPI-4.0 sections 12.2 and 12.3): units of displacement beyond 2^31, all accesses
- * as with ints, and what is refused.
+/* Windows and accesses with large counts (MPI-4.0 sections 12.2 and 12.3): displacement units beyond 2^31, all
+ * accesses as with ints, and errors.
  *
  * ranks: 2
  */

@@ -1,6 +1,5 @@
-/* Where every other library of this ABI lets something pass, and programs rely on it: names of null
- * handles, buffers that nobody attached, errors of windows whose handler nobody has set, keys of one
- * character more than there is room for.
+/* Leniencies of all libraries of this ABI that programs rely on: names of null handles, detaching without an attached
+ * buffer, errors of windows without an error handler, and keys of one character more than the maximum.
  *
  * ranks: 2
  * variants: shm

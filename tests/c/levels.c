@@ -1,4 +1,4 @@
-/* Every thread level can be asked for and is told again; threads know whether they are the main one.
+/* Requests each thread level and queries it; threads query whether they are the main thread.
  * ranks: 1 2
  * variants: shm single
  * cflags: -pthread

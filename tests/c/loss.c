@@ -1,5 +1,5 @@
-/* A process is lost, and programs that ask for error codes get them: from what the lost one takes
- * part in, within bounded time, while the others go on together.
+/* A process is lost in a program that handles error codes: operations with the lost process fail in bounded time, and
+ * the others continue together.
  * ranks: 4
  * variants: shm ofi ucx hosts ucx-hosts
  * waits: yes

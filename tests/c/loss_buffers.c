@@ -1,6 +1,5 @@
-/* A process is lost while others are in a collective: once the call has failed, or the request of a nonblocking
- * one, the buffers are the program's. Members that live and come late must not write there any more, nor read
- * what is there by then.
+/* A process is lost during a collective: after the call, or its request, has failed, the buffers belong to the
+ * program. Late members must neither write to them nor read their new content.
  * ranks: 4
  * variants: shm shm-2copy ofi
  * waits: yes

@@ -1,6 +1,6 @@
-/* A call that does several things at once ends with an error when one of them fails by a loss, although another one waits for
- * a process that lives and sends or receives nothing (MPI-5.0 sections 3.7.5 and 3.10). What the call has left undone is
- * taken back, or is pending: later messages find their own receives.
+/* A call of several operations returns an error if one fails by a loss, even if another waits for a live process that
+ * communicates nothing (MPI-5.0 sections 3.7.5 and 3.10). The unfinished operations are cancelled or stay pending:
+ * later messages match their own receives.
  * ranks: 3
  * variants: shm shm-2copy ofi tcp hosts
  * waits: yes

@@ -1,5 +1,5 @@
-/* A process is lost while others wait in persistent collectives and partitioned communication that need it: they get
- * an error, in bounded time, each time that these are started, and go on together.
+/* A process is lost while others wait in persistent collectives and partitioned communication with it: each start of
+ * these fails in bounded time, and the others continue together.
  * ranks: 4
  * variants: shm ofi ucx hosts ucx-hosts
  * waits: yes

@@ -1,6 +1,6 @@
-/* One of several targets dies in an access epoch of MPI_Win_start: MPI_Win_complete returns, with an error
- * where it needed the dead one's answer, and the other targets are told all the same. Nothing is written
- * to the origin's memory any more when it has returned.
+/* One of several targets dies in an access epoch of MPI_Win_start: MPI_Win_complete returns, with an error if it
+ * needed the dead target's answer, and completes the epoch at the other targets. After its return nothing is
+ * written to the origin's memory.
  * ranks: 4
  * variants: shm ofi ucx tcp
  * launcher: -disable-auto-cleanup

@@ -1,5 +1,5 @@
-/* Messages without data (MPI-4.1 section 3.2.2: a count of zero is a message like others), from and to NULL, MPI_BOTTOM and
- * buffers that exist, to another process and to itself, by every kind of call; what is longer is truncated.
+/* Messages without data (MPI-4.1 section 3.2.2), with NULL, MPI_BOTTOM and real buffers, to another process and to
+ * itself, by every kind of call. A longer message is truncated.
  * ranks: 1 2 3
  * variants: shm shm-2copy tcp ofi
  */

@@ -1,5 +1,5 @@
-/* Messages without elements need no datatype, as with MPICH and what is made of it: to a rank, to
- * MPI_PROC_NULL, persistent and partitioned. With elements MPI_DATATYPE_NULL is an error, also to nobody.
+/* Messages without elements need no datatype, as with MPICH and its derivatives: to a rank, to MPI_PROC_NULL,
+ * persistent and partitioned. With elements MPI_DATATYPE_NULL is an error, also with MPI_PROC_NULL.
  * ranks: 1 2
  */
 #include "fails.h"

@@ -8,7 +8,7 @@
 
 static char data[LENGTH], got[LENGTH];
 
-/* Sends by buffers, and receives when told. */
+/* Sends buffered messages from rank 0, which `take` receives. */
 static void pass(MPI_Comm comm, int count) {
     int rank;
     OK(MPI_Comm_rank(comm, &rank));

@@ -2,7 +2,7 @@
  * variants: shm
  * cflags: -pthread
  */
-/* Registrations for events that are freed while an event is told (MPI-4.1 section 15.3.8): by a callback of another
+/* Registrations for events that are freed during an event's callbacks (MPI-4.1 section 15.3.8): by a callback of another
  * registration, by their own, and by another thread. The function that is called for the end comes when no callback of
  * the registration is running and none will be called. */
 #include <pthread.h>
@@ -22,7 +22,7 @@ static void at_end(MPI_T_event_registration registration, MPI_T_cb_safety safety
     ended[which]++;
 }
 
-/* Whoever is called first frees both. */
+/* The callback that runs first frees both registrations. */
 static void frees(MPI_T_event_instance event, MPI_T_event_registration registration, MPI_T_cb_safety safety,
                   void *user_data) {
     int which = (int)((int *)user_data - told), other = 1 - which;

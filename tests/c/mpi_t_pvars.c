@@ -1,4 +1,5 @@
-/* Performance variables of the tool interface: sessions, handles, what is counted by which path.
+/* Performance variables of the tool interface (MPI-5.0 section 15.3.7): sessions, handles, and the counters of each
+ * path.
  * ranks: 2
  */
 #include "check.h"

@@ -1,5 +1,5 @@
-/* A tool's thread looks at performance variables while the program communicates. It asked for that
- * before MPI_Init, so the program need not ask for threads itself.
+/* A tool's thread reads performance variables while the program communicates. The tool requested threads before
+ * MPI_Init, so the program need not.
  * ranks: 2
  * cflags: -pthread
  * variants: shm ofi

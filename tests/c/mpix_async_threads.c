@@ -1,5 +1,5 @@
-/* Several threads wait at once, beside a progress thread: functions that progress calls, and those of generalized requests,
- * are called by one at a time, and what they complete is not freed under them.
+/* Several threads wait beside a progress thread: progress functions and generalized requests' callbacks run in one
+ * thread at a time, and objects that they complete are not freed during the call.
  * ranks: 2
  * cflags: -pthread
  * variants: shm tcp

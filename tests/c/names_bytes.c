@@ -1,5 +1,5 @@
-/* Names that are no UTF-8, as programs of other times and countries have them, come back byte for byte: of objects, infos,
- * error codes, files, services, ports and data representations. What is too long is cut between characters of UTF-8.
+/* Names that are not UTF-8 round-trip byte for byte: of objects, infos, error codes, files, services, ports and data
+ * representations. A too long name is cut between characters of UTF-8.
  *
  * ranks: 1 2
  * variants: shm

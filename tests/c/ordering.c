@@ -1,5 +1,5 @@
-/* Messages with one tag from one sender never overtake each other, whatever their sizes and however
- * they are received.
+/* Messages with one tag from one sender never overtake each other, for all sizes and kinds of receives (MPI-5.0
+ * section 3.5).
  * ranks: 2 5
  * variants: shm shm-2copy ofi ucx ucx-hosts verbs
  * timeout: 40

@@ -1,5 +1,5 @@
-/* A partitioned send of less data than its receive has room for is delivered, whatever the partitions
- * and datatypes of both sides, and the status counts what came.
+/* A partitioned send with less data than its receive is delivered, for any partitions and datatypes of both sides, and
+ * the status counts the received data.
  * ranks: 2
  * timeout: 60
  */

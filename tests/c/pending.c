@@ -1,6 +1,6 @@
-/* Many receives pending, and many messages unexpected, each with a tag of its own and taken from the
- * end. How long a search takes must not depend on how many there are. With an argument it is so many,
- * and times and memory are printed (mpiexec -n 2 ./pending 1000000).
+/* Many posted receives and many unexpected messages, each with its own tag and matched from the end. The
+ * time of a match must not depend on their number. An argument sets the number; times and memory are then
+ * printed (mpiexec -n 2 ./pending 1000000).
  * ranks: 2
  * variants: shm
  * timeout: 60

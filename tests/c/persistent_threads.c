@@ -1,6 +1,6 @@
-/* Persistent requests that some threads start while another one completes whatever is complete among all of them, and a third
- * looks at them without completing any (MPI-4.1 sections 3.7.5, 3.7.6, 3.9 and 11.6): what is started while it is looked at is
- * complete when its message is there, and not before.
+/* Threads start persistent requests while another completes any of them and a third queries their status (MPI-4.1
+ * sections 3.7.5, 3.7.6, 3.9 and 11.6): a request started during a query is complete only after its message has
+ * arrived.
  * ranks: 2
  * variants: shm tcp
  * cflags: -pthread

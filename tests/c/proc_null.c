@@ -1,4 +1,4 @@
-/* Talking to MPI_PROC_NULL does nothing, at once.
+/* Communication with MPI_PROC_NULL returns immediately and has no effect.
  * ranks: 1
  * variants: shm
  */

@@ -24,7 +24,7 @@ int main(int argc, char **argv) {
                 }
                 OK(MPI_Request_free(&request));
                 CHECK_EQ(request, MPI_REQUEST_NULL);
-                /* The data may be changed once the receiver has told that it is there. */
+                /* The buffer may be changed after the receiver's message. */
                 OK(MPI_Recv(NULL, 0, MPI_CHAR, 1, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
             } else {
                 memset(data, 0, (size_t)bytes);
@@ -34,8 +34,8 @@ int main(int argc, char **argv) {
                 OK(MPI_Send(NULL, 0, MPI_CHAR, 0, 2, MPI_COMM_WORLD));
             }
 
-            /* A receive that is let go of: the synchronous send tells when it has begun, the message
-             * behind it that an eager one is complete. */
+            /* A freed receive: a synchronous send completes when it has begun; for an eager message the
+             * next message shows that it is complete. */
             if (bytes <= 5000) {
                 if (rank == 0) {
                     OK(MPI_Ssend(data, bytes, MPI_CHAR, 1, 3, MPI_COMM_WORLD));

@@ -1,4 +1,4 @@
-/* With asynchronous progress a target that computes holds nobody up, whatever the transport.
+/* With asynchronous progress a computing target delays no origin, over any transport.
  *
  * variants: ofi hosts
  * env: WEFT_ASYNC_PROGRESS=1

@@ -1,5 +1,4 @@
-/* A target that computes, and calls nothing of MPI, holds up no puts and gets where the network has
- * remote memory that needs nobody there.
+/* A computing target that does not call MPI delays no puts and gets if the network has remote memory access.
  *
  * ranks: 2
  * variants: verbs verbs-hosts

@@ -1,4 +1,4 @@
-/* Many ranks change the same words at once, under shared locks and under exclusive ones.
+/* Many ranks change the same words concurrently under shared and exclusive locks.
  *
  * ranks: 2 8
  */

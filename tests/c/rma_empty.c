@@ -1,5 +1,5 @@
-/* Accumulates with empty datatypes do nothing, whatever the operation: their elements are of no predefined
- * datatype, which is not to say of several.
+/* Accumulates with empty datatypes have no effect for any operation: their elements have no predefined datatype, which
+ * does not count as several.
  *
  * ranks: 1 2
  * variants: shm tcp

@@ -1,4 +1,4 @@
-/* Who waits for a lock gets it: all go on taking it until each has had it 50 times.
+/* A rank that waits for a lock gets it: all ranks keep locking until each has had the lock 50 times.
  *
  * ranks: 4
  * variants: shm ofi

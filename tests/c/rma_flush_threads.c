@@ -1,5 +1,5 @@
-/* A flush confirms what its thread has sent also while another thread's flush, which has asked for the same,
- * goes on because the target makes no progress.
+/* A flush completes its thread's accesses even while another thread's flush of the same kind waits for a target
+ * without progress.
  * ranks: 2
  * variants: shm tcp ofi
  * cflags: -pthread
@@ -31,7 +31,7 @@ static void together(const char *vcis, int all)
     OK(MPI_Win_lock_all(0, win));
     if (check_rank == 0) {
         pthread_t thread;
-        /* The lock is had. */
+        /* Makes sure that the lock is held. */
         OK(MPI_Fetch_and_op(NULL, &old, MPI_INT64_T, 1, 0, MPI_NO_OP, win));
         OK(MPI_Win_flush(1, win));
         OK(MPI_Send(NULL, 0, MPI_INT, 1, 0, MPI_COMM_WORLD));

@@ -7,7 +7,7 @@
 
 #define INTS 6000
 #define ROUNDS 3
-/* So many elements are many. */
+/* Elements of an accumulate. */
 #define HOT 48
 
 static unsigned next(unsigned *state)

@@ -1,4 +1,4 @@
-/* A thousand windows at once, and a window of 64 GB of addresses.
+/* A thousand windows at the same time, and a window with 64 GB of addresses.
  *
  * ranks: 2
  * variants: shm ofi

@@ -1,5 +1,5 @@
-/* The memory of a window is had when it is touched, or at once by a hint; more than there is is an error
- * on all ranks.
+/* Pages of a window's memory are allocated at first touch, or at creation by a hint; too large a window is an
+ * error on all ranks.
  * ranks: 1 2
  * variants: shm ofi hosts
  */
@@ -10,8 +10,8 @@
 
 enum { PAGE = 4096 };
 
-/* How many of the pages of `bytes` at `base` are there. Of memory that ranks share it is told by the file,
- * of all ranks together; -1: only a privileged process may look. */
+/* Number of allocated pages of `bytes` at `base`. For shared memory the file gives the number of all ranks
+ * together; -1: this needs a privileged process. */
 static int pages_of(char *base, size_t bytes, int size)
 {
     FILE *maps = fopen("/proc/self/maps", "r");

@@ -1,6 +1,5 @@
-/* Puts and gets between nodes go by the network's remote memory, where there is some: counted by
- * performance variables. Data of every shape arrives whichever way it takes; requests complete; what
- * another thread goes on putting holds up no flush.
+/* Puts and gets between nodes use the network's remote memory access if it has any, by performance variables. Data of
+ * every layout arrive over any path, requests complete, and another thread's continuous puts delay no flush.
  *
  * ranks: 2
  * variants: ofi hosts ucx verbs verbs-hosts ofi-verbs ucx-verbs

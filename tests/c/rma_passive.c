@@ -1,4 +1,4 @@
-/* On one node a target that computes holds nobody up.
+/* On one node a computing target delays no origin of passive target accesses.
  *
  * variants: shm
  */

@@ -1,5 +1,5 @@
-/* Who looks at memory of its own, or of its node, until another rank has changed it makes progress by
- * flushes, or requests, alone.
+/* A rank that polls its own or its node's memory for another rank's change makes progress by flushes or
+ * requests alone.
  *
  * ranks: 2 4
  * variants: shm ofi hosts ucx

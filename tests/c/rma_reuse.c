@@ -1,5 +1,5 @@
-/* Windows that come and go, whose shared memory is used again: several at once, of all kinds, freed in other orders than
- * they were made in, on communicators of all ranks and of some; none has what another one left, and none is another's.
+/* Windows whose shared memory is reused: several at a time, of all kinds, freed in any order, on communicators of all
+ * and some ranks; none has another's content or memory.
  * ranks: 2 3 5
  * timeout: 60
  */

@@ -1,5 +1,5 @@
-/* Accumulates of many elements that lie apart, by all ranks at once and beside others that change single elements and whole
- * stretches of the same: sums are exact, what lies between stays as it is, and results are what was there before.
+/* Accumulates of many scattered elements by all ranks, concurrent with changes of single elements and of whole ranges:
+ * sums are exact, gaps stay unchanged, and results are the earlier values.
  * ranks: 1 2 4
  * timeout: 60
  */

@@ -1,4 +1,4 @@
-/* Threads of several ranks use one window at once.
+/* Threads of several ranks use one window at the same time.
  *
  * ranks: 2 4
  * cflags: -pthread

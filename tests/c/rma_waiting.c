@@ -1,5 +1,5 @@
-/* Who waits in MPI carries out what others want of his created window, whatever call he waits in: the kernel's copies, which
- * take a system call each, are for targets that compute. Long puts and gets come whole either way.
+/* A target that waits in any MPI call performs the accesses to its created window: CMA copies, with a system call each,
+ * are only for targets that compute. Long puts and gets arrive complete in both cases.
  * ranks: 2
  * variants: shm
  * alone: yes
@@ -21,7 +21,7 @@ static unsigned long counted(void) {
     return value;
 }
 
-/* The kernel's copies for so many puts of a word and as many gets, each flushed, while the target waits in a call. */
+/* Number of CMA copies for `times` puts and gets of a word, each flushed, while the target waits in a call. */
 static unsigned long words(int times) {
     unsigned long before = counted();
     OK(MPI_Win_lock(MPI_LOCK_SHARED, 1, 0, win));

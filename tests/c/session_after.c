@@ -1,5 +1,5 @@
-/* A session that is opened when MPI_Finalize has been called, for the first time (MPI-4.1 chapter 11): between hosts
- * its processes need addresses that nobody has asked the launcher for.
+/* A first session opened after MPI_Finalize (MPI-4.1 chapter 11): between hosts its processes need addresses that were
+ * not exchanged before.
  * ranks: 1 2 5
  * variants: shm tcp hosts */
 #include "fails.h"

@@ -1,5 +1,5 @@
-/* Levels of thread support of sessions (MPI-5.0 11.3.1 and 11.6): what the info asks for, at least
- * that of the world; a value that is none is an error.
+/* Levels of thread support of sessions (MPI-5.0 sections 11.3.1 and 11.6): at least the requested one and that of the
+ * world; an invalid value is an error.
  * ranks: 1
  * variants: shm
  */

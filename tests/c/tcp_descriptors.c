@@ -1,4 +1,4 @@
-/* More peers than descriptors: connections close and come back, nothing is lost and nothing comes twice.
+/* More peers than descriptors: connections are closed and reopened, and no message is lost or duplicated.
  * ranks: 32
  * variants: tcp
  * timeout: 120

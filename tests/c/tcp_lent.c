@@ -1,6 +1,6 @@
-/* Long messages that are read from where they lie: a sender that changes its memory as soon as MPI says that it may,
- * while receivers come late, cancel nothing of what was sent. One by one, many at a time, at odd places, between
- * many ranks; the same with the way chosen by measurement.
+/* Long messages read directly from the sender's buffer: a sender that changes the buffer as soon as MPI allows, while
+ * receivers are late, does not change the message. Single and many messages, unaligned, between many ranks, and with
+ * the protocol chosen by measurement.
  *
  * ranks: 2 4
  * variants: tcp tcp-hosts

@@ -24,7 +24,7 @@ static void open_count(const char *name, MPI_T_pvar_handle *handle)
     OK(MPI_T_pvar_start(session, *handle));
 }
 
-/* Blocks of so many bytes with gaps of 64, some 3 MB of them and an odd one at the end. */
+/* Exchanges some 3 MB in blocks of `block` bytes with gaps of 64, and an odd block at the end. */
 static void exchange(int block, int listed, int read)
 {
     int blocks = 3000000 / block, lengths[2] = {1, block / 2 + 1}, rank = world_rank();

@@ -1,5 +1,5 @@
-/* Thread communicators (MPIX_Threadcomm_init and its like): each thread of a region is a rank by the same handle.
- * Messages between all, wildcards, collectives, duplicates, attributes, regions one after the other, and what is refused.
+/* Thread communicators (MPIX_Threadcomm_init): each thread of a region is a rank of the same handle. Messages between
+ * all ranks, wildcards, collectives, duplicates, attributes, consecutive regions, and errors.
  * ranks: 1 2 3
  * variants: shm tcp
  * cflags: -pthread

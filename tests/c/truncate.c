@@ -1,5 +1,5 @@
-/* A message longer than its receive: an error of the right class, nothing written beyond the buffer,
- * and the job goes on.
+/* A message longer than its receive is an error of the right class; nothing is written beyond the buffer, and the job
+ * continues.
  * ranks: 2
  * variants: shm shm-2copy ofi ucx verbs
  */

@@ -1,5 +1,5 @@
-/* After a loss, what the lost process has no part in goes on: generalized requests, MPI_Comm_disconnect and
- * MPI_Win_free of others, connections between jobs.
+/* After a loss operations without the lost process continue: generalized requests, MPI_Comm_disconnect and
+ * MPI_Win_free on other groups, connections between jobs.
  * ranks: 3
  * variants: shm tcp tcp-hosts
  * cflags: -pthread

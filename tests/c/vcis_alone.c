@@ -1,5 +1,5 @@
-/* Communicators get VCIs without hints where threads may call at once: however they are made, one thread on
- * each, wildcards, hints that come later, processes with fewer threads, and none where the variable says so.
+/* Communicators get VCIs without hints if threads may call concurrently: communicators of all origins with a thread
+ * each, wildcards, later hints, processes with fewer threads, and none if the variable says so.
  * ranks: 1 2 4
  * variants: shm ofi
  * cflags: -pthread

@@ -1,5 +1,5 @@
-/* Two threads, each sending to a process of its own on a communicator of its own with a VCI, hardly
- * ever wait for a lock: only where the other's round over all VCIs is in the way.
+/* Two threads that send to different processes on communicators with different VCIs hardly ever wait for a lock: only
+ * during the other thread's poll of all VCIs.
  * ranks: 3
  * variants: shm ofi
  * cflags: -pthread

@@ -1,5 +1,5 @@
-/* A thread that waits on one VCI carries on what others wait for on another. Without that (as a
- * control variable allows for measuring) the same program hangs, which is seen too.
+/* A thread that waits on one VCI progresses requests on others. Without this (a control variable turns it off) the
+ * same program hangs, which is tested, too.
  * ranks: 2
  * variants: shm ofi
  * cflags: -pthread

@@ -1,6 +1,6 @@
 /* Two processes, one of them with two threads, read from each other by windows that have a VCI each,
- * and wait in opposite orders. Who waits on one VCI carries on what others ask for on another. Without
- * that (as a control variable allows for measuring) the same program hangs, which is seen too.
+ * and wait in opposite orders. A thread that waits on one VCI also progresses requests on others. Without this
+ * (a control variable turns it off) the same program hangs, which is tested, too.
  * ranks: 2
  * variants: ofi
  * cflags: -pthread

@@ -1,7 +1,6 @@
-/* Eight threads of each rank do by chance everything that messages can do, on communicators with
- * different VCIs, and make communicators meanwhile. Thread t talks to thread t of the other rank;
- * both know what the other does, since they throw the same dice. With WEFT_STRESS_SECONDS in the
- * environment it goes on for so long, with other dice each time.
+/* Eight threads of each rank do random point-to-point operations on communicators with different VCIs, and
+ * create communicators meanwhile. Thread t communicates with thread t of the other rank; both use the same
+ * random seed. WEFT_STRESS_SECONDS sets the duration, with a new seed in each round.
  * ranks: 2
  * variants: shm ofi ucx
  * env: WEFT_NUM_VCIS=12

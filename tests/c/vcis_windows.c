@@ -1,6 +1,5 @@
-/* Windows with VCIs of their own: which hints are in force, threads that share out several VCIs among
- * themselves, accumulates in order and not, all ways to synchronise, and flushes that end although
- * another thread goes on.
+/* Windows with their own VCIs: the hints in force, threads that share several VCIs, ordered and unordered accumulates,
+ * all kinds of synchronization, and flushes that end while another thread continues.
  * ranks: 1 2 3
  * variants: shm shm-2copy ofi
  * env: WEFT_NUM_VCIS=8

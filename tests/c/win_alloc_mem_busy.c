@@ -1,5 +1,5 @@
-/* A put to a window that was created of memory from MPI_Alloc_mem becomes visible while its target only
- * looks at its memory, also where the kernel does not copy between processes.
+/* A put to a window on memory of MPI_Alloc_mem becomes visible to a target that only polls its memory, also if the
+ * kernel does not support CMA.
  * ranks: 2
  * variants: shm shm-2copy
  */

@@ -1,4 +1,4 @@
-//! Bars that show how far a command has come: on a terminal, and only there.
+//! Tests that progress bars are shown on a terminal only.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,10 +14,10 @@ use crate::room::Room;
 use crate::terminal::Terminal;
 use crate::{Result, lacks, patience, prefix, timed};
 
-/// A command of osu-bench, and what of it is looked for.
+/// A command of osu-bench with the texts that must appear.
 struct Bar {
     name: &'static str,
-    /// `PREFIX` stands for where Weft is.
+    /// `PREFIX` is replaced by Weft's prefix.
     words: &'static str,
     /// Shown while it runs.
     shown: [&'static str; 2],
@@ -70,7 +70,7 @@ const BARS: [Bar; 7] = [
     },
 ];
 
-/// The tests.
+/// Lists the tests.
 pub fn trials() -> Vec<Trial> {
     let trial = |bar: &'static Bar| {
         let name = format!("bars/{}/2", bar.name);
@@ -102,7 +102,7 @@ fn run(bar: &Bar) -> Result {
     }
     let outcome = Outcome::of(&mut command(&room, prefix, bar), patience(60.0))?;
     let case = Case {
-        // And nothing on standard error.
+        // Standard error must be empty.
         stdout: vec![bar.printed.to_owned()],
         ..Case::default()
     };

@@ -1,5 +1,5 @@
-//! Programs of `tests/c` that use MPI rightly run a second time under `mpiexec -check`, which has nothing to say of
-//! them. What it says of wrong ones is in `tests/c/checked.c`.
+//! Runs correct programs of `tests/c` a second time under `mpiexec -check`, which must report nothing.
+//! Reports on wrong programs are tested by `tests/c/checked.c`.
 
 use crate::job::Variant;
 use crate::openmpi;
@@ -39,7 +39,7 @@ const NAMES: [&str; 31] = [
     "rma_transfer",
 ];
 
-/// Of these, what is built by Open MPI's compiler, too.
+/// Programs that are also built by Open MPI's compiler.
 const OPENMPI: [&str; 7] = [
     "attr_type",
     "coll_neighbor",
@@ -50,7 +50,8 @@ const OPENMPI: [&str; 7] = [
     "rma_epochs",
 ];
 
-/// The same programs under the checker: named `NAME-checked`, over shared memory; and some for the other ABIs.
+/// Returns the programs under the checker, named `NAME-checked`, over shared memory; some also for
+/// the other ABIs.
 pub fn twins(programs: &[Program]) -> Vec<Program> {
     let checked = |program: &Program, name: &str, flags: &[String]| {
         let mut twin = program.build(name, flags);
@@ -87,7 +88,7 @@ pub fn twins(programs: &[Program]) -> Vec<Program> {
     right.chain(standard).chain(openmpi).collect()
 }
 
-/// The names that no program has.
+/// Returns the listed names that no program has.
 pub fn unknown(programs: &[Program]) -> Vec<&'static str> {
     let is_there = |name: &&str| programs.iter().any(|program| program.name == **name);
     NAMES.into_iter().filter(|name| !is_there(name)).collect()

@@ -1,13 +1,13 @@
-//! Says which tests run at the same time.
+//! Schedules tests that may run at the same time.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 
-/// What a test tolerates beside it, in the order in which tests run.
+/// The tests that may run beside a test, in the order in which tests run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Company {
-    /// All tests that tolerate others.
+    /// All tests except exclusive ones.
     Any,
-    /// Tests whose ranks wait for most of the time, too: they measure how long they wait.
+    /// Only tests whose ranks are idle most of the time: the test measures how long its ranks wait.
     Waiting,
     /// No test: it measures times or needs the memory of the machine.
     None,
@@ -27,7 +27,7 @@ static RUNNING: Mutex<Running> = Mutex::new(Running {
 /// Signalled when the last running test has ended.
 static ENDED: Condvar = Condvar::new();
 
-/// A running test; until this is dropped the tests that it does not tolerate wait.
+/// A running test. Tests that it does not tolerate wait until it is dropped.
 pub struct Turn(());
 
 impl Company {

@@ -1,4 +1,4 @@
-//! The wrappers with other compilers than GNU's underneath.
+//! Tests the wrappers with other compilers than GNU's.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -15,7 +15,7 @@ use crate::program::{Case, compile, programs};
 use crate::room::Room;
 use crate::{Result, lacks, patience, prefix, timed};
 
-/// The tests.
+/// Lists the tests.
 pub fn trials() -> Vec<Trial> {
     let trial = |name: &str, need, test: fn() -> Result| {
         let left_out = lacks::any(name, &[need]);
@@ -37,7 +37,8 @@ fn output(command: &mut Command) -> Result<Output> {
     done.map_err(|error| format!("{command:?}: {error}"))
 }
 
-/// C and C++ by clang, named in each of the ways that other libraries' users know, without a warning.
+/// Compiles C and C++ by clang without a warning, selected by each variable and option of the
+/// wrappers.
 fn clang() -> Result {
     let prefix = prefix::get()?;
     let dir = programs(prefix)?;
@@ -72,7 +73,7 @@ fn clang() -> Result {
     Ok(())
 }
 
-/// Two ranks of the program end well.
+/// Runs the program on two ranks.
 fn runs(binary: &Path) -> Result {
     let room = Room::new()?;
     let mut command = room.command(&prefix::get()?.join("bin/mpiexec"));
@@ -82,7 +83,7 @@ fn runs(binary: &Path) -> Result {
     outcome.judge(&Case::default(), &room.leftovers())
 }
 
-/// Fortran by flang: both modules of both ABIs, which it compiles at their first use, and mpif.h.
+/// Compiles Fortran by flang: both modules of both ABIs, compiled at first use, and mpif.h.
 fn flang() -> Result {
     let prefix = prefix::get()?;
     let dir = programs(prefix)?;
@@ -100,7 +101,7 @@ fn flang() -> Result {
         let mut build = Command::new(prefix.join("bin").join(c));
         let source = tests.join("parts/attributes.c");
         compile(build.arg("-c").arg("-o").arg(&part).arg(source))?;
-        // Its modules go here: where gfortran's programs are compiled at the same time it would find them.
+        // A separate folder for modules: gfortran, running at the same time, must not find flang's.
         let modules = dir.join(format!("{way}.modules"));
         fs::create_dir_all(&modules).map_err(|error| error.to_string())?;
         let mut build = Command::new(prefix.join("bin").join(wrapper));
@@ -108,7 +109,7 @@ fn flang() -> Result {
         build.env("MPICH_FC", "flang-new-19").args(word);
         let sources = [tests.join(name), part];
         compile(build.arg("-o").arg(&binary).args(sources))?;
-        // It says so nowhere, but its runtime library's names are in it.
+        // The only mark of flang in a program is the names of its runtime library.
         let names = fs::read(&binary).map_err(|error| error.to_string())?;
         if !names.windows(9).any(|part| part == b"_FortranA") {
             return Err(format!("{} was not made by flang", binary.display()));
@@ -118,8 +119,8 @@ fn flang() -> Result {
     Ok(())
 }
 
-/// A compiler that can't compile the modules, as some of flang can't: that is said in a line, with its first error,
-/// and programs with mpif.h are compiled.
+/// Uses a compiler that can't compile the modules, as some versions of flang can't: the wrapper
+/// prints a line with the first error, and programs with mpif.h compile.
 fn without_modules() -> Result {
     let prefix = prefix::get()?;
     let dir = programs(prefix)?;
@@ -135,7 +136,7 @@ fn without_modules() -> Result {
     fs::write(&file, text).map_err(failed)?;
     let binary = dir.join("old");
     let build = |words: &[&str]| {
-        // The compiler was just written and may still be held open elsewhere.
+        // A child of another test may still hold the new file open.
         let name = format!("sh {}", compiler.display());
         let mut command = Command::new(prefix.join("bin/mpif90"));
         output(command.env("MPICH_FC", name).args(words))

@@ -1,5 +1,5 @@
-//! Ranks of one machine that can't open each other's memory: each in namespaces of its own, or with an executable that
-//! their user can't read. They use TCP, and say so once.
+//! Tests ranks of one machine that can't open each other's memory: each in its own namespaces, or with
+//! an executable that their user can't read. They use TCP and print one warning.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -19,7 +19,7 @@ use crate::{Result, lacks, patience, prefix, timed};
 const SAID: &str = "can't open each other's shared memory (containers, user namespaces, or an executable that users \
                     can't read) and use tcp instead";
 
-/// A host name of its own, then the program.
+/// Script that sets a host name and runs the program.
 const OTHER_NAME: [&str; 5] = [
     "unshare",
     "-u",
@@ -28,7 +28,7 @@ const OTHER_NAME: [&str; 5] = [
     "hostname h$$; exec \"$0\" \"$@\"",
 ];
 
-/// The tests.
+/// Lists the tests.
 pub fn trials() -> Vec<Trial> {
     let trial = |name: &str, needs: &[&'static Need], test: fn() -> Result| {
         let left_out = lacks::any(name, needs);
@@ -50,7 +50,7 @@ pub fn trials() -> Vec<Trial> {
     ]
 }
 
-/// The program; each test has its own.
+/// Compiles the program, separately for each test.
 fn build(name: &str) -> Result<PathBuf> {
     let prefix = prefix::get()?;
     let binary = programs(prefix)?.join(format!("contained-{name}"));
@@ -67,7 +67,7 @@ fn mpiexec(room: &Room) -> Result<Command> {
     Ok(command)
 }
 
-/// The job ends well, after the line on stderr, once.
+/// Checks that the job succeeds and prints the line on stderr once.
 fn judge(room: &Room, command: &mut Command) -> Result {
     let outcome = Outcome::of(command, patience(70.0))?;
     let case = Case {
@@ -82,7 +82,7 @@ fn judge(room: &Room, command: &mut Command) -> Result {
     }
 }
 
-/// Three ranks, each in a container of its own.
+/// Runs three ranks, each in its own container.
 fn apart(wrap: &[&str]) -> Result {
     let (room, program) = (Room::new()?, build(wrap[1])?);
     let mut command = mpiexec(&room)?;
@@ -90,7 +90,7 @@ fn apart(wrap: &[&str]) -> Result {
     judge(&room, &mut command)
 }
 
-/// Two that share memory, and two in a container each.
+/// Runs two ranks that share memory, and two in a container each.
 fn mixed() -> Result {
     let (room, program) = (Room::new()?, build("mixed")?);
     let mut command = mpiexec(&room)?;
@@ -102,7 +102,8 @@ fn mixed() -> Result {
     judge(&room, &mut command)
 }
 
-/// The executable can be run by all, and read by root: what it runs as hides its memory from its own user.
+/// Runs an executable that only root can read: the kernel hides such a process's memory from its own
+/// user.
 fn unreadable() -> Result {
     let (room, program) = (Room::new()?, build("unreadable")?);
     let failed = |error: std::io::Error| format!("{}: {error}", program.display());
@@ -134,7 +135,7 @@ fn by_hydra() -> Result {
     judge(&room, &mut command)
 }
 
-/// Without another transport, the first call that needs one ends the job, in each of the ranks' combined calls.
+/// Without another transport the first call that needs one must end the job, in each combined call.
 fn no_way() -> Result {
     let (room, program) = (Room::new()?, build("no-way")?);
     let mut command = mpiexec(&room)?;

@@ -1,4 +1,4 @@
-//! Core files of ranks: they get the rank's name, and mpiexec tells it.
+//! Tests core files of ranks: mpiexec renames them by rank and prints the names.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::room::Room;
 use crate::sshd::Cluster;
 use crate::{Result, lacks, patience, prefix, timed};
 
-/// The tests.
+/// Lists the tests.
 pub fn trials() -> Vec<Trial> {
     let trial = |name: &str, test: fn() -> Result| {
         let left_out = lacks::any(name, &[&CORES]);
@@ -32,7 +32,7 @@ pub fn trials() -> Vec<Trial> {
     ]
 }
 
-/// The program; each test has its own.
+/// Compiles the program, separately for each test.
 fn build(name: &str) -> Result<PathBuf> {
     let prefix = prefix::get()?;
     let binary = programs(prefix)?.join(format!("crash-{name}"));
@@ -42,7 +42,7 @@ fn build(name: &str) -> Result<PathBuf> {
     Ok(binary)
 }
 
-/// What became of a job that dies by SIGABRT, with all of this in its last words.
+/// Runs a job that dies by SIGABRT and checks that its messages have these parts.
 fn run(room: &Room, program: &Path, ranks: u32, words: &[&str], said: &[&str]) -> Result<String> {
     let mut command = room.command(&prefix::get()?.join("bin/mpiexec"));
     clear(&mut command);
@@ -62,7 +62,7 @@ fn judged(command: &mut Command, said: &[&str]) -> Result<String> {
     Ok(outcome.stderr().to_owned())
 }
 
-/// The names of a folder's files, sorted.
+/// Returns the names of a folder's files, sorted.
 fn files(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> = entries
@@ -72,7 +72,7 @@ fn files(folder: &Path) -> Vec<String> {
     names
 }
 
-/// The process that a core is of, as readelf has it, and as the message of a rank's death does.
+/// Compares the process of a core by readelf with that in the message of the rank's death.
 fn must_be_of(core: &Path, said: &str, rank: u32) -> Result {
     let words = format!("rank {rank} on ");
     let pid = said.split(&words).nth(1).and_then(|rest| {
@@ -80,7 +80,7 @@ fn must_be_of(core: &Path, said: &str, rank: u32) -> Result {
         pid.parse::<u32>().ok()
     });
     let pid = pid.ok_or_else(|| format!("no process of rank {rank} in\n{said}"))?;
-    // Its own threads' numbers are there as well, in other notes.
+    // Other notes have the thread ids.
     let bytes = fs::read(core).map_err(|error| format!("{}: {error}", core.display()))?;
     let is_core = bytes.starts_with(b"\x7fELF") && bytes.get(16) == Some(&4);
     let head = &bytes[..bytes.len().min(1 << 16)];
@@ -98,7 +98,7 @@ fn must_be(found: Vec<String>, expected: &[&str]) -> Result {
     }
 }
 
-/// The rank's name and the place are told.
+/// The message must have the rank and the core's path.
 fn named() -> Result {
     let (program, room) = (build("named")?, Room::new()?);
     let core = room.folder().join("core.rank1");
@@ -111,7 +111,7 @@ fn named() -> Result {
     must_be(files(room.folder()), &["core.rank1"])
 }
 
-/// What others leave while the job ends is told, too.
+/// Cores of other ranks, written while the job ends, must be reported, too.
 fn several() -> Result {
     let (program, room) = (build("several")?, Room::new()?);
     let place = |name: &str| room.folder().join(name).display().to_string();
@@ -121,7 +121,7 @@ fn several() -> Result {
     must_be(files(room.folder()), &["core.rank0", "core.rank2"])
 }
 
-/// A core of a job before is not replaced.
+/// A core of an earlier job must not be replaced.
 fn kept() -> Result {
     let (program, room) = (build("kept")?, Room::new()?);
     let old = room.folder().join("core.rank0");
@@ -138,7 +138,7 @@ fn kept() -> Result {
     must_be_of(&room.folder().join(new), &said, 0)
 }
 
-/// A core of another process stays what it is, also if a rank has died with one in another folder.
+/// A core of another process must not be renamed, even if a rank has died with one in another folder.
 fn elsewhere() -> Result {
     let (program, room) = (build("elsewhere")?, Room::new()?);
     run(&room, &program, 2, &["0"], &["core.rank0"])?;
@@ -152,7 +152,7 @@ fn elsewhere() -> Result {
     must_be_of(&room.folder().join("1/core"), &said, 1)
 }
 
-/// On other hosts the agents do it.
+/// On other hosts the agents must rename and report cores.
 fn several_hosts() -> Result {
     let program = build("hosts")?;
     let cluster = Cluster::start(2)?;

@@ -1,8 +1,9 @@
-//! The commands of README.md and of the pages in docs: blocks that are indented by four spaces are commands, and each is
-//! run in a folder with the programs that the pages speak of. `<!-- not run: why -->` before a block says that this one
-//! isn't. Of what takes minutes (osu-bench) the options are looked for in its help.
+//! Runs the commands of README.md and the pages in docs: blocks indented by four spaces, in a folder
+//! with the programs that the pages mention. A block behind `<!-- not run: why -->` is left out. Of
+//! commands that take minutes (osu-bench) the options are compared with the help.
 //!
-//! The tutorial has a test of its own, and what `docs/tuning.md` says of variables is compared with the tool interface.
+//! The tutorial has a separate test. The variables in `docs/tuning.md` are compared with the tool
+//! interface.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ use crate::program::{Case, compile, programs};
 use crate::room::Room;
 use crate::{Result, patience, prefix, timed};
 
-/// The tests: one for each page that has commands, and one for the variables.
+/// Lists the tests: one per page with commands, and one for the variables.
 pub fn trials() -> Vec<Trial> {
     let mut trials = vec![timed(
         "documented/variables".to_owned(),
@@ -37,7 +38,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The pages that have blocks of commands.
+/// Returns the pages that have blocks of commands.
 fn pages() -> Vec<PathBuf> {
     let entries = fs::read_dir(root().join("docs")).into_iter().flatten();
     let pages = entries.flatten().map(|entry| entry.path());
@@ -50,7 +51,7 @@ fn pages() -> Vec<PathBuf> {
     pages
 }
 
-/// The commands of a page that are meant to be run, without what explains them.
+/// Returns the commands of a page to be run, without explanations.
 fn commands(text: &str) -> Vec<String> {
     let mut commands: Vec<String> = Vec::new();
     let (mut fenced, mut left_out, mut in_block, mut goes_on) = (false, false, false, false);
@@ -60,7 +61,7 @@ fn commands(text: &str) -> Vec<String> {
         match line.strip_prefix("    ") {
             Some(command) if !fenced && (in_block || before.is_empty()) => {
                 in_block = true;
-                // Further explanation is indented further.
+                // Explanations are indented further.
                 let explains = command.starts_with(' ') && !goes_on;
                 if !left_out && !explains {
                     let command = command.trim_start();
@@ -88,7 +89,7 @@ fn commands(text: &str) -> Vec<String> {
     commands
 }
 
-/// Files that a page gives with their names: ` ```c hints.c `.
+/// Returns the files of a page by name: ` ```c hints.c `.
 fn named_files(text: &str) -> Vec<(&str, &str)> {
     let blocks = text.split("\n```c ").skip(1);
     let blocks = blocks.filter_map(|block| block.split("\n```").next()?.split_once('\n'));
@@ -98,7 +99,7 @@ fn named_files(text: &str) -> Vec<(&str, &str)> {
 const HELLO: &str = "#include <mpi.h>\n#include <stdio.h>\nint main(void) {\n    MPI_Init(0, 0);\n    \
      MPI_Barrier(MPI_COMM_WORLD);\n    MPI_Finalize();\n    return 0;\n}\n";
 
-/// A folder with what the commands name.
+/// Makes a folder with the files that the commands name.
 fn prepare(dir: &Path, prefix: &Path, text: &str) -> Result {
     let failed = |error: std::io::Error| format!("{}: {error}", dir.display());
     if dir.exists() {
@@ -129,7 +130,7 @@ fn prepare(dir: &Path, prefix: &Path, text: &str) -> Result {
     Ok(())
 }
 
-/// Looks whether a program's help of a command has all options that a page gives it.
+/// Checks that a command's help has all options that a page passes.
 fn helps(program: &Path, line: &str) -> Result {
     let mut words = line.split_whitespace();
     let command = words.next().unwrap_or_default();
@@ -161,7 +162,7 @@ fn run(page: &Path) -> Result {
             helps(&bin.join("osu-bench"), line).map_err(failed)?;
             continue;
         }
-        // `xtask/tests/documents.rs` looks at these.
+        // `xtask/tests/documents.rs` checks these.
         let elsewhere = command.starts_with("cargo xtask ");
         if elsewhere || command.contains("mpifort") && FORTRAN.lacking().is_some() {
             continue;
@@ -189,7 +190,7 @@ fn run(page: &Path) -> Result {
     Ok(())
 }
 
-/// The control variables that the tool interface tells of, and those that `docs/tuning.md` has, are the same.
+/// Compares the control variables of the tool interface with those in `docs/tuning.md`.
 fn variables() -> Result {
     let prefix = prefix::get()?;
     let program = programs(prefix)?.join("cvar-names");

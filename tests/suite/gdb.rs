@@ -1,4 +1,5 @@
-//! `mpiexec -gdb` and `-gdba`: gdb for each rank, at a terminal that the test plays and with commands from a file.
+//! Tests `mpiexec -gdb` and `-gdba`: gdb for each rank, on an emulated terminal and with commands from
+//! a file.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -17,7 +18,7 @@ use crate::room::Room;
 use crate::terminal::Terminal;
 use crate::{Result, lacks, patience, prefix, timed};
 
-/// The tests.
+/// Lists the tests.
 pub fn trials() -> Vec<Trial> {
     let trial = |name: &str, test: fn() -> Result| {
         let left_out = lacks::any(name, &[&GDB, &TERMINALS]);
@@ -31,7 +32,7 @@ pub fn trials() -> Vec<Trial> {
     ]
 }
 
-/// The program; each test has its own.
+/// Compiles the program, separately for each test.
 fn build(name: &str) -> Result<PathBuf> {
     let prefix = prefix::get()?;
     let binary = programs(prefix)?.join(format!("debugged-{name}"));
@@ -44,7 +45,7 @@ fn build(name: &str) -> Result<PathBuf> {
 fn mpiexec(room: &Room) -> Result<Command> {
     let mut command = room.command(&prefix::get()?.join("bin/mpiexec"));
     clear(&mut command);
-    // It would ask, and ask others for symbols.
+    // gdb would ask for confirmation, and servers for symbols.
     command
         .env("DEBUGINFOD_URLS", "")
         .env("HOME", room.folder());
@@ -52,7 +53,7 @@ fn mpiexec(room: &Room) -> Result<Command> {
     Ok(command)
 }
 
-/// What is typed goes to all ranks' gdb, whose lines begin with the rank.
+/// Input must go to all ranks' gdb; lines of output must begin with the rank.
 fn typed() -> Result {
     let (program, room) = (build("typed")?, Room::new()?);
     let mut command = mpiexec(&room)?;
@@ -80,7 +81,7 @@ fn typed() -> Result {
     terminal.end(&room, 0)
 }
 
-/// The same with what is typed in a file: for scripts.
+/// The commands may come from a file.
 fn from_file() -> Result {
     let (program, room) = (build("file")?, Room::new()?);
     let script = program.with_extension("gdb");
@@ -108,7 +109,7 @@ fn from_file() -> Result {
     outcome.judge(&case, &room.leftovers())
 }
 
-/// A job that runs is looked at, and goes on when gdb has let it go: by `detach`, and by `quit` alone.
+/// A running job must continue when gdb leaves it by `detach`, or by `quit` alone.
 fn attach() -> Result {
     let (program, room) = (build("attach")?, Room::new()?);
     let file = program.with_extension(format!("go-{}", std::process::id()));
@@ -116,7 +117,7 @@ fn attach() -> Result {
     command.args(["-n", "2"]).arg(&program).arg(&file);
     let mut job = Terminal::start(command, 30, 100)?;
     job.wait(&["rank 0 is here", "rank 1 is here"])?;
-    // The commands before mpiexec have become it.
+    // The commands before mpiexec have replaced themselves by it.
     let pid = job.child.id().to_string();
     for words in ["detach\nquit\n", "quit\n"] {
         let own = Room::new()?;
@@ -143,7 +144,7 @@ fn attach() -> Result {
     job.wait(&["rank 0 has 40 of 81", "rank 1 has 41 of 81"])
 }
 
-/// What is no mpiexec can't be attached to, and the message says why.
+/// Attaching to another program than mpiexec must fail with the reason.
 fn refused() -> Result {
     let own = std::process::id().to_string();
     let room = Room::new()?;

@@ -1,4 +1,4 @@
-//! Network namespaces, joined by cables, with host names of their own: several hosts for a job.
+//! Emulated hosts: network namespaces with host names, joined by veth pairs.
 
 use std::process::{self, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use crate::Result;
 
-/// Hosts, each with the interface `weft0`; gone when dropped.
+/// Hosts, each with the interface `weft0`; removed when dropped.
 pub struct Hosts {
     names: Vec<String>,
-    /// What joins them, if a cable isn't enough.
+    /// The bridge that joins more than two hosts.
     switch: Option<String>,
 }
 
@@ -47,7 +47,7 @@ impl Hosts {
         for name in hosts.names.iter().chain(&hosts.switch) {
             ip(&format!("netns add {name}"))?;
         }
-        // Interfaces that are named within a namespace disturb nobody outside.
+        // Interfaces are named inside a namespace, so names don't clash outside.
         match &hosts.switch {
             None => {
                 let [a, b] = [&hosts.names[0], &hosts.names[1]];
@@ -74,7 +74,7 @@ impl Hosts {
             ip(&format!("-n {name} link set weft0 up"))?;
             ip(&format!("-n {name} link set lo up"))?;
         }
-        // An interface is up when its cable is, which the kernel tells a little later.
+        // The kernel reports an interface up a little after its veth pair is up.
         let until = Instant::now() + Duration::from_secs(10);
         while !hosts.names.iter().all(|name| is_up(name)) {
             if Instant::now() >= until {
@@ -85,17 +85,17 @@ impl Hosts {
         Ok(hosts)
     }
 
-    /// The address of a host.
+    /// Returns the address of a host.
     pub fn address(index: usize) -> String {
         format!("10.99.0.{}", index + 1)
     }
 
-    /// The name of a host, also of its namespace.
+    /// Returns the name of a host, which is also that of its namespace.
     pub fn name(&self, index: usize) -> &str {
         &self.names[index]
     }
 
-    /// The words before a command that run it on a host.
+    /// Returns the words before a command that run it on a host.
     pub fn prefix(&self, index: usize) -> Vec<String> {
         let name = &self.names[index];
         let script = "hostname \"$1\" && shift && exec \"$@\"";
@@ -111,7 +111,7 @@ impl Hosts {
         ip(&format!("-n {switch} link set port{index} nomaster"))
     }
 
-    /// Adds the arguments that start `ranks` ranks, by turns on each host.
+    /// Adds the arguments that start `ranks` ranks, alternating between hosts.
     pub fn arguments(&self, command: &mut Command, ranks: usize, program: impl Fn(&mut Command)) {
         for rank in 0..ranks {
             if rank > 0 {
@@ -126,7 +126,7 @@ impl Hosts {
 
 impl Drop for Hosts {
     fn drop(&mut self) {
-        // The cables go with them.
+        // The veth pairs vanish with their namespaces.
         for name in self.names.iter().chain(&self.switch) {
             let _ = ip(&format!("netns del {name}"));
         }

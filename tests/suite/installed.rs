@@ -1,4 +1,4 @@
-//! What is installed beside libraries and programs: pages, manuals, completion.
+//! Tests the installed pages, manuals and shell completions.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use libtest_mimic::Trial;
 use crate::company::Company;
 use crate::{Result, prefix, timed};
 
-/// The tests.
+/// Lists the tests.
 pub fn trials() -> Vec<Trial> {
     vec![
         timed("installed/links".to_owned(), Company::Any, links),
@@ -17,7 +17,7 @@ pub fn trials() -> Vec<Trial> {
     ]
 }
 
-/// The pages below a folder.
+/// Collects the pages below a folder.
 fn pages(dir: &Path, found: &mut Vec<PathBuf>) -> Result {
     let failed = |error| format!("{}: {error}", dir.display());
     for entry in fs::read_dir(dir).map_err(failed)? {
@@ -31,7 +31,7 @@ fn pages(dir: &Path, found: &mut Vec<PathBuf>) -> Result {
     Ok(())
 }
 
-/// No link between the installed pages leads nowhere.
+/// Checks that no link between the installed pages is dead.
 fn links() -> Result {
     let mut found = Vec::new();
     pages(&prefix::get()?.join("share/doc/weft"), &mut found)?;
@@ -61,7 +61,7 @@ fn links() -> Result {
     Ok(())
 }
 
-/// Manuals can be formatted, and the shells' files are there.
+/// Checks that manuals can be formatted and that the shells' files exist.
 fn manuals() -> Result {
     let share = prefix::get()?.join("share");
     let pages = [

@@ -1,4 +1,4 @@
-//! One run of a program: so many ranks, over this transport, started by that launcher.
+//! A run of a program, with its number of ranks, transport and launcher.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,7 +12,7 @@ use crate::program::{Case, Program};
 use crate::room::Room;
 use crate::{Result, patience};
 
-/// The launcher's status when a job has run into its time limit.
+/// The launcher's exit status if a job has exceeded its time limit.
 const TIMED_OUT: i32 = 124;
 
 /// How ranks are started and reach each other.
@@ -26,31 +26,31 @@ pub enum Variant {
     Ofi,
     /// Plain sockets over the loopback interface.
     Tcp,
-    /// As `Shm`, but started by MPICH's launcher.
+    /// `Shm`, started by MPICH's launcher.
     Hydra,
     /// UCX over the loopback interface, by TCP.
     Ucx,
-    /// libfabric between two network namespaces, which play two hosts.
+    /// libfabric between two emulated hosts.
     Hosts,
-    /// The same with four.
+    /// libfabric between four emulated hosts.
     FourHosts,
-    /// UCX between two, by TCP.
+    /// UCX between two emulated hosts, by TCP.
     UcxHosts,
-    /// Plain sockets between two.
+    /// Plain sockets between two emulated hosts.
     TcpHosts,
-    /// Verbs, ranks by turns on two devices.
+    /// Verbs, with ranks alternating between two devices.
     Verbs,
-    /// Two hosts with a device each, within which ranks share memory.
+    /// Verbs between two emulated hosts with a device each; ranks of a host share memory.
     VerbsHosts,
-    /// As `Verbs`, but by libfabric.
+    /// libfabric over verbs, with ranks alternating between two devices.
     OfiVerbs,
-    /// As `Verbs`, but by UCX.
+    /// UCX over verbs, with ranks alternating between two devices.
     UcxVerbs,
-    /// Without a launcher; for one rank only.
+    /// A single rank without a launcher.
     Single,
 }
 
-/// The RDMA devices that ranks use by turns: those of `cargo xtask rdma-vm`.
+/// The RDMA devices of `cargo xtask rdma-vm`, between which ranks alternate.
 const DEVICES: [&str; 2] = ["rxe0", "rxe1"];
 
 const ALL: [Variant; 15] = [
@@ -126,7 +126,7 @@ impl Variant {
                 ("WEFT_SHM", "0"),
                 ("WEFT_NETMOD", "ofi"),
                 ("WEFT_OFI_PROVIDER", "verbs;ofi_rxm"),
-                // More, and its completion queue is longer than Soft-RoCE's may be.
+                // With more, the completion queue exceeds Soft-RoCE's limit.
                 ("FI_UNIVERSE_SIZE", "8"),
             ],
             Variant::UcxVerbs => &[
@@ -138,7 +138,7 @@ impl Variant {
         }
     }
 
-    /// Whether it needs the RDMA devices of a virtual machine.
+    /// Returns whether it needs the RDMA devices of a virtual machine.
     pub fn needs_devices(self) -> bool {
         matches!(
             self,
@@ -146,8 +146,8 @@ impl Variant {
         )
     }
 
-    /// Whether so many ranks make sense over it. A virtual machine has few processors: more ranks
-    /// than these run there with `WEFT_TEST_ALL_VERBS` only.
+    /// Returns whether this number of ranks runs over it. A virtual machine has few processors: more
+    /// ranks run there only with `WEFT_TEST_ALL_VERBS`.
     pub fn takes(self, ranks: usize) -> bool {
         let all = || std::env::var_os("WEFT_TEST_ALL_VERBS").is_some();
         match self {
@@ -158,7 +158,7 @@ impl Variant {
         }
     }
 
-    /// The variable that names a rank's device, and what it is called there.
+    /// Returns the variable that names a rank's device, and the device's name in it.
     fn device(self, rank: usize) -> Option<(&'static str, String)> {
         let device = DEVICES[rank % DEVICES.len()];
         match self {
@@ -169,7 +169,7 @@ impl Variant {
         }
     }
 
-    /// What it needs of the machine, besides the RDMA devices.
+    /// Returns its needs of the machine besides the RDMA devices.
     pub fn needs(self) -> Vec<&'static Need> {
         match self {
             Variant::Shm
@@ -187,7 +187,7 @@ impl Variant {
         }
     }
 
-    /// Whether it is left to the virtual machine, whose tests set `WEFT_TEST_VERBS`.
+    /// Returns whether it runs only in the virtual machine, whose tests set `WEFT_TEST_VERBS`.
     pub fn is_elsewhere(self) -> bool {
         let there = |device: &&str| Path::new("/sys/class/infiniband").join(device).exists();
         self.needs_devices()
@@ -203,12 +203,12 @@ pub struct Job<'a> {
     pub variant: Variant,
     pub program: &'a Program,
     pub case: &'a Case,
-    /// One more variable of the environment.
+    /// Adds an environment variable.
     pub setting: Option<(&'static str, &'static str)>,
 }
 
 impl Job<'_> {
-    /// Runs and compares with what is expected.
+    /// Runs the program and compares the result with the expected one.
     pub fn run(&self, prefix: &Path) -> Result {
         let room = Room::new()?;
         let hosts = match self.variant {
@@ -219,7 +219,7 @@ impl Job<'_> {
         let preloaded = self.program.preloaded(prefix, self.case)?;
         let mut limit = patience(self.program.timeout);
         if self.case.exit == TIMED_OUT {
-            // This one waits for its limit.
+            // The case runs into its own limit.
             limit = limit.min(Duration::from_secs_f64(2.0 * self.program.timeout));
         }
         let seconds = limit.as_secs_f64().ceil().to_string();
@@ -230,7 +230,7 @@ impl Job<'_> {
         };
         clear(&mut command);
         match self.variant {
-            // It knows no option for it.
+            // Hydra has no option for it.
             Variant::Hydra => {
                 command.env("MPIEXEC_TIMEOUT", &seconds);
             }
@@ -246,7 +246,7 @@ impl Job<'_> {
         command.envs(self.program.env.iter().cloned());
         command.envs(self.setting);
         if self.setting == Some(("WEFT_OFI_PROVIDER", "shm")) {
-            // It is on no network.
+            // libfabric's shm provider has no network interface.
             command.env_remove("WEFT_OFI_INTERFACE");
         }
         let finds =
@@ -272,7 +272,7 @@ impl Job<'_> {
         outcome.judge(self.case, &leftovers)
     }
 
-    /// Adds the arguments that start the ranks by turns on each device.
+    /// Adds the arguments that start ranks alternating between devices.
     fn ranks_on_devices(&self, command: &mut Command, preloaded: Option<&Path>) {
         for rank in 0..self.ranks {
             if rank > 0 {
@@ -283,7 +283,7 @@ impl Job<'_> {
                 command.args(["-env", name, &device]);
             }
             if self.variant == Variant::VerbsHosts {
-                // The ranks of a host have its name in common, and nothing of the other one.
+                // Ranks of a host have its name and share nothing with the other host.
                 command.args(["unshare", "--uts", "--ipc", "sh", "-c"]);
                 let host = format!("host{}", rank % DEVICES.len());
                 command.args(["hostname \"$1\" && shift && exec \"$@\"", "sh", &host]);
@@ -294,7 +294,7 @@ impl Job<'_> {
 
     fn program(&self, command: &mut Command, preloaded: Option<&Path>) {
         if let Some(library) = preloaded {
-            // For the ranks alone: the launcher is no MPI program.
+            // Set for the ranks only, since the launcher is not an MPI program.
             command.args(["-env", "LD_PRELOAD"]).arg(library);
         }
         command.arg(self.binary);
@@ -302,7 +302,7 @@ impl Job<'_> {
     }
 }
 
-/// Removes what a launcher around the tests, or the developer's own settings, would change.
+/// Removes variables of a launcher around the tests and of the developer's settings.
 pub fn clear(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();

@@ -1,4 +1,4 @@
-//! Tests for which this machine lacks something: named before the others run, and after.
+//! Lists tests whose needs this machine does not meet, before and after a run.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -8,10 +8,10 @@ use weft_needs::{Need, VARIABLE};
 
 use crate::Result;
 
-/// Names of tests, each with what it lacks.
+/// Names of tests with their unmet needs.
 static LACKING: Mutex<Vec<(String, &'static Need)>> = Mutex::new(Vec::new());
 
-/// Whether something of what a test needs is not there. It is noted.
+/// Returns whether a need of a test is not met, and notes it.
 pub fn any(test: &str, needs: &[&'static Need]) -> bool {
     let lacking = needs.iter().filter(|need| need.lacking().is_some());
     let lacking: Vec<_> = lacking.map(|need| (test.to_owned(), *need)).collect();
@@ -21,7 +21,7 @@ pub fn any(test: &str, needs: &[&'static Need]) -> bool {
     any
 }
 
-/// The unmet needs of the tests that were asked for: each need with the tests.
+/// Returns the unmet needs of the selected tests, each with its tests.
 fn asked(arguments: &Arguments) -> Vec<(&'static Need, Vec<String>)> {
     let fits = |name: &str, pattern: &String| match arguments.exact {
         true => name == pattern,
@@ -39,7 +39,7 @@ fn asked(arguments: &Arguments) -> Vec<(&'static Need, Vec<String>)> {
     found.into_values().collect()
 }
 
-/// Says what will be left out; an error if something of it may not be.
+/// Prints the tests that will be skipped. Fails if one of them may not be.
 pub fn announce(arguments: &Arguments) -> Result {
     let asked = asked(arguments);
     for (need, tests) in &asked {
@@ -66,7 +66,7 @@ pub fn announce(arguments: &Arguments) -> Result {
     ))
 }
 
-/// Says what was left out.
+/// Prints the tests that were skipped.
 pub fn report(arguments: &Arguments, conclusion: &Conclusion) {
     for (need, tests) in asked(arguments) {
         println!("LEFT OUT: {} tests for lack of {}", tests.len(), need.name);

@@ -1,4 +1,4 @@
-//! Launchers of others: Hydra (PMI-1 and PMI-2, one host and two), Slurm (PMI-2 and PMIx, two
+//! Tests with other launchers: Hydra (PMI-1 and PMI-2, one host and two), Slurm (PMI-2 and PMIx, two
 //! hosts) and PRRTE (PMIx).
 
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ use crate::{Result, patience, prefix, timed};
 
 const LIMIT: f64 = 70.0;
 
-/// The tests.
+/// Lists the tests.
 pub fn trials() -> Vec<Trial> {
     let trial = |name: &str, needs: &[&'static Need], test: fn() -> Result| {
         let name = format!("launchers/{name}");
@@ -81,7 +81,7 @@ fn compile_tool(name: &str) -> Result<PathBuf> {
     Ok(binary)
 }
 
-/// More ranks than cores, each in a session of its own, do not burn the cores while they wait.
+/// More ranks than cores, each in its own session, must not occupy the cores while they wait.
 fn apart() -> Result {
     let room = Room::new()?;
     let mut command = room.command(&prefix::get()?.join("bin/mpiexec"));
@@ -90,7 +90,7 @@ fn apart() -> Result {
     run(&room, command.arg(tool("apart")?), &Case::default())
 }
 
-/// What four ranks print.
+/// Returns the expected output of four ranks.
 fn four(here: usize) -> Case {
     let line = |rank| format!("rank {rank} of 4, {here} here");
     Case {
@@ -115,7 +115,7 @@ fn own(arguments: &[&str], program: bool, case: &Case) -> Result {
     run(&room, &mut command, case)
 }
 
-/// What was chosen, what was refused and why.
+/// Checks the messages on chosen and refused transports.
 fn info() -> Result {
     let shown = [
         "Weft: Weft ",
@@ -140,7 +140,7 @@ fn info() -> Result {
     own(&["-info"], false, &case)
 }
 
-/// A library that is not there is named, with what to install.
+/// The message on a missing library must name it and the package to install.
 fn no_library() -> Result {
     let shown = ["cannot open /nowhere.so", "libfabric1", "WEFT_OFI_LIBRARY"];
     let case = Case {
@@ -153,8 +153,8 @@ fn no_library() -> Result {
     own(&arguments, true, &case)
 }
 
-/// A cable that is pulled ends the job soon, and the message names the peer: whether a rank waits for
-/// one that does nothing, or both communicate all the time.
+/// A cut network must end the job soon, with a message that names the peer, both if a rank waits for
+/// an idle one and if the two communicate all the time.
 fn cable(netmod: &str, what: &str) -> Result {
     let hosts = Hosts::new(3)?;
     let room = Room::new()?;
@@ -168,7 +168,7 @@ fn cable(netmod: &str, what: &str) -> Result {
         command.arg(&program).arg(what).arg(&sign);
     });
     let case = Case {
-        // The error's class. After 10 seconds of silence.
+        // The exit code is the error's class, after 10 seconds of silence.
         exit: 101,
         stderr: vec!["of the job is lost".to_owned()],
         ..Case::default()
@@ -179,7 +179,7 @@ fn cable(netmod: &str, what: &str) -> Result {
             while !sign.exists() && Instant::now() < until {
                 thread::sleep(Duration::from_millis(20));
             }
-            // The switch's end, so that both hosts still have an interface.
+            // The bridge's end is cut, so both hosts keep their interfaces.
             let pulled = hosts.unplug_from_switch(1);
             let _ = fs::remove_file(&sign);
             pulled.map(|()| Instant::now())
@@ -207,7 +207,7 @@ fn hydra_pmi2() -> Result {
 fn hydra_hosts() -> Result {
     let hosts = Hosts::new(2)?;
     let room = Room::new()?;
-    // In the place of ssh: host and command become a namespace and the command.
+    // A replacement for ssh, which runs the command in the host's namespace.
     let dir = prefix::target()?.join("test-rooms");
     let script = dir.join(format!("{}-remote", hosts.name(0)));
     let text = format!(
@@ -257,7 +257,7 @@ fn prrte() -> Result {
     run(&room, &mut command, &four(4))
 }
 
-/// A job that prints these lines.
+/// Runs a job and compares its lines of output.
 fn spawned(lines: &[&str]) -> Case {
     Case {
         stdout: lines.iter().map(|line| (*line).to_owned()).collect(),
@@ -276,7 +276,7 @@ fn hydra_spawns() -> Result {
         run(&room, &mut command, &spawned(&["children: "]))
             .map_err(|error| format!("{version}: {error}"))?;
     }
-    // Its PMI-1 has lines, and says no more of an argument than what is in one.
+    // A PMI-1 message is a line, so arguments can't contain newlines.
     let room = Room::new()?;
     let mut command = room.command(Path::new("/usr/bin/mpiexec.hydra"));
     clear(&mut command);
@@ -298,7 +298,7 @@ fn prrte_spawns() -> Result {
     run(&room, &mut command, &spawned(&["children: ", "children: "]))
 }
 
-/// Sets of processes that PMIx has names for are a session's, too (MPI-4.1 section 11.3.2).
+/// Named process sets of PMIx must be process sets of a session (MPI-4.1 section 11.3.2).
 fn prrte_psets() -> Result {
     let room = Room::new()?;
     let mut command = room.command(Path::new(&weft_needs::prterun()));
@@ -321,7 +321,7 @@ fn prrte_psets() -> Result {
     run(&room, &mut command, &spawned(&lines))
 }
 
-/// Slurm spawns for PMI-2; its PMIx does not, and says so.
+/// Slurm spawns over PMI-2. Its PMIx does not, which must be reported.
 fn slurm_spawns() -> Result {
     let hosts = Hosts::new(2)?;
     let cluster = Cluster::start(&hosts)?;
@@ -335,7 +335,7 @@ fn slurm_spawns() -> Result {
         clear(&mut command);
         command.args(&hosts.prefix(0)[1..]);
         command.env("SLURM_CONF", cluster.dir.join("slurm.conf"));
-        // Steps share the allocation; otherwise the first has all of it, and the spawned one waits for its end.
+        // Steps must share the allocation; otherwise the spawned step waits for the end of the first.
         command.env("SLURM_OVERLAP", "1");
         let words = "/usr/bin/salloc --quiet -N 2 -n 4 --ntasks-per-node=2 -t 1 --chdir=/";
         command.args(words.split(' '));
@@ -355,7 +355,7 @@ fn slurm_runs() -> Result {
         let run = cluster.srun(&hosts, kind, &[], &four(2));
         run.map_err(|error| format!("srun --mpi={kind}: {error}\n{}", cluster.logs()))?;
         let aborted = Case {
-            // PMI-2 carries no code, so that of the ranks that Slurm killed counts.
+            // PMI-2 carries no exit code, so the code is that of the ranks that Slurm killed.
             exit: if kind == "pmix" { 7 } else { 137 },
             stderr: vec!["MPI_Abort".to_owned()],
             ..Case::default()
@@ -383,7 +383,7 @@ fn slurm_runs() -> Result {
     run.map_err(|error| format!("srun --mpi=none: {error}"))
 }
 
-/// A Slurm of two hosts; gone when dropped.
+/// A Slurm cluster of two hosts, ended when dropped.
 struct Cluster {
     dir: PathBuf,
     daemons: Vec<Child>,
@@ -453,7 +453,7 @@ impl Cluster {
         cluster.daemon(&arguments)?;
         cluster.wait("munged", || Path::new(&file("munge.sock")).exists())?;
         for (index, program) in [(0, "slurmctld"), (0, "slurmd"), (1, "slurmd")] {
-            // `ip netns exec` would hide the control groups, which slurmd wants to see.
+            // `ip netns exec` would hide the control groups, which slurmd needs.
             let space = format!("--net=/var/run/netns/{}", hosts.name(index));
             let mut words = vec!["nsenter".to_owned(), space];
             words.extend(hosts.prefix(index).into_iter().skip(4));
@@ -483,10 +483,10 @@ impl Cluster {
             .stdout(out.try_clone().map_err(failed)?)
             .stderr(out)
             .process_group(0);
-        // SAFETY: between fork and exec it makes one system call that touches no memory.
+        // SAFETY: between fork and exec the closure makes one system call, which passes no memory.
         unsafe {
             command.pre_exec(|| {
-                // Should the tests be killed, it goes, too.
+                // The kernel kills the daemon if the tests are killed.
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
                 Ok(())
             })
@@ -506,7 +506,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// A command on the first host that talks to Slurm.
+    /// Returns a Slurm command on the first host.
     fn client(&self, hosts: &Hosts, program: &str) -> Command {
         let words = hosts.prefix(0);
         let mut command = Command::new(&words[0]);
@@ -537,7 +537,7 @@ impl Cluster {
         run(&room, &mut command, case)
     }
 
-    /// Our own mpiexec within an allocation, which tells it hosts and slots.
+    /// Runs Weft's mpiexec within an allocation, from which it takes hosts and slots.
     fn own(&self, hosts: &Hosts, arguments: &[&str], case: &Case) -> Result {
         let room = Room::new()?;
         let mut command = room.command(Path::new("ip"));
@@ -552,7 +552,7 @@ impl Cluster {
         run(&room, &mut command, case)
     }
 
-    /// A script for sbatch that runs our mpiexec, and srun beside it.
+    /// Runs a script with sbatch that uses Weft's mpiexec and srun.
     fn script(&self, hosts: &Hosts, case: &Case) -> Result {
         let failed = |error| format!("the script: {error}");
         let (script, output) = (self.dir.join("script"), self.dir.join("script.out"));
@@ -604,11 +604,11 @@ impl Drop for Cluster {
     fn drop(&mut self) {
         let end = |daemon: &Child, signal| {
             let pid = i32::try_from(daemon.id()).unwrap_or(0);
-            // SAFETY: no memory is passed; the child has not been waited for, so its number is
-            // still its own.
+            // SAFETY: `kill` gets values only; the child has not been waited for, so no other process
+            // has its id.
             unsafe { libc::kill(pid, signal) };
         };
-        // The last started first: munged is needed by the others' farewells.
+        // In reverse order of starting, since the other daemons need munged to end.
         for daemon in self.daemons.iter_mut().rev() {
             end(daemon, libc::SIGTERM);
             let until = Instant::now() + Duration::from_secs(5);

@@ -1,19 +1,19 @@
 //! Runs the MPI programs of `tests/c` and `tests/f` on several ranks, over every transport.
 //!
-//! Each program checks itself and prints nothing. The comment at its head says how it is to be run
-//! (see `program.rs`). Each run is a test of its own, named `program/variant/ranks`, so
-//! `cargo test -p weft-tests -- modes/shm` runs some of them.
+//! Each program checks itself and prints nothing. The comment at its head has directives for its runs
+//! (see `program.rs`). Each run is a test named `program/variant/ranks`, so `cargo test -p weft-tests
+//! -- modes/shm` runs some of them.
 //!
 //! - `WEFT_TEST_PREFIX`: test the Weft installed there instead of building one.
-//! - `WEFT_TEST_OFI`: run everything that runs over TCP over libfabric, too, not only what says so.
-//! - `WEFT_TEST_UCX`: the same for UCX.
-//! - `WEFT_TEST_ALL_VERBS`: the same for RDMA devices, which there are in `cargo xtask rdma-vm`.
+//! - `WEFT_TEST_OFI`: run all programs that run over TCP over libfabric, too.
+//! - `WEFT_TEST_UCX`: run all programs that run over TCP over UCX, too.
+//! - `WEFT_TEST_ALL_VERBS`: run all programs over the RDMA devices of `cargo xtask rdma-vm`.
 //! - `WEFT_TEST_COMPILE`: only compile the programs, for a run elsewhere.
-//! - `WEFT_TEST_ALLOW_SKIP`: what may be left out where the machine lacks something for it, by names.
+//! - `WEFT_TEST_ALLOW_SKIP`: names of needs (weft-needs) whose tests may be skipped.
 //! - `WEFT_TEST_PATIENCE`: multiplies all time limits, for slow or busy machines.
 //!
 //! `cargo xtask test` sets `WEFT_TEST_SHORT`, `WEFT_TEST_NAMES` (see `selection.rs`), `WEFT_TEST_TIMES` and
-//! `WEFT_TEST_LEFT_OUT`, the files that it reads times and skipped tests from.
+//! `WEFT_TEST_LEFT_OUT`, the files from which it reads times and skipped tests.
 
 mod bars;
 mod checks;
@@ -63,13 +63,13 @@ use crate::company::Company;
 use crate::job::{Job, Variant};
 use crate::program::Program;
 
-/// What went wrong, for people.
+/// The text of a failure.
 type Result<T = ()> = std::result::Result<T, String>;
 
-/// How long each test took.
+/// The duration of each test.
 static TIMES: Mutex<Vec<(Duration, String)>> = Mutex::new(Vec::new());
 
-/// Beginnings of the names of tests that take longest, which begin first so that none runs alone at the end.
+/// Prefixes of the slowest tests, which begin first so that none runs alone at the end.
 const LONGEST: &[&str] = &[
     "session_tags/",
     "dyn_replace/",
@@ -83,7 +83,7 @@ const LONGEST: &[&str] = &[
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     let cores = thread::available_parallelism().map_or(1, usize::from);
-    // Ranks wait for a good part of the time: with one test and a half per core a quarter of the cores was idle.
+    // Ranks are idle for a good part of the time, so more tests than cores run at a time.
     arguments.test_threads.get_or_insert(2 * cores);
     let trials = match trials() {
         Ok(trials) => trials,
@@ -99,8 +99,8 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     }
-    // A script's background jobs ignore this signal; ranks are asked by it where they hang.
-    // SAFETY: no handler is installed.
+    // A script's background jobs ignore this signal, by which mpiexec requests hang reports.
+    // SAFETY: SIG_DFL installs no handler.
     unsafe { libc::signal(libc::SIGQUIT, libc::SIG_DFL) };
     let began = Instant::now();
     let conclusion = libtest_mimic::run(&arguments, trials);
@@ -112,7 +112,7 @@ fn main() -> ExitCode {
     conclusion.exit_code()
 }
 
-/// All tests, those that take longest first, and by what they tolerate beside them.
+/// Returns all tests, ordered by the tests that they tolerate, the slowest first.
 fn trials() -> Result<Vec<Trial>> {
     let mut trials = Vec::new();
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -146,7 +146,7 @@ fn trials() -> Result<Vec<Trial>> {
             .position(|long| trial.name().starts_with(long))
     };
     trials.sort_by_key(|trial| place(trial).unwrap_or(LONGEST.len()));
-    // Each of these waits for the others that still run.
+    // Each of these waits for the running ones to end.
     for program in apart {
         add_runs(program, &mut trials);
     }
@@ -174,7 +174,7 @@ fn add_runs(program: Program, trials: &mut Vec<Trial>) {
     }
 }
 
-/// Tests that are more than a run of a program, and tolerate others beside them.
+/// Returns the tests that are not just a run of a program and tolerate others.
 fn scenarios() -> Vec<Trial> {
     let mut trials = tools::trials();
     trials.extend(profile::trials());
@@ -229,7 +229,7 @@ fn trial(program: &Arc<Program>, case: usize, variant: Variant, ranks: usize) ->
     .with_ignored_flag(left_out)
 }
 
-/// A test whose time is noted, and which waits until the running ones tolerate it.
+/// Makes a test that waits until the running ones tolerate it, and whose time is recorded.
 fn timed(name: String, company: Company, test: impl FnOnce() -> Result + Send + 'static) -> Trial {
     let noted = name.clone();
     Trial::test(name, move || {
@@ -271,9 +271,9 @@ fn record_times() {
     }
 }
 
-/// What the processes that were waited for have used, in user mode and in the kernel.
+/// Returns the user and system time of the processes that were waited for.
 fn processor_seconds() -> f64 {
-    // SAFETY: zeroes are a valid value, and the call fills it in.
+    // SAFETY: `rusage` is plain integers, for which zeros are valid; the call writes this live local.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage);
@@ -283,7 +283,7 @@ fn processor_seconds() -> f64 {
     seconds(usage.ru_utime) + seconds(usage.ru_stime)
 }
 
-/// A time limit, as long as `WEFT_TEST_PATIENCE` stretches it.
+/// Returns a time limit multiplied by `WEFT_TEST_PATIENCE`.
 fn patience(seconds: f64) -> Duration {
     let factor = std::env::var("WEFT_TEST_PATIENCE")
         .ok()

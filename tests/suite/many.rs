@@ -1,4 +1,4 @@
-//! Our own mpiexec on several hosts, by a real sshd on each.
+//! Tests Weft's mpiexec on several hosts with a real sshd each.
 
 use std::fs;
 use std::io::Read;
@@ -21,10 +21,10 @@ use crate::{Result, lacks, operator, patience, timed};
 
 const NEEDS: &[&Need] = &[&MOUNTS, &NAMESPACES, &SSHD];
 
-/// Everything ends within this time.
+/// Time limit of each command.
 const SOON: f64 = 3.0;
 
-/// The tests.
+/// Lists the tests.
 pub fn trials() -> Vec<Trial> {
     let trial = |name: &str, test: fn() -> Result| {
         let name = format!("agents/{name}");
@@ -53,21 +53,21 @@ fn case(exit: i32, out: &[&str], err: &[&str]) -> Case {
     }
 }
 
-/// Runs mpiexec with these words and compares.
+/// Runs mpiexec with these arguments and compares its output.
 fn run(cluster: &Cluster, words: &[&str], expected: &Case) -> Result {
     let mut command = cluster.mpiexec()?;
     command.args(["-timeout", "60"]).args(words);
     judge(cluster, &mut command, expected).map_err(|error| format!("{words:?}: {error}"))
 }
 
-/// Runs a command of a cluster, compares, and sees that nothing is left of it.
+/// Runs a command on a cluster, compares its output, and checks that no process is left.
 pub fn judge(cluster: &Cluster, command: &mut Command, expected: &Case) -> Result {
     let outcome = Outcome::of(command, patience(70.0))?;
     outcome.judge(expected, &[])?;
     cluster.gone(SOON).map(drop)
 }
 
-/// What so many ranks print, of which `here` are on each host.
+/// Returns the expected output of `size` ranks, `here` of them per host.
 pub fn ranks(size: usize, here: usize) -> Case {
     Case {
         stdout: (0..size)
@@ -83,7 +83,7 @@ fn two() -> Result {
     let names = cluster.names();
     let words = ["-hosts", &names, "-ppn", "2", "-n", "4", &program];
     run(&cluster, &words, &ranks(4, 2))?;
-    // By address, and the first host by ssh as well, since it is called by another name.
+    // Hosts by address; the first one is also reached by ssh, since its name differs.
     let addresses = format!("{},{}", Hosts::address(1), Hosts::address(0));
     run(
         &cluster,
@@ -108,7 +108,7 @@ fn four_hosts() -> Result {
     run(&cluster, &words, &ranks(8, 2))?;
     let words = ["-f", &file, "-map-by", "node", "-n", "4", &program];
     run(&cluster, &words, &ranks(4, 1))?;
-    // Sections with hosts of their own.
+    // Sections with different hosts.
     let (b, c) = (cluster.name(1), cluster.name(2));
     let words = [
         "-l", "-n", "2", "-host", b, "hostname", ":", "-n", "1", "-host", c, "hostname",
@@ -118,8 +118,8 @@ fn four_hosts() -> Result {
     run(&cluster, &words, &case(0, &lines, &[]))
 }
 
-/// Sixteen hosts, flat and as a tree, and what Hydra takes for the same, by turns. `WEFT_TEST_PER_HOST` is the
-/// number of ranks on each, `WEFT_TEST_ROUNDS` how often each starts them; the medians are told.
+/// Measures the start of jobs on sixteen hosts, flat, as a tree, and by Hydra, alternately, and prints
+/// medians. `WEFT_TEST_PER_HOST` is the number of ranks per host, `WEFT_TEST_ROUNDS` that of starts.
 fn sixteen() -> Result {
     const HOSTS: usize = 16;
     let number = |name: &str, usual: usize| {
@@ -219,7 +219,7 @@ fn options() -> Result {
     both(&["-x", "WEFT_TEST_C=a b"], "1-2-a b")?;
     both(&["-genvlist", "WEFT_TEST_B"], "-2-")?;
     both(&["-genvnone", "-env", "WEFT_TEST_C", "'"], "--'")?;
-    // A working folder, and files for the output on the machine of mpiexec.
+    // A working folder, and output files on mpiexec's machine.
     let pattern = cluster.dir().join("out.%r.%h").display().to_string();
     let words = [
         "-hosts",
@@ -247,9 +247,9 @@ fn failures() -> Result {
     let cluster = Cluster::start(2)?;
     let names = cluster.names();
     let (a, b) = (cluster.name(0), cluster.name(1));
-    // Nobody has this address.
+    // No host has this address.
     let nobody = format!("{a},10.99.0.200");
-    // What is installed first is not what is measured.
+    // Installing is not part of the measured time.
     crate::prefix::get()?;
     let began = Instant::now();
     let words = [
@@ -277,7 +277,7 @@ fn failures() -> Result {
         &words,
         &case(1, &[], &["host 'no-such-host'", "ended with code 255"]),
     )?;
-    // A host that wants a password is no question to anybody.
+    // A host that asks for a password must not prompt the user.
     let words = [
         "-bootstrap-exec-args",
         "-oPubkeyAuthentication=no",
@@ -292,7 +292,7 @@ fn failures() -> Result {
         &words,
         &case(1, &[], &[&format!("host '{b}'"), "Permission denied"]),
     )?;
-    // What is there on one host only.
+    // A program that exists on one host only.
     let there = format!("on host '{b}'");
     let words = ["-hosts", &names, "-n", "2", "-wdir", "/run/mine", "true"];
     let mut command = cluster.within(0);
@@ -355,7 +355,7 @@ fn failures() -> Result {
         "ldd",
     ];
     judge(&cluster, &mut command, &case(127, &[], &shown))?;
-    // Weft is not where it should be.
+    // Weft is not installed at the same path.
     let words = ["-prefix", "/nowhere", "-hosts", &names, "-n", "2", "true"];
     run(
         &cluster,
@@ -376,7 +376,7 @@ fn failures() -> Result {
     ];
     let version = format!("version {}", env!("CARGO_PKG_VERSION"));
     run(&cluster, &words, &case(1, &[], &["version 77.1", &version]))?;
-    // A wrapper that keeps standard input for itself.
+    // A wrapper that consumes standard input.
     let script = "#!/bin/sh\nexec ssh \"$@\" < /dev/null\n";
     let exec = write_script(&cluster, "no-input", script)?;
     let words = [
@@ -395,7 +395,7 @@ fn failures() -> Result {
     )
 }
 
-/// A script in the folder of a cluster.
+/// Writes a script into the folder of a cluster.
 pub fn write_script(cluster: &Cluster, name: &str, text: &str) -> Result<String> {
     let path: PathBuf = cluster.dir().join(name);
     fs::write(&path, text)
@@ -404,12 +404,12 @@ pub fn write_script(cluster: &Cluster, name: &str, text: &str) -> Result<String>
     Ok(path.display().to_string())
 }
 
-/// A job of four ranks that sleep on two hosts, all started.
+/// Starts a job of four ranks that sleep on two hosts.
 fn sleeping(cluster: &Cluster, words: &[&str]) -> Result<Child> {
     let mut command = cluster.mpiexec()?;
     command.args(["-hosts", &cluster.names(), "-ppn", "2", "-n", "4"]);
     command.args(words);
-    // Ranks that do not end when they are asked.
+    // Ranks that ignore SIGTERM.
     command.args([
         "sh",
         "-c",
@@ -439,7 +439,7 @@ fn sleeping(cluster: &Cluster, words: &[&str]) -> Result<Child> {
     }
 }
 
-/// What a launcher has said, once it is ended.
+/// Returns a launcher's messages after its end.
 fn last_words(mut child: Child) -> String {
     let mut text = String::new();
     let _ = child.kill();
@@ -512,7 +512,7 @@ fn ends() -> Result {
     let child = sleeping(&cluster, &[])?;
     kill(&cluster, 0, "-ppn")?;
     ended(&cluster, child, "a killed mpiexec", None, &[])?;
-    // The first asks, the second ends what doesn't listen.
+    // The first signal asks ranks to end, the second kills them.
     let child = sleeping(&cluster, &[])?;
     for _ in 0..2 {
         let pid = cluster
@@ -553,7 +553,7 @@ fn ends() -> Result {
     )
 }
 
-/// A host that falls silent, its cable pulled.
+/// A host whose network is cut.
 fn silence() -> Result {
     let cluster = Cluster::start(3)?;
     let mut command = cluster.mpiexec()?;
@@ -571,12 +571,12 @@ fn silence() -> Result {
         }
         thread::sleep(Duration::from_millis(20));
     }
-    // The connection has been quiet for a while, so that only the kernels' questions show it.
+    // The connection is idle, so only TCP keepalives detect the loss.
     thread::sleep(Duration::from_millis(1500));
     cluster.hosts.unplug_from_switch(1)?;
     let began = Instant::now();
     let text = format!("the agent on host '{}' is lost", cluster.name(1));
-    // Noticing takes three seconds, the end three more at most.
+    // Detection takes three seconds, the end at most three more.
     while !cluster.processes(0).is_empty() || !cluster.processes(1).is_empty() {
         if began.elapsed() > patience(6.0) {
             return Err(format!(
@@ -630,7 +630,7 @@ fn streams() -> Result {
     if next != [LINES; 8] {
         return Err(format!("lines of ranks: {next:?}, {output:?}"));
     }
-    // Standard input: more than pipes and windows hold, to a rank of the other host and to all.
+    // Standard input that exceeds pipes and TCP windows, to a rank of the other host and to all.
     let input = cluster.dir().join("input");
     let text: String = (0..60_000).map(|n| format!("{n} and more\n")).collect();
     fs::write(&input, &text).map_err(|error| error.to_string())?;

@@ -1,5 +1,5 @@
-//! Libraries in Fortran that a program without MPI opens one by one, as Python does its extension modules: the constants
-//! that are known by their addresses are the same in all.
+//! Tests Fortran libraries that a program without MPI opens one by one, as Python opens extension
+//! modules: constants known by their addresses must be the same in all.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::program::{Case, compile, programs};
 use crate::room::Room;
 use crate::{Result, lacks, patience, prefix, timed};
 
-/// The tests.
+/// Lists the tests.
 pub fn trials() -> Vec<Trial> {
     let trial = |name: &str, test: fn() -> Result| {
         let left_out = lacks::any(name, &[&FORTRAN]);
@@ -27,9 +27,9 @@ pub fn trials() -> Vec<Trial> {
     ]
 }
 
-/// The libraries, in the order that they are opened in.
+/// The libraries in the order of opening.
 const LIBRARIES: [(&str, &[&str]); 6] = [
-    // It has no such constants: what the library of MPI has is found first.
+    // It has no such constants, so those of the MPI library are found first.
     ("first", &["-DFIRST"]),
     ("mpif", &["-DMPIF"]),
     ("mpi", &[]),
@@ -55,7 +55,7 @@ fn opened(wrapper: &str) -> Result {
         compile(build.args(flags).arg(parts.join("opened.F90")))?;
         orders[0].push(library);
     }
-    // The one that begins, and has constants.
+    // The first library, which has constants.
     let library = dir.join("both.so");
     let mut build = Command::new(prefix.join("bin").join(wrapper));
     build.args(["-fPIC", "-shared", "-DBEGINS", "-o"]);

@@ -1,7 +1,8 @@
-//! Programs of `tests/c` that are compiled a second time by Open MPI's `mpicc`, and run on our `libmpi.so.40`.
+//! Compiles programs of `tests/c` a second time by Open MPI's `mpicc` and runs them with Weft's
+//! `libmpi.so.40`.
 //!
-//! All that only use what Open MPI 4 has, and no integers as handles, could be among them; these use something of every
-//! chapter and take little time.
+//! The programs cover every chapter in little time. Others could be added if they use only functions
+//! of Open MPI 4 and no integers as handles.
 
 use crate::job::Variant;
 use crate::program::Program;
@@ -81,8 +82,9 @@ const NAMES: &[&str] = &[
     "in_place-mpif",
 ];
 
-/// What Open MPI's compilers are asked besides: its header warns of what is deprecated, and of `MPI_UNWEIGHTED`; its Fortran
-/// compiler knows no buffers of different types, and takes whatever `libmpi.so` the system's folder has.
+/// Further flags for Open MPI's compilers: the header warns of deprecated functions and of
+/// `MPI_UNWEIGHTED`; the Fortran compiler rejects buffers of different types and links the
+/// `libmpi.so` of the system's folder.
 pub const FLAGS: [&str; 2] = ["compiler=mpicc.openmpi", "-Wno-error"];
 const FORTRAN: [&str; 3] = [
     "compiler=mpif90.openmpi",
@@ -90,7 +92,7 @@ const FORTRAN: [&str; 3] = [
     "-L/usr/lib/x86_64-linux-gnu/openmpi/lib",
 ];
 
-/// The same programs for Open MPI's ABI: named `NAME-openmpi`, over shared memory and TCP.
+/// Returns the programs for Open MPI's ABI, named `NAME-openmpi`, over shared memory and TCP.
 pub fn twins(programs: &[Program]) -> Vec<Program> {
     let wanted = programs
         .iter()
@@ -111,7 +113,7 @@ pub fn twins(programs: &[Program]) -> Vec<Program> {
         .collect()
 }
 
-/// The names that no program has.
+/// Returns the listed names that no program has.
 pub fn unknown(programs: &[Program]) -> Vec<&'static str> {
     let is_there = |name: &&str| programs.iter().any(|program| program.name == **name);
     NAMES

@@ -1,4 +1,5 @@
-//! Jobs as mpi-operator starts them on Kubernetes: hosts, and how to get there, by variables of other launchers.
+//! Tests jobs started as mpi-operator does on Kubernetes: hosts and the remote shell come from
+//! variables of other launchers.
 
 use std::fs;
 
@@ -8,7 +9,7 @@ use crate::launchers::program;
 use crate::many::{judge, ranks, write_script};
 use crate::sshd::Cluster;
 
-/// What it gives to MPICH: a file of hosts by a variable, and a wrapper of kubectl in the place of ssh.
+/// Uses its settings for MPICH: a host file by a variable, and a kubectl wrapper in place of ssh.
 pub fn wrapper() -> Result {
     let cluster = Cluster::start(2)?;
     let program = program()?.display().to_string();
@@ -28,7 +29,7 @@ pub fn wrapper() -> Result {
         .current_dir(cluster.dir());
     command.args(["-bootstrap-exec", &exec, "-n", "2", &program]);
     judge(&cluster, &mut command, &ranks(2, 1))?;
-    // The same by what it sets for Open MPI.
+    // The same with its settings for Open MPI.
     let text = format!(
         "{} slots=1\n{} slots=1\n",
         Hosts::address(1),
@@ -45,7 +46,7 @@ pub fn wrapper() -> Result {
     let words = "--allow-run-as-root -np 2 -bind-to none -map-by slot -x PATH";
     command.args(words.split(' ')).arg(&program);
     judge(&cluster, &mut command, &ranks(2, 1))?;
-    // And with sshd in the workers.
+    // With sshd in the workers.
     let mut command = cluster.within(0);
     command.arg(crate::prefix::get()?.join("bin/mpirun"));
     crate::job::clear(&mut command);

@@ -1,4 +1,4 @@
-//! Running a command with a time limit, and what came of it.
+//! Runs commands with a time limit and holds their results.
 
 use std::io::Read;
 use std::process::{Command, ExitStatus, Stdio};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use crate::Result;
 use crate::program::Case;
 
-/// What a command left behind.
+/// The result of a command.
 pub struct Outcome {
     status: Option<ExitStatus>,
     out: String,
@@ -19,12 +19,12 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Runs a command to its end, but kills it after `limit`.
+    /// Runs a command to its end and kills it after `limit`.
     pub fn of(command: &mut Command, limit: Duration) -> Result<Outcome> {
         Self::reading(command, Stdio::null(), limit)
     }
 
-    /// The same with something on its standard input.
+    /// Runs a command with data on its standard input and kills it after `limit`.
     pub fn reading(command: &mut Command, input: Stdio, limit: Duration) -> Result<Outcome> {
         let began = Instant::now();
         let mut child = command
@@ -62,24 +62,24 @@ impl Outcome {
         })
     }
 
-    /// What it wrote to standard output.
+    /// Returns its standard output.
     pub fn stdout(&self) -> &str {
         &self.out
     }
 
-    /// What it wrote to standard error.
+    /// Returns its standard error.
     pub fn stderr(&self) -> &str {
         &self.err
     }
 
-    /// Seconds from the moment that the program told to its end.
+    /// Returns the seconds from the time that the program printed to its end.
     fn since_told(&self) -> Option<f64> {
         let (_, told) = self.out.rsplit_once("at ")?;
         let told: f64 = told.split_whitespace().next()?.parse().ok()?;
         Some(self.ended - told)
     }
 
-    /// Compares with what was expected.
+    /// Compares with the expected result.
     pub fn judge(&self, case: &Case, leftovers: &[String]) -> Result {
         let mut wrong = Vec::new();
         match self.status {

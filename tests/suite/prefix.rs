@@ -1,4 +1,4 @@
-//! The installed Weft that is tested.
+//! The installation under test.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use std::{env, fs};
 
 use crate::Result;
 
-/// Set by `cargo xtask test`, which has built all that is installed, and `xtask`, before.
+/// Variable that `cargo xtask test` sets after building the installed packages and `xtask`.
 const BUILT: &str = "WEFT_TEST_BUILT";
 
-/// Cargo's target folder.
+/// Returns cargo's target folder.
 pub fn target() -> Result<PathBuf> {
     let exe = env::current_exe().map_err(|error| format!("no path of my own: {error}"))?;
     exe.ancestors()
@@ -20,13 +20,14 @@ pub fn target() -> Result<PathBuf> {
         .ok_or_else(|| "run the tests by `cargo test`: they lie in no target folder".into())
 }
 
-/// Whether the library under test unwinds: the one that `cargo xtask test` has built for development.
+/// Returns whether the library under test unwinds, as the development build of `cargo xtask test`
+/// does.
 pub fn unwinds() -> bool {
     env::var_os(BUILT).is_some() && env::var_os("WEFT_TEST_PREFIX").is_none()
 }
 
-/// Where Weft is installed for these tests; installs it on the first call. Cargo builds only what
-/// is not up to date.
+/// Returns the prefix of the Weft under test and installs it on the first call. Cargo builds only
+/// outdated packages.
 pub fn get() -> Result<&'static Path> {
     static PREFIX: OnceLock<Result<PathBuf>> = OnceLock::new();
     let prefix = PREFIX.get_or_init(|| match env::var_os("WEFT_TEST_PREFIX") {

@@ -1,4 +1,4 @@
-//! `mpiexec -stats`, `-trace` and `-valgrind`: what they say of a program that is known.
+//! Tests the output of `mpiexec -stats`, `-trace` and `-valgrind` for a known program.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,7 +22,7 @@ const ROUNDS: usize = 20;
 const MANY: usize = 10000;
 const RANKS: usize = 3;
 
-/// The tests: for each ABI.
+/// Lists the tests for each ABI.
 pub fn trials() -> Vec<Trial> {
     let trial = |(name, compiler)| {
         let name = format!("profile/{name}/{RANKS}");
@@ -85,7 +85,7 @@ fn cost() -> Result {
     measured(false)?;
     let mut least = f64::INFINITY;
     let mut found = Vec::new();
-    // Others on the machine only add.
+    // Other load on the machine only adds time, so the minimum counts.
     for _ in 0..3 {
         let (adds, plain) = measured(true)?;
         least = least.min(adds / plain);
@@ -100,7 +100,7 @@ fn cost() -> Result {
     }
 }
 
-/// Valgrind has nothing to say of a program that is right.
+/// Valgrind must report nothing on a correct program.
 fn valgrind(netmod: &str) -> Result {
     let (prefix, binary) = build("mpicc", &format!("valgrind-{netmod}"))?;
     let room = Room::new()?;
@@ -163,7 +163,7 @@ fn run(compiler: &str) -> Result {
     timeline(&file)
 }
 
-/// The timeline has each call once, in the order of the program, and rank 0 is the one that is waited for.
+/// The timeline must have each call once in program order, with rank 0 as the one waited for.
 fn timeline(path: &Path) -> Result {
     let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let file: Value = serde_json::from_str(&text).map_err(|error| format!("no JSON: {error}"))?;
@@ -189,7 +189,7 @@ fn timeline(path: &Path) -> Result {
             }
         }
     }
-    // What starts a reduction last ends it for all: no rank leaves before rank 0 has come.
+    // No rank leaves a reduction before rank 0, the last one, has entered it.
     let reductions = |rank| &found[&(rank, "MPI_Allreduce")];
     for rank in 1..RANKS as u64 {
         for (first, other) in reductions(0).iter().zip(reductions(rank)) {

@@ -1,5 +1,5 @@
-//! A few programs over each provider that libfabric may have, by `WEFT_OFI_PROVIDER`: messages, long
-//! messages, probes, data with gaps. docs/run.md says which serve.
+//! Runs a few programs over each libfabric provider (`WEFT_OFI_PROVIDER`): messages, long messages,
+//! probes, data with gaps. docs/run.md lists the supported providers.
 
 use std::sync::Arc;
 
@@ -9,14 +9,14 @@ use crate::job::{Job, Variant};
 use crate::program::Program;
 use crate::{Result, lacks, prefix, timed};
 
-/// Providers that do not need adapters. Not among them are those that lose messages or stand still:
-/// udp;ofi_rxd and sockets (libfabric 1.17).
+/// Providers that need no adapter, except those that lose messages or hang (libfabric 1.17):
+/// udp;ofi_rxd and sockets.
 const PROVIDERS: [&str; 4] = ["tcp", "tcp;ofi_rxm", "net", "shm"];
 
 /// Programs with two ranks.
 const PROGRAMS: [&str; 4] = ["modes", "probe", "gaps_long", "synchronous"];
 
-/// The tests of a program.
+/// Lists the tests of a program.
 pub fn trials(program: &Arc<Program>) -> Vec<Trial> {
     if !PROGRAMS.contains(&program.name.as_str()) {
         return Vec::new();

@@ -1,8 +1,8 @@
-//! Message queues, as debuggers see them: a debugger of our own stops two ranks, loads the library that the process
-//! names, and lists what it tells; and gdb by its script.
+//! Tests message queues in debuggers: a small debugger stops two ranks, loads the library that the
+//! process names, and lists its results; and gdb by its script.
 //!
-//! The structures of the interface are written down here a second time, by its document, so that a mistake in the
-//! library's own is seen.
+//! The interface's structures are defined here again from its document, so that a mistake in the
+//! library's definitions is found.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_long, c_ulong, c_void};
@@ -23,7 +23,7 @@ use crate::program::{compile, programs};
 use crate::room::Room;
 use crate::{Result, patience, prefix, timed};
 
-/// The tests.
+/// Lists the tests.
 pub fn trials() -> Vec<Trial> {
     let ways = [
         ("shm", "mpicc", "libmpi.so.12", false),
@@ -67,7 +67,7 @@ struct Operation {
     extra_text: [[c_char; 64]; 5],
 }
 
-/// A program and a process, as this debugger knows them.
+/// This debugger's data of a program.
 struct Image {
     symbols: HashMap<String, u64>,
     info: *mut c_void,
@@ -80,12 +80,12 @@ struct Process {
 }
 
 extern "C" fn malloc(size: usize) -> *mut c_void {
-    // SAFETY: any size may be asked for.
+    // SAFETY: malloc accepts any size.
     unsafe { libc::malloc(size) }
 }
 
 extern "C" fn free(memory: *mut c_void) {
-    // SAFETY: from `malloc`.
+    // SAFETY: the library frees only memory that it got from `malloc` above.
     unsafe { libc::free(memory) }
 }
 
@@ -96,22 +96,22 @@ extern "C" fn errorstring(_code: c_int) -> *mut c_char {
 }
 
 extern "C" fn put_image_info(image: *mut Image, info: *mut c_void) {
-    // SAFETY: the library was given this debugger's own.
+    // SAFETY: the library passes the pointer to a live `Image` that this debugger gave it.
     unsafe { (*image).info = info };
 }
 
 extern "C" fn get_image_info(image: *mut Image) -> *mut c_void {
-    // SAFETY: as above.
+    // SAFETY: the library passes the pointer to a live `Image` that this debugger gave it.
     unsafe { (*image).info }
 }
 
 extern "C" fn put_process_info(process: *mut Process, info: *mut c_void) {
-    // SAFETY: as above.
+    // SAFETY: the library passes the pointer to a live `Process` that this debugger gave it.
     unsafe { (*process).info = info };
 }
 
 extern "C" fn get_process_info(process: *mut Process) -> *mut c_void {
-    // SAFETY: as above.
+    // SAFETY: the library passes the pointer to a live `Process` that this debugger gave it.
     unsafe { (*process).info }
 }
 
@@ -120,12 +120,12 @@ extern "C" fn unused() -> c_int {
 }
 
 extern "C" fn find_symbol(image: *mut Image, name: *mut c_char, at: *mut c_ulong) -> c_int {
-    // SAFETY: as above; the name is a text, and the place one for an address.
+    // SAFETY: the library passes a live `Image` that this debugger gave it and a string with NUL.
     let (symbols, name) = unsafe { (&(*image).symbols, CStr::from_ptr(name)) };
     let Some(found) = symbols.get(&*name.to_string_lossy()) else {
         return 1;
     };
-    // SAFETY: as above.
+    // SAFETY: the library passes a variable for an address.
     unsafe { *at = *found };
     0
 }
@@ -135,13 +135,14 @@ extern "C" fn global_rank(_process: *mut Process) -> c_int {
 }
 
 extern "C" fn get_image(process: *mut Process) -> *mut Image {
-    // SAFETY: as above.
+    // SAFETY: the library passes the pointer to a live `Process` that this debugger gave it.
     unsafe { (*process).image }
 }
 
 extern "C" fn fetch(process: *mut Process, at: c_ulong, size: c_int, to: *mut c_void) -> c_int {
     let size = usize::try_from(size).unwrap_or(0);
-    // SAFETY: the place has so much room; the process is this debugger's own.
+    // SAFETY: the library passes a buffer of `size` bytes and a live `Process` that this debugger
+    // gave it.
     let (memory, out) = unsafe {
         let out = std::slice::from_raw_parts_mut(to.cast::<u8>(), size);
         (&(*process).memory, out)
@@ -149,10 +150,10 @@ extern "C" fn fetch(process: *mut Process, at: c_ulong, size: c_int, to: *mut c_
     c_int::from(memory.read_exact_at(out, at).is_err())
 }
 
-/// The debugger's functions, in the order of the interface.
+/// The debugger's callbacks, in the order of the interface.
 type Table<const N: usize> = [*const c_void; N];
 
-/// A process that stands still as long as this lives.
+/// A process that is stopped until this is dropped.
 struct Stopped(libc::pid_t);
 
 impl Stopped {
@@ -162,7 +163,7 @@ impl Stopped {
             let error = std::io::Error::last_os_error();
             Err(format!("process {pid} can't be {what}: {error}"))
         };
-        // SAFETY: plain calls without memory of ours.
+        // SAFETY: the calls get values only.
         unsafe {
             if libc::ptrace(libc::PTRACE_ATTACH, pid, nothing, nothing) != 0 {
                 return failed("attached to");
@@ -179,7 +180,7 @@ impl Stopped {
 impl Drop for Stopped {
     fn drop(&mut self) {
         let nothing: *mut c_void = null_mut();
-        // SAFETY: a plain call without memory of ours.
+        // SAFETY: the call gets values only.
         unsafe { libc::ptrace(libc::PTRACE_DETACH, self.0, nothing, nothing) };
     }
 }
@@ -190,7 +191,7 @@ struct Library(*mut c_void);
 impl Library {
     fn open(path: &str) -> Result<Library> {
         let name = CString::new(path).map_err(|error| error.to_string())?;
-        // SAFETY: a library of ours, whose start does nothing.
+        // SAFETY: the library is Weft's and has no initializer.
         let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         if library.is_null() {
             return Err(format!("{path} can't be loaded"));
@@ -198,22 +199,23 @@ impl Library {
         Ok(Library(library))
     }
 
-    /// A function of the library.
+    /// Returns a function of the library.
     ///
     /// # Safety
     /// `F` is its type.
     unsafe fn function<F: Copy>(&self, name: &str) -> Result<F> {
         let text = CString::new(name).map_err(|error| error.to_string())?;
-        // SAFETY: the library is open.
+        // SAFETY: `self.0` is a library opened by `dlopen` above; the name ends with NUL.
         let found = unsafe { libc::dlsym(self.0, text.as_ptr()) };
         if found.is_null() {
             return Err(format!("there is no {name}"));
         }
-        // SAFETY: a pointer to a function is as large as any pointer, and the caller says which it is.
+        // SAFETY: a function pointer has a pointer's size, and by the contract of this function `F` is
+        // the function's type.
         Ok(unsafe { std::mem::transmute_copy(&found) })
     }
 
-    /// Calls a function that takes a process and something more, or nothing.
+    /// Calls a function that takes a process and maybe a second argument.
     fn call(&self, name: &str, process: &mut Process, more: *mut c_void) -> Result<c_int> {
         // SAFETY: the interface's functions take these, and those of one argument don't look at the second.
         let function: extern "C" fn(*mut Process, *mut c_void) -> c_int =
@@ -221,7 +223,7 @@ impl Library {
         Ok(function(process, more))
     }
 
-    /// The same where anything but success is a mistake.
+    /// Calls a function that must succeed.
     fn must(&self, name: &str, process: &mut Process, more: *mut c_void) -> Result {
         match self.call(name, process, more)? {
             0 => Ok(()),
@@ -247,7 +249,7 @@ fn text_of(text: &[c_char; 64]) -> String {
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
 
-/// All that the library tells of a process, a line each. Addresses that `buffers` has get its names.
+/// Lists the library's results for a process as lines. Addresses in `buffers` are shown by name.
 fn listed(pid: libc::pid_t, library: &str, buffers: &[(u64, &str)]) -> Result<Vec<String>> {
     let _stopped = Stopped::new(pid)?;
     let memory = format!("/proc/{pid}/mem");
@@ -335,7 +337,7 @@ fn listed(pid: libc::pid_t, library: &str, buffers: &[(u64, &str)]) -> Result<Ve
     if code != 0 {
         return Err(format!("no queues: {code}, '{}'", said(complaint)));
     }
-    // Before there are communicators nothing can be asked.
+    // Before the list of communicators is set up, queries fail.
     let early = lib.call("mqs_setup_operation_iterator", process, null_mut())?;
     if early < 100 {
         return Err(format!("a queue without a communicator: {early}"));
@@ -421,7 +423,7 @@ fn communicator(
     Ok(())
 }
 
-/// What a library in a process exports, by their places there.
+/// Returns the symbols that a library in a process exports, with their addresses.
 fn symbols(pid: libc::pid_t, library: &str) -> Result<HashMap<String, u64>> {
     let maps =
         fs::read_to_string(format!("/proc/{pid}/maps")).map_err(|error| error.to_string())?;
@@ -441,10 +443,10 @@ fn symbols(pid: libc::pid_t, library: &str) -> Result<HashMap<String, u64>> {
     Ok(symbols.collect())
 }
 
-/// A job of two ranks that stay where they are.
+/// A job of two ranks that wait in a fixed state.
 struct Job {
     launcher: Child,
-    /// Of each rank: its process, and where its buffers are.
+    /// Process and buffer addresses of each rank.
     ranks: Vec<(libc::pid_t, Vec<u64>)>,
     _room: Room,
 }
@@ -498,7 +500,7 @@ impl Job {
 
 impl Drop for Job {
     fn drop(&mut self) {
-        // SAFETY: a plain call, for a process of ours that was not waited for.
+        // SAFETY: `kill` gets values only; the child was not waited for, so its id is its own.
         unsafe { libc::kill(self.launcher.id() as libc::pid_t, libc::SIGTERM) };
         let _ = self.launcher.wait();
     }

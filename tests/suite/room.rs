@@ -1,11 +1,11 @@
-//! A place for a job in which everything that it leaves behind is seen.
+//! Rooms: isolated environments of jobs, in which leftover files and processes are found.
 //!
-//! With the right to do so, each job has a `/tmp` and `/dev/shm` of its own: folders of the real
-//! ones' file systems, mounted over them in a mount namespace. Its processes carry a mark in their
-//! environment. Without that right, only the mark is there, and `TMPDIR`.
+//! With the privilege to do so, each job has a private `/tmp` and `/dev/shm`: folders of the same file
+//! systems, mounted over them in a mount namespace. Its processes have a mark in their environment.
+//! Without the privilege a job has only the mark and `TMPDIR`.
 //!
-//! Jobs see an empty `/proc/kallsyms`: libfabric's verbs provider reads all of it twice in each process, in search of a
-//! kernel symbol for memory of devices, which takes more processor time than the rest of most tests.
+//! Jobs see an empty `/proc/kallsyms`: libfabric's verbs provider searches it twice per process for a
+//! kernel symbol, which takes more processor time than the rest of most tests.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -19,10 +19,10 @@ use crate::{Result, prefix};
 /// The variable with the mark.
 const MARK: &str = "WEFT_TEST_RUN";
 
-/// How long processes may take to vanish after their job has ended.
+/// Time for processes to end after their job.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// A place for a job. Removed at the end, with whatever is still there.
+/// The environment of a job, removed with its content when dropped.
 pub struct Room {
     mark: String,
     tmp: PathBuf,
@@ -56,7 +56,7 @@ impl Room {
         Ok(Room { mark, tmp, shm })
     }
 
-    /// The command that runs `program` in the room; it replaces itself by the program.
+    /// Returns a command that runs `program` in the room and replaces itself by it.
     pub fn command(&self, program: &Path) -> Command {
         let mut command = if weft_needs::MOUNTS.lacking().is_none() {
             let over_tmp = !self.tmp.starts_with("/tmp") && !program.starts_with("/tmp");
@@ -84,18 +84,18 @@ impl Room {
             command.env("TMPDIR", &self.tmp);
             command
         };
-        // What is dropped where one stands (cores, say) shows as well.
+        // The working folder is in the room, so core files are found, too.
         command.current_dir(&self.tmp);
         command.env(MARK, &self.mark);
         command
     }
 
-    /// Where the program stands, which is its `/tmp`, too.
+    /// Returns the program's working folder, which is also its `/tmp`.
     pub fn folder(&self) -> &Path {
         &self.tmp
     }
 
-    /// What the job has left behind after its end; ends processes.
+    /// Returns the files and processes that the job has left, and ends these processes.
     pub fn leftovers(&self) -> Vec<String> {
         let mut left = Vec::new();
         for pid in self.survivors(GRACE) {
@@ -111,7 +111,7 @@ impl Room {
         left
     }
 
-    /// Processes of the job that are still there after `grace`.
+    /// Returns the processes of the job that still run after `grace`.
     fn survivors(&self, grace: Duration) -> Vec<i32> {
         let until = Instant::now() + grace;
         loop {
@@ -123,7 +123,7 @@ impl Room {
         }
     }
 
-    /// Running processes with our mark.
+    /// Returns the running processes with the room's mark.
     fn processes(&self) -> Vec<i32> {
         let wanted = format!("{MARK}={}", self.mark);
         let marked = |pid: &i32| {
@@ -137,10 +137,10 @@ impl Room {
         pids.filter(marked).collect()
     }
 
-    /// Ends all processes with our mark.
+    /// Kills all processes with the room's mark.
     fn end_all(&self) {
         for pid in self.processes() {
-            // SAFETY: no memory is passed; the process was started by this test, as its mark says.
+            // SAFETY: `kill` gets values only; the mark shows that this test started the process.
             unsafe { libc::kill(pid, libc::SIGKILL) };
         }
     }

@@ -1,4 +1,4 @@
-//! Selects which runs of the programs are made: all of them, one over each of two transports, or those of some names.
+//! Selects the runs of programs: all, one over each of two transports, or by name.
 
 use std::env;
 
@@ -14,11 +14,11 @@ const SHORT: &str = "WEFT_TEST_SHORT";
 /// Set by `cargo xtask test NAME…`: parts of names, with spaces between them.
 const NAMES: &str = "WEFT_TEST_NAMES";
 
-/// Ranks of the short run's jobs, at most, where a program offers a choice: twice its two cores.
+/// Most ranks of the short run's jobs if a program offers a choice: twice its two cores.
 const SHORT_RANKS: usize = 4;
 
-/// Runs that are left out because others run the same code: program, case, variants, numbers of ranks, and why. With
-/// `WEFT_TEST_ALL_VERBS` none is.
+/// Runs that are left out because others run the same code: program, case, variants, numbers of
+/// ranks, and the reason. `WEFT_TEST_ALL_VERBS` includes them.
 type Repeated = (
     &'static str,
     &'static str,
@@ -75,12 +75,12 @@ pub fn is_repeated(program: &str, case: Option<&str>, variant: Variant, ranks: u
     env::var_os("WEFT_TEST_ALL_VERBS").is_none() && REPEATED.iter().any(names)
 }
 
-/// Whether only the short run's tests are wanted.
+/// Returns whether only the short run's tests are selected.
 pub fn is_short() -> bool {
     env::var_os(SHORT).is_some()
 }
 
-/// The variants and numbers of ranks that each case of a program runs with.
+/// Returns the variants and numbers of ranks of each case of a program.
 pub fn runs(program: &Program) -> Vec<(Variant, usize)> {
     let of_variant = |variant: Variant| {
         let ranks = program.ranks.iter().copied();
@@ -112,7 +112,7 @@ pub fn runs(program: &Program) -> Vec<(Variant, usize)> {
     runs
 }
 
-/// Keeps the trials that [`NAMES`] asks for. Fails if one of its names is in the name of no trial.
+/// Keeps the trials that [`NAMES`] selects. Fails if one of its names matches no trial.
 pub fn named(mut trials: Vec<Trial>) -> Result<Vec<Trial>> {
     let Ok(names) = env::var(NAMES) else {
         return Ok(trials);

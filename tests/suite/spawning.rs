@@ -1,4 +1,4 @@
-//! Spawned processes and connected jobs under our own mpiexec on several hosts.
+//! Tests spawned processes and connected jobs under Weft's mpiexec on several hosts.
 
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};
@@ -22,10 +22,10 @@ use crate::{Result, lacks, patience, timed};
 const NEEDS: &[&Need] = &[&MOUNTS, &NAMESPACES, &SSHD];
 /// The exit code of a job that ends by `MPI_ERR_PORT`, its error class.
 const NO_PORT: i32 = 38;
-/// Everything ends within this time.
+/// Time limit of each command.
 const SOON: f64 = 3.0;
 
-/// The tests.
+/// Lists the tests.
 pub fn trials() -> Vec<Trial> {
     let trial = |name: &str, test: fn() -> Result| {
         let name = format!("agents/spawn-{name}");
@@ -49,7 +49,7 @@ fn case(exit: i32, out: &[&str], err: &[&str]) -> Case {
     }
 }
 
-/// The program behind these options.
+/// Returns the program with these options.
 fn command(cluster: &Cluster, options: &[&str], words: &[&str]) -> Result<Command> {
     let mut command = cluster.mpiexec()?;
     command.args(["-timeout", "60"]).args(options);
@@ -68,19 +68,19 @@ fn judge(cluster: &Cluster, command: &mut Command, expected: &Case) -> Result {
     cluster.gone(SOON).map(drop)
 }
 
-/// Where spawned processes go.
+/// Checks the hosts of spawned processes.
 fn places() -> Result {
     let cluster = Cluster::start(3)?;
     let (a, b, c) = (cluster.name(0), cluster.name(1), cluster.name(2));
     let two = format!("{a}:2,{b}:2");
     let two: &[&str] = &["-hosts", &two, "-n", "2"];
     let children = |hosts: &[&str]| case(0, &[&format!("children: {}", hosts.join(" "))], &[]);
-    // To free slots first.
+    // Free slots are used first.
     run(&cluster, two, &["plain", "2"], &children(&[b, b]))?;
     let all = format!("{a}:1,{b}:2,{c}:1");
     let four: &[&str] = &["-hosts", &all, "-n", "2"];
     run(&cluster, four, &["plain", "2"], &children(&[b, c]))?;
-    // More than there are.
+    // More processes than slots.
     run(&cluster, two, &["plain", "4"], &children(&[b, b, a, a]))?;
     // Children of children.
     let line = format!("children: {b}");
@@ -92,7 +92,7 @@ fn places() -> Result {
         &["again", "1"],
         &again,
     )?;
-    // By name, on hosts that the job does not know, and from a job on one host only.
+    // By name, on hosts outside the job, and from a job on one host only.
     run(
         &cluster,
         two,
@@ -136,7 +136,8 @@ fn places() -> Result {
         &["plain", "1", "add-host", &added],
         &children(&[c]),
     )?;
-    // Variables of the section that asks; the working folder; the program by `path`, which is on the other host only.
+    // Variables of the parent's section; the working folder; a program by `path`, which exists on the
+    // other host only.
     let set = [two, &["-env", "WEFT_TEST_A", "1"]].concat();
     let words = ["variables", "2", "wdir", "/usr/lib"];
     run(&cluster, &set, &words, &children(&[b, b]))?;
@@ -173,7 +174,7 @@ fn places() -> Result {
     universe(&["-usize", "9", "-n", "1"], "9")
 }
 
-/// What can't be is an error of the call, and the job goes on.
+/// A spawn that is impossible must fail the call, and the job must continue.
 fn refused() -> Result {
     let cluster = Cluster::start(2)?;
     let b = cluster.name(1);
@@ -221,7 +222,7 @@ fn refused() -> Result {
     let mut silent = command(&cluster, two, &["plain", "2", "host", &both])?;
     silent.env("WEFT_TEST_PROGRAM", "/bin/true");
     judge(&cluster, &mut silent, &refused(&["refused: ", "MPI_Init"]))?;
-    // Nobody has this address: the job's others go on meanwhile, and an interruption is heard.
+    // No host has this address: other ranks continue meanwhile, and Ctrl-C works.
     let began = Instant::now();
     let nobody = ["plain", "1", "host", "10.99.0.200"];
     let options = [two, &["-bootstrap-timeout", "2"]].concat();
@@ -237,13 +238,13 @@ fn refused() -> Result {
     Ok(())
 }
 
-/// How spawned jobs end, and what becomes of them.
+/// Checks the ends of spawned jobs.
 fn ends() -> Result {
     let cluster = Cluster::start(2)?;
     let b = cluster.name(1).to_owned();
     let both = format!("{}:2,{b}:2", cluster.name(0));
     let two: &[&str] = &["-hosts", &both, "-n", "2"];
-    // The exit code is that of the first job that failed; who has spawned it goes on.
+    // The exit code is that of the first failed job; its parents continue.
     let lost = case(5, &["lost"], &["aborted with code 5", &b]);
     run(&cluster, two, &["abort", "2", "host", &b], &lost)?;
     let lost = case(3, &["lost"], &["exited with code 3", &b]);
@@ -288,7 +289,7 @@ fn ends() -> Result {
     Ok(())
 }
 
-/// Jobs of two launchers on different hosts find each other by a name server on a third.
+/// Jobs of two launchers on different hosts must connect by a name server on a third.
 fn names() -> Result {
     let cluster = Cluster::start(3)?;
     let mut server = cluster.within(2);

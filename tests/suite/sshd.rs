@@ -1,4 +1,4 @@
-//! Hosts that ssh leads to: network namespaces with names and files of their own, each with an sshd.
+//! Emulated hosts with ssh: network namespaces with private names and files and an sshd each.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use crate::hosts::Hosts;
 use crate::prefix;
 use crate::{Result, patience};
 
-/// Where the sshds listen.
+/// Port of the sshds.
 const PORT: u16 = 2222;
 
-/// Hosts with an sshd each; gone when dropped.
+/// Hosts with an sshd each, removed when dropped.
 pub struct Cluster {
     pub hosts: Hosts,
     count: usize,
@@ -101,19 +101,19 @@ impl Cluster {
         self.hosts.name(host)
     }
 
-    /// Names of all hosts, with commas.
+    /// Returns the names of all hosts, separated by commas.
     pub fn names(&self) -> String {
         let names: Vec<&str> = (0..self.count).map(|host| self.name(host)).collect();
         names.join(",")
     }
 
-    /// A folder that all hosts have.
+    /// Returns a folder that all hosts share.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// A command that runs on a host what is added to it: `/run` is the host's own there, and shells that
-    /// sshd starts read nothing of the tester's.
+    /// Returns a command to be completed with words to run on a host. `/run` is private there, and
+    /// shells started by sshd read no files of the user.
     pub fn within(&self, host: usize) -> Command {
         let script = "hostname \"$1\" && mount -t tmpfs none /run && mkdir /run/sshd && \
                       mount --bind \"$2\" /etc/hosts && shift 2 && \
@@ -125,7 +125,7 @@ impl Cluster {
         command
     }
 
-    /// Our mpiexec on the first host, by this cluster's ssh.
+    /// Returns Weft's mpiexec on the first host, with this cluster's ssh.
     pub fn mpiexec(&self) -> Result<Command> {
         let mut command = self.within(0);
         command.arg(prefix::get()?.join("bin/mpiexec"));
@@ -136,7 +136,7 @@ impl Cluster {
         Ok(command)
     }
 
-    /// Processes on a host other than sshd, each with its command line.
+    /// Returns the processes on a host except sshd, with their command lines.
     pub fn processes(&self, host: usize) -> Vec<(u32, String)> {
         let mut command = Command::new("ip");
         let output = command.args(["netns", "pids", self.name(host)]).output();
@@ -153,7 +153,7 @@ impl Cluster {
         text.split_whitespace().filter_map(line).collect()
     }
 
-    /// Waits for all processes to be gone but the sshds; tells how long that took.
+    /// Waits until only the sshds run and returns the time that it took.
     pub fn gone(&self, limit: f64) -> Result<Duration> {
         let began = Instant::now();
         loop {

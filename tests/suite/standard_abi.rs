@@ -1,8 +1,8 @@
-//! Programs of `tests/c` and `tests/f` that are compiled and run a second time, with the header and library of the
-//! standard ABI.
+//! Compiles and runs programs of `tests/c` and `tests/f` a second time with the header and library of
+//! the standard ABI.
 //!
-//! All that only use what is in both ABIs, and no integers as handles, could be among them; these use
-//! something of every chapter and take little time.
+//! The programs cover every chapter in little time. Others could be added if they use only functions
+//! of both ABIs and no integers as handles.
 
 use crate::job::Variant;
 use crate::program::Program;
@@ -86,7 +86,7 @@ const NAMES: [&str; 75] = [
     "sessions-mpif",
 ];
 
-/// The same programs for the standard ABI: named `NAME-abi`, over shared memory.
+/// Returns the programs for the standard ABI, named `NAME-abi`, over shared memory.
 pub fn twins(programs: &[Program]) -> Vec<Program> {
     let wanted = programs
         .iter()
@@ -101,7 +101,7 @@ pub fn twins(programs: &[Program]) -> Vec<Program> {
         .collect()
 }
 
-/// The names that no program has.
+/// Returns the listed names that no program has.
 pub fn unknown(programs: &[Program]) -> Vec<&'static str> {
     let is_there = |name: &&str| programs.iter().any(|program| program.name == **name);
     NAMES.into_iter().filter(|name| !is_there(name)).collect()

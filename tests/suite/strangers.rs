@@ -1,8 +1,8 @@
-//! Jobs beside a program of another user that connects to everything that listens, and what listens at all.
+//! Tests jobs beside another user's program that connects to all listening sockets, and lists these
+//! sockets.
 //!
-//! Each job has a network namespace of its own with the loopback interface alone, so that the program (`flood.c`) finds
-//! nothing but the job. Descriptors are few: the hard limit is 1,024, as it was on the machines where such a program
-//! ended jobs.
+//! Each job has a network namespace with only the loopback interface, so the program (`flood.c`) finds
+//! only the job. The hard limit of descriptors is 1,024, which such a program can exhaust.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,7 +21,7 @@ use crate::program::Case;
 use crate::room::Room;
 use crate::{Result, lacks, patience, prefix, timed};
 
-/// The tests.
+/// Lists the tests.
 pub fn trials() -> Vec<Trial> {
     let trial = |name: &str, test: fn() -> Result| {
         let name = format!("strangers/{name}");
@@ -71,7 +71,7 @@ fn over_tcp(mode: &str) -> Result {
     beside(&[mode, mode], 10, job, &output("4 ranks: 6"))
 }
 
-/// Agents that are slow to start call while strangers fill the queue of the listener.
+/// Slow agents must get through while strangers fill the listener's queue.
 fn agents() -> Result {
     let job = "printf 'shift\\nsleep 2\\neval \"exec $*\"\\n' > slow\n\
                $MPIEXEC -timeout 60 -bootstrap rsh -bootstrap-exec sh -bootstrap-exec-args ./slow \
@@ -79,7 +79,7 @@ fn agents() -> Result {
     beside(&["idle", "hello"], 8, job, &output("4 ranks: 6"))
 }
 
-/// Ranks of a node find their table while strangers connect to its name.
+/// Ranks of a node must find their table while strangers connect to its socket.
 fn names() -> Result {
     let began = Instant::now();
     let job = "for i in 1 2 3 4 5; do $MPIEXEC -timeout 20 -n 4 $JOB 0 || exit 7; done";
@@ -95,10 +95,10 @@ fn names() -> Result {
     }
 }
 
-/// Rows of a table: job, process, socket, place.
+/// Rows of a table: job, process, socket, address.
 type Rows = BTreeSet<[String; 4]>;
 
-/// The rows of the table "What a running job shows" in docs/security.md.
+/// Returns the rows of the table "What a running job shows" in docs/security.md.
 fn documented() -> Result<Rows> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/security.md");
     let text = fs::read_to_string(&path).map_err(|error| error.to_string())?;
@@ -121,7 +121,7 @@ fn documented() -> Result<Rows> {
     }
 }
 
-/// The row for a line of `ss -lntuxpH`.
+/// Converts a line of `ss -lntuxpH` to a row.
 fn row(job: &str, line: &str) -> Option<[String; 4]> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let socket = *words.first()?;
@@ -142,7 +142,7 @@ fn row(job: &str, line: &str) -> Option<[String; 4]> {
     Some([job, process, socket, place].map(str::to_owned))
 }
 
-/// The rows that `ss` shows for a job of this name, started by these words.
+/// Returns the rows of `ss` for a job of this name, started by this command.
 fn rows(job: &str, words: &str) -> Result<Rows> {
     let room = Room::new()?;
     let mut command = room.command("unshare".as_ref());
@@ -170,8 +170,8 @@ fn rows(job: &str, words: &str) -> Result<Rows> {
     Ok(rows)
 }
 
-/// What `ss` shows of a running job of each kind is what docs/security.md says. The jobs, which wait for most of the
-/// time, run at the same time, each in a network namespace of its own.
+/// Compares the sockets of running jobs by `ss` with docs/security.md. The jobs are idle most of the
+/// time and run concurrently, each in its own network namespace.
 fn listeners() -> Result {
     let jobs = [
         ("one host", "-n 4 $JOB 4"),

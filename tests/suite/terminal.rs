@@ -1,4 +1,4 @@
-//! A terminal that the tests play.
+//! An emulated terminal.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use crate::room::Room;
 use crate::{Result, patience};
 
-/// A terminal that shows what a program draws.
+/// A terminal with the picture that a program draws.
 pub struct Terminal {
     own: File,
     shown: Arc<Mutex<vt100::Parser>>,
@@ -24,7 +24,7 @@ impl Terminal {
         let (mut own, mut theirs) = (-1, -1);
         let mut size = size(rows, columns);
         let nothing = std::ptr::null_mut();
-        // SAFETY: all places can be written to or are null.
+        // SAFETY: the pointers are to live locals or null, as openpty allows.
         let code = unsafe {
             libc::openpty(
                 &raw mut own,
@@ -38,13 +38,13 @@ impl Terminal {
             let error = std::io::Error::last_os_error();
             return Err(format!("no pseudo terminal: {error}"));
         }
-        // SAFETY: both were opened just now, and are nobody else's.
+        // SAFETY: openpty has just opened both descriptors, and no other value owns them.
         let (own, theirs) = unsafe { (OwnedFd::from_raw_fd(own), OwnedFd::from_raw_fd(theirs)) };
         let copy = || theirs.try_clone().map_err(|error| error.to_string());
         command.stdin(copy()?).stdout(copy()?).stderr(copy()?);
         command.env("TERM", "xterm-256color");
         let control = || {
-            // SAFETY: plain system calls, fit to run between fork and exec.
+            // SAFETY: these system calls are async-signal-safe.
             let code = unsafe {
                 libc::setsid();
                 libc::ioctl(0, libc::TIOCSCTTY, 0)
@@ -54,7 +54,7 @@ impl Terminal {
                 _ => Err(std::io::Error::last_os_error()),
             }
         };
-        // SAFETY: the closure is fit to run between fork and exec.
+        // SAFETY: the closure makes only async-signal-safe calls, as needed between fork and exec.
         unsafe { command.pre_exec(control) };
         let child = command
             .spawn()
@@ -80,13 +80,13 @@ impl Terminal {
         shown.screen().contents()
     }
 
-    /// Whether the program has the terminal for a picture.
+    /// Returns whether the program uses the alternate screen.
     pub fn is_drawn_on(&self) -> bool {
         let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         shown.screen().alternate_screen()
     }
 
-    /// Waits until all of this is shown.
+    /// Waits until all these texts are shown.
     pub fn wait(&self, what: &[&str]) -> Result {
         let until = Instant::now() + patience(30.0);
         loop {
@@ -119,7 +119,7 @@ impl Terminal {
         }
     }
 
-    /// The exit code, when the job has ended. The terminal is then no longer drawn on.
+    /// Waits for the job's end, checks its exit code, and stops reading the terminal.
     pub fn end(&mut self, room: &Room, expected: i32) -> Result {
         let until = Instant::now() + patience(30.0);
         let status = loop {
@@ -131,7 +131,7 @@ impl Terminal {
             }
             thread::sleep(Duration::from_millis(20));
         };
-        // What was written last is read soon.
+        // The last output arrives soon after the end.
         thread::sleep(Duration::from_millis(200));
         let text = self.text();
         if status.code() != Some(expected) {

@@ -1,4 +1,4 @@
-//! Tools between a program and the library, through the profiling interface (section 14.2).
+//! Tests tools between a program and the library that use the profiling interface (section 14.2).
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,20 +14,20 @@ use crate::program::{Case, compile, programs};
 use crate::room::Room;
 use crate::{Result, patience, prefix, timed};
 
-/// How a tool comes to a program.
+/// How a tool is added to a program.
 #[derive(Clone, Copy)]
 enum Tool {
     /// Not at all.
     None,
     /// As one of its object files.
     Object,
-    /// As a library before ours.
+    /// As a library before Weft's.
     Library,
     /// By `LD_PRELOAD`.
     Preload,
 }
 
-/// The tests.
+/// Lists the tests.
 pub fn trials() -> Vec<Trial> {
     let ways = [
         ("none", Tool::None),
@@ -47,7 +47,7 @@ pub fn trials() -> Vec<Trial> {
     trials
 }
 
-/// EZTrace, as Debian has it for MPICH, sees all messages and collectives, and the program ends well with it.
+/// Debian's EZTrace for MPICH must record all messages and collectives, and the program must succeed.
 fn eztrace() -> Result {
     let prefix = prefix::get()?;
     let binary = programs(prefix)?.join("eztraced");
@@ -60,7 +60,7 @@ fn eztrace() -> Result {
     let seconds = limit.as_secs_f64().ceil().to_string();
     command.args(["-timeout", &seconds, "-n", "3", "-env", "LD_LIBRARY_PATH"]);
     command.arg(prefix.join("lib"));
-    // Those of a run before would be added to.
+    // Traces of an earlier run would be extended.
     let traces = binary.with_extension("traces");
     let _ = std::fs::remove_dir_all(&traces);
     command.args(["eztrace", "-t", "mpich", "-o"]).arg(&traces);

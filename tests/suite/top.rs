@@ -1,4 +1,4 @@
-//! `mpiexec -top`: what it draws on a terminal that the test plays, and what it prints without one.
+//! Tests `mpiexec -top`: its picture on an emulated terminal, and its output without a terminal.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::sshd::Cluster;
 use crate::terminal::Terminal;
 use crate::{Result, lacks, patience, prefix, timed};
 
-/// The tests.
+/// Lists the tests.
 pub fn trials() -> Vec<Trial> {
     let trial = |name: &str, test: fn() -> Result| {
         let left_out = lacks::any(name, &[&TERMINALS]);
@@ -42,7 +42,7 @@ pub fn trials() -> Vec<Trial> {
     ]
 }
 
-/// The program; each test has its own.
+/// Compiles the program, separately for each test.
 fn build(compiler: &str, name: &str) -> Result<PathBuf> {
     let prefix = prefix::get()?;
     let binary = programs(prefix)?.join(format!("watched-{name}"));
@@ -52,7 +52,7 @@ fn build(compiler: &str, name: &str) -> Result<PathBuf> {
     Ok(binary)
 }
 
-/// mpiexec -top of a program.
+/// Returns `mpiexec -top` with a program.
 fn mpiexec(room: &Room, ranks: u32, program: &Path, words: &[&str]) -> Result<Command> {
     let mut command = room.command(&prefix::get()?.join("bin/mpiexec"));
     clear(&mut command);
@@ -61,7 +61,7 @@ fn mpiexec(room: &Room, ranks: u32, program: &Path, words: &[&str]) -> Result<Co
     Ok(command)
 }
 
-/// A job that hangs is shown, at any size of the terminal, and Ctrl-C ends it.
+/// A hanging job must be shown at any size of the terminal, and Ctrl-C must end it.
 fn hang(compiler: &str) -> Result {
     let name = Path::new(compiler).file_name().unwrap_or_default();
     let program = build(compiler, &format!("hang-{}", name.display()))?;
@@ -110,7 +110,7 @@ fn hang(compiler: &str) -> Result {
     terminal.wait(&["rank 0 is here", "rank 1 is here", "rank 2 is here"])
 }
 
-/// A job that ends while it is shown: its exit code is ours, and what it printed is there.
+/// For a job that ends while shown, mpiexec must return its exit code and print its output.
 fn ends() -> Result {
     let program = build("mpicc", "ends")?;
     let room = Room::new()?;
@@ -120,7 +120,7 @@ fn ends() -> Result {
     terminal.wait(&["rank 0 is here", "rank 1 has done its work"])
 }
 
-/// The key q ends the view and not the job.
+/// The key q must end the view but not the job.
 fn leave() -> Result {
     let program = build("mpicc", "leave")?;
     let room = Room::new()?;
@@ -148,7 +148,7 @@ fn leave() -> Result {
     terminal.wait(&["rank 0 has done its work"])
 }
 
-/// Without a terminal lines come, and the output is the program's alone.
+/// Without a terminal the view prints lines, and standard output is the program's only.
 fn plain() -> Result {
     let program = build("mpicc", "plain")?;
     let room = Room::new()?;
@@ -166,7 +166,7 @@ fn plain() -> Result {
     outcome.judge(&case, &room.leftovers())
 }
 
-/// Mistakes on the command line are told as ever, and nothing is drawn.
+/// Wrong options must be reported as without -top, and nothing drawn.
 fn refused() -> Result {
     let room = Room::new()?;
     for (words, message) in [
@@ -193,7 +193,7 @@ fn refused() -> Result {
     Ok(())
 }
 
-/// Ranks of other hosts are seen, too.
+/// Ranks on other hosts must be shown, too.
 fn several_hosts() -> Result {
     let program = build("mpicc", "hosts")?;
     let cluster = Cluster::start(2)?;

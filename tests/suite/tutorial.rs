@@ -1,4 +1,4 @@
-//! The tutorial (docs/tutorial.md): its files are written and its commands run, in a folder that is empty at first.
+//! Writes the tutorial's files (docs/tutorial.md) to an empty folder and runs its commands there.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ pub fn trials() -> Vec<Trial> {
     vec![timed("tutorial/4".to_owned(), Company::Any, run)]
 }
 
-/// What a fenced block of the page is.
+/// A fenced block of the page.
 enum Block {
     /// A file of this name.
     File(String, String),
@@ -25,7 +25,7 @@ enum Block {
     Commands(String),
 }
 
-/// The blocks of a page: a line of three back quotes, `c NAME` or `sh`, up to the next such line.
+/// Returns the fenced blocks of a page, marked `c NAME` or `sh`.
 fn blocks(text: &str) -> Vec<Block> {
     let mut blocks = Vec::new();
     let mut parts = text.split("```");

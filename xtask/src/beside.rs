@@ -1,4 +1,4 @@
-//! Tasks that run beside others, since they use one core only.
+//! Tasks that use one core only and run in the background of a run.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use std::time::Instant;
 use crate::failing::{self, Failing};
 use crate::{Result, workspace};
 
-/// A task that is running. What it prints is shown when it has ended, so that it doesn't mix with others'.
+/// A running background task. Its output is shown at its end, so that it does not mix with others.
 pub struct Beside {
     task: &'static str,
     child: Child,
@@ -17,13 +17,13 @@ pub struct Beside {
 }
 
 impl Beside {
-    /// Starts `cargo xtask TASK`, with what `equip` adds to the command.
+    /// Starts `cargo xtask TASK` with the settings that `equip` adds to the command.
     pub fn start(task: &'static str, equip: impl FnOnce(&mut Command)) -> Result<Beside> {
         let output = workspace::target()?.join(format!("{task}.log"));
         let failed = |error: std::io::Error| format!("{}: {error}", output.display());
         let file = File::create(&output).map_err(failed)?;
         let errors = file.try_clone().map_err(failed)?;
-        // Not by its own path: the checks before may have built it anew, and this one is gone.
+        // Cargo starts it, since earlier checks may have rebuilt xtask and replaced this executable.
         let mut command = workspace::cargo();
         equip(&mut command);
         let child = command
@@ -33,7 +33,7 @@ impl Beside {
             .stderr(errors)
             .spawn()
             .map_err(|error| format!("cargo xtask {task} can't be started: {error}"))?;
-        println!("xtask: {task} has begun, beside what follows");
+        println!("xtask: {task} has begun in the background");
         Ok(Beside {
             task,
             child,
@@ -42,16 +42,16 @@ impl Beside {
         })
     }
 
-    /// Waits for its end, and shows what it has printed.
+    /// Waits for the task's end and shows its output.
     pub fn end(mut self) -> Result {
         let (task, path) = (self.task, self.output.display());
         let status = self.child.wait();
         let output = fs::read(&self.output).map_err(|error| format!("{path}: {error}"))?;
-        println!("xtask: what {task} has printed:");
+        println!("xtask: output of {task}:");
         let output = String::from_utf8_lossy(&output);
         println!("{output}");
         let took = self.begun.elapsed().as_secs();
-        println!("xtask: {task}: took {took} s, beside others");
+        println!("xtask: {task}: took {took} s in the background");
         match status {
             Ok(status) if status.success() => Ok(()),
             Ok(status) => {

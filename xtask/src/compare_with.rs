@@ -1,4 +1,5 @@
-//! Builds another commit, and measures it by turns with this source tree: instruction counts, benchmarks, programs.
+//! Builds another commit and compares it with this source tree: instruction counts, and alternating
+//! runs of benchmarks and programs.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -18,7 +19,7 @@ use crate::{Result, install, workspace};
 pub struct Options {
     /// The other commit.
     commit: String,
-    /// Programs in C (paths, or names of files in tests/c), compiled by either mpicc and run by turns.
+    /// C programs (paths, or names of files in tests/c), compiled by either mpicc and run alternately.
     programs: Vec<String>,
     /// Benchmarks of osu-bench.
     #[arg(long = "bench", value_name = "NAME,…", default_value = BENCHES)]
@@ -33,10 +34,10 @@ pub struct Options {
     /// Ranks of benchmarks and programs.
     #[arg(short = 'n', long, default_value_t = 2)]
     ranks: u32,
-    /// Runs of each benchmark and program with either commit.
+    /// Runs of each benchmark and program per commit.
     #[arg(long, default_value_t = 7)]
     rounds: u32,
-    /// Only build, and run what these name: counts, bench, programs.
+    /// Only build and run these parts: counts, bench, programs.
     #[arg(long, value_name = "PART,…", value_delimiter = ',')]
     only: Vec<String>,
 }
@@ -46,19 +47,20 @@ const BENCHES: &str = "latency,bw,bibw,barrier,bcast,allreduce,reduce,allgather,
 
 const PARTS: [&str; 3] = ["counts", "bench", "programs"];
 
-/// Nanoseconds of a cache line there and back below which the first two cores are near, as in osu-bench.
+/// Nanoseconds of a cache line's round trip below which the first two cores are near (osu-bench has
+/// the same bound).
 const NEAR: f64 = 170.0;
 
-/// Runs of a program that are tried before one is given up since the cores' distance changes in each.
+/// Most attempts for a run during which the distance of the cores does not change.
 const TRIES: u32 = 20;
 
-/// An installed Weft.
+/// One of the two installations.
 struct Side {
     name: &'static str,
     prefix: PathBuf,
 }
 
-/// Builds both, measures, and prints tables.
+/// Builds both commits, measures and prints tables.
 pub fn run(options: &Options) -> Result {
     if let Some(part) = options
         .only
@@ -99,14 +101,15 @@ fn git(words: &[&str]) -> Result<String> {
     }
 }
 
-/// Checks the other commit out into a worktree, builds and installs it. All of that is kept for the next time.
+/// Checks the other commit out into a worktree, builds and installs it. All of it is kept for later
+/// runs.
 fn other(folder: &Path, commit: &str) -> Result<Side> {
     let hash = git(&["rev-parse", "--verify", &format!("{commit}^{{commit}}")])?;
     let own = folder.join(&hash[..12.min(hash.len())]);
     let (tree, prefix, built) = (own.join("tree"), own.join("prefix"), own.join("built"));
     if !built.exists() {
         if !tree.join("Cargo.toml").exists() {
-            // By force also if git knows the worktree and its folder was removed.
+            // `--force` also replaces a worktree whose folder was removed.
             git(&[
                 "worktree",
                 "add",
@@ -140,7 +143,7 @@ fn present(folder: &Path) -> Result<Side> {
     })
 }
 
-/// What counting needs of a side; both are counted by the same osu-bench.
+/// Returns a side for counting; the same osu-bench counts both.
 fn counted(side: &Side, by: &Side, folder: &Path) -> Result<Counted> {
     Ok(Counted {
         libraries: side.prefix.join("lib"),
@@ -192,7 +195,7 @@ fn bench(options: &Options, before: &Side, after: &Side, folder: &Path) -> Resul
         ));
     }
     command.arg("--json").arg(&json).stdout(Stdio::null());
-    workspace::run(&mut command, "measuring benchmarks by turns")?;
+    workspace::run(&mut command, "running benchmarks alternately")?;
     let failed = |error: String| format!("{}: {error}", json.display());
     let text = fs::read_to_string(&json).map_err(|error| failed(error.to_string()))?;
     let report: Value = serde_json::from_str(&text).map_err(|error| failed(error.to_string()))?;
@@ -220,10 +223,10 @@ fn bench_table(report: &Value) -> String {
         );
     }
     let dropped = report["dropped"].as_u64().unwrap_or(0);
-    text + &format!("{dropped} runs were dropped since the cores' distance changed\n")
+    text + &format!("{dropped} runs were dropped because the distance of the cores changed\n")
 }
 
-/// Whether the first two cores are near now; `None` if there is but one.
+/// Returns whether the first two cores are near now, or `None` if there is only one.
 fn is_near(osu_bench: &Path) -> Option<bool> {
     let output = Command::new(osu_bench)
         .arg("line")
@@ -237,7 +240,7 @@ fn is_near(osu_bench: &Path) -> Option<bool> {
     Some(time < NEAR)
 }
 
-/// Compiles the programs with either mpicc, and runs them by turns.
+/// Compiles the programs with either mpicc and runs them alternately.
 fn programs(options: &Options, before: &Side, after: &Side, folder: &Path) -> Result<String> {
     let osu_bench = after.prefix.join("bin/osu-bench");
     let mut text = format!(
@@ -274,7 +277,7 @@ fn programs(options: &Options, before: &Side, after: &Side, folder: &Path) -> Re
     Ok(text)
 }
 
-/// A figure that was measured while the cores' distance was the same before and after.
+/// Returns a figure for which the distance of the cores was the same before and after.
 fn settled<D: PartialEq, T>(
     distance: impl Fn() -> D,
     measure: impl Fn() -> Result<T>,
@@ -291,13 +294,13 @@ fn settled<D: PartialEq, T>(
     ))
 }
 
-/// The middle value; the lower of two.
+/// Returns the median; of two middle values the lower one.
 fn median(values: &mut [f64]) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     values.get(values.len().checked_sub(1)? / 2).copied()
 }
 
-/// The file of a program.
+/// Returns the file of a program.
 fn source(name: &str) -> Result<PathBuf> {
     let of_tests = workspace::root().join(format!("tests/c/{name}.c"));
     match [PathBuf::from(name), of_tests]
@@ -350,7 +353,7 @@ mod tests {
     #[test]
     fn figures_are_dropped_if_the_cores_move() {
         let (asked, runs) = (Cell::new(0), Cell::new(0));
-        // Near before the first run, far after it and from then on.
+        // The cores are near before the first run and far from then on.
         let distance = || asked.replace(asked.get() + 1) > 0;
         let measure = || Ok(runs.replace(runs.get() + 1));
         assert_eq!(settled(distance, measure), Ok((true, 1)));

@@ -1,4 +1,4 @@
-//! The recipe of conda, built and tested without a channel; `files/conda.py` says how.
+//! Builds and tests conda's recipe without a channel (see `files/conda.py`).
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,21 +8,21 @@ use clap::Args;
 
 use crate::{Result, stand_in, workspace};
 
-/// Of the tool, which comes from PyPI.
+/// Version of rattler-build, which is installed from PyPI.
 const VERSION: &str = "0.73.0";
 
-/// How it is made.
+/// Options of `cargo xtask conda`.
 #[derive(Args)]
 pub struct Options {
-    /// Where it is made; by default `conda` in cargo's target folder.
+    /// The build folder, by default `conda` in cargo's target folder.
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// Don't compile: take this installation for what the recipe's cargo would install.
+    /// Don't compile, but use this installation as the result of the recipe's cargo.
     #[arg(long)]
     installed: Option<PathBuf>,
 }
 
-/// Builds the package, and runs its tests.
+/// Builds the package and runs its tests.
 pub fn run(options: &Options) -> Result {
     let dir = match &options.dir {
         Some(dir) => std::path::absolute(dir).map_err(|e| format!("{}: {e}", dir.display()))?,
@@ -35,7 +35,7 @@ pub fn run(options: &Options) -> Result {
             Command::new("python3")
                 .args(["-m", "venv"])
                 .arg(dir.join("env")),
-            "making a place for rattler-build",
+            "making a virtual environment for rattler-build",
         )?;
     }
     workspace::run(
@@ -48,7 +48,7 @@ pub fn run(options: &Options) -> Result {
     build.args(["-c", include_str!("../files/conda.py")]);
     build.arg(workspace::root().join("packaging/conda/recipe.yaml"));
     build.arg(&dir);
-    // What it unpacks stays there, too.
+    // Unpacked packages stay in the build folder, too.
     build.env("RATTLER_CACHE_DIR", dir.join("cache"));
     if let Some(installed) = &options.installed {
         let installed = std::path::absolute(installed)

@@ -1,4 +1,4 @@
-//! Shows Weft at work: installs it, compiles a program with it and runs that on two ranks.
+//! Demonstrates Weft: installs it, compiles a program and runs it on two ranks.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +11,7 @@ pub fn run(prefix: &Path, dev: bool) -> Result {
     let bin = prefix.join("bin");
     let mpiexec = bin.join("mpiexec");
     if !mpiexec.exists() {
-        return Err("this source tree has no mpiexec, which the demo needs".into());
+        return Err("this source tree has no mpiexec; the demo needs it".into());
     }
     let program = workspace::target()?.join("pingpong");
     workspace::run(

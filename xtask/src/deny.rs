@@ -1,5 +1,5 @@
-//! `cargo deny`, as `deny.toml` wants it: licences, sources and versions of the dependencies, and what is known
-//! against them (advisories), for which it asks a database on the Internet.
+//! Runs `cargo deny` by `deny.toml`: licences, sources and versions of the dependencies, and
+//! advisories on them from a database on the Internet.
 
 use std::process::Command;
 
@@ -7,12 +7,12 @@ use crate::result::Lacking;
 use crate::test::needs::{ADVISORIES, CARGO_DENY};
 use crate::{Result, workspace};
 
-/// The version that `deny.toml` was written for; it builds with the oldest Rust that we take.
+/// Version that `deny.toml` was written for. It builds with the oldest supported Rust.
 const VERSION: &str = "0.20.2";
 
-/// Builds the tool if it is not there, and runs it. Returns what could not be checked here, and why.
+/// Builds the tool if needed and runs it. Returns which checks this machine can't run, and why.
 pub fn run() -> Result<Option<Lacking>> {
-    // Where other source trees find it, too: it takes a minute or two to build.
+    // The tool takes a minute or two to build, so all source trees share it.
     let tools = match workspace::cache(&format!("weft-tools/cargo-deny-{VERSION}")) {
         Some(tools) => tools,
         None => workspace::target()?.join("tools/deny"),
@@ -22,7 +22,7 @@ pub fn run() -> Result<Option<Lacking>> {
     if !program.exists() {
         let built = workspace::run(
             workspace::cargo()
-                // It runs for a second: without optimization it is built in a third of the time.
+                // The tool runs for a second only, so a fast build pays.
                 .args(["install", "cargo-deny", "--locked", "--debug"])
                 .args(["--version", VERSION, "--root"])
                 .arg(&tools)
@@ -61,7 +61,7 @@ pub fn run() -> Result<Option<Lacking>> {
         return Ok(Some(Lacking {
             need: ADVISORIES,
             why: format!(
-                "advisories on dependencies: their database ({database}) can't be reached from here"
+                "advisories on dependencies: their database ({database}) can't be reached from this machine"
             ),
         }));
     }

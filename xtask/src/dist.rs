@@ -1,5 +1,5 @@
-//! Packs an installation for other machines: an archive to unpack anywhere, a wheel for pip, and packages of Debian
-//! and for rpm.
+//! Packs an installation for other machines: an archive, a wheel for pip, and packages for dpkg and
+//! rpm.
 
 mod systems;
 
@@ -10,14 +10,15 @@ use std::process::Command;
 
 use crate::{Result, install, workspace};
 
-/// Makes the wheel; Python has all that it takes.
+/// Script that makes the wheel with Python's standard library.
 const WHEEL: &str = include_str!("../files/wheel.py");
-/// Where the packages of systems put everything.
+/// Prefix of the dpkg and rpm packages, relative to the root.
 const PREFIX: &str = "usr/lib/weft";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Makes `weft-VERSION-ARCHITECTURE-linux.tar.gz`, `weft-VERSION-py3-none-PLATFORM.whl`,
-/// `weft_VERSION_ARCHITECTURE.deb`, `weft-VERSION-1.ARCHITECTURE.rpm`, and the same of `weft-dev` and `weft-devel`, in `to`, by default the folder `dist` in cargo's target folder.
+/// `weft_VERSION_ARCHITECTURE.deb`, `weft-VERSION-1.ARCHITECTURE.rpm`, and the packages `weft-dev`
+/// and `weft-devel`, in `to`, by default `dist` in cargo's target folder.
 pub fn run(to: Option<&Path>, dev: bool) -> Result {
     let to = match to {
         Some(to) => to.to_owned(),
@@ -34,8 +35,8 @@ pub fn run(to: Option<&Path>, dev: bool) -> Result {
 fn pack(to: &Path, aside: &Path, dev: bool) -> Result {
     let root = aside.join("system");
     let prefix = root.join(PREFIX);
-    let told = Path::new("/").join(PREFIX);
-    install::run_as(&prefix, &told, dev)?;
+    let final_prefix = Path::new("/").join(PREFIX);
+    install::run_as(&prefix, &final_prefix, dev)?;
     if dev {
         without_debug_information(&prefix)?;
     }
@@ -43,7 +44,7 @@ fn pack(to: &Path, aside: &Path, dev: bool) -> Result {
     let archive = archive(to, aside, &prefix)?;
     println!("xtask: {}", archive.display());
     if text_of("python3", &["--version"]).is_err() {
-        println!("xtask: no python3 here, so no wheel");
+        println!("xtask: python3 is not installed: made no wheel");
     } else {
         println!("xtask: {}", wheel(to, &prefix)?);
     }
@@ -52,11 +53,11 @@ fn pack(to: &Path, aside: &Path, dev: bool) -> Result {
     let mut packages = Vec::new();
     match text_of("dpkg-deb", &["--version"]) {
         Ok(_) => packages.extend(systems::debian(to, &roots)?),
-        Err(_) => println!("xtask: no dpkg-deb here, so no Debian packages"),
+        Err(_) => println!("xtask: dpkg-deb is not installed: made no Debian packages"),
     }
     match text_of("rpmbuild", &["--version"]) {
         Ok(_) => packages.extend(systems::rpm(to, aside, &roots)?),
-        Err(_) => println!("xtask: no rpmbuild here, so no packages for rpm"),
+        Err(_) => println!("xtask: rpmbuild is not installed: made no rpm packages"),
     }
     for package in packages {
         println!("xtask: {}", package.display());
@@ -64,8 +65,7 @@ fn pack(to: &Path, aside: &Path, dev: bool) -> Result {
     Ok(())
 }
 
-/// Takes the debug information, of which fast builds are full, out of what is installed: it is most of what there
-/// would be to pack.
+/// Strips the debug information, which is most of the size of a fast build.
 fn without_debug_information(prefix: &Path) -> Result {
     let mut folders = vec![prefix.join("bin"), prefix.join("lib")];
     let mut strip = Command::new("strip");
@@ -90,12 +90,13 @@ fn is_elf(path: &Path) -> bool {
     read.is_ok() && start == *b"\x7fELF"
 }
 
-/// The archive, with one folder in it.
+/// Packs the archive, which contains one folder.
 fn archive(to: &Path, aside: &Path, prefix: &Path) -> Result<PathBuf> {
     let name = format!("weft-{VERSION}");
     let file = to.join(format!("{name}-{}-linux.tar.gz", std::env::consts::ARCH));
     let tree = aside.join(&name);
-    // mpivars.sh names the place where it was installed, for shells that don't tell; there is none.
+    // mpivars.sh has the final prefix, for shells in which it cannot find its own path. The archive
+    // has no final prefix.
     let mut copy = Command::new("cp");
     workspace::run(copy.arg("-a").arg(prefix).arg(&tree), "copying the tree")?;
     let mut tar = Command::new("tar");
@@ -111,14 +112,14 @@ fn archive(to: &Path, aside: &Path, prefix: &Path) -> Result<PathBuf> {
     Ok(file)
 }
 
-/// The wheel; its name tells which glibc it needs.
+/// Packs the wheel, whose name contains the glibc that it needs.
 fn wheel(to: &Path, prefix: &Path) -> Result<String> {
     let [prefix, to] = [prefix, to].map(|path| path.to_string_lossy().into_owned());
     let arguments = ["-c", WHEEL, &prefix, &to, VERSION, std::env::consts::ARCH];
     text_of("python3", &arguments)
 }
 
-/// What a command prints, without the end of the line.
+/// Returns a command's output without the newline at its end.
 fn text_of(program: &str, arguments: &[&str]) -> Result<String> {
     let output = Command::new(program)
         .args(arguments)

@@ -1,4 +1,4 @@
-//! Documentation that the code gives.
+//! Generates documentation from the code.
 
 use std::fs;
 use std::process::Stdio;

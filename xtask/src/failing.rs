@@ -1,14 +1,14 @@
-//! Which tests have failed, from what they print: who reads the end of a long output learns the names.
+//! Collects the names of failed tests from their output, for the error at the end of a run.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
-/// What a test has left behind may keep its output open.
+/// Wait for more names: a process that a test left behind may keep the output open.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The names in the lists that Rust's tests print at their end.
+/// Parser of the lists of failures that Rust's tests print at their end.
 #[derive(Default)]
 pub struct Failing {
     is_list: bool,
@@ -16,7 +16,7 @@ pub struct Failing {
 }
 
 impl Failing {
-    /// Takes in a line of the output.
+    /// Parses a line of the output.
     fn line(&mut self, line: &str) {
         if line == "failures:" {
             self.is_list = true;
@@ -27,7 +27,7 @@ impl Failing {
         }
     }
 
-    /// The names of a whole output.
+    /// Returns the names in a whole output.
     pub fn of(output: &str) -> Vec<String> {
         let mut failing = Failing::default();
         output.lines().for_each(|line| failing.line(line));
@@ -35,11 +35,11 @@ impl Failing {
     }
 }
 
-/// An output that is shown as it comes.
+/// A process's output that is shown as it arrives.
 pub struct Shown(Receiver<String>);
 
 impl Shown {
-    /// Shows there what comes from here.
+    /// Starts to copy `output` to `to`.
     pub fn begin(output: impl Read + Send + 'static, mut to: impl Write + Send + 'static) -> Shown {
         let (send, receive) = channel();
         thread::spawn(move || {
@@ -47,7 +47,7 @@ impl Shown {
             let mut lines = BufReader::new(output);
             let mut line = Vec::new();
             while lines.read_until(b'\n', &mut line).is_ok_and(|len| len > 0) {
-                // Who can't be shown it learns of the failure all the same.
+                // If `to` is closed, names are still collected.
                 let _ = to.write_all(&line);
                 failing.line(String::from_utf8_lossy(&line).trim_end());
                 for name in failing.names.drain(..) {
@@ -59,7 +59,7 @@ impl Shown {
         Shown(receive)
     }
 
-    /// The names of the tests that have failed, once the command has ended.
+    /// Returns the names of the failed tests. The command must have ended.
     pub fn failing(self) -> Vec<String> {
         let mut names = Vec::new();
         while let Ok(name) = self.0.recv_timeout(PATIENCE) {
@@ -69,7 +69,7 @@ impl Shown {
     }
 }
 
-/// What is said of them behind the error.
+/// Formats the names for the end of an error text.
 pub fn said(names: &[String]) -> String {
     match names {
         [] => String::new(),

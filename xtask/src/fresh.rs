@@ -1,8 +1,8 @@
-//! The README's commands in a fresh Debian 12 or 13: a root file system of its own, made by debootstrap, with
-//! what the README says that one needs beforehand, and nothing else. Or the packages there (`packages.rs`).
+//! Runs the README's commands, or tries the packages (`packages.rs`), in a fresh Debian 12 or 13.
 //!
-//! Debian's mirror is the one that apt is set to here, crates come from where cargo is set to take them.
-//! Compiler and cargo of Rust are those of this machine, seen from within.
+//! The root file system is made by debootstrap and has only the packages that the README asks for.
+//! The Debian mirror and the source of crates are those that apt and cargo of this machine are
+//! configured for. The Rust toolchain is this machine's, mounted into the system.
 
 mod packages;
 
@@ -27,7 +27,7 @@ enum Suite {
     Trixie,
 }
 
-/// Its names.
+/// The names of a release.
 struct Release {
     suite: &'static str,
     name: &'static str,
@@ -43,48 +43,48 @@ impl Suite {
     }
 }
 
-/// A system that is there.
+/// A system that has been made.
 struct System {
     root: PathBuf,
     release: Release,
-    /// Folders of this machine that it has, too, with spaces between them.
+    /// Folders of this machine that are mounted into it, separated by spaces.
     shared: String,
 }
 
-/// What the README asks for, besides Rust. Who installs that by rustup has certificates.
+/// Packages that the README asks for besides Rust. (Installing rustup needs certificates.)
 const BEFOREHAND: &str = "build-essential,ca-certificates";
 
-/// How the system is to be.
+/// Options of `cargo xtask fresh`.
 #[derive(Args)]
 pub struct Options {
-    /// Where it is made; by default `fresh` in cargo's target folder. What is there is removed.
+    /// The system's folder, by default `fresh` in cargo's target folder. Its old content is removed.
     #[arg(long)]
     dir: Option<PathBuf>,
     /// Debian's release.
     #[arg(long, value_enum, default_value = "bookworm")]
     release: Suite,
-    /// Not the README's commands: install the wheel, the Debian packages and this source tree, one after the other,
-    /// and run the tutorial with each.
+    /// Instead of the README's commands install the wheel, the Debian packages and this source tree
+    /// in turn, and run the tutorial with each.
     #[arg(long)]
     packages: bool,
     /// With --packages: build fast, without optimization.
     #[arg(long, requires = "packages")]
     dev: bool,
-    /// After the README's commands, run everything: cargo xtask test --full.
+    /// After the README's commands run cargo xtask test --full.
     #[arg(long, conflicts_with = "packages")]
     full: bool,
-    /// Of the full run, only install packages and print what is lacking.
+    /// Only install the packages of the full run and print what is lacking.
     #[arg(long, requires = "full")]
     prepare: bool,
-    /// Leave it there at the end.
+    /// Keep the system at the end.
     #[arg(long)]
     keep: bool,
-    /// Use what an earlier run has left: it is no longer fresh.
+    /// Use the system that an earlier run with --keep has left.
     #[arg(long)]
     reuse: bool,
 }
 
-/// Makes it, and runs the commands.
+/// Makes the system and runs the commands.
 pub fn run(options: &Options) -> Result {
     for program in ["debootstrap", "unshare", "chroot"] {
         if !["/usr/sbin", "/usr/bin"]
@@ -92,7 +92,7 @@ pub fn run(options: &Options) -> Result {
             .any(|dir| Path::new(dir).join(program).exists())
         {
             return Err(format!(
-                "{program} is not there: run `apt-get install {program}` as root"
+                "{program} is not installed: run `apt-get install {program}` as root"
             ));
         }
     }
@@ -144,7 +144,7 @@ pub fn run(options: &Options) -> Result {
     result.and(remove(&root))
 }
 
-/// The commands of the README's first part.
+/// Returns the commands of the README's part 'Try it'.
 fn commands(source: &Path) -> Result<Vec<String>> {
     let path = source.join("README.md");
     let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -163,8 +163,8 @@ fn commands(source: &Path) -> Result<Vec<String>> {
     }
 }
 
-/// Debian's own sources that apt is set to: address and suite. For another release than that of this machine they
-/// are the same mirrors'.
+/// Returns address and suite of the Debian mirrors that apt is configured for, with the suites of
+/// the release `wanted`.
 fn sources(wanted: &str) -> Result<Vec<(String, String)>> {
     let output = Command::new("apt-get")
         .args(["indextargets", "--format", "$(REPO_URI) $(RELEASE)"])
@@ -190,12 +190,12 @@ fn sources(wanted: &str) -> Result<Vec<(String, String)>> {
         return Ok(sources);
     }
     Err(
-        "apt knows no mirror of Debian: name one in /etc/apt/sources.list and run `apt-get update`"
+        "apt has no Debian mirror: add one to /etc/apt/sources.list and run `apt-get update`"
             .to_owned(),
     )
 }
 
-/// Makes the system.
+/// Makes a system with the packages `beforehand`.
 fn make(root: &Path, release: &Release, beforehand: &str, sources: &[(String, String)]) -> Result {
     let failed = |error: std::io::Error| format!("{}: {error}", root.display());
     fs::create_dir_all(root).map_err(failed)?;
@@ -203,7 +203,7 @@ fn make(root: &Path, release: &Release, beforehand: &str, sources: &[(String, St
     let (mirror, _) = mirror.ok_or("no mirror")?;
     workspace::run(
         Command::new("unshare")
-            // What it mounts shows nowhere else, and goes with it.
+            // Mounts of debootstrap stay in its namespace and end with it.
             .args(["--mount", "debootstrap"])
             .args(["--variant=minbase", "--include", beforehand, release.suite])
             .arg(root)
@@ -216,7 +216,7 @@ fn make(root: &Path, release: &Release, beforehand: &str, sources: &[(String, St
         .map(|(address, suite)| format!("deb {address} {suite} main\n"))
         .collect();
     fs::write(root.join("etc/apt/sources.list"), lines).map_err(failed)?;
-    // How the network is reached (proxies, say).
+    // Settings by which the network is reached, such as proxies.
     let output = Command::new("apt-config")
         .args(["dump", "Acquire"])
         .output();
@@ -254,27 +254,28 @@ fn make(root: &Path, release: &Release, beforehand: &str, sources: &[(String, St
     Ok(())
 }
 
-/// Makes a Debian 12 with these packages for others to use; its `cargo` is what /opt/rust will have.
+/// Makes a Debian 12 with these packages for other tasks. Its `cargo` links to /opt/rust, which the
+/// caller must provide.
 pub fn system(root: &Path, packages: &str) -> Result {
     let release = Suite::Bookworm.release();
     make(root, &release, packages, &sources(release.suite)?)?;
     certificates(root).map_err(|error| format!("{}: {error}", root.display()))
 }
 
-/// Where this machine's Rust is.
+/// Returns the folder of this machine's Rust toolchain.
 pub fn sysroot() -> Result<String> {
     let output = Command::new("rustc").args(["--print", "sysroot"]).output();
     let output = output.map_err(|error| format!("rustc can't be run: {error}"))?;
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// Where cargo keeps what it has fetched.
+/// Returns the folder in which cargo keeps fetched crates.
 pub fn cargo_home() -> Option<PathBuf> {
-    let told = std::env::var_os("CARGO_HOME").map(PathBuf::from);
-    told.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")))
+    let set = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    set.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")))
 }
 
-/// Gives it the certificates that this machine trusts.
+/// Copies the certificates that this machine trusts into the system.
 fn certificates(root: &Path) -> std::io::Result<()> {
     let bundle = "etc/ssl/certs/ca-certificates.crt";
     let given = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
@@ -282,7 +283,7 @@ fn certificates(root: &Path) -> std::io::Result<()> {
     if ours.exists() {
         fs::copy(ours, root.join(bundle))?;
     }
-    // Those that were added here must survive when the bundle is made anew.
+    // Certificates added on this machine must survive when the system rebuilds its bundle.
     let added = "usr/local/share/ca-certificates";
     fs::create_dir_all(root.join(added))?;
     for entry in fs::read_dir(Path::new("/").join(added))
@@ -297,7 +298,7 @@ fn certificates(root: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Puts the sources of Weft into /weft.
+/// Copies the sources of Weft to the system's /weft.
 fn copy_sources(root: &Path) -> Result {
     let weft = root.join("weft");
     fs::create_dir_all(&weft).map_err(|error| format!("{}: {error}", weft.display()))?;
@@ -313,7 +314,7 @@ fn copy_sources(root: &Path) -> Result {
     )
 }
 
-/// The names of variables that a system within has from here: how things are fetched, and how tests are run.
+/// Returns the variables that a system inherits: settings for downloads and for running tests.
 pub fn passed() -> Vec<String> {
     let wanted = |name: &str| {
         ["WEFT_TEST_ALLOW_SKIP", "WEFT_TEST_PATIENCE", "TERM"].contains(&name)
@@ -321,7 +322,7 @@ pub fn passed() -> Vec<String> {
             || (name.starts_with("PIP_") && name != "PIP_FIND_LINKS")
             || (name.starts_with("CARGO_") && !matches!(name, "CARGO_HOME" | "CARGO_TARGET_DIR"))
     };
-    // Those that cargo sets for this very program say nothing about the next.
+    // Cargo sets these for this program only.
     let own = [
         "CARGO_PKG_",
         "CARGO_MANIFEST_",
@@ -338,7 +339,7 @@ pub fn passed() -> Vec<String> {
 /// Runs a command as root in the system.
 fn enter(system: &System, command: &str) -> Result {
     let rust = sysroot()?;
-    // Its processes have numbers of their own and end with the first of them, which ends with us.
+    // The system's processes are in a PID namespace, which ends with this process.
     let mut within = Command::new("setpriv");
     within.args(["--pdeathsig", "KILL", "unshare", "--mount", "--pid"]);
     within.args(["--fork", "--kill-child", "sh", "-c"]);
@@ -372,7 +373,7 @@ fn enter(system: &System, command: &str) -> Result {
     }
 }
 
-/// Removes the system; nothing is mounted there outside of its namespaces.
+/// Removes the system. Fails if something is mounted there.
 fn remove(root: &Path) -> Result {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let below = format!(" {}/", root.display());
@@ -385,14 +386,14 @@ fn remove(root: &Path) -> Result {
     if !root.exists() {
         return Ok(());
     }
-    // A folder of somebody's own shall not be lost by a slip.
+    // A folder that this task has not made is not removed.
     let entries = fs::read_dir(root).into_iter().flatten().count();
     if entries > 0
         && !root.join("etc/debian_version").exists()
         && !root.join("debootstrap").exists()
     {
         return Err(format!(
-            "{} holds something else than a Debian system",
+            "{} is not a Debian system; name another folder or remove it",
             root.display()
         ));
     }

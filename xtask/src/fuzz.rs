@@ -1,6 +1,6 @@
 //! Fuzzing: libFuzzer and AddressSanitizer over the targets of `fuzz/`.
 //!
-//! The programs are those that `cargo fuzz` would build; that tool is not needed.
+//! The programs are those that `cargo fuzz` would build, but the tool is not needed.
 
 use std::env;
 use std::fs::{self, File};
@@ -35,7 +35,7 @@ const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-l
                         -Cllvm-args=-sanitizer-coverage-pc-table \
                         -Cllvm-args=-sanitizer-coverage-trace-compares";
 
-/// Bounds of an input: its length in bytes, and the seconds and MiB (in all, and at once) that it may take.
+/// Bounds of an input: length in bytes, seconds, and MiB of memory in total and per allocation.
 const BOUNDS: &[&str] = &[
     "-max_len=4096",
     "-timeout=5",
@@ -43,10 +43,10 @@ const BOUNDS: &[&str] = &[
     "-malloc_limit_mb=256",
 ];
 
-/// Time for a target to end after the time that it was given.
+/// Time for a target to end after its run time is over.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// Lines of a failed target's output that are shown.
+/// Shown lines of a failed target's output.
 const SHOWN: usize = 60;
 
 /// Returns whether libFuzzer and the sanitizer work on this machine.
@@ -69,7 +69,7 @@ pub fn run_all(seconds: u32) -> Result {
 /// Builds the programs and runs the targets.
 ///
 /// # Errors
-/// An input was found that makes a target fail.
+/// An input makes a target fail.
 pub fn run(options: &Options) -> Result {
     if !is_possible() {
         return Err("fuzzing needs Linux on x86-64 or aarch64".into());
@@ -80,7 +80,7 @@ pub fn run(options: &Options) -> Result {
         Some(name) if all.contains(name) => vec![name.clone()],
         Some(name) => {
             return Err(format!(
-                "'{name}' is no target; the targets are: {}",
+                "'{name}' is not a target; the targets are: {}",
                 all.join(", ")
             ));
         }
@@ -118,7 +118,7 @@ fn build(names: &[String]) -> Result<PathBuf> {
         .args(["build", "--package", "weft-fuzz", "--features", "libfuzzer"])
         .args(["--target", &triple, "--target-dir"])
         .arg(&target)
-        // The sanitizer is an unstable option, which this variable has stable tools accept.
+        // The sanitizer is an unstable option; with this variable stable tools accept it.
         .env("RUSTC_BOOTSTRAP", "1")
         .env("RUSTFLAGS", format!("{COVERAGE} -Zsanitizer=address"))
         .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1")

@@ -1,5 +1,5 @@
-//! What it costs that programs of the standard ABI have other handles than the library: instructions of a few calls through
-//! `libmpi_abi.so.1` and through `libmpi.so.12`.
+//! Counts the instructions of converting the standard ABI's handles: the difference of a few calls
+//! through `libmpi_abi.so.1` and through `libmpi.so.12`.
 
 use std::fs;
 use std::path::Path;
@@ -10,19 +10,19 @@ use mpi_table::Table;
 use crate::instructions::Counted;
 use crate::{Result, workspace};
 
-/// Calls (kinds of `handles.c`), and how many handles they turn into the library's, or back.
+/// Calls: argument of `handles.c`, name, and number of handles converted in either direction.
 const KINDS: &[(&str, &str, f64)] = &[
     ("rank", "Comm_rank", 1.0),
-    // A handle that is read and written.
+    // One handle is read and written.
     ("wait", "Wait", 2.0),
     ("put", "Put", 3.0),
     ("pair", "Irecv, Isend, two Waits", 10.0),
 ];
 
-/// Of which the difference is taken, so that start and end don't count.
+/// Rounds of two runs, whose difference excludes start and end.
 const ROUNDS: [u32; 2] = [1000, 3000];
 
-/// Instructions of each handle's conversion by name, with the libraries in `lib`.
+/// Counts the instructions of each handle's conversion, by name of the call.
 pub fn counts(counted: &Counted) -> Result<Vec<(String, f64)>> {
     let (lib, work) = (&counted.libraries, &counted.work);
     let failed = |error: std::io::Error| format!("{}: {error}", work.display());
@@ -47,7 +47,7 @@ pub fn counts(counted: &Counted) -> Result<Vec<(String, f64)>> {
                 .arg(workspace::root().join("xtask/files/handles.c"))
                 .arg(lib.join(library))
                 .arg(format!("-Wl,-rpath,{}", lib.display())),
-            "compiling what counts conversions of handles",
+            "compiling the program that counts conversions of handles",
         )?;
     }
     println!("xtask: counting instructions of handles' conversions");
@@ -66,7 +66,7 @@ pub fn counts(counted: &Counted) -> Result<Vec<(String, f64)>> {
     Ok(counts)
 }
 
-/// Instructions of a run.
+/// Counts the instructions of a run.
 fn count(program: &Path, kind: &str, rounds: u32) -> Result<f64> {
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])

@@ -1,4 +1,4 @@
-//! What the tables of MPI's functions and constants give: headers and the coverage report.
+//! Generates headers and the coverage report from the tables of MPI's functions and constants.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use mpi_table::Table;
 
 use crate::{Result, workspace};
 
-/// The generated files of include/: name and text.
+/// Returns the generated files of include/ as names and texts.
 pub fn files(table: &Table) -> [(&'static str, String); 12] {
     let standard = table.for_standard_fortran();
     [
@@ -25,7 +25,7 @@ pub fn files(table: &Table) -> [(&'static str, String); 12] {
     ]
 }
 
-/// Writes the headers and Fortran modules of include/, or with `check` compares.
+/// Writes the headers and Fortran modules of include/, or compares them if `check`.
 pub fn run(check: bool) -> Result {
     let folder = workspace::root().join("include");
     for (name, text) in files(&load()?) {
@@ -35,7 +35,7 @@ pub fn run(check: bool) -> Result {
         }
         if check {
             return Err(format!(
-                "include/{name} is not what the tables give: run `cargo xtask headers`"
+                "include/{name} is stale: run `cargo xtask headers`"
             ));
         }
         fs::create_dir_all(path.parent().unwrap_or(&folder))

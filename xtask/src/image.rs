@@ -1,8 +1,9 @@
-//! The image of `packaging/Containerfile`, built and tried without a registry: what it begins with are Debian systems
-//! made by debootstrap, under the names that it asks for. Rust is this machine's, seen from within.
+//! Builds and tries the image of `packaging/Containerfile` without a registry: its base images are
+//! Debian systems made by debootstrap under the names in the recipe. Rust is this machine's, mounted
+//! into the build.
 //!
-//! Buildah keeps these images in a store of their own, so that nobody takes them for those that they stand for, and
-//! runs commands in a changed root, which needs nothing of the machine but root's rights.
+//! Buildah keeps these images in a separate store, so that they are not mistaken for the real ones,
+//! and runs commands in a chroot, which needs only root.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,40 +14,41 @@ use clap::Args;
 use crate::fresh;
 use crate::{Result, stand_in, workspace};
 
-/// How it is made.
+/// Options of `cargo xtask image`.
 #[derive(Args)]
 pub struct Options {
-    /// Where Debian systems and images are; by default `image` in cargo's target folder. What is there is removed.
+    /// The folder of Debian systems and images, by default `image` in cargo's target folder. Its old
+    /// content is removed.
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// Don't compile: take this installation for what the recipe's cargo would install. It must not need a newer C
-    /// library than Debian 12's.
+    /// Don't compile, but use this installation as the result of the recipe's cargo. It must run with
+    /// Debian 12's C library.
     #[arg(long)]
     installed: Option<PathBuf>,
-    /// Leave it there at the end.
+    /// Keep the images at the end.
     #[arg(long)]
     keep: bool,
-    /// Begin with the images that an earlier run with --keep has left.
+    /// Use the base images that an earlier run with --keep has left.
     #[arg(long)]
     reuse: bool,
 }
 
-/// What the first of the recipe's images has, besides Rust. (Its model has more.)
+/// Packages of the recipe's first base image besides Rust. (The real one has more.)
 const BUILDER: &str = "build-essential,ca-certificates";
-/// And the second.
+/// Packages of the recipe's second base image.
 const RUNTIME: &str = "ca-certificates";
 
-/// The name of what is built.
+/// Name of the image.
 const BUILT: &str = "localhost/weft";
 
-/// Who installs something needs a place to have it from; everything else must be in the image.
+/// Commands that must work in the image without installing anything.
 const TRIED: &[&str] = &[
     "mpiexec -n 2 osu-bench latency",
     "mpiexec -n 2 weft-info",
     "sh -e /tmp/tutorial.sh",
 ];
 
-/// Builds the image, and runs programs in it.
+/// Builds the image and runs programs in it.
 pub fn run(options: &Options) -> Result {
     for program in ["buildah", "debootstrap"] {
         if !["/usr/sbin", "/usr/bin"]
@@ -54,7 +56,7 @@ pub fn run(options: &Options) -> Result {
             .any(|dir| Path::new(dir).join(program).exists())
         {
             return Err(format!(
-                "{program} is not there: run `apt-get install {program}` as root"
+                "{program} is not installed: run `apt-get install {program}` as root"
             ));
         }
     }
@@ -81,26 +83,26 @@ pub fn run(options: &Options) -> Result {
     result.and(remove(&dir))
 }
 
-/// The images that the recipe begins with.
+/// Returns the base images of the recipe.
 fn bases(recipe: &str) -> Result<[String; 2]> {
     let lines = recipe.lines().filter_map(|line| line.strip_prefix("FROM "));
     let names = lines.filter_map(|rest| rest.split_whitespace().next());
     let names: Vec<String> = names.map(str::to_owned).collect();
     names
         .try_into()
-        .map_err(|names| format!("the recipe begins with {names:?}, not with two images"))
+        .map_err(|names| format!("the recipe has base images {names:?}; it must have two"))
 }
 
-/// Where the images are.
+/// Buildah's store of images.
 struct Store {
     dir: PathBuf,
 }
 
 impl Store {
-    /// A command of buildah.
+    /// Returns a buildah command on the store.
     fn buildah(&self, command: &str) -> Command {
         let mut buildah = Command::new("buildah");
-        // Layers as folders: other ways ask for file systems that can't be stacked everywhere.
+        // The vfs driver stores layers as folders; overlays do not work on every file system.
         buildah.args(["--storage-driver", "vfs", "--root"]);
         buildah.arg(self.dir.join("store"));
         buildah.arg("--runroot").arg(self.dir.join("run"));
@@ -108,7 +110,7 @@ impl Store {
         buildah
     }
 
-    /// Starts from an image; gives the container's name.
+    /// Starts a container from an image and returns its name.
     fn from(&self, image: &str) -> Result<String> {
         let output = self
             .buildah("from")
@@ -122,7 +124,7 @@ impl Store {
         }
     }
 
-    /// Makes a Debian system, and an image of this name of it.
+    /// Makes a Debian system and an image of it named `image`.
     fn base(&self, image: &str, packages: &str, folder: &str) -> Result {
         let root = self.dir.join(folder);
         fresh::system(&root, packages)?;
@@ -144,7 +146,7 @@ impl Store {
         fs::remove_dir_all(&root).map_err(|error| format!("{}: {error}", root.display()))
     }
 
-    /// Builds by the recipe.
+    /// Builds the image by the recipe.
     fn build(&self, recipe: &Path, installed: Option<&Path>) -> Result {
         let (mut rust, cargo) = (fresh::sysroot()?, fresh::cargo_home());
         let mut build = self.buildah("build");
@@ -159,7 +161,7 @@ impl Store {
             build.arg("--volume").arg(volume);
         }
         build.arg("--volume").arg(format!("{rust}:/opt/rust:ro"));
-        // What has been fetched already is not fetched again.
+        // Crates fetched on this machine are not fetched again.
         if let Some(registry) = cargo.map(|home| home.join("registry")) {
             let registry = registry.display();
             build
@@ -173,7 +175,7 @@ impl Store {
         workspace::run(&mut build, "building the image")
     }
 
-    /// Two ranks, and all commands of the tutorial, as the user that the image has.
+    /// Runs programs on two ranks and the tutorial's commands as the image's user.
     fn try_it(&self) -> Result {
         let page = workspace::root().join("docs/tutorial.md");
         let text =
@@ -202,12 +204,12 @@ impl Store {
     }
 }
 
-/// Removes what an earlier run has left.
+/// Removes the store of an earlier run.
 fn remove(dir: &Path) -> Result {
     if !dir.exists() {
         return Ok(());
     }
-    // A folder of somebody's own shall not be lost by a slip.
+    // A folder that this task has not made is not removed.
     let known = [
         "store",
         "run",
@@ -219,7 +221,7 @@ fn remove(dir: &Path) -> Result {
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         if !known.iter().any(|name| entry.file_name() == *name) {
             return Err(format!(
-                "{} holds something else than images",
+                "{} has other content than images; name another folder or remove it",
                 dir.display()
             ));
         }

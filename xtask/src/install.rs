@@ -20,7 +20,7 @@ const VALGRIND: &str = include_str!("../files/valgrind.supp");
 const GDB_QUEUES: &str = include_str!("../files/gdb_queues.py");
 const MODULE: &str = include_str!("../files/modulefile");
 
-/// The programs that are installed if the source tree has them: package and program.
+/// Packages and programs that are installed if the source tree has them.
 const PROGRAMS: &[(&str, &str)] = &[
     ("mpiexec", "mpiexec"),
     ("osu-bench", "osu-bench"),
@@ -34,8 +34,8 @@ pub fn run(prefix: &Path, dev: bool) -> Result {
     run_as(&prefix, &prefix, dev)
 }
 
-/// The same, for a tree that will be at `told` when it is used.
-pub fn run_as(prefix: &Path, told: &Path, dev: bool) -> Result {
+/// Builds and installs below `prefix` a tree that will be moved to `final_prefix`.
+pub fn run_as(prefix: &Path, final_prefix: &Path, dev: bool) -> Result {
     let built = build(dev)?;
     let tree = Tree {
         prefix: made(prefix)?,
@@ -52,7 +52,7 @@ pub fn run_as(prefix: &Path, told: &Path, dev: bool) -> Result {
         "lib/weft/openmpi/libmpi.so.40",
         0o755,
     )?;
-    // What there is of Open MPI's library for C++ is in the same file.
+    // The same file has the symbols of Open MPI's library for C++.
     tree.link("libmpi.so.40", "lib/weft/openmpi/libmpi_cxx.so.40")?;
     for tool in ["libweft_profile.so", "libweft_check.so", "libweft_mqs.so"] {
         tree.copy(&built.join(tool), &format!("lib/{tool}"), 0o755)?;
@@ -86,7 +86,7 @@ pub fn run_as(prefix: &Path, told: &Path, dev: bool) -> Result {
     }
     let text = PKG_CONFIG_ABI.replace("@VERSION@", env!("CARGO_PKG_VERSION"));
     tree.write(&text, "lib/pkgconfig/mpi_abi.pc", 0o644)?;
-    let text = VARIABLES.replace("@PREFIX@", &told.display().to_string());
+    let text = VARIABLES.replace("@PREFIX@", &final_prefix.display().to_string());
     tree.write(&text, "bin/mpivars.sh", 0o644)?;
     tree.write(VALGRIND, "share/weft/valgrind.supp", 0o644)?;
     tree.write(GDB_QUEUES, "share/weft/gdb_queues.py", 0o644)?;
@@ -100,7 +100,7 @@ pub fn run_as(prefix: &Path, told: &Path, dev: bool) -> Result {
             tree.copy(&source, &format!("share/doc/weft/{name}"), 0o644)?;
         }
     }
-    // What the README leads to.
+    // The README links to these pages.
     documents(&tree, &workspace::root(), "docs")?;
     manuals(&tree, &table)?;
     completions(&tree)?;
@@ -112,7 +112,7 @@ pub fn run_as(prefix: &Path, told: &Path, dev: bool) -> Result {
     Ok(())
 }
 
-/// The pages of a folder of ours and of those in it, with their pictures.
+/// Installs the pages and pictures of a folder and its subfolders.
 fn documents(tree: &Tree, root: &Path, folder: &str) -> Result {
     let dir = root.join(folder);
     let failed = |error| format!("{}: {error}", dir.display());
@@ -132,7 +132,7 @@ fn documents(tree: &Tree, root: &Path, folder: &str) -> Result {
     Ok(())
 }
 
-/// A page for each function of MPI, and for the wrappers.
+/// Installs a manual page for each function of MPI and for the wrappers.
 fn manuals(tree: &Tree, table: &Table) -> Result {
     for (name, text) in mpi_table::man::pages(table) {
         tree.write(&text, &format!("share/man/man3/{name}"), 0o644)?;
@@ -162,7 +162,7 @@ fn manuals(tree: &Tree, table: &Table) -> Result {
     Ok(())
 }
 
-/// What shells read to complete mpiexec's options.
+/// Installs the shells' completions of mpiexec's options.
 fn completions(tree: &Tree) -> Result {
     let program = tree.path("bin/mpiexec");
     if !program.exists() {
@@ -191,15 +191,15 @@ fn completions(tree: &Tree) -> Result {
     Ok(())
 }
 
-/// A folder's full path; makes the folder.
+/// Makes a folder and returns its absolute path.
 fn made(path: &Path) -> Result<PathBuf> {
     fs::create_dir_all(path)
         .and_then(|()| fs::canonicalize(path))
         .map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// The Fortran bindings. The modules are compiled for gfortran if that is there; for other compilers
-/// `mpifort` does it when they are used.
+/// Installs the Fortran bindings. Modules are compiled for gfortran if it is installed; for other
+/// compilers `mpifort` compiles them at first use.
 fn fortran(tree: &Tree, built: &Path) -> Result {
     tree.copy(&built.join("libmpifort.so"), "lib/libmpifort.so.12", 0o755)?;
     for name in ["libmpifort.so", "libmpichfort.so.12", "libmpichfort.so"] {
@@ -212,7 +212,7 @@ fn fortran(tree: &Tree, built: &Path) -> Result {
     let standard = "libmpifort_abi.so";
     tree.copy(&built.join(standard), "lib/libmpifort_abi.so.1", 0o755)?;
     tree.link("libmpifort_abi.so.1", &format!("lib/{standard}"))?;
-    // All is in one library: a module's programs ask for others besides, in which nothing more would be.
+    // One library has all bindings; the other names that programs link by are links to it.
     let own = "lib/weft/openmpi/libmpi_mpifh.so.40";
     tree.copy(&built.join("libmpifort_ompi.so"), own, 0o755)?;
     for module in ["usempif08", "usempi_ignore_tkr"] {
@@ -230,13 +230,15 @@ fn fortran(tree: &Tree, built: &Path) -> Result {
     Ok(())
 }
 
-/// The C++ bindings of MPI-2.2: their header, and their library if there is a compiler for C++.
+/// Installs the header of MPI-2.2's C++ bindings, and their library if a C++ compiler is installed.
 fn cxx(tree: &Tree, table: &Table) -> Result {
     let root = workspace::root();
     tree.copy(&root.join("include/mpicxx.h"), "include/mpicxx.h", 0o644)?;
     let compiler = std::env::var("WEFT_CXX").unwrap_or_else(|_| "c++".to_owned());
     if !is_there(&compiler) {
-        println!("xtask: no {compiler} here, so no library for the C++ bindings of MPI-2.2");
+        println!(
+            "xtask: {compiler} is not installed: made no library for the C++ bindings of MPI-2.2"
+        );
         return Ok(());
     }
     let work = workspace::target()?.join(format!("mpicxx-{}", std::process::id()));
@@ -291,7 +293,7 @@ fn compile_cxx(tree: &Tree, table: &Table, root: &Path, compiler: &str, work: &P
     tree.copy(&library, "lib/libmpicxx.so.12", 0o755)
 }
 
-/// Whether a compiler can be started.
+/// Returns whether a compiler can be started.
 fn is_there(compiler: &str) -> bool {
     Command::new(compiler)
         .arg("--version")
@@ -301,23 +303,24 @@ fn is_there(compiler: &str) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-/// Set for the children of a run that has built the whole workspace: the folder of development builds is up to date.
+/// Variable for the children of a run that has built the workspace: the development build is up to
+/// date.
 pub const BUILT: &str = "WEFT_TEST_BUILT";
 
-/// The same for this process.
+/// Whether this process has built the workspace.
 static IS_BUILT: AtomicBool = AtomicBool::new(false);
 
-/// From now on nothing is built for development in this process.
+/// Notes that the development build is up to date, so that this process skips it from now on.
 pub fn note_built() {
     IS_BUILT.store(true, Ordering::Relaxed);
 }
 
-/// Whether the development build of the whole workspace is up to date.
+/// Returns whether the development build of the workspace is up to date.
 pub fn is_built() -> bool {
     IS_BUILT.load(Ordering::Relaxed) || std::env::var_os(BUILT).is_some()
 }
 
-/// Builds what is installed; gives the folder with the results.
+/// Builds the installed packages and returns the folder of the results.
 pub fn build(dev: bool) -> Result<PathBuf> {
     if dev && is_built() {
         return Ok(workspace::target()?.join("debug"));
@@ -342,8 +345,8 @@ pub fn build(dev: bool) -> Result<PathBuf> {
     Ok(workspace::target()?.join(if dev { "debug" } else { "release" }))
 }
 
-/// The tree below a prefix. Every file appears complete under its name, so that programs that run
-/// with an older library are not disturbed.
+/// The tree below a prefix. Files are renamed into place, so running programs keep their older
+/// library.
 struct Tree {
     prefix: PathBuf,
 }
@@ -364,7 +367,7 @@ impl Tree {
             fs::rename(&aside, &path)
         };
         done().map_err(|error| {
-            // The first error is the one to tell.
+            // The first error is reported.
             let _ = fs::remove_file(&aside);
             format!("{}: {error}", path.display())
         })
@@ -372,7 +375,10 @@ impl Tree {
 
     fn copy(&self, source: &Path, name: &str, mode: u32) -> Result {
         if !source.exists() {
-            return Err(format!("{} is not there to install", source.display()));
+            return Err(format!(
+                "{} does not exist and can't be installed",
+                source.display()
+            ));
         }
         self.place(name, |path| {
             fs::copy(source, path)?;
@@ -381,7 +387,7 @@ impl Tree {
     }
 
     fn write(&self, text: &str, name: &str, mode: u32) -> Result {
-        // What is there already keeps its time, by which make and mpifort see what is out of date.
+        // An unchanged file keeps its time, by which make and mpifort find outdated results.
         let path = self.path(name);
         let same_mode = fs::symlink_metadata(&path)
             .is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o777 == mode);

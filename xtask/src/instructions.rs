@@ -1,4 +1,4 @@
-//! Instruction counts of the short ways, with bounds that only go down.
+//! Instruction counts of the fast paths, with bounds that are only lowered.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,14 +7,14 @@ use std::process::{Command, Stdio};
 
 use crate::{Result, handle_count, install, traced_count, workspace};
 
-/// What a count may be above its bound: the C library has other copies for other processors.
+/// Instructions by which a count may exceed its bound: the C library's copy routines differ between
+/// processors.
 const SLACK: f64 = 2.0;
 
-/// The bound of what depends on timing.
+/// The bound of a count that depends on timing.
 const ANY: &str = "any";
 
-/// Counts with the library as it is installed, built with all optimization. With `lower`, counts below
-/// their bounds become the bounds.
+/// Counts with the fully optimized library. If `lower`, counts below their bounds become the bounds.
 pub fn run(lower: bool) -> Result {
     let path = workspace::root().join("tests/instructions.txt");
     let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -24,8 +24,8 @@ pub fn run(lower: bool) -> Result {
         bounds.get(name).is_some_and(|bound| *count > bound + SLACK)
     };
     if counts.iter().any(is_above) {
-        // On a busy machine a receiver may sleep, and waking it counts as well.
-        println!("xtask: counting once more, for the smaller counts");
+        // On a busy machine a receiver may sleep, and its wakeup is counted, too.
+        println!("xtask: counting again, to take the smaller counts");
         for (name, again) in self::counts()? {
             let count = counts.entry(name).or_insert(again);
             *count = count.min(again);
@@ -34,7 +34,7 @@ pub fn run(lower: bool) -> Result {
     let mut above = Vec::new();
     for (name, &count) in &counts {
         let Some(bound) = bounds.get_mut(name) else {
-            above.push(format!("{name}: {count} instructions, and no bound"));
+            above.push(format!("{name}: {count} instructions, but it has no bound"));
             continue;
         };
         println!(
@@ -75,7 +75,7 @@ fn shown(bound: f64) -> String {
     }
 }
 
-/// The bounds in a text of lines `name: number`; those with `#` are for people.
+/// Parses bounds from lines `name: number`; lines with `#` are comments.
 fn parse(text: &str) -> Result<BTreeMap<String, f64>> {
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     lines
@@ -92,28 +92,28 @@ fn parse(text: &str) -> Result<BTreeMap<String, f64>> {
         .collect()
 }
 
-/// Builds the libraries as they are installed.
+/// Builds the libraries with the optimization of an installation.
 pub fn libraries() -> Result {
     let mut command = workspace::cargo();
     command.args(["build", "--release", "--package", "libmpi"]);
     command.args(["--package", "mpifort", "--package", "libmpi-abi"]);
     command.args(["--package", "weft-profile"]);
-    workspace::run(&mut command, "building the libraries as they are installed")
+    workspace::run(&mut command, "building the optimized libraries")
 }
 
-/// A Weft whose instructions are counted.
+/// An installation whose instructions are counted.
 pub struct Counted {
     /// The folder of libmpi.so.12, libmpi_abi.so.1 and libweft_profile.so.
     pub libraries: PathBuf,
     /// The launcher.
     pub mpiexec: PathBuf,
-    /// The program that counts.
+    /// The osu-bench that counts.
     pub osu_bench: PathBuf,
-    /// A folder for programs that are compiled for it.
+    /// A folder for programs compiled with it.
     pub work: PathBuf,
 }
 
-/// Installs what is built for development, with the optimized libraries in place of the others, in a folder of this name.
+/// Makes an installation of the development build with the optimized libraries, in a folder `name`.
 pub fn optimized(name: &str) -> Result<PathBuf> {
     let target = workspace::target()?;
     let prefix = target.join(name);
@@ -130,11 +130,11 @@ pub fn optimized(name: &str) -> Result<PathBuf> {
     Ok(prefix)
 }
 
-/// The smallest counts of this source tree by name.
+/// Returns the smallest counts of this source tree by name.
 fn counts() -> Result<BTreeMap<String, f64>> {
     libraries()?;
-    // All that is installed, though two of it are needed: with fewer packages what they share has other features, and is
-    // built anew.
+    // Builds all packages, although two are needed: with fewer of them cargo unifies other features
+    // and compiles the shared crates again.
     let programs = install::build(true)?;
     let target = workspace::target()?;
     let lib = target.join("counted");
@@ -156,7 +156,7 @@ fn counts() -> Result<BTreeMap<String, f64>> {
     })
 }
 
-/// The smallest counts by name.
+/// Returns the smallest counts by name.
 pub fn counts_of(counted: &Counted) -> Result<BTreeMap<String, f64>> {
     let failed = |error: std::io::Error| format!("{}: {error}", counted.work.display());
     fs::create_dir_all(&counted.work).map_err(failed)?;
@@ -183,7 +183,7 @@ pub fn counts_of(counted: &Counted) -> Result<BTreeMap<String, f64>> {
     Ok(counts)
 }
 
-/// Name and count of a line of osu-bench's table.
+/// Parses name and count from a line of osu-bench's table.
 fn line(line: &str) -> Option<(&str, f64)> {
     if line.starts_with('#') {
         return None;

@@ -1,8 +1,8 @@
-//! The lock-free parts under loom, which tries the orders in which threads may run.
+//! Runs the tests of lock-free parts under loom, which tries all orders of threads.
 
 use crate::{Result, workspace};
 
-/// Preemptions that a tried order may have: most bugs need one or two, and time grows fast with them.
+/// Most preemptions of an order: most bugs need one or two, and the time grows fast with them.
 const PREEMPTIONS: &str = "3";
 
 /// Runs all tests for loom.
@@ -22,7 +22,7 @@ pub fn run() -> Result {
         .env("LOOM_MAX_PREEMPTIONS", PREEMPTIONS);
     workspace::run_within(
         &mut command,
-        "trying lock-free parts under loom",
+        "testing lock-free parts under loom",
         workspace::TESTS,
     )
 }

@@ -44,8 +44,9 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Task {
     /// Builds and installs library, header, mpicc, mpiexec and osu-bench.
-    Install(Place),
-    /// Packs an installation: an archive, and a Debian package where dpkg-deb is.
+    Install(InstallOptions),
+    /// Packs an installation: an archive, a wheel, and Debian and rpm packages if their tools are
+    /// installed.
     Dist {
         /// The folder for the packages; by default `dist` in cargo's target folder.
         #[arg(long)]
@@ -55,48 +56,51 @@ enum Task {
         dev: bool,
     },
     /// Installs, then compiles examples/pingpong.c and runs it on two ranks.
-    Demo(Place),
-    /// Runs the tests for a change in 10 minutes; with --full everything that must pass before it is merged; with names
-    /// the tests of those crates and programs.
+    Demo(InstallOptions),
+    /// Runs the tests for a change in 10 minutes; with --full all tests that must pass before a
+    /// merge; with names only the tests of those crates and programs.
     Test(test::Options),
-    /// Tries the lock-free parts under loom, in all orders with few preemptions.
+    /// Tests the lock-free parts under loom, in all orders with few preemptions.
     Loom,
     /// Runs the targets of fuzz/ under libFuzzer and AddressSanitizer.
     Fuzz(fuzz::Options),
-    /// Counts the instructions of the short ways, and compares with tests/instructions.txt.
+    /// Counts the instructions of the fast paths and compares them with tests/instructions.txt.
     Instructions {
-        /// Take counts that are lower than the bounds as the new bounds.
+        /// Lower the bounds to counts below them.
         #[arg(long)]
         lower: bool,
     },
     /// Builds another commit too, and prints instruction counts, benchmarks and programs before and after.
     ///
-    /// Its worktree and builds stay in target/compare. Benchmarks and programs run by turns; a figure counts if the first
-    /// two cores were equally far from each other before and after it, and near and far cores have rows of their own.
+    /// The other commit's worktree and builds stay in target/compare. Benchmarks and programs of both
+    /// run alternately. A figure counts if the distance of the first two cores was the same before
+    /// and after it; near and far cores have separate rows.
     CompareWith(compare_with::Options),
-    /// Compiles everything by the oldest Rust that is promised, which rustup fetches.
+    /// Compiles everything by the oldest supported Rust, which rustup fetches.
     Oldest,
     /// Checks the licences, sources and advisories of the dependencies by cargo-deny.
     Deny,
-    /// Runs the README's commands in a fresh Debian 12 or 13, made by debootstrap; or tries the packages there.
+    /// Runs the README's commands, or tries the packages, in a fresh Debian 12 or 13 made by
+    /// debootstrap.
     Fresh(fresh::Options),
-    /// Builds the image of packaging/Containerfile by buildah, without a registry, and runs the tutorial in it.
+    /// Builds the image of packaging/Containerfile by buildah without a registry, and runs the
+    /// tutorial in it.
     Image(image::Options),
-    /// Builds the package of packaging/conda by rattler-build, without a channel, and runs its tests.
+    /// Builds the package of packaging/conda by rattler-build without a channel, and runs its tests.
     Conda(conda::Options),
     /// Writes the generated headers and Fortran modules to include/.
     Headers {
-        /// Only say whether they are up to date.
+        /// Only report whether they are up to date.
         #[arg(long)]
         check: bool,
     },
     /// Writes the generated documentation, docs/tuning.md.
     Docs,
-    /// Reports which functions of MPI there are, by version of the standard.
+    /// Reports which functions of MPI Weft has, by version of the standard.
     Coverage,
-    /// Looks for data races: tests, and programs of many threads, under ThreadSanitizer.
+    /// Runs tests and multithreaded programs under ThreadSanitizer.
     Races {
-        /// How long the random program goes on.
+        /// Seconds of the random program.
         #[arg(long, default_value_t = 120)]
         seconds: u32,
     },
@@ -110,8 +114,8 @@ enum Task {
 }
 
 #[derive(Args)]
-struct Place {
-    /// The folder to install to; it may be moved later.
+struct InstallOptions {
+    /// The folder to install to, which may be moved later.
     #[arg(long)]
     prefix: PathBuf,
     /// Build fast, without optimization.
@@ -150,7 +154,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints what could not be done on this machine, if anything.
+/// Prints the part of a task that this machine can't do, if any.
 fn say_left_out(lacking: Option<result::Lacking>) {
     if let Some(lacking) = lacking {
         eprintln!("xtask: *** LEFT OUT: {}", lacking.why);

@@ -1,7 +1,6 @@
-//! The oldest Rust that `rust-version` promises: it compiles all of it.
+//! Compiles the workspace by the oldest Rust that `rust-version` promises.
 //!
-//! Clippy looks only at what is used of the standard library, not at the language, where a guard with `if let` has
-//! slipped through once.
+//! Clippy checks only the use of the standard library against `rust-version`, not the language.
 
 use std::process::Command;
 
@@ -9,7 +8,7 @@ use crate::result::Lacking;
 use crate::test::needs::RUSTUP;
 use crate::{Result, workspace};
 
-/// Checks, in a folder of its own, which is removed. Returns why that is impossible here, if so.
+/// Compiles in a temporary target folder. Returns the reason if this machine lacks the toolchain.
 pub fn run() -> Result<Option<Lacking>> {
     let root = workspace::root();
     let manifest = root.join("Cargo.toml");
@@ -27,14 +26,14 @@ pub fn run() -> Result<Option<Lacking>> {
     let install = ["toolchain", "install", &toolchain, "--profile", "minimal"];
     if !is_there() && !rustup(&install) {
         let why = format!(
-            "compiling by Rust {version}, the oldest that is promised: rustup is not there or can't fetch it"
+            "compiling by Rust {version}, the oldest supported: rustup is not installed or can't fetch it"
         );
         return Ok(Some(Lacking { need: RUSTUP, why }));
     }
     let target = workspace::target()?.join("tools/oldest");
     let mut check = Command::new("rustup");
     check.args(["run", &toolchain, "cargo", "check", "--workspace"]);
-    // What this program was started with is the other toolchain's.
+    // Cargo set these variables for the toolchain that runs this program.
     for name in ["CARGO", "RUSTUP_TOOLCHAIN", "RUSTC", "RUSTDOC"] {
         check.env_remove(name);
     }

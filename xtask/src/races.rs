@@ -1,4 +1,4 @@
-//! Data races, looked for by ThreadSanitizer in tests and in C programs of many threads.
+//! Runs tests and multithreaded C programs under ThreadSanitizer.
 
 use std::env;
 use std::fs;
@@ -12,11 +12,11 @@ use crate::{Result, install, workspace};
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// The program that does by chance what threads can do, for the time that is given.
+/// The program whose threads do random operations for a given time.
 const RANDOM: (&str, Option<&str>, u32) = ("vcis_stress", None, 16);
 
-/// Other C programs (in tests/c) with the arguments and the number of VCIs that they are run with, on two ranks. (What one thread tells
-/// another by way of another process can't be seen, so programs that do that are not among them.)
+/// Other programs of tests/c, with arguments and number of VCIs, run on two ranks. Programs whose
+/// threads synchronize through another process are left out: ThreadSanitizer can't see that.
 const PROGRAMS: &[(&str, Option<&str>, u32)] = &[
     ("vcis_windows", None, 8),
     ("threads_wait", None, 16),
@@ -41,7 +41,7 @@ const PROGRAMS: &[(&str, Option<&str>, u32)] = &[
     ("threadcomm_levels", Some("single"), 16),
 ];
 
-/// The tests whose code threads run at the same time. Of the others, the simulations and those of turns, each is one thread's.
+/// Executables with multithreaded tests. The simulations and the tests of turns are single-threaded.
 const TESTS: &[&str] = &[
     "coll_allocations",
     "conformance",
@@ -54,7 +54,7 @@ const TESTS: &[&str] = &[
     "windows",
 ];
 
-/// Tests that take longest, which begin first so that none of them runs alone at the end.
+/// The slowest executables, which begin first so that none runs alone at the end.
 const LONGEST: &[&str] = &[
     "mpi-rma",
     "mpi-core",
@@ -63,18 +63,19 @@ const LONGEST: &[&str] = &[
     "shmmod pipes",
 ];
 
-/// The one simulation that has threads.
+/// The only simulation with threads.
 const SIMULATED: &str = "drain_sends_queued_messages";
 
 /// The feature that the tests of transports enable in the crates below them.
 const SHARED: [&str; 2] = ["--features", "netmod-kit/conformance"];
 
-/// Whether it can be used here.
+/// Returns whether ThreadSanitizer can be used on this machine.
 pub fn possible() -> bool {
     cfg!(all(target_arch = "x86_64", target_os = "linux"))
 }
 
-/// What ThreadSanitizer is told: to remember as much as it can, and that tests ask for too much memory on purpose.
+/// Returns ThreadSanitizer's options: the longest history, and failing allocations allowed, since
+/// tests request too much memory on purpose.
 fn options() -> String {
     let suppressions = workspace::root().join("tests/races.supp");
     format!(
@@ -83,14 +84,16 @@ fn options() -> String {
     )
 }
 
-/// Of lines with names as the compiler mangles them so much is said.
+/// Shown characters of a line with mangled names.
 const LINE: usize = 240;
 
-/// Where the standard library's source is, from where the toolchain is.
+/// Path of the standard library's source in the toolchain's folder.
 const SOURCE: &str = "lib/rustlib/src/rust/library/Cargo.lock";
 
-/// Whether the standard library can be compiled, too: ThreadSanitizer doesn't see the locks and fences of the one that
-/// comes compiled, and takes what they guard for races. Has rustup fetch the source if it is not there.
+/// Returns whether the source of the standard library is installed; has rustup fetch it if needed.
+///
+/// The standard library must be compiled with the sanitizer: ThreadSanitizer doesn't see the locks
+/// and fences of the precompiled one and reports races on the data that they guard.
 fn has_source() -> Result<bool> {
     let mut rustc = Command::new(env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
     let printed = rustc.args(["--print", "sysroot"]).output();
@@ -104,10 +107,11 @@ fn has_source() -> Result<bool> {
     Ok(source.exists())
 }
 
-/// Runs everything; the random program goes on for `seconds`. Returns why that is impossible here, if so.
+/// Runs all tests and programs, the random program for `seconds`. Returns the reason if this machine
+/// can't.
 pub fn run(seconds: u32) -> Result<Option<Lacking>> {
     if !possible() {
-        return Err("ThreadSanitizer is used on x86-64 Linux only".into());
+        return Err("ThreadSanitizer needs x86-64 Linux".into());
     }
     if !has_source()? {
         let why = "data races by ThreadSanitizer: the standard library's source (rust-src) is not there and rustup \
@@ -120,12 +124,12 @@ pub fn run(seconds: u32) -> Result<Option<Lacking>> {
     let target = workspace::target()?.join("races");
     let cargo = |arguments: &[&str], rest: &[&str]| {
         let mut command = workspace::cargo();
-        // The sanitizer and the building of the standard library are unstable options, which this variable has stable
-        // tools accept.
+        // The sanitizer and building the standard library are unstable options; with this variable
+        // stable tools accept them.
         command
             .env("RUSTC_BOOTSTRAP", "1")
             .env("RUSTFLAGS", "-Zsanitizer=thread")
-            // Tests unwind, and there can be one standard library only.
+            // Tests unwind, so the one standard library must unwind, too.
             .env("CARGO_PROFILE_DEV_PANIC", "unwind")
             .env("TSAN_OPTIONS", options())
             .args(arguments)
@@ -148,7 +152,7 @@ pub fn run(seconds: u32) -> Result<Option<Lacking>> {
     arguments.extend(TESTS.iter().flat_map(|test| ["--test", test]));
     let what = "building tests for ThreadSanitizer";
     let mut tests = units::build_by(&mut cargo(&arguments, &[]), what)?;
-    // With the features that the tests have, cargo builds what they share once.
+    // With the same features as the tests, cargo compiles the shared crates once.
     let mut arguments = vec!["test", "--no-run", "-p", "mpi-core", "--test", "simulated"];
     arguments.extend(SHARED);
     let what = "building a simulation with threads for ThreadSanitizer";
@@ -208,7 +212,7 @@ pub fn run(seconds: u32) -> Result<Option<Lacking>> {
         let ran = workspace::run(&mut command, &format!("running {called}"));
         ran.map_err(|error| error + &reports.said())
     };
-    // The one that goes on for some time does more in it alone.
+    // The random program runs alone, since it does more in its time then.
     failures.extend(run(&RANDOM).err());
     failures.extend(units::for_each(PROGRAMS, run));
     if !failures.is_empty() {
@@ -217,11 +221,11 @@ pub fn run(seconds: u32) -> Result<Option<Lacking>> {
     Ok(None)
 }
 
-/// Where the reports on a program go, so that what is said last of its failure names what was found.
+/// The folder of ThreadSanitizer's reports on a program.
 struct Reports(PathBuf);
 
 impl Reports {
-    /// None are there yet.
+    /// Makes an empty folder.
     fn new(folder: &Path) -> Result<Reports> {
         let _ = fs::remove_dir_all(folder);
         fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -232,7 +236,7 @@ impl Reports {
         format!("{} log_path={}/report", options(), self.0.display())
     }
 
-    /// Prints them, and gives their last lines, each of which says where a race was seen.
+    /// Prints the reports and returns their summary lines, each of which locates a race.
     fn said(&self) -> String {
         let files = fs::read_dir(&self.0).into_iter().flatten().flatten();
         let reports = files.filter_map(|file| fs::read_to_string(file.path()).ok());

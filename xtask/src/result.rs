@@ -1,12 +1,12 @@
-//! What tasks give.
+//! Results of tasks.
 
-/// What a task gives: the text says what went wrong and what to do.
+/// The result of a task. The error text says what is wrong and what to do.
 pub(crate) type Result<T = ()> = std::result::Result<T, String>;
 
-/// Why this machine can't do a part of a task.
+/// A part of a task that this machine can't do.
 pub(crate) struct Lacking {
-    /// The name that `WEFT_TEST_ALLOW_SKIP` has for it.
+    /// Its name in `WEFT_TEST_ALLOW_SKIP`.
     pub need: &'static str,
-    /// What is lacking, for people.
+    /// The reason as a text.
     pub why: String,
 }

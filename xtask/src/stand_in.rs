@@ -1,4 +1,4 @@
-//! A `cargo` that installs what has been built already: so recipes that build Weft are tried in minutes.
+//! A stand-in for `cargo` that copies a finished installation, so that recipes are tried in minutes.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -6,7 +6,8 @@ use std::path::Path;
 
 use crate::Result;
 
-/// Makes it in the folder's `bin`. `cargo xtask install --prefix DIR`, and nothing else, copies the installation at `installed`.
+/// Makes the stand-in in the folder's `bin`. It accepts only `cargo xtask install --prefix DIR`, for
+/// which it copies the installation at `installed`.
 pub fn cargo(folder: &Path, installed: &str) -> Result {
     let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
     let bin = folder.join("bin");
@@ -33,7 +34,7 @@ mod tests {
         fs::write(from.join("file"), "text").unwrap();
         cargo(&dir, &from.display().to_string()).unwrap();
         let run = |words: &[&str]| {
-            // It was just written and may still be held open by a child of another test's.
+            // A child of another test may still hold the new file open.
             let script = dir.join("bin/cargo");
             let status = Command::new("sh").arg(script).args(words).status();
             status.unwrap().success()

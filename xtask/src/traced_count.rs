@@ -1,4 +1,4 @@
-//! What `mpiexec -trace` adds to a call: instructions of a few calls of small messages with it and without, in the optimized
+//! Counts the instructions that `mpiexec -trace` adds to calls of small messages in the optimized
 //! library.
 
 use std::path::Path;
@@ -9,13 +9,13 @@ use mpi_table::Table;
 use crate::instructions::Counted;
 use crate::{Result, workspace};
 
-/// Calls (kinds of `traced.c`).
+/// Calls: argument of `traced.c` and name.
 const KINDS: &[(&str, &str)] = &[("s", "Send"), ("r", "Recv"), ("i", "Isend, Wait")];
 
-/// Of which the difference is taken, so that the first calls don't count.
+/// Rounds of two runs, whose difference excludes the first calls.
 const ROUNDS: [u32; 2] = [320, 1600];
 
-/// Instructions that are added, by name.
+/// Counts the added instructions, by name of the call.
 pub fn counts(counted: &Counted) -> Result<Vec<(String, f64)>> {
     let (lib, work) = (&counted.libraries, &counted.work);
     let failed = |error: std::io::Error| format!("{}: {error}", work.display());
@@ -33,9 +33,9 @@ pub fn counts(counted: &Counted) -> Result<Vec<(String, f64)>> {
             .arg(workspace::root().join("xtask/files/traced.c"))
             .arg(lib.join("libmpi.so.12"))
             .arg(format!("-Wl,-rpath,{}", lib.display())),
-        "compiling what counts traced calls",
+        "compiling the program that counts traced calls",
     )?;
-    println!("xtask: counting what -trace adds to calls");
+    println!("xtask: counting the instructions that -trace adds to calls");
     let of = |kind: &str, traced: bool| -> Result<f64> {
         let [few, many] = ROUNDS;
         let rounds = f64::from(many - few);
@@ -50,11 +50,11 @@ pub fn counts(counted: &Counted) -> Result<Vec<(String, f64)>> {
     Ok(counts)
 }
 
-/// Instructions in calls of rank 0, in a run.
+/// Counts the instructions in rank 0's calls of a run.
 fn count(program: &Path, counted: &Counted, kind: &str, rounds: u32, traced: bool) -> Result<f64> {
     let mut command = Command::new(&counted.mpiexec);
     if traced {
-        // As -trace sets them in an installed Weft.
+        // mpiexec -trace sets these variables.
         let file = program.with_extension("json");
         let library = counted.libraries.join("libweft_profile.so");
         command.args(["-genv", "WEFT_TRACE"]).arg(file);

@@ -1,4 +1,4 @@
-//! Places in the source tree, and the commands that build it.
+//! Folders of the source tree and the commands that build it.
 
 use std::env;
 use std::fs;
@@ -13,40 +13,40 @@ use serde_json::Value;
 use crate::Result;
 use crate::failing::{self, Shown};
 
-/// The root of the source tree.
+/// Returns the root of the source tree.
 pub fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here).to_owned()
 }
 
-/// The cargo that runs this task.
+/// Returns a command of the cargo that runs this task.
 pub fn cargo() -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root());
     command
 }
 
-/// How long tests of one kind may take; they need a third of it on two cores, at the most. What hangs is not to keep others
-/// from being run and named.
+/// Time limit of the tests of one stage, which take at most a third of it on two cores. Tests that
+/// hang must not keep later stages from running.
 pub const TESTS: Duration = Duration::from_secs(40 * 60);
 
-/// What takes less time than this is not worth a line.
+/// Shortest duration of a command that is printed.
 const WORTH_SAYING: Duration = Duration::from_secs(5);
 
-/// Runs a command to its end; `what` says for people what it does. Says how long it took.
+/// Runs a command described by `what` to its end, and prints how long it took.
 pub fn run(command: &mut Command, what: &str) -> Result {
     println!("xtask: {what}");
     let child = spawn(command, what)?;
     finish(child, command, what, Duration::MAX)
 }
 
-/// The same for tests: names those that fail. They may hang, so after `limit` the command and all that it has started
-/// are killed, and it has failed.
+/// Runs a command of tests to its end. The error names the tests that failed. After `limit` the
+/// command and its descendants are killed, which is an error, too.
 pub fn run_within(command: &mut Command, what: &str, limit: Duration) -> Result {
     run_showing(command, what, limit, std::io::stdout())
 }
 
-/// The same, with what it prints shown there.
+/// Runs a command of tests as [`run_within`] does, with its output copied to `to`.
 fn run_showing(
     command: &mut Command,
     what: &str,
@@ -62,7 +62,8 @@ fn run_showing(
     result.map_err(|error| error + &failing::said(&failing))
 }
 
-/// Runs a command without showing its output. After `limit` it is killed with all that it has started, and fails.
+/// Runs a command without showing its output. After `limit` the command and its descendants are
+/// killed, which is an error.
 pub fn end_within(command: &mut Command, what: &str, limit: Duration) -> Result {
     let child = spawn(command, what)?;
     wait(child, command, what, limit)
@@ -84,7 +85,7 @@ fn finish(child: Child, command: &Command, what: &str, limit: Duration) -> Resul
     result
 }
 
-/// Waits for the end of a command; kills it after `limit`.
+/// Waits for the end of a command and kills it after `limit`.
 fn wait(mut child: Child, command: &Command, what: &str, limit: Duration) -> Result {
     let begin = Instant::now();
     let status = loop {
@@ -110,7 +111,7 @@ fn wait(mut child: Child, command: &Command, what: &str, limit: Duration) -> Res
     }
 }
 
-/// Kills a process and all that it has started. It is stopped first, so that it starts nothing meanwhile.
+/// Kills a process and its descendants. Each is stopped first so that it starts no others.
 fn kill(process: u32) {
     signal(process, "STOP");
     for child in children(process) {
@@ -124,7 +125,7 @@ fn signal(process: u32, name: &str) {
     let _ = Command::new("sh").args(["-c", &script]).status();
 }
 
-/// What all threads of a process have started and is not waited for.
+/// Returns the children of all threads of a process.
 fn children(process: u32) -> Vec<u32> {
     let threads = fs::read_dir(format!("/proc/{process}/task"));
     let threads = threads.into_iter().flatten().flatten();
@@ -137,7 +138,7 @@ fn children(process: u32) -> Vec<u32> {
     lists.flat_map(numbers).collect()
 }
 
-/// The packages of this source tree: names and folders.
+/// Returns names and folders of the packages of this source tree.
 pub fn members() -> Result<Vec<(String, PathBuf)>> {
     let mut command = cargo();
     command.args(["metadata", "--no-deps", "--offline", "--format-version=1"]);
@@ -153,21 +154,22 @@ pub fn members() -> Result<Vec<(String, PathBuf)>> {
     Ok(packages.filter_map(member).collect())
 }
 
-/// Whether this source tree has a package of this name.
+/// Returns whether this source tree has a package of this name.
 pub fn has_package(name: &str) -> bool {
     members().is_ok_and(|members| members.iter().any(|(known, _)| known == name))
 }
 
-/// The user's folder of this name for what takes long to make and is the same for all source trees.
+/// Returns the user's cache folder of this name, which all source trees share.
 pub fn cache(name: &str) -> Option<PathBuf> {
     let dir = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let dir = dir.or_else(|| Some(Path::new(&env::var_os("HOME")?).join(".cache")));
     dir.map(|dir| dir.join(name))
 }
 
-/// Cargo's target folder: the one that this program was built in.
+/// Returns cargo's target folder, in which this program was built.
 pub fn target() -> Result<PathBuf> {
-    let exe = env::current_exe().map_err(|error| format!("no path of my own: {error}"))?;
+    let exe =
+        env::current_exe().map_err(|error| format!("xtask can't find its own path: {error}"))?;
     exe.ancestors()
         .find(|dir| dir.join("CACHEDIR.TAG").exists())
         .map(Path::to_owned)

@@ -1,4 +1,4 @@
-//! No build script is run anew, and its crate compiled anew, though nothing has changed.
+//! Checks that an unchanged build script does not run again, which would recompile its crate.
 
 use std::fs;
 use std::path::Path;
@@ -6,8 +6,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// A file that a build script waits for a change of is there: cargo takes one that is not for changed, each time.
-/// Packages may share a script, in whose text names are those of each package's own folder.
+/// Checks that files in `rerun-if-changed` exist: cargo treats a missing one as changed. If packages
+/// share a script, its names are relative to each package's folder.
 #[test]
 fn build_scripts_name_files_that_exist() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();

@@ -1,6 +1,5 @@
-//! What the documentation names is there, and what is there to be named is documented: links, environment variables,
-//! hints and commands of xtask. The commands of the pages are run by `tests/suite/documented.rs`; options of mpiexec
-//! are looked at by its own tests.
+//! Checks that the documentation matches the code: links, environment variables, hints and xtask's
+//! commands. `tests/suite/documented.rs` runs the pages' commands; mpiexec's tests check its options.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,7 +10,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// All files below a folder with one of these endings, but for what is built or hidden.
+/// Collects the files below a folder with one of these endings, without built and hidden ones.
 fn files(dir: &Path, endings: &[&str], found: &mut Vec<PathBuf>) {
     let entries = fs::read_dir(dir).unwrap_or_else(|error| panic!("{}: {error}", dir.display()));
     for entry in entries {
@@ -31,7 +30,7 @@ fn files(dir: &Path, endings: &[&str], found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Files by their paths from the root on.
+/// Returns the texts of files by their paths from the root.
 fn texts(endings: &[&str]) -> BTreeMap<String, String> {
     let mut found = Vec::new();
     files(&root(), endings, &mut found);
@@ -49,7 +48,7 @@ fn pages() -> BTreeMap<String, String> {
     pages
 }
 
-/// Words that begin so, of letters, digits and underscores.
+/// Returns the words of letters, digits and underscores that begin with `start`.
 fn words(text: &str, start: &str) -> BTreeSet<String> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let words = text.split(|c| !is_word(c));
@@ -57,7 +56,7 @@ fn words(text: &str, start: &str) -> BTreeSet<String> {
     words.map(str::to_owned).collect()
 }
 
-/// A source without its tests.
+/// Returns a source without its tests.
 fn code<'a>(name: &str, text: &'a str) -> &'a str {
     let parts: Vec<&str> = name.split('/').collect();
     if parts
@@ -71,7 +70,7 @@ fn code<'a>(name: &str, text: &'a str) -> &'a str {
         .unwrap_or_default()
 }
 
-/// What a heading is linked by: small letters, digits and dashes.
+/// Returns a heading's anchor: lower-case letters, digits and dashes.
 fn anchor(heading: &str) -> String {
     let kept = heading.trim().chars().filter_map(|c| match c {
         ' ' => Some('-'),
@@ -123,7 +122,7 @@ fn no_link_is_dead() {
     assert!(count > 40, "only {count} links were found");
 }
 
-/// Variables of the environment that Weft's parts use among themselves, and the beginnings of some, with where.
+/// Internal environment variables, or prefixes of such, with their users.
 const INNER: &[(&str, &str)] = &[
     (
         "WEFT_CONFORMANCE_",
@@ -172,11 +171,11 @@ fn environment_variables_are_documented_and_documented_ones_exist() {
         inner.any(|inner| inner == name || inner.ends_with('_') && name.starts_with(inner))
     };
     read.retain(|name, _| !documented.contains(name) && !is_inner(name));
-    assert!(read.is_empty(), "no page tells of {read:#?}");
+    assert!(read.is_empty(), "undocumented variables: {read:#?}");
     let ghosts: Vec<&String> = documented.difference(&known).collect();
     assert!(
         ghosts.is_empty(),
-        "pages tell of {ghosts:?}, which nothing reads"
+        "documented variables that no code reads: {ghosts:?}"
     );
     assert!(documented.len() > 50, "only {} variables", documented.len());
 }
@@ -190,8 +189,8 @@ fn hints_are_documented_and_documented_ones_exist() {
     let all: String = pages().into_values().collect::<Vec<_>>().join("\n");
     let told = words(&all, "weft_");
     let missing: Vec<&String> = names.difference(&told).collect();
-    assert!(missing.is_empty(), "no page tells of the hints {missing:?}");
-    // Other words that begin so are libraries and Rust's names of crates.
+    assert!(missing.is_empty(), "undocumented hints: {missing:?}");
+    // Other words with this prefix are names of libraries and crates.
     let others = ["weft_check", "weft_profile", "weft_VERSION_ARCHITECTURE"];
     let ghosts: Vec<&String> = told
         .difference(&names)
@@ -199,7 +198,7 @@ fn hints_are_documented_and_documented_ones_exist() {
         .collect();
     assert!(
         ghosts.is_empty(),
-        "pages tell of hints {ghosts:?}, which nobody knows"
+        "documented hints that do not exist: {ghosts:?}"
     );
 }
 
@@ -240,7 +239,7 @@ fn commands_of_xtask_exist() {
                 command.is_empty() || known.contains(command),
                 "{name}: cargo xtask {command}"
             );
-            // Its options end where the line or the quotation does, or where another program's begin.
+            // Options end at the end of the line or quotation, or where another program's begin.
             let line = rest
                 .split(['`', '\n', '\'', '"'])
                 .next()
@@ -282,7 +281,7 @@ fn recipes_are_of_this_version_and_can_be_read() {
     let version = format!("version: \"{}\"\n", env!("CARGO_PKG_VERSION"));
     assert!(conda.contains(&version), "not {version}");
     if weft_needs::PYTHON.met() {
-        // Not `-m py_compile`, which would write beside it.
+        // `-m py_compile` would write a file beside the script.
         let script = "import ast, sys; ast.parse(open(sys.argv[1]).read())";
         let mut python = Command::new("python3");
         let recipe = root().join("packaging/spack/weft/package.py");

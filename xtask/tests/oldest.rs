@@ -1,14 +1,14 @@
-//! The oldest Rust that the manifest names is true of all crates, ours and others'.
+//! Checks that no crate, including dependencies, needs a newer Rust than the manifest names.
 //!
-//! Clippy's `incompatible_msrv`, which `cargo xtask test --full` makes an error, looks at what our sources use of the standard
-//! library; it goes by what is looked at here. No toolchain of that age is needed for either.
+//! Clippy's `incompatible_msrv`, an error in `cargo xtask test --full`, compares the sources' use of
+//! the standard library with the same version. Neither needs that toolchain.
 
 use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 
-/// `1.89` and `1.89.1` as numbers.
+/// Parses `1.89` or `1.89.1`.
 fn version(text: &str) -> (u32, u32) {
     let mut parts = text.split('.').map(|part| part.parse().expect("a number"));
     (parts.next().unwrap_or(0), parts.next().unwrap_or(0))
@@ -19,7 +19,7 @@ fn the_oldest_rust_is_that_of_all_crates() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut command = Command::new(env!("CARGO"));
     command.args(["metadata", "--format-version=1", "--locked", "--offline"]);
-    // What other systems and processors need isn't fetched here.
+    // Crates for other systems and processors are not fetched on this machine.
     command.args(["--filter-platform", "x86_64-unknown-linux-gnu"]);
     let output = command.current_dir(root).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);

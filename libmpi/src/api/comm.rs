@@ -49,8 +49,8 @@ pub fn comm_compare(comm1: LiveComm, comm2: LiveComm, result: Out<c_int>) -> Res
         MPI_UNEQUAL
     } else {
         let local = comparison(one.local().compare(two.local()));
-        let remote = comparison(one.peer_group().compare(two.peer_group()));
-        // Values grow with the difference; the same group in other contexts is congruent.
+        let remote = comparison(one.others().compare(two.others()));
+        // The constants ascend with the difference; equal groups in two contexts are congruent.
         local.max(remote).max(MPI_CONGRUENT)
     };
     result.set(value);
@@ -343,7 +343,7 @@ fn freeable(runtime: &Runtime, handle: MPI_Comm) -> Result<&CommObject> {
         return Err(Error::new(Class::Comm, why));
     }
     if object.handle() != handle {
-        let why = "comm is a thread communicator; MPIX_Threadcomm_free frees such, when all threads have finished it";
+        let why = "comm is a thread communicator; free it with MPIX_Threadcomm_free after all threads have finished it";
         return Err(Error::new(Class::Comm, why));
     }
     Ok(object)
@@ -363,7 +363,7 @@ fn release(runtime: &Runtime, handle: &mut MPI_Comm) -> Result<()> {
     freeable(runtime, *handle)?;
     let object = runtime.comm_arc(*handle)?;
     object.attributes.delete_all(handle)?;
-    // A callback may have freed the communicator, and a new one may have its handle.
+    // A callback may have freed the communicator, and a new one may have got its handle.
     match runtime.comms.get(*handle) {
         Some(still) if std::ptr::eq(still, &raw const *object) => {
             runtime.process.name_context(object.comm.context(), "");

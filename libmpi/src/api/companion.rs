@@ -185,8 +185,8 @@ pub fn win_get_attr(
     runtime()?;
     let (object, form) = (wins::get(win)?, Form::named(form)?);
     let key = key_of_c(keyval);
-    // SAFETY: `find` gives the base, or the address of an integer of
-    // the type that section 11.2.6 tells.
+    // SAFETY: `find` returns the base, or the address of an integer of the type in the table of
+    // section 11.2.6, which lives as long as the window.
     unsafe {
         match win_values::find(object, key) {
             Some(found) if form == Form::Pointer => tell(Some(found), value, flag),
@@ -270,7 +270,7 @@ pub unsafe fn missing(function: *const c_char) -> c_int {
     // SAFETY: the caller's contract.
     let name = unsafe { CStr::from_ptr::<'static>(function) };
     let name = name.to_str().unwrap_or("MPI");
-    let why = format!("{name} is not in this version of the library; the program can't use it yet");
+    let why = format!("{name} is not in this version of the library; call another function");
     raise(
         Error::new(Class::UnsupportedOperation, why),
         name,

@@ -97,15 +97,15 @@ fn first(kind: usize, function: &str) -> Result<()> {
 /// `MPI_Abi_set_fortran_info` (MPI-5.0 section 21.4.1). The library's types are fixed, so the
 /// values that are given must be the library's.
 pub fn abi_set_fortran_info(info: MPI_Info) -> Result<()> {
-    let told = infos::get(info)?;
+    let given = infos::get(info)?;
     for (key, value) in fortran() {
-        // A type that the compiler lacks is not used.
-        let found = told.get(key.as_bytes())?;
+        // `false`: the compiler lacks the type, so the program does not use it.
+        let found = given.get(key.as_bytes())?;
         let fits = |found: &Vec<u8>| *found == value.as_bytes() || found == b"false";
         if let Some(found) = found.filter(|found| !fits(found)) {
             let found = String::from_utf8_lossy(&found).into_owned();
             let why = format!(
-                "{key} is {found}, and {value} in this library, which can't be changed; compile \
+                "{key} is {found}, but {value} in this library, which can't be changed; compile \
                  Fortran without options that change the sizes of types"
             );
             return Err(Error::new(Class::Abi, why));

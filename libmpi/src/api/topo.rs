@@ -275,7 +275,7 @@ pub unsafe fn dist_graph_create(
         let count = c_int::try_from(count).map_err(|_| {
             Error::new(
                 Class::Arg,
-                format!("the degrees add up to {count}, which is too many"),
+                format!("degrees add up to {count}; the sum must fit in an int"),
             )
         })?;
         let destinations = list(count, "the number of edges", destinations, "destinations")?;
@@ -539,8 +539,7 @@ pub unsafe fn cart_sub(
     // A program that ignores the error gets the null handle.
     newcomm.set(MPI_COMM_NULL);
     let remain: Vec<bool> = remain.iter().map(|flag| *flag != 0).collect();
-    // Without remaining dimensions each process gets a grid of its own, without dimensions (MPI-4.1
-    // section 8.5.7).
+    // If no dimension remains, each process gets a grid of zero dimensions (MPI-4.1 section 8.5.7).
     let made = topo::create::create_cart_sub(&runtime.process, &old.comm, &remain)?;
     give(runtime, made, old, newcomm)
 }

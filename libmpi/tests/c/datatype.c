@@ -1,4 +1,4 @@
-/* All functions of chapter 4, and the other functions on datatypes. */
+/* Calls all functions of chapter 4 and the other functions on datatypes. */
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* Fortran's MPI_STATUS_IGNORE has an address that the library learns from a variable, which may be
- * a copy in the executable. To convert it is an error, which is fatal. */
+/* The library reads the address of Fortran's MPI_STATUS_IGNORE from a variable, which may be a copy
+ * in the executable. Converting this status is an error, here a fatal one. */
 #include <mpi.h>
 
 int main(void)

@@ -1,4 +1,4 @@
-/* An error that the initial error handler makes fatal; the line before it is not lost. */
+/* Causes an error that the initial error handler makes fatal; output before it must not be lost. */
 #include <mpi.h>
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-/* Calls what needs no start of MPI, and says what is wrong by its exit code. */
+/* Calls functions that need no MPI_Init. The exit code is the line of the failed check. */
 #include <mpi.h>
 #include <string.h>
 

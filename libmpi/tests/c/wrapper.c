@@ -1,4 +1,4 @@
-/* A tool by the profiling interface: counts calls of MPI_Wtime, and adds 10^9 seconds. */
+/* A profiling tool: counts calls of MPI_Wtime and adds 10^9 seconds. */
 #include <mpi.h>
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-//! What the tests of the C ABI share.
+//! Helpers of the tests of the C ABI.
 
 #![allow(dead_code, reason = "every test file uses a part")]
 
@@ -14,12 +14,12 @@ pub fn crate_root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The folder with our `mpi.h`.
+/// Returns the folder with Weft's `mpi.h`.
 pub fn include() -> PathBuf {
     crate_root().join("../include")
 }
 
-/// The folder with the `mpi.h` of another library of the same ABI.
+/// Returns the folder with the `mpi.h` of another library of the same ABI.
 pub fn mpich_include() -> PathBuf {
     let path = env::var_os("WEFT_TEST_MPICH_INCLUDE").map_or_else(
         || {
@@ -38,7 +38,7 @@ pub fn mpich_include() -> PathBuf {
     path
 }
 
-/// The library that cargo built for this test, or the one in `WEFT_TEST_LIBRARY`.
+/// Returns the library that cargo built for this test, or the one in `WEFT_TEST_LIBRARY`.
 pub fn library() -> PathBuf {
     if let Some(path) = env::var_os("WEFT_TEST_LIBRARY") {
         return fs::canonicalize(&path).unwrap_or_else(|error| panic!("{path:?}: {error}"));
@@ -49,7 +49,7 @@ pub fn library() -> PathBuf {
     path
 }
 
-/// A folder with the library under the names by which programs find it.
+/// Makes a folder with the library under the names by which programs find it.
 pub fn installed() -> TempDir {
     let dir = tempfile::tempdir().expect("a temporary folder");
     for name in ["libmpi.so", "libmpi.so.12"] {
@@ -68,14 +68,14 @@ pub fn compile(command: &mut Command) {
     );
 }
 
-/// The C compiler, with the folder in which it finds `mpi.h`.
+/// Returns a command of the C compiler with the folder of `mpi.h`.
 pub fn cc(include: &Path) -> Command {
     let mut command = Command::new("cc");
     command.arg("-I").arg(include);
     command
 }
 
-/// Compiles `source` with our header and library to `program` in `dir`.
+/// Compiles `source` with Weft's header and library to a program in `dir`.
 pub fn program(dir: &Path, source: &Path, program: &str) -> PathBuf {
     let path = dir.join(program);
     compile(
@@ -91,14 +91,14 @@ pub fn program(dir: &Path, source: &Path, program: &str) -> PathBuf {
     path
 }
 
-/// A file in `dir`.
+/// Writes a file in `dir`.
 pub fn write(dir: &Path, name: &str, text: &str) -> PathBuf {
     let path = dir.join(name);
     fs::write(&path, text).expect("a temporary file");
     path
 }
 
-/// What a program prints; panics when it fails.
+/// Returns a program's output; panics if it fails.
 pub fn stdout(command: &mut Command) -> String {
     let output = run(command, Duration::from_secs(60));
     assert!(

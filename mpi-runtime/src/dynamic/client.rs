@@ -1,9 +1,12 @@
-//! Clients of ports: how `MPI_Comm_connect` and spawned processes find the port among the addresses in its name.
+//! Clients of ports: `MPI_Comm_connect` and spawned processes find the port among the addresses in
+//! its name.
 //!
-//! An address may belong to another machine, whose program accepts the connection and says nothing, or says what is no
-//! proof. A port whose process is not in `MPI_Comm_accept` says nothing either. So an address that is silent for [`SHARE`]
-//! keeps its connection, and the next one is called beside it; the first that proves the port's secret is chosen. A
-//! connection that the port drops for a newer one, or that finds no space in the kernel's queue, is made again for a while.
+//! An address may belong to another machine, where a program accepts the connection and stays
+//! silent or sends a wrong proof. A port whose process is not in `MPI_Comm_accept` is silent, too.
+//! So a client connects to the next address after [`ATTEMPT_DELAY`] and keeps the connections
+//! that it has; the first address that proves the port's secret is chosen. If the port drops a
+//! connection for a newer one, or the kernel's queue is full, the client connects again for
+//! [`RETRY_TIME`].
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -21,37 +24,38 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use super::ports::{PROTOCOL, TAKEN, failed};
 use super::socket::{Call, Patience, SealedSocket, Socket};
 
-/// Time after which the next address is called beside those that have not answered.
-const SHARE: Duration = Duration::from_secs(1);
-/// Time that a connection to an address may take to be made.
-const ANSWER: Duration = Duration::from_secs(5);
-/// Time for which a client tries again to be admitted by a port that does not answer or hangs up.
-const TRIES: Duration = Duration::from_secs(20);
-/// Time between two connections to an address.
-const PAUSE: Duration = Duration::from_millis(20);
-/// Time for which a client waits to be accepted if its Info doesn't say.
-const ACCEPTED: Duration = Duration::from_secs(180);
+/// Time after which the client also connects to the next address if the others are silent.
+const ATTEMPT_DELAY: Duration = Duration::from_secs(1);
+/// Longest time for a connection to an address to be made.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time for which a client reconnects to a port that does not answer or hangs up.
+const RETRY_TIME: Duration = Duration::from_secs(20);
+/// Pause between two connections to an address.
+const RETRY_PAUSE: Duration = Duration::from_millis(20);
+/// Time for which a client waits to be accepted if its Info has no `timeout`.
+const ACCEPT_TIMEOUT: Duration = Duration::from_secs(180);
 
-/// Returns how long `MPI_Comm_connect` waits to be accepted (MPI-4.1 section 11.4.3: a time of ours): as its Info says by
-/// `timeout` in seconds, a key of MPICH's, or 3 minutes.
+/// Returns how long `MPI_Comm_connect` waits to be accepted, which MPI-4.1 section 11.4.3 leaves to
+/// the library: the Info key `timeout` in seconds (a key of MPICH), or [`ACCEPT_TIMEOUT`].
 pub fn time_to_accept(info: Option<&Info>) -> Result<Duration> {
-    let told = match info {
+    let given = match info {
         Some(info) => info.get("timeout")?,
         None => None,
     };
-    let seconds = told.and_then(|told| std::str::from_utf8(&told).ok()?.trim().parse().ok());
-    Ok(seconds.map_or(ACCEPTED, Duration::from_secs))
+    let seconds = given.and_then(|given| std::str::from_utf8(&given).ok()?.trim().parse().ok());
+    Ok(seconds.map_or(ACCEPT_TIMEOUT, Duration::from_secs))
 }
 
-/// Connects to the port of this name, and waits until it is accepted, at most for `within`.
+/// Connects to the port of this name and waits up to `within` until the port accepts.
 ///
 /// # Errors
-/// `MPI_ERR_PORT`: the text is not a port's name or has no secret, the port is closed, or its process has not accepted
-/// the client in that time.
+/// `MPI_ERR_PORT`: the text is not a port's name or has no secret, the port is closed, or its
+/// process has not accepted the client in that time.
 pub fn connect(call: Call<'_>, name: &str, node: u64, within: Duration) -> Result<SealedSocket> {
     let wrong = |why: String| Error::new(Class::Port, why);
     let name = PortName::parse(name).ok_or_else(|| {
-        // What is behind a slash may be the secret of a port whose name was cut off, or has a blank behind it.
+        // The text behind a slash is not printed: it may be the secret of a name that was cut off
+        // or has a blank at its end.
         let (begin, end) = name.split_once('/').map_or((name, ""), |(begin, _)| (begin, "/..."));
         wrong(format!(
             "'{}{end}' is not the name of a port; pass the text of MPI_Open_port or MPI_Lookup_name unchanged",
@@ -67,7 +71,7 @@ pub fn connect(call: Call<'_>, name: &str, node: u64, within: Duration) -> Resul
                 .to_owned(),
         )
     })?;
-    let addresses = in_order(&name, node).into_iter();
+    let addresses = by_locality(&name, node).into_iter();
     let began = Instant::now();
     let client = Client {
         call,
@@ -82,8 +86,8 @@ pub fn connect(call: Call<'_>, name: &str, node: u64, within: Duration) -> Resul
     )
 }
 
-/// The addresses in the order in which to try them: within a node its own first.
-fn in_order(name: &PortName, node: u64) -> Vec<IpAddr> {
+/// Returns the addresses in the order of connecting: on the port's node loopback first.
+fn by_locality(name: &PortName, node: u64) -> Vec<IpAddr> {
     let mut addresses = name.addresses.clone();
     match name.node == node {
         true => addresses.sort_by_key(|address| !address.is_loopback()),
@@ -101,15 +105,15 @@ struct Address {
     why: String,
 }
 
-/// How far the client has come with an address.
+/// The progress of a client with an address.
 enum State {
-    /// There is no connection; the next one is made at this moment.
+    /// No connection; the next one is made at this moment.
     Idle(Instant),
-    /// The connection is being made since this moment.
+    /// The connection has been in the making since this moment.
     Connecting(TcpStream, Instant),
     /// The connection is made and its other end has not proved the secret.
     Unproved(Box<Unproved>),
-    /// Another connection would fail alike.
+    /// Another connection would fail for the same reason.
     Failed,
 }
 
@@ -117,10 +121,10 @@ enum State {
 struct Unproved {
     stream: TcpStream,
     initiator: Initiator,
-    /// What is still to be sent.
+    /// The rest of the first message, still to be sent.
     hello: Vec<u8>,
     challenge: [u8; CHALLENGE],
-    /// Bytes of the challenge that have come.
+    /// Bytes of the challenge received.
     got: usize,
 }
 
@@ -131,10 +135,10 @@ struct Proved {
     keys: Keys,
 }
 
-/// Why a client was not accepted at an address.
+/// The reason for which a client was not accepted at an address.
 struct Failure {
     why: String,
-    /// Whether another attempt would fail alike.
+    /// Whether another attempt would fail for the same reason.
     is_final: bool,
 }
 
@@ -146,7 +150,7 @@ impl Failure {
         }
     }
 
-    /// The other end has closed the connection, maybe for a newer one.
+    /// Returns the failure of a connection that the other end has closed, maybe for a newer one.
     fn dropped(why: &str) -> Failure {
         Failure {
             why: format!("the process at the other end of the connection is gone ({why})"),
@@ -179,11 +183,11 @@ impl Address {
         self.why = failure.why;
         self.state = match failure.is_final {
             true => State::Failed,
-            false => State::Idle(Instant::now() + PAUSE),
+            false => State::Idle(Instant::now() + RETRY_PAUSE),
         };
     }
 
-    /// The descriptor and events to poll for.
+    /// Returns the descriptor and events to poll for.
     fn descriptor(&self) -> Option<(RawFd, i16)> {
         match &self.state {
             State::Connecting(stream, _) => Some((stream.as_raw_fd(), libc::POLLOUT)),
@@ -192,10 +196,10 @@ impl Address {
         }
     }
 
-    /// Goes on without waiting. Returns the connection once its other end has proved the secret.
+    /// Advances without waiting. Returns the connection once its other end has proved the secret.
     ///
     /// # Errors
-    /// The kernel gives no random numbers.
+    /// The kernel returns no random numbers.
     fn advance(&mut self, secret: &Secret) -> Result<Option<Proved>> {
         let now = Instant::now();
         let result = match std::mem::replace(&mut self.state, State::Failed) {
@@ -243,7 +247,7 @@ impl Address {
     }
 }
 
-/// Begins to make a connection.
+/// Begins a nonblocking connection.
 fn call(at: SocketAddr) -> Result<TcpStream, Failure> {
     let family = match at {
         SocketAddr::V4(_) => AddressFamily::INET,
@@ -258,11 +262,11 @@ fn call(at: SocketAddr) -> Result<TcpStream, Failure> {
     begun.map_err(|error| Failure::of(&error.into()))
 }
 
-/// Returns whether a connection is made that was begun at a moment.
+/// Returns whether the connection that began at `since` is made.
 fn connected(stream: &TcpStream, since: Instant) -> Result<bool, Failure> {
     match stream.take_error() {
         Ok(None) if stream.peer_addr().is_ok() => Ok(true),
-        Ok(None) if since.elapsed() < ANSWER => Ok(false),
+        Ok(None) if since.elapsed() < CONNECT_TIMEOUT => Ok(false),
         Ok(None) => Err(Failure::of(&ErrorKind::TimedOut.into())),
         Ok(Some(error)) | Err(error) => Err(Failure::of(&error)),
     }
@@ -282,7 +286,7 @@ impl Unproved {
         })
     }
 
-    /// Goes on without waiting. Returns the answer to the challenge once that has come.
+    /// Advances without waiting. Returns the proof and keys once the challenge has arrived.
     fn advance(&mut self) -> Result<Option<([u8; PROOF], Keys)>, Failure> {
         while !self.hello.is_empty() {
             match self.stream.write(&self.hello) {
@@ -304,7 +308,7 @@ impl Unproved {
     }
 }
 
-/// A client that waits to be accepted.
+/// A client that waits for a port to accept it.
 struct Client<'a> {
     call: Call<'a>,
     secret: Secret,
@@ -313,10 +317,11 @@ struct Client<'a> {
 }
 
 impl Client<'_> {
-    /// Calls the addresses until it is accepted at one of them.
+    /// Connects to the addresses until a port accepts the client at one of them.
     ///
     /// # Errors
-    /// `MPI_ERR_PORT`: the time is up, or no address is the port's. A process is lost.
+    /// `MPI_ERR_PORT`: the time is up, or no address is the port's. Other classes: a member of the
+    /// call's communicator is lost.
     fn run(&self, mut addresses: Vec<Address>) -> Result<SealedSocket> {
         let mut patience = Patience::default();
         let (mut called, mut next) = (0, self.began);
@@ -324,16 +329,16 @@ impl Client<'_> {
             let is_any_open = addresses[..called].iter().any(Address::is_open);
             if called < addresses.len() && (!is_any_open || Instant::now() >= next) {
                 called += 1;
-                next = Instant::now() + SHARE;
+                next = Instant::now() + ATTEMPT_DELAY;
             }
             for number in 0..called {
                 let Some(proved) = addresses[number].advance(&self.secret)? else {
                     continue;
                 };
-                // The others are the same port's by other ways, or none.
+                // The other addresses lead to the same port, or to none.
                 for other in &mut addresses[..called] {
                     if other.is_open() {
-                        other.state = State::Idle(Instant::now() + PAUSE);
+                        other.state = State::Idle(Instant::now() + RETRY_PAUSE);
                     }
                 }
                 match self.finish(proved)? {
@@ -347,9 +352,9 @@ impl Client<'_> {
         }
     }
 
-    /// Fails if the time is up, or if no address is left of which `called` have been called.
+    /// Fails if the time is up or every address has failed. `called` counts the addresses tried.
     fn check(&self, addresses: &[Address], called: usize) -> Result<()> {
-        let may_succeed = match self.began.elapsed() > TRIES {
+        let may_succeed = match self.began.elapsed() > RETRY_TIME {
             true => addresses.iter().any(Address::is_open),
             false => addresses
                 .iter()
@@ -365,7 +370,7 @@ impl Client<'_> {
         });
         let reasons = reasons.collect::<Vec<_>>().join("; ");
         let why = match may_succeed {
-            true => format!("nobody has accepted the connection in time ({reasons})"),
+            true => format!("no MPI_Comm_accept has accepted the connection in time ({reasons})"),
             false => format!(
                 "the port can't be reached ({reasons}); check that it is open and that its process is alive"
             ),
@@ -373,10 +378,10 @@ impl Client<'_> {
         Err(Error::new(Class::Port, why))
     }
 
-    /// Proves the secret and waits to be accepted.
+    /// Proves the secret and waits until the port accepts. The inner error allows another attempt.
     ///
     /// # Errors
-    /// What ends the call: the time is up, or a process is lost.
+    /// The time is up, or a member of the call's communicator is lost.
     fn finish(&self, proved: Proved) -> Result<Result<SealedSocket, Failure>> {
         match self.introduce(proved) {
             Ok(Some(socket)) => Ok(Ok(socket)),
@@ -389,16 +394,16 @@ impl Client<'_> {
         }
     }
 
-    /// Returns `None` if the other end does not keep to the protocol.
+    /// Sends the proof and waits for the port's frame. Returns `None` if it breaks the protocol.
     fn introduce(&self, proved: Proved) -> Result<Option<SealedSocket>> {
         let socket = Socket::new(OwnedFd::from(proved.stream));
         socket.send_and_receive_by(self.call, &proved.proof, 0, self.end)?;
         let mut socket = SealedSocket::new(socket, &proved.keys, Role::Initiator);
-        let told = socket.trade(self.call, None, true, self.end)?;
-        if told != TAKEN {
+        let reply = socket.exchange_frames(self.call, None, true, self.end)?;
+        if reply != TAKEN {
             return Ok(None);
         }
-        socket.trade(self.call, Some(TAKEN), false, None)?;
+        socket.exchange_frames(self.call, Some(TAKEN), false, None)?;
         Ok(Some(socket))
     }
 }
@@ -408,7 +413,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_host_of_a_port_is_reached_by_its_own_address_first() {
+    fn a_port_on_the_same_node_is_reached_by_loopback_first() {
         let name = PortName {
             secret: None,
             node: 7,
@@ -418,7 +423,7 @@ mod tests {
                 .into(),
         };
         let texts = |node| {
-            in_order(&name, node)
+            by_locality(&name, node)
                 .iter()
                 .map(IpAddr::to_string)
                 .collect::<Vec<_>>()

@@ -1,4 +1,4 @@
-//! Clients of a port, for the fuzz targets only.
+//! Clients of a port for the fuzz target of connecting jobs.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
@@ -10,22 +10,22 @@ use pmi::port_name::{self, PortName};
 use rustix::net::sockopt::set_socket_linger;
 
 use super::ports::{PROTOCOL, Port, Reach};
-use super::socket::{Frame, Input as _, LONGEST};
+use super::socket::{Frame, Input as _, MAX_MESSAGE};
 
-/// Clients, at most.
+/// Most clients at a time.
 const CLIENTS: usize = 4;
 
-/// A client's end.
+/// A client's end of a connection.
 struct Client {
     stream: TcpStream,
     initiator: Option<Initiator>,
     sealed: Option<Sealed>,
-    /// Whether it has sent nothing but the parts of a right handshake, and right frames.
+    /// Whether it has sent only a correct handshake and correct frames.
     is_honest: bool,
     sent: Vec<Vec<u8>>,
 }
 
-/// The port's end of a client that was admitted.
+/// The port's end of an admitted client.
 struct Accepted {
     stream: TcpStream,
     sealed: Sealed,
@@ -69,7 +69,7 @@ impl Client {
         }
         if let Ok((proof, keys)) = initiator.answer(&challenge) {
             let _ = self.stream.write_all(&proof);
-            self.sealed = Some(Sealed::new(&keys, Role::Initiator, LONGEST as usize));
+            self.sealed = Some(Sealed::new(&keys, Role::Initiator, MAX_MESSAGE as usize));
         }
     }
 
@@ -92,14 +92,14 @@ impl Accepted {
     fn of(admitted: Admitted<TcpStream>) -> Accepted {
         Accepted {
             client: admitted.connection.peer_addr().map_or(0, |at| at.port()),
-            sealed: Sealed::new(&admitted.keys, Role::Responder, LONGEST as usize),
+            sealed: Sealed::new(&admitted.keys, Role::Responder, MAX_MESSAGE as usize),
             stream: admitted.connection,
             received: 0,
             is_over: false,
         }
     }
 
-    /// Reads frames, which must be those that the client has sealed.
+    /// Reads frames and checks that they are those that the client has sealed.
     fn receive(&mut self, client: Option<&Client>) {
         let mut buffer = [0; 64];
         while !self.is_over {
@@ -131,7 +131,7 @@ impl Accepted {
     }
 }
 
-/// Opens a port and has clients and strangers call it.
+/// Opens a port and runs clients, honest and hostile ones, as the input directs.
 pub fn port(bytes: &[u8]) {
     let mut input = bytes;
     let mut take = |count: usize| {

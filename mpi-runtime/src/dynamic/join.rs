@@ -1,6 +1,7 @@
-//! Two processes that a socket of the program's joins (MPI-5.0 section 11.10.5).
+//! `MPI_Comm_join`: two processes connected by a socket of the program (MPI-5.0 section 11.10.5).
 //!
-//! The program vouches for the socket: nothing is proved over it, and nothing that goes over it is sealed.
+//! The program vouches for the socket, so it carries no proof of a secret, and its data are not
+//! sealed.
 
 use std::cmp::Ordering;
 use std::ffi::c_int;
@@ -11,18 +12,20 @@ use mpi_core::{Class, Error, Result};
 use super::random;
 use super::socket::{Call, Socket};
 
-/// What both say first, before a random number.
+/// First bytes of both sides' greeting; a random number follows.
 const HELLO: &[u8; 8] = b"weftjoi1";
 
-/// A socket like that of the program, and whether this side counts as the first.
+/// Greets the other side over a duplicate of the program's socket. Returns the duplicate, and
+/// whether this side counts as the first.
 ///
 /// # Errors
-/// `MPI_ERR_ARG`: it is no connected stream socket; whoever is at its other end does not call `MPI_Comm_join`.
+/// `MPI_ERR_ARG`: `fd` is not a connected stream socket, or its other end is not in
+/// `MPI_Comm_join`.
 pub fn begin(call: Call<'_>, fd: c_int) -> Result<(Socket, bool)> {
     let wrong = |why: &str| Error::new(Class::Arg, format!("fd {fd} {why}"));
     let mut kind: c_int = 0;
     let mut len = size_of::<c_int>() as libc::socklen_t;
-    // SAFETY: there is room for the answer, whose size is said.
+    // SAFETY: `kind` and `len` are live locals, and `len` is the size of `kind`.
     let asked = unsafe {
         libc::getsockopt(
             fd,
@@ -33,7 +36,7 @@ pub fn begin(call: Call<'_>, fd: c_int) -> Result<(Socket, bool)> {
         )
     };
     if asked != 0 || kind != libc::SOCK_STREAM {
-        return Err(wrong("is not a stream socket; give one that is connected"));
+        return Err(wrong("is not a stream socket; pass a connected one"));
     }
     let own = duplicate(fd).ok_or_else(|| wrong("can't be duplicated; close some files"))?;
     let socket = Socket::new(own);
@@ -41,16 +44,21 @@ pub fn begin(call: Call<'_>, fd: c_int) -> Result<(Socket, bool)> {
     let theirs = socket
         .send_and_receive(call, &own, own.len())
         .map_err(|error| match error.class() {
-            Class::Other => wrong(&format!("is of no use: {}", error.detail())),
+            Class::Other => wrong(&format!(
+                "cannot be joined ({}); its other end must call MPI_Comm_join",
+                error.detail()
+            )),
             _ => error,
         })?;
     if !theirs.starts_with(HELLO) {
         return Err(wrong(
-            "carries something else; there must be nothing in the socket when MPI_Comm_join is called",
+            "carries other data; it must be empty when MPI_Comm_join is called",
         ));
     }
     match own.cmp(&theirs) {
-        Ordering::Equal => Err(wrong("is connected with itself")),
+        Ordering::Equal => Err(wrong(
+            "is connected to itself; connect it to another process",
+        )),
         order => Ok((socket, order == Ordering::Greater)),
     }
 }
@@ -58,6 +66,6 @@ pub fn begin(call: Call<'_>, fd: c_int) -> Result<(Socket, bool)> {
 fn duplicate(fd: RawFd) -> Option<OwnedFd> {
     // SAFETY: the call returns a new descriptor or -1.
     let copy = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3) };
-    // SAFETY: new, and owned by nobody else.
+    // SAFETY: fcntl has just made `copy`, and no other value owns it.
     (copy >= 0).then(|| unsafe { OwnedFd::from_raw_fd(copy) })
 }

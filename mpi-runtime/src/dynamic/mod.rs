@@ -1,5 +1,5 @@
-//! Processes that come and go, and jobs that meet (MPI-3.1 chapter 10): ports, the sockets between their roots,
-//! transports for a connection, and what is asked of the launcher. How jobs are connected is mpi-comm's (`dynamic`).
+//! Dynamic processes (MPI-3.1 chapter 10): ports, the sockets between the roots of two jobs, the
+//! transports of a connection, and requests to the launcher. `mpi_comm::dynamic` connects the jobs.
 
 pub mod client;
 #[doc(hidden)]
@@ -23,7 +23,7 @@ use pmi::Client;
 use crate::dynamic::ports::Port;
 use crate::handles::predefined::MPI_Comm;
 
-/// Draws a number that no other process draws. No secret depends on it: without random numbers it is made of the time.
+/// Draws a number that no other process draws. Falls back on the time, as no secret depends on it.
 fn random() -> [u8; 16] {
     admission::random().unwrap_or_else(|_| {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
@@ -31,13 +31,13 @@ fn random() -> [u8; 16] {
     })
 }
 
-/// Says who this process is among connected jobs.
+/// Sets the identity of this process among connected jobs.
 pub fn introduce(process: &Process, pmi: &Client) {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut hasher = DefaultHasher::new();
     pmi.kvs_name().hash(&mut hasher);
     if !pmi.is_launched() {
-        // Nobody else is of this job.
+        // A singleton is a job of its own.
         crate::bootstrap::host::name().hash(&mut hasher);
         std::process::id().hash(&mut hasher);
         random().hash(&mut hasher);
@@ -49,16 +49,16 @@ pub fn introduce(process: &Process, pmi: &Client) {
     process.foreign().introduce(own, pmi.size());
 }
 
-/// What a process has of dynamic processes.
+/// The state of dynamic processes in a process.
 #[derive(Default)]
 pub struct Dynamic {
-    /// The ports that it has opened, by name.
+    /// The open ports by name.
     pub ports: Mutex<HashMap<String, Arc<Port>>>,
-    /// The intercommunicator to the processes that have spawned this one.
+    /// The intercommunicator to the parents, if this process was spawned.
     pub parent: Mutex<Option<MPI_Comm>>,
 }
 
-/// All members of a communicator, of both groups.
+/// Returns the members of both groups of a communicator.
 pub fn members(comm: &Comm) -> Vec<u32> {
     let remote = comm.remote().into_iter().flat_map(|group| group.peers());
     comm.local().peers().chain(remote).collect()

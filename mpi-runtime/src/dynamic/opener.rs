@@ -9,7 +9,7 @@ use netmod_kit::variables::Reader;
 use crate::bootstrap::netmods::{self, Choice, Place};
 use crate::settings::{self, Settings};
 
-/// Opens them as the control variables say.
+/// Opens transports by the control variables.
 pub struct Transports {
     /// The node of this process.
     pub node: u64,
@@ -35,7 +35,7 @@ impl Opener for Transports {
         }
         if settings.netmod == Choice::None {
             return Err(OpenError(
-                "WEFT_NETMOD=none, and shared memory does not reach all processes of the other job; set it to \
+                "WEFT_NETMOD is none, but shared memory does not reach all processes of the other job; set it to \
                  auto"
                     .to_string(),
             ));

@@ -1,8 +1,10 @@
-//! Ports (MPI-5.0 section 11.4): listening sockets that admit clients with the secret in the port's name.
+//! Ports (MPI-5.0 section 11.4): listening sockets that admit clients with the secret in the port's
+//! name.
 //!
-//! Both ends prove the secret by challenge and response (`netmod_kit::admission`). Their messages are then sealed: they
-//! have the secrets of transports. Connections that prove nothing occupy a bounded number of slots. Only
-//! `MPI_Comm_accept` serves connections. The other end is [`client`](super::client).
+//! Both ends prove the secret by challenge and response (`netmod_kit::admission`). Their messages
+//! are then sealed, since they contain the secrets of transports. Unproved connections occupy a
+//! bounded number of slots. Only `MPI_Comm_accept` serves connections. The other end is
+//! [`client`](super::client).
 
 use std::collections::VecDeque;
 use std::io;
@@ -18,18 +20,18 @@ use pmi::port_name::{self, PortName};
 use super::socket::{Call, Patience, SealedSocket, Socket};
 use crate::settings;
 
-/// The handshake on a port. Its context says what the connection is for.
+/// The handshake on a port. Its context is the purpose of the connection.
 pub(super) const PROTOCOL: Protocol = Protocol::new(port_name::LABEL, 1);
-/// Unproved connections of a port, at most.
-const SLOTS: usize = 64;
-/// Time that a client has to prove the secret.
-const DUE: Duration = Duration::from_secs(10);
+/// Most unproved connections of a port.
+const MAX_UNPROVED: usize = 64;
+/// Time for a client to prove the secret.
+const PROOF_TIMEOUT: Duration = Duration::from_secs(10);
 /// Connections that the kernel keeps for a port whose process is not in `MPI_Comm_accept`.
 const BACKLOG: libc::c_int = 1024;
 /// The frame of a port to the client that it accepts, which sends it back.
 pub(super) const TAKEN: &[u8] = b"taken";
-/// Time between two looks whether a job that was to connect has ended.
-const LOOK: Duration = Duration::from_secs(1);
+/// Interval of the checks whether the spawned job has ended.
+const END_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The networks from which a port can be reached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,16 +47,16 @@ pub struct Port {
     listener: TcpListener,
     secret: Secret,
     name: PortName,
-    /// Whether the launcher may say that nobody will connect.
+    /// Whether the launcher may report that no process will connect.
     may_end: bool,
     callers: Mutex<Callers>,
 }
 
-/// The connections to a port that have not been accepted.
+/// The connections to a port that `MPI_Comm_accept` has not taken.
 struct Callers {
     pending: Pending<TcpStream>,
     proved: VecDeque<Admitted<TcpStream>>,
-    /// Whether the last connection could not be taken in for want of slots or descriptors.
+    /// Whether the last connection is still waiting for a slot or a descriptor.
     is_short: bool,
 }
 
@@ -62,7 +64,7 @@ pub(super) fn failed(what: &str, error: &io::Error) -> Error {
     Error::new(Class::Port, format!("{what}: {error}"))
 }
 
-/// Listens at an address, on a port number that the control variable allows.
+/// Listens at an address, on a port number within the range of the control variable.
 fn listen_at(address: IpAddr) -> io::Result<TcpListener> {
     let range = settings::raw(netmod_tcp::PORTS_VARIABLE);
     let range = range.as_deref().and_then(|text| {
@@ -79,7 +81,7 @@ fn listen_at(address: IpAddr) -> io::Result<TcpListener> {
     }
     let listener = result?;
     listener.set_nonblocking(true)?;
-    // SAFETY: takes values only; the descriptor is the listener's.
+    // SAFETY: the call gets values only; `listener` keeps the descriptor open.
     unsafe { libc::listen(listener.as_raw_fd(), BACKLOG) };
     Ok(listener)
 }
@@ -89,7 +91,7 @@ fn listen(reach: Reach) -> Result<(TcpListener, Vec<IpAddr>)> {
     let failed = |error: io::Error| failed("can't listen on a socket", &error);
     let here = IpAddr::from(Ipv4Addr::LOCALHOST);
     if reach == Reach::Host {
-        // A host may have one of the two only.
+        // A host may have only IPv4 or only IPv6.
         let six = IpAddr::from(Ipv6Addr::LOCALHOST);
         let four = listen_at(here).map(|listener| (listener, vec![here]));
         let any = four.or_else(|_| listen_at(six).map(|listener| (listener, vec![six])));
@@ -121,15 +123,15 @@ impl Port {
     /// Opens a port of this process, on this node (`MPI_Open_port`).
     ///
     /// # Errors
-    /// No socket can be opened, or the interfaces that are to be used are not there.
+    /// No socket can be opened, or a selected interface does not exist.
     pub fn open(node: u64) -> Result<Port> {
         Port::with(node, Reach::Network, false)
     }
 
-    /// Opens a port for processes that are to be spawned, whose launcher may say that they have ended.
+    /// Opens a port for a job to be spawned, whose launcher may report the job's end over it.
     ///
     /// # Errors
-    /// No socket can be opened, or an interface that is to be used does not exist.
+    /// No socket can be opened, or a selected interface does not exist.
     pub fn open_for_spawn(node: u64, reach: Reach) -> Result<Port> {
         Port::with(node, reach, true)
     }
@@ -150,28 +152,29 @@ impl Port {
             },
             may_end,
             callers: Mutex::new(Callers {
-                pending: Pending::new(PROTOCOL, SLOTS, DUE),
+                pending: Pending::new(PROTOCOL, MAX_UNPROVED, PROOF_TIMEOUT),
                 proved: VecDeque::new(),
                 is_short: false,
             }),
         })
     }
 
-    /// The secret that clients prove.
+    /// Returns the secret that clients prove.
     pub(super) fn secret(&self) -> &Secret {
         &self.secret
     }
 
-    /// Its name, shorter than `most` bytes (`MPI_MAX_PORT_NAME`), with as many addresses as fit.
+    /// Returns the name with the addresses that fit into less than `most` bytes
+    /// (`MPI_MAX_PORT_NAME`).
     pub fn name(&self, most: usize) -> String {
         self.name.to_text(most)
     }
 
-    /// The addresses at which it listens, for people.
-    pub fn places(&self) -> String {
+    /// Formats the addresses of the port for an error text.
+    pub fn addresses_text(&self) -> String {
         let addresses = self.name.addresses.iter();
-        let places = addresses.map(|one| SocketAddr::new(*one, self.name.port).to_string());
-        places.collect::<Vec<_>>().join(", ")
+        let texts = addresses.map(|one| SocketAddr::new(*one, self.name.port).to_string());
+        texts.collect::<Vec<_>>().join(", ")
     }
 
     /// Waits for a client that proves the secret.
@@ -182,26 +185,26 @@ impl Port {
         self.accept_unless(call, &mut || None)
     }
 
-    /// Waits for the processes of a job. `look_for_end`, which is called every second, returns the reason if there will
-    /// be none.
+    /// Waits for a spawned job to connect. `look_for_end` is called every second and returns the
+    /// reason if no process of the job will connect.
     ///
     /// # Errors
-    /// `MPI_ERR_SPAWN`: the job has ended, as its launcher says over the port, or `look_for_end`. A member of the
-    /// call's communicator is lost.
+    /// `MPI_ERR_SPAWN`: the job has ended, by its launcher's report over the port or by
+    /// `look_for_end`. Other classes: a member of the call's communicator is lost.
     pub fn accept_unless(
         &self,
         call: Call<'_>,
         look_for_end: &mut dyn FnMut() -> Option<String>,
     ) -> Result<SealedSocket> {
         let mut patience = Patience::default();
-        let mut due = Instant::now() + LOOK;
+        let mut due = Instant::now() + END_CHECK_INTERVAL;
         loop {
             let Some(admitted) = self.next_admitted() else {
                 if Instant::now() >= due {
                     if let Some(why) = look_for_end() {
                         return Err(Error::new(Class::Spawn, why));
                     }
-                    due = Instant::now() + LOOK;
+                    due = Instant::now() + END_CHECK_INTERVAL;
                 }
                 patience.wait(call, &self.descriptors())?;
                 continue;
@@ -209,17 +212,19 @@ impl Port {
             let is_end = admitted.context == [port_name::ENDED];
             let socket = Socket::new(OwnedFd::from(admitted.connection));
             let mut socket = SealedSocket::new(socket, &admitted.keys, Role::Responder);
-            let told = match is_end {
-                true => socket.trade(call, None, true, Some(Instant::now() + DUE)),
-                // A client that has died since does not answer.
-                false => socket.trade(call, Some(TAKEN), true, None),
+            let reply = match is_end {
+                true => {
+                    socket.exchange_frames(call, None, true, Some(Instant::now() + PROOF_TIMEOUT))
+                }
+                // A client that has died meanwhile does not send the frame back.
+                false => socket.exchange_frames(call, Some(TAKEN), true, None),
             };
-            match told {
+            match reply {
                 Ok(text) if is_end => {
                     let why = String::from_utf8_lossy(&text).into_owned();
                     return Err(Error::new(Class::Spawn, why));
                 }
-                Ok(told) if told == TAKEN => return Ok(socket),
+                Ok(frame) if frame == TAKEN => return Ok(socket),
                 Err(error) if ![Class::Other, Class::Port].contains(&error.class()) => {
                     return Err(error);
                 }
@@ -228,7 +233,7 @@ impl Port {
         }
     }
 
-    /// Goes on with all connections. Returns the first that has proved the secret.
+    /// Advances all connections. Returns the first one that has proved the secret.
     pub(super) fn next_admitted(&self) -> Option<Admitted<TcpStream>> {
         let mut callers = self.callers.lock();
         let Callers {
@@ -236,7 +241,7 @@ impl Port {
             proved,
             is_short,
         } = &mut *callers;
-        // Proofs that arrived outside of `accept` are read before their connections are too old.
+        // Proofs are read before connections expire: they may have arrived outside of `accept`.
         proved.extend(pending.serve_all(|context| match context {
             [port_name::CLIENT] => Some(self.secret),
             [port_name::ENDED] if self.may_end => Some(self.secret),
@@ -272,7 +277,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_port_for_the_own_host_listens_at_its_own_address_only() {
+    fn a_port_for_one_host_listens_on_loopback_only() {
         let port = Port::open_for_spawn(1, Reach::Host).unwrap();
         assert!(port.listener.local_addr().unwrap().ip().is_loopback());
         let name = PortName::parse(&port.name(256)).unwrap();

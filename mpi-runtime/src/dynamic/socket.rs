@@ -1,4 +1,4 @@
-//! A socket between the roots of two groups that meet: what waits for it goes on with MPI's own progress.
+//! The socket between the roots of two groups that connect. Waiting on it drives MPI's progress.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -9,28 +9,28 @@ use mpi_core::comm::Comm;
 use mpi_core::{Class, Error, Process, Result};
 use netmod_kit::admission::{Broken, Keys, Role, Sealed};
 
-/// Bytes of a message between two roots, at most.
-pub(super) const LONGEST: u64 = 1 << 30;
-/// Bytes that are received at once.
+/// Largest message between two roots, in bytes.
+pub(super) const MAX_MESSAGE: u64 = 1 << 30;
+/// Bytes of the receive buffer.
 const BUFFER: usize = 16 << 10;
-/// Between two looks at messages while nothing happens, at most.
-const LONGEST_NAP: Duration = Duration::from_millis(4);
+/// Longest sleep between two progress polls.
+const MAX_NAP: Duration = Duration::from_millis(4);
 
-/// A stream socket, which may be in blocking mode and the program's own: nothing of it is changed.
+/// A stream socket, maybe the program's and in blocking mode: its settings are never changed.
 pub struct Socket {
     fd: OwnedFd,
 }
 
-/// A call that waits for a socket, and its communicator.
+/// An MPI call that waits on a socket.
 #[derive(Clone, Copy)]
 pub struct Call<'a> {
-    /// Makes progress meanwhile.
+    /// Polled for progress while the call waits.
     pub process: &'a Process,
-    /// Losses of its members end the call, others don't.
+    /// The loss of one of its members ends the call; other losses do not.
     pub comm: &'a Comm,
 }
 
-/// Alternates between progress of MPI and short naps that a descriptor ends.
+/// Alternates between MPI progress and short sleeps, which a ready descriptor ends.
 pub struct Patience {
     nap: Duration,
 }
@@ -68,7 +68,7 @@ impl Patience {
             tv_sec: 0,
             tv_nsec: self.nap.as_nanos() as libc::c_long,
         };
-        // SAFETY: the list is as long as is said, and the time lives during the call.
+        // SAFETY: `list` has `list.len()` elements; it and `time` outlive the call.
         unsafe {
             libc::ppoll(
                 list.as_mut_ptr(),
@@ -77,12 +77,12 @@ impl Patience {
                 std::ptr::null(),
             )
         };
-        self.nap = (self.nap * 2).min(LONGEST_NAP);
+        self.nap = (self.nap * 2).min(MAX_NAP);
         Ok(())
     }
 }
 
-/// What came of one attempt to send or receive.
+/// The result of one attempt to send or receive.
 enum Moved {
     Some(usize),
     Nothing,
@@ -90,12 +90,12 @@ enum Moved {
 }
 
 impl Socket {
-    /// Of a connected stream socket.
+    /// Wraps a connected stream socket.
     pub fn new(fd: OwnedFd) -> Socket {
         Socket { fd }
     }
 
-    /// Its descriptor.
+    /// Returns the descriptor.
     pub fn fd(&self) -> RawFd {
         self.fd.as_raw_fd()
     }
@@ -114,13 +114,13 @@ impl Socket {
 
     fn try_send(&self, bytes: &[u8]) -> io::Result<Moved> {
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-        // SAFETY: the bytes are valid during the call.
+        // SAFETY: `bytes` is a live slice of the length passed.
         let result = unsafe { libc::send(self.fd(), bytes.as_ptr().cast(), bytes.len(), flags) };
         Socket::moved(result)
     }
 
     fn try_receive(&self, bytes: &mut [u8]) -> io::Result<Moved> {
-        // SAFETY: there is room for so many bytes.
+        // SAFETY: `bytes` is a live mutable slice of the length passed.
         let result = unsafe {
             libc::recv(
                 self.fd(),
@@ -132,7 +132,7 @@ impl Socket {
         Socket::moved(result)
     }
 
-    /// Sends bytes and receives so many, making progress on MPI meanwhile.
+    /// Sends `out` and receives `wanted` bytes, driving MPI's progress meanwhile.
     ///
     /// # Errors
     /// The other side is gone; a member of the call's communicator is lost.
@@ -140,10 +140,11 @@ impl Socket {
         self.send_and_receive_by(call, out, wanted, None)
     }
 
-    /// The same, at most until a moment.
+    /// Sends `out` and receives `wanted` bytes before `end`, driving MPI's progress meanwhile.
     ///
     /// # Errors
-    /// The same, and `MPI_ERR_PORT` when that moment has come.
+    /// The other side is gone; a member of the call's communicator is lost; `MPI_ERR_PORT`: the
+    /// deadline has passed.
     pub fn send_and_receive_by(
         &self,
         call: Call<'_>,
@@ -159,7 +160,7 @@ impl Socket {
         Ok(input.got)
     }
 
-    /// Sends all of `out`, and receives until `input` wants no more.
+    /// Sends all of `out` and receives until `input` is complete.
     fn pump(
         &self,
         call: Call<'_>,
@@ -209,7 +210,7 @@ impl Socket {
                 };
                 patience.wait(call, &[(self.fd(), events)])?;
                 if end.is_some_and(|end| Instant::now() >= end) {
-                    let why = "nobody has accepted the connection in time";
+                    let why = "no MPI_Comm_accept has accepted the connection in time";
                     return Err(Error::new(Class::Port, why));
                 }
             }
@@ -217,16 +218,16 @@ impl Socket {
     }
 }
 
-/// The bytes that a call is to receive.
+/// A consumer of received bytes.
 pub(super) trait Input {
-    /// Most bytes to receive next; 0 if the input is complete.
+    /// Returns the most bytes to receive next; 0 if the input is complete.
     fn wanted(&self) -> usize;
 
-    /// Takes bytes that were received.
+    /// Consumes received bytes.
     fn take(&mut self, bytes: &[u8]) -> Result<()>;
 }
 
-/// Receives a number of bytes, and none behind these.
+/// An input of a fixed number of bytes.
 struct Exactly {
     got: Vec<u8>,
     wanted: usize,
@@ -243,7 +244,7 @@ impl Input for Exactly {
     }
 }
 
-/// The next frame.
+/// An input of one sealed frame.
 pub(super) struct Frame<'a> {
     sealed: &'a mut Sealed,
     frame: Option<Vec<u8>>,
@@ -251,7 +252,7 @@ pub(super) struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// Begins with the bytes that were read behind the last frame; wants nothing if not `is_wanted`.
+    /// Begins with the bytes read behind the last frame. Complete at once unless `is_wanted`.
     pub(super) fn new(sealed: &'a mut Sealed, is_wanted: bool) -> Frame<'a> {
         Frame {
             sealed,
@@ -260,12 +261,12 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// Returns the frame's content, if it has come.
+    /// Returns the frame's content if it has arrived.
     pub(super) fn frame(self) -> Option<Vec<u8>> {
         self.frame
     }
 
-    /// Takes the frame if it has come.
+    /// Takes the frame if it has arrived.
     pub(super) fn look(&mut self) -> Result<()> {
         if self.is_wanted && self.frame.is_none() {
             self.frame = self.sealed.next_frame().map_err(broken)?;
@@ -294,26 +295,27 @@ fn broken(error: Broken) -> Error {
     Error::new(Class::Other, why)
 }
 
-/// A connection whose ends have proved a secret to each other: all that follows is encrypted and authenticated.
+/// A connection whose ends have proved the secret: all frames are encrypted and authenticated.
 pub struct SealedSocket {
     socket: Socket,
     sealed: Sealed,
 }
 
 impl SealedSocket {
-    /// Begins after the handshake in which this end had the part `role`.
+    /// Begins after a handshake in which this end was `role`.
     pub fn new(socket: Socket, keys: &Keys, role: Role) -> SealedSocket {
         SealedSocket {
             socket,
-            sealed: Sealed::new(keys, role, LONGEST as usize),
+            sealed: Sealed::new(keys, role, MAX_MESSAGE as usize),
         }
     }
 
-    /// Sends a frame, if there is one, and receives one if `wants`, at most until a moment.
+    /// Sends the frame `own`, if any, and receives one if `wants`, before `end`.
     ///
     /// # Errors
-    /// The other side is gone; a member of the call's communicator is lost; the received bytes are not sealed by it.
-    pub fn trade(
+    /// The other side is gone; a member of the call's communicator is lost; the received bytes are
+    /// not a frame sealed by the other side; `MPI_ERR_PORT`: the deadline has passed.
+    pub fn exchange_frames(
         &mut self,
         call: Call<'_>,
         own: Option<&[u8]>,
@@ -333,7 +335,7 @@ impl SealedSocket {
 
 impl Link for SealedSocket {
     fn exchange(&mut self, process: &Process, comm: &Comm, own: &[u8]) -> Result<Vec<u8>> {
-        self.trade(Call { process, comm }, Some(own), true, None)
+        self.exchange_frames(Call { process, comm }, Some(own), true, None)
     }
 }
 
@@ -343,7 +345,7 @@ impl Link for Socket {
         let len = (own.len() as u64).to_le_bytes();
         let theirs = self.send_and_receive(call, &len, 8)?;
         let theirs = theirs.try_into().map_or(u64::MAX, u64::from_le_bytes);
-        if theirs > LONGEST {
+        if theirs > MAX_MESSAGE {
             let why = "the other end of the socket is not in MPI_Comm_join";
             return Err(Error::new(Class::Other, why));
         }

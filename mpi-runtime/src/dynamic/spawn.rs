@@ -1,5 +1,5 @@
-//! Starting processes (MPI-3.1 section 10.3): what the launcher is asked for, and how spawned processes find those
-//! who have spawned them.
+//! Starting processes (MPI-3.1 section 10.3): the request to the launcher, and the connection
+//! between the spawned processes and their parents.
 
 use std::ffi::{CStr, OsStr, OsString, c_void};
 use std::io::{Read, Write};
@@ -29,14 +29,14 @@ use pmi::{Command, SPAWN_KEYS, Spawn, names, words};
 use crate::handles::handler;
 use crate::lifecycle::runtime::Runtime;
 
-/// The key in the key-value space of spawned processes whose value is the port of who has spawned them.
+/// Key in the key-value space of spawned processes: the name of their parents' port.
 const PARENT: &str = "weft-parent";
 
-/// The key for the error handler that spawned processes begin with (MPI-4.1 section 11.8.4).
+/// Info key for the initial error handler of spawned processes (MPI-4.1 section 11.8.4).
 const INITIAL_ERRHANDLER: &str = "mpi_initial_errhandler";
 
-/// Time that a launcher that has just been started has to read its options, which fit into a socket's buffer if they
-/// are below some 200 KB.
+/// Time for a new launcher to read its options. Options below some 200 KB fit into the socket's
+/// buffer, so the write does not wait for it.
 const READ: Duration = Duration::from_secs(30);
 
 /// The number of the next spawned job ([`SPAWN_NUMBER`]).
@@ -46,11 +46,12 @@ fn failed(why: impl Into<String>) -> Error {
     Error::new(Class::Spawn, why.into())
 }
 
-/// A command for up to `most` processes with the keys of its Info object (section 10.3.4), of which `soft` may ask for fewer.
+/// Makes a command for up to `most` processes with the keys of its Info object (section 10.3.4).
+/// The key `soft` may lower the number.
 ///
 /// # Errors
-/// `MPI_ERR_INFO_VALUE`: the value of a reserved key makes no sense; `MPI_ERR_SPAWN`: the file that `file` names
-/// can't be read, or `soft` allows no number of processes up to `most`.
+/// `MPI_ERR_INFO_VALUE`: the value of a reserved key is invalid. `MPI_ERR_SPAWN`: the file of the
+/// key `file` can't be read, or `soft` allows no number of processes up to `most`.
 pub fn command(
     program: OsString,
     args: Vec<OsString>,
@@ -59,7 +60,7 @@ pub fn command(
 ) -> Result<Command> {
     let mut pairs: Vec<(String, OsString)> = Vec::new();
     for (key, value) in info.map(Info::pairs).unwrap_or_default() {
-        // Nobody knows a key of other characters: it is one to be ignored.
+        // No reserved key has other characters; unknown keys are ignored.
         let Ok(key) = String::from_utf8(key.into()) else {
             continue;
         };
@@ -68,8 +69,8 @@ pub fn command(
     let file = pairs.iter().find(|pair| pair.0 == "file");
     if let Some((_, name)) = file.cloned() {
         for pair in read_file(&name)? {
-            // What the program says itself counts.
-            if !pairs.iter().any(|known| known.0 == pair.0) {
+            // The program's own keys take precedence over the file's.
+            if !pairs.iter().any(|given| given.0 == pair.0) {
                 pairs.push(pair);
             }
         }
@@ -82,7 +83,7 @@ pub fn command(
         && value.to_str().and_then(handler::named).is_none()
     {
         let why = format!(
-            "the value of the key {key} is '{}'; it is one of {}",
+            "the value of the key {key} is '{}'; it must be one of {}",
             value.display(),
             settings::ERRHANDLERS.join(", ")
         );
@@ -96,11 +97,12 @@ pub fn command(
     })
 }
 
-/// The greatest number up to `most` in a set that is told as the key `soft` tells it: Fortran's triplets (section 10.3.4).
+/// Returns the greatest number up to `most` in the set of the key `soft`, a list of Fortran's
+/// triplets (section 10.3.4).
 fn soft_count(soft: &str, most: usize) -> Result<usize> {
     let wrong = || {
         let why = format!(
-            "the value of the key soft is '{soft}'; it is a list of numbers and of ranges FIRST:LAST or \
+            "the value of the key soft is '{soft}'; it must be a list of numbers and of ranges FIRST:LAST or \
              FIRST:LAST:STEP, separated by commas"
         );
         Error::new(Class::InfoValue, why)
@@ -124,10 +126,10 @@ fn soft_count(soft: &str, most: usize) -> Result<usize> {
     }
 }
 
-/// The greatest number of a triplet that is at most `most`; 0 if there is none above it.
+/// Returns the greatest number of a triplet up to `most`, or 0 if none is positive.
 fn greatest([first, last, step]: [i64; 3], most: i64) -> i64 {
     let [first, last, step, most] = [first, last, step, most].map(i128::from);
-    // From below, whichever way it is told.
+    // A triplet with a negative step is read in ascending order.
     let steps = (last - first) / step;
     if (last - first) * step.signum() < 0 {
         return 0;
@@ -145,7 +147,7 @@ fn greatest([first, last, step]: [i64; 3], most: i64) -> i64 {
     found.clamp(0, most) as i64
 }
 
-/// Keys and values of a file: lines `key = value`, comments from `#` on.
+/// Reads keys and values from a file of lines `key = value`, with comments behind `#`.
 fn read_file(name: &OsStr) -> Result<Vec<(String, OsString)>> {
     let text = std::fs::read(name).map_err(|error| {
         failed(format!(
@@ -166,7 +168,7 @@ fn read_file(name: &OsStr) -> Result<Vec<(String, OsString)>> {
                 Some(Ok((key, OsString::from_vec(value))))
             }
             _ => Some(Err(failed(format!(
-                "the file '{}' (Info key file) has a line '{}'; its lines are 'key = value'",
+                "the file '{}' (Info key file) has a line '{}'; its lines must be 'key = value'",
                 name.display(),
                 OsStr::from_bytes(line).display()
             )))),
@@ -176,11 +178,11 @@ fn read_file(name: &OsStr) -> Result<Vec<(String, OsString)>> {
     lines.filter_map(line).collect()
 }
 
-/// Has the launcher start processes for a call on `comm`, and waits until they have called `MPI_Init`. Names of ports
-/// have up to `port_len` bytes.
+/// Has the launcher start processes for a call on `comm`, and waits until they have called
+/// `MPI_Init`. A port's name has up to `port_len` bytes.
 ///
 /// # Errors
-/// `MPI_ERR_SPAWN`, with what the launcher says.
+/// `MPI_ERR_SPAWN` with the launcher's reason.
 pub fn spawn(
     runtime: &Runtime,
     comm: &Comm,
@@ -201,7 +203,8 @@ pub fn spawn(
         if is_launcher_ours() {
             spawn.preput.push((SPAWN_NUMBER.to_owned(), number.clone()));
         } else {
-            // They have been carried out; Weft's launcher passes them on for MPI_INFO_ENV.
+            // `command` has applied these keys. Only Weft's launcher passes them on, for
+            // MPI_INFO_ENV.
             let infos = spawn.commands.iter_mut().map(|one| &mut one.info);
             infos.for_each(|info| {
                 info.retain(|(key, _)| SPAWN_KEYS.iter().all(|(own, _)| key != own))
@@ -223,11 +226,12 @@ pub fn spawn(
         let mut launcher = start_launcher(&spawn)?;
         let mut has_ended = false;
         port.accept_unless(call, &mut || {
-            // A process may have connected just before; it has until the next look.
+            // A process may have connected just before its launcher ended, so the end is reported
+            // at the next check.
             if has_ended {
                 return Some(format!(
                     "the spawned job's launcher has ended, and no process of the job has reached this one at {}",
-                    port.places()
+                    port.addresses_text()
                 ));
             }
             has_ended = matches!(launcher.try_wait(), Ok(Some(_)));
@@ -236,7 +240,7 @@ pub fn spawn(
     }
 }
 
-/// Whether this process was started by Weft's mpiexec.
+/// Returns whether Weft's mpiexec has started this process.
 fn is_launcher_ours() -> bool {
     settings::raw("WEFT_APP_SIZE").is_some()
 }
@@ -250,7 +254,7 @@ fn reach(runtime: &Runtime, commands: &[Command]) -> Reach {
     }
     // A process without a launcher starts one on its own host.
     let stays = || {
-        // Hydra ends a job that asks by PMI-2 for what it does not keep.
+        // Hydra aborts a job that asks by PMI-2 for a key that it does not have.
         is_launcher_ours().then_some(())?;
         let network = runtime.pmi.preput(names::NETWORK).ok()??;
         Some(network == names::network()?)
@@ -261,7 +265,7 @@ fn reach(runtime: &Runtime, commands: &[Command]) -> Reach {
     }
 }
 
-/// Where this library is.
+/// Returns the path of this library.
 fn own_library() -> Option<PathBuf> {
     let mut info = libc::Dl_info {
         dli_fname: std::ptr::null(),
@@ -275,12 +279,12 @@ fn own_library() -> Option<PathBuf> {
     if !found {
         return None;
     }
-    // SAFETY: a string that lives as long as the library.
+    // SAFETY: `dladdr` returned a NUL-terminated string that lives as long as this library.
     let name = unsafe { CStr::from_ptr(info.dli_fname) };
     std::fs::canonicalize(OsStr::from_bytes(name.to_bytes())).ok()
 }
 
-/// Starts our own launcher for the processes that a program wants which has none.
+/// Starts Weft's launcher for a program that was started without one.
 fn start_launcher(spawn: &Spawn) -> Result<Child> {
     let none = || {
         failed(
@@ -304,18 +308,18 @@ fn start_launcher(spawn: &Spawn) -> Result<Child> {
     };
     let (mut status, theirs) = UnixStream::pair().map_err(cant)?;
     let mut program = Program::new(&launcher);
-    // Its standard input is the socket from which it reads its options and on which it answers.
+    // The launcher's standard input is the socket on which it reads its options and answers.
     program.args(["-spawned-by", "0", "-1"]);
     let words = launcher_options(spawn)?;
     let child = program.stdin(Stdio::from(OwnedFd::from(theirs))).spawn();
     let mut child = child.map_err(cant)?;
-    // `program` still has the other end: a launcher that is gone is no SIGPIPE for the program.
+    // `program` keeps the other end open, so a launcher that is gone raises no SIGPIPE here.
     status.set_write_timeout(Some(READ)).map_err(cant)?;
     let sent = status.write_all(&words::encode(words.iter().map(OsString::as_os_str)));
     let _ = status.shutdown(Shutdown::Write);
     drop(program);
     let mut word = String::new();
-    // It says one or the other, or ends.
+    // The answer is `ok` or `no REASON`; a launcher that ends sends neither.
     let _ = status.read_to_string(&mut word);
     match word.strip_prefix("no ") {
         _ if word == "ok" => Ok(child),
@@ -334,7 +338,7 @@ fn start_launcher(spawn: &Spawn) -> Result<Child> {
     }
 }
 
-/// The options of a launcher for the processes of `spawn`, `-spawned-by` excepted.
+/// Returns the launcher's options for the processes of `spawn`, without `-spawned-by`.
 fn launcher_options(spawn: &Spawn) -> Result<Vec<OsString>> {
     let mut words: Vec<OsString> = Vec::new();
     for (key, value) in &spawn.preput {
@@ -367,22 +371,22 @@ fn launcher_options(spawn: &Spawn) -> Result<Vec<OsString>> {
     Ok(words)
 }
 
-/// Connects processes that were spawned with those who have spawned them, as [`meet`] does.
+/// Connects spawned processes with their parents by [`meet`].
 ///
 /// # Errors
-/// They can't be reached.
+/// The parents can't be reached.
 pub fn connect_with_parents(runtime: &Runtime) -> Result<(Comm, Vec<Pin>)> {
     let world = &runtime.world.comm;
     let mut socket = (world.rank() == 0).then(|| {
-        let told = runtime.pmi.preput(PARENT);
-        let told = told.map_err(|error| failed(error.to_string()))?;
-        let name = told.ok_or_else(|| {
+        let name = runtime.pmi.preput(PARENT);
+        let name = name.map_err(|error| failed(error.to_string()))?;
+        let name = name.ok_or_else(|| {
             failed(
-                "this process was started by MPI_Comm_spawn of another MPI library, and can't be connected with \
-                 who called it",
+                "this process was started by MPI_Comm_spawn of another MPI library and can't be connected with \
+                 its parents; use the same library in both programs",
             )
         })?;
-        // The parents wait for nothing else, and answer at once.
+        // The parents are in MPI_Comm_spawn and answer immediately.
         let call = Call {
             process: &runtime.process,
             comm: world,
@@ -397,7 +401,7 @@ pub fn connect_with_parents(runtime: &Runtime) -> Result<(Comm, Vec<Pin>)> {
     meet(&runtime.process, world, 0, false, link, &opener)
 }
 
-/// Makes the communicator that `MPI_Comm_get_parent` gives.
+/// Makes the communicator that `MPI_Comm_get_parent` returns.
 ///
 /// # Errors
 /// The parents can't be reached.
@@ -417,7 +421,7 @@ pub fn find_parents(runtime: &Runtime) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// Values are bytes: from the program, and from the file that it names.
+    /// Values from the program and from its file need not be UTF-8.
     #[test]
     fn values_of_keys_are_bytes() {
         let dir = std::env::temp_dir().join(format!("weft-spawn-{}", std::process::id()));
@@ -474,7 +478,7 @@ mod tests {
             ),
         ] {
             let expected = match (soft, expected) {
-                // From first up to last there is nothing.
+                // The set is empty.
                 ("4:1", _) | (_, 0) => Err(Class::Spawn),
                 (_, count) => Ok(count),
             };
@@ -487,7 +491,7 @@ mod tests {
         }
     }
 
-    /// As by going through all numbers.
+    /// Compares with a search over all numbers.
     #[test]
     fn the_greatest_of_a_triplet_is_found() {
         for first in -6..7_i64 {

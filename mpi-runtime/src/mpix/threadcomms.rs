@@ -1,9 +1,9 @@
-//! Thread communicators, an extension of MPICH's (`MPIX_Threadcomm_init` and its like): one handle, under which each
+//! Thread communicators (`MPIX_Threadcomm_init`), an extension of MPICH: one handle by which each
 //! thread of a parallel region is a rank of its own.
 //!
-//! Behind such a handle stands no communicator. A thread that starts it gets one of the process's endpoints, and
-//! from then on the handle means that endpoint in this thread. The handle is one that other communicators
-//! can't have meanwhile, so that only what finds nothing behind a handle looks here.
+//! The handle has no communicator. A thread that starts it gets one of the process's endpoints, and
+//! from then on the handle denotes this endpoint in this thread. No other communicator can have the
+//! handle meanwhile, so only a lookup that finds no communicator searches here.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -18,13 +18,13 @@ use crate::handles::predefined::{MPI_COMM_NULL, MPI_Comm};
 pub struct Threadcomms(Mutex<HashMap<MPI_Comm, Threadcomm>>);
 
 struct Threadcomm {
-    /// The endpoints' handles.
+    /// Handles of the endpoints.
     points: Vec<MPI_Comm>,
-    /// Which of them threads have.
+    /// Whether a thread has the endpoint, by index in `points`.
     taken: Vec<bool>,
 }
 
-/// What a thread has started.
+/// A thread communicator that this thread has started, with its endpoint.
 struct Started {
     threadcomm: MPI_Comm,
     point: MPI_Comm,
@@ -35,7 +35,7 @@ thread_local! {
     static STARTED: RefCell<Vec<Started>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The endpoint that a handle means in this thread, if it is of a thread communicator that the thread has started.
+/// Returns the endpoint that a handle denotes in this thread, if the thread has started it.
 pub fn own_point(threadcomm: MPI_Comm) -> Option<MPI_Comm> {
     STARTED.with_borrow(|started| {
         let mut all = started.iter();
@@ -45,25 +45,26 @@ pub fn own_point(threadcomm: MPI_Comm) -> Option<MPI_Comm> {
 }
 
 impl Threadcomms {
-    /// Makes a handle that of a thread communicator with these endpoints.
+    /// Registers a handle as a thread communicator with these endpoints.
     pub fn insert(&self, handle: MPI_Comm, points: Vec<MPI_Comm>) {
         let taken = vec![false; points.len()];
         self.0.lock().insert(handle, Threadcomm { points, taken });
     }
 
-    /// Whether a handle is of a thread communicator.
+    /// Returns whether a handle is a thread communicator.
     pub fn has(&self, handle: MPI_Comm) -> bool {
         self.0.lock().contains_key(&handle)
     }
 
-    /// Gives the calling thread the first endpoint that no other has.
+    /// Gives the calling thread the first free endpoint.
     ///
     /// # Errors
-    /// `MPI_ERR_COMM`: it is no thread communicator. `MPI_ERR_OTHER`: this thread has started it, or as many threads as
-    /// it was made for.
+    /// `MPI_ERR_COMM`: the handle is not a thread communicator. `MPI_ERR_OTHER`: this thread has
+    /// started it already, or no endpoint is free.
     pub fn start(&self, handle: MPI_Comm) -> Result<()> {
         if own_point(handle).is_some() {
-            let why = "this thread has started threadcomm already; call MPIX_Threadcomm_finish before it starts it again";
+            let why =
+                "threadcomm was started by this thread already; call MPIX_Threadcomm_finish first";
             return Err(Error::new(Class::Other, why));
         }
         let mut all = self.0.lock();
@@ -71,8 +72,8 @@ impl Threadcomms {
         let index = found.taken.iter().position(|taken| !taken);
         let index = index.ok_or_else(|| {
             let why = format!(
-                "{} threads of this process have started threadcomm, as many as it was made for; give \
-                 MPIX_Threadcomm_init a greater num_threads",
+                "threadcomm was started by {} threads, all that it has endpoints for; pass a greater \
+                 num_threads to MPIX_Threadcomm_init",
                 found.points.len()
             );
             Error::new(Class::Other, why)
@@ -88,10 +89,11 @@ impl Threadcomms {
         Ok(())
     }
 
-    /// Takes the calling thread's endpoint back.
+    /// Frees the calling thread's endpoint for other threads.
     ///
     /// # Errors
-    /// `MPI_ERR_COMM`: it is no thread communicator. `MPI_ERR_OTHER`: this thread has not started it.
+    /// `MPI_ERR_COMM`: the handle is not a thread communicator. `MPI_ERR_OTHER`: this thread has
+    /// not started it.
     pub fn finish(&self, handle: MPI_Comm) -> Result<()> {
         let mut all = self.0.lock();
         let found = all.get_mut(&handle).ok_or_else(|| no_threadcomm(handle))?;
@@ -100,24 +102,26 @@ impl Threadcomms {
             Some(started.swap_remove(place))
         });
         let own = own.ok_or_else(|| {
-            let why = "this thread has not started threadcomm; call MPIX_Threadcomm_start first";
+            let why = "threadcomm was not started by this thread; call MPIX_Threadcomm_start first";
             Error::new(Class::Other, why)
         })?;
         found.taken[own.index] = false;
         Ok(())
     }
 
-    /// Takes one out that no thread has started any more. Its endpoints are the caller's to free.
+    /// Removes a thread communicator that all threads have finished. The caller frees the
+    /// endpoints.
     ///
     /// # Errors
-    /// `MPI_ERR_COMM`: it is no thread communicator. `MPI_ERR_OTHER`: threads have started it.
+    /// `MPI_ERR_COMM`: the handle is not a thread communicator. `MPI_ERR_OTHER`: some threads have
+    /// not finished it.
     pub fn take(&self, handle: MPI_Comm) -> Result<Vec<MPI_Comm>> {
         let mut all = self.0.lock();
         let found = all.get(&handle).ok_or_else(|| no_threadcomm(handle))?;
         let still = found.taken.iter().filter(|taken| **taken).count();
         if still > 0 {
             let why = format!(
-                "{still} threads have started threadcomm; each of them must call MPIX_Threadcomm_finish first"
+                "threadcomm is in use by {still} threads; each of them must call MPIX_Threadcomm_finish first"
             );
             return Err(Error::new(Class::Other, why));
         }
@@ -125,13 +129,13 @@ impl Threadcomms {
     }
 }
 
-/// The error where a thread communicator is wanted.
+/// Returns the error for a handle that is not a thread communicator.
 #[cold]
 fn no_threadcomm(handle: MPI_Comm) -> Error {
     let why = match handle {
         MPI_COMM_NULL => "threadcomm is MPI_COMM_NULL".to_string(),
         _ => format!(
-            "threadcomm {handle:#x} is no thread communicator; MPIX_Threadcomm_init makes such"
+            "threadcomm {handle:#x} is not a thread communicator; create one with MPIX_Threadcomm_init"
         ),
     };
     Error::new(Class::Comm, why)
@@ -157,7 +161,7 @@ mod tests {
                 assert_eq!(all.start(HANDLE).unwrap_err().class(), Class::Other);
             });
             other.join().unwrap();
-            // The other has ended without finishing: its endpoint is in use.
+            // The other thread has ended without finishing, so its endpoint stays in use.
             let third = scope.spawn(|| all.start(HANDLE).unwrap_err().class());
             assert_eq!(third.join().unwrap(), Class::Other);
         });

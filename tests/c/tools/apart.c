@@ -10,7 +10,7 @@ static double used(void) {
            1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
 }
 
-/* Processor time of all ranks per hop, in seconds; rank 0 is told. */
+/* Returns at rank 0 the processor time of all ranks per hop, in seconds. */
 static double hop(int rank, int size) {
     enum { LAPS = 100 };
     int token = 0;

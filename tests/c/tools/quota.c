@@ -1,6 +1,6 @@
-/* A quota on files whose names have "quota" in them: 300,000 bytes. Writing up to there is short, writing
- * beyond it is refused as the system does it (write(2), EDQUOT). Kernels with quotas can't be had everywhere.
- * Room asked for ahead is given up to there and refused beyond, and what was given stays, as ext4 does it. */
+/* A quota on files whose names have "quota" in them: 300,000 bytes. A write that crosses
+ * the limit is short, one beyond it fails (write(2), EDQUOT), as with a kernel's quota, which not every machine has.
+ * Preallocation succeeds up to the limit, fails beyond it, and keeps the allocated part, as on ext4. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

@@ -5,7 +5,7 @@
 
 static char self[4096];
 
-/* The last argument of children: bytes that are no UTF-8, or with "lines" what not all launchers can be told. */
+/* The children's last argument: bytes that are not UTF-8, with "lines" also a newline, which not all launchers pass. */
 static char *last(const char *what) {
     return strcmp(what, "lines") == 0 ? "two\nlines\xff" : "\xff\xfe";
 }
@@ -27,7 +27,7 @@ static void meet(MPI_Comm inter, int high) {
     OK(MPI_Comm_disconnect(&all));
 }
 
-/* Who has spawned this process, or who has been spawned, tells where. */
+/* Sends this process's host name to rank 0 of the other group. */
 static void tell(MPI_Comm inter) {
     char name[256] = "";
     int rank;

@@ -1,9 +1,9 @@
-//! What tests need of the machine they run on, besides Rust and a C compiler.
+//! Needs of tests: properties of the machine besides Rust and a C compiler.
 //!
-//! A test that lacks something fails, and says what it lacks and how to get it. It is skipped only
-//! if `WEFT_TEST_ALLOW_SKIP` names the need: names of [`ALL`] with commas between them. Both the tests
-//! and `cargo xtask test` ask here. `cargo xtask test` without `--full` allows everything to be skipped, by [`ANY`],
-//! and counts what was skipped from the file that `WEFT_TEST_LEFT_OUT` names.
+//! A test whose need is not met fails with the need and its remedy. It is skipped only if
+//! `WEFT_TEST_ALLOW_SKIP`, a list of names of [`ALL`] separated by commas, has the need. Both the
+//! tests and `cargo xtask test` use this crate. `cargo xtask test` without `--full` allows all tests
+//! to be skipped by [`ANY`], and counts skipped tests in the file that `WEFT_TEST_LEFT_OUT` names.
 
 #![deny(unsafe_code)]
 
@@ -17,25 +17,25 @@ use std::thread;
 
 mod namespaces;
 
-/// The variable with the names of what may be left out.
+/// Variable with the names of needs whose tests may be skipped.
 pub const VARIABLE: &str = "WEFT_TEST_ALLOW_SKIP";
 
-/// Stands in `WEFT_TEST_ALLOW_SKIP` for all needs. Set by `cargo xtask test` for its children, never by people.
+/// Value of `WEFT_TEST_ALLOW_SKIP` for all needs, which only `cargo xtask test` sets.
 pub const ANY: &str = "*";
 
-/// The variable with the file that skipped tests are recorded in, a line each: need, tab, test.
+/// Variable with the file of skipped tests, with lines of need, tab and test.
 pub const RECORD: &str = "WEFT_TEST_LEFT_OUT";
 
-/// Something that tests need.
+/// A property of the machine that tests need.
 pub struct Need {
-    /// What `WEFT_TEST_ALLOW_SKIP` calls it.
+    /// Its name in `WEFT_TEST_ALLOW_SKIP`.
     pub name: &'static str,
-    /// Which tests these are.
+    /// The tests that need it, as a text.
     pub tests: &'static str,
-    /// How it is had.
+    /// How to meet the need.
     remedy: &'static str,
     check: fn() -> Result<(), String>,
-    /// Why it is not there, once looked for.
+    /// The reason if the need is not met, once checked.
     lacking: OnceLock<Option<String>>,
 }
 
@@ -52,13 +52,13 @@ macro_rules! needs {
             };
         )*
 
-        /// All needs that can be looked for beforehand.
+        /// All needs that can be checked before the tests run.
         pub static ALL: &[&Need] = &[$(&$id),*];
     };
 }
 
 needs! {
-    /// A file system of one's own.
+    /// A mount namespace.
     MOUNTS: "mounts",
         "what jobs leave behind in /tmp and /dev/shm; all between hosts",
         "run as root, in a container with CAP_SYS_ADMIN",
@@ -70,11 +70,11 @@ needs! {
         "run as root (in a container with CAP_NET_ADMIN and CAP_SYS_ADMIN) with /sys mounted, on a \
          kernel that has veth and bridge; Debian: iproute2",
         namespaces::network;
-    /// Namespaces for each rank.
+    /// User, PID and UTS namespaces for each rank.
     CONTAINERS: "containers", "ranks in namespaces of their own, or of another user",
         "run as root, in a container with CAP_SYS_ADMIN, on a kernel with user namespaces; Debian: util-linux",
         namespaces::containers;
-    /// A scheduling group of each session.
+    /// A scheduling group per session.
     AUTOGROUPS: "autogroups", "ranks beside busy sessions",
         "as root: sysctl -w kernel.sched_autogroup_enabled=1",
         autogroups;
@@ -108,7 +108,7 @@ needs! {
         terminals;
     /// A Fortran compiler.
     FORTRAN: "fortran", "all in Fortran", "Debian: gfortran", || file("/usr/bin/gfortran");
-    /// A gfortran of before version 12.
+    /// A gfortran older than version 12.
     OLD_FORTRAN: "old-fortran", "Fortran programs compiled by gfortran 11", "Debian: gfortran-11",
         || file("/usr/bin/gfortran-11");
     /// Another compiler of C and C++.
@@ -140,11 +140,11 @@ needs! {
         || file("/usr/bin/valgrind");
     /// GNU's debugger.
     GDB: "gdb", "message queues in gdb", "Debian: gdb", || file("/usr/bin/gdb");
-    /// Core files that the kernel leaves in the folder of who has died.
+    /// Core files that the kernel writes to the dead process's folder.
     CORES: "cores", "the names of ranks' core files",
         "as root: sysctl -w kernel.core_pattern=core, with a hard limit (ulimit -H -c) that is not 0",
         cores;
-    /// Python with its environments.
+    /// Python with virtual environments.
     PYTHON: "python", "the wheel for pip", "Debian: python3-venv", python;
     /// rpm's tools.
     RPM: "rpm", "the packages for rpm", "Debian: rpm",
@@ -156,18 +156,19 @@ needs! {
 }
 
 impl Need {
-    /// Why it is not there, if it isn't. Looks once.
+    /// Returns the reason if the need is not met. Checks once.
     pub fn lacking(&self) -> Option<&str> {
         let look = || (self.check)().err();
         self.lacking.get_or_init(look).as_deref()
     }
 
-    /// Whether a test may be left out for lack of it.
+    /// Returns whether tests with this need may be skipped.
     pub fn is_optional(&self) -> bool {
         is_optional(self.name)
     }
 
-    /// Whether it is there. In its absence a test either is left out, which is printed, or fails here.
+    /// Returns whether the need is met. If not, prints that the test is skipped, or fails the test if it
+    /// may not be skipped.
     #[must_use]
     pub fn met(&self) -> bool {
         let Some(why) = self.lacking() else {
@@ -177,8 +178,10 @@ impl Need {
         false
     }
 
-    /// Whether it is there; if not, says that the test is left out. For tests of crates that need nothing else, so that
-    /// `cargo test` passes where only Rust is: `cargo xtask test` asks for all needs beforehand.
+    /// Returns whether the need is met. If not, prints that the test is skipped.
+    ///
+    /// For tests of crates that otherwise need only Rust, so that `cargo test` passes. (`cargo xtask test`
+    /// checks all needs at its start.)
     #[must_use]
     pub fn there_or_left_out(&self) -> bool {
         let Some(why) = self.lacking() else {
@@ -191,17 +194,17 @@ impl Need {
         false
     }
 
-    /// What is lacking and what to do about it.
+    /// Describes the need, the reason why it is not met, and the remedy.
     pub fn explain(&self) -> String {
         let why = self.lacking().unwrap_or("it is there");
         format!("{}: {why}. {}. For: {}", self.name, self.remedy, self.tests)
     }
 }
 
-/// Ends a test for lack of something unless it may be left out; says so if it may.
+/// Prints and records that a test is skipped.
 ///
 /// # Panics
-/// Unless `WEFT_TEST_ALLOW_SKIP` names it.
+/// `WEFT_TEST_ALLOW_SKIP` does not have the need.
 pub fn leave_out(name: &str, why: &str) {
     assert!(
         is_optional(name),
@@ -217,11 +220,12 @@ pub fn record(name: &str, test: &str) {
         return;
     };
     let file = fs::OpenOptions::new().append(true).create(true).open(path);
-    // One write, so that lines of several processes do not mix. A count that lacks a line fails no test.
+    // One write, so that lines of several processes do not mix. Errors are ignored: a missing line
+    // only lowers a count.
     let _ = file.and_then(|mut file| file.write_all(format!("{name}\t{test}\n").as_bytes()));
 }
 
-/// Whether `WEFT_TEST_ALLOW_SKIP` has this name.
+/// Returns whether `WEFT_TEST_ALLOW_SKIP` has this name.
 pub fn is_optional(name: &str) -> bool {
     optional(&env::var(VARIABLE).unwrap_or_default()).any(|one| one == name || one == ANY)
 }
@@ -230,7 +234,7 @@ fn optional(list: &str) -> impl Iterator<Item = &str> {
     list.split([',', ' ']).filter(|name| !name.is_empty())
 }
 
-/// The names in `WEFT_TEST_ALLOW_SKIP` that are neither those of needs nor in `others`.
+/// Returns the names in `WEFT_TEST_ALLOW_SKIP` that are neither needs nor in `others`.
 pub fn unknown(others: &[&str]) -> Vec<String> {
     let list = env::var(VARIABLE).unwrap_or_default();
     let known = |name: &&str| ALL.iter().any(|need| need.name == *name) || others.contains(name);
@@ -238,7 +242,7 @@ pub fn unknown(others: &[&str]) -> Vec<String> {
     unknown.map(str::to_owned).collect()
 }
 
-/// Open MPI's launcher, where `cargo xtask test --full` puts it.
+/// Returns the path at which `cargo xtask test --full` installs Open MPI's launcher.
 pub fn prterun() -> String {
     let exe = env::current_exe().unwrap_or_default();
     let target = exe
@@ -274,7 +278,7 @@ fn all(paths: &[&str]) -> Result<(), String> {
     paths.iter().try_for_each(|path| file(path))
 }
 
-/// Whether a program is in a folder of `PATH`.
+/// Returns whether a program is in `PATH`.
 fn program(name: &str) -> Result<(), String> {
     let path = env::var_os("PATH").unwrap_or_default();
     match env::split_paths(&path).any(|dir| dir.join(name).is_file()) {
@@ -283,7 +287,7 @@ fn program(name: &str) -> Result<(), String> {
     }
 }
 
-/// Opening the multiplexer makes a pseudo-terminal, which needs devpts to be used.
+/// Checks that a pseudo-terminal can be made, which needs devpts.
 fn terminals() -> Result<(), String> {
     let path = "/dev/ptmx";
     let opened = fs::File::options().read(true).write(true).open(path);
@@ -335,7 +339,7 @@ fn slurm() -> Result<(), String> {
     library("slurm-wlm/mpi_pmi2.so")?;
     library("slurm-wlm/mpi_pmix.so")?;
     library("libpmix.so")?;
-    // Its daemons put what they start into control groups.
+    // Slurm's daemons put processes into control groups.
     let groups = fs::metadata("/sys/fs/cgroup").map_err(|error| format!("/sys/fs/cgroup: {error}"));
     groups.map(drop)
 }

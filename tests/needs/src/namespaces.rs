@@ -1,4 +1,4 @@
-//! Whether namespaces can be made, found out by making some.
+//! Checks for namespaces, by making some.
 
 use std::process;
 use std::thread;
@@ -12,7 +12,7 @@ pub fn mounts() -> Result<(), String> {
     run(&["unshare", "--mount", "sh", "-c", script]).map(drop)
 }
 
-/// Namespaces of users, of processes and of host names, and programs of another user.
+/// Checks for user, PID and UTS namespaces, and for running programs as another user.
 pub fn containers() -> Result<(), String> {
     run(&["unshare", "-U", "-r", "true"])?;
     run(&["unshare", "-p", "-f", "--mount-proc", "true"])?;
@@ -31,7 +31,7 @@ impl Drop for Spaces {
     }
 }
 
-/// Two network namespaces with a cable between them that comes up, a bridge, and a host name.
+/// Checks for two network namespaces joined by a veth pair, a bridge, and a UTS namespace.
 pub fn network() -> Result<(), String> {
     mounts()?;
     let spaces = Spaces(["a", "b"].map(|side| format!("weft-need{}{side}", process::id())));
@@ -51,7 +51,7 @@ pub fn network() -> Result<(), String> {
     let mut words = vec!["ip", "netns", "exec", a];
     words.extend(inside.split(' '));
     run(&words)?;
-    // An interface is up when its cable is, which the kernel tells a little later.
+    // The kernel reports an interface up a little after its veth pair is up.
     let until = Instant::now() + Duration::from_secs(10);
     while !run(&["ip", "-n", a, "link", "show", "weft0"])?.contains("state UP") {
         if Instant::now() >= until {

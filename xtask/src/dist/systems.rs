@@ -1,5 +1,5 @@
-//! Packages of Debian and of systems with rpm: one with what programs and their launching take, and one with what
-//! compiling takes, both below the same folder.
+//! Packages for dpkg and rpm: one with the files for running programs and one with those for
+//! compiling them, below the same prefix.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -13,7 +13,7 @@ const CONTROLS: [&str; 2] = [
     include_str!("../../files/control"),
     include_str!("../../files/control-dev"),
 ];
-/// What dpkg runs after unpacking and before removal, of each package.
+/// Scripts that dpkg runs after unpacking and before removal, per package.
 const SCRIPTS: [[(&str, &str); 2]; 2] = [
     [
         ("postinst", include_str!("../../files/postinst")),
@@ -41,7 +41,7 @@ const WRAPPERS: &[&str] = &[
     "mpifort_abi",
 ];
 
-/// What compiling takes, below the prefix: folders and files.
+/// Returns the files and folders for compiling, relative to the prefix.
 fn for_development(prefix: &Path) -> Result<Vec<PathBuf>> {
     let mut found: Vec<PathBuf> = ["include", "lib/pkgconfig", "share/man/man3"]
         .map(PathBuf::from)
@@ -56,7 +56,7 @@ fn for_development(prefix: &Path) -> Result<Vec<PathBuf>> {
         .flatten()
     {
         let name = entry.file_name().to_string_lossy().into_owned();
-        // Names of libraries for linking are links to those for running.
+        // The linker's names of libraries are links to the names for running.
         if name.ends_with(".so") && entry.path().is_symlink() {
             found.push(Path::new("lib").join(name));
         }
@@ -65,7 +65,7 @@ fn for_development(prefix: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Moves what compiling takes from a tree to another one.
+/// Moves the files for compiling to another tree.
 pub fn divide(root: &Path, development: &Path) -> Result {
     let [from, to] = [root, development].map(|root| root.join(PREFIX));
     for path in for_development(&from)? {
@@ -82,7 +82,7 @@ fn glibc() -> Result<String> {
     Ok(text.rsplit(' ').next().unwrap_or_default().to_owned())
 }
 
-/// The Debian packages of both trees.
+/// Packs both trees for dpkg.
 pub fn debian(to: &Path, roots: &[PathBuf; 2]) -> Result<Vec<PathBuf>> {
     let architecture = text_of("dpkg", &["--print-architecture"])?;
     let glibc = glibc()?;
@@ -119,7 +119,7 @@ pub fn debian(to: &Path, roots: &[PathBuf; 2]) -> Result<Vec<PathBuf>> {
     Ok(packages)
 }
 
-/// The same for rpm.
+/// Packs both trees for rpm.
 pub fn rpm(to: &Path, aside: &Path, roots: &[PathBuf; 2]) -> Result<Vec<PathBuf>> {
     let top = aside.join("rpm");
     fs::create_dir_all(&top).map_err(|error| failed(&top, error))?;

@@ -1,5 +1,5 @@
-//! The wheel, the Debian packages and an installation from the source tree in a fresh system: each by itself runs all
-//! commands of the tutorial.
+//! Installs the wheel, the Debian packages and the source tree in a fresh system, and runs the
+//! tutorial with each.
 
 use std::fs;
 use std::time::Instant;
@@ -7,11 +7,11 @@ use std::time::Instant;
 use super::{System, cargo_home, enter};
 use crate::{Result, dist, workspace};
 
-/// What the packages are made for: a compiler and Python.
+/// Packages that the tutorial needs: a compiler and Python.
 pub const BEFOREHAND: &str = "build-essential,ca-certificates,python3-venv";
 
-/// The ways: a name, what is done once, and where the programs are then.
-const WAYS: &[(&str, &str, &str)] = &[
+/// Installations: name, commands, and the PATH of their programs.
+const INSTALLATIONS: &[(&str, &str, &str)] = &[
     (
         "the wheel",
         "python3 -m venv /root/venv && /root/venv/bin/pip install --quiet --no-index /packages/*.whl",
@@ -23,7 +23,7 @@ const WAYS: &[(&str, &str, &str)] = &[
         "/usr/bin:/bin",
     ),
     (
-        // With nothing of the others left.
+        // Removes the other installations first.
         "the source tree",
         "apt-get remove --quiet --yes weft weft-dev && rm -r /root/venv && \
          cd \"$SOURCES\" && cargo xtask install --prefix /root/weft $FAST",
@@ -31,7 +31,7 @@ const WAYS: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// Makes the packages, and tries each way.
+/// Makes the packages and tries each installation.
 pub fn run(system: &System, dev: bool) -> Result {
     let began = Instant::now();
     let packages = system.root.join("packages");
@@ -42,15 +42,15 @@ pub fn run(system: &System, dev: bool) -> Result {
     let script = system.root.join("root/tutorial.sh");
     fs::write(&script, tutorial(&text)?)
         .map_err(|error| format!("{}: {error}", script.display()))?;
-    for (name, first, path) in WAYS {
+    for (name, first, path) in INSTALLATIONS {
         let began = Instant::now();
         let sources = workspace::root();
         let fast = if dev { "--dev" } else { "" };
-        let told = format!(
+        let install = format!(
             "export SOURCES='{}' FAST={fast}; {first}",
             sources.display()
         );
-        enter(system, &told)?;
+        enter(system, &install)?;
         let installed = began.elapsed().as_secs();
         enter(system, &format!("PATH={path} sh -e /root/tutorial.sh"))?;
         println!(
@@ -62,7 +62,7 @@ pub fn run(system: &System, dev: bool) -> Result {
     Ok(())
 }
 
-/// The tutorial as a script: its files, and its commands as they stand.
+/// Turns the tutorial into a script that writes its files and runs its commands.
 pub fn tutorial(text: &str) -> Result<String> {
     let mut script = "rm -rf ~/tutorial; mkdir ~/tutorial; cd ~/tutorial; set -x\n".to_owned();
     let mut parts = text.split("```");
@@ -75,14 +75,14 @@ pub fn tutorial(text: &str) -> Result<String> {
                 script += &format!("cat > {name} << 'END OF FILE'\n{body}END OF FILE\n");
             }
             None if head == "sh" => {
-                // One after the other fails if one of them does.
+                // The script runs under `sh -e`, which ends at the first command that fails.
                 commands += 1;
                 script += body;
             }
             _ => {}
         }
     }
-    // A page that is cut up otherwise must not pass for nothing.
+    // If the page's form changes, the script must not pass with too few commands.
     match commands {
         5.. => Ok(script),
         _ => Err(format!(
@@ -91,7 +91,7 @@ pub fn tutorial(text: &str) -> Result<String> {
     }
 }
 
-/// Folders of this machine that the system has in common with it: what builds, and what it has built.
+/// Returns the folders of this machine for the system: sources, target folder and cargo's home.
 pub fn shared() -> Result<String> {
     let mut folders = vec![workspace::root(), workspace::target()?];
     folders.extend(cargo_home());
@@ -100,7 +100,9 @@ pub fn shared() -> Result<String> {
         .map(|one| one.display().to_string())
         .collect();
     if names.iter().any(|name| name.contains(char::is_whitespace)) {
-        return Err("a folder of this machine has spaces in its name".to_owned());
+        return Err(
+            "the source tree, target folder or CARGO_HOME has a space in its path".to_owned(),
+        );
     }
     Ok(names.join(" "))
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: a short run for every change, the full one before a change is merged, and tests by name.
+//! `cargo xtask test`: a short run for every change, the full run before a merge, and tests by name.
 
 pub mod needs;
 mod stage;
@@ -23,30 +23,33 @@ use times::Usual;
 /// Options of `cargo xtask test`.
 #[derive(Args)]
 pub struct Options {
-    /// Crates, and parts of the names of programs in tests/c and tests/f: only their tests run.
+    /// Run only the tests of these crates and of programs in tests/c and tests/f whose names contain
+    /// these words.
     names: Vec<String>,
-    /// Run everything that must pass before a change is merged; installs, as root, the Debian packages that it needs.
+    /// Run all tests that must pass before a merge; as root, installs the Debian packages that they
+    /// need.
     ///
-    /// Fails before it begins if this machine lacks something, unless WEFT_TEST_ALLOW_SKIP names it.
+    /// Fails at its start if this machine lacks something that WEFT_TEST_ALLOW_SKIP does not name.
     #[arg(long, conflicts_with = "names")]
     full: bool,
-    /// Only install what --full needs, and print what is lacking.
+    /// Only install the packages that --full needs, and print what is lacking.
     #[arg(long, requires = "full")]
     prepare: bool,
-    /// Only run the build and these stages, by names of the table at the end of a run.
+    /// Run only the build and these stages, named as in the table at the end of a run.
     #[arg(long = "stage", value_name = "STAGE", conflicts_with_all = ["names", "record"])]
     stages: Vec<String>,
-    /// Write the times of this run's stages to tests/times.txt; on a quiet machine, with an empty target folder.
+    /// Write the times of this run's stages to tests/times.txt. Needs a quiet machine and an empty
+    /// target folder.
     #[arg(long, conflicts_with = "names")]
     record: bool,
 }
 
-/// Which stages run.
+/// The stages to run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Those for every change: needs a C compiler, skips tests for which this machine lacks something.
+    /// The stages for every change: needs a C compiler, and skips tests whose needs this machine lacks.
     Short,
-    /// All of them.
+    /// All stages.
     Full,
 }
 
@@ -60,18 +63,18 @@ impl Kind {
     }
 }
 
-/// What the table of slow programs shows.
+/// Rows of the table of slow programs.
 const SLOWEST: usize = 30;
 
 /// A run and its results so far.
 pub struct Run {
     kind: Kind,
     failures: Vec<String>,
-    /// What was skipped, and why.
+    /// The skipped parts with their reasons.
     left_out: Vec<String>,
     /// Seconds and names of programs and of executables with tests.
     programs: units::Times,
-    /// The virtual machine's tests, once they have begun.
+    /// The tests in the virtual machine, once they have begun.
     rdma: Option<Beside>,
     /// The executables with tests, once they are built.
     units: Vec<units::Executable>,
@@ -98,7 +101,7 @@ impl Run {
         })
     }
 
-    /// Sets the variables that tests of this run read.
+    /// Sets the variables for the tests of this run.
     fn equip(&self, command: &mut Command) {
         command.env(RECORD, self.folder.join("left-out"));
         command.env("WEFT_TEST_TIMES", self.folder.join("times"));
@@ -108,7 +111,7 @@ impl Run {
         }
     }
 
-    /// Notes that a part of the run is impossible on this machine. Fails if this is the full run and `need` may not be
+    /// Notes that this machine can't do a part of the run. Fails in the full run if `need` may not be
     /// skipped.
     fn leave_out(&mut self, need: &str, why: &str) -> Result {
         self.leave_out_if(weft_needs::is_optional(need), need, why)
@@ -122,7 +125,7 @@ impl Run {
         Ok(())
     }
 
-    /// Reads the times that programs have left since the last call.
+    /// Reads the times that programs have written since the last call.
     fn take_times(&mut self) {
         let path = self.folder.join("times");
         let text = fs::read_to_string(&path).unwrap_or_default();
@@ -134,7 +137,7 @@ impl Run {
         self.programs.extend(text.lines().filter_map(line));
     }
 
-    /// The tests that were skipped one by one, as a line for each need.
+    /// Returns the skipped tests as a line per need.
     fn skipped(&self) -> Vec<String> {
         let text = fs::read_to_string(self.folder.join("left-out")).unwrap_or_default();
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
@@ -151,7 +154,7 @@ impl Run {
         counts.into_iter().map(line).collect()
     }
 
-    /// The slowest programs, as a table.
+    /// Formats the slowest programs as a table.
     fn slowest(&mut self) -> String {
         self.programs
             .sort_by(|one, other| other.0.total_cmp(&one.0));
@@ -171,7 +174,7 @@ impl Drop for Run {
     }
 }
 
-/// Runs what the options ask for.
+/// Runs the tests that the options name.
 pub fn run(options: &Options) -> Result {
     if !options.names.is_empty() {
         return stages::named(&options.names);

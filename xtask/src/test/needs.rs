@@ -1,4 +1,4 @@
-//! Checks, before a run begins, what it needs of the machine.
+//! Checks at the start of a run whether the machine has what the run needs.
 
 use std::process::{Command, Stdio};
 
@@ -6,14 +6,14 @@ use weft_needs::{VARIABLE, is_optional};
 
 use crate::{Result, fuzz, packages, races, vm};
 
-/// Needs of the full run besides those of [`weft_needs::ALL`]. A stage whose name is among the first five in
-/// `WEFT_TEST_ALLOW_SKIP` does not run. The others are tried, and may fail for lack of a network.
+/// Needs of the full run besides [`weft_needs::ALL`]. Stages named by one of the first five in
+/// `WEFT_TEST_ALLOW_SKIP` do not run. The others are tried and may fail for lack of a network.
 pub const RDMA_VM: &str = "rdma-vm";
 pub const RACES: &str = "races";
 pub const DENY: &str = "deny";
 pub const OLDEST: &str = "oldest-rust";
 pub const FUZZ: &str = "fuzz";
-/// What rustup fetches: the oldest toolchain, and the standard library's source.
+/// The oldest toolchain and the standard library's source, which rustup fetches.
 pub const RUSTUP: &str = "rustup";
 /// The source of cargo-deny.
 pub const CARGO_DENY: &str = "cargo-deny";
@@ -32,7 +32,7 @@ const OTHERS: &[&str] = &[
     "libfabric-providers",
 ];
 
-/// Fails if there is no C compiler, which nothing goes without.
+/// Fails if there is no C compiler, which every run needs.
 pub fn compiler() -> Result {
     let mut cc = Command::new("cc");
     let status = cc.arg("--version").stdout(Stdio::null()).status();
@@ -44,8 +44,8 @@ pub fn compiler() -> Result {
     }
 }
 
-/// Installs packages and looks for everything else that the full run needs. Returns what will be skipped; fails if
-/// something is lacking that may not be.
+/// Installs packages and checks the other needs of the full run. Returns the parts that will be
+/// skipped. Fails if a need is lacking that may not be skipped.
 pub fn prepare() -> Result<Vec<String>> {
     let unknown = weft_needs::unknown(OTHERS);
     if !unknown.is_empty() {
@@ -59,7 +59,7 @@ pub fn prepare() -> Result<Vec<String>> {
     }
     packages::run()?;
     let mut lacking = Vec::new();
-    // The error of the build explains more than the missing program.
+    // The build's error explains more than the missing program does.
     let prrte = packages::prrte().err();
     for need in weft_needs::ALL {
         let said = match (need.name, &prrte) {
@@ -75,13 +75,13 @@ pub fn prepare() -> Result<Vec<String>> {
         lacking.push((RDMA_VM, format!("{RDMA_VM}: {why}. {what}")));
     }
     if !races::possible() {
-        let why = format!("{RACES}: ThreadSanitizer is used on x86-64 Linux only");
+        let why = format!("{RACES}: ThreadSanitizer needs x86-64 Linux");
         lacking.push((RACES, why));
     } else if is_optional(RACES) {
         lacking.push((RACES, format!("{RACES}: by {VARIABLE}")));
     }
     if !fuzz::is_possible() {
-        let why = format!("{FUZZ}: libFuzzer is used on x86-64 and aarch64 Linux only");
+        let why = format!("{FUZZ}: libFuzzer needs x86-64 or aarch64 Linux");
         lacking.push((FUZZ, why));
     } else if is_optional(FUZZ) {
         lacking.push((FUZZ, format!("{FUZZ}: by {VARIABLE}")));
@@ -109,13 +109,13 @@ pub fn prepare() -> Result<Vec<String>> {
     Err(format!("{text}To run the others: {VARIABLE}={names}"))
 }
 
-/// Why there can't be the virtual machine with RDMA devices. Prepares it.
+/// Prepares the virtual machine with RDMA devices. Returns the reason if it is impossible.
 fn lacks_vm() -> Option<String> {
     if is_optional(RDMA_VM) {
         return Some(format!("by {VARIABLE}"));
     }
     if !cfg!(target_arch = "x86_64") {
-        return Some("the virtual machine is one of x86-64".to_owned());
+        return Some("the virtual machine needs x86-64".to_owned());
     }
     let prepared = packages::install(vm::PACKAGES).and_then(|()| vm::prepare());
     prepared.err()

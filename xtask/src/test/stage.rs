@@ -1,4 +1,4 @@
-//! The stages of a run: each says how much time is left, and a table at the end says what each has taken.
+//! The stages of a run. Each prints an estimate of the time left; a table at the end has their times.
 
 use std::fs;
 use std::time::Instant;
@@ -7,27 +7,27 @@ use super::Run;
 use super::times::{Usual, clock};
 use crate::Result;
 
-/// A part of a run, which goes on with the next whether or not this one fails.
+/// A part of a run. The next stage runs even if it fails.
 #[derive(Clone, Copy)]
 pub struct Stage {
     /// The name in tables and in `tests/times.txt`.
     pub name: &'static str,
-    /// What it does.
+    /// The function that runs it.
     pub run: fn(&mut Run) -> Result,
 }
 
-/// What became of a stage.
+/// The result of a stage.
 pub struct Done {
     pub name: &'static str,
-    /// Seconds by the clock.
+    /// Elapsed seconds.
     pub took: f64,
-    /// Seconds that processes have used of all cores.
+    /// CPU seconds of all processes.
     cores: f64,
     usual: Option<f64>,
     has_failed: bool,
 }
 
-/// Seconds of finished stages before which the pace of a run is no estimate.
+/// Seconds of finished stages from which on the pace of a run is an estimate.
 const PACE_AFTER: f64 = 30.0;
 
 /// Estimates the seconds left: the usual times of the stages to come, scaled by the pace of the finished ones.
@@ -46,9 +46,9 @@ fn left(done: &[Done], usual: &Usual, run: &str, to_come: &[Stage]) -> f64 {
     to_come.sum::<f64>() * pace
 }
 
-/// Seconds of all cores that ended children of this process have used.
+/// Returns the CPU seconds of ended children of this process.
 fn cores_time() -> f64 {
-    // Ticks of all systems that Rust's Linux targets have.
+    // USER_HZ is 100 on all Linux targets of Rust.
     const TICKS: f64 = 100.0;
     let text = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields = text.rsplit_once(')').map_or("", |(_, fields)| fields);
@@ -59,7 +59,7 @@ fn cores_time() -> f64 {
         / TICKS
 }
 
-/// Runs stages in order; failures go to the run.
+/// Runs stages in order and collects failures in the run.
 pub fn run(stages: &[Stage], run: &mut Run, usual: &Usual) -> Vec<Done> {
     let name = run.kind.name();
     let mut done = Vec::new();
@@ -89,7 +89,7 @@ pub fn run(stages: &[Stage], run: &mut Run, usual: &Usual) -> Vec<Done> {
     done
 }
 
-/// The table of the stages.
+/// Formats the table of the stages.
 pub fn table(done: &[Done]) -> String {
     let mut text = format!(
         "{:<32} {:>7} {:>7} {:>7}\n",

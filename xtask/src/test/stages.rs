@@ -1,4 +1,5 @@
-//! The stages of the short and the full run. A new one is a row in a list here and a line in `tests/times.txt`.
+//! The stages of the short and the full run. A new stage needs a row in a list here and a line in
+//! `tests/times.txt`.
 
 use std::env;
 use std::process::Command;
@@ -11,7 +12,7 @@ use crate::beside::Beside;
 use crate::result::Lacking;
 use crate::{Result, deny, fuzz, headers, instructions, loom, oldest, races, workspace};
 
-/// For every change.
+/// Stages for every change.
 pub const SHORT: &[Stage] = &[
     stage("format", format),
     stage("headers", |_| headers::run(true)),
@@ -22,7 +23,7 @@ pub const SHORT: &[Stage] = &[
     stage("instruction counts", count),
 ];
 
-/// Before a change is merged. Stages that compile the same with the same compiler follow each other.
+/// Stages before a merge. Stages that share compiled crates follow each other.
 pub const FULL: &[Stage] = &[
     stage("format", format),
     stage("headers", |_| headers::run(true)),
@@ -58,11 +59,11 @@ const RACES_SECONDS: u32 = 10;
 /// Seconds that each fuzz target runs. `cargo xtask fuzz` gives it more.
 const FUZZ_SECONDS: u32 = 10;
 
-/// Multiplies the time limits of programs, which end what hangs, on machines that are slow or busy.
+/// Variable with a factor for the time limits of programs, for slow or busy machines.
 const PATIENCE: &str = "WEFT_TEST_PATIENCE";
 const SUITE_PATIENCE: &str = "4";
 
-/// Executables with tests that the short run does not run, and why.
+/// Executables with tests that the short run leaves out, with the reasons.
 const NOT_SHORT: &[(&str, &str)] = &[
     (
         "netmod-ofi conformance",
@@ -73,7 +74,7 @@ const NOT_SHORT: &[(&str, &str)] = &[
     ("xtask install", "installs Weft and builds packages"),
 ];
 
-/// Executables that take longest, which begin first so that none of them runs alone at the end.
+/// The slowest executables, which begin first so that none runs alone at the end.
 const LONGEST: &[&str] = &[
     "xtask install",
     "netmod-ofi conformance",
@@ -93,7 +94,7 @@ const LONGEST: &[&str] = &[
 /// Runs a stage unless `WEFT_TEST_ALLOW_SKIP` has its name, and notes what this machine lacks for it.
 fn unless(run: &mut Run, name: &str, stage: impl FnOnce() -> Result<Option<Lacking>>) -> Result {
     if is_optional(name) {
-        // Noted before the run began.
+        // `needs` has noted it already.
         return Ok(());
     }
     match stage()? {
@@ -119,7 +120,7 @@ fn clippy(_run: &mut Run) -> Result {
         "--",
         "--deny=warnings",
     ]);
-    workspace::run(&mut command, "looking for questionable code")
+    workspace::run(&mut command, "running clippy")
 }
 
 fn documentation(_run: &mut Run) -> Result {
@@ -151,7 +152,7 @@ fn unit_tests(run: &mut Run) -> Result {
     let is_built = |name: &&str| run.units.iter().any(|one| one.name == *name);
     if let Some(name) = listed.into_iter().find(|name| !is_built(name)) {
         return Err(format!(
-            "xtask/src/test/stages.rs lists '{name}', which is no executable with tests"
+            "xtask/src/test/stages.rs lists '{name}', which is not an executable with tests"
         ));
     }
     let libraries = units::libraries()?;
@@ -176,7 +177,7 @@ fn examples(run: &Run) -> Result {
     workspace::run(&mut command, "running the examples of the documentation")
 }
 
-/// The executable that runs programs.
+/// Returns the executable that runs programs.
 const SUITE: &str = "tests suite";
 
 fn programs(run: &mut Run) -> Result {
@@ -187,7 +188,7 @@ fn programs(run: &mut Run) -> Result {
     result
 }
 
-/// The command that runs all programs of this run.
+/// Returns the command that runs all programs of this run.
 fn suite(run: &Run) -> Result<Command> {
     let suite = run.units.iter().find(|one| one.name == SUITE);
     let mut command = suite
@@ -202,11 +203,11 @@ fn suite(run: &Run) -> Result<Command> {
     Ok(command)
 }
 
-/// Programs through whose library exceptions pass, which those built here for development would not let through.
+/// Programs with C++ exceptions that pass through the library.
 const THROWING: &str = "cxx_errors/";
 
-/// Checks what is installed: link-time optimization must not lose symbols that only assembler mentions, and exceptions
-/// of C++ must pass.
+/// Checks the optimized libraries: they must keep symbols that only assembler mentions, and C++
+/// exceptions must pass through them.
 fn symbols(run: &mut Run) -> Result {
     let prefix = instructions::optimized("optimized-prefix")?;
     let library = workspace::target()?.join("release/libmpi.so");
@@ -235,13 +236,13 @@ fn symbols(run: &mut Run) -> Result {
 fn count(run: &mut Run) -> Result {
     match weft_needs::VALGRIND.lacking() {
         None => instructions::run(false),
-        // The full run has noted it before it began.
+        // `needs` has noted it at the start of the full run.
         Some(_) if run.kind == super::Kind::Full => Ok(()),
         Some(_) => run.leave_out(weft_needs::VALGRIND.name, &weft_needs::VALGRIND.explain()),
     }
 }
 
-/// Begins the tests on RDMA devices: their ranks wait for each other for the most part, beside what uses one core.
+/// Starts the tests on RDMA devices in the background: their ranks are idle for most of the time.
 fn begin_rdma(run: &mut Run) -> Result {
     if !is_optional(needs::RDMA_VM) {
         run.rdma = Some(Beside::start("rdma-test", |command| run.equip(command))?);
@@ -253,7 +254,7 @@ fn end_rdma(run: &mut Run) -> Result {
     run.rdma.take().map_or(Ok(()), Beside::end)
 }
 
-/// The build and the stages of these names, in the order of the run; all stages if there are no names.
+/// Returns the build and the stages of these names in the run's order, or all without names.
 pub fn chosen(stages: &[Stage], names: &[String]) -> Result<Vec<Stage>> {
     let is_there = |name: &&String| stages.iter().any(|stage| stage.name == *name);
     if let Some(name) = names.iter().find(|name| !is_there(name)) {

@@ -1,4 +1,4 @@
-//! The usual times of stages, in `tests/times.txt`: how much of a run is left, and what each stage may take.
+//! The usual times of stages in `tests/times.txt`, for the estimate of the time left and for limits.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -27,7 +27,7 @@ impl Usual {
         Usual::parse(&text.map_err(|error| format!("{}: {error}", path.display()))?)
     }
 
-    /// Reads lines `run, stage: seconds`; those with `#` are for people.
+    /// Parses lines `run, stage: seconds`; lines with `#` are comments.
     fn parse(text: &str) -> Result<Usual> {
         let lines = text.lines().filter(|line| !line.starts_with('#'));
         let entry = |line: &str| {
@@ -39,7 +39,7 @@ impl Usual {
         lines.map(entry).collect::<Result<_>>().map(Usual)
     }
 
-    /// Seconds that a stage of a run takes; `None` if the file lacks it.
+    /// Returns the seconds of a stage, or `None` if the file lacks it.
     pub fn of(&self, run: &str, stage: &str) -> Option<f64> {
         self.0.get(&key(run, stage)).copied()
     }
@@ -63,7 +63,7 @@ impl Usual {
     }
 }
 
-/// Minutes and seconds.
+/// Formats minutes and seconds.
 pub fn clock(seconds: f64) -> String {
     let seconds = seconds.round() as u64;
     format!("{}:{:02}", seconds / 60, seconds % 60)
@@ -75,11 +75,11 @@ mod tests {
     use super::super::{Kind, stage::Stage};
     use super::*;
 
-    /// Seconds that a run may take on two quiet cores, from an empty target folder.
+    /// Returns the limit of a run in seconds, on two quiet cores and from an empty target folder.
     fn budget(kind: Kind) -> f64 {
         match kind {
             Kind::Short => 600.0,
-            // 30 minutes, and the fuzz targets, whose time is chosen.
+            // 30 minutes, plus the fuzz targets, whose time is fixed.
             Kind::Full => 1800.0 + 150.0,
         }
     }

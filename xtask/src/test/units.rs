@@ -27,7 +27,7 @@ pub struct Executable {
 }
 
 impl Executable {
-    /// What runs this test.
+    /// Returns a command that runs the tests.
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.path);
         command
@@ -37,12 +37,13 @@ impl Executable {
     }
 }
 
-/// How long an executable may run: five times as long as the slowest one takes on two quiet cores.
+/// Time limit of an executable: five times the slowest one's time on two quiet cores.
 const LIMIT: Duration = Duration::from_secs(15 * 60);
 
-/// Builds what is installed, and all tests, of the whole workspace in one go, and returns the executables with tests.
+/// Builds the installed packages and all tests of the workspace, and returns the executables with
+/// tests.
 ///
-/// Tests unwind, so that what is installed unwinds here, too: otherwise cargo would compile all crates twice.
+/// Tests unwind, so the installed packages do, too: otherwise cargo would compile all crates twice.
 pub fn build() -> Result<Vec<Executable>> {
     let mut command = workspace::cargo();
     command.args(["build", "--workspace", "--lib", "--bins", "--tests"]);
@@ -52,7 +53,7 @@ pub fn build() -> Result<Vec<Executable>> {
     Ok(built)
 }
 
-/// The tests of a package, where [`build`] has built all; looks whether all is up to date.
+/// Returns the tests of a package after [`build`]; cargo rebuilds outdated ones.
 pub fn built(package: &str) -> Result<Vec<PathBuf>> {
     let folder = workspace::members()?
         .into_iter()
@@ -62,7 +63,7 @@ pub fn built(package: &str) -> Result<Vec<PathBuf>> {
     Ok(own.map(|one| one.path).collect())
 }
 
-/// Builds tests by a command of cargo's, and returns the executables.
+/// Builds tests by a cargo command and returns the executables.
 pub fn build_by(command: &mut Command, what: &str) -> Result<Vec<Executable>> {
     println!("xtask: {what}");
     let began = Instant::now();
@@ -77,7 +78,7 @@ pub fn build_by(command: &mut Command, what: &str) -> Result<Vec<Executable>> {
     Ok(text.lines().filter_map(executable).collect())
 }
 
-/// The executable that a line of cargo's messages is about, if any.
+/// Parses the executable from a line of cargo's messages, if it has one.
 fn executable(line: &str) -> Option<Executable> {
     let message: Value = serde_json::from_str(line).ok()?;
     if message["profile"]["test"] != true {
@@ -98,10 +99,10 @@ fn executable(line: &str) -> Option<Executable> {
     Some(Executable { name, path, folder })
 }
 
-/// Seconds that an executable took, with its name.
+/// Seconds and name of an executable.
 pub type Times = Vec<(f64, String)>;
 
-/// Does something with each item, as many at a time as there are cores. Returns what failed.
+/// Calls a function for each item, with a thread per core. Returns the errors.
 pub fn for_each<T: Sync>(items: &[T], work: impl Fn(&T) -> Result + Sync) -> Vec<String> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let next = AtomicUsize::new(0);
@@ -122,7 +123,7 @@ pub fn for_each<T: Sync>(items: &[T], work: impl Fn(&T) -> Result + Sync) -> Vec
         .unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs executables, as many at a time as there are cores. What one prints is shown only if it fails.
+/// Runs executables, one per core at a time. Output is shown only of those that fail.
 pub fn run(
     executables: &[Executable],
     equip: impl Fn(&mut Command) + Sync,
@@ -162,19 +163,19 @@ fn run_one(one: &Executable, equip: impl Fn(&mut Command), logs: &Path) -> Resul
     ended.map_err(|error| {
         let bytes = fs::read(log).unwrap_or_default();
         let text = String::from_utf8_lossy(&bytes);
-        println!("xtask: what {} has printed:\n{text}", one.name);
+        println!("xtask: output of {}:\n{text}", one.name);
         error + &failing::said(&Failing::of(&text))
     })
 }
 
-/// The folders of libraries that cargo has tests find: the built ones, and Rust's own.
+/// Returns the library folders that cargo sets for tests: the built libraries and Rust's own.
 pub fn libraries() -> Result<OsString> {
     let built = workspace::target()?.join("debug");
     let rust = Path::new(&sysroot()?).join("lib");
     env::join_paths([built.join("deps"), built, rust]).map_err(|error| error.to_string())
 }
 
-/// The packages with examples in their documentation, which rustdoc runs as tests.
+/// Returns the packages with examples in their documentation, which rustdoc runs as tests.
 pub fn documented() -> Result<Vec<String>> {
     let members = workspace::members()?;
     let has = |folder: &Path| has_examples(&folder.join("src"));
@@ -182,7 +183,7 @@ pub fn documented() -> Result<Vec<String>> {
     Ok(found.map(|(name, _)| name).collect())
 }
 
-/// Whether a comment of the documentation opens a block of code.
+/// Returns whether a doc comment opens a code block.
 fn has_examples(folder: &Path) -> bool {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).any(|path| {

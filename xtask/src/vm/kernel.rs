@@ -10,7 +10,7 @@ use std::thread;
 
 use crate::{Result, workspace};
 
-/// What is taken from the kernel's package.
+/// Files taken from the kernel's package.
 const WANTED: &[&str] = &[
     "./boot/vmlinuz*",
     "*/modules.builtin*",
@@ -38,7 +38,7 @@ const WANTED: &[&str] = &[
     "*/kernel/arch/x86/crypto/*",
 ];
 
-/// What the first root file system needs to mount the real one.
+/// Modules that the initial root file system needs to mount the real one.
 const FIRST_MODULES: &[&str] = &[
     "virtio_pci",
     "9p",
@@ -50,18 +50,18 @@ const FIRST_MODULES: &[&str] = &[
 /// A kernel ready to boot.
 pub struct Kernel {
     dir: PathBuf,
-    /// As `uname -r` says it.
+    /// The version as `uname -r` prints it.
     pub version: String,
 }
 
 impl Kernel {
-    /// The kernel that Debian's `linux-image-amd64` stands for, downloaded if it is not there.
-    /// `WEFT_VM_CACHE` names the folder it is kept in (otherwise `~/.cache/weft-rdma-vm`).
+    /// Returns the kernel of Debian's `linux-image-amd64`, downloaded if needed. It is kept in the
+    /// folder `WEFT_VM_CACHE`, by default `~/.cache/weft-rdma-vm`.
     pub fn prepare() -> Result<Kernel> {
         let cache = cache()?;
         let fail = |error: std::io::Error| format!("{}: {error}", cache.display());
         fs::create_dir_all(&cache).map_err(fail)?;
-        // Others may be about to prepare the same.
+        // Another process may be preparing the same kernel.
         let lock = File::create(cache.join("lock")).map_err(fail)?;
         lock.lock().map_err(fail)?;
         let package = match package() {
@@ -85,17 +85,17 @@ impl Kernel {
         })
     }
 
-    /// The uncompressed kernel.
+    /// Returns the path of the uncompressed kernel.
     pub fn image(&self) -> PathBuf {
         self.dir.join("kernel")
     }
 
-    /// The first root file system.
+    /// Returns the path of the initial root file system.
     pub fn initrd(&self) -> PathBuf {
         self.dir.join("initrd")
     }
 
-    /// The folder of modules.
+    /// Returns the folder of modules.
     pub fn modules(&self) -> PathBuf {
         self.dir.join("lib/modules").join(&self.version)
     }
@@ -106,10 +106,10 @@ fn cache() -> Result<PathBuf> {
         return Ok(dir.into());
     }
     let dir = workspace::cache("weft-rdma-vm");
-    dir.ok_or_else(|| "no folder for the kernel: set WEFT_VM_CACHE".to_owned())
+    dir.ok_or_else(|| "the kernel has no cache folder; set WEFT_VM_CACHE".to_owned())
 }
 
-/// A command with the folders of system programs, which not every user's path has.
+/// Returns a command with the folders of system programs in its PATH.
 fn system(program: &str) -> Command {
     let mut path = env::var_os("PATH").unwrap_or_default();
     path.push(":/usr/sbin:/sbin");
@@ -118,7 +118,7 @@ fn system(program: &str) -> Command {
     command
 }
 
-/// Runs a command and gives what it prints; `what` says for people what it does.
+/// Runs a command described by `what` and returns its output.
 fn run(command: &mut Command, what: &str) -> Result<Vec<u8>> {
     let output = command
         .output()
@@ -133,11 +133,11 @@ fn run(command: &mut Command, what: &str) -> Result<Vec<u8>> {
     ))
 }
 
-/// The package that `linux-image-amd64` needs.
+/// Returns the package that `linux-image-amd64` depends on.
 fn package() -> Option<String> {
     let output = run(
         Command::new("apt-cache").args(["depends", "linux-image-amd64"]),
-        "asking for the kernel",
+        "looking up the kernel's package",
     );
     let text = String::from_utf8(output.ok()?).ok()?;
     let name = text
@@ -159,14 +159,14 @@ fn build(cache: &Path, package: &str, dir: &Path) -> Result {
         run(command.current_dir(&work), "downloading a kernel")
     };
     if download().is_err() {
-        // The lists may be older than the archive.
+        // The package lists may be outdated.
         run(
             Command::new("apt-get").args(["update", "--quiet"]),
             "looking for packages",
         )?;
         download()?;
     }
-    // tar complains where a pattern matches nothing; what is really needed is checked below.
+    // tar fails if a pattern matches nothing; the files that are needed are checked below.
     let patterns: String = WANTED.iter().map(|p| format!(" '{p}'")).collect();
     let script = format!(
         "dpkg-deb --fsys-tarfile ./*.deb | tar --extract --wildcards {patterns} || true; rm ./*.deb; \
@@ -194,7 +194,7 @@ fn build(cache: &Path, package: &str, dir: &Path) -> Result {
     )?;
     let image = work.join("boot").join(format!("vmlinuz-{version}"));
     let image = fs::read(&image).map_err(|error| format!("{}: {error}", image.display()))?;
-    // Booting the uncompressed kernel spares an emulated machine most of its start.
+    // An emulated machine boots an uncompressed kernel much faster.
     let kernel = uncompressed(&image).unwrap_or(image);
     fs::write(work.join("kernel"), kernel).map_err(fail)?;
     first_files(&work, &version)?;
@@ -204,7 +204,7 @@ fn build(cache: &Path, package: &str, dir: &Path) -> Result {
     fs::rename(&work, dir).map_err(fail)
 }
 
-/// The kernel within a bzImage, if it is there as the boot protocol says.
+/// Returns the kernel in a bzImage, located by the boot protocol's header.
 fn uncompressed(image: &[u8]) -> Option<Vec<u8>> {
     let word = |at: usize| Some(u32::from_le_bytes(*image.get(at..)?.first_chunk()?) as usize);
     let setup = (usize::from(*image.get(0x1f1)?) + 1) * 512;
@@ -216,13 +216,13 @@ fn uncompressed(image: &[u8]) -> Option<Vec<u8>> {
         [0x1f, 0x8b, ..] => &["gzip", "-dc"],
         _ => return None,
     };
-    // The payload ends with its own length, which the tools call trailing garbage: their status
-    // says nothing.
+    // The payload ends with its own length, which the tools report as trailing garbage, so their
+    // exit status is ignored.
     let kernel = filter(tool, payload)?;
     kernel.starts_with(b"\x7fELF").then_some(kernel)
 }
 
-/// What a program makes of its input.
+/// Returns the output of a filter program for an input.
 fn filter(command: &[&str], input: &[u8]) -> Option<Vec<u8>> {
     let mut child = Command::new(command[0])
         .args(&command[1..])
@@ -234,7 +234,7 @@ fn filter(command: &[&str], input: &[u8]) -> Option<Vec<u8>> {
     let mut stdin = child.stdin.take()?;
     let output = thread::scope(|scope| {
         scope.spawn(move || {
-            // A program that has read enough closes its input.
+            // A program that has read enough closes its input, so the error is ignored.
             let _ = stdin.write_all(input);
         });
         child.wait_with_output()
@@ -242,7 +242,7 @@ fn filter(command: &[&str], input: &[u8]) -> Option<Vec<u8>> {
     Some(output.ok()?.stdout)
 }
 
-/// Makes the first root file system.
+/// Makes the initial root file system.
 fn first_files(work: &Path, version: &str) -> Result {
     let root = work.join("first");
     let fail = |error: std::io::Error| format!("{}: {error}", root.display());
@@ -270,7 +270,7 @@ fn first_files(work: &Path, version: &str) -> Result {
             .arg("-d")
             .arg(work)
             .args(["-S", version, "--show-depends", module]);
-        let text = run(&mut command, "asking what a module needs")?;
+        let text = run(&mut command, "looking up a module's dependencies")?;
         for line in String::from_utf8_lossy(&text).lines() {
             let Some(path) = line.strip_prefix("insmod ") else {
                 continue;
@@ -298,7 +298,7 @@ fn first_files(work: &Path, version: &str) -> Result {
     let script = "find . | cpio --create --format=newc --owner=0:0 --quiet >../initrd";
     run(
         system("sh").args(["-c", script]).current_dir(&root),
-        "making the first file system",
+        "making the initial root file system",
     )?;
     fs::remove_dir_all(&root).map_err(fail)
 }

@@ -1,6 +1,6 @@
 //! A throw-away virtual machine with RDMA devices, in which one command runs.
 //!
-//! The machine's own kernel need have no RDMA: a Debian kernel is downloaded and booted under QEMU,
+//! The host's kernel needs no RDMA: a Debian kernel is downloaded and booted under QEMU,
 //! by software emulation where there is no KVM, and given Soft-RoCE devices. Root is not needed. The
 //! command sees the whole file system of this machine; it may write anywhere, but what it writes is
 //! lost, except below folders named with `--rw`. It runs as root with an empty standard input.
@@ -31,8 +31,7 @@ const FAILED: u8 = 125;
 /// The exit status when time was up.
 const TIMED_OUT: u8 = 124;
 
-/// The Debian packages that the machine is made with, each with a program that shows that it is
-/// there.
+/// Debian packages that the machine needs, each with a program that proves that it is installed.
 pub const PACKAGES: &[(&str, &str)] = &[
     ("qemu-system-x86", "/usr/bin/qemu-system-x86_64"),
     ("busybox-static", "/usr/bin/busybox"),
@@ -45,34 +44,34 @@ pub const PACKAGES: &[(&str, &str)] = &[
     ("ibverbs-providers", "/etc/libibverbs.d/rxe.driver"),
 ];
 
-/// How the machine is to be.
+/// Options of `cargo xtask rdma-vm`.
 #[derive(Args, Clone, Default)]
 pub struct Options {
-    /// Virtual processors; those of this machine, 2 to 4, if not given.
+    /// Virtual processors, by default as many as this machine has, from 2 to 4.
     #[arg(long)]
     cpus: Option<usize>,
-    /// Memory in MiB, which holds what the command writes, too.
+    /// Memory in MiB, which also holds the files that the command writes.
     #[arg(long, default_value_t = 2048)]
     memory: usize,
-    /// End the machine after so many seconds; the exit status is then 124.
+    /// Time limit in seconds, after which the machine ends with exit status 124.
     #[arg(long, default_value_t = 600)]
     timeout: u64,
-    /// A folder that the command really writes to; may be repeated.
+    /// A folder in which the command's changes are kept; may be repeated.
     #[arg(long = "rw", value_name = "DIR")]
     writable: Vec<PathBuf>,
-    /// Only download and build what later runs need.
+    /// Only download and build the parts that later runs need.
     #[arg(long)]
     prepare: bool,
     /// Show the kernel's messages and times.
     #[arg(long)]
     verbose: bool,
-    /// The command and its arguments. Its exit status is that of the runner; 125 says that the
+    /// The command and its arguments. Its exit status is that of the runner; 125 means that the
     /// machine failed.
     #[arg(last = true)]
     command: Vec<String>,
 }
 
-/// Runs the command; gives the exit status for this process.
+/// Runs the command and returns the exit status for this process.
 pub fn run(options: &Options) -> ExitCode {
     match status(options) {
         Ok(status) => ExitCode::from(status),
@@ -83,7 +82,7 @@ pub fn run(options: &Options) -> ExitCode {
     }
 }
 
-/// Runs the command; gives its exit status, or 124 when time was up.
+/// Runs the command and returns its exit status, or 124 if the time was up.
 fn status(options: &Options) -> Result<u8> {
     if options.command.is_empty() && !options.prepare {
         return Err(
@@ -98,12 +97,12 @@ fn status(options: &Options) -> Result<u8> {
     Job::new(options, &kernel)?.run(options, &kernel)
 }
 
-/// Downloads and builds what the machine needs, its packages aside.
+/// Downloads and builds the parts of the machine, except its packages.
 pub fn prepare() -> Result {
     Kernel::prepare().map(drop)
 }
 
-/// Whether all packages are there; the error names those that are not.
+/// Checks that all packages are installed. The error names missing ones.
 fn require_packages() -> Result {
     let missing: Vec<&str> = PACKAGES
         .iter()
@@ -120,7 +119,7 @@ fn require_packages() -> Result {
     ))
 }
 
-/// A folder that the machine reads its orders from and leaves its result in; removed at the end.
+/// The temporary folder with the machine's script and result.
 struct Job {
     dir: PathBuf,
     writable: Vec<PathBuf>,
@@ -132,7 +131,7 @@ impl Drop for Job {
     }
 }
 
-/// A word as the shell reads it.
+/// Quotes a word for the shell.
 fn quoted(word: &OsStr) -> Vec<u8> {
     let mut text = vec![b'\''];
     for &byte in word.as_bytes() {
@@ -214,7 +213,7 @@ impl Job {
             }
         };
         drop(child);
-        // The pipes are closed with the machine.
+        // The pipes close when the machine ends.
         let _ = (out.join(), err.join());
 
         let console = fs::read(self.dir.join("console")).unwrap_or_default();
@@ -245,7 +244,7 @@ impl Job {
     fn qemu(&self, options: &Options, kernel: &Kernel) -> Command {
         let cores = thread::available_parallelism().map_or(2, usize::from);
         let cpus = options.cpus.unwrap_or(cores.clamp(2, 4));
-        // Ends with us, however we end.
+        // The kernel kills QEMU when this process ends, however it ends.
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL", "qemu-system-x86_64"]);
         command.args(["-machine", "q35,hpet=off,usb=off,smbus=off,sata=off"]);
@@ -290,7 +289,7 @@ impl Job {
     }
 }
 
-/// The last lines of a text.
+/// Returns the last lines of a text.
 fn tail(text: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(30)..].join("\n")
@@ -303,8 +302,8 @@ fn with_path(before: &str, path: &Path, after: &str) -> std::ffi::OsString {
     text
 }
 
-/// KVM with the processor's own support: a `/dev/kvm` that interprets unmodified guests is slower
-/// than QEMU by far.
+/// Returns whether KVM has the processor's support. A `/dev/kvm` that interprets unmodified guests
+/// is much slower than QEMU.
 fn has_kvm() -> bool {
     let flags = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let supported = flags.split_whitespace().any(|w| w == "vmx" || w == "svm");
@@ -316,7 +315,7 @@ fn has_kvm() -> bool {
             .is_ok()
 }
 
-/// A running machine, ended when dropped.
+/// A running machine, which is ended when dropped.
 struct Machine(Child);
 
 impl Drop for Machine {
@@ -326,7 +325,7 @@ impl Drop for Machine {
     }
 }
 
-/// Copies a stream as it comes.
+/// Copies a stream as it arrives.
 fn pass_on(
     from: Option<impl Read + Send + 'static>,
     mut to: impl Write + Send + 'static,
@@ -338,7 +337,7 @@ fn pass_on(
             match from.read(&mut buffer) {
                 Ok(0) | Err(_) => return,
                 Ok(len) => {
-                    // Nobody is left to be told when our own output is closed.
+                    // An error means that this process's output is closed; it is ignored.
                     let _ = to.write_all(&buffer[..len]).and_then(|()| to.flush());
                 }
             }

@@ -1,12 +1,12 @@
-//! The tests that need RDMA devices, in the virtual machine.
+//! Runs the tests that need RDMA devices in the virtual machine.
 //!
-//! All is built outside and run inside, where it is some ten times slower: four ranks share two emulated
-//! cores, often with builds and other tests on the real ones. So time limits are much longer here; they are
-//! to end what hangs. All of them run with the optimized library, which takes half the time there; one alone
-//! with that of development.
+//! Tests are built outside and run inside, some ten times slower: four ranks share two emulated
+//! cores, often beside builds and other tests on the real ones. So time limits are much longer; they
+//! only end tests that hang. The whole set runs with the optimized library, which halves its time; a
+//! selection runs with the development build.
 //!
-//! Of the programs in `tests/c` those run that name a variant with RDMA devices (`verbs`, `verbs-hosts`,
-//! `ofi-verbs`, `ucx-verbs`); `WEFT_TEST_ALL_VERBS=1` makes it all.
+//! The programs of `tests/c` that name a variant with RDMA devices (`verbs`, `verbs-hosts`,
+//! `ofi-verbs`, `ucx-verbs`) run; with `WEFT_TEST_ALL_VERBS=1` all programs do.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -14,15 +14,14 @@ use std::process::Stdio;
 use super::{Options, status};
 use crate::{Result, workspace};
 
-/// The longest that all of them may take, in seconds. Alone on a machine they take a tenth; they run beside builds and
-/// other tests.
+/// Time limit of all tests in seconds: ten times their time on a quiet machine, since they run beside
+/// builds and other tests.
 const LIMIT: u64 = 2700;
 
-/// How much longer each may take than outside (the factor `WEFT_TEST_PATIENCE`).
+/// Factor of the tests' time limits in the machine (`WEFT_TEST_PATIENCE`).
 const PATIENCE: u32 = 12;
 
-/// What the machine says of a failure besides the test itself: what its kernel has logged, and what its devices have
-/// counted (packets sent, received and repeated).
+/// Script that prints the kernel's log and the devices' packet counters after a failure.
 const AFTERWARDS: &str = "afterwards() {
     echo 'the kernel:'; dmesg | tail -n 20
     for device in rxe0 rxe1; do
@@ -82,7 +81,7 @@ pub fn run(filter: Option<&str>) -> Result {
     }
 }
 
-/// Where Weft is installed for them.
+/// Returns the folder to which Weft is installed for the machine.
 fn prefix(optimized: bool) -> Result<PathBuf> {
     if optimized {
         return crate::instructions::optimized("rdma-prefix");
@@ -92,10 +91,11 @@ fn prefix(optimized: bool) -> Result<PathBuf> {
     Ok(prefix)
 }
 
-/// The test programs of a package, which are built.
+/// Builds the test executables of a package.
 fn test_binaries(package: &str) -> Result<Vec<PathBuf>> {
     if crate::install::is_built() {
-        // They have been built with the whole workspace; by themselves they would be built again, with other features.
+        // They were built with the whole workspace; a build of one package would unify other
+        // features and compile them again.
         return crate::test::units::built(package);
     }
     let output = workspace::cargo()
@@ -116,13 +116,13 @@ fn test_binaries(package: &str) -> Result<Vec<PathBuf>> {
     Ok(binaries)
 }
 
-/// The executable that a line of cargo's messages names.
+/// Parses the executable from a line of cargo's messages.
 fn executable(line: &str) -> Option<&str> {
     let (_, rest) = line.split_once("\"executable\":\"")?;
     rest.split('"').next()
 }
 
-/// Whether cargo has built it for tests: those lie in a folder of their own.
+/// Returns whether an executable is a test, which cargo puts into the folder `deps`.
 fn is_test(path: &Path) -> bool {
     path.parent().is_some_and(|dir| dir.ends_with("deps"))
 }

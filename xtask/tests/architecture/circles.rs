@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::modules::{Crate, Module};
 use super::packages;
 
-/// Files that may use one another in a circle, at most: types that need each other, each in a file of its own.
+/// Largest allowed cycle of files: types that need each other, each in its own file.
 const MOST: usize = 4;
 
 type Graph = BTreeMap<Module, BTreeSet<Module>>;
 
-/// Which files each file uses.
+/// Returns the files that each file uses.
 fn graph(krate: &Crate) -> Graph {
     let mut graph = Graph::new();
     for (file, used) in krate.uses_by_file() {
@@ -21,7 +21,7 @@ fn graph(krate: &Crate) -> Graph {
     graph
 }
 
-/// Files that can be reached from one.
+/// Returns the files that can be reached from a file.
 fn reach<'a>(graph: &'a Graph, from: &'a Module) -> BTreeSet<&'a Module> {
     let (mut found, mut left) = (BTreeSet::new(), vec![from]);
     while let Some(file) = left.pop() {
@@ -34,7 +34,7 @@ fn reach<'a>(graph: &'a Graph, from: &'a Module) -> BTreeSet<&'a Module> {
     found
 }
 
-/// The circles of more than one file.
+/// Returns the cycles of more than one file.
 fn circles(graph: &Graph) -> BTreeSet<BTreeSet<&Module>> {
     let reach: BTreeMap<_, _> = graph
         .keys()
@@ -53,7 +53,7 @@ fn circles(graph: &Graph) -> BTreeSet<BTreeSet<&Module>> {
 }
 
 #[test]
-fn files_use_one_another_one_way() {
+fn files_have_no_large_cycles() {
     let (mut wrong, mut checked) = (Vec::new(), 0);
     for package in packages() {
         let source = package.folder.join("src");
@@ -70,7 +70,7 @@ fn files_use_one_another_one_way() {
     assert!(checked > 2000, "only {checked} uses were found");
     assert!(
         wrong.is_empty(),
-        "circles of more than {MOST} files: {wrong:#?}"
+        "cycles of more than {MOST} files: {wrong:#?}"
     );
 }
 

@@ -1,8 +1,8 @@
-//! Crates lie in the floors that docs/design.md draws: each uses only those below it.
+//! Checks the layers of docs/design.md: a crate uses only crates of lower layers.
 
 use super::packages;
 
-/// From the ground up. Crates of one floor do not use each other.
+/// Layers from the lowest up. Crates of one layer do not use each other.
 const FLOORS: &[&[&str]] = &[
     &["netmod", "mpi-types", "pmi", "mpi-table", "weft-needs"],
     &["netmod-kit", "mpi-sched", "netmod-sim"],
@@ -33,7 +33,7 @@ const FLOORS: &[&[&str]] = &[
     &["xtask", "weft-tests", "weft-fuzz"],
 ];
 
-/// The floor of a crate.
+/// Returns the layer of a crate.
 fn floor(name: &str) -> Option<usize> {
     FLOORS.iter().position(|floor| floor.contains(&name))
 }
@@ -43,7 +43,8 @@ fn no_crate_uses_one_above_it() {
     let (mut wrong, mut checked) = (Vec::new(), 0);
     for package in packages() {
         let name = &package.name;
-        let own = floor(name).unwrap_or_else(|| panic!("{name} has no floor in this test's list"));
+        let own = floor(name)
+            .unwrap_or_else(|| panic!("{name} has no layer; add it to this test's list"));
         for used in &package.uses {
             checked += 1;
             if floor(used).is_none_or(|floor| floor >= own) {
@@ -54,6 +55,6 @@ fn no_crate_uses_one_above_it() {
     assert!(checked > 80, "only {checked} uses were found");
     assert!(
         wrong.is_empty(),
-        "crates that use one above or beside them: {wrong:#?}"
+        "crates that use a crate of a higher or the same layer: {wrong:#?}"
     );
 }

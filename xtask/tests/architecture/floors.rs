@@ -1,10 +1,10 @@
-//! The folders of mpi-core and mpi-comm lie one above the other: each uses only those below it.
+//! Checks the layers of folders in mpi-core and mpi-comm: a folder uses only lower ones.
 
 use super::modules::Crate;
 use super::packages;
 
-/// Crates with the fewest uses between their folders that a test may find, and with the folders and files beside
-/// `lib.rs` from the ground up.
+/// Crates with the fewest uses that the test must find between their folders, and the folders and
+/// files beside `lib.rs` from the lowest layer up.
 const FLOORS: &[(&str, usize, &[&str])] = &[
     (
         "mpi-core",
@@ -27,7 +27,7 @@ const FLOORS: &[(&str, usize, &[&str])] = &[
     ("mpi-comm", 5, &["creation", "dynamic", "failure", "topo"]),
 ];
 
-/// Uses of a folder above, and how many uses there are between folders.
+/// Returns the uses of higher folders, and the number of all uses between folders.
 fn uses_above(krate: &Crate, floors: &[&str]) -> (Vec<String>, usize) {
     let floor = |name: &str| floors.iter().position(|known| *known == name);
     let (mut above, mut checked) = (Vec::new(), 0);
@@ -35,7 +35,8 @@ fn uses_above(krate: &Crate, floors: &[&str]) -> (Vec<String>, usize) {
         let (Some(own), Some(used)) = (module.first(), path.first()) else {
             continue;
         };
-        let height = floor(own).unwrap_or_else(|| panic!("{own} has no floor in this test's list"));
+        let height =
+            floor(own).unwrap_or_else(|| panic!("{own} has no layer; add it to this test's list"));
         if let Some(other) = floor(used).filter(|_| own != used) {
             checked += 1;
             if other > height {
@@ -62,7 +63,7 @@ fn no_folder_uses_one_above_it() {
         );
         assert!(
             above.is_empty(),
-            "{name}: folders that use one above them: {above:#?}"
+            "{name}: folders that use a higher one: {above:#?}"
         );
     }
 }

@@ -1,5 +1,5 @@
-//! Checks the order of crates by cargo's graph, that of a crate's folders and files by the paths in their code, and
-//! their sizes.
+//! Checks the layers of crates by cargo's graph, those of a crate's folders and files by the paths
+//! in their code, and sizes.
 
 mod circles;
 mod crates;
@@ -16,11 +16,11 @@ use serde_json::Value;
 struct Package {
     name: String,
     folder: PathBuf,
-    /// Packages of the workspace that it is built from, without those of its tests.
+    /// Its dependencies in the workspace, without dev-dependencies.
     uses: Vec<String>,
 }
 
-/// The packages of the workspace, by cargo's graph.
+/// Returns the packages of the workspace by cargo's graph.
 fn packages() -> Vec<Package> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut command = Command::new(env!("CARGO"));

@@ -1,4 +1,4 @@
-//! The modules of a crate and the paths that their code names, by `syn`. Tests are not among them.
+//! Parses the modules of a crate and the paths in their code by `syn`, without tests.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,10 +8,10 @@ use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens as _;
 use syn::{Attribute, Expr, Item, ItemMod, Lit, Meta, UseTree, Visibility};
 
-/// The names of a module from the crate's root on.
+/// A module's path from the crate's root.
 pub type Module = Vec<String>;
 
-/// What a module names, its path in the code, and the module whose file holds it.
+/// A module's code: the module whose file holds it, its uses, and the paths in it.
 struct Code {
     file: Module,
     module: Module,
@@ -19,7 +19,7 @@ struct Code {
     paths: Vec<Module>,
 }
 
-/// A leaf of a `use`.
+/// A leaf of a `use` tree.
 struct Use {
     path: Module,
     name: String,
@@ -32,7 +32,7 @@ pub struct Crate {
     code: Vec<Code>,
     /// The modules, each with the module whose file holds it.
     files: BTreeMap<Module, Module>,
-    /// What `pub use` hands on: the path behind a name in a module.
+    /// Re-exports (`pub use`): the path behind a name in a module.
     handed_on: BTreeMap<(Module, String), Module>,
 }
 
@@ -45,7 +45,7 @@ impl Crate {
         read
     }
 
-    /// A crate of files with these texts, each a child of the root.
+    /// Makes a crate of files with these texts, each a child of the root.
     pub fn of(texts: &[(&str, &str)]) -> Crate {
         let mut made = Crate::default();
         for (name, text) in texts {
@@ -70,7 +70,7 @@ impl Crate {
         self.module(parsed.items, &module, &module, Some((path, folder)));
     }
 
-    /// Takes in the items of a module; without a place the files of its modules are not read.
+    /// Parses the items of a module. Without a folder the files of its child modules are not read.
     fn module(
         &mut self,
         items: Vec<Item>,
@@ -142,7 +142,7 @@ impl Crate {
         self.handed_on = handed_on;
     }
 
-    /// A path from the crate's root on; `None` if it leads into another crate.
+    /// Returns a path from the crate's root, or `None` if it leads into another crate.
     fn absolute(&self, here: &Module, path: &[String]) -> Option<Module> {
         let mut base = here.clone();
         let mut path = path;
@@ -181,14 +181,14 @@ impl Crate {
                 _ => break,
             }
         }
-        // What no module has is defined in the crate's root.
+        // A name that no module has is defined in the crate's root.
         let found = (1..=full.len())
             .rev()
             .find_map(|n| self.files.get(&full[..n]));
         Some(found.cloned().unwrap_or_default())
     }
 
-    /// What each module uses, by files: what it only hands on does not count.
+    /// Returns the uses of each module by file, without re-exports.
     pub fn uses_by_file(&self) -> impl Iterator<Item = (&Module, Module)> {
         self.code.iter().flat_map(move |code| {
             let uses = code.uses.iter().filter(|one| !one.is_handed_on);
@@ -197,7 +197,7 @@ impl Crate {
         })
     }
 
-    /// Everything within the crate that modules name, also to hand it on, by paths from the root on.
+    /// Returns all paths within the crate that modules name, with re-exports, from the root.
     pub fn named(&self) -> impl Iterator<Item = (&Module, Module)> {
         self.code.iter().flat_map(move |code| {
             let named = code.uses.iter().map(|one| &one.path).chain(&code.paths);
@@ -206,7 +206,7 @@ impl Crate {
     }
 }
 
-/// Whether an item is there for tests only, loom's among them.
+/// Returns whether an item is compiled only for tests, including loom's.
 fn is_test(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| match &attribute.meta {
         Meta::List(list) if list.path.is_ident("cfg") => has_test(list.tokens.clone()),
@@ -214,7 +214,7 @@ fn is_test(attributes: &[Attribute]) -> bool {
     })
 }
 
-/// Whether a condition is `test`, or `all` of some with it.
+/// Returns whether a condition is `test`, or an `all` that contains it.
 fn has_test(condition: TokenStream) -> bool {
     let mut tokens = condition.into_iter();
     match (tokens.next(), tokens.next()) {
@@ -227,7 +227,7 @@ fn has_test(condition: TokenStream) -> bool {
     }
 }
 
-/// The file of `#[path = "…"]`.
+/// Returns the file of `#[path = "…"]`.
 fn path_attribute(attributes: &[Attribute]) -> Option<String> {
     attributes
         .iter()
@@ -243,7 +243,7 @@ fn path_attribute(attributes: &[Attribute]) -> Option<String> {
         })
 }
 
-/// The paths of a tree of uses.
+/// Collects the paths of a `use` tree.
 fn leaves(tree: &UseTree, prefix: &mut Module, is_handed_on: bool, found: &mut Vec<Use>) {
     let mut leaf = |path: Module, name: String| {
         found.push(Use {
@@ -280,7 +280,7 @@ fn leaves(tree: &UseTree, prefix: &mut Module, is_handed_on: bool, found: &mut V
     }
 }
 
-/// Paths of more than one name, wherever they are: in types, expressions, macros.
+/// Collects paths of more than one name in types, expressions and macros.
 fn paths(tokens: TokenStream, found: &mut Vec<Module>) {
     let mut path = Module::new();
     let mut colons = 0;

@@ -1,17 +1,17 @@
-//! Crates have at most 20,000 lines of code. Files of more than 900 lines are printed, as a report.
+//! Checks that crates have at most 20,000 lines of code, and prints files of more than 900 lines.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::packages;
 
-/// Lines of code of a crate, without comments, blank lines and tests.
+/// Most lines of code of a crate, without comments, blank lines and tests.
 const CRATE: usize = 20_000;
 
-/// Lines of a file above which the report names it.
+/// Lines of a file above which it is printed.
 const FILE: usize = 900;
 
-/// The Rust files below a folder.
+/// Collects the Rust files below a folder.
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     let Ok(entries) = fs::read_dir(folder) else {
         return;
@@ -25,13 +25,13 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Whether a file has tests only: `tests.rs`, `loom_tests.rs` and the like.
+/// Returns whether a file contains only tests, as `tests.rs` and `loom_tests.rs` do.
 fn is_of_tests(path: &Path) -> bool {
     let stem = path.file_stem().and_then(|stem| stem.to_str());
     stem.is_some_and(|stem| stem.ends_with("tests"))
 }
 
-/// Lines of code above the tests that a file ends with.
+/// Counts the lines of code above the tests at a file's end.
 fn code_lines(text: &str) -> usize {
     let code = text.split("\n#[cfg(test)]\nmod tests").next();
     let lines = code.unwrap_or_default().lines().map(str::trim);

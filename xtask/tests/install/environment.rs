@@ -1,4 +1,4 @@
-//! pkg-config, CMake, shells and environment modules find it.
+//! Tests that pkg-config, CMake, shells and environment modules find an installation.
 
 use std::fs;
 use std::path::Path;
@@ -31,8 +31,8 @@ fn cmake_finds_it() {
     let starts = |name: &str| table.functions.present().any(|one| one.name == name);
     let has_mpiexec = installed().join("bin/mpiexec").exists();
     if !(starts("MPI_Init") && starts("MPI_Finalize") && has_mpiexec) {
-        // CMake searches around mpiexec and tries a program that starts MPI.
-        println!("left out: mpiexec or MPI_Init is not part of this source tree");
+        // CMake searches near mpiexec and links a program that calls MPI_Init.
+        println!("left out: this source tree lacks mpiexec or MPI_Init");
         return;
     }
     let dir = Dir::new("cmake");
@@ -92,7 +92,7 @@ fn a_shell_is_set_up() {
         format!("{prefix}/bin/mpicc\n{prefix}/lib\n{prefix}\n")
     };
     assert_eq!(told("bash", &prefix), expected(&prefix));
-    // Other shells don't tell where the file lies.
+    // In other shells a sourced file can't find its own path.
     assert_eq!(told("sh", installed()), expected(installed()));
 }
 

@@ -1,4 +1,4 @@
-//! The compiler wrapper for Fortran, and the library behind it.
+//! Tests the compiler wrapper for Fortran and its library.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use super::{Dir, attempt, installed, run};
 
-/// The same in Fortran.
+/// The program of `main.rs` in Fortran.
 const FORTRAN: &str = "program p\n\
     use mpi_f08\n\
     implicit none\n\
@@ -19,7 +19,7 @@ const FORTRAN: &str = "program p\n\
 fn has_gfortran() -> bool {
     let there = Command::new("gfortran").arg("--version").output().is_ok();
     if !there {
-        println!("left out: there is no gfortran");
+        println!("left out: gfortran is not installed");
     }
     there
 }
@@ -48,7 +48,7 @@ fn mpifort_compiles_and_links() {
     build(&installed().join("bin/mpif77"), &old);
     build(&installed().join("bin/mpifort_abi"), &old);
 
-    // Fortran's library knows handles of Weft's library only.
+    // Fortran's library works with Weft's handles only.
     let stranger = dir.0.join("stranger.c");
     let text = "#include <string.h>\nint PMPI_Get_library_version(char *text, int *length) {\n\
                 strcpy(text, \"Stranger 1.0\");\n*length = 12;\nreturn 0;\n}\n";
@@ -58,16 +58,16 @@ fn mpifort_compiles_and_links() {
         .args(["-shared", "-fPIC", "-o"])
         .arg(&library)
         .arg(&stranger));
-    // A preloaded library's path must have no blanks.
+    // LD_PRELOAD separates paths by blanks.
     let mut command = Command::new(&program);
     command
         .env("LD_LIBRARY_PATH", &dir.0)
         .env("LD_PRELOAD", "stranger.so");
     let (success, text) = attempt(&mut command);
-    let told = text.contains("libmpifort_abi.so.1") && text.contains("Stranger 1.0");
-    assert!(!success && told, "{text}");
+    let is_named = text.contains("libmpifort_abi.so.1") && text.contains("Stranger 1.0");
+    assert!(!success && is_named, "{text}");
 
-    // After a move, and for a compiler that is new, where the installation can't be written.
+    // After a move, with a new compiler, and with an installation that can't be written.
     let moved = dir.0.join("elsewhere");
     run(Command::new("cp").arg("-a").arg(installed()).arg(&moved));
     fs::remove_dir_all(moved.join("include/weft")).expect("the modules");
@@ -126,7 +126,7 @@ fn cmake_finds_fortran() {
     assert_eq!(run(&mut Command::new(build.join("program"))), "5.0\n");
 }
 
-/// Every routine has all names that compilers give it, and nothing else is exported.
+/// Checks that each routine is exported under all names that compilers use, and nothing else.
 #[test]
 fn fortran_library_has_all_names() {
     let table = mpi_table::Table::load().expect("a good table");
@@ -154,7 +154,7 @@ fn has_all_names(table: &mpi_table::Table, name: &str, needs: &str) {
         }
     }
     for routine in mpi_table::fortran::routines(table) {
-        // Large counts are in `mpi_f08` alone, under the generic names.
+        // Routines with large counts are only in `mpi_f08`, under the generic names.
         if routine.is_large() {
             continue;
         }

@@ -1,4 +1,4 @@
-//! An installed Weft can be used by hand, with pkg-config and with CMake, wherever it lies.
+//! Tests an installation: by hand, with pkg-config and with CMake, and after moving it.
 
 mod environment;
 mod fortran;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// A program that can be run without a launcher and without starting MPI.
+/// A program that needs no launcher and no `MPI_Init`.
 const PROGRAM: &str = "#include <mpi.h>\n\
     #include <stdio.h>\n\
     int main(void) {\n\
@@ -25,7 +25,7 @@ const PROGRAM: &str = "#include <mpi.h>\n\
         return 0;\n\
     }\n";
 
-/// A folder that is removed at the end.
+/// A temporary folder, removed when dropped.
 struct Dir(PathBuf);
 
 impl Dir {
@@ -43,7 +43,7 @@ impl Drop for Dir {
     }
 }
 
-/// The installation that all tests copy; its name has no blank, as build systems dislike them.
+/// Returns the installation that all tests copy. Its path has no blank, which build systems reject.
 fn installed() -> &'static Path {
     static PREFIX: OnceLock<PathBuf> = OnceLock::new();
     PREFIX.get_or_init(|| {
@@ -55,7 +55,7 @@ fn installed() -> &'static Path {
     })
 }
 
-/// What a command prints; panics when it fails or takes too long.
+/// Returns a command's output. Panics if it fails or takes too long.
 fn run(command: &mut Command) -> String {
     let (success, text) = attempt(command);
     assert!(success, "{command:?}:\n{text}");

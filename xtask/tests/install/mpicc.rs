@@ -1,4 +1,4 @@
-//! The compiler wrapper for C.
+//! Tests the compiler wrapper for C.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -32,7 +32,7 @@ fn mpicc_compiles_and_links() {
         .arg(&program));
     assert_eq!(run(&mut Command::new(&program)), "5.0\n");
 
-    // A mistake is the compiler's to report.
+    // The compiler reports errors in the source.
     fs::write(
         &source,
         "#include <mpi.h>\nint main(void) { return MPI_Nothing(; }\n",
@@ -64,7 +64,7 @@ fn mpicc_works_from_a_link_and_after_a_move() {
 }
 
 #[test]
-fn mpicc_tells_what_it_does() {
+fn mpicc_shows_its_command() {
     let prefix = installed().display();
     let show = |options: &[&str]| run(Command::new(mpicc()).args(options).env("WEFT_CC", "cc"));
     let compile = format!("-I{prefix}/include");
@@ -125,13 +125,13 @@ fn mpicc_tells_what_it_does() {
     assert_eq!(text, format!("gcc -pipe -c a.c {compile}\n"));
     let echoed = show(&["-echo", "-E", "-x", "c", "/dev/null"]);
     assert!(echoed.starts_with("cc -E -x c /dev/null"), "{echoed}");
-    // Questions to the compiler are no programs to link.
+    // Queries to the compiler get no linker options.
     assert!(run(Command::new(mpicc()).arg("-v")).contains("version"));
     assert!(show(&["-help"]).contains("WEFT_CC"));
 }
 
-/// Build systems tell the compiler by the wrapper's words: Charm++'s looks for `g++` in what
-/// `mpicxx -V` and `mpicxx -show` print.
+/// Build systems recognize the compiler by the wrapper's output: Charm++'s searches `g++` in that of
+/// `mpicxx -V` and `mpicxx -show`.
 #[test]
 fn mpicc_calls_the_compiler_by_its_own_name() {
     let dir = Dir::new("mpicc name");
@@ -154,7 +154,7 @@ fn mpicc_calls_the_compiler_by_its_own_name() {
     for name in ["gcc", "g++", "clang", "clang++", "cc", "c++"] {
         compiler(name);
     }
-    // Of another make than the known ones.
+    // An unknown compiler.
     assert_eq!(command("mpicc"), "cc\n");
     assert_eq!(command("mpicxx"), "c++\n");
     for (generic, names, wrapper) in [

@@ -1,4 +1,4 @@
-//! Archive, wheel, and packages of Debian and for rpm.
+//! Tests the archive, the wheel, and the packages for dpkg and rpm.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use super::{Dir, PROGRAM, run};
 
-/// The packages; made once.
+/// Returns the folder of the packages, which are made once.
 fn packed() -> &'static Path {
     static PACKED: OnceLock<PathBuf> = OnceLock::new();
     PACKED.get_or_init(|| {
@@ -19,7 +19,7 @@ fn packed() -> &'static Path {
     })
 }
 
-/// The one file in the folder of packages that ends so.
+/// Returns the only package with this ending.
 fn package(ending: &str) -> PathBuf {
     let entries = fs::read_dir(packed()).expect("a folder");
     let mut found = entries
@@ -30,7 +30,7 @@ fn package(ending: &str) -> PathBuf {
     package
 }
 
-/// The folder with the package for running programs and that for compiling them, unpacked below a root.
+/// Returns the packages for running programs and for compiling them.
 fn both(names: [&str; 2]) -> [PathBuf; 2] {
     names.map(|name| {
         let architecture = std::env::consts::ARCH;
@@ -45,7 +45,7 @@ fn both(names: [&str; 2]) -> [PathBuf; 2] {
     })
 }
 
-/// Compiles a program with what is installed at `bin`, and runs it there.
+/// Compiles a program with the wrapper in `bin` and runs it.
 fn try_out(bin: &Path, dir: &Path) {
     let source = dir.join("program.c");
     fs::write(&source, PROGRAM).expect("a source");
@@ -82,7 +82,7 @@ fn pip_installs_the_wheel_and_removes_it() {
         return;
     }
     let dir = Dir::new("wheel");
-    // A path with a blank would become the program's in pip's own scripts.
+    // pip's scripts name their interpreter by path, which must not have a blank.
     let venv = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("venv-{}", std::process::id()));
     let _venv = Dir(venv.clone());
     run(Command::new("python3").args(["-m", "venv"]).arg(&venv));
@@ -100,11 +100,11 @@ fn pip_installs_the_wheel_and_removes_it() {
         "{text}"
     );
 
-    // What reports of hangs look for on the stack, and the live view.
+    // Hang reports need function names for their stacks; -top must exist.
     let names = run(Command::new("nm").arg(venv.join("lib/libmpi.so.12")));
     assert!(
         names.contains("MPI_Recv_long"),
-        "the wheel has no names of functions"
+        "the wheel's library has no symbol names"
     );
     let watched = run(Command::new(venv.join("bin/mpiexec"))
         .args(["-top", "-timeout", "30", "-n", "2"])
@@ -122,7 +122,7 @@ fn pip_installs_the_wheel_and_removes_it() {
         "lib/libmpi.so.12",
         "include/mpi.h",
     ] {
-        assert!(!venv.join(name).exists(), "{name} is left");
+        assert!(!venv.join(name).exists(), "{name} is left behind");
     }
 }
 
@@ -130,7 +130,7 @@ fn pip_installs_the_wheel_and_removes_it() {
 fn the_debian_package_installs_and_goes() {
     let has_dpkg = Command::new("dpkg-deb").arg("--version").output().is_ok();
     if !has_dpkg || run(Command::new("id").arg("-u")) != "0\n" {
-        println!("left out: needs dpkg, and root");
+        println!("left out: needs dpkg and root");
         return;
     }
     let dir = Dir::new("debian");
@@ -144,7 +144,7 @@ fn the_debian_package_installs_and_goes() {
     }
     fs::write(admin.join("status"), "").expect("a file");
     let dpkg = || {
-        // Debian's other packages are not in this tree; scripts run without a change of root.
+        // The new root lacks Debian's other packages; scripts run without chroot.
         let mut command = Command::new("dpkg");
         command
             .arg(format!("--root={}", root.display()))
@@ -182,7 +182,7 @@ fn the_debian_package_installs_and_goes() {
 #[test]
 fn the_packages_for_rpm_install() {
     if !weft_needs::RPM.met() || run(Command::new("id").arg("-u")) != "0\n" {
-        println!("left out: needs rpm, and root");
+        println!("left out: needs rpm and root");
         return;
     }
     let files = both(["weft-VERSION-1.ARCH.rpm", "weft-devel-VERSION-1.ARCH.rpm"]);

@@ -1,15 +1,15 @@
-//! The tools that are installed with it.
+//! Tests the installed tools.
 
 use std::path::Path;
 use std::process::Command;
 
 use super::{Dir, attempt, installed, run};
 
-/// Debian's MPICH, a library of the same ABI that the loader would find first.
+/// Debian's MPICH, a library of the same ABI in the loader's path.
 const MPICH: &str = "/usr/lib/x86_64-linux-gnu";
 
 #[test]
-fn weft_info_tells_what_is_installed() {
+fn weft_info_describes_the_installation() {
     let bin = installed().join("bin");
     let text = run(&mut Command::new(bin.join("mpichversion")));
     assert!(text.contains("MPI standard: "), "{text}");
@@ -38,7 +38,7 @@ fn weft_info_tells_what_is_installed() {
 }
 
 #[test]
-fn weft_info_says_what_it_lacks() {
+fn weft_info_names_a_missing_library() {
     let dir = Dir::new("weft-info");
     let mut info = Command::new(installed().join("bin/weft-info"));
     let (success, text) = attempt(info.arg("--prefix").arg(&dir.0));
@@ -71,7 +71,7 @@ fn osu_bench_measures_the_library_beside_it() {
     assert!(first.contains(&format!("{}", library.display())), "{text}");
     assert!(text.contains("Pass"), "{text}");
 
-    // Studies start their own jobs, with the library and the launcher beside them.
+    // Studies start jobs with the library and launcher of their own installation.
     let dir = Dir::new("studies");
     let study = |name: &str| {
         let mut command = osu_bench();
@@ -106,7 +106,7 @@ fn osu_bench_measures_the_library_beside_it() {
     }
 }
 
-/// Studies give each rank as many cores as it has threads where there are enough.
+/// Studies give each rank a core per thread if the machine has enough.
 #[test]
 fn ranks_can_have_several_cores() {
     let mut job = Command::new(installed().join("bin/mpiexec"));

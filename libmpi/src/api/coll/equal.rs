@@ -91,7 +91,7 @@ unsafe fn is_first(
     comm: MPI_Comm,
 ) -> Result<c_int> {
     if !matches!(how, How::Wait) {
-        let why = "op is MPIX_EQUAL, which only MPI_Reduce and MPI_Allreduce take; compare first and use MPI_LAND";
+        let why = "op is MPIX_EQUAL, which only MPI_Reduce and MPI_Allreduce accept; compare first and use MPI_LAND";
         return Err(Error::new(Class::Op, why));
     }
     intra_only(&runtime()?.comm(comm)?.comm)?;

@@ -145,7 +145,8 @@ pub unsafe fn status_set_elements(
         return Err(Error::new(Class::Count, detail));
     };
     let Some(bytes) = datatype.bytes_of(elements) else {
-        let detail = format!("{count} elements of {datatype} are more than there can be");
+        let detail =
+            format!("count is {count}; the size of that many elements of {datatype} overflows");
         return Err(Error::new(Class::Count, detail));
     };
     if !status::ignored(status) {
@@ -343,7 +344,7 @@ unsafe fn contents(
     let contents = datatype.contents(&NUMBERS)?;
     let ints = contents.integers.into_iter().map(|value| {
         c_int::try_from(value).map_err(|_| {
-            let detail = format!("an argument is {value}, which C's int can't hold");
+            let detail = format!("an argument of the constructor is {value}, which exceeds an int; call MPI_Type_get_contents_c");
             Error::new(Class::Count, detail)
         })
     });

@@ -207,7 +207,10 @@ unsafe fn service(name: *const c_char) -> Result<String> {
     // SAFETY: the caller's contract.
     let name = unsafe { string(name, "service_name")? };
     match name.is_empty() {
-        true => Err(Error::new(Class::Arg, "service_name is empty")),
+        true => Err(Error::new(
+            Class::Arg,
+            "service_name is empty; pass at least one character",
+        )),
         false => Ok(name),
     }
 }

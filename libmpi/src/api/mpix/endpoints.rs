@@ -141,7 +141,7 @@ pub unsafe fn win_create_endpoints(
             let thread = thread.map_err(|error| {
                 Error::new(
                     Class::NoMem,
-                    format!("no thread could be started for an endpoint: {error}"),
+                    format!("cannot start a thread for an endpoint: {error}"),
                 )
             })?;
             match thread.join() {

@@ -45,7 +45,7 @@ pub fn comm_get_failed(comm: LiveComm, failedgrp: Out<MPI_Group>) -> Result<()> 
 pub fn comm_ack_failed(comm: LiveComm, num_to_ack: c_int, num_acked: Out<c_int>) -> Result<()> {
     let Ok(number) = usize::try_from(num_to_ack) else {
         let why = format!(
-            "num_to_ack is {num_to_ack}; it must be 0 or more: how many of the group that MPIX_Comm_get_failed gives"
+            "num_to_ack is {num_to_ack}; it must be 0 or more, the number of ranks of MPIX_Comm_get_failed's group to acknowledge"
         );
         return Err(Error::new(Class::Arg, why));
     };

@@ -99,7 +99,7 @@ pub unsafe fn type_iov_len(
         bytes += len;
     }
     iov_len.set(pieces);
-    // It need not be wanted.
+    // NULL: the caller does not want the number of bytes.
     if !actual_iov_bytes.is_null() {
         // SAFETY: not NULL, and then valid by the caller's contract.
         unsafe { actual_iov_bytes.write(bytes as MPI_Count) };

@@ -43,7 +43,7 @@ impl Function for Thing {
         for task in spawned {
             match running() {
                 Some(runtime) => add(runtime, task),
-                // There is nobody left to call it.
+                // After MPI_Finalize no progress call would run the task.
                 None => outcome = Outcome::Done,
             }
         }
@@ -110,7 +110,7 @@ pub unsafe fn async_spawn(
     let runtime = runtime()?;
     // SAFETY: the program's promise.
     let thing = unsafe { thing(async_thing) }.ok_or_else(|| {
-        let why = "async_thing is NULL; give what the function was called with";
+        let why = "async_thing is NULL; pass the argument of the poll function";
         Error::new(Class::Arg, why)
     })?;
     let task = task(runtime, poll_fn, extra_state, stream)?;

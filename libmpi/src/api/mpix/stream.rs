@@ -35,8 +35,9 @@ pub unsafe fn stream_create(info: MPI_Info, stream: *mut MPIX_Stream) -> Result<
         && let Some(kind) = info.get("type")?
     {
         let kind = String::from_utf8_lossy(&kind);
-        let why =
-            format!("info asks for a stream of type {kind}; there are none of other software");
+        let why = format!(
+            "info requests a stream of type {kind}; Weft has no GPU streams, remove the key type"
+        );
         return Err(Error::new(Class::InfoValue, why));
     }
     if stream.is_null() {
@@ -104,7 +105,7 @@ pub unsafe fn stream_comm_create_multiplex(
     })?;
     if count > runtime.process.pool() {
         let why = format!(
-            "count is {count}; there are {} VCIs for streams",
+            "count is {count}; it must not exceed the {} VCIs for streams",
             runtime.process.pool()
         );
         return Err(Error::new(Class::Count, why));
@@ -131,10 +132,7 @@ pub unsafe fn comm_get_stream(comm: MPI_Comm, idx: c_int, stream: *mut MPIX_Stre
     };
     let found = usize::try_from(idx).ok().and_then(|idx| handles.get(idx));
     let found = found.ok_or_else(|| {
-        let why = format!(
-            "idx is {idx}; the communicator has {} streams",
-            handles.len()
-        );
+        let why = format!("idx is {idx}; comm has {} streams", handles.len());
         Error::new(Class::Arg, why)
     })?;
     // SAFETY: the caller's contract.
@@ -178,14 +176,19 @@ fn index(value: c_int, count: u32, name: &str, rank: &str) -> Result<u32> {
 
 fn streams_of(comm: &CommObject) -> Result<&CommStreams> {
     comm.streams.get().ok_or_else(|| {
-        let why = "the communicator has no streams; MPIX_Stream_comm_create_multiplex makes such";
+        let why = "comm has no streams; create it with MPIX_Stream_comm_create_multiplex";
         Error::new(Class::Comm, why)
     })
 }
 
-fn between(streams: &CommStreams, from: u32, to: u32) -> Result<&Comm> {
-    let missing = || Error::new(Class::Intern, "there is no way between these streams");
-    streams.routes.between(from, to).ok_or_else(missing)
+fn comm_between(streams: &CommStreams, from: u32, to: u32) -> Result<&Comm> {
+    let missing = || {
+        Error::new(
+            Class::Intern,
+            "internal error: no communicator connects the two streams",
+        )
+    };
+    streams.ways.way(from, to).ok_or_else(missing)
 }
 
 /// Starts a send. `None`: it is complete.
@@ -210,7 +213,7 @@ unsafe fn start_send(
     let Some(rank) = rank else { return Ok(None) };
     let theirs = streams.routes.count(rank);
     let to = index(dest_index, theirs, "dest_stream_index", "the destination")?;
-    let comm = between(streams, from, to)?;
+    let comm = comm_between(streams, from, to)?;
     let purpose = Purpose::PointToPoint;
     mpi_core::comm::send_on(
         &runtime.process,
@@ -248,7 +251,7 @@ unsafe fn start_receive(
         let theirs = streams.routes.count(rank as u32);
         index(source_index, theirs, "source_stream_index", "the source")?;
     }
-    let comm = between(streams, at, at)?;
+    let comm = comm_between(streams, at, at)?;
     let purpose = Purpose::PointToPoint;
     mpi_core::comm::receive_on(&runtime.process, comm, purpose, buffer, rank, tag).map(Some)
 }

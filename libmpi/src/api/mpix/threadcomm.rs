@@ -30,7 +30,7 @@ pub fn threadcomm_init(
         // Threads that call at the same time start what is made here, which comes after this.
         unsafe { init::admit_threads(runtime) };
     }
-    // Callbacks of attributes may free it.
+    // A copy callback of an attribute may free the parent.
     let parent = runtime.comm_arc(comm.object.handle())?;
     let made =
         mpi_comm::creation::endpoints::create_endpoints(&runtime.process, &parent.comm, count)?;

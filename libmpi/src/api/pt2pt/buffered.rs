@@ -61,7 +61,7 @@ pub unsafe fn buffer_attach(buffer: *mut c_void, size: MPI_Count) -> Result<()> 
 pub fn buffer_detach(buffer_addr: Out<*mut c_void>, size: OutInt) -> Result<()> {
     let runtime = runtime()?;
     let (address, length) = runtime.bsend.detach(&runtime.process)?;
-    // The address of a pointer, though declared otherwise.
+    // C declares the argument `void *`, but it is the address of a pointer (section 3.6).
     buffer_addr.set(address.cast());
     size.set_defined(Some(length));
     Ok(())

@@ -57,7 +57,7 @@ pub(crate) fn callbacks(
 
 /// Returns a class for one request alone.
 pub(crate) fn own_class() -> u64 {
-    // Classes of the program are ints.
+    // Above all classes of the program, which are ints.
     static NEXT: AtomicU64 = AtomicU64::new(1 << 32);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }

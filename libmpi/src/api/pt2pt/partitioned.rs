@@ -65,7 +65,7 @@ unsafe fn init(
     let runtime = runtime()?;
     if !sends && rank == ANY_SOURCE {
         runtime.comm(comm)?;
-        let why = "source is MPI_ANY_SOURCE; a partitioned receive must say from whom";
+        let why = "source is MPI_ANY_SOURCE; a partitioned receive needs a rank";
         return Err(Error::new(Class::Rank, why));
     }
     if !sends && tag == ANY_TAG {
@@ -150,7 +150,10 @@ fn partitioned(request: MPI_Request) -> Result<&'static Partitioned> {
 #[cold]
 fn not_partitioned(request: MPI_Request) -> Error {
     if request == MPI_REQUEST_NULL {
-        return Error::new(Class::Request, "request is MPI_REQUEST_NULL");
+        return Error::new(
+            Class::Request,
+            "request is MPI_REQUEST_NULL; pass a partitioned request",
+        );
     }
     if let Err(error) = runtime().and_then(|runtime| runtime.resolve(request).map(drop)) {
         return error;
@@ -213,7 +216,7 @@ pub unsafe fn pready_list(
 pub fn parrived(request: MPI_Request, partition: c_int, flag: Out<c_int>) -> Result<()> {
     let process = &runtime()?.process;
     let arrived = match request {
-        // As an inactive one.
+        // A null request behaves like an inactive one (MPI-4.1 section 4.2.2).
         MPI_REQUEST_NULL => true,
         request => partitioned(request)?.has_arrived(process, partition.into())?,
     };

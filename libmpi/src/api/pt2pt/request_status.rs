@@ -112,8 +112,8 @@ pub unsafe fn request_get_status_some(
         outcount.set(MPI_UNDEFINED);
         return Ok(());
     }
-    // Complete requests stay, so having found one does not end the polling.
-    let complete = |runtime: &Runtime| all.iter().all(|resolved| runtime.is_complete(*resolved));
+    // A complete request stays in the list, so one that is found does not end the polling.
+    let complete = |runtime: &Runtime| all.iter().all(|named| runtime.is_complete(*named));
     is_complete_after_poll(runtime, &all, complete)?;
     let found = some_complete(runtime, &all);
     if !found.is_empty() && array_of_indices.is_null() {

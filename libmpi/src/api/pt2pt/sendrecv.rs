@@ -166,7 +166,7 @@ unsafe fn exchange(
 pub(super) fn copy_of(buffer: &Buffer) -> Result<Vec<u8>> {
     buffer.to_vec().ok_or_else(|| {
         let why = format!(
-            "there is no memory for a copy of the {} bytes to be sent; use MPI_Sendrecv with two buffers",
+            "cannot allocate {} bytes for a copy of the send data; use MPI_Sendrecv with two buffers",
             buffer.len()
         );
         Error::new(Class::NoMem, why)

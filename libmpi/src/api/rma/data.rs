@@ -18,7 +18,7 @@ pub(crate) use crate::api::rma::fast_path::{
 };
 use crate::api::rma::single::{change_any, swap_any};
 use crate::api::rma::window::check_rank;
-// They raise no errors, so they need not know which of the two forms was called.
+// The fast paths raise no errors, so they need not know which of the two forms was called.
 use crate::abi::{
     MPI_Aint, MPI_Count, MPI_Datatype, MPI_NO_OP, MPI_Op, MPI_PROC_NULL, MPI_Request, MPI_Win,
 };
@@ -211,7 +211,7 @@ unsafe fn accumulate_long(
     // With MPI_NO_OP the origin's arguments are ignored (section 11.3.4).
     let reads = op.as_predefined() == Some(PredefinedOp::NoOp);
     if reads && result.is_none() {
-        let why = "MPI_NO_OP changes nothing; it is for MPI_Get_accumulate and its like only";
+        let why = "op is MPI_NO_OP, which only MPI_Get_accumulate, MPI_Rget_accumulate and MPI_Fetch_and_op accept";
         return Err(Error::new(Class::Op, why));
     }
     let origin = match reads {

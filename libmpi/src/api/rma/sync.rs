@@ -23,7 +23,7 @@ fn check_assert(assert: c_int, allowed: c_int) -> Result<()> {
     Err(Error::new(
         Class::Assert,
         format!(
-            "assert is {assert}, of which {:#x} is no assertion of this function; 0 is always right",
+            "assert is {assert}; its bits {:#x} are not assertions of this function; 0 is always valid",
             assert & !allowed
         ),
     ))
@@ -72,7 +72,7 @@ pub fn win_wait(win: LiveWin) -> Result<()> {
 /// `MPI_Win_test` (section 11.5.2).
 pub fn win_test(win: LiveWin, flag: Out<c_int>) -> Result<()> {
     let (runtime, object) = (win.runtime, win.object);
-    // Written first, so that no result is lost.
+    // If the test fails, the flag is 0.
     flag.set(0);
     flag.set(object.window.test(&runtime.process)?.into());
     Ok(())

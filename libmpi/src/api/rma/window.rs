@@ -181,7 +181,7 @@ pub fn win_shared_query(
     let (base, bytes, unit) = window.shared_query(rank).ok_or_else(|| {
         Error::new(
             Class::RmaFlavor,
-            "the window is dynamic: it has no memory of its own that could be asked for",
+            "win is dynamic and has no memory to query; pass a window of MPI_Win_allocate_shared",
         )
     })?;
     size.set(bytes as MPI_Aint);
@@ -246,7 +246,7 @@ pub fn win_free(win: &mut MPI_Win) -> Result<()> {
     object.attributes.delete_all(win)?;
     // A callback may have freed the window.
     if !wins::get(*win).is_ok_and(|still| std::ptr::eq(still, &raw const *object)) {
-        let why = "a delete callback of an attribute has freed the window meanwhile";
+        let why = "win was freed by a delete callback of one of its attributes";
         return Err(Error::new(Class::Win, why));
     }
     object.window.free(&runtime.process)?;

@@ -129,7 +129,7 @@ pub unsafe fn session_get_nth_pset(
     let found = usize::try_from(n).ok().and_then(|n| all.get(n));
     let Some((name, _)) = found else {
         let why = format!(
-            "n is {n}; it must be from 0 to {}, less than MPI_Session_get_num_psets tells",
+            "n is {n}; it must be from 0 to {}, below the number of MPI_Session_get_num_psets",
             all.len() - 1
         );
         return Err(Error::new(Class::Arg, why));
