@@ -57,7 +57,7 @@ fn machine(bind: &Bind) -> Machine {
             Ok(machine) => return machine,
             Err(why) if told.is_some() || bind.library != Library::Auto => {
                 let what = told.map_or(String::new(), |name| format!("{name} has no effect: "));
-                eprintln!("mpiexec: {what}{why}; the machine is taken to be what /sys says");
+                eprintln!("mpiexec: {what}{why}; the topology is read from /sys instead");
             }
             Err(_) => {}
         }

@@ -74,7 +74,7 @@ impl Bind {
                 let there = machine.cpus();
                 if let Some(cpu) = lists.concat().iter().find(|cpu| !there.contains(cpu)) {
                     return Err(format!(
-                        "'-bind-to user' names CPU {cpu}; CPUs {} are there and may be used",
+                        "option -bind-to user names CPU {cpu}; CPUs {} are available",
                         show_list(&there)
                     ));
                 }

@@ -103,11 +103,10 @@ fn launcher(option: &str, pid: &OsString) -> Result<Pid, String> {
     let pid = pid.to_string_lossy();
     let number: Option<Pid> = pid.parse().ok().filter(|number| *number > 0);
     let number = number.ok_or_else(|| {
-        format!("option -{option} needs the process number of an mpiexec, not '{pid}'")
+        format!("option -{option} takes the process number of a running mpiexec, not '{pid}'")
     })?;
-    let program = fs::read_link(format!("/proc/{number}/exe")).map_err(|error| {
-        format!("option -{option}: process {number} can't be looked at: {error}")
-    })?;
+    let program = fs::read_link(format!("/proc/{number}/exe"))
+        .map_err(|error| format!("option -{option}: process {number} can't be read: {error}"))?;
     match program.file_name() {
         Some(name) if name.to_string_lossy().starts_with("mpiexec") => Ok(number),
         _ => Err(format!(
@@ -122,7 +121,7 @@ pub fn report(pid: &OsString) -> Result<String, String> {
     let pid = launcher("report", pid)?;
     system::kill(pid, libc::SIGQUIT);
     Ok(format!(
-        "mpiexec: asked the ranks of process {pid} where they are; it prints what they say to its own standard error\n"
+        "mpiexec: asked mpiexec process {pid} where its ranks wait; it prints the answer to its own standard error\n"
     ))
 }
 

@@ -87,9 +87,9 @@ fn name_and_slots(text: &str) -> Result<(&str, Option<usize>), String> {
 /// A number of ranks, 1 or more.
 pub fn ranks(text: &str) -> Result<usize, String> {
     match text.parse::<usize>() {
-        Ok(0) => Err("0 ranks on a host make no sense; leave the host out".to_owned()),
+        Ok(0) => Err("a host has 0 ranks; leave the host out".to_owned()),
         Ok(n) => Ok(n.min(MOST_SLOTS)),
-        Err(_) => Err(format!("'{text}' is no number of ranks")),
+        Err(_) => Err(format!("'{text}' is not a number of ranks")),
     }
 }
 
@@ -115,7 +115,7 @@ fn check_name(name: &str) -> Result<(), String> {
     };
     let is_fine = |c: char| c.is_alphanumeric() || marks.contains(c);
     if name.is_empty() {
-        return Err("a host without a name".to_owned());
+        return Err("a host has no name".to_owned());
     }
     if name.starts_with('-') || !name.chars().all(is_fine) {
         return Err(format!("'{name}' can't be the name of a host"));
@@ -176,8 +176,8 @@ mod tests {
             ("", "names no host"),
             (",", "names no host"),
             ("a:0", "0 ranks"),
-            ("a:x", "'x' is no number"),
-            ("a:", "'' is no number"),
+            ("a:x", "'x' is not a number"),
+            ("a:", "'' is not a number"),
             ("@a", "before its '@'"),
             ("-oProxyCommand=x", "can't be the name"),
             ("a;b", "can't be the name"),

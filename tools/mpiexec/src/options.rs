@@ -253,7 +253,10 @@ pub fn parse(
     }
 
     if job.name_server_secret.is_some() && job.name_server.is_none() {
-        return Err("option -name-server-secret needs -nameserver HOST or -name-server".to_owned());
+        return Err(
+            "option -name-server-secret has no use alone; add -nameserver HOST or -name-server"
+                .to_owned(),
+        );
     }
     profile::refuse_both(&everywhere.set, job.top)?;
     for (index, draft) in drafts.into_iter().enumerate() {
@@ -266,11 +269,14 @@ pub fn parse(
         .unwrap_or(usize::MAX);
     if ranks > MAX_RANKS {
         return Err(format!(
-            "{ranks} ranks are too many; at most {MAX_RANKS} are possible"
+            "{ranks} ranks are too many; start at most {MAX_RANKS}"
         ));
     }
     if job.top && everywhere.before.first().is_some_and(|word| word == "gdb") {
-        return Err("-gdb can't be used together with -top: both want the terminal".to_owned());
+        return Err(
+            "-gdb can't be used together with -top, since both use the terminal; leave one out"
+                .to_owned(),
+        );
     }
     // Its program starts us again with this variable.
     if job.top && variable(profile::TOP).is_none() {
@@ -300,8 +306,11 @@ impl Draft {
     fn finish(self, index: usize, everywhere: &Everywhere) -> Result<Section, String> {
         if self.command.is_empty() {
             return Err(match index {
-                0 => "no program given".to_owned(),
-                _ => format!("no program given in section {} (after ':')", index + 1),
+                0 => "no program given; name it after the options".to_owned(),
+                _ => format!(
+                    "no program given in section {}; name it after ':'",
+                    index + 1
+                ),
             });
         }
         let mut set = everywhere.set.clone();
@@ -380,8 +389,8 @@ fn option<'a>(
                     (None, b"timestamp") => timestamp(job),
                     _ => {
                         return Err(format!(
-                            "option -output takes 'tag', 'rank', 'timestamp' and 'dir=FOLDER', with commas between \
-                             them, not '{}'",
+                            "option -output takes a comma-separated list of 'tag', 'rank', 'timestamp' and \
+                             'dir=FOLDER', not '{}'",
                             String::from_utf8_lossy(what)
                         ));
                     }
@@ -426,9 +435,7 @@ fn option<'a>(
         }
         "valgrind" => everywhere.before = profile::valgrind()?,
         "configfile" => {
-            return Err(
-                "option -configfile must be the first, and its file hold all others".into(),
-            );
+            return Err("option -configfile is not the first option; put it first".into());
         }
         "timeout" => job.timeout = seconds("option -timeout", &value("a number of seconds")?)?,
         "bind-to" => {
@@ -473,7 +480,7 @@ fn option<'a>(
                 }
                 let number = word.to_str().and_then(|port| port.parse().ok());
                 server.port = Some(number.ok_or(
-                    "option -name-server takes the number of a port, or nothing, and -name-server-secret FILE",
+                    "option -name-server takes a port number, or nothing, and -name-server-secret FILE",
                 )?);
             }
             return Ok(Some(Request::NameServer(server)));
@@ -548,7 +555,7 @@ fn count(name: &str, value: &OsStr) -> Result<usize, String> {
         Ok(0) => Err(format!("option -{name} is 0; it must be 1 or more")),
         Ok(n) => Ok(n),
         Err(_) => Err(format!(
-            "option -{name} needs a number of ranks, 1 or more; '{text}' is none"
+            "option -{name} is '{text}'; it must be a whole number, 1 or more"
         )),
     }
 }
@@ -557,7 +564,7 @@ fn variable_name(option: &str, name: OsString) -> Result<OsString, String> {
     let bytes = name.as_encoded_bytes();
     if bytes.is_empty() || bytes.contains(&b'=') {
         return Err(format!(
-            "option -{option} takes a name and a value, 'NAME VALUE'; '{}' is no name",
+            "option -{option}: '{}' is not the name of a variable; write NAME VALUE or NAME=VALUE",
             name.to_string_lossy()
         ));
     }
@@ -621,7 +628,7 @@ fn seconds(what: &str, value: &OsStr) -> Result<Option<Duration>, String> {
     match number.map(|s| Duration::try_from_secs_f64(s.min(1e11))) {
         Some(Ok(limit)) => Ok(Some(limit).filter(|limit| !limit.is_zero())),
         _ => Err(format!(
-            "{what} needs a number of seconds, 0 or more; '{text}' is none"
+            "{what} is '{text}'; it must be a number of seconds, 0 or more"
         )),
     }
 }
@@ -632,7 +639,7 @@ fn pattern(option: &str, text: OsString) -> Result<OsString, String> {
     while let Some(byte) = rest.next() {
         if *byte == b'%' && !rest.next().is_some_and(|byte| b"rhgpt%".contains(byte)) {
             return Err(format!(
-                "option -{option}: in '{}' only %r, %h, %g, %p, %t and %% can stand for something",
+                "option -{option}: '{}' has an unknown % sequence; use %r, %h, %g, %p, %t and %%",
                 text.display()
             ));
         }

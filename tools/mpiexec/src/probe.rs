@@ -24,12 +24,12 @@ fn library() -> Option<PathBuf> {
 /// What the library says about its choices, for people.
 pub fn choices() -> String {
     let Some(library) = library() else {
-        return "library:   none beside this program (../lib/libmpi.so.12)\n".to_owned();
+        return "library:   not found beside mpiexec (../lib/libmpi.so.12)\n".to_owned();
     };
     let head = format!("library:   {}\n", library.display());
     match probe(&library) {
         Ok(text) => head + &text,
-        Err(error) => format!("{head}           it could not be tried: {error}\n"),
+        Err(error) => format!("{head}           the probe failed: {error}\n"),
     }
 }
 
@@ -59,9 +59,11 @@ fn probe(library: &PathBuf) -> std::io::Result<String> {
         }
         std::thread::sleep(Duration::from_millis(2));
     }
-    reader
-        .join()
-        .map_err(|_| std::io::Error::other("its words were lost"))
+    reader.join().map_err(|_| {
+        std::io::Error::other(
+            "internal error: the thread that reads the probe's output has panicked",
+        )
+    })
 }
 
 /// Starts MPI from `library` and ends it; its choices go to standard error.

@@ -14,14 +14,15 @@ type Setting = (OsString, OsString);
 
 /// A file that was installed with this program.
 fn installed(name: &str, what_for: &str) -> Result<PathBuf, String> {
-    let program = std::env::current_exe().map_err(|error| format!("no path of my own: {error}"))?;
+    let program = std::env::current_exe()
+        .map_err(|error| format!("mpiexec can't find its own file: {error}"))?;
     let prefix = program.parent().and_then(Path::parent);
     let path = prefix.unwrap_or(Path::new("/")).join(name);
     if path.exists() {
         return Ok(path);
     }
     Err(format!(
-        "{what_for} need {}, which is not there: Weft is not installed completely",
+        "{what_for} need {}, which does not exist; install Weft completely",
         path.display()
     ))
 }
@@ -91,7 +92,8 @@ pub fn by_environment(
 
 /// Replaces this program by the one that shows the job live, which starts this one again for it.
 pub fn top(args: &[OsString]) -> ExitCode {
-    let own = std::env::current_exe().map_err(|error| format!("no path of my own: {error}"));
+    let own = std::env::current_exe()
+        .map_err(|error| format!("mpiexec can't find its own file: {error}"));
     let started = own.and_then(|own| {
         let mut command = Command::new(installed("bin/weft-top", "live views by -top")?);
         let error = command.arg(own).args(args).exec();
@@ -114,7 +116,7 @@ pub fn refuse_both(set: &[Setting], top: bool) -> Result<(), String> {
     let check = has("WEFT_CHECK") || top && std::env::var_os("WEFT_CHECK").is_some();
     if check && (top || has("WEFT_STATS") || has("WEFT_TRACE")) {
         return Err(
-            "-check can't be used together with -top, -stats or -trace: it changes what takes how long"
+            "-check can't be used together with -top, -stats or -trace, since it changes the timing; leave one out"
                 .to_owned(),
         );
     }

@@ -18,9 +18,9 @@ pub fn info() -> String {
     };
     let listed: Vec<String> = cores.iter().map(list).collect();
     format!(
-        "{}host:      {}\ncores:     {} that may be used (CPUs {})\n{}binding:   up to {} ranks get \
-         equal shares of the cores, more are not bound\nlaunching: on several hosts by agents (-hosts); PMI-1.1 \
-         over an inherited socket (PMI_FD)\n",
+        "{}host:      {}\ncores:     {} available (CPUs {})\n{}binding:   up to {} ranks get \
+         equal shares of the cores; with more ranks none is bound\nlaunching: on several hosts by agents \
+         (-hosts); PMI-1.1 over an inherited socket (PMI_FD)\n",
         version(),
         host(),
         cores.len(),
@@ -60,9 +60,9 @@ pub fn silent_hint(code: i32) -> &'static str {
     match code {
         // The loader's and the shell's.
         127 => {
-            " before it called MPI_Init: a library or a command that it needs isn't there; its own line \
-             above names it, and `ldd` run on that host what else is missing (install it there, or name \
-             its folder by -genv LD_LIBRARY_PATH)"
+            " before it called MPI_Init: a library or command that it needs is missing; its own line \
+             above names it, and `ldd PROGRAM` on that host lists all: install them there, or name \
+             their folder by -genv LD_LIBRARY_PATH"
         }
         _ => "",
     }
@@ -81,7 +81,7 @@ pub fn exit_codes(endings: impl Iterator<Item = Option<Ending>>) -> String {
         let how = match ending {
             Some(Ending::Code(code)) => format!("exit code {code}"),
             Some(Ending::Signal { number, .. }) => signal_name(number),
-            None => "not started, or its end is not known".to_owned(),
+            None => "not started, or exit status unknown".to_owned(),
         };
         match first == last {
             true => format!("rank {first}: {how}"),
@@ -126,10 +126,10 @@ pub fn signal_name(number: i32) -> String {
 /// What a signal usually means, where that helps.
 pub fn signal_hint(number: i32) -> &'static str {
     match number {
-        libc::SIGKILL => " (from outside: by a person, or the kernel when memory ran out)",
-        libc::SIGBUS => " (bad memory access; a full /dev/shm shows like this)",
-        libc::SIGXCPU => " (limit of CPU time)",
-        libc::SIGPIPE => " (it wrote to a reader that has left)",
+        libc::SIGKILL => " (sent from outside: by a user, or by the kernel when memory ran out)",
+        libc::SIGBUS => " (bad memory access, or /dev/shm is full)",
+        libc::SIGXCPU => " (its limit of CPU time is used up)",
+        libc::SIGPIPE => " (it wrote to a pipe or socket that the reader had closed)",
         _ => "",
     }
 }

@@ -66,7 +66,10 @@ impl Spawned {
     pub fn read(
         value: &mut impl FnMut(&str) -> Result<OsString, String>,
     ) -> Result<Spawned, String> {
-        let mut one = || number(&value("a descriptor")?).ok_or_else(|| "no descriptor".to_string());
+        let mut one = || {
+            number(&value("a descriptor")?)
+                .ok_or_else(|| format!("internal error: -{SPAWNED} needs two descriptors"))
+        };
         let status = one()?;
         let names = Some(one()?).filter(|fd| *fd >= 0);
         names.into_iter().chain([status]).for_each(system::keep);
@@ -199,7 +202,7 @@ pub fn whole_line(args: &[OsString]) -> Result<Cow<'_, [OsString]>, String> {
         }
     }
     let words = words::decode(&bytes);
-    let words =
-        words.ok_or("the spawned job's options are incomplete; the spawning process has ended")?;
+    let words = words
+        .ok_or("the spawned job's options are incomplete because the spawning process has ended")?;
     Ok([args, &words].concat().into())
 }

@@ -66,7 +66,7 @@ impl Standstill {
 pub fn text(seconds: u64) -> String {
     let unit = if seconds == 1 { "second" } else { "seconds" };
     format!(
-        "nothing has happened in any rank for {seconds} {unit} (WEFT_HANG); the job goes on, unless somebody ends it"
+        "no rank has made progress for {seconds} {unit} (WEFT_HANG); the job goes on until it is ended"
     )
 }
 

@@ -321,14 +321,17 @@ pub fn start_and_stop_mpi(library: &std::ffi::OsStr) -> Result<(), String> {
     // SAFETY: a C string; loading the library runs no code of its own but Rust's and C's start-up.
     let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     if handle.is_null() {
-        return Err(format!("{shown} can't be opened"));
+        return Err(format!("the library {shown} can't be opened"));
     }
     let find = |name: &std::ffi::CStr| {
         // SAFETY: `handle` is an open library.
         let symbol = unsafe { libc::dlsym(handle, name.as_ptr()) };
         match symbol.is_null() {
             false => Ok(symbol),
-            true => Err(format!("{shown} has no {}", name.to_string_lossy())),
+            true => Err(format!(
+                "the library {shown} has no {}",
+                name.to_string_lossy()
+            )),
         }
     };
     let (init, finalize) = (find(c"MPI_Init")?, find(c"MPI_Finalize")?);

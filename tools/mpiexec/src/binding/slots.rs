@@ -26,8 +26,8 @@ impl Slots {
         let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
         let wrong = |part: &str| {
             format!(
-                "'{part}' in 'slot={text}' is no part of a machine: it may be cores (2-3), cores of a socket \
-                 (1:0-2, 0:*) or the kernel's CPUs (p0-3)"
+                "'{part}' in 'slot={text}' names no cores; write cores (2-3), cores of a socket (1:0-2, 0:*) \
+                 or the kernel's CPUs (p0-3)"
             )
         };
         let mut parts: Vec<Part> = Vec::new();
@@ -77,7 +77,7 @@ impl Slots {
             let place = match part.socket {
                 None => machine.cpus(),
                 Some(number) => sockets.get(number).cloned().ok_or(format!(
-                    "'slot={}': there is no socket {number}, but {} that may be used, from 0 on",
+                    "'slot={}' names socket {number}, but sockets are counted from 0 and {} are available",
                     self.text,
                     sockets.len()
                 ))?,
@@ -102,7 +102,7 @@ impl Slots {
                         .socket
                         .map_or(String::new(), |s| format!(" of socket {s}"));
                     format!(
-                        "'slot={}': there is no {what} {number}{of} that may be used; there are {}",
+                        "'slot={}' names {what} {number}{of}, which is not available; {} are",
                         self.text,
                         units.len()
                     )
@@ -139,12 +139,15 @@ mod tests {
         }
         let cpus = |text: &str| Slots::read(text).unwrap().cpus(&machine);
         for (text, part) in [
-            ("2:0", "no socket 2, but 2 that"),
-            ("1:8", "no core 8 of socket 1"),
-            ("16", "no core 16 that"),
-            ("p32", "no CPU 32"),
+            (
+                "2:0",
+                "names socket 2, but sockets are counted from 0 and 2 are",
+            ),
+            ("1:8", "names core 8 of socket 1, which"),
+            ("16", "names core 16, which"),
+            ("p32", "names CPU 32, which"),
             // A number without the letter counts cores.
-            ("p2-3,17", "no core 17"),
+            ("p2-3,17", "names core 17, which"),
         ] {
             let error = cpus(text).unwrap_err();
             assert!(error.contains(part), "{error}");

@@ -51,7 +51,7 @@ pub fn find(around: &impl Surroundings, only: Option<&str>) -> Result<Option<All
     }
     match only {
         Some(only) => Err(format!(
-            "option -rmk is '{only}', but no variable of that system is there: is this within a job of it?"
+            "option -rmk is '{only}', but none of that system's variables is set; run mpiexec within a job of it"
         )),
         None => Ok(None),
     }
@@ -82,8 +82,8 @@ fn slurm(around: &impl Surroundings) -> Result<Option<Vec<Host>>, String> {
     };
     if slots.len() != names.len() {
         return Err(format!(
-            "SLURM_JOB_NODELIST names {} hosts, but the tasks per node ({}) are those of {}; name \
-             the hosts by -hosts",
+            "SLURM_JOB_NODELIST names {} hosts, but the tasks per node ({}) are for {}; name the hosts \
+             by -hosts",
             names.len(),
             found.map_or_else(String::new, |found| found.1),
             slots.len()
@@ -97,7 +97,7 @@ fn slurm(around: &impl Surroundings) -> Result<Option<Vec<Host>>, String> {
 fn repeated(text: &str) -> Result<Vec<usize>, String> {
     let mut all = Vec::new();
     for part in text.split(',') {
-        let wrong = || format!("'{part}' in '{text}' is no number of tasks");
+        let wrong = || format!("'{part}' in '{text}' is not a number of tasks");
         let (number, times) = match part.split_once("(x") {
             Some((number, times)) => {
                 let times = times.strip_suffix(')').ok_or_else(wrong)?;
@@ -140,7 +140,7 @@ fn lsf(around: &impl Surroundings) -> Result<Option<Vec<Host>>, String> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let pair = |pair: &[&str]| match *pair {
         [name, count] => Ok(host(name, ranks(count)?)),
-        _ => Err("a host without its number of slots".to_owned()),
+        _ => Err("the last host has no number of slots".to_owned()),
     };
     let hosts: Result<Vec<Host>, String> = words.chunks(2).map(pair).collect();
     let hosts = hosts.map_err(|why| format!("LSB_MCPU_HOSTS is '{text}': {why}"))?;
@@ -271,7 +271,7 @@ mod tests {
                     ("SLURM_JOB_NODELIST", "n1"),
                     ("SLURM_TASKS_PER_NODE", "2(x"),
                 ],
-                "no number of tasks",
+                "not a number of tasks",
             ),
             (
                 &[
@@ -282,7 +282,7 @@ mod tests {
             ),
             (&[("SLURM_JOB_NODELIST", "n[1")], "SLURM_JOB_NODELIST"),
             (&[("PBS_NODEFILE", "g")], "PBS_NODEFILE: 'g'"),
-            (&[("LSB_MCPU_HOSTS", "a 2 b")], "without its number"),
+            (&[("LSB_MCPU_HOSTS", "a 2 b")], "has no number"),
             (&[("PE_HOSTFILE", "f"), ("f", "a x\n")], "line 1"),
             (&[("FLUX_URI", "x")], "Flux: flux"),
         ] {

@@ -70,7 +70,8 @@ fn set(hosts: &mut [Host], key: &str, value: &str) -> Result<(), String> {
         }
         "port" => {
             let port = value.parse().ok().filter(|port| *port != 0);
-            let port = port.ok_or_else(|| format!("'{value}' is no port"))?;
+            let port =
+                port.ok_or_else(|| format!("'{value}' is not a port; it must be 1 to 65535"))?;
             hosts.iter_mut().for_each(|host| host.port = Some(port));
         }
         // Hydra's and Intel's, which say what -bind-to and the network's settings say for all.
@@ -123,12 +124,12 @@ mod tests {
             ("", "names no host"),
             ("# nothing\n", "names no host"),
             ("a\nb:x\n", "'f', line 2: 'x'"),
-            ("a slots=\n", "line 1: '' is no number"),
+            ("a slots=\n", "line 1: '' is not a number"),
             ("a\n\nb slot=3\n", "line 3: 'slot=3' is unknown"),
             ("a slots=4 max_slots=2\n", "less than the slots"),
             ("a max_slots=2 slots=4\n", "less than the slots"),
             ("a max_slots=1 user=me 4\n", "less than the slots"),
-            ("a port=0\n", "'0' is no port"),
+            ("a port=0\n", "'0' is not a port"),
             ("a what\n", "'what' is unknown"),
             ("-x\n", "can't be the name"),
             ("a user=-oX\n", "can't be the name of a user"),

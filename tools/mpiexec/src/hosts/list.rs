@@ -107,7 +107,7 @@ fn numbers(text: &str) -> Result<Vec<String>, String> {
             false => None,
         };
         let (Some(from), Some(to)) = (number(first), number(last)) else {
-            return Err(format!("'[{text}]' is no range of numbers"));
+            return Err(format!("'[{text}]' is not a range of numbers"));
         };
         if first.len() > DIGITS {
             return Err(format!("a number in '[...]' has more than {DIGITS} digits"));
@@ -144,11 +144,11 @@ mod tests {
             ("n[1-", "without its ']'"),
             ("n1]", "without its '['"),
             ("n[3-1]", "backwards"),
-            ("n[a-b]", "no range"),
-            ("n[]", "no range"),
+            ("n[a-b]", "not a range"),
+            ("n[]", "not a range"),
             ("n[1-99999999]", "more than"),
             ("n[1-300]x[1-300]", "more than"),
-            ("n[1--3]", "no range"),
+            ("n[1--3]", "not a range"),
         ] {
             let error = expand(text).expect_err(text);
             assert!(error.contains(part), "{text}: {error}");

@@ -73,7 +73,7 @@ pub fn place(
         let mut own = section.hosts.map(|hosts| placer.seats(hosts, &canonical));
         let seats = own.as_mut().unwrap_or(&mut shared);
         if seats.is_empty() {
-            return Err("there is no host to run on".to_owned());
+            return Err("no host is left to run on; name hosts by -hosts or -hostfile".to_owned());
         }
         let all = seats.iter().map(|seat| match wishes.order {
             Order::Mentions => 1,
@@ -84,8 +84,7 @@ pub fn place(
         let total = placer.node_of.len().saturating_add(count);
         if total > MAX_RANKS {
             return Err(format!(
-                "{total} ranks are too many; at most {MAX_RANKS} are possible: ask for fewer by -n, or give the \
-                 hosts fewer"
+                "{total} ranks are too many; start at most {MAX_RANKS} by -n or by the hosts' slots"
             ));
         }
         placer.take(seats, count)?;
@@ -184,8 +183,8 @@ impl Placer<'_> {
         let slots: usize = seats.iter().map(|seat| seat.slots).sum();
         if !self.wishes.oversubscribe {
             return Err(format!(
-                "{count} ranks were asked for, and the hosts have {slots} slots; -nooversubscribe \
-                 forbids more"
+                "{count} ranks are more than the {slots} slots of the hosts; start fewer, or leave out \
+                 -nooversubscribe"
             ));
         }
         let is_full = |seat: &Seat| {
@@ -194,7 +193,7 @@ impl Placer<'_> {
         };
         if seats.iter().all(is_full) {
             return Err(format!(
-                "{count} ranks were asked for, but by max_slots the hosts take {} only",
+                "{count} ranks are more than the {} that max_slots allows on the hosts; start fewer",
                 count - left
             ));
         }
@@ -311,7 +310,7 @@ mod tests {
             }];
             let error = place(&wishes(hosts), &wanted, str::to_owned).unwrap_err();
             assert!(
-                error.contains("too many; at most 65536"),
+                error.contains("too many; start at most 65536"),
                 "{hosts}: {error}"
             );
         }
@@ -369,12 +368,12 @@ mod tests {
         some.hosts[1].most = Some(2);
         assert_eq!(run(&some, &[Some(4)]).unwrap(), "abba");
         let error = run(&some, &[Some(5)]).unwrap_err();
-        assert!(error.contains("take 4 only"), "{error}");
+        assert!(error.contains("the 4 that max_slots"), "{error}");
         let mut some = wishes("a:1,b:2");
         some.oversubscribe = false;
         assert_eq!(run(&some, &[Some(3)]).unwrap(), "abb");
         let error = run(&some, &[Some(4)]).unwrap_err();
-        assert!(error.contains("have 3 slots"), "{error}");
+        assert!(error.contains("the 3 slots"), "{error}");
         assert!(run(&wishes(""), &[Some(1)]).is_err());
     }
 

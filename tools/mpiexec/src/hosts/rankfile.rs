@@ -34,7 +34,9 @@ pub fn read(name: &str, text: &str) -> Result<Vec<Entry>, String> {
             entries.resize(rank + 1, None);
         }
         if entries[rank].replace(entry).is_some() {
-            return Err(said(format!("rank {rank} has a line already")));
+            return Err(said(format!(
+                "rank {rank} has a line already; leave one of them out"
+            )));
         }
     }
     if entries.is_empty() {
@@ -67,7 +69,7 @@ fn line(line: &str) -> Result<(usize, Entry), String> {
         }
         None => match <[Host; 1]>::try_from(word(host)?) {
             Ok([host]) => Place::Host(host),
-            Err(_) => return Err(format!("'{host}' is not one host")),
+            Err(_) => return Err(format!("'{host}' is not one host; name exactly one")),
         },
     };
     Ok((rank, Entry { host, slots }))
@@ -85,7 +87,7 @@ pub fn spread(sections: &mut [Section], entries: &[Entry], known: &[Host]) -> Re
         };
         let Some((mine, others)) = rest.split_at_checked(count) else {
             return Err(format!(
-                "the rankfile has lines for {} ranks only",
+                "the rankfile has lines for {} ranks, fewer than the job has; add lines or start fewer",
                 entries.len()
             ));
         };
@@ -93,7 +95,7 @@ pub fn spread(sections: &mut [Section], entries: &[Entry], known: &[Host]) -> Re
         let host = |entry: &Entry| match &entry.host {
             Place::Host(host) => Ok(host.clone()),
             Place::Relative(number) => known.get(*number).cloned().ok_or(format!(
-                "the rankfile names host +n{number}, and {} hosts are known",
+                "the rankfile names host +n{number}, but {} hosts are given; name more by -hosts",
                 known.len()
             )),
         };

@@ -387,7 +387,7 @@ mod tests {
         let sections = with("-hosts x -n 1 a : b");
         assert_eq!(sections.as_deref(), Ok("1+2 by ssh: y x y"));
         for (rest, part) in [
-            ("-hosts x -n 4 a", "for 3 ranks only"),
+            ("-hosts x -n 4 a", "for 3 ranks, fewer than"),
             ("a", "host +n0, and 0 hosts"),
         ] {
             let error = with(rest).unwrap_err();

@@ -51,7 +51,7 @@ pub fn read_secret(path: &OsStr) -> Result<Secret, String> {
     };
     // Checked before opening the file, since opening a pipe would block.
     if !fs::metadata(path).map_err(failed)?.is_file() {
-        return Err(wrong("is no regular file".to_owned()));
+        return Err(wrong("is not a regular file".to_owned()));
     }
     let file = File::open(path).map_err(failed)?;
     let data = file.metadata().map_err(failed)?;

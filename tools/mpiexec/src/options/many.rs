@@ -259,7 +259,11 @@ pub fn option(
                 match what {
                     "map" | "map-devel" | "allocation" => many.print_map = true,
                     "bind" | "bindings" => many.report_bindings = true,
-                    _ => return Err(said(format!("takes 'map' and 'bind', not '{what}'"))),
+                    _ => {
+                        return Err(said(format!(
+                            "takes 'map', 'bind' or both with a comma, not '{what}'"
+                        )));
+                    }
                 }
             }
         }
@@ -276,8 +280,8 @@ pub fn option(
             let how = text(&value("'local', 'none', 'bind' or 'interleave'")?);
             bind.memory = Memory::read(&how).ok_or_else(|| {
                 said(format!(
-                    "takes 'local', 'none', 'bind' or 'interleave', the last two also with NUMA nodes behind a colon \
-                     ('bind:0+1'), not '{how}'"
+                    "takes 'local', 'none', 'bind[:NODES]' or 'interleave[:NODES]' with NODES such as 0+1, \
+                     not '{how}'"
                 ))
             })?;
         }
@@ -323,7 +327,7 @@ pub fn option(
         "launcher-exec" | "bootstrap-exec" => many.exec = Some(value("a command")?),
         "launcher-exec-args" | "bootstrap-exec-args" => {
             let words = split(value("words for the command")?.as_bytes());
-            let words = words.ok_or_else(|| said("a quotation mark lacks its partner".into()))?;
+            let words = words.ok_or_else(|| said("a quotation mark is not closed".into()))?;
             many.words.extend(words);
         }
         "iface" => many.interface = Some(text(&value("an interface")?)),
@@ -366,8 +370,8 @@ fn map_by(how: &str, many: &mut Many, bind: &mut Bind) -> Result<(), String> {
                 let number: Option<usize> = number.filter(|number| *number > 0);
                 width = Some(number.ok_or_else(|| {
                     format!(
-                        "option -map-by: '{modifier}' in '{how}' is not known; 'pe=N', 'hwtcpus', 'oversubscribe', \
-                         'nooversubscribe' and 'nolocal' are"
+                        "option -map-by: '{modifier}' in '{how}' is not a modifier; use 'pe=N', 'hwtcpus', \
+                         'oversubscribe', 'nooversubscribe' or 'nolocal'"
                     )
                 })?);
             }
@@ -394,7 +398,7 @@ fn map_by(how: &str, many: &mut Many, bind: &mut Bind) -> Result<(), String> {
             let map = binding::map(what).ok_or_else(|| {
                 format!(
                     "option -map-by takes 'slot', 'node', 'seq', one of hwthread, core, l2cache, \
-                     l3cache, numa and socket, or 'ppr:N:' and 'node' or one of these, not '{how}'"
+                     l3cache, numa and socket, or 'ppr:N:' before 'node' or one of these, not '{how}'"
                 )
             })?;
             bind.map = Some(map);

@@ -24,7 +24,7 @@ pub fn config(file: &OsStr) -> Result<Vec<OsString>, String> {
         }
         let line = split(line).ok_or_else(|| {
             format!(
-                "option -configfile: line {number} of '{}' has a quotation mark without its partner",
+                "option -configfile: line {number} of '{}' has a quotation mark that is not closed",
                 file.display()
             )
         })?;

@@ -141,8 +141,8 @@ impl Pool {
         if free >= wanted || !self.oversubscribe {
             if free < wanted && !self.hosts.is_empty() {
                 return Err(format!(
-                    "{wanted} processes are wanted, and the hosts of the job have {free} slots left \
-                     (-nooversubscribe forbids more)"
+                    "{wanted} processes are more than the {free} free slots of the job's hosts; spawn fewer, or \
+                     leave out mpiexec's -nooversubscribe"
                 ));
             }
             open.retain(|known| known.free() > 0);
@@ -160,7 +160,7 @@ impl Pool {
         };
         let hosts: Vec<Host> = open.into_iter().map(host).collect();
         match hosts.is_empty() && !self.hosts.is_empty() {
-            true => Err("the hosts of the job have all the processes that max_slots allows".into()),
+            true => Err("the job's hosts run as many processes as max_slots allows; add hosts by the Info key add-host".into()),
             false => Ok(hosts),
         }
     }
@@ -214,7 +214,7 @@ mod tests {
         pool.give_back("x", 1);
         assert_eq!(offer(&pool, 3), "x:1 y:1 z:1");
         let strict = Pool::new(&hosts, false, false);
-        assert!(strict.offer(6).unwrap_err().contains("5 slots"));
+        assert!(strict.offer(6).unwrap_err().contains("5 free slots"));
         assert_eq!(offer(&Pool::new(&[], false, true), 9), "");
         assert_eq!(offer(&Pool::new(&[], false, false), 9), "");
     }

@@ -128,7 +128,9 @@ pub fn read(name: &str, allowed: &[usize]) -> Result<Machine, String> {
         });
     }
     match threads.is_empty() {
-        true => Err(format!("{name} knows of no CPU that may be used here")),
+        true => Err(format!(
+            "{name} lists no CPU that this process may use; use -topolib sys"
+        )),
         false => Ok(Machine { threads, here }),
     }
 }
@@ -144,13 +146,13 @@ impl Topology<'_> {
         let mut handle = ptr::null_mut();
         // SAFETY: fills the local.
         if unsafe { (calls.topology_init)(&mut handle) } != 0 {
-            return Err("hwloc can't begin to read the machine".to_owned());
+            return Err("hwloc_topology_init failed; use -topolib sys".to_owned());
         }
         let topology = Topology { calls, handle };
         // SAFETY: the topology was just made.
         match unsafe { (calls.topology_load)(handle) } {
             0 => Ok(topology),
-            _ => Err("hwloc can't read the machine, or what its variables (HWLOC_SYNTHETIC and so on) name".to_owned()),
+            _ => Err("hwloc_topology_load failed; check HWLOC_SYNTHETIC and HWLOC_XMLFILE, or use -topolib sys".to_owned()),
         }
     }
 
