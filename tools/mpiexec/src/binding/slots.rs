@@ -1,27 +1,27 @@
-//! The CPUs that a line of a rankfile gives to its rank: `1:0-2`, `0:*`, `2-3`, `p0-3`.
+//! The slots of a rankfile's line: `1:0-2`, `0:*`, `2-3`, `p0-3`.
 
-use crate::topology::{Kind, Machine};
+use crate::topology::{Machine, ObjectKind};
 
-/// Parts of a machine.
+/// The CPUs that a rankfile gives to a rank.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Slots {
-    /// As it was written, without blanks.
+    /// The text of the file without blanks.
     text: String,
     parts: Vec<Part>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Part {
-    /// The socket in which cores are counted, or the whole machine.
+    /// The socket in which cores are counted; `None` for the whole machine.
     socket: Option<usize>,
-    /// The first and the last; all if not given.
+    /// The first and last core or CPU; `None` for all.
     range: Option<(usize, usize)>,
-    /// Numbers are the kernel's and those of CPUs.
+    /// Whether the range counts CPUs by the kernel's numbers, not cores.
     physical: bool,
 }
 
 impl Slots {
-    /// Reads the words behind `slot=`.
+    /// Parses the text after `slot=`.
     pub fn read(text: &str) -> Result<Slots, String> {
         let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
         let wrong = |part: &str| {
@@ -38,7 +38,7 @@ impl Slots {
             };
             let (socket, rest) = match rest.split_once(':') {
                 Some((socket, rest)) => (Some(socket.parse().map_err(|_| wrong(part))?), rest),
-                // What follows cores of a socket is of the same.
+                // A part without a socket is of the socket of the part before it.
                 None => (parts.last().and_then(|last| last.socket), rest),
             };
             if physical && socket.is_some() {
@@ -64,16 +64,19 @@ impl Slots {
         Ok(Slots { text, parts })
     }
 
-    /// As it was written.
+    /// Returns the text of the file without blanks.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The CPUs on this machine.
+    /// Returns the CPUs on `machine`.
+    ///
+    /// # Errors
+    /// A part names a socket, core or CPU that is not available.
     pub fn cpus(&self, machine: &Machine) -> Result<Vec<usize>, String> {
         let mut cpus = Vec::new();
         for part in &self.parts {
-            let sockets = machine.objects(Kind::Socket);
+            let sockets = machine.objects(ObjectKind::Socket);
             let place = match part.socket {
                 None => machine.cpus(),
                 Some(number) => sockets.get(number).cloned().ok_or(format!(
@@ -83,8 +86,8 @@ impl Slots {
                 ))?,
             };
             let mut units = match part.physical {
-                true => machine.objects(Kind::Thread),
-                false => machine.objects(Kind::Core),
+                true => machine.objects(ObjectKind::Thread),
+                false => machine.objects(ObjectKind::Core),
             };
             units.retain(|unit| place.contains(&unit[0]));
             let Some((first, last)) = part.range else {

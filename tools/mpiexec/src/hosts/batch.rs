@@ -1,37 +1,38 @@
-//! What batch systems say about the hosts that a job was given.
+//! The hosts that a batch system has allocated to a job.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 
 use super::{Host, MOST_HOSTS, MOST_SLOTS, list, ranks};
 
-/// A batch system, and what it gave.
+/// A batch system's allocation.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Allocation {
-    /// Its name, as `-rmk` has it.
+    /// The name of the system in `-rmk`.
     pub system: &'static str,
     /// The hosts, each with its slots.
     pub hosts: Vec<Host>,
 }
 
-/// The names that `-rmk` knows.
+/// The systems of `-rmk`.
 pub const SYSTEMS: &[&str] = &["slurm", "pbs", "lsf", "sge", "cobalt", "flux"];
 
-/// What to ask about the surroundings.
+/// The environment of the launcher, replaced in tests.
 pub trait Surroundings {
-    /// A variable of the environment, such as a path.
+    /// Returns an environment variable.
     fn variable(&self, name: &str) -> Option<OsString>;
-    /// One that is a text.
+    /// Returns an environment variable as text.
     fn text(&self, name: &str) -> Option<String> {
         Some(self.variable(name)?.to_string_lossy().into_owned())
     }
-    /// The text of a file.
+    /// Reads a file.
     fn file(&self, path: &OsStr) -> Result<String, String>;
-    /// What Flux's command prints as the list of hosts.
+    /// Returns the list of hosts that Flux's command prints.
     fn flux(&self) -> Result<String, String>;
 }
 
-/// The hosts of the batch job that we are in, if we are in one; `only` looks for this system's.
+/// Returns the allocation of the surrounding batch job, if there is one; with `only`, of this
+/// system.
 pub fn find(around: &impl Surroundings, only: Option<&str>) -> Result<Option<Allocation>, String> {
     for &system in SYSTEMS {
         if only.is_some_and(|only| only != system) {
@@ -93,7 +94,7 @@ fn slurm(around: &impl Surroundings) -> Result<Option<Vec<Host>>, String> {
     Ok(Some(hosts.collect()))
 }
 
-/// Reads `2(x3),1`.
+/// Parses Slurm's counts, `2(x3),1`.
 fn repeated(text: &str) -> Result<Vec<usize>, String> {
     let mut all = Vec::new();
     for part in text.split(',') {
@@ -115,7 +116,7 @@ fn repeated(text: &str) -> Result<Vec<usize>, String> {
     Ok(all)
 }
 
-/// A file with a host in each line, as often as it has slots.
+/// Reads a file with a host per line, repeated once per slot.
 fn node_file(around: &impl Surroundings, name: &str) -> Result<Option<Vec<Host>>, String> {
     let Some(path) = around.variable(name) else {
         return Ok(None);
