@@ -152,12 +152,15 @@ fn refused() -> Result {
             "nobody",
             "takes the process number of a running mpiexec, not 'nobody'",
         ),
-        ("0", "takes the process number of a running mpiexec, not '0'"),
-        ("-7", "takes the process number of a running mpiexec, not '-7'"),
         (
-            "999999999",
-            "process 999999999 can't be read: No such file",
+            "0",
+            "takes the process number of a running mpiexec, not '0'",
         ),
+        (
+            "-7",
+            "takes the process number of a running mpiexec, not '-7'",
+        ),
+        ("999999999", "process 999999999 can't be read: No such file"),
         (&own, "not an mpiexec"),
     ] {
         for option in ["-gdba", "-report"] {
