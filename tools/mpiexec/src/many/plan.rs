@@ -388,7 +388,7 @@ mod tests {
         assert_eq!(sections.as_deref(), Ok("1+2 by ssh: y x y"));
         for (rest, part) in [
             ("-hosts x -n 4 a", "for 3 ranks, fewer than"),
-            ("a", "host +n0, and 0 hosts"),
+            ("a", "host +n0, but 0 hosts"),
         ] {
             let error = with(rest).unwrap_err();
             assert!(error.contains(part), "{error}");
