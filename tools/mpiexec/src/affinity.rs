@@ -93,8 +93,7 @@ impl Affinity {
         }
         let mut sets = bind.sets(ranks, &machine)?;
         // With a quota of CPU time the job owns no cores, so other jobs may run on them: the
-        // scheduler
-        // places ranks better than a fixed binding.
+        // scheduler places ranks better than a fixed binding.
         if bind.to == To::Auto && limits.whole_cpus() < machine.cpus().len() {
             sets = vec![Vec::new(); ranks];
         }

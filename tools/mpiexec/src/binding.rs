@@ -136,8 +136,7 @@ fn run(objects: &[Vec<usize>], turn: usize, width: usize) -> Vec<usize> {
 }
 
 /// Splits all cores into shares that differ by one at most. With more ranks than cores all shares
-/// are
-/// empty: sharing some cores but not others is worse than sharing all.
+/// are empty: sharing some cores but not others is worse than sharing all.
 fn shares(ranks: usize, cores: &[Vec<usize>]) -> Vec<Vec<usize>> {
     let share = |rank: usize| {
         if ranks > cores.len() {

@@ -1,8 +1,7 @@
 //! Renames core files of ranks to `core.rankN`.
 //!
 //! By default the kernel calls all of them `core` or adds the process number, which does not show
-//! the
-//! rank.
+//! the rank.
 
 use std::fs::{self, File};
 use std::io;
@@ -33,8 +32,7 @@ pub struct Dumped<'a> {
 /// Renames the process's core file and returns the new path.
 ///
 /// Returns `None` if the kernel passes cores to a program, if the process died in another folder
-/// than
-/// it was started in, or if no core file names this process.
+/// than it was started in, or if no core file names this process.
 pub fn rename(dumped: &Dumped) -> Option<PathBuf> {
     let setting = |name: &str| fs::read(format!("/proc/sys/kernel/{name}"));
     let pattern = setting("core_pattern").ok()?;

@@ -30,8 +30,7 @@ pub struct Reaction {
 
 impl HangDetector {
     /// Records a rank's notice. `are_in_mpi` are the ranks that are in MPI; `None` if some may not
-    /// be,
-    /// so that there is no hang.
+    /// be, so that there is no hang.
     pub fn hear(&mut self, rank: usize, now: Instant, are_in_mpi: Option<Vec<usize>>) -> Reaction {
         if self.noticed.len() <= rank {
             self.noticed.resize(rank + 1, None);

@@ -1,6 +1,5 @@
 //! `mpiexec`: starts the ranks of an MPI job, on this machine or on several, and looks after them
-//! to
-//! the end. The program is [`main`]; it is a library as well so that its parsers can be fuzzed.
+//! to the end. The program is [`main`]; it is a library as well so that its parsers can be fuzzed.
 //!
 //! One thread and one poll loop serve everything: the ranks' PMI sockets, their output, signals
 //! and time limits. See `mpiexec -h` for the options and the exit codes.

@@ -2,12 +2,10 @@
 //! keeps them.
 //!
 //! The launcher of a job keeps the names of its ranks. A spawned job asks the launcher of the job
-//! that spawned it. With
-//! `-nameserver` they are kept by a server ([`server`]) that jobs of several users and hosts may
-//! share. Every client gets
-//! the addresses of ports. Their secrets, and the right to publish, need a proof ([`access`]): the
-//! secret of
-//! `-name-server-secret`, or the same user on the same host.
+//! that spawned it. With `-nameserver` they are kept by a server ([`server`]) that jobs of several
+//! users and hosts may share. Every client gets the addresses of ports. Their secrets, and the
+//! right to publish, need a proof ([`access`]): the secret of `-name-server-secret`, or the same
+//! user on the same host.
 
 mod access;
 mod channel;

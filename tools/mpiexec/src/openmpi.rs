@@ -1,8 +1,7 @@
 //! Library path for programs that were built for Open MPI.
 //!
 //! They need `libmpi.so.40`, which Weft installs in a folder without other libraries. Ranks search
-//! it
-//! first, which does not affect other programs.
+//! it first, which does not affect other programs.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

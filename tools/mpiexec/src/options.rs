@@ -1,9 +1,8 @@
 //! Parser of the command line.
 //!
 //! It is written by hand, since clap can't express launchers' options: long names have a single
-//! dash
-//! (`-np`, `-genv`), some take two values, `:` separates the sections of an MPMD job, and the first
-//! word that is not an option begins the program's command.
+//! dash (`-np`, `-genv`), some take two values, `:` separates the sections of an MPMD job, and the
+//! first word that is not an option begins the program's command.
 
 mod many;
 pub mod syntax;

@@ -45,8 +45,7 @@ impl Signals {
     /// Blocks the signals of `wanted`, except ignored ones (as by nohup).
     ///
     /// SIGQUIT is blocked even if it is ignored, since shells make background jobs ignore it.
-    /// Processes
-    /// that the launcher starts then ignore it again ([`give_quit_back`]).
+    /// Processes that the launcher starts then ignore it again ([`give_quit_back`]).
     pub fn take(wanted: &[i32]) -> io::Result<Signals> {
         // SAFETY: a sigset_t is plain data that sigemptyset makes valid; the calls read and write
         // the two locals only.
@@ -130,8 +129,7 @@ pub struct Setup {
 }
 
 /// Makes `command` apply `setup` when it starts, restore the signal mask of before
-/// [`Signals::take`],
-/// and die with this process.
+/// [`Signals::take`], and die with this process.
 pub fn prepare(command: &mut Command, signals: &Signals, setup: Setup) {
     let mask = signals.before;
     let memory = setup.memory.map(|policy| {
@@ -147,8 +145,7 @@ pub fn prepare(command: &mut Command, signals: &Signals, setup: Setup) {
     let launcher = unsafe { libc::getpid() };
     let prepare = move || {
         // SAFETY: the system calls get values, or addresses of data that this closure owns; none
-        // takes
-        // a lock or allocates, as pre_exec requires after fork.
+        // takes a lock or allocates, as pre_exec requires after fork.
         unsafe {
             check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL))?;
             if libc::getppid() != launcher {
@@ -343,8 +340,7 @@ pub fn start_and_stop_mpi(library: &std::ffi::OsStr) -> Result<(), String> {
     };
     let (init, finalize) = (find(c"MPI_Init")?, find(c"MPI_Finalize")?);
     // SAFETY: the MPI standard gives the functions these types, and allows null for both arguments
-    // of
-    // MPI_Init.
+    // of MPI_Init.
     let codes = unsafe {
         type Init = unsafe extern "C" fn(*mut i32, *mut *mut *mut libc::c_char) -> i32;
         type Finalize = unsafe extern "C" fn() -> i32;

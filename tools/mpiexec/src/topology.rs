@@ -79,8 +79,7 @@ pub struct Machine {
 
 impl Machine {
     /// Reads the topology of these CPUs below `root`, which is `/sys`. Without any files the
-    /// machine
-    /// has one socket and one NUMA node, and each thread is a core.
+    /// machine has one socket and one NUMA node, and each thread is a core.
     pub fn read(root: &Path, allowed: &[usize]) -> Machine {
         let node_of = nodes(root);
         let first = |list: Option<Vec<usize>>, cpu: usize| {
@@ -173,8 +172,7 @@ impl Machine {
     }
 
     /// Draws the machine with the CPUs of a set as `B`, others as `.`: sockets in brackets, `|`
-    /// between
-    /// NUMA nodes, `/` between cores.
+    /// between NUMA nodes, `/` between cores.
     pub fn picture(&self, set: &[usize]) -> String {
         let mut text = String::new();
         let mut last: Option<&Thread> = None;
@@ -257,8 +255,7 @@ pub mod tests {
     use super::*;
 
     /// A /sys of 2 sockets with 2 nodes each, 4 cores of 2 threads in each node, which share a
-    /// cache;
-    /// the second threads are numbered behind all first ones, as Linux does.
+    /// cache; the second threads are numbered behind all first ones, as Linux does.
     pub fn sys() -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         let write = |name: String, text: String| {

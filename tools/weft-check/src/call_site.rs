@@ -63,8 +63,7 @@ impl CallSite {
 }
 
 /// Finds the caller of MPI in a backtrace of the standard library: lines ` 3: name`, some followed
-/// by
-/// `at file:line:column`. Skips C functions that Fortran's wrappers call.
+/// by `at file:line:column`. Skips C functions that Fortran's wrappers call.
 fn caller(stack: &str) -> Option<String> {
     let mut frames: Vec<(&str, Option<&str>)> = Vec::new();
     for line in stack.lines().map(str::trim) {

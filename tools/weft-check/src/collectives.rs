@@ -1,6 +1,5 @@
 //! Checks that all members of a communicator pass matching arguments to a collective. Each member
-//! sends
-//! its arguments to rank 0 of the communicator, which compares them and, for blocking ones,
+//! sends its arguments to rank 0 of the communicator, which compares them and, for blocking ones,
 //! answers.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};

@@ -1,12 +1,10 @@
 //! Checks that each receive matches its message. The sender sends a description of each message.
 //!
 //! Messages of one communicator, source and tag match in the order of their sends receives in the
-//! order
-//! of their posting (MPI-5.0 section 3.5). So the n-th receive that got a message of such a stream
-//! got
-//! the n-th message of the stream. A pending receive that might have got an earlier one must
-//! complete
-//! first. If several threads use a communicator, the order is unknown and nothing is compared.
+//! order of their posting (MPI-5.0 section 3.5). So the n-th receive that got a message of such a
+//! stream got the n-th message of the stream. A pending receive that might have got an earlier one
+//! must complete first. If several threads use a communicator, the order is unknown and nothing is
+//! compared.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;

@@ -1,6 +1,5 @@
 //! Types of the interface between a debugger and this library: *The MPI Message Queue Dumping
-//! Interface*, version 1.0,
-//! chapters 4 to 6. Names are those of its header.
+//! Interface*, version 1.0, chapters 4 to 6. Names are those of its header.
 
 #![allow(
     non_camel_case_types,

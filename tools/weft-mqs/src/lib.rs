@@ -2,8 +2,7 @@
 //!
 //! TotalView, DDT and other debuggers load this library, whose path is in `MPIR_dll_name` of the
 //! target process. The library runs in the debugger, reads the target's memory through callbacks,
-//! and
-//! never writes to it.
+//! and never writes to it.
 //!
 //! The target's symbol `weft_places` is a table of names and offsets, which the runtime fills at
 //! MPI's start (`mpi_core::places`).
@@ -56,8 +55,7 @@ fn basic() -> Option<&'static mqs_basic_callbacks> {
 ///
 /// # Safety
 /// `process` is from the debugger, which calls this library for it from one thread at a time, and
-/// the
-/// result is not used beyond the call.
+/// the result is not used beyond the call.
 unsafe fn info<'a>(process: *mut mqs_process) -> Result<&'a mut ProcessInfo, Fault> {
     let basic = basic().ok_or(Fault::NotSetUp)?;
     // SAFETY: `get_process_info` is the debugger's, and returns null or the pointer of
@@ -211,8 +209,7 @@ const NOT_UP: &CStr = c"%s has not called MPI_Init yet, or has called MPI_Finali
 ///
 /// # Safety
 /// `process` is from the debugger, which has passed it to [`mqs_setup_process`] and calls this
-/// library
-/// for it from one thread at a time. `text` is null or valid for a write of a pointer.
+/// library for it from one thread at a time. `text` is null or valid for a write of a pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mqs_process_has_queues(
     process: *mut mqs_process,

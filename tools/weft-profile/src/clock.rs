@@ -1,6 +1,5 @@
 //! Clocks. Each traced call reads the clock twice, so on x86-64 it reads the time stamp counter,
-//! which
-//! all cores share.
+//! which all cores share.
 
 /// Returns the current time in ticks, of unknown length and origin.
 #[inline]
@@ -46,8 +45,7 @@ impl Moment {
     /// Selects the reading (ticks before, nanoseconds, ticks after) that took least.
     ///
     /// Other readings may have been interrupted by a page fault or another process, which would
-    /// shift
-    /// all times.
+    /// shift all times.
     fn narrowest(readings: [(u64, u64, u64); READINGS]) -> Moment {
         let took = |&(before, _, after): &(u64, u64, u64)| after.wrapping_sub(before);
         let (ticks, nanoseconds, _) = readings

@@ -8,8 +8,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 /// Most calls of a thread.
 const MOST: usize = 1 << 20;
 /// Calls per allocation, 192 KiB. The kernel provides zeroed pages of such an allocation at their
-/// first
-/// write. Calls never move.
+/// first write. Calls never move.
 const PIECE: usize = 1 << 13;
 /// Bits of a call's duration in a word, below its function. 48 bits of ticks are hours.
 const LENGTH_BITS: u32 = 48;
@@ -114,8 +113,7 @@ fn room(piece: &Piece) -> &[Slot] {
         let zeros = Box::into_raw(vec![0_u64; PIECE * WORDS].into_boxed_slice());
         let slots = ptr::slice_from_raw_parts_mut(zeros.cast::<Slot>(), PIECE);
         // SAFETY: a slot is three atomic words, for which zero is valid, so size and alignment are
-        // those
-        // of the allocation; `into_raw` has given its ownership to `slots`.
+        // those of the allocation; `into_raw` has given its ownership to `slots`.
         unsafe { Box::from_raw(slots) }
     })
 }

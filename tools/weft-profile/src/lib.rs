@@ -1,15 +1,12 @@
 //! Measures the time in MPI functions through the profiling interface (MPI-5.0 section 15.2).
 //!
 //! `mpiexec -stats`, `-trace FILE` and `-top` preload this library (`LD_PRELOAD`). It defines each
-//! MPI
-//! function; the definition measures and calls the real one by its PMPI name. The MPI library has
-//! no
-//! hooks for it, so jobs without these options pay nothing.
+//! MPI function; the definition measures and calls the real one by its PMPI name. The MPI library
+//! has no hooks for it, so jobs without these options pay nothing.
 //!
 //! The functions are generated from the table (`build.rs`). All parameters have a register's width,
-//! so
-//! they pass on the arguments of all three ABIs, integers of 32 bits and pointers: no MPI function
-//! takes a floating-point number or a structure by value.
+//! so they pass on the arguments of all three ABIs, integers of 32 bits and pointers: no MPI
+//! function takes a floating-point number or a structure by value.
 
 mod abi;
 mod clock;

@@ -11,8 +11,7 @@ use crate::{pvars, record};
 const LINES: usize = 20;
 
 /// Returns this rank's numbers: its time, then calls, nanoseconds and bytes of each function, then
-/// the
-/// library's performance variables.
+/// the library's performance variables.
 pub fn own(scale: &Scale, counted: &[u64]) -> Vec<u64> {
     let mut own = vec![scale.elapsed];
     for [calls, ticks, bytes] in record::sums() {

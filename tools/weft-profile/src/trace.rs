@@ -1,6 +1,5 @@
 //! The timeline of all ranks in the trace event format of Chrome and Perfetto. A rank is a process,
-//! and
-//! times are on rank 0's clock.
+//! and times are on rank 0's clock.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -128,8 +127,7 @@ fn events(rank: usize, scale: &Scale, shift: i64, mut put: impl FnMut(&[u8])) {
 }
 
 /// Formats nanoseconds as microseconds with three decimals. Written by hand, as [`decimal`], since
-/// a
-/// timeline has millions of numbers and `write!` is slower.
+/// a timeline has millions of numbers and `write!` is slower.
 fn microseconds(text: &mut Vec<u8>, nanoseconds: i64) {
     if nanoseconds < 0 {
         text.push(b'-');

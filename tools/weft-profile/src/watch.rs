@@ -1,10 +1,8 @@
 //! Reports of the process's current call to `mpiexec -top`.
 //!
 //! Each thread stores its current call. A thread of this library reads it twice a second and sends
-//! a
-//! datagram to the addresses in `WEFT_TOP`; it never calls MPI. Lost datagrams don't matter, since
-//! each
-//! holds the whole state. `tools/weft-top/src/message.rs` parses them.
+//! a datagram to the addresses in `WEFT_TOP`; it never calls MPI. Lost datagrams don't matter,
+//! since each holds the whole state. `tools/weft-top/src/message.rs` parses them.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;

@@ -1,6 +1,5 @@
 //! Rankfiles in Open MPI's format, with the host and binding of each rank: `rank 0=node1
-//! slot=1:0-2`,
-//! or `rank 1=+n0 slot=0` for the first of the job's hosts.
+//! slot=1:0-2`, or `rank 1=+n0 slot=0` for the first of the job's hosts.
 
 use super::{Host, word};
 use crate::binding::Slots;

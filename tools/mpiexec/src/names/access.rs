@@ -89,8 +89,7 @@ pub fn is_own(stream: &UnixStream) -> bool {
 }
 
 /// Opens a socket for processes of this host, and returns it with its random name. Other users can
-/// connect, so the
-/// caller must check [`is_own`].
+/// connect, so the caller must check [`is_own`].
 ///
 /// # Errors
 /// No socket can be opened.

@@ -53,8 +53,7 @@ impl Channel {
     }
 
     /// Reads once, and calls `take` with each complete line, without its newline. Returns whether
-    /// the connection is
-    /// open.
+    /// the connection is open.
     ///
     /// # Errors
     /// Reading fails (`WouldBlock` if nothing has arrived), or the other end sent a forged frame or

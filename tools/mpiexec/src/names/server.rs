@@ -1,8 +1,8 @@
 //! The name server: keeps names for the jobs of several launchers, until it is ended.
 //!
 //! Resources that strangers can use are bounded: unproved connections have slots ([`Pending`]),
-//! guests have slots and a
-//! time, a connection's turn is one read, and a client that doesn't read its answers is dropped.
+//! guests have slots and a time, a connection's turn is one read, and a client that doesn't read
+//! its answers is dropped.
 
 #[doc(hidden)]
 pub mod fuzzing;

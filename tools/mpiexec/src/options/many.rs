@@ -87,9 +87,8 @@ pub enum Universe {
 
 impl Many {
     /// Returns the size of the universe (MPI-4.1 section 11.10.1): the hosts' slots, or this
-    /// machine's
-    /// cores if no hosts were named, but at least the job's ranks. Returns `None` for `-usize
-    /// infinite`.
+    /// machine's cores if no hosts were named, but at least the job's ranks. Returns `None` for
+    /// `-usize infinite`.
     pub fn universe(&self, ranks: usize, cores: usize) -> Option<usize> {
         match self.universe {
             Some(Universe::Processes(number)) => Some(number),

@@ -167,8 +167,7 @@ impl Offspring {
     }
 
     /// Handles the end of a process. Returns the job's exit code if it was the launcher of a
-    /// spawned job,
-    /// which has printed the reason itself.
+    /// spawned job, which has printed the reason itself.
     pub fn reap(
         &mut self,
         pid: Pid,

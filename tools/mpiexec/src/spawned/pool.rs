@@ -136,8 +136,7 @@ impl Pool {
     /// Returns hosts for `wanted` processes without hosts of their own.
     ///
     /// These are the free slots, if they suffice, otherwise all hosts, the least loaded first. The
-    /// list
-    /// is empty if the pool is.
+    /// list is empty if the pool is.
     ///
     /// # Errors
     /// `-nooversubscribe` or max_slots forbid that many processes.

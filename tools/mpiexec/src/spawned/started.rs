@@ -67,8 +67,7 @@ impl SpawnedJob {
         system::prepare(&mut command, signals, setup);
         let child = command.stdin(Stdio::null()).spawn().map_err(failed)?;
         // Blocks only if the options exceed the socket's buffer, some 200 KB. If the launcher
-        // doesn't
-        // read them, `news` returns the error.
+        // doesn't read them, `news` returns the error.
         let _ = status.set_write_timeout(Some(READ));
         let _ = (&status).write_all(&words::encode(words.iter().map(OsString::as_os_str)));
         let _ = status.shutdown(Shutdown::Write);
@@ -149,8 +148,7 @@ impl SpawnedJob {
     }
 
     /// Handles the end of its launcher and returns the job's exit code. Reports the end to the
-    /// waiting
-    /// process if the launcher was killed and could not do so itself.
+    /// waiting process if the launcher was killed and could not do so itself.
     pub fn ended(&self, ending: Ending) -> i32 {
         match ending {
             _ if !self.runs => 0,

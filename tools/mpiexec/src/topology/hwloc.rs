@@ -1,8 +1,7 @@
 //! The topology from hwloc: this machine's, or that of `HWLOC_SYNTHETIC` or `HWLOC_XMLFILE`.
 //!
 //! The library (version 2) is loaded at run time. `struct hwloc_obj` is declared up to the last
-//! field
-//! that is read; its layout is fixed within version 2.
+//! field that is read; its layout is fixed within version 2.
 #![allow(unsafe_code, reason = "the functions are a C library's")]
 
 use std::collections::HashMap;
@@ -161,16 +160,14 @@ impl Topology<'_> {
     /// Returns the kernel's number and the CPUs of all objects of a kind, in hwloc's order.
     fn objects(&self, kind: c_int) -> Vec<(usize, Vec<usize>)> {
         // SAFETY: `Topology::load` has loaded the handle; for a kind without objects hwloc returns
-        // a
-        // negative depth, at which get_nbobjs_by_depth counts none.
+        // a negative depth, at which get_nbobjs_by_depth counts none.
         let (depth, count) = unsafe {
             let depth = (self.calls.get_type_depth)(self.handle, kind);
             (depth, (self.calls.get_nbobjs_by_depth)(self.handle, depth))
         };
         let one = |index| {
             // SAFETY: `index` is less than the number of objects at this depth; hwloc keeps an
-            // object
-            // as long as the topology, and `Object` is a prefix of its layout in version 2.
+            // object as long as the topology, and `Object` is a prefix of its layout in version 2.
             let object =
                 unsafe { (self.calls.get_obj_by_depth)(self.handle, depth, index).as_ref() }?;
             let mut cpus = Vec::new();
