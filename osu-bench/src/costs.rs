@@ -1,5 +1,5 @@
-//! `tune --costs`: what writes over a network cost on this host, for the file that Weft reads at start; and
-//! `degrees`: which way an allreduce takes by such costs, for 2 to 4,096 ranks in virtual time.
+//! `tune --costs` measures the costs of writes over a network, for the file that Weft reads at
+//! start. `degrees` prints the algorithm of an allreduce with such costs, for 2 to 4,096 ranks.
 
 use std::fmt::Write as _;
 use std::hint::black_box;
@@ -19,25 +19,25 @@ use crate::library::Library;
 use crate::progress::Progress;
 use crate::{output, process};
 
-/// What `tune --costs` needs to know.
+/// The settings of `tune --costs`.
 pub struct Plan<'a> {
     /// The folder of the library.
     pub dir: &'a Path,
-    /// The netmod, as `WEFT_NETMOD` has it.
+    /// The netmod, a value of `WEFT_NETMOD`.
     pub netmod: &'a str,
-    /// The hosts on which ranks are started; none: all on this one, over its loopback.
+    /// The hosts of the ranks; if empty, all ranks are on this host, over loopback.
     pub hosts: Option<&'a str>,
-    /// Runs of each; medians count.
+    /// Runs of each measurement; the median counts.
     pub rounds: u32,
     /// Measuring time per size and run, in milliseconds.
     pub budget: u64,
-    /// Time limit of a run.
+    /// Time limit per run.
     pub timeout: Duration,
-    /// The file; none for the usual one.
+    /// The file to write; `None` for the default.
     pub file: Option<&'a Path>,
 }
 
-/// Bytes of vectors, in ascending order; the longest fit a slot.
+/// Bytes of vectors in ascending order; the longest one fits into a slot.
 const SIZES: [usize; 7] = [8, 64, 512, 1024, 2048, 4096, 8192];
 
 /// Bytes up to which writes are compared with messages in each collective.
@@ -45,7 +45,7 @@ const LENGTHS: [usize; 11] = [
     8, 64, 512, 2048, 4096, 8192, 16_384, 65_536, 131_072, 262_144, 1_048_576,
 ];
 
-/// Collectives in which they are, and how many ranks' data the limit counts for one of these bytes.
+/// Collectives to compare, and the number of ranks whose data the limit counts per byte.
 const COMPARED: [(&str, usize); 5] = [
     ("bcast", 1),
     ("allreduce", 1),
@@ -54,14 +54,14 @@ const COMPARED: [(&str, usize); 5] = [
     ("alltoall", 1),
 ];
 
-/// By how much writes may seem slower where they are taken nevertheless: noise, and between leaders of nodes they save
-/// more than between two ranks.
+/// Largest ratio of writes' time to messages' at which writes are still chosen: it allows for
+/// noise, and writes save more between leaders of nodes than between two ranks.
 const NOISE: f64 = 1.05;
 
-/// Runs of each for one that was asked for: short ones differ by more than what is to be told apart.
+/// Runs per requested run: single runs differ by more than the costs to distinguish.
 const RUNS: u32 = 3;
 
-/// Measures, and writes the file.
+/// Measures the costs and writes the file.
 pub fn run(plan: &Plan<'_>) -> Result<()> {
     let wrong =
         |path: &Path, why: &dyn std::fmt::Display| Error::new(format!("{}: {why}", path.display()));
@@ -70,10 +70,10 @@ pub fn run(plan: &Plan<'_>) -> Result<()> {
     let path: PathBuf = match plan.file {
         Some(file) => file.to_path_buf(),
         None => usual().ok_or_else(|| {
-            Error::new("neither HOME nor XDG_CONFIG_HOME says where to write; name a file")
+            Error::new("HOME and XDG_CONFIG_HOME are not set; name the file to write")
         })?,
     };
-    // Before minutes of measuring.
+    // Checked before the measurement, which takes minutes.
     let mut measured = match fs::read_to_string(&path) {
         Ok(text) => text.parse().map_err(|why: String| wrong(&path, &why))?,
         Err(_) => Measured::default(),
@@ -96,7 +96,7 @@ pub fn run(plan: &Plan<'_>) -> Result<()> {
 }
 
 fn measure(plan: &Plan<'_>) -> Result<Network> {
-    // Writes between two, messages between two, and three that write to one.
+    // Writes between two ranks, messages between two, and three ranks that write to one.
     const WAYS: [(&str, usize); 3] = [
         ("allreduce=rdma-pairs", 2),
         ("allreduce=recursive-doubling", 2),
@@ -152,7 +152,7 @@ fn measure(plan: &Plan<'_>) -> Result<Network> {
     })
 }
 
-/// The median of each place.
+/// Returns the median of each element.
 fn medians(rounds: &[Vec<f64>]) -> Vec<f64> {
     let places = rounds.first().map_or(0, Vec::len);
     let median = |at: usize| {
@@ -163,18 +163,18 @@ fn medians(rounds: &[Vec<f64>]) -> Vec<f64> {
     (0..places).map(median).collect()
 }
 
-/// The parameters of the model that explain what was measured: an allreduce between two at all sizes, one up a tree of
-/// degree 3 of four at the least, and what this processor takes.
+/// Fits the parameters of the cost model to the measurements: an allreduce of two ranks at all
+/// sizes, one of four ranks in a tree of degree 3 at the smallest size, and this processor's times.
 fn fit(pairs: &[f64], tree: f64, copy: f64, operation: [f64; 2]) -> Parameters {
     let last = SIZES.len() - 1;
     let slope = (pairs[last] - pairs[0]) / (SIZES[last] - SIZES[0]) as f64;
     let transmit = (slope - 2.0 * copy - operation[1]).max(1e-6);
-    // Of one write from the call until it is noticed.
+    // The time of one write from the call until the target sees it.
     let hop = (pairs[0] - operation[0]).max(0.01);
-    // Up the tree a step of three that write to one, then two down.
+    // One step of three ranks that write to one up the tree, then two steps down.
     let startup = (tree - 3.0 * hop - operation[0]) / 2.0;
     let startup = startup.clamp(hop / 100.0, hop / 4.0);
-    // Only the sum of these is known, and that the adapters of both sides have a part.
+    // Only the sum is measured; it is split between the adapters of both sides.
     let rest = hop - 2.0 * startup;
     let [once, each] = operation;
     let numbers = [
@@ -190,12 +190,12 @@ fn fit(pairs: &[f64], tree: f64, copy: f64, operation: [f64; 2]) -> Parameters {
     Parameters::from_numbers(numbers.map(rounded))
 }
 
-/// With three digits: more are noise.
+/// Rounds to three significant digits; more are noise.
 fn rounded(number: f64) -> f64 {
     format!("{number:.2e}").parse().unwrap_or(number)
 }
 
-/// Up to how many bytes, of these, writes are quicker, if at all.
+/// Returns the largest of these sizes up to which writes are faster, if any.
 fn quick(sizes: &[usize], writes: &[f64], messages: &[f64]) -> Option<usize> {
     let both = writes.iter().zip(messages);
     let quicker = both.take_while(|(write, message)| **write <= NOISE * **message);
@@ -203,7 +203,7 @@ fn quick(sizes: &[usize], writes: &[f64], messages: &[f64]) -> Option<usize> {
     count.checked_sub(1).map(|last| sizes[last])
 }
 
-/// The times of a benchmark at all sizes, in microseconds.
+/// Measures the times of a benchmark at all sizes, in microseconds.
 fn bench(
     plan: &Plan<'_>,
     (name, sizes): (&str, &[usize]),
@@ -245,7 +245,7 @@ fn bench(
     })
 }
 
-/// The least time of `step` in microseconds.
+/// Measures the shortest time of `step` in microseconds.
 fn least(mut step: impl FnMut()) -> f64 {
     const TIMES: u32 = 1000;
     let mut best = f64::INFINITY;
@@ -264,7 +264,7 @@ fn copy_of_byte() -> f64 {
     least(|| to.copy_from_slice(black_box(&from))) / LONG as f64
 }
 
-/// A reduction: once, and per byte.
+/// Measures a reduction: the time per call, and per byte.
 fn reduction() -> [f64; 2] {
     let (from, mut to) = (vec![1_f32; LONG / 4], vec![0_f32; LONG / 4]);
     let mut of = |count: usize| {
@@ -280,8 +280,9 @@ fn reduction() -> [f64; 2] {
 /// Options of `degrees`.
 #[derive(Args, Debug)]
 pub struct DegreesOptions {
-    /// What writes cost: "guessed" (what Weft goes by where nothing was measured), "fast" (an example of an adapter that
-    /// takes 20 ns for a write that is on its way for 0.9 us), "thesis", or eight times as for WEFT_COLL_COSTS.
+    /// Costs of writes: "guessed" (Weft's default without measurements), "fast" (an example of an
+    /// adapter with 20 ns overhead and 0.9 us latency per write), "thesis", or eight times as in
+    /// WEFT_COLL_COSTS.
     #[arg(long, value_name = "COSTS", default_value = "guessed")]
     costs: String,
     /// Bytes of a vector; a multiple of 4.
@@ -292,15 +293,15 @@ pub struct DegreesOptions {
         default_value = "8,1024"
     )]
     sizes: Vec<usize>,
-    /// The most ranks.
+    /// Largest number of ranks.
     #[arg(long, value_name = "RANKS", default_value_t = 4096,
           value_parser = clap::value_parser!(u32).range(2..=65536))]
     most: u32,
-    /// Another collective: its ways by writes, and by messages.
+    /// Print the algorithms of this collective by writes and by messages.
     #[arg(long, value_name = "COLLECTIVE",
           value_parser = ["bcast", "reduce", "allgather", "alltoall", "allreduce"])]
     of: Option<String>,
-    /// The longest message that is sent before its receiver is known to wait for it, in bytes, where there are messages.
+    /// Largest eager message in bytes, in algorithms by messages.
     #[arg(long, value_name = "BYTES", default_value_t = 16384)]
     eager: usize,
 }
@@ -316,7 +317,7 @@ pub fn degrees(options: &DegreesOptions) -> Result<()> {
             .map_err(|why| Error::new(format!("--costs {text}: {why}")))?,
     };
     if let Some(collective) = &options.of {
-        return crate::ways::table(
+        return crate::algorithms::table(
             collective,
             &costs,
             &options.sizes,
@@ -332,7 +333,7 @@ pub fn degrees(options: &DegreesOptions) -> Result<()> {
     for &bytes in &options.sizes {
         if bytes == 0 || bytes % 4 != 0 {
             return Err(Error::new(format!(
-                "--sizes {bytes}: must be a multiple of 4 above 0"
+                "option --sizes is {bytes}; it must be a multiple of 4 above 0"
             )));
         }
         let names = DEGREES.map(|k| format!(" tree {k} |")).concat();
@@ -354,7 +355,7 @@ pub fn degrees(options: &DegreesOptions) -> Result<()> {
     Ok(())
 }
 
-/// What all ways take of so many ranks; of trees the same degree up and down.
+/// Prints the times of all algorithms with `ranks` ranks; trees have the same degree up and down.
 fn row(ranks: u32, costs: &Parameters, bytes: usize) -> String {
     let trees = DEGREES.map(|k| RdmaAllreduce::Tree { up: k, down: k });
     let ways = [&[RdmaAllreduce::Pairs], &trees[..]].concat();

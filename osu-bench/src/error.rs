@@ -1,19 +1,19 @@
-//! The one error type: a text that says what was wrong and what to do.
+//! The error type: a text with what is wrong and what to do.
 
 use std::fmt;
 
-/// A failure, described for the person who runs the program.
+/// A failure, described for the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     text: Box<str>,
     everywhere: bool,
 }
 
-/// The result of everything that may fail here.
+/// The result type of this program.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// An error with this text.
+    /// Creates an error with this text.
     pub fn new(text: impl Into<String>) -> Self {
         Self {
             text: text.into().into_boxed_str(),
@@ -21,7 +21,7 @@ impl Error {
         }
     }
 
-    /// An error that every rank of the job meets alike, before any of them waits for another.
+    /// Creates an error that all ranks of the job find before any of them communicates.
     pub fn everywhere(text: impl Into<String>) -> Self {
         Self {
             everywhere: true,
@@ -29,7 +29,7 @@ impl Error {
         }
     }
 
-    /// Whether every rank meets this error alike.
+    /// Returns whether all ranks find this error.
     pub fn is_everywhere(&self) -> bool {
         self.everywhere
     }

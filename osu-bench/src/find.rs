@@ -1,15 +1,15 @@
-//! Which MPI library is measured where none is named: the one in `LD_LIBRARY_PATH`, the one that was
-//! installed with this program, or the one that the loader finds; and what it is called.
+//! Choice of the MPI library to measure: the one in `LD_LIBRARY_PATH`, the one that is installed
+//! with this program, or the one that the loader finds; and its name.
 
 use std::env;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 
-/// The names under which the library is looked for, in this order.
+/// The names of the library's file, in the order of the search.
 pub const LIBRARY_NAMES: [&str; 2] = ["libmpi.so.12", "libmpich.so.12"];
 
-/// Where the loader looks without being told, as far as is the custom.
+/// The loader's usual default folders.
 const SYSTEM: [&str; 4] = [
     "/usr/local/lib",
     "/usr/lib/x86_64-linux-gnu",
@@ -17,30 +17,30 @@ const SYSTEM: [&str; 4] = [
     "/usr/lib",
 ];
 
-/// This program's file.
+/// Returns this program's file.
 pub fn this_program() -> Result<PathBuf> {
     Ok(env::current_exe()?)
 }
 
-/// The library's file in `dir`, if there is one.
+/// Returns the library's file in `dir`, if there is one.
 fn file_in(dir: &Path) -> Option<PathBuf> {
     let files = LIBRARY_NAMES.map(|name| dir.join(name));
     files.into_iter().find(|file| file.exists())
 }
 
-/// The library that was installed with this program (`../lib` from here), unless `LD_LIBRARY_PATH`
-/// has one: that was set on purpose.
+/// Returns the library that is installed with this program (`../lib`), unless `LD_LIBRARY_PATH` has
+/// another, which the user has chosen.
 pub fn beside() -> Option<PathBuf> {
     let path = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     if env::split_paths(&path).any(|dir| file_in(&dir).is_some()) {
         return None;
     }
-    // The program's real place, so that a link to it in another folder does not matter.
+    // The canonical path, since the program may be called through a link.
     let program = this_program().ok()?.canonicalize().ok()?;
     file_in(&program.parent()?.parent()?.join("lib"))
 }
 
-/// The folder of the library that [`crate::mpi::Table::open`] would take.
+/// Returns the folder of the library that [`crate::mpi::Table::open`] opens.
 pub fn folder() -> Result<PathBuf> {
     if let Some(dir) = beside().as_deref().and_then(Path::parent) {
         return Ok(dir.to_path_buf());
@@ -63,10 +63,10 @@ pub struct Peer {
     pub launcher: Option<PathBuf>,
 }
 
-/// The library that is measured where none is named, and the others of this machine.
+/// Returns the default library and the others of this machine.
 pub fn all() -> Result<Vec<Peer>> {
     let own = folder()?;
-    // Another one may have been named on purpose.
+    // LD_LIBRARY_PATH may name another library.
     let name = match beside() {
         Some(_) => "Weft",
         None => "here",
@@ -84,29 +84,29 @@ pub fn all() -> Result<Vec<Peer>> {
     Ok(all)
 }
 
-/// Whether `dir` is the folder of Open MPI's library: Debian's has links for compilers, and what they lead to is two
-/// folders above.
+/// Returns whether `dir` is the folder of Open MPI's library. Debian's has links for compilers,
+/// whose targets are two folders above.
 pub fn is_open_mpi(dir: &Path) -> bool {
     const NAME: &str = "libmpi.so.40";
     let above = debian_usr(dir).and(dir.ancestors().nth(2));
     dir.join(NAME).exists() || above.is_some_and(|above| above.join(NAME).exists())
 }
 
-/// A program of Debian's Open MPI, whose library is in `dir`: `usr/lib/ARCHITECTURE/openmpi/lib` of the system, or of
-/// a folder in which its packages were unpacked.
+/// Returns a program of Debian's Open MPI with its library in `dir`:
+/// `usr/lib/ARCHITECTURE/openmpi/lib` of the system, or of a folder with its unpacked packages.
 pub fn debian_tool(dir: &Path, name: &str) -> Option<PathBuf> {
     let path = debian_usr(dir)?.join("bin").join(name);
     path.exists().then_some(path)
 }
 
-/// The `usr` of Debian's Open MPI, whose library is in `dir`.
+/// Returns the `usr` folder of Debian's Open MPI with its library in `dir`.
 pub fn debian_usr(dir: &Path) -> Option<&Path> {
     let inner = dir.parent()?;
     let usr = inner.parent()?.parent()?.parent()?;
     (dir.ends_with("openmpi/lib") && usr.ends_with("usr")).then_some(usr)
 }
 
-/// The other libraries that are where Debian or their own scripts put them.
+/// Returns the other libraries in the folders of Debian or of their own installers.
 pub fn peers() -> Vec<Peer> {
     let debian = format!("/usr/lib/{}-linux-gnu", env::consts::ARCH);
     let at = |name, folder: PathBuf, library: &str, launcher: Option<&str>| {
@@ -131,7 +131,7 @@ pub fn peers() -> Vec<Peer> {
         "libmpi.so",
         None,
     );
-    // Its library alone is on many machines, for some program or other, without a launcher.
+    // Many machines have the library as a dependency, without a launcher.
     let open = open.filter(|peer| {
         is_open_mpi(&peer.folder) && debian_tool(&peer.folder, "mpiexec.openmpi").is_some()
     });
@@ -146,7 +146,7 @@ pub fn peers() -> Vec<Peer> {
     [mpich, open, intel].into_iter().flatten().collect()
 }
 
-/// The first line of a version text, and the device if one is named, with single spaces.
+/// Returns the first line of a version text, with the device if one is named.
 pub fn one_line(version: &str) -> String {
     let squeeze = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
     let first = version

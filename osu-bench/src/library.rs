@@ -1,4 +1,4 @@
-//! One MPI library under test: where it is, which it is, its launcher and its environment.
+//! An MPI library under test: its folder, version, launcher and environment.
 
 use std::env;
 use std::ffi::OsString;
@@ -12,49 +12,49 @@ use crate::error::{Error, Result};
 use crate::find::{LIBRARY_NAMES, debian_tool, debian_usr, is_open_mpi, one_line, this_program};
 use crate::process;
 
-/// The limit for asking a library or a launcher for its version.
+/// Time limit for the version of a library or launcher.
 const VERSION_LIMIT: Duration = Duration::from_secs(20);
 
-/// What `osu-bench library` writes before the path of the file that was opened.
+/// The prefix of the line of `osu-bench library` with the path of the opened file.
 pub const FILE_LINE: &str = "file: ";
 
-/// Whose library it is, as far as the environment variables differ.
+/// The family of a library, which determines its environment variables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
-    /// MPICH that can use libfabric, or an unknown relative of it.
+    /// MPICH over libfabric, or an unknown derivative.
     MpichOfi,
-    /// MPICH over UCX alone.
+    /// MPICH over UCX only.
     MpichUcx,
     /// Intel MPI.
     Intel,
     /// Weft.
     Weft,
-    /// Open MPI, whose ABI is another: its loops are compiled.
+    /// Open MPI; its ABI differs, so the benchmarks are compiled C loops.
     OpenMpi,
 }
 
-/// A library with everything that is needed to run a job with it.
+/// A library with all that is needed to run a job.
 #[derive(Clone, Debug)]
 pub struct Library {
     /// The folder of `libmpi.so.12`.
     pub dir: PathBuf,
-    /// What the library says of itself, on one line.
+    /// The version text, on one line.
     pub version: String,
-    /// Whose it is.
+    /// The family.
     pub family: Family,
     /// The launcher.
     pub launcher: PathBuf,
-    /// Whether the launcher is Intel's, which binds by itself.
+    /// Whether the launcher is Intel MPI's, which binds ranks by default.
     pub launcher_binds: bool,
     /// Environment variables of its jobs.
     pub env: Vec<(String, OsString)>,
-    /// The program of its jobs, where it can't be this one.
+    /// The program of its jobs, if that can't be this one.
     pub loops: Option<Arc<Loops>>,
 }
 
 impl Library {
-    /// Looks at the library in `dir`. `launcher` is the one to use, if not the one found by
-    /// [`find_launcher`]; `extra` environment variables win over those chosen here.
+    /// Examines the library in `dir`. `launcher` overrides [`find_launcher`], and `extra` overrides
+    /// environment variables that are set here.
     pub fn open(
         dir: &Path,
         launcher: Option<&Path>,
@@ -97,7 +97,7 @@ impl Library {
         })
     }
 
-    /// Open MPI in `dir`, with its mpicc and mpiexec beside it.
+    /// Examines Open MPI in `dir`, with its mpicc and mpiexec beside it.
     fn open_mpi(
         dir: PathBuf,
         launcher: Option<&Path>,
@@ -132,12 +132,12 @@ impl Library {
         })
     }
 
-    /// What the first line of the output says of it.
+    /// Returns the library's name in the first line of the output.
     pub fn label(&self) -> String {
         format!("{}, {}", self.version, self.dir.display())
     }
 
-    /// An error unless this is Weft: `what` measures what only Weft has.
+    /// Returns an error for `what`, which measures features of Weft only, under another library.
     pub fn must_be_weft(&self, what: &str) -> Result<()> {
         match self.family {
             Family::Weft => Ok(()),
@@ -149,13 +149,13 @@ impl Library {
         }
     }
 
-    /// Whether `MPIX_Comm_create_endpoints` can be expected.
+    /// Returns whether the library should have `MPIX_Comm_create_endpoints`.
     pub fn has_endpoints(&self) -> bool {
         self.family == Family::Weft
     }
 
-    /// The start of a launch: `chrt` if wanted, the launcher, and binding if `ranks` have a core
-    /// each. What follows is `-n`, the program and its arguments.
+    /// Returns the start of a command line: `chrt` if requested, the launcher, and binding options
+    /// if `ranks` have a core each. `-n`, the program and its arguments follow.
     pub fn launch(&self, ranks: usize, threads: usize, chrt: bool) -> Command {
         let mut command = if chrt {
             let mut command = Command::new("chrt");
@@ -171,7 +171,7 @@ impl Library {
             };
             command.args(how);
         } else if ranks <= cores() && !self.launcher_binds {
-            // Threads get a core each if there are enough.
+            // Each thread gets a core, if there are enough.
             let width = if ranks * threads <= cores() {
                 threads
             } else {
@@ -184,7 +184,7 @@ impl Library {
             };
             command.arg("-bind-to").arg(target);
         } else if self.family == Family::Weft {
-            // It binds by itself where each rank has a core, also if its threads have not.
+            // It binds by default if each rank has a core, even if its threads have none.
             command.args(["-bind-to", "none"]);
         }
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
@@ -192,12 +192,12 @@ impl Library {
     }
 }
 
-/// The cores that this process may use.
+/// Returns the cores that this process may use.
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// The launcher for a library: the one installed with it (`DIR/../bin`), else the one beside
+/// Finds the launcher for a library: the one installed with it (`DIR/../bin`), else the one beside
 /// this program, else the first `mpiexec.hydra` or `mpiexec` in `PATH`.
 fn find_launcher(dir: &Path) -> Result<PathBuf> {
     let mut places = Vec::new();
@@ -220,8 +220,8 @@ fn find_launcher(dir: &Path) -> Result<PathBuf> {
     })
 }
 
-/// The library's folder first and alone, so that no other library can slip in; Intel's keeps
-/// companions one level below. All traffic stays on the loopback interface.
+/// Returns the environment of jobs: only the library's folder in `LD_LIBRARY_PATH` (Intel MPI has
+/// some libraries one level below), and traffic on the loopback interface only.
 fn base_env(dir: &Path) -> Vec<(String, OsString)> {
     let mut path = dir.as_os_str().to_owned();
     if dir.join("mpi").is_dir() {
@@ -230,13 +230,13 @@ fn base_env(dir: &Path) -> Vec<(String, OsString)> {
     }
     let mut env = vec![("LD_LIBRARY_PATH".to_owned(), path)];
     if dir.join("libmpi_shm_heap_proxy.so").exists() {
-        // Intel's launcher and library look for their parts below a root.
+        // Intel MPI's launcher and library find their files below I_MPI_ROOT.
         if let Some(root) = dir.parent() {
             env.push(("I_MPI_ROOT".to_owned(), root.into()));
         }
         env.push(("FI_PROVIDER_PATH".to_owned(), dir.into()));
     }
-    // Open MPI runs as root only if told so twice.
+    // Open MPI runs as root only with both variables.
     for name in [
         "OMPI_ALLOW_RUN_AS_ROOT",
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM",
@@ -258,7 +258,7 @@ fn base_env(dir: &Path) -> Vec<(String, OsString)> {
     env
 }
 
-/// What Debian's Open MPI needs where its packages were unpacked, and not installed.
+/// Returns the variables for Debian's Open MPI in unpacked, not installed packages.
 fn unpacked_env(dir: &Path) -> Vec<(String, OsString)> {
     let Some(usr) = debian_usr(dir).filter(|usr| *usr != Path::new("/usr")) else {
         return Vec::new();
@@ -285,14 +285,14 @@ fn unpacked_env(dir: &Path) -> Vec<(String, OsString)> {
     ]
 }
 
-/// What a library needs to use shared memory, or TCP between ranks of this machine.
+/// Returns the variables for shared memory, or for TCP between ranks of this machine.
 fn family_env(family: Family, tcp: bool) -> Vec<(String, OsString)> {
     let pairs: &[(&str, &str)] = match (family, tcp) {
         (Family::Intel, false) => &[("I_MPI_FABRICS", "shm")],
         (Family::Intel, true) => &[
             ("I_MPI_FABRICS", "ofi"),
             ("FI_PROVIDER", "tcp"),
-            // Collectives would use shared memory all the same.
+            // Otherwise collectives would still use shared memory.
             ("I_MPI_COLL_INTRANODE", "pt2pt"),
         ],
         (_, false) => &[],
@@ -307,7 +307,7 @@ fn family_env(family: Family, tcp: bool) -> Vec<(String, OsString)> {
             ("OMPI_MCA_pml", "ob1"),
             ("OMPI_MCA_btl", "self,tcp"),
             ("OMPI_MCA_btl_tcp_if_include", "lo"),
-            // Collectives would use shared memory all the same.
+            // Otherwise collectives would still use shared memory.
             ("OMPI_MCA_coll", "^sm,xhc,han,acoll"),
         ],
     };
@@ -317,7 +317,7 @@ fn family_env(family: Family, tcp: bool) -> Vec<(String, OsString)> {
         .collect()
 }
 
-/// `base` with `extra` set over it.
+/// Returns `base` overridden by `extra`.
 fn merged(base: &[(String, OsString)], extra: &[(String, String)]) -> Vec<(String, OsString)> {
     let mut env = base.to_vec();
     env.retain(|(name, _)| !extra.iter().any(|(other, _)| other == name));
@@ -329,7 +329,7 @@ fn merged(base: &[(String, OsString)], extra: &[(String, String)]) -> Vec<(Strin
     env
 }
 
-/// Whose library a version text speaks of.
+/// Returns the family of a version text.
 fn family(version: &str) -> Family {
     if version.contains("Weft") {
         Family::Weft
@@ -342,8 +342,8 @@ fn family(version: &str) -> Family {
     }
 }
 
-/// Asks the library for its version in a process of its own, and makes sure that the loader
-/// takes the file in `dir`: a comparison with another library than the one named is worthless.
+/// Reads the library's version in a child process, and checks that the loader opens the file in
+/// `dir`, since the comparison would be wrong with another one.
 fn ask_library(dir: &Path, env: &[(String, OsString)]) -> Result<String> {
     let mut command = Command::new(this_program()?);
     command
@@ -360,7 +360,9 @@ fn ask_library(dir: &Path, env: &[(String, OsString)]) -> Result<String> {
         .stdout
         .strip_prefix(FILE_LINE)
         .and_then(|rest| rest.split_once('\n'))
-        .ok_or_else(|| Error::new("osu-bench library did not name the file it opened"))?;
+        .ok_or_else(|| {
+            Error::new("internal error: 'osu-bench library' did not print the file that it opened")
+        })?;
     let same = |name: &&str| {
         let ours = dir.join(name).canonicalize();
         ours.is_ok_and(|ours| {
@@ -384,7 +386,7 @@ fn launcher_is_intels(launcher: &Path, env: &[(String, OsString)]) -> bool {
     command
         .arg("--version")
         .envs(env.iter().map(|(name, value)| (name, value)));
-    // A launcher that can't say is taken for one that understands Hydra's options.
+    // A launcher of unknown kind gets Hydra's options.
     process::run(&mut command, VERSION_LIMIT)
         .is_ok_and(|answer| answer.stdout.contains("Intel(R) MPI"))
 }

@@ -2,9 +2,10 @@
 //! MPICH ABI, and side-by-side comparison of such libraries.
 //!
 //! Each benchmark is a subcommand that runs as an MPI program: `mpiexec -n 2 osu-bench latency`.
-//! `LD_LIBRARY_PATH` chooses the MPI library; without one there, it is the one installed beside this
-//! program. The first line of the output says which it is.
+//! `LD_LIBRARY_PATH` chooses the MPI library; without one there, it is the one installed beside
+//! this program. The first line of the output says which it is.
 
+mod algorithms;
 mod bench;
 mod compare;
 mod costs;
@@ -27,7 +28,6 @@ mod tcp_floor;
 mod threading;
 mod tune;
 mod verbs_sharing;
-mod ways;
 
 use std::process::ExitCode;
 
@@ -59,7 +59,8 @@ enum Command {
     /// mbw_mr with several threads per rank, each with a communicator of its own.
     #[command(name = "mbw_mr_mt")]
     MbwMrMt(Options),
-    /// 64 partitions that threads mark ready, until they are acknowledged, beside a message by each thread.
+    /// 64 partitions that threads mark ready, until they are acknowledged, beside a message by each
+    /// thread.
     Partitioned(Options),
     /// Ping-pongs of several pairs of ranks at once.
     #[command(name = "multi_lat")]
@@ -110,40 +111,43 @@ enum Command {
     /// MPI_Compare_and_swap of a 64-bit integer, and flush.
     #[command(name = "cas_latency")]
     CasLatency(Options),
-    /// What one-sided calls cost, as functions of bytes, ranks and neighbours.
+    /// Fit cost models of one-sided calls: functions of bytes, ranks and neighbours.
     RmaModel(Options),
     /// The time of MPI_Init.
     Init(Options),
-    /// Starts and ends.
+    /// MPI_Init and MPI_Finalize only.
     Hello(Options),
-    /// What sharing an RDMA adapter's resources between threads costs and saves; needs no launcher.
+    /// Message rate and resources of threads that share an RDMA adapter's objects; needs no
+    /// launcher.
     #[command(name = "verbs-sharing")]
     VerbsSharing(verbs_sharing::SharingOptions),
-    /// Print what the MPI library says of itself; needs no launcher.
+    /// Print the MPI library's version; needs no launcher.
     Library,
     /// Measure the algorithms of collectives and write a table of the best, for WEFT_COLL_TABLE.
     Tune(tune::TuneOptions),
-    /// Which way an allreduce by writes takes with 2 to 4,096 ranks, in virtual time; needs no launcher.
+    /// Print the algorithm of an allreduce by writes with 2 to 4,096 ranks, in virtual time; needs
+    /// no launcher.
     Degrees(costs::DegreesOptions),
     /// Look for collectives in which a larger message is faster than a smaller one.
     Consistency(tune::ConsistencyOptions),
     /// Run benchmarks under several MPI libraries in turn and print a Markdown table.
     Compare(compare::CompareOptions),
-    /// Print a picture (SVG) of where the first library of a page of `compare --page` stands.
+    /// Draw a picture (SVG) of the first library's ratios in a page of `compare --page`.
     Overview(compare::OverviewOptions),
-    /// Run all benchmarks under all MPI libraries that are found, and write a page of HTML with pictures.
+    /// Run all benchmarks under all MPI libraries on this machine, and write an HTML page with
+    /// pictures.
     Report(report::ReportOptions),
     /// Count the instructions of an 8-byte MPI_Isend with its MPI_Wait, under callgrind.
     IsendCount(isend_count::CountOptions),
-    /// Measure how long a job takes that only starts and ends, and a rank's memory, under several
-    /// MPI libraries in turn.
+    /// Measure time and memory per rank of a job that only calls MPI_Init and MPI_Finalize, under
+    /// several MPI libraries in turn.
     Startup(startup::StartupOptions),
-    /// Print how many nanoseconds a cache line takes from the first core to the second and back.
+    /// Print the nanoseconds of a cache line's round trip between the first two cores.
     #[command(hide = true)]
     Line,
     #[command(hide = true)]
     StartupRank(startup::RankOptions),
-    /// Reading and writing one file together, as IOR does it, under several MPI libraries by turns.
+    /// Read and write a shared file like IOR, under several MPI libraries in turn.
     Io(io::IoOptions),
     #[command(hide = true)]
     IoRank(io::RankOptions),
@@ -156,10 +160,10 @@ enum Command {
     Ebms(threading::StudyOptions),
     /// Get, compute, accumulate by processes and threads.
     Bspmm(threading::StudyOptions),
-    /// The message rate with all that makes VCIs fast, and without one thing at a time.
+    /// Message rate with all optimizations of VCIs, and without each of them in turn.
     #[command(name = "vci-ablation")]
     VciAblation(threading::StudyOptions),
-    /// What two sockets on this machine take, with no library around them; needs no launcher.
+    /// Latency and bandwidth of two plain sockets on this machine; needs no launcher.
     #[command(name = "tcp-floor")]
     TcpFloor(tcp_floor::FloorOptions),
     #[command(hide = true)]
@@ -245,13 +249,13 @@ fn run(command: &Command) -> Result<()> {
     bench::run(name, options)
 }
 
-/// A benchmark that is one of many of a kind, made from a list rather than written out.
+/// A benchmark of a family, built from a list.
 struct Form(Name, Options);
 
 impl Subcommand for Form {
     fn augment_subcommands(command: clap::Command) -> clap::Command {
         bench::forms().fold(command, |command, (_, text, about)| {
-            // Afterwards, since the options bring a description of themselves.
+            // Set last, since the options bring a description of their own.
             let one = Options::augment_args(clap::Command::new(text));
             command.subcommand(one.about(about).long_about(None))
         })

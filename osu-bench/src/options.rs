@@ -1,4 +1,4 @@
-//! The options of the benchmarks, named as OSU's, and what follows from them for one size.
+//! The options of the benchmarks, with OSU's names, and their values for one message size.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub struct Options {
     /// Message sizes in bytes, doubling from MIN to MAX; also MIN: or MAX alone.
     #[arg(short = 'm', long = "message-size", value_name = "MIN:MAX")]
     pub range: Option<Range>,
-    /// Exactly these message sizes, instead of -m.
+    /// These message sizes, instead of -m.
     #[arg(
         long,
         value_name = "BYTES,…",
@@ -27,7 +27,7 @@ pub struct Options {
     /// Iterations before timing starts.
     #[arg(short = 'x', long, value_name = "ITER")]
     pub warmup: Option<u64>,
-    /// Choose the iterations so that one size takes about this long.
+    /// Choose the number of iterations so that each size takes about this time.
     #[arg(long, value_name = "MILLISECONDS", conflicts_with_all = ["iterations", "warmup"],
           value_parser = clap::value_parser!(u64).range(1..=60_000))]
     pub budget: Option<u64>,
@@ -35,10 +35,10 @@ pub struct Options {
     #[arg(short = 'W', long = "window-size", value_name = "N", default_value_t = 64,
           value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub window: u32,
-    /// Print minimum, maximum and iterations too.
+    /// Print minimum, maximum and iterations, too.
     #[arg(short = 'f', long)]
     pub full: bool,
-    /// Check the data that arrives, in extra iterations that are not timed.
+    /// Check received data in extra iterations that are not timed.
     #[arg(short = 'c', long)]
     pub validation: bool,
     /// Decimals of the results.
@@ -55,14 +55,13 @@ pub struct Options {
     /// All threads use one communicator, each with a tag of its own (mbw_mr_mt).
     #[arg(long)]
     pub shared: bool,
-    /// Whose memory windows are made of (one-sided).
+    /// The creation of windows (one-sided).
     #[arg(long = "window", value_enum, default_value = "allocate")]
     pub windows: Memory,
-    /// How accesses are synchronised (one-sided).
+    /// The synchronization of accesses (one-sided).
     #[arg(long = "sync", value_enum, default_value = "flush")]
     pub epochs: Epochs,
-    /// Promise by hints what the window is used for, so that the network's atomics may do it
-    /// (fop_latency, cas_latency).
+    /// Set window hints that allow the network's atomics (fop_latency, cas_latency).
     #[arg(long)]
     pub promise: bool,
     /// Memory per process for message buffers, in bytes; larger sizes are left out.
@@ -103,23 +102,23 @@ impl std::str::FromStr for Range {
     }
 }
 
-/// What a benchmark uses where no option says otherwise.
+/// The defaults of a benchmark.
 #[derive(Clone, Copy, Debug)]
 pub struct Defaults {
     /// Smallest message, in bytes.
     pub min: usize,
     /// Largest message, in bytes.
     pub max: usize,
-    /// Timed iterations for small and for large messages.
+    /// Timed iterations of small and of large messages.
     pub iterations: [u64; 2],
-    /// Iterations before timing, for small and for large messages.
+    /// Iterations before timing, of small and of large messages.
     pub warmup: [u64; 2],
 }
 
 /// Messages above this size count as large.
 pub const LARGE: usize = 8192;
 
-/// How often one size is run.
+/// The number of iterations of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plan {
     /// Fixed numbers of iterations.
@@ -129,7 +128,7 @@ pub enum Plan {
         /// Timed.
         iterations: u64,
     },
-    /// As many as fit this time.
+    /// As many as fit into this time.
     Budget(Duration),
 }
 
@@ -163,7 +162,7 @@ impl Options {
         sizes
     }
 
-    /// How often to run messages of `size` bytes.
+    /// Returns the iterations of messages of `size` bytes.
     pub fn plan(&self, size: usize, defaults: &Defaults) -> Plan {
         let class = usize::from(size > LARGE);
         match self.budget {

@@ -1,4 +1,4 @@
-//! Output in OSU's shape: a header of comment lines, then one line per message size.
+//! Output in OSU's format: a header of comment lines, then one line per message size.
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -10,7 +10,7 @@ const SIZE_WIDTH: usize = 10;
 /// Width of every other column.
 const FIELD_WIDTH: usize = 18;
 
-/// The first line: which test, whose program, and which library is measured.
+/// Returns the first line: test, program and measured library.
 pub fn title(name: &str, library: &str) -> String {
     format!(
         "# OSU MPI {name} (osu-bench of Weft {}), {library}",
@@ -18,7 +18,7 @@ pub fn title(name: &str, library: &str) -> String {
     )
 }
 
-/// The line that names the columns.
+/// Returns the line with the names of the columns.
 pub fn columns(names: &[&str]) -> String {
     let mut line = format!("{:<SIZE_WIDTH$}", "# Size");
     for name in names {
@@ -27,7 +27,7 @@ pub fn columns(names: &[&str]) -> String {
     line
 }
 
-/// Prints a line. A closed output is no reason to stop a job that others take part in.
+/// Prints a line. Ignores a closed output, since other ranks go on.
 pub fn say(line: &str) {
     let _ = aside(|| writeln!(io::stdout().lock(), "{line}"));
 }
@@ -44,11 +44,11 @@ pub enum Field {
     Number(f64),
     /// A number of iterations.
     Count(u64),
-    /// Whether the data was right.
+    /// Whether the data was correct.
     Valid(bool),
 }
 
-/// The line of one message size.
+/// Returns the line of one message size.
 pub fn row(size: usize, fields: &[Field], precision: u8) -> String {
     let precision = usize::from(precision);
     let mut line = format!("{size:<SIZE_WIDTH$}");
@@ -63,8 +63,8 @@ pub fn row(size: usize, fields: &[Field], precision: u8) -> String {
     line
 }
 
-/// The lines of a benchmark's output as (size, first value); a line without a size has size 0.
-/// Comments and lines of other shapes are left out.
+/// Parses a benchmark's output into (size, first value); a line without a size has size 0.
+/// Ignores comments and other lines.
 pub fn parse(text: &str) -> Vec<(usize, f64)> {
     text.lines().filter_map(parse_row).collect()
 }

@@ -1,11 +1,11 @@
-//! Buffers that begin with a page, as those of the OSU micro-benchmarks do. How fast data is copied depends on where it
-//! lies; where an allocator puts it is chance, and other chance with each library.
+//! Page-aligned buffers, as in the OSU micro-benchmarks. The speed of copies depends on the
+//! alignment, which allocators choose differently under each library.
 
 use std::ops::{Deref, DerefMut};
 
 const PAGE: usize = 4096;
 
-/// So many elements, the first at the beginning of a page.
+/// A page-aligned array.
 pub struct Pages<T> {
     room: Vec<T>,
     first: usize,
@@ -13,7 +13,7 @@ pub struct Pages<T> {
 }
 
 impl<T: Copy> Pages<T> {
-    /// `len` times `value`.
+    /// Creates an array of `len` copies of `value`.
     pub fn of(value: T, len: usize) -> Pages<T> {
         let room = vec![value; len + PAGE / size_of::<T>()];
         let first = room.as_ptr().align_offset(PAGE);

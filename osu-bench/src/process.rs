@@ -15,19 +15,19 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 
-/// How long a job that was told to stop, or has ended, has for taking its processes down.
+/// Time for a job to end its processes, after SIGTERM or after the launcher's end.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// The signal that asked this process to stop, or 0.
+/// The signal that this process has received, or 0.
 static STOPPED: AtomicI32 = AtomicI32::new(0);
 
-/// How a command ended.
+/// The outcome of a command.
 pub struct Finished {
-    /// From the start to the end of the command itself.
+    /// The time from its start to its end.
     pub took: Duration,
     /// Standard output.
     pub stdout: String,
-    /// What went wrong, if anything did.
+    /// The failure, if there was one.
     pub failure: Option<String>,
 }
 
@@ -53,8 +53,10 @@ pub fn prepare() -> Result<()> {
     Ok(())
 }
 
-/// Runs a command to its end or to the limit. An error is one of this process: the command could
-/// not be started, or a signal asked to stop.
+/// Runs a command to its end or to the limit.
+///
+/// # Errors
+/// The command can't be started, or this process has received a signal.
 pub fn run(command: &mut Command, limit: Duration) -> Result<Finished> {
     let (mut out, mut err) = (tempfile::tempfile()?, tempfile::tempfile()?);
     command
@@ -62,10 +64,10 @@ pub fn run(command: &mut Command, limit: Duration) -> Result<Finished> {
         .stdout(out.try_clone()?)
         .stderr(err.try_clone()?);
     command.process_group(0);
-    // SAFETY: prctl is a bare system call, allowed between fork and exec.
+    // SAFETY: prctl is async-signal-safe, as pre_exec requires.
     unsafe {
         command.pre_exec(|| {
-            // If this process is killed outright, the launcher at least is told.
+            // If this process is killed, the launcher gets a signal.
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM, 0, 0, 0);
             Ok(())
         });
@@ -74,7 +76,7 @@ pub fn run(command: &mut Command, limit: Duration) -> Result<Finished> {
     let began = Instant::now();
     let mut child = command
         .spawn()
-        .map_err(|error| Error::new(format!("could not start {program}: {error}")))?;
+        .map_err(|error| Error::new(format!("{program} can't be started: {error}")))?;
     let ended = wait_until(&mut child, began + limit)?;
     let took = began.elapsed();
     if ended.is_none() {
@@ -112,10 +114,10 @@ fn describe(status: ExitStatus) -> String {
     }
 }
 
-/// The most that is kept of what a failed command printed.
+/// Most bytes that are kept of a failed command's output.
 const TAIL: usize = 600;
 
-/// The failure, with the end of what the command printed.
+/// Describes a failure with the end of the command's output.
 fn with_tail(failure: String, stderr: &str, stdout: &str) -> String {
     let said = if stderr.trim().is_empty() {
         stdout
@@ -141,16 +143,16 @@ fn text(file: &mut File) -> Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Waits without polling (a poll now and then would disturb what is measured). `None` when the
-/// deadline passed or a signal asked to stop.
+/// Waits for the end of a command without periodic wake-ups, which would disturb the measurement.
+/// Returns `None` after the deadline or a signal.
 fn wait_until(child: &mut Child, deadline: Instant) -> Result<Option<ExitStatus>> {
     // SAFETY: pidfd_open takes two integers; the child is not reaped yet, so the pid is its own.
     let raw = unsafe { libc::syscall(libc::SYS_pidfd_open, child.id() as libc::pid_t, 0) };
     if raw < 0 {
-        // Before Linux 5.3, or already reaped: look now and then.
+        // No pidfd before Linux 5.3, or the child is already reaped: poll.
         return wait_by_looking(child, deadline);
     }
-    // SAFETY: the descriptor was just made and has no other owner.
+    // SAFETY: pidfd_open has just returned the descriptor, and it has no other owner.
     let pidfd = unsafe { OwnedFd::from_raw_fd(raw as libc::c_int) };
     loop {
         if let Some(status) = child.try_wait()? {
@@ -166,7 +168,7 @@ fn wait_until(child: &mut Child, deadline: Instant) -> Result<Option<ExitStatus>
             revents: 0,
         };
         let milliseconds = left.as_millis().clamp(1, 1000) as libc::c_int;
-        // SAFETY: one pollfd, alive for the call.
+        // SAFETY: the pointer is to one local pollfd, and the count is 1.
         unsafe { libc::poll(&mut poll, 1, milliseconds) };
     }
 }
@@ -183,7 +185,7 @@ fn wait_by_looking(child: &mut Child, deadline: Instant) -> Result<Option<ExitSt
     }
 }
 
-/// Ends whatever is left of the job, and says how many processes had to be ended.
+/// Kills the remaining processes of a job, and returns their number.
 fn sweep(child: &mut Child) -> Result<usize> {
     let launcher_ended = child.try_wait()?.is_some();
     let patience = Instant::now()
@@ -201,8 +203,8 @@ fn sweep(child: &mut Child) -> Result<usize> {
         }
         if Instant::now() >= patience {
             for &pid in &left {
-                // SAFETY: a descendant of this process, seen an instant ago; pids are not reused
-                // before we reap.
+                // SAFETY: kill gets values only; the process descends from this one, and its number
+                // is not reused before this process reaps it.
                 unsafe { libc::kill(pid, libc::SIGKILL) };
                 if !killed.contains(&pid) {
                     killed.push(pid);
@@ -210,23 +212,25 @@ fn sweep(child: &mut Child) -> Result<usize> {
             }
         }
         if Instant::now() >= patience + 5 * GRACE {
-            return Err(Error::new(format!("processes {left:?} could not be ended")));
+            return Err(Error::new(format!(
+                "processes {left:?} can't be killed; end them before the next run"
+            )));
         }
         thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// Takes the exit codes of orphans that have ended, and of the launcher.
+/// Reaps orphans that have ended.
 fn reap(child: &mut Child) -> Result<()> {
     if child.try_wait()?.is_some() {
-        // SAFETY: no status is asked for. The launcher itself is reaped already, so only
-        // orphans that were handed to this process are taken.
+        // SAFETY: the status pointer is null. The launcher is reaped already, so only orphans of
+        // this subreaper are reaped here.
         while unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG) } > 0 {}
     }
     Ok(())
 }
 
-/// The processes below this one that are alive.
+/// Returns the living descendants of this process.
 fn descendants() -> Vec<libc::pid_t> {
     let mut parents = HashMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -248,7 +252,7 @@ fn descendants() -> Vec<libc::pid_t> {
     below(std::process::id() as libc::pid_t, &parents)
 }
 
-/// Those in `parents` (child to parent) that descend from `root`.
+/// Returns the keys of `parents` (child to parent) that descend from `root`.
 fn below(root: libc::pid_t, parents: &HashMap<libc::pid_t, libc::pid_t>) -> Vec<libc::pid_t> {
     let mut found = vec![root];
     let mut next = 0;
@@ -265,7 +269,7 @@ fn below(root: libc::pid_t, parents: &HashMap<libc::pid_t, libc::pid_t>) -> Vec<
     found.split_off(1)
 }
 
-/// State and parent in a line of `/proc/PID/stat`; the program's name may hold anything.
+/// Parses state and parent in `/proc/PID/stat`; the program's name may contain any characters.
 fn state_and_parent(stat: &str) -> Option<(char, libc::pid_t)> {
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_whitespace();

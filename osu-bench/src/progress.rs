@@ -1,29 +1,30 @@
-//! How far a command has come that takes a while: a bar on standard error, if that is a terminal.
+//! A progress bar on standard error, if that is a terminal.
 //!
-//! It is drawn between runs only, by the thread that starts them: nothing of it runs while something is measured.
+//! The thread that starts runs draws the bar between them, so nothing of it runs during a
+//! measurement.
 
 use std::sync::{Mutex, PoisonError};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// The bar that is shown, if one is.
+/// The visible bar, if there is one.
 static SHOWN: Mutex<Option<ProgressBar>> = Mutex::new(None);
 
 const FORM: &str = "{bar:24} {pos} of {len}, {elapsed}, about {eta} left: {wide_msg}";
-/// Of what it can't be said how long it takes before the first step is done.
+/// The estimate before the first step is done.
 const FIRST: &str = "{bar:24} {pos} of {len}: {wide_msg}";
 
-/// A bar. It is removed when this is dropped.
+/// A progress bar, which disappears when this is dropped.
 pub struct Progress {
     bar: ProgressBar,
-    /// Steps that were begun.
+    /// Number of started steps.
     begun: u64,
 }
 
 impl Progress {
-    /// Shows a bar of so many steps, which take about the same time each.
+    /// Shows a bar of steps that take about the same time each.
     pub fn new(steps: usize) -> Progress {
-        // Removed or drawn when asked to, not at a rate that a terminal could keep up with: there are few steps.
+        // Without a limit of the rate of drawing, since steps are few.
         let target = ProgressDrawTarget::stderr_with_hz(255);
         let bar = ProgressBar::with_draw_target(Some(steps as u64), target);
         bar.set_style(style(FIRST));
@@ -32,7 +33,7 @@ impl Progress {
         Progress { bar, begun: 0 }
     }
 
-    /// Another step begins, and those before it are done; `what` says which one.
+    /// Starts the next step, named `what`; those before it are done.
     pub fn step(&mut self, what: impl Into<String>) {
         if self.begun == 1 {
             self.bar.set_style(style(FORM));
@@ -58,7 +59,7 @@ fn style(form: &str) -> ProgressStyle {
     style.progress_chars("#>-")
 }
 
-/// Prints something: on a terminal the bar makes room for it.
+/// Prints a line above the bar.
 pub fn aside<T>(print: impl FnOnce() -> T) -> T {
     let shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner).clone();
     match shown {

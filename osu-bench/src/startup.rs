@@ -1,5 +1,5 @@
-//! `startup`: how long a job takes that only starts and ends, and how much memory a rank has then,
-//! under several MPI libraries side by side.
+//! `startup`: time and memory per rank of a job that only calls `MPI_Init` and `MPI_Finalize`,
+//! under several MPI libraries.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,8 +16,8 @@ use crate::{output, process};
 /// Options of `startup`.
 #[derive(Args, Debug)]
 pub struct StartupOptions {
-    /// A library: a name for the table, the folder of its libmpi.so.12, and, if it isn't the one
-    /// that `compare` would take, its mpiexec. The first is what the others are measured against.
+    /// A library: its name in the table, the folder of its libmpi.so.12, and its mpiexec, unless
+    /// `compare` would choose the same. The first one is the baseline.
     #[arg(long = "lib", value_name = "NAME=DIR[=MPIEXEC]", required = true)]
     libs: Vec<String>,
     /// Ranks per job.
@@ -30,7 +30,7 @@ pub struct StartupOptions {
         value_parser = clap::value_parser!(u32).range(1..=4096)
     )]
     ranks: Vec<u32>,
-    /// Jobs per library and number of ranks, by turns.
+    /// Jobs per library and number of ranks, in turn.
     #[arg(long, value_name = "R", default_value_t = 7,
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
@@ -40,24 +40,24 @@ pub struct StartupOptions {
     timeout: u64,
 }
 
-/// Options of the program that is started.
+/// Options of the started program.
 #[derive(Args, Debug)]
 pub struct RankOptions {
-    /// Say how much memory ranks have.
+    /// Print the memory of the ranks.
     #[arg(long)]
     memory: bool,
 }
 
-/// What rank 0 prints before the numbers.
+/// The text before the numbers of rank 0.
 const MEMORY: &str = "memory of a rank in KiB, mean and most: ";
 
-/// The program that is started: nothing but `MPI_Init` and `MPI_Finalize`.
+/// The started program: `MPI_Init` and `MPI_Finalize` only.
 pub fn run_rank(options: &RankOptions) -> Result<()> {
     let world = World::init(Table::open()?, false)?;
     if options.memory {
         world.barrier()?;
         let mine = proportional_set_size()? as f64;
-        // Nobody leaves, and hands over its share of common pages, before all have looked.
+        // A rank that ends increases the others' shares of common pages, so all read first.
         let sum = world.combine(mine, Combine::Sum)?;
         let most = world.combine(mine, Combine::Max)?;
         if world.rank == 0 {
@@ -68,14 +68,17 @@ pub fn run_rank(options: &RankOptions) -> Result<()> {
     world.finalize()
 }
 
-/// This process's share of the memory that it uses, in KiB: pages that several processes have
-/// count for each by its part.
+/// Returns this process's proportional set size in KiB: each of n processes with a page counts 1/n.
 fn proportional_set_size() -> Result<u64> {
     let path = "/proc/self/smaps_rollup";
     let text = std::fs::read_to_string(path)?;
     let line = text.lines().find_map(|line| line.strip_prefix("Pss:"));
     let number = line.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
-    number.ok_or_else(|| Error::new(format!("{path} tells no Pss")))
+    number.ok_or_else(|| {
+        Error::new(format!(
+            "{path} has no line 'Pss'; Linux 4.14 or later is needed"
+        ))
+    })
 }
 
 fn parse_memory(text: &str) -> Option<(f64, f64)> {
@@ -89,7 +92,7 @@ struct Side {
     library: Library,
 }
 
-/// Measures and prints the table.
+/// Runs `startup` and prints the table.
 pub fn run(options: &StartupOptions) -> Result<()> {
     process::prepare()?;
     let sides = options
@@ -110,8 +113,12 @@ pub fn run(options: &StartupOptions) -> Result<()> {
         for (side, memory) in sides.iter().zip(&mut memory) {
             progress.step(format!("{ranks} ranks, {}, memory", side.name));
             let text = job(side, ranks, true, options)?.1;
-            *memory = parse_memory(&text)
-                .ok_or_else(|| Error::new(format!("{}: rank 0 told no memory", side.name)))?;
+            *memory = parse_memory(&text).ok_or_else(|| {
+                Error::new(format!(
+                    "{}: internal error: rank 0 printed no memory size",
+                    side.name
+                ))
+            })?;
         }
         for round in 1..=options.rounds {
             for (side, times) in sides.iter().zip(&mut times) {
@@ -166,7 +173,7 @@ fn side(text: &str) -> Result<Side> {
     })
 }
 
-/// The time from the start of the launcher to its end, and what the job printed.
+/// Runs a job. Returns the launcher's time from start to end, and the job's output.
 fn job(
     side: &Side,
     ranks: u32,

@@ -1,9 +1,9 @@
 //! Medians and quartiles.
 
-/// What a handful of measurements says.
+/// The summary of measurements.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
-    /// The middle value.
+    /// The median.
     pub median: f64,
     /// A quarter of the values lie below this.
     pub lower: f64,
@@ -14,7 +14,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// The summary of some finite values; `None` of none.
+    /// Summarizes finite values. Returns `None` without any.
     pub fn of(values: &[f64]) -> Option<Self> {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -26,7 +26,7 @@ impl Summary {
         })
     }
 
-    /// The distance of the quartiles as a share of the median.
+    /// Returns the interquartile range divided by the median.
     pub fn spread(&self) -> f64 {
         if self.median == 0.0 {
             0.0
@@ -35,13 +35,13 @@ impl Summary {
         }
     }
 
-    /// Whether the ranges between the quartiles have nothing in common.
+    /// Returns whether the interquartile ranges are disjoint.
     pub fn apart_from(&self, other: &Self) -> bool {
         self.lower > other.upper || other.lower > self.upper
     }
 }
 
-/// The value below which a share `q` of the sorted values lies, interpolated between neighbours.
+/// Returns the quantile `q` of sorted values, interpolated between neighbours.
 fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     let place = q * last as f64;

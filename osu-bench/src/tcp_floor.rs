@@ -1,5 +1,6 @@
-//! `tcp-floor`: what two sockets on this machine take, with nothing around them: the floor under every
-//! library over TCP. Two processes, one connection over the loopback interface, both spinning.
+//! `tcp-floor`: what two sockets on this machine take, with nothing around them: the floor under
+//! every library over TCP. Two processes, one connection over the loopback interface, both
+//! spinning.
 
 use std::io::{ErrorKind, IoSlice, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -32,8 +33,8 @@ pub struct FloorOptions {
     #[arg(long, value_name = "R", default_value_t = 7,
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
-    /// Measure bandwidth: windows of 64 messages one way, as many of them in a call as the kernel takes, and an
-    /// answer.
+    /// Measure bandwidth: windows of 64 messages one way, as many of them in a call as the kernel
+    /// takes, and an answer.
     #[arg(long)]
     bandwidth: bool,
     /// The other end's side of it.
@@ -41,19 +42,19 @@ pub struct FloorOptions {
     port: Option<u16>,
 }
 
-/// Messages of a window.
+/// Messages per window.
 const WINDOW: usize = 64;
 
-/// Messages of a call.
+/// Most messages per vectored write.
 const TOGETHER: usize = 32;
 
-/// Windows are asked for by a count with this bit.
+/// The bit of a count that requests windows instead of round trips.
 const WINDOWS: u64 = 1 << 63;
 
-/// What a receiver of windows reads at once at least.
+/// Least bytes of a window receiver's buffer.
 const READ: usize = 64 << 10;
 
-/// How long the other end may take to come, and to answer.
+/// Time for the other end to connect, and to answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Binds this process to a core, if there are enough.
@@ -84,7 +85,7 @@ fn receive(mut stream: &TcpStream, buffer: &mut [u8]) -> Result<()> {
     let mut got = 0;
     while got < buffer.len() {
         match stream.read(&mut buffer[got..]) {
-            Ok(0) => return Err(Error::new("the other end has closed the connection")),
+            Ok(0) => return Err(Error::new("the other process has closed the connection")),
             Ok(some) => got += some,
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             Err(error) => return Err(error.into()),
@@ -106,7 +107,7 @@ fn send(mut stream: &TcpStream, buffer: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// So many round trips, begun by this end or answered.
+/// Runs round trips; this end begins each one or answers it.
 fn exchange(stream: &TcpStream, buffer: &mut [u8], count: u64, begin: bool) -> Result<()> {
     for _ in 0..count {
         if begin {
@@ -143,14 +144,14 @@ fn send_window(mut stream: &TcpStream, message: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Receives so many bytes, spinning, into a buffer that may be shorter.
+/// Receives `total` bytes, spinning, into a buffer that may be shorter.
 fn receive_all(mut stream: &TcpStream, buffer: &mut [u8], total: usize) -> Result<()> {
     let mut got = 0;
     while got < total {
         let at = got % buffer.len();
         let end = buffer.len().min(at + total - got);
         match stream.read(&mut buffer[at..end]) {
-            Ok(0) => return Err(Error::new("the other end has closed the connection")),
+            Ok(0) => return Err(Error::new("the other process has closed the connection")),
             Ok(some) => got += some,
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             Err(error) => return Err(error.into()),
@@ -159,7 +160,7 @@ fn receive_all(mut stream: &TcpStream, buffer: &mut [u8], total: usize) -> Resul
     Ok(())
 }
 
-/// So many windows, sent by this end or answered.
+/// Runs windows; this end sends each one or answers it.
 fn stream(stream: &TcpStream, message: &mut Vec<u8>, count: u64, begin: bool) -> Result<()> {
     let total = message.len() * WINDOW;
     if !begin {
@@ -177,7 +178,7 @@ fn stream(stream: &TcpStream, message: &mut Vec<u8>, count: u64, begin: bool) ->
     Ok(())
 }
 
-/// Answers: a length and a number of round trips, then these, until the other end closes.
+/// Answers requests (a length and a number of round trips) until the other end closes.
 fn answer(port: u16) -> Result<()> {
     bind(1);
     let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
@@ -200,7 +201,7 @@ fn answer(port: u16) -> Result<()> {
     Ok(())
 }
 
-/// Measures and prints a table like that of `latency`.
+/// Runs `tcp-floor` and prints a table like that of `latency`.
 pub fn run(options: &FloorOptions) -> Result<()> {
     if let Some(port) = options.port {
         return answer(port);
@@ -228,7 +229,7 @@ fn measure(options: &FloorOptions, listener: &TcpListener) -> Result<()> {
             Err(error) => return Err(error.into()),
         }
         if began.elapsed() > PATIENCE {
-            return Err(Error::new("the other process did not come"));
+            return Err(Error::new("the other process did not connect in time"));
         }
     };
     bind(0);

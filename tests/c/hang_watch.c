@@ -10,7 +10,7 @@
  * case: thread
  * case: cycle
  * exit: 3
- * stderr: nothing has happened in any rank for 1 second (WEFT_HANG); the job goes on
+ * stderr: no rank has made progress for 1 second (WEFT_HANG); the job goes on
  * stderr: is waiting in MPI_Recv, called by main at 
  * stderr: They wait for each other: 0 -> 1 -> 2 -> 0
  * stderr: rank 0 has aborted the job itself

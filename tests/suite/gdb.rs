@@ -151,14 +151,17 @@ fn refused() -> Result {
     for (pid, message) in [
         (
             "nobody",
-            "needs the process number of an mpiexec, not 'nobody'",
+            "takes the process number of a running mpiexec, not 'nobody'",
         ),
-        ("0", "needs the process number of an mpiexec, not '0'"),
-        ("-7", "needs the process number of an mpiexec, not '-7'"),
         (
-            "999999999",
-            "process 999999999 can't be looked at: No such file",
+            "0",
+            "takes the process number of a running mpiexec, not '0'",
         ),
+        (
+            "-7",
+            "takes the process number of a running mpiexec, not '-7'",
+        ),
+        ("999999999", "process 999999999 can't be read: No such file"),
         (&own, "not an mpiexec"),
     ] {
         for option in ["-gdba", "-report"] {

@@ -158,7 +158,7 @@ fn plain() -> Result {
         exit: 5,
         stdout: vec!["rank 1 has done its work".to_owned()],
         stderr: vec![
-            "mpiexec: option -top: standard output is no terminal, so that a line comes every 5 seconds".to_owned(),
+            "mpiexec: option -top: standard output is not a terminal; printing a line every 5 seconds instead".to_owned(),
             "mpiexec: top: rank".to_owned(),
         ],
         ..Case::default()

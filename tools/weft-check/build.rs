@@ -1,4 +1,5 @@
-//! Generates a function in front of each of MPI's that is looked at, and what the table knows of it.
+//! Generates a wrapper of each checked MPI function, and tables of their parameters and of
+//! constants.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -6,7 +7,7 @@ use std::{env, fs};
 
 use mpi_table::{CType, Direction, Function, Item, Kind, Table, Value};
 
-/// Collectives without a buffer: those with one are found by their parameters.
+/// Checked functions that their parameters don't mark as such.
 const OTHERS: [&str; 6] = [
     "MPI_Init",
     "MPI_Init_thread",
@@ -16,7 +17,7 @@ const OTHERS: [&str; 6] = [
     "MPI_Cancel",
 ];
 
-/// Handles of objects that are made and ended, as `Kind` has them here.
+/// Returns the name in `ParamKind` of objects that programs create and free.
 fn object(kind: Kind) -> Option<&'static str> {
     Some(match kind {
         Kind::Comm => "Comm",
@@ -34,8 +35,8 @@ fn object(kind: Kind) -> Option<&'static str> {
     })
 }
 
-/// Whether there is something to find out about calls of this function.
-fn is_looked_at(function: &Function) -> bool {
+/// Returns whether calls of a function are checked.
+fn is_checked(function: &Function) -> bool {
     let returns_a_code = function.result.base == "int" && function.result.pointers == 0;
     let is_plain = function.variadic
         || function.is_macro
@@ -53,7 +54,7 @@ fn is_looked_at(function: &Function) -> bool {
     returns_a_code && !is_plain && (moves || is_other || function.params.iter().any(makes_or_ends))
 }
 
-/// The integers that the library needs.
+/// Returns whether a constant is one of the integers that the library needs.
 fn is_number(name: &str, ctype: &CType) -> bool {
     let names = [
         "MPI_ANY_SOURCE",
@@ -74,7 +75,7 @@ fn main() {
     for function in table
         .functions
         .present()
-        .filter(|function| is_looked_at(function))
+        .filter(|function| is_checked(function))
     {
         let name = &function.name;
         let count = function.params.len();
@@ -87,7 +88,7 @@ fn main() {
             "#[unsafe(no_mangle)]\n\
              unsafe extern \"C\" fn {name}({params}) -> usize {{\n    \
                  static REAL: Real = Real::new(c\"P{name}\");\n    \
-                 // SAFETY: this is the type of the function in registers; see the module.\n    \
+                 // SAFETY: the MPI standard gives the function these parameters, each in a register.\n    \
                  let real: unsafe extern \"C\" fn({types}) -> usize = unsafe {{ std::mem::transmute(REAL.get()) }};\n    \
                  let mut args: [usize; {count}] = [{own}];\n    \
                  let before = before({index}, &mut args);\n    \
@@ -103,9 +104,9 @@ fn main() {
             .iter()
             .map(|param| {
                 let kind = match param.kind {
-                    Kind::Buffer => "Some(Kind::Buffer)".to_owned(),
+                    Kind::Buffer => "Some(ParamKind::Buffer)".to_owned(),
                     kind => format!("{:?}", object(kind))
-                        .replace("Some(\"", "Some(Kind::")
+                        .replace("Some(\"", "Some(ParamKind::")
                         .replace("\")", ")"),
                 };
                 format!(
@@ -131,7 +132,7 @@ fn main() {
     let mut tables = String::new();
     write!(
         tables,
-        "/// The functions that are looked at, in the order of their numbers.\n\
+        "/// The checked functions, in the order of their numbers.\n\
          pub static FUNCTIONS: [Function; {index}] = [\n{functions}];\n\n"
     )
     .expect("memory");
@@ -143,7 +144,7 @@ fn main() {
     }
 }
 
-/// Predefined handles and a few numbers, in all three ABIs.
+/// Writes the predefined handles and some integers of all three ABIs.
 fn constants(table: &Table, text: &mut String) {
     let mut handles = String::new();
     let mut numbers = String::new();
@@ -194,7 +195,7 @@ fn constants(table: &Table, text: &mut String) {
             let symbol = object.map_or("", |object| object.symbol.as_str());
             writeln!(
                 handles,
-                "    (Kind::{kind}, {name:?}, [{mpich}, {}], c{symbol:?}),",
+                "    (ParamKind::{kind}, {name:?}, [{mpich}, {}], c{symbol:?}),",
                 other.unwrap_or(-1)
             )
             .expect("memory");
@@ -212,7 +213,7 @@ fn constants(table: &Table, text: &mut String) {
         text,
         "/// Predefined handles and null ones: kind, name, values in MPICH's ABI and the standard one, the variable of\n\
          /// Open MPI's.\n\
-         pub static HANDLES: &[(Kind, &str, [i64; 2], &std::ffi::CStr)] = &[\n{handles}];\n\n\
+         pub static HANDLES: &[(ParamKind, &str, [i64; 2], &std::ffi::CStr)] = &[\n{handles}];\n\n\
          /// Numbers: name, values in MPICH's ABI, the standard one, Open MPI's.\n\
          pub static NUMBERS: &[(&str, [i64; 3])] = &[\n{numbers}];\n"
     )

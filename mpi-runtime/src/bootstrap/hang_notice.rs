@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use pmi::Client;
 
 /// Period of the notices; the launcher keeps one for several periods
-/// (`tools/mpiexec/src/standstill.rs`).
+/// (`tools/mpiexec/src/hang_detector.rs`).
 const PERIOD: Duration = Duration::from_millis(500);
 
 /// Sends the notices.

@@ -2,8 +2,8 @@
 //! computation, and those of neighbourhoods.
 //!
 //! Overlap is measured as OSU does: the time of call and wait together (pure communication); then
-//! with a computation that takes as long in between; what the whole takes longer than the computation
-//! is communication that was not hidden.
+//! with a computation that takes as long in between; what the whole takes longer than the
+//! computation is communication that was not hidden.
 
 use std::time::{Duration, Instant};
 
@@ -355,7 +355,7 @@ struct Work {
 }
 
 impl Work {
-    /// Finds out how many rounds take so many seconds.
+    /// Finds the number of rounds that take `seconds` seconds.
     fn lasting(seconds: f64) -> Work {
         let mut trial = Work { rounds: 64 };
         loop {

@@ -1,5 +1,5 @@
-//! Partitioned communication beside what it replaces: threads that send a part of the data each, by a
-//! message on a communicator of their own.
+//! Partitioned communication beside what it replaces: threads that send a part of the data each, by
+//! a message on a communicator of their own.
 
 use std::sync::Barrier;
 use std::thread;
@@ -21,7 +21,8 @@ const DEFAULTS: Defaults = Defaults {
     warmup: [20, 5],
 };
 
-/// Rounds of all threads: a part before, the parts of the threads, and a part after, in the first of them.
+/// Rounds of all threads: a part before, the parts of the threads, and a part after, in the first
+/// of them.
 fn rounds(
     threads: usize,
     count: u64,
@@ -64,7 +65,7 @@ fn rounds(
         for other in others {
             other
                 .join()
-                .map_err(|_| Error::new("a thread ended early; please report this"))?;
+                .map_err(|_| Error::new("internal error: a thread ended early"))?;
         }
         Ok(time)
     })
@@ -126,7 +127,7 @@ pub fn latency(world: &World, options: &Options) -> Result<bool> {
             let lane = &own[thread];
             let mut data = parts[thread]
                 .lock()
-                .map_err(|_| Error::new("a thread ended early; please report this"))?;
+                .map_err(|_| Error::new("internal error: a thread ended early"))?;
             // SAFETY: the memory stays, and is not touched, until the wait that follows.
             unsafe {
                 match sends {

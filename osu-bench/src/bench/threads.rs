@@ -55,7 +55,7 @@ fn run_threads(lanes: &mut [Lane], role: Role, iterations: u64) -> Result<Durati
             times.push(
                 handle
                     .join()
-                    .map_err(|_| Error::new("a thread ended early; please report this"))?,
+                    .map_err(|_| Error::new("internal error: a thread ended early"))?,
             );
         }
         let start = times.iter().map(|(start, _)| *start).min();

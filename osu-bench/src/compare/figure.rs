@@ -1,5 +1,5 @@
-//! A benchmark as a picture of its own: values by bytes, and below how the first library stands to the best of the
-//! others.
+//! A benchmark as a picture of its own: values by bytes, and below how the first library stands to
+//! the best of the others.
 
 use std::fmt::Write as _;
 
@@ -22,17 +22,17 @@ const LOOKS: [(&str, &str); 10] = [
 ];
 
 const WIDTH: f64 = 560.0;
-/// For the title.
+/// Height of the title.
 const HEAD: f64 = 24.0;
-/// Between the two parts.
+/// Space between the two parts.
 const GAP: f64 = 30.0;
 const RATIOS: f64 = 100.0;
 const BOTTOM: f64 = 44.0;
 
-/// A ratio's range, at least so wide.
+/// Smallest range of the axis of ratios.
 const USUAL: (f64, f64) = (0.7, 1.5);
 
-/// Levels of ratios that are told.
+/// Ratios with a labelled line.
 const LEVELS: [f64; 15] = [
     0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 0.8, 1.0, 1.25, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0,
 ];
@@ -52,8 +52,8 @@ fn whole(title: &str, height: f64, inside: &str) -> String {
     )
 }
 
-/// A picture of a benchmark with sizes: `ratios` are how many times as fast as the best of the others the first is.
-/// None if there is nothing to draw a line of.
+/// A picture of a benchmark with sizes: `ratios` are how many times as fast as the best of the
+/// others the first is. None if there is nothing to draw a line of.
 pub fn by_size(title: &str, unit: &str, lines: &[Line], ratios: Line) -> Option<String> {
     let mut inside = String::new();
     let above = chart(&mut inside, unit, lines)?;
@@ -102,7 +102,7 @@ fn ratio(text: &mut String, frame: &Frame, ratios: Line, name: &str) {
         bottom - top
     );
     let (least, most) = frame.values;
-    // Levels close to each other would have their numbers in each other.
+    // Labels of close levels would overlap.
     let narrow = most / least < 5.0;
     for level in LEVELS
         .into_iter()
@@ -118,9 +118,10 @@ fn ratio(text: &mut String, frame: &Frame, ratios: Line, name: &str) {
     frame.line(text, 0, &ratios);
 }
 
-/// What a library has reached in a benchmark without sizes.
+/// A library's result in a benchmark without sizes.
 pub struct Bar {
-    /// The library's place among all, also those that have reached nothing: by it each has its colour.
+    /// The library's place among all, also those that have reached nothing: by it each has its
+    /// colour.
     pub place: usize,
     pub name: String,
     pub value: f64,
@@ -128,14 +129,15 @@ pub struct Bar {
     pub range: [f64; 2],
 }
 
-/// A picture of a benchmark without sizes: a bar for each library, with its median and quartiles. None if there is
-/// none.
+/// A picture of a benchmark without sizes: a bar for each library, with its median and quartiles.
+/// None if there is none.
 pub fn bars(title: &str, unit: &str, values: &[Bar]) -> Option<String> {
     let (inside, height) = rows(unit, values)?;
     Some(whole(title, HEAD + height, &inside))
 }
 
-/// The same as a part of a page, which has the title, and whose style sheet says how the parts look.
+/// The same as a part of a page, which has the title, and whose style sheet says how the parts
+/// look.
 pub fn bars_in_page(title: &str, unit: &str, values: &[Bar]) -> Option<String> {
     let (inside, height) = rows(unit, values)?;
     Some(format!(
@@ -158,7 +160,7 @@ fn rows(unit: &str, values: &[Bar]) -> Option<(String, f64)> {
     if least <= 0.0 {
         return None;
     }
-    // Where one is far from the others, these would be dots.
+    // With one large value, the others' bars would be dots.
     let decades = most / least > 30.0;
     let room = WIDTH - names - 90.0;
     let length = |value: f64| match decades {
@@ -238,7 +240,7 @@ mod tests {
             value,
             range,
         };
-        // One between them has failed.
+        // A library between them has failed.
         let rows = [
             bar(0, "Weft", 0.3, [0.29, 0.31]),
             bar(2, "Other", 9000.0, [8e3, 9.5e3]),

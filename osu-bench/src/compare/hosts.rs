@@ -1,24 +1,24 @@
-//! Nodes of their own for the ranks of a comparison: network namespaces on a switch, with a delay of each
-//! packet if one is wanted.
+//! Nodes of their own for the ranks of a comparison: network namespaces on a switch, with a delay
+//! of each packet if one is wanted.
 
 use std::process::{self, Command};
 
 use super::switch::{self, Switch};
 use crate::error::{Error, Result};
 
-/// The interface of every node.
+/// The network interface of every node.
 const INTERFACE: &str = "weft0";
 
-/// Namespaces, until they are dropped.
+/// The network namespaces, which are deleted on drop.
 #[derive(Debug)]
 pub struct Hosts {
     names: Vec<String>,
     switch: String,
-    /// In place of the kernel's, where that can't delay packets.
+    /// The switch that replaces the kernel's bridge if netem is missing.
     own: Option<Switch>,
 }
 
-/// Whether the kernel can delay packets: tried in a namespace.
+/// Returns whether the kernel has netem, by trying it in a namespace.
 fn has_netem(namespace: &str) -> bool {
     run(
         "tc",
@@ -43,8 +43,8 @@ fn run(program: &str, arguments: &str) -> Result<()> {
 }
 
 impl Hosts {
-    /// Makes `count` nodes; a packet takes `delay` microseconds from one to another, besides what the
-    /// kernel takes.
+    /// Makes `count` nodes; a packet takes `delay` microseconds from one to another, besides what
+    /// the kernel takes.
     pub fn new(count: usize, delay: u32) -> Result<Hosts> {
         let base = format!("osu{}", process::id());
         let mut hosts = Hosts {
@@ -82,7 +82,7 @@ impl Hosts {
             ip(format!("-n {name} link set {INTERFACE} up"))?;
             ip(format!("-n {name} link set lo up"))?;
             if delay > 0 && is_kernels {
-                // Room for what is under way, so that nothing is dropped.
+                // A queue for all delayed packets, so that none is dropped.
                 run(
                     "tc",
                     &format!(
@@ -94,13 +94,13 @@ impl Hosts {
         Ok(hosts)
     }
 
-    /// Variables by which libraries find the interface.
+    /// Returns the variables that name the interface to the libraries.
     pub fn env() -> impl Iterator<Item = (&'static str, &'static str)> {
         let names = ["WEFT_TCP_INTERFACE", "UCX_NET_DEVICES", "FI_TCP_IFACE"];
         names.into_iter().map(|name| (name, INTERFACE))
     }
 
-    /// Adds to a launcher's command what starts a rank in each node.
+    /// Adds the arguments that start a rank in each node to a launcher's command.
     pub fn add(&self, command: &mut Command, program: impl Fn(&mut Command)) {
         for (rank, name) in self.names.iter().enumerate() {
             if rank > 0 {

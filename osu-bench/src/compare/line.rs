@@ -1,5 +1,5 @@
-//! How long a cache line takes from one core to another and back: whether they share a cache, which virtual machines
-//! don't say, and may change from one second to the next.
+//! How long a cache line takes from one core to another and back: whether they share a cache, which
+//! virtual machines don't say, and may change from one second to the next.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use crate::error::{Error, Result};
 
-/// Times there and back that a run is to have, in nanoseconds.
+/// Accepted round-trip times of a cache line, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LineRange {
     least: f64,
@@ -40,7 +40,7 @@ impl fmt::Display for LineRange {
 }
 
 impl LineRange {
-    /// Whether a time lies within.
+    /// Returns whether a time is accepted.
     pub fn has(&self, time: f64) -> bool {
         (self.least..=self.most).contains(&time)
     }
@@ -49,18 +49,18 @@ impl LineRange {
 /// Distance of the first two cores, by the round-trip time of a cache line between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Distance {
-    /// They share a cache.
+    /// The cores share a cache.
     Near,
-    /// They do not.
+    /// The cores share no cache.
     Far,
 }
 
-/// Nanoseconds there and back below which cores share a cache: 60 to 130 where they do, 200 and more where they don't,
-/// on the machines of docs/side-by-side.md.
+/// Nanoseconds there and back below which cores share a cache: 60 to 130 where they do, 200 and
+/// more where they don't, on the machines of docs/side-by-side.md.
 const NEAR: f64 = 170.0;
 
 impl Distance {
-    /// The distance now; `None` if there is but one core.
+    /// Measures the distance. Returns `None` with a single core.
     pub fn now() -> Option<Self> {
         Some(match round_trip()? < NEAR {
             true => Self::Near,
@@ -68,7 +68,7 @@ impl Distance {
         })
     }
 
-    /// The word for tables.
+    /// Returns the word for tables.
     pub fn text(self) -> &'static str {
         match self {
             Self::Near => "near",
@@ -77,15 +77,15 @@ impl Distance {
     }
 }
 
-/// The cores that this process may use, the first two.
+/// Returns the first two cores that this process may use.
 fn first_cores() -> Option<[usize; 2]> {
-    // SAFETY: all zeros is an empty set.
+    // SAFETY: an all-zero cpu_set_t is the valid empty set.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: the set is as long as said.
+    // SAFETY: the pointer is to the local `set`, with its own size.
     if unsafe { libc::sched_getaffinity(0, size_of_val(&set), &mut set) } != 0 {
         return None;
     }
-    // SAFETY: the numbers are below the set's length.
+    // SAFETY: all numbers are below CPU_SETSIZE, the bits of the set.
     let mut cores =
         (0..libc::CPU_SETSIZE as usize).filter(|&core| unsafe { libc::CPU_ISSET(core, &set) });
     Some([cores.next()?, cores.next()?])
@@ -101,12 +101,12 @@ fn bind(core: usize) {
     }
 }
 
-/// A line of memory that nobody else uses.
+/// A cache line without other data.
 #[repr(align(128))]
 struct Line(AtomicU32);
 
-/// Nanoseconds that a line takes from the first core to the second and back, the median of many; `None`: there is
-/// but one core.
+/// Nanoseconds that a line takes from the first core to the second and back, the median of many;
+/// `None`: there is but one core.
 pub fn round_trip() -> Option<f64> {
     const TURNS: u32 = 1000;
     let cores = first_cores()?;

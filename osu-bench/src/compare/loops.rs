@@ -1,7 +1,8 @@
-//! Libraries whose ABI is not MPICH's: the loops of a few benchmarks are compiled by their own mpicc.
+//! Libraries whose ABI is not MPICH's: the loops of a few benchmarks are compiled by their own
+//! mpicc.
 //!
-//! Over TCP one-sided benchmarks are not among them: Open MPI's windows use shared memory within a node whatever
-//! transport is asked for.
+//! Over TCP one-sided benchmarks are not among them: Open MPI's windows use shared memory within a
+//! node whatever transport is asked for.
 
 use std::ffi::OsString;
 use std::fs;
@@ -17,10 +18,10 @@ use crate::process;
 
 const SOURCE: &str = include_str!("loops.c");
 
-/// The limit for compiling.
+/// Time limit of a compilation.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The compiled loops, until they are dropped.
+/// The compiled loops, which are deleted on drop.
 #[derive(Debug)]
 pub struct Loops {
     folder: TempDir,
@@ -28,7 +29,7 @@ pub struct Loops {
 }
 
 impl Loops {
-    /// Compiles them for the library in `dir` by `DIR/../bin/mpicc`, or by Debian's.
+    /// Compiles the loops for the library in `dir` by `DIR/../bin/mpicc`, or by Debian's.
     pub fn compile(dir: &Path, env: &[(String, OsString)], tcp: bool) -> Result<Loops> {
         let mpicc = dir.parent().map(|prefix| prefix.join("bin/mpicc"));
         let mpicc = mpicc.filter(|path| path.is_file());
@@ -69,12 +70,12 @@ impl Loops {
         }
     }
 
-    /// The program.
+    /// Returns the path of the program.
     pub fn program(&self) -> PathBuf {
         self.folder.path().join("loops")
     }
 
-    /// Whether it has this benchmark.
+    /// Returns whether the program has this benchmark.
     pub fn offers(&self, bench: Name) -> bool {
         let all = [
             Name::Latency,

@@ -1,10 +1,10 @@
-//! What the machine was like during a comparison.
+//! The state of the machine during a comparison.
 
 use std::fs;
 
 use crate::library::cores;
 
-/// The machine at one moment.
+/// A snapshot of the machine's state.
 #[derive(Clone, Debug)]
 pub struct Moment {
     /// Load average over one minute.
@@ -14,7 +14,7 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// Looks at the machine now.
+    /// Takes a snapshot.
     pub fn now() -> Self {
         let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
         let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
@@ -28,7 +28,7 @@ impl Moment {
         }
     }
 
-    /// The share of processor time since `earlier` that went to other virtual machines.
+    /// Returns the share of stolen processor time since `earlier`.
     pub fn stolen_since(&self, earlier: &Self) -> Option<f64> {
         let ((all, stolen), (all_then, stolen_then)) = (self.ticks?, earlier.ticks?);
         let all = all.checked_sub(all_then).filter(|&all| all > 0)?;
@@ -47,7 +47,7 @@ fn ticks(stat: &str) -> Option<(u64, u64)> {
     Some((fields.iter().take(8).sum(), *fields.get(7)?))
 }
 
-/// The processor's model and the number of cores.
+/// Returns the processor's model and the number of cores.
 pub fn description() -> String {
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = model(&info).unwrap_or("unknown processor");

@@ -43,9 +43,10 @@ use report::{Cell, Conditions, Placed, Priority};
 #[derive(Args, Debug)]
 pub struct CompareOptions {
     /// A library: a name for the table and the folder of its libmpi.so.12. The first is what the
-    /// others are measured against; a single one is measured against itself. Of Open MPI (libmpi.so.40),
-    /// a part of the benchmarks is compiled by its mpicc. Without this option: this program's own library ("Weft", or
-    /// "here" if LD_LIBRARY_PATH names one), Debian's MPICH and Open MPI, and I_MPI_ROOT's.
+    /// others are measured against; a single one is measured against itself. Of Open MPI
+    /// (libmpi.so.40), a part of the benchmarks is compiled by its mpicc. Without this option: this
+    /// program's own library ("Weft", or "here" if LD_LIBRARY_PATH names one), Debian's MPICH and
+    /// Open MPI, and I_MPI_ROOT's.
     #[arg(long = "lib", value_name = "NAME=DIR")]
     libs: Vec<Assignment>,
     /// The launcher of a library; otherwise DIR/../bin/mpiexec, the mpiexec beside osu-bench, or
@@ -87,8 +88,8 @@ pub struct CompareOptions {
     /// Shared memory off: ranks talk TCP over the loopback interface.
     #[arg(long)]
     tcp: bool,
-    /// Ranks talk TCP between network namespaces, one each, and each packet takes so much longer; 0 for no
-    /// delay. Needs root, ip and tc; where the kernel lacks netem, /dev/net/tun.
+    /// Ranks talk TCP between network namespaces, one each, and each packet takes so much longer; 0
+    /// for no delay. Needs root, ip and tc; where the kernel lacks netem, /dev/net/tun.
     #[arg(long, value_name = "MICROSECONDS", conflicts_with = "tcp",
           value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     delay: Option<u32>,
@@ -106,16 +107,17 @@ pub struct CompareOptions {
     #[arg(long, value_name = "SECONDS", default_value_t = 30,
           value_parser = clap::value_parser!(u64).range(1..=3600))]
     timeout: u64,
-    /// Only runs count before and after which a cache line takes so many nanoseconds from the first core to the second and
-    /// back; others are repeated. For machines whose cores share a cache at one time (0..170, say) and not at
-    /// another.
+    /// Only runs count before and after which a cache line takes so many nanoseconds from the first
+    /// core to the second and back; others are repeated. For machines whose cores share a cache at
+    /// one time (0..170, say) and not at another.
     #[arg(long, value_name = "MIN..MAX")]
     line: Option<LineRange>,
     /// Write all measurements to this file too, as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write a page of Markdown too: where the first library stands, then a table and a picture of each benchmark, the
-    /// pictures beside it as FILE-BENCH.svg, and FILE.svg with all of them in one.
+    /// Write a page of Markdown too: where the first library stands, then a table and a picture of
+    /// each benchmark, the pictures beside it as FILE-BENCH.svg, and FILE.svg with all of them in
+    /// one.
     #[arg(long, value_name = "FILE.md")]
     page: Option<PathBuf>,
     /// Further options for every benchmark.
@@ -177,7 +179,7 @@ impl FromStr for Variable {
     }
 }
 
-/// What two sockets take without any library, by turns with the libraries.
+/// The baseline of two sockets without a library, measured in turn with the libraries.
 struct Floor<'a> {
     bandwidth: bool,
     sizes: &'a [usize],
@@ -210,7 +212,7 @@ impl Floor<'_> {
         Ok(())
     }
 
-    /// The medians by size.
+    /// Returns the medians by size.
     fn medians(&self) -> Vec<(usize, f64)> {
         let all = self.sizes.iter().zip(&self.values);
         all.filter_map(|(size, values)| Some((*size, Summary::of(values)?.median)))
@@ -224,7 +226,7 @@ struct Side {
     library: Library,
 }
 
-/// Runs the comparison; an error if any run failed.
+/// Runs the comparison. Returns an error if a run failed.
 pub fn run(options: &CompareOptions) -> Result<()> {
     let report = measured(options)?;
     output::say(&report.markdown());
@@ -244,7 +246,7 @@ pub fn run(options: &CompareOptions) -> Result<()> {
     }
 }
 
-/// Runs the comparison, and says on a terminal how far it is.
+/// Runs the comparison with a progress bar.
 pub fn measured(options: &CompareOptions) -> Result<Report> {
     process::prepare()?;
     let sides = sides(options)?;
@@ -362,14 +364,14 @@ pub fn measured(options: &CompareOptions) -> Result<Report> {
     Ok(report)
 }
 
-/// A run, with how far the cores were from each other before it and after it: one in which that changed is repeated.
-/// With a range, only times within it count.
+/// A run, with how far the cores were from each other before it and after it: one in which that
+/// changed is repeated. With a range, only times within it count.
 fn placed<T>(
     line: Option<LineRange>,
     dropped: &mut usize,
     run: impl Fn() -> Result<std::result::Result<T, String>>,
 ) -> Result<std::result::Result<(Option<Distance>, T), String>> {
-    /// Runs, and looks at the line, before it is given up.
+    /// Most attempts of a run.
     const TRIES: (usize, u32) = (20, 300);
     let Some(range) = line else {
         for _ in 0..TRIES.0 {
@@ -409,7 +411,7 @@ fn placed<T>(
     )))
 }
 
-/// The libraries, in order; a copy of the first where noise is to be shown.
+/// Returns the libraries in order, with a copy of the first one to show the noise if requested.
 fn sides(options: &CompareOptions) -> Result<Vec<Side>> {
     let mut libs = options.libs.clone();
     let mut launchers = Vec::new();
@@ -474,7 +476,7 @@ fn sides(options: &CompareOptions) -> Result<Vec<Side>> {
     Ok(sides)
 }
 
-/// The benchmarks with their sizes; one without a message size has the size 0.
+/// Returns the benchmarks with their sizes; a benchmark without sizes has size 0.
 fn cells(options: &CompareOptions) -> Result<Vec<(Name, Vec<usize>)>> {
     let mut cells: Vec<(Name, Vec<usize>)> = Vec::new();
     for &bench in &options.benches {
@@ -512,7 +514,7 @@ fn priority(options: &CompareOptions) -> Priority {
     }
 }
 
-/// One run of one benchmark: a value per size, or what went wrong.
+/// Runs a benchmark once. Returns a value per size.
 fn measure(
     options: &CompareOptions,
     side: &Side,

@@ -1,5 +1,6 @@
-//! A comparison as one small picture: for each benchmark, how many times as fast as the best of the others the first
-//! library is. It is drawn from the page that `compare --page` writes, so that both have the same numbers.
+//! A comparison as one small picture: for each benchmark, how many times as fast as the best of the
+//! others the first library is. It is drawn from the page that `compare --page` writes, so that
+//! both have the same numbers.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -19,7 +20,7 @@ pub struct OverviewOptions {
     page: PathBuf,
 }
 
-/// Prints the picture.
+/// Runs `overview` and prints the picture.
 pub fn run(options: &OverviewOptions) -> Result<()> {
     let wrong = |text: String| Error::new(format!("{}: {text}", options.page.display()));
     let page = fs::read_to_string(&options.page).map_err(|error| wrong(error.to_string()))?;
@@ -30,15 +31,15 @@ pub fn run(options: &OverviewOptions) -> Result<()> {
     Ok(())
 }
 
-/// Where the picture of a page lies: beside it.
+/// Returns the path of a page's picture, beside the page.
 pub fn path(page: &Path) -> PathBuf {
     page.with_extension("svg")
 }
 
-/// A benchmark's name, and its ratios with their standings.
+/// A benchmark's name, and its ratios with their classes.
 type Row<'a> = (&'a str, Vec<(f64, &'a str)>);
 
-/// The benchmarks of a page, in its order.
+/// Parses the benchmarks of a page, in its order.
 fn rows(page: &str) -> Vec<Row<'_>> {
     let mut rows: Vec<Row> = Vec::new();
     for line in page.lines() {
@@ -67,11 +68,11 @@ fn rows(page: &str) -> Vec<Row<'_>> {
 const WIDTH: f64 = 640.0;
 const NAMES: f64 = 112.0;
 const ROW: f64 = 20.0;
-/// Above the rows: title and machine.
+/// Height above the rows, for title and machine.
 const HEAD: f64 = 52.0;
-/// Below them: numbers of the axis and what the colours mean.
+/// Height below the rows, for the axis and the legend of colours.
 const FOOT: f64 = 58.0;
-/// Levels that are told, where they are within the ratios.
+/// Ratios with a labelled line, if they are within the range.
 const LEVELS: [f64; 11] = [0.1, 0.2, 0.33, 0.5, 0.67, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0];
 
 fn colour(standing: &str) -> &'static str {
@@ -82,7 +83,7 @@ fn colour(standing: &str) -> &'static str {
     }
 }
 
-/// The picture of a page; none if it has no ratios.
+/// Draws the picture of a page. Returns `None` if the page has no ratios.
 pub fn svg(page: &str) -> Option<String> {
     let rows = rows(page);
     let all = || rows.iter().flat_map(|(_, points)| points);

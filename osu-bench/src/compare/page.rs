@@ -1,4 +1,4 @@
-//! Comparisons as one page of HTML that needs nothing else: pictures, tables, machine.
+//! Comparisons as one self-contained HTML page: pictures, tables, machine.
 
 use std::fmt::Write as _;
 
@@ -26,16 +26,16 @@ td:first-child,th:first-child{text-align:left;position:sticky;left:0;background:
 .better{color:var(--better)}.worse{color:var(--worse)}.noise{color:var(--soft)}summary{cursor:pointer;color:var(--soft)}\
 p{overflow-wrap:anywhere}";
 
-/// Letters in pictures become small with them where the screen is narrow. There is no room for the unit beside the numbers then;
-/// it stands above the picture, too.
+/// The style sheet for narrow screens: larger letters in the scaled pictures, and no units beside
+/// numbers, which the heading above the picture has.
 const NARROW: &str = "@media(max-width:600px){body{margin:1em auto}.one{padding:.6em .5em}.one>svg{font-size:18px}.one>svg.bars{font-size:14px}svg .odd,svg .unit{display:none}\
 svg .below{transform:translateY(5px)}}";
 
-/// Besides, the lines have other colours there.
+/// The style sheet for a dark background, with other colours of the lines.
 const DARK: &str = ":root{--ink:#e2e2e2;--ground:#17191c;--soft:#a8a8a8;--edge:#3a3d42;--line:#55585e;--faint:#2b2e33;\
 --better:#7ccb80;--worse:#ff8a94}";
 
-/// The page: a section for each network.
+/// Formats the page, with a section per network.
 pub fn html(reports: &[Report]) -> String {
     let mut text = format!(
         "<!doctype html>\n<html lang='en'><meta charset='utf-8'><meta name='viewport' content='width=device-width'>\n\
@@ -101,7 +101,7 @@ fn section(text: &mut String, report: &Report) {
             benches.push(cell.bench);
         }
     }
-    // Those whose picture is small last.
+    // Benchmarks with small pictures come last.
     benches.sort_by_key(|bench| !bench.has_sizes());
     for bench in benches {
         one(text, report, bench);
@@ -109,7 +109,7 @@ fn section(text: &mut String, report: &Report) {
     text.push_str("</div>\n");
 }
 
-/// What a launcher has said, in one line, without the frame that some put around it.
+/// Returns a launcher's message on one line, without the frame of some launchers.
 fn unframed(said: &str) -> String {
     let is_frame = |word: &str| word.chars().all(|c| matches!(c, '=' | '-' | '*'));
     let words: Vec<&str> = said
@@ -119,7 +119,7 @@ fn unframed(said: &str) -> String {
     words.join(" ")
 }
 
-/// A benchmark: picture and table.
+/// Formats picture and table of a benchmark.
 fn one(text: &mut String, report: &Report, bench: Name) {
     let Some(unit) = bench.unit() else { return };
     let cells: Vec<&Cell> = report
@@ -143,7 +143,7 @@ fn one(text: &mut String, report: &Report, bench: Name) {
     text.push_str("</div>\n");
 }
 
-/// What a library has reached, as a cell of a table.
+/// Formats a library's result as a cell of a table.
 fn reached(text: &mut String, summary: Option<&Summary>) {
     let _ = match summary {
         Some(one) => write!(
@@ -156,7 +156,7 @@ fn reached(text: &mut String, summary: Option<&Summary>) {
     };
 }
 
-/// The ratio to the first library, as a cell of a table.
+/// Formats the ratio to the first library as a cell of a table.
 fn compared(text: &mut String, unit: Unit, base: Option<&Summary>, summary: Option<&Summary>) {
     let (Some(base), Some(one)) = (base, summary) else {
         text.push_str("<td>–</td>");
@@ -176,7 +176,7 @@ fn summaries(cell: &Cell) -> Vec<Option<Summary>> {
     cell.values.iter().map(of).collect()
 }
 
-/// A line for each library, and a table with a row for each size.
+/// Draws a line per library, with a table of a row per size.
 fn by_size(text: &mut String, report: &Report, cells: &[&Cell], name: &str, unit: Unit) {
     let lines: Vec<Line> = (report.sides.iter().enumerate())
         .map(|(place, (name, _))| Line {
@@ -219,7 +219,7 @@ fn by_size(text: &mut String, report: &Report, cells: &[&Cell], name: &str, unit
     text.push_str("</table></div></details>\n");
 }
 
-/// A bar and a row of a table for each library.
+/// Draws a bar per library, with a table of a row per library.
 fn by_library(text: &mut String, report: &Report, cells: &[&Cell], name: &str, unit: Unit) {
     for cell in cells {
         let found = summaries(cell);

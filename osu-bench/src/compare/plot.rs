@@ -1,29 +1,30 @@
-//! A benchmark as a picture: values by bytes, both logarithmic, with the quartiles, a line for each library.
+//! A benchmark as a picture: values by bytes, both logarithmic, with the quartiles, a line for each
+//! library.
 
 use std::fmt::Write as _;
 
-/// What a library has reached.
+/// A library's results.
 pub struct Line {
     pub name: String,
     /// Bytes, median and quartiles.
     pub points: Vec<(usize, f64, [f64; 2])>,
 }
 
-/// Told apart in print and by those who don't see all colours: hues of different lightness, and shapes.
+/// Colours and shapes of the lines, distinct also in greyscale and with colour blindness.
 pub const COLOURS: [&str; 8] = [
     "#0b62a4", "#d1495b", "#2e7d32", "#8e5ea2", "#b8860b", "#00838f", "#5d4037", "#616161",
 ];
 
 const WIDTH: f64 = 560.0;
-/// Of a picture with a legend of one line.
+/// The height of a picture with a legend of one line.
 const HEIGHT: f64 = 330.0;
 const LEFT: f64 = 64.0;
 const RIGHT: f64 = 14.0;
 const BOTTOM: f64 = 44.0;
-/// Between two lines of a legend.
+/// The distance of two lines of a legend.
 const LEAD: f64 = 18.0;
 
-/// `8`, `64 Ki`, `1 Mi`.
+/// Formats bytes: `8`, `64 Ki`, `1 Mi`.
 pub fn bytes(size: usize) -> String {
     match size {
         _ if size >= 1 << 20 && size.is_multiple_of(1 << 20) => format!("{} Mi", size >> 20),
@@ -32,13 +33,13 @@ pub fn bytes(size: usize) -> String {
     }
 }
 
-/// What may be part of a page.
+/// Escapes text for HTML.
 pub fn escape(text: &str) -> String {
     let text = text.replace('&', "&amp;").replace('<', "&lt;");
     text.replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// 1, 2 and 5 times powers of ten between two values.
+/// Returns 1, 2 and 5 times powers of ten between two values.
 fn ticks(least: f64, most: f64) -> Vec<(f64, bool)> {
     let (first, last) = (least.log10().floor() as i32, most.log10().ceil() as i32);
     let decades = (first..=last).flat_map(|power| [1.0, 2.0, 5.0].map(|step| (power, step)));
@@ -47,17 +48,17 @@ fn ticks(least: f64, most: f64) -> Vec<(f64, bool)> {
         .collect()
 }
 
-/// The colour of the line in this place.
+/// Returns the colour of a line by its index.
 pub fn colour(place: usize) -> &'static str {
     COLOURS[place % COLOURS.len()]
 }
 
-/// The colours where the ground is dark: as far from it as the others are from white.
+/// The colours on a dark background, with the same contrast as the others on white.
 const ON_DARK: [&str; COLOURS.len()] = [
     "#6cb4f0", "#ff8a94", "#7ccb80", "#c9a0dc", "#e5b93f", "#4dc6d1", "#c4a398", "#b5b5b5",
 ];
 
-/// A style sheet's rules that put [`ON_DARK`] in the place of [`COLOURS`].
+/// Returns style rules that replace [`COLOURS`] by [`ON_DARK`].
 pub fn on_dark() -> String {
     let rule = |(light, dark)| {
         format!("svg [stroke='{light}']{{stroke:{dark}}}svg [fill='{light}']{{fill:{dark}}}")
@@ -65,7 +66,7 @@ pub fn on_dark() -> String {
     COLOURS.into_iter().zip(ON_DARK).map(rule).collect()
 }
 
-/// A mark of the line in this place.
+/// Draws a mark of a line by its index.
 fn mark(place: usize, x: f64, y: f64) -> String {
     let colour = colour(place);
     match place % 4 {
@@ -86,8 +87,8 @@ fn mark(place: usize, x: f64, y: f64) -> String {
     }
 }
 
-/// A number beside an axis: without the digits that only binary fractions have, and not so long that a narrow picture
-/// cuts it off.
+/// A number beside an axis: without the digits that only binary fractions have, and not so long
+/// that a narrow picture cuts it off.
 fn plain(value: f64) -> String {
     for (unit, letter) in [(1e6, "M"), (1e3, "k")] {
         if value >= 10.0 * unit {
@@ -128,7 +129,7 @@ impl Frame {
         self.top + self.height * (1.0 - along(value.clamp(least, most), self.values))
     }
 
-    /// A line across at a value, and the value beside it.
+    /// Draws a horizontal line at a value, with the value beside it.
     pub fn level(&self, text: &mut String, value: f64, class: &str, said: Option<&str>) {
         let (at, right) = (self.y(value), self.left + self.width);
         let _ = write!(
@@ -146,7 +147,7 @@ impl Frame {
         }
     }
 
-    /// Levels at 1, 2 and 5 times powers of ten.
+    /// Draws lines at 1, 2 and 5 times powers of ten.
     fn levels(&self, text: &mut String) {
         let (least, most) = self.values;
         let few = most / least < 300.0;
@@ -186,7 +187,7 @@ impl Frame {
         }
     }
 
-    /// What the axis upwards shows.
+    /// Labels the vertical axis.
     pub fn unit(&self, text: &mut String, unit: &str) {
         let _ = write!(
             text,
@@ -195,7 +196,7 @@ impl Frame {
         );
     }
 
-    /// What the axis to the right shows.
+    /// Labels the horizontal axis.
     pub fn below(&self, text: &mut String, what: &str) {
         let _ = write!(
             text,
@@ -205,7 +206,7 @@ impl Frame {
         );
     }
 
-    /// A line with its marks and quartiles.
+    /// Draws a line with its marks and quartiles.
     pub fn line(&self, text: &mut String, place: usize, line: &Line) {
         let colour = colour(place);
         let path: Vec<String> = line
@@ -231,14 +232,15 @@ impl Frame {
     }
 }
 
-/// The names of the lines that have something to show, in as many rows as they need, and the height of these.
+/// The names of the lines that have something to show, in as many rows as they need, and the height
+/// of these.
 fn legend(lines: &[Line]) -> (String, f64) {
     let (mut text, mut at, mut row) = (String::new(), LEFT, 16.0);
     for (place, line) in lines.iter().enumerate() {
         if line.points.is_empty() {
             continue;
         }
-        // About the width of the letters.
+        // An estimate of the text's width.
         let width = 38.0 + 6.6 * line.name.chars().count() as f64;
         if at + width > WIDTH && at > LEFT {
             (at, row) = (LEFT, row + LEAD);
@@ -259,7 +261,8 @@ fn legend(lines: &[Line]) -> (String, f64) {
     (text, row + LEAD)
 }
 
-/// The least and the most of bytes and of values, with a little room; none if there is nothing to draw a line of.
+/// The least and the most of bytes and of values, with a little room; none if there is nothing to
+/// draw a line of.
 pub fn ranges(lines: &[Line]) -> Option<((usize, usize), (f64, f64))> {
     let points = || lines.iter().flat_map(|line| &line.points);
     let sizes = || points().map(|point| point.0);
@@ -271,11 +274,12 @@ pub fn ranges(lines: &[Line]) -> Option<((usize, usize), (f64, f64))> {
     if first == last || values.is_empty() {
         return None;
     }
-    // Less than a factor of ten would look like more than it is.
+    // At least a factor of ten, since a smaller range would exaggerate differences.
     Some(((first, last), (least, most.max(least * 10.0))))
 }
 
-/// The lines with axes and legend, and the frame that they are in: what is below it is for the caller.
+/// The lines with axes and legend, and the frame that they are in: what is below it is for the
+/// caller.
 pub fn chart(text: &mut String, unit: &str, lines: &[Line]) -> Option<Frame> {
     let (names, top) = legend(lines);
     let frame = axes(text, unit, lines, top)?;
@@ -299,8 +303,9 @@ fn axes(text: &mut String, unit: &str, lines: &[Line], top: f64) -> Option<Frame
     Some(frame)
 }
 
-/// The picture for a page, if there is something to show: `unit` is that of the values. The legend is text of the page, which
-/// breaks where the screen ends; the page's style sheet says how all looks.
+/// The picture for a page, if there is something to show: `unit` is that of the values. The legend
+/// is text of the page, which breaks where the screen ends; the page's style sheet says how all
+/// looks.
 pub fn svg(title: &str, unit: &str, lines: &[Line]) -> Option<String> {
     let mut inside = String::new();
     let frame = axes(&mut inside, unit, lines, 10.0)?;

@@ -1,4 +1,4 @@
-//! What a comparison found, as a Markdown table and as JSON.
+//! The results of a comparison, as a Markdown table and as JSON.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -11,30 +11,33 @@ use crate::stats::Summary;
 
 use super::line::{Distance, LineRange};
 
-/// All measurements of one benchmark and size while the cores were equally far from each other, per side.
+/// All measurements of one benchmark and size while the cores were equally far from each other, per
+/// side.
 pub struct Cell {
     /// The benchmark.
     pub bench: Name,
-    /// Bytes; 0 where the benchmark has no sizes.
+    /// Bytes; 0 if the benchmark has no sizes.
     pub size: usize,
     /// Distance of the cores; `None` if it was not measured, or there is one core only.
     pub distance: Option<Distance>,
-    /// Whether values of several distances are among these, since no distance has values of all sides. They are shown, and
-    /// compared with nothing.
+    /// Whether values of several distances are among these, since no distance has values of all
+    /// sides. They are shown, and compared with nothing.
     pub is_mixed: bool,
     /// One list of values per side.
     pub values: Vec<Vec<f64>>,
 }
 
-/// A value, and how far the cores were before and after it.
+/// A value with the distance of the cores before and after it.
 pub type Placed = (Option<Distance>, f64);
 
-/// Fewest values of each side with which a distance of the cores is a row of its own, if most were measured at another.
+/// Fewest values of each side with which a distance of the cores is a row of its own, if most were
+/// measured at another.
 const FEWEST: usize = 3;
 
 impl Cell {
-    /// Splits the values of a benchmark and size by the distance of the cores: first the distance with most values of
-    /// each side, then others with enough values. Values of different distances are never compared.
+    /// Splits the values of a benchmark and size by the distance of the cores: first the distance
+    /// with most values of each side, then others with enough values. Values of different distances
+    /// are never compared.
     pub fn split(bench: Name, size: usize, sides: &[Vec<Placed>]) -> Vec<Cell> {
         let distances: BTreeSet<_> = sides
             .iter()
@@ -86,10 +89,10 @@ impl Cell {
     }
 }
 
-/// Whether jobs ran with real-time priority, and if not, why.
+/// Whether jobs ran with real-time priority, or the reason against it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Priority {
-    /// Not asked for.
+    /// Not requested.
     NotAsked,
     /// `chrt` works.
     RealTime,
@@ -110,7 +113,7 @@ impl Priority {
     }
 }
 
-/// Under which conditions the values came about.
+/// The conditions of the measurement.
 pub struct Conditions {
     /// Processor and cores.
     pub machine: String,
@@ -120,13 +123,13 @@ pub struct Conditions {
     pub rounds: u32,
     /// Milliseconds per size and run.
     pub budget: u64,
-    /// What ranks talked over.
+    /// The transport.
     pub network: String,
     /// The jobs' priority.
     pub priority: Priority,
     /// Whether ranks were bound to cores.
     pub bound: bool,
-    /// How long a cache line took between the cores.
+    /// Round-trip times of a cache line between the cores.
     pub line: Option<LineRange>,
     /// Load average before and after.
     pub load: (f64, f64),
@@ -145,11 +148,11 @@ pub struct Report {
     pub floor: Option<Vec<(usize, f64)>>,
     /// The bandwidth of two sockets by message size.
     pub bandwidth_floor: Option<Vec<(usize, f64)>>,
-    /// What failed.
+    /// The failures.
     pub failures: Vec<String>,
-    /// Runs that do not count since the distance of the cores changed in them.
+    /// Runs that do not count, since the distance of the cores changed during them.
     pub dropped: usize,
-    /// The circumstances.
+    /// The conditions.
     pub conditions: Conditions,
 }
 
@@ -167,7 +170,7 @@ impl Unit {
     }
 }
 
-/// A value with about three significant digits.
+/// Formats a value with about three significant digits.
 pub(super) fn number(value: f64) -> String {
     match value.abs() {
         v if v >= 100.0 => format!("{value:.0}"),
@@ -177,7 +180,7 @@ pub(super) fn number(value: f64) -> String {
     }
 }
 
-/// A ratio: two decimals, more digits for small ones, fewer for large ones.
+/// Formats a ratio: two decimals, more for small ones, fewer for large ones.
 pub(super) fn ratio(value: f64) -> String {
     match value.abs() {
         v if v >= 10.0 => number(value),
@@ -186,7 +189,7 @@ pub(super) fn ratio(value: f64) -> String {
     }
 }
 
-/// How `other` does against `base`, in words.
+/// Describes `other` compared with `base`.
 pub(super) fn verdict(unit: Unit, base: &Summary, other: &Summary) -> &'static str {
     if !base.apart_from(other) {
         "within noise"
@@ -198,7 +201,7 @@ pub(super) fn verdict(unit: Unit, base: &Summary, other: &Summary) -> &'static s
 }
 
 impl Report {
-    /// The table, the libraries and the circumstances.
+    /// Formats the table, the libraries and the conditions.
     pub fn markdown(&self) -> String {
         let mut text = String::new();
         self.write_table(&mut text);
@@ -219,14 +222,14 @@ impl Report {
         text
     }
 
-    /// Under which circumstances the values came about, a line each.
+    /// Formats the conditions, one per line.
     pub(super) fn circumstances(&self) -> String {
         let mut text = String::new();
         self.write_conditions(&mut text);
         text
     }
 
-    /// The distances of the cores, that of most rows first.
+    /// Returns the distances of the cores, the one of most rows first.
     pub(super) fn distances(&self) -> Vec<Option<Distance>> {
         let mut counts: BTreeMap<Option<Distance>, usize> = BTreeMap::new();
         for cell in self
@@ -241,8 +244,9 @@ impl Report {
         distances
     }
 
-    /// Whether a row belongs to the distance at which its benchmark has most rows, which its picture shows. Of two with as
-    /// many rows, that of most rows of all benchmarks. Rows without values always belong.
+    /// Whether a row belongs to the distance at which its benchmark has most rows, which its
+    /// picture shows. Of two with as many rows, that of most rows of all benchmarks. Rows without
+    /// values always belong.
     pub(super) fn is_main(&self, cell: &Cell) -> bool {
         let rows_at = |distance: Option<Distance>| {
             let of_bench = self.cells.iter().filter(|other| other.bench == cell.bench);
@@ -260,7 +264,7 @@ impl Report {
         cell.values.concat().is_empty() || main.is_none_or(|main| main == cell.distance)
     }
 
-    /// What a row says of the distance of the cores, if there are rows of several.
+    /// Returns a row's text about the distance of the cores, if rows have several distances.
     pub(super) fn distance_of(&self, cell: &Cell) -> String {
         match cell.distance {
             Some(distance) if self.distances().len() > 1 => format!(", {}", distance.text()),
@@ -425,7 +429,7 @@ impl Report {
         }
     }
 
-    /// The median and the largest spread of a side's cells.
+    /// Returns the median and the largest spread of a side's cells.
     fn noise(&self, place: usize) -> Option<(f64, f64)> {
         let spreads: Vec<f64> = self
             .cells
@@ -436,7 +440,7 @@ impl Report {
         Some((Summary::of(&spreads)?.median, worst))
     }
 
-    /// Everything, with every single value.
+    /// Formats everything, with all single values, as JSON.
     pub fn json(&self) -> Value {
         let with = &self.conditions;
         let sides: Vec<Value> = self

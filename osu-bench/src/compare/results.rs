@@ -1,4 +1,5 @@
-//! A comparison as a page of Markdown: where the first library stands, then a table and a picture of each benchmark.
+//! A comparison as a Markdown page: a summary of the first library's ratios, then a table and a
+//! picture per benchmark.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -13,9 +14,8 @@ use crate::bench::Name;
 use crate::error::{Error, Result};
 use crate::stats::Summary;
 
-/// Writes the page, and beside it a picture of each benchmark, `FILE-latency.svg` for `FILE.md`, and `FILE.svg` of
-/// all. `command` is what was
-/// typed. Returns how many pictures there are.
+/// Writes the page, and beside it a picture of each benchmark, `FILE-latency.svg` for `FILE.md`,
+/// and `FILE.svg` of all. `command` is what was typed. Returns how many pictures there are.
 pub fn write(report: &Report, path: &Path, command: &str) -> Result<usize> {
     let put = |path: &Path, text: &str| {
         fs::write(path, text).map_err(|error| Error::new(format!("{}: {error}", path.display())))
@@ -89,7 +89,7 @@ fn standings(report: &Report, bench: Name) -> Vec<(usize, Against)> {
         .collect()
 }
 
-/// At most ten lines.
+/// Formats the summary, at most ten lines.
 fn summary(text: &mut String, report: &Report, benches: &[Name]) {
     let all: Vec<(Name, Vec<(usize, Against)>)> = benches
         .iter()
@@ -195,7 +195,7 @@ fn standing_words(report: &Report, bench: Name, points: &[(usize, Against)]) -> 
     words
 }
 
-/// A benchmark: picture, table and noise.
+/// Formats picture, table and noise of a benchmark.
 fn one(text: &mut String, report: &Report, bench: Name, link: Option<&str>) {
     let Some(unit) = bench.unit() else { return };
     let name = bench.text();
@@ -262,7 +262,7 @@ fn one(text: &mut String, report: &Report, bench: Name, link: Option<&str>) {
     );
 }
 
-/// Command, libraries and machine.
+/// Formats command, libraries and machine.
 fn measured(text: &mut String, report: &Report, command: &str) {
     let _ = writeln!(
         text,
@@ -329,7 +329,7 @@ fn picture(report: &Report, bench: Name) -> Option<String> {
     figure::by_size(&title, unit, &lines, ratios)
 }
 
-/// The command line of this process, as a shell takes it.
+/// Returns the command line of this process, quoted for a shell.
 pub fn typed() -> String {
     let mut words = std::env::args();
     let program = words.next().unwrap_or_default();

@@ -1,20 +1,20 @@
-//! How the first library stands to the best of the others.
+//! Comparison of the first library with the best of the others.
 
 use super::report::{Cell, Report};
 use crate::stats::Summary;
 
-/// By how much one has to be better than the other to be called so.
+/// Smallest ratio at which a library counts as faster.
 pub const MARGIN: f64 = 1.05;
 
 /// Largest ratio at which a slower library still counts as equal, however much runs differ.
 pub const MOST: f64 = 1.1;
 
-/// What the ratio to the best of the others comes to.
+/// The class of a ratio to the best of the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// Better by the margin or more, and by more than runs differ.
     Ahead,
-    /// Neither.
+    /// Equal.
     Equal,
     /// Worse by the margin or more, and by more than runs differ; or worse by more than [`MOST`].
     Behind,
@@ -40,20 +40,20 @@ impl Standing {
     }
 }
 
-/// The first library at a size.
+/// The first library's result at a size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Against {
-    /// Which of the others is the best.
+    /// The index of the best of the others.
     pub peer: usize,
-    /// How many times as fast the first is: above 1 it is the faster one.
+    /// The speed of the first library divided by that of the best other.
     pub ratio: f64,
-    /// The same by the quartiles of the first.
+    /// The same ratio with the quartiles of the first library.
     pub range: [f64; 2],
     pub standing: Standing,
 }
 
-/// Compares the first library with the best of the others. Returns `None` if there are no values of either, or if the
-/// distance of the cores differed.
+/// Compares the first library with the best of the others. Returns `None` if there are no values of
+/// either, or if the distance of the cores differed.
 pub fn against(report: &Report, cell: &Cell) -> Option<Against> {
     if cell.is_mixed {
         return None;
@@ -61,7 +61,7 @@ pub fn against(report: &Report, cell: &Cell) -> Option<Against> {
     let more = cell.bench.unit()?.more_is_better();
     let own = Summary::of(cell.values.first()?)?;
     let dir = &report.sides.first()?.1.dir;
-    // A second column of the first library is there for the noise.
+    // A second column of the first library only shows the noise.
     let others = report.sides.iter().zip(&cell.values).enumerate();
     let others = others.filter(|(_, ((_, library), _))| library.dir != *dir);
     let others = others.filter_map(|(place, (_, values))| Some((place, Summary::of(values)?)));

@@ -1,5 +1,6 @@
-//! A switch between network namespaces that delays each packet, for kernels without `netem`: a thread that
-//! reads Ethernet frames of one interface (TAP) and writes them to another when their time has come.
+//! A switch between network namespaces that delays each packet, for kernels without `netem`: a
+//! thread that reads Ethernet frames of one interface (TAP) and writes them to another when their
+//! time has come.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 
-/// The longest packet that interfaces take.
+/// Most bytes of a frame.
 pub const MTU: usize = 65_000;
 
 /// `struct ifreq` as TUNSETIFF has it.
@@ -23,19 +24,19 @@ struct Wish {
     rest: [u8; 22],
 }
 
-/// A thread that carries frames, until it is dropped.
+/// The forwarding thread, which ends on drop.
 #[derive(Debug)]
 pub struct Switch {
     end: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// The Ethernet address of a place.
+/// Returns the Ethernet address of a port.
 pub fn address(place: usize) -> String {
     format!("02:00:00:00:{:02x}:{:02x}", place >> 8 & 255, place & 255)
 }
 
-/// Opens the interface of that name in a namespace; it is there as long as the file is open.
+/// Creates an interface in a namespace, which exists as long as the returned file is open.
 fn open(namespace: &str, interface: &str) -> std::io::Result<File> {
     let inside = File::open(format!("/var/run/netns/{namespace}"))?;
     let mut wish = Wish {
@@ -44,7 +45,7 @@ fn open(namespace: &str, interface: &str) -> std::io::Result<File> {
         rest: [0; 22],
     };
     wish.name[..interface.len()].copy_from_slice(interface.as_bytes());
-    // A thread of its own goes there, and ends there.
+    // In a thread of its own, since setns changes the namespace of the whole thread.
     let there = std::thread::spawn(move || {
         // SAFETY: the descriptor is open; this thread alone changes its namespace.
         if unsafe { libc::setns(inside.as_raw_fd(), libc::CLONE_NEWNET) } != 0 {
@@ -68,8 +69,8 @@ fn open(namespace: &str, interface: &str) -> std::io::Result<File> {
 }
 
 impl Switch {
-    /// Makes an interface in each namespace and carries frames between them, each so many microseconds
-    /// after it was sent.
+    /// Makes an interface in each namespace and carries frames between them, each so many
+    /// microseconds after it was sent.
     pub fn new(namespaces: &[String], interface: &str, delay: u32) -> Result<Switch> {
         let open = |namespace: &String| {
             open(namespace, interface)
@@ -80,7 +81,7 @@ impl Switch {
         let told = end.clone();
         let delay = Duration::from_micros(delay.into());
         let thread = std::thread::spawn(move || {
-            // Before the ranks, which spin; where that is not allowed it takes longer.
+            // With priority over the spinning ranks, if permitted.
             let priority = libc::sched_param { sched_priority: 10 };
             // SAFETY: the call reads the structure.
             unsafe { libc::sched_setscheduler(0, libc::SCHED_RR, &priority) };
@@ -102,7 +103,7 @@ impl Drop for Switch {
     }
 }
 
-/// Where a frame from a port goes: one place, or all others.
+/// Returns the destination ports of a frame: one, or all others.
 fn goes_to(frame: &[u8], from: usize, to: usize) -> bool {
     match frame.first_chunk::<6>() {
         Some([first, ..]) if first & 1 != 0 => to != from,
@@ -123,7 +124,7 @@ fn carry(mut ports: Vec<File>, delay: Duration, end: &AtomicBool) {
             };
             for (to, port) in ports.iter_mut().enumerate() {
                 if goes_to(&frame, from, to) {
-                    // What finds no room is lost, as on any switch.
+                    // A frame is dropped if the queue is full, as on any switch.
                     let _ = port.write(&frame);
                 }
             }
@@ -152,7 +153,7 @@ fn carry(mut ports: Vec<File>, delay: Duration, end: &AtomicBool) {
     }
 }
 
-/// Until something is to be read, or the time has passed.
+/// Waits until an interface is readable, or the time is over.
 fn sleep(ports: &[File], time: Duration) {
     let poll = |port: &File| libc::pollfd {
         fd: port.as_raw_fd(),

@@ -1,5 +1,5 @@
-//! The patterns by plain calls of the system, as a program would make them that knows what it wants beforehand: what any
-//! library is bounded by. MPI only lets all begin together.
+//! The patterns by plain calls of the system, as a program would make them that knows what it wants
+//! beforehand: what any library is bounded by. MPI only lets all begin together.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -21,7 +21,8 @@ pub enum Manner {
     Calls,
     /// The whole stretch, of which the pieces are picked out; written back under a lock.
     Sieved,
-    /// Each rank copies pieces to or from memory and moves one part of the file: what collective access can be.
+    /// Each rank copies pieces to or from memory and moves one part of the file: what collective
+    /// access can be.
     Together,
 }
 
@@ -41,7 +42,7 @@ impl Plain {
         Ok(Plain { file })
     }
 
-    /// Writes or reads data by calls of so many bytes.
+    /// Writes or reads data in calls of a given size.
     pub fn calls(&self, writes: bool, start: u64, call: usize, data: &mut [u8]) -> Result<()> {
         let mut at = start;
         for part in data.chunks_mut(call) {

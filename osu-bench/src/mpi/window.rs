@@ -65,7 +65,7 @@ impl<'a> Window<'a> {
         Self::allocate_with(world, length, &[])
     }
 
-    /// As [`Window::allocate`], with hints.
+    /// Creates a window by [`Window::allocate`] with hints.
     pub fn allocate_with(
         world: &'a World,
         length: usize,
@@ -74,12 +74,12 @@ impl<'a> Window<'a> {
         Self::make_with(world, length, Memory::Allocate, Epochs::Flush, hints)
     }
 
-    /// Makes a window for accesses that are synchronised in this way.
+    /// Creates a window for this kind of synchronization.
     pub fn make(world: &'a World, length: usize, memory: Memory, epochs: Epochs) -> Result<Self> {
         Self::make_with(world, length, memory, epochs, &[])
     }
 
-    /// As [`Window::make`], with hints.
+    /// Creates a window by [`Window::make`] with hints.
     pub fn make_with(
         world: &'a World,
         length: usize,
@@ -463,7 +463,7 @@ impl<'a> Window<'a> {
         Ok(old)
     }
 
-    /// `bytes` as a count, if the window has so many.
+    /// Converts `bytes` to a count, if the window is large enough.
     #[inline]
     fn fitting(&self, bytes: usize) -> Result<c_int> {
         if bytes > self.length {

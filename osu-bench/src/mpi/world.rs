@@ -93,7 +93,7 @@ pub(super) fn count(length: usize) -> Result<c_int> {
     })
 }
 
-/// Panic-free check that buffers agree before C is told to write into them.
+/// Checks that buffers have equal lengths before C code writes to them; does not panic.
 #[inline]
 fn require(holds: bool, what: &'static str) -> Result<()> {
     if holds { Ok(()) } else { Err(Error::new(what)) }
@@ -226,13 +226,13 @@ impl World {
         })
     }
 
-    /// So many ranks of a new communicator in this process (an extension of Weft); all processes
-    /// must call it.
+    /// Creates `count` ranks of a new communicator in this process (an extension of Weft); all
+    /// processes must call it.
     pub fn endpoints(&self, count: u16) -> Result<Vec<Self>> {
         let create = self.table.comm_create_endpoints.get()?;
         let (comm_rank, comm_size) = (self.table.comm_rank.get()?, self.table.comm_size.get()?);
         let mut handles = vec![0; usize::from(count)];
-        // SAFETY: the array has room for so many handles.
+        // SAFETY: the array has room for `count` handles.
         check("MPIX_Comm_create_endpoints", unsafe {
             create(
                 self.communicator,

@@ -1,5 +1,5 @@
-//! Benchmarks of many VCIs: workers that are processes or threads, told apart in different ways.
-//! Each starts jobs one after the other, prints a table, and writes a picture.
+//! Benchmarks of many VCIs, with workers that are processes or threads ([`Mode`]). Each benchmark
+//! starts jobs one after the other, prints a table, and writes a picture.
 
 mod mode;
 mod plot;
@@ -63,11 +63,11 @@ pub struct StudyOptions {
     #[arg(long, value_name = "SECONDS", default_value_t = 60,
           value_parser = clap::value_parser!(u64).range(1..=3600))]
     timeout: u64,
-    /// How often to measure each; the best is shown.
+    /// Measurements of each value; the best is shown.
     #[arg(long, value_name = "N", default_value_t = 3,
           value_parser = clap::value_parser!(u32).range(1..=100))]
     repeat: u32,
-    /// The picture.
+    /// The file of the picture.
     #[arg(short = 'o', long, value_name = "FILE.svg")]
     output: Option<PathBuf>,
 }
@@ -83,11 +83,11 @@ pub enum Study {
     Ebms,
     /// Get, compute, accumulate.
     Bspmm,
-    /// All that makes VCIs fast, and all but one thing.
+    /// Message rate with all optimizations of VCIs, and without each of them.
     Ablation,
 }
 
-/// One curve: how jobs are laid out, and what is special in their environment.
+/// A curve: the mode of the workers, and the variables of the jobs.
 struct Curve {
     name: String,
     mode: Mode,
@@ -178,10 +178,10 @@ impl Study {
 }
 
 fn ended() -> Error {
-    Error::new("a thread ended early; please report this")
+    Error::new("internal error: a thread ended early")
 }
 
-/// 1, 2, 4 … up to what the machine has cores for, at least 1 and 2.
+/// Returns 1, 2, 4 … up to the number of cores, at least 1 and 2.
 fn default_threads() -> Vec<u16> {
     let most = (cores() / 2).clamp(2, 128) as u16;
     let powers = std::iter::successors(Some(1u16), |count| count.checked_mul(2));
@@ -214,7 +214,7 @@ pub fn run(study: Study, options: &StudyOptions) -> Result<()> {
     };
     let by_size = sizes.len() > 1;
     let most = threads.iter().copied().max().unwrap_or(1);
-    // Either the one or the other changes.
+    // The table varies either sizes or workers.
     let steps: Vec<(u16, usize)> = match by_size {
         true => sizes.iter().map(|size| (most, *size)).collect(),
         false => threads.iter().map(|count| (*count, sizes[0])).collect(),
@@ -251,7 +251,7 @@ pub fn run(study: Study, options: &StudyOptions) -> Result<()> {
     for (count, size) in steps {
         let x = if by_size { size } else { usize::from(count) };
         let mut best = vec![None::<f64>; curves.len()];
-        // In turn, so that all see the same weather.
+        // In turn, so that all curves see the same load of the machine.
         for _ in 0..options.repeat {
             for (curve, best) in curves.iter().zip(&mut best) {
                 progress.step(format!("{axis} {x}, {}", curve.name));
@@ -289,7 +289,7 @@ pub fn run(study: Study, options: &StudyOptions) -> Result<()> {
     }
 }
 
-/// Starts one job and gives its rate.
+/// Runs one job and returns its rate.
 fn job(
     library: &Library,
     curve: &Curve,
@@ -300,8 +300,8 @@ fn job(
 ) -> Result<f64> {
     use clap::ValueEnum;
     let (ranks, threads) = curve.mode.layout(usize::from(count));
-    // Bound only where every worker has a core: otherwise processes would run free and the threads of
-    // a process share one core.
+    // Bound only where every worker has a core: otherwise processes would run free and the threads
+    // of a process share one core.
     let mut command = match ranks * threads > cores() {
         true => library.launch(ranks * threads, 1, false),
         false => library.launch(ranks, threads, false),

@@ -1,5 +1,5 @@
-//! How the workers of a benchmark are made of processes and threads, and by what their communication
-//! is told apart.
+//! The modes of a benchmark: workers as processes or threads, and the separation of their
+//! communication by communicators, tags or endpoints.
 
 use std::ffi::CStr;
 
@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use crate::error::Result;
 use crate::mpi::{Window, World};
 
-/// Processes and threads.
+/// The mode of the workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Mode {
     /// A process for each worker.
@@ -30,7 +30,7 @@ pub enum Mode {
 /// Bits of the tag for a thread.
 const BITS: u32 = 8;
 
-/// Where one worker's messages to another go, or come from.
+/// The arguments of one worker's messages to or from another.
 pub struct Link<'a> {
     /// The communicator.
     pub world: &'a World,
@@ -61,13 +61,13 @@ fn first_vci() -> Vec<(&'static CStr, String)> {
 }
 
 impl Mode {
-    /// The name on the command line and in tables.
+    /// Returns the name on the command line and in tables.
     pub fn text(self) -> String {
         self.to_possible_value()
             .map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
-    /// What it is, for people.
+    /// Describes the mode for the user.
     pub fn label(self) -> &'static str {
         match self {
             Mode::Processes => "processes",
@@ -80,12 +80,12 @@ impl Mode {
         }
     }
 
-    /// Whether workers are threads.
+    /// Returns whether workers are threads.
     pub fn has_threads(self) -> bool {
         self != Mode::Processes
     }
 
-    /// Ranks to start for so many workers on each side, and threads in each.
+    /// Returns the numbers of ranks, and of threads in each, for `workers` workers on each side.
     pub fn layout(self, workers: usize) -> (usize, usize) {
         match self {
             Mode::Processes => (2 * workers, 1),
@@ -93,7 +93,7 @@ impl Mode {
         }
     }
 
-    /// Makes the communicators; all processes call it.
+    /// Creates the communicators; all processes call it.
     pub fn comms(self, world: &World, threads: u16) -> Result<Comms> {
         let count = usize::from(threads);
         let each = |hints: &[(&CStr, String)]| -> Result<Vec<World>> {
@@ -163,7 +163,7 @@ impl Comms {
         }
     }
 
-    /// Windows of so many bytes: one, or one for each thread; all processes call it.
+    /// Creates windows of `bytes` bytes: one, or one per thread; all processes call it.
     pub fn windows(&self, bytes: usize) -> Result<Vec<Window<'_>>> {
         let count = self.threads.to_string();
         match self.mode {
@@ -186,7 +186,7 @@ impl Comms {
                     .map(|world| Window::allocate_with(world, bytes, &hints))
                     .collect()
             }
-            // All endpoints take part in the making at once.
+            // All endpoints must take part in the creation concurrently.
             Mode::Endpoints => std::thread::scope(|scope| {
                 let make = |world| scope.spawn(move || Window::allocate(world, bytes));
                 let threads: Vec<_> = self.worlds.iter().map(make).collect();

@@ -23,7 +23,9 @@ pub fn draw(file: &Path, title: &str, x: &str, y: &str, series: &[Series]) -> Re
     let (first, last) = (low(|point| point.0), high(|point| point.0));
     let (bottom, top) = (low(|point| point.1), high(|point| point.1));
     if first > last || bottom <= 0.0 {
-        return Err(Error::new("there is nothing to plot"));
+        return Err(Error::new(
+            "the results have no values to plot; run the benchmark first",
+        ));
     }
     let root = SVGBackend::new(file, (900, 560)).into_drawing_area();
     root.fill(&WHITE).map_err(|error| failed(&error))?;

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::mpi::{Combine, Request, Table, Window, World};
 use crate::output;
 
-/// What is measured.
+/// A benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Pattern {
     /// Windows of MPI_Isend and a wait; messages per second.
@@ -45,13 +45,14 @@ pub struct RankOptions {
     millis: u64,
 }
 
-/// Before the number that rank 0 prints.
+/// The text before the number that rank 0 prints.
 pub const RESULT: &str = "result ";
 
-/// Messages or operations of a window.
+/// Messages or operations per window.
 const WINDOW: usize = 64;
 
-/// Bytes between what two threads write, so that they share no cache line (nor the pair of two that is fetched at once).
+/// Bytes between what two threads write, so that they share no cache line (nor the pair of two that
+/// is fetched at once).
 const APART: usize = 128;
 const _: () = assert!(align_of::<Worker<'_>>() == APART);
 
@@ -109,7 +110,7 @@ fn measure(world: &World, options: &RankOptions) -> Result<f64> {
         })
         .collect();
     let budget = Duration::from_millis(options.millis);
-    // A few rounds tell how many fit.
+    // A few rounds show how many fit into the time.
     let mut rounds = 4;
     loop {
         world.barrier()?;
@@ -127,7 +128,7 @@ fn measure(world: &World, options: &RankOptions) -> Result<f64> {
     }
 }
 
-/// Runs so many rounds on all workers at once. Returns the time from the first one's start to the
+/// Runs `rounds` rounds on all workers at once. Returns the time from the first one's start to the
 /// last one's end.
 fn run_all(workers: &mut [Worker<'_>], pattern: Pattern, rounds: u64) -> Result<Duration> {
     let ready = Barrier::new(workers.len());
@@ -148,7 +149,7 @@ fn run_all(workers: &mut [Worker<'_>], pattern: Pattern, rounds: u64) -> Result<
                     scope.spawn(|| {
                         let world = worker.comms.of_thread(worker.thread).view();
                         work(worker).unwrap_or_else(|error| {
-                            // Others may wait for messages that now never come.
+                            // Other workers may wait for this one's messages.
                             output::complain(&format!("osu-bench: {error}"));
                             world.abort()
                         })
@@ -164,7 +165,9 @@ fn run_all(workers: &mut [Worker<'_>], pattern: Pattern, rounds: u64) -> Result<
     let end = times.iter().map(|(_, end)| *end).max();
     match (start, end) {
         (Some(start), Some(end)) => Ok(end - start),
-        _ => Err(Error::new("there are no workers")),
+        _ => Err(Error::new(
+            "the benchmark has no workers; start at least one",
+        )),
     }
 }
 
@@ -244,8 +247,8 @@ impl<'a> Worker<'a> {
 
     fn message_window(&mut self) -> Result<()> {
         let ((partner, sends), bytes) = (self.partner(), self.bytes);
-        // Found once, as programs know where their messages go. To find it takes divisions, more for threads than for
-        // processes, which are not what is to be compared.
+        // Found once, as programs know where their messages go. To find it takes divisions, more
+        // for threads than for processes, which are not what is to be compared.
         let link = self.link(partner, 0, sends);
         for i in 0..WINDOW {
             match sends {

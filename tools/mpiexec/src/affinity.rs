@@ -1,4 +1,4 @@
-//! Which hardware threads each rank may use, and where its memory is to be, on the machine at hand.
+//! CPUs and memory policy of each rank on this machine.
 
 use std::collections::HashMap;
 use std::env;
@@ -7,20 +7,20 @@ use std::path::Path;
 use crate::binding::{Bind, Library, Policy, To};
 use crate::cgroup::Limits;
 use crate::system;
-use crate::topology::{Kind, Machine, hwloc, show_list};
+use crate::topology::{Machine, ObjectKind, hwloc, show_list};
 
-/// What a rank gets of its machine.
+/// A rank's share of its machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Room {
-    /// CPUs to run on as the kernel takes them, a bit for each; empty for any.
+pub struct CpuShare {
+    /// The affinity mask, a bit per CPU; empty for no binding.
     pub cpus: Vec<u64>,
-    /// Where its memory is to be, if not where the kernel puts it.
+    /// The memory policy; `None` for the kernel's default.
     pub memory: Option<Policy>,
-    /// How many CPUs the ranks of this machine have together.
+    /// Number of ranks of this machine that can run at once.
     pub cores: usize,
 }
 
-/// What the ranks of a machine get.
+/// The shares of all ranks on a machine.
 #[derive(Debug)]
 pub struct Affinity {
     machine: Machine,
@@ -29,7 +29,7 @@ pub struct Affinity {
     limits: Limits,
 }
 
-/// Variables by which hwloc is told of another machine, or how to look at this one.
+/// Variables that make hwloc describe another machine, or read this one differently.
 const VARIABLES: &[&str] = &[
     "HWLOC_SYNTHETIC",
     "HWLOC_XMLFILE",
@@ -37,27 +37,28 @@ const VARIABLES: &[&str] = &[
     "HWLOC_COMPONENTS",
 ];
 
-/// This machine, less what a control group or whoever started us has kept from us.
+/// Reads this machine's topology, restricted to the CPUs that this process may use.
 fn machine(bind: &Bind) -> Machine {
     let allowed = cpus(&system::allowed_cpus());
-    let told = VARIABLES
+    let configured = VARIABLES
         .iter()
         .find(|name| env::var_os(name).is_some_and(|text| !text.is_empty()));
     let (wanted, name) = match &bind.library {
         Library::Sys => (false, hwloc::NAME),
         Library::Hwloc(name) => (true, name.as_str()),
-        // Opening it takes longer than starting a rank: equal shares do without.
+        // Loading hwloc takes longer than starting a rank; equal shares don't need it.
         Library::Auto => {
             let shares = bind.to == To::Auto && bind.map.is_none();
-            (told.is_some() || !shares, hwloc::NAME)
+            (configured.is_some() || !shares, hwloc::NAME)
         }
     };
     if wanted {
         match hwloc::read(name, &allowed) {
             Ok(machine) => return machine,
-            Err(why) if told.is_some() || bind.library != Library::Auto => {
-                let what = told.map_or(String::new(), |name| format!("{name} has no effect: "));
-                eprintln!("mpiexec: {what}{why}; the machine is taken to be what /sys says");
+            Err(why) if configured.is_some() || bind.library != Library::Auto => {
+                let what =
+                    configured.map_or(String::new(), |name| format!("{name} has no effect: "));
+                eprintln!("mpiexec: {what}{why}; the topology is read from /sys instead");
             }
             Err(_) => {}
         }
@@ -65,12 +66,12 @@ fn machine(bind: &Bind) -> Machine {
     Machine::read(Path::new("/sys"), &allowed)
 }
 
-/// The cores that this process may use: for each the allowed CPUs (hardware threads) of it.
+/// Returns the cores that this process may use, each as its allowed CPUs.
 pub fn cores() -> Vec<Vec<usize>> {
-    machine(&Bind::AUTO).objects(Kind::Core)
+    machine(&Bind::AUTO).objects(ObjectKind::Core)
 }
 
-/// How many ranks can run at once.
+/// Returns the number of ranks that can run at once on this machine.
 pub fn slots() -> usize {
     let cpus: usize = system::allowed_cpus()
         .iter()
@@ -80,7 +81,10 @@ pub fn slots() -> usize {
 }
 
 impl Affinity {
-    /// Finds out what `ranks` ranks get; an error names what isn't there.
+    /// Computes the shares of `ranks` ranks.
+    ///
+    /// # Errors
+    /// The binding names an object that the machine lacks.
     pub fn find(bind: &Bind, ranks: usize) -> Result<Affinity, String> {
         let machine = machine(bind);
         let mut limits = Limits::read();
@@ -88,8 +92,8 @@ impl Affinity {
             limits = Limits::default();
         }
         let mut sets = bind.sets(ranks, &machine)?;
-        // Who has a share of the machine's time only has no cores of its own: others may run on the
-        // same, and the kernel knows best who runs where.
+        // With a quota of CPU time the job owns no cores, so other jobs may run on them: the
+        // scheduler places ranks better than a fixed binding.
         if bind.to == To::Auto && limits.whole_cpus() < machine.cpus().len() {
             sets = vec![Vec::new(); ranks];
         }
@@ -102,24 +106,25 @@ impl Affinity {
         })
     }
 
-    /// What each rank gets. Nobody is bound to the CPUs of another machine.
-    pub fn rooms(&self) -> Vec<Room> {
+    /// Returns the share of each rank. On the topology of another machine ranks are not bound.
+    pub fn shares(&self) -> Vec<CpuShare> {
         let cores = self.cores();
-        let room = |(set, memory): (&Vec<usize>, &Option<Policy>)| match self.machine.is_here() {
-            true => Room {
+        let share = |(set, memory): (&Vec<usize>, &Option<Policy>)| match self.machine.is_here() {
+            true => CpuShare {
                 cpus: mask(set),
                 memory: memory.clone(),
                 cores,
             },
-            false => Room {
+            false => CpuShare {
                 cores: slots(),
-                ..Room::default()
+                ..CpuShare::default()
             },
         };
-        self.sets.iter().zip(&self.memory).map(room).collect()
+        self.sets.iter().zip(&self.memory).map(share).collect()
     }
 
-    /// How many ranks can run at once: as many as there are CPUs, unless more are bound to some.
+    /// Returns the number of ranks that can run at once: the CPUs, unless more ranks are bound to
+    /// one set.
     fn cores(&self) -> usize {
         let ranks = self.sets.len();
         let all = self.machine.cpus().len().min(self.limits.whole_cpus());
@@ -132,10 +137,12 @@ impl Affinity {
         least.map_or(all, |least| all.min(least)).max(1)
     }
 
-    /// For each rank a picture of what it is bound to.
+    /// Describes the binding of each rank.
     pub fn pictures(&self) -> Vec<String> {
         let picture = |(set, memory): (&Vec<usize>, &Option<Policy>)| {
-            let memory = memory.as_ref().map(|memory| format!(", {}", memory.tell()));
+            let memory = memory
+                .as_ref()
+                .map(|memory| format!(", {}", memory.describe()));
             let memory = memory.unwrap_or_default();
             match set.is_empty() {
                 true => format!("not bound{memory}"),

@@ -1,4 +1,4 @@
-//! Which hardware threads each rank of a machine may use, as `-bind-to`, `-map-by` and a rankfile say.
+//! Bindings of ranks to CPUs by `-bind-to`, `-map-by` and rankfiles.
 
 mod memory;
 mod slots;
@@ -6,49 +6,49 @@ mod slots;
 pub use memory::{Memory, Mode, Policy};
 pub use slots::Slots;
 
-use crate::topology::{Kind, Machine, cpu_list, show_list};
+use crate::topology::{Machine, ObjectKind, cpu_list, show_list};
 
-/// What ranks are bound to, and in which order they take it.
+/// The options of binding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bind {
-    /// What each is bound to.
+    /// The target of each rank.
     pub to: To,
-    /// The kind of object that ranks are dealt out to, if one was named, and how many each gets in a row.
-    pub map: Option<(Kind, usize)>,
-    /// Where their memory is to be.
+    /// The kind of object that ranks are dealt out to in turn, and the number of ranks per turn.
+    pub map: Option<(ObjectKind, usize)>,
+    /// The memory policy.
     pub memory: Memory,
-    /// Who is asked about the machine.
+    /// The source of the topology.
     pub library: Library,
 }
 
-/// Who is asked about the machine.
+/// The source of the topology.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Library {
-    /// hwloc if it is there, when more than equal shares are asked for.
+    /// hwloc if it is installed and more than equal shares are requested, otherwise /sys.
     Auto,
-    /// /sys alone.
+    /// /sys.
     Sys,
-    /// hwloc, by this name of the library.
+    /// hwloc, from this library.
     Hwloc(String),
 }
 
-/// What a rank is bound to.
+/// The target of a binding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum To {
-    /// Equal shares of the cores if there are enough, otherwise everything.
+    /// An equal share of the cores; no binding if there are more ranks than cores.
     Auto,
-    /// All that the launcher may use.
+    /// No binding.
     None,
-    /// So many objects of a kind that follow each other.
-    Objects(Kind, usize),
-    /// These CPUs, for one rank after the other.
+    /// This number of consecutive objects of a kind.
+    Objects(ObjectKind, usize),
+    /// These CPUs, a list per rank, used in turn.
     User(Vec<Vec<usize>>),
-    /// What a rankfile says, for one rank after the other.
+    /// The slots of a rankfile, one entry per rank.
     Slots(Vec<Slots>),
 }
 
 impl Bind {
-    /// What is done if nothing is asked for.
+    /// The default.
     pub const AUTO: Bind = Bind {
         to: To::Auto,
         map: None,
@@ -56,7 +56,7 @@ impl Bind {
         library: Library::Auto,
     };
 
-    /// The same for a host that has these ranks of the job only.
+    /// Returns the options for a host that runs only these ranks of the job.
     pub fn of(mut self, ranks: &[u32]) -> Bind {
         if let To::Slots(all) = &mut self.to {
             let mine = ranks.iter().filter_map(|&rank| all.get(rank as usize));
@@ -65,7 +65,10 @@ impl Bind {
         self
     }
 
-    /// The CPUs of each of `ranks` ranks; none for those that stay unbound.
+    /// Returns the CPUs of each of `ranks` ranks; an empty list for an unbound rank.
+    ///
+    /// # Errors
+    /// A CPU, core or socket is named that the machine lacks.
     pub fn sets(&self, ranks: usize, machine: &Machine) -> Result<Vec<Vec<usize>>, String> {
         let unbound = || Ok(vec![Vec::new(); ranks]);
         let (kind, width) = match &self.to {
@@ -74,7 +77,7 @@ impl Bind {
                 let there = machine.cpus();
                 if let Some(cpu) = lists.concat().iter().find(|cpu| !there.contains(cpu)) {
                     return Err(format!(
-                        "'-bind-to user' names CPU {cpu}; CPUs {} are there and may be used",
+                        "option -bind-to user names CPU {cpu}; CPUs {} are available",
                         show_list(&there)
                     ));
                 }
@@ -89,10 +92,10 @@ impl Bind {
                 return (0..ranks).map(set).collect();
             }
             To::Auto if self.map.is_none() => {
-                return Ok(shares(ranks, &machine.objects(Kind::Core)));
+                return Ok(shares(ranks, &machine.objects(ObjectKind::Core)));
             }
-            To::Auto if ranks > machine.objects(Kind::Core).len() => return unbound(),
-            To::Auto => (Kind::Core, 1),
+            To::Auto if ranks > machine.objects(ObjectKind::Core).len() => return unbound(),
+            To::Auto => (ObjectKind::Core, 1),
             To::Objects(kind, width) => (*kind, *width),
         };
         let objects = machine.objects(kind);
@@ -106,7 +109,7 @@ impl Bind {
                 let group = group.max(1);
                 let set = |rank: usize| {
                     let place = &places[rank / group % places.len()];
-                    // How many ranks came to this place before.
+                    // Number of ranks that this object already has.
                     let turn = rank / (group * places.len()) * group + rank % group;
                     let inside =
                         |object: &&Vec<usize>| object.iter().any(|cpu| place.contains(cpu));
@@ -119,7 +122,7 @@ impl Bind {
     }
 }
 
-/// The objects of the rank at this turn, round and round.
+/// Returns the CPUs of the `turn`-th group of `width` objects, cyclically.
 fn run(objects: &[Vec<usize>], turn: usize, width: usize) -> Vec<usize> {
     let first = turn.wrapping_mul(width) % objects.len();
     let mine = objects.iter().cycle().skip(first);
@@ -132,8 +135,8 @@ fn run(objects: &[Vec<usize>], turn: usize, width: usize) -> Vec<usize> {
     cpus
 }
 
-/// All cores are given out; shares differ by one at most. Sharing some cores but not others would be
-/// worse than sharing all.
+/// Splits all cores into shares that differ by one at most. With more ranks than cores all shares
+/// are empty: sharing some cores but not others is worse than sharing all.
 fn shares(ranks: usize, cores: &[Vec<usize>]) -> Vec<Vec<usize>> {
     let share = |rank: usize| {
         if ranks > cores.len() {
@@ -147,7 +150,7 @@ fn shares(ranks: usize, cores: &[Vec<usize>]) -> Vec<Vec<usize>> {
     (0..ranks).map(share).collect()
 }
 
-/// Reads what `-bind-to` is given; `None` if it makes no sense.
+/// Parses the value of `-bind-to`.
 pub fn to(text: &str) -> Option<To> {
     let (name, rest) = match text.split_once(':') {
         Some((name, rest)) => (name, Some(rest)),
@@ -157,40 +160,40 @@ pub fn to(text: &str) -> Option<To> {
         ("none", None) => Some(To::None),
         ("auto", None) => Some(To::Auto),
         // Hydra's name for one thread after the other.
-        ("rr", None) => Some(To::Objects(Kind::Thread, 1)),
+        ("rr", None) => Some(To::Objects(ObjectKind::Thread, 1)),
         ("user", Some(lists)) => user(lists),
         (name, rest) => {
             let width = match rest {
-                // Open MPI's word for what we do anyway.
+                // Open MPI's qualifiers for Weft's behaviour.
                 None | Some("overload-allowed" | "if-supported") => 1,
                 Some(number) => number.parse().ok().filter(|n| *n > 0)?,
             };
-            Some(To::Objects(Kind::named(name)?, width))
+            Some(To::Objects(ObjectKind::named(name)?, width))
         }
     }
 }
 
-/// Lists of CPUs, a comma between those of one rank and the next, `+` between parts of one: `0+2,1-3`.
+/// Parses lists of CPUs: a comma separates ranks, `+` the parts of one rank (`0+2,1-3`).
 fn user(text: &str) -> Option<To> {
     let list = |part: &str| cpu_list(&part.replace('+', ","));
     let lists: Option<Vec<Vec<usize>>> = text.split(',').map(list).collect();
     lists.map(To::User)
 }
 
-/// Reads what `-map-by` is given, if it is about parts of a machine: `socket`, `ppr:2:socket`.
-pub fn map(text: &str) -> Option<(Kind, usize)> {
+/// Parses a value of `-map-by` that names parts of a machine: `socket`, `ppr:2:socket`.
+pub fn map(text: &str) -> Option<(ObjectKind, usize)> {
     match text.strip_prefix("ppr:") {
         Some(rest) => {
             let (number, kind) = rest.split_once(':')?;
             let number = number.parse().ok().filter(|n| *n > 0)?;
-            Some((Kind::named(kind)?, number))
+            Some((ObjectKind::named(kind)?, number))
         }
-        None => Some((Kind::named(text)?, 1)),
+        None => Some((ObjectKind::named(text)?, 1)),
     }
 }
 
 impl Bind {
-    /// The words for [`Bind::read`].
+    /// Formats the options for [`Bind::read`].
     pub fn show(&self) -> String {
         let mut text = match &self.to {
             To::Slots(all) => {
@@ -223,7 +226,7 @@ impl Bind {
         text
     }
 
-    /// Reads what [`Bind::show`] has written.
+    /// Parses the output of [`Bind::show`].
     pub fn read(text: &str) -> Option<Bind> {
         let mut words = text.split(' ');
         let first = words.next()?;
@@ -248,7 +251,7 @@ impl Bind {
     }
 }
 
-/// Reads what `-topolib` is given; `None` if it makes no sense.
+/// Parses the value of `-topolib`.
 pub fn library(text: &str) -> Option<Library> {
     match text {
         "auto" | "default" => Some(Library::Auto),

@@ -1,28 +1,27 @@
-//! What control groups leave to this process: containers and batch systems limit jobs by them.
+//! Limits of control groups, with which containers and batch systems restrict jobs.
 //!
-//! A limit holds for a group and all below it, so the groups up to where the file system is mounted
-//! are looked at. CPUs that a group forbids altogether (cpuset) the kernel takes from the mask that
-//! `sched_getaffinity` returns.
+//! A limit applies to a group and all groups below it, so the smallest limit up to the mount point
+//! counts. Cpusets are not read: `sched_getaffinity` already leaves their forbidden CPUs out.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The limits.
+/// The limits of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Limits {
-    /// So many CPUs' time.
+    /// Number of CPUs, by quota over period.
     pub cpus: Option<f64>,
     /// Bytes of memory.
     pub memory: Option<u64>,
 }
 
 impl Limits {
-    /// Those of this process.
+    /// Reads the limits.
     pub fn read() -> Limits {
         limits(&|path| fs::read_to_string(path).ok())
     }
 
-    /// How many ranks can run at once by them, at least one.
+    /// Returns the number of ranks that can run at once within the quota, at least one.
     pub fn whole_cpus(&self) -> usize {
         self.cpus.map_or(usize::MAX, |cpus| (cpus as usize).max(1))
     }
@@ -43,7 +42,7 @@ fn limits(file: &impl Fn(&Path) -> Option<String>) -> Limits {
         let (quota, period) = text.trim().split_once(' ')?;
         share(quota.parse().ok()?, period.parse().ok()?)
     });
-    // Version 1 says a number near 2^63 for no limit.
+    // Version 1 reports a number near 2^63 for no limit.
     let fits = |bytes: f64| (bytes > 0.0 && bytes < 2f64.powi(60)).then_some(bytes);
     let first_memory = folders("memory")
         .into_iter()
@@ -58,7 +57,8 @@ fn limits(file: &impl Fn(&Path) -> Option<String>) -> Limits {
     }
 }
 
-/// The folder of our group of a controller (version 2: of none) and those above it.
+/// Returns the folder of this process's group and its ancestors; `controller` is empty for version
+/// 2.
 fn folders(own: &str, mounts: &str, controller: &str) -> Vec<PathBuf> {
     let has = |list: &str| list.split(',').any(|name| name == controller);
     let path = own.lines().find_map(|line| {
@@ -80,7 +80,7 @@ fn folders(own: &str, mounts: &str, controller: &str) -> Vec<PathBuf> {
     let (Some(path), Some((root, mount))) = (path, mount) else {
         return Vec::new();
     };
-    // In a container the mount may show the group itself, of which the path tells from outside.
+    // In a container the mount may begin at the group itself, whose path is the host's.
     let below = Path::new(path).strip_prefix(root).unwrap_or(Path::new(""));
     let mount = Path::new(mount);
     let all = mount.join(below);

@@ -1,9 +1,9 @@
-//! Completion of options in shells, made from the lists of options.
+//! Completion scripts for shells, from the lists of options.
 
-/// The shells that are known.
+/// The supported shells.
 const SHELLS: [&str; 3] = ["bash", "zsh", "fish"];
 
-/// Options that take the name of a file or a folder.
+/// Options whose value is a file or folder.
 const FILES: [&str; 8] = [
     "f",
     "hostfile",
@@ -15,7 +15,7 @@ const FILES: [&str; 8] = [
     "prefix",
 ];
 
-/// What a shell reads to complete the options of mpiexec and mpirun.
+/// Returns the completion script for mpiexec and mpirun.
 pub fn script(shell: &str, options: &[&str]) -> Result<String, String> {
     let all: Vec<String> = options.iter().map(|name| format!("-{name}")).collect();
     let files: Vec<String> = FILES.iter().map(|name| format!("-{name}")).collect();
@@ -51,7 +51,7 @@ pub fn script(shell: &str, options: &[&str]) -> Result<String, String> {
             let mut text = "# Completion of mpiexec's options for fish.\n".to_owned();
             for name in options {
                 let file = if FILES.contains(name) { " -r -F" } else { "" };
-                // Options of one letter are as old as those of more, and all have one dash.
+                // `-o` is fish's old style: a single dash before names of any length.
                 text += &format!("complete -c mpiexec -c mpirun -o {name}{file}\n");
             }
             text

@@ -1,6 +1,7 @@
-//! How debuggers find the ranks: the process acquisition interface of the MPI Forum (MPIR 1.0). A debugger that starts
-//! or attaches to `mpiexec` reads these variables and stops at `MPIR_Breakpoint`. And what `-gdba` and `-report` do with
-//! a job that runs.
+//! Debuggers: the MPI Forum's process acquisition interface (MPIR 1.0), `-gdba` and `-report`.
+//!
+//! A debugger that starts or attaches to `mpiexec` reads these variables and stops at
+//! `MPIR_Breakpoint`.
 #![allow(
     unsafe_code,
     non_upper_case_globals,
@@ -16,44 +17,44 @@ use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 
 use crate::system::{self, Pid};
 
-/// A rank, as debuggers read it.
+/// A rank's entry in the table: `MPIR_PROCDESC`.
 #[repr(C)]
-pub struct Described {
+pub struct ProcDesc {
     host_name: *mut c_char,
     executable_name: *mut c_char,
     pid: c_int,
 }
 
-/// All ranks in their order.
+/// The table of all ranks, in the order of ranks.
 #[used]
 #[unsafe(no_mangle)]
-pub static MPIR_proctable: AtomicPtr<Described> = AtomicPtr::new(null_mut());
-/// How many there are.
+pub static MPIR_proctable: AtomicPtr<ProcDesc> = AtomicPtr::new(null_mut());
+/// Number of entries in the table.
 #[used]
 #[unsafe(no_mangle)]
 pub static MPIR_proctable_size: AtomicI32 = AtomicI32::new(0);
-/// A debugger sets it.
+/// Non-zero if a debugger is attached, which sets it.
 #[used]
 #[unsafe(no_mangle)]
 pub static MPIR_being_debugged: AtomicI32 = AtomicI32::new(0);
-/// 0: nothing has happened, 1: ranks were started, 2: the job is aborted.
+/// 0 at first, 1 after the start of the ranks, 2 if the job is aborted.
 #[used]
 #[unsafe(no_mangle)]
 pub static MPIR_debug_state: AtomicI32 = AtomicI32::new(0);
-/// Why it is aborted.
+/// The reason of the abort.
 #[used]
 #[unsafe(no_mangle)]
 pub static MPIR_debug_abort_string: AtomicPtr<c_char> = AtomicPtr::new(null_mut());
-/// There is no rank in this process.
+/// Marks this process as the starter, which is not a rank itself.
 #[used]
 #[unsafe(no_mangle)]
 pub static MPIR_i_am_starter: AtomicI32 = AtomicI32::new(1);
-/// Ranks that nobody attaches to go on.
+/// Lets a debugger attach to some of the ranks only.
 #[used]
 #[unsafe(no_mangle)]
 pub static MPIR_partial_attach_ok: AtomicI32 = AtomicI32::new(1);
 
-/// Debuggers stop here when something has happened.
+/// A function on which debuggers set a breakpoint; called at each change of `MPIR_debug_state`.
 #[inline(never)]
 #[unsafe(no_mangle)]
 pub extern "C" fn MPIR_Breakpoint() {
@@ -64,15 +65,15 @@ const SPAWNED: i32 = 1;
 const ABORTING: i32 = 2;
 
 fn text(text: &str) -> *mut c_char {
-    // It is there until this process ends.
+    // Leaked: debuggers read it until this process ends.
     CString::new(text).unwrap_or_default().into_raw()
 }
 
-/// All ranks run: host, program and process of each. They wait in `MPI_Init` as long as a debugger has stopped this
-/// process.
+/// Publishes the ranks with host, program and process number. While a debugger has stopped this
+/// process, ranks wait in `MPI_Init`.
 pub fn started(ranks: impl Iterator<Item = (String, String, Pid)>) {
-    let table: Vec<Described> = ranks
-        .map(|(host, program, pid)| Described {
+    let table: Vec<ProcDesc> = ranks
+        .map(|(host, program, pid)| ProcDesc {
             host_name: text(&host),
             executable_name: text(&program),
             pid,
@@ -85,7 +86,7 @@ pub fn started(ranks: impl Iterator<Item = (String, String, Pid)>) {
     tell(SPAWNED);
 }
 
-/// The job ends before its time.
+/// Publishes that the job is aborted.
 pub fn aborting(why: &str) {
     MPIR_debug_abort_string.store(text(why), Ordering::SeqCst);
     tell(ABORTING);
@@ -98,16 +99,15 @@ fn tell(state: i32) {
     }
 }
 
-/// The process of a running mpiexec, from its number as text.
+/// Parses the process number of a running mpiexec.
 fn launcher(option: &str, pid: &OsString) -> Result<Pid, String> {
     let pid = pid.to_string_lossy();
     let number: Option<Pid> = pid.parse().ok().filter(|number| *number > 0);
     let number = number.ok_or_else(|| {
-        format!("option -{option} needs the process number of an mpiexec, not '{pid}'")
+        format!("option -{option} takes the process number of a running mpiexec, not '{pid}'")
     })?;
-    let program = fs::read_link(format!("/proc/{number}/exe")).map_err(|error| {
-        format!("option -{option}: process {number} can't be looked at: {error}")
-    })?;
+    let program = fs::read_link(format!("/proc/{number}/exe"))
+        .map_err(|error| format!("option -{option}: process {number} can't be read: {error}"))?;
     match program.file_name() {
         Some(name) if name.to_string_lossy().starts_with("mpiexec") => Ok(number),
         _ => Err(format!(
@@ -117,16 +117,16 @@ fn launcher(option: &str, pid: &OsString) -> Result<Pid, String> {
     }
 }
 
-/// `-report PID`: has the ranks of a job say where they are.
+/// Runs `-report PID`: sends the signal on which mpiexec collects wait reports.
 pub fn report(pid: &OsString) -> Result<String, String> {
     let pid = launcher("report", pid)?;
     system::kill(pid, libc::SIGQUIT);
     Ok(format!(
-        "mpiexec: asked the ranks of process {pid} where they are; it prints what they say to its own standard error\n"
+        "mpiexec: asked mpiexec process {pid} where its ranks wait; it prints the answer to its own standard error\n"
     ))
 }
 
-/// `-gdba PID`: what starts gdb for each rank of a job on this machine.
+/// Returns the command line for `-gdba PID`: a job that runs gdb for each rank on this machine.
 pub fn attach(pid: &OsString) -> Result<Vec<OsString>, String> {
     let pid = launcher("gdba", pid)?;
     let ranks = ranks_below(pid);
@@ -146,11 +146,11 @@ pub fn attach(pid: &OsString) -> Result<Vec<OsString>, String> {
     Ok(words)
 }
 
-/// Ranks and their processes that a launcher has started, or an agent of its on this machine.
+/// Finds the ranks that a launcher, or its agent on this machine, has started.
 fn ranks_below(launcher: Pid) -> Vec<(usize, Pid)> {
     let parent = |pid: Pid| -> Option<Pid> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // Behind the name in brackets: state and parent.
+        // State and parent follow the program's name in parentheses.
         stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
     };
     let program = |pid: Pid| fs::read_link(format!("/proc/{pid}/exe")).ok();

@@ -1,12 +1,12 @@
-//! Options of other launchers that have no meaning here: what they would do is said once, and the job
-//! runs. Those that have one are in [`crate::options`].
+//! Options of other launchers that are accepted and ignored, with a warning if something is lost.
+//! Options of other launchers with a meaning in Weft are in [`crate::options`].
 
-/// An option of another launcher.
+/// An ignored option of another launcher.
 pub struct Foreign {
     name: &'static str,
-    /// How many words follow it.
+    /// Number of its values.
     pub values: usize,
-    /// What to know about it; empty if nothing is lost.
+    /// The warning; empty if nothing is lost.
     note: &'static str,
 }
 
@@ -149,7 +149,7 @@ const ALL: &[Foreign] = &[
     ),
 ];
 
-/// The option of this name.
+/// Finds the option of this name.
 pub fn find(name: &str) -> Option<&'static Foreign> {
     ALL.iter().find(|option| option.name == name)
 }
@@ -161,14 +161,14 @@ impl Foreign {
         self.name
     }
 
-    /// What people should know about it, if there is something.
+    /// Returns the warning for the user, if something is lost.
     pub fn note(&self) -> Option<String> {
         let Foreign { name, note, .. } = self;
         (!note.is_empty()).then(|| format!("option -{name} is ignored: {note}"))
     }
 }
 
-/// All of them.
+/// Returns all ignored options.
 #[cfg(test)]
 pub fn all() -> &'static [Foreign] {
     ALL
@@ -178,7 +178,7 @@ fn names() -> impl Iterator<Item = &'static str> {
     ALL.iter().map(|option| option.name)
 }
 
-/// What to say about an option that nobody knows, with the nearest of these and of the others'.
+/// Returns the error for an unknown option, which suggests the nearest name of `own` or [`ALL`].
 pub fn unknown(name: &str, own: &[&'static [&'static str]]) -> String {
     let near = own
         .iter()
@@ -195,7 +195,7 @@ pub fn unknown(name: &str, own: &[&'static [&'static str]]) -> String {
     }
 }
 
-/// Insertions, deletions and replacements between two words.
+/// Returns the Levenshtein distance of two words.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

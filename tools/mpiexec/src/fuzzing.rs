@@ -8,7 +8,7 @@ use crate::hosts::batch::{self, Surroundings};
 use crate::hosts::{file, list, rankfile};
 use crate::many::greeting::Greeting;
 use crate::many::plan;
-use crate::options::{self, Request, words};
+use crate::options::{self, Request, syntax};
 use crate::spawned;
 
 pub use crate::many::agent::fuzzing::parent;
@@ -16,7 +16,7 @@ pub use crate::many::root::fuzzing::{agents, frames};
 pub use crate::names::fuzzing::client as name_client;
 pub use crate::names::server::fuzzing::server as name_server;
 
-/// An environment from an input. The file NAME has the content of the variable NAME.
+/// An environment from a fuzz input. The file NAME has the content of the variable NAME.
 #[derive(Default)]
 pub(crate) struct Around(HashMap<String, OsString>);
 
@@ -55,7 +55,7 @@ const LEFT_OUT: &[&str] = &["report", "gdba", "configfile", spawned::SPAWNED];
 pub fn command_line(bytes: &[u8]) {
     let end = bytes.iter().position(|byte| *byte == b'\n');
     let (line, rest) = bytes.split_at(end.unwrap_or(bytes.len()));
-    let Some(words) = words::split(line) else {
+    let Some(words) = syntax::split(line) else {
         return;
     };
     let is_left_out = |word: &OsString| {

@@ -9,32 +9,32 @@ use std::os::fd::OwnedFd;
 
 use crate::system::{self, Pid};
 
-/// The job's process group and who watches over it.
+/// The guardian, and with it the job's process group.
 pub struct Guardian {
     pid: Pid,
-    /// Closed by the kernel when we die.
+    /// The kernel closes it when the launcher dies.
     _pipe: OwnedFd,
 }
 
 impl Guardian {
-    /// Starts it.
+    /// Starts the guardian.
     pub fn start() -> io::Result<Guardian> {
         let (pid, pipe) = system::fork_watcher()?;
         Ok(Guardian { pid, _pipe: pipe })
     }
 
-    /// The process group of the job, which is also the guardian's own number.
+    /// Returns the job's process group, which is also the guardian's process number.
     pub fn group(&self) -> Pid {
         self.pid
     }
 
-    /// Kills the whole group and takes leave of the guardian.
+    /// Kills the whole group and reaps the guardian.
     pub fn end(&self) {
         self.signal(libc::SIGKILL);
         system::wait_for(self.pid);
     }
 
-    /// Sends a signal to the whole job. The guardian itself minds SIGKILL only.
+    /// Sends a signal to the whole job. The guardian blocks all signals but SIGKILL.
     pub fn signal(&self, signal: i32) {
         system::kill_group(self.pid, signal);
     }

@@ -1,30 +1,30 @@
-//! What the ranks of a job that doesn't go on say of themselves, put together: who waits where, and for whom.
+//! Summarizes the wait reports of all ranks: where each rank waits, and for which rank.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use crate::standstill;
+use crate::hang_detector;
 
-/// Time for the ranks to say where they are.
+/// Time that ranks have to print their wait reports.
 pub const LAST_WORDS: Duration = Duration::from_millis(500);
-/// The same for ranks within MPI that have not said it: on a machine that is busy they take longer.
+/// Time for ranks within MPI without a report so far; a busy machine may need it.
 pub const LAST_WORDS_OF_ALL: Duration = Duration::from_secs(3);
-/// How often to look whether all ranks have said where they are.
+/// Interval at which the launcher checks whether all reports have arrived.
 pub const LOOK_FOR_WORDS: Duration = Duration::from_millis(50);
 
-/// Ranks were asked where they are, and go on afterwards.
+/// A request for wait reports in a job that goes on afterwards.
 #[derive(Clone, Copy)]
 pub struct Inquiry {
-    /// For how many seconds ranks stood still, if that is why they were asked.
+    /// Seconds without progress, if a hang caused the request.
     still: Option<u64>,
-    /// They get time until then,
+    /// The earliest time of the summary.
     least: Instant,
-    /// and until then if not all have answered.
+    /// The time of the summary if reports are missing.
     most: Instant,
 }
 
 impl Inquiry {
-    /// One that begins now.
+    /// Creates a request of `-report` or the quit signal, which the ranks have already received.
     pub fn new() -> Inquiry {
         let now = Instant::now();
         Inquiry {
@@ -34,7 +34,8 @@ impl Inquiry {
         }
     }
 
-    /// One that ranks are told of when they next say that they stand still.
+    /// Creates a request for a hang; each rank receives it in reply to its next notice of no
+    /// progress.
     pub fn of_standstill(seconds: u64) -> Inquiry {
         let now = Instant::now();
         Inquiry {
@@ -44,16 +45,16 @@ impl Inquiry {
         }
     }
 
-    /// What is said at its end.
+    /// Returns the text for the user from the ranks' standard errors.
     pub fn answer<'a>(&self, texts: impl Iterator<Item = &'a [u8]>) -> String {
         let waits = summary(texts).unwrap_or_else(|| "no rank waits in MPI".to_owned());
         match self.still {
-            Some(seconds) => format!("{}\n{waits}", standstill::text(seconds)),
+            Some(seconds) => format!("{}\n{waits}", hang_detector::text(seconds)),
             None => waits,
         }
     }
 
-    /// When to look again.
+    /// Returns when to call [`Self::is_over`] next.
     pub fn due(&self) -> Instant {
         let now = Instant::now();
         if now < self.least {
@@ -63,34 +64,34 @@ impl Inquiry {
         }
     }
 
-    /// Whether the answers are to be put together. `all`: whether all have answered.
+    /// Returns whether to print the summary. `all` returns whether all ranks have reported.
     pub fn is_over(&self, all: impl FnOnce() -> bool) -> bool {
         let now = Instant::now();
         now >= self.most || now >= self.least && all()
     }
 }
 
-/// What one rank has said.
+/// The place at which one rank waits.
 #[derive(Debug, PartialEq, Eq)]
-struct Words {
+struct RankWait {
     rank: usize,
-    /// The function of MPI, and who called it, if it says so.
+    /// The MPI function and its caller, as the report names them; may be empty.
     place: String,
-    /// Whom it waits for, if there is one operation that it waits for, of `MPI_COMM_WORLD`.
+    /// The rank of `MPI_COMM_WORLD` that it waits for, if that is a single one.
     awaited: Option<usize>,
 }
 
-/// A text for people, from what all ranks have printed: none where nobody waits in MPI.
+/// Summarizes what the ranks have printed. Returns `None` if no rank waits in MPI.
 pub fn summary<'a>(texts: impl Iterator<Item = &'a [u8]>) -> Option<String> {
-    let said: Vec<Words> = texts
+    let said: Vec<RankWait> = texts
         .flat_map(|text| parse(&String::from_utf8_lossy(text)))
         .collect();
     if said.is_empty() {
         return None;
     }
     let mut places: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-    for words in &said {
-        places.entry(&words.place).or_default().push(words.rank);
+    for wait in &said {
+        places.entry(&wait.place).or_default().push(wait.rank);
     }
     let mut places: Vec<(&str, Vec<usize>)> = places.into_iter().collect();
     places
@@ -117,21 +118,21 @@ pub fn summary<'a>(texts: impl Iterator<Item = &'a [u8]>) -> Option<String> {
     Some(text)
 }
 
-/// A report as far as it has been read.
+/// A partly parsed report.
 struct Report {
-    words: Words,
-    /// Whom its operations wait for.
+    wait: RankWait,
+    /// The ranks that its operations wait for.
     awaited: Vec<usize>,
-    /// Whom its collective waits for, if that is one alone.
+    /// The rank that its collective waits for, if that is a single one.
     collective: Option<usize>,
-    /// How many operations there are.
+    /// Number of pending operations.
     operations: usize,
-    /// Their communicators, if they have names.
+    /// The names of their communicators.
     comms: Vec<Option<String>>,
 }
 
-/// The reports in what one rank has printed (`mpi_core::process::Process::report`).
-fn parse(text: &str) -> Vec<Words> {
+/// Parses the reports in one rank's output (`mpi_core::process::Process::report` writes them).
+fn parse(text: &str) -> Vec<RankWait> {
     let mut said: Vec<Report> = Vec::new();
     for line in text.lines() {
         // Lines may begin with a label.
@@ -144,7 +145,7 @@ fn parse(text: &str) -> Vec<Words> {
                 .map_or("", |(place, _)| place);
             let place = place.trim().to_owned();
             said.push(Report {
-                words: Words {
+                wait: RankWait {
                     rank,
                     place,
                     awaited: None,
@@ -172,24 +173,24 @@ fn parse(text: &str) -> Vec<Words> {
     }
     said.into_iter()
         .map(|report| {
-            let Report { words, comms, .. } = report;
+            let Report { wait, comms, .. } = report;
             let alone = report.operations == 1;
             let awaited = report.awaited.first().copied().filter(|_| alone);
             let same = |name: &String| comms.iter().all(|other| other.as_ref() == Some(name));
             let place = match comms.first() {
-                Some(Some(name)) if same(name) => on(&words.place, name),
-                _ => words.place,
+                Some(Some(name)) if same(name) => on(&wait.place, name),
+                _ => wait.place,
             };
-            Words {
+            RankWait {
                 awaited: report.collective.or(awaited),
                 place,
-                ..words
+                ..wait
             }
         })
         .collect()
 }
 
-/// The process of `5 (process 7)`, unless others are waited for as well.
+/// Parses the process in `5 (process 7)`. Returns `None` if the text names others, too.
 fn alone(text: &str) -> Option<usize> {
     let (_, rest) = text.split_once("(process ")?;
     let (process, rest) = rest.split_once(')')?;
@@ -197,14 +198,14 @@ fn alone(text: &str) -> Option<usize> {
     process.parse().ok().filter(|_| !others)
 }
 
-/// The name of the communicator of an operation, if it has one that the program gave.
+/// Returns the name that the program has given to an operation's communicator.
 fn communicator(line: &str) -> Option<String> {
     let (_, name) = line.rsplit_once(", on '")?;
     let name = name.strip_suffix('\'')?;
     (name != "MPI_COMM_WORLD").then(|| name.to_owned())
 }
 
-/// A place with a communicator: `in MPI_Bcast on 'solver', called by main`.
+/// Inserts a communicator into a place: `in MPI_Bcast on 'solver', called by main`.
 fn on(place: &str, name: &str) -> String {
     match place.split_once(", called by ") {
         Some((function, caller)) => format!("{function} on '{name}', called by {caller}"),
@@ -212,7 +213,7 @@ fn on(place: &str, name: &str) -> String {
     }
 }
 
-/// The rank of an operation of `MPI_COMM_WORLD`, whose contexts are the first two.
+/// Returns the peer of an operation on `MPI_COMM_WORLD`, whose contexts are 0 and 1.
 fn partner(line: &str) -> Option<usize> {
     let number = |key: &str| {
         let (_, rest) = line.split_once(key)?;
@@ -225,29 +226,29 @@ fn partner(line: &str) -> Option<usize> {
     if of_world { number(": rank ") } else { None }
 }
 
-/// Ranks of which each waits for the next, from the least on, which is the last again.
-fn cycle(said: &[Words]) -> Option<Vec<usize>> {
-    let awaits: BTreeMap<usize, usize> = said
+/// Returns a cycle of ranks that each wait for the next; the lowest rank is first and last.
+fn cycle(waits: &[RankWait]) -> Option<Vec<usize>> {
+    let awaits: BTreeMap<usize, usize> = waits
         .iter()
-        .filter_map(|words| Some((words.rank, words.awaited?)))
+        .filter_map(|wait| Some((wait.rank, wait.awaited?)))
         .collect();
     awaits.keys().find_map(|&first| {
-        let mut way = vec![first];
-        while let Some(&next) = awaits.get(way.last()?) {
-            if let Some(at) = way.iter().position(|&rank| rank == next) {
-                let mut cycle = way.split_off(at);
+        let mut path = vec![first];
+        while let Some(&next) = awaits.get(path.last()?) {
+            if let Some(at) = path.iter().position(|&rank| rank == next) {
+                let mut cycle = path.split_off(at);
                 let least = cycle.iter().enumerate().min_by_key(|(_, rank)| **rank)?.0;
                 cycle.rotate_left(least);
                 cycle.push(cycle[0]);
                 return Some(cycle);
             }
-            way.push(next);
+            path.push(next);
         }
         None
     })
 }
 
-/// `0-2, 5`, of numbers in order.
+/// Formats ascending numbers as `0-2, 5`.
 fn runs(numbers: &[usize]) -> String {
     let mut runs: Vec<(usize, usize)> = Vec::new();
     for &number in numbers {

@@ -1,5 +1,5 @@
-//! Hosts that a job may use: how they are named, in lists, files and by batch systems, and which rank
-//! goes where. Nothing here starts or asks anything.
+//! Hosts of a job: their names in lists, files and batch systems, and the placement of ranks.
+//! The module parses and computes only; it starts no process and opens no connection.
 
 pub mod batch;
 pub mod file;
@@ -7,35 +7,35 @@ pub mod list;
 pub mod place;
 pub mod rankfile;
 
-/// Most hosts in one list; a longer list counts as a mistake.
+/// Most hosts in one list; a longer list is an error.
 pub const MOST_HOSTS: usize = 65_536;
 
-/// Bytes of the name of a host or user at most. DNS allows 253 (RFC 1035, section 2.3.4).
+/// Most bytes of the name of a host or user. DNS allows 253 (RFC 1035, section 2.3.4).
 pub const LONGEST_NAME: usize = 255;
 
-/// Most ranks of a job; a larger number counts as a mistake.
+/// Most ranks of a job; a larger number is an error.
 pub const MAX_RANKS: usize = 65_536;
 
 /// Most slots of a host. Larger numbers are cut to this one, so that sums of slots don't overflow.
 pub const MOST_SLOTS: usize = 1 << 30;
 
-/// A host as somebody has named it.
+/// A host with the settings of its list, file or batch system.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Host {
     /// Its name or address.
     pub name: String,
-    /// Ranks that it should get, if that was said.
+    /// Ranks that it should get, if given.
     pub slots: Option<usize>,
     /// Ranks that it may get at most.
     pub most: Option<usize>,
-    /// Whom to log in as there.
+    /// The user for ssh.
     pub user: Option<String>,
-    /// Where its ssh listens.
+    /// The port for ssh.
     pub port: Option<u16>,
 }
 
 impl Host {
-    /// A host of which nothing but the name is known.
+    /// Creates a host without settings.
     pub fn named(name: &str) -> Host {
         Host {
             name: name.to_owned(),
@@ -44,8 +44,7 @@ impl Host {
     }
 }
 
-/// Reads one word: `[user@]host[:ranks]`, where an IPv6 address stands in brackets and `host` may
-/// hold ranges.
+/// Parses `[user@]host[:ranks]`, where `host` may have ranges, and an IPv6 address is in brackets.
 pub fn word(text: &str) -> Result<Vec<Host>, String> {
     let (user, rest) = match text.split_once('@') {
         Some(("", _)) => return Err(format!("'{text}' has nothing before its '@'")),
@@ -70,7 +69,7 @@ pub fn word(text: &str) -> Result<Vec<Host>, String> {
 }
 
 fn name_and_slots(text: &str) -> Result<(&str, Option<usize>), String> {
-    // An address of IPv6 without brackets has more than one colon.
+    // In an IPv6 address without brackets no colon separates the number of ranks.
     if text.parse::<std::net::Ipv6Addr>().is_ok() {
         return Ok((text, None));
     }
@@ -84,16 +83,16 @@ fn name_and_slots(text: &str) -> Result<(&str, Option<usize>), String> {
     }
 }
 
-/// A number of ranks, 1 or more.
+/// Parses a number of ranks, 1 or more.
 pub fn ranks(text: &str) -> Result<usize, String> {
     match text.parse::<usize>() {
-        Ok(0) => Err("0 ranks on a host make no sense; leave the host out".to_owned()),
+        Ok(0) => Err("a host has 0 ranks; leave the host out".to_owned()),
         Ok(n) => Ok(n.min(MOST_SLOTS)),
-        Err(_) => Err(format!("'{text}' is no number of ranks")),
+        Err(_) => Err(format!("'{text}' is not a number of ranks")),
     }
 }
 
-/// Reads the name of a user, which is an argument of ssh.
+/// Checks the name of a user, which becomes an argument of ssh.
 pub fn user(name: &str) -> Result<String, String> {
     let is_fine = |c: char| c.is_alphanumeric() || "._-+$\\".contains(c);
     if name.is_empty() || name.starts_with('-') || !name.chars().all(is_fine) {
@@ -107,7 +106,7 @@ pub fn user(name: &str) -> Result<String, String> {
     Ok(name.to_owned())
 }
 
-/// A name goes to ssh as a word of its own, so it must not look like an option. Colons are those of addresses.
+/// Checks the name of a host. It becomes an argument of ssh, so it must not look like an option.
 fn check_name(name: &str) -> Result<(), String> {
     let marks = match list::is_address(name) {
         true => "._-:%",
@@ -115,7 +114,7 @@ fn check_name(name: &str) -> Result<(), String> {
     };
     let is_fine = |c: char| c.is_alphanumeric() || marks.contains(c);
     if name.is_empty() {
-        return Err("a host without a name".to_owned());
+        return Err("a host has no name".to_owned());
     }
     if name.starts_with('-') || !name.chars().all(is_fine) {
         return Err(format!("'{name}' can't be the name of a host"));
@@ -123,7 +122,7 @@ fn check_name(name: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Reads hosts with commas between them.
+/// Parses a comma-separated list of hosts.
 pub fn list(text: &str) -> Result<Vec<Host>, String> {
     let mut hosts = Vec::new();
     for part in list::split(text)? {
@@ -176,8 +175,8 @@ mod tests {
             ("", "names no host"),
             (",", "names no host"),
             ("a:0", "0 ranks"),
-            ("a:x", "'x' is no number"),
-            ("a:", "'' is no number"),
+            ("a:x", "'x' is not a number"),
+            ("a:", "'' is not a number"),
             ("@a", "before its '@'"),
             ("-oProxyCommand=x", "can't be the name"),
             ("a;b", "can't be the name"),

@@ -20,17 +20,17 @@ use crate::affinity::{self, Affinity};
 use crate::debugger;
 use crate::guardian::Guardian;
 use crate::hang::{Inquiry, LOOK_FOR_WORDS};
+use crate::hang_detector::HangDetector;
 use crate::label;
 use crate::names::Asker;
 use crate::options::Options;
+use crate::orphans;
 use crate::output::{self, Sink};
 use crate::program::{NOT_FOUND, NOT_RUNNABLE, Program, Unfit};
-use crate::rank::{Place, Rank};
+use crate::rank::{Rank, RankSpec};
 use crate::report::host;
 use crate::spawned::{Offspring, Whose};
-use crate::standstill::Standstill;
 use crate::stdin::{Typing, for_rank_0};
-use crate::strays;
 use crate::system::{self, Pid, Signals};
 
 /// Signals that this program handles itself.
@@ -91,7 +91,7 @@ struct Job {
     phase: Phase,
     /// Whether ranks were asked where they are, and the answer is still to be told.
     inquiry: Option<Inquiry>,
-    standstill: Standstill,
+    standstill: HangDetector,
     /// Why the job ends early.
     cause: Option<Cause>,
     /// Core files that were not told of.
@@ -157,7 +157,7 @@ impl Job {
                 eprintln!("mpiexec: rank {rank} on {} is {picture}", host());
             }
         }
-        let not_ours = strays::children();
+        let not_ours = orphans::children();
         system::become_subreaper();
         let guardian =
             Guardian::start().map_err(|e| unfit("can't start a process to watch over", e))?;
@@ -196,7 +196,7 @@ impl Job {
                 .and_then(|limit| Some((began.checked_add(limit)?, limit))),
             phase: Phase::Running,
             inquiry: None,
-            standstill: Standstill::default(),
+            standstill: HangDetector::default(),
             cause: None,
             cores: Vec::new(),
             ended: Ended::default(),
@@ -211,14 +211,14 @@ impl Job {
             is_spawned: options.spawned.is_some(),
         };
         let mut files = Files(HashMap::new(), options.folders);
-        for ((rank, &appnum), room) in appnums.iter().enumerate().zip(affinity.rooms()) {
-            let place = Place {
+        for ((rank, &appnum), share) in appnums.iter().enumerate().zip(affinity.shares()) {
+            let spec = RankSpec {
                 rank,
                 spawned: options.spawned.is_some(),
                 size,
                 local: (rank, size),
                 group: job.guardian.group(),
-                room,
+                share,
                 label: (options.label.as_ref()).map(|pattern| label::of(pattern, rank, &host(), 0)),
                 stdin: if rank == 0 && options.spawned.is_none() {
                     for_rank_0()
@@ -230,7 +230,7 @@ impl Job {
                 limit,
             };
             let section = &options.sections[appnum as usize];
-            match Rank::start(section, &programs[appnum as usize], place) {
+            match Rank::start(section, &programs[appnum as usize], spec) {
                 Ok((mut started, stdin)) => {
                     let asks = rank == 0 && io::stdin().is_terminal();
                     for source in started.sources.iter_mut().flatten() {

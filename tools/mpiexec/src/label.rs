@@ -1,4 +1,4 @@
-//! What lines of output start with: the rank, by a pattern that may name the host and the time as well.
+//! Labels at the start of output lines, and file names, from patterns with rank, host and time.
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
@@ -8,15 +8,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// The pattern of `-l`.
 pub const USUAL: &str = "[%r] ";
 
-/// Where the time goes, in a label that is made for a rank.
+/// Stands for the time in a rank's label, until [`now`] fills it in.
 const TIME: u8 = 1;
 
-/// The label that a pattern is for a rank on a host, which is `node` of the job's.
+/// Returns a rank's label. `node` is the number of its host in the job.
 pub fn of(pattern: &OsStr, rank: usize, host: &str, node: usize) -> Vec<u8> {
     fill(pattern.as_bytes(), rank, host, node)
 }
 
-/// The name of a file that a pattern is for a rank.
+/// Returns the name of a rank's file.
 pub fn file(pattern: &OsStr, rank: usize, host: &str, node: usize) -> OsString {
     OsString::from_vec(fill(pattern.as_bytes(), rank, host, node))
 }
@@ -28,7 +28,7 @@ fn fill(pattern: &[u8], rank: usize, host: &str, node: usize) -> Vec<u8> {
         match (byte, if byte == b'%' { rest.next() } else { None }) {
             (b'%', Some(b'r')) => text.extend(rank.to_string().into_bytes()),
             (b'%', Some(b'h')) => text.extend_from_slice(host.as_bytes()),
-            // There is one process group, and a proxy on each host.
+            // Hydra's process group and proxy: Weft has one group, and an agent per host.
             (b'%', Some(b'g')) => text.push(b'0'),
             (b'%', Some(b'p')) => text.extend(node.to_string().into_bytes()),
             (b'%', Some(b't')) => text.push(TIME),
@@ -39,7 +39,7 @@ fn fill(pattern: &[u8], rank: usize, host: &str, node: usize) -> Vec<u8> {
     text
 }
 
-/// The label at this moment.
+/// Returns a label with the current time filled in.
 pub fn now(label: &[u8]) -> Cow<'_, [u8]> {
     match label.contains(&TIME) {
         false => Cow::Borrowed(label),
@@ -53,7 +53,7 @@ pub fn now(label: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// A moment as ISO 8601 writes it, in UTC; `seconds` count from 1970.
+/// Formats a time as ISO 8601 in UTC; `seconds` count from 1970.
 fn time(seconds: u64, millis: u32) -> String {
     let (mut day, second) = (seconds / 86_400, seconds % 86_400);
     let mut year = 1970;

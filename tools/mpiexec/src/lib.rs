@@ -1,5 +1,5 @@
-//! `mpiexec`: starts the ranks of an MPI job, on this machine or on several, and looks after them to
-//! the end. The program is [`main`]; it is a library as well so that its parsers can be fuzzed.
+//! `mpiexec`: starts the ranks of an MPI job, on this machine or on several, and looks after them
+//! to the end. The program is [`main`]; it is a library as well so that its parsers can be fuzzed.
 //!
 //! One thread and one poll loop serve everything: the ranks' PMI sockets, their output, signals
 //! and time limits. See `mpiexec -h` for the options and the exit codes.
@@ -19,13 +19,14 @@ mod affinity;
 mod binding;
 mod cgroup;
 mod completion;
-mod cores;
+mod core_files;
 mod debugger;
 mod foreign;
 #[doc(hidden)]
 pub mod fuzzing;
 mod guardian;
 mod hang;
+mod hang_detector;
 mod help;
 mod hosts;
 mod job;
@@ -35,6 +36,7 @@ mod many;
 mod names;
 mod openmpi;
 mod options;
+mod orphans;
 mod output;
 mod probe;
 mod profile;
@@ -42,9 +44,7 @@ mod program;
 mod rank;
 mod report;
 mod spawned;
-mod standstill;
 mod stdin;
-mod strays;
 mod system;
 mod topology;
 

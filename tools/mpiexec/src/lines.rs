@@ -1,37 +1,37 @@
-//! Lines that ranks print, put together from the pieces in which they come.
+//! Assembly of output into whole lines.
 //!
-//! Several ranks print to the same place, so a line is passed on when its end has come. A piece of a line
-//! that stays without an end is passed on all the same after a while: it may be a question.
+//! Several ranks print to one stream, so bytes are passed on in whole lines. An unfinished line is
+//! passed on after a while, too, since it may be a prompt.
 
 use std::time::{Duration, Instant};
 
-/// How long the rest of a line is waited for: long enough for a rank that gets no processor.
+/// Time for the rest of a line: long enough for a rank that the scheduler has preempted.
 pub const PIECE: Duration = Duration::from_secs(1);
-/// The same for a rank that somebody at a terminal talks to: what has no end may be a question.
+/// Time for the rest of a line if it may be a prompt for a user at a terminal.
 const QUESTION: Duration = Duration::from_millis(50);
-/// A line longer than this is passed on in pieces.
+/// Bytes after which an unfinished line is passed on.
 const LONGEST: usize = 1 << 20;
 
-/// One stream of one rank.
+/// The unfinished line of one stream of a rank.
 #[derive(Default)]
 pub struct Lines {
-    /// The start of a line whose end hasn't come.
+    /// The start of the unfinished line.
     start: Vec<u8>,
-    /// When it is passed on all the same.
+    /// The time at which it is passed on.
     until: Option<Instant>,
-    /// It may be a question to somebody who waits for it.
+    /// Whether it may be a prompt for a user at a terminal.
     asks: bool,
 }
 
 impl Lines {
-    /// Says whether somebody at a terminal may be waiting for a question.
+    /// Sets whether an unfinished line may be a prompt for a user at a terminal.
     pub fn set_asks(&mut self, asks: bool) {
         self.asks = asks;
     }
 
-    /// Adds what has come; returns the lines that are whole.
+    /// Adds bytes; returns the whole lines.
     pub fn add(&mut self, bytes: &[u8], now: Instant) -> Vec<u8> {
-        // Only what is new is searched.
+        // `start` has no newline.
         let whole = match bytes.iter().rposition(|&b| b == b'\n') {
             Some(end) => end + 1,
             None if self.start.len() + bytes.len() > LONGEST => bytes.len(),
@@ -49,12 +49,12 @@ impl Lines {
         lines
     }
 
-    /// When a piece of a line is to be passed on.
+    /// Returns when the unfinished line is due.
     pub fn due(&self) -> Option<Instant> {
         self.until
     }
 
-    /// Everything that is left.
+    /// Takes the unfinished line.
     pub fn rest(&mut self) -> Vec<u8> {
         self.until = None;
         std::mem::take(&mut self.start)

@@ -1,9 +1,11 @@
-//! Published names (`MPI_Publish_name`): the connection from a job to the launcher or server that keeps them.
+//! Published names (`MPI_Publish_name`): the connection from a job to the launcher or server that
+//! keeps them.
 //!
-//! The launcher of a job keeps the names of its ranks. A spawned job asks the launcher of the job that spawned it. With
-//! `-nameserver` they are kept by a server ([`server`]) that jobs of several users and hosts may share. Every client gets
-//! the addresses of ports. Their secrets, and the right to publish, need a proof ([`access`]): the secret of
-//! `-name-server-secret`, or the same user on the same host.
+//! The launcher of a job keeps the names of its ranks. A spawned job asks the launcher of the job
+//! that spawned it. With `-nameserver` they are kept by a server ([`server`]) that jobs of several
+//! users and hosts may share. Every client gets the addresses of ports. Their secrets, and the
+//! right to publish, need a proof ([`access`]): the secret of `-name-server-secret`, or the same
+//! user on the same host.
 
 mod access;
 mod channel;
@@ -26,7 +28,7 @@ use crate::options::Options;
 use crate::program::{NOT_RUNNABLE, Unfit};
 use crate::system;
 
-/// Who wants to know something about names.
+/// The origin of a request about names.
 #[derive(Clone, Copy)]
 pub enum Asker {
     /// A rank.
@@ -35,15 +37,15 @@ pub enum Asker {
     Spawned(usize),
 }
 
-/// Who keeps the names.
+/// The connection to the keeper of published names, with pending requests.
 pub struct Upstream {
-    way: Way,
-    /// Who waits for answers, in order.
+    connection: Connection,
+    /// The origins of pending requests, in the order of their answers.
     waiting: VecDeque<Asker>,
 }
 
 /// The connection to the launcher or server that keeps the names.
-enum Way {
+enum Connection {
     /// The launcher of the job that spawned this one.
     Parent(RawFd, Lines),
     /// A name server to which this job has proved itself.
@@ -54,7 +56,7 @@ enum Way {
 
 /// A name server that knows nothing of this job: it is called anew for each question.
 struct Guest {
-    places: Vec<SocketAddr>,
+    addresses: Vec<SocketAddr>,
     /// The error text of all requests but lookups: what the job lacks for them.
     missing: String,
 }
@@ -70,39 +72,41 @@ pub enum Asked {
 impl Upstream {
     /// Connects as the command line says. Returns `None` if this launcher keeps the names itself.
     pub fn of(options: &Options) -> Result<Option<Upstream>, Unfit> {
-        let way = if let Some(name) = &options.name_server {
+        let connection = if let Some(name) = &options.name_server {
             let unfit = |why| Unfit {
                 code: NOT_RUNNABLE,
                 message: format!("the name server '{name}' {why}"),
             };
             find(name, options.name_server_secret.as_deref()).map_err(unfit)?
         } else if let Some(fd) = options.spawned.as_ref().and_then(|one| one.names) {
-            Way::Parent(fd, Lines::default())
+            Connection::Parent(fd, Lines::default())
         } else {
             return Ok(None);
         };
         Ok(Some(Upstream {
-            way,
+            connection,
             waiting: VecDeque::new(),
         }))
     }
 
     /// Returns the descriptor from which answers are read. Returns `None` if they come at once.
     pub fn descriptor(&self) -> Option<RawFd> {
-        match &self.way {
-            Way::Parent(fd, _) => Some(*fd),
-            Way::Trusted(channel) => Some(channel.as_raw_fd()),
-            Way::Guest(_) => None,
+        match &self.connection {
+            Connection::Parent(fd, _) => Some(*fd),
+            Connection::Trusted(channel) => Some(channel.as_raw_fd()),
+            Connection::Guest(_) => None,
         }
     }
 
     /// Sends a request. `line` ends with a newline.
     pub fn ask(&mut self, asker: Asker, line: &[u8]) -> Asked {
-        // Questions are short, and each waits for its answer.
-        let asked = match &mut self.way {
-            Way::Parent(fd, _) => system::write(*fd, line).is_ok_and(|bytes| bytes == line.len()),
-            Way::Trusted(channel) => channel.send(line).is_ok(),
-            Way::Guest(guest) => return Asked::Answered(guest.ask(line)),
+        // Requests are short, so they fit into the socket's buffer.
+        let asked = match &mut self.connection {
+            Connection::Parent(fd, _) => {
+                system::write(*fd, line).is_ok_and(|bytes| bytes == line.len())
+            }
+            Connection::Trusted(channel) => channel.send(line).is_ok(),
+            Connection::Guest(guest) => return Asked::Answered(guest.ask(line)),
         };
         if !asked {
             return Asked::Answered(lost(Some(line)));
@@ -111,16 +115,16 @@ impl Upstream {
         Asked::Sent
     }
 
-    /// The answers that have come, and whether there will be any more.
+    /// Returns the answers that have arrived, and whether the connection is open.
     pub fn answers(&mut self) -> (Vec<(Asker, Vec<u8>)>, bool) {
         let mut answers = Vec::new();
         let mut take = |line: &[u8]| {
             let line = [line, b"\n"].concat();
             answers.extend(self.waiting.pop_front().map(|asker| (asker, line)));
         };
-        let got = match &mut self.way {
-            Way::Guest(_) => return (answers, true),
-            Way::Parent(fd, lines) => {
+        let got = match &mut self.connection {
+            Connection::Guest(_) => return (answers, true),
+            Connection::Parent(fd, lines) => {
                 let mut buffer = [0; 4096];
                 let got = system::read(*fd, &mut buffer);
                 lines.push(&buffer[..*got.as_ref().unwrap_or(&0)]);
@@ -129,7 +133,7 @@ impl Upstream {
                 }
                 got.map(|bytes| bytes > 0)
             }
-            Way::Trusted(channel) => channel.receive(take),
+            Connection::Trusted(channel) => channel.receive(take),
         };
         let open = match got {
             Ok(open) => open,
@@ -138,13 +142,13 @@ impl Upstream {
         (answers, open)
     }
 
-    /// Who still waits.
-    pub fn disappointed(&mut self) -> impl Iterator<Item = Asker> + '_ {
+    /// Takes the origins of all pending requests.
+    pub fn unanswered(&mut self) -> impl Iterator<Item = Asker> + '_ {
         self.waiting.drain(..)
     }
 }
 
-/// What to answer when nobody keeps the names any more.
+/// Returns the answer to a request if the keeper of published names is gone.
 pub fn lost(line: Option<&[u8]>) -> Vec<u8> {
     refusal(line, "the name server is gone")
 }
@@ -167,11 +171,12 @@ fn refusal(line: Option<&[u8]>, why: &str) -> Vec<u8> {
 }
 
 /// Connects to the first address that answers.
-fn call(places: &[SocketAddr]) -> io::Result<TcpStream> {
+fn call(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
     let mut result = Err(io::Error::other("it has no address"));
-    for place in places {
-        let called = TcpStream::connect_timeout(place, ANSWER);
-        result = called.map_err(|error| io::Error::new(error.kind(), format!("{place}: {error}")));
+    for address in addresses {
+        let called = TcpStream::connect_timeout(address, ANSWER);
+        result =
+            called.map_err(|error| io::Error::new(error.kind(), format!("{address}: {error}")));
         if result.is_ok() {
             break;
         }
@@ -184,8 +189,8 @@ fn call(places: &[SocketAddr]) -> io::Result<TcpStream> {
 }
 
 /// Calls a server and proves a secret.
-fn prove(places: &[SocketAddr], context: u8, secret: &Secret) -> io::Result<Channel> {
-    let stream = call(places)?;
+fn prove(addresses: &[SocketAddr], context: u8, secret: &Secret) -> io::Result<Channel> {
+    let stream = call(addresses)?;
     let keys = initiate_within(&stream, ANSWER, &PROTOCOL, &[context], secret)?;
     Ok(Channel::sealed(stream, &keys, Role::Initiator))
 }
@@ -194,7 +199,7 @@ fn prove(places: &[SocketAddr], context: u8, secret: &Secret) -> io::Result<Chan
 ///
 /// # Errors
 /// The failure, as a predicate whose subject is the server.
-fn find(name: &str, file: Option<&OsStr>) -> Result<Way, String> {
+fn find(name: &str, file: Option<&OsStr>) -> Result<Connection, String> {
     let unreachable = |error: io::Error| {
         format!("can't be reached: {error}; start it there with 'mpiexec -name-server'")
     };
@@ -202,22 +207,23 @@ fn find(name: &str, file: Option<&OsStr>) -> Result<Way, String> {
         Some((_, port)) if port.parse::<u16>().is_ok() => name.to_owned(),
         _ => format!("{name}:{PORT}"),
     };
-    let places: Vec<SocketAddr> = full.to_socket_addrs().map_err(unreachable)?.collect();
+    let addresses: Vec<SocketAddr> = full.to_socket_addrs().map_err(unreachable)?.collect();
     let file = file.map(|file| Ok::<_, String>((file, access::read_secret(file)?)));
     let file = file
         .transpose()
         .map_err(|why| format!("can't be asked: {why}"))?;
-    // Guests may be many and are dropped oldest first: a client with the secret proves it without being a guest.
+    // Guests may be many and are dropped oldest first: a client with the secret proves it without
+    // being a guest.
     if let Some((_, secret)) = &file
-        && let Ok(channel) = prove(&places, SECRET, secret)
+        && let Ok(channel) = prove(&addresses, SECRET, secret)
     {
-        return Ok(Way::Trusted(channel));
+        return Ok(Connection::Trusted(channel));
     }
     // The greeting is unproved: it only decides which proof to try.
-    let mut guest = prove(&places, GUEST.0, &GUEST.1).map_err(unreachable)?;
+    let mut guest = prove(&addresses, GUEST.0, &GUEST.1).map_err(unreachable)?;
     let greeting = guest.ask(Greeting::QUESTION).map_err(unreachable)?;
     let greeting = Greeting::parse(&greeting)
-        .ok_or_else(|| unreachable(io::Error::other("another program listens there")))?;
+        .ok_or_else(|| unreachable(io::Error::other("another program listens on the port")))?;
     if let Some((file, secret)) = &file {
         if !greeting.has_secret {
             return Err(format!(
@@ -225,8 +231,8 @@ fn find(name: &str, file: Option<&OsStr>) -> Result<Way, String> {
                 file.display()
             ));
         }
-        let proved = prove(&places, SECRET, secret);
-        return proved.map(Way::Trusted).map_err(|error| {
+        let proved = prove(&addresses, SECRET, secret);
+        return proved.map(Connection::Trusted).map_err(|error| {
             format!(
                 "has another secret than '{}' ({error}); give both the same file",
                 file.display()
@@ -234,7 +240,7 @@ fn find(name: &str, file: Option<&OsStr>) -> Result<Way, String> {
         });
     }
     if let Some(channel) = greeting.socket.and_then(|socket| access::call_own(&socket)) {
-        return Ok(Way::Trusted(channel));
+        return Ok(Connection::Trusted(channel));
     }
     let missing = match greeting.has_secret {
         true => format!(
@@ -245,7 +251,7 @@ fn find(name: &str, file: Option<&OsStr>) -> Result<Way, String> {
              mpiexec of all jobs a file with the same one (-name-server-secret FILE)"
         ),
     };
-    Ok(Way::Guest(Guest { places, missing }))
+    Ok(Connection::Guest(Guest { addresses, missing }))
 }
 
 impl Guest {
@@ -254,7 +260,7 @@ impl Guest {
         if Line::parse(line).command() != b"lookup_name" {
             return refusal(Some(line), &self.missing);
         }
-        let answer = prove(&self.places, GUEST.0, &GUEST.1).and_then(|mut one| one.ask(line));
+        let answer = prove(&self.addresses, GUEST.0, &GUEST.1).and_then(|mut one| one.ask(line));
         match answer {
             Ok(answer) => Guest::pass_on(line, &answer),
             Err(_) => lost(Some(line)),
@@ -280,7 +286,7 @@ impl Guest {
 pub mod fuzzing {
     use super::*;
 
-    /// Reads what an unproved server has said, and what a launcher passes on of it.
+    /// Parses the answers of an unproved server, and checks what a launcher passes on of them.
     pub fn client(bytes: &[u8]) {
         if let Some(greeting) = Greeting::parse(bytes) {
             let line = greeting.to_line();

@@ -1,20 +1,22 @@
-//! Programs that were built for Open MPI: they ask for `libmpi.so.40`, which Weft has in a folder of its own. Ranks look
-//! there first for libraries. Nothing else is there, so it means nothing to other programs.
+//! Library path for programs that were built for Open MPI.
+//!
+//! They need `libmpi.so.40`, which Weft installs in a folder without other libraries. Ranks search
+//! it first, which does not affect other programs.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Where the loader looks for libraries first.
+/// The loader's list of folders that it searches first.
 const VARIABLE: &str = "LD_LIBRARY_PATH";
 
-/// The folder, if Weft is installed with it.
+/// Returns the folder of `libmpi.so.40`, if it is installed.
 fn folder() -> Option<PathBuf> {
     let program = std::env::current_exe().ok()?;
     let folder = program.parent()?.parent()?.join("lib/weft/openmpi");
     folder.join("libmpi.so.40").exists().then_some(folder)
 }
 
-/// Has the programs of an environment find the libraries.
+/// Adds the folder to an environment.
 pub fn offer(environment: &mut Vec<(OsString, OsString)>) {
     if let Some(folder) = folder() {
         put_first(environment, &folder);
@@ -28,7 +30,7 @@ fn put_first(environment: &mut Vec<(OsString, OsString)>, folder: &Path) {
         return;
     };
     let mut list = folder.as_os_str().to_owned();
-    // An empty name in the list is the working directory, which nobody asks for by an empty list.
+    // An empty element would be the working directory, which an empty list does not mean.
     if !value.is_empty() {
         list.push(":");
         list.push(&*value);

@@ -1,11 +1,11 @@
-//! The command line.
+//! Parser of the command line.
 //!
-//! Read by hand: launchers' options are long ones with a single dash (`-np`, `-genv`), some take
-//! two values, sections of an MPMD job are separated by `:`, and the first word that is no option
-//! starts the program's own arguments. That is not what clap was made for.
+//! It is written by hand, since clap can't express launchers' options: long names have a single
+//! dash (`-np`, `-genv`), some take two values, `:` separates the sections of an MPMD job, and the
+//! first word that is not an option begins the program's command.
 
 mod many;
-pub mod words;
+pub mod syntax;
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use many::{Input, Many, Universe};
-pub use words::{quoted, split};
+pub use syntax::{quoted, split};
 
 use crate::binding::{self, Bind};
 use crate::completion;
@@ -23,12 +23,12 @@ use crate::hosts::{self, Host, MAX_RANKS};
 use crate::label;
 use crate::profile;
 use crate::spawned::{OFFER, OWN, POOL, PREPUT, SPAWNED, Spawned, USED, read_used};
-use words::{assignment, config};
+use syntax::{assignment, config};
 
 /// The option that names the file with the secret of a name server.
 const NAME_SERVER_SECRET: &str = "name-server-secret";
 
-/// What the command line asks for.
+/// The action that the command line requests.
 #[derive(Debug)]
 pub enum Request {
     /// Print the help.
@@ -37,15 +37,15 @@ pub enum Request {
     Version,
     /// Print what the launcher sees of this machine, and the library's choices.
     Info,
-    /// Start MPI from this library and end it again: what `Info` runs to see the choices.
+    /// Start and finalize MPI from this library; `Info` runs it in a child process.
     Probe(OsString),
-    /// Keep published names for jobs on any host.
+    /// Run a name server.
     NameServer(NameServer),
-    /// Print what a shell reads to complete options.
+    /// Print a completion script.
     Completion(String),
-    /// Print what came of asking a job where its ranks are.
+    /// Print the outcome of `-report`.
     Report(String),
-    /// Run a job, shown live by a program of its own.
+    /// Replace this program by `weft-top`, which runs the job.
     Top,
     /// Run a job.
     Run(Box<Options>),
@@ -54,7 +54,7 @@ pub enum Request {
 /// A name server to run.
 #[derive(Debug)]
 pub struct NameServer {
-    /// The TCP port, if not the usual one.
+    /// The TCP port, if not the default.
     pub port: Option<u16>,
     /// The file with the secret.
     pub secret: Option<OsString>,
@@ -63,9 +63,9 @@ pub struct NameServer {
 /// A job to run.
 #[derive(Debug)]
 pub struct Options {
-    /// Parts of the job, each a program and how often to run it.
+    /// The programs of the job with their numbers of ranks.
     pub sections: Vec<Section>,
-    /// What each line of output starts with, by a pattern.
+    /// The pattern of the label at the start of each line of output.
     pub label: Option<OsString>,
     /// Whether to print how each rank has ended.
     pub print_codes: bool,
@@ -75,44 +75,44 @@ pub struct Options {
     pub bind: Bind,
     /// Files for the ranks' standard output and standard error, instead of ours.
     pub files: [Option<OsString>; 2],
-    /// Whether to make the folders that they are in.
+    /// Whether to create the folders of `files`.
     pub folders: bool,
     /// Whether the loss of a rank ends the others.
     pub cleanup: bool,
-    /// Whether a rank of another job has asked for it.
+    /// The connection to the launcher of the job that spawned this one.
     pub spawned: Option<Spawned>,
-    /// Where names are published, if not here: `HOST` or `HOST:PORT`.
+    /// The name server, `HOST` or `HOST:PORT`; `None` if this launcher keeps the names.
     pub name_server: Option<String>,
     /// The file with the secret of the name server.
     pub name_server_secret: Option<OsString>,
-    /// Which hosts, and how to start there.
+    /// Hosts, placement and launching of agents.
     pub many: Many,
     /// Whether the job is to be shown live.
     pub top: bool,
-    /// What to say about options of other launchers, each once.
+    /// Warnings about ignored options of other launchers, each once.
     pub notes: Vec<String>,
 }
 
-/// A program and how often to run it.
+/// A program and its number of ranks.
 #[derive(Debug, Clone)]
 pub struct Section {
     /// Ranks to start, at least 1.
     pub count: usize,
-    /// How many were asked for, if that was said.
+    /// The value of `-n`.
     pub asked: Option<usize>,
-    /// Hosts of its own.
+    /// The hosts of `-host`.
     pub hosts: Option<Vec<Host>>,
-    /// What the ranks inherit of our environment.
+    /// The variables that ranks inherit from the launcher.
     pub inherit: Inherit,
     /// Variables to set, in order.
     pub set: Vec<(OsString, OsString)>,
-    /// Working directory, ours if not given.
+    /// The working directory; the launcher's if `None`.
     pub wdir: Option<PathBuf>,
-    /// Program and arguments, at least the program.
+    /// Program and arguments; never empty.
     pub command: Vec<OsString>,
 }
 
-/// What ranks inherit of the launcher's environment.
+/// The variables that ranks inherit from the launcher.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Inherit {
     /// Everything.
@@ -178,15 +178,15 @@ const KNOWN: &[&str] = &[
     "completion",
 ];
 
-/// All options that have a meaning here.
+/// Returns the names of all options with a meaning in Weft.
 pub fn names() -> Vec<&'static str> {
     KNOWN.iter().chain(many::NAMES).copied().collect()
 }
 
-/// For ourselves only; see [`Request::Probe`].
+/// An internal option; see [`Request::Probe`].
 pub const PROBE: &str = "probe-library";
 
-/// Reads the command line; `variable` looks up our environment.
+/// Parses the command line. `variable` returns variables of the environment.
 pub fn parse(
     args: &[OsString],
     variable: impl Fn(&str) -> Option<OsString>,
@@ -229,7 +229,7 @@ pub fn parse(
     let is_spawned = is_spawned.as_deref() == Some(SPAWNED);
     for args in args.split(|arg| arg == ":") {
         let mut draft = Draft::default();
-        // Words of a spawned job may be colons, too.
+        // Arguments of a spawned job that are ":" are protected.
         let own: Vec<OsString> = match is_spawned {
             true => args.iter().map(|arg| pmi::words::unprotect(arg)).collect(),
             false => args.to_vec(),
@@ -253,7 +253,10 @@ pub fn parse(
     }
 
     if job.name_server_secret.is_some() && job.name_server.is_none() {
-        return Err("option -name-server-secret needs -nameserver HOST or -name-server".to_owned());
+        return Err(
+            "option -name-server-secret has no use alone; add -nameserver HOST or -name-server"
+                .to_owned(),
+        );
     }
     profile::refuse_both(&everywhere.set, job.top)?;
     for (index, draft) in drafts.into_iter().enumerate() {
@@ -266,13 +269,16 @@ pub fn parse(
         .unwrap_or(usize::MAX);
     if ranks > MAX_RANKS {
         return Err(format!(
-            "{ranks} ranks are too many; at most {MAX_RANKS} are possible"
+            "{ranks} ranks are too many; start at most {MAX_RANKS}"
         ));
     }
     if job.top && everywhere.before.first().is_some_and(|word| word == "gdb") {
-        return Err("-gdb can't be used together with -top: both want the terminal".to_owned());
+        return Err(
+            "-gdb can't be used together with -top, since both use the terminal; leave one out"
+                .to_owned(),
+        );
     }
-    // Its program starts us again with this variable.
+    // weft-top sets this variable when it starts mpiexec again.
     if job.top && variable(profile::TOP).is_none() {
         return Ok(Request::Top);
     }
@@ -282,7 +288,7 @@ pub fn parse(
 struct Everywhere {
     inherit: Inherit,
     set: Vec<(OsString, OsString)>,
-    /// What comes before each program.
+    /// The command before each program, such as gdb or valgrind.
     before: Vec<OsString>,
 }
 
@@ -300,8 +306,11 @@ impl Draft {
     fn finish(self, index: usize, everywhere: &Everywhere) -> Result<Section, String> {
         if self.command.is_empty() {
             return Err(match index {
-                0 => "no program given".to_owned(),
-                _ => format!("no program given in section {} (after ':')", index + 1),
+                0 => "no program given; name it after the options".to_owned(),
+                _ => format!(
+                    "no program given in section {}; name it after ':'",
+                    index + 1
+                ),
             });
         }
         let mut set = everywhere.set.clone();
@@ -318,7 +327,7 @@ impl Draft {
     }
 }
 
-/// The name of an option without its dashes, empty for `--`; `None` if `arg` is none.
+/// Returns an option's name without dashes, empty for `--`. Returns `None` for other arguments.
 fn option_name(arg: &OsStr) -> Option<String> {
     let text = arg.to_string_lossy();
     let name = text.strip_prefix('-')?;
@@ -341,7 +350,7 @@ fn option<'a>(
         "n" | "np" | "c" => draft.count = Some(count(name, &value("a number of ranks")?)?),
         "env" => draft.set.push(variable(name, &mut value)?),
         "genv" => everywhere.set.push(variable(name, &mut value)?),
-        // Open MPI's: a variable of ours, or a new one.
+        // Open MPI's: NAME=VALUE, or NAME, which ranks inherit by default.
         "x" => {
             let text = value("a variable")?;
             match assignment(&text) {
@@ -365,7 +374,7 @@ fn option<'a>(
         }
         "timestamp-output" | "prepend-timestamp" => timestamp(job),
         "output-filename" => into_folder(job, value("a folder")?.as_bytes()),
-        // Newer ones of Open MPI have one option for all of this.
+        // The collective option of newer versions of Open MPI.
         "output" => {
             for what in value("'tag' or the like")?
                 .as_bytes()
@@ -380,8 +389,8 @@ fn option<'a>(
                     (None, b"timestamp") => timestamp(job),
                     _ => {
                         return Err(format!(
-                            "option -output takes 'tag', 'rank', 'timestamp' and 'dir=FOLDER', with commas between \
-                             them, not '{}'",
+                            "option -output takes a comma-separated list of 'tag', 'rank', 'timestamp' and \
+                             'dir=FOLDER', not '{}'",
                             String::from_utf8_lossy(what)
                         ));
                     }
@@ -426,9 +435,7 @@ fn option<'a>(
         }
         "valgrind" => everywhere.before = profile::valgrind()?,
         "configfile" => {
-            return Err(
-                "option -configfile must be the first, and its file hold all others".into(),
-            );
+            return Err("option -configfile is not the first option; put it first".into());
         }
         "timeout" => job.timeout = seconds("option -timeout", &value("a number of seconds")?)?,
         "bind-to" => {
@@ -473,7 +480,7 @@ fn option<'a>(
                 }
                 let number = word.to_str().and_then(|port| port.parse().ok());
                 server.port = Some(number.ok_or(
-                    "option -name-server takes the number of a port, or nothing, and -name-server-secret FILE",
+                    "option -name-server takes a port number, or nothing, and -name-server-secret FILE",
                 )?);
             }
             return Ok(Some(Request::NameServer(server)));
@@ -507,7 +514,7 @@ fn text(value: &OsStr) -> String {
     value.to_string_lossy().into_owned()
 }
 
-/// Files for output, as Open MPI names them.
+/// Sends output to files named as by Open MPI: `FOLDER/rank.N/stdout`.
 fn into_folder(job: &mut Options, folder: &[u8]) {
     let folder = folder.split(|byte| *byte == b'%');
     let folder = folder.collect::<Vec<_>>().join(&b"%%"[..]);
@@ -518,7 +525,7 @@ fn into_folder(job: &mut Options, folder: &[u8]) {
     });
 }
 
-/// Puts the time before whatever lines start with.
+/// Puts the time before the label of lines.
 fn timestamp(job: &mut Options) {
     let label = job.label.take().unwrap_or_default();
     job.label = Some(match label.as_bytes().starts_with(TIME) {
@@ -527,7 +534,7 @@ fn timestamp(job: &mut Options) {
     });
 }
 
-/// A label's pattern, behind the time if that was asked for before.
+/// Returns a label's pattern, after the time if an earlier option requested it.
 fn with_time(job: &Options, pattern: &OsStr) -> OsString {
     match &job.label {
         Some(label) if label.as_bytes().starts_with(TIME) => timed(pattern),
@@ -535,7 +542,7 @@ fn with_time(job: &Options, pattern: &OsStr) -> OsString {
     }
 }
 
-/// A pattern's start that has the time before all else.
+/// The start of a label's pattern that begins with the time.
 const TIME: &[u8] = b"%t ";
 
 fn timed(pattern: &OsStr) -> OsString {
@@ -548,7 +555,7 @@ fn count(name: &str, value: &OsStr) -> Result<usize, String> {
         Ok(0) => Err(format!("option -{name} is 0; it must be 1 or more")),
         Ok(n) => Ok(n),
         Err(_) => Err(format!(
-            "option -{name} needs a number of ranks, 1 or more; '{text}' is none"
+            "option -{name} is '{text}'; it must be a whole number, 1 or more"
         )),
     }
 }
@@ -557,14 +564,14 @@ fn variable_name(option: &str, name: OsString) -> Result<OsString, String> {
     let bytes = name.as_encoded_bytes();
     if bytes.is_empty() || bytes.contains(&b'=') {
         return Err(format!(
-            "option -{option} takes a name and a value, 'NAME VALUE'; '{}' is no name",
+            "option -{option}: '{}' is not the name of a variable; write NAME VALUE or NAME=VALUE",
             name.to_string_lossy()
         ));
     }
     Ok(name)
 }
 
-/// A name and its value: two words, or one of the form `NAME=VALUE`.
+/// Takes a variable: two arguments, or one of the form `NAME=VALUE`.
 fn variable(
     option: &str,
     value: &mut impl FnMut(&str) -> Result<OsString, String>,
@@ -577,13 +584,13 @@ fn variable(
 }
 
 fn list(names: &OsStr) -> Inherit {
-    Inherit::List(words::parts(names).map(OsStr::to_owned).collect())
+    Inherit::List(syntax::parts(names).map(OsStr::to_owned).collect())
 }
 
-/// The variable by which the library learns the initial error handler.
+/// The variable that carries the initial error handler to the library.
 pub const INITIAL_ERRHANDLER: &str = "WEFT_INITIAL_ERRHANDLER";
 
-/// The same with the handler that `-initial-errhandler` names (MPI-4.1 section 11.5).
+/// Returns the variable for the value of `-initial-errhandler` (MPI-4.1 section 11.5).
 fn initial_errhandler(name: &OsStr) -> Result<(OsString, OsString), String> {
     let text = name.to_string_lossy();
     match text.as_ref() {
@@ -597,15 +604,15 @@ fn initial_errhandler(name: &OsStr) -> Result<(OsString, OsString), String> {
     }
 }
 
-/// Checks a request for kinds of memory (MPI-4.1 section 11.4.3): names, narrowed by words behind colons. The
-/// library tells all kinds that it supports whatever is asked for, so it need not know.
+/// Checks the value of `-memory-alloc-kinds` (MPI-4.1 section 11.4.3): kinds with restrictors after
+/// colons. The library always provides all kinds that it supports, so the value is not passed on.
 fn memory_kinds(list: &OsStr) -> Result<(), String> {
     let text = list.to_string_lossy();
     let is_word = |word: &str| {
         let good = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
         !word.is_empty() && word.bytes().all(good)
     };
-    // Nothing stands for no kinds.
+    // An empty list is valid.
     if text.is_empty() || text.split([',', ':']).all(is_word) {
         return Ok(());
     }
@@ -617,22 +624,22 @@ fn memory_kinds(list: &OsStr) -> Result<(), String> {
 fn seconds(what: &str, value: &OsStr) -> Result<Option<Duration>, String> {
     let text = value.to_string_lossy();
     let number = text.trim().parse::<f64>().ok().filter(|s| *s >= 0.0);
-    // The clock can't count to more than this, which is three thousand years.
+    // Instant overflows beyond some limit; 1e11 seconds are three thousand years.
     match number.map(|s| Duration::try_from_secs_f64(s.min(1e11))) {
         Some(Ok(limit)) => Ok(Some(limit).filter(|limit| !limit.is_zero())),
         _ => Err(format!(
-            "{what} needs a number of seconds, 0 or more; '{text}' is none"
+            "{what} is '{text}'; it must be a number of seconds, 0 or more"
         )),
     }
 }
 
-/// A pattern of file names or labels, of which `%r`, `%h` and Hydra's `%g` and `%p` are understood.
+/// Checks the `%` sequences of a pattern for file names or labels.
 fn pattern(option: &str, text: OsString) -> Result<OsString, String> {
     let mut rest = text.as_bytes().iter();
     while let Some(byte) = rest.next() {
         if *byte == b'%' && !rest.next().is_some_and(|byte| b"rhgpt%".contains(byte)) {
             return Err(format!(
-                "option -{option}: in '{}' only %r, %h, %g, %p, %t and %% can stand for something",
+                "option -{option}: '{}' has an unknown % sequence; use %r, %h, %g, %p, %t and %%",
                 text.display()
             ));
         }

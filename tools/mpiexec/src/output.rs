@@ -1,4 +1,4 @@
-//! What ranks print, on its way to our own standard output and error.
+//! Forwarding of the ranks' output to the launcher's standard output and error.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -9,31 +9,31 @@ use std::time::Instant;
 use crate::lines::Lines;
 use crate::system;
 
-/// Where lines end up: standard output or standard error.
+/// The launcher's standard output or standard error.
 ///
-/// Writing must not keep the launcher from its other duties, but our descriptors are shared with
-/// whoever started us, so they can't be made non-blocking: each write is small enough for the
-/// room that poll vouches for.
+/// Writes must not block the poll loop. The descriptors are shared with the parent process, so they
+/// can't be made non-blocking; instead each write is at most [`ROOM`] bytes after a successful
+/// poll.
 pub struct Sink {
     descriptor: RawFd,
     queue: Vec<u8>,
     written: usize,
-    /// The reader has left.
+    /// The reader has closed the stream.
     broken: bool,
-    /// Writing has failed for another reason: what comes is lost, but whoever prints goes on.
+    /// Another error of a write; later output is discarded, and the ranks go on.
     failed: Option<io::Error>,
-    /// The last byte that came was not the end of a line.
+    /// Whether the last byte was not a newline.
     within_line: bool,
 }
 
-/// A pipe that poll calls writable takes this much (POSIX's PIPE_BUF on Linux) without waiting.
+/// Bytes that a writable pipe takes without blocking: PIPE_BUF of Linux.
 const ROOM: usize = 4096;
 
-/// From this many waiting bytes on the ranks have to wait, too.
+/// Queued bytes at which the launcher stops reading from ranks.
 const ENOUGH: usize = 256 * 1024;
 
 impl Sink {
-    /// Standard output (1) or standard error (2).
+    /// Creates the sink of descriptor 1 or 2.
     pub fn new(descriptor: RawFd) -> Sink {
         Sink {
             descriptor,
@@ -45,32 +45,32 @@ impl Sink {
         }
     }
 
-    /// To be polled for writing when something waits.
+    /// Returns the descriptor, to be polled for writing while [`Self::waits`].
     pub fn descriptor(&self) -> RawFd {
         self.descriptor
     }
 
-    /// Whether something waits to be written.
+    /// Returns whether bytes are queued.
     pub fn waits(&self) -> bool {
         self.written < self.queue.len()
     }
 
-    /// Whether no more should be read for this sink at the moment.
+    /// Returns whether reading for this sink must pause.
     pub fn is_full(&self) -> bool {
         self.queue.len() - self.written >= ENOUGH
     }
 
-    /// Whether the reader has left.
+    /// Returns whether the reader has closed the stream.
     pub fn is_broken(&self) -> bool {
         self.broken
     }
 
-    /// Why it can't be written to any more, the reader's leave aside.
+    /// Returns the error of a write, other than a closed stream.
     pub fn failure(&self) -> Option<&io::Error> {
         self.failed.as_ref()
     }
 
-    /// Adds bytes to what waits.
+    /// Queues bytes. Discards them if the stream is closed or has failed.
     pub fn push(&mut self, bytes: &[u8]) {
         let open = !self.broken && self.failed.is_none();
         if let (true, Some(&last)) = (open, bytes.last()) {
@@ -79,14 +79,14 @@ impl Sink {
         }
     }
 
-    /// Writes as much as can be written without waiting.
+    /// Writes as much as possible without blocking.
     pub fn write_ready(&mut self) {
         while self.waits() && self.is_writable(0) {
             self.write_some();
         }
     }
 
-    /// Writes everything, however long the reader takes.
+    /// Writes all queued bytes; blocks while the reader is slow.
     pub fn write_all(&mut self) {
         while self.waits() {
             self.is_writable(-1);
@@ -132,20 +132,20 @@ impl Sink {
 /// The reading end of one rank's standard output or error.
 pub struct Source {
     pipe: File,
-    /// The start of a line whose end hasn't come yet, with labels.
+    /// The start of an unfinished line, if lines get labels.
     line: Vec<u8>,
-    /// The same without: it isn't kept for ever.
+    /// The start of an unfinished line without labels, which is passed on after a while.
     pieces: Lines,
-    /// How many lines have ended.
+    /// Number of finished lines.
     lines: usize,
-    /// What has come since it is listened to, up to a limit.
+    /// Output since [`Self::listen`], up to [`ATTENTION`] bytes.
     heard: Option<Vec<u8>>,
 }
 
-/// As much of what a rank says is listened to.
+/// Most bytes of a rank's output that [`Source::listen`] keeps.
 pub const ATTENTION: usize = 256 * 1024;
 
-/// Makes a file that ranks' output goes to; `folder` says whether to make the folder that it is in.
+/// Creates a file for ranks' output, and its folder if `folder`.
 pub fn create(name: &OsStr, folder: bool) -> io::Result<File> {
     if let Some(folder) = std::path::Path::new(name).parent().filter(|_| folder) {
         std::fs::create_dir_all(folder)?;
@@ -153,7 +153,7 @@ pub fn create(name: &OsStr, folder: bool) -> io::Result<File> {
     File::create(name)
 }
 
-/// A line longer than this is passed on in pieces.
+/// Bytes after which a labelled line is split.
 const LONGEST: usize = 16 << 20;
 
 impl From<Source> for File {
@@ -163,7 +163,7 @@ impl From<Source> for File {
 }
 
 impl Source {
-    /// Over the pipe that a rank writes to.
+    /// Creates a source from the reading end of a rank's pipe.
     pub fn new(pipe: OwnedFd) -> io::Result<Source> {
         system::set_nonblocking(&pipe)?;
         Ok(Source {
@@ -175,27 +175,27 @@ impl Source {
         })
     }
 
-    /// To be polled for reading.
+    /// Returns the descriptor to be polled for reading.
     pub fn descriptor(&self) -> RawFd {
         self.pipe.as_raw_fd()
     }
 
-    /// Says whether somebody at a terminal may be waiting for a question.
+    /// Sets whether an unfinished line may be a prompt for a user at a terminal.
     pub fn set_asks(&mut self, asks: bool) {
         self.pieces.set_asks(asks);
     }
 
-    /// When a piece of a line is to be passed on.
+    /// Returns when to call [`Self::pass_piece`].
     pub fn due(&self) -> Option<Instant> {
         self.pieces.due()
     }
 
-    /// Passes on the piece of a line that has waited long enough. Returns `false` when no more will come.
+    /// Passes on an unfinished line that is due. Returns `false` at the end of the pipe.
     pub fn pass_piece(&mut self, sink: &mut Sink, now: Instant) -> bool {
         let Some(until) = self.due().filter(|until| now >= *until) else {
             return true;
         };
-        // The rest may have come while nothing could be read.
+        // The rest of the line may have arrived in the meantime.
         let open = self.read(sink, None);
         if self.due() == Some(until) {
             sink.push(&self.pieces.rest());
@@ -203,23 +203,23 @@ impl Source {
         open
     }
 
-    /// How many lines have come to their end.
+    /// Returns the number of finished lines.
     pub fn lines(&self) -> usize {
         self.lines
     }
 
-    /// Keeps what comes from now on.
+    /// Starts keeping the output for [`Self::heard`].
     pub fn listen(&mut self) {
         self.heard = Some(Vec::new());
     }
 
-    /// What has come since then.
+    /// Returns the output since [`Self::listen`].
     pub fn heard(&self) -> &[u8] {
         self.heard.as_deref().unwrap_or_default()
     }
 
-    /// Passes on to `sink` what is there, each line behind `label` if there is one. Returns `false`
-    /// when no more will come.
+    /// Reads once and passes the bytes on to `sink`, with `label` before each line. Returns `false`
+    /// at the end of the pipe.
     pub fn read(&mut self, sink: &mut Sink, label: Option<&[u8]>) -> bool {
         let mut buffer = [0u8; 16 * 1024];
         match self.pipe.read(&mut buffer) {
@@ -246,7 +246,7 @@ impl Source {
         }
     }
 
-    /// Passes on everything that is in the pipe now, and then a last line without end.
+    /// Passes on everything that is in the pipe now, and an unfinished last line.
     pub fn drain(&mut self, sink: &mut Sink, label: Option<&[u8]>) {
         let mut entry = [libc::pollfd {
             fd: self.descriptor(),
@@ -288,7 +288,7 @@ impl Source {
     }
 }
 
-/// Writes a message of our own to standard error, behind what the ranks wrote there.
+/// Writes a message of the launcher, on a line of its own.
 pub fn message(sink: &mut Sink, text: &str) {
     if sink.within_line {
         sink.push(b"\n");
@@ -301,29 +301,30 @@ pub fn message(sink: &mut Sink, text: &str) {
     sink.write_ready();
 }
 
-/// Bytes on their way to a rank.
+/// Queued bytes for a rank.
 #[derive(Default)]
 pub struct Outbox {
     queue: Vec<u8>,
 }
 
 impl Outbox {
-    /// Whether something waits to be written.
+    /// Returns whether bytes are queued.
     pub fn waits(&self) -> bool {
         !self.queue.is_empty()
     }
 
-    /// Forgets what waits: nobody will read it.
+    /// Discards the queue.
     pub fn clear(&mut self) {
         self.queue.clear();
     }
 
-    /// Adds bytes.
+    /// Queues bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         self.queue.extend_from_slice(bytes);
     }
 
-    /// Writes what the non-blocking `to` takes now. `false` when it takes no more for ever.
+    /// Writes as much as the non-blocking `to` takes. Returns `false` if it is closed or has
+    /// failed.
     pub fn write(&mut self, to: &mut impl Write) -> bool {
         while self.waits() {
             match to.write(&self.queue) {

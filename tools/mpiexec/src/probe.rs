@@ -1,7 +1,7 @@
-//! How MPI would start here, as the library itself tells it.
+//! The part of `-info` that shows how MPI would start here.
 //!
-//! The library may end its process when it can't start, so it is tried in a process of its own:
-//! this program once more, which opens the library, starts MPI and ends it.
+//! The library may end its process if it can't start. So a child process with this program opens
+//! the library, and calls `MPI_Init` and `MPI_Finalize`.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -11,25 +11,25 @@ use std::time::{Duration, Instant};
 use crate::options::PROBE;
 use crate::system;
 
-/// Time for the library to try everything.
+/// Time for the library to try all launchers and transports.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// The library that was installed with this program.
+/// Returns the library that is installed with this program.
 fn library() -> Option<PathBuf> {
     let exe = std::env::current_exe().ok()?;
     let path = exe.parent()?.parent()?.join("lib/libmpi.so.12");
     path.exists().then_some(path)
 }
 
-/// What the library says about its choices, for people.
+/// Returns the library's report of its choices (`WEFT_INFO=all`).
 pub fn choices() -> String {
     let Some(library) = library() else {
-        return "library:   none beside this program (../lib/libmpi.so.12)\n".to_owned();
+        return "library:   not found beside mpiexec (../lib/libmpi.so.12)\n".to_owned();
     };
     let head = format!("library:   {}\n", library.display());
     match probe(&library) {
         Ok(text) => head + &text,
-        Err(error) => format!("{head}           it could not be tried: {error}\n"),
+        Err(error) => format!("{head}           the probe failed: {error}\n"),
     }
 }
 
@@ -59,12 +59,14 @@ fn probe(library: &PathBuf) -> std::io::Result<String> {
         }
         std::thread::sleep(Duration::from_millis(2));
     }
-    reader
-        .join()
-        .map_err(|_| std::io::Error::other("its words were lost"))
+    reader.join().map_err(|_| {
+        std::io::Error::other(
+            "internal error: the thread that reads the probe's output has panicked",
+        )
+    })
 }
 
-/// Starts MPI from `library` and ends it; its choices go to standard error.
+/// Starts and finalizes MPI of `library`, which prints its choices to standard error.
 pub fn start(library: &OsStr) -> ExitCode {
     match system::start_and_stop_mpi(library) {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,32 +1,34 @@
-//! Where a job's time goes, and whether it uses MPI rightly: libraries that are put before MPI's, and what they are
-//! told. And valgrind, which is put before the programs.
+//! Tools of a job: the preloaded libraries of `-stats`, `-trace`, `-top` and `-check` with their
+//! variables, and the command prefix of `-valgrind`.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-/// Where ranks tell what they do, for `-top`; its program sets it.
+/// The variable with the address to which ranks send their state for `-top`; weft-top sets it.
 pub const TOP: &str = "WEFT_TOP";
 
 /// A variable and its value.
 type Setting = (OsString, OsString);
 
-/// A file that was installed with this program.
+/// Returns the path of a file that is installed with this program.
 fn installed(name: &str, what_for: &str) -> Result<PathBuf, String> {
-    let program = std::env::current_exe().map_err(|error| format!("no path of my own: {error}"))?;
+    let program = std::env::current_exe()
+        .map_err(|error| format!("mpiexec can't find its own file: {error}"))?;
     let prefix = program.parent().and_then(Path::parent);
     let path = prefix.unwrap_or(Path::new("/")).join(name);
     if path.exists() {
         return Ok(path);
     }
     Err(format!(
-        "{what_for} need {}, which is not there: Weft is not installed completely",
+        "{what_for} need {}, which does not exist; install Weft completely",
         path.display()
     ))
 }
 
-/// What `-valgrind` puts before each program; valgrind's own options come by its variable VALGRIND_OPTS.
+/// Returns the command before each program for `-valgrind`. VALGRIND_OPTS holds valgrind's own
+/// options.
 pub fn valgrind() -> Result<Vec<OsString>, String> {
     let file = installed("share/weft/valgrind.supp", "checks by -valgrind")?;
     let mut option = OsString::from("--suppressions=");
@@ -34,7 +36,7 @@ pub fn valgrind() -> Result<Vec<OsString>, String> {
     Ok(vec!["valgrind".into(), option])
 }
 
-/// Puts a library before all others, those of `preloaded` among them.
+/// Returns the variable that preloads a library before those in `preloaded`.
 fn preload(name: &str, what_for: &str, preloaded: Option<OsString>) -> Result<Setting, String> {
     let mut list = installed(name, what_for)?.into_os_string();
     if let Some(others) = preloaded.filter(|others| !others.is_empty()) {
@@ -54,23 +56,25 @@ fn checker(preloaded: Option<OsString>) -> Result<Setting, String> {
     preload("lib/libweft_check.so", what_for, preloaded)
 }
 
-/// What `-stats` sets.
+/// Returns the variables of `-stats`.
 pub fn stats() -> Result<Vec<Setting>, String> {
     Ok(vec![("WEFT_STATS".into(), "1".into()), profiler(own())?])
 }
 
-/// What `-trace FILE` sets. Rank 0 may have another working directory.
+/// Returns the variables of `-trace FILE`. The path is absolute, since rank 0 may have another
+/// working directory.
 pub fn trace(file: &OsStr) -> Result<Vec<Setting>, String> {
     let path = std::path::absolute(file).map_err(|error| format!("option -trace: {error}"))?;
     Ok(vec![("WEFT_TRACE".into(), path.into()), profiler(own())?])
 }
 
-/// What `-check` sets.
+/// Returns the variables of `-check`.
 pub fn check() -> Result<Vec<Setting>, String> {
     Ok(vec![("WEFT_CHECK".into(), "1".into()), checker(own())?])
 }
 
-/// What is to be set where our environment asks for it: ranks inherit the variables.
+/// Returns the variables to set because of WEFT_CHECK, WEFT_TOP, WEFT_TRACE or WEFT_STATS in the
+/// environment.
 pub fn by_environment(
     variable: &impl Fn(&str) -> Option<OsString>,
 ) -> Result<Vec<Setting>, String> {
@@ -79,7 +83,7 @@ pub fn by_environment(
     if wants("WEFT_CHECK") {
         return Ok(vec![checker(preloaded)?]);
     }
-    // Ranks that inherit nothing else have it, too.
+    // Set explicitly, since ranks may inherit no variables (-envnone).
     if let Some(place) = variable(TOP).filter(|place| !place.is_empty()) {
         return Ok(vec![(TOP.into(), place), profiler(preloaded)?]);
     }
@@ -89,9 +93,10 @@ pub fn by_environment(
     Ok(Vec::new())
 }
 
-/// Replaces this program by the one that shows the job live, which starts this one again for it.
+/// Replaces this process by weft-top, which starts mpiexec again. Returns only on failure.
 pub fn top(args: &[OsString]) -> ExitCode {
-    let own = std::env::current_exe().map_err(|error| format!("no path of my own: {error}"));
+    let own = std::env::current_exe()
+        .map_err(|error| format!("mpiexec can't find its own file: {error}"));
     let started = own.and_then(|own| {
         let mut command = Command::new(installed("bin/weft-top", "live views by -top")?);
         let error = command.arg(own).args(args).exec();
@@ -107,14 +112,14 @@ pub fn top(args: &[OsString]) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Measuring and checking are different runs: each library would hide the other. So would a debugger that reads the
-/// terminal and a view that draws on it.
+/// Refuses checking together with measuring: only one of the libraries would see the program's
+/// calls.
 pub fn refuse_both(set: &[Setting], top: bool) -> Result<(), String> {
     let has = |name: &str| set.iter().any(|(variable, _)| variable == name);
     let check = has("WEFT_CHECK") || top && std::env::var_os("WEFT_CHECK").is_some();
     if check && (top || has("WEFT_STATS") || has("WEFT_TRACE")) {
         return Err(
-            "-check can't be used together with -top, -stats or -trace: it changes what takes how long"
+            "-check can't be used together with -top, -stats or -trace, since it changes the timing; leave one out"
                 .to_owned(),
         );
     }

@@ -1,4 +1,4 @@
-//! Finding programs and making their environment, before anything is started.
+//! Look-up of programs and their environment before anything is started.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -14,28 +14,28 @@ use crate::options::{Inherit, Section};
 /// Why a section can't be started.
 #[derive(Debug)]
 pub struct Unfit {
-    /// The exit code that says so.
+    /// The launcher's exit code.
     pub code: u8,
-    /// For people.
+    /// The error text.
     pub message: String,
 }
 
-/// The exit code for a program that is not there, as shells have it.
+/// The exit code for a missing program, as in shells.
 pub const NOT_FOUND: u8 = 127;
 /// The exit code for a program that can't be run.
 pub const NOT_RUNNABLE: u8 = 126;
 
-/// What a section's ranks have in common.
+/// The program of a section's ranks.
 #[derive(Debug)]
 pub struct Program {
     /// The file to run.
     pub path: PathBuf,
-    /// All of its environment but what differs between ranks.
+    /// Its environment without the variables that differ between ranks.
     pub environment: Vec<(OsString, OsString)>,
 }
 
 impl Program {
-    /// Finds a section's program and working directory.
+    /// Finds a section's program, and checks its working directory.
     pub fn find(section: &Section) -> Result<Program, Unfit> {
         if let Some(dir) = &section.wdir {
             let problem = match fs::metadata(dir) {
@@ -52,7 +52,7 @@ impl Program {
         }
         let mut environment = environment(section);
         openmpi::offer(&mut environment);
-        // A PATH given with -env counts; without one in the program's environment, ours does.
+        // The PATH of the program's environment counts; without one, the launcher's does.
         let path = environment
             .iter()
             .rfind(|v| v.0 == "PATH")
@@ -69,7 +69,7 @@ fn locate(name: &OsStr, wdir: Option<&Path>, path: &OsStr) -> Result<PathBuf, Un
     let base = wdir.unwrap_or(Path::new(""));
     if name.as_encoded_bytes().contains(&b'/') {
         return match state(&base.join(name)) {
-            // Left as it is: the rank resolves it in its working directory.
+            // The rank resolves it in its working directory.
             State::Runnable => Ok(PathBuf::from(name)),
             State::Missing => Err(Unfit {
                 code: NOT_FOUND,
@@ -126,7 +126,7 @@ fn not_runnable(name: &str) -> Unfit {
     }
 }
 
-/// A section's environment, but for what differs between ranks.
+/// Returns a section's environment without the variables that differ between ranks.
 pub fn environment(section: &Section) -> Vec<(OsString, OsString)> {
     let inherited = env::vars_os().filter(|(name, _)| match &section.inherit {
         Inherit::All => !is_of_a_launcher(name),
@@ -136,7 +136,8 @@ pub fn environment(section: &Section) -> Vec<(OsString, OsString)> {
     inherited.chain(section.set.iter().cloned()).collect()
 }
 
-/// Whether a variable tells of the job that *we* are part of; ranks must not believe it.
+/// Returns whether a variable describes the job that the launcher itself belongs to; ranks must not
+/// see it.
 fn is_of_a_launcher(name: &OsStr) -> bool {
     if SPAWN_KEYS.iter().any(|(_, variable)| name == *variable) {
         return true;

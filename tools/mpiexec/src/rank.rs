@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, Stdio};
 use std::time::SystemTime;
 
-use crate::affinity::Room;
-use crate::cores::{self, Dumped};
+use crate::affinity::CpuShare;
+use crate::core_files::{self, Dumped};
 use crate::options::Section;
 use crate::output::{Outbox, Source};
 use crate::program::Program;
@@ -22,62 +22,62 @@ pub struct Rank {
     pub pid: Pid,
     /// How it ended, if it did.
     pub ending: Option<Ending>,
-    /// Our end of its PMI socket, until it closes the other.
+    /// The launcher's end of its PMI socket, until the rank closes the other.
     pub pmi: Option<UnixStream>,
-    /// Answers that its socket had no room for.
+    /// Answers that did not fit into its socket's buffer.
     pub answers: Outbox,
     /// Its standard output and standard error, until they end.
     pub sources: [Option<Source>; 2],
-    /// How many lines it had written to standard error when it was asked where it is.
+    /// Lines on its standard error before it was asked for a wait report.
     pub lines_before: usize,
-    /// What its lines of output start with, if they are to be labelled.
+    /// The label of its lines of output.
     pub label: Option<Vec<u8>>,
-    /// Where it was started.
+    /// Its working directory at its start.
     pub folder: PathBuf,
-    /// When it was started.
+    /// The time of its start.
     pub since: SystemTime,
-    /// Its core file, if it has left one that was found.
+    /// Its core file, if one was found.
     pub core: Option<PathBuf>,
 }
 
-/// What is needed to start a rank, besides its program.
-pub struct Place<'a> {
-    /// Its number.
+/// The properties of a rank to start, besides its program.
+pub struct RankSpec<'a> {
+    /// Its rank in the job.
     pub rank: usize,
-    /// Whether its job was spawned by another.
+    /// Whether `MPI_Comm_spawn` started its job.
     pub spawned: bool,
     /// Ranks in the job.
     pub size: usize,
-    /// Its number among those on this machine, and how many these are.
+    /// Its rank among the ranks of this machine, and their number.
     pub local: (usize, usize),
     /// The process group to join.
     pub group: Pid,
-    /// What it gets of the machine.
-    pub room: Room,
-    /// What its lines of output start with, if they are to be labelled.
+    /// Its CPUs and memory policy.
+    pub share: CpuShare,
+    /// The label of its lines of output.
     pub label: Option<Vec<u8>>,
-    /// Where its input comes from.
+    /// Its standard input.
     pub stdin: Stdio,
-    /// Where its output and error output go to, if not to us.
+    /// Files for its standard output and error, instead of pipes to the launcher.
     pub files: [Option<std::fs::File>; 2],
-    /// Signals that we block and it should not.
+    /// Signals that the launcher blocks and the rank must not.
     pub signals: &'a Signals,
-    /// The limit of open files that it should have, if ours differs.
+    /// The limit of open files to restore, if the launcher has raised its own.
     pub limit: Option<libc::rlimit>,
 }
 
 impl Rank {
-    /// Starts a rank; its input comes along if it is piped.
+    /// Starts a rank. Returns also its standard input, if that is a pipe.
     pub fn start(
         section: &Section,
         program: &Program,
-        place: Place,
+        spec: RankSpec,
     ) -> io::Result<(Rank, Option<ChildStdin>)> {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_nonblocking(true)?;
 
-        let variables = variables(&place, section.count, theirs.as_raw_fd());
-        let [out, err] = place.files;
+        let variables = variables(&spec, section.count, theirs.as_raw_fd());
+        let [out, err] = spec.files;
         let mut command = Command::new(&program.path);
         command
             .arg0(&section.command[0])
@@ -85,20 +85,20 @@ impl Rank {
             .env_clear()
             .envs(program.environment.iter().cloned())
             .envs(variables)
-            .stdin(place.stdin)
+            .stdin(spec.stdin)
             .stdout(out.map_or_else(Stdio::piped, Stdio::from))
             .stderr(err.map_or_else(Stdio::piped, Stdio::from))
-            .process_group(place.group);
+            .process_group(spec.group);
         if let Some(dir) = &section.wdir {
             command.current_dir(dir).env("PWD", dir);
         }
         let setup = Setup {
             inherit: vec![theirs.as_raw_fd()],
-            cpus: place.room.cpus,
-            memory: place.room.memory,
-            files: place.limit,
+            cpus: spec.share.cpus,
+            memory: spec.share.memory,
+            files: spec.limit,
         };
-        system::prepare(&mut command, place.signals, setup);
+        system::prepare(&mut command, spec.signals, setup);
 
         let folder = section.wdir.as_deref().unwrap_or(Path::new("."));
         let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf());
@@ -116,7 +116,7 @@ impl Rank {
             answers: Outbox::default(),
             sources,
             lines_before: 0,
-            label: place.label,
+            label: spec.label,
             folder,
             since,
             core: None,
@@ -124,10 +124,10 @@ impl Rank {
         Ok((rank, child.stdin.take()))
     }
 
-    /// It has ended: a core file of its gets its name, and the place is noted.
+    /// Renames and notes the core file of a rank that has ended.
     pub fn note_core(&mut self, rank: usize, ending: Ending) {
         if let Ending::Signal { core: true, .. } = ending {
-            self.core = cores::name(&Dumped {
+            self.core = core_files::rename(&Dumped {
                 pid: self.pid,
                 rank,
                 folder: &self.folder,
@@ -136,26 +136,26 @@ impl Rank {
         }
     }
 
-    /// How many lines it has written to standard error, as far as that comes to us.
+    /// Returns the number of lines on its standard error; 0 if that is a file.
     pub fn error_lines(&self) -> usize {
         self.sources[1].as_ref().map_or(0, Source::lines)
     }
 }
 
-/// The variables that tell a rank about itself. `together` ranks run its command.
-fn variables(place: &Place, together: usize, socket: i32) -> [(&'static str, OsString); 10] {
+/// Returns the variables of a rank. `together` is the number of ranks in its section.
+fn variables(spec: &RankSpec, together: usize, socket: i32) -> [(&'static str, OsString); 10] {
     let text = |number: usize| OsString::from(number.to_string());
     [
         ("PMI_FD", OsString::from(socket.to_string())),
-        ("PMI_RANK", text(place.rank)),
-        ("PMI_SIZE", text(place.size)),
-        ("PMI_SPAWNED", text(place.spawned.into())),
-        ("MPI_LOCALNRANKS", text(place.local.1)),
-        ("MPI_LOCALRANKID", text(place.local.0)),
-        ("WEFT_LOCAL_SIZE", text(place.local.1)),
-        ("WEFT_LOCAL_RANK", text(place.local.0)),
+        ("PMI_RANK", text(spec.rank)),
+        ("PMI_SIZE", text(spec.size)),
+        ("PMI_SPAWNED", text(spec.spawned.into())),
+        ("MPI_LOCALNRANKS", text(spec.local.1)),
+        ("MPI_LOCALRANKID", text(spec.local.0)),
+        ("WEFT_LOCAL_SIZE", text(spec.local.1)),
+        ("WEFT_LOCAL_RANK", text(spec.local.0)),
         ("WEFT_APP_SIZE", text(together)),
-        // A rank that is bound to one core can't tell by itself whether others share it.
-        ("WEFT_LOCAL_CORES", text(place.room.cores)),
+        // From its own affinity a rank can't see whether other ranks share its cores.
+        ("WEFT_LOCAL_CORES", text(spec.share.cores)),
     ]
 }

@@ -1,15 +1,15 @@
-//! Texts for people.
+//! Texts of `-version` and `-info`, and descriptions of exit codes and signals.
 
 use crate::affinity;
 use crate::cgroup::Limits;
 use crate::system::Ending;
 
-/// The text of `-version`.
+/// Returns the text of `-version`.
 pub fn version() -> String {
     format!("mpiexec (Weft) {}\n", env!("CARGO_PKG_VERSION"))
 }
 
-/// The text of `-info`.
+/// Returns the text of `-info`.
 pub fn info() -> String {
     let cores = affinity::cores();
     let list = |core: &Vec<usize>| {
@@ -18,9 +18,9 @@ pub fn info() -> String {
     };
     let listed: Vec<String> = cores.iter().map(list).collect();
     format!(
-        "{}host:      {}\ncores:     {} that may be used (CPUs {})\n{}binding:   up to {} ranks get \
-         equal shares of the cores, more are not bound\nlaunching: on several hosts by agents (-hosts); PMI-1.1 \
-         over an inherited socket (PMI_FD)\n",
+        "{}host:      {}\ncores:     {} available (CPUs {})\n{}binding:   up to {} ranks get \
+         equal shares of the cores; with more ranks none is bound\nlaunching: on several hosts by agents \
+         (-hosts); PMI-1.1 over an inherited socket (PMI_FD)\n",
         version(),
         host(),
         cores.len(),
@@ -30,7 +30,7 @@ pub fn info() -> String {
     )
 }
 
-/// What control groups leave us, if they limit anything.
+/// Returns the line about control groups' limits; empty if there are none.
 fn limits() -> String {
     let limits = Limits::read();
     let cpus = limits
@@ -46,7 +46,7 @@ fn limits() -> String {
     }
 }
 
-/// This machine's name.
+/// Returns this machine's name.
 pub fn host() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     match name.trim() {
@@ -55,20 +55,20 @@ pub fn host() -> String {
     }
 }
 
-/// What to do about a rank that ended with a code before it called MPI_Init.
-pub fn silent_hint(code: i32) -> &'static str {
+/// Returns the advice for an exit code before `MPI_Init`; empty if there is none.
+pub fn early_exit_hint(code: i32) -> &'static str {
     match code {
-        // The loader's and the shell's.
+        // The exit code of the loader and of shells.
         127 => {
-            " before it called MPI_Init: a library or a command that it needs isn't there; its own line \
-             above names it, and `ldd` run on that host what else is missing (install it there, or name \
-             its folder by -genv LD_LIBRARY_PATH)"
+            " before it called MPI_Init: a library or command that it needs is missing; its own line \
+             above names it, and `ldd PROGRAM` on that host lists all: install them there, or name \
+             their folder by -genv LD_LIBRARY_PATH"
         }
         _ => "",
     }
 }
 
-/// How ranks have ended, those that follow each other in the same way together.
+/// Lists how ranks have ended, a line per range of ranks with the same end.
 pub fn exit_codes(endings: impl Iterator<Item = Option<Ending>>) -> String {
     let mut groups: Vec<(usize, usize, Option<Ending>)> = Vec::new();
     for (rank, ending) in endings.enumerate() {
@@ -81,7 +81,7 @@ pub fn exit_codes(endings: impl Iterator<Item = Option<Ending>>) -> String {
         let how = match ending {
             Some(Ending::Code(code)) => format!("exit code {code}"),
             Some(Ending::Signal { number, .. }) => signal_name(number),
-            None => "not started, or its end is not known".to_owned(),
+            None => "not started, or exit status unknown".to_owned(),
         };
         match first == last {
             true => format!("rank {first}: {how}"),
@@ -92,7 +92,7 @@ pub fn exit_codes(endings: impl Iterator<Item = Option<Ending>>) -> String {
     lines.join("\n")
 }
 
-/// A signal's name, `SIGSEGV`; real-time and unknown ones by number.
+/// Returns a signal's name, such as `SIGSEGV`; `signal 34` for real-time and unknown ones.
 pub fn signal_name(number: i32) -> String {
     let name = match number {
         libc::SIGHUP => "SIGHUP",
@@ -123,18 +123,20 @@ pub fn signal_name(number: i32) -> String {
     name.to_owned()
 }
 
-/// What a signal usually means, where that helps.
+/// Returns the usual cause of a signal; empty for most.
 pub fn signal_hint(number: i32) -> &'static str {
     match number {
-        libc::SIGKILL => " (from outside: by a person, or the kernel when memory ran out)",
-        libc::SIGBUS => " (bad memory access; a full /dev/shm shows like this)",
-        libc::SIGXCPU => " (limit of CPU time)",
-        libc::SIGPIPE => " (it wrote to a reader that has left)",
+        libc::SIGKILL => " (sent from outside: by a user, or by the kernel when memory ran out)",
+        libc::SIGBUS => " (bad memory access, or /dev/shm is full)",
+        libc::SIGXCPU => " (its limit of CPU time is used up)",
+        libc::SIGPIPE => " (it wrote to a pipe or socket that the reader had closed)",
         _ => "",
     }
 }
-/// Describes the end of a rank that has lost another rank, after a rank exited without `MPI_Finalize`.
-pub fn after_deserter(name: &str, text: &str) -> String {
+
+/// Describes the end of a rank that has lost another rank, after a rank exited without
+/// `MPI_Finalize`.
+pub fn after_exit_without_finalize(name: &str, text: &str) -> String {
     format!("{name} exited with code 0 without calling MPI_Finalize, and {text}")
 }
 

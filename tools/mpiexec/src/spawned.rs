@@ -1,5 +1,5 @@
-//! Jobs that ranks of another have asked for (`MPI_Comm_spawn`): each has a launcher of its own, this program
-//! with options that are for it alone.
+//! Spawned jobs (`MPI_Comm_spawn`): each has a launcher of its own, this program with internal
+//! options.
 
 mod arguments;
 mod offspring;
@@ -24,34 +24,36 @@ use crate::system;
 pub use offspring::{Offspring, Whose};
 pub use pool::{read_used, show, slots};
 
-/// The option of a spawned job's launcher: the only one on the command line, which every user can read. Two descriptors
-/// follow: a socket, from which the launcher reads all other options and on which it answers whether the job was
-/// started; and the descriptor for published names, or -1.
+/// The option of a spawned job's launcher, followed by two descriptors.
+///
+/// The first is a socket, from which the launcher reads all other options, and on which it answers
+/// whether the job was started. The second is for published names, or -1. Other options are not on
+/// the command line, since every user can read that.
 pub const SPAWNED: &str = "spawned-by";
-/// A key and a value that the job's key-value space has from the beginning.
+/// The option with a key and a value of the job's initial key-value space.
 pub const PREPUT: &str = "preput";
-/// Hosts as a file has them: for sections that name none.
+/// The option with hosts, in the format of a host file, for sections that name none.
 pub const OFFER: &str = "spawn-offer";
-/// For one section.
+/// The option with the hosts of one section.
 pub const OWN: &str = "spawn-hosts";
-/// All that the job knows, with their slots.
+/// The option with all hosts of the job and their slots.
 pub const POOL: &str = "spawn-pool";
-/// How many of these are taken by others: a host and a number in each line.
+/// The option with the slots of these that other jobs use: a host and a number per line.
 pub const USED: &str = "spawn-used";
-/// The command of the line on the descriptor for published names that says why the job has ended.
+/// The command on the descriptor for published names that reports why the job has ended.
 const END: &[u8] = b"weft_end";
 /// The key of the port that the processes of a job spawned by Weft connect to.
 const PARENT: &str = "weft-parent";
-/// Time that an address has to answer.
+/// Time for an address to accept a connection.
 const ANSWER: Duration = Duration::from_millis(200);
-/// Time that the process waiting for a spawned job has to prove the port's secret.
+/// Time for the process that waits for a spawned job to prove the port's secret.
 const PROOF: Duration = Duration::from_secs(10);
 
-/// What a spawned job has been told.
+/// The options of a spawned job.
 #[derive(Debug)]
 pub struct Spawned {
     status: RawFd,
-    /// Where names are published.
+    /// The descriptor for published names.
     pub names: Option<RawFd>,
     /// Keys and values.
     pub preput: Vec<(String, String)>,
@@ -66,7 +68,10 @@ impl Spawned {
     pub fn read(
         value: &mut impl FnMut(&str) -> Result<OsString, String>,
     ) -> Result<Spawned, String> {
-        let mut one = || number(&value("a descriptor")?).ok_or_else(|| "no descriptor".to_string());
+        let mut one = || {
+            number(&value("a descriptor")?)
+                .ok_or_else(|| format!("internal error: -{SPAWNED} needs two descriptors"))
+        };
         let status = one()?;
         let names = Some(one()?).filter(|fd| *fd >= 0);
         names.into_iter().chain([status]).for_each(system::keep);
@@ -77,7 +82,7 @@ impl Spawned {
         })
     }
 
-    /// Says that the job has been started, and where; `None` for this machine.
+    /// Answers that the job has been started, and on which hosts; `None` for this machine.
     pub fn started(&self, placement: Option<&Placement>) {
         let mut text = String::from("ok");
         if let Some(placement) = placement {
@@ -88,13 +93,14 @@ impl Spawned {
         answer(self.status, &text);
     }
 
-    /// Says why the job can't be started.
+    /// Answers why the job can't be started.
     pub fn failed(&self, why: &str) {
         answer(self.status, &format!("no {why}"));
     }
 
-    /// Tells whoever waits for the job's processes to connect that there are none any more: by its port, or by its
-    /// launcher if that is out of reach.
+    /// Reports the end of the job to the process that waits for its connection.
+    ///
+    /// The report goes to that process's port, or to its launcher if the port can't be reached.
     pub fn tell_end(&self, why: &str) {
         let why = ended(why);
         let Err(unreached) = tell_end(&self.preput, &why) else {
@@ -110,7 +116,7 @@ impl Spawned {
     }
 }
 
-/// The error text of whoever waits for a job to connect that has ended.
+/// Returns the error text for the process that waits for the connection of an ended job.
 fn ended(why: &str) -> String {
     let mut text = format!("the spawned job has ended before it called MPI_Init: {why}");
     let cut = (0..=text.len().min(port_name::MAX_TEXT)).rfind(|at| text.is_char_boundary(*at));
@@ -121,7 +127,8 @@ fn ended(why: &str) -> String {
 /// Reports the end of a spawned job with these keys to the process that waits for its connection.
 ///
 /// # Errors
-/// The reasons why no address was reached: the job has connected and the port is closed, or is on another network.
+/// The reasons why no address was reached: the job has connected and the port is closed, or is on
+/// another network.
 fn tell_end(preput: &[(String, String)], text: &str) -> Result<(), String> {
     let port = preput.iter().find(|one| one.0 == PARENT);
     let Some(port) = port.and_then(|(_, port)| PortName::parse(port)) else {
@@ -130,7 +137,8 @@ fn tell_end(preput: &[(String, String)], text: &str) -> Result<(), String> {
     let Some(secret) = port.secret.as_deref().and_then(Secret::from_hex) else {
         return Ok(());
     };
-    // If the waiting process is on another host, no program behind a loopback address proves the secret.
+    // If the waiting process is on another host, no program behind a loopback address proves the
+    // secret.
     let mut addresses = port.addresses;
     addresses.sort_by_key(|address| !address.is_loopback());
     let mut reasons = Vec::new();
@@ -157,12 +165,12 @@ fn tell_end_at(at: SocketAddr, secret: &Secret, text: &[u8]) -> io::Result<()> {
 }
 
 fn answer(status: RawFd, text: &str) {
-    // Who asked may be gone.
+    // The spawning process may be gone.
     let _ = system::write(status, text.as_bytes());
     system::hang_up(status);
 }
 
-/// The descriptor on which a launcher with this command line answers, if its job was spawned.
+/// Returns the socket for the answer, if the command line is that of a spawned job.
 fn status(args: &[OsString]) -> Option<RawFd> {
     let [first, status, ..] = args else {
         return None;
@@ -171,7 +179,7 @@ fn status(args: &[OsString]) -> Option<RawFd> {
     number(status).filter(|_| is_spawned)
 }
 
-/// Says why a spawned job can't be started, if this is one; returns whether it is.
+/// Answers why the job can't be started, if it is a spawned one. Returns whether it is.
 pub fn refuse(args: &[OsString], why: &str) -> bool {
     let status = status(args);
     if let Some(status) = status {
@@ -180,7 +188,7 @@ pub fn refuse(args: &[OsString], why: &str) -> bool {
     status.is_some()
 }
 
-/// The command line with the options that a spawned job's launcher reads from its socket.
+/// Returns the command line; for a spawned job, with the options from its socket.
 ///
 /// # Errors
 /// The spawning process ended before it had written them all.
@@ -199,7 +207,7 @@ pub fn whole_line(args: &[OsString]) -> Result<Cow<'_, [OsString]>, String> {
         }
     }
     let words = words::decode(&bytes);
-    let words =
-        words.ok_or("the spawned job's options are incomplete; the spawning process has ended")?;
+    let words = words
+        .ok_or("the spawned job's options are incomplete because the spawning process has ended")?;
     Ok([args, &words].concat().into())
 }

@@ -1,8 +1,8 @@
-//! Standard input, which belongs to rank 0.
+//! Standard input of rank 0.
 //!
-//! A file or pipe is simply handed over. A terminal is not, as the ranks are a job of their own in
-//! its eyes and would be stopped for reading from it: we read for rank 0, while the terminal is
-//! ours.
+//! Rank 0 inherits a file or pipe. It can't inherit a terminal: the ranks are a background process
+//! group, which the terminal would stop for reading. Instead the launcher reads while it is in the
+//! foreground, and writes to a pipe.
 
 use std::io::{self, IsTerminal};
 use std::os::fd::{AsRawFd, RawFd};
@@ -11,7 +11,7 @@ use std::process::{ChildStdin, Stdio};
 use crate::output::Outbox;
 use crate::system;
 
-/// What rank 0's standard input is to be.
+/// Returns the standard input to start rank 0 with.
 pub fn for_rank_0() -> Stdio {
     if io::stdin().is_terminal() {
         Stdio::piped()
@@ -20,14 +20,14 @@ pub fn for_rank_0() -> Stdio {
     }
 }
 
-/// Carries what is typed to rank 0.
+/// Copies terminal input to rank 0.
 pub struct Typing {
     to: ChildStdin,
     waiting: Outbox,
 }
 
 impl Typing {
-    /// Over the pipe that rank 0 reads.
+    /// Creates the copier from the pipe that rank 0 reads.
     pub fn new(to: ChildStdin) -> io::Result<Typing> {
         system::set_nonblocking(&to)?;
         Ok(Typing {
@@ -36,8 +36,8 @@ impl Typing {
         })
     }
 
-    /// Which descriptor to poll, and for what; `None` while the terminal belongs to another job,
-    /// which will not be told to us: look again after a while.
+    /// Returns the descriptor and events to poll. Returns `None` while the launcher is in the
+    /// background; no event announces its return, so the caller must ask again after a while.
     pub fn wanted(&self) -> Option<(RawFd, i16)> {
         if self.waiting.waits() {
             Some((self.to.as_raw_fd(), libc::POLLOUT))
@@ -48,7 +48,8 @@ impl Typing {
         }
     }
 
-    /// Moves on what is there; `false` when the terminal's input has ended or rank 0 reads no more.
+    /// Reads or writes once. Returns `false` at the end of the terminal's input or if rank 0 has
+    /// closed the pipe.
     pub fn carry(&mut self) -> bool {
         if !self.waiting.waits() {
             let mut buffer = [0u8; 4096];

@@ -14,7 +14,7 @@ use crate::binding::{Mode, Policy};
 /// A process number.
 pub type Pid = i32;
 
-/// How a process ended.
+/// The end of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     /// By itself, with this code.
@@ -35,15 +35,17 @@ fn check(result: i32) -> io::Result<i32> {
     Ok(result)
 }
 
-/// A set of signals, blocked while this program runs, and read from a descriptor instead.
+/// A set of signals that are blocked and read from a descriptor instead.
 pub struct Signals {
     descriptor: OwnedFd,
     before: libc::sigset_t,
 }
 
 impl Signals {
-    /// Takes over `wanted`, less those that we were told to ignore (by nohup, say). The quit signal is
-    /// taken all the same: scripts have their background jobs ignore it without being told to. What we start ignores it then.
+    /// Blocks the signals of `wanted`, except ignored ones (as by nohup).
+    ///
+    /// SIGQUIT is blocked even if it is ignored, since shells make background jobs ignore it.
+    /// Processes that the launcher starts then ignore it again ([`give_quit_back`]).
     pub fn take(wanted: &[i32]) -> io::Result<Signals> {
         // SAFETY: a sigset_t is plain data that sigemptyset makes valid; the calls read and write
         // the two locals only.
@@ -70,12 +72,12 @@ impl Signals {
         }
     }
 
-    /// To be polled for reading.
+    /// Returns the descriptor to be polled for reading.
     pub fn descriptor(&self) -> RawFd {
         self.descriptor.as_raw_fd()
     }
 
-    /// The next signal that came, if any.
+    /// Returns the next pending signal.
     pub fn next(&self) -> Option<i32> {
         // SAFETY: signalfd_siginfo is plain data, valid when zero; read gets its address and size.
         unsafe {
@@ -86,17 +88,18 @@ impl Signals {
         }
     }
 
-    /// Lets signals act again as before.
+    /// Restores the previous signal mask.
     pub fn give_back(&self) {
         // SAFETY: `before` is the set that sigprocmask gave us.
         unsafe { libc::sigprocmask(libc::SIG_SETMASK, &self.before, ptr::null_mut()) };
     }
 }
 
-/// Whether the quit signal was ignored before it was taken.
+/// Whether SIGQUIT was ignored before [`Signals::take`].
 static QUIT_WAS_IGNORED: AtomicBool = AtomicBool::new(false);
 
-/// Ignores the quit signal again, if it was before. Takes no lock and allocates nothing: for after fork.
+/// Ignores SIGQUIT again if it was ignored before. Async-signal-safe, for use between fork and
+/// exec.
 pub fn give_quit_back() {
     if QUIT_WAS_IGNORED.load(Ordering::Relaxed) {
         // SAFETY: no handler is installed.
@@ -113,20 +116,20 @@ fn is_ignored(signal: i32) -> bool {
     }
 }
 
-/// What a rank's process does to itself before it becomes the program.
+/// The settings of a child process, applied between fork and exec.
 pub struct Setup {
-    /// The descriptors that the program is to inherit.
+    /// The descriptors that the program inherits.
     pub inherit: Vec<RawFd>,
-    /// CPUs to run on, as a bit mask; empty for no change.
+    /// The affinity mask; empty for no change.
     pub cpus: Vec<u64>,
-    /// Where its memory is to be.
+    /// The memory policy.
     pub memory: Option<Policy>,
-    /// The limit of open files to return to, if we raised ours.
+    /// The limit of open files to restore, if the launcher has raised its own.
     pub files: Option<libc::rlimit>,
 }
 
-/// Makes `command` set itself up so when it starts: with our signals let through, `setup` applied
-/// and bound to die with this process.
+/// Makes `command` apply `setup` when it starts, restore the signal mask of before
+/// [`Signals::take`], and die with this process.
 pub fn prepare(command: &mut Command, signals: &Signals, setup: Setup) {
     let mask = signals.before;
     let memory = setup.memory.map(|policy| {
@@ -141,25 +144,25 @@ pub fn prepare(command: &mut Command, signals: &Signals, setup: Setup) {
     // SAFETY: getpid can't fail.
     let launcher = unsafe { libc::getpid() };
     let prepare = move || {
-        // SAFETY: these are plain system calls that get values, or addresses of data that this
-        // closure owns; they take no lock and allocate nothing, as is due after fork.
+        // SAFETY: the system calls get values, or addresses of data that this closure owns; none
+        // takes a lock or allocates, as pre_exec requires after fork.
         unsafe {
             check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL))?;
             if libc::getppid() != launcher {
-                // The launcher died before the line above; nobody would ever end this process.
+                // The launcher died before prctl, so no signal would ever end this process.
                 libc::_exit(1);
             }
             if !setup.cpus.is_empty() {
                 let size = mem::size_of_val(&setup.cpus[..]);
-                // The CPUs may have gone since they were listed; running unbound is right then.
+                // Fails if the CPUs were taken offline since; the process then runs unbound.
                 libc::sched_setaffinity(0, size, setup.cpus.as_ptr().cast());
             }
             if let Some((mode, nodes)) = &memory {
-                // The kernel reads one bit less than it is told of.
+                // set_mempolicy reads `maxnode - 1` bits.
                 let bits = nodes.len() * libc::c_ulong::BITS as usize + 1;
                 let how = *mode as libc::c_long;
                 let done = libc::syscall(libc::SYS_set_mempolicy, how, nodes.as_ptr(), bits);
-                // What was not asked for is given up in silence: containers may forbid it.
+                // Containers may forbid set_mempolicy: an error only if -membind requested it.
                 if done < 0 && matches!(mode, Mode::Bind | Mode::Interleave) {
                     return Err(io::Error::last_os_error());
                 }
@@ -175,17 +178,18 @@ pub fn prepare(command: &mut Command, signals: &Signals, setup: Setup) {
         }
         Ok(())
     };
-    // SAFETY: the closure is fit to run between fork and exec, as said above.
+    // SAFETY: the closure only makes async-signal-safe system calls, takes no lock and does not
+    // allocate.
     unsafe { command.pre_exec(prepare) };
 }
 
 /// Makes processes whose parents die become children of this one.
 pub fn become_subreaper() {
-    // SAFETY: takes a value only. Without it we merely see fewer strays.
+    // SAFETY: prctl gets values only. If it fails, orphans stay unnoticed.
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
 }
 
-/// Takes leave of a child that has ended, if there is one.
+/// Reaps a child that has ended, if there is one.
 pub fn reap() -> Option<(Pid, Ending)> {
     // SAFETY: waitid fills the local siginfo_t, which is plain data; the accessors read fields
     // that are valid for a child's siginfo.
@@ -209,7 +213,7 @@ pub fn reap() -> Option<(Pid, Ending)> {
     }
 }
 
-/// Waits for the end of a child and takes leave of it.
+/// Waits for the end of a child and reaps it.
 pub fn wait_for(pid: Pid) {
     // SAFETY: with a null status, takes values only.
     while unsafe { libc::waitpid(pid, ptr::null_mut(), 0) } < 0
@@ -220,7 +224,7 @@ pub fn wait_for(pid: Pid) {
 /// Sends a signal to a process.
 pub fn kill(pid: Pid, signal: i32) {
     if pid > 0 {
-        // SAFETY: takes values only.
+        // SAFETY: the call gets values only.
         unsafe { libc::kill(pid, signal) };
     }
 }
@@ -228,39 +232,39 @@ pub fn kill(pid: Pid, signal: i32) {
 /// Sends a signal to a process group.
 pub fn kill_group(group: Pid, signal: i32) {
     if group > 1 {
-        // SAFETY: takes values only.
+        // SAFETY: the call gets values only.
         unsafe { libc::kill(-group, signal) };
     }
 }
 
-/// Stops this process as the terminal's stop key would.
+/// Stops this process, as Ctrl-Z does.
 pub fn stop_self() {
-    // SAFETY: takes values only.
+    // SAFETY: the call gets values only.
     unsafe { libc::raise(libc::SIGSTOP) };
 }
 
-/// Waits until one of `entries` is ready or `timeout` milliseconds are over (-1: for ever).
+/// Waits until an entry is ready, for at most `timeout` milliseconds (-1: without limit).
 pub fn poll(entries: &mut [libc::pollfd], timeout: i32) {
     // SAFETY: pointer and length describe the slice. An interruption leaves `revents` as they
     // were, zero, which reads as nothing being ready.
     unsafe { libc::poll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, timeout) };
 }
 
-/// Writes to one of our standard descriptors, unbuffered.
+/// Writes to a descriptor, unbuffered.
 pub fn write(fd: RawFd, bytes: &[u8]) -> io::Result<usize> {
     // SAFETY: pointer and length describe `bytes`.
     let written = unsafe { libc::write(fd, bytes.as_ptr().cast(), bytes.len()) };
     usize::try_from(written).map_err(|_| io::Error::last_os_error())
 }
 
-/// Reads from one of our standard descriptors, unbuffered.
+/// Reads from a descriptor, unbuffered.
 pub fn read(fd: RawFd, buffer: &mut [u8]) -> io::Result<usize> {
     // SAFETY: pointer and length describe `buffer`.
     let got = unsafe { libc::read(fd, buffer.as_mut_ptr().cast(), buffer.len()) };
     usize::try_from(got).map_err(|_| io::Error::last_os_error())
 }
 
-/// Makes reads and writes return instead of waiting.
+/// Makes a descriptor non-blocking.
 pub fn set_nonblocking(fd: impl AsFd) -> io::Result<()> {
     let fd = fd.as_fd().as_raw_fd();
     // SAFETY: takes values only, and the descriptor is borrowed.
@@ -271,13 +275,13 @@ pub fn set_nonblocking(fd: impl AsFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether standard input is a terminal whose keys are for us and not for another job.
+/// Returns whether standard input is a terminal that has this process in the foreground.
 pub fn owns_terminal() -> bool {
-    // SAFETY: take values only.
+    // SAFETY: both calls get values only.
     unsafe { libc::tcgetpgrp(0) == libc::getpgrp() }
 }
 
-/// The CPUs that this process may use, as a bit mask.
+/// Returns the affinity mask of this process.
 pub fn allowed_cpus() -> Vec<u64> {
     let mut words = 16;
     while words <= 16_384 {
@@ -289,51 +293,54 @@ pub fn allowed_cpus() -> Vec<u64> {
         if got >= 0 {
             return mask;
         }
-        // The kernel knows more CPUs than the mask has bits.
+        // The kernel's mask is longer.
         words *= 2;
     }
     Vec::new()
 }
 
-/// Makes sure that `count` files can be open at once; returns the limit of before if it was changed.
+/// Raises the limit of open files to `count`. Returns the previous limit if it was changed.
 pub fn allow_files(count: u64) -> io::Result<Option<libc::rlimit>> {
     let mut limit = libc::rlimit {
         rlim_cur: 0,
         rlim_max: 0,
     };
-    // SAFETY: fills the local.
+    // SAFETY: getrlimit fills the local `limit`.
     check(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) })?;
     if limit.rlim_cur >= count {
         return Ok(None);
     }
     let before = limit;
     limit.rlim_cur = count.min(limit.rlim_max);
-    // SAFETY: reads the local.
+    // SAFETY: setrlimit reads the local `limit`.
     check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) })?;
     Ok(Some(before))
 }
 
-/// Opens an MPI library, calls `MPI_Init` and `MPI_Finalize`.
+/// Loads an MPI library, and calls `MPI_Init` and `MPI_Finalize`.
 pub fn start_and_stop_mpi(library: &std::ffi::OsStr) -> Result<(), String> {
     use std::os::unix::ffi::OsStrExt;
     let shown = library.to_string_lossy();
     let path = std::ffi::CString::new(library.as_bytes()).map_err(|e| e.to_string())?;
-    // SAFETY: a C string; loading the library runs no code of its own but Rust's and C's start-up.
+    // SAFETY: `path` is a C string; the constructors of an MPI library have no preconditions.
     let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     if handle.is_null() {
-        return Err(format!("{shown} can't be opened"));
+        return Err(format!("the library {shown} can't be opened"));
     }
     let find = |name: &std::ffi::CStr| {
-        // SAFETY: `handle` is an open library.
+        // SAFETY: `handle` is a loaded library, checked above; `name` is a C string.
         let symbol = unsafe { libc::dlsym(handle, name.as_ptr()) };
         match symbol.is_null() {
             false => Ok(symbol),
-            true => Err(format!("{shown} has no {}", name.to_string_lossy())),
+            true => Err(format!(
+                "the library {shown} has no {}",
+                name.to_string_lossy()
+            )),
         }
     };
     let (init, finalize) = (find(c"MPI_Init")?, find(c"MPI_Finalize")?);
-    // SAFETY: the functions of these names have these types in every MPI library; both pointers to
-    // arguments may be null.
+    // SAFETY: the MPI standard gives the functions these types, and allows null for both arguments
+    // of MPI_Init.
     let codes = unsafe {
         type Init = unsafe extern "C" fn(*mut i32, *mut *mut *mut libc::c_char) -> i32;
         type Finalize = unsafe extern "C" fn() -> i32;
@@ -347,33 +354,33 @@ pub fn start_and_stop_mpi(library: &std::ffi::OsStr) -> Result<(), String> {
     }
 }
 
-/// Keeps a descriptor that was inherited from those that this process starts.
+/// Sets close-on-exec on an inherited descriptor.
 pub fn keep(fd: RawFd) {
     // SAFETY: takes values only; a descriptor that does not exist is an error that changes nothing.
     unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) };
 }
 
-/// Ends a socket that was inherited: who reads at its other end sees the end.
+/// Shuts down an inherited socket, so that its other end reads the end of the stream.
 pub fn hang_up(fd: RawFd) {
-    // SAFETY: takes values only; what is no socket stays as it is.
+    // SAFETY: shutdown gets values only; on other descriptors it fails and changes nothing.
     unsafe { libc::shutdown(fd, libc::SHUT_RDWR) };
 }
 
-/// A process that does nothing but wait for the end of a pipe; see the module `guardian`.
+/// Forks a process that kills its process group when a pipe closes; see the module `guardian`.
 ///
-/// Returns its number and the pipe's other end.
+/// Returns the process number and the other end of the pipe.
 pub fn fork_watcher() -> io::Result<(Pid, OwnedFd)> {
     let mut ends = [0i32; 2];
     // SAFETY: pipe2 fills the array of two.
     check(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) })?;
-    // SAFETY: both were just made by the kernel for us.
+    // SAFETY: pipe2 has just opened both descriptors, and nothing else owns them.
     let (read, write) = unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) };
-    // SAFETY: this program has one thread, so the child finds all its memory in order; it makes
-    // system calls on values and locals only, and never returns.
+    // SAFETY: this program has one thread, so no lock is held in the child; the child makes system
+    // calls on values and locals only, and never returns.
     unsafe {
         let pid = check(libc::fork())?;
         if pid != 0 {
-            // Both sides do it, so that it is done whoever comes first.
+            // Parent and child both do it, since either may run first.
             libc::setpgid(pid, pid);
             return Ok((pid, write));
         }

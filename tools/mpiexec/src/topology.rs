@@ -1,4 +1,5 @@
-//! What a machine is made of, as hwloc or /sys tells: hardware threads, cores, caches, NUMA nodes, sockets.
+//! The topology of a machine, from hwloc or /sys: hardware threads, cores, caches, NUMA nodes,
+//! sockets.
 
 pub mod hwloc;
 
@@ -6,10 +7,10 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
-/// Something that ranks can be bound to or dealt out by, from small to large.
+/// A kind of object to which ranks can be bound or dealt out, in ascending size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kind {
-    /// A hardware thread, what the kernel calls a CPU.
+pub enum ObjectKind {
+    /// A hardware thread, which the kernel calls a CPU.
     Thread,
     /// A core.
     Core,
@@ -25,37 +26,38 @@ pub enum Kind {
     Board,
 }
 
-impl Kind {
-    /// The kind of this name, as Hydra, Open MPI or Intel MPI have it.
-    pub fn named(name: &str) -> Option<Kind> {
+impl ObjectKind {
+    /// Returns the kind with this name in Hydra, Open MPI or Intel MPI.
+    pub fn named(name: &str) -> Option<ObjectKind> {
         Some(match name {
-            "hwthread" | "pu" | "thread" => Kind::Thread,
-            // A core has one of each.
-            "core" | "l1cache" | "l1" => Kind::Core,
-            "l2cache" | "l2" => Kind::L2,
-            "l3cache" | "l3" => Kind::L3,
-            "numa" | "numanode" => Kind::Numa,
-            "socket" | "package" => Kind::Socket,
-            "board" | "machine" => Kind::Board,
+            "hwthread" | "pu" | "thread" => ObjectKind::Thread,
+            // Each core has one first-level cache.
+            "core" | "l1cache" | "l1" => ObjectKind::Core,
+            "l2cache" | "l2" => ObjectKind::L2,
+            "l3cache" | "l3" => ObjectKind::L3,
+            "numa" | "numanode" => ObjectKind::Numa,
+            "socket" | "package" => ObjectKind::Socket,
+            "board" | "machine" => ObjectKind::Board,
             _ => return None,
         })
     }
 
-    /// Its name.
+    /// Returns the kind's name.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Thread => "hwthread",
-            Kind::Core => "core",
-            Kind::L2 => "l2cache",
-            Kind::L3 => "l3cache",
-            Kind::Numa => "numa",
-            Kind::Socket => "socket",
-            Kind::Board => "board",
+            ObjectKind::Thread => "hwthread",
+            ObjectKind::Core => "core",
+            ObjectKind::L2 => "l2cache",
+            ObjectKind::L3 => "l3cache",
+            ObjectKind::Numa => "numa",
+            ObjectKind::Socket => "socket",
+            ObjectKind::Board => "board",
         }
     }
 }
 
-/// A hardware thread and what it belongs to, each known by its first CPU; the NUMA node by its number.
+/// A hardware thread and the objects that contain it, each named by its first CPU, the NUMA node by
+/// its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Thread {
     cpu: usize,
@@ -66,23 +68,23 @@ struct Thread {
     socket: usize,
 }
 
-/// The machine, as far as this process may use it.
+/// A machine, restricted to the CPUs that this process may use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Machine {
-    /// Neighbours stand next to each other.
+    /// Sorted by socket, NUMA node, caches and core.
     threads: Vec<Thread>,
-    /// Whether it is the one that this process runs on.
+    /// Whether this process runs on it.
     here: bool,
 }
 
 impl Machine {
-    /// Reads what is below `root`, which is `/sys`, about these CPUs. What is not told is taken to be
-    /// a machine of one socket and node, with cores of one thread.
+    /// Reads the topology of these CPUs below `root`, which is `/sys`. Without any files the
+    /// machine has one socket and one NUMA node, and each thread is a core.
     pub fn read(root: &Path, allowed: &[usize]) -> Machine {
         let node_of = nodes(root);
         let first = |list: Option<Vec<usize>>, cpu: usize| {
             let list = list.unwrap_or_default();
-            // Believed only if the CPU itself is in it.
+            // A list without the CPU itself is wrong, and ignored.
             let min = list.iter().copied().min();
             min.filter(|_| list.contains(&cpu))
         };
@@ -129,18 +131,18 @@ impl Machine {
         }
     }
 
-    /// The CPUs of each object of a kind, neighbours next to each other.
-    pub fn objects(&self, kind: Kind) -> Vec<Vec<usize>> {
+    /// Returns the CPUs of each object of a kind, neighbours next to each other.
+    pub fn objects(&self, kind: ObjectKind) -> Vec<Vec<usize>> {
         let mut objects: Vec<(usize, Vec<usize>)> = Vec::new();
         for thread in &self.threads {
             let name = match kind {
-                Kind::Thread => thread.cpu,
-                Kind::Core => thread.core,
-                Kind::L2 => thread.l2,
-                Kind::L3 => thread.l3,
-                Kind::Numa => thread.numa,
-                Kind::Socket => thread.socket,
-                Kind::Board => 0,
+                ObjectKind::Thread => thread.cpu,
+                ObjectKind::Core => thread.core,
+                ObjectKind::L2 => thread.l2,
+                ObjectKind::L3 => thread.l3,
+                ObjectKind::Numa => thread.numa,
+                ObjectKind::Socket => thread.socket,
+                ObjectKind::Board => 0,
             };
             match objects.iter_mut().find(|(known, _)| *known == name) {
                 Some((_, cpus)) => cpus.push(thread.cpu),
@@ -150,17 +152,17 @@ impl Machine {
         objects.into_iter().map(|(_, cpus)| cpus).collect()
     }
 
-    /// Whether it is the one that this process runs on, so that ranks can be bound to its CPUs.
+    /// Returns whether this process runs on the machine, so that ranks can be bound to its CPUs.
     pub fn is_here(&self) -> bool {
         self.here
     }
 
-    /// All CPUs.
+    /// Returns all CPUs.
     pub fn cpus(&self) -> Vec<usize> {
         self.threads.iter().map(|thread| thread.cpu).collect()
     }
 
-    /// The NUMA nodes of these CPUs by their numbers, from low to high.
+    /// Returns the NUMA nodes of these CPUs in ascending order.
     pub fn nodes(&self, cpus: &[usize]) -> Vec<usize> {
         let mine = self.threads.iter().filter(|t| cpus.contains(&t.cpu));
         let mut nodes: Vec<usize> = mine.map(|t| t.numa).collect();
@@ -169,8 +171,8 @@ impl Machine {
         nodes
     }
 
-    /// A picture of the machine in which the CPUs of a set stand out: sockets in brackets, a bar
-    /// between NUMA nodes and a stroke between cores, a sign for each thread.
+    /// Draws the machine with the CPUs of a set as `B`, others as `.`: sockets in brackets, `|`
+    /// between NUMA nodes, `/` between cores.
     pub fn picture(&self, set: &[usize]) -> String {
         let mut text = String::new();
         let mut last: Option<&Thread> = None;
@@ -190,12 +192,12 @@ impl Machine {
     }
 }
 
-/// The name of a third-level cache that nobody tells of: a node of a socket stands for it.
+/// Returns a name for the unknown third-level cache of a thread: its socket and NUMA node.
 fn no_cache(socket: usize, numa: usize) -> usize {
     1 << 48 | socket << 24 | numa
 }
 
-/// The NUMA node of each CPU.
+/// Reads the NUMA node of each CPU.
 fn nodes(root: &Path) -> HashMap<usize, usize> {
     let mut all = HashMap::new();
     let entries = fs::read_dir(root.join("devices/system/node"));
@@ -211,16 +213,16 @@ fn nodes(root: &Path) -> HashMap<usize, usize> {
     all
 }
 
-/// The highest number of a CPU, and the length of a list of CPUs at most.
+/// Highest number of a CPU, and most CPUs in a list.
 const MOST: usize = 1 << 16;
 
-/// Reads a list like `0,4-6`.
+/// Parses a list such as `0,4-6`.
 pub fn cpu_list(text: &str) -> Option<Vec<usize>> {
     let mut list: Vec<usize> = Vec::new();
     for part in text.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
-        // No machine has more than this; a longer list is not to be believed.
+        // Bounds the memory that a mistyped list takes.
         if first > last || last > MOST || list.len() > MOST {
             return None;
         }
@@ -229,7 +231,7 @@ pub fn cpu_list(text: &str) -> Option<Vec<usize>> {
     Some(list)
 }
 
-/// Writes a list like `0,4-6`.
+/// Formats a list such as `0,4-6`.
 pub fn show_list(cpus: &[usize]) -> String {
     let mut sorted = cpus.to_vec();
     sorted.sort_unstable();
@@ -252,8 +254,8 @@ pub fn show_list(cpus: &[usize]) -> String {
 pub mod tests {
     use super::*;
 
-    /// A /sys of 2 sockets with 2 nodes each, 4 cores of 2 threads in each node, which share a cache;
-    /// the second threads are numbered behind all first ones, as Linux does.
+    /// A /sys of 2 sockets with 2 nodes each, 4 cores of 2 threads in each node, which share a
+    /// cache; the second threads are numbered behind all first ones, as Linux does.
     pub fn sys() -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         let write = |name: String, text: String| {
@@ -302,20 +304,26 @@ pub mod tests {
         let machine = Machine::read(dir.path(), &(0..32).collect::<Vec<_>>());
         let counts = |kind| machine.objects(kind).len();
         let kinds = [
-            Kind::Thread,
-            Kind::Core,
-            Kind::L2,
-            Kind::L3,
-            Kind::Numa,
-            Kind::Socket,
-            Kind::Board,
+            ObjectKind::Thread,
+            ObjectKind::Core,
+            ObjectKind::L2,
+            ObjectKind::L3,
+            ObjectKind::Numa,
+            ObjectKind::Socket,
+            ObjectKind::Board,
         ];
         assert_eq!(kinds.map(counts), [32, 16, 16, 4, 4, 2, 1]);
-        assert_eq!(machine.objects(Kind::Core)[5], [5, 21]);
-        assert_eq!(machine.objects(Kind::Thread)[..3], [[0], [16], [1]]);
-        assert_eq!(machine.objects(Kind::Numa)[1], [4, 20, 5, 21, 6, 22, 7, 23]);
-        assert_eq!(machine.objects(Kind::L3), machine.objects(Kind::Numa));
-        assert_eq!(machine.objects(Kind::Socket)[1].len(), 16);
+        assert_eq!(machine.objects(ObjectKind::Core)[5], [5, 21]);
+        assert_eq!(machine.objects(ObjectKind::Thread)[..3], [[0], [16], [1]]);
+        assert_eq!(
+            machine.objects(ObjectKind::Numa)[1],
+            [4, 20, 5, 21, 6, 22, 7, 23]
+        );
+        assert_eq!(
+            machine.objects(ObjectKind::L3),
+            machine.objects(ObjectKind::Numa)
+        );
+        assert_eq!(machine.objects(ObjectKind::Socket)[1].len(), 16);
         assert_eq!(
             machine.picture(&[1, 17, 8]),
             "[../BB/../..|../../../..] [B./../../..|../../../..]"
@@ -328,15 +336,26 @@ pub mod tests {
         let machine = Machine::read(dir.path(), &[2, 3, 18, 9]);
         assert_eq!(machine.nodes(&[3, 9]), [0, 2]);
         assert_eq!(machine.nodes(&machine.cpus()), [0, 2]);
-        assert_eq!(machine.objects(Kind::Core), [vec![2, 18], vec![3], vec![9]]);
-        assert_eq!(machine.objects(Kind::Socket), [vec![2, 18, 3], vec![9]]);
+        assert_eq!(
+            machine.objects(ObjectKind::Core),
+            [vec![2, 18], vec![3], vec![9]]
+        );
+        assert_eq!(
+            machine.objects(ObjectKind::Socket),
+            [vec![2, 18, 3], vec![9]]
+        );
     }
 
     #[test]
     fn without_facts_each_thread_is_a_core() {
         let machine = Machine::read(Path::new("/nowhere"), &[0, 1, 5]);
-        assert_eq!(machine.objects(Kind::Core), [[0], [1], [5]]);
-        for kind in [Kind::L3, Kind::Numa, Kind::Socket, Kind::Board] {
+        assert_eq!(machine.objects(ObjectKind::Core), [[0], [1], [5]]);
+        for kind in [
+            ObjectKind::L3,
+            ObjectKind::Numa,
+            ObjectKind::Socket,
+            ObjectKind::Board,
+        ] {
             assert_eq!(machine.objects(kind), [[0, 1, 5]], "{kind:?}");
         }
     }

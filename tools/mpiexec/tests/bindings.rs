@@ -280,7 +280,7 @@ fn a_rankfile_says_where_each_rank_is() {
     std::fs::write(dir.path().join("ranks"), "rank 0=localhost slot=2:0\n").unwrap();
     dry_run(machine, &["-rf", &file])
         .expect(2)
-        .says("there is no socket 2");
+        .says("names socket 2");
     run(&["-rf", "/nowhere/at/all", "true"])
         .expect(2)
         .says("'/nowhere/at/all'");

@@ -122,13 +122,13 @@ fn another_shell_asks_for_a_report() {
     let pid = job.child.id().to_string();
     std::thread::sleep(Duration::from_secs(1));
     let asked = run(&["-report", &pid]);
-    assert!(asked.expect(0).out.contains("asked the ranks"));
+    assert!(asked.expect(0).out.contains("asked mpiexec process"));
     job.finish().expect(0).says("mpiexec: no rank waits in MPI");
     let me = std::process::id().to_string();
     run(&["-report", &me]).expect(2).says("not an mpiexec");
     run(&["-report", "x"])
         .expect(2)
-        .says("needs the process number");
+        .says("takes the process number");
 }
 
 #[test]

@@ -159,7 +159,9 @@ fn mistakes_end_with_2_and_a_hint() {
         .expect(2)
         .says("unknown option -nn; did you mean -n?");
     run(&[]).expect(2).says("no program");
-    run(&["-n", "x", "true"]).expect(2).says("'x' is none");
+    run(&["-n", "x", "true"])
+        .expect(2)
+        .says("option -n is 'x'; it must be a whole number");
     run(&["-n", "2"]).expect(2).says("no program");
 }
 

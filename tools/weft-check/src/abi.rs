@@ -1,4 +1,4 @@
-//! What differs between the ABIs: the width of handles, statuses, constants.
+//! Differences between the ABIs: width of handles, layout of statuses, constants.
 
 use std::collections::HashMap;
 use std::ffi::CStr;
@@ -6,13 +6,13 @@ use std::sync::OnceLock;
 
 use weft_pmpi::Abi as Which;
 
-use crate::calls::Kind;
+use crate::calls::ParamKind;
 use crate::tables::{HANDLES, NUMBERS};
 
-/// The ABI of the program.
+/// The properties of an ABI.
 pub struct Abi {
     which: Which,
-    predefined: HashMap<(Kind, usize), &'static str>,
+    predefined: HashMap<(ParamKind, usize), &'static str>,
     /// `MPI_ANY_SOURCE`.
     pub any_source: i32,
     /// `MPI_ANY_TAG`.
@@ -32,7 +32,7 @@ pub struct Abi {
     combiners: HashMap<i32, &'static str>,
 }
 
-/// The ABI of the library that is loaded.
+/// Returns the ABI of the loaded MPI library.
 pub fn abi() -> &'static Abi {
     static ABI: OnceLock<Abi> = OnceLock::new();
     ABI.get_or_init(|| Abi::new(weft_pmpi::abi()))
@@ -49,7 +49,7 @@ impl Abi {
             let found = NUMBERS.iter().find(|(other, _)| *other == name);
             found.map_or(i32::MIN, |(_, values)| values[which] as i32)
         };
-        // Handles of Open MPI's are addresses of variables. What an ABI lacks has no value.
+        // Open MPI's handles are addresses of variables. A constant that an ABI lacks has no value.
         let value = |values: &[i64; 2], symbol: &CStr| match abi {
             Which::OpenMpi if symbol.is_empty() => None,
             Which::OpenMpi => Some(weft_pmpi::variable(symbol)).filter(|value| *value != 0),
@@ -63,7 +63,7 @@ impl Abi {
                 .and_then(|(_, _, values, symbol)| value(values, symbol))
                 .unwrap_or(0)
         };
-        // The first of several names is the one that is said.
+        // Reversed, so that the first of several names of a handle stays in the map.
         let predefined = HANDLES
             .iter()
             .rev()
@@ -88,13 +88,13 @@ impl Abi {
         }
     }
 
-    /// Whether handles of this kind have the width of an address.
-    fn is_wide(&self, kind: Kind) -> bool {
-        self.which != Which::Mpich || kind == Kind::File
+    /// Returns whether handles of this kind have 64 bits.
+    fn is_wide(&self, kind: ParamKind) -> bool {
+        self.which != Which::Mpich || kind == ParamKind::File
     }
 
-    /// A handle as it is in a register.
-    pub fn by_value(&self, kind: Kind, raw: usize) -> usize {
+    /// Converts a register to a handle.
+    pub fn by_value(&self, kind: ParamKind, raw: usize) -> usize {
         if self.is_wide(kind) {
             raw
         } else {
@@ -102,14 +102,14 @@ impl Abi {
         }
     }
 
-    /// Handles in memory.
-    pub fn handles(&self, kind: Kind, from: usize, count: usize) -> Vec<usize> {
+    /// Reads an array of handles.
+    pub fn handles(&self, kind: ParamKind, from: usize, count: usize) -> Vec<usize> {
         if from == 0 {
             return Vec::new();
         }
         let one = |index: usize| {
-            // SAFETY: the program says that there are so many handles at this place; the library reads or has written
-            // the same.
+            // SAFETY: the program has passed an array of `count` handles to MPI, which reads or has
+            // written the same handles.
             unsafe {
                 if self.is_wide(kind) {
                     (from as *const usize).add(index).read_unaligned()
@@ -121,17 +121,17 @@ impl Abi {
         (0..count).map(one).collect()
     }
 
-    /// Bytes from one handle to the next in an array.
-    pub fn stride(&self, kind: Kind) -> usize {
+    /// Returns the bytes of a handle in memory.
+    pub fn stride(&self, kind: ParamKind) -> usize {
         if self.is_wide(kind) { 8 } else { 4 }
     }
 
-    /// The name of a handle that MPI itself has, or of a null one.
-    pub fn predefined(&self, kind: Kind, handle: usize) -> Option<&'static str> {
+    /// Returns the name of a predefined or null handle.
+    pub fn predefined(&self, kind: ParamKind, handle: usize) -> Option<&'static str> {
         self.predefined.get(&(kind, handle)).copied()
     }
 
-    /// Whether the address stands for something: `MPI_IN_PLACE`.
+    /// Returns whether an address is `MPI_IN_PLACE`.
     pub fn is_in_place(&self, address: usize) -> bool {
         address
             == if self.which == Which::Mpich {
@@ -141,12 +141,12 @@ impl Abi {
             }
     }
 
-    /// Whether this stands for no statuses.
+    /// Returns whether an address is `MPI_STATUS_IGNORE` or `MPI_STATUSES_IGNORE`.
     pub fn ignores_status(&self, address: usize) -> bool {
         address == if self.which == Which::Mpich { 1 } else { 0 }
     }
 
-    /// Bytes of a status.
+    /// Returns the bytes of a status.
     pub fn status_size(&self) -> usize {
         match self.which {
             Which::Mpich => 20,
@@ -155,10 +155,10 @@ impl Abi {
         }
     }
 
-    /// Source and tag of a status in memory.
+    /// Reads source and tag of a status.
     pub fn status(&self, address: usize) -> (i32, i32) {
         let field = |place: usize| {
-            // SAFETY: a status of the ABI is there, which the library has written.
+            // SAFETY: the MPI library has written a status of this ABI to the address.
             unsafe { (address as *const i32).add(place).read_unaligned() }
         };
         match self.which {
@@ -167,7 +167,7 @@ impl Abi {
         }
     }
 
-    /// The name of a combiner without its beginning: `VECTOR`.
+    /// Returns the name of a combiner without its prefix: `VECTOR`.
     pub fn combiner(&self, value: i32) -> &'static str {
         self.combiners.get(&value).copied().unwrap_or("")
     }

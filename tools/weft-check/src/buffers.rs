@@ -1,33 +1,33 @@
-//! The memory of operations: whether two use the same, and whether what is being sent was changed.
+//! Buffers of operations: overlaps, and changes of a buffer during a send.
 
 use std::ffi::c_void;
 
 use crate::types::Type;
 
-/// The memory of an operation.
+/// The buffer of an operation.
 #[derive(Clone)]
 pub struct Region {
-    /// Addresses and lengths, in their order in memory.
+    /// Contiguous blocks (address, length), in ascending order.
     pieces: Vec<(usize, usize)>,
-    /// Whether the operation writes there.
+    /// Whether the operation writes to it.
     pub written: bool,
-    /// A sum over what was there when the operation began.
+    /// The checksum at the start of the operation.
     sum: Option<u64>,
 }
 
-/// What has become of memory that is being sent.
+/// The state of a send buffer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Sent {
-    /// It is as it was, or nothing is known.
+    /// Unchanged, or unknown.
     Same,
-    /// It has other contents.
+    /// Changed.
     Changed,
-    /// It is there no more.
+    /// Unmapped.
     Gone,
 }
 
 impl Region {
-    /// That of so many elements.
+    /// Returns the buffer of `count` elements; `None` if it is empty or too complex.
     pub fn of(from: usize, count: u64, datatype: &Type, written: bool) -> Option<Region> {
         let pieces = datatype.pieces(from, count)?;
         let is_some = !pieces.is_empty();
@@ -38,14 +38,14 @@ impl Region {
         })
     }
 
-    /// Remembers what is there.
+    /// Stores the checksum of a buffer that is sent.
     pub fn note(&mut self) {
         if !self.written {
             self.sum = self.read();
         }
     }
 
-    /// Whether it is what it was.
+    /// Compares the buffer with the stored checksum.
     pub fn look(&self) -> Sent {
         match (self.sum, self.sum.and_then(|_| self.read())) {
             (Some(before), Some(now)) if before != now => Sent::Changed,
@@ -54,7 +54,8 @@ impl Region {
         }
     }
 
-    /// A sum; none if it can't be read. The kernel reads, since memory may be gone.
+    /// Returns the checksum. Returns `None` if memory is unmapped: the kernel reads it, so that is
+    /// no fault.
     fn read(&self) -> Option<u64> {
         let mut sum = 0xcbf2_9ce4_8422_2325;
         let mut scratch = [0u64; 2048];
@@ -72,7 +73,7 @@ impl Region {
                     iov_base: (begin + done) as *mut c_void,
                     iov_len: now,
                 };
-                // SAFETY: the place has room, and the kernel finds out whether the other can be read.
+                // SAFETY: `scratch` has room for `now` bytes; the kernel checks the other address.
                 let got = unsafe {
                     libc::process_vm_readv(
                         libc::getpid(),
@@ -96,7 +97,7 @@ impl Region {
         Some(sum)
     }
 
-    /// Whether both have bytes in common, and somebody writes there.
+    /// Returns whether the buffers overlap and at least one operation writes.
     pub fn collides(&self, other: &Region) -> bool {
         if !self.written && !other.written {
             return false;

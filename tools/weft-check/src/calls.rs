@@ -1,17 +1,17 @@
-//! What the table says of functions, and a call of one.
+//! MPI functions as the table describes them, and calls of them.
 
-/// A function of MPI.
+/// An MPI function.
 pub struct Function {
-    /// The name, `MPI_Send_c`.
+    /// The name, such as `MPI_Send_c`.
     pub name: &'static str,
-    /// The name of the form with small counts, `MPI_Send`.
+    /// The name of the variant with int counts, `MPI_Send`.
     pub base: &'static str,
     /// The parameters.
     pub params: &'static [Param],
 }
 
 impl Function {
-    /// The place of a parameter.
+    /// Returns the index of a parameter.
     pub fn place(&self, name: &str) -> Option<usize> {
         self.params.iter().position(|param| param.name == name)
     }
@@ -21,8 +21,8 @@ impl Function {
 pub struct Param {
     /// Its name.
     pub name: &'static str,
-    /// What it is, where that matters here.
-    pub kind: Option<Kind>,
+    /// The kind of a handle or buffer; `None` for others.
+    pub kind: Option<ParamKind>,
     /// Whether it is an address.
     pub pointer: bool,
     /// Whether it is the address of an array.
@@ -31,15 +31,15 @@ pub struct Param {
     pub written: bool,
     /// Whether the library reads there.
     pub read: bool,
-    /// Whether numbers have 64 bits.
+    /// Whether integers have 64 bits.
     pub wide: bool,
 }
 
-/// What a parameter is.
+/// The kind of a handle or buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[allow(missing_docs, reason = "handles by their names")]
-pub enum Kind {
-    /// The program's data.
+pub enum ParamKind {
+    /// A buffer of the program.
     Buffer,
     Comm,
     Group,
@@ -54,27 +54,27 @@ pub enum Kind {
     File,
 }
 
-/// A call that the program makes.
+/// A call of the program.
 #[derive(Clone, Copy)]
 pub struct Call<'a> {
     /// The function.
     pub function: &'static Function,
-    /// Its arguments, as they are in registers.
+    /// Its arguments in registers.
     pub args: &'a [usize],
 }
 
 impl Call<'_> {
-    /// The name of the form with small counts.
+    /// Returns the name of the variant with int counts.
     pub fn base(&self) -> &'static str {
         self.function.base
     }
 
-    /// An argument.
+    /// Returns an argument.
     pub fn raw(&self, name: &str) -> Option<usize> {
         self.args.get(self.function.place(name)?).copied()
     }
 
-    /// A number.
+    /// Returns an integer argument.
     pub fn number(&self, name: &str) -> Option<i64> {
         let place = self.function.place(name)?;
         let param = &self.function.params[place];
@@ -89,7 +89,7 @@ impl Call<'_> {
         })
     }
 
-    /// A handle that is passed by value.
+    /// Returns a handle that is passed by value.
     pub fn handle(&self, name: &str) -> Option<usize> {
         let place = self.function.place(name)?;
         let param = &self.function.params[place];
@@ -97,7 +97,7 @@ impl Call<'_> {
         Some(crate::abi::abi().by_value(kind, *self.args.get(place)?))
     }
 
-    /// The numbers of an array, of so many.
+    /// Returns the first `count` integers of an array argument.
     pub fn numbers(&self, name: &str, count: usize) -> Option<Vec<i64>> {
         let place = self.function.place(name)?;
         let from = *self.args.get(place)?;
@@ -106,8 +106,8 @@ impl Call<'_> {
         }
         let wide = self.function.params[place].wide;
         let number = |index: usize| {
-            // SAFETY: the library has found the arguments to be right, or reads the same numbers itself: the
-            // standard says that there are so many.
+            // SAFETY: the MPI standard requires the program to pass `count` numbers, which the MPI
+            // library reads or has written itself.
             unsafe {
                 if wide {
                     (from as *const i64).add(index).read_unaligned()

@@ -1,4 +1,4 @@
-//! Before and after each call.
+//! The checks before and after each call.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{LazyLock, OnceLock};
@@ -7,19 +7,19 @@ use parking_lot::Mutex;
 
 use crate::abi::abi;
 use crate::buffers::Region;
-use crate::calls::{Call, Kind};
+use crate::call_site::CallSite;
+use crate::calls::{Call, ParamKind};
 use crate::collectives::{Collective, Collectives};
 use crate::comms::{Comms, Removed};
 use crate::messages::{Data, Messages};
 use crate::objects::{self, Objects};
-use crate::place::Place;
 use crate::requests::{Message, Operation, Requests};
 use crate::tables::FUNCTIONS;
 use crate::types::Types;
 use crate::uses::uses;
-use crate::{pmpi, say};
+use crate::{pmpi, report};
 
-/// Everything that is known of the program.
+/// The state of the program's MPI objects and operations.
 struct Checker {
     objects: Objects,
     types: Types,
@@ -30,9 +30,9 @@ struct Checker {
 }
 
 static CHECKER: LazyLock<Mutex<Option<Checker>>> = LazyLock::new(Mutex::default);
-/// Whether the program is between `MPI_Init` and the end of `MPI_Finalize`.
+/// Whether calls are checked: from the end of `MPI_Init` to that of `MPI_Finalize`.
 static CHECKING: AtomicBool = AtomicBool::new(false);
-/// The communicator of this library's messages; 0: none (any more).
+/// The shadow communicator, for this library's messages; 0 if there is none.
 static SHADOW: AtomicUsize = AtomicUsize::new(0);
 static COLLECTIVES: OnceLock<Collectives> = OnceLock::new();
 
@@ -44,40 +44,40 @@ fn shadow() -> usize {
     SHADOW.load(Ordering::Acquire)
 }
 
-/// What is found out before a call, for when it has returned.
+/// The findings before a call that are needed after it.
 pub struct Before {
-    place: Place,
-    ending: Option<(Kind, usize)>,
-    /// What was known of it, which is forgotten before the call: another thread may get its handle at once.
+    place: CallSite,
+    ending: Option<(ParamKind, usize)>,
+    /// Its state, removed before the call, since another thread may get the same handle at once.
     ended: Option<Ended>,
     new_comm: Option<u64>,
-    /// Requests that the call may complete, and where they are.
+    /// The requests that the call may complete, and their address.
     requests: Vec<usize>,
     variable: usize,
-    /// Statuses, where the program wants none.
+    /// Statuses for a program that ignores them.
     _statuses: Vec<u64>,
     statuses: usize,
     collective: Option<(u64, u64)>,
-    /// Memory, sends and receives.
+    /// Buffers, sends and receives.
     regions: Vec<Region>,
     messages: Vec<Message>,
     receive: Option<(u64, u64)>,
 }
 
-/// What was known of an object that a call ends.
+/// The state of an object that a call frees.
 struct Ended {
-    made: Option<Place>,
+    made: Option<CallSite>,
     comm: Option<Removed>,
 }
 
-/// A call of function number `index` begins; arguments may be exchanged.
+/// Checks a call of function number `index` before it is made. May replace arguments.
 pub fn before(index: usize, args: &mut [usize]) -> Option<Before> {
     if !CHECKING.load(Ordering::Relaxed) {
         return None;
     }
     let function = &FUNCTIONS[index];
     let mut before = Before {
-        place: Place::here(function.name),
+        place: CallSite::here(function.name),
         ending: None,
         ended: None,
         new_comm: None,
@@ -107,7 +107,7 @@ pub fn before(index: usize, args: &mut [usize]) -> Option<Before> {
         if function
             .params
             .iter()
-            .any(|param| param.kind == Some(Kind::Comm) && param.pointer && !param.read)
+            .any(|param| param.kind == Some(ParamKind::Comm) && param.pointer && !param.read)
         {
             before.new_comm = checker.comms.id_of_new(call);
         }
@@ -131,7 +131,7 @@ pub fn before(index: usize, args: &mut [usize]) -> Option<Before> {
             .ending
             .map(|(kind, handle)| checker.forget(kind, handle));
     }
-    // Without the lock, since others are waited for.
+    // Without the lock, since this waits for other members.
     if let Some(collective) = meeting {
         collectives().meet(collective, shadow());
     }
@@ -148,12 +148,12 @@ pub fn before(index: usize, args: &mut [usize]) -> Option<Before> {
     Some(before)
 }
 
-/// Nonblocking collectives that are going to be complete: rank 0 has all members say what they meant.
+/// Compares the members' arguments, at rank 0, of nonblocking collectives that the call completes.
 fn wait_for_members(before: &Before) {
     let mut keys = Vec::new();
     if let Some(checker) = CHECKER.lock().as_mut() {
         for (i, &handle) in before.requests.iter().enumerate() {
-            let variable = before.variable + i * abi().stride(Kind::Request);
+            let variable = before.variable + i * abi().stride(ParamKind::Request);
             let found = checker.requests.find(handle, variable);
             keys.extend(found.and_then(|operation| operation.collective));
         }
@@ -163,7 +163,7 @@ fn wait_for_members(before: &Before) {
     }
 }
 
-/// A call has returned.
+/// Updates the state after a call has returned.
 pub fn after(before: Option<Before>, index: usize, args: &[usize], result: usize) {
     let function = &FUNCTIONS[index];
     let call = Call { function, args };
@@ -174,7 +174,7 @@ pub fn after(before: Option<Before>, index: usize, args: &[usize], result: usize
             if function.base == "MPI_Session_init"
                 && let Some(checker) = CHECKER.lock().as_mut()
             {
-                let place = Place::here(function.name);
+                let place = CallSite::here(function.name);
                 checker.made(call, place, None);
             }
             return;
@@ -215,7 +215,7 @@ fn begin(world: bool) {
     };
     if world && pmpi::is_initialized() {
         checker.rank = pmpi::rank(abi().world).unwrap_or(0);
-        say::is_rank(checker.rank);
+        report::set_rank(checker.rank);
         let size = pmpi::size(abi().world).unwrap_or(1);
         checker.messages = Messages::new(usize::try_from(size).unwrap_or(1));
         SHADOW.store(pmpi::shadow().unwrap_or(0), Ordering::Release);
@@ -230,15 +230,15 @@ fn end() {
     };
     checker.requests.leaked();
     checker.objects.leaked();
-    say::again();
+    report::report_repeats();
 }
 
 impl Checker {
-    /// Whether the handles that a call names are there: questions about others would be errors.
+    /// Returns whether the handles of a call are valid, so that MPI can be asked about them.
     fn knows_handles(&self, call: Call<'_>) -> bool {
         let params = call.function.params.iter().zip(call.args);
         params.into_iter().all(|(param, &raw)| match param.kind {
-            Some(kind @ (Kind::Comm | Kind::Datatype)) if !param.pointer => {
+            Some(kind @ (ParamKind::Comm | ParamKind::Datatype)) if !param.pointer => {
                 let handle = abi().by_value(kind, raw);
                 match abi().predefined(kind, handle) {
                     Some(name) => !name.ends_with("_NULL"),
@@ -249,19 +249,19 @@ impl Checker {
         })
     }
 
-    /// Before a call that ends an object.
-    fn forget(&mut self, kind: Kind, handle: usize) -> Ended {
-        if kind == Kind::Datatype {
+    /// Removes the state of an object before it is freed.
+    fn forget(&mut self, kind: ParamKind, handle: usize) -> Ended {
+        if kind == ParamKind::Datatype {
             self.types.forget(handle);
         }
         Ended {
             made: self.objects.remove(kind, handle),
-            comm: (kind == Kind::Comm).then(|| self.comms.remove(handle)),
+            comm: (kind == ParamKind::Comm).then(|| self.comms.remove(handle)),
         }
     }
 
-    /// An object was not ended, because the call has failed.
-    fn remember(&mut self, kind: Kind, handle: usize, ended: Ended) {
+    /// Restores the state of an object that a failed call has not freed.
+    fn remember(&mut self, kind: ParamKind, handle: usize, ended: Ended) {
         if let Some(place) = ended.made {
             self.objects.add(kind, handle, place);
         }
@@ -270,19 +270,19 @@ impl Checker {
         }
     }
 
-    /// Objects that a call has made.
-    fn made(&mut self, call: Call<'_>, place: Place, id: Option<u64>) {
+    /// Adds the objects that a call has created.
+    fn made(&mut self, call: Call<'_>, place: CallSite, id: Option<u64>) {
         for (kind, handle) in objects::made(call) {
             self.objects.add(kind, handle, place);
             match kind {
-                Kind::Comm => self.comms.add(call, handle, id),
-                Kind::Datatype => self.types.forget(handle),
+                ParamKind::Comm => self.comms.add(call, handle, id),
+                ParamKind::Datatype => self.types.forget(handle),
                 _ => {}
             }
         }
     }
 
-    /// Before a call that completes requests.
+    /// Finds the requests that a call may complete.
     fn completing(&mut self, call: Call<'_>, before: &mut Before) {
         let base = call.base();
         let is_one = matches!(
@@ -302,7 +302,7 @@ impl Checker {
         let (Some(place), Some(count)) =
             (place, count.and_then(|count| usize::try_from(count).ok()))
         else {
-            // Receives that block tell source and tag by their status.
+            // Source and tag of a blocking receive are in its status.
             let takes = matches!(
                 base,
                 "MPI_Recv"
@@ -321,7 +321,7 @@ impl Checker {
             }
             return;
         };
-        before.requests = abi().handles(Kind::Request, place, count);
+        before.requests = abi().handles(ParamKind::Request, place, count);
         before.variable = place;
         let statuses = call.raw("status").or_else(|| call.raw("array_of_statuses"));
         if statuses.is_some_and(|status| abi().ignores_status(status))
@@ -331,11 +331,11 @@ impl Checker {
         }
     }
 
-    /// Memory and messages of a call.
+    /// Finds the buffers and messages of a call.
     fn data(&mut self, call: Call<'_>, before: &mut Before) {
         let base = call.base();
         if base.starts_with("MPI_P") {
-            // Partitioned: parts are filled while it is under way.
+            // The program fills the buffer of a partitioned operation while it is active.
             return;
         }
         let handle = call.handle("comm");
@@ -350,7 +350,7 @@ impl Checker {
             ));
         }
         if handle.is_some() && of_comm.is_none() {
-            // Nobody knows who its members are: an intercommunicator, perhaps.
+            // The members are unknown, as in some intercommunicators.
             return;
         }
         for one in uses(call, of_comm) {
@@ -402,7 +402,7 @@ impl Checker {
             let data = self.data_of(call, place, receive.0, receive.1);
             add(peer("source"), peer(tags.1), data, false);
         }
-        // Those that are only made are posted when they are started.
+        // A persistent receive is posted when it is started.
         if !base.ends_with("_init") {
             let receive = before
                 .messages
@@ -416,7 +416,7 @@ impl Checker {
     fn data_of(
         &mut self,
         call: Call<'_>,
-        place: Place,
+        place: CallSite,
         count: &str,
         datatype: &str,
     ) -> Option<Data> {
@@ -437,8 +437,8 @@ impl Checker {
         Some((id, number))
     }
 
-    /// The communicator, this process's rank in it, and where a message goes to in the world.
-    fn way(&mut self, message: &Message) -> Option<(u64, i32, i32)> {
+    /// Returns communicator, this process's rank in it, and the peer's rank in `MPI_COMM_WORLD`.
+    fn route(&mut self, message: &Message) -> Option<(u64, i32, i32)> {
         let comm = self.comms.get(message.comm)?;
         let world = *comm
             .ranks
@@ -447,8 +447,8 @@ impl Checker {
         Some((comm.id, comm.rank, world))
     }
 
-    fn tell(&mut self, message: &Message) {
-        if let Some((id, rank, world)) = self.way(message) {
+    fn describe_sent(&mut self, message: &Message) {
+        if let Some((id, rank, world)) = self.route(message) {
             self.messages.sent(
                 id,
                 rank,
@@ -460,7 +460,7 @@ impl Checker {
         }
     }
 
-    /// Operations that a call has begun.
+    /// Adds the operation that a call has started.
     fn begun(&mut self, call: Call<'_>, before: Before, is_good: bool) {
         let base = call.base();
         let request = call
@@ -469,7 +469,10 @@ impl Checker {
             .iter()
             .zip(call.args)
             .find(|(param, _)| {
-                param.kind == Some(Kind::Request) && param.pointer && param.written && !param.read
+                param.kind == Some(ParamKind::Request)
+                    && param.pointer
+                    && param.written
+                    && !param.read
             });
         if !is_good {
             if let Some((comm, number)) = before.receive {
@@ -481,7 +484,7 @@ impl Checker {
         let persistent = base.ends_with("_init") && base != "MPI_Init";
         if !persistent {
             for message in before.messages.iter().filter(|message| message.sends) {
-                self.tell(message);
+                self.describe_sent(message);
             }
         }
         let Some((_, &variable)) = request else {
@@ -496,10 +499,10 @@ impl Checker {
             }
             return;
         };
-        let Some(&handle) = abi().handles(Kind::Request, variable, 1).first() else {
+        let Some(&handle) = abi().handles(ParamKind::Request, variable, 1).first() else {
             return;
         };
-        if abi().predefined(Kind::Request, handle).is_some() {
+        if abi().predefined(ParamKind::Request, handle).is_some() {
             return;
         }
         let mut regions = before.regions;
@@ -525,17 +528,17 @@ impl Checker {
 
     fn probed(&mut self, call: Call<'_>, before: &Before) {
         let flag = call.raw("flag").filter(|flag| *flag != 0);
-        // SAFETY: the library has written the flag.
+        // SAFETY: `flag` is not null, and the MPI library has written it.
         let found = flag.is_none_or(|flag| unsafe { (flag as *const i32).read_unaligned() } != 0);
         let message = call
             .raw("message")
-            .map(|place| abi().handles(Kind::Message, place, 1));
+            .map(|place| abi().handles(ParamKind::Message, place, 1));
         let (Some(&[message]), Some(status)) = (message.as_deref(), before.status(call)) else {
             return;
         };
         let comm = call.handle("comm").and_then(|comm| self.comms.get(comm));
         if let Some(comm) = comm.filter(|comm| found && comm.ranks.is_some())
-            && abi().predefined(Kind::Message, message).is_none()
+            && abi().predefined(ParamKind::Message, message).is_none()
         {
             let id = comm.id;
             self.messages
@@ -543,15 +546,15 @@ impl Checker {
         }
     }
 
-    /// Requests that a call has completed.
+    /// Removes the operations that a call has completed.
     fn completed(&mut self, call: Call<'_>, before: &Before, is_good: bool) {
         if before.requests.is_empty() {
             return;
         }
-        let variable = |i: usize| before.variable + i * abi().stride(Kind::Request);
+        let variable = |i: usize| before.variable + i * abi().stride(ParamKind::Request);
         let number = |name: &str| {
             let place = call.raw(name)?;
-            // SAFETY: the library has written a number there.
+            // SAFETY: the address is not null, and the MPI library has written a number to it.
             (place != 0).then(|| unsafe { (place as *const i32).read_unaligned() })
         };
         let flag = number("flag").is_none_or(|flag| flag != 0);
@@ -582,8 +585,8 @@ impl Checker {
                 return;
             }
             _ if !is_good => {
-                // Those that are null now have ended somehow.
-                let now = abi().handles(Kind::Request, before.variable, count);
+                // A request that has become null is complete or has failed.
+                let now = abi().handles(ParamKind::Request, before.variable, count);
                 let ended = (0..count).filter(|i| now[*i] != before.requests[*i]);
                 for i in ended.collect::<Vec<_>>() {
                     if let Some(operation) = self.requests.remove(before.requests[i], variable(i))
@@ -618,7 +621,7 @@ impl Checker {
         }
     }
 
-    fn start(&mut self, handle: usize, variable: usize, place: Place) {
+    fn start(&mut self, handle: usize, variable: usize, place: CallSite) {
         let Some(operation) = self.requests.find(handle, variable) else {
             return;
         };
@@ -629,7 +632,7 @@ impl Checker {
         let mut receive = None;
         for message in &messages {
             if message.sends {
-                self.tell(message);
+                self.describe_sent(message);
             } else {
                 receive = self.post(message);
             }
@@ -641,7 +644,7 @@ impl Checker {
         }
     }
 
-    fn complete(&mut self, handle: usize, variable: usize, status: Option<usize>, place: Place) {
+    fn complete(&mut self, handle: usize, variable: usize, status: Option<usize>, place: CallSite) {
         let Some(found) = self.requests.find(handle, variable) else {
             return;
         };
@@ -667,7 +670,7 @@ impl Checker {
             self.messages.end(comm, number, got, shadow());
         }
         for message in messages.iter().filter(|message| message.sends) {
-            if let Some((id, rank, world)) = self.way(message) {
+            if let Some((id, rank, world)) = self.route(message) {
                 self.messages.cancel(id, rank, world, message.tag, shadow());
             }
         }
@@ -675,13 +678,13 @@ impl Checker {
 }
 
 impl Before {
-    /// Statuses of our own, since the program wants none.
+    /// Provides statuses for a program that ignores them.
     fn own_statuses(&mut self, count: usize) {
         self._statuses = vec![0; count.max(1) * 4];
         self.statuses = self._statuses.as_ptr() as usize;
     }
 
-    /// Where the first status is, if there is one.
+    /// Returns the address of the first status, if there is one.
     fn status(&self, call: Call<'_>) -> Option<usize> {
         let place = call
             .raw("status")

@@ -1,5 +1,6 @@
-//! Whether all members of a communicator mean the same by a collective. Each tells rank 0 of the communicator, which
-//! compares and answers; nonblocking ones get no answer.
+//! Checks that all members of a communicator pass matching arguments to a collective. Each member
+//! sends its arguments to rank 0 of the communicator, which compares them and, for blocking ones,
+//! answers.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -7,42 +8,42 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::abi::abi;
-use crate::calls::{Call, Kind};
+use crate::call_site::CallSite;
+use crate::calls::{Call, ParamKind};
 use crate::comms::Comm;
-use crate::place::Place;
 use crate::pmpi::{self, Sending};
 use crate::types::{Signature, Types};
 
-/// Tags of this module's messages begin here; what follows tells communicators apart.
+/// The lowest tag of this module's messages; the communicator's id determines the tag.
 const TAGS: u64 = 100;
 
-/// What a member means to do.
+/// A member's arguments of a collective.
 #[derive(Clone, Default, Debug)]
 struct Record {
     id: u64,
     number: u64,
-    /// Whether it waits for an answer.
+    /// Whether the member waits for an answer.
     waits: bool,
     name: String,
     root: i64,
     op: String,
     place: String,
-    /// What it sends: to all the same, or to each.
+    /// The signature that it sends to all, or one per member.
     sends: Vec<Signature>,
     receives: Vec<Signature>,
 }
 
-/// The collective that a call is.
+/// A call of a collective.
 pub struct Collective {
     record: Record,
     ranks: Arc<[i32]>,
     rank: i32,
 }
 
-/// What this process means to do, and the members' ranks in the world.
+/// This process's arguments, and the members' ranks in `MPI_COMM_WORLD`.
 type Own = (Record, Arc<[i32]>);
 
-/// What is under way at members that are rank 0.
+/// The collectives of which this process is rank 0 and has not compared all arguments.
 #[derive(Default)]
 pub struct Collectives {
     open: Mutex<HashMap<u64, VecDeque<Own>>>,
@@ -55,7 +56,7 @@ fn is_nonblocking(base: &str) -> bool {
         || base == "MPI_Comm_idup_with_info"
 }
 
-/// The collective's name without what says how it is called; none if the call is none.
+/// Returns a collective's name without the markers of variants, or `None` for other functions.
 fn kind(base: &'static str) -> Option<&'static str> {
     let name = base.strip_prefix("MPI_")?;
     let name = name.strip_suffix("_init").unwrap_or(name);
@@ -113,7 +114,7 @@ fn kind(base: &'static str) -> Option<&'static str> {
     })
 }
 
-/// Signatures of buffers: of one datatype.
+/// Returns the signature of a buffer with one count and datatype.
 fn one(types: &mut Types, call: Call<'_>, count: &str, datatype: &str) -> Vec<Signature> {
     let datatype = call.handle(datatype).and_then(|handle| types.get(handle));
     let count = call
@@ -125,7 +126,7 @@ fn one(types: &mut Types, call: Call<'_>, count: &str, datatype: &str) -> Vec<Si
         .unwrap_or_default()
 }
 
-/// The same, for each member.
+/// Returns the signatures of a buffer with a count (and datatype) per member.
 fn each(
     types: &mut Types,
     call: Call<'_>,
@@ -137,13 +138,13 @@ fn each(
     let handles = match call.handle(datatype) {
         Some(handle) => vec![handle; size],
         None => abi().handles(
-            Kind::Datatype,
+            ParamKind::Datatype,
             call.raw(&format!("{datatype}s")).unwrap_or(0),
             size,
         ),
     };
     let one = |(count, handle): (i64, usize)| {
-        // With nothing to send any datatype will do, also none.
+        // With a count of 0 any datatype is valid, also a null one.
         match u64::try_from(count) {
             Ok(0) => Some(Signature::default()),
             Ok(count) => Some(types.get(handle)?.of(count)),
@@ -160,10 +161,10 @@ fn each(
 }
 
 impl Collective {
-    /// What a call means, if it is a collective that can be compared.
+    /// Returns the arguments of a call, if it is a collective that can be compared.
     pub fn of(
         call: Call<'_>,
-        place: Place,
+        place: CallSite,
         comm: &mut Comm,
         types: &mut Types,
     ) -> Option<Collective> {
@@ -216,7 +217,7 @@ impl Collective {
             }
             _ => (Vec::new(), Vec::new()),
         };
-        // Reductions in place still have count and datatype.
+        // In-place reductions still use count and datatype.
         if in_place("sendbuf") && call.function.place("sendtype").is_some() {
             sends.clear();
         }
@@ -232,7 +233,7 @@ impl Collective {
         }
         let op = match call.handle("op") {
             Some(op) => abi()
-                .predefined(Kind::Op, op)
+                .predefined(ParamKind::Op, op)
                 .unwrap_or("an operation of the program")
                 .to_owned(),
             None => String::new(),
@@ -254,14 +255,15 @@ impl Collective {
         })
     }
 
-    /// Communicator and number, for those that are waited for later.
+    /// Returns id of the communicator and number of the collective on it.
     pub fn key(&self) -> (u64, u64) {
         (self.record.id, self.record.number)
     }
 }
 
 impl Collectives {
-    /// All members come here; waits for those of blocking collectives.
+    /// Sends the arguments to rank 0, or receives them there. Waits for the members of a blocking
+    /// collective.
     pub fn meet(&self, collective: Collective, shadow: usize) {
         let Collective {
             record,
@@ -293,7 +295,7 @@ impl Collectives {
         }
     }
 
-    /// At rank 0: compares what members say about all collectives of a communicator up to this one.
+    /// Compares, at rank 0, the arguments of a communicator's collectives up to `number`.
     pub fn gather(&self, id: u64, number: u64, shadow: usize) {
         loop {
             let next = {
@@ -315,7 +317,7 @@ impl Collectives {
                 };
                 records.push(Record::from(&bytes).unwrap_or_default());
             }
-            // Another communicator of the same tag: nothing is known.
+            // A message of another communicator with the same tag: nothing can be compared.
             let same = records.iter().all(|record| record.id == id);
             if same && let Some((text, ends)) = judge(&records) {
                 eprintln!("Weft check: {text}");
@@ -402,7 +404,7 @@ impl Record {
     }
 }
 
-/// What the members disagree about, and whether nobody could go on.
+/// Describes the mismatch of the arguments. The flag says whether the collective would hang.
 fn judge(records: &[Record]) -> Option<(String, bool)> {
     let first = records.first()?;
     let is_world = if first.id == 1 {
@@ -478,7 +480,7 @@ fn judge(records: &[Record]) -> Option<(String, bool)> {
     Some((text, !same_size))
 }
 
-/// Two members whose data doesn't fit: who sends and who receives, what is sent and what expected.
+/// Finds two members with mismatched data. Returns sender, receiver, and their signatures.
 fn misfit(records: &[Record]) -> Option<(usize, usize, Signature, Signature)> {
     let base = records[0].name.clone();
     let name = kind_of(&base)?;

@@ -1,4 +1,4 @@
-//! Communicators: which they are, in words that all their members say alike.
+//! Communicators, with ids that are the same on all their members.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -10,21 +10,21 @@ use crate::pmpi;
 
 /// A communicator.
 pub struct Comm {
-    /// The same for all members.
+    /// An id that is the same on all members.
     pub id: u64,
-    /// Ranks in `MPI_COMM_WORLD` of those whom messages go to; none if some have none.
+    /// The peers' ranks in `MPI_COMM_WORLD`; `None` if one has none.
     pub ranks: Option<Arc<[i32]>>,
     /// This process's rank.
     pub rank: i32,
     /// Whether it is an intercommunicator.
     pub inter: bool,
-    /// Collectives so far.
+    /// Number of collectives so far.
     pub collectives: u64,
-    /// Communicators that were made from it.
+    /// Number of communicators created from it.
     children: u64,
 }
 
-/// What was known of a communicator that is given back.
+/// The state of a communicator that is freed.
 pub struct Removed {
     known: Option<Comm>,
     new: Option<u64>,
@@ -34,9 +34,9 @@ pub struct Removed {
 #[derive(Default)]
 pub struct Comms {
     known: HashMap<usize, Comm>,
-    /// Ids of those whose members could not be asked yet.
+    /// Ids of new communicators whose members are not known yet.
     new: HashMap<usize, u64>,
-    /// Of communicators that are made without a parent: how often with the same arguments.
+    /// Number of communicators without parent that were created with the same arguments.
     counts: HashMap<u64, u64>,
 }
 
@@ -47,12 +47,12 @@ fn hash(what: impl Hash) -> u64 {
 }
 
 impl Comms {
-    /// A communicator by its handle, if messages on it can be followed.
+    /// Returns a communicator by its handle, if its messages can be checked.
     pub fn get(&mut self, handle: usize) -> Option<&mut Comm> {
         if !self.known.contains_key(&handle) {
             let id = match handle {
                 _ if handle == abi().world => 1,
-                // Nobody else has this one.
+                // MPI_COMM_SELF has no other members.
                 _ if handle == abi().comm_self => 2,
                 _ => *self.new.get(&handle)?,
             };
@@ -73,7 +73,8 @@ impl Comms {
         self.known.get_mut(&handle)
     }
 
-    /// Before a communicator is made: the id that it will have, which must be found in the same order by all.
+    /// Returns the id of the communicator that a call creates. All members must call it in the same
+    /// order.
     pub fn id_of_new(&mut self, call: Call<'_>) -> Option<u64> {
         let base = call.base();
         match base {
@@ -99,14 +100,14 @@ impl Comms {
         }
     }
 
-    /// A communicator was made. `id`: what was found before.
+    /// Adds a new communicator. `id` is the result of [`Self::id_of_new`].
     pub fn add(&mut self, call: Call<'_>, handle: usize, id: Option<u64>) {
         self.known.remove(&handle);
         let id = id.or_else(|| {
             if call.base() != "MPI_Comm_create_group" {
                 return None;
             }
-            // All members of the new one, and they alone, take part.
+            // Exactly the members of the new communicator take part.
             let members = pmpi::world_ranks(handle, false)?;
             let parent = self.get(call.handle("comm")?)?.id;
             let key = hash((parent, members, call.number("tag"), "group"));
@@ -120,7 +121,7 @@ impl Comms {
         }
     }
 
-    /// A communicator is given back.
+    /// Removes a communicator before it is freed.
     pub fn remove(&mut self, handle: usize) -> Removed {
         Removed {
             known: self.known.remove(&handle),
@@ -128,7 +129,7 @@ impl Comms {
         }
     }
 
-    /// A communicator was not given back after all.
+    /// Restores a communicator that could not be freed.
     pub fn put_back(&mut self, handle: usize, removed: Removed) {
         if let Some(comm) = removed.known {
             self.known.insert(handle, comm);

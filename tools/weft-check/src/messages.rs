@@ -1,45 +1,46 @@
-//! Whether what is received is what was sent. Of each message the sender tells the receiver by another one.
+//! Checks that each receive matches its message. The sender sends a description of each message.
 //!
-//! Messages of a communicator, source and tag are matched in the order in which they were sent, by receives in the
-//! order in which these were posted (MPI-5.0 section 3.5). So the receive whose place among those that got such a
-//! message is known gets the message of the same number; a receive that is pending and could have got an earlier one
-//! has to end first. Where several threads use a communicator, the order isn't known and nothing is compared.
+//! Messages of one communicator, source and tag match in the order of their sends receives in the
+//! order of their posting (MPI-5.0 section 3.5). So the n-th receive that got a message of such a
+//! stream got the n-th message of the stream. A pending receive that might have got an earlier one
+//! must complete first. If several threads use a communicator, the order is unknown and nothing is
+//! compared.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::thread::{self, ThreadId};
 
 use crate::abi::abi;
-use crate::place::Place;
+use crate::call_site::CallSite;
 use crate::pmpi::{self, Sending};
-use crate::say::say;
+use crate::report::report;
 use crate::types::{Signature, Type};
 
-/// The tag of what senders tell.
+/// The tag of descriptions.
 const TAG: i32 = 1;
-/// In place of a message's number.
+/// Replaces a message's number in the notice of a cancelled send.
 const CANCELLED: u64 = u64::MAX;
-/// Calls between two looks at what has come.
+/// Calls between two polls for descriptions.
 const SELDOM: u64 = 32;
 
-/// What is sent or received.
+/// The data of a message.
 #[derive(Clone)]
 pub struct Data {
     /// The datatype.
     pub datatype: Arc<Type>,
-    /// How many.
+    /// Number of elements.
     pub count: u64,
-    /// Where the program says so.
-    pub place: Place,
+    /// The call site.
+    pub place: CallSite,
 }
 
-/// Communicator, source's rank, tag.
+/// Communicator, source and tag: messages of one stream are ordered.
 type Stream = (u64, i32, i32);
 
-/// What a sender tells.
-struct Told {
+/// A sender's description of a message.
+struct Description {
     signature: Signature,
-    /// Several threads send on the communicator.
+    /// Whether several threads send on the communicator.
     mixed: bool,
     text: String,
 }
@@ -49,12 +50,12 @@ struct Posted {
     number: u64,
     source: i32,
     tag: i32,
-    /// Source and tag of what it got.
+    /// Source and tag of its message.
     got: Option<(i32, i32)>,
     data: Option<Data>,
 }
 
-/// A receive that a known message belongs to.
+/// A receive whose message is known.
 struct Matched {
     number: u64,
     data: Option<Data>,
@@ -65,27 +66,28 @@ struct Matched {
 pub struct Messages {
     sent: HashMap<Stream, u64>,
     under_way: Vec<Sending>,
-    /// By ranks in the world.
+    /// Numbers of descriptions sent to and received from each rank of `MPI_COMM_WORLD`.
     told: Vec<u64>,
     heard: Vec<u64>,
     numbers: u64,
     posted: HashMap<u64, VecDeque<Posted>>,
     received: HashMap<Stream, u64>,
-    arrived: HashMap<Stream, BTreeMap<u64, Told>>,
+    arrived: HashMap<Stream, BTreeMap<u64, Description>>,
     waiting: HashMap<Stream, BTreeMap<u64, Matched>>,
-    /// Messages that were matched by probes, and what is known of their receives.
+    /// Messages of matched probes, and the data of their receives.
     probed: HashMap<usize, u64>,
     later: HashMap<u64, Data>,
     threads: HashMap<u64, ThreadId>,
     mixed: HashSet<u64>,
-    /// Streams in which a send was cancelled, and communicators on which a receive failed: nothing is known of them.
+    /// Streams with a cancelled send, and communicators with a failed receive, which are not
+    /// compared.
     cancelled: HashSet<Stream>,
     spoiled: HashSet<u64>,
     calls: u64,
 }
 
 impl Messages {
-    /// For so many processes.
+    /// Creates the state for `size` processes.
     pub fn new(size: usize) -> Messages {
         Messages {
             told: vec![0; size],
@@ -102,7 +104,7 @@ impl Messages {
         self.mixed.contains(&comm)
     }
 
-    /// A send was cancelled: which of the same kind that was nobody knows.
+    /// Notifies the receiver of a cancelled send, which makes the numbers of the stream unknown.
     pub fn cancel(&mut self, comm: u64, rank: i32, world: i32, tag: i32, shadow: usize) {
         let words = [comm, rank as u64, tag as u64, CANCELLED];
         self.tell(
@@ -112,7 +114,7 @@ impl Messages {
         );
     }
 
-    /// A receive has failed.
+    /// Excludes a communicator after a failed receive.
     pub fn spoil(&mut self, comm: u64) {
         self.spoiled.insert(comm);
     }
@@ -127,7 +129,8 @@ impl Messages {
         self.poll(shadow, false);
     }
 
-    /// A message was sent, by this process's rank, to a rank and where that is in the world.
+    /// Describes a message to its receiver. `rank` is this process's, `world` the peer's in
+    /// `MPI_COMM_WORLD`.
     pub fn sent(
         &mut self,
         comm: u64,
@@ -162,7 +165,7 @@ impl Messages {
         self.tell(bytes, world, shadow);
     }
 
-    /// A receive is posted; gives it a number.
+    /// Adds a posted receive and returns its number.
     pub fn post(&mut self, comm: u64, source: i32, tag: i32, data: Option<Data>) -> u64 {
         self.is_mixed(comm);
         self.numbers += 1;
@@ -177,7 +180,7 @@ impl Messages {
         number
     }
 
-    /// A receive has ended, with a message or without one.
+    /// Completes a receive, with the source and tag of its message, or without a message.
     pub fn end(&mut self, comm: u64, number: u64, got: Option<(i32, i32)>, shadow: usize) {
         if let Some(posted) = self.posted.get_mut(&comm) {
             match (got, posted.iter().position(|one| one.number == number)) {
@@ -190,7 +193,7 @@ impl Messages {
         self.poll(shadow, false);
     }
 
-    /// A probe has matched a message.
+    /// Adds a message that a matched probe has returned.
     pub fn probed(&mut self, comm: u64, message: usize, got: (i32, i32), shadow: usize) {
         let (source, tag) = got;
         let number = self.post(comm, source, tag, None);
@@ -198,7 +201,7 @@ impl Messages {
         self.end(comm, number, Some(got), shadow);
     }
 
-    /// Such a message is received.
+    /// Adds the receive of a message of a matched probe.
     pub fn matched(&mut self, message: usize, data: Data) {
         let Some(number) = self.probed.remove(&message) else {
             return;
@@ -208,7 +211,7 @@ impl Messages {
         streams.into_iter().for_each(|stream| self.compare(stream));
     }
 
-    /// Finds out the numbers of receives' messages.
+    /// Determines the messages of completed receives.
     fn settle(&mut self, comm: u64) {
         let Some(posted) = self.posted.get_mut(&comm) else {
             return;
@@ -248,7 +251,7 @@ impl Messages {
         touched.into_iter().for_each(|stream| self.compare(stream));
     }
 
-    /// Compares what was told with what is wanted, where both are known.
+    /// Compares descriptions with receives of the same number.
     fn compare(&mut self, stream: Stream) {
         let (Some(arrived), Some(waiting)) =
             (self.arrived.get_mut(&stream), self.waiting.get_mut(&stream))
@@ -281,7 +284,7 @@ impl Messages {
         }
     }
 
-    /// Takes what has come, now and then.
+    /// Receives descriptions that have arrived, on every [`SELDOM`]th call or if `now`.
     pub fn poll(&mut self, shadow: usize, now: bool) {
         self.calls += 1;
         if !now && !self.calls.is_multiple_of(SELDOM) {
@@ -308,7 +311,7 @@ impl Messages {
             self.cancelled.insert(stream);
             return;
         }
-        let told = Told {
+        let told = Description {
             signature: Signature {
                 length: word(4),
                 hash: word(5),
@@ -325,7 +328,7 @@ impl Messages {
         self.compare(stream);
     }
 
-    /// At the end, by all processes: messages that nobody has received.
+    /// Reports messages that were never received. All processes call it in `MPI_Finalize`.
     pub fn finish(&mut self, rank: i32, shadow: usize) {
         let Some(expected) = pmpi::exchange(&mut self.told.clone(), shadow) else {
             return;
@@ -350,7 +353,8 @@ impl Messages {
                 (one.source == abi().any_source || one.source == *source)
                     && (one.tag == abi().any_tag || one.tag == *tag)
             };
-            // A receive that is there may have got it; its request was not completed, which is told.
+            // A pending receive may have got the message; its incomplete request is reported
+            // elsewhere.
             let is_unknown =
                 self.spoiled.contains(comm) || self.cancelled.contains(&(*comm, *source, *tag));
             if is_unknown
@@ -383,7 +387,7 @@ impl Messages {
     }
 }
 
-fn judge((_, source, tag): Stream, told: &Told, data: &Data) {
+fn judge((_, source, tag): Stream, told: &Description, data: &Data) {
     let wanted = data.datatype.first(told.signature.length);
     let all = data.datatype.of(data.count);
     let fits = if told.signature.untyped || all.untyped {
@@ -395,13 +399,13 @@ fn judge((_, source, tag): Stream, told: &Told, data: &Data) {
         return;
     }
     let (what, place) = told.text.split_once('\n').unwrap_or((&told.text, ""));
-    say(
+    report(
         "a message has other types than its receive",
         data.place,
         || {
             format!(
-                "{} are expected, but the message from rank {source} with tag {tag} has {what} (sent by {place}). What is \
-             received is not what was sent: name the same datatypes, in the same order, on both sides",
+                "the receive expects {}, but the message from rank {source} with tag {tag} has {what} (sent by {place}); \
+             use the same datatypes, in the same order, on both sides",
                 data.datatype.describe(data.count)
             )
         },

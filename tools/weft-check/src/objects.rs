@@ -1,13 +1,13 @@
-//! What the program makes and must end: communicators, datatypes, files and so on.
+//! Objects that the program creates and must free: communicators, datatypes, files and so on.
 
 use std::collections::{BTreeMap, HashMap};
 
 use crate::abi::abi;
-use crate::calls::{Call, Kind};
-use crate::place::Place;
-use crate::say::say;
+use crate::call_site::CallSite;
+use crate::calls::{Call, ParamKind};
+use crate::report::report;
 
-/// Functions that give handles which nobody needs to give back.
+/// Functions whose handles need not be freed.
 const BORROWED: [&str; 6] = [
     "MPI_Comm_get_parent",
     "MPI_Type_match_size",
@@ -17,24 +17,24 @@ const BORROWED: [&str; 6] = [
     "MPI_Type_get_value_index",
 ];
 
-/// What is made and how it is ended.
-fn words(kind: Kind) -> (&'static str, &'static str) {
+/// Returns the name of a kind of object, and the function that frees it.
+fn words(kind: ParamKind) -> (&'static str, &'static str) {
     match kind {
-        Kind::Comm => ("communicator", "MPI_Comm_free or MPI_Comm_disconnect"),
-        Kind::Group => ("group", "MPI_Group_free"),
-        Kind::Datatype => ("datatype", "MPI_Type_free"),
-        Kind::Op => ("reduction operation", "MPI_Op_free"),
-        Kind::Errhandler => ("error handler", "MPI_Errhandler_free"),
-        Kind::Info => ("info object", "MPI_Info_free"),
-        Kind::Win => ("window", "MPI_Win_free"),
-        Kind::Session => ("session", "MPI_Session_finalize"),
-        Kind::File => ("file", "MPI_File_close"),
-        Kind::Message => ("matched message", "MPI_Mrecv or MPI_Imrecv"),
-        Kind::Request | Kind::Buffer => ("request", "MPI_Wait"),
+        ParamKind::Comm => ("communicator", "MPI_Comm_free or MPI_Comm_disconnect"),
+        ParamKind::Group => ("group", "MPI_Group_free"),
+        ParamKind::Datatype => ("datatype", "MPI_Type_free"),
+        ParamKind::Op => ("reduction operation", "MPI_Op_free"),
+        ParamKind::Errhandler => ("error handler", "MPI_Errhandler_free"),
+        ParamKind::Info => ("info object", "MPI_Info_free"),
+        ParamKind::Win => ("window", "MPI_Win_free"),
+        ParamKind::Session => ("session", "MPI_Session_finalize"),
+        ParamKind::File => ("file", "MPI_File_close"),
+        ParamKind::Message => ("matched message", "MPI_Mrecv or MPI_Imrecv"),
+        ParamKind::Request | ParamKind::Buffer => ("request", "MPI_Wait"),
     }
 }
 
-/// Whether a call ends what its argument names.
+/// Returns whether a call frees its argument.
 fn ends(call: Call<'_>) -> bool {
     let base = call.base();
     base.ends_with("_free")
@@ -48,8 +48,8 @@ fn ends(call: Call<'_>) -> bool {
         )
 }
 
-/// What a call is going to end.
-pub fn ending(call: Call<'_>) -> Option<(Kind, usize)> {
+/// Returns the object that a call is going to free.
+pub fn ending(call: Call<'_>) -> Option<(ParamKind, usize)> {
     if !ends(call) {
         return None;
     }
@@ -57,15 +57,15 @@ pub fn ending(call: Call<'_>) -> Option<(Kind, usize)> {
     let mut handles = params.filter_map(|(param, &raw)| {
         let kind = param
             .kind
-            .filter(|kind| *kind != Kind::Buffer && *kind != Kind::Request)?;
+            .filter(|kind| *kind != ParamKind::Buffer && *kind != ParamKind::Request)?;
         let is_place = param.pointer && param.written && param.read && raw != 0;
         is_place.then(|| (kind, abi().handles(kind, raw, 1)[0]))
     });
     handles.next()
 }
 
-/// What a call has made.
-pub fn made(call: Call<'_>) -> Vec<(Kind, usize)> {
+/// Returns the objects that a call has created.
+pub fn made(call: Call<'_>) -> Vec<(ParamKind, usize)> {
     if BORROWED.contains(&call.base()) {
         return Vec::new();
     }
@@ -73,7 +73,7 @@ pub fn made(call: Call<'_>) -> Vec<(Kind, usize)> {
     for (param, &raw) in call.function.params.iter().zip(call.args) {
         let Some(kind) = param
             .kind
-            .filter(|kind| *kind != Kind::Buffer && *kind != Kind::Request)
+            .filter(|kind| *kind != ParamKind::Buffer && *kind != ParamKind::Request)
         else {
             continue;
         };
@@ -96,18 +96,18 @@ pub fn made(call: Call<'_>) -> Vec<(Kind, usize)> {
     made
 }
 
-/// Everything that there is now, and where it was made.
+/// All objects with the call sites of their creation.
 #[derive(Default)]
-pub struct Objects(HashMap<(Kind, usize), Vec<Place>>);
+pub struct Objects(HashMap<(ParamKind, usize), Vec<CallSite>>);
 
 impl Objects {
-    /// Something was made.
-    pub fn add(&mut self, kind: Kind, handle: usize, place: Place) {
+    /// Adds an object.
+    pub fn add(&mut self, kind: ParamKind, handle: usize, place: CallSite) {
         self.0.entry((kind, handle)).or_default().push(place);
     }
 
-    /// Something is ended. Returns where it was made.
-    pub fn remove(&mut self, kind: Kind, handle: usize) -> Option<Place> {
+    /// Removes an object. Returns the call site of its creation.
+    pub fn remove(&mut self, kind: ParamKind, handle: usize) -> Option<CallSite> {
         let places = self.0.get_mut(&(kind, handle))?;
         let place = places.pop();
         if places.is_empty() {
@@ -116,15 +116,15 @@ impl Objects {
         place
     }
 
-    /// Whether it is there.
-    pub fn knows(&self, kind: Kind, handle: usize) -> bool {
+    /// Returns whether an object exists.
+    pub fn knows(&self, kind: ParamKind, handle: usize) -> bool {
         self.0.contains_key(&(kind, handle))
     }
 
-    /// Tells of all that was not ended.
+    /// Reports all objects that were not freed.
     pub fn leaked(&self) {
-        // By their text: a loop that the compiler has unrolled is several places and one for a person.
-        let mut places: BTreeMap<(&str, String), (Kind, Place, usize)> = BTreeMap::new();
+        // Grouped by text: an unrolled loop has several call sites, but one source line.
+        let mut places: BTreeMap<(&str, String), (ParamKind, CallSite, usize)> = BTreeMap::new();
         for ((kind, _), made) in &self.0 {
             for place in made {
                 let key = (words(*kind).0, place.text());
@@ -142,13 +142,13 @@ impl Objects {
                 1 => (format!("{article} {what}"), "was"),
                 _ => (format!("{count} {what}s"), "were"),
             };
-            if kind == Kind::Message {
-                say("a message was not received", place, || {
+            if kind == ParamKind::Message {
+                report("a message was not received", place, || {
                     format!("{subject} {verb} found here and never received; receive it by {how}")
                 });
                 continue;
             }
-            say("something was not freed", place, || {
+            report("something was not freed", place, || {
                 format!(
                     "{subject} {verb} made here and not freed before MPI_Finalize; call {how} when it is not used any more"
                 )

@@ -1,4 +1,5 @@
-//! The functions of MPI that this library itself calls. Handles have a register's width, see the crate.
+//! The MPI functions that this library calls itself. Handles have a register's width, as in the
+//! wrappers.
 
 use std::ffi::{c_int, c_void};
 use std::mem::transmute;
@@ -6,17 +7,18 @@ use std::mem::transmute;
 use weft_pmpi::Real;
 
 use crate::abi::abi;
-use crate::calls::Kind;
+use crate::calls::ParamKind;
 
-/// Declares a function of MPI: its name here, its name there, its parameters in registers.
+/// Declares an MPI function: its Rust name, its PMPI name, its parameters in registers.
 macro_rules! function {
     ($name:ident, $real:literal, $($param:ident),*) => {
         fn $name($($param: usize),*) -> bool {
             static REAL: Real = Real::new($real);
             type Type = unsafe extern "C" fn($(function!(@ $param)),*) -> c_int;
-            // SAFETY: this is the function's type in registers.
+            // SAFETY: the MPI standard gives the function these parameters, each in a register.
             let real = unsafe { transmute::<*mut c_void, Type>(REAL.get()) };
-            // SAFETY: the callers below give places with room, and handles that the library knows.
+            // SAFETY: the callers in this module pass valid handles, and pointers with room for the
+            // results.
             unsafe { real($($param),*) == 0 }
         }
     };
@@ -125,12 +127,12 @@ function!(real_type_free, c"PMPI_Type_free", datatype);
 function!(real_abort, c"PMPI_Abort", comm, code);
 function!(real_is_initialized, c"PMPI_Initialized", flag);
 
-/// The address of a place.
+/// Returns a pointer as an integer.
 fn at<T>(place: &mut T) -> usize {
     (&raw mut *place) as usize
 }
 
-/// A status of either ABI.
+/// A status, with room for that of every ABI.
 type Status = [i32; 8];
 
 fn ask(function: impl Fn(usize) -> bool) -> Option<i32> {
@@ -138,12 +140,12 @@ fn ask(function: impl Fn(usize) -> bool) -> Option<i32> {
     function(at(&mut answer)).then_some(answer)
 }
 
-/// Whether `MPI_COMM_WORLD` is there.
+/// Returns whether MPI is initialized.
 pub fn is_initialized() -> bool {
     ask(real_is_initialized) == Some(1)
 }
 
-/// A communicator like the world, for this library's messages; its errors are not the program's.
+/// Creates the shadow communicator: a duplicate of `MPI_COMM_WORLD` that returns errors.
 pub fn shadow() -> Option<usize> {
     let mut new = 0;
     if !real_dup(abi().world, at(&mut new)) {
@@ -153,27 +155,27 @@ pub fn shadow() -> Option<usize> {
     Some(new)
 }
 
-/// Ends it.
+/// Frees the shadow communicator.
 pub fn end_shadow(mut comm: usize) {
     real_comm_free(at(&mut comm));
 }
 
-/// This process's rank.
+/// Returns this process's rank.
 pub fn rank(comm: usize) -> Option<i32> {
     ask(|place| real_rank(comm, place))
 }
 
-/// The number of processes.
+/// Returns the size of a communicator.
 pub fn size(comm: usize) -> Option<i32> {
     ask(|place| real_size(comm, place))
 }
 
-/// Whether it is an intercommunicator.
+/// Returns whether a communicator is an intercommunicator.
 pub fn is_inter(comm: usize) -> bool {
     ask(|place| real_test_inter(comm, place)) == Some(1)
 }
 
-/// The ranks in `MPI_COMM_WORLD` of those whom messages go to, by their ranks in the communicator.
+/// Returns the peers' ranks in `MPI_COMM_WORLD`, by their ranks in the communicator.
 pub fn world_ranks(comm: usize, inter: bool) -> Option<Vec<i32>> {
     let (mut group, mut world) = (0usize, 0usize);
     let found = if inter {
@@ -194,13 +196,13 @@ pub fn world_ranks(comm: usize, inter: bool) -> Option<Vec<i32>> {
     (done && !ranks.contains(&abi().undefined)).then_some(ranks)
 }
 
-/// A send under way; the bytes stay where they are until it is over.
+/// A pending send with its buffer.
 pub struct Sending {
     request: usize,
     _bytes: Box<[u8]>,
 }
 
-/// Begins to send.
+/// Starts a send.
 pub fn isend(bytes: Vec<u8>, to: i32, tag: i32, comm: usize) -> Option<Sending> {
     let bytes = bytes.into_boxed_slice();
     let mut request = 0;
@@ -220,7 +222,7 @@ pub fn isend(bytes: Vec<u8>, to: i32, tag: i32, comm: usize) -> Option<Sending> 
     })
 }
 
-/// Whether it is over.
+/// Returns whether a send is complete.
 pub fn is_sent(sending: &mut Sending) -> bool {
     let mut flag: c_int = 0;
     let mut status = Status::default();
@@ -258,7 +260,7 @@ fn take(source: i32, tag: i32, comm: usize, status: &mut Status) -> Option<Vec<u
     done.then_some(bytes)
 }
 
-/// A message that is there, and who sent it.
+/// Receives a message if one has arrived. Returns its source, too.
 pub fn poll(tag: i32, comm: usize) -> Option<(i32, Vec<u8>)> {
     let mut flag: c_int = 0;
     let mut status = Status::default();
@@ -270,7 +272,7 @@ pub fn poll(tag: i32, comm: usize) -> Option<(i32, Vec<u8>)> {
     Some((source, take(source, tag, comm, &mut status)?))
 }
 
-/// The next message of a process.
+/// Waits for the next message of a process.
 pub fn receive(source: i32, tag: i32, comm: usize) -> Option<Vec<u8>> {
     let mut status = Status::default();
     if !real_probe(source as usize, tag as usize, comm, at(&mut status)) {
@@ -279,7 +281,7 @@ pub fn receive(source: i32, tag: i32, comm: usize) -> Option<Vec<u8>> {
     take(source, tag, comm, &mut status)
 }
 
-/// Gives each process a number, and gets one from each.
+/// Sends a number to each process, and receives one from each.
 pub fn exchange(own: &mut [u64], comm: usize) -> Option<Vec<u64>> {
     let mut all = vec![0u64; own.len()];
     let (from, to) = (own.as_mut_ptr() as usize, all.as_mut_ptr() as usize);
@@ -287,28 +289,28 @@ pub fn exchange(own: &mut [u64], comm: usize) -> Option<Vec<u64>> {
     real_alltoall(from, 8, byte, to, 8, byte, comm).then_some(all)
 }
 
-/// Whether the status says that an operation was cancelled.
+/// Returns whether a status is that of a cancelled operation.
 pub fn is_cancelled(status: usize) -> bool {
     ask(|place| real_cancelled(status, place)) == Some(1)
 }
 
-/// The size of a datatype's data.
+/// Returns the size of a datatype.
 pub fn type_size(datatype: usize) -> u64 {
     let mut size = 0i64;
     real_type_size(datatype, at(&mut size));
     u64::try_from(size).unwrap_or(0)
 }
 
-/// How far one element is from the next.
+/// Returns the extent of a datatype.
 pub fn extent(datatype: usize) -> i64 {
     let (mut lower, mut extent) = (0i64, 0i64);
     real_extent(datatype, at(&mut lower), at(&mut extent));
     extent
 }
 
-/// How a datatype was made.
+/// The constructor of a datatype with its arguments.
 pub struct Contents {
-    /// `VECTOR`, say.
+    /// The combiner, such as `VECTOR`.
     pub combiner: &'static str,
     /// Integers.
     pub ints: Vec<i32>,
@@ -316,11 +318,11 @@ pub struct Contents {
     pub addresses: Vec<i64>,
     /// Large counts.
     pub large: Vec<i64>,
-    /// Datatypes; those that are not predefined are to be freed.
+    /// Datatypes; the caller must free those that are not predefined.
     pub types: Vec<usize>,
 }
 
-/// How a datatype was made.
+/// Returns the constructor of a datatype.
 pub fn contents(datatype: usize) -> Option<Contents> {
     let mut counts = [0i64; 4];
     let mut combiner: c_int = 0;
@@ -340,7 +342,7 @@ pub fn contents(datatype: usize) -> Option<Contents> {
     let mut ints = vec![0i32; counts[0]];
     let mut addresses = vec![0i64; counts[1]];
     let mut large = vec![0i64; counts[2]];
-    let mut types = vec![0u8; counts[3] * abi().stride(Kind::Datatype)];
+    let mut types = vec![0u8; counts[3] * abi().stride(ParamKind::Datatype)];
     let is_basic = combiner == "NAMED" || combiner.starts_with("F90") || combiner == "VALUE_INDEX";
     if !is_basic
         && !real_contents(
@@ -363,16 +365,16 @@ pub fn contents(datatype: usize) -> Option<Contents> {
         ints,
         addresses,
         large,
-        types: abi().handles(Kind::Datatype, types.as_mut_ptr() as usize, count),
+        types: abi().handles(ParamKind::Datatype, types.as_mut_ptr() as usize, count),
     })
 }
 
-/// Gives a datatype back.
+/// Frees a datatype.
 pub fn type_free(mut datatype: usize) {
     real_type_free(at(&mut datatype));
 }
 
-/// Ends the job.
+/// Aborts the job.
 pub fn abort() {
     real_abort(abi().world, 1);
 }

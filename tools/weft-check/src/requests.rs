@@ -1,11 +1,11 @@
-//! Operations under way, by their requests.
+//! Active and persistent operations, by their requests.
 
 use std::collections::{BTreeMap, HashMap};
 
 use crate::buffers::{Region, Sent};
+use crate::call_site::CallSite;
 use crate::messages::Data;
-use crate::place::Place;
-use crate::say::say;
+use crate::report::report;
 
 /// A message that an operation sends or receives.
 #[derive(Clone)]
@@ -16,33 +16,33 @@ pub struct Message {
     pub peer: i32,
     /// The tag.
     pub tag: i32,
-    /// What is sent or received.
+    /// The data.
     pub data: Data,
     /// Whether it is sent.
     pub sends: bool,
 }
 
-/// An operation that a request stands for.
+/// The operation of a request.
 pub struct Operation {
-    /// Where it was begun, or made.
-    pub place: Place,
-    /// Its memory.
+    /// The call site of its start, or of its creation if persistent.
+    pub place: CallSite,
+    /// Its buffers.
     pub regions: Vec<Region>,
-    /// The receive's communicator and number.
+    /// Communicator and number of a receive.
     pub receive: Option<(u64, u64)>,
-    /// The messages that are sent and received.
+    /// Its messages.
     pub messages: Vec<Message>,
-    /// The collective's communicator and number.
+    /// Communicator and number of a collective.
     pub collective: Option<(u64, u64)>,
-    /// Whether it can be started again.
+    /// Whether it is persistent.
     pub persistent: bool,
-    /// Whether it is under way.
+    /// Whether it is active.
     pub active: bool,
-    /// Whether the program wanted it cancelled.
+    /// Whether the program has called `MPI_Cancel`.
     pub cancelled: bool,
-    /// The address that the request was written to: requests of operations that were complete at once are alike.
+    /// The address of the request: operations that complete at once may share one handle.
     pub variable: usize,
-    /// Whether it isn't known which of several operations this one is.
+    /// Whether it can't be told apart from other operations with the same handle.
     pub unsure: bool,
 }
 
@@ -51,12 +51,12 @@ pub struct Operation {
 pub struct Requests(HashMap<usize, Vec<Operation>>);
 
 impl Requests {
-    /// An operation was begun or made.
+    /// Adds an operation.
     pub fn add(&mut self, handle: usize, operation: Operation) {
         self.0.entry(handle).or_default().push(operation);
     }
 
-    /// The operation that a request at an address stands for.
+    /// Finds the operation of a request at an address.
     pub fn find(&mut self, handle: usize, variable: usize) -> Option<&mut Operation> {
         let at = self.position(handle, variable)?;
         self.0.get_mut(&handle)?.get_mut(at)
@@ -78,7 +78,7 @@ impl Requests {
         Some(found.unwrap_or(0))
     }
 
-    /// A request was completed or freed.
+    /// Removes the operation of a completed or freed request.
     pub fn remove(&mut self, handle: usize, variable: usize) -> Option<Operation> {
         let at = self.position(handle, variable)?;
         let operations = self.0.get_mut(&handle)?;
@@ -89,7 +89,7 @@ impl Requests {
         Some(operation)
     }
 
-    /// Whether any of these stands for something whose status matters.
+    /// Returns whether the status of any of these requests is needed.
     pub fn need_status(&self, handles: &[usize]) -> bool {
         let receives = |operation: &Operation| operation.receive.is_some() || operation.cancelled;
         handles.iter().any(|handle| {
@@ -99,8 +99,8 @@ impl Requests {
         })
     }
 
-    /// Whether memory of a call that begins is in use.
-    pub fn collide(&self, regions: &[Region], place: Place) {
+    /// Reports buffers of a new call that an active operation uses.
+    pub fn collide(&self, regions: &[Region], place: CallSite) {
         for other in self
             .0
             .values()
@@ -112,7 +112,7 @@ impl Requests {
                 Some((region.written, hit.written))
             });
             let Some((mine, theirs)) = hit else { continue };
-            say("memory is in use by two operations", place, || {
+            report("memory is in use by two operations", place, || {
                 let what = match (mine, theirs) {
                     (true, true) => "both write to it",
                     (true, false) => "this call writes to it while the other sends it",
@@ -128,9 +128,9 @@ impl Requests {
         }
     }
 
-    /// At the end: requests that were not completed.
+    /// Reports requests that were not completed or freed.
     pub fn leaked(&self) {
-        let mut places: BTreeMap<(String, bool), (Place, usize)> = BTreeMap::new();
+        let mut places: BTreeMap<(String, bool), (CallSite, usize)> = BTreeMap::new();
         for operation in self.0.values().flatten() {
             let key = (operation.place.text(), operation.active);
             places.entry(key).or_insert((operation.place, 0)).1 += 1;
@@ -142,7 +142,7 @@ impl Requests {
                 _ => format!("{count} {kind}requests"),
             };
             if active {
-                say("a request was not completed", place, || {
+                report("a request was not completed", place, || {
                     format!(
                         "{} made here {verb} not completed before MPI_Finalize; call MPI_Wait, MPI_Test or one of their \
                          like until each is complete, also for sends",
@@ -150,7 +150,7 @@ impl Requests {
                     )
                 });
             } else {
-                say("a persistent request was not freed", place, || {
+                report("a persistent request was not freed", place, || {
                     let subject = subject("persistent ");
                     format!(
                         "{subject} made here {verb} not freed before MPI_Finalize; call MPI_Request_free"
@@ -162,15 +162,15 @@ impl Requests {
 }
 
 impl Operation {
-    /// What was being sent must still be there.
-    pub fn look(&self, place: Place) {
+    /// Reports send buffers that were changed or freed since the start.
+    pub fn look(&self, place: CallSite) {
         if self.unsure {
             return;
         }
         for region in &self.regions {
             match region.look() {
                 Sent::Same => {}
-                Sent::Changed => say(
+                Sent::Changed => report(
                     "memory was changed while it was being sent",
                     self.place,
                     || {
@@ -181,7 +181,7 @@ impl Operation {
                         )
                     },
                 ),
-                Sent::Gone => say(
+                Sent::Gone => report(
                     "memory was given back while it was being sent",
                     self.place,
                     || {

@@ -1,16 +1,16 @@
-//! Datatypes: their signature (the basic types in their order, MPI-5.0 section 5.1) and where their data is.
+//! Datatypes: their signatures (sequences of basic types, MPI-5.0 section 5.1) and layouts.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::abi::abi;
-use crate::calls::Kind;
+use crate::calls::ParamKind;
 use crate::pmpi;
 
-/// Signatures are compared by numbers below this prime, as polynomials of the basic types.
+/// The modulus of signatures' hashes, which are polynomials in [`BASE`] over the basic types.
 const PRIME: u128 = (1 << 61) - 1;
 const BASE: u64 = 0x1f35_7a4c_92e1_6b0d;
-/// Pieces that are looked at one by one, at most.
+/// Most contiguous blocks of a layout.
 const PIECES: usize = 65_536;
 
 fn times(a: u64, b: u64) -> u64 {
@@ -33,23 +33,23 @@ fn power(mut exponent: u64) -> u64 {
     result
 }
 
-/// A sequence of basic types, by its length and a number that others hardly ever have.
+/// A sequence of basic types, by length and hash.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Signature {
-    /// Basic elements.
+    /// Number of basic elements.
     pub length: u64,
-    /// Their number.
+    /// The hash of the sequence.
     pub hash: u64,
     /// Bytes of data.
     pub bytes: u64,
-    /// Whether it is bytes or packed data, which match any.
+    /// Whether it is MPI_BYTE or MPI_PACKED, which match any type.
     pub untyped: bool,
 }
 
 impl Signature {
     fn then(self, next: Signature) -> Signature {
         Signature {
-            // What is too much for 64 bits is so on both sides.
+            // Sums wrap around equally on both sides.
             length: self.length.wrapping_add(next.length),
             hash: plus(times(self.hash, power(next.length)), next.hash),
             bytes: self.bytes.wrapping_add(next.bytes),
@@ -57,7 +57,7 @@ impl Signature {
         }
     }
 
-    /// The same, so many times.
+    /// Repeats the sequence.
     fn repeated(self, count: u64) -> Signature {
         let mut result = Signature::default();
         let (mut part, mut left) = (self, count);
@@ -71,7 +71,8 @@ impl Signature {
         result
     }
 
-    /// Whether both describe the same data; what can't matter on this machine is no difference.
+    /// Returns whether both sequences have the same types, up to names with the same
+    /// representation.
     pub fn fits(self, other: Signature) -> bool {
         self.bytes == other.bytes
             && (self.untyped
@@ -82,18 +83,18 @@ impl Signature {
 
 /// A datatype.
 pub struct Type {
-    /// A basic type's name, or how it was made.
+    /// The name of a basic type, or the constructor.
     pub name: String,
-    /// What it is made of; nothing for basic types.
+    /// Its parts with repetitions; empty for basic types.
     parts: Vec<(Arc<Type>, u64)>,
-    /// The signature of one.
+    /// The signature of one element.
     pub signature: Signature,
-    /// Where its data is: offsets and lengths; none if these are too many or not known.
+    /// Its contiguous blocks (offset, length); `None` if they are too many or unknown.
     pieces: Option<Vec<(i64, u64)>>,
     extent: i64,
 }
 
-/// The first letter of what a basic type is, by its name; size tells the rest.
+/// Returns the class of a basic type by its name. Class and size determine its representation.
 fn class(name: &str) -> u64 {
     let name = name.trim_start_matches("MPIX_").trim_start_matches("MPI_");
     let has = |part: &str| name.contains(part);
@@ -108,7 +109,7 @@ fn class(name: &str) -> u64 {
     })
 }
 
-/// The parts of types that are pairs: class and size of each.
+/// Returns class and size of both parts of a pair type.
 fn pair(name: &str) -> Option<[(u64, u64); 2]> {
     let (f, i) = (u64::from(b'f'), u64::from(b'i'));
     Some(match name {
@@ -124,11 +125,11 @@ fn pair(name: &str) -> Option<[(u64, u64); 2]> {
     })
 }
 
-/// One basic element.
+/// Returns the signature of one basic element.
 fn basic(class: u64, bytes: u64) -> Signature {
     let untyped = class == u64::from(b'b');
     Signature {
-        // Untyped data is compared by its bytes alone.
+        // Untyped data is compared by its bytes only.
         length: 1,
         hash: (class << 32 | bytes) + 1,
         bytes,
@@ -146,7 +147,7 @@ impl Type {
         let extent = pmpi::extent(handle);
         let pieces = match extent == bytes as i64 {
             true => Some(vec![(0, bytes)]),
-            // A pair with padding; which of its bytes are data does not matter here.
+            // A pair type with padding, which counts as data.
             false => Some(vec![(0, extent.unsigned_abs())]),
         };
         Type {
@@ -158,12 +159,12 @@ impl Type {
         }
     }
 
-    /// The signature of so many.
+    /// Returns the signature of `count` elements.
     pub fn of(&self, count: u64) -> Signature {
         self.signature.repeated(count)
     }
 
-    /// The signature of the first basic elements of many.
+    /// Returns the signature of the first `elements` basic elements.
     pub fn first(&self, elements: u64) -> Signature {
         let length = self.signature.length;
         if length == 0 {
@@ -183,7 +184,7 @@ impl Type {
         result
     }
 
-    /// `3 MPI_INT, 1 MPI_DOUBLE`: what is in so many.
+    /// Describes `count` elements: `3 MPI_INT, 1 MPI_DOUBLE`.
     pub fn describe(&self, count: u64) -> String {
         let mut runs: Vec<(String, u64)> = Vec::new();
         let whole = self.runs(count, &mut runs);
@@ -229,7 +230,7 @@ impl Type {
         true
     }
 
-    /// Where the data of so many is: addresses and lengths, in their order in memory.
+    /// Returns the contiguous blocks (address, length) of `count` elements in ascending order.
     pub fn pieces(&self, from: usize, count: u64) -> Option<Vec<(usize, usize)>> {
         let own = self.pieces.as_ref()?;
         let mut pieces: Vec<(i64, u64)> = Vec::new();
@@ -251,7 +252,7 @@ impl Type {
     }
 }
 
-/// Adds pieces so many times, each as far from the one before; those that touch become one.
+/// Appends `count` copies of blocks at a stride, and merges adjacent ones.
 fn repeat(own: &[(i64, u64)], count: u64, stride: i64, to: &mut Vec<(i64, u64)>) -> Option<()> {
     if let [(offset, length)] = own
         && *length as i64 == stride
@@ -280,10 +281,10 @@ fn push(to: &mut Vec<(i64, u64)>, offset: i64, length: u64) {
     }
 }
 
-/// What a datatype is made of, and where its data is.
+/// The parts and the blocks of a datatype.
 type Parts = (Vec<(Arc<Type>, u64)>, Option<Vec<(i64, u64)>>);
 
-/// Blocks of a datatype, as most constructors have them: how many elements, and how far away.
+/// Returns parts and blocks of a constructor with blocks of (elements, offset).
 fn blocks(part: &Arc<Type>, blocks: &[(u64, i64)]) -> Parts {
     let elements = blocks
         .iter()
@@ -310,12 +311,12 @@ fn blocks(part: &Arc<Type>, blocks: &[(u64, i64)]) -> Parts {
 pub struct Types(HashMap<usize, Arc<Type>>);
 
 impl Types {
-    /// A datatype that the library knows.
+    /// Returns a datatype, which it asks the MPI library for at first use.
     pub fn get(&mut self, handle: usize) -> Option<Arc<Type>> {
         if let Some(known) = self.0.get(&handle) {
             return Some(Arc::clone(known));
         }
-        let new = match abi().predefined(Kind::Datatype, handle) {
+        let new = match abi().predefined(ParamKind::Datatype, handle) {
             Some("MPI_DATATYPE_NULL" | "MPI_LB" | "MPI_UB") => return None,
             Some(name) => Type::named(handle, name),
             None => self.derived(handle)?,
@@ -325,7 +326,7 @@ impl Types {
         Some(new)
     }
 
-    /// The handle may soon be another's.
+    /// Removes a datatype that is freed, since its handle may be reused.
     pub fn forget(&mut self, handle: usize) {
         self.0.remove(&handle);
     }
@@ -335,7 +336,7 @@ impl Types {
         let types: Option<Vec<Arc<Type>>> =
             contents.types.iter().map(|part| self.get(*part)).collect();
         for part in contents.types {
-            if abi().predefined(Kind::Datatype, part).is_none() {
+            if abi().predefined(ParamKind::Datatype, part).is_none() {
                 self.forget(part);
                 pmpi::type_free(part);
             }
@@ -343,7 +344,7 @@ impl Types {
         let types = types?;
         let combiner = contents.combiner;
         if types.is_empty() {
-            // Those that are found by their precision or kind.
+            // MPI_Type_create_f90_*: types by precision and range.
             let name = match combiner {
                 "F90_REAL" => "MPI_REAL",
                 "F90_COMPLEX" => "MPI_COMPLEX",
@@ -351,7 +352,7 @@ impl Types {
             };
             return Some(Type::named(handle, name));
         }
-        // In the same order in both forms, but for subarrays and darrays.
+        // The order is the same in both forms of contents, except for subarrays and darrays.
         let numbers: Vec<i64> = contents.ints.iter().map(|n| i64::from(*n)).collect();
         let all: Vec<i64> = [&numbers[..], &contents.addresses, &contents.large].concat();
         let first = &types[0];
@@ -473,7 +474,7 @@ fn parts(
     })
 }
 
-/// Where a part of an array is. `order`: that of C or Fortran.
+/// Returns the blocks of a subarray. `order` is MPI_ORDER_C or MPI_ORDER_FORTRAN.
 fn subarray(
     part: &Arc<Type>,
     order: i64,
@@ -494,7 +495,7 @@ fn subarray(
         strides[pair[1]] = strides[pair[0]].checked_mul(sizes[pair[0]])?;
     }
     let mut offsets = vec![0i64];
-    // The innermost dimension lies together.
+    // The innermost dimension is contiguous.
     for &dim in order.iter().skip(1).rev() {
         let next = |offset: &i64| {
             let offset = *offset;

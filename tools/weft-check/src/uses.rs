@@ -1,21 +1,22 @@
-//! Which memory a call uses.
+//! The buffers of a call.
 
 use crate::abi::abi;
-use crate::calls::{Call, Kind};
+use crate::calls::{Call, ParamKind};
 
-/// What a call does to data: buffer, count, datatype, how often that.
+/// A buffer argument of a call.
 pub struct Use {
     /// The address.
     pub buffer: usize,
-    /// How many elements.
+    /// Number of elements.
     pub count: u64,
     /// The datatype's handle.
     pub datatype: usize,
-    /// Whether the call writes there.
+    /// Whether the call writes to it.
     pub written: bool,
 }
 
-/// The buffers of a call. `comm`: this process's rank, the size, whether it is an intercommunicator.
+/// Returns the buffers of a call. `comm` is this process's rank, the size, and whether it is an
+/// intercommunicator.
 pub fn uses(call: Call<'_>, comm: Option<(i32, usize, bool)>) -> Vec<Use> {
     let name = call
         .base()
@@ -102,7 +103,7 @@ pub fn uses(call: Call<'_>, comm: Option<(i32, usize, bool)>) -> Vec<Use> {
         if is_known
             || abi().is_in_place(address)
             || !significant(buffer)
-            || param.kind != Some(Kind::Buffer)
+            || param.kind != Some(ParamKind::Buffer)
         {
             continue;
         }

@@ -1,4 +1,4 @@
-//! The installed library: opened at run time, so that this program shows whatever lies beside it.
+//! Queries of the installed library, which is loaded at run time.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::Path;
@@ -14,28 +14,28 @@ const SINGLE: c_int = 0;
 const CHAR: c_int = 0x4c00_0101;
 /// `MPI_INT` of the MPICH ABI.
 const INT: c_int = 0x4c00_0405;
-/// Room for texts; longer ones are cut, as the interface does (MPI-5.0 section 15.3.3).
+/// Bytes for a text; the interface truncates longer ones (MPI-5.0 section 15.3.3).
 const ROOM: usize = 16_384;
 /// `MPI_MAX_LIBRARY_VERSION_STRING` of the MPICH ABI.
 const VERSION_ROOM: usize = 8192;
 
-/// A control variable as the tool interface tells it.
+/// A control variable of the tool interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variable {
-    /// Its name, which is the environment's as well.
+    /// Its name, also in the environment.
     pub name: String,
     /// What it does.
     pub help: String,
-    /// Its value now; none where it is not set and the library chooses.
+    /// Its value; `None` if it is not set and the library chooses.
     pub value: Option<String>,
 }
 
-/// What is asked of the library.
+/// The library's answers.
 #[derive(Clone, Debug)]
 pub struct Facts {
-    /// What `MPI_Get_library_version` says.
+    /// The text of `MPI_Get_library_version`.
     pub version: String,
-    /// What `MPI_Get_version` says.
+    /// The numbers of `MPI_Get_version`.
     pub standard: (c_int, c_int),
     /// All control variables.
     pub variables: Vec<Variable>,
@@ -57,12 +57,12 @@ type GetItem =
     unsafe extern "C" fn(*mut c_void, c_int, *mut c_int, *mut c_char, *mut c_int) -> c_int;
 type HandleAlloc = unsafe extern "C" fn(c_int, *mut c_void, *mut *mut c_void, *mut c_int) -> c_int;
 
-/// Opens the library and asks it.
+/// Loads the library and queries it.
 ///
 /// # Errors
-/// It can't be opened, lacks a function, or a call fails: a sentence.
+/// The library can't be loaded, lacks a function, or a call fails.
 pub fn ask(path: &Path) -> Result<Facts, String> {
-    // SAFETY: opening an MPI library runs its constructors only, which have no conditions.
+    // SAFETY: loading runs the constructors of an MPI library, which have no preconditions.
     let library = unsafe { Library::new(path) }.map_err(|e| format!("{}: {e}", path.display()))?;
     let tool = Tool { library: &library };
     let standard = tool.standard()?;
@@ -75,7 +75,7 @@ pub fn ask(path: &Path) -> Result<Facts, String> {
     })?;
     let variables = tool.variables();
     let finalize: unsafe extern "C" fn() -> c_int = tool.find("MPI_T_finalize")?;
-    // SAFETY: it ends what the call above has begun.
+    // SAFETY: MPI_T_init_thread has succeeded above, once.
     check("MPI_T_finalize", unsafe { finalize() })?;
     Ok(Facts {
         version,
@@ -91,7 +91,7 @@ fn check(function: &str, code: c_int) -> Result<(), String> {
     }
 }
 
-/// A text that a function has written.
+/// Converts a C string that a function has written.
 fn text(bytes: &[u8]) -> String {
     let text = CStr::from_bytes_until_nul(bytes).unwrap_or_default();
     text.to_string_lossy().into_owned()
@@ -102,7 +102,7 @@ struct Tool<'a> {
 }
 
 impl Tool<'_> {
-    /// A function's address; `F` is its type, which the standard tells.
+    /// Looks up a function. `F` must be its type in the MPI standard.
     fn find<F: Copy>(&self, name: &str) -> Result<F, String> {
         // SAFETY: each caller names the function's type as the header of the MPICH ABI has it.
         let found = unsafe { self.library.get::<F>(name) };
@@ -115,7 +115,7 @@ impl Tool<'_> {
         type Get = unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int;
         let get: Get = self.find("MPI_Get_version")?;
         let (mut major, mut minor) = (0, 0);
-        // SAFETY: both places can be written to.
+        // SAFETY: both pointers are to locals.
         let code = unsafe { get(&raw mut major, &raw mut minor) };
         check("MPI_Get_version", code)?;
         Ok((major, minor))
@@ -125,7 +125,8 @@ impl Tool<'_> {
         type Get = unsafe extern "C" fn(*mut c_char, *mut c_int) -> c_int;
         let get: Get = self.find("MPI_Get_library_version")?;
         let (mut bytes, mut length) = (vec![0_u8; VERSION_ROOM], 0);
-        // SAFETY: the place has as many bytes as the function may write at most.
+        // SAFETY: `bytes` has MPI_MAX_LIBRARY_VERSION_STRING bytes, the most that the function
+        // writes.
         let code = unsafe { get(bytes.as_mut_ptr().cast(), &raw mut length) };
         check("MPI_Get_library_version", code)?;
         Ok(text(&bytes).trim_end().to_owned())
@@ -134,7 +135,7 @@ impl Tool<'_> {
     fn variables(&self) -> Result<Vec<Variable>, String> {
         let get: unsafe extern "C" fn(*mut c_int) -> c_int = self.find("MPI_T_cvar_get_num")?;
         let mut number = 0;
-        // SAFETY: the place can be written to.
+        // SAFETY: the pointer is to the local `number`.
         check("MPI_T_cvar_get_num", unsafe { get(&raw mut number) })?;
         (0..number).map(|index| self.variable(index)).collect()
     }
@@ -145,7 +146,7 @@ impl Tool<'_> {
         let (mut name_room, mut help_room) = (ROOM as c_int, ROOM as c_int);
         let (mut verbosity, mut datatype, mut bind, mut scope) = (0, 0, 0, 0);
         let mut names = ptr::null_mut();
-        // SAFETY: all places can be written to, and the texts' have the length that is said.
+        // SAFETY: all pointers are to locals, and both texts have ROOM bytes, as their lengths say.
         let code = unsafe {
             get(
                 index,
@@ -165,7 +166,7 @@ impl Tool<'_> {
         let value = match (value, names.is_null()) {
             (Value::Text(text), _) => Some(text).filter(|text| !text.is_empty()),
             (Value::Number(number), false) => Some(self.item(names, number)?),
-            // The library says -1 of a number that is not set.
+            // The library reports -1 for a number that is not set.
             (Value::Number(number), true) => (number >= 0).then(|| number.to_string()),
         };
         Ok(Variable {
@@ -178,7 +179,7 @@ impl Tool<'_> {
     fn value(&self, index: c_int, datatype: c_int) -> Result<Value, String> {
         let (mut handle, mut count) = (ptr::null_mut(), 0);
         let alloc: HandleAlloc = self.find("MPI_T_cvar_handle_alloc")?;
-        // SAFETY: the variables are bound to no object, and both places can be written to.
+        // SAFETY: Weft's variables are bound to no object, so null is valid; the others are locals.
         let code = unsafe { alloc(index, ptr::null_mut(), &raw mut handle, &raw mut count) };
         check("MPI_T_cvar_handle_alloc", code)?;
         let read: unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int =
@@ -187,13 +188,13 @@ impl Tool<'_> {
         let value = match datatype {
             CHAR => {
                 let mut bytes = vec![0_u8; count + 1];
-                // SAFETY: the place has room for `count` characters.
+                // SAFETY: `bytes` has room for the `count` characters that the variable has.
                 let code = unsafe { read(handle, bytes.as_mut_ptr().cast()) };
                 check("MPI_T_cvar_read", code).map(|()| Value::Text(text(&bytes)))
             }
             INT => {
                 let mut numbers = vec![0 as c_int; count.max(1)];
-                // SAFETY: the place has room for `count` integers.
+                // SAFETY: `numbers` has room for the `count` integers that the variable has.
                 let code = unsafe { read(handle, numbers.as_mut_ptr().cast()) };
                 check("MPI_T_cvar_read", code).map(|()| Value::Number(numbers[0]))
             }
@@ -203,17 +204,18 @@ impl Tool<'_> {
         };
         let free: unsafe extern "C" fn(*mut *mut c_void) -> c_int =
             self.find("MPI_T_cvar_handle_free")?;
-        // SAFETY: the handle is the one of above, and isn't used again.
+        // SAFETY: MPI_T_cvar_handle_alloc returned the handle, and it is not used again.
         check("MPI_T_cvar_handle_free", unsafe { free(&raw mut handle) })?;
         value
     }
 
-    /// The name of a value.
+    /// Returns the name of a value of an enumeration.
     fn item(&self, names: *mut c_void, value: c_int) -> Result<String, String> {
         type Info = unsafe extern "C" fn(*mut c_void, *mut c_int, *mut c_char, *mut c_int) -> c_int;
         let info: Info = self.find("MPI_T_enum_get_info")?;
         let (mut items, mut room, mut unused) = (0, ROOM as c_int, vec![0_u8; ROOM]);
-        // SAFETY: the enumeration is one that the library gave; the text has the room that is said.
+        // SAFETY: MPI_T_cvar_get_info returned the enumeration; `unused` has ROOM bytes, as `room`
+        // says.
         let code = unsafe {
             info(
                 names,
@@ -226,7 +228,8 @@ impl Tool<'_> {
         let get: GetItem = self.find("MPI_T_enum_get_item")?;
         for place in 0..items {
             let (mut found, mut room, mut name) = (0, ROOM as c_int, vec![0_u8; ROOM]);
-            // SAFETY: as above.
+            // SAFETY: MPI_T_cvar_get_info returned the enumeration; `name` has ROOM bytes, as
+            // `room` says.
             let code = unsafe {
                 get(
                     names,

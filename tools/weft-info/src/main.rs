@@ -1,6 +1,6 @@
-//! `weft-info`: what the Weft beside this program is, and how it would run here.
+//! `weft-info`: shows the installed Weft and how it would start here.
 //!
-//! As `mpichversion`, which configure scripts call, it prints the versions alone.
+//! Called as `mpichversion`, as configure scripts do, it prints the versions only.
 
 mod library;
 
@@ -12,7 +12,7 @@ use clap::Parser;
 use library::{Facts, Variable};
 use serde_json::{Value, json};
 
-/// Libraries that a prefix can have, and what they are for.
+/// The libraries of a prefix with their descriptions.
 const LIBRARIES: [(&str, &str); 5] = [
     ("libmpi.so.12", "C, the MPICH ABI"),
     ("libmpi_abi.so.1", "C, the standard ABI of MPI-5.0"),
@@ -24,33 +24,33 @@ const LIBRARIES: [(&str, &str); 5] = [
     ("libmpicxx.so.12", "the C++ bindings of MPI-2.2"),
 ];
 
-/// Says what this Weft is: version, libraries, transports, control variables.
+/// Shows the installed Weft: version, libraries, transports, control variables.
 #[derive(Parser)]
 #[command(name = "weft-info", version)]
 struct Options {
-    /// As one JSON object, for programs.
+    /// Print one JSON object.
     #[arg(long)]
     json: bool,
-    /// Also what each control variable does.
+    /// Print also what each control variable does.
     #[arg(long, short)]
     all: bool,
-    /// Don't start MPI to see which transports it takes.
+    /// Don't start MPI to find its transports.
     #[arg(long)]
     no_start: bool,
-    /// The prefix to look at, instead of the one that this program is in.
+    /// The prefix of the Weft to show, instead of this program's.
     #[arg(long, value_name = "DIR")]
     prefix: Option<PathBuf>,
 }
 
-/// The extensions of MPICH that scripts ask `mpichversion` for, in its words.
+/// The features that `mpichversion` lists, by MPICH's names.
 const FEATURES: &str = "threadcomm";
 
-/// All that is known.
+/// The facts to print.
 struct Report {
     prefix: PathBuf,
     facts: Facts,
     libraries: Vec<(&'static str, &'static str)>,
-    /// What the launcher says of this machine and of MPI's start, a line each.
+    /// The lines of `mpiexec -info`.
     start: Vec<String>,
 }
 
@@ -77,13 +77,17 @@ fn main() -> ExitCode {
     }
 }
 
-/// The prefix that this program is installed in.
+/// Returns the prefix that this program is installed in.
 fn prefix() -> Result<PathBuf, String> {
-    let program = env::current_exe().map_err(|error| format!("no path of my own: {error}"))?;
+    let program = env::current_exe()
+        .map_err(|error| format!("weft-info can't find its own file: {error}"))?;
     let prefix = program.parent().and_then(Path::parent);
-    prefix
-        .map(Path::to_owned)
-        .ok_or_else(|| format!("{} is in no prefix", program.display()))
+    prefix.map(Path::to_owned).ok_or_else(|| {
+        format!(
+            "{} is not in the bin folder of a prefix; name one with --prefix",
+            program.display()
+        )
+    })
 }
 
 fn ask(prefix: &Path) -> Result<Facts, String> {
@@ -92,12 +96,12 @@ fn ask(prefix: &Path) -> Result<Facts, String> {
         return library::ask(&path);
     }
     Err(format!(
-        "{} is not there; name the prefix of an installed Weft with --prefix",
+        "{} does not exist; name the prefix of an installed Weft with --prefix",
         path.display()
     ))
 }
 
-/// What `mpichversion` prints.
+/// Returns the output of `mpichversion`.
 fn versions() -> Result<String, String> {
     let facts = ask(&prefix()?)?;
     let (major, minor) = facts.standard;
@@ -127,7 +131,7 @@ fn report(options: &Options) -> Result<Report, String> {
     })
 }
 
-/// Has the launcher try MPI's start.
+/// Runs `mpiexec -info`.
 fn start(prefix: &Path) -> Result<Vec<String>, String> {
     let launcher = prefix.join("bin/mpiexec");
     let output = Command::new(&launcher)
@@ -143,12 +147,12 @@ fn start(prefix: &Path) -> Result<Vec<String>, String> {
     Ok(text.lines().map(str::to_owned).collect())
 }
 
-/// Where a variable's value comes from.
+/// Returns the source of a variable's value.
 fn origin(variable: &Variable) -> &'static str {
     let set = env::var_os(&variable.name).is_some_and(|value| !value.is_empty());
     match set {
         true => "environment",
-        // What was measured on this host.
+        // The file of costs that were measured on this host.
         false if variable.name.starts_with("WEFT_COLL_COSTS") && variable.value.is_some() => "file",
         false => "default",
     }

@@ -1,29 +1,29 @@
-//! The communicators of a process.
+//! Reads the communicators of a process.
 
 use crate::target::{Fault, Memory, Places};
 
 /// A communicator.
 pub struct Communicator {
-    /// What its messages carry, the same on all members.
+    /// The context of its messages, the same on all members.
     pub context: u64,
-    /// The process's rank.
+    /// The rank of the process.
     pub rank: u32,
-    /// Its members, as numbers of processes.
+    /// Its members, as process numbers.
     pub local: Vec<u32>,
-    /// Those of the other group, which messages go to and come from.
+    /// The members of the remote group of an intercommunicator.
     pub remote: Option<Vec<u32>>,
-    /// What the program calls it.
+    /// Its name (`MPI_Comm_set_name`), or its handle.
     pub name: String,
 }
 
 impl Communicator {
-    /// The process with a rank in sends and receives.
+    /// Returns the process of a peer's rank.
     pub fn process(&self, rank: i64) -> Option<u32> {
         let others = self.remote.as_ref().unwrap_or(&self.local);
         others.get(usize::try_from(rank).ok()?).copied()
     }
 
-    /// The rank of a process in them.
+    /// Returns the rank of a peer's process.
     pub fn rank_of(&self, process: u32) -> Option<i64> {
         let others = self.remote.as_ref().unwrap_or(&self.local);
         let found = others.iter().position(|other| *other == process);
@@ -31,7 +31,7 @@ impl Communicator {
     }
 }
 
-/// Nothing that makes sense has more members.
+/// More members than any communicator has; a larger number is a sign of damaged data.
 const MOST_MEMBERS: u64 = 1 << 26;
 
 struct Reader<'a, M> {
@@ -44,7 +44,7 @@ impl<M: Memory> Reader<'_, M> {
         self.places.get(name)
     }
 
-    /// Address and length of what a boxed slice holds.
+    /// Reads address and length of a boxed slice.
     fn slice(&self, at: u64) -> Result<(u64, u64), Fault> {
         let pointer = self.memory.word(at + self.place("slice.pointer")?)?;
         Ok((pointer, self.memory.word(at + self.place("slice.length")?)?))
@@ -61,7 +61,7 @@ impl<M: Memory> Reader<'_, M> {
         Ok(())
     }
 
-    /// The members of a group; none where there is no group.
+    /// Reads the members of a group. Returns `None` if there is no group.
     fn group(&self, at: u64) -> Result<Option<Vec<u32>>, Fault> {
         let kind = u64::from(self.memory.half(at)?);
         let mut members = Vec::new();
@@ -91,7 +91,7 @@ impl<M: Memory> Reader<'_, M> {
     fn name(&self, at: u64) -> Result<String, Fault> {
         let pointer = self.memory.word(at + self.place("vec.pointer")?)?;
         let length = self.memory.word(at + self.place("vec.length")?)?;
-        // MPI_MAX_OBJECT_NAME is far below.
+        // More than MPI_MAX_OBJECT_NAME.
         if length > 4096 {
             return Err(Fault::Nonsense);
         }
@@ -117,7 +117,7 @@ impl<M: Memory> Reader<'_, M> {
     }
 }
 
-/// All of them: first `MPI_COMM_WORLD` and `MPI_COMM_SELF`, then those that the program made.
+/// Reads all communicators: `MPI_COMM_WORLD`, `MPI_COMM_SELF`, then the program's.
 pub fn all(memory: &impl Memory, places: &Places) -> Result<Vec<Communicator>, Fault> {
     let reader = Reader { memory, places };
     let mut comms = Vec::new();
@@ -136,7 +136,7 @@ pub fn all(memory: &impl Memory, places: &Places) -> Result<Vec<Communicator>, F
     Ok(comms)
 }
 
-/// The segments of a table that are in use, each with so many places: each segment has twice as many as the one before.
+/// Returns address and number of used slots of each segment of a table. Segments double in size.
 pub fn segments(
     memory: &impl Memory,
     places: &Places,

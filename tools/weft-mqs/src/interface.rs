@@ -1,5 +1,5 @@
-//! Types of the interface between a debugger and this library: *The MPI Message Queue Dumping Interface*, version 1.0,
-//! chapters 4 to 6. Names are those of its header.
+//! Types of the interface between a debugger and this library: *The MPI Message Queue Dumping
+//! Interface*, version 1.0, chapters 4 to 6. Names are those of its header.
 
 #![allow(
     non_camel_case_types,
@@ -21,12 +21,12 @@ pub const MQS_NO_INFORMATION: c_int = 1;
 pub const MQS_END_OF_LIST: c_int = 2;
 pub const MQS_FIRST_USER_CODE: c_int = 100;
 
-/// Of queues.
+/// Kinds of queues.
 pub const MQS_PENDING_SENDS: c_int = 0;
 pub const MQS_PENDING_RECEIVES: c_int = 1;
 pub const MQS_UNEXPECTED_MESSAGES: c_int = 2;
 
-/// How far an operation has come.
+/// States of operations.
 pub const MQS_ST_PENDING: c_int = 0;
 pub const MQS_ST_MATCHED: c_int = 1;
 
@@ -35,7 +35,7 @@ pub const ANY: mqs_tword_t = -1;
 /// No process of `MPI_COMM_WORLD`.
 pub const MQS_INVALID_PROCESS: c_int = -1;
 
-/// What the debugger knows a program and a process by.
+/// Opaque handles of the debugger for a program and a process.
 pub enum mqs_image {}
 pub enum mqs_process {}
 
@@ -48,7 +48,7 @@ pub struct mqs_communicator {
     pub name: [c_char; 64],
 }
 
-/// A send, a receive, or a message that nobody has received.
+/// A send, a receive, or an unexpected message.
 #[repr(C)]
 pub struct mqs_pending_operation {
     pub status: c_int,
@@ -66,7 +66,7 @@ pub struct mqs_pending_operation {
     pub extra_text: [[c_char; 64]; 5],
 }
 
-/// What the debugger does for this library at any time.
+/// Callbacks that are independent of a program.
 #[repr(C)]
 pub struct mqs_basic_callbacks {
     pub malloc: unsafe extern "C" fn(usize) -> *mut c_void,
@@ -79,7 +79,7 @@ pub struct mqs_basic_callbacks {
     pub get_process_info: unsafe extern "C" fn(*mut mqs_process) -> *mut c_void,
 }
 
-/// What it knows of a program.
+/// Callbacks for a program.
 #[repr(C)]
 pub struct mqs_image_callbacks {
     pub get_type_sizes: *const c_void,
@@ -90,7 +90,7 @@ pub struct mqs_image_callbacks {
     pub sizeof_type: *const c_void,
 }
 
-/// What it knows of a process.
+/// Callbacks for a process.
 #[repr(C)]
 pub struct mqs_process_callbacks {
     pub get_global_rank: unsafe extern "C" fn(*mut mqs_process) -> c_int,
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
     use std::mem::offset_of;
 
-    /// As a compiler of C lays them out on this machine.
+    /// The layouts are those of a C compiler on this machine.
     #[test]
     fn structures_are_those_of_c() {
         assert_eq!(size_of::<mqs_communicator>(), 88);

@@ -1,9 +1,11 @@
-//! Shows debuggers the message queues of a process: TotalView, DDT and others load this library (`MPIR_dll_name` in
-//! the process says where it is) and call it. It does not run in the process that is looked at: it reads that one's
-//! memory by the debugger's callbacks, and changes nothing.
+//! Shows debuggers the message queues of a process.
 //!
-//! Where things are it learns from a table in the process, `weft_places`: names and numbers that the runtime has put
-//! down when MPI came up (`mpi_core::layout`).
+//! TotalView, DDT and other debuggers load this library, whose path is in `MPIR_dll_name` of the
+//! target process. The library runs in the debugger, reads the target's memory through callbacks,
+//! and never writes to it.
+//!
+//! The target's symbol `weft_places` is a table of names and offsets, which the runtime fills at
+//! MPI's start (`mpi_core::places`).
 
 mod comms;
 mod interface;
@@ -26,36 +28,38 @@ use target::{Fault, Places, Target};
 
 static BASIC: AtomicPtr<mqs_basic_callbacks> = AtomicPtr::new(null_mut());
 
-/// What is kept with a program.
+/// This library's data about a program.
 struct ImageInfo {
     callbacks: *const mqs_image_callbacks,
 }
 
-/// What is kept with a process.
+/// This library's data about a process.
 struct ProcessInfo {
     target: Target,
     callbacks: *const mqs_process_callbacks,
     places: Places,
-    /// How many processes `MPI_COMM_WORLD` has.
+    /// The size of `MPI_COMM_WORLD`.
     world: u64,
     comms: Vec<Communicator>,
-    /// Which of them is looked at.
+    /// The index of the iterator's communicator.
     current: usize,
     operations: IntoIter<Operation>,
 }
 
 fn basic() -> Option<&'static mqs_basic_callbacks> {
-    // SAFETY: null, or the debugger's table, which stays (interface, section 5.1).
+    // SAFETY: null, or the table of mqs_setup_basic_callbacks, whose contract keeps it valid.
     unsafe { BASIC.load(Ordering::Acquire).as_ref() }
 }
 
-/// What was kept with a process.
+/// Returns the data that [`mqs_setup_process`] has attached to a process.
 ///
 /// # Safety
-/// The process is one of the debugger's, who calls this library for it from one thread at a time.
+/// `process` is from the debugger, which calls this library for it from one thread at a time, and
+/// the result is not used beyond the call.
 unsafe fn info<'a>(process: *mut mqs_process) -> Result<&'a mut ProcessInfo, Fault> {
     let basic = basic().ok_or(Fault::NotSetUp)?;
-    // SAFETY: the debugger's own function and process; it gives back what `mqs_setup_process` gave it.
+    // SAFETY: `get_process_info` is the debugger's, and returns null or the pointer of
+    // `mqs_setup_process`.
     unsafe {
         let info = (basic.get_process_info)(process);
         info.cast::<ProcessInfo>().as_mut().ok_or(Fault::NotSetUp)
@@ -66,7 +70,7 @@ fn code(result: Result<c_int, Fault>) -> c_int {
     result.unwrap_or_else(|fault| fault as c_int)
 }
 
-/// Takes the debugger's functions.
+/// Sets the debugger's callbacks.
 ///
 /// # Safety
 /// The table stays as long as this library is loaded.
@@ -75,26 +79,26 @@ pub unsafe extern "C" fn mqs_setup_basic_callbacks(callbacks: *const mqs_basic_c
     BASIC.store(callbacks.cast_mut(), Ordering::Release);
 }
 
-/// Who this is.
+/// Returns the name and version of this library.
 #[unsafe(no_mangle)]
 pub extern "C" fn mqs_version_string() -> *mut c_char {
     const TEXT: &str = concat!("Weft ", env!("CARGO_PKG_VERSION"), " message queues\0");
     TEXT.as_ptr().cast_mut().cast()
 }
 
-/// The version of the interface.
+/// Returns the version of the interface.
 #[unsafe(no_mangle)]
 pub extern "C" fn mqs_version_compatibility() -> c_int {
     MQS_INTERFACE_COMPATIBILITY
 }
 
-/// How long an address is.
+/// Returns the bytes of an address.
 #[unsafe(no_mangle)]
 pub extern "C" fn mqs_dll_taddr_width() -> c_int {
     size_of::<mqs_taddr_t>() as c_int
 }
 
-/// The text for one of this library's codes.
+/// Returns the text of an error code of this library.
 #[unsafe(no_mangle)]
 pub extern "C" fn mqs_dll_error_string(error: c_int) -> *mut c_char {
     let own = usize::try_from(error - MQS_FIRST_USER_CODE).ok();
@@ -104,10 +108,10 @@ pub extern "C" fn mqs_dll_error_string(error: c_int) -> *mut c_char {
     text.as_ptr().cast_mut()
 }
 
-/// Begins with a program.
+/// Attaches data to a program.
 ///
 /// # Safety
-/// Both are the debugger's; the table stays as long as the program is known.
+/// `image` is from the debugger, and `callbacks` stays valid until [`mqs_destroy_image_info`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mqs_setup_image(
     image: *mut mqs_image,
@@ -117,50 +121,50 @@ pub unsafe extern "C" fn mqs_setup_image(
         return Fault::NotSetUp as c_int;
     };
     let info = Box::into_raw(Box::new(ImageInfo { callbacks }));
-    // SAFETY: the debugger's own function and program.
+    // SAFETY: `put_image_info` is the debugger's, and `image` is from it by the contract.
     unsafe { (basic.put_image_info)(image, info.cast()) };
     MQS_OK
 }
 
-/// Whether a program has queues is seen when it runs: the library that has them is loaded then.
+/// Accepts every program: whether it has queues shows only at run time, when it has loaded MPI.
 ///
 /// # Safety
-/// `text` is a place for a pointer, or null.
+/// `text` is null or valid for a write of a pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mqs_image_has_queues(
     _image: *mut mqs_image,
     text: *mut *mut c_char,
 ) -> c_int {
-    // SAFETY: the caller's contract.
+    // SAFETY: `text` is null or valid for writes by the contract.
     unsafe { say(text, None) };
     MQS_OK
 }
 
 /// # Safety
-/// `text` is a place for a pointer, or null.
+/// `text` is null or valid for a write of a pointer.
 unsafe fn say(text: *mut *mut c_char, what: Option<&'static CStr>) {
     if !text.is_null() {
-        // SAFETY: the caller's contract.
+        // SAFETY: `text` is not null, and then valid for writes by the contract.
         unsafe { *text = what.map_or(null_mut(), |what| what.as_ptr().cast_mut()) };
     }
 }
 
-/// Ends with a program.
+/// Frees the data of a program.
 ///
 /// # Safety
-/// What `mqs_setup_image` made, once.
+/// `info` is null or the pointer of [`mqs_setup_image`], and passed here once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mqs_destroy_image_info(info: *mut c_void) {
     if !info.is_null() {
-        // SAFETY: the caller's contract.
+        // SAFETY: by the contract `info` is the box of mqs_setup_image, and passed here once.
         drop(unsafe { Box::from_raw(info.cast::<ImageInfo>()) });
     }
 }
 
-/// Begins with a process.
+/// Attaches data to a process.
 ///
 /// # Safety
-/// Both are the debugger's; the table stays as long as the process is known.
+/// `process` is from the debugger, and `callbacks` stays valid until [`mqs_destroy_process_info`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mqs_setup_process(
     process: *mut mqs_process,
@@ -170,7 +174,8 @@ pub unsafe extern "C" fn mqs_setup_process(
         return Fault::NotSetUp as c_int;
     };
     let info = ProcessInfo {
-        // SAFETY: the caller's contract.
+        // SAFETY: the contract keeps both valid as long as `info`, which mqs_destroy_process_info
+        // frees.
         target: unsafe { Target::new(process, callbacks) },
         callbacks,
         places: Places::default(),
@@ -180,19 +185,19 @@ pub unsafe extern "C" fn mqs_setup_process(
         operations: Vec::new().into_iter(),
     };
     let info = Box::into_raw(Box::new(info));
-    // SAFETY: the debugger's own function and process.
+    // SAFETY: `put_process_info` is the debugger's, and `process` is from it by the contract.
     unsafe { (basic.put_process_info)(process, info.cast()) };
     MQS_OK
 }
 
-/// Ends with a process.
+/// Frees the data of a process.
 ///
 /// # Safety
-/// What `mqs_setup_process` made, once.
+/// `info` is null or the pointer of [`mqs_setup_process`], and passed here once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mqs_destroy_process_info(info: *mut c_void) {
     if !info.is_null() {
-        // SAFETY: the caller's contract.
+        // SAFETY: by the contract `info` is the box of mqs_setup_process, and passed here once.
         drop(unsafe { Box::from_raw(info.cast::<ProcessInfo>()) });
     }
 }
@@ -200,39 +205,40 @@ pub unsafe extern "C" fn mqs_destroy_process_info(info: *mut c_void) {
 const NO_WEFT: &CStr = c"%s is not a program with Weft's MPI library, or has not loaded it yet";
 const NOT_UP: &CStr = c"%s has not called MPI_Init yet, or has called MPI_Finalize";
 
-/// Whether the process has queues now.
+/// Returns whether the process has queues now.
 ///
 /// # Safety
-/// As for all that follow: the process was set up, and the debugger calls for it from one thread at a time. `text` is
-/// a place for a pointer, or null.
+/// `process` is from the debugger, which has passed it to [`mqs_setup_process`] and calls this
+/// library for it from one thread at a time. `text` is null or valid for a write of a pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mqs_process_has_queues(
     process: *mut mqs_process,
     text: *mut *mut c_char,
 ) -> c_int {
-    // SAFETY: the caller's contract.
+    // SAFETY: `process` was set up, and is used by one thread, by the contract.
     let (found, why) = match unsafe { learn(process) } {
         Ok(true) => (MQS_OK, None),
         Ok(false) => (MQS_NO_INFORMATION, Some(NOT_UP)),
         Err(Fault::NoQueue) => (MQS_NO_INFORMATION, Some(NO_WEFT)),
         Err(fault) => (fault as c_int, None),
     };
-    // SAFETY: the caller's contract.
+    // SAFETY: `text` is null or valid for writes by the contract.
     unsafe { say(text, why) };
     found
 }
 
-/// Reads where everything is; false while MPI is not up.
+/// Reads the process's table of offsets. Returns `false` while MPI is not initialized there.
 ///
 /// # Safety
-/// As for `info`.
+/// `process` is from the debugger, which calls this library for it from one thread at a time.
 unsafe fn learn(process: *mut mqs_process) -> Result<bool, Fault> {
-    // SAFETY: the caller's contract.
+    // SAFETY: `process` is from the debugger and used by one thread, by the contract.
     let info = unsafe { info(process) }?;
     let basic = basic().ok_or(Fault::NotSetUp)?;
     let mut table: mqs_taddr_t = 0;
     let name = c"weft_places".as_ptr().cast_mut();
-    // SAFETY: the debugger's own functions and process; the program was set up before (interface, chapter 6).
+    // SAFETY: the callbacks and `process` are the debugger's, which sets the image up first
+    // (interface, chapter 6).
     let found = unsafe {
         let image = ((*info.callbacks).get_image)(process);
         let image_info = (basic.get_image_info)(image).cast::<ImageInfo>();
@@ -250,18 +256,18 @@ unsafe fn learn(process: *mut mqs_process) -> Result<bool, Fault> {
     Ok(true)
 }
 
-/// Has a new look at the communicators.
+/// Reads the communicators again.
 ///
 /// # Safety
 /// See [`mqs_process_has_queues`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mqs_update_communicator_list(process: *mut mqs_process) -> c_int {
     let update = || {
-        // SAFETY: the caller's contract.
+        // SAFETY: `process` was set up, and is used by one thread, by the contract.
         if !unsafe { learn(process) }? {
             return Ok(MQS_NO_INFORMATION);
         }
-        // SAFETY: the caller's contract.
+        // SAFETY: `process` was set up, and is used by one thread, by the contract.
         let info = unsafe { info(process) }?;
         info.comms = comms::all(&info.target, &info.places)?;
         Ok(MQS_OK)
@@ -269,13 +275,13 @@ pub unsafe extern "C" fn mqs_update_communicator_list(process: *mut mqs_process)
     code(update())
 }
 
-/// Goes to the first communicator.
+/// Moves the iterator to the first communicator.
 ///
 /// # Safety
 /// See [`mqs_process_has_queues`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mqs_setup_communicator_iterator(process: *mut mqs_process) -> c_int {
-    // SAFETY: the caller's contract.
+    // SAFETY: `process` was set up, and is used by one thread, by the contract.
     code(unsafe { info(process) }.map(|info| {
         info.current = 0;
         at_communicator(info)
@@ -294,17 +300,17 @@ fn current(info: &ProcessInfo) -> Result<&Communicator, Fault> {
     info.comms.get(info.current).ok_or(Fault::NoCommunicator)
 }
 
-/// Tells of the communicator.
+/// Describes the iterator's communicator.
 ///
 /// # Safety
-/// See [`mqs_process_has_queues`]; `to` is a place for the answer.
+/// See [`mqs_process_has_queues`]; `to` is valid for a write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mqs_get_communicator(
     process: *mut mqs_process,
     to: *mut mqs_communicator,
 ) -> c_int {
     let get = || {
-        // SAFETY: the caller's contract.
+        // SAFETY: `process` was set up, and is used by one thread, by the contract.
         let comm = current(unsafe { info(process) }?)?;
         let mut answer = mqs_communicator {
             unique_id: comm.context,
@@ -313,26 +319,27 @@ pub unsafe extern "C" fn mqs_get_communicator(
             name: [0; 64],
         };
         operations::copy(&comm.name, &mut answer.name);
-        // SAFETY: the caller's contract.
+        // SAFETY: `to` is valid for a write by the contract.
         unsafe { to.write(answer) };
         Ok(MQS_OK)
     };
     code(get())
 }
 
-/// The ranks in `MPI_COMM_WORLD` of the communicator's members.
+/// Returns the ranks in `MPI_COMM_WORLD` of the communicator's members.
 ///
 /// # Safety
-/// See [`mqs_process_has_queues`]; `to` has room for as many numbers as the communicator has members.
+/// See [`mqs_process_has_queues`]; `to` has room for as many numbers as the communicator has
+/// members.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mqs_get_comm_group(process: *mut mqs_process, to: *mut c_int) -> c_int {
     let get = || {
-        // SAFETY: the caller's contract.
+        // SAFETY: `process` was set up, and is used by one thread, by the contract.
         let info = unsafe { info(process) }?;
         for (rank, &member) in current(info)?.local.iter().enumerate() {
             let known = u64::from(member) < info.world;
             let number = c_int::try_from(member).ok().filter(|_| known);
-            // SAFETY: the caller's contract.
+            // SAFETY: `to` has room for a number per member by the contract.
             unsafe { to.add(rank).write(number.unwrap_or(MQS_INVALID_PROCESS)) };
         }
         Ok(MQS_OK)
@@ -340,20 +347,20 @@ pub unsafe extern "C" fn mqs_get_comm_group(process: *mut mqs_process, to: *mut 
     code(get())
 }
 
-/// Goes to the next communicator.
+/// Moves the iterator to the next communicator.
 ///
 /// # Safety
 /// See [`mqs_process_has_queues`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mqs_next_communicator(process: *mut mqs_process) -> c_int {
-    // SAFETY: the caller's contract.
+    // SAFETY: `process` was set up, and is used by one thread, by the contract.
     code(unsafe { info(process) }.map(|info| {
         info.current += 1;
         at_communicator(info)
     }))
 }
 
-/// Chooses one of the communicator's queues.
+/// Starts an iterator over a queue of the communicator.
 ///
 /// # Safety
 /// See [`mqs_process_has_queues`].
@@ -363,7 +370,7 @@ pub unsafe extern "C" fn mqs_setup_operation_iterator(
     which: c_int,
 ) -> c_int {
     let begin = || {
-        // SAFETY: the caller's contract.
+        // SAFETY: `process` was set up, and is used by one thread, by the contract.
         let info = unsafe { info(process) }?;
         let queue = operations::queue(&info.target, &info.places, current(info)?, which)?;
         info.operations = queue.into_iter();
@@ -372,22 +379,22 @@ pub unsafe extern "C" fn mqs_setup_operation_iterator(
     code(begin())
 }
 
-/// Tells of the next one in it.
+/// Describes the next operation of the queue.
 ///
 /// # Safety
-/// See [`mqs_process_has_queues`]; `to` is a place for the answer.
+/// See [`mqs_process_has_queues`]; `to` is valid for a write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mqs_next_operation(
     process: *mut mqs_process,
     to: *mut mqs_pending_operation,
 ) -> c_int {
     let next = || {
-        // SAFETY: the caller's contract.
+        // SAFETY: `process` was set up, and is used by one thread, by the contract.
         let info = unsafe { info(process) }?;
         let Some(operation) = info.operations.next() else {
             return Ok(MQS_END_OF_LIST);
         };
-        // SAFETY: the caller's contract: numbers and texts, of which any bits are good.
+        // SAFETY: `to` is valid by the contract, and any bits are valid for its integers and bytes.
         operation.show(info.world, unsafe { &mut *to });
         Ok(MQS_OK)
     };

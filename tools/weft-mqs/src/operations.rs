@@ -1,4 +1,4 @@
-//! Sends, receives and unexpected messages of a communicator.
+//! Reads sends, receives and unexpected messages of a communicator.
 
 use std::ffi::{c_char, c_int};
 
@@ -9,22 +9,22 @@ use crate::interface::{
 };
 use crate::target::{Fault, Memory, Places};
 
-/// In a receive: any rank, and any tag.
+/// Wildcards of receives.
 const ANY_SOURCE: i32 = -2;
 const ANY_TAG: i32 = -1;
 
-/// What a debugger shows of one.
+/// An operation, as debuggers show it.
 #[derive(Default)]
 pub struct Operation {
     matched: bool,
-    /// As the program says it: none for any.
+    /// The program's argument; `None` for a wildcard.
     rank: Option<i64>,
     tag: Option<i64>,
     length: u64,
-    /// Whether the data lies in the library's memory.
+    /// Whether the data is in the library's memory.
     system: bool,
     buffer: u64,
-    /// The other side, where it is known.
+    /// The peer's process, if known.
     process: Option<u32>,
     actual_rank: i64,
     actual_length: u64,
@@ -32,7 +32,7 @@ pub struct Operation {
 }
 
 impl Operation {
-    /// As the interface has it; processes beyond `MPI_COMM_WORLD` have no number there.
+    /// Fills the interface's structure. Processes outside `MPI_COMM_WORLD` have no global rank.
     pub fn show(&self, world: u64, to: &mut mqs_pending_operation) {
         let global = |process: Option<u32>| match process {
             Some(process) if u64::from(process) < world => i64::from(process),
@@ -63,7 +63,7 @@ impl Operation {
     }
 }
 
-/// Puts a text into a place of C, with its end.
+/// Copies a text into a C array, with a NUL at its end.
 pub fn copy(text: &str, to: &mut [c_char; 64]) {
     *to = [0; 64];
     for (place, byte) in to[..63].iter_mut().zip(text.bytes()) {
@@ -71,7 +71,7 @@ pub fn copy(text: &str, to: &mut [c_char; 64]) {
     }
 }
 
-/// A queue of a communicator.
+/// Reads a queue of a communicator.
 pub fn queue(
     memory: &impl Memory,
     places: &Places,
@@ -96,11 +96,11 @@ struct List<'a, M> {
     memory: &'a M,
     places: &'a Places,
     comm: &'a Communicator,
-    /// What messages of the program carry on it.
+    /// The context of the program's messages on it.
     context: u64,
 }
 
-/// A request's or message's bytes, and where they were.
+/// The bytes of a request or message.
 struct Bytes<'a>(&'a [u8]);
 
 impl Bytes<'_> {
@@ -122,7 +122,7 @@ impl<M: Memory> List<'_, M> {
         self.places.get(name)
     }
 
-    /// Source and tag of a key, if it is one of this communicator.
+    /// Reads source and tag of a key. Returns `None` for other communicators.
     fn key(&self, bytes: &Bytes, at: u64) -> Result<Option<(i32, i32)>, Fault> {
         if bytes.word(at + self.place("key.context")?)? != self.context {
             return Ok(None);
@@ -132,7 +132,7 @@ impl<M: Memory> List<'_, M> {
         Ok(Some((source.cast_signed(), tag.cast_signed())))
     }
 
-    /// Receives, or sends, that are not complete.
+    /// Reads the pending receives, or sends.
     fn requests(&self, receives: bool) -> Result<Vec<Operation>, Fault> {
         let size = self.place("request.size")?;
         let mut found = Vec::new();
@@ -168,7 +168,7 @@ impl<M: Memory> List<'_, M> {
                 note = text;
             }
         }
-        // What is neither is a collective or generalized request.
+        // Other roles are those of collective and generalized requests.
         if is_receive != receives || (!is_receive && note.is_empty()) {
             return Ok(None);
         }
@@ -232,7 +232,7 @@ impl<M: Memory> List<'_, M> {
         }))
     }
 
-    /// Messages that have come and that nobody has received, in the order of their coming on each VCI.
+    /// Reads the unexpected messages, in their order of arrival on each VCI.
     fn unexpected(&self) -> Result<Vec<Operation>, Fault> {
         let mut found = Vec::new();
         for vci in 0..self.place("vcis.count")? {
@@ -253,7 +253,7 @@ impl<M: Memory> List<'_, M> {
         let mut index = self.memory.half(queue + self.place("unexpected.first")?)?;
         let size = self.place("message.size")?;
         let none = self.place("unexpected.none")?;
-        // More there can't be without a circle.
+        // Ends a cycle in damaged data.
         const MOST: usize = 1 << 24;
         for _ in 0..MOST {
             if u64::from(index) == none {

@@ -1,19 +1,20 @@
-//! The memory of the process that is looked at, and where things lie in it.
+//! Access to the target process's memory, and the table of offsets in it.
 
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 
 use crate::interface::{MQS_OK, mqs_process, mqs_process_callbacks};
 
-/// Why something can't be told.
+/// Why a query fails.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(i32)]
 pub enum Fault {
     /// The debugger could not read the process's memory.
     Memory = crate::interface::MQS_FIRST_USER_CODE,
-    /// What is there makes no sense: the process was stopped in the midst of a change, or another version is at work.
+    /// The data is inconsistent: the process was stopped during an update, or runs another version
+    /// of Weft.
     Nonsense,
-    /// The debugger asked for something without a communicator.
+    /// The iterator is at no communicator.
     NoCommunicator,
     /// There is no such queue.
     NoQueue,
@@ -22,36 +23,36 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// For the debugger's user.
+    /// The error texts, in the order of the codes.
     pub const TEXTS: [&std::ffi::CStr; 5] = [
         c"the memory of the process can't be read",
-        c"the process has been stopped in the midst of a change, or runs another version of Weft; let it run and try again",
-        c"no communicator was chosen",
+        c"the process was stopped during an update of its queues, or runs another version of Weft; let it run and try again",
+        c"no communicator is selected",
         c"there is no such queue",
         c"the process was not set up",
     ];
 }
 
-/// What can be read.
+/// The memory of a process.
 pub trait Memory {
-    /// Fills `out` from an address on.
+    /// Reads `out.len()` bytes at an address.
     fn read(&self, at: u64, out: &mut [u8]) -> Result<(), Fault>;
 
-    /// A word.
+    /// Reads 64 bits.
     fn word(&self, at: u64) -> Result<u64, Fault> {
         let mut bytes = [0; 8];
         self.read(at, &mut bytes)?;
         Ok(u64::from_le_bytes(bytes))
     }
 
-    /// Half a word.
+    /// Reads 32 bits.
     fn half(&self, at: u64) -> Result<u32, Fault> {
         let mut bytes = [0; 4];
         self.read(at, &mut bytes)?;
         Ok(u32::from_le_bytes(bytes))
     }
 
-    /// So many bytes; nothing that lives is longer than `MOST`.
+    /// Reads `len` bytes. More than `MOST` are a sign of damaged data.
     fn bytes(&self, at: u64, len: u64) -> Result<Vec<u8>, Fault> {
         const MOST: u64 = 1 << 30;
         if len > MOST {
@@ -63,7 +64,7 @@ pub trait Memory {
     }
 }
 
-/// The process, through the debugger's callbacks.
+/// The memory of a process through the debugger's callbacks.
 pub struct Target {
     process: *mut mqs_process,
     callbacks: *const mqs_process_callbacks,
@@ -71,7 +72,7 @@ pub struct Target {
 
 impl Target {
     /// # Safety
-    /// Both are the debugger's, for as long as this is used.
+    /// Both pointers are from the debugger, and valid as long as the result is used.
     pub unsafe fn new(process: *mut mqs_process, callbacks: *const mqs_process_callbacks) -> Self {
         Target { process, callbacks }
     }
@@ -84,7 +85,7 @@ impl Memory for Target {
             return Ok(());
         }
         let place: *mut c_void = out.as_mut_ptr().cast();
-        // SAFETY: the debugger's own function and process, as `new` was promised; the place has so much room.
+        // SAFETY: by the contract of `new` both pointers are the debugger's; `out` has `len` bytes.
         let code = unsafe { ((*self.callbacks).fetch_data)(self.process, at, len, place) };
         if code == MQS_OK {
             Ok(())
@@ -94,12 +95,12 @@ impl Memory for Target {
     }
 }
 
-/// Names and numbers of the process: `weft_places` of its library.
+/// The process's table of offsets, `weft_places`.
 #[derive(Default)]
 pub struct Places(HashMap<Box<[u8]>, u64>);
 
 impl Places {
-    /// Reads them from a table at this address; none while MPI is not up there.
+    /// Reads the table at an address. Returns `None` while MPI is not initialized there.
     pub fn read(memory: &impl Memory, table: u64) -> Result<Option<Places>, Fault> {
         let head = memory.bytes(table, 24)?;
         let half = |at: usize| u32::from_le_bytes(head[at..at + 4].try_into().unwrap_or_default());
@@ -120,7 +121,7 @@ impl Places {
         Ok(Some(Places(places)))
     }
 
-    /// One of them.
+    /// Returns an offset.
     pub fn get(&self, name: &str) -> Result<u64, Fault> {
         self.0.get(name.as_bytes()).copied().ok_or(Fault::Nonsense)
     }

@@ -1,10 +1,11 @@
-//! What libraries between a program and MPI have in common: the library behind them, of whichever ABI.
+//! Look-up of the real MPI functions by libraries that are preloaded before MPI's, for all three
+//! ABIs.
 
 use std::ffi::{CStr, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// Which handles and constants a program has.
+/// The ABI of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Abi {
     /// MPICH's.
@@ -15,47 +16,47 @@ pub enum Abi {
     OpenMpi,
 }
 
-/// A library's name, and which ABI it has.
+/// The names of MPI libraries with their ABIs.
 const LIBRARIES: [(&CStr, Abi); 3] = [
     (c"libmpi.so.12", Abi::Mpich),
     (c"libmpi_abi.so.1", Abi::Standard),
     (c"libmpi.so.40", Abi::OpenMpi),
 ];
 
-/// Opens the library of the program's, which is there, and says which ABI it has.
+/// Returns a handle to the MPI library that the process has loaded, and its ABI.
 fn library() -> Option<(*mut c_void, Abi)> {
     LIBRARIES.into_iter().find_map(|(name, abi)| {
-        // SAFETY: with this flag nothing is loaded; only what is there is looked for.
+        // SAFETY: with RTLD_NOLOAD dlopen only returns libraries that are already loaded.
         let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
         (!handle.is_null()).then_some((handle, abi))
     })
 }
 
-/// Which ABI the program uses.
+/// Returns the ABI of the program.
 pub fn abi() -> Abi {
     library().map_or(Abi::Mpich, |(_, abi)| abi)
 }
 
-/// Whether the program uses the standard ABI.
+/// Returns whether the program uses the standard ABI.
 pub fn is_standard_abi() -> bool {
     abi() == Abi::Standard
 }
 
-/// Where a variable is that the program and the library have in common; 0 if there is none.
+/// Returns the address of a variable that program and library share, or 0.
 pub fn variable(name: &CStr) -> usize {
-    // The program's copy comes first, where it has one.
-    // SAFETY: the name ends with NUL.
+    // RTLD_DEFAULT finds the program's copy relocation first.
+    // SAFETY: `name` is a C string.
     unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) as usize }
 }
 
-/// A function of the library's.
+/// A function of the MPI library.
 pub struct Real {
     name: &'static CStr,
     found: AtomicPtr<c_void>,
 }
 
 impl Real {
-    /// The function of this name.
+    /// Creates the function of this name; the look-up happens at its first use.
     pub const fn new(name: &'static CStr) -> Real {
         Real {
             name,
@@ -63,7 +64,7 @@ impl Real {
         }
     }
 
-    /// Its address. Ends the process if there is none: what the program called can't be done.
+    /// Returns the function's address. Aborts the process if the MPI library lacks it.
     #[inline]
     pub fn get(&self) -> *mut c_void {
         let found = self.found.load(Ordering::Relaxed);
@@ -73,13 +74,13 @@ impl Real {
     #[cold]
     fn find(&self) -> *mut c_void {
         let found = library().map(|(handle, _)| {
-            // SAFETY: the handle is one of the loader's, and the name ends with NUL.
+            // SAFETY: `handle` is from dlopen, and `name` a C string.
             unsafe { libc::dlsym(handle, self.name.as_ptr()) }
         });
         let found = found.unwrap_or(ptr::null_mut());
         if found.is_null() {
             eprintln!(
-                "Weft: {} was called, but no MPI library of the process has it; run the program without \
+                "Weft: {} does not exist in the MPI library of this process; run the program without \
                  -stats, -trace and -check",
                 self.name.to_string_lossy()
             );

@@ -1,4 +1,4 @@
-//! What differs between the ABIs.
+//! Constants that differ between the ABIs.
 
 use std::ffi::c_int;
 
@@ -20,14 +20,14 @@ pub struct Abi {
     pub any_source: c_int,
     /// `MPI_ANY_TAG`.
     pub any_tag: c_int,
-    /// Whether handles in memory are of 64 bits, not 32.
+    /// Whether handles in memory have 64 bits, not 32.
     pub wide: bool,
-    /// Classes of performance variables that count up: counter, aggregate.
+    /// Classes of performance variables that only grow: counter, aggregate.
     pub counters: [c_int; 2],
 }
 
 impl Abi {
-    /// Those of the library that the program uses.
+    /// Returns the constants of the program's ABI.
     pub fn get() -> Abi {
         match weft_pmpi::abi() {
             weft_pmpi::Abi::Mpich => Abi {

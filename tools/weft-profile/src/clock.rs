@@ -1,23 +1,24 @@
-//! Time: the processor's counter where it has one that is the same on all cores, since two readings
-//! are what each call pays.
+//! Clocks. Each traced call reads the clock twice, so on x86-64 it reads the time stamp counter,
+//! which all cores share.
 
-/// Now, in ticks of an unknown length, from an unknown beginning.
+/// Returns the current time in ticks, of unknown length and origin.
 #[inline]
 pub fn ticks() -> u64 {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: every processor of this kind has the instruction.
+    // SAFETY: every x86-64 processor has RDTSC.
     return unsafe { core::arch::x86_64::_rdtsc() };
     #[cfg(not(target_arch = "x86_64"))]
     return nanoseconds();
 }
 
-/// Now, in nanoseconds since the machine's start; the same for all processes of a machine.
+/// Returns the current time in nanoseconds since the machine's start, the same for all its
+/// processes.
 pub fn nanoseconds() -> u64 {
     let mut now = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: the place can be written to.
+    // SAFETY: the pointer is to the local `now`.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
@@ -30,19 +31,21 @@ pub struct Moment {
     pub nanoseconds: u64,
 }
 
-/// How often both clocks are read to know a moment.
+/// Number of readings for a [`Moment`].
 const READINGS: usize = 16;
 
 impl Moment {
-    /// Now.
+    /// Reads both clocks.
     pub fn now() -> Moment {
         Moment::narrowest(std::array::from_fn::<_, READINGS, _>(|_| {
             (ticks(), nanoseconds(), ticks())
         }))
     }
 
-    /// Of ticks before, nanoseconds, and ticks after: the reading that took least. Others may have been interrupted in
-    /// between, by a page that was missing or for a whole turn of another process, and all times would be wrong by that.
+    /// Selects the reading (ticks before, nanoseconds, ticks after) that took least.
+    ///
+    /// Other readings may have been interrupted by a page fault or another process, which would
+    /// shift all times.
     fn narrowest(readings: [(u64, u64, u64); READINGS]) -> Moment {
         let took = |&(before, _, after): &(u64, u64, u64)| after.wrapping_sub(before);
         let (ticks, nanoseconds, _) = readings
@@ -53,7 +56,7 @@ impl Moment {
     }
 }
 
-/// What ticks mean, from two moments.
+/// The conversion of ticks to nanoseconds.
 #[derive(Clone, Copy)]
 pub struct Scale {
     begin: Moment,
@@ -63,7 +66,7 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// By the process's first and last moment.
+    /// Computes the conversion from a first and a last moment.
     pub fn between(begin: Moment, end: Moment) -> Scale {
         let elapsed = end.nanoseconds.saturating_sub(begin.nanoseconds);
         let ticks = end.ticks.saturating_sub(begin.ticks).max(1);
@@ -74,12 +77,12 @@ impl Scale {
         }
     }
 
-    /// A span of time in nanoseconds.
+    /// Converts a time span to nanoseconds.
     pub fn span(&self, ticks: u64) -> u64 {
         (ticks as f64 * self.per_tick) as u64
     }
 
-    /// A moment in nanoseconds on the machine's clock.
+    /// Converts a time to nanoseconds on the machine's clock.
     pub fn moment(&self, ticks: u64) -> u64 {
         self.begin.nanoseconds + self.span(ticks.saturating_sub(self.begin.ticks))
     }

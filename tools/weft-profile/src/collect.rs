@@ -1,4 +1,4 @@
-//! From `MPI_Init` to `MPI_Finalize`: what is asked for, and what is told in the end.
+//! Start of the measurements after `MPI_Init`, and their output in `MPI_Finalize`.
 
 use std::env;
 use std::ffi::c_int;
@@ -14,7 +14,7 @@ use crate::{pvars, stats, trace, watch};
 
 static BEGIN: OnceLock<Moment> = OnceLock::new();
 
-/// `MPI_Init` has returned this code.
+/// Starts what the variables request, after `MPI_Init` has returned `code`.
 pub fn begin(code: c_int) {
     let wanted = ["WEFT_STATS", "WEFT_TRACE", "WEFT_TOP"]
         .into_iter()
@@ -41,7 +41,7 @@ fn wants(name: &str) -> bool {
     env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0")
 }
 
-/// `MPI_Finalize` has been called.
+/// Ends the measurements and prints or writes them, in `MPI_Finalize`.
 pub fn end() {
     let mode = MODE.swap(0, Ordering::Relaxed);
     if mode == 0 {

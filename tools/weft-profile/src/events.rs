@@ -1,16 +1,16 @@
-//! The calls that a thread keeps for the timeline: it adds to them without a lock, and others read them.
+//! The calls of a thread for the timeline. The thread appends without a lock; other threads read.
 
 use std::array;
 use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Calls of one thread that are kept, at most.
+/// Most calls of a thread.
 const MOST: usize = 1 << 20;
-/// Calls that room is made for at once, 192 KiB: so much comes from the kernel page by page as it is written to, and nobody
-/// writes zeros there. What is there never moves.
+/// Calls per allocation, 192 KiB. The kernel provides zeroed pages of such an allocation at their
+/// first write. Calls never move.
 const PIECE: usize = 1 << 13;
-/// Where a call's length and its function meet in a word. 48 bits of ticks are hours.
+/// Bits of a call's duration in a word, below its function. 48 bits of ticks are hours.
 const LENGTH_BITS: u32 = 48;
 const LONGEST: u64 = (1 << LENGTH_BITS) - 1;
 
@@ -19,34 +19,34 @@ const LONGEST: u64 = (1 << LENGTH_BITS) - 1;
 pub struct Event {
     /// The function's number, less than 2^16.
     pub function: usize,
-    /// When it began.
+    /// Its start.
     pub begin: u64,
-    /// How long it took; what is longer than `LONGEST` is cut.
+    /// Its duration, at most `LONGEST`.
     pub ticks: u64,
-    /// Bytes that it says it moves.
+    /// Bytes by its arguments.
     pub bytes: u64,
 }
 
-/// A call as it is kept.
+/// A stored call.
 #[repr(C)]
 struct Slot {
     begin: AtomicU64,
-    /// The length, and above it the function.
+    /// The duration, and above it the function.
     what: AtomicU64,
     bytes: AtomicU64,
 }
 
-/// Of a slot.
+/// Words of a slot.
 const WORDS: usize = size_of::<Slot>() / size_of::<u64>();
 
 type Piece = OnceLock<Box<[Slot]>>;
 
-/// The calls of a thread, which alone adds to them.
+/// The calls of a thread; only that thread appends.
 pub struct Events {
     pieces: Box<[Piece; MOST / PIECE]>,
-    /// How many are there.
+    /// Number of stored calls.
     kept: AtomicUsize,
-    /// How many there was no room for.
+    /// Number of calls beyond [`MOST`].
     lost: AtomicUsize,
 }
 
@@ -61,7 +61,7 @@ impl Default for Events {
 }
 
 impl Events {
-    /// Adds a call. Only the thread whose they are does.
+    /// Appends a call. Only the thread that owns the calls may do so.
     #[inline]
     pub fn keep(&self, event: Event) {
         let at = self.kept.load(Ordering::Relaxed);
@@ -79,11 +79,11 @@ impl Events {
         slot.begin.store(event.begin, Ordering::Relaxed);
         slot.what.store(what, Ordering::Relaxed);
         slot.bytes.store(event.bytes, Ordering::Relaxed);
-        // Who sees the number sees what is in the slot.
+        // Release: a reader that sees the number sees the slot.
         self.kept.store(at + 1, Ordering::Release);
     }
 
-    /// All that are there by now.
+    /// Returns all stored calls.
     pub fn all(&self) -> impl Iterator<Item = Event> {
         let kept = self.kept.load(Ordering::Acquire);
         let pieces = self.pieces.iter().map_while(OnceLock::get);
@@ -101,7 +101,7 @@ impl Events {
             })
     }
 
-    /// How many there was no room for.
+    /// Number of calls beyond [`MOST`].
     pub fn lost(&self) -> usize {
         self.lost.load(Ordering::Relaxed)
     }
@@ -112,8 +112,8 @@ fn room(piece: &Piece) -> &[Slot] {
     piece.get_or_init(|| {
         let zeros = Box::into_raw(vec![0_u64; PIECE * WORDS].into_boxed_slice());
         let slots = ptr::slice_from_raw_parts_mut(zeros.cast::<Slot>(), PIECE);
-        // SAFETY: a slot is three words, for which zero is a value; so that the box has size and alignment of what was
-        // allocated, and nobody else has that.
+        // SAFETY: a slot is three atomic words, for which zero is valid, so size and alignment are
+        // those of the allocation; `into_raw` has given its ownership to `slots`.
         unsafe { Box::from_raw(slots) }
     })
 }

@@ -1,4 +1,4 @@
-//! How rank 0 comes to know of all.
+//! Communication of the results to rank 0.
 
 use std::ffi::c_int;
 
@@ -8,22 +8,21 @@ use crate::pmpi::{self, Handle};
 
 /// The tag of this library's messages, on a communicator of its own.
 const TAG: c_int = 1;
-/// Questions about a rank's clock; the quickest answer counts.
+/// Round trips per comparison of clocks; the shortest one counts.
 const QUESTIONS: usize = 20;
 
-/// The processes that end together. Errors of MPI go to the error handler of the communicator, which
-/// ends the job: then the job is broken anyhow.
+/// A communicator of all ranks. The default error handler applies: an error here aborts the job.
 pub struct Job {
     abi: Abi,
     comm: Handle,
-    /// The number of this process.
+    /// The rank of this process.
     pub rank: usize,
-    /// How many there are.
+    /// The number of ranks.
     pub size: usize,
 }
 
 impl Job {
-    /// All of them call this together.
+    /// Creates the communicator; all ranks call it.
     pub fn new() -> Job {
         let abi = Abi::get();
         let comm = pmpi::comm_dup(abi.world);
@@ -35,7 +34,7 @@ impl Job {
         }
     }
 
-    /// All processes' numbers, one process after the other, at rank 0.
+    /// Gathers the numbers of all ranks at rank 0, in the order of ranks.
     pub fn gather(&self, own: &[u64]) -> Vec<u64> {
         let ranks = if self.rank == 0 { self.size } else { 0 };
         let mut all = vec![0; own.len() * ranks];
@@ -43,19 +42,21 @@ impl Job {
         all
     }
 
-    /// Sends to a process.
+    /// Sends bytes to a rank.
     pub fn send(&self, bytes: &[u8], to: usize) {
         pmpi::send(bytes, self.abi.byte, to, TAG, self.comm);
     }
 
-    /// Fills the place with what a process sends.
+    /// Receives bytes from a rank.
     pub fn receive(&self, place: &mut [u8], from: usize) {
         let (byte, ignore) = (self.abi.byte, self.abi.status_ignore);
         pmpi::recv(place, byte, from, TAG, self.comm, ignore);
     }
 
-    /// How much the clock of process `of` is ahead of that of rank 0, in nanoseconds; both call it. Rank
-    /// 0 gets the answer; smaller differences than the messages' own time are none.
+    /// Measures by how many nanoseconds the clock of rank `of` is ahead of rank 0's; both ranks
+    /// call it.
+    ///
+    /// Rank 0 gets the result, other ranks 0. Differences below the round-trip time count as 0.
     pub fn clock_of(&self, of: usize) -> i64 {
         if self.rank == of {
             for _ in 0..QUESTIONS {

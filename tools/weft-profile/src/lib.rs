@@ -1,12 +1,12 @@
-//! Where a job's time goes, seen through the profiling interface (MPI-5.0 section 15.2).
+//! Measures the time in MPI functions through the profiling interface (MPI-5.0 section 15.2).
 //!
-//! `mpiexec -stats`, `-trace FILE` and `-top` put this library before MPI's (`LD_PRELOAD`). It has a
-//! function of the name of each of MPI's, which calls the real one by its name with a P, and measures.
-//! MPI's own library knows nothing of it, so that it costs nothing where it isn't used.
+//! `mpiexec -stats`, `-trace FILE` and `-top` preload this library (`LD_PRELOAD`). It defines each
+//! MPI function; the definition measures and calls the real one by its PMPI name. The MPI library
+//! has no hooks for it, so jobs without these options pay nothing.
 //!
-//! The functions are generated from the table. Their parameters are all of a register's width: so they
-//! pass on what all three ABIs have there, numbers of 32 bits and pointers (no function of theirs takes a
-//! floating-point number or a structure by value), to whichever of the libraries the program uses.
+//! The functions are generated from the table (`build.rs`). All parameters have a register's width,
+//! so they pass on the arguments of all three ABIs, integers of 32 bits and pointers: no MPI
+//! function takes a floating-point number or a structure by value.
 
 mod abi;
 mod clock;
@@ -31,9 +31,9 @@ use weft_pmpi::Real;
 unsafe extern "C" fn MPI_Init(argc: *mut c_int, argv: *mut c_void) -> c_int {
     static REAL: Real = Real::new(c"PMPI_Init");
     type Init = unsafe extern "C" fn(*mut c_int, *mut c_void) -> c_int;
-    // SAFETY: this is the function's type.
+    // SAFETY: the MPI standard gives the function this type.
     let real: Init = unsafe { std::mem::transmute(REAL.get()) };
-    // SAFETY: the arguments are the program's.
+    // SAFETY: the program has passed these arguments to this very MPI function.
     let code = unsafe { real(argc, argv) };
     collect::begin(code);
     code
@@ -48,9 +48,9 @@ unsafe extern "C" fn MPI_Init_thread(
 ) -> c_int {
     static REAL: Real = Real::new(c"PMPI_Init_thread");
     type Init = unsafe extern "C" fn(*mut c_int, *mut c_void, c_int, *mut c_int) -> c_int;
-    // SAFETY: this is the function's type.
+    // SAFETY: the MPI standard gives the function this type.
     let real: Init = unsafe { std::mem::transmute(REAL.get()) };
-    // SAFETY: the arguments are the program's.
+    // SAFETY: the program has passed these arguments to this very MPI function.
     let code = unsafe { real(argc, argv, required, provided) };
     collect::begin(code);
     code
@@ -59,23 +59,24 @@ unsafe extern "C" fn MPI_Init_thread(
 #[unsafe(no_mangle)]
 unsafe extern "C" fn MPI_Finalize() -> c_int {
     static REAL: Real = Real::new(c"PMPI_Finalize");
-    // SAFETY: this is the function's type.
+    // SAFETY: the MPI standard gives the function this type.
     let real: unsafe extern "C" fn() -> c_int = unsafe { std::mem::transmute(REAL.get()) };
     collect::end();
-    // SAFETY: it takes nothing.
+    // SAFETY: MPI_Finalize has no arguments.
     let code = unsafe { real() };
     watch::finalize(true);
     code
 }
 
-/// A tool may free datatypes by this name, and what was remembered of them must go all the same; it is not counted as a call.
+/// Invalidates the cached sizes of datatypes that a tool frees by the PMPI name. Not counted as a
+/// call.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMPI_Type_free(datatype: *mut c_void) -> c_int {
     static REAL: Real = Real::new(c"PMPI_Type_free");
-    // SAFETY: this is the function's type.
+    // SAFETY: the MPI standard gives the function this type.
     let real: unsafe extern "C" fn(*mut c_void) -> c_int =
         unsafe { std::mem::transmute(REAL.get()) };
     sizes::freed();
-    // SAFETY: the argument is the program's.
+    // SAFETY: the caller has passed this argument to this very MPI function.
     unsafe { real(datatype) }
 }

@@ -1,4 +1,4 @@
-//! What the library itself counts: its performance variables (MPI-5.0 section 15.3.7).
+//! Readings of the MPI library's performance variables (MPI-5.0 section 15.3.7).
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::transmute;
@@ -10,10 +10,10 @@ use crate::abi::Abi;
 use crate::pmpi::SUCCESS;
 use weft_pmpi::Real;
 
-/// Room for a name.
+/// Bytes for a name.
 const ROOM: usize = 256;
 
-/// The variables that are counted since [`begin`], by name, and the session they are counted in.
+/// The session and the variables that [`begin`] has started.
 static COUNTED: Mutex<Counted> = Mutex::new(Counted {
     session: 0,
     variables: Vec::new(),
@@ -46,12 +46,12 @@ type HandleAlloc = unsafe extern "C" fn(usize, c_int, *mut c_void, *mut usize, *
 type Start = unsafe extern "C" fn(usize, usize) -> c_int;
 type Read = unsafe extern "C" fn(usize, usize, *mut c_void) -> c_int;
 
-/// Begins to count. Where something fails, less is counted.
+/// Starts all variables that count up. Variables whose start fails are left out.
 pub fn begin(abi: &Abi) {
     static INIT: Real = Real::new(c"PMPI_T_init_thread");
     static CREATE: Real = Real::new(c"PMPI_T_pvar_session_create");
     static NUMBER: Real = Real::new(c"PMPI_T_pvar_get_num");
-    // SAFETY: these are the functions' types.
+    // SAFETY: the MPI standard gives the functions these types.
     let (init, create, get_num) = unsafe {
         (
             transmute::<*mut c_void, InitThread>(INIT.get()),
@@ -60,7 +60,7 @@ pub fn begin(abi: &Abi) {
         )
     };
     let (mut provided, mut session, mut number) = (0, 0, 0);
-    // SAFETY: all places can be written to. The lowest level of threads is 0 in both ABIs.
+    // SAFETY: all pointers are to locals. 0 is MPI_THREAD_SINGLE in all ABIs.
     let failed = unsafe {
         init(0, &raw mut provided) != SUCCESS
             || create(&raw mut session) != SUCCESS
@@ -76,12 +76,12 @@ pub fn begin(abi: &Abi) {
         .collect();
 }
 
-/// Starts one, if it counts something up.
+/// Starts a variable, if it counts up.
 fn variable(abi: &Abi, session: usize, index: c_int) -> Option<(String, usize)> {
     static INFO: Real = Real::new(c"PMPI_T_pvar_get_info");
     static ALLOC: Real = Real::new(c"PMPI_T_pvar_handle_alloc");
     static START: Real = Real::new(c"PMPI_T_pvar_start");
-    // SAFETY: these are the functions' types.
+    // SAFETY: the MPI standard gives the functions these types.
     let (info, alloc, start) = unsafe {
         (
             transmute::<*mut c_void, GetInfo>(INFO.get()),
@@ -101,9 +101,10 @@ fn variable(abi: &Abi, session: usize, index: c_int) -> Option<(String, usize)> 
         continuous,
         atomic,
     ] = numbers.each_mut();
-    // Of a handle's place the ABI of MPICH writes the lower half.
+    // In MPICH's ABI only the lower half of a handle is written.
     let (mut datatype, mut names) = (0, 0);
-    // SAFETY: all places can be written to; the text has the room that is said, the other none.
+    // SAFETY: the pointers are to locals; `name` has ROOM bytes, as `room` says, and the help text
+    // is null.
     let code = unsafe {
         info(
             index,
@@ -125,7 +126,8 @@ fn variable(abi: &Abi, session: usize, index: c_int) -> Option<(String, usize)> 
         return None;
     }
     let (mut handle, mut count) = (0, 0);
-    // SAFETY: the variables are bound to no object; both places can be written to.
+    // SAFETY: Weft's variables are bound to no object, so null is valid; the other pointers are to
+    // locals.
     let code = unsafe {
         alloc(
             session,
@@ -139,7 +141,7 @@ fn variable(abi: &Abi, session: usize, index: c_int) -> Option<(String, usize)> 
         return None;
     }
     if numbers[5] == 0 {
-        // SAFETY: session and handle are those of above.
+        // SAFETY: session and handle are from the tool interface and not freed yet.
         let code = unsafe { start(session, handle) };
         if code != SUCCESS {
             return None;
@@ -149,22 +151,23 @@ fn variable(abi: &Abi, session: usize, index: c_int) -> Option<(String, usize)> 
     Some((name.to_string_lossy().into_owned(), handle))
 }
 
-/// What they say now: the same variables on all ranks, in one order.
+/// Reads all variables, in the order of [`names`], which is the same on all ranks.
 pub fn read() -> Vec<u64> {
     static READ: Real = Real::new(c"PMPI_T_pvar_read");
-    // SAFETY: this is the function's type.
+    // SAFETY: the MPI standard gives the function this type.
     let read = unsafe { transmute::<*mut c_void, Read>(READ.get()) };
     let counted = COUNTED.lock();
     let values = counted.variables.iter().map(|(_, handle)| {
         let mut value = 0_u64;
-        // SAFETY: session and handle are those of `begin`; the variable is one number of 64 bits.
+        // SAFETY: session and handle are those of `begin`, which selects variables of one 64-bit
+        // number.
         unsafe { read(counted.session, *handle, (&raw mut value).cast()) };
         value
     });
     values.collect()
 }
 
-/// Their names.
+/// Returns the names of the started variables.
 pub fn names() -> Vec<String> {
     let counted = COUNTED.lock();
     counted

@@ -1,4 +1,4 @@
-//! What each thread keeps of its calls.
+//! Counters and events of each thread's calls.
 
 use std::cell::Cell;
 use std::ptr;
@@ -12,61 +12,61 @@ use crate::names::NAMES;
 use crate::sizes::Sizes;
 use crate::watch::Call;
 
-/// What is done at each call: nothing, or a sum of the others. It is so from the end of `MPI_Init` to the beginning of
+/// The set of measurements at each call; 0 before the end of `MPI_Init` and after the start of
 /// `MPI_Finalize`.
 pub static MODE: AtomicU8 = AtomicU8::new(0);
-/// Calls are counted.
+/// Count calls.
 pub const COUNTING: u8 = 1;
-/// Each call is kept, too.
+/// Store each call, too.
 pub const TRACING: u8 = 2;
-/// Each call is told to `mpiexec -top` while it lasts.
+/// Publish the current call for `mpiexec -top`.
 pub const WATCHING: u8 = 4;
 
-/// All threads that have called MPI. What they have kept stays when they end.
+/// All threads that have called MPI, including those that have ended.
 static THREADS: Mutex<Vec<&'static Thread>> = Mutex::new(Vec::new());
 
-/// What is counted of a function.
+/// The counters of a function.
 #[derive(Default)]
 pub struct Counter {
     /// Calls.
     pub calls: AtomicU64,
-    /// Ticks in calls that the program made itself, not functions that MPI called.
+    /// Ticks in outermost calls, without those that callbacks make.
     pub ticks: AtomicU64,
-    /// Bytes that calls say they move.
+    /// Bytes by the calls' arguments.
     pub bytes: AtomicU64,
 }
 
-/// What a thread has counted. Only it writes; others read when all is over, and what `mpiexec -top` shows meanwhile.
+/// A thread's measurements. Only the thread writes; others read at the end, and for `mpiexec -top`.
 pub struct Thread {
-    /// What it is doing.
+    /// Its current call.
     pub call: Call,
-    /// Calls within calls: functions of the program's that MPI calls may call MPI.
+    /// Nesting of calls: callbacks of the program may call MPI.
     depth: AtomicU32,
-    /// Sizes of the datatypes that it uses.
+    /// Cached sizes of datatypes.
     sizes: Sizes,
-    /// A counter for each function.
+    /// The counters of each function.
     pub counters: [Counter; NAMES.len()],
-    /// The calls, if they are kept.
+    /// Its calls for the timeline.
     pub events: Events,
 }
 
 thread_local! {
-    // The only one: to find it takes a call of the loader's, so that a call of MPI does it once.
+    // One thread-local pointer: in a preloaded library each access costs a call into the loader.
     static OWN: Cell<*const Thread> = const { Cell::new(ptr::null()) };
 }
 
-/// A call that has begun.
+/// A call in progress.
 pub struct Begun {
     thread: &'static Thread,
-    /// In ticks.
+    /// Its start in ticks.
     begin: u64,
-    /// How many calls it is in.
+    /// Number of calls around it.
     depth: u32,
     mode: u8,
 }
 
-/// Before a call of function number `function`; none if it isn't counted. `whom` is communicator, other rank and
-/// tag, as far as the function has them.
+/// Begins a call of function number `function`. Returns `None` if it isn't measured. `whom` is
+/// communicator, peer and tag, as far as the function has them.
 #[inline]
 pub fn enter(function: usize, whom: [usize; 3]) -> Option<Begun> {
     let mode = MODE.load(Ordering::Relaxed);
@@ -88,7 +88,7 @@ pub fn enter(function: usize, whom: [usize; 3]) -> Option<Begun> {
     })
 }
 
-/// After a call of function number `function`. `bytes` says how many it moves.
+/// Ends a call of function number `function`. `bytes` returns the bytes that it moves.
 #[inline]
 pub fn leave(begun: Option<Begun>, function: usize, bytes: impl FnOnce(&Sizes) -> u64) {
     let Some(begun) = begun else { return };
@@ -97,7 +97,7 @@ pub fn leave(begun: Option<Begun>, function: usize, bytes: impl FnOnce(&Sizes) -
     thread.depth.store(begun.depth, Ordering::Relaxed);
     let bytes = bytes(&thread.sizes);
     let ticks = end.saturating_sub(begin);
-    // Only this thread writes, so that no atomic addition is needed.
+    // Only this thread writes, so a load and a store suffice.
     let add =
         |to: &AtomicU64, more: u64| to.store(to.load(Ordering::Relaxed) + more, Ordering::Relaxed);
     let counter = &thread.counters[function];
@@ -125,7 +125,7 @@ fn own() -> &'static Thread {
     if own.is_null() {
         return begin();
     }
-    // SAFETY: only `begin` sets it, to what is never freed.
+    // SAFETY: only `begin` sets the pointer, to a leaked box.
     unsafe { &*own }
 }
 
@@ -143,12 +143,12 @@ fn begin() -> &'static Thread {
     thread
 }
 
-/// All threads that have called MPI, in the order in which they first did.
+/// Returns all threads that have called MPI, in the order of their first calls.
 pub fn threads() -> Vec<&'static Thread> {
     THREADS.lock().clone()
 }
 
-/// Sums over all threads of this process.
+/// Returns calls, ticks and bytes per function, over all threads of this process.
 pub fn sums() -> Vec<[u64; 3]> {
     let mut sums = vec![[0; 3]; NAMES.len()];
     for thread in threads() {

@@ -1,35 +1,37 @@
-//! Sizes of datatypes that a thread has used of late: to ask the library takes as long as the rest of a traced call.
+//! A per-thread cache of datatype sizes: asking the library takes as long as the rest of a traced
+//! call.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::pmpi::{self, Handle};
 
-/// A power of two.
-const PLACES: usize = 8;
+/// Number of entries, a power of two.
+const ENTRIES: usize = 8;
 
-/// How often a datatype was freed, by any thread: its handle may come to be another's.
+/// Number of datatypes freed by all threads. A freed handle may be reused, so it invalidates
+/// entries.
 static FREED: AtomicU64 = AtomicU64::new(0);
 
-/// A program is about to free a datatype.
+/// Invalidates all entries, before a datatype is freed.
 pub fn freed() {
     FREED.fetch_add(1, Ordering::Relaxed);
 }
 
 #[derive(Default)]
-struct Place {
-    /// 0: of none.
+struct Entry {
+    /// The handle; 0 for an empty entry.
     datatype: AtomicUsize,
-    /// [`FREED`] when the size was asked for.
+    /// [`FREED`] at the time of the look-up.
     freed: AtomicU64,
     size: AtomicU64,
 }
 
-/// Sizes by handle. Only one thread uses them; they are atomic since it is one of many to which others look.
+/// Sizes by handle. Only one thread uses them; atomics make [`crate::record::Thread`] `Sync`.
 #[derive(Default)]
-pub struct Sizes([Place; PLACES]);
+pub struct Sizes([Entry; ENTRIES]);
 
 impl Sizes {
-    /// The bytes of so many elements; 0 if that is no datatype or no number of elements.
+    /// Returns the bytes of `count` elements; 0 for an invalid count or datatype.
     #[inline]
     pub fn bytes(&self, count: i64, datatype: Handle) -> u64 {
         if count <= 0 {
@@ -40,26 +42,26 @@ impl Sizes {
 
     #[inline]
     fn of(&self, datatype: Handle) -> u64 {
-        // Numbers differ in low bits, addresses in others.
-        let place = &self.0[(datatype ^ datatype >> 8) % PLACES];
+        // Handles that are numbers differ in low bits, addresses in higher ones.
+        let entry = &self.0[(datatype ^ datatype >> 8) % ENTRIES];
         let freed = FREED.load(Ordering::Relaxed);
-        if place.datatype.load(Ordering::Relaxed) == datatype
-            && place.freed.load(Ordering::Relaxed) == freed
+        if entry.datatype.load(Ordering::Relaxed) == datatype
+            && entry.freed.load(Ordering::Relaxed) == freed
             && datatype != 0
         {
-            return place.size.load(Ordering::Relaxed);
+            return entry.size.load(Ordering::Relaxed);
         }
-        ask(place, datatype, freed)
+        ask(entry, datatype, freed)
     }
 }
 
 #[cold]
-fn ask(place: &Place, datatype: Handle, freed: u64) -> u64 {
+fn ask(entry: &Entry, datatype: Handle, freed: u64) -> u64 {
     let Some(size) = pmpi::type_size(datatype) else {
         return 0;
     };
-    place.datatype.store(datatype, Ordering::Relaxed);
-    place.freed.store(freed, Ordering::Relaxed);
-    place.size.store(size, Ordering::Relaxed);
+    entry.datatype.store(datatype, Ordering::Relaxed);
+    entry.freed.store(freed, Ordering::Relaxed);
+    entry.size.store(size, Ordering::Relaxed);
     size
 }

@@ -1,4 +1,4 @@
-//! The table at the end: where the time went.
+//! The table of `-stats`.
 
 use std::cmp::Reverse;
 use std::fmt::Write as _;
@@ -7,11 +7,11 @@ use crate::clock::Scale;
 use crate::names::NAMES;
 use crate::{pvars, record};
 
-/// Functions that the table shows; the others are added up in a line.
+/// Functions with a line of their own; the others share one.
 const LINES: usize = 20;
 
-/// What this process tells: its time, then of each function calls, nanoseconds and bytes, then what the
-/// library has counted.
+/// Returns this rank's numbers: its time, then calls, nanoseconds and bytes of each function, then
+/// the library's performance variables.
 pub fn own(scale: &Scale, counted: &[u64]) -> Vec<u64> {
     let mut own = vec![scale.elapsed];
     for [calls, ticks, bytes] in record::sums() {
@@ -43,7 +43,7 @@ impl Spread {
     }
 }
 
-/// The table of what all processes tell.
+/// Formats the table from the numbers of all ranks.
 pub fn table(all: &[u64], size: usize) -> String {
     let counted = pvars::names();
     let functions = 1 + 3 * NAMES.len();
@@ -129,7 +129,7 @@ pub fn table(all: &[u64], size: usize) -> String {
     text
 }
 
-/// Nanoseconds for people.
+/// Formats nanoseconds.
 fn time(nanoseconds: f64) -> String {
     match nanoseconds {
         n if n >= 1e9 => format!("{:.2} s", n / 1e9),
@@ -138,7 +138,7 @@ fn time(nanoseconds: f64) -> String {
     }
 }
 
-/// Bytes for people; nothing for none.
+/// Formats bytes; empty for 0.
 fn amount(bytes: u64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut value = bytes as f64;

@@ -1,5 +1,5 @@
-//! The timeline of all ranks, in the trace format that Chrome and Perfetto show: a process is a rank, and
-//! clocks are those of rank 0.
+//! The timeline of all ranks in the trace event format of Chrome and Perfetto. A rank is a process,
+//! and times are on rank 0's clock.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -11,10 +11,10 @@ use crate::job::Job;
 use crate::names::NAMES;
 use crate::record;
 
-/// About how many bytes go to rank 0, or into the file, at once.
+/// Approximate bytes of a message to rank 0 or of a write.
 const PIECE: usize = 256 << 10;
 
-/// Rank 0 writes what all ranks have kept; the others send it.
+/// Writes the calls of all ranks to the file of rank 0; the other ranks send theirs.
 pub fn write(job: &Job, begin: Moment, scale: &Scale, path: &OsStr) {
     if job.rank != 0 {
         job.clock_of(job.rank);
@@ -26,7 +26,7 @@ pub fn write(job: &Job, begin: Moment, scale: &Scale, path: &OsStr) {
         send(job, &[]);
         return;
     }
-    // Also who can't write takes what the others send: they wait.
+    // After an error rank 0 still receives, since the other ranks are sending.
     let mut failure = None;
     let mut note = |result: io::Result<()>| {
         if let (Err(error), None) = (result, &failure) {
@@ -45,9 +45,9 @@ pub fn write(job: &Job, begin: Moment, scale: &Scale, path: &OsStr) {
             note(file.write_all(bytes));
         }
     };
-    // Rank 0's beginning is the timeline's.
+    // The timeline begins with rank 0's.
     let begin = begin.nanoseconds as i64;
-    // All clocks first: then each rank makes its text while those before it are written.
+    // All clocks first, so that ranks format their text while earlier ones are written.
     for rank in 1..job.size {
         let shift = job.clock_of(rank) + begin;
         job.send(&shift.to_ne_bytes(), rank);
@@ -61,13 +61,13 @@ pub fn write(job: &Job, begin: Moment, scale: &Scale, path: &OsStr) {
     put(b"\n]}\n");
     if let Some(error) = failure {
         eprintln!(
-            "Weft: the timeline could not be written to {} (-trace, WEFT_TRACE): {error}",
+            "Weft: the timeline can't be written to {} (-trace, WEFT_TRACE): {error}",
             Path::new(path).display()
         );
     }
 }
 
-/// Sends a piece of a text, its length first; nothing is the end.
+/// Sends the length of a piece of text, then the piece; an empty piece is the end.
 fn send(job: &Job, piece: &[u8]) {
     job.send(&(piece.len() as u64).to_ne_bytes(), 0);
     if !piece.is_empty() {
@@ -90,7 +90,7 @@ fn receive(job: &Job, from: usize, put: &mut impl FnMut(&[u8])) {
     }
 }
 
-/// This process's calls, piece by piece. `shift`: what its clock said when the timeline began.
+/// Formats this process's calls in pieces. `shift` is the beginning of the timeline on its clock.
 fn events(rank: usize, scale: &Scale, shift: i64, mut put: impl FnMut(&[u8])) {
     let mut text = format!(
         "{{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":{rank},\"args\":{{\"name\":\"rank {rank}\"}}}}"
@@ -118,7 +118,7 @@ fn events(rank: usize, scale: &Scale, shift: i64, mut put: impl FnMut(&[u8])) {
         }
         if thread.events.lost() > 0 {
             eprintln!(
-                "Weft: rank {rank} has made {} calls more than the timeline has room for; it ends before them",
+                "Weft: the timeline of rank {rank} is full; its last {} calls are missing",
                 thread.events.lost()
             );
         }
@@ -126,8 +126,8 @@ fn events(rank: usize, scale: &Scale, shift: i64, mut put: impl FnMut(&[u8])) {
     put(&text);
 }
 
-/// Nanoseconds as microseconds with three decimals. By hand, as the next: the standard library's ways take three times as
-/// long, and there are millions of numbers.
+/// Formats nanoseconds as microseconds with three decimals. Written by hand, as [`decimal`], since
+/// a timeline has millions of numbers and `write!` is slower.
 fn microseconds(text: &mut Vec<u8>, nanoseconds: i64) {
     if nanoseconds < 0 {
         text.push(b'-');

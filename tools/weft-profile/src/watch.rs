@@ -1,8 +1,8 @@
-//! What the process is doing right now, told to `mpiexec -top` twice a second.
+//! Reports of the process's current call to `mpiexec -top`.
 //!
-//! Each thread notes the call that it is in with a few plain stores. A thread of this library's own reads that
-//! and sends one datagram to the addresses in `WEFT_TOP`; it never calls MPI. Datagrams that are lost don't
-//! matter: the next says it all again. `tools/weft-top/src/message.rs` reads them.
+//! Each thread stores its current call. A thread of this library reads it twice a second and sends
+//! a datagram to the addresses in `WEFT_TOP`; it never calls MPI. Lost datagrams don't matter,
+//! since each holds the whole state. `tools/weft-top/src/message.rs` parses them.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -20,24 +20,24 @@ use crate::names::NAMES;
 use crate::pmpi::{self, Handle};
 use crate::record;
 
-/// Between two datagrams.
+/// Time between two reports.
 const STEP: Duration = Duration::from_millis(500);
-/// Requests that are remembered; the place of one follows from its handle.
+/// Requests in the hash table [`STARTED`].
 const REQUESTS: usize = 4096;
-/// Of so many of an array of requests the first that is known is told.
+/// Requests of an array that are searched for one in [`STARTED`].
 const LOOKED_AT: usize = 64;
-/// A number that no rank and no tag is.
+/// A number that is neither a rank nor a tag.
 const NOTHING: i32 = i32::MIN;
 
-/// Whether calls are noted.
+/// Whether calls are stored.
 static WATCHING: AtomicBool = AtomicBool::new(false);
 
-/// Between `MPI_Init` and `MPI_Finalize`, in `MPI_Finalize`, behind it.
+/// 0 before `MPI_Finalize`, 1 in it, 2 after it.
 static STAGE: AtomicU8 = AtomicU8::new(0);
 
 static WATCH: OnceLock<Watch> = OnceLock::new();
 
-/// The names that the program gave to communicators.
+/// The names that the program has given to communicators.
 static COMMS: Mutex<BTreeMap<Handle, String>> = Mutex::new(BTreeMap::new());
 
 static STARTED: [Request; REQUESTS] = [const {
@@ -47,18 +47,18 @@ static STARTED: [Request; REQUESTS] = [const {
     }
 }; REQUESTS];
 
-/// Which arguments say with whom a function talks; a place that there isn't is -1.
+/// The arguments of a function that name its partner.
 #[derive(Clone, Copy)]
 pub struct Facts {
-    /// The communicator.
+    /// Whether it has a communicator.
     pub comm: bool,
-    /// The word before the other rank: "from", "to", "root"; empty if none is named.
+    /// The word before the peer: "from", "to", "root"; empty without a peer.
     pub word: &'static str,
-    /// The tag.
+    /// Whether it has a tag.
     pub tag: bool,
 }
 
-/// Whom an operation is with: the function's number, communicator, rank and tag.
+/// An operation's partner: number of the function, communicator, rank and tag.
 struct Whom {
     function: AtomicU32,
     comm: AtomicU64,
@@ -89,7 +89,7 @@ impl Whom {
     }
 }
 
-/// An operation that was started, for who waits for its request.
+/// A started operation, to describe calls that wait for its request.
 struct Request {
     handle: AtomicU64,
     whom: Whom,
@@ -97,16 +97,16 @@ struct Request {
 
 /// The outermost call that a thread is in.
 pub struct Call {
-    /// When it began, in ticks; 0: it is in none.
+    /// Its start in ticks; 0 outside of MPI.
     since: AtomicU64,
     whom: Whom,
-    /// Requests that it waits for, and the first of them that is known.
+    /// Number of requests that it waits for, and the first one in [`STARTED`].
     requests: AtomicU32,
     first: AtomicU64,
 }
 
 impl Call {
-    /// None.
+    /// Creates the state of a thread outside of MPI.
     pub const fn new() -> Call {
         Call {
             since: AtomicU64::new(0),
@@ -116,7 +116,7 @@ impl Call {
         }
     }
 
-    /// The thread enters a function.
+    /// Stores that the thread enters a function.
     #[cold]
     #[inline(never)]
     pub fn begin(&self, ticks: u64, function: usize, arguments: [usize; 3]) {
@@ -128,18 +128,18 @@ impl Call {
         self.since.store(ticks.max(1), Ordering::Release);
     }
 
-    /// It has left it.
+    /// Stores that the thread has left the function.
     pub fn end(&self) {
         self.since.store(0, Ordering::Release);
     }
 }
 
 thread_local! {
-    /// What the next call waits for.
+    /// The requests that the next call waits for: their number, and the first one in [`STARTED`].
     static WAITED: Cell<(u32, u64)> = const { Cell::new((0, 0)) };
 }
 
-/// Where and what to send.
+/// Destination and constant fields of the reports.
 struct Watch {
     token: String,
     sockets: Vec<(UdpSocket, Vec<SocketAddr>)>,
@@ -151,23 +151,23 @@ struct Watch {
     begin: Moment,
 }
 
-/// Begins, if `WEFT_TOP` says where to: `TOKEN PORT ADDRESS,ADDRESS,…`. Says whether calls are to be noted.
+/// Starts the reports to `WEFT_TOP` (`TOKEN PORT ADDRESS,ADDRESS,…`). Returns whether it is set.
 pub fn begin(begin: Moment) -> bool {
     let Ok(text) = env::var("WEFT_TOP") else {
         return false;
     };
     let Some(watch) = Watch::new(&text, begin) else {
-        eprintln!("Weft: WEFT_TOP is for mpiexec -top to set; '{text}' is not from it");
+        eprintln!("Weft: WEFT_TOP is '{text}', which is not a value of mpiexec -top; unset it");
         return false;
     };
     if WATCH.set(watch).is_err() {
         return false;
     }
     WATCHING.store(true, Ordering::Relaxed);
-    // The program's signals are not for the new thread.
+    // Signals must go to the program's threads, not to the new one.
     let mut all = mem::MaybeUninit::<libc::sigset_t>::uninit();
     let mut before = mem::MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: both places can be written to, and the first is filled before it is read.
+    // SAFETY: both pointers are to locals, and sigfillset fills `all` before it is read.
     unsafe {
         libc::sigfillset(all.as_mut_ptr());
         libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
@@ -176,49 +176,51 @@ pub fn begin(begin: Moment) -> bool {
         .name("weft-top".to_owned())
         .stack_size(256 << 10)
         .spawn(run);
-    // SAFETY: the call above has filled it.
+    // SAFETY: pthread_sigmask above has filled `before`.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut()) };
     if let Err(error) = started {
-        eprintln!("Weft: this process is missing in mpiexec -top: no thread: {error}");
+        eprintln!(
+            "Weft: mpiexec -top will not show this process, since its thread can't be started: {error}"
+        );
     }
     true
 }
 
-/// `MPI_Finalize` begins, or has returned.
+/// Reports the start (or, if `over`, the end) of `MPI_Finalize`.
 pub fn finalize(over: bool) {
     let Some(watch) = WATCH.get() else { return };
     STAGE.store(if over { 2 } else { 1 }, Ordering::Relaxed);
-    watch.tell();
+    watch.send();
 }
 
 fn run() {
     let Some(watch) = WATCH.get() else { return };
     while STAGE.load(Ordering::Relaxed) < 2 {
-        watch.tell();
+        watch.send();
         thread::sleep(STEP);
     }
 }
 
-/// A function has started an operation with this request.
+/// Stores the operation that a function has started with this request.
 pub fn started(request: *const usize, function: usize, arguments: [usize; 3]) {
     if !WATCHING.load(Ordering::Relaxed) {
         return;
     }
-    // SAFETY: the function has just written the handle there.
+    // SAFETY: the MPI function has just written the handle to `request`.
     let handle = unsafe { handle(request, 0) };
     let place = &STARTED[place(handle)];
     place.whom.set(function, arguments);
     place.handle.store(handle, Ordering::Relaxed);
 }
 
-/// A function is about to wait for these requests; the program gives them to this very function.
+/// Stores the requests that the next call waits for; they are its arguments.
 pub fn waits(count: usize, requests: *const usize) {
     let count = u32::try_from(count as i32).unwrap_or(0);
     if !WATCHING.load(Ordering::Relaxed) || requests.is_null() {
         return;
     }
     let known = (0..(count as usize).min(LOOKED_AT)).find_map(|index| {
-        // SAFETY: the array has as many handles as the program says.
+        // SAFETY: the program passes an array of `count` handles to MPI.
         let handle = unsafe { handle(requests, index) };
         let is_known = STARTED[place(handle)].handle.load(Ordering::Relaxed) == handle;
         (handle != 0 && is_known).then_some(handle)
@@ -226,17 +228,17 @@ pub fn waits(count: usize, requests: *const usize) {
     WAITED.set((count, known.unwrap_or(0)));
 }
 
-/// A handle of an array, of the width that handles have in the program's ABI.
+/// Reads a handle of an array, with the width of the program's ABI.
 ///
 /// # Safety
 ///
-/// The array has it.
+/// `array` has more than `index` handles.
 unsafe fn handle(array: *const usize, index: usize) -> u64 {
     let wide = WATCH.get().is_some_and(|watch| watch.abi.wide);
     match wide {
-        // SAFETY: the caller's promise.
+        // SAFETY: by the contract the array has this element.
         true => unsafe { array.add(index).read() as u64 },
-        // SAFETY: the caller's promise.
+        // SAFETY: by the contract the array has this element.
         false => u64::from(unsafe { array.cast::<u32>().add(index).read() }),
     }
 }
@@ -245,26 +247,26 @@ fn place(handle: u64) -> usize {
     (handle.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 52) as usize % REQUESTS
 }
 
-/// The program gives a communicator a name.
+/// Stores the name that the program gives to a communicator.
 pub fn named(comm: Handle, name: *const libc::c_char) {
     if !WATCHING.load(Ordering::Relaxed) || name.is_null() {
         return;
     }
-    // SAFETY: the program's name, a C string.
+    // SAFETY: the program passes a C string to MPI_Comm_set_name.
     let name = unsafe { std::ffi::CStr::from_ptr(name) };
     COMMS.lock().insert(comm, clean(&name.to_string_lossy()));
 }
 
-/// The program frees a communicator, so that another may get its handle.
+/// Removes the name of a communicator that is freed, since its handle may be reused.
 pub fn freed(comm: *const usize) {
     if WATCHING.load(Ordering::Relaxed) && !comm.is_null() {
-        // SAFETY: the program gives the place of a handle.
+        // SAFETY: the program passes a pointer to a handle to MPI.
         let handle = unsafe { handle(comm, 0) };
         COMMS.lock().remove(&(handle as Handle));
     }
 }
 
-/// A text without what ends a field.
+/// Removes control characters, which separate fields.
 fn clean(text: &str) -> String {
     text.chars().filter(|one| !one.is_control()).collect()
 }
@@ -287,7 +289,7 @@ impl Watch {
         });
         let abi = Abi::get();
         let mut host = [0_u8; 256];
-        // SAFETY: the place has the room that is said.
+        // SAFETY: `host` has one byte more than the given length.
         unsafe { libc::gethostname(host.as_mut_ptr().cast(), host.len() - 1) };
         let host = host.split(|byte| *byte == 0).next().unwrap_or_default();
         Some(Watch {
@@ -303,12 +305,12 @@ impl Watch {
         })
     }
 
-    /// Sends what is so now.
-    fn tell(&self) {
+    /// Sends the current state.
+    fn send(&self) {
         let text = self.text();
         for (socket, addresses) in &self.sockets {
             for address in addresses {
-                // Not every address leads there from every host.
+                // From some hosts some addresses are unreachable.
                 let _ = socket.send_to(text.as_bytes(), address);
             }
         }
@@ -351,7 +353,7 @@ impl Watch {
         )
     }
 
-    /// A call: the function, for how long, and whom it is with.
+    /// Describes a call: function, nanoseconds, partner.
     fn call(&self, lasts: u64, call: &Call) -> (String, u64, [String; 4]) {
         let name = |whom: &Whom| {
             let function = whom.function.load(Ordering::Relaxed) as usize;
@@ -367,7 +369,7 @@ impl Watch {
                 0 | 1 => name(&started.whom),
                 many => format!("{many} requests, first {}", name(&started.whom)),
             };
-            // Whom the others are with isn't known, so that nobody in particular is waited for.
+            // With several requests the call does not wait for one rank in particular.
             let peer = if requests < 2 { peer } else { String::new() };
             let partner = format!("{of} {partner}").trim_end().to_owned();
             return (what, lasts, [partner, peer, tag, comm]);
@@ -379,7 +381,7 @@ impl Watch {
         (what, lasts, whom)
     }
 
-    /// "from 3", the rank of MPI_COMM_WORLD if it is one, the tag, the communicator.
+    /// Returns "from 3", the rank in MPI_COMM_WORLD if known, the tag and the communicator.
     fn whom(&self, whom: &Whom) -> [String; 4] {
         let function = whom.function.load(Ordering::Relaxed) as usize;
         let word = crate::functions::FACTS

@@ -1,4 +1,4 @@
-//! What is known of all ranks, and what it comes to.
+//! The last reports of all ranks, with a summary and a warning of hangs.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -6,42 +6,43 @@ use std::time::{Duration, Instant};
 use crate::message::{Doing, Message};
 use crate::text;
 
-/// Who has said nothing for so long is silent: its process is gone, stopped, or can't reach us.
+/// Time without a report after which a rank is silent: it has died, is stopped, or can't reach this
+/// process.
 const SILENT: Duration = Duration::from_secs(5);
-/// From when on it is said that no call returns.
+/// Time without a returning call after which the view warns.
 const STILL: Duration = Duration::from_secs(3);
-/// Bars that a rank's past is drawn with.
+/// Most past shares that are kept of a rank.
 const PAST: usize = 60;
 
-/// A rank, as it has said last.
+/// A rank's last report.
 pub struct Rank {
     pub last: Message,
-    /// Its part of the time in MPI between the last two messages, in percent.
+    /// Time in MPI between the last two reports, in percent.
     pub share: f64,
-    /// The same for some time back, oldest first.
+    /// The shares of earlier reports, oldest first.
     pub past: Vec<u64>,
     said: Instant,
-    /// Since when its number of calls is the same.
+    /// The time at which its number of calls changed last.
     still: Instant,
 }
 
 impl Rank {
-    /// Whether nothing is heard of it, though it has not finalized.
+    /// Returns whether the rank has stopped reporting without finalizing.
     pub fn is_silent(&self, now: Instant) -> bool {
         self.last.doing != Doing::Finalized && now.duration_since(self.said) >= SILENT
     }
 }
 
-/// All ranks: those of spawned jobs are behind the others, and there may be several of a number.
+/// The reports of all ranks. Ranks of spawned jobs come last; several may have one number.
 #[derive(Default)]
 pub struct Board {
     pub ranks: BTreeMap<(bool, u32, String, u32), Rank>,
-    /// How many the job has, without those that it spawned.
+    /// Number of ranks of the job, without spawned ones.
     pub size: u32,
 }
 
 impl Board {
-    /// A rank has said something.
+    /// Records a rank's report.
     pub fn hear(&mut self, message: Message, now: Instant) {
         if !message.spawned {
             self.size = self.size.max(message.size);
@@ -66,7 +67,7 @@ impl Board {
         };
         rank.said = now;
         let time = message.elapsed.saturating_sub(rank.last.elapsed);
-        // It comes by several ways.
+        // A copy of the last report, sent to another address of this host.
         if time == 0 {
             return;
         }
@@ -83,7 +84,7 @@ impl Board {
         rank.last = message;
     }
 
-    /// For how long no call of any rank has returned, if it is long.
+    /// Returns the time since a call of any rank has returned, if it is at least [`STILL`].
     pub fn still(&self, now: Instant) -> Option<Duration> {
         let live = || {
             self.ranks
@@ -97,7 +98,7 @@ impl Board {
         (all && known && since >= STILL).then_some(since)
     }
 
-    /// Ranks of which each waits for the next, from the least on, which is the last again.
+    /// Returns a cycle of ranks that each wait for the next; the lowest rank is first and last.
     fn cycle(&self) -> Option<Vec<u32>> {
         let waits: BTreeMap<u32, u32> = self
             .ranks
@@ -106,28 +107,28 @@ impl Board {
             .filter_map(|rank| Some((rank.last.rank, rank.last.peer?)))
             .collect();
         waits.keys().find_map(|&first| {
-            let mut way = vec![first];
-            while let Some(&next) = waits.get(way.last()?) {
+            let mut path = vec![first];
+            while let Some(&next) = waits.get(path.last()?) {
                 if next == first {
-                    way.push(next);
-                    return Some(way);
+                    path.push(next);
+                    return Some(path);
                 }
-                if way.contains(&next) {
+                if path.contains(&next) {
                     return None;
                 }
-                way.push(next);
+                path.push(next);
             }
             None
         })
     }
 
-    /// How many ranks have said nothing yet.
+    /// Returns the number of ranks without a report so far.
     pub fn missing(&self) -> usize {
         let known = self.ranks.keys().filter(|key| !key.0).count();
         (self.size as usize).saturating_sub(known)
     }
 
-    /// Who does the same, in lines: "ranks 0-2 wait in MPI_Allreduce on 'solver' for 3.2 s at most; rank 3 computes".
+    /// Groups ranks by state: "ranks 0-2 in MPI_Allreduce on 'solver' for 3.2 s; rank 3 computing".
     pub fn summary(&self, now: Instant) -> String {
         let mut groups: BTreeMap<String, (Vec<u32>, u64)> = BTreeMap::new();
         for rank in self.ranks.values() {
@@ -168,13 +169,13 @@ impl Board {
         match self.missing() {
             _ if self.size == 0 => parts.push("no rank has left MPI_Init yet".to_owned()),
             0 => {}
-            1 => parts.push("1 rank not heard of yet".to_owned()),
-            missing => parts.push(format!("{missing} ranks not heard of yet")),
+            1 => parts.push("1 rank has not reported yet".to_owned()),
+            missing => parts.push(format!("{missing} ranks have not reported yet")),
         }
         parts.join("; ")
     }
 
-    /// What is wrong, if it looks so: nobody goes on.
+    /// Returns a warning if all ranks are in MPI and none makes progress.
     pub fn warning(&self, now: Instant) -> Option<String> {
         let seconds = self.still(now)?.as_secs();
         let mut text = format!("no call of any rank has returned for {seconds} s");
@@ -199,7 +200,8 @@ mod tests {
         board.hear(of(0, "MPI_Barrier", 2, None), now);
         board.hear(of(1, "MPI_Barrier", 3, None), now);
         board.hear(of(3, "", 0, None), now);
-        let text = "ranks 0-1 in MPI_Barrier for 3.0 s; rank 3 computing; 1 rank not heard of yet";
+        let text =
+            "ranks 0-1 in MPI_Barrier for 3.0 s; rank 3 computing; 1 rank has not reported yet";
         assert_eq!(board.summary(now), text);
         let later = now + SILENT;
         assert!(board.summary(later).starts_with("ranks 0-1, 3 silent"));
@@ -252,7 +254,7 @@ mod tests {
         board.hear(message.clone(), now);
         (message.inside, message.elapsed) = (400, 2000);
         board.hear(message.clone(), now);
-        // The same by another way.
+        // A copy by another address.
         board.hear(message, now);
         let rank = board.ranks.values().next().unwrap();
         assert_eq!((rank.share, rank.past.as_slice()), (30.0, &[30][..]));

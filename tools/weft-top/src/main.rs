@@ -1,9 +1,11 @@
 //! `mpiexec -top`: a live view of what the ranks of a job do and wait for.
 //!
-//! mpiexec replaces itself by this program, which starts mpiexec again for the job, with the library that measures
-//! calls (`libweft_profile.so`) before MPI's. That tells twice a second what its rank is doing, by datagrams to an
-//! address in `WEFT_TOP`. What the job prints goes through here, too, as far as it would go to the terminal: its last
-//! lines are shown below the table, and all of it is printed when the view is closed.
+//! `mpiexec -top` replaces itself by this program, which starts mpiexec again for the job with the
+//! preloaded library `libweft_profile.so`. That library sends its rank's state twice a second in
+//! datagrams to the addresses in `WEFT_TOP`.
+//!
+//! The view captures the job's output to the terminal: it shows the last lines below the table, and
+//! prints everything when it is closed.
 
 mod board;
 mod message;
@@ -26,16 +28,18 @@ use plain::Plain;
 use screen::{Screen, Wish};
 use socket::Socket;
 
-/// Between two pictures.
+/// Time between two redraws.
 const STEP: Duration = Duration::from_millis(500);
-/// Between two looks whether the job has ended.
+/// Time between two checks whether the job has ended.
 const LOOK: Duration = Duration::from_millis(50);
 const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
     if words.len() < 2 {
-        eprintln!("weft-top: mpiexec starts this program: call mpiexec -top -n N program");
+        eprintln!(
+            "weft-top: a command line is missing; start this program by mpiexec -top -n N program"
+        );
         return ExitCode::from(USAGE);
     }
     match run(&words) {
@@ -51,38 +55,40 @@ fn main() -> ExitCode {
     }
 }
 
-/// Why there is no picture, if there can be none.
+/// Returns why the view can't be drawn, if so.
 fn no_terminal() -> Option<&'static str> {
     if !io::stdout().is_terminal() {
-        return Some("standard output is no terminal");
+        return Some("standard output is not a terminal");
     }
     let kind = std::env::var_os("TERM").unwrap_or_default();
-    (kind.is_empty() || kind == "dumb").then_some("the terminal can't be drawn on (TERM)")
+    (kind.is_empty() || kind == "dumb").then_some("TERM is empty or 'dumb'")
 }
 
 fn run(words: &[OsString]) -> Result<ExitStatus, String> {
-    let no_place = |error: io::Error| format!("no socket for what ranks tell: {error}");
-    let socket = Socket::new().map_err(no_place)?;
+    let failed =
+        |error: io::Error| format!("the socket for the ranks' reports can't be opened: {error}");
+    let socket = Socket::new().map_err(failed)?;
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]);
-    command.env("WEFT_TOP", socket.told().map_err(no_place)?);
+    command.env("WEFT_TOP", socket.setting().map_err(failed)?);
     let plain = no_terminal();
     if plain.is_none() {
         command.stdout(Stdio::piped());
         if io::stderr().is_terminal() {
             command.stderr(Stdio::piped());
         }
-        // The keys are ours.
+        // The view reads the keys.
         if io::stdin().is_terminal() {
             command.stdin(Stdio::null());
         }
-        // Keys that make signals, after the view was left, come once: from here.
+        // After the view is left, only this process gets the terminal's signals, and passes them
+        // on.
         command.process_group(0);
     }
-    // SAFETY: getpid can't fail.
+    // SAFETY: getpid has no arguments and can't fail.
     let parent = unsafe { libc::getpid() };
     let ends_with_us = move || {
-        // SAFETY: plain system calls on values, fit to run between fork and exec.
+        // SAFETY: the system calls get values only, and are async-signal-safe.
         unsafe {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
             if libc::getppid() != parent {
@@ -91,7 +97,7 @@ fn run(words: &[OsString]) -> Result<ExitStatus, String> {
         }
         Ok(())
     };
-    // SAFETY: the closure is fit to run between fork and exec, as said above.
+    // SAFETY: the closure only makes async-signal-safe system calls, and does not allocate.
     unsafe { command.pre_exec(ends_with_us) };
     signals::take();
     let mut child = command
@@ -103,7 +109,7 @@ fn run(words: &[OsString]) -> Result<ExitStatus, String> {
             Some(why) => follow(&mut child, &socket, Plain::new(why)),
             None => watch(&mut child, &socket, &output),
         };
-        // The terminal is as it was from here on.
+        // The view has restored the terminal.
         output.finish();
         status
     });
@@ -115,11 +121,11 @@ fn run(words: &[OsString]) -> Result<ExitStatus, String> {
 }
 
 fn send(child: &Child, signal: i32) {
-    // SAFETY: a plain call; the child has not been waited for.
+    // SAFETY: kill gets values only; the child is not reaped yet, so the number is its own.
     unsafe { libc::kill(child.id().cast_signed(), signal) };
 }
 
-/// The end of the job, if it has come; passes signals on.
+/// Passes pending signals on, and returns the job's exit status if it has ended.
 fn look(child: &mut Child) -> Result<Option<ExitStatus>, String> {
     if let Some(signal) = signals::wanted() {
         send(child, signal);
@@ -129,7 +135,7 @@ fn look(child: &mut Child) -> Result<Option<ExitStatus>, String> {
         .map_err(|error| format!("the job: {error}"))
 }
 
-/// Prints lines until the job has ended.
+/// Prints lines until the job ends.
 fn follow(child: &mut Child, socket: &Socket, mut plain: Plain) -> Result<ExitStatus, String> {
     let mut board = Board::default();
     loop {
@@ -137,12 +143,12 @@ fn follow(child: &mut Child, socket: &Socket, mut plain: Plain) -> Result<ExitSt
             return Ok(status);
         }
         socket.take(|message| board.hear(message, Instant::now()));
-        plain.tell(&board);
+        plain.print_due(&board);
         std::thread::sleep(LOOK);
     }
 }
 
-/// Draws until the job has ended or the view is left.
+/// Draws the view until it is left, and returns when the job ends.
 fn watch(child: &mut Child, socket: &Socket, output: &Output) -> Result<ExitStatus, String> {
     let failed = |error: io::Error| format!("the terminal: {error}");
     let mut screen = Some(Screen::new(child.id()).map_err(failed)?);

@@ -1,17 +1,17 @@
-//! A datagram: what a rank says of itself (`tools/weft-profile/src/watch.rs` sends them).
+//! The datagram with a rank's state (sent by `tools/weft-profile/src/watch.rs`).
 
-/// What a process is doing.
+/// The state of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Doing {
     /// It is not in MPI.
     Computing,
-    /// It is in this function for so many nanoseconds.
+    /// It is in this function, for these nanoseconds.
     In(String, u64),
     /// It has left `MPI_Finalize`.
     Finalized,
 }
 
-/// All of it.
+/// A rank's report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
     pub rank: u32,
@@ -21,15 +21,15 @@ pub struct Message {
     pub host: String,
     pub pid: u32,
     pub doing: Doing,
-    /// Whom the call is with: "from 3", "2 requests, first MPI_Irecv from 3".
+    /// The partner of the call: "from 3", "2 requests, first MPI_Irecv from 3".
     pub partner: String,
-    /// The rank of `MPI_COMM_WORLD` that is waited for, if it is one.
+    /// The rank of `MPI_COMM_WORLD` that it waits for, if that is a single one.
     pub peer: Option<u32>,
     pub tag: String,
     pub comm: String,
     pub calls: u64,
     pub bytes: u64,
-    /// Nanoseconds in MPI, those of the call that goes on among them, of all threads.
+    /// Nanoseconds in MPI of all threads, including calls in progress.
     pub inside: u64,
     /// Nanoseconds since `MPI_Init`.
     pub elapsed: u64,
@@ -37,10 +37,10 @@ pub struct Message {
     pub threads: u64,
 }
 
-/// Reads one; none if it isn't of our job.
+/// Parses a datagram. Returns `None` if it is malformed or has another job's token.
 pub fn read(bytes: &[u8], token: &str) -> Option<Message> {
     let text = std::str::from_utf8(bytes).ok()?;
-    // What comes from outside must not steer the terminal.
+    // Any host may send datagrams: control characters must not reach the terminal.
     if text.chars().any(|one| one.is_control() && one != '\t') {
         return None;
     }

@@ -1,4 +1,4 @@
-//! What the job prints: kept in files until the terminal is free, its last lines for the screen.
+//! The job's output, kept in files until the view is closed.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -7,18 +7,18 @@ use std::process::Child;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-/// Bytes of both streams that are there for the screen.
+/// Most bytes of both streams that are kept for the view.
 const SHOWN: usize = 16 << 10;
 
-/// A stream.
+/// A captured stream.
 struct Kept {
     file: File,
-    /// Whether it goes on as it comes.
+    /// Whether bytes are forwarded at once.
     through: bool,
     to: Box<dyn Write + Send>,
 }
 
-/// Those streams of the job that end at our terminal.
+/// The streams of the job that would go to the terminal.
 pub struct Output {
     kept: Vec<Arc<Mutex<Kept>>>,
     readers: Vec<JoinHandle<()>>,
@@ -26,7 +26,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// Begins to read those that are pipes.
+    /// Starts a reader per stream that is a pipe.
     pub fn of(child: &mut Child) -> io::Result<Output> {
         let mut output = Output {
             kept: Vec::new(),
@@ -74,7 +74,7 @@ impl Output {
         Ok(())
     }
 
-    /// The last lines, for the screen.
+    /// Returns the last lines for the view.
     pub fn last(&self, lines: usize) -> Vec<String> {
         let bytes: Vec<u8> = locked(&self.last).iter().copied().collect();
         let text = String::from_utf8_lossy(&bytes);
@@ -86,14 +86,14 @@ impl Output {
         all[all.len().saturating_sub(lines)..].to_vec()
     }
 
-    /// The terminal is free: what was kept is printed, and what comes goes on at once.
+    /// Prints what was kept, and forwards further bytes at once.
     pub fn let_through(&self) {
         for kept in &self.kept {
             locked(kept).let_through();
         }
     }
 
-    /// All of it, when the job has ended.
+    /// Prints everything, up to the end of the streams.
     pub fn finish(self) {
         self.let_through();
         for reader in self.readers {
@@ -108,9 +108,9 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 impl Kept {
     fn take(&mut self, bytes: &[u8]) {
-        // A full disk: what can't be kept is better in the picture than nowhere.
+        // If the disk is full, output in the view is better than no output.
         if self.through || self.file.write_all(bytes).is_err() {
-            // Who has closed the stream does not want it.
+            // Errors mean that the reader has closed the stream.
             let _ = self.to.write_all(bytes).and_then(|()| self.to.flush());
         }
     }

@@ -1,24 +1,24 @@
-//! The view without a terminal: lines at intervals, to standard error.
+//! The view without a terminal: periodic lines on standard error.
 
 use std::time::{Duration, Instant};
 
 use crate::board::Board;
 
-/// When the first line comes.
+/// Time until the first line.
 const FIRST: Duration = Duration::from_secs(1);
-/// Between two lines.
+/// Time between two lines.
 const STEP: Duration = Duration::from_secs(5);
 
-/// When lines are due, and what the last one said.
+/// The time of the next line.
 pub struct Plain {
     next: Instant,
 }
 
 impl Plain {
-    /// Says that lines come.
+    /// Announces the lines. `why` is the reason for not drawing.
     pub fn new(why: &str) -> Plain {
         eprintln!(
-            "mpiexec: option -top: {why}, so that a line comes every {} seconds",
+            "mpiexec: option -top: {why}; printing a line every {} seconds instead",
             STEP.as_secs()
         );
         Plain {
@@ -26,8 +26,8 @@ impl Plain {
         }
     }
 
-    /// Prints a line if it is time.
-    pub fn tell(&mut self, board: &Board) {
+    /// Prints a line if one is due.
+    pub fn print_due(&mut self, board: &Board) {
         let now = Instant::now();
         if now < self.next {
             return;

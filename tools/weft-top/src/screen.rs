@@ -1,4 +1,4 @@
-//! The picture: a table of ranks, what it comes to, and what the job printed last.
+//! The view: a summary, a table of ranks, and the job's last lines of output.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -14,23 +14,23 @@ use crate::message::Doing;
 use crate::output::Output;
 use crate::text;
 
-/// Lines of output that are shown where there is room.
+/// Most lines of output in the view.
 const LINES: u16 = 8;
-/// Calls from here on are red.
+/// Nanoseconds after which a call is shown in red.
 const LONG: u64 = 1_000_000_000;
 
-/// What the user wants.
+/// A command by a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wish {
-    /// This signal for the job.
+    /// Send this signal to the job.
     Signal(i32),
-    /// The view away, and the job on.
+    /// Close the view; the job goes on.
     Leave,
-    /// A new picture at once.
+    /// Redraw now.
     Draw,
 }
 
-/// The terminal, which is as it was before when this is dropped.
+/// The terminal; dropping this restores it.
 pub struct Screen {
     terminal: DefaultTerminal,
     /// The process number of the job's mpiexec.
@@ -40,7 +40,7 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// Takes it.
+    /// Takes over the terminal.
     pub fn new(pid: u32) -> io::Result<Screen> {
         Ok(Screen {
             terminal: ratatui::try_init()?,
@@ -50,7 +50,7 @@ impl Screen {
         })
     }
 
-    /// What the keys mean, after waiting a little for one. Arrows move through long tables.
+    /// Waits for a key, for at most `patience`, and returns its command. Arrows scroll the table.
     pub fn typed(&mut self, patience: Duration) -> Option<Wish> {
         let mut patience = Some(patience);
         let mut drawn = None;
@@ -81,7 +81,7 @@ impl Screen {
         drawn
     }
 
-    /// Draws.
+    /// Draws the view.
     pub fn draw(&mut self, board: &Board, output: &Output) -> io::Result<()> {
         self.first = self.first.min(board.ranks.len().saturating_sub(1));
         let (pid, first, by_time) = (self.pid, self.first, self.by_time);
@@ -186,7 +186,7 @@ fn ranks(
     frame.render_widget(table, area);
 }
 
-/// The width of a column, as far as there is room for it.
+/// Returns the width of a column, from `least` to 24.
 fn widest(all: &[&Rank], least: u16, of: impl Fn(&Rank) -> &str) -> u16 {
     let longest = all.iter().map(|rank| of(rank).chars().count()).max();
     (longest.unwrap_or(0).min(24) as u16).max(least)
@@ -254,7 +254,7 @@ mod tests {
         let text = drawn(100, 20, &board);
         for wanted in [
             "mpiexec 77: 4 ranks",
-            "rank 0 in MPI_Recv for 3.0 s; rank 1 computing; 2 ranks not heard of yet",
+            "rank 0 in MPI_Recv for 3.0 s; rank 1 computing; 2 ranks have not reported yet",
             "from 1",
             "MPI_COMM_WORLD",
             "computes",

@@ -1,4 +1,4 @@
-//! Signals for the job: they are passed on to mpiexec, and the terminal is put right when that has ended.
+//! Signals for the job, which are passed on to mpiexec. The terminal is restored after its end.
 
 use std::sync::atomic::{AtomicI32, Ordering};
 
@@ -8,7 +8,7 @@ extern "C" fn on_signal(signal: libc::c_int) {
     WANTED.store(signal, Ordering::Relaxed);
 }
 
-/// From now on they are only noted.
+/// Installs a handler that notes the signals.
 pub fn take() {
     let all = [
         libc::SIGINT,
@@ -20,12 +20,12 @@ pub fn take() {
     ];
     for signal in all {
         let handler = on_signal as extern "C" fn(libc::c_int) as libc::sighandler_t;
-        // SAFETY: the handler only stores a number.
+        // SAFETY: the handler only stores to an atomic, which is async-signal-safe.
         unsafe { libc::signal(signal, handler) };
     }
 }
 
-/// One that has come since the last time.
+/// Takes the last signal since the previous call.
 pub fn wanted() -> Option<i32> {
     Some(WANTED.swap(0, Ordering::Relaxed)).filter(|signal| *signal != 0)
 }

@@ -1,7 +1,7 @@
-//! Where ranks send what they say of themselves.
+//! The socket for the ranks' reports.
 //!
-//! By datagrams, which nobody waits for: a rank that can't reach us computes on all the same. The token, which is
-//! in their environment, keeps apart what is of other jobs; it is sent in the clear, and what it guards is a picture.
+//! Reports are datagrams, so a rank that can't reach this process is not delayed. The token in the
+//! ranks' environment tells jobs apart. It is sent in the clear, since it protects a display only.
 
 use std::ffi::CStr;
 use std::io;
@@ -10,21 +10,21 @@ use std::ptr;
 
 use crate::message::{self, Message};
 
-/// Addresses that are told to ranks, at most.
+/// Most addresses in `WEFT_TOP`.
 const ADDRESSES: usize = 8;
-/// Datagrams taken between two checks of keys and the job: more than the ranks of a large job send.
+/// Most datagrams between two checks of keys and the job: more than the ranks of a large job send.
 const AT_ONCE: usize = 1 << 15;
-/// No datagram of ours is as long.
+/// More bytes than any report has.
 const ROOM: usize = 4096;
 
-/// The socket.
+/// The socket and the token of the job.
 pub struct Socket {
     socket: UdpSocket,
     token: String,
 }
 
 impl Socket {
-    /// Opens it, within the ports of `MPIEXEC_PORT_RANGE` if those are given.
+    /// Opens the socket, within `MPIEXEC_PORT_RANGE` if that is set.
     pub fn new() -> io::Result<Socket> {
         let mut secret = [0_u8; 8];
         rustix::rand::getrandom(&mut secret[..], rustix::rand::GetRandomFlags::empty())?;
@@ -35,13 +35,13 @@ impl Socket {
             Some(Some(ports)) => ports,
             Some(None) => {
                 return Err(io::Error::other(
-                    "MPIEXEC_PORT_RANGE is no range like 40000:40099",
+                    "MPIEXEC_PORT_RANGE is not a range of ports such as 40000:40099",
                 ));
             }
         };
-        let mut last = io::Error::other("there is no port in the range");
+        let mut last = io::Error::other("internal error: MPIEXEC_PORT_RANGE is empty");
         for port in ports {
-            // With IPv6 switched off there is the other only.
+            // IPv6 may be disabled.
             let any = UdpSocket::bind(("::", port)).or_else(|_| UdpSocket::bind(("0.0.0.0", port)));
             match any {
                 Ok(socket) => {
@@ -55,8 +55,8 @@ impl Socket {
         Err(last)
     }
 
-    /// What ranks are to know, for `WEFT_TOP`.
-    pub fn told(&self) -> io::Result<String> {
+    /// Returns the value of `WEFT_TOP` for the ranks.
+    pub fn setting(&self) -> io::Result<String> {
         let port = self.socket.local_addr()?.port();
         let v4_only = self.socket.local_addr()?.is_ipv4();
         let addresses = addresses()?.into_iter();
@@ -68,7 +68,8 @@ impl Socket {
         Ok(format!("{} {port} {}", self.token, addresses.join(",")))
     }
 
-    /// Takes up to [`AT_ONCE`] datagrams that have arrived, so that a flood of them does not block the keys.
+    /// Takes up to [`AT_ONCE`] datagrams that have arrived, so that a flood of them does not block
+    /// the keys.
     pub fn take(&self, mut with: impl FnMut(Message)) {
         let mut room = [0; ROOM];
         for _ in 0..AT_ONCE {
@@ -88,10 +89,10 @@ fn ports(text: &str) -> Option<std::ops::RangeInclusive<u16>> {
     (0 < first && first <= last).then_some(first..=last)
 }
 
-/// The addresses of this machine that others may reach, the loop's IPv4 first.
+/// Returns this machine's addresses, 127.0.0.1 first, those of bridges last.
 fn addresses() -> io::Result<Vec<IpAddr>> {
     let mut list: *mut libc::ifaddrs = ptr::null_mut();
-    // SAFETY: fills the pointer with a list that freeifaddrs takes back.
+    // SAFETY: getifaddrs sets the local `list`, which freeifaddrs frees below.
     if unsafe { libc::getifaddrs(&raw mut list) } != 0 {
         return Err(io::Error::last_os_error());
     }
@@ -105,32 +106,33 @@ fn addresses() -> io::Result<Vec<IpAddr>> {
         if !up || entry.ifa_addr.is_null() || entry.ifa_name.is_null() {
             continue;
         }
-        // SAFETY: the name is a C string of the list.
+        // SAFETY: `ifa_name` is not null, and a C string of the list that getifaddrs returned.
         let name = unsafe { CStr::from_ptr(entry.ifa_name) }.to_string_lossy();
-        // SAFETY: every address begins with its family.
+        // SAFETY: `ifa_addr` is not null, checked above, and every socket address begins with its
+        // family.
         let family = i32::from(unsafe { (*entry.ifa_addr).sa_family });
         let address = match family {
             libc::AF_INET => {
-                // SAFETY: an address of this family has this type.
+                // SAFETY: by POSIX a socket address of this family has this type.
                 let address = unsafe { &*entry.ifa_addr.cast::<libc::sockaddr_in>() };
                 IpAddr::from(Ipv4Addr::from(address.sin_addr.s_addr.to_ne_bytes()))
             }
             libc::AF_INET6 => {
-                // SAFETY: an address of this family has this type.
+                // SAFETY: by POSIX a socket address of this family has this type.
                 let address = unsafe { &*entry.ifa_addr.cast::<libc::sockaddr_in6>() };
                 IpAddr::from(Ipv6Addr::from(address.sin6_addr.s6_addr))
             }
             _ => continue,
         };
-        let of_a_cable = matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local());
-        if !address.is_loopback() && !of_a_cable {
-            // Bridges of containers lead to nobody else, most likely.
+        let is_link_local = matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local());
+        if !address.is_loopback() && !is_link_local {
+            // Bridges of containers are usually not reachable from other hosts.
             let bridge = ["docker", "virbr", "br-"];
             let is_bridge = bridge.iter().any(|start| name.starts_with(start));
             found.push((1 + u8::from(is_bridge), address));
         }
     }
-    // SAFETY: the list that getifaddrs gave us, not used any more.
+    // SAFETY: getifaddrs returned the list, and no reference into it is left.
     unsafe { libc::freeifaddrs(list) };
     found.sort_by_key(|(order, address)| (*order, address.is_ipv6()));
     Ok(found.into_iter().map(|(_, address)| address).collect())
@@ -143,8 +145,8 @@ mod tests {
     #[test]
     fn what_is_sent_arrives() {
         let socket = Socket::new().unwrap();
-        let told = socket.told().unwrap();
-        let words: Vec<&str> = told.split(' ').collect();
+        let setting = socket.setting().unwrap();
+        let words: Vec<&str> = setting.split(' ').collect();
         let port: u16 = words[1].parse().unwrap();
         assert!(words[2].starts_with("127.0.0.1"));
         let own = UdpSocket::bind("127.0.0.1:0").unwrap();

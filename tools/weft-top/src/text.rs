@@ -1,6 +1,6 @@
-//! Numbers for people.
+//! Formats of numbers.
 
-/// A time.
+/// Formats a time span.
 pub fn span(nanoseconds: u64) -> String {
     match nanoseconds {
         0..1_000_000 => format!("{} us", nanoseconds / 1000),
@@ -9,7 +9,7 @@ pub fn span(nanoseconds: u64) -> String {
     }
 }
 
-/// An amount of data.
+/// Formats an amount of data.
 pub fn amount(bytes: u64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut value = bytes as f64;
@@ -24,7 +24,7 @@ pub fn amount(bytes: u64) -> String {
     }
 }
 
-/// `0-2, 5`.
+/// Formats numbers as ranges: `0-2, 5`.
 pub fn runs(mut numbers: Vec<u32>) -> String {
     numbers.sort_unstable();
     numbers.dedup();

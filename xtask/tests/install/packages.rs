@@ -110,7 +110,7 @@ fn pip_installs_the_wheel_and_removes_it() {
         .args(["-top", "-timeout", "30", "-n", "2"])
         .arg(dir.0.join("program")));
     assert!(
-        watched.contains("option -top: standard output is no terminal")
+        watched.contains("option -top: standard output is not a terminal")
             && watched.ends_with("\n5.0\n5.0\n"),
         "{watched}"
     );

@@ -44,7 +44,7 @@ fn weft_info_names_a_missing_library() {
     let (success, text) = attempt(info.arg("--prefix").arg(&dir.0));
     assert!(!success);
     assert!(
-        text.contains("libmpi.so.12 is not there; name the prefix"),
+        text.contains("libmpi.so.12 does not exist; name the prefix"),
         "{text}"
     );
 }

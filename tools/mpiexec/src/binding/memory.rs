@@ -1,21 +1,21 @@
-//! Where the memory of ranks is to be, as `-membind` says.
+//! Memory policies of ranks by `-membind`.
 
 use crate::topology::{Machine, cpu_list, show_list};
 
-/// What is asked for.
+/// The value of `-membind`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Memory {
-    /// On the NUMA nodes of a rank's CPUs as long as they have room.
+    /// Prefer the NUMA nodes of the rank's CPUs.
     Local,
-    /// Wherever the kernel puts it.
+    /// The kernel's default.
     None,
-    /// On these nodes and nowhere else; those of a rank's CPUs if none are named.
+    /// Only these nodes; those of the rank's CPUs if the list is empty.
     Bind(Vec<usize>),
-    /// In turn on these nodes; those of a rank's CPUs if none are named.
+    /// These nodes in turn; those of the rank's CPUs if the list is empty.
     Interleave(Vec<usize>),
 }
 
-/// How the kernel is to do it: its numbers of `set_mempolicy`.
+/// A mode of `set_mempolicy`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// `MPOL_PREFERRED`.
@@ -28,20 +28,20 @@ pub enum Mode {
     PreferredMany = 5,
 }
 
-/// What a rank gets.
+/// The policy of a rank.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
-    /// How.
+    /// The mode.
     pub mode: Mode,
-    /// Nodes, from low to high.
+    /// Nodes in ascending order.
     pub nodes: Vec<usize>,
 }
 
 impl Memory {
-    /// Reads what `-membind` is given; `None` if it makes no sense.
+    /// Parses the value of `-membind`.
     pub fn read(text: &str) -> Option<Memory> {
         let (name, nodes) = match text.split_once(':') {
-            // Commas and `+` do the same here.
+            // Commas and `+` are equivalent here.
             Some((name, list)) => (name, cpu_list(&list.replace('+', ","))?),
             None => (text, Vec::new()),
         };
@@ -56,7 +56,7 @@ impl Memory {
         }
     }
 
-    /// The word for [`Memory::read`].
+    /// Formats the value for [`Memory::read`].
     pub fn show(&self) -> String {
         let list = |name: &str, nodes: &Vec<usize>| match nodes.is_empty() {
             true => name.to_owned(),
@@ -70,7 +70,8 @@ impl Memory {
         }
     }
 
-    /// What a rank with these CPUs gets; nothing if that would change nothing.
+    /// Returns the policy of a rank with these CPUs; `None` if the kernel's default has the same
+    /// effect.
     pub fn policy(&self, cpus: &[usize], machine: &Machine) -> Option<Policy> {
         let all = machine.nodes(&machine.cpus());
         let mine = match cpus.is_empty() {
@@ -94,8 +95,8 @@ impl Memory {
 }
 
 impl Policy {
-    /// The policy in words.
-    pub fn tell(&self) -> String {
+    /// Describes the policy for the user.
+    pub fn describe(&self) -> String {
         let nodes = match self.nodes[..] {
             [one] => format!("node {one}"),
             _ => format!("nodes {}", show_list(&self.nodes)),
@@ -132,7 +133,7 @@ mod tests {
         ] {
             let memory = Memory::read(text).unwrap();
             let policy = memory.policy(cpus, &machine);
-            let words = policy.map_or(String::new(), |policy| policy.tell());
+            let words = policy.map_or(String::new(), |policy| policy.describe());
             assert_eq!(words, expected, "{text} {cpus:?}");
             assert_eq!(Memory::read(&memory.show()), Some(memory));
         }

@@ -1,33 +1,33 @@
-//! The CPUs that a line of a rankfile gives to its rank: `1:0-2`, `0:*`, `2-3`, `p0-3`.
+//! The slots of a rankfile's line: `1:0-2`, `0:*`, `2-3`, `p0-3`.
 
-use crate::topology::{Kind, Machine};
+use crate::topology::{Machine, ObjectKind};
 
-/// Parts of a machine.
+/// The CPUs that a rankfile gives to a rank.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Slots {
-    /// As it was written, without blanks.
+    /// The text of the file without blanks.
     text: String,
     parts: Vec<Part>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Part {
-    /// The socket in which cores are counted, or the whole machine.
+    /// The socket in which cores are counted; `None` for the whole machine.
     socket: Option<usize>,
-    /// The first and the last; all if not given.
+    /// The first and last core or CPU; `None` for all.
     range: Option<(usize, usize)>,
-    /// Numbers are the kernel's and those of CPUs.
+    /// Whether the range counts CPUs by the kernel's numbers, not cores.
     physical: bool,
 }
 
 impl Slots {
-    /// Reads the words behind `slot=`.
+    /// Parses the text after `slot=`.
     pub fn read(text: &str) -> Result<Slots, String> {
         let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
         let wrong = |part: &str| {
             format!(
-                "'{part}' in 'slot={text}' is no part of a machine: it may be cores (2-3), cores of a socket \
-                 (1:0-2, 0:*) or the kernel's CPUs (p0-3)"
+                "'{part}' in 'slot={text}' names no cores; write cores (2-3), cores of a socket (1:0-2, 0:*) \
+                 or the kernel's CPUs (p0-3)"
             )
         };
         let mut parts: Vec<Part> = Vec::new();
@@ -38,7 +38,7 @@ impl Slots {
             };
             let (socket, rest) = match rest.split_once(':') {
                 Some((socket, rest)) => (Some(socket.parse().map_err(|_| wrong(part))?), rest),
-                // What follows cores of a socket is of the same.
+                // A part without a socket is of the socket of the part before it.
                 None => (parts.last().and_then(|last| last.socket), rest),
             };
             if physical && socket.is_some() {
@@ -64,27 +64,30 @@ impl Slots {
         Ok(Slots { text, parts })
     }
 
-    /// As it was written.
+    /// Returns the text of the file without blanks.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The CPUs on this machine.
+    /// Returns the CPUs on `machine`.
+    ///
+    /// # Errors
+    /// A part names a socket, core or CPU that is not available.
     pub fn cpus(&self, machine: &Machine) -> Result<Vec<usize>, String> {
         let mut cpus = Vec::new();
         for part in &self.parts {
-            let sockets = machine.objects(Kind::Socket);
+            let sockets = machine.objects(ObjectKind::Socket);
             let place = match part.socket {
                 None => machine.cpus(),
                 Some(number) => sockets.get(number).cloned().ok_or(format!(
-                    "'slot={}': there is no socket {number}, but {} that may be used, from 0 on",
+                    "'slot={}' names socket {number}, but sockets are counted from 0 and {} are available",
                     self.text,
                     sockets.len()
                 ))?,
             };
             let mut units = match part.physical {
-                true => machine.objects(Kind::Thread),
-                false => machine.objects(Kind::Core),
+                true => machine.objects(ObjectKind::Thread),
+                false => machine.objects(ObjectKind::Core),
             };
             units.retain(|unit| place.contains(&unit[0]));
             let Some((first, last)) = part.range else {
@@ -102,7 +105,7 @@ impl Slots {
                         .socket
                         .map_or(String::new(), |s| format!(" of socket {s}"));
                     format!(
-                        "'slot={}': there is no {what} {number}{of} that may be used; there are {}",
+                        "'slot={}' names {what} {number}{of}, which is not available; {} are",
                         self.text,
                         units.len()
                     )
@@ -139,12 +142,15 @@ mod tests {
         }
         let cpus = |text: &str| Slots::read(text).unwrap().cpus(&machine);
         for (text, part) in [
-            ("2:0", "no socket 2, but 2 that"),
-            ("1:8", "no core 8 of socket 1"),
-            ("16", "no core 16 that"),
-            ("p32", "no CPU 32"),
+            (
+                "2:0",
+                "names socket 2, but sockets are counted from 0 and 2 are",
+            ),
+            ("1:8", "names core 8 of socket 1, which"),
+            ("16", "names core 16, which"),
+            ("p32", "names CPU 32, which"),
             // A number without the letter counts cores.
-            ("p2-3,17", "no core 17"),
+            ("p2-3,17", "names core 17, which"),
         ] {
             let error = cpus(text).unwrap_err();
             assert!(error.contains(part), "{error}");

@@ -1,37 +1,38 @@
-//! What batch systems say about the hosts that a job was given.
+//! The hosts that a batch system has allocated to a job.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 
 use super::{Host, MOST_HOSTS, MOST_SLOTS, list, ranks};
 
-/// A batch system, and what it gave.
+/// A batch system's allocation.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Allocation {
-    /// Its name, as `-rmk` has it.
+    /// The name of the system in `-rmk`.
     pub system: &'static str,
     /// The hosts, each with its slots.
     pub hosts: Vec<Host>,
 }
 
-/// The names that `-rmk` knows.
+/// The systems of `-rmk`.
 pub const SYSTEMS: &[&str] = &["slurm", "pbs", "lsf", "sge", "cobalt", "flux"];
 
-/// What to ask about the surroundings.
+/// The environment of the launcher, replaced in tests.
 pub trait Surroundings {
-    /// A variable of the environment, such as a path.
+    /// Returns an environment variable.
     fn variable(&self, name: &str) -> Option<OsString>;
-    /// One that is a text.
+    /// Returns an environment variable as text.
     fn text(&self, name: &str) -> Option<String> {
         Some(self.variable(name)?.to_string_lossy().into_owned())
     }
-    /// The text of a file.
+    /// Reads a file.
     fn file(&self, path: &OsStr) -> Result<String, String>;
-    /// What Flux's command prints as the list of hosts.
+    /// Returns the list of hosts that Flux's command prints.
     fn flux(&self) -> Result<String, String>;
 }
 
-/// The hosts of the batch job that we are in, if we are in one; `only` looks for this system's.
+/// Returns the allocation of the surrounding batch job, if there is one; with `only`, of this
+/// system.
 pub fn find(around: &impl Surroundings, only: Option<&str>) -> Result<Option<Allocation>, String> {
     for &system in SYSTEMS {
         if only.is_some_and(|only| only != system) {
@@ -51,7 +52,7 @@ pub fn find(around: &impl Surroundings, only: Option<&str>) -> Result<Option<All
     }
     match only {
         Some(only) => Err(format!(
-            "option -rmk is '{only}', but no variable of that system is there: is this within a job of it?"
+            "option -rmk is '{only}', but none of that system's variables is set; run mpiexec within a job of it"
         )),
         None => Ok(None),
     }
@@ -82,8 +83,8 @@ fn slurm(around: &impl Surroundings) -> Result<Option<Vec<Host>>, String> {
     };
     if slots.len() != names.len() {
         return Err(format!(
-            "SLURM_JOB_NODELIST names {} hosts, but the tasks per node ({}) are those of {}; name \
-             the hosts by -hosts",
+            "SLURM_JOB_NODELIST names {} hosts, but the tasks per node ({}) are for {}; name the hosts \
+             by -hosts",
             names.len(),
             found.map_or_else(String::new, |found| found.1),
             slots.len()
@@ -93,11 +94,11 @@ fn slurm(around: &impl Surroundings) -> Result<Option<Vec<Host>>, String> {
     Ok(Some(hosts.collect()))
 }
 
-/// Reads `2(x3),1`.
+/// Parses Slurm's counts, `2(x3),1`.
 fn repeated(text: &str) -> Result<Vec<usize>, String> {
     let mut all = Vec::new();
     for part in text.split(',') {
-        let wrong = || format!("'{part}' in '{text}' is no number of tasks");
+        let wrong = || format!("'{part}' in '{text}' is not a number of tasks");
         let (number, times) = match part.split_once("(x") {
             Some((number, times)) => {
                 let times = times.strip_suffix(')').ok_or_else(wrong)?;
@@ -115,7 +116,7 @@ fn repeated(text: &str) -> Result<Vec<usize>, String> {
     Ok(all)
 }
 
-/// A file with a host in each line, as often as it has slots.
+/// Reads a file with a host per line, repeated once per slot.
 fn node_file(around: &impl Surroundings, name: &str) -> Result<Option<Vec<Host>>, String> {
     let Some(path) = around.variable(name) else {
         return Ok(None);
@@ -140,7 +141,7 @@ fn lsf(around: &impl Surroundings) -> Result<Option<Vec<Host>>, String> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let pair = |pair: &[&str]| match *pair {
         [name, count] => Ok(host(name, ranks(count)?)),
-        _ => Err("a host without its number of slots".to_owned()),
+        _ => Err("the last host has no number of slots".to_owned()),
     };
     let hosts: Result<Vec<Host>, String> = words.chunks(2).map(pair).collect();
     let hosts = hosts.map_err(|why| format!("LSB_MCPU_HOSTS is '{text}': {why}"))?;
@@ -271,7 +272,7 @@ mod tests {
                     ("SLURM_JOB_NODELIST", "n1"),
                     ("SLURM_TASKS_PER_NODE", "2(x"),
                 ],
-                "no number of tasks",
+                "not a number of tasks",
             ),
             (
                 &[
@@ -282,7 +283,7 @@ mod tests {
             ),
             (&[("SLURM_JOB_NODELIST", "n[1")], "SLURM_JOB_NODELIST"),
             (&[("PBS_NODEFILE", "g")], "PBS_NODEFILE: 'g'"),
-            (&[("LSB_MCPU_HOSTS", "a 2 b")], "without its number"),
+            (&[("LSB_MCPU_HOSTS", "a 2 b")], "has no number"),
             (&[("PE_HOSTFILE", "f"), ("f", "a x\n")], "line 1"),
             (&[("FLUX_URI", "x")], "Flux: flux"),
         ] {

@@ -1,9 +1,9 @@
-//! Files of hosts, a host in each line, in the forms of Hydra (`host:4`), Open MPI (`host slots=4
+//! Host files: a host per line, in the formats of Hydra (`host:4`), Open MPI (`host slots=4
 //! max_slots=8`) and Intel MPI (a host in several lines).
 
 use super::{Host, list, ranks, user, word};
 
-/// The hosts of a file; `name` is the file's, for messages.
+/// Parses a host file. `name` is its name in errors.
 pub fn read(name: &str, text: &str) -> Result<Vec<Host>, String> {
     let mut hosts = Vec::new();
     for (index, line) in text.lines().enumerate() {
@@ -32,7 +32,7 @@ fn line(line: &str) -> Result<Vec<Host>, String> {
     let mut hosts = word(words.next().unwrap_or_default())?;
     for setting in words {
         let Some((key, value)) = setting.split_once('=') else {
-            // Some write the number behind the name.
+            // A bare number after the name means slots.
             let count = ranks(setting).map_err(|_| {
                 format!("'{setting}' is unknown; a host can have slots=N, max_slots=N, user=NAME and port=N")
             })?;
@@ -41,7 +41,7 @@ fn line(line: &str) -> Result<Vec<Host>, String> {
         };
         set(&mut hosts, key, value)?;
     }
-    // Only now: the settings of a line come in any order.
+    // Checked last, since the settings of a line may have any order.
     for host in &hosts {
         if let (Some(slots), Some(most)) = (host.slots, host.most)
             && slots > most
@@ -70,10 +70,11 @@ fn set(hosts: &mut [Host], key: &str, value: &str) -> Result<(), String> {
         }
         "port" => {
             let port = value.parse().ok().filter(|port| *port != 0);
-            let port = port.ok_or_else(|| format!("'{value}' is no port"))?;
+            let port =
+                port.ok_or_else(|| format!("'{value}' is not a port; it must be 1 to 65535"))?;
             hosts.iter_mut().for_each(|host| host.port = Some(port));
         }
-        // Hydra's and Intel's, which say what -bind-to and the network's settings say for all.
+        // Hydra's and Intel MPI's settings that Weft takes from -bind-to and -iface.
         "binding" | "ifhn" | "max_procs" => {}
         _ => {
             return Err(format!(
@@ -123,12 +124,12 @@ mod tests {
             ("", "names no host"),
             ("# nothing\n", "names no host"),
             ("a\nb:x\n", "'f', line 2: 'x'"),
-            ("a slots=\n", "line 1: '' is no number"),
+            ("a slots=\n", "line 1: '' is not a number"),
             ("a\n\nb slot=3\n", "line 3: 'slot=3' is unknown"),
             ("a slots=4 max_slots=2\n", "less than the slots"),
             ("a max_slots=2 slots=4\n", "less than the slots"),
             ("a max_slots=1 user=me 4\n", "less than the slots"),
-            ("a port=0\n", "'0' is no port"),
+            ("a port=0\n", "'0' is not a port"),
             ("a what\n", "'what' is unknown"),
             ("-x\n", "can't be the name"),
             ("a user=-oX\n", "can't be the name of a user"),

@@ -1,11 +1,11 @@
-//! Names with ranges, `rack[1-2]node[01-16,20]`, as Slurm, Flux and others write them.
+//! Host names with ranges, `rack[1-2]node[01-16,20]`, as in Slurm and Flux.
 
 use super::{LONGEST_NAME, MOST_HOSTS as MOST};
 
-/// Digits of a number in a range at most.
+/// Most digits of a number in a range.
 const DIGITS: usize = 32;
 
-/// Checks the number of hosts that a list has so far.
+/// Checks the number of hosts in a list.
 pub fn check_count(count: usize) -> Result<(), String> {
     match count > MOST {
         true => Err(format!("the list stands for more than {MOST} hosts")),
@@ -13,7 +13,7 @@ pub fn check_count(count: usize) -> Result<(), String> {
     }
 }
 
-/// Parts between commas, but for commas in brackets.
+/// Splits a list at commas outside brackets.
 pub fn split(text: &str) -> Result<Vec<&str>, String> {
     let mut parts = Vec::new();
     let (mut depth, mut start) = (0usize, 0);
@@ -36,7 +36,7 @@ pub fn split(text: &str) -> Result<Vec<&str>, String> {
     Ok(parts)
 }
 
-/// Whether this is an address of IPv6, perhaps in brackets.
+/// Returns whether a name is an IPv6 address, with or without brackets.
 pub fn is_address(name: &str) -> bool {
     let inner = name.strip_prefix('[').and_then(|n| n.strip_suffix(']'));
     let inner = inner.unwrap_or(name);
@@ -44,7 +44,7 @@ pub fn is_address(name: &str) -> bool {
     address.parse::<std::net::Ipv6Addr>().is_ok()
 }
 
-/// All names that an expression stands for, in order: the last range turns fastest.
+/// Expands the ranges of a name. The last range varies fastest.
 pub fn expand(text: &str) -> Result<Vec<String>, String> {
     let mut names = vec![String::new()];
     let mut rest = text;
@@ -76,7 +76,8 @@ pub fn expand(text: &str) -> Result<Vec<String>, String> {
     }
 }
 
-/// Checks the names of `text`, which are to have `head` and `number` appended: thousands of them may follow.
+/// Checks that names stay short with `head` and `number` appended, before thousands of them are
+/// built.
 fn check_length(text: &str, names: &[String], head: &str, number: &str) -> Result<(), String> {
     let before = names.iter().map(String::len).max().unwrap_or(0);
     match before + head.len() + number.len() > LONGEST_NAME {
@@ -87,7 +88,7 @@ fn check_length(text: &str, names: &[String], head: &str, number: &str) -> Resul
     }
 }
 
-/// Reads a list of such names with commas between them.
+/// Expands a comma-separated list of names.
 pub fn names(text: &str) -> Result<Vec<String>, String> {
     let mut names = Vec::new();
     for part in split(text)? {
@@ -97,7 +98,7 @@ pub fn names(text: &str) -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-/// Numbers of `01-03,7`, each with the digits that the first of its range has.
+/// Expands `01-03,7`. Each number is padded to the width of the first of its range.
 fn numbers(text: &str) -> Result<Vec<String>, String> {
     let mut all = Vec::new();
     for part in text.split(',') {
@@ -107,7 +108,7 @@ fn numbers(text: &str) -> Result<Vec<String>, String> {
             false => None,
         };
         let (Some(from), Some(to)) = (number(first), number(last)) else {
-            return Err(format!("'[{text}]' is no range of numbers"));
+            return Err(format!("'[{text}]' is not a range of numbers"));
         };
         if first.len() > DIGITS {
             return Err(format!("a number in '[...]' has more than {DIGITS} digits"));
@@ -144,11 +145,11 @@ mod tests {
             ("n[1-", "without its ']'"),
             ("n1]", "without its '['"),
             ("n[3-1]", "backwards"),
-            ("n[a-b]", "no range"),
-            ("n[]", "no range"),
+            ("n[a-b]", "not a range"),
+            ("n[]", "not a range"),
             ("n[1-99999999]", "more than"),
             ("n[1-300]x[1-300]", "more than"),
-            ("n[1--3]", "no range"),
+            ("n[1--3]", "not a range"),
         ] {
             let error = expand(text).expect_err(text);
             assert!(error.contains(part), "{text}: {error}");

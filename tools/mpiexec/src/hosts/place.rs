@@ -1,60 +1,60 @@
-//! Which rank runs on which host.
+//! Placement of ranks on hosts.
 
 use std::collections::{HashMap, HashSet};
 
 use super::{Host, MAX_RANKS};
 
-/// In which order ranks take the slots.
+/// The order in which ranks take slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// A host's slots are filled before the next one's.
+    /// Fill a host's slots before those of the next.
     Slots,
-    /// So many ranks on each host in turn, while it has slots.
+    /// Take this number of slots on each host in turn, while it has free ones.
     Nodes(usize),
-    /// One rank for each mention of a host, whatever its slots.
+    /// Place one rank per mention of a host, whatever its slots.
     Mentions,
 }
 
-/// What the command line says of the whole job.
+/// The placement options of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wishes {
-    /// Hosts for sections that have none of their own.
+    /// Hosts for sections without hosts of their own.
     pub hosts: Vec<Host>,
-    /// Slots of each host, instead of those it came with.
+    /// Slots of each host, instead of its own setting.
     pub per_host: Option<usize>,
-    /// How ranks take them.
+    /// The order in which ranks take slots.
     pub order: Order,
     /// Whether a host may get more ranks than it has slots.
     pub oversubscribe: bool,
 }
 
-/// What it says of a section.
+/// The placement options of a section.
 pub struct Wanted<'a> {
-    /// Ranks, all slots if not given.
+    /// Number of ranks; all free slots if `None`.
     pub count: Option<usize>,
     /// Hosts of its own.
     pub hosts: Option<&'a [Host]>,
 }
 
-/// Where the ranks are.
+/// The hosts of all ranks.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Placement {
-    /// All hosts that got ranks, in order of their first.
+    /// All hosts with ranks, in the order of their first ranks.
     pub hosts: Vec<Host>,
-    /// For each rank the number of its host.
+    /// The index in `hosts` of each rank.
     pub node_of: Vec<usize>,
     /// Ranks of each section.
     pub counts: Vec<usize>,
 }
 
-/// A host's slots that follow each other in the order of ranks.
+/// Consecutive slots of a host in the order of ranks.
 struct Seat {
     host: usize,
     slots: usize,
     used: usize,
 }
 
-/// Places the ranks. Hosts are the same if `canonical` says so of their names.
+/// Places the ranks. Names with equal `canonical` results are one host.
 pub fn place(
     wishes: &Wishes,
     sections: &[Wanted],
@@ -73,7 +73,7 @@ pub fn place(
         let mut own = section.hosts.map(|hosts| placer.seats(hosts, &canonical));
         let seats = own.as_mut().unwrap_or(&mut shared);
         if seats.is_empty() {
-            return Err("there is no host to run on".to_owned());
+            return Err("no host is left to run on; name hosts by -hosts or -hostfile".to_owned());
         }
         let all = seats.iter().map(|seat| match wishes.order {
             Order::Mentions => 1,
@@ -84,8 +84,7 @@ pub fn place(
         let total = placer.node_of.len().saturating_add(count);
         if total > MAX_RANKS {
             return Err(format!(
-                "{total} ranks are too many; at most {MAX_RANKS} are possible: ask for fewer by -n, or give the \
-                 hosts fewer"
+                "{total} ranks are too many; start at most {MAX_RANKS} by -n or by the hosts' slots"
             ));
         }
         placer.take(seats, count)?;
@@ -120,13 +119,13 @@ impl Placer<'_> {
                 known.most = host.most;
             }
             let slots = match self.wishes.per_host {
-                // Once for each host, however often it was named.
+                // Counted once per host, however often it is named.
                 Some(_) if !seated.insert(index) => continue,
                 Some(slots) => slots,
                 None => host.slots.unwrap_or(1),
             };
             match seats.last_mut() {
-                // Mentions that follow each other are one.
+                // Consecutive mentions of a host are merged.
                 Some(last) if last.host == index && self.wishes.order != Order::Mentions => {
                     last.slots = last.slots.saturating_add(slots);
                 }
@@ -173,7 +172,7 @@ impl Placer<'_> {
         Ok(())
     }
 
-    /// All slots are taken: there is another round if hosts may have more ranks than slots.
+    /// Starts another round over the slots when all are taken, if oversubscription is allowed.
     fn start_again(
         &self,
         seats: &mut [Seat],
@@ -184,8 +183,8 @@ impl Placer<'_> {
         let slots: usize = seats.iter().map(|seat| seat.slots).sum();
         if !self.wishes.oversubscribe {
             return Err(format!(
-                "{count} ranks were asked for, and the hosts have {slots} slots; -nooversubscribe \
-                 forbids more"
+                "{count} ranks are more than the {slots} slots of the hosts; start fewer, or leave out \
+                 -nooversubscribe"
             ));
         }
         let is_full = |seat: &Seat| {
@@ -194,7 +193,7 @@ impl Placer<'_> {
         };
         if seats.iter().all(is_full) {
             return Err(format!(
-                "{count} ranks were asked for, but by max_slots the hosts take {} only",
+                "{count} ranks are more than the {} that max_slots allows on the hosts; start fewer",
                 count - left
             ));
         }
@@ -223,7 +222,7 @@ impl Placer<'_> {
 }
 
 impl Placement {
-    /// The ranks of each host.
+    /// Returns the ranks of each host.
     pub fn ranks(&self) -> Vec<Vec<usize>> {
         let mut ranks = vec![Vec::new(); self.hosts.len()];
         for (rank, &node) in self.node_of.iter().enumerate() {
@@ -232,7 +231,7 @@ impl Placement {
         ranks
     }
 
-    /// The placement as PMI tells it to ranks.
+    /// Formats the placement as the value of PMI_process_mapping.
     pub fn mapping(&self) -> String {
         let mut runs: Vec<(usize, usize)> = Vec::new();
         for &node in &self.node_of {
@@ -241,7 +240,7 @@ impl Placement {
                 _ => runs.push((node, 1)),
             }
         }
-        // From a node on, so many nodes, so many ranks on each.
+        // Blocks of (first node, number of nodes, ranks on each).
         let mut blocks: Vec<(usize, usize, usize)> = Vec::new();
         for (node, ranks) in runs {
             match blocks.last_mut() {
@@ -251,7 +250,7 @@ impl Placement {
                 _ => blocks.push((node, 1, ranks)),
             }
         }
-        // Readers start again from the front, so a pattern that repeats is written once.
+        // Readers repeat the blocks cyclically, so a periodic pattern is written once.
         let period = (1..=blocks.len() / 2).find(|&period| {
             blocks.len().is_multiple_of(period)
                 && blocks
@@ -311,7 +310,7 @@ mod tests {
             }];
             let error = place(&wishes(hosts), &wanted, str::to_owned).unwrap_err();
             assert!(
-                error.contains("too many; at most 65536"),
+                error.contains("too many; start at most 65536"),
                 "{hosts}: {error}"
             );
         }
@@ -369,12 +368,12 @@ mod tests {
         some.hosts[1].most = Some(2);
         assert_eq!(run(&some, &[Some(4)]).unwrap(), "abba");
         let error = run(&some, &[Some(5)]).unwrap_err();
-        assert!(error.contains("take 4 only"), "{error}");
+        assert!(error.contains("the 4 that max_slots"), "{error}");
         let mut some = wishes("a:1,b:2");
         some.oversubscribe = false;
         assert_eq!(run(&some, &[Some(3)]).unwrap(), "abb");
         let error = run(&some, &[Some(4)]).unwrap_err();
-        assert!(error.contains("have 3 slots"), "{error}");
+        assert!(error.contains("the 3 slots"), "{error}");
         assert!(run(&wishes(""), &[Some(1)]).is_err());
     }
 

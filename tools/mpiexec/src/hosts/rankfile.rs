@@ -1,26 +1,26 @@
-//! Files that say of each rank on which host it is and what it is bound to, as Open MPI has them:
-//! `rank 0=node1 slot=1:0-2`, or `rank 1=+n0 slot=0` for the first host of those that are known.
+//! Rankfiles in Open MPI's format, with the host and binding of each rank: `rank 0=node1
+//! slot=1:0-2`, or `rank 1=+n0 slot=0` for the first of the job's hosts.
 
 use super::{Host, word};
 use crate::binding::Slots;
 use crate::options::Section;
 
-/// A rank's line.
+/// The line of a rank.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    host: Place,
-    /// What it is bound to.
+    host: HostRef,
+    /// The binding.
     pub slots: Slots,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Place {
+enum HostRef {
     Host(Host),
-    /// A number among the known hosts.
+    /// An index into the job's hosts.
     Relative(usize),
 }
 
-/// The ranks of a file, from 0 on; `name` is the file's, for messages.
+/// Parses a rankfile into entries by rank. `name` is its name in errors.
 pub fn read(name: &str, text: &str) -> Result<Vec<Entry>, String> {
     let mut entries: Vec<Option<Entry>> = Vec::new();
     for (index, line) in text.lines().enumerate() {
@@ -34,7 +34,9 @@ pub fn read(name: &str, text: &str) -> Result<Vec<Entry>, String> {
             entries.resize(rank + 1, None);
         }
         if entries[rank].replace(entry).is_some() {
-            return Err(said(format!("rank {rank} has a line already")));
+            return Err(said(format!(
+                "rank {rank} has a line already; leave one of them out"
+            )));
         }
     }
     if entries.is_empty() {
@@ -63,17 +65,17 @@ fn line(line: &str) -> Result<(usize, Entry), String> {
     let host = match host.strip_prefix(['+']) {
         Some(number) => {
             let number = number.trim_start_matches(['n', 'N']).parse();
-            Place::Relative(number.map_err(|_| form())?)
+            HostRef::Relative(number.map_err(|_| form())?)
         }
         None => match <[Host; 1]>::try_from(word(host)?) {
-            Ok([host]) => Place::Host(host),
-            Err(_) => return Err(format!("'{host}' is not one host")),
+            Ok([host]) => HostRef::Host(host),
+            Err(_) => return Err(format!("'{host}' is not one host; name exactly one")),
         },
     };
     Ok((rank, Entry { host, slots }))
 }
 
-/// Gives each section the hosts of its ranks, one for each.
+/// Sets the hosts of each section to those of its ranks, one entry per rank.
 pub fn spread(sections: &mut [Section], entries: &[Entry], known: &[Host]) -> Result<(), String> {
     let mut rest = entries;
     let last = sections.len() - 1;
@@ -85,15 +87,15 @@ pub fn spread(sections: &mut [Section], entries: &[Entry], known: &[Host]) -> Re
         };
         let Some((mine, others)) = rest.split_at_checked(count) else {
             return Err(format!(
-                "the rankfile has lines for {} ranks only",
+                "the rankfile has lines for {} ranks, fewer than the job has; add lines or start fewer",
                 entries.len()
             ));
         };
         rest = others;
         let host = |entry: &Entry| match &entry.host {
-            Place::Host(host) => Ok(host.clone()),
-            Place::Relative(number) => known.get(*number).cloned().ok_or(format!(
-                "the rankfile names host +n{number}, and {} hosts are known",
+            HostRef::Host(host) => Ok(host.clone()),
+            HostRef::Relative(number) => known.get(*number).cloned().ok_or(format!(
+                "the rankfile names host +n{number}, but {} hosts are given; name more by -hosts",
                 known.len()
             )),
         };
@@ -113,13 +115,13 @@ mod tests {
         let text = "# a job\nrank 1=b.example slot=0:0,1\n\nrank 0 = +n1  slot = 1:0-2 # first\nrank 2=me@c slots=p2-3\n";
         let entries = read("f", text).unwrap();
         let show = |entry: &Entry| match &entry.host {
-            Place::Host(host) => format!(
+            HostRef::Host(host) => format!(
                 "{}{} {}",
                 host.user.clone().unwrap_or_default(),
                 host.name,
                 entry.slots.text()
             ),
-            Place::Relative(number) => format!("+{number} {}", entry.slots.text()),
+            HostRef::Relative(number) => format!("+{number} {}", entry.slots.text()),
         };
         let shown: Vec<String> = entries.iter().map(show).collect();
         assert_eq!(shown, ["+1 1:0-2", "b.example 0:0,1", "mec p2-3"]);

@@ -5,15 +5,15 @@ use std::time::{Duration, Instant};
 use pmi::server::Stage;
 
 use super::Job;
-use crate::cores;
+use crate::core_files;
 use crate::debugger;
 use crate::hang::{self, Inquiry, LAST_WORDS, LAST_WORDS_OF_ALL};
 use crate::label;
 use crate::options::Options;
+use crate::orphans;
 use crate::output::{Source, message};
 use crate::rank::Rank;
-use crate::report::{exit_codes, host, signal_hint, signal_name, silent_hint};
-use crate::strays;
+use crate::report::{early_exit_hint, exit_codes, host, signal_hint, signal_name};
 use crate::system::{self, Ending};
 
 /// Between asking a rank to end and making it.
@@ -177,7 +177,9 @@ impl Job {
             && let Some(Bereaved { rank, text, .. }) = self.bereaved.take_if(|one| now >= one.until)
         {
             let text = match &self.deserters {
-                Some(one) => crate::report::after_deserter(&self.name(one.first), &text),
+                Some(one) => {
+                    crate::report::after_exit_without_finalize(&self.name(one.first), &text)
+                }
                 None => text,
             };
             self.fail(Some(rank), abort_code(PROC_FAILED), text);
@@ -210,7 +212,7 @@ impl Job {
         let stage = self.server.stage(rank);
         match ending {
             Ending::Signal { number, core } => {
-                let core = cores::words(core, self.ranks[rank].core.as_deref());
+                let core = core_files::describe(core, self.ranks[rank].core.as_deref());
                 let text = format!(
                     "{who} was killed by signal {number}, {}{core}{}",
                     signal_name(number),
@@ -222,7 +224,7 @@ impl Job {
             Ending::Code(code) if stage == Stage::Finalized => self.keep(code),
             Ending::Code(0) if stage == Stage::Silent => {}
             Ending::Code(code) if stage == Stage::Silent => {
-                let text = format!("{who} exited with code {code}{}", silent_hint(code));
+                let text = format!("{who} exited with code {code}{}", early_exit_hint(code));
                 self.fail(Some(rank), exit_code(code), text);
             }
             // The program's result is there. Whether others wait for this rank shows later.
@@ -485,7 +487,7 @@ impl Job {
     /// says what happened.
     pub(super) fn finish(&mut self, options: &Options) -> u8 {
         let hurry = self.phase == Phase::Killed;
-        strays::end(&self.guardian, &self.not_ours, hurry);
+        orphans::end(&self.guardian, &self.not_ours, hurry);
         // From here on the usual keys end us, should the reader of our output be stuck.
         self.signals.give_back();
         for (stream, sink) in self.sinks.iter_mut().enumerate() {
@@ -505,7 +507,7 @@ impl Job {
                     "{}\n{}{}",
                     cause.text,
                     self.ended.tell(cause.others.len(), self.ranks.len()),
-                    cores::others(&self.cores)
+                    core_files::describe_others(&self.cores)
                 );
                 self.sinks[0].write_ready();
                 message(&mut self.sinks[1], &text);

@@ -20,9 +20,9 @@ use super::messages::{Down, Member, Plan, Up};
 use super::tree::{self, Fence, OWN, Way, way};
 use super::wire::Bytes;
 use crate::guardian::Guardian;
+use crate::orphans;
 use crate::rank::Rank;
 use crate::report::host;
-use crate::strays;
 use crate::system::{self, Pid, Signals};
 
 /// Signals that an agent handles itself.
@@ -125,7 +125,7 @@ impl Agent {
         let others: Vec<Member> = hosts.collect();
         let signals =
             Signals::take(HANDLED).map_err(|e| format!("can't take signals over: {e}"))?;
-        let not_ours = strays::children();
+        let not_ours = orphans::children();
         system::become_subreaper();
         let guardian =
             guardian().map_err(|e| format!("can't start a process to watch over: {e}"))?;
@@ -447,7 +447,7 @@ impl Agent {
     fn break_off(&mut self, why: &str) -> ExitCode {
         self.kill();
         self.children.end();
-        strays::end(&self.guardian, &self.not_ours, true);
+        orphans::end(&self.guardian, &self.not_ours, true);
         eprintln!("mpiexec on {}: {why}", host());
         ExitCode::from(FAILED)
     }
@@ -455,7 +455,7 @@ impl Agent {
     /// The end as it should be: the last output, and a farewell.
     fn leave(&mut self) -> ExitCode {
         self.children.end();
-        strays::end(&self.guardian, &self.not_ours, false);
+        orphans::end(&self.guardian, &self.not_ours, false);
         for index in 0..self.ranks.len() {
             for stream in [0, 1] {
                 let rank = self.me.ranks[index];

@@ -387,8 +387,8 @@ mod tests {
         let sections = with("-hosts x -n 1 a : b");
         assert_eq!(sections.as_deref(), Ok("1+2 by ssh: y x y"));
         for (rest, part) in [
-            ("-hosts x -n 4 a", "for 3 ranks only"),
-            ("a", "host +n0, and 0 hosts"),
+            ("-hosts x -n 4 a", "for 3 ranks, fewer than"),
+            ("a", "host +n0, but 0 hosts"),
         ] {
             let error = with(rest).unwrap_err();
             assert!(error.contains(part), "{error}");

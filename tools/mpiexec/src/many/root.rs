@@ -24,13 +24,13 @@ use super::tree::{Fence, OWN};
 use super::wire::Bytes;
 use crate::debugger;
 use crate::hang::Inquiry;
+use crate::hang_detector::HangDetector;
 use crate::hosts::place::Placement;
 use crate::names::Asker;
 use crate::options::Options;
 use crate::output::message;
 use crate::report::exit_codes;
 use crate::spawned::{Offspring, Whose};
-use crate::standstill::Standstill;
 use crate::system::{self, Ending, Pid, Signals};
 
 /// Signals that this program handles itself.
@@ -124,7 +124,7 @@ struct Root {
     phase: Phase,
     /// Whether ranks were asked where they are, and the answer is still to be told.
     inquiry: Option<Inquiry>,
-    standstill: Standstill,
+    standstill: HangDetector,
     cause: Option<Cause>,
     /// Core files that were not told of.
     cores: Vec<PathBuf>,
@@ -225,7 +225,7 @@ impl Root {
                 .and_then(|limit| Some((began.checked_add(limit)?, limit))),
             phase: Phase::Running,
             inquiry: None,
-            standstill: Standstill::default(),
+            standstill: HangDetector::default(),
             cause: None,
             cores: Vec::new(),
             ended: Ended::default(),

@@ -1,4 +1,5 @@
-//! Proofs of the right to publish names and get the secrets of ports: a secret in a file, or the same user and host.
+//! Proofs of the right to publish names and get the secrets of ports: a secret in a file, or the
+//! same user and host.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -27,7 +28,7 @@ pub const SECRET: u8 = b's';
 /// The context and the secret, which is public, of launchers without another one.
 pub const GUEST: (u8, Secret) = (b'g', Secret::from_bytes([0; Secret::LENGTH]));
 
-/// Bytes of a file with a secret, at least and at most.
+/// Least and most bytes of a secret in a file.
 const LENGTHS: std::ops::RangeInclusive<usize> = 16..=4096;
 /// The beginning of the names of servers' sockets; 32 hexadecimal digits follow.
 const SOCKET: &str = "weft-names-";
@@ -51,7 +52,7 @@ pub fn read_secret(path: &OsStr) -> Result<Secret, String> {
     };
     // Checked before opening the file, since opening a pipe would block.
     if !fs::metadata(path).map_err(failed)?.is_file() {
-        return Err(wrong("is no regular file".to_owned()));
+        return Err(wrong("is not a regular file".to_owned()));
     }
     let file = File::open(path).map_err(failed)?;
     let data = file.metadata().map_err(failed)?;
@@ -87,8 +88,8 @@ pub fn is_own(stream: &UnixStream) -> bool {
     socket_peercred(stream).is_ok_and(|peer| peer.uid == geteuid())
 }
 
-/// Opens a socket for processes of this host, and returns it with its random name. Other users can connect, so the
-/// caller must check [`is_own`].
+/// Opens a socket for processes of this host, and returns it with its random name. Other users can
+/// connect, so the caller must check [`is_own`].
 ///
 /// # Errors
 /// No socket can be opened.
@@ -100,7 +101,7 @@ pub fn listen() -> io::Result<(UnixListener, String)> {
     Ok((listener, name))
 }
 
-/// Connects to a socket, which may be anybody's: it is not waited for without end.
+/// Connects to a socket of any process, with a time limit.
 fn connect(name: &str) -> io::Result<UnixStream> {
     let name = SocketAddrUnix::new_abstract_name(name.as_bytes())?;
     let socket = socket_with(
@@ -143,7 +144,8 @@ impl Greeting {
         format!("cmd=weft_names_result rc=0 socket={socket} secret={secret}\n").into_bytes()
     }
 
-    /// Parses a greeting, which proves nothing: a socket whose name is not a name server's is ignored.
+    /// Parses a greeting, which proves nothing: a socket whose name is not a name server's is
+    /// ignored.
     pub fn parse(line: &[u8]) -> Option<Greeting> {
         let line = pmi::wire::Line::parse(line);
         if line.command() != b"weft_names_result" {

@@ -52,11 +52,12 @@ impl Channel {
         }
     }
 
-    /// Reads once, and calls `take` with each complete line, without its newline. Returns whether the connection is
-    /// open.
+    /// Reads once, and calls `take` with each complete line, without its newline. Returns whether
+    /// the connection is open.
     ///
     /// # Errors
-    /// Reading fails (`WouldBlock` if nothing has arrived), or the other end sent a forged frame or too long a line.
+    /// Reading fails (`WouldBlock` if nothing has arrived), or the other end sent a forged frame or
+    /// too long a line.
     pub fn receive(&mut self, mut take: impl FnMut(&[u8])) -> io::Result<bool> {
         let mut buffer = [0; BUFFER];
         match self {
@@ -64,7 +65,7 @@ impl Channel {
                 let bytes = stream.read(&mut buffer)?;
                 sealed.push(&buffer[..bytes]);
                 while let Some(line) = sealed.next_frame().map_err(io::Error::other)? {
-                    // It would be two for whoever it is passed on to.
+                    // Passed on, it would be two lines.
                     if line.contains(&b'\n') {
                         return Err(io::Error::other("a frame has more than a line"));
                     }

@@ -1,7 +1,8 @@
 //! The name server: keeps names for the jobs of several launchers, until it is ended.
 //!
-//! Resources that strangers can use are bounded: unproved connections have slots ([`Pending`]), guests have slots and a
-//! time, a connection's turn is one read, and a client that doesn't read its answers is dropped.
+//! Resources that strangers can use are bounded: unproved connections have slots ([`Pending`]),
+//! guests have slots and a time, a connection's turn is one read, and a client that doesn't read
+//! its answers is dropped.
 
 #[doc(hidden)]
 pub mod fuzzing;
@@ -23,9 +24,9 @@ use super::channel::Channel;
 use crate::options::NameServer;
 use crate::system;
 
-/// Unproved connections, at most.
+/// Most unproved connections.
 const SLOTS: usize = 64;
-/// Clients that have proved nothing, at most.
+/// Most clients that have proved nothing (guests).
 const GUESTS: usize = 64;
 /// Time for which a client that has proved nothing may stay idle.
 const IDLE: Duration = Duration::from_secs(30);
@@ -40,7 +41,7 @@ struct Client {
     since: Instant,
 }
 
-/// Whose descriptor an entry of the poll list is.
+/// The owner of a descriptor in the poll list.
 #[derive(Clone, Copy)]
 enum Whose {
     Port,
@@ -156,7 +157,7 @@ impl Server {
         .min();
         let wait = due.map_or(-1, |due| {
             let left = due.saturating_duration_since(now);
-            // Not to come too early, and turn around for nothing.
+            // Rounded up, so that poll does not return before the deadline.
             left.as_millis().min(60_000) as i32 + 1
         });
         system::poll(&mut entries, wait);
@@ -166,7 +167,7 @@ impl Server {
             .filter(|one| one.0)
             .map(|one| one.1)
             .collect();
-        // Numbers of clients hold until some are dropped.
+        // Clients are removed at the end, since `ready` refers to them by index.
         let mut gone = Vec::new();
         for one in ready {
             match one {
@@ -216,7 +217,7 @@ impl Server {
         }
     }
 
-    /// Drops a guest for want of descriptors, or pauses.
+    /// Drops a guest to free a descriptor, or pauses accepting.
     fn make_way(&mut self) {
         if !self.drop_guest() {
             self.pause = Some(Instant::now() + PAUSE);
@@ -233,7 +234,7 @@ impl Server {
         oldest.map(|number| self.clients.remove(number)).is_some()
     }
 
-    /// Goes on with a connection that has proved nothing.
+    /// Continues the handshake of an unproved connection.
     fn admit(&mut self, slot: usize) {
         let secret = self.secret;
         let served = self.pending.serve(slot, |context| match context {

@@ -1,4 +1,4 @@
-//! Options about hosts: which there are, who goes where, and how agents are started there.
+//! Options about hosts: their names, the placement of ranks, and the launching of agents.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -11,83 +11,84 @@ use crate::hosts::rankfile::{self, Entry};
 use crate::hosts::{self, Host, MOST_SLOTS};
 use crate::many::KINDS;
 use crate::spawned;
-use crate::topology::{Kind, cpu_list};
+use crate::topology::{ObjectKind, cpu_list};
 
+use super::syntax::{contents, split};
 use super::text;
-use super::words::{contents, split};
 
-/// What the options say.
+/// The values of these options.
 #[derive(Debug)]
 pub struct Many {
     /// Hosts for all sections.
     pub hosts: Vec<Host>,
-    /// All hosts that the job may use, where spawned processes go.
+    /// All hosts that the job may use, also for spawned processes.
     pub pool: Vec<Host>,
-    /// How many of their slots other jobs have taken.
+    /// Slots of these hosts that other jobs use.
     pub used: Vec<(String, usize)>,
-    /// The universe's size, if that was said.
+    /// The value of `-usize`.
     pub universe: Option<Universe>,
     /// Ranks on each host.
     pub per_host: Option<usize>,
-    /// In which order ranks take slots.
+    /// The order in which ranks take slots.
     pub order: Order,
     /// Whether hosts may get more ranks than they have slots.
     pub oversubscribe: bool,
-    /// Whether this machine is to have no ranks.
+    /// Whether this machine gets no ranks.
     pub skip_this: bool,
-    /// The batch system to ask; `user` for none.
+    /// The batch system that names the hosts; `user` for none.
     pub rmk: Option<String>,
-    /// How agents are started.
+    /// The launcher of agents.
     pub bootstrap: Option<String>,
-    /// The command for that.
+    /// The command that starts agents.
     pub exec: Option<OsString>,
-    /// Words for it.
+    /// The arguments of `exec`.
     pub words: Vec<OsString>,
     /// The network between agents.
     pub interface: Option<String>,
     /// Where Weft is on the other hosts.
     pub prefix: Option<PathBuf>,
-    /// How many agents one starts at most.
+    /// Most agents that one agent starts.
     pub width: usize,
-    /// Seconds for a host to answer.
+    /// Seconds that a host has to answer.
     pub patience: u32,
-    /// Who gets standard input.
+    /// The ranks that get standard input.
     pub input: Input,
-    /// Whether to print who is where.
+    /// Whether to print the ranks of each host.
     pub print_map: bool,
-    /// Whether to show what ranks are bound to.
+    /// Whether to print the CPUs of each rank.
     pub report_bindings: bool,
-    /// Whether only to say who would be where.
+    /// Whether to print the placement only, and start nothing.
     pub dry_run: bool,
-    /// Where each rank is and what it is bound to, by a file.
+    /// Host and binding of each rank, from a rankfile.
     pub rankfile: Option<Vec<Entry>>,
-    /// Whether to say how much went over the connections.
+    /// Whether to print the traffic of the connections at the end.
     pub verbose: bool,
 }
 
-/// Who gets standard input.
+/// The ranks that get standard input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
-    /// Nobody.
+    /// No rank.
     None,
-    /// Everybody.
+    /// All ranks.
     All,
     /// These ranks.
     Ranks(Vec<usize>),
 }
 
-/// What `-usize` says of the attribute `MPI_UNIVERSE_SIZE`.
+/// The value of `-usize` for the attribute `MPI_UNIVERSE_SIZE`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Universe {
-    /// As many as that.
+    /// This number of processes.
     Processes(usize),
-    /// It is not set.
+    /// The attribute is not set.
     Infinite,
 }
 
 impl Many {
-    /// How many processes the job's hosts can usefully run (MPI-4.1 section 11.10.1): their slots, or
-    /// if no hosts were named the cores here, but not less than the job has. None if nobody knows.
+    /// Returns the size of the universe (MPI-4.1 section 11.10.1): the hosts' slots, or this
+    /// machine's cores if no hosts were named, but at least the job's ranks. Returns `None` for
+    /// `-usize infinite`.
     pub fn universe(&self, ranks: usize, cores: usize) -> Option<usize> {
         match self.universe {
             Some(Universe::Processes(number)) => Some(number),
@@ -128,7 +129,7 @@ impl Default for Many {
 }
 
 impl Many {
-    /// All ranks get what comes on standard input.
+    /// Gives standard input to all ranks.
     pub fn input_for_all(&mut self) {
         if let Ok(all) = input("s", "all") {
             self.input = all;
@@ -200,7 +201,7 @@ pub const NAMES: &[&str] = &[
     "verbose",
 ];
 
-/// Takes an option of these; `false` if it is none. `own` are the hosts of the section.
+/// Applies an option of [`NAMES`]; returns `false` for others. `own` are the hosts of the section.
 pub fn option(
     name: &str,
     value: &mut impl FnMut(&str) -> Result<OsString, String>,
@@ -223,7 +224,7 @@ pub fn option(
         "f" | "hostfile" | "machinefile" | "default-hostfile" => {
             let file = value("a file name")?;
             let words = contents(name, &file)?;
-            // Names are what counts; a note beside them may be in any language.
+            // Host names are ASCII; comments in the file may have any encoding.
             let words = String::from_utf8_lossy(&words);
             let hosts = hosts::file::read(&text(&file), &words);
             many.hosts.extend(hosts.map_err(said)?);
@@ -239,27 +240,31 @@ pub fn option(
         }
         "rr" | "bynode" => many.order = Order::Nodes(1),
         "byslot" => many.order = Order::Slots,
-        "bycore" => bind.map = Some((Kind::Core, 1)),
+        "bycore" => bind.map = Some((ObjectKind::Core, 1)),
         "npersocket" => {
             let count = super::count(name, &value("a number of ranks")?)?;
-            bind.map = Some((Kind::Socket, count));
+            bind.map = Some((ObjectKind::Socket, count));
         }
-        "bind-to-core" => bind.to = To::Objects(Kind::Core, 1),
-        "bind-to-socket" => bind.to = To::Objects(Kind::Socket, 1),
+        "bind-to-core" => bind.to = To::Objects(ObjectKind::Core, 1),
+        "bind-to-socket" => bind.to = To::Objects(ObjectKind::Socket, 1),
         "bind-to-none" => bind.to = To::None,
         "cpus-per-proc" | "cpus-per-rank" => {
             let count = super::count(name, &value("a number of cores")?)?;
-            bind.to = To::Objects(Kind::Core, count);
+            bind.to = To::Objects(ObjectKind::Core, count);
         }
         "report-bindings" | "display-bindings" => many.report_bindings = true,
         "dry-run" | "do-not-launch" => many.dry_run = true,
-        // One option of Open MPI's for all that can be shown.
+        // Open MPI's collective option for what to print.
         "display" => {
             for what in text(&value("'map', 'bind' or both")?).split(',') {
                 match what {
                     "map" | "map-devel" | "allocation" => many.print_map = true,
                     "bind" | "bindings" => many.report_bindings = true,
-                    _ => return Err(said(format!("takes 'map' and 'bind', not '{what}'"))),
+                    _ => {
+                        return Err(said(format!(
+                            "takes 'map', 'bind' or both with a comma, not '{what}'"
+                        )));
+                    }
                 }
             }
         }
@@ -276,8 +281,8 @@ pub fn option(
             let how = text(&value("'local', 'none', 'bind' or 'interleave'")?);
             bind.memory = Memory::read(&how).ok_or_else(|| {
                 said(format!(
-                    "takes 'local', 'none', 'bind' or 'interleave', the last two also with NUMA nodes behind a colon \
-                     ('bind:0+1'), not '{how}'"
+                    "takes 'local', 'none', 'bind[:NODES]' or 'interleave[:NODES]' with NODES such as 0+1, \
+                     not '{how}'"
                 ))
             })?;
         }
@@ -323,7 +328,7 @@ pub fn option(
         "launcher-exec" | "bootstrap-exec" => many.exec = Some(value("a command")?),
         "launcher-exec-args" | "bootstrap-exec-args" => {
             let words = split(value("words for the command")?.as_bytes());
-            let words = words.ok_or_else(|| said("a quotation mark lacks its partner".into()))?;
+            let words = words.ok_or_else(|| said("a quotation mark is not closed".into()))?;
             many.words.extend(words);
         }
         "iface" => many.interface = Some(text(&value("an interface")?)),
@@ -345,29 +350,29 @@ pub fn option(
 }
 
 fn map_by(how: &str, many: &mut Many, bind: &mut Bind) -> Result<(), String> {
-    // Open MPI's modifiers stand behind a colon, which `ppr:N:KIND` has two of.
+    // Open MPI's modifiers follow a colon; `ppr:N:KIND` has two colons of its own.
     let colons = if how.starts_with("ppr:") { 2 } else { 0 };
     let end = how.match_indices(':').nth(colons).map(|(at, _)| at);
     let (what, modifiers) = how.split_at(end.unwrap_or(how.len()));
     let mut width = None;
-    let mut unit = Kind::Core;
+    let mut unit = ObjectKind::Core;
     for modifier in modifiers.split([',', ':']).filter(|m| !m.is_empty()) {
         let modifier = modifier.to_ascii_lowercase();
         match modifier.as_str() {
             "oversubscribe" => many.oversubscribe = true,
             "nooversubscribe" => many.oversubscribe = false,
             "nolocal" => many.skip_this = true,
-            "hwtcpus" => unit = Kind::Thread,
-            "corecpus" => unit = Kind::Core,
-            // What is done anyway.
+            "hwtcpus" => unit = ObjectKind::Thread,
+            "corecpus" => unit = ObjectKind::Core,
+            // Weft's behaviour in both cases.
             "inherit" | "noinherit" => {}
             _ => {
                 let number = modifier.strip_prefix("pe=").and_then(|n| n.parse().ok());
                 let number: Option<usize> = number.filter(|number| *number > 0);
                 width = Some(number.ok_or_else(|| {
                     format!(
-                        "option -map-by: '{modifier}' in '{how}' is not known; 'pe=N', 'hwtcpus', 'oversubscribe', \
-                         'nooversubscribe' and 'nolocal' are"
+                        "option -map-by: '{modifier}' in '{how}' is not a modifier; use 'pe=N', 'hwtcpus', \
+                         'oversubscribe', 'nooversubscribe' or 'nolocal'"
                     )
                 })?);
             }
@@ -394,7 +399,7 @@ fn map_by(how: &str, many: &mut Many, bind: &mut Bind) -> Result<(), String> {
             let map = binding::map(what).ok_or_else(|| {
                 format!(
                     "option -map-by takes 'slot', 'node', 'seq', one of hwthread, core, l2cache, \
-                     l3cache, numa and socket, or 'ppr:N:' and 'node' or one of these, not '{how}'"
+                     l3cache, numa and socket, or 'ppr:N:' before 'node' or one of these, not '{how}'"
                 )
             })?;
             bind.map = Some(map);
@@ -430,7 +435,7 @@ fn input(name: &str, who: &str) -> Result<Input, String> {
 }
 
 impl Input {
-    /// The ranks of a job of this size that get it.
+    /// Returns the ranks of a job of `size` ranks that get standard input.
     pub fn ranks(&self, size: usize) -> Vec<u32> {
         match self {
             Input::None => Vec::new(),

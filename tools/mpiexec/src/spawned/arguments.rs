@@ -9,13 +9,12 @@ use super::{OFFER, OWN, POOL, PREPUT, USED};
 use crate::hosts::{self, Host};
 use crate::options::{INITIAL_ERRHANDLER, Inherit, Many, Section, Universe, quoted};
 
-/// Words among which no section ends.
+/// Protects words that would end a section.
 fn protected(words: Vec<OsString>) -> Vec<OsString> {
     words.iter().map(|word| protect(word)).collect()
 }
 
-/// What a spawned job has in common with the one that spawned it: how agents are started on other hosts, and the size of
-/// the universe if that was chosen.
+/// Returns the options that a spawned job inherits: the launching of agents, and `-usize`.
 pub fn of_launcher(many: &Many) -> Vec<OsString> {
     let mut words: Vec<OsString> = Vec::new();
     let mut add = |name: &str, value: OsString| words.extend([name.into(), value]);
@@ -48,7 +47,7 @@ pub fn of_launcher(many: &Many) -> Vec<OsString> {
     protected(words)
 }
 
-/// The hosts that a command names. Those of `add-host` and `add-hostfile` are the job's from now on.
+/// Returns the hosts that a command names. Adds those of `add-host` and `add-hostfile` to the pool.
 fn named(command: &Command, pool: &mut Pool) -> Result<Option<Vec<Host>>, String> {
     let mut all: Option<Vec<Host>> = None;
     for key in ["host", "hosts", "hostfile", "add-host", "add-hostfile"] {
@@ -69,7 +68,7 @@ fn named(command: &Command, pool: &mut Pool) -> Result<Option<Vec<Host>>, String
     Ok(all)
 }
 
-/// All options of a job. `like` is the section of who asked.
+/// Returns all options of a job. `like` is the section of the spawning rank.
 pub fn of_job(spawn: &Spawn, like: &Section, pool: &mut Pool) -> Result<Vec<OsString>, String> {
     let mut words: Vec<OsString> = Vec::new();
     for (key, value) in &spawn.preput {
@@ -93,7 +92,7 @@ pub fn of_job(spawn: &Spawn, like: &Section, pool: &mut Pool) -> Result<Vec<OsSt
         words.extend([format!("-{POOL}").into(), pool::show(&all).into()]);
         words.extend([format!("-{USED}").into(), pool.used().into()]);
     }
-    // What is said of the whole job, for the most part by Open MPI's names.
+    // Info keys for the whole job, most with Open MPI's names.
     for (key, option) in [
         ("mpi_initial_errhandler", "-initial-errhandler"),
         ("map_by", "-map-by"),
@@ -117,8 +116,8 @@ pub fn of_job(spawn: &Spawn, like: &Section, pool: &mut Pool) -> Result<Vec<OsSt
     Ok(words)
 }
 
-/// The section of who asked, without an initial error handler if the job is told another: what a
-/// section sets would go before what is said of the whole job.
+/// Returns the section of the spawning rank, without its initial error handler if an Info key names
+/// one: the variable of a section would override the option of the job.
 fn as_chosen(like: &Section, spawn: &Spawn) -> Section {
     let mut like = like.clone();
     let mut commands = spawn.commands.iter();
@@ -142,7 +141,7 @@ fn of_section(
         }
     }
     let info = |key: &str| command.info(key);
-    // Those of the section are of the call that has started it.
+    // The section's own values are from the spawn that has started it.
     let is_own = |name: &OsStr| SPAWN_KEYS.iter().any(|(_, variable)| name == *variable);
     for (name, value) in like.set.iter().filter(|(name, _)| !is_own(name)) {
         args.extend(["-env".into(), name.clone(), value.clone()]);
@@ -163,7 +162,7 @@ fn of_section(
     }
     let program = match (command.locate(), info("path")) {
         (Ok(program), _) => program,
-        // It may be on the other hosts only: their agents look for it.
+        // The program may be on the other hosts only; their agents search for it.
         (Err(_), Some(path)) if own.is_some() && info("arch").is_none() => {
             args.extend(["-path".into(), path.into()]);
             command.program.clone()

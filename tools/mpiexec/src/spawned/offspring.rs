@@ -1,4 +1,4 @@
-//! The jobs that a job's ranks have spawned, and the names that all of them publish.
+//! The spawned jobs of a job's ranks, and the published names of all of them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
@@ -21,18 +21,19 @@ use crate::system::{self, Ending, Pid, Signals};
 /// Spawned jobs.
 pub struct Offspring {
     jobs: BTreeMap<usize, SpawnedJob>,
-    /// The number of the next one.
+    /// The number of the next job.
     next: usize,
-    /// Where names are published, if not here.
+    /// The connection to the keeper of published names; `None` if this launcher keeps them.
     names: Option<Upstream>,
-    /// What spawned jobs get of our options.
+    /// The sections of this job, whose settings spawned jobs inherit.
     sections: Vec<Section>,
     launcher: Vec<OsString>,
     pool: Pool,
     ends: VecDeque<End>,
 }
 
-/// Why a spawned job has ended that could not tell the rank that spawned it. Most of these have connected before.
+/// The reason for the end of a spawned job that could not reach the spawning rank. Most have
+/// connected before.
 struct End {
     asker: usize,
     /// The job's number among those that `asker` has spawned.
@@ -40,22 +41,23 @@ struct End {
     why: String,
 }
 
-/// Ends that are kept. A rank that waits for a job asks every second, so only the newest matter.
+/// Most ends that are kept. A rank that waits for a job asks every second, so only the newest
+/// matter.
 const ENDS: usize = 256;
 
-/// Whose descriptor an entry of the poll list is.
+/// The owner of a descriptor in the poll list.
 #[derive(Debug, Clone, Copy)]
 pub enum Whose {
-    /// Whoever keeps the names.
+    /// The connection to the keeper of published names.
     Names,
-    /// A job that is being started.
+    /// The status socket of a starting job.
     Status(usize),
-    /// A job that asks for names.
+    /// The socket for published names of a job.
     Questions(usize),
 }
 
 impl Offspring {
-    /// None as yet. `ranks` are the job's own on each host.
+    /// Creates the list without jobs. `ranks` are this job's ranks on each host.
     pub fn new(
         options: &Options,
         ranks: impl IntoIterator<Item = (String, usize)>,
@@ -77,7 +79,8 @@ impl Offspring {
         })
     }
 
-    /// Returns why a job has ended that a rank has spawned, if the job has ended and could not tell the rank.
+    /// Returns why a job has ended that a rank has spawned, if the job has ended and could not tell
+    /// the rank.
     pub fn end_of(&self, asker: usize, number: &str) -> Option<&str> {
         let is_it = |end: &&End| end.asker == asker && end.number == number;
         self.ends.iter().rfind(is_it).map(|end| &*end.why)
@@ -91,12 +94,12 @@ impl Offspring {
         self.ends.push_back(End { asker, number, why });
     }
 
-    /// Whether somebody else keeps the names.
+    /// Returns whether another process keeps the published names.
     pub fn asks_for_names(&self) -> bool {
         self.names.is_some()
     }
 
-    /// Starts what a rank asks for.
+    /// Starts the job that a rank spawns.
     pub fn spawn(
         &mut self,
         rank: usize,
@@ -120,12 +123,12 @@ impl Offspring {
         }
     }
 
-    /// Whether one of the jobs still runs.
+    /// Returns whether a spawned job still runs.
     pub fn any(&self) -> bool {
         !self.jobs.is_empty()
     }
 
-    /// Lists what to wait for.
+    /// Adds all descriptors to the poll list.
     pub fn list(&self, mut add: impl FnMut(RawFd, Whose)) {
         if let Some(fd) = self.names.as_ref().and_then(Upstream::descriptor) {
             add(fd, Whose::Names);
@@ -140,7 +143,7 @@ impl Offspring {
         }
     }
 
-    /// Takes in what has come there.
+    /// Reads from a descriptor that is ready.
     pub fn handle(&mut self, whose: Whose, server: &mut Server, actions: &mut Vec<Action>) {
         match whose {
             Whose::Names => self.take_names(actions),
@@ -163,8 +166,8 @@ impl Offspring {
         server.spawned(job.asker, result, actions);
     }
 
-    /// Takes note of the end of a process; if it was the launcher of a spawned job, gives the job's exit code. It
-    /// has said itself what was wrong.
+    /// Handles the end of a process. Returns the job's exit code if it was the launcher of a
+    /// spawned job, which has printed the reason itself.
     pub fn reap(
         &mut self,
         pid: Pid,
@@ -173,7 +176,7 @@ impl Offspring {
         actions: &mut Vec<Action>,
     ) -> Option<i32> {
         let (&number, _) = self.jobs.iter().find(|(_, job)| job.pid == pid)?;
-        // Its last words.
+        // Data that it sent before its end.
         self.take_news(number, server, actions);
         self.hear(number, server, actions);
         let job = self.jobs.remove(&number)?;
@@ -186,14 +189,14 @@ impl Offspring {
         Some(job.ended(ending))
     }
 
-    /// Passes a signal on.
+    /// Sends a signal to the launchers of all spawned jobs.
     pub fn signal(&self, signal: i32) {
         self.jobs
             .values()
             .for_each(|job| system::kill(job.pid, signal));
     }
 
-    /// A spawned job asks for names, or says why it has ended.
+    /// Handles a spawned job's requests for names and reports of its end.
     fn hear(&mut self, number: usize, server: &mut Server, actions: &mut Vec<Action>) {
         let questions = match self.jobs.get_mut(&number) {
             Some(job) => job.questions(),
@@ -225,7 +228,7 @@ impl Offspring {
         }
     }
 
-    /// Asks whoever keeps the names.
+    /// Forwards a request to the keeper of published names.
     pub fn ask(&mut self, asker: Asker, line: &[u8], actions: &mut Vec<Action>) {
         let asked = match &mut self.names {
             Some(names) => names.ask(asker, line),
@@ -236,12 +239,12 @@ impl Offspring {
         }
     }
 
-    /// Takes what whoever keeps the names has answered.
+    /// Forwards the answers of the keeper of published names.
     fn take_names(&mut self, actions: &mut Vec<Action>) {
         let Some(names) = &mut self.names else { return };
         let (mut answers, open) = names.answers();
         if !open {
-            answers.extend(names.disappointed().map(|asker| (asker, names::lost(None))));
+            answers.extend(names.unanswered().map(|asker| (asker, names::lost(None))));
             self.names = None;
         }
         for (asker, line) in answers {

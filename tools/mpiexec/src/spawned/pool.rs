@@ -1,27 +1,28 @@
-//! The hosts of a job, and how many of their slots are taken: where spawned processes go.
+//! The hosts of a job with their free slots, on which spawned processes are placed.
 
 use std::ffi::OsStr;
 
 use crate::hosts::{self, Host};
 use crate::many::canonical;
 
-/// The hosts that a job knows.
+/// The hosts of a job and the jobs that it spawns.
 pub struct Pool {
-    hosts: Vec<Known>,
-    /// Whether hosts of other names are others even if both are this machine.
+    hosts: Vec<PoolHost>,
+    /// Whether different names are different hosts, even if both are this machine (`-bootstrap
+    /// fork`).
     apart: bool,
     /// Whether a host may get more processes than it has slots.
     oversubscribe: bool,
 }
 
-struct Known {
-    /// What it is told from others by.
+struct PoolHost {
+    /// The name that identifies the host.
     key: String,
     host: Host,
     used: usize,
 }
 
-impl Known {
+impl PoolHost {
     fn slots(&self) -> usize {
         self.host.slots.unwrap_or(1)
     }
@@ -31,12 +32,12 @@ impl Known {
     }
 }
 
-/// Slots of all hosts.
+/// Returns the slots of all hosts.
 pub fn slots(hosts: &[Host]) -> usize {
     hosts.iter().map(|host| host.slots.unwrap_or(1)).sum()
 }
 
-/// Hosts as a file has them.
+/// Formats hosts as a host file.
 pub fn show(hosts: &[Host]) -> String {
     let mut text = String::new();
     for host in hosts {
@@ -61,7 +62,7 @@ pub fn show(hosts: &[Host]) -> String {
     text
 }
 
-/// Which slots are taken, as [`Pool::used`] shows it.
+/// Parses the output of [`Pool::used`].
 pub fn read_used(text: &str) -> Vec<(String, usize)> {
     let one = |line: &str| {
         let (name, count) = line.rsplit_once(' ')?;
@@ -71,7 +72,7 @@ pub fn read_used(text: &str) -> Vec<(String, usize)> {
 }
 
 impl Pool {
-    /// These hosts.
+    /// Creates a pool of hosts without processes.
     pub fn new(hosts: &[Host], apart: bool, oversubscribe: bool) -> Pool {
         let mut pool = Pool {
             hosts: Vec::new(),
@@ -94,11 +95,11 @@ impl Pool {
         }
     }
 
-    /// More hosts. Known ones stay as they are.
+    /// Adds hosts. Hosts that are in the pool keep their settings.
     pub fn add(&mut self, hosts: &[Host]) {
         for host in hosts {
             if self.find(&host.name).is_none() {
-                self.hosts.push(Known {
+                self.hosts.push(PoolHost {
                     key: self.key(&host.name),
                     host: host.clone(),
                     used: 0,
@@ -107,46 +108,51 @@ impl Pool {
         }
     }
 
-    /// All hosts.
+    /// Returns all hosts.
     pub fn all(&self) -> Vec<Host> {
         self.hosts.iter().map(|known| known.host.clone()).collect()
     }
 
-    /// Which slots are taken.
+    /// Formats the used slots, a host and a number per line.
     pub fn used(&self) -> String {
-        let one = |known: &Known| format!("{} {}\n", known.host.name, known.used);
+        let one = |known: &PoolHost| format!("{} {}\n", known.host.name, known.used);
         self.hosts.iter().map(one).collect()
     }
 
-    /// Processes have been started there.
+    /// Takes slots of a host for started processes.
     pub fn take(&mut self, name: &str, count: usize) {
         if let Some(at) = self.find(name) {
             self.hosts[at].used += count;
         }
     }
 
-    /// Processes there have ended.
+    /// Frees slots of ended processes.
     pub fn give_back(&mut self, name: &str, count: usize) {
         if let Some(at) = self.find(name) {
             self.hosts[at].used = self.hosts[at].used.saturating_sub(count);
         }
     }
 
-    /// Where that many processes can go which may go anywhere: to what is free, if that is enough, otherwise
-    /// to all hosts, from the one with the least to do on. None if no hosts are known.
+    /// Returns hosts for `wanted` processes without hosts of their own.
+    ///
+    /// These are the free slots, if they suffice, otherwise all hosts, the least loaded first. The
+    /// list is empty if the pool is.
+    ///
+    /// # Errors
+    /// `-nooversubscribe` or max_slots forbid that many processes.
     pub fn offer(&self, wanted: usize) -> Result<Vec<Host>, String> {
-        let free: usize = self.hosts.iter().map(Known::free).sum();
-        let room = |known: &&Known| known.host.most.is_none_or(|most| most > known.used);
-        let mut open: Vec<&Known> = self.hosts.iter().filter(room).collect();
+        let free: usize = self.hosts.iter().map(PoolHost::free).sum();
+        let has_room = |known: &&PoolHost| known.host.most.is_none_or(|most| most > known.used);
+        let mut open: Vec<&PoolHost> = self.hosts.iter().filter(has_room).collect();
         if free >= wanted || !self.oversubscribe {
             if free < wanted && !self.hosts.is_empty() {
                 return Err(format!(
-                    "{wanted} processes are wanted, and the hosts of the job have {free} slots left \
-                     (-nooversubscribe forbids more)"
+                    "{wanted} processes are more than the {free} free slots of the job's hosts; spawn fewer, or \
+                     leave out mpiexec's -nooversubscribe"
                 ));
             }
             open.retain(|known| known.free() > 0);
-            let host = |known: &Known| Host {
+            let host = |known: &PoolHost| Host {
                 slots: Some(known.free()),
                 most: known.host.most.map(|most| most - known.used),
                 ..known.host.clone()
@@ -154,18 +160,18 @@ impl Pool {
             return Ok(open.into_iter().map(host).collect());
         }
         open.sort_by(|a, b| (a.used * b.slots()).cmp(&(b.used * a.slots())));
-        let host = |known: &Known| Host {
+        let host = |known: &PoolHost| Host {
             most: known.host.most.map(|most| most - known.used),
             ..known.host.clone()
         };
         let hosts: Vec<Host> = open.into_iter().map(host).collect();
         match hosts.is_empty() && !self.hosts.is_empty() {
-            true => Err("the hosts of the job have all the processes that max_slots allows".into()),
+            true => Err("the job's hosts run as many processes as max_slots allows; add hosts by the Info key add-host".into()),
             false => Ok(hosts),
         }
     }
 
-    /// Hosts that a program has named, with what is known of them.
+    /// Completes hosts that an Info key names with the pool's settings.
     pub fn named(&self, what: &str, hosts: Result<Vec<Host>, String>) -> Result<Vec<Host>, String> {
         let hosts = hosts.map_err(|why| format!("the Info key {what}: {why}"))?;
         let complete = |mut host: Host| {
@@ -180,7 +186,7 @@ impl Pool {
         Ok(hosts.into_iter().map(complete).collect())
     }
 
-    /// The hosts of a file.
+    /// Reads the host file that an Info key names.
     pub fn of_file(&self, what: &str, file: &OsStr) -> Result<Vec<Host>, String> {
         let name = file.to_string_lossy();
         let text = std::fs::read(file);
@@ -214,7 +220,7 @@ mod tests {
         pool.give_back("x", 1);
         assert_eq!(offer(&pool, 3), "x:1 y:1 z:1");
         let strict = Pool::new(&hosts, false, false);
-        assert!(strict.offer(6).unwrap_err().contains("5 slots"));
+        assert!(strict.offer(6).unwrap_err().contains("5 free slots"));
         assert_eq!(offer(&Pool::new(&[], false, true), 9), "");
         assert_eq!(offer(&Pool::new(&[], false, false), 9), "");
     }

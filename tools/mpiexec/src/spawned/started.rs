@@ -1,4 +1,4 @@
-//! A spawned job as its spawner's launcher sees it.
+//! A spawned job in the launcher of the spawning rank.
 
 use std::ffi::OsString;
 use std::io::{ErrorKind, Read, Write};
@@ -15,22 +15,22 @@ use pmi::words;
 use super::{SPAWNED, ended, tell_end};
 use crate::system::{self, Ending, Pid, Setup, Signals};
 
-/// Time that a launcher that has just been started has to read its options.
+/// Time for a new launcher to read its options.
 const READ: Duration = Duration::from_secs(30);
 
 /// A spawned job, until its launcher has ended.
 pub struct SpawnedJob {
-    /// Its launcher.
+    /// The process number of its launcher.
     pub pid: Pid,
-    /// The rank that has asked for it.
+    /// The rank that has spawned it.
     pub asker: usize,
-    /// Its processes.
+    /// The number of its processes.
     pub size: usize,
-    /// Where they are, once it runs.
+    /// Hosts and numbers of processes, once it runs.
     pub places: Vec<(String, usize)>,
-    /// Whether it runs, or has run.
+    /// Whether the job has been started.
     runs: bool,
-    /// Where its launcher says that, and what it has said of it.
+    /// The socket on which its launcher answers whether it runs, and the answer so far.
     status: Option<UnixStream>,
     word: Vec<u8>,
     names: Option<UnixStream>,
@@ -66,8 +66,8 @@ impl SpawnedJob {
         };
         system::prepare(&mut command, signals, setup);
         let child = command.stdin(Stdio::null()).spawn().map_err(failed)?;
-        // Waits for a launcher that is just starting only if a socket's buffer, some 200 KB, is too small. Of one that
-        // doesn't read, `news` says the rest.
+        // Blocks only if the options exceed the socket's buffer, some 200 KB. If the launcher
+        // doesn't read them, `news` returns the error.
         let _ = status.set_write_timeout(Some(READ));
         let _ = (&status).write_all(&words::encode(words.iter().map(OsString::as_os_str)));
         let _ = status.shutdown(Shutdown::Write);
@@ -86,17 +86,17 @@ impl SpawnedJob {
         })
     }
 
-    /// Where it says whether it runs, until it has.
+    /// Returns the status socket, until the answer has arrived.
     pub fn status(&self) -> Option<RawFd> {
         self.status.as_ref().map(UnixStream::as_raw_fd)
     }
 
-    /// Where it asks for names.
+    /// Returns the socket for published names.
     pub fn descriptor(&self) -> Option<RawFd> {
         self.names.as_ref().map(UnixStream::as_raw_fd)
     }
 
-    /// What came of it, once that is known; told once.
+    /// Returns once whether the job was started, when that is known.
     pub fn news(&mut self) -> Option<Result<usize, String>> {
         let status = self.status.as_mut()?;
         let mut buffer = [0; 4096];
@@ -130,13 +130,14 @@ impl SpawnedJob {
         }))
     }
 
-    /// The number that its asker has given it; empty if the asker has given none.
+    /// Returns the number that the spawning rank has given the job; may be empty.
     pub fn number(&self) -> &str {
         let number = self.preput.iter().find(|pair| pair.0 == SPAWN_NUMBER);
         number.map_or("", |pair| &pair.1)
     }
 
-    /// The reason of the job's end if a signal has killed its launcher, which has said nothing then.
+    /// Returns the reason of the job's end if a signal has killed its launcher, which then can't
+    /// report it.
     pub fn killed(&self, ending: Ending) -> Option<String> {
         match ending {
             Ending::Signal { number, .. } if self.runs => Some(ended(&format!(
@@ -146,8 +147,8 @@ impl SpawnedJob {
         }
     }
 
-    /// Takes note of the end of its launcher: the exit code of what has run. The launcher itself has said
-    /// what was wrong, unless it was killed.
+    /// Handles the end of its launcher and returns the job's exit code. Reports the end to the
+    /// waiting process if the launcher was killed and could not do so itself.
     pub fn ended(&self, ending: Ending) -> i32 {
         match ending {
             _ if !self.runs => 0,
@@ -155,14 +156,14 @@ impl SpawnedJob {
             Ending::Signal { number, .. } => {
                 let preput = self.preput.clone();
                 let why = format!("its launcher was killed by signal {number}");
-                // The asker may not answer at once; the jobs must not wait for that.
+                // In a thread, since the waiting process may answer late.
                 std::thread::spawn(move || tell_end(&preput, &ended(&why)));
                 128 + number
             }
         }
     }
 
-    /// What it asks for.
+    /// Reads the job's requests.
     pub fn questions(&mut self) -> Vec<Vec<u8>> {
         let Some(names) = &mut self.names else {
             return Vec::new();
@@ -177,9 +178,9 @@ impl SpawnedJob {
         std::iter::from_fn(|| self.lines.next_line().map(<[u8]>::to_vec)).collect()
     }
 
-    /// Answers it.
+    /// Answers a request.
     pub fn answer(&mut self, line: &[u8]) {
-        // Answers are short: there is room for all that are awaited.
+        // Answers are short, so the socket's buffer has room for all pending ones.
         if let Some(names) = &mut self.names
             && names.write_all(line).is_err()
         {

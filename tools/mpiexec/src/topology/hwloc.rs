@@ -1,7 +1,7 @@
-//! What hwloc says of a machine: this one, or what `HWLOC_SYNTHETIC` and `HWLOC_XMLFILE` make of it.
+//! The topology from hwloc: this machine's, or that of `HWLOC_SYNTHETIC` or `HWLOC_XMLFILE`.
 //!
-//! The library (version 2) is opened when it is asked. Of its structures only the object's is known
-//! here, up to the last field that is needed; version 2 has kept its layout.
+//! The library (version 2) is loaded at run time. `struct hwloc_obj` is declared up to the last
+//! field that is read; its layout is fixed within version 2.
 #![allow(unsafe_code, reason = "the functions are a C library's")]
 
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use netmod_kit::library::{Advice, Library};
 
 use super::{Machine, Thread, no_cache};
 
-/// The library's usual name.
+/// The default name of the library.
 pub const NAME: &str = "libhwloc.so.15";
 
 const ADVICE: Advice = Advice {
@@ -73,13 +73,14 @@ netmod_kit::symbols! {
     }
 }
 
-/// Reads the machine by the library of this name, less what is not `allowed` if it is this machine.
+/// Reads the topology by the library `name`. On this machine it is restricted to the CPUs in
+/// `allowed`.
 pub fn read(name: &str, allowed: &[usize]) -> Result<Machine, String> {
     let library = Library::open(name, ADVICE).map_err(|error| error.to_string())?;
-    // SAFETY: these are the types that hwloc.h gives to the functions of these names, with structures
-    // behind pointers of no type.
+    // SAFETY: `Functions` declares the types of hwloc.h for these names, with opaque structures as
+    // void pointers.
     let calls = unsafe { Functions::load(&library) }.map_err(|error| error.to_string())?;
-    // SAFETY: takes nothing.
+    // SAFETY: hwloc_get_api_version has no arguments and no preconditions.
     let version = unsafe { (calls.get_api_version)() };
     if version >> 16 != 2 {
         let (major, minor) = (version >> 16, version >> 8 & 0xff);
@@ -93,7 +94,7 @@ pub fn read(name: &str, allowed: &[usize]) -> Result<Machine, String> {
     let of = |kind: c_int| {
         let mut all: HashMap<usize, usize> = HashMap::new();
         for (number, set) in topology.objects(kind) {
-            // Nodes may lie above each other (fast memory beside slow): the first one counts.
+            // A CPU may have several nodes (fast and slow memory): the first one counts.
             let name = if kind == NODE {
                 Some(number)
             } else {
@@ -106,7 +107,7 @@ pub fn read(name: &str, allowed: &[usize]) -> Result<Machine, String> {
         all
     };
     let [sockets, nodes, third, second, cores] = [PACKAGE, NODE, L3, L2, CORE].map(of);
-    // SAFETY: the topology is loaded.
+    // SAFETY: `Topology::load` has loaded the handle.
     let here = unsafe { (calls.topology_is_thissystem)(topology.handle) } != 0;
     let mut threads = Vec::new();
     for cpu in cpus.into_iter().flat_map(|(_, set)| set) {
@@ -128,7 +129,9 @@ pub fn read(name: &str, allowed: &[usize]) -> Result<Machine, String> {
         });
     }
     match threads.is_empty() {
-        true => Err(format!("{name} knows of no CPU that may be used here")),
+        true => Err(format!(
+            "{name} lists no CPU that this process may use; use -topolib sys"
+        )),
         false => Ok(Machine { threads, here }),
     }
 }
@@ -142,35 +145,35 @@ struct Topology<'a> {
 impl Topology<'_> {
     fn load(calls: &Functions) -> Result<Topology<'_>, String> {
         let mut handle = ptr::null_mut();
-        // SAFETY: fills the local.
+        // SAFETY: the pointer is to the local `handle`, which the call fills.
         if unsafe { (calls.topology_init)(&mut handle) } != 0 {
-            return Err("hwloc can't begin to read the machine".to_owned());
+            return Err("hwloc_topology_init failed; use -topolib sys".to_owned());
         }
         let topology = Topology { calls, handle };
-        // SAFETY: the topology was just made.
+        // SAFETY: topology_init has just created `handle`.
         match unsafe { (calls.topology_load)(handle) } {
             0 => Ok(topology),
-            _ => Err("hwloc can't read the machine, or what its variables (HWLOC_SYNTHETIC and so on) name".to_owned()),
+            _ => Err("hwloc_topology_load failed; check HWLOC_SYNTHETIC and HWLOC_XMLFILE, or use -topolib sys".to_owned()),
         }
     }
 
-    /// All objects of a kind in hwloc's order: the system's number of each, and its CPUs.
+    /// Returns the kernel's number and the CPUs of all objects of a kind, in hwloc's order.
     fn objects(&self, kind: c_int) -> Vec<(usize, Vec<usize>)> {
-        // SAFETY: the topology is loaded; a kind that it doesn't have gives a depth at which there are
-        // no objects.
+        // SAFETY: `Topology::load` has loaded the handle; for a kind without objects hwloc returns
+        // a negative depth, at which get_nbobjs_by_depth counts none.
         let (depth, count) = unsafe {
             let depth = (self.calls.get_type_depth)(self.handle, kind);
             (depth, (self.calls.get_nbobjs_by_depth)(self.handle, depth))
         };
         let one = |index| {
-            // SAFETY: there are `count` objects at this depth; what is returned lives as long as the
-            // topology and begins as `Object` says.
+            // SAFETY: `index` is less than the number of objects at this depth; hwloc keeps an
+            // object as long as the topology, and `Object` is a prefix of its layout in version 2.
             let object =
                 unsafe { (self.calls.get_obj_by_depth)(self.handle, depth, index).as_ref() }?;
             let mut cpus = Vec::new();
             let mut last = -1;
             while !object.cpuset.is_null() {
-                // SAFETY: the set is the object's.
+                // SAFETY: `cpuset` is not null, and hwloc keeps it as long as the object.
                 last = unsafe { (self.calls.bitmap_next)(object.cpuset, last) };
                 match usize::try_from(last) {
                     Ok(cpu) => cpus.push(cpu),
@@ -185,7 +188,7 @@ impl Topology<'_> {
 
 impl Drop for Topology<'_> {
     fn drop(&mut self) {
-        // SAFETY: it was made by topology_init and is not used any more.
+        // SAFETY: topology_init created the handle, and nothing uses it after this drop.
         unsafe { (self.calls.topology_destroy)(self.handle) };
     }
 }

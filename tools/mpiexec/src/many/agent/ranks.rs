@@ -23,7 +23,7 @@ use crate::many::wire::Bytes;
 use crate::options::{Inherit, Section};
 use crate::output::Outbox;
 use crate::program::{NOT_FOUND, NOT_RUNNABLE, Program};
-use crate::rank::{Place, Rank};
+use crate::rank::{Rank, RankSpec};
 use crate::system::{self, Ending};
 
 /// How long the news of ranks that ended in order waits for more of them.
@@ -165,16 +165,16 @@ impl Agent {
                 return self.parent.send(&trouble(NOT_RUNNABLE, text));
             }
         };
-        for (index, (&appnum, room)) in appnums.iter().zip(affinity.rooms()).enumerate() {
+        for (index, (&appnum, share)) in appnums.iter().zip(affinity.shares()).enumerate() {
             let rank = self.me.ranks[index];
             let reads = common.input.contains(&rank);
-            let place = Place {
+            let spec = RankSpec {
                 rank: rank as usize,
                 spawned: common.spawned,
                 size: self.size,
                 local: (index, count),
                 group: self.guardian.group(),
-                room,
+                share,
                 label: None,
                 stdin: if reads { Stdio::piped() } else { Stdio::null() },
                 files: [None, None],
@@ -184,7 +184,7 @@ impl Agent {
             let Some(program) = &programs[appnum as usize] else {
                 continue;
             };
-            match Rank::start(&sections[appnum as usize], program, place) {
+            match Rank::start(&sections[appnum as usize], program, spec) {
                 Ok((mut started, stdin)) => {
                     for (stream, source) in started.sources.iter_mut().enumerate() {
                         let output = &mut self.output[index][stream];

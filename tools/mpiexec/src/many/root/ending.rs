@@ -3,13 +3,13 @@
 use std::time::{Duration, Instant};
 
 use super::{Root, Stage};
-use crate::cores;
+use crate::core_files;
 use crate::hang::{self, Inquiry, LAST_WORDS, LAST_WORDS_OF_ALL, LOOK_FOR_WORDS};
 use crate::hosts::place::Placement;
 use crate::many::messages::Down;
 use crate::options::Options;
 use crate::output::message;
-use crate::report::{signal_hint, signal_name, silent_hint};
+use crate::report::{early_exit_hint, signal_hint, signal_name};
 use crate::system::{self, Ending};
 
 /// Between asking a rank to end and making it.
@@ -255,7 +255,9 @@ impl Root {
             && let Some(Bereaved { rank, text, .. }) = self.bereaved.take_if(|one| now >= one.until)
         {
             let text = match &self.deserters {
-                Some(one) => crate::report::after_deserter(&self.name(one.first), &text),
+                Some(one) => {
+                    crate::report::after_exit_without_finalize(&self.name(one.first), &text)
+                }
                 None => text,
             };
             self.fail(Some(rank), abort_code(PROC_FAILED), text);
@@ -287,7 +289,7 @@ impl Root {
         let who = self.name(rank);
         match (ending, stage) {
             (Ending::Signal { number, core }, _) => {
-                let core = cores::words(core, self.ranks[rank].core.as_deref());
+                let core = core_files::describe(core, self.ranks[rank].core.as_deref());
                 let text = format!(
                     "{who} was killed by signal {number}, {}{core}{}",
                     signal_name(number),
@@ -299,7 +301,7 @@ impl Root {
             (Ending::Code(code), Stage::Finalized) => self.keep(code),
             (Ending::Code(0), Stage::Silent) => {}
             (Ending::Code(code), Stage::Silent) => {
-                let text = format!("{who} exited with code {code}{}", silent_hint(code));
+                let text = format!("{who} exited with code {code}{}", early_exit_hint(code));
                 self.fail(Some(rank), exit_code(code), text);
             }
             (Ending::Code(0), Stage::Active) => {
@@ -546,7 +548,7 @@ impl Root {
                 "{}\n{}{}",
                 cause.text,
                 self.ended.tell(cause.others.len(), all),
-                cores::others(&self.cores)
+                core_files::describe_others(&self.cores)
             );
             self.output.sinks[0].write_ready();
             message(&mut self.output.sinks[1], &text);

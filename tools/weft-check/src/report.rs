@@ -1,4 +1,4 @@
-//! What is found wrong, told to a person: each mistake of a place once.
+//! Reports of mistakes to the user: each mistake once per call site, with a count at the end.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -6,19 +6,20 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::place::Place;
+use crate::call_site::CallSite;
 
 /// The rank in `MPI_COMM_WORLD`.
 static RANK: AtomicI32 = AtomicI32::new(-1);
 
-/// How often each was found.
-static SAID: LazyLock<Mutex<HashMap<(&'static str, Place), u64>>> = LazyLock::new(Mutex::default);
+/// How often each mistake was found.
+static SAID: LazyLock<Mutex<HashMap<(&'static str, CallSite), u64>>> =
+    LazyLock::new(Mutex::default);
 
-/// What can be wrong.
+/// A kind of mistake, which also names it in the count at the end.
 pub type Mistake = &'static str;
 
-/// Messages are this rank's from now on.
-pub fn is_rank(rank: i32) {
+/// Sets the rank in reports.
+pub fn set_rank(rank: i32) {
     RANK.store(rank, Ordering::Relaxed);
 }
 
@@ -29,21 +30,21 @@ fn rank() -> String {
     }
 }
 
-/// Tells of a mistake in a call. `what`: what is wrong, and what to do.
-pub fn say(mistake: Mistake, place: Place, what: impl FnOnce() -> String) {
+/// Reports a mistake in a call. `what` returns what is wrong and what to do.
+pub fn report(mistake: Mistake, place: CallSite, what: impl FnOnce() -> String) {
     let mut said = SAID.lock();
     let times = said.entry((mistake, place)).or_insert(0);
     *times += 1;
     if *times == 1 {
         drop(said);
         let text = format!("Weft check:{} {}: {}", rank(), place.text(), what());
-        // In one piece, so that ranks' lines stay apart.
+        // In one write, so that lines of several ranks don't mix.
         eprintln!("{text}");
     }
 }
 
-/// At the end: how often mistakes were found again.
-pub fn again() {
+/// Prints how often mistakes were found again.
+pub fn report_repeats() {
     let mut said: Vec<_> = SAID
         .lock()
         .iter()

@@ -1,5 +1,5 @@
-//! Where in the program a call was made. Only addresses are taken down at once; they are looked up in the program's
-//! symbols when somebody wants to know.
+//! Call sites in the program. A site is a stack of addresses; symbols are looked up only for a
+//! report.
 
 use std::backtrace::Backtrace;
 use std::collections::HashMap;
@@ -10,51 +10,51 @@ use std::sync::LazyLock;
 
 use parking_lot::Mutex;
 
-/// Frames that tell one place from another.
+/// Frames that identify a call site.
 const FRAMES: usize = 10;
 
-/// A call's place, and the function that was called.
+/// A call site with the called function.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Place {
+pub struct CallSite {
     function: &'static str,
     key: u64,
 }
 
-enum Known {
+enum Symbols {
     Stack(Box<Backtrace>),
     Text(String),
 }
 
-static KNOWN: LazyLock<Mutex<HashMap<u64, Known>>> = LazyLock::new(Mutex::default);
+static KNOWN: LazyLock<Mutex<HashMap<u64, Symbols>>> = LazyLock::new(Mutex::default);
 
-impl Place {
-    /// That of the call which the program makes now.
-    pub fn here(function: &'static str) -> Place {
+impl CallSite {
+    /// Returns the site of the current call of `function`.
+    pub fn here(function: &'static str) -> CallSite {
         let mut frames = [ptr::null_mut(); FRAMES];
-        // SAFETY: there is room for as many addresses.
+        // SAFETY: `frames` has room for FRAMES addresses.
         let count = unsafe { libc::backtrace(frames.as_mut_ptr(), FRAMES as c_int) };
         let mut hasher = DefaultHasher::new();
         frames[..usize::try_from(count).unwrap_or(0)].hash(&mut hasher);
         let key = hasher.finish();
         let known = KNOWN.lock().contains_key(&key);
         if !known {
-            let stack = Known::Stack(Box::new(Backtrace::force_capture()));
+            let stack = Symbols::Stack(Box::new(Backtrace::force_capture()));
             KNOWN.lock().insert(key, stack);
         }
-        Place { function, key }
+        CallSite { function, key }
     }
 
-    /// `MPI_Isend, called by main at a.c:12`, as far as that can be told.
+    /// Describes the site: `MPI_Isend, called by main at a.c:12`, as far as symbols are available.
     pub fn text(self) -> String {
         let mut known = KNOWN.lock();
         let Some(entry) = known.get_mut(&self.key) else {
             return self.function.to_owned();
         };
-        if let Known::Stack(stack) = entry {
-            *entry = Known::Text(caller(&stack.to_string()).unwrap_or_default());
+        if let Symbols::Stack(stack) = entry {
+            *entry = Symbols::Text(caller(&stack.to_string()).unwrap_or_default());
         }
         match entry {
-            Known::Text(text) if !text.is_empty() => {
+            Symbols::Text(text) if !text.is_empty() => {
                 format!("{}, called by {text}", self.function)
             }
             _ => self.function.to_owned(),
@@ -62,8 +62,8 @@ impl Place {
     }
 }
 
-/// Who called MPI, from a stack as the standard library prints it: a line ` 3: name`, and below it perhaps one
-/// `at file:line:column`. Fortran's functions call those of C.
+/// Finds the caller of MPI in a backtrace of the standard library: lines ` 3: name`, some followed
+/// by `at file:line:column`. Skips C functions that Fortran's wrappers call.
 fn caller(stack: &str) -> Option<String> {
     let mut frames: Vec<(&str, Option<&str>)> = Vec::new();
     for line in stack.lines().map(str::trim) {
@@ -91,7 +91,7 @@ fn caller(stack: &str) -> Option<String> {
         return None;
     }
     Some(match place {
-        // Without the column, which says nothing in C.
+        // Without the column, which C compilers rarely provide.
         Some(place) => {
             let line = place.rsplit_once(':').map_or(*place, |(line, _)| line);
             format!("{name} at {line}")

@@ -1,9 +1,10 @@
-//! Words in files and in values of options, byte for byte.
+//! Splitting and quoting of words, lists and assignments in option values and configuration files,
+//! byte-exact.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-/// What is in a file that an option names.
+/// Reads the file that an option names.
 pub fn contents(option: &str, file: &OsStr) -> Result<Vec<u8>, String> {
     std::fs::read(file).map_err(|error| {
         format!(
@@ -13,7 +14,7 @@ pub fn contents(option: &str, file: &OsStr) -> Result<Vec<u8>, String> {
     })
 }
 
-/// The words of a file whose lines are sections.
+/// Parses a file with a section per line into a command line.
 pub fn config(file: &OsStr) -> Result<Vec<OsString>, String> {
     let mut words = Vec::new();
     let text = contents("configfile", file)?;
@@ -24,7 +25,7 @@ pub fn config(file: &OsStr) -> Result<Vec<OsString>, String> {
         }
         let line = split(line).ok_or_else(|| {
             format!(
-                "option -configfile: line {number} of '{}' has a quotation mark without its partner",
+                "option -configfile: line {number} of '{}' has a quotation mark that is not closed",
                 file.display()
             )
         })?;
@@ -36,7 +37,8 @@ pub fn config(file: &OsStr) -> Result<Vec<OsString>, String> {
     Ok(words)
 }
 
-/// The words of a line; single and double quotation marks keep blanks. `None` if one is open.
+/// Splits a line at blanks outside single or double quotation marks. Returns `None` if one stays
+/// open.
 pub fn split(line: &[u8]) -> Option<Vec<OsString>> {
     let mut words = Vec::new();
     let mut word: Option<Vec<u8>> = None;
@@ -58,7 +60,7 @@ pub fn split(line: &[u8]) -> Option<Vec<OsString>> {
     open.is_none().then(|| words.collect())
 }
 
-/// A word in quotation marks, as [`split`] takes them away.
+/// Quotes a word so that [`split`] returns it unchanged.
 pub fn quoted(word: &OsStr) -> OsString {
     let mut text = vec![b'\''];
     for &byte in word.as_bytes() {
@@ -71,7 +73,7 @@ pub fn quoted(word: &OsStr) -> OsString {
     OsString::from_vec(text)
 }
 
-/// `NAME=VALUE`, if a word is that.
+/// Splits `NAME=VALUE`. Returns `None` for other words.
 pub fn assignment(word: &OsStr) -> Option<(OsString, OsString)> {
     let bytes = word.as_bytes();
     let at = bytes.iter().position(|byte| *byte == b'=')?;
@@ -79,7 +81,7 @@ pub fn assignment(word: &OsStr) -> Option<(OsString, OsString)> {
     (at > 0).then(|| (part(&bytes[..at]), part(&bytes[at + 1..])))
 }
 
-/// The parts of a list with commas that are not empty.
+/// Splits a list at commas, without empty parts.
 pub fn parts(list: &OsStr) -> impl Iterator<Item = &OsStr> {
     let parts = list.as_bytes().split(|byte| *byte == b',');
     parts.filter(|part| !part.is_empty()).map(OsStr::from_bytes)

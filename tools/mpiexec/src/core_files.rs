@@ -1,5 +1,7 @@
-//! Core files of ranks. Where the kernel leaves them in a folder, all of a job's have one name or a process number in it:
-//! they get the rank's name instead, `core.rankN`.
+//! Renames core files of ranks to `core.rankN`.
+//!
+//! By default the kernel calls all of them `core` or adds the process number, which does not show
+//! the rank.
 
 use std::fs::{self, File};
 use std::io;
@@ -10,26 +12,28 @@ use std::time::{Duration, SystemTime};
 
 use crate::system::Pid;
 
-/// What file systems' clocks may be behind.
+/// Most by which a file system's clock lags behind the system's.
 const CLOCKS: Duration = Duration::from_secs(1);
-/// No note of a process is this far behind others.
+/// Most bytes of notes that are searched for the process number.
 const NOTES: u64 = 1 << 20;
 
 /// A process that has left a core file.
 pub struct Dumped<'a> {
-    /// It.
+    /// Its process number.
     pub pid: Pid,
     /// Its rank in its job.
     pub rank: usize,
-    /// Where it was started.
+    /// Its working directory at its start.
     pub folder: &'a Path,
-    /// When it was started.
+    /// The time of its start.
     pub since: SystemTime,
 }
 
-/// Gives the process's core file the name of its rank, and returns where it is then. None if the kernel hands cores to
-/// a program, if the process has died in another folder than it was started in, and if whose core it is can't be told.
-pub fn name(dumped: &Dumped) -> Option<PathBuf> {
+/// Renames the process's core file and returns the new path.
+///
+/// Returns `None` if the kernel passes cores to a program, if the process died in another folder
+/// than it was started in, or if no core file names this process.
+pub fn rename(dumped: &Dumped) -> Option<PathBuf> {
     let setting = |name: &str| fs::read(format!("/proc/sys/kernel/{name}"));
     let pattern = setting("core_pattern").ok()?;
     let adds_pid = setting("core_uses_pid").is_ok_and(|text| text.trim_ascii() != b"0");
@@ -52,13 +56,13 @@ fn named(dumped: &Dumped, pattern: &[u8], adds_pid: bool) -> Option<PathBuf> {
 #[derive(Debug, PartialEq, Eq)]
 enum Part {
     Byte(u8),
-    /// What is not known beforehand.
+    /// Any bytes: a specifier such as `%e`.
     Any,
 }
 
-/// The folder and the file's name in a pattern of core(5).
+/// Splits a pattern of core(5) into folder and file name.
 fn split(pattern: &[u8], adds_pid: bool, pid: Pid) -> Option<(Vec<u8>, Vec<Part>)> {
-    // To a program, or to a socket.
+    // The kernel pipes the core to a program or socket.
     if matches!(pattern.first(), None | Some(b'|' | b'@')) {
         return None;
     }
@@ -76,7 +80,7 @@ fn split(pattern: &[u8], adds_pid: bool, pid: Pid) -> Option<(Vec<u8>, Vec<Part>
                     add(&mut parts, pid.to_string().as_bytes());
                 }
                 Some(_) => parts.push(Part::Any),
-                // The kernel leaves it out.
+                // The kernel drops a lone % at the end.
                 None => {}
             },
             byte => add(&mut parts, &[*byte]),
@@ -103,7 +107,7 @@ fn matches(pattern: &[Part], name: &[u8]) -> bool {
     }
 }
 
-/// Whether a file is a core that this process has left.
+/// Returns whether a file is the core of this process.
 fn is_of(path: &Path, dumped: &Dumped) -> io::Result<bool> {
     let about = fs::symlink_metadata(path)?;
     if !about.is_file() || about.modified()? + CLOCKS < dumped.since {
@@ -112,13 +116,13 @@ fn is_of(path: &Path, dumped: &Dumped) -> io::Result<bool> {
     Ok(process(&File::open(path)?)? == Some(dumped.pid))
 }
 
-/// The process that a core file is of, by its notes.
+/// Reads the process number from the notes of a core file.
 fn process(core: &File) -> io::Result<Option<Pid>> {
     const CORE: u16 = 4;
     const NOTE: u32 = 4;
     let mut head = [0; 64];
     core.read_exact_at(&mut head, 0)?;
-    // 64 bits, lowest byte first: what x86-64 and the like write.
+    // 64 bits, little-endian.
     if head[..6] != *b"\x7fELF\x02\x01" || short(&head, 16) != CORE {
         return Ok(None);
     }
@@ -136,10 +140,10 @@ fn process(core: &File) -> io::Result<Option<Pid>> {
     Ok(None)
 }
 
-/// The process in the note of the kind that has it (`NT_PRPSINFO`).
+/// Finds the process number in the note `NT_PRPSINFO`.
 fn noted(mut notes: &[u8]) -> Option<Pid> {
     const ABOUT: u32 = 3;
-    /// State, flags, user and group are before it.
+    /// The offset of `pr_pid` in `struct elf_prpsinfo`.
     const PID: usize = 24;
     let padded = |bytes: u32| (bytes as usize).next_multiple_of(4);
     while notes.len() >= 12 {
@@ -167,17 +171,17 @@ fn long(bytes: &[u8], at: usize) -> u64 {
     u64::from(word(bytes, at)) | u64::from(word(bytes, at + 4)) << 32
 }
 
-/// Renames a core file. One of that name from before stays, and the new one gets the process's number, too.
+/// Renames a core file. If the name is taken by an older core, the process number is added.
 fn renamed(core: &Path, dumped: &Dumped) -> Option<PathBuf> {
     let Dumped { rank, pid, .. } = dumped;
     let names = [format!("core.rank{rank}"), format!("core.rank{rank}.{pid}")];
     for name in names {
         let new = core.with_file_name(name);
-        // A second name can't replace anything, as a new one could.
+        // link(2) fails if the name exists, while rename(2) would replace the file.
         match fs::hard_link(core, &new) {
             Ok(()) => return fs::remove_file(core).ok().map(|()| new),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            // Not all file systems have second names.
+            // Some file systems have no hard links.
             Err(_) if !new.exists() => return fs::rename(core, &new).ok().map(|()| new),
             Err(_) => {}
         }
@@ -185,8 +189,8 @@ fn renamed(core: &Path, dumped: &Dumped) -> Option<PathBuf> {
     None
 }
 
-/// What a message says of a core dump.
-pub fn words(dumped: bool, place: Option<&Path>) -> String {
+/// Returns the part of a message about a rank's core file.
+pub fn describe(dumped: bool, place: Option<&Path>) -> String {
     match (dumped, place) {
         (_, Some(place)) => format!(", core dumped to {}", place.display()),
         (true, None) => ", core dumped".to_owned(),
@@ -194,8 +198,8 @@ pub fn words(dumped: bool, place: Option<&Path>) -> String {
     }
 }
 
-/// What a message says of those that others than the first have left; empty if there are none.
-pub fn others(places: &[PathBuf]) -> String {
+/// Returns the line about further core files; empty if there are none.
+pub fn describe_others(places: &[PathBuf]) -> String {
     let all: Vec<String> = places
         .iter()
         .map(|place| place.display().to_string())

@@ -1,4 +1,4 @@
-//! `degrees --of`: the ways of a collective by writes, and by messages, in virtual time.
+//! `degrees --of`: the algorithms of a collective by writes and by messages, in virtual time.
 
 use mpi_sched::costs::{Network, Quick};
 use mpi_sched::model::Parameters;
@@ -13,9 +13,9 @@ use crate::error::{Error, Result};
 use crate::output;
 use crate::progress::Progress;
 
-/// A way of a collective: by messages, or one by writes.
+/// An algorithm of a collective: by messages, or one by writes.
 #[derive(Clone, Copy, PartialEq)]
-enum How {
+enum Algorithm {
     Messages,
     Bcast(RdmaBcast),
     Reduce(RdmaReduce),
@@ -24,10 +24,10 @@ enum How {
     Allreduce(RdmaAllreduce),
 }
 
-/// Steps of all ranks together that are too many to be looked at.
+/// Most steps of all ranks together that are simulated.
 const MOST_STEPS: usize = 1 << 24;
 
-/// Slots of communicators as Weft makes them: see `mpi-comm`.
+/// Returns the shared slots that Weft gives a communicator (see `mpi-comm`).
 fn reach(rank: u32, size: u32) -> Reach {
     Reach {
         rank,
@@ -37,57 +37,59 @@ fn reach(rank: u32, size: u32) -> Reach {
     }
 }
 
-/// All ways of a collective, as they are called.
-fn ways(collective: &str) -> Vec<(String, How)> {
+/// Returns all algorithms of a collective with their names.
+fn algorithms(collective: &str) -> Vec<(String, Algorithm)> {
     let tree = |k: &u32| format!("tree {k}");
-    let mut ways: Vec<(String, How)> = match collective {
+    let mut ways: Vec<(String, Algorithm)> = match collective {
         "bcast" => vec![
-            ("binomial".into(), How::Bcast(RdmaBcast::Tree)),
-            ("chain".into(), How::Bcast(RdmaBcast::Chain)),
+            ("binomial".into(), Algorithm::Bcast(Spread::Tree)),
+            ("chain".into(), Algorithm::Bcast(Spread::Chain)),
         ],
         "reduce" => {
             let trees = DEGREES
                 .iter()
-                .map(|k| (tree(k), How::Reduce(RdmaReduce::Tree(*k))));
-            let chain = ("chain".to_string(), How::Reduce(RdmaReduce::Chain));
+                .map(|k| (tree(k), Algorithm::Reduce(Rise::Tree(*k))));
+            let chain = ("chain".to_string(), Algorithm::Reduce(Rise::Chain));
             trees.chain([chain]).collect()
         }
         "allgather" => vec![
-            ("direct".into(), How::Allgather(RdmaAllgather::Direct)),
-            ("doubling".into(), How::Allgather(RdmaAllgather::Doubling)),
-            ("ring".into(), How::Allgather(RdmaAllgather::Ring)),
+            ("direct".into(), Algorithm::Allgather(Collect::Direct)),
+            ("doubling".into(), Algorithm::Allgather(Collect::Doubling)),
+            ("ring".into(), Algorithm::Allgather(Collect::Ring)),
         ],
         "alltoall" => vec![
-            ("direct".into(), How::Alltoall(RdmaAlltoall::Direct)),
-            ("doubling".into(), How::Alltoall(RdmaAlltoall::Doubling)),
+            ("direct".into(), Algorithm::Alltoall(Trade::Direct)),
+            ("doubling".into(), Algorithm::Alltoall(Trade::Doubling)),
         ],
         _ => {
-            let pairs = ("pairs".to_string(), How::Allreduce(RdmaAllreduce::Pairs));
-            let way = |k: &u32| RdmaAllreduce::Tree { up: *k, down: *k };
-            let trees = DEGREES.iter().map(|k| (tree(k), How::Allreduce(way(k))));
-            let ring = ("ring".to_string(), How::Allreduce(RdmaAllreduce::Ring));
+            let pairs = ("pairs".to_string(), Algorithm::Allreduce(Way::Pairs));
+            let way = |k: &u32| Way::Tree { up: *k, down: *k };
+            let trees = DEGREES
+                .iter()
+                .map(|k| (tree(k), Algorithm::Allreduce(way(k))));
+            let ring = ("ring".to_string(), Algorithm::Allreduce(Way::Ring));
             [pairs].into_iter().chain(trees).chain([ring]).collect()
         }
     };
-    ways.push(("messages".into(), How::Messages));
+    ways.push(("messages".into(), Algorithm::Messages));
     ways
 }
 
-/// Whether a way takes so many bytes, and can be looked at.
-fn takes(how: How, ranks: u32, bytes: usize) -> bool {
+/// Returns whether an algorithm can transfer `bytes`, and is small enough to be simulated.
+fn takes(how: Algorithm, ranks: u32, bytes: usize) -> bool {
     let reach = reach(0, ranks);
-    // About so many steps has each rank.
+    // Estimates of the steps of each rank.
     let (pieces, ring) = (bytes.div_ceil(reach.room), ranks as usize);
     let (takes, steps) = match how {
-        How::Messages => (true, 1),
-        How::Bcast(how) => (how.takes(reach, bytes), 4 * pieces),
-        How::Reduce(how) => (how.takes(reach, 0, bytes, true), 4 * pieces),
-        How::Allgather(how @ RdmaAllgather::Ring) => (how.takes(reach, bytes), 4 * pieces * ring),
-        How::Allgather(how) => (how.takes(reach, bytes), 64),
-        How::Alltoall(how @ RdmaAlltoall::Doubling) => (how.takes(reach, bytes), 16 * ring),
-        How::Alltoall(how) => (how.takes(reach, bytes), 64),
-        How::Allreduce(how @ RdmaAllreduce::Ring) => (how.takes(reach, bytes, true), 8 * ring),
-        How::Allreduce(how) => (how.takes(reach, bytes, true), 64),
+        Algorithm::Messages => (true, 1),
+        Algorithm::Bcast(how) => (how.takes(reach, bytes), 4 * pieces),
+        Algorithm::Reduce(how) => (how.takes(reach, 0, bytes, true), 4 * pieces),
+        Algorithm::Allgather(how @ Collect::Ring) => (how.takes(reach, bytes), 4 * pieces * ring),
+        Algorithm::Allgather(how) => (how.takes(reach, bytes), 64),
+        Algorithm::Alltoall(how @ Trade::Doubling) => (how.takes(reach, bytes), 16 * ring),
+        Algorithm::Alltoall(how) => (how.takes(reach, bytes), 64),
+        Algorithm::Allreduce(how @ Way::Ring) => (how.takes(reach, bytes, true), 8 * ring),
+        Algorithm::Allreduce(how) => (how.takes(reach, bytes, true), 64),
     };
     takes && steps * ranks as usize <= MOST_STEPS
 }
@@ -116,8 +118,8 @@ impl Case<'_> {
         }
     }
 
-    /// The way that the cost model takes among those by writes.
-    fn taken(&self) -> Option<How> {
+    /// Returns the algorithm by writes that the cost model chooses.
+    fn taken(&self) -> Option<Algorithm> {
         let network = Network {
             costs: *self.costs,
             quick: Quick::all(Some(usize::MAX)),
@@ -127,23 +129,23 @@ impl Case<'_> {
         match self.collective {
             "bcast" => choices
                 .bcast_by_writes(&situation, &reach, &network)
-                .map(How::Bcast),
+                .map(Algorithm::Bcast),
             "reduce" => choices
                 .reduce_by_writes(&situation, 0, &reach, &network)
-                .map(How::Reduce),
+                .map(Algorithm::Reduce),
             "allgather" => choices
                 .allgather_by_writes(&situation, self.bytes, &reach, &network)
-                .map(How::Allgather),
+                .map(Algorithm::Allgather),
             "alltoall" => choices
                 .alltoall_by_writes(&situation, &reach, &network)
-                .map(How::Alltoall),
+                .map(Algorithm::Alltoall),
             _ => choices
                 .allreduce_by_writes(&situation, &reach, &network)
-                .map(How::Allreduce),
+                .map(Algorithm::Allreduce),
         }
     }
 
-    fn build(&self, how: How, rank: u32, schedule: &mut Schedule) {
+    fn build(&self, how: Algorithm, rank: u32, schedule: &mut Schedule) {
         let float = Datatype::predefined(Predefined::Float);
         let part = Part {
             count: self.bytes / 4,
@@ -152,12 +154,12 @@ impl Case<'_> {
         let op = Op::predefined(PredefinedOp::Sum);
         let reach = reach(rank, self.ranks);
         match how {
-            How::Messages => self.by_messages(rank, part, &op, schedule),
-            How::Bcast(how) => rdma::bcast_by(schedule, reach, 0, part, how),
-            How::Reduce(how) => rdma::reduce_by(schedule, reach, (0, false), part, &op, how),
-            How::Allgather(how) => rdma::allgather_by(schedule, reach, Some(part), part, how),
-            How::Alltoall(how) => rdma::alltoall_by(schedule, reach, Some(part), part, how),
-            How::Allreduce(how) => rdma::allreduce_by(schedule, reach, false, part, &op, how),
+            Algorithm::Messages => self.by_messages(rank, part, &op, schedule),
+            Algorithm::Bcast(how) => rdma::bcast_by(schedule, reach, 0, part, how),
+            Algorithm::Reduce(how) => rdma::reduce_by(schedule, reach, (0, false), part, &op, how),
+            Algorithm::Allgather(how) => rdma::allgather_by(schedule, reach, Some(part), part, how),
+            Algorithm::Alltoall(how) => rdma::alltoall_by(schedule, reach, Some(part), part, how),
+            Algorithm::Allreduce(how) => rdma::allreduce_by(schedule, reach, false, part, &op, how),
         }
     }
 
@@ -178,12 +180,13 @@ impl Case<'_> {
         }
     }
 
-    /// Microseconds; none if the way can't take it, or would take too long to find out.
-    fn time(&self, how: How) -> Option<f64> {
+    /// Returns the time in microseconds. Returns `None` if [`takes`] is false or steps are too
+    /// many.
+    fn time(&self, how: Algorithm) -> Option<f64> {
         if !takes(how, self.ranks, self.bytes) {
             return None;
         }
-        if how == How::Messages {
+        if how == Algorithm::Messages {
             let mut schedule = Schedule::new();
             self.build(how, 0, &mut schedule);
             if schedule.steps().len() * self.ranks as usize > MOST_STEPS {
@@ -195,14 +198,14 @@ impl Case<'_> {
         Some(time)
     }
 
-    fn row(&self, ways: &[(String, How)]) -> String {
-        let times: Vec<Option<f64>> = ways.iter().map(|(_, how)| self.time(*how)).collect();
+    fn row(&self, algorithms: &[(String, Algorithm)]) -> String {
+        let times: Vec<Option<f64>> = algorithms.iter().map(|(_, how)| self.time(*how)).collect();
         let say = |time: &Option<f64>| time.map_or("–".to_string(), |time| format!("{time:.2}"));
         let cells: Vec<String> = times.iter().map(say).collect();
         let taken = match self.taken().map(|how| (how, self.time(how))) {
             Some((how, Some(time))) => {
-                let name = ways.iter().find(|way| way.1 == how);
-                let name = name.map_or("tree, other down", |way| &way.0);
+                let name = algorithms.iter().find(|one| one.1 == how);
+                let name = name.map_or("tree, other down", |one| &one.0);
                 let ratio = times
                     .last()
                     .copied()
@@ -217,7 +220,7 @@ impl Case<'_> {
     }
 }
 
-/// Prints tables of a collective for these sizes.
+/// Prints a table per size for a collective.
 pub fn table(
     collective: &str,
     costs: &Parameters,
@@ -227,18 +230,18 @@ pub fn table(
 ) -> Result<()> {
     output::say(&format!(
         "{collective} by writes and by messages in virtual time, us; costs {costs}; messages of more than {eager} bytes \
-         are asked for first; the way by writes that is taken, and its time to that of messages\n"
+         use rendezvous; the chosen algorithm by writes, and its time divided by that of messages\n"
     ));
-    let ways = ways(collective);
+    let algorithms = algorithms(collective);
     let each = (1..).take_while(|power| 1_u64 << power <= u64::from(most));
     let mut progress = Progress::new(sizes.len() * each.count());
     for &bytes in sizes {
         if bytes == 0 || bytes % 4 != 0 {
             return Err(Error::new(format!(
-                "--sizes {bytes}: must be a multiple of 4 above 0"
+                "option --sizes is {bytes}; it must be a multiple of 4 above 0"
             )));
         }
-        let names: Vec<&str> = ways.iter().map(|way| way.0.as_str()).collect();
+        let names: Vec<&str> = algorithms.iter().map(|one| one.0.as_str()).collect();
         output::say(&format!(
             "| {bytes} B: ranks | {} | taken |",
             names.join(" | ")
@@ -254,7 +257,7 @@ pub fn table(
                 bytes,
                 eager,
             };
-            output::say(&case.row(&ways));
+            output::say(&case.row(&algorithms));
             ranks *= 2;
         }
         output::say("");
@@ -280,8 +283,8 @@ mod tests {
                             bytes,
                             eager: 16_384,
                         };
-                        let writes = ways(collective).into_iter();
-                        let writes = writes.filter(|way| way.1 != How::Messages);
+                        let writes = algorithms(collective).into_iter();
+                        let writes = writes.filter(|one| one.1 != Algorithm::Messages);
                         let times = writes.filter_map(|(_, how)| case.time(how));
                         let best = times.fold(f64::INFINITY, f64::min);
                         let Some(time) = case.taken().and_then(|how| case.time(how)) else {

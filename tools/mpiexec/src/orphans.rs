@@ -1,35 +1,34 @@
-//! Processes that outlive the rank that started them.
+//! Orphans: processes that outlive the rank that started them.
 //!
-//! They become children of the launcher, as it is their subreaper, and so do those that left the
-//! job's process group.
+//! The launcher is their subreaper, so they become its children, even if they have left the job's
+//! process group.
 
 use std::time::{Duration, Instant};
 
 use crate::guardian::Guardian;
 use crate::system::{self, Pid};
 
-/// Time for them between being asked and being made to end.
+/// Time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_millis(100);
-/// Time for those that were killed to be gone; only the kernel can keep them.
+/// Time for killed processes to disappear; only the kernel can delay that.
 const LAST: Duration = Duration::from_secs(2);
 
-/// Ends the processes that ranks left behind, and last the guardian. They are asked first, unless
-/// there is no time for that.
+/// Ends all orphans, then the guardian. Orphans get SIGTERM and [`GRACE`] first, unless `hurry`.
 pub fn end(guardian: &Guardian, not_ours: &[Pid], hurry: bool) {
-    let strays = || {
-        let mut strays = children();
-        strays.retain(|pid| *pid != guardian.group() && !not_ours.contains(pid));
-        strays
+    let orphans = || {
+        let mut orphans = children();
+        orphans.retain(|pid| *pid != guardian.group() && !not_ours.contains(pid));
+        orphans
     };
     let until = Instant::now() + GRACE;
     let mut asked = Vec::new();
     loop {
         while system::reap().is_some() {}
-        let left = strays();
+        let left = orphans();
         if left.is_empty() || hurry || Instant::now() >= until {
             break;
         }
-        // Children of those that have ended become ours, so new ones may turn up.
+        // Children of ended orphans become orphans in turn.
         for pid in left {
             if !asked.contains(&pid) {
                 system::kill(pid, libc::SIGTERM);
@@ -43,7 +42,7 @@ pub fn end(guardian: &Guardian, not_ours: &[Pid], hurry: bool) {
     let until = Instant::now() + LAST;
     loop {
         while system::reap().is_some() {}
-        let left = strays();
+        let left = orphans();
         if left.is_empty() || Instant::now() >= until {
             break;
         }
@@ -53,7 +52,7 @@ pub fn end(guardian: &Guardian, not_ours: &[Pid], hurry: bool) {
     }
 }
 
-/// The children of this process; empty if the kernel doesn't tell.
+/// Returns the children of this process; empty if `/proc` does not list them.
 pub fn children() -> Vec<Pid> {
     let list = std::fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
     let numbers = list.split_whitespace();
