@@ -42,32 +42,44 @@ fn algorithms(collective: &str) -> Vec<(String, Algorithm)> {
     let tree = |k: &u32| format!("tree {k}");
     let mut ways: Vec<(String, Algorithm)> = match collective {
         "bcast" => vec![
-            ("binomial".into(), Algorithm::Bcast(Spread::Tree)),
-            ("chain".into(), Algorithm::Bcast(Spread::Chain)),
+            ("binomial".into(), Algorithm::Bcast(RdmaBcast::Tree)),
+            ("chain".into(), Algorithm::Bcast(RdmaBcast::Chain)),
         ],
         "reduce" => {
             let trees = DEGREES
                 .iter()
-                .map(|k| (tree(k), Algorithm::Reduce(Rise::Tree(*k))));
-            let chain = ("chain".to_string(), Algorithm::Reduce(Rise::Chain));
+                .map(|k| (tree(k), Algorithm::Reduce(RdmaReduce::Tree(*k))));
+            let chain = ("chain".to_string(), Algorithm::Reduce(RdmaReduce::Chain));
             trees.chain([chain]).collect()
         }
         "allgather" => vec![
-            ("direct".into(), Algorithm::Allgather(Collect::Direct)),
-            ("doubling".into(), Algorithm::Allgather(Collect::Doubling)),
-            ("ring".into(), Algorithm::Allgather(Collect::Ring)),
+            ("direct".into(), Algorithm::Allgather(RdmaAllgather::Direct)),
+            (
+                "doubling".into(),
+                Algorithm::Allgather(RdmaAllgather::Doubling),
+            ),
+            ("ring".into(), Algorithm::Allgather(RdmaAllgather::Ring)),
         ],
         "alltoall" => vec![
-            ("direct".into(), Algorithm::Alltoall(Trade::Direct)),
-            ("doubling".into(), Algorithm::Alltoall(Trade::Doubling)),
+            ("direct".into(), Algorithm::Alltoall(RdmaAlltoall::Direct)),
+            (
+                "doubling".into(),
+                Algorithm::Alltoall(RdmaAlltoall::Doubling),
+            ),
         ],
         _ => {
-            let pairs = ("pairs".to_string(), Algorithm::Allreduce(Way::Pairs));
-            let way = |k: &u32| Way::Tree { up: *k, down: *k };
+            let pairs = (
+                "pairs".to_string(),
+                Algorithm::Allreduce(RdmaAllreduce::Pairs),
+            );
+            let way = |k: &u32| RdmaAllreduce::Tree { up: *k, down: *k };
             let trees = DEGREES
                 .iter()
                 .map(|k| (tree(k), Algorithm::Allreduce(way(k))));
-            let ring = ("ring".to_string(), Algorithm::Allreduce(Way::Ring));
+            let ring = (
+                "ring".to_string(),
+                Algorithm::Allreduce(RdmaAllreduce::Ring),
+            );
             [pairs].into_iter().chain(trees).chain([ring]).collect()
         }
     };
@@ -84,11 +96,15 @@ fn takes(how: Algorithm, ranks: u32, bytes: usize) -> bool {
         Algorithm::Messages => (true, 1),
         Algorithm::Bcast(how) => (how.takes(reach, bytes), 4 * pieces),
         Algorithm::Reduce(how) => (how.takes(reach, 0, bytes, true), 4 * pieces),
-        Algorithm::Allgather(how @ Collect::Ring) => (how.takes(reach, bytes), 4 * pieces * ring),
+        Algorithm::Allgather(how @ RdmaAllgather::Ring) => {
+            (how.takes(reach, bytes), 4 * pieces * ring)
+        }
         Algorithm::Allgather(how) => (how.takes(reach, bytes), 64),
-        Algorithm::Alltoall(how @ Trade::Doubling) => (how.takes(reach, bytes), 16 * ring),
+        Algorithm::Alltoall(how @ RdmaAlltoall::Doubling) => (how.takes(reach, bytes), 16 * ring),
         Algorithm::Alltoall(how) => (how.takes(reach, bytes), 64),
-        Algorithm::Allreduce(how @ Way::Ring) => (how.takes(reach, bytes, true), 8 * ring),
+        Algorithm::Allreduce(how @ RdmaAllreduce::Ring) => {
+            (how.takes(reach, bytes, true), 8 * ring)
+        }
         Algorithm::Allreduce(how) => (how.takes(reach, bytes, true), 64),
     };
     takes && steps * ranks as usize <= MOST_STEPS

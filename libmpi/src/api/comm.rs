@@ -49,7 +49,7 @@ pub fn comm_compare(comm1: LiveComm, comm2: LiveComm, result: Out<c_int>) -> Res
         MPI_UNEQUAL
     } else {
         let local = comparison(one.local().compare(two.local()));
-        let remote = comparison(one.others().compare(two.others()));
+        let remote = comparison(one.peer_group().compare(two.peer_group()));
         // The constants ascend with the difference; equal groups in two contexts are congruent.
         local.max(remote).max(MPI_CONGRUENT)
     };

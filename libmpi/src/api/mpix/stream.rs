@@ -188,7 +188,7 @@ fn comm_between(streams: &CommStreams, from: u32, to: u32) -> Result<&Comm> {
             "internal error: no communicator connects the two streams",
         )
     };
-    streams.ways.way(from, to).ok_or_else(missing)
+    streams.routes.between(from, to).ok_or_else(missing)
 }
 
 /// Starts a send. `None`: it is complete.

@@ -216,7 +216,7 @@ pub unsafe fn cvar_read(handle: MPI_T_cvar_handle, buf: *mut c_void) -> c_int {
                 let mut room = handle.count as c_int;
                 // SAFETY: by the contract of this function `buf` has space for as many characters as
                 // `cvar_handle_alloc` returned for this handle.
-                unsafe { tell_text(buf.cast(), &raw mut room, &text) };
+                unsafe { put_text(buf.cast(), &raw mut room, &text) };
                 Ok(())
             }
         }
