@@ -12,7 +12,7 @@ use mpi_core::process::{
 };
 use mpi_core::wait::WaitPolicy;
 use mpi_core::{Buffer, RequestId};
-use netmod::{Header, Lane, LaneError, OpenError, Peer, Sink, Token};
+use netmod::{Header, Lane, LaneError, OpenError, Payload, Peer, Sink, Token};
 use netmod_sim::{Get, SimConfig, Simulation};
 
 use crate::Input;
@@ -208,7 +208,7 @@ impl Stage {
             code => vec![code; self.number(input) as usize % 4096],
         };
         let header = Header([words[0], words[1], u64::from(kind) | vci << 16 | credit]);
-        let _ = self.lanes[peer].send(0, 0, &header, &payload);
+        let _ = self.lanes[peer].send(0, 0, &header, Payload::Bytes(&payload));
     }
 
     /// Allocates a buffer of any length and layout.

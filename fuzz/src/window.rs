@@ -97,7 +97,7 @@ pub fn run(bytes: &[u8]) {
             _ => 1,
         };
         let header = Header([served.context(), source, kind]);
-        let _ = lane.send(0, 0, &header, &payload);
+        let _ = lane.send(0, 0, &header, netmod::Payload::Bytes(&payload));
         for _ in 0..2 {
             while sim.step().is_some() {}
             process.poll_all().expect("no peer ends the process");

@@ -9,8 +9,9 @@
 use std::sync::Arc;
 
 use netmod::{
-    AtomicOp, DirectCopy, Header, IoVec, Issued, Lane, LaneError, Limits, MAX_IOVECS, OpenError,
-    Peer, RemoteAddr, RemoteKey, SharedMemory, Sink, Token, Transport, VciId, WakeUp,
+    AtomicOp, DirectCopy, Header, IoVec, Issued, Lane, LaneError, Limits, MAX_IOVECS, NodeLane,
+    OpenError, Payload, Peer, RemoteAddr, RemoteKey, SharedMemory, Sink, Token, Transport, VciId,
+    WakeUp,
 };
 
 /// Translates a contiguous block of numbers between the process and a connection.
@@ -167,8 +168,8 @@ impl Lane for BridgedLane {
         to: Peer,
         vci: VciId,
         header: &Header,
-        payload: &[u8],
-    ) -> Result<(), LaneError> {
+        payload: Payload<'_>,
+    ) -> Result<Issued, LaneError> {
         let result = self.inner.send(self.inside(to), vci, header, payload);
         self.translated(result)
     }
@@ -180,54 +181,8 @@ impl Lane for BridgedLane {
             .check_peers(&awaited, &mut NumberedSink { sink, numbers });
     }
 
-    fn send_with(
-        &mut self,
-        to: Peer,
-        vci: VciId,
-        header: &Header,
-        len: usize,
-        fill: &mut dyn FnMut(&mut [u8]),
-    ) -> Result<(), LaneError> {
-        let result = self
-            .inner
-            .send_with(self.inside(to), vci, header, len, fill);
-        self.translated(result)
-    }
-
-    unsafe fn send_zcopy(
-        &mut self,
-        to: Peer,
-        vci: VciId,
-        header: &Header,
-        payload: *const u8,
-        len: usize,
-        token: Token,
-    ) -> Result<Issued, LaneError> {
-        let to = self.inside(to);
-        // SAFETY: the caller upholds the same contract, passed on unchanged.
-        let result = unsafe { self.inner.send_zcopy(to, vci, header, payload, len, token) };
-        self.translated(result)
-    }
-
-    unsafe fn send_gather(
-        &mut self,
-        to: Peer,
-        vci: VciId,
-        header: &Header,
-        pieces: &[IoVec],
-    ) -> Result<(), LaneError> {
-        let to = self.inside(to);
-        // SAFETY: the caller upholds the same contract, passed on unchanged.
-        let result = unsafe { self.inner.send_gather(to, vci, header, pieces) };
-        self.translated(result)
-    }
-
     fn coalesce(&mut self, on: bool) {
         self.inner.coalesce(on);
-    }
-
-    fn coalesces(&self) -> bool {
-        self.inner.coalesces()
     }
 
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> bool {
@@ -320,11 +275,28 @@ impl Lane for BridgedLane {
         self.inner.disarm();
     }
 
-    fn direct_copy(&mut self) -> Option<&mut dyn DirectCopy> {
-        match self.inner.direct_copy() {
+    fn node(&mut self) -> Option<&mut dyn NodeLane> {
+        match self.inner.node() {
             Some(_) => Some(self),
             None => None,
         }
+    }
+}
+
+/// Of what the node offers only direct copies: rings and pipelines name peers by the inner numbers.
+impl NodeLane for BridgedLane {
+    fn direct_copy(&mut self) -> Option<&mut dyn DirectCopy> {
+        match self.inner.node()?.direct_copy() {
+            Some(_) => Some(self),
+            None => None,
+        }
+    }
+}
+
+impl BridgedLane {
+    fn inner_copy(&mut self) -> Result<&mut dyn DirectCopy, LaneError> {
+        let node = self.inner.node().ok_or(LaneError::Unsupported)?;
+        node.direct_copy().ok_or(LaneError::Unsupported)
     }
 }
 
@@ -338,7 +310,7 @@ impl DirectCopy for BridgedLane {
         address: u64,
     ) -> Result<(), LaneError> {
         let (peer, numbers) = (self.inside(peer), self.numbers);
-        let copy = self.inner.direct_copy().ok_or(LaneError::Unsupported)?;
+        let copy = self.inner_copy()?;
         // SAFETY: the caller upholds the same contract, passed on unchanged.
         let result = unsafe { copy.read(peer, vci, local, len, address) };
         result.map_err(|error| numbers.error(error))
@@ -353,7 +325,7 @@ impl DirectCopy for BridgedLane {
         address: u64,
     ) -> Result<(), LaneError> {
         let (peer, numbers) = (self.inside(peer), self.numbers);
-        let copy = self.inner.direct_copy().ok_or(LaneError::Unsupported)?;
+        let copy = self.inner_copy()?;
         // SAFETY: the caller upholds the same contract, passed on unchanged.
         let result = unsafe { copy.write(peer, vci, local, len, address) };
         result.map_err(|error| numbers.error(error))
@@ -367,7 +339,7 @@ impl DirectCopy for BridgedLane {
         address: u64,
     ) -> Result<(), LaneError> {
         let (peer, numbers) = (self.inside(peer), self.numbers);
-        let copy = self.inner.direct_copy().ok_or(LaneError::Unsupported)?;
+        let copy = self.inner_copy()?;
         // SAFETY: the caller upholds the same contract, passed on unchanged.
         let result = unsafe { copy.readv(peer, vci, local, address) };
         result.map_err(|error| numbers.error(error))
@@ -381,7 +353,7 @@ impl DirectCopy for BridgedLane {
         address: u64,
     ) -> Result<(), LaneError> {
         let (peer, numbers) = (self.inside(peer), self.numbers);
-        let copy = self.inner.direct_copy().ok_or(LaneError::Unsupported)?;
+        let copy = self.inner_copy()?;
         // SAFETY: the caller upholds the same contract, passed on unchanged.
         let result = unsafe { copy.writev(peer, vci, local, address) };
         result.map_err(|error| numbers.error(error))

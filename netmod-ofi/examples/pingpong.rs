@@ -108,7 +108,10 @@ impl Process {
 
     fn send(&mut self, word: u64) -> Result<(), Failure> {
         let header = Header([word, 0, 0]);
-        self.issue(|lane, to| lane.send(to, 0, &header, &[0; 8]))
+        self.issue(|lane, to| {
+            lane.send(to, 0, &header, netmod::Payload::Bytes(&[0; 8]))
+                .map(drop)
+        })
     }
 }
 

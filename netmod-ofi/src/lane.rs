@@ -12,8 +12,8 @@ use crate::shared::Shared;
 use crate::watch::Watched;
 use crate::wire::{self, MessageKind, Prefix};
 use netmod::{
-    AtomicOp, Header, Issued, Lane, LaneError, OpenError, Peer, RemoteAddr, Sink, Token, VciId,
-    WakeUp,
+    AtomicOp, Header, Issued, Lane, LaneError, OpenError, Payload, Peer, RemoteAddr, Sink, Token,
+    VciId, Vectored, WakeUp,
 };
 use netmod_kit::Operations;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -447,6 +447,28 @@ impl OfiLane {
     }
 }
 
+impl OfiLane {
+    fn send_vectored(
+        &mut self,
+        to: Peer,
+        vci: VciId,
+        header: &Header,
+        payload: Vectored<'_>,
+    ) -> Result<Issued, LaneError> {
+        let ([block], Some(token)) = (payload.blocks(), payload.token()) else {
+            return Err(LaneError::Unsupported);
+        };
+        self.check(block.len)?;
+        let endpoint = self.endpoint(to, vci)?;
+        // Order: earlier accepted messages go first.
+        if !self.send_bundle(endpoint) {
+            return Err(LaneError::Again);
+        }
+        // SAFETY: whoever made the payload promised that the block is valid until completion.
+        unsafe { self.lend(endpoint, header, block.ptr, block.len, token) }
+    }
+}
+
 impl Lane for OfiLane {
     fn check_peers(&mut self, awaited: &[Peer], sink: &mut dyn Sink) {
         self.look_after(awaited, sink);
@@ -458,50 +480,25 @@ impl Lane for OfiLane {
         to: Peer,
         vci: VciId,
         header: &Header,
-        payload: &[u8],
-    ) -> Result<(), LaneError> {
-        self.check(payload.len())?;
-        let endpoint = self.endpoint(to, vci)?;
-        self.send_message(endpoint, header, payload.len(), false, |room| {
-            room.copy_from_slice(payload)
-        })
-    }
-
-    fn send_with(
-        &mut self,
-        to: Peer,
-        vci: VciId,
-        header: &Header,
-        len: usize,
-        fill: &mut dyn FnMut(&mut [u8]),
-    ) -> Result<(), LaneError> {
-        self.check(len)?;
-        let endpoint = self.endpoint(to, vci)?;
-        // Queued if there is no space: `fill` cannot be undone.
-        self.send_message(endpoint, header, len, true, fill)
-    }
-
-    unsafe fn send_zcopy(
-        &mut self,
-        to: Peer,
-        vci: VciId,
-        header: &Header,
-        payload: *const u8,
-        len: usize,
-        token: Token,
+        payload: Payload<'_>,
     ) -> Result<Issued, LaneError> {
-        self.check(len)?;
-        let endpoint = self.endpoint(to, vci)?;
-        // Order: earlier accepted messages go first.
-        if !self.send_bundle(endpoint) {
-            return Err(LaneError::Again);
+        match payload {
+            Payload::Bytes(bytes) => {
+                self.check(bytes.len())?;
+                let endpoint = self.endpoint(to, vci)?;
+                self.send_message(endpoint, header, bytes.len(), false, |room| {
+                    room.copy_from_slice(bytes)
+                })?;
+            }
+            Payload::Fill(len, fill) => {
+                self.check(len)?;
+                let endpoint = self.endpoint(to, vci)?;
+                // Queued if there is no space: `fill` cannot be undone.
+                self.send_message(endpoint, header, len, true, fill)?;
+            }
+            Payload::Vectored(vectored) => return self.send_vectored(to, vci, header, vectored),
         }
-        // SAFETY: the caller upholds the same contract, passed on unchanged.
-        unsafe { self.lend(endpoint, header, payload, len, token) }
-    }
-
-    fn coalesces(&self) -> bool {
-        true
+        Ok(Issued::Complete)
     }
 
     fn coalesce(&mut self, on: bool) {

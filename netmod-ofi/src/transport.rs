@@ -115,6 +115,7 @@ impl Transport for OfiTransport {
                 ordered: !self.shared.atomics,
                 ordered_access: 0,
             }),
+            coalesces: true,
             max_vcis: domain
                 .ep_cnt
                 .min(domain.cq_cnt)

@@ -5,7 +5,7 @@ mod common;
 use std::sync::Arc;
 
 use common::{config, providers};
-use netmod::{Header, LaneError};
+use netmod::{Header, LaneError, Payload};
 use netmod_kit::conformance::{Directory, Node};
 use netmod_ofi::{Config, OfiTransport};
 
@@ -62,7 +62,7 @@ fn unusable_addresses_are_explained() {
         Node::new(peer, transport, directory.clone(), 1)
     });
     let header = Header::default();
-    let mut why = |peer| match nodes[0].lanes[0].send(peer, 0, &header, &[]) {
+    let mut why = |peer| match nodes[0].lanes[0].send(peer, 0, &header, Payload::Bytes(&[])) {
         Err(LaneError::PeerLost(lost)) if lost.peer == peer => lost.why,
         other => panic!("{other:?}"),
     };
@@ -75,7 +75,7 @@ fn unusable_addresses_are_explained() {
     abroad[ip] = 10;
     let mut why = |address: &[u8]| {
         directory.add(51, 0, address.to_vec());
-        match nodes[0].lanes[0].send(51, 0, &header, &[]) {
+        match nodes[0].lanes[0].send(51, 0, &header, Payload::Bytes(&[])) {
             Err(LaneError::PeerLost(lost)) if lost.peer == 51 => lost.why,
             other => panic!("{other:?}"),
         }

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use netmod::{
-    AtomicOp, Header, Issued, Lane, LaneError, Limits, OpenError, Peer, RemoteAddr, RemoteKey,
-    Signals, Sink, Token, Transport, VciId, WakeUp,
+    AtomicOp, Header, Issued, Lane, LaneError, Limits, OpenError, Payload, Peer, RemoteAddr,
+    RemoteKey, Signals, Sink, Token, Transport, VciId, WakeUp,
 };
 
 use crate::config::Get;
@@ -61,6 +61,7 @@ impl Transport for SimTransport {
                     false => 0,
                 },
             }),
+            coalesces: config.burst > 0,
             max_vcis: usize::from(VciId::MAX),
         }
     }
@@ -106,21 +107,13 @@ impl Lane for SimLane {
         to: Peer,
         vci: VciId,
         header: &Header,
-        payload: &[u8],
-    ) -> Result<(), LaneError> {
-        self.send_with(to, vci, header, payload.len(), &mut |out| {
-            out.copy_from_slice(payload)
-        })
-    }
-
-    fn send_with(
-        &mut self,
-        to: Peer,
-        vci: VciId,
-        header: &Header,
-        len: usize,
-        fill: &mut dyn FnMut(&mut [u8]),
-    ) -> Result<(), LaneError> {
+        payload: Payload<'_>,
+    ) -> Result<Issued, LaneError> {
+        let len = match &payload {
+            Payload::Bytes(bytes) => bytes.len(),
+            Payload::Fill(len, _) => *len,
+            Payload::Vectored(_) => return Err(LaneError::Unsupported),
+        };
         let mut world = self.world.lock();
         if len > world.config.max_payload {
             return Err(LaneError::Unsupported);
@@ -133,10 +126,14 @@ impl Lane for SimLane {
             self.sent += 1;
         }
         world.admit(self.place, (to, vci))?;
-        let mut payload = vec![0; len].into_boxed_slice();
-        fill(&mut payload);
-        world.send(self.place, (to, vci), *header, payload);
-        Ok(())
+        let mut bytes = vec![0; len].into_boxed_slice();
+        match payload {
+            Payload::Bytes(from) => bytes.copy_from_slice(from),
+            Payload::Fill(_, fill) => fill(&mut bytes),
+            Payload::Vectored(_) => {}
+        }
+        world.send(self.place, (to, vci), *header, bytes);
+        Ok(Issued::Complete)
     }
 
     fn check_peers(&mut self, awaited: &[Peer], sink: &mut dyn Sink) {
@@ -147,10 +144,6 @@ impl Lane for SimLane {
         for (peer, why) in lost {
             sink.peer_lost(peer, why);
         }
-    }
-
-    fn coalesces(&self) -> bool {
-        self.world.lock().config.burst > 0
     }
 
     fn coalesce(&mut self, on: bool) {

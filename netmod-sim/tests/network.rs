@@ -1,7 +1,8 @@
 //! Properties of the simulated network.
 
 use netmod::{
-    AtomicOp, Header, Issued, Lane, LaneError, Peer, RemoteAddr, Sink, Token, Transport, VciId,
+    AtomicOp, Header, Issued, Lane, LaneError, Payload, Peer, RemoteAddr, Sink, Token, Transport,
+    VciId,
 };
 use netmod_sim::{Get, Latency, Rng, SimConfig, Simulation};
 
@@ -53,7 +54,7 @@ fn streams_keep_order_and_different_vcis_overtake() {
         let mut sender = lane(&sim, 0, 0);
         for i in 0..20 {
             sender
-                .send(1, (i % 2) as VciId, &number(i), &[0; 10])
+                .send(1, (i % 2) as VciId, &number(i), Payload::Bytes(&[0; 10]))
                 .unwrap();
         }
         let mut got = Got::default();
@@ -86,7 +87,12 @@ fn a_seed_decides_everything() {
         let mut rng = Rng::new(seed);
         for i in 0..100 {
             let (from, to) = (rng.index(5), rng.index(5));
-            let _ = lanes[from].send(to as Peer, 0, &number(i), &vec![0; rng.index(100)]);
+            let _ = lanes[from].send(
+                to as Peer,
+                0,
+                &number(i),
+                Payload::Bytes(&vec![0; rng.index(100)]),
+            );
             if rng.chance(50) {
                 sim.step();
             }
@@ -109,16 +115,25 @@ fn full_queues_push_back_until_polled() {
     );
     let (mut sender, mut receiver) = (lane(&sim, 0, 0), lane(&sim, 1, 0));
     for i in 0..3 {
-        sender.send(1, 0, &number(i), &[]).unwrap();
+        sender.send(1, 0, &number(i), Payload::Bytes(&[])).unwrap();
     }
-    assert_eq!(sender.send(1, 0, &number(3), &[]), Err(LaneError::Again));
+    assert_eq!(
+        sender.send(1, 0, &number(3), Payload::Bytes(&[])),
+        Err(LaneError::Again)
+    );
     assert!(!sender.drained());
     sim.run_until(1_000_000);
     assert!(sender.drained());
-    assert_eq!(sender.send(1, 0, &number(3), &[]), Err(LaneError::Again));
+    assert_eq!(
+        sender.send(1, 0, &number(3), Payload::Bytes(&[])),
+        Err(LaneError::Again)
+    );
     assert!(!receiver.arm());
     assert!(receiver.poll(&mut Got::default(), 1));
-    assert_eq!(sender.send(1, 0, &number(3), &[]), Ok(()));
+    assert_eq!(
+        sender.send(1, 0, &number(3), Payload::Bytes(&[])),
+        Ok(Issued::Complete)
+    );
     assert_eq!(sim.traffic(0).messages, 4);
     assert_eq!(sim.total(), sim.traffic(0));
 }
@@ -219,8 +234,12 @@ fn puts_and_atomics_land_in_order_and_flush_tells() {
 fn the_loss_of_a_peer_is_told_to_those_who_know_it() {
     let sim = Simulation::new(1, SimConfig::default());
     let mut lanes: Vec<_> = (0..3).map(|peer| lane(&sim, peer, 0)).collect();
-    lanes[0].send(1, 0, &number(1), &[]).unwrap();
-    lanes[1].send(0, 0, &number(2), &[]).unwrap();
+    lanes[0]
+        .send(1, 0, &number(1), Payload::Bytes(&[]))
+        .unwrap();
+    lanes[1]
+        .send(0, 0, &number(2), Payload::Bytes(&[]))
+        .unwrap();
     sim.lose(1, 500);
     sim.run_until(2000);
     let mut got: Vec<Got> = (0..3).map(|_| Got::default()).collect();
@@ -233,7 +252,7 @@ fn the_loss_of_a_peer_is_told_to_those_who_know_it() {
     );
     assert!(got[1].messages.is_empty() && got[2].lost.is_empty());
     assert!(matches!(
-        lanes[2].send(1, 0, &number(3), &[]),
+        lanes[2].send(1, 0, &number(3), Payload::Bytes(&[])),
         Err(LaneError::PeerLost(lost)) if lost.peer == 1
     ));
 }
@@ -245,7 +264,12 @@ fn a_million_processes_fit() {
     let mut got = Got::default();
     for from in (0..1_000_000).step_by(1000) {
         lanes[from]
-            .send(999_999 - from as Peer, 0, &number(from as u64), &[1])
+            .send(
+                999_999 - from as Peer,
+                0,
+                &number(from as u64),
+                Payload::Bytes(&[1]),
+            )
             .unwrap();
     }
     while let Some(delivery) = sim.step() {

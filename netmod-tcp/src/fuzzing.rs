@@ -248,8 +248,8 @@ impl Victim {
             4 => {
                 let len = input.number() as usize % PAGE;
                 let payload = &self.memory[..len];
-                let sent = self.lane.send(LIAR, 0, &Header([1, 2, 3]), payload);
-                sent.map(|()| Issued::Complete)
+                let payload = netmod::Payload::Bytes(payload);
+                self.lane.send(LIAR, 0, &Header([1, 2, 3]), payload)
             }
             _ => {
                 let data = &self.memory[..input.number() as usize % PAGE];
@@ -415,7 +415,12 @@ fn be_called(victim: &mut Victim, input: &mut Bytes) {
         .0
         .lock()
         .unwrap_or_else(PoisonError::into_inner) = record;
-    let _ = victim.lane.send(LIAR, 0, &Header([1, 2, 3]), &[1, 2, 3]);
+    let _ = victim.lane.send(
+        LIAR,
+        0,
+        &Header([1, 2, 3]),
+        netmod::Payload::Bytes(&[1, 2, 3]),
+    );
     victim.settle();
     if flags & 1 != 0 {
         return;

@@ -6,8 +6,8 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 use netmod::{
-    AtomicOp, Header, IoVec, Issued, Lane, LaneError, MAX_IOVECS, Peer, RemoteAddr, Sink, Token,
-    VciId, WakeUp,
+    AtomicOp, Header, IoVec, Issued, Lane, LaneError, MAX_IOVECS, Payload, Peer, RemoteAddr, Sink,
+    Token, VciId, Vectored, WakeUp,
 };
 use netmod_kit::admission::{Pending, descriptors};
 use netmod_kit::{PeerTable, bundle};
@@ -350,9 +350,9 @@ impl TcpLane {
     }
 }
 
-impl Lane for TcpLane {
+impl TcpLane {
     #[inline]
-    fn send(
+    fn send_bytes(
         &mut self,
         to: Peer,
         vci: VciId,
@@ -383,33 +383,7 @@ impl Lane for TcpLane {
         Ok(())
     }
 
-    fn send_at_once(
-        &mut self,
-        to: Peer,
-        vci: VciId,
-        header: &Header,
-        payload: &[u8],
-    ) -> Result<(), LaneError> {
-        let lends = self.shared.config.zcopy != Some(false);
-        if payload.len() > AT_ONCE[usize::from(lends)] {
-            return Err(LaneError::Unsupported);
-        }
-        let Some(index) = self.ready(to, vci)? else {
-            return Ok(());
-        };
-        let (round, gathering) = (self.round, self.gathering);
-        match self.conn(index) {
-            // Later messages of a burst leave together by `send_zcopy`, which copies nothing.
-            Some(conn) if conn.lent.0 != round && !gathering && conn.out.is_empty() => {
-                conn.lent = (round, 1);
-            }
-            _ => return Err(LaneError::Again),
-        }
-        self.send_long(index, header, payload);
-        Ok(())
-    }
-
-    fn send_with(
+    fn send_filled(
         &mut self,
         to: Peer,
         vci: VciId,
@@ -450,46 +424,82 @@ impl Lane for TcpLane {
         Ok(())
     }
 
-    unsafe fn send_zcopy(
+    /// Sends blocks from where they lie: now, or, with a token, by and by.
+    fn send_vectored(
         &mut self,
         to: Peer,
         vci: VciId,
         header: &Header,
-        payload: *const u8,
-        len: usize,
-        token: Token,
+        payload: Vectored<'_>,
     ) -> Result<Issued, LaneError> {
+        let len = payload.len();
         if len > MAX_PAYLOAD {
             return Err(LaneError::Unsupported);
         }
-        match self.ready(to, vci)? {
-            // SAFETY: the caller upholds the same contract, passed on unchanged.
-            Some(index) => unsafe { self.lend(index, header, payload, len, token) },
-            None => Ok(Issued::Complete),
+        match (payload.blocks(), payload.token()) {
+            (&[block], Some(token)) => match self.ready(to, vci)? {
+                // SAFETY: whoever made the payload promised that the block is valid until completion.
+                Some(index) => unsafe { self.lend(index, header, block.ptr, block.len, token) },
+                None => Ok(Issued::Complete),
+            },
+            (_, Some(_)) => Err(LaneError::Unsupported),
+            // Messages of a burst leave together, by a token, which copies nothing.
+            (&[block], None) if !self.gathering => {
+                // SAFETY: whoever made the payload promised that the block is valid during the call.
+                let bytes = unsafe { std::slice::from_raw_parts(block.ptr, block.len) };
+                self.send_alone(to, vci, header, bytes)
+            }
+            (blocks, None) => self.send_gathered(to, vci, header, blocks, len),
         }
     }
 
-    unsafe fn send_gather(
+    /// Sends a long message outside of bursts, one per round and connection.
+    fn send_alone(
         &mut self,
         to: Peer,
         vci: VciId,
         header: &Header,
-        pieces: &[IoVec],
-    ) -> Result<(), LaneError> {
-        let len = pieces.iter().map(|piece| piece.len).sum();
-        if len > MAX_PAYLOAD || pieces.len() > MAX_IOVECS {
+        payload: &[u8],
+    ) -> Result<Issued, LaneError> {
+        let lends = self.shared.config.zcopy != Some(false);
+        if payload.len() > AT_ONCE[usize::from(lends)] {
             return Err(LaneError::Unsupported);
         }
         let Some(index) = self.ready(to, vci)? else {
-            return Ok(());
+            return Ok(Issued::Complete);
+        };
+        let round = self.round;
+        match self.conn(index) {
+            Some(conn) if conn.lent.0 != round && conn.out.is_empty() => {
+                conn.lent = (round, 1);
+            }
+            _ => return Err(LaneError::Again),
+        }
+        self.send_long(index, header, payload);
+        Ok(Issued::Complete)
+    }
+
+    fn send_gathered(
+        &mut self,
+        to: Peer,
+        vci: VciId,
+        header: &Header,
+        blocks: &[IoVec],
+        len: usize,
+    ) -> Result<Issued, LaneError> {
+        if blocks.len() > MAX_IOVECS {
+            return Err(LaneError::Unsupported);
+        }
+        let Some(index) = self.ready(to, vci)? else {
+            return Ok(Issued::Complete);
         };
         let Some(conn) = self.conn(index) else {
             return Err(LaneError::Again);
         };
         let mut slices: [&[u8]; MAX_IOVECS] = [&[]; MAX_IOVECS];
-        for (slice, piece) in slices.iter_mut().zip(pieces) {
-            // SAFETY: the caller promised that the blocks are valid for reads during this call.
-            *slice = unsafe { std::slice::from_raw_parts(piece.ptr, piece.len) };
+        for (slice, block) in slices.iter_mut().zip(blocks) {
+            // SAFETY: whoever made the payload promised that the blocks are valid for reads during this call.
+            *slice = unsafe { std::slice::from_raw_parts(block.ptr, block.len) };
         }
         wire::begin(
             &mut conn.held,
@@ -498,13 +508,27 @@ impl Lane for TcpLane {
             &header.to_bytes(),
             len,
         );
-        conn.write_pieces(&slices[..pieces.len()]);
+        conn.write_pieces(&slices[..blocks.len()]);
         self.mark_stuck(index);
-        Ok(())
+        Ok(Issued::Complete)
     }
+}
 
-    fn coalesces(&self) -> bool {
-        true
+impl Lane for TcpLane {
+    #[inline]
+    fn send(
+        &mut self,
+        to: Peer,
+        vci: VciId,
+        header: &Header,
+        payload: Payload<'_>,
+    ) -> Result<Issued, LaneError> {
+        match payload {
+            Payload::Bytes(bytes) => self.send_bytes(to, vci, header, bytes)?,
+            Payload::Fill(len, fill) => self.send_filled(to, vci, header, len, fill)?,
+            Payload::Vectored(vectored) => return self.send_vectored(to, vci, header, vectored),
+        }
+        Ok(Issued::Complete)
     }
 
     fn coalesce(&mut self, on: bool) {

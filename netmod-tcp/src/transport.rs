@@ -100,6 +100,7 @@ impl Transport for TcpTransport {
                 ordered: true,
                 ordered_access: 0,
             }),
+            coalesces: true,
             max_vcis: 1024,
         }
     }

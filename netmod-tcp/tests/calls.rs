@@ -38,7 +38,10 @@ fn a_refused_connection_yields_to_the_other_direction() {
     poll_until(&mut nodes, "both messages", |nodes| {
         for (from, to) in [(0, high), (1, low)] {
             let header = Header([from as u64; 3]);
-            sent[from] = sent[from] || nodes[from].lanes[0].send(to, 0, &header, b"hello").is_ok();
+            sent[from] = sent[from]
+                || nodes[from].lanes[0]
+                    .send(to, 0, &header, netmod::Payload::Bytes(b"hello"))
+                    .is_ok();
         }
         sent == [true; 2] && nodes.iter().all(|node| !node.sinks[0].messages.is_empty())
     });

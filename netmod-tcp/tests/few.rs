@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use common::{caller, hello, pair, poll_until};
-use netmod::{Header, Transport};
+use netmod::{Header, Payload, Transport};
 use rustix::net::{AddressFamily, SocketType};
 
 /// Neither idle strangers nor those that send a hello without a proof cost the job a connection or
@@ -20,7 +20,7 @@ fn strangers_do_not_exhaust_descriptors() {
     let there = nodes[1].peer;
     poll_until(&mut nodes, "contact", |nodes| {
         nodes[0].lanes[0]
-            .send(there, 0, &Header([1; 3]), &[])
+            .send(there, 0, &Header([1; 3]), Payload::Bytes(&[]))
             .is_ok()
     });
     poll_until(&mut nodes, "a message", |nodes| {

@@ -5,7 +5,7 @@ mod common;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use common::{Node, Random, nodes_with, poll_until};
-use netmod::{Header, Issued, LaneError, RemoteAddr, RemoteKey, Token, Transport};
+use netmod::{Header, Issued, LaneError, Payload, RemoteAddr, RemoteKey, Token, Transport};
 
 /// Connected processes that splice whatever they can.
 fn processes(count: usize) -> Vec<Node> {
@@ -15,7 +15,7 @@ fn processes(count: usize) -> Vec<Node> {
     let there = nodes[0].peer;
     for number in 1..count {
         while nodes[number].lanes[0]
-            .send(there, 0, &Header([0; 3]), &[])
+            .send(there, 0, &Header([0; 3]), Payload::Bytes(&[]))
             .is_err()
         {
             nodes.iter_mut().for_each(|node| _ = node.poll());
@@ -88,7 +88,8 @@ fn data_read_does_not_change_with_the_memory() {
         // Messages in both directions keep their order among the answers.
         for (at, to) in [(0, 1), (1, 0)] {
             let to = nodes[to].peer;
-            let sent = nodes[at].lanes[0].send(to, 0, &Header([round; 3]), &[7; 100]);
+            let sent =
+                nodes[at].lanes[0].send(to, 0, &Header([round; 3]), Payload::Bytes(&[7; 100]));
             assert!(sent.is_ok() || sent == Err(LaneError::Again), "{sent:?}");
         }
         let wanted: Vec<Vec<u8>> = gets

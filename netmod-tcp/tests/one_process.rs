@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Node, Random, hello, nodes, nodes_with, pair, poll_until};
-use netmod::{AtomicOp, Header, Issued, LaneError, RemoteAddr, Token, Transport};
+use netmod::{AtomicOp, Header, Issued, LaneError, Payload, RemoteAddr, Token, Transport};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 fn send(nodes: &mut [Node], from: usize, to: u32, header: Header, payload: &[u8]) {
     let start = Instant::now();
     loop {
-        match nodes[from].lanes[0].send(to, 0, &header, payload) {
-            Ok(()) => return,
+        match nodes[from].lanes[0].send(to, 0, &header, Payload::Bytes(payload)) {
+            Ok(_) => return,
             Err(LaneError::Again) => {
                 nodes.iter_mut().for_each(|node| _ = node.poll());
                 assert!(start.elapsed() < common::LIMIT, "no room");
@@ -62,8 +62,8 @@ fn a_flood_meets_back_pressure_and_arrives() {
         !nodes[1].sinks[0].messages.is_empty()
     });
     while refused < 100 {
-        match nodes[0].lanes[0].send(to, 0, &Header([sent, 0, 0]), &payload) {
-            Ok(()) => sent += 1,
+        match nodes[0].lanes[0].send(to, 0, &Header([sent, 0, 0]), Payload::Bytes(&payload)) {
+            Ok(_) => sent += 1,
             Err(LaneError::Again) => refused += 1,
             Err(error) => panic!("{error}"),
         }
@@ -87,7 +87,7 @@ fn bursts_travel_together_in_order() {
     let mut number = 1_u64;
     for _ in 0..20 {
         while nodes[0].lanes[0]
-            .send(to, 0, &Header([number, 0, 0]), &[1; 8])
+            .send(to, 0, &Header([number, 0, 0]), Payload::Bytes(&[1; 8]))
             .is_ok()
         {
             number += 1;
@@ -95,7 +95,7 @@ fn bursts_travel_together_in_order() {
         nodes[0].lanes[0].coalesce(true);
         for _ in 0..64 {
             nodes[0].lanes[0]
-                .send(to, 0, &Header([number, 0, 0]), &[2; 40])
+                .send(to, 0, &Header([number, 0, 0]), Payload::Bytes(&[2; 40]))
                 .unwrap();
             number += 1;
         }
@@ -128,7 +128,9 @@ fn both_ends_connect_at_the_same_time() {
         while !open.is_empty() {
             open.retain(|&(from, to)| {
                 let header = Header([nodes[from].peer.into(), to.into(), 0]);
-                nodes[from].lanes[0].send(to, 0, &header, b"hello").is_err()
+                nodes[from].lanes[0]
+                    .send(to, 0, &header, Payload::Bytes(b"hello"))
+                    .is_err()
             });
             let who = random.below(4);
             nodes[who].poll();
@@ -160,7 +162,7 @@ fn vcis_reach_each_other_also_within_a_process() {
                     let header = Header([from as u64, lane as u64, u64::from(vci)]);
                     let start = Instant::now();
                     while nodes[from].lanes[lane]
-                        .send(peer, vci, &header, &[])
+                        .send(peer, vci, &header, Payload::Bytes(&[]))
                         .is_err()
                     {
                         nodes.iter_mut().for_each(|node| _ = node.poll());
@@ -423,7 +425,7 @@ fn a_peer_that_dies_is_lost_and_one_that_leaves_is_not() {
         });
         assert!(nodes[0].sinks[0].completed[&token.0].is_err());
         assert_eq!(nodes[0].sinks[0].lost.is_empty(), farewell);
-        let sent = nodes[0].lanes[0].send(there, 0, &Header([3; 3]), &[]);
+        let sent = nodes[0].lanes[0].send(there, 0, &Header([3; 3]), Payload::Bytes(&[]));
         assert_eq!(sent.is_ok(), farewell, "{sent:?}");
         drop(gone);
     }
@@ -436,7 +438,7 @@ fn an_unreachable_peer_is_lost_with_all_addresses_named() {
     let gone = nodes.pop().unwrap();
     drop(gone);
     poll_until(&mut nodes, "a refusal", |nodes| {
-        let _ = nodes[0].lanes[0].send(there, 0, &Header([1; 3]), &[]);
+        let _ = nodes[0].lanes[0].send(there, 0, &Header([1; 3]), Payload::Bytes(&[]));
         !nodes[0].sinks[0].lost.is_empty()
     });
     let (peer, why) = &nodes[0].sinks[0].lost[0];
@@ -473,7 +475,7 @@ fn the_doorbell_rings() {
     assert!(nodes[1].lanes[0].arm());
     assert!(!rings(20));
     nodes[0].lanes[0]
-        .send(there, 0, &Header([2; 3]), &[])
+        .send(there, 0, &Header([2; 3]), Payload::Bytes(&[]))
         .unwrap();
     assert!(rings(10_000));
     nodes[1].lanes[0].disarm();
@@ -558,13 +560,13 @@ fn a_sender_that_dies_within_a_message_frees_its_destination() {
     // Fill the send buffer.
     let payload = vec![7; 256 << 10];
     while nodes[1].lanes[0]
-        .send(to, 0, &Header([1; 3]), &payload)
+        .send(to, 0, &Header([1; 3]), Payload::Bytes(&payload))
         .is_err()
     {
         nodes.iter_mut().for_each(|node| _ = node.poll());
     }
     while nodes[1].lanes[0]
-        .send(to, 0, &Header([2; 3]), &payload)
+        .send(to, 0, &Header([2; 3]), Payload::Bytes(&payload))
         .is_ok()
     {}
     nodes[1].break_connections();
@@ -676,7 +678,7 @@ fn a_connection_that_breaks_while_both_live_is_a_loss_at_both_ends() {
             assert!(message.2.iter().all(|byte| *byte == number as u8));
         }
         assert!(nodes[1].sinks[0].messages.len() as u64 <= whole);
-        let sent = nodes[0].lanes[0].send(there, 0, &Header([3; 3]), &[]);
+        let sent = nodes[0].lanes[0].send(there, 0, &Header([3; 3]), Payload::Bytes(&[]));
         assert!(matches!(sent, Err(LaneError::PeerLost(_))), "{sent:?}");
     }
 }

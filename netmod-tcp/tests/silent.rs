@@ -6,7 +6,7 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::{Node, pair, poll_until};
-use netmod::{Header, Issued, LaneError, WakeUp};
+use netmod::{Header, Issued, LaneError, Payload, WakeUp};
 
 /// A time longer than a host may be silent.
 const LONG: Duration = Duration::from_secs(13);
@@ -17,7 +17,9 @@ fn meet(nodes: &mut [Node]) {
         let peer = nodes[to].peer;
         let header = Header([9; 3]);
         poll_until(nodes, "contact", |nodes| {
-            nodes[from].lanes[0].send(peer, 0, &header, &[]).is_ok()
+            nodes[from].lanes[0]
+                .send(peer, 0, &header, Payload::Bytes(&[]))
+                .is_ok()
         });
         poll_until(nodes, "the first message", |nodes| {
             nodes[to].sinks[0].messages.pop().is_some()
@@ -37,17 +39,13 @@ fn a_peer_that_computes_for_long_is_not_lost() {
     let mut count = 0;
     let last = loop {
         let token = nodes[0].token();
+        let block = [netmod::IoVec {
+            ptr: data.as_ptr().cast_mut(),
+            len: data.len(),
+        }];
         // SAFETY: the data stays until the end of the test.
-        let sent = unsafe {
-            nodes[0].lanes[0].send_zcopy(
-                there,
-                0,
-                &Header([1; 3]),
-                data.as_ptr(),
-                data.len(),
-                token,
-            )
-        };
+        let lent = unsafe { netmod::Vectored::new(&block, Some(token)) };
+        let sent = nodes[0].lanes[0].send(there, 0, &Header([1; 3]), Payload::Vectored(lent));
         match sent {
             Ok(Issued::Pending) => break token,
             Ok(Issued::Complete) => count += 1,
@@ -103,7 +101,7 @@ fn a_busy_connection_is_watched_only_by_sleepers() {
         for _ in 0..100 {
             let peer = nodes[1].peer;
             nodes[0].lanes[0]
-                .send(peer, 0, &Header([2; 3]), &[1])
+                .send(peer, 0, &Header([2; 3]), Payload::Bytes(&[1]))
                 .unwrap();
             poll_until(&mut nodes, "a message", |nodes| {
                 nodes[1].sinks[0].messages.pop().is_some()
@@ -117,7 +115,7 @@ fn a_busy_connection_is_watched_only_by_sleepers() {
         assert!(!is_readable(&nodes[1], 0));
         let peer = nodes[1].peer;
         nodes[0].lanes[0]
-            .send(peer, 0, &Header([2; 3]), &[1])
+            .send(peer, 0, &Header([2; 3]), Payload::Bytes(&[1]))
             .unwrap();
         assert!(is_readable(&nodes[1], 5_000), "nobody is woken");
         nodes[1].lanes[0].disarm();
@@ -143,17 +141,19 @@ fn messages_of_two_segments_arrive_whole() {
         let header = Header([round as u64; 3]);
         let token = nodes[0].token();
         let lane = &mut nodes[0].lanes[0];
-        let result = match round % 3 {
-            0 => lane.send(there, 0, &header, payload),
-            1 => lane.send_at_once(there, 0, &header, payload),
-            // SAFETY: the data stays until the end of the test.
-            _ => unsafe {
-                let issued = lane.send_zcopy(there, 0, &header, payload.as_ptr(), len, token);
-                issued.map(|_| ())
-            },
+        let block = [netmod::IoVec {
+            ptr: payload.as_ptr().cast_mut(),
+            len,
+        }];
+        // SAFETY: the data stays until the end of the test.
+        let vectored = |token| Payload::Vectored(unsafe { netmod::Vectored::new(&block, token) });
+        let payload = match round % 3 {
+            0 => Payload::Bytes(payload),
+            1 => vectored(None),
+            _ => vectored(Some(token)),
         };
-        match result {
-            Ok(()) => sent.push((header, round, len)),
+        match lane.send(there, 0, &header, payload) {
+            Ok(_) => sent.push((header, round, len)),
             Err(error) => assert!(
                 matches!(error, LaneError::Again | LaneError::Unsupported),
                 "{error:?}"

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Node, Random, nodes_with, poll_until};
-use netmod::{Header, Issued, LaneError, RemoteAddr, Token, Transport};
+use netmod::{Header, Issued, LaneError, Payload, RemoteAddr, Token, Transport};
 
 /// Two processes with four open connections between their VCIs.
 fn pair() -> Vec<Node> {
@@ -12,7 +12,7 @@ fn pair() -> Vec<Node> {
     });
     let there = nodes[1].peer;
     while nodes[0].lanes[0]
-        .send(there, 0, &Header([0; 3]), &[])
+        .send(there, 0, &Header([0; 3]), Payload::Bytes(&[]))
         .is_err()
     {
         nodes.iter_mut().for_each(|node| _ = node.poll());
@@ -61,7 +61,7 @@ fn long_gets_are_split_over_connections() {
             gets.push((token, data, offset));
         }
         // Messages continue meanwhile.
-        let sent = nodes[0].lanes[0].send(there, 0, &Header([1; 3]), &[7; 100]);
+        let sent = nodes[0].lanes[0].send(there, 0, &Header([1; 3]), Payload::Bytes(&[7; 100]));
         assert!(sent.is_ok() || sent == Err(LaneError::Again), "{sent:?}");
         for (token, data, offset) in gets {
             end(&mut nodes, token).unwrap();

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Node, Random, pair, poll_until};
-use netmod::{Header, Issued, LaneError, RemoteAddr, Token, Transport};
+use netmod::{Header, Issued, LaneError, Payload, RemoteAddr, Token, Transport};
 
 const LEN: usize = 100 << 10;
 
@@ -11,7 +11,7 @@ const LEN: usize = 100 << 10;
 fn meet(nodes: &mut [Node]) {
     let there = nodes[1].peer;
     while nodes[0].lanes[0]
-        .send(there, 0, &Header([0; 3]), &[])
+        .send(there, 0, &Header([0; 3]), Payload::Bytes(&[]))
         .is_err()
     {
         nodes.iter_mut().for_each(|node| _ = node.poll());
@@ -26,9 +26,13 @@ fn meet(nodes: &mut [Node]) {
 fn lend(node: &mut Node, to: u32, number: u64, payload: &[u8]) -> Option<Option<Token>> {
     let token = node.token();
     let header = Header([number, 1, 2]);
+    let block = [netmod::IoVec {
+        ptr: payload.as_ptr().cast_mut(),
+        len: payload.len(),
+    }];
     // SAFETY: payloads stay until the end of each test.
-    let sent =
-        unsafe { node.lanes[0].send_zcopy(to, 0, &header, payload.as_ptr(), payload.len(), token) };
+    let lent = unsafe { netmod::Vectored::new(&block, Some(token)) };
+    let sent = node.lanes[0].send(to, 0, &header, netmod::Payload::Vectored(lent));
     match sent {
         Ok(Issued::Complete) => Some(None),
         Ok(Issued::Pending) => Some(Some(token)),
@@ -64,7 +68,7 @@ fn zero_copy_messages_leave_together_and_in_order() {
             let taken = if is_short(number) {
                 let header = Header([number, 1, 2]);
                 nodes[0].lanes[0]
-                    .send(there, 0, &header, &payload[..100])
+                    .send(there, 0, &header, Payload::Bytes(&payload[..100]))
                     .is_ok()
             } else {
                 let token = lend(&mut nodes[0], there, number, payload);

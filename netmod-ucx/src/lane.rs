@@ -9,8 +9,8 @@ use crate::pulls::Pulls;
 use crate::shared::Shared;
 use crate::wire::{HEAD, Head, MessageKind};
 use netmod::{
-    AtomicOp, Header, Issued, Lane, LaneError, OpenError, Peer, RemoteAddr, Sink, Token, VciId,
-    WakeUp,
+    AtomicOp, Header, Issued, Lane, LaneError, OpenError, Payload, Peer, RemoteAddr, Sink, Token,
+    VciId, Vectored, WakeUp,
 };
 use std::collections::{HashSet, VecDeque};
 use std::os::fd::RawFd;
@@ -481,6 +481,26 @@ impl UcxLane {
     }
 }
 
+impl UcxLane {
+    fn send_vectored(
+        &mut self,
+        to: Peer,
+        vci: VciId,
+        header: &Header,
+        payload: Vectored<'_>,
+    ) -> Result<Issued, LaneError> {
+        let ([block], Some(token)) = (payload.blocks(), payload.token()) else {
+            return Err(LaneError::Unsupported);
+        };
+        self.check(block.len)?;
+        let endpoint = self.endpoint(to, vci)?;
+        // Order: earlier accepted messages go first.
+        self.send_bundle(endpoint)?;
+        // SAFETY: whoever made the payload promised that the block is valid until completion.
+        unsafe { self.lend(endpoint, header, block.ptr, block.len, token) }
+    }
+}
+
 impl Lane for UcxLane {
     #[inline]
     fn send(
@@ -488,47 +508,24 @@ impl Lane for UcxLane {
         to: Peer,
         vci: VciId,
         header: &Header,
-        payload: &[u8],
-    ) -> Result<(), LaneError> {
-        self.check(payload.len())?;
-        let endpoint = self.endpoint(to, vci)?;
-        self.send_message(endpoint, header, payload.len(), |room| {
-            room.copy_from_slice(payload)
-        })
-    }
-
-    fn send_with(
-        &mut self,
-        to: Peer,
-        vci: VciId,
-        header: &Header,
-        len: usize,
-        fill: &mut dyn FnMut(&mut [u8]),
-    ) -> Result<(), LaneError> {
-        self.check(len)?;
-        let endpoint = self.endpoint(to, vci)?;
-        self.send_message(endpoint, header, len, fill)
-    }
-
-    unsafe fn send_zcopy(
-        &mut self,
-        to: Peer,
-        vci: VciId,
-        header: &Header,
-        payload: *const u8,
-        len: usize,
-        token: Token,
+        payload: Payload<'_>,
     ) -> Result<Issued, LaneError> {
-        self.check(len)?;
-        let endpoint = self.endpoint(to, vci)?;
-        // Order: earlier accepted messages go first.
-        self.send_bundle(endpoint)?;
-        // SAFETY: the caller upholds the same contract, passed on unchanged.
-        unsafe { self.lend(endpoint, header, payload, len, token) }
-    }
-
-    fn coalesces(&self) -> bool {
-        true
+        match payload {
+            Payload::Bytes(bytes) => {
+                self.check(bytes.len())?;
+                let endpoint = self.endpoint(to, vci)?;
+                self.send_message(endpoint, header, bytes.len(), |room| {
+                    room.copy_from_slice(bytes)
+                })?;
+            }
+            Payload::Fill(len, fill) => {
+                self.check(len)?;
+                let endpoint = self.endpoint(to, vci)?;
+                self.send_message(endpoint, header, len, fill)?;
+            }
+            Payload::Vectored(vectored) => return self.send_vectored(to, vci, header, vectored),
+        }
+        Ok(Issued::Complete)
     }
 
     fn coalesce(&mut self, on: bool) {

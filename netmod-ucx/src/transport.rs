@@ -91,6 +91,7 @@ impl Transport for UcxTransport {
                 ordered: false,
                 ordered_access: 0,
             }),
+            coalesces: true,
             max_vcis: 1024,
         }
     }

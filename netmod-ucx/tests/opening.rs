@@ -5,7 +5,7 @@ mod common;
 use std::sync::Arc;
 
 use common::config;
-use netmod::{Header, LaneError};
+use netmod::{Header, LaneError, Payload};
 use netmod_kit::conformance::{Directory, Node};
 use netmod_ucx::{Config, UcxTransport};
 
@@ -63,7 +63,7 @@ fn unusable_addresses_are_explained() {
         if let Some(address) = address {
             directory.add(51, 0, address.to_vec());
         }
-        match node.lanes[0].send(51, 0, &header, &[]) {
+        match node.lanes[0].send(51, 0, &header, Payload::Bytes(&[])) {
             Err(LaneError::PeerLost(lost)) if lost.peer == 51 => lost.why,
             other => panic!("{other:?}"),
         }

@@ -2,7 +2,8 @@
 
 use crate::engine::Engine;
 use netmod::{
-    AtomicOp, Header, Issued, Lane, LaneError, Peer, RemoteAddr, Sink, Token, VciId, WakeUp,
+    AtomicOp, Header, Issued, Lane, LaneError, Payload, Peer, RemoteAddr, Sink, Token, VciId,
+    WakeUp,
 };
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -63,29 +64,21 @@ impl Lane for VerbsLane {
         to: Peer,
         vci: VciId,
         header: &Header,
-        payload: &[u8],
-    ) -> Result<(), LaneError> {
-        self.with(|engine| {
-            engine.send_message(to, vci, header, payload.len(), |room| {
-                room.copy_from_slice(payload);
-            })
-        })
+        payload: Payload<'_>,
+    ) -> Result<Issued, LaneError> {
+        self.with(|engine| match payload {
+            Payload::Bytes(bytes) => engine.send_message(to, vci, header, bytes.len(), |room| {
+                room.copy_from_slice(bytes);
+            }),
+            Payload::Fill(len, fill) => engine.send_message(to, vci, header, len, fill),
+            Payload::Vectored(_) => Err(LaneError::Unsupported),
+        })?;
+        Ok(Issued::Complete)
     }
 
     fn check_peers(&mut self, _awaited: &[Peer], _sink: &mut dyn Sink) {
         // All connections are probed; losses are reported by the next poll.
         self.with(Engine::watch);
-    }
-
-    fn send_with(
-        &mut self,
-        to: Peer,
-        vci: VciId,
-        header: &Header,
-        len: usize,
-        fill: &mut dyn FnMut(&mut [u8]),
-    ) -> Result<(), LaneError> {
-        self.with(|engine| engine.send_message(to, vci, header, len, fill))
     }
 
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> bool {

@@ -206,6 +206,7 @@ impl Transport for VerbsTransport {
                 ordered: true,
                 ordered_access: self.ordered_access(),
             }),
+            coalesces: false,
             max_vcis: (queues as usize).clamp(1, crate::queue::SLOTS),
         }
     }

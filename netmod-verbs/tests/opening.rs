@@ -65,7 +65,8 @@ fn unusable_addresses_are_explained() {
         return;
     };
     let header = Header::default();
-    let mut why = |peer| match nodes[0].lanes[0].send(peer, 0, &header, &[]) {
+    let mut why = |peer| match nodes[0].lanes[0].send(peer, 0, &header, netmod::Payload::Bytes(&[]))
+    {
         Err(LaneError::PeerLost(lost)) if lost.peer == peer => lost.why,
         other => panic!("{other:?}"),
     };
@@ -77,7 +78,7 @@ fn unusable_addresses_are_explained() {
     let directory = nodes[0].directory.clone();
     let mut why = |address: &[u8]| {
         directory.add(51, 0, address.to_vec());
-        match nodes[0].lanes[0].send(51, 0, &header, &[]) {
+        match nodes[0].lanes[0].send(51, 0, &header, netmod::Payload::Bytes(&[])) {
             Err(LaneError::PeerLost(lost)) if lost.peer == 51 => lost.why,
             other => panic!("{other:?}"),
         }
@@ -101,8 +102,8 @@ fn levels_of_sharing_use_the_stated_resources() {
         for vci in 0..lanes {
             poll_until(&mut nodes, "sending", |nodes| {
                 let lane = &mut nodes[0].lanes[usize::from(vci)];
-                match lane.send(8, vci, &Header::default(), &[]) {
-                    Ok(()) => true,
+                match lane.send(8, vci, &Header::default(), netmod::Payload::Bytes(&[])) {
+                    Ok(_) => true,
                     Err(LaneError::Again) => false,
                     Err(error) => panic!("{error}"),
                 }

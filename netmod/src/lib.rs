@@ -97,6 +97,57 @@ pub struct RemoteAddr {
     pub offset: u64,
 }
 
+/// The payload of an active message.
+pub enum Payload<'a> {
+    /// Bytes that are copied or sent during the call.
+    Bytes(&'a [u8]),
+    /// So many bytes, which the function writes to the transport's buffer. It is called at most
+    /// once, with a slice of that length, and only if the message will be sent.
+    Fill(usize, &'a mut dyn FnMut(&mut [u8])),
+    /// Blocks that are sent from where they lie.
+    Vectored(Vectored<'a>),
+}
+
+/// Blocks of memory that a lane sends without a copy. Meant for payloads of [`Limits::zcopy_min`]
+/// bytes and more.
+#[derive(Clone, Copy)]
+pub struct Vectored<'a> {
+    blocks: &'a [IoVec],
+    token: Option<Token>,
+}
+
+impl<'a> Vectored<'a> {
+    /// Makes a payload of at most [`MAX_IOVECS`] blocks, with a token only of one. Without a token
+    /// the lane sends them during the call, or refuses the message without any effect.
+    ///
+    /// # Safety
+    /// The blocks must be valid for reads during the call of [`Lane::send`], and with a token until
+    /// completion.
+    pub unsafe fn new(blocks: &'a [IoVec], token: Option<Token>) -> Vectored<'a> {
+        Vectored { blocks, token }
+    }
+
+    /// Returns the blocks.
+    pub fn blocks(&self) -> &'a [IoVec] {
+        self.blocks
+    }
+
+    /// Returns the token of the completion; `None`: the blocks are valid only during the call.
+    pub fn token(&self) -> Option<Token> {
+        self.token
+    }
+
+    /// Returns the length of all blocks in bytes.
+    pub fn len(&self) -> usize {
+        self.blocks.iter().map(|block| block.len).sum()
+    }
+
+    /// Whether the payload has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
 /// A contiguous block of this process's memory.
 #[derive(Clone, Copy, Debug)]
 pub struct IoVec {
@@ -106,8 +157,8 @@ pub struct IoVec {
     pub len: usize,
 }
 
-/// Most blocks in one call of [`DirectCopy::readv`], [`DirectCopy::writev`] or
-/// [`Lane::send_gather`].
+/// Most blocks in one call of [`DirectCopy::readv`] or [`DirectCopy::writev`], or of one
+/// [`Vectored`] payload.
 pub const MAX_IOVECS: usize = 256;
 
 /// Names an operation on remote memory between its issue and [`Sink::complete`].
@@ -254,7 +305,7 @@ pub struct Limits {
     pub native_rma: bool,
     /// Whether get and put need no call of the library at the target.
     pub passive_target: bool,
-    /// Smallest payload that is best sent by [`Lane::send_zcopy`]; `usize::MAX`: never.
+    /// Smallest payload that is best sent as [`Payload::Vectored`]; `usize::MAX`: never.
     pub zcopy_min: usize,
     /// Whether a put to a peer becomes visible there no later than any active message or put issued
     /// after it on the same lane. Flags in remote memory need this.
@@ -263,6 +314,9 @@ pub struct Limits {
     pub signals: Option<Signals>,
     /// Properties of [`Lane::atomic`]; `None` if it is unsupported.
     pub atomics: Option<Atomics>,
+    /// Whether [`Lane::coalesce`] has an effect: then a message may be refused although there is
+    /// space.
+    pub coalesces: bool,
     /// Most VCIs that can be opened.
     pub max_vcis: usize,
 }
@@ -355,30 +409,21 @@ pub trait SharedSegment: Send + Sync {
 
 /// One VCI's connection to all peers of a transport. Called under the VCI's lock.
 pub trait Lane: Send {
-    /// Sends an active message. On `Ok` the payload has been copied or sent, and the caller may
-    /// change it. Messages from this lane to the same `(peer, vci)` arrive in order.
+    /// Sends an active message. Messages from this lane to the same `(peer, vci)` arrive in order.
     ///
-    /// Fails with [`LaneError::Unsupported`] if the payload is longer than [`Limits::max_payload`].
+    /// [`Issued::Complete`]: the payload has been copied or sent, and the caller may change it.
+    /// [`Issued::Pending`], only for [`Payload::Vectored`] with a token: its memory stays unchanged
+    /// until [`Sink::complete`] is called with the token.
+    ///
+    /// Fails with [`LaneError::Unsupported`] if the payload is longer than [`Limits::max_payload`],
+    /// or if the lane does not send blocks from where they lie.
     fn send(
         &mut self,
         to: Peer,
         vci: VciId,
         header: &Header,
-        payload: &[u8],
-    ) -> Result<(), LaneError>;
-
-    /// Sends like [`Lane::send`], without a copy, if the message can leave immediately. Meant for
-    /// payloads of [`Limits::zcopy_min`] bytes and more. Fails without any effect otherwise.
-    fn send_at_once(
-        &mut self,
-        to: Peer,
-        vci: VciId,
-        header: &Header,
-        payload: &[u8],
-    ) -> Result<(), LaneError> {
-        let _ = (to, vci, header, payload);
-        Err(LaneError::Unsupported)
-    }
+        payload: Payload<'_>,
+    ) -> Result<Issued, LaneError>;
 
     /// Checks whether peers still live, for transports that are not notified of a peer's end.
     /// Covers the peers in `awaited` and all that were sent to. Threads that wait for long call it
@@ -387,64 +432,12 @@ pub trait Lane: Send {
         let _ = (awaited, sink);
     }
 
-    /// Sends like [`Lane::send`] a payload of `len` bytes that `fill` writes to the transport's
-    /// buffer. `fill` is called at most once, with a slice of `len` bytes, and only if the message
-    /// will be sent.
-    fn send_with(
-        &mut self,
-        to: Peer,
-        vci: VciId,
-        header: &Header,
-        len: usize,
-        fill: &mut dyn FnMut(&mut [u8]),
-    ) -> Result<(), LaneError>;
-
-    /// Sends like [`Lane::send`], without a copy: the payload stays unchanged until completion. For
-    /// payloads of [`Limits::zcopy_min`] bytes and more. The default answers
-    /// [`LaneError::Unsupported`].
-    ///
-    /// # Safety
-    /// `payload` must be valid for reads of `len` bytes until completion.
-    unsafe fn send_zcopy(
-        &mut self,
-        _to: Peer,
-        _vci: VciId,
-        _header: &Header,
-        _payload: *const u8,
-        _len: usize,
-        _token: Token,
-    ) -> Result<Issued, LaneError> {
-        Err(LaneError::Unsupported)
-    }
-
-    /// Sends like [`Lane::send`] a payload gathered from at most [`MAX_IOVECS`] blocks, which the
-    /// caller may change when the call returns. Offered by lanes that send the blocks without a
-    /// copy; the default answers [`LaneError::Unsupported`].
-    ///
-    /// # Safety
-    /// The blocks must be valid for reads.
-    unsafe fn send_gather(
-        &mut self,
-        _to: Peer,
-        _vci: VciId,
-        _header: &Header,
-        _pieces: &[IoVec],
-    ) -> Result<(), LaneError> {
-        Err(LaneError::Unsupported)
-    }
-
     /// Begins or ends a batch of messages. Between `coalesce(true)` and `coalesce(false)` the lane
     /// may bundle small messages to one destination; it has sent them all when `coalesce(false)`
     /// returns or as soon as there is space. Outside a batch it may refuse messages with
     /// [`LaneError::Again`] so that they come back in one. Does nothing by default.
     fn coalesce(&mut self, on: bool) {
         let _ = on;
-    }
-
-    /// Returns whether [`Lane::coalesce`] has an effect: then a message may be refused although
-    /// there is space.
-    fn coalesces(&self) -> bool {
-        false
     }
 
     /// Receives what has arrived and reports it to `sink`, at most about `budget` events. Returns
@@ -534,6 +527,28 @@ pub trait Lane: Send {
     /// Completes when all puts and atomics issued to `peer` before it are visible there.
     fn flush(&mut self, peer: Peer, token: Token) -> Result<Issued, LaneError>;
 
+    /// Returns whether everything accepted by [`Lane::send`] has left this process, so that it may
+    /// end.
+    fn drained(&mut self) -> bool;
+
+    /// Returns the object that a sleeping thread waits on.
+    fn wake_up(&self) -> WakeUp;
+
+    /// Announces that the owner is about to sleep: from now on an arrival wakes it. Returns `false`
+    /// if something has already arrived; the owner must then poll instead of sleeping.
+    fn arm(&mut self) -> bool;
+
+    /// Revokes [`Lane::arm`] after waking.
+    fn disarm(&mut self);
+
+    /// Returns what only memory of the same node offers, if the transport stays within a node.
+    fn node(&mut self) -> Option<&mut dyn NodeLane> {
+        None
+    }
+}
+
+/// What a lane offers to peers of the same node beyond [`Lane`]. All of it is optional.
+pub trait NodeLane {
     /// Returns the sender's end of the ring by which a peer's VCI receives, if it has one. The VCI
     /// may then send short messages without a call of the lane; they keep their order with those of
     /// [`Lane::send`]. The target of the pointer lives until the lane is dropped or reports the
@@ -548,20 +563,6 @@ pub trait Lane: Send {
     fn rx_ring(&mut self) -> Option<NonNull<ring::RxRing>> {
         None
     }
-
-    /// Returns whether everything accepted by [`Lane::send`] has left this process, so that it may
-    /// end.
-    fn drained(&mut self) -> bool;
-
-    /// Returns the object that a sleeping thread waits on.
-    fn wake_up(&self) -> WakeUp;
-
-    /// Announces that the owner is about to sleep: from now on an arrival wakes it. Returns `false`
-    /// if something has already arrived; the owner must then poll instead of sleeping.
-    fn arm(&mut self) -> bool;
-
-    /// Revokes [`Lane::arm`] after waking.
-    fn disarm(&mut self);
 
     /// Copies a chunk of a long message that a peer is reading from this process's memory, if there
     /// is one. Called while such a message may be in transfer and nothing else is to do. Returns

@@ -8,8 +8,8 @@ use std::sync::atomic::Ordering;
 
 use netmod::ring::{CELLS, INLINE, RxRing, Sent, TxRing, claim, publish};
 use netmod::{
-    AtomicOp, DirectCopy, Header, IoVec, Issued, Lane, LaneError, Peer, Pipes, RemoteAddr,
-    RemoteKey, Resolver, Sink, Token, VciId, WakeUp,
+    AtomicOp, DirectCopy, Header, IoVec, Issued, Lane, LaneError, NodeLane, Payload, Peer, Pipes,
+    RemoteAddr, RemoteKey, Resolver, Sink, Token, VciId, WakeUp,
 };
 use netmod_kit::PeerTable;
 
@@ -452,9 +452,9 @@ fn attach(
     }))
 }
 
-impl Lane for ShmLane {
+impl ShmLane {
     #[inline]
-    fn send(
+    fn send_bytes(
         &mut self,
         to: Peer,
         vci: VciId,
@@ -479,7 +479,7 @@ impl Lane for ShmLane {
         }
     }
 
-    fn send_with(
+    fn send_filled(
         &mut self,
         to: Peer,
         vci: VciId,
@@ -499,6 +499,24 @@ impl Lane for ShmLane {
             remote.ask_for_next(len, answers);
         }
         Ok(())
+    }
+}
+
+impl Lane for ShmLane {
+    #[inline]
+    fn send(
+        &mut self,
+        to: Peer,
+        vci: VciId,
+        header: &Header,
+        payload: Payload<'_>,
+    ) -> Result<Issued, LaneError> {
+        match payload {
+            Payload::Bytes(bytes) => self.send_bytes(to, vci, header, bytes)?,
+            Payload::Fill(len, fill) => self.send_filled(to, vci, header, len, fill)?,
+            Payload::Vectored(_) => return Err(LaneError::Unsupported),
+        }
+        Ok(Issued::Complete)
     }
 
     #[inline]
@@ -609,6 +627,12 @@ impl Lane for ShmLane {
         wake_up::disarm(&self.own.front().wake_up.0);
     }
 
+    fn node(&mut self) -> Option<&mut dyn NodeLane> {
+        Some(self)
+    }
+}
+
+impl NodeLane for ShmLane {
     fn tx_ring(&mut self, to: Peer, vci: VciId) -> Option<NonNull<TxRing>> {
         Some(self.remote(to, vci).ok()?.tx_ring.pointer())
     }

@@ -59,6 +59,7 @@ impl Transport for Shm {
             ordered_put: true,
             signals: None,
             atomics: None,
+            coalesces: false,
             max_vcis: usize::from(VciId::MAX),
         }
     }

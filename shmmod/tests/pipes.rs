@@ -17,7 +17,7 @@ const UNIT: usize = 16 << 10;
 const ROOM: usize = 2 << 20;
 
 fn open(lane: &mut dyn Lane, len: usize, request: PipeRequest, whole: bool) -> Option<Pipe> {
-    let pipes = lane.pipes().unwrap();
+    let pipes = lane.node().unwrap().pipes().unwrap();
     if !whole {
         return pipes.open(1, 0, len, request);
     }
@@ -28,7 +28,7 @@ fn open(lane: &mut dyn Lane, len: usize, request: PipeRequest, whole: bool) -> O
 }
 
 fn push(lane: &mut dyn Lane, pipe: Pipe, data: &[u8], moved: &mut usize) -> PushProgress {
-    let pipes = lane.pipes().unwrap();
+    let pipes = lane.node().unwrap().pipes().unwrap();
     pipes.push(pipe, moved, Source::Bytes(data)).unwrap()
 }
 
@@ -38,7 +38,7 @@ fn reading(pipe: Pipe, len: usize, replaceable: bool) -> PipeReader {
 
 fn pull(lane: &mut dyn Lane, reading: &mut PipeReader, to: &mut [u8]) -> PullProgress {
     let mut take = |at: usize, data: &[u8]| to[at..at + data.len()].copy_from_slice(data);
-    let pipes = lane.pipes().unwrap();
+    let pipes = lane.node().unwrap().pipes().unwrap();
     let PipeReader {
         from, vci, pipe, ..
     } = *reading;
@@ -53,7 +53,7 @@ fn pull(lane: &mut dyn Lane, reading: &mut PipeReader, to: &mut [u8]) -> PullPro
 }
 
 fn is_taken(sender: &mut dyn Lane) -> bool {
-    sender.pipes().unwrap().is_drained()
+    sender.node().unwrap().pipes().unwrap().is_drained()
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn messages_without_a_waiting_receiver_are_written_at_once() {
             0 => Source::Parts(&mut parts),
             _ => Source::Bytes(&sent),
         };
-        let pipes = sender.pipes().unwrap();
+        let pipes = sender.node().unwrap().pipes().unwrap();
         let (pipe, is_written) = pipes
             .begin(1, 0, len, PipeRequest::IfFaster, source, true)
             .unwrap();
@@ -140,7 +140,7 @@ fn messages_with_gaps_arrive() {
     let (sent, mut got) = (data(len), vec![0; len]);
     let pipe = open(&mut *sender, len, PipeRequest::Required, true).unwrap();
     let mut parts = |at: usize, out: &mut [u8]| out.copy_from_slice(&sent[at..at + out.len()]);
-    let pipes = sender.pipes().unwrap();
+    let pipes = sender.node().unwrap().pipes().unwrap();
     let pushed = pipes.push(pipe, &mut 0, Source::Parts(&mut parts));
     assert_eq!(pushed, Ok(PushProgress::Whole));
     let mut reading = reading(pipe, len, false);
@@ -288,8 +288,13 @@ fn unwanted_messages_free_their_units() {
         for pipe in pipes {
             let mut got = vec![0; 100];
             match who {
-                0 => sender.pipes().unwrap().abandon(pipe),
-                1 => receiver.pipes().unwrap().release(0, 0, pipe),
+                0 => sender.node().unwrap().pipes().unwrap().abandon(pipe),
+                1 => receiver
+                    .node()
+                    .unwrap()
+                    .pipes()
+                    .unwrap()
+                    .release(0, 0, pipe),
                 // The receive is shorter than the message.
                 _ => {
                     let mut reading = PipeReader {
@@ -333,7 +338,7 @@ fn invalid_pipe_names_are_refused() {
         1 << 32 | 7 << 8,
         1 << 32 | row,
     ] {
-        let pipes = receiver.pipes().unwrap();
+        let pipes = receiver.node().unwrap().pipes().unwrap();
         let pulled = pipes.pull(&mut reading(Pipe(name), UNIT + 1, true), &mut take);
         assert!(pulled.is_err(), "{name:#x}");
         let lengths = (UNIT + 1, UNIT + 1);
@@ -343,12 +348,14 @@ fn invalid_pipe_names_are_refused() {
     }
     // The name of an earlier use brings no data, and takes none from the current message.
     let old = Pipe((pipe.0 & 0xffff_ffff) | 77 << 32);
-    let pipes = receiver.pipes().unwrap();
+    let pipes = receiver.node().unwrap().pipes().unwrap();
     let pulled = pipes.pull(&mut reading(old, 9000, false), &mut take);
     assert_eq!(pulled, Ok(PullProgress::Part(false)));
     pipes.release(0, 0, old);
     assert!(!is_taken(&mut *sender));
     let pushed = sender
+        .node()
+        .unwrap()
         .pipes()
         .unwrap()
         .push(old, &mut 0, Source::Bytes(&[]));

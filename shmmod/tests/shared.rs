@@ -38,14 +38,14 @@ fn with_help(reads: impl FnOnce(&mut dyn Lane)) -> u64 {
     let ([mut reader, mut owner], _transports) = book::lanes(SingleCopy::Always);
     // The owner must know the reader, as the sender of a message does.
     let (mut here, there) = ([0], [1]);
-    let known = owner.direct_copy().unwrap();
+    let known = owner.node().unwrap().direct_copy().unwrap();
     // SAFETY: both bytes belong to arrays of this function.
     unsafe { known.read(0, 0, here.as_mut_ptr(), 1, place(&there).key.address) }.unwrap();
     let (ended, helped) = (AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|scope| {
         scope.spawn(|| {
             while !ended.load(Ordering::Relaxed) {
-                if owner.help() {
+                if owner.node().unwrap().help() {
                     helped.fetch_add(1, Ordering::Relaxed);
                 } else {
                     thread::yield_now();

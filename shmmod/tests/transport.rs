@@ -8,8 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use netmod::{
-    Header, Issued, Lane, LaneError, OpenError, Peer, RemoteAddr, RemoteKey, Resolver, Sink, Token,
-    Transport, VciId, WakeUp,
+    Header, Issued, Lane, LaneError, OpenError, Payload, Peer, RemoteAddr, RemoteKey, Resolver,
+    Sink, Token, Transport, VciId, WakeUp,
 };
 use shmmod::{Config, Shm};
 
@@ -108,8 +108,8 @@ fn header(number: u64, from: Peer) -> Header {
 fn send(lane: &mut dyn Lane, to: Peer, number: u64, from: Peer, len: usize) {
     let payload = vec![number as u8; len];
     loop {
-        match lane.send(to, 0, &header(number, from), &payload) {
-            Ok(()) => return,
+        match lane.send(to, 0, &header(number, from), Payload::Bytes(&payload)) {
+            Ok(_) => return,
             Err(LaneError::Again) => thread::yield_now(),
             Err(error) => panic!("{error}"),
         }
@@ -134,8 +134,8 @@ fn a_full_queue_refuses_and_recovers() {
                 filled = true;
                 out.fill(sent as u8);
             };
-            match sender.send_with(1, 0, &header(sent, 0), len, &mut fill) {
-                Ok(()) => sent += 1,
+            match sender.send(1, 0, &header(sent, 0), Payload::Fill(len, &mut fill)) {
+                Ok(_) => sent += 1,
                 Err(LaneError::Again) => {
                     assert!(!filled, "a message that is not sent is not asked for");
                     break;

@@ -24,7 +24,7 @@ impl Lanes {
 
     /// Opens a pipe for a message that is never sent.
     fn open(&mut self, from: usize, to: usize, len: usize) -> Option<Pipe> {
-        let pipes = self.lanes[from].pipes().unwrap();
+        let pipes = self.lanes[from].node().unwrap().pipes().unwrap();
         let none = Source::Bytes(&[]);
         let begun = pipes.begin(to as Peer, 0, len, PipeRequest::IfFaster, none, false);
         let (pipe, is_written) = begun.ok()?;
@@ -34,7 +34,7 @@ impl Lanes {
 
     /// Sends a whole message. Returns `None` if there is no space.
     fn send(&mut self, from: usize, to: usize, data: &[u8]) -> Option<Pipe> {
-        let pipes = self.lanes[from].pipes().unwrap();
+        let pipes = self.lanes[from].node().unwrap().pipes().unwrap();
         let (to, all) = (to as Peer, Source::Bytes(data));
         let begun = pipes.begin(to, 0, data.len(), PipeRequest::IfFaster, all, false);
         let (pipe, is_written) = begun.ok()?;
@@ -56,7 +56,7 @@ impl Lanes {
         let mut got = vec![0; len];
         let mut reading = PipeReader::new(from as Peer, 0, pipe, (len, total), false);
         let mut take = |at: usize, data: &[u8]| got[at..at + data.len()].copy_from_slice(data);
-        let pipes = self.lanes[to].pipes().unwrap();
+        let pipes = self.lanes[to].node().unwrap().pipes().unwrap();
         let taken = pipes.take_written(from as Peer, 0, pipe, (len, total), &mut take);
         if taken == Ok(false) {
             assert_eq!(pipes.pull(&mut reading, &mut take), Ok(PullProgress::Whole));
@@ -93,7 +93,7 @@ impl Lanes {
             pipes.push(pipe);
         }
         for &pipe in &pipes {
-            self.lanes[0].pipes().unwrap().abandon(pipe);
+            self.lanes[0].node().unwrap().pipes().unwrap().abandon(pipe);
         }
         pipes.len()
     }
@@ -168,8 +168,18 @@ fn memory_is_returned_with_an_unread_reply() {
         let answer = lanes.send(1, 0, &data(len, 9)).unwrap();
         assert_eq!(lanes.free(), 124, "it is written in process 0's memory");
         match who {
-            0 => lanes.lanes[1].pipes().unwrap().abandon(answer),
-            1 => lanes.lanes[0].pipes().unwrap().release(1, 0, answer),
+            0 => lanes.lanes[1]
+                .node()
+                .unwrap()
+                .pipes()
+                .unwrap()
+                .abandon(answer),
+            1 => lanes.lanes[0]
+                .node()
+                .unwrap()
+                .pipes()
+                .unwrap()
+                .release(1, 0, answer),
             // The receive is shorter than the message.
             _ => {
                 let got = lanes.receive((1, 0), answer, UNIT, len);
@@ -177,7 +187,7 @@ fn memory_is_returned_with_an_unread_reply() {
             }
         }
         // Process 1 takes the units back at its next send or poll.
-        assert!(lanes.lanes[1].pipes().unwrap().is_drained());
+        assert!(lanes.lanes[1].node().unwrap().pipes().unwrap().is_drained());
         assert_eq!(lanes.free(), 128, "{who}");
     }
 }
@@ -190,7 +200,7 @@ fn crossing_messages_are_written_before_they_are_announced() {
             let sent = [data(len, round), data(len, round + 7)];
             let mut pipes = Vec::new();
             for (from, to) in [(0, 1), (1, 0)] {
-                let lane = lanes.lanes[from].pipes().unwrap();
+                let lane = lanes.lanes[from].node().unwrap().pipes().unwrap();
                 let all = Source::Bytes(&sent[from]);
                 let (pipe, is_written) = lane
                     .begin(to, 0, len, PipeRequest::IfFaster, all, false)
@@ -210,7 +220,7 @@ fn crossing_messages_are_written_before_they_are_announced() {
         lanes.turn([0, 1], len, 1);
         lanes.turn([0, 1], len, 2);
         let all = data(len, 3);
-        let lane = lanes.lanes[0].pipes().unwrap();
+        let lane = lanes.lanes[0].node().unwrap().pipes().unwrap();
         let (pipe, is_written) = lane
             .begin(1, 0, len, PipeRequest::IfFaster, Source::Bytes(&all), false)
             .expect("there is room");
@@ -226,7 +236,7 @@ fn crossing_messages_are_written_before_they_are_announced() {
         lanes
             .lanes
             .iter_mut()
-            .all(|lane| lane.pipes().unwrap().is_drained())
+            .all(|lane| lane.node().unwrap().pipes().unwrap().is_drained())
     );
 }
 
@@ -238,7 +248,7 @@ fn claims_to_memory_that_was_never_kept_are_refused() {
     assert!(lanes.receive((1, 0), answer, UNIT, UNIT) == data(UNIT, 1));
     // A second claim: the memory is process 0's again.
     let mut reading = PipeReader::new(1, 0, answer, (UNIT, UNIT), false);
-    let pipes = lanes.lanes[0].pipes().unwrap();
+    let pipes = lanes.lanes[0].node().unwrap().pipes().unwrap();
     assert!(pipes.pull(&mut reading, &mut |_, _| {}).is_err());
     // Nor is a process believed that announces a message in memory that it was never given.
     let row = 1 << 30 | (128 | 5) << 8;

@@ -7,7 +7,8 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::Arc;
 
 use netmod::{
-    AtomicOp, Header, Issued, Lane, LaneError, Peer, RemoteAddr, Sink, Token, VciId, WakeUp,
+    AtomicOp, Header, Issued, Lane, LaneError, Payload, Peer, RemoteAddr, Sink, Token, VciId,
+    WakeUp,
 };
 use netmod_kit::emulation::{self, Answer, Ask, MOST_REQUESTS, Request};
 use netmod_kit::{Action, Fences, Operations, PeerTable};
@@ -374,35 +375,31 @@ impl Lane for UnixLane {
         to: Peer,
         vci: VciId,
         header: &Header,
-        payload: &[u8],
-    ) -> Result<(), LaneError> {
-        if payload.len() > self.shared.longest {
-            return Err(LaneError::Unsupported);
-        }
-        self.transmit((to, vci), MESSAGE, 0, false, |out| {
-            out.extend(header.to_bytes());
-            out.extend(payload);
-        })
-    }
-
-    fn send_with(
-        &mut self,
-        to: Peer,
-        vci: VciId,
-        header: &Header,
-        len: usize,
-        fill: &mut dyn FnMut(&mut [u8]),
-    ) -> Result<(), LaneError> {
+        payload: Payload<'_>,
+    ) -> Result<Issued, LaneError> {
+        let len = match &payload {
+            Payload::Bytes(bytes) => bytes.len(),
+            Payload::Fill(len, _) => *len,
+            Payload::Vectored(_) => return Err(LaneError::Unsupported),
+        };
         if len > self.shared.longest {
             return Err(LaneError::Unsupported);
         }
-        // `fill` is called once, so its bytes are sent now or later.
-        self.transmit((to, vci), MESSAGE, 0, true, |out| {
+        // A function is called once, so its bytes are sent now or later.
+        let queues = matches!(payload, Payload::Fill(..));
+        self.transmit((to, vci), MESSAGE, 0, queues, |out| {
             out.extend(header.to_bytes());
-            let head = out.len();
-            out.resize(head + len, 0);
-            fill(&mut out[head..]);
-        })
+            match payload {
+                Payload::Bytes(bytes) => out.extend(bytes),
+                Payload::Fill(len, fill) => {
+                    let head = out.len();
+                    out.resize(head + len, 0);
+                    fill(&mut out[head..]);
+                }
+                Payload::Vectored(_) => {}
+            }
+        })?;
+        Ok(Issued::Complete)
     }
 
     fn check_peers(&mut self, awaited: &[Peer], _sink: &mut dyn Sink) {

@@ -133,6 +133,7 @@ impl Transport for UnixTransport {
                 ordered: true,
                 ordered_access: 0,
             }),
+            coalesces: false,
             max_vcis: 256,
         }
     }

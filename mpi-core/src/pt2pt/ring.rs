@@ -18,7 +18,7 @@ unsafe impl Send for TxRing {}
 impl TxRing {
     /// Returns the ring of VCI `vci` of `to`, if the lane sends through one.
     pub fn of(lane: &mut dyn Lane, to: Peer, vci: VciId) -> Option<TxRing> {
-        lane.tx_ring(to, vci).map(TxRing)
+        lane.node()?.tx_ring(to, vci).map(TxRing)
     }
 
     /// Returns the ring.
@@ -42,7 +42,7 @@ unsafe impl Send for RxRing {}
 impl RxRing {
     /// Returns the ring of a lane, if the lane receives by one.
     pub fn of(lane: &mut dyn Lane) -> Option<RxRing> {
-        lane.rx_ring().map(RxRing)
+        lane.node()?.rx_ring().map(RxRing)
     }
 
     /// Returns the ring.

@@ -27,6 +27,7 @@ impl Transport for Absent {
             ordered_put: false,
             signals: None,
             atomics: None,
+            coalesces: false,
             max_vcis: 0,
         }
     }
@@ -51,18 +52,13 @@ fn gone(peer: Peer) -> LaneError {
 }
 
 impl Lane for Absent {
-    fn send(&mut self, to: Peer, _: VciId, _: &Header, _: &[u8]) -> Result<(), LaneError> {
-        Err(gone(to))
-    }
-
-    fn send_with(
+    fn send(
         &mut self,
         to: Peer,
         _: VciId,
         _: &Header,
-        _: usize,
-        _: &mut dyn FnMut(&mut [u8]),
-    ) -> Result<(), LaneError> {
+        _: Payload<'_>,
+    ) -> Result<Issued, LaneError> {
         Err(gone(to))
     }
 

@@ -21,7 +21,8 @@ impl VciState {
         remote: u64,
     ) -> Result<(), LaneError> {
         let lane = &mut self.route_to(to)?.lane;
-        let direct = lane.direct_copy().ok_or(LaneError::Unsupported)?;
+        let direct = lane.node().and_then(|node| node.direct_copy());
+        let direct = direct.ok_or(LaneError::Unsupported)?;
         // SAFETY: the caller's promise.
         let copied = unsafe {
             match write {

@@ -2,7 +2,7 @@
 
 #![deny(unsafe_code)]
 
-use netmod::{LaneError, Lost};
+use netmod::{LaneError, Lost, Payload};
 
 use super::{OWN, VciState};
 use crate::pt2pt::engine::{Action, Address, lost_peer};
@@ -238,9 +238,11 @@ impl VciState {
             return Ok(()); // it has gone with another message
         }
         let route = self.route_to(to)?;
-        let result = route.lane.send(to.peer, to.vci, &body.header(trailer), &[]);
+        let result = route
+            .lane
+            .send(to.peer, to.vci, &body.header(trailer), Payload::Bytes(&[]));
         self.restore_credit(to, trailer, &result);
-        result
+        result.map(drop)
     }
 
     fn send_notice(&mut self, notice: &Notice) -> Result<(), LaneError> {
@@ -248,9 +250,9 @@ impl VciState {
         let trailer = self.engine.trailer(to, notice.kind());
         let (header, payload) = notice.message(trailer);
         let lane = &mut self.route_to(to)?.lane;
-        let result = lane.send(to.peer, to.vci, &header, &payload);
+        let result = lane.send(to.peer, to.vci, &header, Payload::Bytes(&payload));
         self.restore_credit(to, trailer, &result);
-        result
+        result.map(drop)
     }
 
     /// Asks the receiver of a send to give it back.
@@ -262,9 +264,9 @@ impl VciState {
         let trailer = self.engine.trailer(to, PacketKind::Cancel);
         let (header, payload) = (wire::matched(key, trailer), name.word().to_ne_bytes());
         let lane = &mut self.route_to(to)?.lane;
-        let result = lane.send(to.peer, to.vci, &header, &payload);
+        let result = lane.send(to.peer, to.vci, &header, Payload::Bytes(&payload));
         self.restore_credit(to, trailer, &result);
-        result
+        result.map(drop)
     }
 
     /// Credit that did not leave is still owed.

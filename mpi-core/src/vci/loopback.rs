@@ -79,6 +79,7 @@ impl Transport for Loopback {
                 ordered: true,
                 ordered_access: 0,
             }),
+            coalesces: false,
             max_vcis: usize::from(VciId::MAX),
         }
     }
@@ -122,14 +123,21 @@ struct LoopbackLane {
 }
 
 impl LoopbackLane {
-    fn message(&mut self, header: &Header, len: usize, fill: &mut dyn FnMut(&mut [u8])) -> Message {
-        let mut payload = self.spare.pop().unwrap_or_default();
-        payload.resize(len, 0);
-        fill(&mut payload);
-        Message {
-            header: *header,
-            payload,
+    fn message(&mut self, header: &Header, payload: Payload<'_>) -> Result<Message, LaneError> {
+        let mut bytes = self.spare.pop().unwrap_or_default();
+        bytes.clear();
+        match payload {
+            Payload::Bytes(from) => bytes.extend_from_slice(from),
+            Payload::Fill(len, fill) => {
+                bytes.resize(len, 0);
+                fill(&mut bytes);
+            }
+            Payload::Vectored(_) => return Err(LaneError::Unsupported),
         }
+        Ok(Message {
+            header: *header,
+            payload: bytes,
+        })
     }
 
     /// The next message: those of a sender come in the order in which they were sent.
@@ -157,29 +165,16 @@ fn place(remote: RemoteAddr) -> *mut u8 {
 impl Lane for LoopbackLane {
     fn send(
         &mut self,
-        to: Peer,
-        vci: VciId,
-        header: &Header,
-        payload: &[u8],
-    ) -> Result<(), LaneError> {
-        self.send_with(to, vci, header, payload.len(), &mut |out| {
-            out.copy_from_slice(payload)
-        })
-    }
-
-    fn send_with(
-        &mut self,
         _to: Peer,
         vci: VciId,
         header: &Header,
-        len: usize,
-        fill: &mut dyn FnMut(&mut [u8]),
-    ) -> Result<(), LaneError> {
+        payload: Payload<'_>,
+    ) -> Result<Issued, LaneError> {
         if vci == self.vci {
             if self.own.len() >= DEPTH {
                 return Err(LaneError::Again);
             }
-            let message = self.message(header, len, fill);
+            let message = self.message(header, payload)?;
             self.own.push_back(message);
         } else {
             let inbox = inbox(&self.inboxes, vci);
@@ -187,11 +182,11 @@ impl Lane for LoopbackLane {
             if queue.len() >= DEPTH {
                 return Err(LaneError::Again);
             }
-            queue.push_back(self.message(header, len, fill));
+            queue.push_back(self.message(header, payload)?);
             inbox.filled.store(true, Ordering::Release);
         }
         self.wakeup.notify_after_store();
-        Ok(())
+        Ok(Issued::Complete)
     }
 
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> bool {

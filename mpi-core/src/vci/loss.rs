@@ -2,7 +2,7 @@
 
 #![deny(unsafe_code)]
 
-use netmod::{LaneError, Lost, Peer};
+use netmod::{LaneError, Lost, Payload, Peer};
 
 use super::{OWN, VciState};
 use crate::error::Error;
@@ -208,7 +208,9 @@ impl VciState {
         let trailer = self.engine.trailer(to, PacketKind::Credit);
         let header = Control::default().header(trailer);
         let result = match self.route_to(to) {
-            Ok(route) => route.lane.send(to.peer, to.vci, &header, &[]),
+            Ok(route) => route
+                .lane
+                .send(to.peer, to.vci, &header, Payload::Bytes(&[])),
             Err(error) => Err(error),
         };
         self.restore_credit(to, trailer, &result);
@@ -219,7 +221,7 @@ impl VciState {
             }
             // No room: the next time.
             Err(_) => self.engine.streams.get(to.peer, to.vci).connected = false,
-            Ok(()) => {}
+            Ok(_) => {}
         }
     }
 }

@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use netmod::ring::INLINE;
-use netmod::{IoVec, Lane, LaneError, Limits, OpenError, Peer, Transport, VciId, WakeUp};
+use netmod::{IoVec, Lane, LaneError, Limits, OpenError, Peer, Pipes, Transport, VciId, WakeUp};
 
 use crate::error::Result;
 use crate::pt2pt::engine::{Action, Address, Counters, Engine};
@@ -81,6 +81,11 @@ struct Route {
 }
 
 impl Route {
+    /// Returns the pipelines to peers of the node, if the transport has them.
+    fn pipes(&mut self) -> Option<&mut dyn Pipes> {
+        self.lane.node()?.pipes()
+    }
+
     fn open(
         vci: VciId,
         transport: &Arc<dyn Transport>,
@@ -89,7 +94,11 @@ impl Route {
         let limits = transport.limits();
         let mut lane = transport.open_lane(vci)?;
         Ok(Route {
-            protocols: Protocols::new(&limits, eager_limit, lane.pipes().is_some()),
+            protocols: Protocols::new(
+                &limits,
+                eager_limit,
+                lane.node().is_some_and(|node| node.pipes().is_some()),
+            ),
             lane,
             transport: transport.clone(),
             limits,
@@ -309,7 +318,7 @@ impl VciState {
     /// Whether all that this process has put into pipes has been received.
     pub fn pipes_are_taken(&mut self) -> bool {
         let lanes = self.routes.iter_mut();
-        let mut pipes = lanes.filter_map(|route| route.lane.pipes());
+        let mut pipes = lanes.filter_map(Route::pipes);
         pipes.all(|pipes| pipes.is_drained())
     }
 

@@ -32,7 +32,7 @@ impl VciState {
     pub fn remote_memory(&mut self, to: Address) -> Option<(&'static str, bool)> {
         let route = self.route_to(to).ok()?;
         let native = route.limits.native_rma && route.transport.shared_memory().is_none();
-        let in_bursts = route.lane.coalesces() && !route.limits.passive_target;
+        let in_bursts = route.limits.coalesces && !route.limits.passive_target;
         native.then(|| (route.transport.name(), in_bursts))
     }
 

@@ -57,7 +57,10 @@ impl VciState {
     /// one.
     fn help(&mut self) -> bool {
         let own = self.rx_ring.as_ref().filter(|_| self.offers > 0);
-        own.is_some_and(|(_, own)| self.routes[*own].lane.help())
+        own.is_some_and(|(_, own)| {
+            let node = self.routes[*own].lane.node();
+            node.is_some_and(|node| node.help())
+        })
     }
 
     /// Adds `more`, which may be negative, to the number of sends whose memory receivers of this node

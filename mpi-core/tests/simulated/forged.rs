@@ -52,7 +52,9 @@ impl Forger {
     /// Sends to VCI 0 of the real process, as if from VCI `vci`.
     fn send_as(&mut self, vci: u64, kind: u64, words: [u64; 2], payload: &[u8]) {
         let header = Header([words[0], words[1], kind | vci << 16]);
-        self.lane.send(0, 0, &header, payload).unwrap();
+        self.lane
+            .send(0, 0, &header, netmod::Payload::Bytes(payload))
+            .unwrap();
     }
 
     fn send(&mut self, kind: u64, words: [u64; 2], payload: &[u8]) {

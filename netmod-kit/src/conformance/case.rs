@@ -26,7 +26,8 @@ impl Claims {
         });
         let mut lane = transport.open_lane(0).unwrap();
         Claims {
-            copies: transport.limits().get && lane.direct_copy().is_some(),
+            copies: transport.limits().get
+                && lane.node().is_some_and(|node| node.direct_copy().is_some()),
             limits: transport.limits(),
             wakes: !matches!(lane.wake_up(), WakeUp::None),
             cut: variant.cut.is_some(),

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use netmod::{AtomicOp, Header, Issued, Lane, LaneError, RemoteAddr, RemoteKey, Token};
+use netmod::{AtomicOp, Header, Issued, Lane, LaneError, Payload, RemoteAddr, RemoteKey, Token};
 
 use super::node::{Directory, LIMIT, Node, Random, is_woken};
 use super::variant::{End, LossDetection, Opening, Variant};
@@ -225,8 +225,13 @@ impl Actor<'_> {
     fn send(&mut self, lane: usize, to: u32, header: [u64; 3], payload: &[u8]) {
         let start = Instant::now();
         loop {
-            match self.node.lanes[lane].send(to, lane as u16, &Header(header), payload) {
-                Ok(()) => return,
+            match self.node.lanes[lane].send(
+                to,
+                lane as u16,
+                &Header(header),
+                Payload::Bytes(payload),
+            ) {
+                Ok(_) => return,
                 Err(LaneError::Again) => {
                     self.poll();
                     std::thread::yield_now();
@@ -375,8 +380,8 @@ impl Actor<'_> {
         let elapsed = |ms| start.elapsed() >= Duration::from_millis(ms);
         while !elapsed(600) || (again == 0 && !elapsed(2500)) {
             let header = Header([NUMBERED, counts[0], 0]);
-            match self.node.lanes[0].send(SERVER, 0, &header, &payload) {
-                Ok(()) => {
+            match self.node.lanes[0].send(SERVER, 0, &header, Payload::Bytes(&payload)) {
+                Ok(_) => {
                     sums[0] = checksum(sums[0], counts[0], &payload);
                     counts[0] += 1;
                     accepted += 1;

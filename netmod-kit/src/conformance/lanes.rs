@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use netmod::{Header, LaneError, WakeUp};
+use netmod::{Header, LaneError, Payload, WakeUp};
 
 use super::case::{Case, always, wakes};
 use super::node::{
@@ -65,8 +65,13 @@ fn five_lanes(variant: &Variant) {
                     let header = Header([*seq, from as u64, to as u64]);
                     let len = random.length(most);
                     let payload = vec![from as u8; len];
-                    match nodes[n].lanes[from].send(other, to as u16, &header, &payload) {
-                        Ok(()) => *seq += 1,
+                    match nodes[n].lanes[from].send(
+                        other,
+                        to as u16,
+                        &header,
+                        Payload::Bytes(&payload),
+                    ) {
+                        Ok(_) => *seq += 1,
                         Err(LaneError::Again) => {}
                         Err(error) => panic!("{error}"),
                     }
@@ -76,8 +81,9 @@ fn five_lanes(variant: &Variant) {
         for (from, seq) in next_self.iter_mut().enumerate() {
             if *seq < each {
                 let header = Header([*seq, from as u64, 0]);
-                match nodes[0].lanes[from].send(PEERS[0], 0, &header, &[from as u8]) {
-                    Ok(()) => *seq += 1,
+                match nodes[0].lanes[from].send(PEERS[0], 0, &header, Payload::Bytes(&[from as u8]))
+                {
+                    Ok(_) => *seq += 1,
                     Err(LaneError::Again) => {}
                     Err(error) => panic!("{error}"),
                 }
@@ -131,8 +137,8 @@ fn threads(variant: &Variant) {
                         let header = Header([sent, 0, 0]);
                         let payload = [vci as u8; 700];
                         let payload = &payload[..(sent % 700) as usize];
-                        match a.0.send(PEERS[1], vci, &header, payload) {
-                            Ok(()) => sent += 1,
+                        match a.0.send(PEERS[1], vci, &header, Payload::Bytes(payload)) {
+                            Ok(_) => sent += 1,
                             Err(LaneError::Again) => {}
                             Err(error) => panic!("{error}"),
                         }
@@ -166,8 +172,8 @@ fn many_senders(variant: &Variant) {
                     if sent < each {
                         let payload = vec![sent as u8; sizes[sent as usize % sizes.len()]];
                         let header = Header([sent, !sent, me.into()]);
-                        match node.lanes[0].send(PEERS[0], 0, &header, &payload) {
-                            Ok(()) => sent += 1,
+                        match node.lanes[0].send(PEERS[0], 0, &header, Payload::Bytes(&payload)) {
+                            Ok(_) => sent += 1,
                             Err(LaneError::Again) => {
                                 node.poll();
                                 std::thread::yield_now();
@@ -225,7 +231,7 @@ fn wake_up(variant: &Variant) {
         let payload = vec![1; if i % 2 == 0 { 8 } else { long }];
         let header = Header::default();
         nodes[0].lanes[0]
-            .send(PEERS[1], 0, &header, &payload)
+            .send(PEERS[1], 0, &header, Payload::Bytes(&payload))
             .unwrap();
         // The sender's side may need polls too.
         nodes[0].poll();
@@ -243,7 +249,7 @@ fn wake_up(variant: &Variant) {
     );
     // A lane does not sleep on a message that has arrived.
     nodes[0].lanes[0]
-        .send(PEERS[1], 0, &Header::default(), &[1; 8])
+        .send(PEERS[1], 0, &Header::default(), Payload::Bytes(&[1; 8]))
         .unwrap();
     nodes[0].poll();
     std::thread::sleep(Duration::from_millis(20));
@@ -272,7 +278,7 @@ fn addresses(variant: &Variant) {
     let header = Header::default();
     let directory = nodes[0].directory.clone();
     let lane = &mut nodes[0].lanes[0];
-    let mut why = |peer, vci| match lane.send(peer, vci, &header, &[]) {
+    let mut why = |peer, vci| match lane.send(peer, vci, &header, Payload::Bytes(&[])) {
         Err(LaneError::PeerLost(lost)) if lost.peer == peer => lost.why,
         other => panic!("{other:?}"),
     };

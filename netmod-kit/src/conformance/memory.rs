@@ -195,7 +195,7 @@ fn direct_copies(variant: &Variant) {
     let mut expected = memory.clone();
     let address = memory.as_mut_ptr() as u64;
     let lane = &mut nodes[0].lanes[0];
-    let direct = lane.direct_copy().unwrap();
+    let direct = lane.node().unwrap().direct_copy().unwrap();
     for round in 0..50 {
         let count = 1 + random.below(if round % 5 == 0 { MAX_IOVECS } else { 5 });
         let lens: Vec<usize> = (0..count).map(|_| random.length(390)).collect();

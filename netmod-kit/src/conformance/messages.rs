@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use netmod::{Header, Issued, LaneError};
+use netmod::{Header, IoVec, Issued, LaneError, Payload, Vectored};
 
 use super::case::{Case, Claims, Need, always};
 use super::node::{LIMIT, PEERS, Random, connect, pair, poll_until, send_polling};
@@ -58,14 +58,14 @@ fn messages_arrive(variant: &Variant) {
             let payload = &sent[next];
             let lane = &mut nodes[0].lanes[0];
             let result = if next % 3 == 0 {
-                lane.send_with(PEERS[1], 0, &header, payload.len(), &mut |room| {
-                    room.copy_from_slice(payload)
-                })
-            } else {
+                let mut fill = |room: &mut [u8]| room.copy_from_slice(payload);
+                let payload = Payload::Fill(payload.len(), &mut fill);
                 lane.send(PEERS[1], 0, &header, payload)
+            } else {
+                lane.send(PEERS[1], 0, &header, Payload::Bytes(payload))
             };
             match result {
-                Ok(()) => next += 1,
+                Ok(_) => next += 1,
                 Err(LaneError::Again) => break,
                 Err(error) => panic!("{error}"),
             }
@@ -101,8 +101,8 @@ fn all_sizes(variant: &Variant) {
             let lane = &mut nodes[0].lanes[0];
             let header = Header([len as u64, 2, 3]);
             let mut fill = |room: &mut [u8]| room.copy_from_slice(&payload);
-            match lane.send_with(PEERS[1], 0, &header, len, &mut fill) {
-                Ok(()) => true,
+            match lane.send(PEERS[1], 0, &header, Payload::Fill(len, &mut fill)) {
+                Ok(_) => true,
                 Err(LaneError::Again) => false,
                 Err(error) => panic!("{error}"),
             }
@@ -135,8 +135,8 @@ fn gathered(variant: &Variant) {
                 if sent == total {
                     break;
                 }
-                match nodes[0].lanes[0].send(PEERS[1], 0, &header, &payload) {
-                    Ok(()) => sent += 1,
+                match nodes[0].lanes[0].send(PEERS[1], 0, &header, Payload::Bytes(&payload)) {
+                    Ok(_) => sent += 1,
                     Err(LaneError::Again) => break,
                     Err(error) => panic!("{error}"),
                 }
@@ -159,11 +159,11 @@ fn too_long(variant: &Variant) {
     let long = vec![0; nodes[0].transport.limits().max_payload + 1];
     let header = Header::default();
     let lane = &mut nodes[0].lanes[0];
-    let refused = lane.send(PEERS[1], 0, &header, &long);
+    let refused = lane.send(PEERS[1], 0, &header, Payload::Bytes(&long));
     assert_eq!(refused, Err(LaneError::Unsupported));
-    let refused = lane.send_with(PEERS[1], 0, &header, long.len(), &mut |_| {
-        panic!("`fill` was called for a message that is not sent")
-    });
+    let mut fill = |_: &mut [u8]| panic!("the function was called for a message that is not sent");
+    let payload = Payload::Fill(long.len(), &mut fill);
+    let refused = lane.send(PEERS[1], 0, &header, payload);
     assert_eq!(refused, Err(LaneError::Unsupported));
 }
 
@@ -184,13 +184,17 @@ fn push_back(variant: &Variant) {
                 room.copy_from_slice(&payload);
             };
             let header = Header([sent, 0, 0]);
-            match sender.lanes[0].send_with(PEERS[1], 0, &header, payload.len(), &mut fill) {
-                Ok(()) => {
+            let filled_payload = Payload::Fill(payload.len(), &mut fill);
+            match sender.lanes[0].send(PEERS[1], 0, &header, filled_payload) {
+                Ok(_) => {
                     sent += 1;
                     refused_since = None;
                 }
                 Err(LaneError::Again) => {
-                    assert!(!filled, "`fill` was called for a message that is not sent");
+                    assert!(
+                        !filled,
+                        "the function was called for a message that is not sent"
+                    );
                     sender.poll();
                     let since = *refused_since.get_or_insert_with(Instant::now);
                     if since.elapsed() > Duration::from_millis(300) {
@@ -243,10 +247,14 @@ fn lent_payloads(variant: &Variant) {
         let token = nodes[0].token();
         poll_until(&mut nodes, "lending", |nodes| {
             let header = Header([2 * i as u64, 1, 1]);
-            let (place, len) = (payload.as_ptr(), payload.len());
-            let lane = &mut nodes[0].lanes[0];
+            let block = [IoVec {
+                ptr: payload.as_ptr().cast_mut(),
+                len: payload.len(),
+            }];
             // SAFETY: the payloads live to the end of the case, which waits for all completions.
-            match unsafe { lane.send_zcopy(PEERS[1], 0, &header, place, len, token) } {
+            let lent = Payload::Vectored(unsafe { Vectored::new(&block, Some(token)) });
+            let lane = &mut nodes[0].lanes[0];
+            match lane.send(PEERS[1], 0, &header, lent) {
                 Ok(Issued::Complete) => true,
                 Ok(Issued::Pending) => {
                     pending.push(token.0);

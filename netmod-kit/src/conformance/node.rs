@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use netmod::{
-    Header, Issued, Lane, LaneError, OpenError, Peer, RemoteKey, Resolver, Sink, Token, Transport,
-    VciId, WakeUp,
+    Header, Issued, Lane, LaneError, OpenError, Payload, Peer, RemoteKey, Resolver, Sink, Token,
+    Transport, VciId, WakeUp,
 };
 
 use super::variant::{End, Opening, Variant};
@@ -168,8 +168,8 @@ pub fn poll_until(nodes: &mut [Node], what: &str, mut done: impl FnMut(&mut [Nod
 /// Sends from the first node's lane 0 to the second's.
 pub(super) fn send_polling(nodes: &mut [Node; 2], header: Header, payload: &[u8]) {
     poll_until(nodes, "sending", |nodes| {
-        match nodes[0].lanes[0].send(PEERS[1], 0, &header, payload) {
-            Ok(()) => true,
+        match nodes[0].lanes[0].send(PEERS[1], 0, &header, Payload::Bytes(payload)) {
+            Ok(_) => true,
             Err(LaneError::Again) => false,
             Err(error) => panic!("{error}"),
         }

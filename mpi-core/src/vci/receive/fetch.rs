@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use netmod::{Issued, LaneError, MAX_IOVECS, RemoteAddr, Token};
+use netmod::{Issued, LaneError, MAX_IOVECS, Payload, RemoteAddr, Token};
 
 use super::super::{NO_BLOCK, OWN, VciState, bad_memory};
 use crate::pt2pt::engine::{Address, Engine};
@@ -134,7 +134,11 @@ impl VciState {
         let mut moved = 0;
         while moved < len {
             let (count, bytes) = record.buffer.list(moved, len - moved, &mut list);
-            let read = match routes[route].lane.direct_copy() {
+            let read = match routes[route]
+                .lane
+                .node()
+                .and_then(|node| node.direct_copy())
+            {
                 // SAFETY: the blocks are part of the receive's buffer, which is valid until it
                 // completes.
                 Some(direct) => unsafe {
@@ -189,8 +193,9 @@ impl VciState {
         let (payload, used) = Cts { len, place }.to_bytes();
         let trailer = self.engine.trailer(to, PacketKind::Cts);
         let lane = &mut self.route_to(to)?.lane;
-        let result = lane.send(to.peer, to.vci, &body.header(trailer), &payload[..used]);
+        let payload = Payload::Bytes(&payload[..used]);
+        let result = lane.send(to.peer, to.vci, &body.header(trailer), payload);
         self.restore_credit(to, trailer, &result);
-        result
+        result.map(drop)
     }
 }

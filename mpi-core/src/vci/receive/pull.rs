@@ -37,7 +37,7 @@ impl VciState {
         };
         let route = self.route_index(from)?;
         let VciState { engine, routes, .. } = self;
-        let Some(pipes) = routes[route].lane.pipes() else {
+        let Some(pipes) = routes[route].pipes() else {
             let why = "it sent a message through memory that is not shared";
             return Err(LaneError::lost(from.peer, why));
         };
@@ -108,7 +108,7 @@ impl VciState {
         pipe: Pipe,
     ) -> Result<(), LaneError> {
         let route = self.route_index(from)?;
-        if let Some(pipes) = self.routes[route].lane.pipes() {
+        if let Some(pipes) = self.routes[route].pipes() {
             pipes.release(from.peer, from.vci, pipe);
         }
         Ok(())
@@ -122,7 +122,7 @@ impl VciState {
             return (true, false);
         };
         let VciState { engine, routes, .. } = self;
-        let Some(pipes) = routes[route].lane.pipes() else {
+        let Some(pipes) = routes[route].pipes() else {
             return (true, false);
         };
         let record = engine.records.named(pull.request);

@@ -2,7 +2,7 @@
 
 #![deny(unsafe_code)]
 
-use netmod::LaneError;
+use netmod::{LaneError, Payload};
 
 use super::super::{OWN, VciState};
 use super::Outcome;
@@ -46,7 +46,11 @@ impl VciState {
         self.own_sent |= route == OWN;
         let route = &mut self.routes[route];
         // The request that is made in case of an error meets the same one.
-        if route.lane.send(to.peer, to.vci, &header, data).is_err() {
+        if route
+            .lane
+            .send(to.peer, to.vci, &header, Payload::Bytes(data))
+            .is_err()
+        {
             return Outcome::WouldBlock;
         }
         stream.in_flight = after;
@@ -122,14 +126,13 @@ impl VciState {
         let Some(record) = engine.records.get(id) else {
             return Ok(());
         };
-        let result =
-            routes[route]
-                .lane
-                .send_with(to.peer, to.vci, &header, prefix + len, &mut |out| {
-                    let (head, data) = out.split_at_mut(prefix);
-                    head.copy_from_slice(&name[..prefix]);
-                    record.buffer.read(0, data);
-                });
+        let mut fill = |out: &mut [u8]| {
+            let (head, data) = out.split_at_mut(prefix);
+            head.copy_from_slice(&name[..prefix]);
+            record.buffer.read(0, data);
+        };
+        let payload = Payload::Fill(prefix + len, &mut fill);
+        let result = routes[route].lane.send(to.peer, to.vci, &header, payload);
         if result.is_ok() {
             self.routes[route].eager_sent += 1;
             match self.engine.records.get(id) {
@@ -139,6 +142,6 @@ impl VciState {
             }
         }
         self.restore_credit(to, trailer, &result);
-        result
+        result.map(drop)
     }
 }

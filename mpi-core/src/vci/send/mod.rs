@@ -231,7 +231,7 @@ impl VciState {
         self.engine.outbox.push(Action::Launch(to, name));
         // Small messages that a lane bundles leave when the program waits for one of them, or when
         // many have gathered.
-        if self.route_to(to).is_ok_and(|route| route.lane.coalesces()) {
+        if self.route_to(to).is_ok_and(|route| route.limits.coalesces) {
             self.carry_out();
             let many = |queue: &VecDeque<Action>| queue.len() >= GATHER_MAX;
             if self.waiting.get(&to).is_some_and(many) {
@@ -299,6 +299,7 @@ mod tests {
             ordered_put: false,
             signals: None,
             atomics: None,
+            coalesces: false,
             max_vcis: 1,
         };
         Protocols::new(&limits, eager_limit, has_pipeline)

@@ -2,7 +2,7 @@
 
 #![deny(unsafe_code)]
 
-use netmod::{LaneError, NoPipe, PipeRequest, PushProgress, Source};
+use netmod::{LaneError, NoPipe, Payload, PipeRequest, PushProgress, Source};
 
 use super::super::VciState;
 use super::Outcome;
@@ -50,7 +50,7 @@ impl VciState {
         if stream.is_pending() || !engine.lost.is_empty() {
             return Outcome::WouldBlock;
         }
-        let Some(pipes) = route.lane.pipes() else {
+        let Some(pipes) = route.pipes() else {
             return Outcome::WouldBlock;
         };
         if let Some(ptr) = buffer.as_ptr()
@@ -86,16 +86,17 @@ impl VciState {
             timed: false,
         };
         let (bytes, used) = rts.to_bytes();
-        let lane = &mut route.lane;
-        let result = lane.send(to.peer, to.vci, &header, &bytes[..used]);
+        let result = route
+            .lane
+            .send(to.peer, to.vci, &header, Payload::Bytes(&bytes[..used]));
         if result.is_err() {
-            if let Some(pipes) = lane.pipes() {
+            if let Some(pipes) = route.pipes() {
                 pipes.abandon(pipe);
             }
             self.restore_credit(to, trailer, &result);
             return Outcome::WouldBlock;
         }
-        if !is_written && let Some(pipes) = lane.pipes() {
+        if !is_written && let Some(pipes) = route.pipes() {
             // A receiver that is lost meanwhile reads nothing of it.
             let _ = pipes.push(pipe, &mut 0, source(buffer, &mut parts));
         }
@@ -105,7 +106,7 @@ impl VciState {
 
     /// Whether pipelines to `to` have no space now for a message of `len` bytes, but may later.
     pub(super) fn is_pipeline_full(&mut self, to: Address, len: usize) -> bool {
-        let pipes = self.route_to(to).ok().and_then(|route| route.lane.pipes());
+        let pipes = self.route_to(to).ok().and_then(|route| route.pipes());
         pipes.is_some_and(|pipes| pipes.is_full(len))
     }
 
@@ -116,7 +117,7 @@ impl VciState {
         let Engine {
             records, usable, ..
         } = engine;
-        let (Some(record), Some(pipes)) = (records.get(id), routes[route].lane.pipes()) else {
+        let (Some(record), Some(pipes)) = (records.get(id), routes[route].pipes()) else {
             return Ok(());
         };
         let len = record.total as usize;
@@ -147,8 +148,7 @@ impl VciState {
             return (true, false);
         };
         let VciState { engine, routes, .. } = self;
-        let (Some(record), Some(pipes)) = (engine.records.get(id), routes[route].lane.pipes())
-        else {
+        let (Some(record), Some(pipes)) = (engine.records.get(id), routes[route].pipes()) else {
             return (true, false);
         };
         let Some(pipe) = record.pipe else {

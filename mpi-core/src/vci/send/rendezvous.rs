@@ -1,6 +1,6 @@
 //! Rendezvous sends: the offer, the data that the receiver asked for, and the end of the exposure.
 
-use netmod::{LaneError, MAX_IOVECS};
+use netmod::{LaneError, MAX_IOVECS, Payload, Vectored};
 
 use super::super::{NO_BLOCK, OWN, VciState, bad_memory};
 use crate::pt2pt::engine::{Address, Engine};
@@ -78,10 +78,10 @@ impl VciState {
         let (bytes, used) = rts.to_bytes();
         let trailer = self.engine.trailer(to, PacketKind::Rts);
         let header = wire::matched(key, trailer);
-        let result = self
-            .route_to(to)?
-            .lane
-            .send(to.peer, to.vci, &header, &bytes[..used]);
+        let result =
+            self.route_to(to)?
+                .lane
+                .send(to.peer, to.vci, &header, Payload::Bytes(&bytes[..used]));
         if result.is_ok() {
             self.engine.counters.rendezvous_sent += 1;
             self.engine.counters.rendezvous_bytes_sent += len;
@@ -96,7 +96,7 @@ impl VciState {
             }
         }
         self.restore_credit(to, trailer, &result);
-        result
+        result.map(drop)
     }
 
     /// Ends the exposure of a request's memory and gives its pipeline back, if it has either.
@@ -114,7 +114,7 @@ impl VciState {
             route.transport.withdraw(&key);
             offered = route.transport.shared_memory().is_some();
         }
-        if let Some(pipes) = route.lane.pipes() {
+        if let Some(pipes) = route.pipes() {
             match pipe {
                 Some(pipe) => pipes.abandon(pipe),
                 None if spent > 0 => pipes.record_read(to.peer, to.vci, len, spent),
@@ -178,12 +178,10 @@ impl VciState {
                 let mut list = [NO_BLOCK; MAX_IOVECS];
                 let (count, bytes) = record.buffer.list(offset as usize, len, &mut list);
                 // SAFETY: the blocks are part of the send's buffer, which is valid until it completes.
-                result = unsafe {
-                    let pieces = &list[..count];
-                    route.lane.send_gather(to.peer, to.vci, &header, pieces)
-                };
+                let payload = Payload::Vectored(unsafe { Vectored::new(&list[..count], None) });
+                result = route.lane.send(to.peer, to.vci, &header, payload);
                 match &result {
-                    Ok(()) => {
+                    Ok(_) => {
                         len = bytes;
                         engine.counters.gathered_bytes += bytes as u64;
                     }
@@ -193,7 +191,8 @@ impl VciState {
             }
             if !by_pieces {
                 let fill = &mut |out: &mut [u8]| record.buffer.read(offset as usize, out);
-                result = route.lane.send_with(to.peer, to.vci, &header, len, fill);
+                let payload = Payload::Fill(len, fill);
+                result = route.lane.send(to.peer, to.vci, &header, payload);
             }
             if result.is_ok() {
                 record.moved += len as u64;
@@ -226,7 +225,11 @@ impl VciState {
             while moved < total {
                 let (count, bytes) = record.buffer.list(moved, total - moved, &mut list);
                 let address = place + moved as u64;
-                let written = match routes[route].lane.direct_copy() {
+                let written = match routes[route]
+                    .lane
+                    .node()
+                    .and_then(|node| node.direct_copy())
+                {
                     // SAFETY: the blocks are part of the send's buffer, which is valid until it
                     // completes.
                     Some(direct) => unsafe {
@@ -253,12 +256,12 @@ impl VciState {
         };
         let trailer = engine.trailer(to, PacketKind::Data);
         let lane = &mut routes[route].lane;
-        let result = lane.send(to.peer, to.vci, &body.header(trailer), &[]);
+        let result = lane.send(to.peer, to.vci, &body.header(trailer), Payload::Bytes(&[]));
         if result.is_ok() {
             engine.counters.gathered += 1;
             engine.counters.gathered_bytes += total;
         }
         self.restore_credit(to, trailer, &result);
-        result.map(|()| true)
+        result.map(|_| true)
     }
 }

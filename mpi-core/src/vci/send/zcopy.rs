@@ -1,6 +1,6 @@
 //! Eager sends without a copy: the lane takes the data from the program's memory.
 
-use netmod::{Issued, LaneError, Token};
+use netmod::{IoVec, Issued, LaneError, Payload, Token, Vectored};
 
 use super::super::VciState;
 use super::Outcome;
@@ -38,8 +38,13 @@ impl VciState {
         };
         let header = wire::matched(key, trailer);
         let route = &mut self.routes[route];
-        let sent = route.lane.send_at_once(to.peer, to.vci, &header, data);
-        if sent.is_err() {
+        let block = [IoVec {
+            ptr: start.cast_mut(),
+            len,
+        }];
+        // SAFETY: the slice is valid for reads during the call, and is only read.
+        let payload = Payload::Vectored(unsafe { Vectored::new(&block, None) });
+        if route.lane.send(to.peer, to.vci, &header, payload).is_err() {
             return Outcome::WouldBlock;
         }
         stream.in_flight = after;
@@ -71,13 +76,11 @@ impl VciState {
         let header = wire::matched(key, trailer);
         let token = Token(LEFT | u64::from(id.index()));
         let route = self.route_to(to)?;
+        let block = [IoVec { ptr, len }];
         // SAFETY: the program leaves the memory unchanged until the send completes, which is when the
         // lane reports completion.
-        let result = unsafe {
-            route
-                .lane
-                .send_zcopy(to.peer, to.vci, &header, ptr, len, token)
-        };
+        let payload = Payload::Vectored(unsafe { Vectored::new(&block, Some(token)) });
+        let result = route.lane.send(to.peer, to.vci, &header, payload);
         self.restore_credit(to, trailer, &result);
         match result {
             Ok(issued) => {

@@ -303,7 +303,8 @@ fn requests_longer_than_memory_and_of_strangers_are_let_go() {
         let header = Header([context, matched, READY_TO_SEND]);
         let words: [u64; 5] = [len, 7 | 1 << GENERATION, 0, 0, 0];
         let offer: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-        lane.send(0, 0, &header, &offer).unwrap();
+        lane.send(0, 0, &header, netmod::Payload::Bytes(&offer))
+            .unwrap();
         while target.sim.step().is_some() {}
         target.process.poll_all().unwrap();
         target.service.advance(&target.process, 0, true).unwrap();

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use netmod::{AtomicOp, Header, Issued, LaneError, RemoteAddr, RemoteKey};
+use netmod::{AtomicOp, Header, Issued, LaneError, Payload, RemoteAddr, RemoteKey};
 
 use super::super::node::LIMIT;
 use super::{ASLEEP, Actor, NUMBERED, SERVER, SLEEP, hear, say};
@@ -21,8 +21,9 @@ impl Actor<'_> {
                 "lane {lane} did not notice the death in {limit:?}"
             );
             let header = Header([NUMBERED, seq, 0]);
-            match self.node.lanes[lane].send(SERVER, lane as u16, &header, &payload) {
-                Ok(()) => seq += 1,
+            match self.node.lanes[lane].send(SERVER, lane as u16, &header, Payload::Bytes(&payload))
+            {
+                Ok(_) => seq += 1,
                 Err(LaneError::Again) => {}
                 Err(LaneError::PeerLost(lost)) => {
                     assert_eq!(lost.peer, SERVER);
