@@ -9,7 +9,7 @@ use crate::pt2pt::buffer::Buffer;
 use crate::pt2pt::engine::{Address, MatchedMessage, probe_status};
 use crate::pt2pt::request::{RequestId, Status};
 use crate::pt2pt::wire::Key;
-use crate::vci::{Front, LockMode, Mode, VciSlot, VciState};
+use crate::vci::{Front, LockMode, Mode, Vci, VciSlot, VciState, with_access};
 
 /// Polls of the ring by a blocking receive before it is posted: a few microseconds.
 const RING_POLLS: u32 = 200;
@@ -62,9 +62,10 @@ impl Process {
             peer,
             vci: vci as VciId,
         };
-        // SAFETY: `data` is valid for `len` bytes (# Safety).
-        slot.try_with(|state| unsafe { state.send_inline(to, key, data, len) })
-            .unwrap_or(Sent::Full)
+        with_access!(slot, state => {
+            // SAFETY: `data` is valid for `len` bytes (# Safety).
+            unsafe { state.send_inline(to, key, data, len) }
+        }, otherwise Sent::Full)
     }
 
     /// Wakes the receiver of a message sent by [`Process::send_inline`].
@@ -75,7 +76,8 @@ impl Process {
         }
     }
 
-    /// Receives the message at the front of the ring of `vci` if it matches `key`. Returns the
+    /// Receives the message at the front of the ring of `vci` if it matches `key`, which has no
+    /// wildcards. Returns the
     /// message's source and tag as headers have them, and its length. `None`: the receive must be
     /// posted; nothing has changed.
     ///
@@ -90,8 +92,11 @@ impl Process {
         room: usize,
     ) -> Option<(u64, usize)> {
         let slot = self.vcis.get(vci as usize).and_then(VciSlot::get)?;
-        // SAFETY: `place` is valid for `room` bytes (# Safety).
-        match slot.try_with(|state| unsafe { state.receive_front(key, place, room) })? {
+        let front = with_access!(slot, state => {
+            // SAFETY: `place` is valid for `room` bytes (# Safety).
+            unsafe { state.receive_front::<false>(key, place, room) }
+        }, otherwise return None);
+        match front {
             Front::Received(names, len) => Some((names, len)),
             Front::Empty | Front::Other => None,
         }
@@ -116,13 +121,12 @@ impl Process {
             && peer != NOBODY
             && !self.is_oversubscribed()
             && !self.sources.have_work();
-        let front = slot.with(|state| {
-            if patient && state.may_come_inline(peer) {
-                state.watch_ring(RING_POLLS);
-            }
-            // SAFETY: `place` is valid for `room` bytes (# Safety).
-            unsafe { state.receive_front(key, place, room) }
-        });
+        let mut state = slot.lock_uncounted();
+        if patient && state.may_come_inline(peer) {
+            state.watch_ring(RING_POLLS);
+        }
+        // SAFETY: `place` is valid for `room` bytes (# Safety).
+        let front = unsafe { state.receive_front::<true>(key, place, room) };
         match front {
             Front::Received(names, len) => Some((names, len)),
             Front::Empty | Front::Other => None,
@@ -142,7 +146,10 @@ impl Process {
         from: &Source,
         buffer: impl FnOnce() -> Buffer,
     ) -> Result<RequestId> {
-        self.vci(vci)?.with(|state| receive(state, from, buffer))
+        let vci = self.vci(vci)?;
+        with_access!(vci, state => {
+            receive(&mut state, from, buffer)
+        }, otherwise receive_under_lock(vci, from, buffer))
     }
 
     /// Starts the receive of a message from [`Process::improbe`].
@@ -207,4 +214,15 @@ fn receive(
         state.clear_outbox();
     }
     Ok(id)
+}
+
+/// Starts a receive under the lock.
+#[cold]
+#[inline(never)]
+fn receive_under_lock(
+    vci: &Vci,
+    from: &Source,
+    buffer: impl FnOnce() -> Buffer,
+) -> Result<RequestId> {
+    receive(&mut vci.lock(), from, buffer)
 }

@@ -27,38 +27,26 @@ pub(crate) struct Lease<'a> {
     of_thread: PhantomData<*mut VciState>,
 }
 
+/// Evaluates `$act` with access to a VCI that costs neither an atomic exchange nor waiting: unlocked,
+/// or by a lease; `$otherwise` if only the lock would do. A macro, since a closure that is called on
+/// two branches is not inlined.
+macro_rules! with_access {
+    ($vci:expr, $state:ident => $act:expr, otherwise $otherwise:expr) => {
+        if let Some(mut $state) = $vci.try_unlocked() {
+            $act
+        } else if let Some(mut $state) = $vci.try_lease() {
+            $act
+        } else {
+            $otherwise
+        }
+    };
+}
+pub(crate) use with_access;
+
 impl Vci {
-    /// Calls `act` on the VCI if that takes neither an atomic exchange nor waiting: unlocked, or by
-    /// a lease.
-    #[inline(always)]
-    pub fn try_with<T>(&self, act: impl FnOnce(&mut VciState) -> T) -> Option<T> {
-        if let Some(mut state) = self.try_unlocked() {
-            return Some(act(&mut state));
-        }
-        Some(act(&mut *self.try_lease()?))
-    }
-
-    /// Calls `act` on the VCI, under its lock where [`Vci::try_with`] would not.
-    #[inline(always)]
-    pub fn with<T>(&self, act: impl FnOnce(&mut VciState) -> T) -> T {
-        if let Some(mut state) = self.try_unlocked() {
-            return act(&mut state);
-        }
-        match self.try_lease() {
-            Some(mut state) => act(&mut state),
-            None => self.with_lock(act),
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn with_lock<T>(&self, act: impl FnOnce(&mut VciState) -> T) -> T {
-        act(&mut self.lock())
-    }
-
     /// Returns access if the VCI takes no lock.
     #[inline(always)]
-    fn try_unlocked(&self) -> Option<Unlocked<'_>> {
+    pub fn try_unlocked(&self) -> Option<Unlocked<'_>> {
         if self.mode() != LockMode::Unlocked {
             return None;
         }

@@ -42,6 +42,7 @@ mod remote;
 mod send;
 mod transfers;
 
+pub(crate) use access::with_access;
 pub(crate) use ending::Ending;
 pub(crate) use guard::{LockMode, SharedLock, Vci, VciGuard, VciSlot};
 pub(crate) use receive::Front;

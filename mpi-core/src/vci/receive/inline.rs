@@ -90,8 +90,8 @@ impl VciState {
         }
     }
 
-    /// Receives the message at the front of the ring if it matches `key`, which may have wildcards,
-    /// fits into `room` bytes, and no other receive or message is older.
+    /// Receives the message at the front of the ring if it matches `key`, which has wildcards only
+    /// with `WILD`, fits into `room` bytes, and no other receive or message is older.
     ///
     /// Invariant (non-overtaking): messages that have arrived before and have not been matched are in
     /// the unexpected queue, which is empty. Others are behind this one in the ring, or come by
@@ -100,7 +100,12 @@ impl VciState {
     /// # Safety
     /// `room` bytes at `place` are valid for writes.
     #[inline(always)]
-    pub unsafe fn receive_front(&mut self, key: Key, place: *mut u8, room: usize) -> Front {
+    pub unsafe fn receive_front<const WILD: bool>(
+        &mut self,
+        key: Key,
+        place: *mut u8,
+        room: usize,
+    ) -> Front {
         let engine = &mut self.engine;
         let Some((rx_ring, _)) = &mut self.rx_ring else {
             return Front::Other;
@@ -117,7 +122,7 @@ impl VciState {
         let (names, last, len) = (front.word(1), front.word(2), front.len());
         if front.word(0) != key.context
             || last as u32 != eager
-            || !matches(key, names)
+            || !matches::<WILD>(key, names)
             || len > room
             || len > rx_ring.longest()
         {
@@ -179,12 +184,12 @@ fn receive(
 /// Whether a receive with this key matches a message of the same context whose header has these
 /// source and tag.
 #[inline(always)]
-fn matches(key: Key, names: u64) -> bool {
+fn matches<const WILD: bool>(key: Key, names: u64) -> bool {
     let mut compared = !0;
-    if key.source == ANY_SOURCE {
+    if WILD && key.source == ANY_SOURCE {
         compared &= !0 << 32;
     }
-    if key.tag == ANY_TAG {
+    if WILD && key.tag == ANY_TAG {
         compared &= u64::from(u32::MAX);
     }
     let wanted = u64::from(key.source as u32) | u64::from(key.tag as u32) << 32;
