@@ -250,8 +250,8 @@ fn go_around(process: &Process, comm: &Comm) {
     let into = buffer(&mut room);
     let (purpose, right) = (Purpose::PointToPoint, (me + 1) % size);
     let id = mpi_core::comm::receive_on(process, comm, purpose, into, ANY_SOURCE, 7).unwrap();
-    // SAFETY: the request is waited for below.
     let bytes = me.to_ne_bytes();
+    // SAFETY: the request is waited for below.
     let sent = unsafe {
         mpi_core::comm::send_contiguous(process, comm, bytes.as_ptr(), bytes.len(), right, 7)
     };

@@ -459,7 +459,7 @@ impl Engine {
         }
     }
 
-    /// Implements `send` and `send_with`.
+    /// Implements `send` of bytes and of functions.
     #[inline]
     pub(crate) fn send_message(
         &mut self,

@@ -29,7 +29,7 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 fn lends(claims: &Claims) -> Need {
-    claims.need(|limits| limits.zcopy_min != usize::MAX, "no send_zcopy")
+    claims.need(|limits| limits.zcopy_min != usize::MAX, "no vectored sends")
 }
 
 fn limits_are_sound(variant: &Variant) {
@@ -82,7 +82,7 @@ fn messages_arrive(variant: &Variant) {
 }
 
 /// Sizes around each length at which transports switch protocols, each by `send` and by
-/// `send_with`.
+/// `Payload::Fill`.
 fn all_sizes(variant: &Variant) {
     let mut nodes = pair(variant, 1);
     let most = nodes[0].transport.limits().max_payload;
