@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use netmod::ring::{CELLS, INLINE, Inbox, Mailbox, Sent, claim, publish};
+use netmod::ring::{CELLS, INLINE, Inbox, Mailbox, Sent, publish};
 use netmod::{
     AtomicOp, DirectCopy, Header, IoVec, Issued, Lane, LaneError, Peer, Pipes, RemoteAddr,
     RemoteKey, Resolver, Sink, Token, VciId, WakeUp,
@@ -154,9 +154,8 @@ impl Remote {
         if len > BODY {
             return too_long();
         }
-        let front = self.segment.front();
-        let view = &mut self.mailbox.get().view;
-        let Some(position) = claim(&front.ends, CELLS, view) else {
+        let mailbox = self.mailbox.get();
+        let Some(position) = mailbox.claim() else {
             return Err(LaneError::Again);
         };
         let cell = &self.segment.cells()[position as usize & (CELLS - 1)];
@@ -170,7 +169,8 @@ impl Remote {
         let payload = if len <= INLINE {
             short
         } else {
-            let (number, is_first) = view.take_body(&front.ends, position, answers);
+            let ends = &self.segment.front().ends;
+            let (number, is_first) = mailbox.view.take_body(ends, position, answers);
             // SAFETY: `claim` gave the cell to this process, so no other touches it until it is
             // published.
             unsafe { cell.set_body(number) };
@@ -185,7 +185,6 @@ impl Remote {
         };
         fill(payload);
         publish(cell, position);
-        let mailbox = self.mailbox.get();
         if mailbox.is_silent() {
             Ok(())
         } else {
@@ -245,9 +244,8 @@ impl ShmLane {
         resolver: Arc<dyn Resolver>,
         mode: SingleCopy,
     ) -> Self {
-        let (ends, cells, _) = own.parts();
         // SAFETY: `own` is kept beside the ring's end, and has a body of that size for each cell.
-        let inbox = unsafe { Inbox::new(ends, cells, own.body(0), STRIDE, BODY) };
+        let inbox = unsafe { Inbox::new(own.parts(), own.body(0), STRIDE, BODY) };
         ShmLane {
             me,
             vci,
@@ -429,10 +427,9 @@ fn attach(
     let lost = |why: String| LaneError::lost(peer, why);
     let at = locate(resolver, peer, vci).map_err(lost)?;
     let segment = open(peer, &at).map_err(lost)?;
-    let (ends, cells, word) = segment.parts();
     let fence = wake_up::senders_fence();
     // SAFETY: `Remote` keeps the segment beside the mailbox and drops it later.
-    let mailbox = unsafe { Mailbox::new(me, ends, cells, word, wake_up::wake, fence) };
+    let mailbox = unsafe { Mailbox::new(me, segment.parts(), wake_up::wake, fence) };
     Ok(Box::new(Remote {
         mailbox: End::new(mailbox),
         segment,
@@ -582,10 +579,12 @@ impl Lane for ShmLane {
                 Err(why) => sink.peer_lost(peer, why),
             }
         }
+        // Messages that lie behind the cell of a dead sender are unread.
+        let has_skipped = self.inbox.get().skip_abandoned(exists);
         for (&peer, &pid) in &self.watched {
             // A dead peer may have sent messages that are still unread, and need not be missed. It
             // counts as lost when a second check finds it dead, after everything has been read.
-            if !exists(pid) && !self.ended.insert(peer) && self.dead.insert(peer) {
+            if !exists(pid) && !self.ended.insert(peer) && !has_skipped && self.dead.insert(peer) {
                 self.remotes.forget(peer);
                 self.sending.forget(peer);
                 sink.peer_lost(peer, gone(peer, pid));
