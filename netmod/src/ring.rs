@@ -12,8 +12,16 @@
 //!
 //! Invariant: cell `p % n` is written for position `p` only when `head > p - n`, that is, when the
 //! receiver is done with it; it is read for `p` only when its sequence number is `p + 1`.
+//!
+//! # Failures
+//! A sender may die between the claim of a cell and its publication, and the receiver would wait for
+//! that cell for ever. Each sender therefore has a [`SenderRecord`] in the receiver's memory, where
+//! it stores a position before it claims it. The receiver skips a claimed cell that is not published
+//! if a dead sender's record names its position and no living sender's does: the sender that has
+//! claimed a position names it until it has published the cell ([`RxRing::skip_abandoned`]).
 
 use std::ptr::NonNull;
+use std::slice;
 use std::sync::atomic::{compiler_fence, fence};
 
 pub use crate::sync::{AtomicU32, AtomicU64};
@@ -85,10 +93,116 @@ pub struct Ends {
     pub head: Padded<AtomicU64>,
 }
 
+/// Senders of a ring that have a record of their own at a time. If there are more, the cells of dead
+/// senders are not skipped.
+pub const SENDERS: usize = 1024;
+
+/// Records of a ring: one for each sender, and one that all further senders share.
+pub const RECORDS: usize = SENDERS + 1;
+
+/// A [`SenderRecord`] without a position.
+const NO_CLAIM: u64 = u64::MAX;
+
+/// A sender's latest claim, in the receiver's memory, which outlives the sender. All zeros is free.
+#[repr(C, align(128))]
+pub struct SenderRecord {
+    /// The sender's process; 0 if the record is free.
+    pid: AtomicU32,
+    /// The position that the sender is about to claim, or has claimed last.
+    claim: AtomicU64,
+}
+
+impl SenderRecord {
+    /// Takes a free record for a sender of process `pid`, or the last one, which is shared.
+    pub fn take(records: &[SenderRecord], pid: u32) -> &SenderRecord {
+        let (shared, own) = match records.split_last() {
+            Some(split) => split,
+            None => unreachable!("internal error: a ring without records"),
+        };
+        let free = own.iter().find(|record| {
+            let (order, refused) = (Ordering::AcqRel, Ordering::Acquire);
+            record.pid.compare_exchange(0, pid, order, refused).is_ok()
+        });
+        let record = free.unwrap_or(shared);
+        record.pid.store(pid, Ordering::Relaxed);
+        record.withdraw();
+        record
+    }
+
+    /// Frees the record. Release: a receiver that finds it free sees the sender's last cell.
+    fn free(&self) {
+        self.withdraw();
+        self.pid.store(0, Ordering::Release);
+    }
+
+    /// Names the position that the sender is about to claim. Release: a receiver that sees it sees
+    /// the cells that the sender has published before.
+    #[inline(always)]
+    fn set(&self, position: u64) {
+        self.claim.store(position, Ordering::Release);
+    }
+
+    /// Names no position.
+    fn withdraw(&self) {
+        self.set(NO_CLAIM);
+    }
+
+    /// Whether a sender has ever taken the record. Records are taken in their order, so no sender
+    /// has a record behind one that was never taken.
+    fn was_taken(&self) -> bool {
+        self.pid.load(Ordering::Acquire) != 0 || self.claim.load(Ordering::Acquire) != 0
+    }
+}
+
+/// Returns whether the sender that has claimed a position has died. `exists` returns whether a
+/// process lives. The caller must check afterwards that the cell is not published.
+///
+/// The sender that has claimed the position has named it before and names it until the cell is
+/// published. Others that name it have failed to claim it, and soon name another or none.
+fn is_claimed_by_dead(
+    ends: &Ends,
+    records: &[SenderRecord],
+    position: u64,
+    exists: impl Fn(u32) -> bool,
+) -> bool {
+    // Acquire: sees the record of the sender that has advanced `tail` past the position.
+    let is_claimed = ends.tail.0.load(Ordering::Acquire) > position;
+    let is_complete = records.last().is_some_and(|shared| !shared.was_taken());
+    if !is_claimed || !is_complete {
+        return false;
+    }
+    let mut by_dead = false;
+    for record in records.iter().take_while(|record| record.was_taken()) {
+        if record.claim.load(Ordering::Acquire) == position {
+            let pid = record.pid.load(Ordering::Acquire);
+            if exists(pid) {
+                return false;
+            }
+            by_dead |= pid != 0;
+        }
+    }
+    by_dead
+}
+
+/// The parts of a ring in shared memory, apart from the bodies.
+#[derive(Clone, Copy)]
+pub struct Parts {
+    /// Positions.
+    pub ends: NonNull<Ends>,
+    /// [`CELLS`] cells.
+    pub cells: NonNull<Cell>,
+    /// 1 while the receiver sleeps or is about to.
+    pub wake_up: NonNull<AtomicU32>,
+    /// [`RECORDS`] records.
+    pub records: NonNull<SenderRecord>,
+}
+
 /// A sender's private view of a ring.
 #[derive(Default)]
 pub struct SenderView {
     head: u64,
+    /// Position from which `head` is too old to claim a cell.
+    full_at: u64,
     /// Value of `head` at the last wait for the receiver that timed out.
     left_at: u64,
     /// First untouched body of each group: of the cells, the few and the fewest.
@@ -174,22 +288,26 @@ pub struct ReceiverView {
     publish_at: u64,
 }
 
-/// Claims a cell. Returns its position, or `None` if the ring is full.
+/// Claims a cell. Returns its position, or `None` if the ring is full. `record`: the sender's own.
 #[inline(always)]
-pub fn claim(ends: &Ends, cells: usize, view: &mut SenderView) -> Option<u64> {
+fn claim(ends: &Ends, cells: usize, view: &mut SenderView, record: &SenderRecord) -> Option<u64> {
     let mut position = ends.tail.0.load(Ordering::Relaxed);
     loop {
-        if !view.may_claim(position, cells) {
+        if position >= view.full_at {
             // Acquire: the receiver's reads of the cell come before our writes to it.
             view.head = ends.head.0.load(Ordering::Acquire);
-            if !view.may_claim(position, cells) {
+            view.full_at = view.head + cells as u64;
+            if position >= view.full_at {
+                record.withdraw();
                 return None;
             }
         }
+        record.set(position);
+        // Release: a receiver that finds the position claimed sees the record.
         match ends.tail.0.compare_exchange_weak(
             position,
             position + 1,
-            Ordering::Relaxed,
+            Ordering::Release,
             Ordering::Relaxed,
         ) {
             Ok(_) => return Some(position),
@@ -245,8 +363,9 @@ impl ReceiverView {
 pub struct TxRing {
     ends: NonNull<Ends>,
     cells: NonNull<Cell>,
-    /// 1 while the receiver sleeps or is about to.
     wake_up: NonNull<AtomicU32>,
+    /// This sender's record.
+    record: NonNull<SenderRecord>,
     wake: fn(&AtomicU32),
     me: Peer,
     fence: bool,
@@ -264,24 +383,29 @@ impl TxRing {
     /// on them.
     ///
     /// # Safety
-    /// The pointers are to a ring of [`CELLS`] cells in memory that outlives this value.
-    pub unsafe fn new(
-        me: Peer,
-        ends: NonNull<Ends>,
-        cells: NonNull<Cell>,
-        wake_up: NonNull<AtomicU32>,
-        wake: fn(&AtomicU32),
-        fence: bool,
-    ) -> TxRing {
+    /// The pointers are to a ring in memory that outlives this value.
+    pub unsafe fn new(me: Peer, ring: Parts, wake: fn(&AtomicU32), fence: bool) -> TxRing {
+        // SAFETY: a ring has so many records, by the caller's contract.
+        let records = unsafe { slice::from_raw_parts(ring.records.as_ptr(), RECORDS) };
         TxRing {
-            ends,
-            cells,
-            wake_up,
+            ends: ring.ends,
+            cells: ring.cells,
+            wake_up: ring.wake_up,
+            record: SenderRecord::take(records, std::process::id()).into(),
             wake,
             me,
             fence,
             view: SenderView::default(),
         }
+    }
+
+    /// Claims a cell, which the caller must write and publish. Returns its position, or `None` if
+    /// the ring is full.
+    #[inline(always)]
+    pub fn claim(&mut self) -> Option<u64> {
+        // SAFETY: the caller of `new` promised that the ring outlives this.
+        let (ends, record) = unsafe { (self.ends.as_ref(), self.record.as_ref()) };
+        claim(ends, CELLS, &mut self.view, record)
     }
 
     /// Sends a message of at most [`INLINE`] bytes if there is a free cell. On [`Sent::SentWake`] the
@@ -291,9 +415,7 @@ impl TxRing {
     /// `len` bytes at `payload` are valid for reads, and `len` is at most [`INLINE`].
     #[inline(always)]
     pub unsafe fn send(&mut self, header: Header, payload: *const u8, len: usize) -> Sent {
-        // SAFETY: the caller of `new` promised that the ring outlives this.
-        let ends = unsafe { self.ends.as_ref() };
-        let Some(position) = claim(ends, CELLS, &mut self.view) else {
+        let Some(position) = self.claim() else {
             return Sent::Full;
         };
         let [a, b, c] = header.0;
@@ -355,6 +477,13 @@ impl TxRing {
     }
 }
 
+impl Drop for TxRing {
+    fn drop(&mut self) {
+        // SAFETY: the caller of `new` promised that the ring outlives this.
+        unsafe { self.record.as_ref() }.free();
+    }
+}
+
 /// Outcome of [`TxRing::send`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sent {
@@ -370,6 +499,7 @@ pub enum Sent {
 pub struct RxRing {
     ends: NonNull<Ends>,
     cells: NonNull<Cell>,
+    records: NonNull<SenderRecord>,
     bodies: *mut u8,
     stride: usize,
     longest: usize,
@@ -391,17 +521,12 @@ impl RxRing {
     /// space for `longest` bytes.
     ///
     /// # Safety
-    /// The pointers are to a ring of [`CELLS`] cells in memory that outlives this value.
-    pub unsafe fn new(
-        ends: NonNull<Ends>,
-        cells: NonNull<Cell>,
-        bodies: *mut u8,
-        stride: usize,
-        longest: usize,
-    ) -> RxRing {
+    /// The pointers are to a ring in memory that outlives this value.
+    pub unsafe fn new(ring: Parts, bodies: *mut u8, stride: usize, longest: usize) -> RxRing {
         RxRing {
-            ends,
-            cells,
+            ends: ring.ends,
+            cells: ring.cells,
+            records: ring.records,
             bodies,
             stride,
             longest,
@@ -466,6 +591,22 @@ impl RxRing {
             let last = unsafe { self.cells.add(position as usize & (CELLS - 1)).as_ref() };
             self.view.publish_head(ends, last, CELLS);
         }
+    }
+
+    /// Skips the next cell if its sender has died before publishing it. `exists` returns whether a
+    /// process lives. Returns whether a cell was skipped.
+    #[cold]
+    pub fn skip_abandoned(&mut self, exists: impl Fn(u32) -> bool) -> bool {
+        // SAFETY: the caller of `new` promised that the ring outlives this, with so many records.
+        let (ends, records) = unsafe {
+            let records = slice::from_raw_parts(self.records.as_ptr(), RECORDS);
+            (self.ends.as_ref(), records)
+        };
+        if !is_claimed_by_dead(ends, records, self.view.next, exists) || self.peek().is_some() {
+            return false;
+        }
+        self.advance();
+        true
     }
 }
 

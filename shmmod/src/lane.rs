@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use netmod::ring::{CELLS, INLINE, RxRing, Sent, TxRing, claim, publish};
+use netmod::ring::{CELLS, INLINE, RxRing, Sent, TxRing, publish};
 use netmod::{
     AtomicOp, DirectCopy, Header, IoVec, Issued, Lane, LaneError, NodeLane, Payload, Peer, Pipes,
     RemoteAddr, RemoteKey, Resolver, Sink, Token, VciId, WakeUp,
@@ -153,9 +153,8 @@ impl Remote {
         if len > BODY {
             return too_long();
         }
-        let front = self.segment.front();
-        let view = &mut self.tx_ring.get().view;
-        let Some(position) = claim(&front.ends, CELLS, view) else {
+        let tx_ring = self.tx_ring.get();
+        let Some(position) = tx_ring.claim() else {
             return Err(LaneError::Again);
         };
         let cell = &self.segment.cells()[position as usize & (CELLS - 1)];
@@ -169,7 +168,8 @@ impl Remote {
         let payload = if len <= INLINE {
             short
         } else {
-            let (number, is_first) = view.take_body(&front.ends, position, answers);
+            let ends = &self.segment.front().ends;
+            let (number, is_first) = tx_ring.view.take_body(ends, position, answers);
             // SAFETY: `claim` gave the cell to this process, so no other touches it until it is
             // published.
             unsafe { cell.set_body(number) };
@@ -184,7 +184,6 @@ impl Remote {
         };
         fill(payload);
         publish(cell, position);
-        let tx_ring = self.tx_ring.get();
         if tx_ring.is_silent() {
             Ok(())
         } else {
@@ -244,9 +243,8 @@ impl ShmLane {
         resolver: Arc<dyn Resolver>,
         mode: SingleCopy,
     ) -> Self {
-        let (ends, cells, _) = own.parts();
         // SAFETY: `own` is kept beside the ring's end, and has a body of that size for each cell.
-        let rx_ring = unsafe { RxRing::new(ends, cells, own.body(0), STRIDE, BODY) };
+        let rx_ring = unsafe { RxRing::new(own.parts(), own.body(0), STRIDE, BODY) };
         ShmLane {
             me,
             vci,
@@ -428,10 +426,9 @@ fn attach(
     let lost = |why: String| LaneError::lost(peer, why);
     let at = locate(resolver, peer, vci).map_err(lost)?;
     let segment = open(peer, &at).map_err(lost)?;
-    let (ends, cells, word) = segment.parts();
     let fence = wake_up::senders_fence();
-    // SAFETY: `Remote` keeps the segment beside the tx ring and drops it later.
-    let tx_ring = unsafe { TxRing::new(me, ends, cells, word, wake_up::wake, fence) };
+    // SAFETY: `Remote` keeps the segment beside the tx_ring and drops it later.
+    let tx_ring = unsafe { TxRing::new(me, segment.parts(), wake_up::wake, fence) };
     Ok(Box::new(Remote {
         tx_ring: End::new(tx_ring),
         segment,
@@ -599,10 +596,12 @@ impl Lane for ShmLane {
                 Err(why) => sink.peer_lost(peer, why),
             }
         }
+        // Messages that lie behind the cell of a dead sender are unread.
+        let has_skipped = self.rx_ring.get().skip_abandoned(exists);
         for (&peer, &pid) in &self.watched {
             // A dead peer may have sent messages that are still unread, and need not be missed. It
             // counts as lost when a second check finds it dead, after everything has been read.
-            if !exists(pid) && !self.ended.insert(peer) && self.dead.insert(peer) {
+            if !exists(pid) && !self.ended.insert(peer) && !has_skipped && self.dead.insert(peer) {
                 self.remotes.forget(peer);
                 self.sending.forget(peer);
                 sink.peer_lost(peer, gone(peer, pid));

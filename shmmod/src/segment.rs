@@ -12,7 +12,9 @@ use std::ptr::NonNull;
 use std::slice;
 use std::sync::atomic::Ordering;
 
-use netmod::ring::{AtomicU32, AtomicU64, BODIES, CELLS, Cell, Ends, Padded};
+use netmod::ring::{
+    AtomicU32, AtomicU64, BODIES, CELLS, Cell, Ends, Padded, Parts, RECORDS, SenderRecord,
+};
 use netmod::{CopyShares, OpenError, PipeWords};
 
 use crate::overcommit::touches_may_fail;
@@ -21,7 +23,7 @@ use crate::overcommit::touches_may_fail;
 /// the core's headers.
 pub(crate) const BODY: usize = 8192 + 128;
 
-const MAGIC: u64 = u64::from_le_bytes(*b"weftshm6");
+const MAGIC: u64 = u64::from_le_bytes(*b"weftshm7");
 
 /// The beginning of a segment.
 #[repr(C)]
@@ -41,8 +43,10 @@ const BODIES_AT: usize = CELLS_AT + CELLS * size_of::<Cell>();
 /// Distance of bodies: an odd number of cache lines, so that the beginnings of bodies do not
 /// compete for the same cache sets.
 pub(crate) const STRIDE: usize = BODY + 64;
-/// Bytes of the ring with its bodies, before the pipelines' part.
-const QUEUE: usize = (BODIES_AT + BODIES * STRIDE).next_multiple_of(4096);
+/// Offset of the senders' records, behind the bodies: few of their pages are ever touched.
+const RECORDS_AT: usize = (BODIES_AT + BODIES * STRIDE).next_multiple_of(4096);
+/// Bytes of the ring with its bodies and records, before the pipelines' part.
+const QUEUE: usize = (RECORDS_AT + RECORDS * size_of::<SenderRecord>()).next_multiple_of(4096);
 /// Most pipes open at a time.
 pub(crate) const PIPES: usize = 128;
 /// Bytes of a chunk (unit) of a long message: short enough that the receiver starts early, long
@@ -209,10 +213,16 @@ impl Segment {
     }
 
     /// Returns the parts from which the ring's ends are made.
-    pub fn parts(&self) -> (NonNull<Ends>, NonNull<Cell>, NonNull<AtomicU32>) {
+    pub fn parts(&self) -> Parts {
         let front = self.front();
-        let cells = NonNull::from(self.cells()).cast();
-        ((&front.ends).into(), cells, (&front.wake_up.0).into())
+        Parts {
+            ends: (&front.ends).into(),
+            cells: NonNull::from(self.cells()).cast(),
+            wake_up: (&front.wake_up.0).into(),
+            // SAFETY: the records are within the mapping, page-aligned, and live as long as `self`;
+            // they consist of atomics, for which zero is valid.
+            records: unsafe { self.base.byte_add(RECORDS_AT).cast() },
+        }
     }
 
     #[inline(always)]

@@ -327,3 +327,48 @@ fn a_process_is_lost_when_a_second_check_finds_it_dead() {
     lane.check_peers(&[1], &mut losses);
     assert_eq!(losses.0, [1]);
 }
+
+/// Starts a process that dies as peer `me` while it writes a message of `len` bytes to peer 0.
+fn die_in_a_send(book: &Book, me: Peer, len: usize) {
+    // SAFETY: the child uses the allocator, which the C library makes usable after a fork, and no
+    // lock that another thread may hold: the book is this test's own.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let (_shm, mut lane) = end(book, me);
+        let mut die = |_: &mut [u8]| {
+            // SAFETY: no memory is passed; the signal ends this process.
+            unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+        };
+        let _ = lane.send_with(0, 0, &header(0, me), len, &mut die);
+        // SAFETY: ends the process.
+        unsafe { libc::_exit(0) };
+    }
+    let mut status = 0;
+    // SAFETY: the call writes to `status`, a local.
+    let waited = unsafe { libc::waitpid(child, &mut status, 0) };
+    assert_eq!(waited, child);
+    assert!(libc::WIFSIGNALED(status), "it did not die in the send");
+}
+
+/// A message of a process that died while it wrote it holds up nobody else's.
+#[test]
+fn messages_arrive_behind_those_of_processes_that_died_in_a_send() {
+    let _watchdog = Watchdog::new("messages_arrive_behind_those_of_processes_that_died_in_a_send");
+    let book = Book::default();
+    let (_shm, mut lane) = end(&book, 0);
+    let (_other_shm, mut other) = end(&book, 1);
+    let mut got = Counted::default();
+    for (round, len) in SIZES.into_iter().enumerate() {
+        let first = 2 * round as u64;
+        send(&mut *other, 0, first, 1, len);
+        // Two die one after the other.
+        die_in_a_send(&book, 2, len);
+        die_in_a_send(&book, 3, len);
+        send(&mut *other, 0, first + 1, 1, len);
+        while got.count < first + 2 {
+            lane.poll(&mut got, 8);
+            lane.check_peers(&[], &mut got);
+        }
+    }
+    assert!(!lane.poll(&mut got, 8));
+}

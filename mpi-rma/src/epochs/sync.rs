@@ -204,11 +204,13 @@ impl Window {
             let given = self.give_remote_lock(process, passive, (target, wish(exclusive)));
             flushed.and(given)
         } else if self.service.is_some() {
-            self.complete_here(process, Some(target), true)?;
-            self.flush_lanes(process, Some(target))?;
+            let completed = self.complete_here(process, Some(target), true);
+            let flushed = self.flush_lanes(process, Some(target));
             self.epochs.take_dirty(target);
-            let failed = self.request(process, target, Kind::Unlock, u64::from(exclusive))?;
-            report(target, failed)
+            // Even if operations have failed: others may wait for the lock.
+            let released = self.request(process, target, Kind::Unlock, u64::from(exclusive));
+            completed.and(flushed)?;
+            report(target, released?)
         } else {
             let settled = self.settle(process, Some(target), Comes::Perhaps);
             full_fence();
@@ -509,11 +511,11 @@ impl Window {
         let Some(service) = &self.service else {
             return Ok(false);
         };
-        let mut waited = false;
+        let (mut waited, mut result) = (false, Ok(()));
         for lane in service.lanes.iter() {
             let until = {
                 let origin = lane.origin.lock();
-                if origin.fetches.is_empty() {
+                if origin.fetches.is_empty() && !origin.has_losses() {
                     continue;
                 }
                 origin.mark()
@@ -524,8 +526,9 @@ impl Window {
                 waited |= !over;
                 Ok(over.then_some(()))
             })?;
+            result = result.and(lane.origin.lock().raise_loss(target));
         }
-        Ok(waited)
+        result.map(|()| waited)
     }
 
     /// Completes operations of lanes other than the first, which synchronization messages don't

@@ -435,6 +435,9 @@ impl Waiter<'_> {
                 process.report_if_wanted();
                 if last.get_or_insert_with(Instant::now).elapsed() > CHECK_EVERY {
                     check()?;
+                    // The holder may be waiting for a message that lies in this process's inbox
+                    // behind that of a dead sender.
+                    process.check_awaited_peers();
                     last = None;
                 }
             }

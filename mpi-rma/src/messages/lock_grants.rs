@@ -7,7 +7,7 @@ use netmod::Peer;
 use crate::messages::lock_queue::{GRANTED, Waiter};
 use crate::messages::service::{Service, State};
 use mpi_core::process::Process;
-use mpi_types::error::{Class, Result};
+use mpi_types::error::Result;
 
 impl Service {
     /// Grants the lock to those whose turn it is.
@@ -26,14 +26,10 @@ impl Service {
         to: Waiter,
         word: u64,
     ) -> Result<()> {
-        let answer = word.to_ne_bytes().to_vec();
-        match self.answer(process, state, to.from, to.tag, answer) {
-            Err(error) if error.class() == Class::ProcFailed => {
-                state.lock.leave(to.from.0);
-                Ok(())
-            }
-            result => result,
+        if !self.try_answer(process, state, to.from, to.tag, self.word(word))? {
+            state.lock.leave(to.from.0);
         }
+        Ok(())
     }
 
     /// The processes that have the lock, if others wait for it.

@@ -2,6 +2,7 @@
 
 use mpi_core::process::loan::Loan;
 use mpi_core::pt2pt::request::RequestId;
+use mpi_types::error::{Class, Error, Result};
 
 /// The data of a message of ours, until it has left.
 pub(crate) type Sent = Loan<Vec<u8>>;
@@ -13,6 +14,9 @@ pub(crate) struct Origin {
     /// In the order in which they were begun.
     pub(crate) fetches: Vec<Fetch>,
     pub(crate) begun: u64,
+    /// Operations that have ended because their target is lost, until a call that completes
+    /// operations at the target raises the error.
+    lost: Vec<(u32, Error)>,
 }
 
 /// An answer that is waited for, and the request that tells the program of it.
@@ -37,6 +41,43 @@ impl Origin {
         early.any(is)
     }
 
+    /// Removes the answers for which `end` returns a result. Returns the last error that is not the
+    /// loss of a target.
+    pub fn end_fetches(&mut self, mut end: impl FnMut(&Fetch) -> Option<Result<()>>) -> Result<()> {
+        let mut result = Ok(());
+        let Origin { fetches, lost, .. } = self;
+        fetches.retain(|fetch| match end(fetch) {
+            None => true,
+            Some(ended) => {
+                if let Err(error) = keep_loss(lost, fetch.target, ended) {
+                    result = Err(error);
+                }
+                false
+            }
+        });
+        result
+    }
+
+    /// Keeps the error of an operation if it is the loss of its target. Returns other errors.
+    pub fn keep_loss(&mut self, target: u32, result: Result<()>) -> Result<()> {
+        keep_loss(&mut self.lost, target, result)
+    }
+
+    /// Whether errors of lost targets are kept.
+    pub fn has_losses(&self) -> bool {
+        !self.lost.is_empty()
+    }
+
+    /// Raises the first kept error of `target` (of any, if `None`), and forgets the others.
+    pub fn raise_loss(&mut self, target: Option<u32>) -> Result<()> {
+        let is = |lost: &mut (u32, Error)| target.is_none_or(|target| lost.0 == target);
+        let first = self
+            .lost
+            .extract_if(.., is)
+            .fold(None, |first, lost| first.or(Some(lost.1)));
+        first.map_or(Ok(()), Err)
+    }
+
     /// Whether nothing has been sent that has not left, and no answer is missing.
     pub fn is_idle(&self) -> bool {
         self.fetches.is_empty() && self.sends.is_empty()
@@ -44,5 +85,17 @@ impl Origin {
 
     pub fn sends(&self) -> usize {
         self.sends.len()
+    }
+}
+
+/// Keeps an error in `lost` if it is the loss of a target: the call that makes progress may have
+/// nothing to do with that. Returns other errors.
+fn keep_loss(lost: &mut Vec<(u32, Error)>, target: u32, result: Result<()>) -> Result<()> {
+    match result {
+        Err(error) if error.class() == Class::ProcFailed => {
+            lost.push((target, error));
+            Ok(())
+        }
+        result => result,
     }
 }

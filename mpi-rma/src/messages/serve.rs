@@ -125,23 +125,16 @@ impl Service {
         if let Some(mut origin) = self.lanes.get(lane).origin.try_lock() {
             any |= self.settle(process, &mut origin.sends)?;
             let before = origin.fetches.len();
-            let mut result = Ok(());
-            origin.fetches.retain(|fetch| {
+            origin.end_fetches(|fetch| {
                 if !is_done(process, fetch.id) {
-                    return true;
+                    return None;
                 }
-                let ended = process
-                    .finish(fetch.id)
-                    .and_then(|(_, error)| match fetch.outer {
-                        Some(outer) => process.complete(outer, Status::EMPTY, error),
-                        None => error.map_or(Ok(()), Err),
-                    });
-                if let Err(error) = ended {
-                    result = Err(error);
-                }
-                false
-            });
-            result?;
+                let ended = process.finish(fetch.id);
+                Some(ended.and_then(|(_, error)| match fetch.outer {
+                    Some(outer) => process.complete(outer, Status::EMPTY, error),
+                    None => error.map_or(Ok(()), Err),
+                }))
+            })?;
             any |= origin.fetches.len() != before;
             quiet = origin.fetches.is_empty() && origin.sends.is_empty();
         }

@@ -21,7 +21,7 @@ use mpi_core::process::Process;
 use mpi_core::process::loan::Loan;
 use mpi_core::pt2pt::buffer::Buffer;
 use mpi_core::pt2pt::request::RequestId;
-use mpi_types::error::{Error, Result};
+use mpi_types::error::{Class, Error, Result};
 use netmod_kit::spare::Spare;
 
 /// The tag of requests; answers have others.
@@ -293,6 +293,7 @@ impl Service {
         lane.active.store(true, Ordering::Release);
     }
 
+    /// Sends an answer. The loss of its origin is no error of the call that makes progress.
     pub(crate) fn answer(
         &self,
         process: &Process,
@@ -301,9 +302,26 @@ impl Service {
         tag: i32,
         bytes: Vec<u8>,
     ) -> Result<()> {
-        let sent = self.send(process, to, tag, bytes)?;
-        state.answers.extend(sent);
-        Ok(())
+        self.try_answer(process, state, to, tag, bytes).map(drop)
+    }
+
+    /// Sends an answer. Returns false if its origin is lost.
+    pub(crate) fn try_answer(
+        &self,
+        process: &Process,
+        state: &mut State,
+        to: (u32, usize),
+        tag: i32,
+        bytes: Vec<u8>,
+    ) -> Result<bool> {
+        match self.send(process, to, tag, bytes) {
+            Ok(sent) => {
+                state.answers.extend(sent);
+                Ok(true)
+            }
+            Err(error) if error.class() == Class::ProcFailed => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Whether a member is known to be lost.

@@ -305,11 +305,15 @@ impl Service {
             if why == LaneError::Unsupported {
                 self.keys.forget(access.target);
             }
-            let ended = access.number;
+            let (ended, target) = (access.number, access.target);
             let asked = self.ask_for_access(process, number, access);
             // From here on the flush finds it among messages.
             flight.end(ended, None);
-            asked?;
+            self.lanes
+                .get(number)
+                .origin
+                .lock()
+                .keep_loss(target, asked)?;
         }
         Ok(any)
     }
@@ -336,12 +340,14 @@ impl Service {
             let fill = |out: &mut [u8]| out.copy_from_slice(data);
             let room = self.memory_for(layout.message_len(len));
             let message = message::encode(room, Kind::Put, 0, [0; 2], layout, len, fill);
-            self.ask(process, to, message)?;
-            lane.mark_dirty(access.target);
-            if let Some(outer) = access.outer {
-                process.complete(outer, Status::EMPTY, None)?;
+            let asked = self.ask(process, to, message);
+            if asked.is_ok() {
+                lane.mark_dirty(access.target);
             }
-            return Ok(());
+            return match access.outer {
+                Some(outer) => process.complete(outer, Status::EMPTY, asked.err()),
+                None => asked,
+            };
         }
         let tag = lane.tag();
         let buffer = match access.buffer {

@@ -2,6 +2,15 @@
 
 use super::*;
 
+/// Makes free records for `senders` and the shared one.
+fn records(senders: usize) -> Vec<SenderRecord> {
+    let record = |_| SenderRecord {
+        pid: AtomicU32::new(0),
+        claim: AtomicU64::new(0),
+    };
+    (0..=senders).map(record).collect()
+}
+
 /// Cells whose messages need bodies.
 const LONG: u64 = INLINE as u64 + 1;
 
@@ -22,9 +31,11 @@ fn sequence_numbers_wrap() {
         next: start,
         publish_at: start,
     };
+    let records = records(1);
     for position in start..start + 12 {
         assert_eq!(receiver.peek(&cells), None);
-        assert_eq!(claim(&ends, cells.len(), &mut sender), Some(position));
+        let claimed = claim(&ends, cells.len(), &mut sender, &records[0]);
+        assert_eq!(claimed, Some(position));
         publish(&cells[position as usize & 3], position);
         assert_eq!(receiver.peek(&cells), Some(position));
         receiver.advance(&ends, &cells);
@@ -40,6 +51,7 @@ fn a_body_is_taken_again_when_its_message_has_been_read() {
     };
     let cells: Vec<Cell> = (0..CELLS).map(|_| Cell::empty()).collect();
     let mut senders = [SenderView::default(), SenderView::default()];
+    let records = records(1);
     let mut receiver = ReceiverView::default();
     let mut unread = std::collections::VecDeque::new();
     let (mut few, mut own) = (0, 0);
@@ -54,7 +66,7 @@ fn a_body_is_taken_again_when_its_message_has_been_read() {
             assert!(receiver.peek(&cells).is_some());
             receiver.advance(&ends, &cells);
             unread.pop_front();
-        } else if let Some(position) = claim(&ends, CELLS, sender) {
+        } else if let Some(position) = claim(&ends, CELLS, sender, &records[0]) {
             let answers = !(dice >> 45).is_multiple_of(4);
             let foreseen = sender.body(position, answers);
             let (number, _) = sender.take_body(&ends, position, answers);
@@ -89,8 +101,9 @@ fn the_first_messages_take_few_bodies() {
         let cells: Vec<Cell> = (0..CELLS).map(|_| Cell::empty()).collect();
         let (mut sender, mut receiver) = (SenderView::default(), ReceiverView::default());
         let mut met = std::collections::HashSet::new();
+        let records = records(1);
         for number in 0..end {
-            let position = claim(&ends, CELLS, &mut sender).expect("there is room");
+            let position = claim(&ends, CELLS, &mut sender, &records[0]).unwrap();
             let (body, is_first) = sender.take_body(&ends, position, answers);
             assert!(body >= CELLS || number >= until);
             let is_new = met.insert(body);
@@ -109,4 +122,70 @@ fn the_first_messages_take_few_bodies() {
         }
         assert_eq!(met.len(), CELLS + FEWEST);
     }
+}
+
+/// Processes of a sender that lives, and of one that has died.
+const ALIVE: u32 = 1;
+const DEAD: u32 = 2;
+
+fn exists(pid: u32) -> bool {
+    pid == ALIVE
+}
+
+/// A claimed cell is skipped if its sender has died, whatever other senders have tried.
+#[test]
+fn only_cells_of_dead_senders_are_abandoned() {
+    let ends = Ends {
+        tail: Padded(AtomicU64::new(0)),
+        head: Padded(AtomicU64::new(0)),
+    };
+    let records = records(3);
+    let is_abandoned = |position| is_claimed_by_dead(&ends, &records, position, exists);
+    let claim = |record| claim(&ends, 4, &mut SenderView::default(), record);
+    let dead = SenderRecord::take(&records, DEAD);
+    let [alive, other] = [ALIVE, ALIVE].map(|pid| SenderRecord::take(&records, pid));
+    // It has died before it claimed the position.
+    dead.set(0);
+    assert!(!is_abandoned(0));
+    // It has failed to claim the position that a living sender has claimed.
+    assert_eq!(claim(alive), Some(0));
+    assert!(!is_abandoned(0));
+    // It has claimed the next one, which a living sender tries to claim.
+    assert_eq!(claim(dead), Some(1));
+    other.set(1);
+    assert!(!is_abandoned(1));
+    assert_eq!(claim(other), Some(2));
+    assert!(!is_abandoned(0) && is_abandoned(1) && !is_abandoned(2));
+    // Living senders that find the ring full name no position.
+    assert_eq!(claim(alive), Some(3));
+    other.set(1);
+    assert_eq!(claim(other), None);
+    assert!(is_abandoned(1));
+}
+
+#[test]
+fn records_are_taken_again_when_they_are_free() {
+    let ends = Ends {
+        tail: Padded(AtomicU64::new(0)),
+        head: Padded(AtomicU64::new(0)),
+    };
+    let records = records(2);
+    let place = |record| std::ptr::from_ref::<SenderRecord>(record);
+    let first = SenderRecord::take(&records, ALIVE);
+    let second = SenderRecord::take(&records, DEAD);
+    assert_eq!(
+        [place(first), place(second)],
+        [&raw const records[0], &raw const records[1]]
+    );
+    first.free();
+    let again = SenderRecord::take(&records, ALIVE);
+    assert_eq!(place(again), place(first));
+    again.free();
+    // A record behind a free one counts.
+    assert_eq!(claim(&ends, 4, &mut SenderView::default(), second), Some(0));
+    assert!(is_claimed_by_dead(&ends, &records, 0, exists));
+    // With more senders than records nothing is known of some.
+    let shared = [ALIVE, ALIVE].map(|pid| place(SenderRecord::take(&records, pid)));
+    assert_eq!(shared[1], &raw const records[2]);
+    assert!(!is_claimed_by_dead(&ends, &records, 0, exists));
 }

@@ -24,15 +24,21 @@ const FIN: u64 = 7;
 /// Where the generation begins in a request's name.
 const GENERATION: u32 = 25;
 
-struct OnlyWay;
+/// Routes all peers by one transport, except one that cannot be reached.
+struct OnlyWay {
+    unreachable: Option<Peer>,
+}
 
 impl Router for OnlyWay {
-    fn route(&self, _peer: Peer) -> Result<usize, OpenError> {
-        Ok(1)
+    fn route(&self, peer: Peer) -> Result<usize, OpenError> {
+        match self.unreachable == Some(peer) {
+            true => Err(OpenError("no address".to_string())),
+            false => Ok(1),
+        }
     }
 }
 
-/// A target: process 0 of two, with a window between margins.
+/// A target: process 0 of three, with a window between margins.
 struct Target {
     sim: Simulation,
     process: Process,
@@ -42,6 +48,11 @@ struct Target {
 
 impl Target {
     fn new(dynamic: bool) -> Target {
+        Target::beside(None, dynamic)
+    }
+
+    /// A target that cannot reach one of the two other members.
+    fn beside(unreachable: Option<Peer>, dynamic: bool) -> Target {
         let sim = Simulation::new(
             1,
             SimConfig {
@@ -52,7 +63,7 @@ impl Target {
         let process = Process::new(Config {
             me: 0,
             transports: vec![sim.transport(0)],
-            router: Arc::new(OnlyWay),
+            router: Arc::new(OnlyWay { unreachable }),
             wait: WaitPolicy::for_share(1, 1),
             clock: None,
             watch: None,
@@ -67,7 +78,7 @@ impl Target {
             sources: mpi_core::process::source::Sources::default(),
         })
         .unwrap();
-        let comm = Arc::new(Comm::new(ContextId::new(0, 5), Group::identity(2), 0));
+        let comm = Arc::new(Comm::new(ContextId::new(0, 5), Group::identity(3), 0));
         let mut memory = vec![POISON; WINDOW + 2 * MARGIN].into_boxed_slice();
         let base = memory[MARGIN..].as_mut_ptr();
         let fixed = (!dynamic).then_some((base, WINDOW));
@@ -323,4 +334,57 @@ fn requests_longer_than_memory_and_of_strangers_are_let_go() {
         assert_eq!(offer(&mut lane, source, 100), (vec![fin], None));
     }
     assert!(target.service.is_idle(&target.process));
+}
+
+/// The loss of an origin is no error of the call in which its last requests are carried out.
+#[test]
+fn requests_of_an_unreachable_origin_are_no_error() {
+    let target = Target::beside(Some(1), false);
+    let one = [(0, 8)];
+    let add = index(PredefinedOp::Sum, Predefined::Int64T);
+    for (kind, words, runs, data) in [
+        (Kind::Get, [0; 2], &one[..], &[][..]),
+        (Kind::Accumulate, add, &[(0, 1)], &[0; 8]),
+        (Kind::CompareAndSwap, [0; 2], &one, &[]),
+        (Kind::Flush, [0; 2], &[], &[]),
+        (Kind::Lock, [1, 0], &[], &[]),
+        (Kind::Unlock, [1, 0], &[], &[]),
+        (Kind::Key, [0; 2], &[], &[]),
+    ] {
+        let fill = |out: &mut [u8]| out.copy_from_slice(data);
+        let layout = Layout::Runs(runs);
+        let bytes = message::encode(Vec::new(), kind, 1, words, layout, data.len(), fill);
+        assert!(!target.ask(&bytes), "{kind:?}");
+    }
+}
+
+/// A lock that an origin has given back before it was lost goes to the next in the queue.
+#[test]
+fn the_lock_of_an_unreachable_origin_goes_on() {
+    let target = Target::beside(Some(1), false);
+    let service = &target.service;
+    let awaited = || service.state.lock().lock.awaited();
+    let carry_out = |rank, kind| {
+        let bytes = message::encode(Vec::new(), kind, 1, [1, 0], Layout::NONE, 0, |_| {});
+        let state = &mut service.state.lock();
+        service.carry_out(&target.process, state, (rank, 0), &bytes)
+    };
+    {
+        // Rank 1 has it, and rank 2 waits.
+        let state = &mut service.state.lock();
+        for rank in [1, 2] {
+            let waiter = Waiter {
+                from: (rank, 0),
+                tag: 1,
+                exclusive: true,
+            };
+            state.lock.join(waiter, false);
+        }
+        assert_eq!(state.lock.next().map(|waiter| waiter.from.0), Some(1));
+    }
+    assert_eq!(awaited(), [1]);
+    carry_out(1, Kind::Unlock).unwrap();
+    // Rank 2 has it, for which another one waits.
+    carry_out(0, Kind::Lock).unwrap();
+    assert_eq!(awaited(), [2]);
 }
