@@ -15,7 +15,8 @@
 //! The mapped and the copied mode synchronize by words in shared memory. In all modes but messages
 //! an origin goes on even if the target never enters the library.
 //!
-//! Puts and gets take the fastest path between two processes, whatever the window's mode: in a
+//! Puts and gets take the fastest path between two processes, whatever the window's mode. That is
+//! the target's `Route`, which is chosen when the window is created: in a
 //! window over several nodes, members of one node copy directly, and others use the network's
 //! remote memory where it has some. That mixes no domains of atomicity. Puts and gets are not
 //! atomic (section 11.7), so the program orders them against accumulates by synchronization; and

@@ -13,16 +13,17 @@ use mpi_core::process::Process;
 use mpi_types::error::Result;
 use mpi_types::op::PredefinedOp;
 
-use crate::copied::outbox::Outbox;
-use crate::copied::request_slot::SmallAccess;
+use crate::copied::outbox::{Outbox, RequestPath};
+use crate::copied::request_slot::{self, SmallAccess};
 use crate::copied::rings::mapped::Mapped;
 use crate::copied::rings::published::{Entry, Published, Side};
 use crate::copied::rings::{PIECE, Ring, Wish, kind};
+use crate::copied::target_requests;
 use crate::epochs::sync_error;
 use crate::window::Window;
 use crate::window::apply::{LONGEST_COMPARED, Reduction};
 use crate::window::buffers::{Completion, Target};
-use crate::window::members::Reach;
+use crate::window::members::{Copied, Route};
 use crate::window::registry::Windows;
 
 /// So often an origin looks whether more of what it has left is done: about as long as the kernel would take, or, where the
@@ -62,26 +63,44 @@ fn keep_first(result: &mut Result<()>, next: Result<()>) {
 }
 
 impl Window {
-    /// Leaves an access to a run of the target's memory to the target, if it is small and the target may be there. Returns
-    /// whether it did.
+    /// Offers a small access to one block to the target, by the path that the window has. Returns
+    /// whether the target has carried it out, or will.
     ///
     /// # Errors
-    /// Those of what was left before, where that had to be completed first.
+    /// Those of accesses that were left before, where these had to be completed first.
     ///
     /// # Safety
     /// The output is writable, and not used before the access is complete.
-    pub(crate) unsafe fn defer(
+    pub(crate) unsafe fn offer(
         &self,
         process: &Process,
         target: &Target<'_>,
         access: Deferred<'_>,
         completion: Completion,
     ) -> Result<bool> {
-        let Some(outbox) = &self.outbox else {
-            return Ok(false);
-        };
+        match &self.requests {
+            // SAFETY: this function has the same contract.
+            RequestPath::Rings(outbox) => unsafe {
+                self.defer(process, outbox, target, access, completion)
+            },
+            // SAFETY: this function has the same contract.
+            RequestPath::Slots => unsafe { self.ask_slot(process, target, access) },
+            RequestPath::None => Ok(false),
+        }
+    }
+
+    /// # Safety
+    /// That of [`Window::offer`].
+    unsafe fn defer(
+        &self,
+        process: &Process,
+        outbox: &Outbox,
+        target: &Target<'_>,
+        access: Deferred<'_>,
+        completion: Completion,
+    ) -> Result<bool> {
         let accumulates = !matches!(access.what, SmallAccess::Put | SmallAccess::Get);
-        // SAFETY: passed on.
+        // SAFETY: this function has the same contract.
         let left = unsafe { self.leave(process, outbox, target, &access)? };
         if !left && accumulates {
             self.settle_before(process, target.rank)?;
@@ -92,9 +111,57 @@ impl Window {
         Ok(left)
     }
 
+    /// Asks for an access by the target's request slot. Returns whether it has been carried out.
+    ///
+    /// # Safety
+    /// The output is writable.
+    unsafe fn ask_slot(
+        &self,
+        process: &Process,
+        target: &Target<'_>,
+        access: Deferred<'_>,
+    ) -> Result<bool> {
+        let Some((skip, len)) = target.datatype.as_run(target.count) else {
+            return Ok(false);
+        };
+        let (output, output_len) = access.output;
+        if len > request_slot::ROOM || output_len > request_slot::ROOM {
+            return Ok(false);
+        }
+        let count = match access.what {
+            SmallAccess::Accumulate(..) => target.count,
+            _ => len,
+        };
+        let output = match output.is_null() {
+            true => &mut [],
+            // SAFETY: the output is writable, by this function's contract.
+            false => unsafe { std::slice::from_raw_parts_mut(output, output_len) },
+        };
+        let windows = process.source::<Windows>();
+        Ok(target_requests::ask(
+            self.control()?,
+            &self.hit_rate,
+            target.rank as usize,
+            access.what,
+            ((access.at + skip as i64) as u64, count),
+            access.input,
+            output,
+            || windows.serve_slots(),
+        ))
+    }
+
+    /// The accesses left to targets, if the window has rings.
+    #[inline]
+    pub(crate) fn outbox(&self) -> Option<&Outbox> {
+        match &self.requests {
+            RequestPath::Rings(outbox) => Some(outbox),
+            RequestPath::Slots | RequestPath::None => None,
+        }
+    }
+
     /// Completes what was left to a target before an accumulate that goes another way, which would overtake it.
     pub(crate) fn settle_before(&self, process: &Process, target: u32) -> Result<()> {
-        match &self.outbox {
+        match self.outbox() {
             Some(outbox) if outbox.has_left(target) => {
                 self.settle(process, Some(target), Comes::Perhaps)
             }
@@ -103,7 +170,7 @@ impl Window {
     }
 
     /// # Safety
-    /// As for [`Window::defer`].
+    /// That of [`Window::offer`].
     unsafe fn leave(
         &self,
         process: &Process,
@@ -194,7 +261,7 @@ impl Window {
         target: Option<u32>,
         comes: Comes,
     ) -> Result<()> {
-        match &self.outbox {
+        match self.outbox() {
             Some(outbox) if !outbox.is_empty() => self.settle_some(process, outbox, target, comes),
             _ => Ok(()),
         }
@@ -317,7 +384,7 @@ impl Window {
         data: *mut u8,
         Entry { output, .. }: Entry,
     ) -> Result<()> {
-        let Reach::There(start) = self.members.get(target).reach else {
+        let Route::Copied(Copied(start)) = self.members.get(target).route else {
             return Err(sync_error("a target's memory is not where it was"));
         };
         let address = start.wrapping_add(wish.at);

@@ -7,3 +7,4 @@ pub(crate) mod outbox;
 pub(crate) mod request_slot;
 pub(crate) mod rings;
 pub(crate) mod target_requests;
+pub(crate) mod transfer;

@@ -92,7 +92,7 @@ impl Window {
                 .all
                 .store(if assert.no_succeed { 0 } else { FENCE }, Ordering::Relaxed);
         }
-        if self.outbox.is_some() {
+        if self.outbox().is_some() {
             let settled = self.settle(process, None, Comes::Surely);
             full_fence();
             let number = self.fences.load(Ordering::Relaxed).wrapping_add(1);

@@ -3,3 +3,4 @@
 pub(crate) mod fast_locks;
 pub(crate) mod fast_path;
 pub(crate) mod fast_targets;
+pub(crate) mod transfer;

@@ -10,13 +10,14 @@ use std::sync::Arc;
 
 use netmod::RemoteKey;
 
+use crate::network::transfer::Issued;
 use crate::network::{Passive, Word};
-use crate::window::buffers::{Completion, Origin, Target};
+use crate::window::buffers::Origin;
 use crate::window::regions::{BlocksInRange, Head, Regions, WORDS};
+use crate::window::transfer::Transfer;
 use crate::window::{Flavor, Window};
 use mpi_core::process::Process;
 use mpi_core::pt2pt::operations::Blocks;
-use mpi_core::pt2pt::request::RequestId;
 use mpi_types::error::{Class, Error, Result};
 
 fn to_words(bytes: &[u8]) -> Vec<u64> {
@@ -137,24 +138,30 @@ impl Window {
         Ok(to_words(&bytes))
     }
 
-    /// [`Window::move_natively`] in a dynamic window.
+    /// Moves data to or from attached memory.
     ///
     /// # Safety
-    /// As for that.
+    /// That of `TargetMemory::put` (`write`) or `TargetMemory::get`.
     pub(crate) unsafe fn move_attached(
         &self,
-        process: &Process,
-        origin: &Origin<'_>,
-        target: &Target<'_>,
-        runs: Blocks,
+        transfer: &Transfer<'_>,
         write: bool,
-        completion: Completion,
-    ) -> Result<Option<Option<RequestId>>> {
+    ) -> Result<Issued> {
+        let Transfer {
+            process,
+            origin,
+            target,
+            ..
+        } = transfer;
         let service = self.service()?;
+        let Some(runs) = self.native_runs(target, transfer.at) else {
+            return Ok(Issued::Refused);
+        };
         if target.rank == self.rank() {
-            // SAFETY: the caller's promise; the memory is attached, as was checked.
+            // SAFETY: the buffer is valid by this function's contract; the memory is attached
+            // (`Window::begin`).
             unsafe { self.move_own(origin, &runs, write) };
-            return Ok(Some(None));
+            return Ok(Issued::Begun(None));
         }
         let mut within = self.within(process, target.rank, runs.list())?;
         if within.len() == 1
@@ -162,25 +169,24 @@ impl Window {
         {
             let lane = service.lanes.any();
             let runs = Blocks::Many(runs.into());
-            // SAFETY: passed on.
-            let mut access =
-                unsafe { self.access(service, origin, target, (key, lane), runs, write) };
+            // SAFETY: this function has the same contract.
+            let mut access = unsafe { self.access(service, transfer, (key, lane), runs, write) };
             access.shift = start;
-            let issued = service.issue(process, access, lane, completion)?;
-            return Ok(issued.ok());
+            let issued = service.issue(process, access, lane, transfer.completion)?;
+            return Ok(issued.map_or(Issued::Refused, Issued::Begun));
         }
-        // SAFETY: the caller's promise for the origin.
-        unsafe {
-            let data = match write {
-                true => origin.packed().into_owned(),
-                false => vec![0; origin.len()],
-            };
-            let (data, _) = self.move_far(process, target.rank, &within, data, write)?;
-            if !write {
-                origin.datatype.unpack(origin.base, origin.count, 0, &data);
-            }
+        let data = match write {
+            // SAFETY: the buffer is readable, by this function's contract.
+            true => unsafe { origin.packed().into_owned() },
+            false => vec![0; origin.len()],
+        };
+        let (data, _) = self.move_far(process, target.rank, &within, data, write)?;
+        if !write {
+            // SAFETY: the buffer is writable, by this function's contract, and as long as the
+            // target's data (`Window::check`).
+            unsafe { origin.unpack(&data) };
         }
-        Ok(Some(None))
+        Ok(Issued::Begun(None))
     }
 
     /// # Safety
@@ -205,7 +211,7 @@ impl Window {
         }
         if !write {
             // SAFETY: the caller's promise.
-            unsafe { origin.datatype.unpack(origin.base, origin.count, 0, &data) };
+            unsafe { origin.unpack(&data) };
         }
     }
 }

@@ -1,12 +1,12 @@
 //! Accumulates (section 11.3.4): reductions into a target's memory, and compare-and-swap.
 
 use crate::copied::deferred::Deferred;
-use crate::copied::request_slot::{self, SmallAccess};
+use crate::copied::request_slot::SmallAccess;
 use crate::locks::control::CHUNK;
 use crate::messages::message::{self, Kind, Layout};
 use crate::window::apply::{self, LONGEST_COMPARED, Reduction};
 use crate::window::buffers::{Completion, Origin, Target, same_length};
-use crate::window::members::Reach;
+use crate::window::members::{Copied, Mapped, Messages, Route};
 use crate::window::runs::{self, Run};
 use crate::window::{AccessMode, Window};
 use mpi_core::process::Process;
@@ -140,18 +140,11 @@ impl Window {
             if self.mode == AccessMode::Copied
                 && target.datatype.as_predefined().is_some()
                 && reduction.packed() == reduction.extent()
-                && !matches!(self.members.get(target.rank).reach, Reach::Here(_))
+                && !matches!(self.members.get(target.rank).route, Route::Mapped(_))
             {
                 // Try to leave it to the target: deferred, or by its request slot.
                 let what = SmallAccess::Accumulate(reduction.op, reduction.element as u8);
                 let data = input.as_deref().unwrap_or(&[]);
-                let output = match &result {
-                    None => Some(&mut [][..]),
-                    Some(result) if result.len() <= request_slot::ROOM => result
-                        .contiguous()
-                        .map(|plain| std::slice::from_raw_parts_mut(plain, result.len())),
-                    Some(_) => None,
-                };
                 if let Some(output) = result.map_or(Some((std::ptr::null_mut(), 0)), |result| {
                     Some((result.contiguous()?, result.len()))
                 }) {
@@ -161,14 +154,9 @@ impl Window {
                         input: data,
                         output,
                     };
-                    if self.defer(process, &target, access, completion)? {
+                    if self.offer(process, &target, access, completion)? {
                         return Ok(None);
                     }
-                }
-                if let Some(output) = output
-                    && self.ask_by_slot(process, &target, what, at, data, output)
-                {
-                    return Ok(None);
                 }
             }
             self.settle_before(process, target.rank)?;
@@ -320,12 +308,12 @@ impl Window {
         output: *mut u8,
     ) -> Result<()> {
         let member = target as usize;
-        match self.members.get(target).reach {
-            Reach::Here(here) if self.mode == AccessMode::Mapped => {
+        match self.members.get(target).route {
+            Route::Mapped(Mapped(here)) if self.mode == AccessMode::Mapped => {
                 // SAFETY: this function has the same contract; `here` is the target's memory.
                 unsafe { self.reduce_mapped(reduction, target, here, runs, input, output) }
             }
-            Reach::Here(here) => {
+            Route::Mapped(Mapped(here)) => {
                 let mut done = 0;
                 for &(at, count) in runs {
                     let place = here.wrapping_offset(at as isize);
@@ -339,7 +327,7 @@ impl Window {
                 }
                 Ok(())
             }
-            Reach::There(start) => {
+            Route::Copied(Copied(start)) => {
                 let mut done = 0;
                 for &(at, count) in runs {
                     let (input, output) = (skipped(input, done), skipped(output, done).cast_mut());
@@ -362,7 +350,7 @@ impl Window {
                 }
                 Ok(())
             }
-            Reach::Messages => Err(Error::new(
+            Route::Network(_) | Route::Messages(_) => Err(Error::new(
                 Class::Intern,
                 "internal error: the target's memory is not on this node",
             )),
@@ -469,17 +457,17 @@ impl Window {
         };
         let (new, compare) = (word(new), word(compare));
         let (rank, me) = (target.rank as usize, self.rank() as usize);
-        let reach = match self.mode {
+        let route = match self.mode {
             // One domain of atomicity: by messages within a node too.
-            AccessMode::Messages => Reach::Messages,
-            _ => self.members.get(target.rank).reach,
+            AccessMode::Messages => Route::Messages(Messages),
+            _ => self.members.get(target.rank).route,
         };
         // SAFETY: the buffers hold an element by this function's contract; the target's is within
         // its memory (`begin`), and changed either by the processor's atomic operations only, or
         // under the target's lock only.
         unsafe {
-            let found = match reach {
-                Reach::Here(here) => {
+            let found = match route {
+                Route::Mapped(Mapped(here)) => {
                     let place = here.wrapping_offset(at as isize);
                     let control = self.control()?;
                     if self.mode == AccessMode::Mapped
@@ -495,23 +483,17 @@ impl Window {
                         })
                     }
                 }
-                Reach::There(start) => {
+                Route::Copied(Copied(start)) => {
                     let mut both = [0u8; 2 * LONGEST_COMPARED];
                     both[..LONGEST_COMPARED].copy_from_slice(&compare.to_le_bytes());
                     both[LONGEST_COMPARED..].copy_from_slice(&new.to_le_bytes());
-                    let mut found = [0u8; LONGEST_COMPARED];
-                    let what = SmallAccess::CompareAndSwap;
                     let access = Deferred {
-                        what,
+                        what: SmallAccess::CompareAndSwap,
                         at,
                         input: &both,
                         output: (result, size),
                     };
-                    if self.defer(process, &target, access, Completion::Blocking)? {
-                        return Ok(());
-                    }
-                    if self.ask_by_slot(process, &target, what, at, &both, &mut found) {
-                        netmod_kit::copy(found.as_ptr(), result, size);
+                    if self.offer(process, &target, access, Completion::Blocking)? {
                         return Ok(());
                     }
                     let address = start.wrapping_add(at as u64);
@@ -529,7 +511,7 @@ impl Window {
                         Ok::<_, Error>(found)
                     })?
                 }
-                Reach::Messages => {
+                Route::Network(_) | Route::Messages(_) => {
                     let result = Origin {
                         base: result,
                         count: 1,

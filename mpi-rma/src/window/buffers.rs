@@ -56,6 +56,15 @@ impl Origin<'_> {
         unsafe { self.datatype.pack(self.base, self.count, skip, out) }
     }
 
+    /// Unpacks `data` into the buffer.
+    ///
+    /// # Safety
+    /// The buffer is writable, and `data` as long as its data.
+    pub(crate) unsafe fn unpack(&self, data: &[u8]) {
+        // SAFETY: the buffer is writable and `data` fits, by this function's contract.
+        unsafe { self.datatype.unpack(self.base, self.count, 0, data) }
+    }
+
     /// Returns the data in one block, copied only if it is not contiguous.
     ///
     /// # Safety

@@ -37,7 +37,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use netmod::SharedSegment;
 use parking_lot::Mutex;
 
-use crate::copied::outbox::Outbox;
+use crate::copied::outbox::RequestPath;
 use crate::copied::target_requests;
 use crate::epochs::Epochs;
 use crate::locks::control::Control;
@@ -48,7 +48,7 @@ use crate::network::Word;
 use crate::window::attached::Attached;
 use crate::window::heap::Heap;
 use crate::window::keys::Keys;
-use crate::window::members::{Members, Reach};
+use crate::window::members::{Mapped, Members, Route};
 use crate::window::peer_watch::Watching;
 use crate::window::promise::Promise;
 use mpi_coll::slots::arenas::Piece;
@@ -105,8 +105,7 @@ pub struct Window {
     pub(crate) service: Option<Arc<Service>>,
     pub(crate) epochs: Epochs,
     pub(crate) hit_rate: target_requests::HitRate,
-    /// Requests left to targets; `None` if the window has no rings.
-    pub(crate) outbox: Option<Outbox>,
+    pub(crate) requests: RequestPath,
     /// Fences passed by this process, in modes where fences are words in memory.
     pub(crate) fences: AtomicU32,
     /// Number of `MPI_Win_sync` calls.
@@ -262,8 +261,10 @@ impl Window {
         };
         let member = self.members.get(rank);
         let contiguous = self.flavor == Flavor::Shared { contiguous: true } && !self.base.is_null();
-        Some(match member.reach {
-            Reach::Here(here) if member.size > 0 || contiguous => (here, member.size, member.unit),
+        Some(match member.route {
+            Route::Mapped(Mapped(here)) if member.size > 0 || contiguous => {
+                (here, member.size, member.unit)
+            }
             _ => (std::ptr::null_mut(), 0, member.unit),
         })
     }
@@ -405,7 +406,7 @@ mod tests {
         if passive {
             service.pretend_passive();
         }
-        let near = (0..64).map(|rank| (rank, Reach::Here(std::ptr::null_mut())));
+        let near = (0..64).map(|rank| (rank, Route::Mapped(Mapped(std::ptr::null_mut()))));
         Window {
             flavor,
             base: std::ptr::null_mut(),
@@ -413,6 +414,7 @@ mod tests {
                 size: 1 << 20,
                 unit: 8,
                 near: near.collect(),
+                far: Route::Messages(crate::window::members::Messages),
             },
             fast: FastTargets::default(),
             mode: AccessMode::Messages,
@@ -420,7 +422,7 @@ mod tests {
             service: Some(service),
             epochs: Epochs::new(size as usize),
             hit_rate: target_requests::HitRate::default(),
-            outbox: None,
+            requests: RequestPath::None,
             fences: AtomicU32::new(0),
             syncs: AtomicU32::new(0),
             attached: Arc::default(),
