@@ -8,16 +8,18 @@
 //!   operations.
 //! - *copied*: all members are on one node, but the memory is the program's own. Transfers are CMA
 //!   copies by the kernel; accumulates make them under a lock of the target.
-//! - *passive*: the network does everything without the targets' processors. Synchronization and
+//! - *network*: the network does everything without the targets' processors. Synchronization and
 //!   the order of accumulates go by words that the network's atomics change.
 //! - *messages*: everything else. Targets carry out the origins' requests while they make progress.
+//!
+//! Each mode implements `Atomicity`, for accumulates, in its folder.
 //!
 //! The mapped and the copied mode synchronize by words in shared memory. In all modes but messages
 //! an origin goes on even if the target never enters the library.
 //!
 //! Puts and gets take the fastest path between two processes, whatever the window's mode. That is
-//! the target's `Route`, which is chosen when the window is created: in a
-//! window over several nodes, members of one node copy directly, and others use the network's
+//! the target's `Route`, which is chosen when the window is created, and implements `TargetMemory`:
+//! in a window over several nodes, members of one node copy directly, and others use the network's
 //! remote memory where it has some. That mixes no domains of atomicity. Puts and gets are not
 //! atomic (section 11.7), so the program orders them against accumulates by synchronization; and
 //! synchronization goes by messages or the network there, after direct copies are complete and

@@ -1,5 +1,6 @@
 //! Windows whose targets carry out what origins ask for by messages.
 
+pub(crate) mod accumulate;
 pub(crate) mod lock_grants;
 pub(crate) mod lock_queue;
 pub(crate) mod message;

@@ -14,7 +14,7 @@ use crate::window::keys::{Ends, Far};
 use crate::window::members::{Messages, Network};
 use crate::window::runs::RunList;
 use crate::window::transfer::{TargetMemory, Transfer};
-use crate::window::{AccessMode, Flavor, Window};
+use crate::window::{Flavor, Window};
 use mpi_core::process::Process;
 use mpi_core::pt2pt::buffer::Buffer;
 use mpi_core::pt2pt::operations::{Access, Act, Blocks};
@@ -221,9 +221,7 @@ impl Window {
         there: bool,
     ) -> Result<bool> {
         match &self.service {
-            Some(service) if service.keys.on && self.mode == AccessMode::Messages => {
-                service.complete_native(process, target, there)
-            }
+            Some(service) if service.keys.on => service.complete_native(process, target, there),
             _ => Ok(false),
         }
     }

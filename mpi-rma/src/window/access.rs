@@ -3,7 +3,7 @@
 use crate::window::buffers::{Completion, Origin, Target};
 use crate::window::members::{Mapped, Member, Route};
 use crate::window::runs::{self, Group};
-use crate::window::{Flavor, Window};
+use crate::window::{Flavor, Window, not_on_node};
 use mpi_core::process::Process;
 use mpi_core::pt2pt::request::RequestId;
 use mpi_types::error::{Class, Error, Result};
@@ -101,6 +101,12 @@ impl Window {
             Route::Mapped(Mapped(here)) => Some(here),
             _ => None,
         }
+    }
+
+    /// Returns the address of a target's memory in a window whose members are all mapped.
+    #[inline]
+    pub(crate) fn mapped_memory(&self, rank: u32) -> Result<*mut u8> {
+        self.here(rank).ok_or_else(|| not_on_node(rank))
     }
 
     /// Returns the blocks of the target's data, in bytes.

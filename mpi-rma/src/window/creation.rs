@@ -188,6 +188,14 @@ impl Window {
                 members.use_network();
             }
         }
+        let is_passive = service
+            .as_ref()
+            .is_some_and(|service| service.passive().is_some());
+        let mode = if is_passive {
+            AccessMode::Network
+        } else {
+            mode
+        };
         let fast = match (mode, flavor) {
             (
                 AccessMode::Mapped,
@@ -260,7 +268,7 @@ impl Window {
         }
         // No member may be asked before it serves, or free its probe while others read it. In the
         // other modes the last exchange, about what members are able to, has synchronized them.
-        if window.mode == AccessMode::Messages {
+        if window.service.is_some() {
             mpi_coll::barrier(process, &window.comm)?;
         }
         Ok(window)

@@ -85,11 +85,13 @@ pub struct Hints {
     pub accumulates: Option<Promise>,
 }
 
-/// How a window synchronizes and accumulates (see the crate's documentation).
+/// How a window synchronizes and accumulates (see the crate's documentation); the same on all
+/// members, and fixed when the window is created.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum AccessMode {
     Mapped,
     Copied,
+    Network,
     Messages,
 }
 
@@ -392,6 +394,14 @@ impl Window {
     }
 }
 
+#[cold]
+pub(crate) fn not_on_node(rank: u32) -> Error {
+    Error::new(
+        Class::Intern,
+        format!("internal error: the memory of rank {rank} is not on this node"),
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -417,7 +427,10 @@ mod tests {
                 far: Route::Messages(crate::window::members::Messages),
             },
             fast: FastTargets::default(),
-            mode: AccessMode::Messages,
+            mode: match passive {
+                true => AccessMode::Network,
+                false => AccessMode::Messages,
+            },
             control: None,
             service: Some(service),
             epochs: Epochs::new(size as usize),
