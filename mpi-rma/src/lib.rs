@@ -39,7 +39,7 @@ mod window;
 
 pub use copied::kernel_copy::kernel_copies;
 pub use epochs::FenceAssert;
-pub use mapped::fast_path::{Atomic, Change, Word};
+pub use mapped::fast_path::{ElementUpdate, IntegerOp, IntegerUpdate, SwapUpdate, Update};
 pub use messages::progress_thread::{end_serving, keep_serving};
 #[doc(hidden)]
 pub use messages::serve::fuzzing;
@@ -47,6 +47,7 @@ pub use messages::serve::fuzzing;
 pub use netmod_kit::copy_overlapping;
 pub use network::PassiveTargets;
 pub use network::capabilities::NetworkAtomics;
+pub use window::apply::Word;
 pub use window::buffers::{Completion, Origin, Target};
 pub use window::promise::Promise;
 pub use window::registry::Windows;
