@@ -8,8 +8,7 @@ use crate::window::buffers::{Completion, ResultBuffer, skip};
 use crate::window::members::{Copied, Mapped, Route};
 use crate::window::not_on_node;
 use mpi_core::pt2pt::request::RequestId;
-use mpi_types::error::{Error, Result};
-use mpi_types::op::PredefinedOp;
+use mpi_types::error::Result;
 
 impl Atomicity for CopiedDomain<'_> {
     unsafe fn accumulate(self, call: &Accumulate<'_>) -> Result<Option<RequestId>> {
@@ -57,25 +56,12 @@ impl Atomicity for CopiedDomain<'_> {
                 if unsafe { offer_swap(call)? } {
                     return Ok(());
                 }
-                let address = start.wrapping_add(call.at as u64);
-                let copy = |write: bool, local: *mut u8| {
-                    // SAFETY: `local` is an array of `LONGEST_COMPARED` bytes below; the element
-                    // lies in the target's memory, by this function's contract.
-                    unsafe {
-                        let local = (local, size);
-                        call.window
-                            .copy_by_kernel(call.process, rank, write, local, address)
-                    }
-                };
-                control.with_busy(rank as usize, || {
-                    let mut bytes = [0u8; LONGEST_COMPARED];
-                    copy(false, bytes.as_mut_ptr())?;
-                    let found = u128::from_le_bytes(bytes);
-                    if found == compare {
-                        copy(true, new.to_le_bytes().as_mut_ptr())?;
-                    }
-                    Ok::<_, Error>(found)
-                })?
+                let place = (rank, start.wrapping_add(call.at as u64));
+                // SAFETY: the element lies in the target's memory, by this function's contract.
+                unsafe {
+                    call.window
+                        .swap_by_kernel(call.process, place, [compare, new], size)?
+                }
             }
             Route::Network(_) | Route::Messages(_) => return Err(not_on_node(rank)),
         };
@@ -115,28 +101,18 @@ impl CopiedDomain<'_> {
                     });
                 }
                 Route::Copied(Copied(start)) => {
-                    let address = start.wrapping_add(at as u64);
-                    let mut elements = vec![0u8; count * reduction.extent()];
-                    // SAFETY: all hold `count` elements by this function's contract; all members
-                    // change them only under the target's lock.
-                    control.with_busy(member, || unsafe {
-                        let local = (elements.as_mut_ptr(), elements.len());
-                        let copy = |write: bool| {
-                            call.window.copy_by_kernel(
-                                call.process,
-                                target.rank,
-                                write,
-                                local,
-                                address,
-                            )
-                        };
-                        copy(false)?;
-                        reduction.apply_exclusive(local.0, count, input, output);
-                        match reduction.op {
-                            PredefinedOp::NoOp => Ok(()),
-                            _ => copy(true),
-                        }
-                    })?;
+                    let place = (target.rank, start.wrapping_add(at as u64));
+                    // SAFETY: all hold `count` elements by this function's contract.
+                    unsafe {
+                        let (window, process) = (call.window, call.process);
+                        window.reduce_by_kernel(
+                            process,
+                            place,
+                            reduction,
+                            count,
+                            (input, output),
+                        )?;
+                    }
                 }
                 Route::Network(_) | Route::Messages(_) => return Err(not_on_node(target.rank)),
             }

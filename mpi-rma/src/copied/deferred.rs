@@ -11,7 +11,6 @@
 
 use mpi_core::process::Process;
 use mpi_types::error::Result;
-use mpi_types::op::PredefinedOp;
 
 use crate::copied::outbox::{Outbox, RequestPath};
 use crate::copied::request_slot::{self, SmallAccess};
@@ -224,7 +223,8 @@ impl Window {
                 {
                     windows.serve_slots();
                 }
-                // SAFETY: this process is the ring's origin; the input is a slice; the caller's promise for the output.
+                // SAFETY: this process is the ring's origin; the input is a slice; the output is writable until the
+                // access is complete, by this function's contract.
                 while unsafe { !published.push(ring, wish, (input.as_ptr(), input.len()), output) }
                 {
                     self.settle_with(process, target.rank, published, Comes::Perhaps)?;
@@ -389,57 +389,33 @@ impl Window {
         };
         let address = start.wrapping_add(wish.at);
         let len = usize::from(wish.len);
-        let copy = |write: bool, local: *mut u8, len: usize| {
-            // SAFETY: memory of the ring's, or that the program has lent, or a local variable; the target's is the window's.
+        let copy = |write: bool, local: *mut u8| {
+            // SAFETY: the entry's data, or memory that the program has lent; the target's is the window's.
             unsafe { self.copy_by_kernel(process, target, write, (local, len), address) }
         };
-        let control = self.control()?;
-        let member = target as usize;
+        let count = wish.count as usize;
         match wish.kind {
-            kind::PUT => copy(true, data, len),
-            kind::GET => copy(false, output, len),
+            kind::PUT => copy(true, data),
+            kind::GET => copy(false, output),
             kind::ACCUMULATE | kind::GET_ACCUMULATE => {
                 let reduction = Reduction::from_numbers(wish.op.into(), wish.element.into());
                 let Some(reduction) = reduction else {
                     return Ok(());
                 };
-                let replaces = reduction.op == PredefinedOp::Replace;
-                if replaces && output.is_null() {
-                    return control.with_busy(member, || copy(true, data, len));
-                }
-                let mut elements = vec![0u8; len];
-                let local = elements.as_mut_ptr();
-                control.with_busy(member, || {
-                    copy(false, local, len)?;
-                    // SAFETY: as many elements are in all of them.
-                    unsafe { reduction.apply_exclusive(local, wish.count as usize, data, output) };
-                    match reduction.op {
-                        PredefinedOp::NoOp => Ok(()),
-                        _ => copy(true, local, len),
-                    }
-                })
+                let (place, buffers) = ((target, address), (data.cast_const(), output));
+                // SAFETY: the entry has `count` elements, and the program has lent space for as many.
+                unsafe { self.reduce_by_kernel(process, place, &reduction, count, buffers) }
             }
             kind::COMPARE_AND_SWAP => {
                 let mut both = [[0u8; LONGEST_COMPARED]; 2];
-                // SAFETY: the entry has both.
-                unsafe {
-                    netmod_kit::copy(
-                        data,
-                        both.as_flattened_mut().as_mut_ptr(),
-                        2 * LONGEST_COMPARED,
-                    );
-                }
-                let size = wish.count as usize;
-                let mut found = [0u8; LONGEST_COMPARED];
-                control.with_busy(member, || {
-                    copy(false, found.as_mut_ptr(), size)?;
-                    match found == both[0] {
-                        true => copy(true, both[1].as_mut_ptr(), size),
-                        false => Ok(()),
-                    }
-                })?;
+                let bytes = both.as_flattened_mut();
+                // SAFETY: such an entry holds both values (`offer_swap`).
+                unsafe { netmod_kit::copy(data, bytes.as_mut_ptr(), bytes.len()) };
+                let (place, both) = ((target, address), both.map(u128::from_le_bytes));
+                // SAFETY: the element lies in the window's memory, as the origin has checked.
+                let found = unsafe { self.swap_by_kernel(process, place, both, count)? };
                 // SAFETY: the program has lent an element's memory.
-                unsafe { netmod_kit::copy(found.as_ptr(), output, size) };
+                unsafe { netmod_kit::copy(found.to_le_bytes().as_ptr(), output, count) };
                 Ok(())
             }
             _ => Ok(()),

@@ -60,15 +60,9 @@ impl TargetMemory for Copied {
 /// # Safety
 /// That of [`Window::offer`](crate::window::Window::offer).
 unsafe fn offer(transfer: &Transfer<'_>, access: Deferred<'_>) -> Result<bool> {
-    let Transfer {
-        window,
-        process,
-        target,
-        completion,
-        ..
-    } = transfer;
+    let Transfer { window, target, .. } = transfer;
     // SAFETY: this function has the same contract.
-    unsafe { window.offer(process, target, access, *completion) }
+    unsafe { window.offer(transfer.process, target, access, transfer.completion) }
 }
 
 impl Copied {
@@ -77,19 +71,15 @@ impl Copied {
     /// # Safety
     /// `data` is as long as the target's data, which lies within its memory.
     unsafe fn copy_blocks(self, transfer: &Transfer<'_>, write: bool, data: *mut u8) -> Result<()> {
-        let Transfer {
-            window,
-            process,
-            target,
-            ..
-        } = transfer;
+        let Transfer { window, target, .. } = transfer;
+        let (process, rank) = (transfer.process, target.rank);
         let mut done = 0;
         for (at, len) in window.runs(target, transfer.at) {
             let address = self.0.wrapping_add(at as u64);
             let local = data.wrapping_add(done);
             // SAFETY: `done + len` is at most the length of the target's data, which is that of
             // `data` by this function's contract.
-            unsafe { window.copy_by_kernel(process, target.rank, write, (local, len), address)? };
+            unsafe { window.copy_by_kernel(process, rank, write, (local, len), address)? };
             done += len;
         }
         Ok(())

@@ -213,8 +213,7 @@ impl Window {
     fn release_lock(&self, process: &Process, target: u32, exclusive: bool) -> Result<()> {
         match self.mode {
             AccessMode::Mapped | AccessMode::Copied => {
-                let settled = self.settle(process, Some(target), Comes::Perhaps);
-                full_fence();
+                let settled = self.complete_on_node(process, Some(target));
                 self.control()?.unlock(target as usize, exclusive);
                 settled
             }
@@ -368,8 +367,7 @@ impl Window {
         }
         match self.mode {
             AccessMode::Mapped | AccessMode::Copied => {
-                let settled = self.settle(process, None, Comes::Perhaps);
-                full_fence();
+                let settled = self.complete_on_node(process, None);
                 self.control()?.unlock_all();
                 settled
             }
@@ -400,17 +398,21 @@ impl Window {
     #[inline]
     pub(crate) fn flush_one(&self, process: &Process, target: u32) -> Result<()> {
         match self.mode {
-            AccessMode::Mapped | AccessMode::Copied => {
-                let settled = self.settle(process, Some(target), Comes::Perhaps);
-                full_fence();
-                settled
-            }
+            AccessMode::Mapped | AccessMode::Copied => self.complete_on_node(process, Some(target)),
             AccessMode::Network => {
                 let noted = self.carry_out_noted(process, Some(target));
                 self.flush_sent(process, target).and(noted)
             }
             AccessMode::Messages => self.flush_sent(process, target),
         }
+    }
+
+    /// Completes what was left to a target, or to all, where accesses are loads, stores and copies.
+    #[inline]
+    fn complete_on_node(&self, process: &Process, target: Option<u32>) -> Result<()> {
+        let settled = self.settle(process, target, Comes::Perhaps);
+        full_fence();
+        settled
     }
 
     /// Flushes a target, but for the accesses that are noted and not sent yet.
@@ -437,11 +439,7 @@ impl Window {
     /// Completes all pending operations; asks all targets before it waits for the first.
     pub(crate) fn flush_dirty(&self, process: &Process) -> Result<()> {
         match self.mode {
-            AccessMode::Mapped | AccessMode::Copied => {
-                let settled = self.settle(process, None, Comes::Perhaps);
-                full_fence();
-                settled
-            }
+            AccessMode::Mapped | AccessMode::Copied => self.complete_on_node(process, None),
             AccessMode::Network => {
                 let noted = self.carry_out_noted(process, None);
                 self.flush_all_sent(process).and(noted)

@@ -55,7 +55,7 @@ impl Atomicity for TurnDomain {
         let output = result.as_mut_ptr();
         let pieces = pieces(&runs, reduction);
         let first = match &pieces[..] {
-            [only] if !replaces(reduction, output) => bytes_of(only),
+            [only] if !reduction.overwrites(output) => bytes_of(only),
             _ => Vec::new(),
         };
         window.in_turn(process, target.rank, &first, |memory, mut read| {
@@ -140,7 +140,7 @@ unsafe fn reduce_piece(
         Some(read) => read,
         None => {
             let mut room = vec![0u8; runs.iter().map(|run| run.1).sum()];
-            if !replaces(reduction, output) {
+            if !reduction.overwrites(output) {
                 window.read_in_turn(process, target, memory, &runs, &mut room)?;
             }
             room
@@ -238,13 +238,6 @@ impl Window {
         }
         Ok(())
     }
-}
-
-/// Whether a reduction needs nothing of what is there.
-fn replaces(reduction: &Reduction, output: *const u8) -> bool {
-    reduction.op == PredefinedOp::Replace
-        && output.is_null()
-        && reduction.packed() == reduction.extent()
 }
 
 /// Where the bytes of elements are.

@@ -259,7 +259,8 @@ impl NetworkDomain<'_> {
                     let mut words = vec![0u64; words.len()];
                     local = words.as_mut_ptr().cast();
                     found = Some(words);
-                    // SAFETY: the caller's promise.
+                    // SAFETY: the buffer is writable until the call is complete, by this function's
+                    // contract.
                     buffer = Some(unsafe { result.buffer() });
                 }
             }
@@ -304,7 +305,7 @@ impl NetworkDomain<'_> {
 /// # Safety
 /// The place is an aligned word of the window's memory.
 unsafe fn by_processor(place: *mut u8, work: &Work, number: usize) -> u64 {
-    // SAFETY: the caller's promise; it is changed atomically only.
+    // SAFETY: an aligned word, by this function's contract, which is changed atomically only.
     let word = unsafe { &*place.cast::<AtomicU64>() };
     work.op
         .carry_out(word, work.operands.get(number), work.compare)

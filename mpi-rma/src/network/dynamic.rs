@@ -34,14 +34,15 @@ impl Window {
     /// Adds memory, or takes it away, where others look at a table.
     ///
     /// # Safety
-    /// As for [`Window::attach`].
+    /// The memory stays valid until it is detached or the window is freed.
     pub(crate) unsafe fn attach_for_all(
         &self,
         passive: &Passive,
         (start, len): (usize, usize),
     ) -> Result<()> {
         let transport = passive.transport();
-        // SAFETY: passed on; the block lives as long as the window.
+        // SAFETY: the memory stays valid by this function's contract; the block lives as long as the
+        // window.
         unsafe {
             let place = (start, len);
             passive
@@ -190,17 +191,18 @@ impl Window {
     }
 
     /// # Safety
-    /// The runs are attached memory of this process; as for [`Window::put`] and [`Window::get`].
+    /// The runs are attached memory of this process, as long as the origin's data; the origin's buffer
+    /// is readable (`write`) or writable.
     unsafe fn move_own(&self, origin: &Origin<'_>, runs: &Blocks, write: bool) {
         let mut data = match write {
-            // SAFETY: the caller's promise.
+            // SAFETY: the buffer is readable, by this function's contract.
             true => unsafe { origin.packed().into_owned() },
             false => vec![0; origin.len()],
         };
         let mut local = data.as_mut_ptr();
         for &(at, len) in runs.list() {
             let place: *mut u8 = std::ptr::with_exposed_provenance_mut(at as usize);
-            // SAFETY: the caller's promise; `data` has the bytes of all runs.
+            // SAFETY: attached memory, by this function's contract; `data` has the bytes of all runs.
             unsafe {
                 match write {
                     true => netmod_kit::copy(local, place, len),
@@ -210,7 +212,7 @@ impl Window {
             local = local.wrapping_add(len);
         }
         if !write {
-            // SAFETY: the caller's promise.
+            // SAFETY: the buffer is writable and as long as `data`, by this function's contract.
             unsafe { origin.unpack(&data) };
         }
     }

@@ -31,16 +31,11 @@ const LONG_RUN: usize = 512;
 /// Puts and gets up to this size travel together as messages, where messages do.
 const SMALL: usize = 256;
 
-/// How a put or get goes.
-enum Protocol {
-    /// By operations on these blocks of the target's memory, by a key and on a lane.
-    Remote {
-        key: RemoteKey,
-        lane: usize,
-        blocks: Blocks,
-    },
-    /// By messages, which are cheaper, or because the network does not reach the target.
-    Messages,
+/// The blocks of a target's memory that an operation each goes to, by a key and on a lane.
+struct Remote {
+    key: RemoteKey,
+    lane: usize,
+    blocks: Blocks,
 }
 
 /// What became of an access that the network was asked for.
@@ -83,7 +78,7 @@ impl Network {
             return unsafe { window.move_attached(transfer, write) };
         }
         let service = window.service()?;
-        let Protocol::Remote { key, lane, blocks } = self.select(transfer, service)? else {
+        let Some(Remote { key, lane, blocks }) = self.select(transfer, service)? else {
             return Ok(Issued::Refused);
         };
         // SAFETY: this function has the same contract.
@@ -92,8 +87,7 @@ impl Network {
         }
         // SAFETY: this function has the same contract.
         let access = unsafe { window.access(service, transfer, (key, lane), blocks, write) };
-        let issued = service.issue(transfer.process, access, lane, transfer.completion)?;
-        match issued {
+        match service.issue(transfer.process, access, lane, transfer.completion)? {
             Ok(request) => Ok(Issued::Begun(request)),
             Err(_) => {
                 service.keys.forget(target.rank);
@@ -102,23 +96,22 @@ impl Network {
         }
     }
 
-    /// Selects the protocol of a transfer to memory that is not attached.
-    fn select(self, transfer: &Transfer<'_>, service: &Service) -> Result<Protocol> {
+    /// Selects the operations of a transfer to memory that is not attached. `None` if messages are
+    /// cheaper, or the network does not reach the target.
+    fn select(self, transfer: &Transfer<'_>, service: &Service) -> Result<Option<Remote>> {
         let Transfer { target, .. } = transfer;
         let lane = service.lanes.any();
         let far = service.key(transfer.process, target.rank, lane)?;
         let Some(Far { key, few_small, .. }) = far else {
-            return Ok(Protocol::Messages);
+            return Ok(None);
         };
         let is_small =
             few_small && transfer.completion == Completion::Blocking && target.len() <= SMALL;
         if is_small && service.lanes.get(lane).flight.is_burst() {
-            return Ok(Protocol::Messages);
+            return Ok(None);
         }
-        Ok(match transfer.window.native_runs(target, transfer.at) {
-            Some(blocks) => Protocol::Remote { key, lane, blocks },
-            None => Protocol::Messages,
-        })
+        let blocks = transfer.window.native_runs(target, transfer.at);
+        Ok(blocks.map(|blocks| Remote { key, lane, blocks }))
     }
 }
 

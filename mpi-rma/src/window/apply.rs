@@ -84,6 +84,11 @@ impl Reduction {
         self.kind.extent()
     }
 
+    /// Returns whether the reduction needs nothing of the target's old content.
+    pub fn overwrites(&self, output: *const u8) -> bool {
+        self.op == PredefinedOp::Replace && output.is_null() && !self.has_gap()
+    }
+
     #[inline(always)]
     fn has_gap(&self) -> bool {
         self.packed() != self.extent()
