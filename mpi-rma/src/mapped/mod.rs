@@ -1,4 +1,4 @@
-//! Accesses to windows whose memory is mapped in this process: the short paths.
+//! Accesses to memory that is mapped in this process: fast paths, transfers, accumulates.
 
 pub(crate) mod accumulate;
 pub(crate) mod fast_locks;

@@ -1,6 +1,7 @@
 //! Accumulates (section 11.3.4): reductions into a target's memory, and compare-and-swap.
 //!
-//! A call is checked here, and carried out by the room of the window's domain of atomicity.
+//! A call is checked here, and carried out by the window's domain of atomicity (`accumulate.rs` in
+//! its folder).
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! Put and get (sections 11.3.1 and 11.3.2), with and without requests.
 //!
-//! A call is checked here, and carried out by the room of the target's [`Route`].
+//! A call is checked here, and carried out by the target's [`Route`] (`transfer.rs` in its folder).
 
 use crate::window::Window;
 use crate::window::buffers::{Completion, Origin, Target, same_length};
