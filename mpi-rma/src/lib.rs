@@ -8,15 +8,18 @@
 //!   operations.
 //! - *copied*: all members are on one node, but the memory is the program's own. Transfers are CMA
 //!   copies by the kernel; accumulates make them under a lock of the target.
-//! - *passive*: the network does everything without the targets' processors. Synchronization and
+//! - *network*: the network does everything without the targets' processors. Synchronization and
 //!   the order of accumulates go by words that the network's atomics change.
 //! - *messages*: everything else. Targets carry out the origins' requests while they make progress.
+//!
+//! Each mode implements `Atomicity`, for accumulates, in its folder.
 //!
 //! The mapped and the copied mode synchronize by words in shared memory. In all modes but messages
 //! an origin goes on even if the target never enters the library.
 //!
-//! Puts and gets take the fastest path between two processes, whatever the window's mode: in a
-//! window over several nodes, members of one node copy directly, and others use the network's
+//! Puts and gets take the fastest path between two processes, whatever the window's mode. That is
+//! the target's `Route`, which is chosen when the window is created, and implements `TargetMemory`:
+//! in a window over several nodes, members of one node copy directly, and others use the network's
 //! remote memory where it has some. That mixes no domains of atomicity. Puts and gets are not
 //! atomic (section 11.7), so the program orders them against accumulates by synchronization; and
 //! synchronization goes by messages or the network there, after direct copies are complete and
@@ -36,7 +39,7 @@ mod window;
 
 pub use copied::kernel_copy::kernel_copies;
 pub use epochs::FenceAssert;
-pub use mapped::fast_path::{Atomic, Change, Word};
+pub use mapped::fast_path::{ElementUpdate, IntegerOp, IntegerUpdate, SwapUpdate, Update};
 pub use messages::progress_thread::{end_serving, keep_serving};
 #[doc(hidden)]
 pub use messages::serve::fuzzing;
@@ -44,6 +47,7 @@ pub use messages::serve::fuzzing;
 pub use netmod_kit::copy_overlapping;
 pub use network::PassiveTargets;
 pub use network::capabilities::NetworkAtomics;
+pub use window::apply::Word;
 pub use window::buffers::{Completion, Origin, Target};
 pub use window::promise::Promise;
 pub use window::registry::Windows;

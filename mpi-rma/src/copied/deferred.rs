@@ -11,18 +11,18 @@
 
 use mpi_core::process::Process;
 use mpi_types::error::Result;
-use mpi_types::op::PredefinedOp;
 
-use crate::copied::outbox::Outbox;
-use crate::copied::request_slot::SmallAccess;
+use crate::copied::outbox::{Outbox, RequestPath};
+use crate::copied::request_slot::{self, SmallAccess};
 use crate::copied::rings::mapped::Mapped;
 use crate::copied::rings::published::{Entry, Published, Side};
 use crate::copied::rings::{PIECE, Ring, Wish, kind};
+use crate::copied::target_requests;
 use crate::epochs::sync_error;
 use crate::window::Window;
 use crate::window::apply::{LONGEST_COMPARED, Reduction};
 use crate::window::buffers::{Completion, Target};
-use crate::window::members::Reach;
+use crate::window::members::{Copied, Route};
 use crate::window::registry::Windows;
 
 /// So often an origin looks whether more of what it has left is done: about as long as the kernel would take, or, where the
@@ -62,26 +62,44 @@ fn keep_first(result: &mut Result<()>, next: Result<()>) {
 }
 
 impl Window {
-    /// Leaves an access to a run of the target's memory to the target, if it is small and the target may be there. Returns
-    /// whether it did.
+    /// Offers a small access to one block to the target, by the path that the window has. Returns
+    /// whether the target has carried it out, or will.
     ///
     /// # Errors
-    /// Those of what was left before, where that had to be completed first.
+    /// Those of accesses that were left before, where these had to be completed first.
     ///
     /// # Safety
     /// The output is writable, and not used before the access is complete.
-    pub(crate) unsafe fn defer(
+    pub(crate) unsafe fn offer(
         &self,
         process: &Process,
         target: &Target<'_>,
         access: Deferred<'_>,
         completion: Completion,
     ) -> Result<bool> {
-        let Some(outbox) = &self.outbox else {
-            return Ok(false);
-        };
+        match &self.requests {
+            // SAFETY: this function has the same contract.
+            RequestPath::Rings(outbox) => unsafe {
+                self.defer(process, outbox, target, access, completion)
+            },
+            // SAFETY: this function has the same contract.
+            RequestPath::Slots => unsafe { self.ask_slot(process, target, access) },
+            RequestPath::None => Ok(false),
+        }
+    }
+
+    /// # Safety
+    /// That of [`Window::offer`].
+    unsafe fn defer(
+        &self,
+        process: &Process,
+        outbox: &Outbox,
+        target: &Target<'_>,
+        access: Deferred<'_>,
+        completion: Completion,
+    ) -> Result<bool> {
         let accumulates = !matches!(access.what, SmallAccess::Put | SmallAccess::Get);
-        // SAFETY: passed on.
+        // SAFETY: this function has the same contract.
         let left = unsafe { self.leave(process, outbox, target, &access)? };
         if !left && accumulates {
             self.settle_before(process, target.rank)?;
@@ -92,9 +110,57 @@ impl Window {
         Ok(left)
     }
 
+    /// Asks for an access by the target's request slot. Returns whether it has been carried out.
+    ///
+    /// # Safety
+    /// The output is writable.
+    unsafe fn ask_slot(
+        &self,
+        process: &Process,
+        target: &Target<'_>,
+        access: Deferred<'_>,
+    ) -> Result<bool> {
+        let Some((skip, len)) = target.datatype.as_run(target.count) else {
+            return Ok(false);
+        };
+        let (output, output_len) = access.output;
+        if len > request_slot::ROOM || output_len > request_slot::ROOM {
+            return Ok(false);
+        }
+        let count = match access.what {
+            SmallAccess::Accumulate(..) => target.count,
+            _ => len,
+        };
+        let output = match output.is_null() {
+            true => &mut [],
+            // SAFETY: the output is writable, by this function's contract.
+            false => unsafe { std::slice::from_raw_parts_mut(output, output_len) },
+        };
+        let windows = process.source::<Windows>();
+        Ok(target_requests::ask(
+            self.control()?,
+            &self.hit_rate,
+            target.rank as usize,
+            access.what,
+            ((access.at + skip as i64) as u64, count),
+            access.input,
+            output,
+            || windows.serve_slots(),
+        ))
+    }
+
+    /// The accesses left to targets, if the window has rings.
+    #[inline]
+    pub(crate) fn outbox(&self) -> Option<&Outbox> {
+        match &self.requests {
+            RequestPath::Rings(outbox) => Some(outbox),
+            RequestPath::Slots | RequestPath::None => None,
+        }
+    }
+
     /// Completes what was left to a target before an accumulate that goes another way, which would overtake it.
     pub(crate) fn settle_before(&self, process: &Process, target: u32) -> Result<()> {
-        match &self.outbox {
+        match self.outbox() {
             Some(outbox) if outbox.has_left(target) => {
                 self.settle(process, Some(target), Comes::Perhaps)
             }
@@ -103,7 +169,7 @@ impl Window {
     }
 
     /// # Safety
-    /// As for [`Window::defer`].
+    /// That of [`Window::offer`].
     unsafe fn leave(
         &self,
         process: &Process,
@@ -157,7 +223,8 @@ impl Window {
                 {
                     windows.serve_slots();
                 }
-                // SAFETY: this process is the ring's origin; the input is a slice; the caller's promise for the output.
+                // SAFETY: this process is the ring's origin; the input is a slice; the output is writable until the
+                // access is complete, by this function's contract.
                 while unsafe { !published.push(ring, wish, (input.as_ptr(), input.len()), output) }
                 {
                     self.settle_with(process, target.rank, published, Comes::Perhaps)?;
@@ -194,7 +261,7 @@ impl Window {
         target: Option<u32>,
         comes: Comes,
     ) -> Result<()> {
-        match &self.outbox {
+        match self.outbox() {
             Some(outbox) if !outbox.is_empty() => self.settle_some(process, outbox, target, comes),
             _ => Ok(()),
         }
@@ -317,62 +384,38 @@ impl Window {
         data: *mut u8,
         Entry { output, .. }: Entry,
     ) -> Result<()> {
-        let Reach::There(start) = self.members.get(target).reach else {
+        let Route::Copied(Copied(start)) = self.members.get(target).route else {
             return Err(sync_error("a target's memory is not where it was"));
         };
         let address = start.wrapping_add(wish.at);
         let len = usize::from(wish.len);
-        let copy = |write: bool, local: *mut u8, len: usize| {
-            // SAFETY: memory of the ring's, or that the program has lent, or a local variable; the target's is the window's.
+        let copy = |write: bool, local: *mut u8| {
+            // SAFETY: the entry's data, or memory that the program has lent; the target's is the window's.
             unsafe { self.copy_by_kernel(process, target, write, (local, len), address) }
         };
-        let control = self.control()?;
-        let member = target as usize;
+        let count = wish.count as usize;
         match wish.kind {
-            kind::PUT => copy(true, data, len),
-            kind::GET => copy(false, output, len),
+            kind::PUT => copy(true, data),
+            kind::GET => copy(false, output),
             kind::ACCUMULATE | kind::GET_ACCUMULATE => {
                 let reduction = Reduction::from_numbers(wish.op.into(), wish.element.into());
                 let Some(reduction) = reduction else {
                     return Ok(());
                 };
-                let replaces = reduction.op == PredefinedOp::Replace;
-                if replaces && output.is_null() {
-                    return control.with_busy(member, || copy(true, data, len));
-                }
-                let mut elements = vec![0u8; len];
-                let local = elements.as_mut_ptr();
-                control.with_busy(member, || {
-                    copy(false, local, len)?;
-                    // SAFETY: as many elements are in all of them.
-                    unsafe { reduction.apply_exclusive(local, wish.count as usize, data, output) };
-                    match reduction.op {
-                        PredefinedOp::NoOp => Ok(()),
-                        _ => copy(true, local, len),
-                    }
-                })
+                let (place, buffers) = ((target, address), (data.cast_const(), output));
+                // SAFETY: the entry has `count` elements, and the program has lent space for as many.
+                unsafe { self.reduce_by_kernel(process, place, &reduction, count, buffers) }
             }
             kind::COMPARE_AND_SWAP => {
                 let mut both = [[0u8; LONGEST_COMPARED]; 2];
-                // SAFETY: the entry has both.
-                unsafe {
-                    netmod_kit::copy(
-                        data,
-                        both.as_flattened_mut().as_mut_ptr(),
-                        2 * LONGEST_COMPARED,
-                    );
-                }
-                let size = wish.count as usize;
-                let mut found = [0u8; LONGEST_COMPARED];
-                control.with_busy(member, || {
-                    copy(false, found.as_mut_ptr(), size)?;
-                    match found == both[0] {
-                        true => copy(true, both[1].as_mut_ptr(), size),
-                        false => Ok(()),
-                    }
-                })?;
+                let bytes = both.as_flattened_mut();
+                // SAFETY: such an entry holds both values (`offer_swap`).
+                unsafe { netmod_kit::copy(data, bytes.as_mut_ptr(), bytes.len()) };
+                let (place, both) = ((target, address), both.map(u128::from_le_bytes));
+                // SAFETY: the element lies in the window's memory, as the origin has checked.
+                let found = unsafe { self.swap_by_kernel(process, place, both, count)? };
                 // SAFETY: the program has lent an element's memory.
-                unsafe { netmod_kit::copy(found.as_ptr(), output, size) };
+                unsafe { netmod_kit::copy(found.to_le_bytes().as_ptr(), output, count) };
                 Ok(())
             }
             _ => Ok(()),

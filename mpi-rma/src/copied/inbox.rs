@@ -80,36 +80,38 @@ fn carry_out(
     // What was found, meanwhile.
     let mut held = MaybeUninit::<[u8; PIECE]>::uninit();
     let held = held.as_mut_ptr().cast::<u8>();
-    // SAFETY: within this process's memory of the window; the entry's data has room for as much; accumulates are under this
-    // member's lock, as by all others.
-    unsafe {
-        match (wish.kind, reduction) {
-            (kind::PUT, _) => netmod_kit::copy(data, place, count),
-            (kind::GET, _) => netmod_kit::copy(place, data, count),
-            (kind::ACCUMULATE, Some(reduction)) => control.with_busy(me, || {
-                reduction.apply_exclusive(place, count, data, std::ptr::null_mut());
-            }),
-            (kind::GET_ACCUMULATE, Some(reduction)) => {
-                control.with_busy(me, || {
-                    reduction.apply_exclusive(place, count, data, held);
-                });
-                netmod_kit::copy(held, data, len);
-            }
-            (kind::COMPARE_AND_SWAP, _) if count <= LONGEST_COMPARED => {
-                let mut both = [[0u8; LONGEST_COMPARED]; 2];
-                netmod_kit::copy(
-                    data,
-                    both.as_flattened_mut().as_mut_ptr(),
-                    2 * LONGEST_COMPARED,
-                );
-                let [compare, new] = both.map(u128::from_le_bytes);
-                let found = control.with_busy(me, || {
-                    apply::compare_and_swap(place, compare, new, count, false)
-                });
-                netmod_kit::copy(found.to_le_bytes().as_ptr(), data, LONGEST_COMPARED);
-            }
-            _ => return false,
+    match (wish.kind, reduction) {
+        // SAFETY: `count` bytes are within this process's memory (`has`) and the entry (`most`), which the
+        // origin has handed over.
+        (kind::PUT, _) => unsafe { netmod_kit::copy(data, place, count) },
+        // SAFETY: as for a put.
+        (kind::GET, _) => unsafe { netmod_kit::copy(place, data, count) },
+        // SAFETY: `count` elements are within this process's memory (`has`) and the entry (`most`); all
+        // members accumulate under this member's lock.
+        (kind::ACCUMULATE, Some(reduction)) => control.with_busy(me, || unsafe {
+            reduction.apply_exclusive(place, count, data, std::ptr::null_mut());
+        }),
+        // SAFETY: as for an accumulate; `held` is as long as the longest entry.
+        (kind::GET_ACCUMULATE, Some(reduction)) => unsafe {
+            control.with_busy(me, || reduction.apply_exclusive(place, count, data, held));
+            netmod_kit::copy(held, data, len);
+        },
+        (kind::COMPARE_AND_SWAP, _) if count <= LONGEST_COMPARED => {
+            let mut both = [[0u8; LONGEST_COMPARED]; 2];
+            let bytes = both.as_flattened_mut();
+            // SAFETY: such an entry holds two elements of the longest kind.
+            unsafe { netmod_kit::copy(data, bytes.as_mut_ptr(), bytes.len()) };
+            let [compare, new] = both.map(u128::from_le_bytes);
+            // SAFETY: `count` bytes are within this process's memory (`has`); all members accumulate
+            // under this member's lock.
+            let found = control.with_busy(me, || unsafe {
+                apply::compare_and_swap(place, compare, new, count, false)
+            });
+            let found = found.to_le_bytes();
+            // SAFETY: the entry has space for two elements of the longest kind.
+            unsafe { netmod_kit::copy(found.as_ptr(), data, found.len()) };
         }
+        _ => return false,
     }
     true
 }

@@ -1,5 +1,6 @@
 //! Accesses to the program's own memory in another process of the node: copies by the kernel, requests in shared memory.
 
+pub(crate) mod accumulate;
 pub(crate) mod deferred;
 pub(crate) mod inbox;
 pub(crate) mod kernel_copy;
@@ -7,3 +8,4 @@ pub(crate) mod outbox;
 pub(crate) mod request_slot;
 pub(crate) mod rings;
 pub(crate) mod target_requests;
+pub(crate) mod transfer;

@@ -5,6 +5,16 @@ use mpi_types::error::Result;
 use crate::copied::rings::published::Published;
 use crate::primitives::{AtomicU32, Mutex, Ordering};
 
+/// How a window asks targets for small accesses; chosen when it is created.
+pub(crate) enum RequestPath {
+    /// By a ring to each target.
+    Rings(Outbox),
+    /// By the targets' request slots.
+    Slots,
+    /// Not at all.
+    None,
+}
+
 /// What a member has left to others.
 pub(crate) struct Outbox {
     targets: Box<[Mutex<Published>]>,

@@ -92,7 +92,7 @@ impl Window {
                 .all
                 .store(if assert.no_succeed { 0 } else { FENCE }, Ordering::Relaxed);
         }
-        if self.outbox.is_some() {
+        if self.outbox().is_some() {
             let settled = self.settle(process, None, Comes::Surely);
             full_fence();
             let number = self.fences.load(Ordering::Relaxed).wrapping_add(1);
@@ -162,23 +162,36 @@ impl Window {
         exclusive: bool,
         held: bool,
     ) -> Result<()> {
-        if let Some(passive) = self.passive() {
-            let wish = wish(exclusive);
-            self.take_remote_lock(process, passive, (target, wish), held)
-        } else if self.service.is_some() {
-            let how = u64::from(exclusive) | u64::from(held) << 1;
-            let what = match self.epochs.all() & LOCK_ALL {
-                0 => AwaitedEvent::Lock { target, exclusive },
-                _ => AwaitedEvent::LockAll,
-            };
-            let _note = process.note(what, self.comm.vci(), std::iter::empty());
-            match self.request(process, target, Kind::Lock, how)? {
-                GRANTED => Ok(()),
-                dead => Err(self.holder_failure(process, target, dead - 1)),
+        match self.mode {
+            AccessMode::Mapped | AccessMode::Copied => {
+                let (control, vci) = (self.control()?, self.comm.vci());
+                control.lock(process, vci, target as usize, exclusive, held)
             }
-        } else {
-            let (control, vci) = (self.control()?, self.comm.vci());
-            control.lock(process, vci, target as usize, exclusive, held)
+            AccessMode::Network => {
+                let wish = wish(exclusive);
+                self.take_remote_lock(process, self.network()?, (target, wish), held)
+            }
+            AccessMode::Messages => self.request_lock(process, target, exclusive, held),
+        }
+    }
+
+    /// Asks a target for its lock by a message, and waits for it.
+    fn request_lock(
+        &self,
+        process: &Process,
+        target: u32,
+        exclusive: bool,
+        held: bool,
+    ) -> Result<()> {
+        let how = u64::from(exclusive) | u64::from(held) << 1;
+        let what = match self.epochs.all() & LOCK_ALL {
+            0 => AwaitedEvent::Lock { target, exclusive },
+            _ => AwaitedEvent::LockAll,
+        };
+        let _note = process.note(what, self.comm.vci(), std::iter::empty());
+        match self.request(process, target, Kind::Lock, how)? {
+            GRANTED => Ok(()),
+            dead => Err(self.holder_failure(process, target, dead - 1)),
         }
     }
 
@@ -198,25 +211,39 @@ impl Window {
     }
 
     fn release_lock(&self, process: &Process, target: u32, exclusive: bool) -> Result<()> {
-        if let Some(passive) = self.passive() {
-            // Even if the target has failed: the lock may be stored elsewhere, and others need it.
-            let flushed = self.flush_one(process, target);
-            let given = self.give_remote_lock(process, passive, (target, wish(exclusive)));
-            flushed.and(given)
-        } else if self.service.is_some() {
-            let completed = self.complete_here(process, Some(target), true);
-            let flushed = self.flush_lanes(process, Some(target));
-            self.epochs.take_dirty(target);
-            // Even if operations have failed: others may wait for the lock.
-            let released = self.request(process, target, Kind::Unlock, u64::from(exclusive));
-            completed.and(flushed)?;
-            report(target, released?)
-        } else {
-            let settled = self.settle(process, Some(target), Comes::Perhaps);
-            full_fence();
-            self.control()?.unlock(target as usize, exclusive);
-            settled
+        match self.mode {
+            AccessMode::Mapped | AccessMode::Copied => {
+                let settled = self.complete_on_node(process, Some(target));
+                self.control()?.unlock(target as usize, exclusive);
+                settled
+            }
+            AccessMode::Network => {
+                // Even if the target has failed: the lock may be stored elsewhere, and others need it.
+                let flushed = self.flush_one(process, target);
+                let to = (target, wish(exclusive));
+                flushed.and(self.give_remote_lock(process, self.network()?, to))
+            }
+            AccessMode::Messages => {
+                let completed = self.complete_here(process, Some(target), true);
+                let flushed = self.flush_lanes(process, Some(target));
+                self.epochs.take_dirty(target);
+                // Even if operations have failed: others may wait for the lock.
+                let released = self.request(process, target, Kind::Unlock, u64::from(exclusive));
+                completed.and(flushed)?;
+                report(target, released?)
+            }
         }
+    }
+
+    /// The state of network mode.
+    fn network(&self) -> Result<&Passive> {
+        let lacks = || {
+            Error::new(
+                Class::Intern,
+                "internal error: the window's members need each other's processors",
+            )
+        };
+        self.passive().ok_or_else(lacks)
     }
 
     /// The state of passive mode, if the window is in it.
@@ -271,10 +298,14 @@ impl Window {
         if unchecked {
             return Ok(());
         }
-        let locked = match (self.mode, self.passive()) {
-            (_, Some(passive)) => self.take_remote_lock(process, passive, (0, Wish::All), false),
-            (AccessMode::Messages, _) => self.lock_deferred(process, self.rank(), false),
-            _ => self.control()?.lock_all(process, self.comm.vci()),
+        let locked = match self.mode {
+            AccessMode::Mapped | AccessMode::Copied => {
+                self.control()?.lock_all(process, self.comm.vci())
+            }
+            AccessMode::Network => {
+                self.take_remote_lock(process, self.network()?, (0, Wish::All), false)
+            }
+            AccessMode::Messages => self.lock_deferred(process, self.rank(), false),
         };
         match &locked {
             Ok(()) => self.mark_failures_raised(process),
@@ -288,7 +319,7 @@ impl Window {
     /// Acquires a lock for `MPI_Win_lock_all`: the first, or a deferred one (`held`: others are
     /// held).
     fn lock_deferred(&self, process: &Process, target: u32, held: bool) -> Result<()> {
-        if self.epochs.all() & LOCK_ALL_UNCHECKED != 0 || self.passive().is_some() {
+        if self.epochs.all() & LOCK_ALL_UNCHECKED != 0 {
             return Ok(());
         }
         let targets = &self.epochs.targets;
@@ -312,8 +343,10 @@ impl Window {
         // accessed fail.
         let living = match self.epochs.all() & LOCK_ALL {
             0 => Ok(()),
-            _ if self.mode == AccessMode::Messages => Ok(()),
-            _ => self.check_failures(process, None),
+            _ => match self.mode {
+                AccessMode::Mapped | AccessMode::Copied => self.check_failures(process, None),
+                AccessMode::Network | AccessMode::Messages => Ok(()),
+            },
         };
         self.release_all_locks(process).and(living)
     }
@@ -334,24 +367,26 @@ impl Window {
         if unchecked {
             return self.flush_dirty(process);
         }
-        if let Some(passive) = self.passive() {
-            let flushed = self.flush_dirty(process);
-            let given = self.give_remote_lock(process, passive, (0, Wish::All));
-            return flushed.and(given);
+        match self.mode {
+            AccessMode::Mapped | AccessMode::Copied => {
+                let settled = self.complete_on_node(process, None);
+                self.control()?.unlock_all();
+                settled
+            }
+            AccessMode::Network => {
+                let flushed = self.flush_dirty(process);
+                flushed.and(self.give_remote_lock(process, self.network()?, (0, Wish::All)))
+            }
+            AccessMode::Messages => {
+                // Completes all targets together; then none has anything left when its turn comes.
+                let mut result = self.complete_native(process, None, true).map(drop);
+                for target in self.epochs.targets.with(OF_ALL) {
+                    self.epochs.targets.change(target, OF_ALL | SHARED, 0);
+                    result = result.and(self.release_lock(process, target, false));
+                }
+                result
+            }
         }
-        if self.mode != AccessMode::Messages {
-            let settled = self.settle(process, None, Comes::Perhaps);
-            full_fence();
-            self.control()?.unlock_all();
-            return settled;
-        }
-        // Completes all targets together; then none has anything left when its turn comes.
-        let mut result = self.complete_native(process, None, true).map(drop);
-        for target in self.epochs.targets.with(OF_ALL) {
-            self.epochs.targets.change(target, OF_ALL | SHARED, 0);
-            result = result.and(self.release_lock(process, target, false));
-        }
-        result
     }
 
     /// Completes all operations at a target (`MPI_Win_flush`).
@@ -364,13 +399,22 @@ impl Window {
 
     #[inline]
     pub(crate) fn flush_one(&self, process: &Process, target: u32) -> Result<()> {
-        if self.mode != AccessMode::Messages {
-            let settled = self.settle(process, Some(target), Comes::Perhaps);
-            full_fence();
-            return settled;
+        match self.mode {
+            AccessMode::Mapped | AccessMode::Copied => self.complete_on_node(process, Some(target)),
+            AccessMode::Network => {
+                let noted = self.carry_out_noted(process, Some(target));
+                self.flush_sent(process, target).and(noted)
+            }
+            AccessMode::Messages => self.flush_sent(process, target),
         }
-        let noted = self.carry_out_noted(process, Some(target));
-        self.flush_sent(process, target).and(noted)
+    }
+
+    /// Completes what was left to a target, or to all, where accesses are loads, stores and copies.
+    #[inline]
+    fn complete_on_node(&self, process: &Process, target: Option<u32>) -> Result<()> {
+        let settled = self.settle(process, target, Comes::Perhaps);
+        full_fence();
+        settled
     }
 
     /// Flushes a target, but for the accesses that are noted and not sent yet.
@@ -396,13 +440,14 @@ impl Window {
 
     /// Completes all pending operations; asks all targets before it waits for the first.
     pub(crate) fn flush_dirty(&self, process: &Process) -> Result<()> {
-        if self.mode != AccessMode::Messages {
-            let settled = self.settle(process, None, Comes::Perhaps);
-            full_fence();
-            return settled;
+        match self.mode {
+            AccessMode::Mapped | AccessMode::Copied => self.complete_on_node(process, None),
+            AccessMode::Network => {
+                let noted = self.carry_out_noted(process, None);
+                self.flush_all_sent(process).and(noted)
+            }
+            AccessMode::Messages => self.flush_all_sent(process),
         }
-        let noted = self.carry_out_noted(process, None);
-        self.flush_all_sent(process).and(noted)
     }
 
     fn flush_all_sent(&self, process: &Process) -> Result<()> {
@@ -454,8 +499,8 @@ impl Window {
     #[inline]
     pub(crate) fn make_progress(&self, process: &Process) -> Result<()> {
         match self.mode {
-            AccessMode::Messages => process.poll(self.comm.vci()).map(drop),
-            _ => Ok(()),
+            AccessMode::Mapped | AccessMode::Copied => Ok(()),
+            AccessMode::Network | AccessMode::Messages => process.poll(self.comm.vci()).map(drop),
         }
     }
 

@@ -1,23 +1,33 @@
-//! The short ways of accesses: one run of bytes in mapped memory, nothing wrong with it.
+//! The fast path of accesses: one block, or one element, of mapped memory, with valid arguments.
 //!
-//! Each answers whether it was taken; if not, nothing was done, and the long way finds out what
-//! there is to it. They return no errors, so that they fit in a few dozen instructions.
+//! These functions return no errors, so that they fit in a few dozen instructions
+//! (`tests/instructions.txt`). Whatever they do not take is checked and carried out by the slow path
+//! (`window/transfer.rs`, `window/accumulate.rs`).
 
-use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use crate::epochs::{EPOCHS, EXCLUSIVE, FENCE, LOCK_ALL, SHARED};
 use crate::locks::access_guard::AtomicAccess;
 use crate::locks::control::full_fence;
 use crate::mapped::fast_targets::FastTarget;
 use crate::window::Window;
-use crate::window::apply::Reduction;
+use crate::window::apply::{Reduction, Word};
 use mpi_types::datatype::Datatype;
 use mpi_types::local::is_alone;
 use mpi_types::op::Op;
 
-/// What atomic operation.
+/// An atomic operation of the processor on one element of a target.
+pub trait Update {
+    /// Carries out the operation on the element in a word, and returns the old value.
+    ///
+    /// # Safety
+    /// The operands are valid, and as long as the word.
+    unsafe fn apply<W: Word>(&self, word: &W::Atomic) -> W;
+}
+
+/// An operation that the processor has on integers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Change {
+pub enum IntegerOp {
     /// `MPI_SUM`.
     Add,
     /// `MPI_REPLACE`.
@@ -32,10 +42,82 @@ pub enum Change {
     Xor,
 }
 
-impl Window {
-    /// Where `len` bytes of a target's memory are here.
+/// A reduction of integers, or a replacement or reading of an element of any datatype.
+pub struct IntegerUpdate {
+    /// The operation.
+    pub op: IntegerOp,
+    /// The address of the origin's element; not used for `MPI_NO_OP`.
+    pub operand: *const u8,
+}
+
+impl Update for IntegerUpdate {
     #[inline(always)]
-    pub fn fast_place(&self, target: i32, displacement: isize, len: usize) -> Option<*mut u8> {
+    unsafe fn apply<W: Word>(&self, word: &W::Atomic) -> W {
+        if self.op == IntegerOp::Read {
+            return W::load(word);
+        }
+        // SAFETY: the operand is valid and as long as the word, by this function's contract.
+        let operand = unsafe { self.operand.cast::<W>().read_unaligned() };
+        match self.op {
+            IntegerOp::Add => W::add(word, operand),
+            IntegerOp::Replace => W::swap(word, operand),
+            IntegerOp::And => W::and(word, operand),
+            IntegerOp::Or => W::or(word, operand),
+            IntegerOp::Xor => W::xor(word, operand),
+            IntegerOp::Read => W::load(word),
+        }
+    }
+}
+
+/// A reduction of one element by any predefined operation.
+pub struct ElementUpdate {
+    reduction: Reduction,
+    operand: *const u8,
+}
+
+impl ElementUpdate {
+    /// Returns the reduction of the element at `operand`, which is of a predefined datatype without
+    /// gaps. `None` if the operation is not for this datatype.
+    pub fn new(op: &Op, datatype: &Datatype, operand: *const u8) -> Option<ElementUpdate> {
+        let reduction = Reduction::of(op, datatype)?;
+        Some(ElementUpdate { reduction, operand })
+    }
+}
+
+impl Update for ElementUpdate {
+    #[inline(always)]
+    unsafe fn apply<W: Word>(&self, word: &W::Atomic) -> W {
+        // SAFETY: this function has the same contract.
+        unsafe { self.reduction.change::<W>(word, self.operand.cast()) }
+    }
+}
+
+/// A compare-and-swap.
+pub struct SwapUpdate {
+    /// The address of the value to compare with.
+    pub compare: *const u8,
+    /// The address of the new value.
+    pub new: *const u8,
+}
+
+impl Update for SwapUpdate {
+    #[inline(always)]
+    unsafe fn apply<W: Word>(&self, word: &W::Atomic) -> W {
+        // SAFETY: the operands are valid and as long as the word, by this function's contract.
+        let (compare, new) = unsafe {
+            (
+                self.compare.cast::<W>().read_unaligned(),
+                self.new.cast::<W>().read_unaligned(),
+            )
+        };
+        W::compare_swap(word, compare, new)
+    }
+}
+
+impl Window {
+    /// Returns the address of `len` bytes of a target's memory, if that is mapped and in an epoch.
+    #[inline(always)]
+    pub fn mapped_range(&self, target: i32, displacement: isize, len: usize) -> Option<*mut u8> {
         self.find(target, displacement, len).map(|found| found.1)
     }
 
@@ -45,117 +127,50 @@ impl Window {
         if !self.is_open(target as u32) {
             return None;
         }
-        // What is negative is very large.
+        // A negative offset is very large.
         let at = (displacement as i64).checked_mul(place.unit)? as u64;
         let end = at.checked_add(len as u64)?;
         (end <= place.size).then(|| (place, place.here.wrapping_add(at as usize)))
     }
 
-    /// An atomic operation on an integer of `W`'s size. Gives what was there; `None`: not done.
-    #[inline(always)]
-    pub fn fast_change<W: Word>(
-        &self,
-        change: Change,
-        operand: W,
-        target: i32,
-        displacement: isize,
-    ) -> Option<W> {
-        self.fast_act(target, displacement, |word: &W::Atomic| match change {
-            Change::Add => W::add(word, operand),
-            Change::Replace => W::swap(word, operand),
-            Change::Read => W::load(word),
-            Change::And => W::and(word, operand),
-            Change::Or => W::or(word, operand),
-            Change::Xor => W::xor(word, operand),
-        })
-    }
-
-    /// Adds to a number. Gives what was there; `None`: not done.
-    #[inline(always)]
-    pub fn fast_add(&self, operand: f64, target: i32, displacement: isize) -> Option<f64> {
-        let found = self.fast_act(target, displacement, |word: &AtomicU64| {
-            let sum = |old| Some((f64::from_bits(old) + operand).to_bits());
-            let order = Ordering::SeqCst;
-            word.fetch_update(order, order, sum).unwrap_or_default()
-        })?;
-        Some(f64::from_bits(found))
-    }
-
-    /// [`Window::compare_and_swap`] of an integer. Gives what was there; `None`: not done.
-    #[inline(always)]
-    pub fn fast_swap<W: Word>(
-        &self,
-        compare: W,
-        new: W,
-        target: i32,
-        displacement: isize,
-    ) -> Option<W> {
-        self.fast_act(target, displacement, |word: &W::Atomic| {
-            W::compare_swap(word, compare, new)
-        })
-    }
-
-    /// [`Window::accumulate`] and its like of one element of a predefined datatype, by any predefined operation. What
-    /// was there goes to `result`, unless that is NULL. Whether it was done.
+    /// Carries out an atomic operation on an element of `size` bytes: 8, 4, and if `MIN` is 1, 2 and
+    /// 1. Writes the old value to `result`, unless that is NULL. `None` if the element is not in
+    /// mapped memory, or the slow path is needed.
     ///
     /// # Safety
-    /// `input` (unless for `MPI_NO_OP`) holds an element of `datatype`; `result` has room for one, or is NULL.
-    pub unsafe fn reduce_at_once(
+    /// The operands of `update` are elements of `size` bytes; `result` has space for one, or is NULL.
+    #[inline(always)]
+    pub unsafe fn update<const MIN: usize>(
         &self,
-        op: &Op,
-        datatype: &Datatype,
-        input: *const u8,
+        size: usize,
+        update: &impl Update,
         result: *mut u8,
         (target, displacement): (i32, isize),
-    ) -> bool {
-        let reduction = match datatype.as_predefined() {
-            Some(_) => Reduction::of(op, datatype),
-            None => None,
-        };
-        let Some(reduction) = reduction else {
-            return false;
-        };
-        let size = reduction.packed();
-        if size != reduction.extent() {
-            return false;
-        }
-        // SAFETY: the caller's promise, for words of the element's length.
-        let found = unsafe {
+    ) -> Option<()> {
+        // SAFETY: this function has the same contract; words are as long as the element.
+        unsafe {
             match size {
-                8 => self.fast_act(target, displacement, |word: &AtomicU64| {
-                    reduction.change(word, input)
-                }),
-                4 => self.fast_act(target, displacement, |word: &AtomicU32| {
-                    reduction.change(word, input)
-                }),
-                2 => self.fast_act(target, displacement, |word: &AtomicU16| {
-                    reduction.change(word, input)
-                }),
-                1 => self.fast_act(target, displacement, |word: &AtomicU8| {
-                    reduction.change(word, input)
-                }),
+                8 => self.update_word::<u64>(update, result.cast(), target, displacement),
+                4 => self.update_word::<u32>(update, result.cast(), target, displacement),
+                2 if MIN == 1 => {
+                    self.update_word::<u16>(update, result.cast(), target, displacement)
+                }
+                1 if MIN == 1 => self.update_word::<u8>(update, result, target, displacement),
                 _ => None,
             }
-        };
-        if let Some(found) = found
-            && !result.is_null()
-        {
-            // SAFETY: the caller's promise; not longer than the word.
-            unsafe { result.copy_from_nonoverlapping(found.to_le_bytes().as_ptr(), size) };
         }
-        found.is_some()
     }
 
+    /// # Safety
+    /// That of [`Window::update`], for elements as long as `W`.
     #[inline(always)]
-    fn fast_act<W, R>(
+    unsafe fn update_word<W: Word>(
         &self,
+        update: &impl Update,
+        result: *mut W,
         target: i32,
         displacement: isize,
-        act: impl FnOnce(&W) -> R,
-    ) -> Option<R>
-    where
-        W: Atomic,
-    {
+    ) -> Option<()> {
         let (place, at) = self.find(target, displacement, size_of::<W>())?;
         if at.addr() & (size_of::<W>() - 1) != 0 {
             return None;
@@ -171,14 +186,18 @@ impl Window {
         if !acting.begin() {
             return None;
         }
-        // SAFETY: the target's memory, aligned; changed by atomic operations while this process
-        // is acting.
-        let found = act(unsafe { &*at.cast::<W>() });
+        // SAFETY: an aligned word of the target's memory (`find`), changed by atomic operations
+        // while this process is acting; the operands are as long, by this function's contract.
+        let found = unsafe { update.apply::<W>(&*at.cast::<W::Atomic>()) };
         acting.end();
-        Some(found)
+        if !result.is_null() {
+            // SAFETY: `result` has space for an element, by this function's contract.
+            unsafe { result.write_unaligned(found) };
+        }
+        Some(())
     }
 
-    /// Whether `target` is in an access epoch: no error is made.
+    /// Returns whether `target` is in an access epoch.
     #[inline(always)]
     fn is_open(&self, target: u32) -> bool {
         let epochs = &self.epochs;
@@ -207,11 +226,11 @@ impl Window {
         (target as usize) < self.fast.targets.len() && self.is_locked(target as i32)
     }
 
-    /// [`Window::sync`], most times: who calls it in a loop, for a change that another process makes, makes progress now and
-    /// then all the same.
+    /// Carries out [`Window::sync`] without progress. Returns `false` at each 16th call, for the
+    /// slow path: a program that calls it in a loop must make progress.
     #[inline(always)]
     pub fn fast_sync(&self) -> bool {
-        /// Every so many calls go the long way.
+        /// Calls between two that make progress.
         const OFTEN: u32 = 16;
         if self.fast.targets.is_empty() {
             return false;
@@ -235,78 +254,4 @@ impl Window {
         }
         fine
     }
-}
-
-/// An atomic integer.
-pub trait Atomic {
-    /// What it holds.
-    type Value;
-}
-
-/// An integer that the processor changes at once.
-pub trait Word: Copy {
-    /// Its atomic twin.
-    type Atomic: Atomic<Value = Self>;
-    /// Reads.
-    fn load(word: &Self::Atomic) -> Self;
-    /// Replaces; this and the others give what was there.
-    fn swap(word: &Self::Atomic, by: Self) -> Self;
-    /// Adds.
-    fn add(word: &Self::Atomic, by: Self) -> Self;
-    /// Bitwise and.
-    fn and(word: &Self::Atomic, by: Self) -> Self;
-    /// Bitwise or.
-    fn or(word: &Self::Atomic, by: Self) -> Self;
-    /// Bitwise exclusive or.
-    fn xor(word: &Self::Atomic, by: Self) -> Self;
-    /// Replaces what equals `compare` by `new`.
-    fn compare_swap(word: &Self::Atomic, compare: Self, new: Self) -> Self;
-}
-
-macro_rules! words {
-    ($($value:ty: $atomic:ty;)*) => {$(
-        impl Atomic for $atomic {
-            type Value = $value;
-        }
-
-        impl Word for $value {
-            type Atomic = $atomic;
-            #[inline(always)]
-            fn load(word: &$atomic) -> $value {
-                word.load(Ordering::SeqCst)
-            }
-            #[inline(always)]
-            fn swap(word: &$atomic, by: $value) -> $value {
-                word.swap(by, Ordering::SeqCst)
-            }
-            #[inline(always)]
-            fn add(word: &$atomic, by: $value) -> $value {
-                word.fetch_add(by, Ordering::SeqCst)
-            }
-            #[inline(always)]
-            fn and(word: &$atomic, by: $value) -> $value {
-                word.fetch_and(by, Ordering::SeqCst)
-            }
-            #[inline(always)]
-            fn or(word: &$atomic, by: $value) -> $value {
-                word.fetch_or(by, Ordering::SeqCst)
-            }
-            #[inline(always)]
-            fn xor(word: &$atomic, by: $value) -> $value {
-                word.fetch_xor(by, Ordering::SeqCst)
-            }
-            #[inline(always)]
-            fn compare_swap(word: &$atomic, compare: $value, new: $value) -> $value {
-                word.compare_exchange(compare, new, Ordering::SeqCst, Ordering::SeqCst)
-                    .unwrap_or_else(|found| found)
-            }
-        }
-    )*};
-}
-
-words! {
-    u64: AtomicU64;
-    u32: AtomicU32;
-    u16: AtomicU16;
-    u8: AtomicU8;
 }

@@ -2,7 +2,7 @@
 
 use crate::locks::control::Control;
 use crate::primitives::AtomicU32;
-use crate::window::members::{Members, Reach};
+use crate::window::members::{Mapped, Members, Route};
 
 /// A member's memory as the short ways need it.
 pub(crate) struct FastTarget {
@@ -36,7 +36,7 @@ impl FastTargets {
         };
         let place = |rank: u32| {
             let member = members.get(rank);
-            let Reach::Here(here) = member.reach else {
+            let Route::Mapped(Mapped(here)) = member.route else {
                 return None;
             };
             Some(FastTarget {

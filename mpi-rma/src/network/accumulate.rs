@@ -14,10 +14,12 @@
 
 use crate::network::turn::Memory;
 use crate::window::Window;
+use crate::window::accumulate::{Accumulate, Atomicity, CompareAndSwap, TurnDomain};
 use crate::window::apply::{self, LONGEST_COMPARED, Reduction};
-use crate::window::buffers::{Origin, Target};
+use crate::window::buffers::{ResultBuffer, skip};
 use crate::window::runs::Run;
 use mpi_core::process::Process;
+use mpi_core::pt2pt::request::RequestId;
 use mpi_types::error::{Class, Error, Result};
 use mpi_types::op::PredefinedOp;
 
@@ -27,161 +29,135 @@ const PIECE: usize = 1 << 20;
 /// Some elements: runs of bytes, and how many there are in each.
 type Piece = Vec<(Run, usize)>;
 
-impl Window {
-    /// [`Window::accumulate`] in turn.
-    ///
-    /// # Safety
-    /// As for that; the place `at` in the target's memory is within it.
-    pub(crate) unsafe fn accumulate_in_turn(
-        &self,
-        process: &Process,
-        origin: Option<Origin<'_>>,
-        result: Option<Origin<'_>>,
-        (target, at): (&Target<'_>, i64),
-        reduction: &Reduction,
-    ) -> Result<()> {
-        let runs = apply::runs(target.datatype, target.count, at, reduction);
-        if let (Some(origin), None) = (&origin, &result)
-            && matches!(self.memory_of(target.rank), Memory::Far)
-            // SAFETY: the caller's promise.
-            && unsafe { self.note_accumulate(process, origin, target.rank, (&runs, reduction))? }
+impl Atomicity for TurnDomain {
+    unsafe fn accumulate(self, call: &Accumulate<'_>) -> Result<Option<RequestId>> {
+        let Accumulate {
+            window,
+            process,
+            origin,
+            target,
+            reduction,
+            ..
+        } = call;
+        let runs = apply::runs(target.datatype, target.count, call.at, reduction);
+        if let (Some(origin), None) = (origin, &call.result)
+            && matches!(window.memory_of(target.rank), Memory::Far)
+            // SAFETY: the origin's buffer is readable by this function's contract.
+            && unsafe { window.note_accumulate(process, origin, target.rank, (&runs, reduction))? }
         {
-            return Ok(());
+            return Ok(None);
         }
-        self.carry_out_noted(process, Some(target.rank))?;
-        // SAFETY: the caller's promise.
+        window.carry_out_noted(process, Some(target.rank))?;
+        // SAFETY: the origin's buffer is readable by this function's contract.
         let input = origin.as_ref().map(|origin| unsafe { origin.packed() });
         let input = input.as_deref().unwrap_or_default();
-        let plain = result.as_ref().and_then(|result| result.contiguous());
-        let mut found = match (&result, plain) {
-            (Some(result), None) => vec![0; result.len()],
-            _ => Vec::new(),
-        };
-        let output = match (&result, plain) {
-            (None, _) => std::ptr::null_mut(),
-            (Some(_), Some(plain)) => plain,
-            (Some(_), None) => found.as_mut_ptr(),
-        };
+        let mut result = ResultBuffer::new(call.result);
+        let output = result.as_mut_ptr();
         let pieces = pieces(&runs, reduction);
         let first = match &pieces[..] {
-            [only] if !replaces(reduction, output) => bytes_of(only),
+            [only] if !reduction.overwrites(output) => bytes_of(only),
             _ => Vec::new(),
         };
-        self.in_turn(process, target.rank, &first, |memory, mut read| {
-            let (mut done, mut result) = (0, Ok(()));
+        window.in_turn(process, target.rank, &first, |memory, mut read| {
+            let mut done = 0;
             for piece in &pieces {
-                let read = read.take();
-                let (input, output) = (skipped(input.as_ptr(), done), skipped(output, done));
-                // SAFETY: input and output hold all elements, of which `done` bytes were dealt with.
-                let reduced = unsafe {
-                    let buffers = (input, output.cast_mut());
-                    self.reduce_piece(
-                        process,
-                        target.rank,
-                        memory,
-                        reduction,
-                        (piece, read),
-                        buffers,
-                    )
-                };
-                match reduced {
-                    Ok(bytes) => done += bytes,
-                    Err(error) => {
-                        result = Err(error);
-                        break;
-                    }
-                }
+                let piece = (piece, read.take());
+                let buffers = (skip(input.as_ptr(), done), skip(output, done).cast_mut());
+                // SAFETY: input and output hold all elements (`Window::accumulate` has compared the
+                // lengths), of which `done` bytes are reduced.
+                done += unsafe { reduce_piece(call, memory, piece, buffers)? };
             }
-            result
+            Ok(())
         })?;
-        if let (Some(result), None) = (result, plain) {
-            // SAFETY: the caller's promise.
-            unsafe {
-                let Origin {
-                    base,
-                    count,
-                    datatype,
-                } = result;
-                datatype.unpack(base, count, 0, &found);
-            }
-        }
-        Ok(())
+        // SAFETY: the result's buffer is writable by this function's contract.
+        unsafe { result.unpack() };
+        Ok(None)
     }
 
-    /// [`Window::compare_and_swap`] in turn, of an element of `size` bytes. Gives what was there.
-    pub(crate) fn compare_and_swap_in_turn(
-        &self,
-        process: &Process,
-        [compare, new]: [u128; 2],
-        (target, at, size): (u32, i64, usize),
-    ) -> Result<u128> {
-        self.carry_out_noted(process, Some(target))?;
-        let run = [((at as u64), size)];
+    unsafe fn compare_and_swap(self, call: &CompareAndSwap<'_>) -> Result<()> {
+        let CompareAndSwap {
+            window,
+            process,
+            size,
+            ..
+        } = *call;
+        let target = call.target.rank;
+        window.carry_out_noted(process, Some(target))?;
+        let run = [(call.at as u64, size)];
         let mut element = [0u8; LONGEST_COMPARED];
-        self.in_turn(process, target, &run, |memory, read| {
+        let found = window.in_turn(process, target, &run, |memory, read| {
             let bytes = &mut element[..size];
             match read {
                 Some(read) => bytes.copy_from_slice(&read),
-                None => self.read_in_turn(process, target, memory, &run, bytes)?,
+                None => window.read_in_turn(process, target, memory, &run, bytes)?,
             }
             let found = u128::from_le_bytes(element);
-            if found == compare {
-                let bytes = &mut new.to_le_bytes()[..size];
-                self.write_in_turn(process, target, memory, &run, bytes)?;
+            if found == call.compare {
+                let bytes = &mut call.new.to_le_bytes()[..size];
+                window.write_in_turn(process, target, memory, &run, bytes)?;
             }
             Ok(found)
-        })
+        })?;
+        // SAFETY: the result's buffer is writable by this function's contract.
+        unsafe { call.write_result(found) };
+        Ok(())
     }
+}
 
-    /// Reduces some elements in a turn, which may have been read. Gives how long they are in packed form.
-    ///
-    /// # Safety
-    /// `input` and `output` are NULL or hold these elements.
-    unsafe fn reduce_piece(
-        &self,
-        process: &Process,
-        target: u32,
-        memory: &Memory,
-        reduction: &Reduction,
-        (piece, read): (&Piece, Option<Vec<u8>>),
-        (input, output): (*const u8, *mut u8),
-    ) -> Result<usize> {
-        if let Memory::Here(here) = memory {
-            let mut done = 0;
-            for &((at, _), count) in piece {
-                let place = here.wrapping_offset(at as isize);
-                let (input, output) = (skipped(input, done), skipped(output, done).cast_mut());
-                // SAFETY: the caller's promise; within the window's memory, in turn.
-                unsafe { reduction.apply_exclusive(place, count, input, output) };
-                done += count * reduction.packed();
-            }
-            return Ok(done);
+/// Reduces some elements in a turn, which may have been read. Returns their length in packed form.
+///
+/// # Safety
+/// The buffers are NULL or hold these elements in packed form, which lie within the target's memory.
+unsafe fn reduce_piece(
+    call: &Accumulate<'_>,
+    memory: &Memory,
+    (piece, read): (&Piece, Option<Vec<u8>>),
+    (input, output): (*const u8, *mut u8),
+) -> Result<usize> {
+    let Accumulate {
+        window,
+        process,
+        reduction,
+        ..
+    } = call;
+    let target = call.target.rank;
+    let mut done = 0;
+    let mut reduce = |place: *mut u8, count: usize| {
+        let (input, output) = (skip(input, done), skip(output, done).cast_mut());
+        // SAFETY: the buffers hold the elements from `done` on, by `reduce_piece`'s contract;
+        // `place` is the target's memory in this turn, or a copy of it.
+        unsafe { reduction.apply_exclusive(place, count, input, output) };
+        done += count * reduction.packed();
+    };
+    if let Memory::Here(here) = memory {
+        for &((at, _), count) in piece {
+            reduce(here.wrapping_offset(at as isize), count);
         }
-        let runs = bytes_of(piece);
-        let mut elements = match read {
-            Some(read) => read,
-            None => {
-                let mut room = vec![0u8; runs.iter().map(|run| run.1).sum()];
-                if !replaces(reduction, output) {
-                    self.read_in_turn(process, target, memory, &runs, &mut room)?;
-                }
-                room
-            }
-        };
-        let (mut done, mut place) = (0, elements.as_mut_ptr());
-        for &((_, len), count) in piece {
-            let (input, output) = (skipped(input, done), skipped(output, done).cast_mut());
-            // SAFETY: the caller's promise; `elements` are as long as all runs.
-            unsafe { reduction.apply_exclusive(place, count, input, output) };
-            place = place.wrapping_add(len);
-            done += count * reduction.packed();
-        }
-        if reduction.op != PredefinedOp::NoOp {
-            self.write_in_turn(process, target, memory, &runs, &mut elements)?;
-        }
-        Ok(done)
+        return Ok(done);
     }
+    let runs = bytes_of(piece);
+    let mut elements = match read {
+        Some(read) => read,
+        None => {
+            let mut room = vec![0u8; runs.iter().map(|run| run.1).sum()];
+            if !reduction.overwrites(output) {
+                window.read_in_turn(process, target, memory, &runs, &mut room)?;
+            }
+            room
+        }
+    };
+    let mut place = elements.as_mut_ptr();
+    for &((_, len), count) in piece {
+        reduce(place, count);
+        place = place.wrapping_add(len);
+    }
+    if reduction.op != PredefinedOp::NoOp {
+        window.write_in_turn(process, target, memory, &runs, &mut elements)?;
+    }
+    Ok(done)
+}
 
+impl Window {
     pub(crate) fn read_in_turn(
         &self,
         process: &Process,
@@ -264,13 +240,6 @@ impl Window {
     }
 }
 
-/// Whether a reduction needs nothing of what is there.
-fn replaces(reduction: &Reduction, output: *const u8) -> bool {
-    reduction.op == PredefinedOp::Replace
-        && output.is_null()
-        && reduction.packed() == reduction.extent()
-}
-
 /// Where the bytes of elements are.
 fn bytes_of(piece: &Piece) -> Vec<(u64, usize)> {
     piece
@@ -300,14 +269,6 @@ fn pieces(runs: &[Run], reduction: &Reduction) -> Vec<Piece> {
         pieces.push(piece);
     }
     pieces
-}
-
-/// `done` bytes behind `start`, unless that is NULL.
-fn skipped(start: *const u8, done: usize) -> *const u8 {
-    match start.is_null() {
-        true => start,
-        false => start.wrapping_add(done),
-    }
 }
 
 #[cfg(test)]

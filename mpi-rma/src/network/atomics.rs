@@ -15,8 +15,9 @@ use crate::messages::message::{Kind, Layout};
 use crate::messages::service::Service;
 use crate::network::capabilities::{Domain, NetworkAtomics};
 use crate::window::Window;
-use crate::window::apply::{self, Reduction};
-use crate::window::buffers::{Completion, Origin, Target};
+use crate::window::accumulate::{Accumulate, Atomicity, CompareAndSwap, NetworkDomain};
+use crate::window::apply;
+use crate::window::buffers::{Completion, Origin};
 use crate::window::keys::{WireKey, key_of, transports, word};
 use crate::window::promise::{AccumulateKind, Promise, WORD};
 use crate::window::registry::Windows;
@@ -121,24 +122,20 @@ impl Window {
     pub(crate) fn domain(&self) -> Option<&Domain> {
         self.service.as_ref()?.atomics.get()
     }
+}
 
-    /// [`Window::accumulate`] by the network.
-    ///
-    /// # Safety
-    /// As for that; the place `at` in the target's memory is within it.
-    pub(crate) unsafe fn accumulate_by_network(
-        &self,
-        process: &Process,
-        domain: &Domain,
-        origin: Option<Origin<'_>>,
-        result: Option<Origin<'_>>,
-        (target, at): (&Target<'_>, i64),
-        reduction: &Reduction,
-        completion: Completion,
-    ) -> Result<Option<RequestId>> {
+impl Atomicity for NetworkDomain<'_> {
+    unsafe fn accumulate(self, call: &Accumulate<'_>) -> Result<Option<RequestId>> {
+        let Accumulate {
+            target,
+            at,
+            reduction,
+            ..
+        } = call;
+        let promise = &self.0.promise;
         let operation = AccumulateKind::Reduce(reduction.op);
         let (kind, len) = (reduction.element.kind(), target.len());
-        domain.promise.check(operation, Some(kind), len)?;
+        promise.check(operation, Some(kind), len)?;
         let op = match reduction.op {
             PredefinedOp::Sum => AtomicOp::Add,
             PredefinedOp::Band => AtomicOp::And,
@@ -148,24 +145,25 @@ impl Window {
             // Nothing is promised but what is named above.
             _ => AtomicOp::Load,
         };
-        if op == AtomicOp::Load && result.is_none() {
+        if op == AtomicOp::Load && call.result.is_none() {
             return Ok(None);
         }
         let words = match target.datatype.as_run(target.count) {
             Some((skip, WORD)) => Blocks::One([((at + skip as i64) as u64, WORD)]),
             _ => {
-                let runs = apply::runs(target.datatype, target.count, at, reduction);
+                let runs = apply::runs(target.datatype, target.count, *at, reduction);
                 let each = |(at, count): (i64, usize)| {
                     (0..count).map(move |i| ((at + (i * WORD) as i64) as u64, WORD))
                 };
                 Blocks::Many(runs.iter().copied().flat_map(each).collect())
             }
         };
-        let operands = match origin {
+        let operands = match &call.origin {
             None => Operands::One(0),
             Some(origin) => {
                 let mut data = [0u8; WORDS * WORD];
-                // SAFETY: the caller's promise; an accumulate has no more words, as was checked.
+                // SAFETY: the buffer is readable by this function's contract; `check` has found no more
+                // than `WORDS` words in it.
                 unsafe { origin.pack(&mut data[..len]) };
                 let word = |bytes: &[u8]| u64::from_ne_bytes(bytes.try_into().unwrap_or_default());
                 let mut all = data[..len].chunks_exact(WORD).map(word);
@@ -181,56 +179,56 @@ impl Window {
             operands,
             compare: 0,
         };
-        // SAFETY: passed on.
-        unsafe { self.change(process, domain, target.rank, work, result, completion) }
+        let to = (call.window, call.process, target.rank);
+        // SAFETY: the result's buffer is writable by this function's contract; the words are the
+        // target's data.
+        unsafe { self.change(to, work, call.result, call.completion) }
     }
 
-    /// [`Window::compare_and_swap`] by the network.
-    ///
-    /// # Safety
-    /// As for that; the element at `at` is within the target's memory.
-    pub(crate) unsafe fn swap_by_network(
-        &self,
-        process: &Process,
-        domain: &Domain,
-        [compare, new]: [u64; 2],
-        result: Origin<'_>,
-        (target, at): (&Target<'_>, i64),
-    ) -> Result<()> {
+    unsafe fn compare_and_swap(self, call: &CompareAndSwap<'_>) -> Result<()> {
+        let target = &call.target;
         let kind = target.datatype.element().map(|element| element.kind());
-        let promise = &domain.promise;
+        let promise = &self.0.promise;
         promise.check(AccumulateKind::CompareAndSwap, kind, target.len())?;
+        let result = Origin {
+            base: call.result,
+            count: 1,
+            datatype: target.datatype,
+        };
         let work = Work {
             op: AtomicOp::CompareSwap,
-            words: Blocks::One([(at as u64, WORD)]),
-            operands: Operands::One(new),
-            compare,
+            words: Blocks::One([(call.at as u64, WORD)]),
+            operands: Operands::One(call.new as u64),
+            compare: call.compare as u64,
         };
-        let completion = Completion::Blocking;
-        // SAFETY: passed on.
-        unsafe { self.change(process, domain, target.rank, work, Some(result), completion) }
-            .map(drop)
+        let to = (call.window, call.process, target.rank);
+        // SAFETY: the result's buffer is writable by this function's contract; the word is the
+        // target's element.
+        unsafe { self.change(to, work, Some(result), Completion::Blocking) }.map(drop)
     }
+}
 
+impl NetworkDomain<'_> {
+    /// Carries out an accumulate on some words.
+    ///
     /// # Safety
     /// The words are within the target's memory; `result` has room for as many, and is not used before
     /// all is complete.
     unsafe fn change(
         &self,
-        process: &Process,
-        domain: &Domain,
-        target: u32,
+        (window, process, target): (&Window, &Process, u32),
         work: Work,
         result: Option<Origin<'_>>,
         completion: Completion,
     ) -> Result<Option<RequestId>> {
+        let domain = self.0;
         let words = work.words.list();
         for &(at, _) in words {
             domain.promise.check_place(at as i64)?;
         }
-        let service = self.service()?;
+        let service = window.service()?;
         if domain.like.coherent
-            && let Some(here) = self.here(target)
+            && let Some(here) = window.here(target)
         {
             let mut found = [0; WORDS];
             for (number, (found, &(at, _))) in found.iter_mut().zip(words).enumerate() {
@@ -241,15 +239,11 @@ impl Window {
             }
             if let Some(result) = result {
                 let len = words.len() * WORD;
-                // SAFETY: the words' bytes; the caller's promise for the result.
+                // SAFETY: `found` has these bytes; the result has room for them by this function's
+                // contract.
                 unsafe {
                     let bytes = std::slice::from_raw_parts(found.as_ptr().cast::<u8>(), len);
-                    let Origin {
-                        base,
-                        count,
-                        datatype,
-                    } = result;
-                    datatype.unpack(base, count, 0, bytes);
+                    result.unpack(bytes);
                 }
             }
             return Ok(None);
@@ -265,7 +259,8 @@ impl Window {
                     let mut words = vec![0u64; words.len()];
                     local = words.as_mut_ptr().cast();
                     found = Some(words);
-                    // SAFETY: the caller's promise.
+                    // SAFETY: the buffer is writable until the call is complete, by this function's
+                    // contract.
                     buffer = Some(unsafe { result.buffer() });
                 }
             }
@@ -310,7 +305,7 @@ impl Window {
 /// # Safety
 /// The place is an aligned word of the window's memory.
 unsafe fn by_processor(place: *mut u8, work: &Work, number: usize) -> u64 {
-    // SAFETY: the caller's promise; it is changed atomically only.
+    // SAFETY: an aligned word, by this function's contract, which is changed atomically only.
     let word = unsafe { &*place.cast::<AtomicU64>() };
     work.op
         .carry_out(word, work.operands.get(number), work.compare)

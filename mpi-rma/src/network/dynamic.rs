@@ -10,13 +10,14 @@ use std::sync::Arc;
 
 use netmod::RemoteKey;
 
+use crate::network::transfer::Issued;
 use crate::network::{Passive, Word};
-use crate::window::buffers::{Completion, Origin, Target};
+use crate::window::buffers::Origin;
 use crate::window::regions::{BlocksInRange, Head, Regions, WORDS};
+use crate::window::transfer::Transfer;
 use crate::window::{Flavor, Window};
 use mpi_core::process::Process;
 use mpi_core::pt2pt::operations::Blocks;
-use mpi_core::pt2pt::request::RequestId;
 use mpi_types::error::{Class, Error, Result};
 
 fn to_words(bytes: &[u8]) -> Vec<u64> {
@@ -33,14 +34,15 @@ impl Window {
     /// Adds memory, or takes it away, where others look at a table.
     ///
     /// # Safety
-    /// As for [`Window::attach`].
+    /// The memory stays valid until it is detached or the window is freed.
     pub(crate) unsafe fn attach_for_all(
         &self,
         passive: &Passive,
         (start, len): (usize, usize),
     ) -> Result<()> {
         let transport = passive.transport();
-        // SAFETY: passed on; the block lives as long as the window.
+        // SAFETY: the memory stays valid by this function's contract; the block lives as long as the
+        // window.
         unsafe {
             let place = (start, len);
             passive
@@ -137,24 +139,30 @@ impl Window {
         Ok(to_words(&bytes))
     }
 
-    /// [`Window::move_natively`] in a dynamic window.
+    /// Moves data to or from attached memory.
     ///
     /// # Safety
-    /// As for that.
+    /// That of `TargetMemory::put` (`write`) or `TargetMemory::get`.
     pub(crate) unsafe fn move_attached(
         &self,
-        process: &Process,
-        origin: &Origin<'_>,
-        target: &Target<'_>,
-        runs: Blocks,
+        transfer: &Transfer<'_>,
         write: bool,
-        completion: Completion,
-    ) -> Result<Option<Option<RequestId>>> {
+    ) -> Result<Issued> {
+        let Transfer {
+            process,
+            origin,
+            target,
+            ..
+        } = transfer;
         let service = self.service()?;
+        let Some(runs) = self.native_runs(target, transfer.at) else {
+            return Ok(Issued::Refused);
+        };
         if target.rank == self.rank() {
-            // SAFETY: the caller's promise; the memory is attached, as was checked.
+            // SAFETY: the buffer is valid by this function's contract; the memory is attached
+            // (`Window::begin`).
             unsafe { self.move_own(origin, &runs, write) };
-            return Ok(Some(None));
+            return Ok(Issued::Begun(None));
         }
         let mut within = self.within(process, target.rank, runs.list())?;
         if within.len() == 1
@@ -162,39 +170,39 @@ impl Window {
         {
             let lane = service.lanes.any();
             let runs = Blocks::Many(runs.into());
-            // SAFETY: passed on.
-            let mut access =
-                unsafe { self.access(service, origin, target, (key, lane), runs, write) };
+            // SAFETY: this function has the same contract.
+            let mut access = unsafe { self.access(service, transfer, (key, lane), runs, write) };
             access.shift = start;
-            let issued = service.issue(process, access, lane, completion)?;
-            return Ok(issued.ok());
+            let issued = service.issue(process, access, lane, transfer.completion)?;
+            return Ok(issued.map_or(Issued::Refused, Issued::Begun));
         }
-        // SAFETY: the caller's promise for the origin.
-        unsafe {
-            let data = match write {
-                true => origin.packed().into_owned(),
-                false => vec![0; origin.len()],
-            };
-            let (data, _) = self.move_far(process, target.rank, &within, data, write)?;
-            if !write {
-                origin.datatype.unpack(origin.base, origin.count, 0, &data);
-            }
+        let data = match write {
+            // SAFETY: the buffer is readable, by this function's contract.
+            true => unsafe { origin.packed().into_owned() },
+            false => vec![0; origin.len()],
+        };
+        let (data, _) = self.move_far(process, target.rank, &within, data, write)?;
+        if !write {
+            // SAFETY: the buffer is writable, by this function's contract, and as long as the
+            // target's data (`Window::check`).
+            unsafe { origin.unpack(&data) };
         }
-        Ok(Some(None))
+        Ok(Issued::Begun(None))
     }
 
     /// # Safety
-    /// The runs are attached memory of this process; as for [`Window::put`] and [`Window::get`].
+    /// The runs are attached memory of this process, as long as the origin's data; the origin's buffer
+    /// is readable (`write`) or writable.
     unsafe fn move_own(&self, origin: &Origin<'_>, runs: &Blocks, write: bool) {
         let mut data = match write {
-            // SAFETY: the caller's promise.
+            // SAFETY: the buffer is readable, by this function's contract.
             true => unsafe { origin.packed().into_owned() },
             false => vec![0; origin.len()],
         };
         let mut local = data.as_mut_ptr();
         for &(at, len) in runs.list() {
             let place: *mut u8 = std::ptr::with_exposed_provenance_mut(at as usize);
-            // SAFETY: the caller's promise; `data` has the bytes of all runs.
+            // SAFETY: attached memory, by this function's contract; `data` has the bytes of all runs.
             unsafe {
                 match write {
                     true => netmod_kit::copy(local, place, len),
@@ -204,8 +212,8 @@ impl Window {
             local = local.wrapping_add(len);
         }
         if !write {
-            // SAFETY: the caller's promise.
-            unsafe { origin.datatype.unpack(origin.base, origin.count, 0, &data) };
+            // SAFETY: the buffer is writable and as long as `data`, by this function's contract.
+            unsafe { origin.unpack(&data) };
         }
     }
 }

@@ -9,10 +9,12 @@ use netmod::{LaneError, RemoteKey};
 
 use crate::messages::message::{self, Kind, Layout};
 use crate::messages::service::Service;
-use crate::window::buffers::{Completion, Origin, Target};
+use crate::window::buffers::{Completion, Target};
 use crate::window::keys::{Ends, Far};
+use crate::window::members::{Messages, Network};
 use crate::window::runs::RunList;
-use crate::window::{AccessMode, Flavor, Window};
+use crate::window::transfer::{TargetMemory, Transfer};
+use crate::window::{Flavor, Window};
 use mpi_core::process::Process;
 use mpi_core::pt2pt::buffer::Buffer;
 use mpi_core::pt2pt::operations::{Access, Act, Blocks};
@@ -29,77 +31,117 @@ const LONG_RUN: usize = 512;
 /// Puts and gets up to this size travel together as messages, where messages do.
 const SMALL: usize = 256;
 
-impl Window {
-    /// Moves data between an origin's buffer and a far target's memory by the network, if it can:
-    /// `at` is the place in the target's memory. `None`: it can't, and nothing was done.
-    ///
-    /// # Safety
-    /// As for [`Window::put`] and [`Window::get`]; the place is within the target's memory.
-    #[inline]
-    pub(crate) unsafe fn move_natively(
-        &self,
-        process: &Process,
-        origin: &Origin<'_>,
-        target: &Target<'_>,
-        at: i64,
-        write: bool,
-        completion: Completion,
-    ) -> Result<Option<Option<RequestId>>> {
-        let service = self.service()?;
-        if !service.keys.on {
-            return Ok(None);
-        }
-        if self.flavor == Flavor::Dynamic {
-            let Some(runs) = self
-                .native_runs(target, at)
-                .filter(|_| service.passive().is_some())
-            else {
-                return Ok(None);
-            };
-            // SAFETY: passed on.
-            return unsafe { self.move_attached(process, origin, target, runs, write, completion) };
-        }
-        let lane = service.lanes.any();
-        let Some(Far { key, few_small, .. }) = service.key(process, target.rank, lane)? else {
-            return Ok(None);
-        };
-        let is_small = few_small && completion == Completion::Blocking && target.len() <= SMALL;
-        if is_small && service.lanes.get(lane).flight.is_burst() {
-            return Ok(None);
-        }
-        if write
-            && completion == Completion::Blocking
-            && let Some(local) = origin.contiguous()
-            && let Some((skip, len)) = target.datatype.as_run(target.count)
-        {
-            let run = ((at + skip as i64) as u64, len);
-            let flight = &service.lanes.get(lane).flight;
-            let Ends { vci_here, there } = service.address(target.rank, lane);
-            let to = (target.rank, there);
-            // SAFETY: the caller's promise: the memory is lent until the put is complete.
-            let put = unsafe {
-                process.put_at_once(vci_here, to, service.way(), (key, run), local, flight)?
-            };
-            if put {
-                return Ok(Some(None));
-            }
-        }
-        let Some(runs) = self.native_runs(target, at) else {
-            return Ok(None);
-        };
-        // SAFETY: passed on.
-        let access = unsafe { self.access(service, origin, target, (key, lane), runs, write) };
-        match service.issue(process, access, lane, completion)? {
-            Ok(request) => Ok(Some(request)),
-            Err(access) => {
-                service.keys.forget(access.target);
-                Ok(None)
+/// The blocks of a target's memory that an operation each goes to, by a key and on a lane.
+struct Remote {
+    key: RemoteKey,
+    lane: usize,
+    blocks: Blocks,
+}
+
+/// What became of an access that the network was asked for.
+pub(crate) enum Issued {
+    /// It has begun; with a request if the call has one and is not complete.
+    Begun(Option<RequestId>),
+    /// The transport can't do it.
+    Refused,
+}
+
+impl TargetMemory for Network {
+    unsafe fn put(self, transfer: &Transfer<'_>) -> Result<Option<RequestId>> {
+        // SAFETY: these functions have the same contract.
+        unsafe {
+            match self.begin(transfer, true)? {
+                Issued::Begun(request) => Ok(request),
+                Issued::Refused => Messages.put(transfer),
             }
         }
     }
 
+    unsafe fn get(self, transfer: &Transfer<'_>) -> Result<Option<RequestId>> {
+        // SAFETY: these functions have the same contract.
+        unsafe {
+            match self.begin(transfer, false)? {
+                Issued::Begun(request) => Ok(request),
+                Issued::Refused => Messages.get(transfer),
+            }
+        }
+    }
+}
+
+impl Network {
+    /// # Safety
+    /// That of [`TargetMemory::put`] (`write`) or [`TargetMemory::get`].
+    unsafe fn begin(self, transfer: &Transfer<'_>, write: bool) -> Result<Issued> {
+        let Transfer { window, target, .. } = transfer;
+        if window.flavor == Flavor::Dynamic {
+            // SAFETY: this function has the same contract.
+            return unsafe { window.move_attached(transfer, write) };
+        }
+        let service = window.service()?;
+        let Some(Remote { key, lane, blocks }) = self.select(transfer, service)? else {
+            return Ok(Issued::Refused);
+        };
+        // SAFETY: this function has the same contract.
+        if write && unsafe { put_inline(transfer, service, (key, lane), &blocks)? } {
+            return Ok(Issued::Begun(None));
+        }
+        // SAFETY: this function has the same contract.
+        let access = unsafe { window.access(service, transfer, (key, lane), blocks, write) };
+        match service.issue(transfer.process, access, lane, transfer.completion)? {
+            Ok(request) => Ok(Issued::Begun(request)),
+            Err(_) => {
+                service.keys.forget(target.rank);
+                Ok(Issued::Refused)
+            }
+        }
+    }
+
+    /// Selects the operations of a transfer to memory that is not attached. `None` if messages are
+    /// cheaper, or the network does not reach the target.
+    fn select(self, transfer: &Transfer<'_>, service: &Service) -> Result<Option<Remote>> {
+        let Transfer { target, .. } = transfer;
+        let lane = service.lanes.any();
+        let far = service.key(transfer.process, target.rank, lane)?;
+        let Some(Far { key, few_small, .. }) = far else {
+            return Ok(None);
+        };
+        let is_small =
+            few_small && transfer.completion == Completion::Blocking && target.len() <= SMALL;
+        if is_small && service.lanes.get(lane).flight.is_burst() {
+            return Ok(None);
+        }
+        let blocks = transfer.window.native_runs(target, transfer.at);
+        Ok(blocks.map(|blocks| Remote { key, lane, blocks }))
+    }
+}
+
+/// Issues a put of one contiguous block at once, if the transport has space for it. Returns whether
+/// it did.
+///
+/// # Safety
+/// That of [`TargetMemory::put`].
+unsafe fn put_inline(
+    transfer: &Transfer<'_>,
+    service: &Service,
+    (key, lane): (RemoteKey, usize),
+    blocks: &Blocks,
+) -> Result<bool> {
+    let (Completion::Blocking, Some(local), Blocks::One([block])) =
+        (transfer.completion, transfer.origin.contiguous(), blocks)
+    else {
+        return Ok(false);
+    };
+    let flight = &service.lanes.get(lane).flight;
+    let Ends { vci_here, there } = service.address(transfer.target.rank, lane);
+    let to = (transfer.target.rank, there);
+    let (process, way) = (transfer.process, service.way());
+    // SAFETY: the program lends the buffer until the put is complete, by this function's contract.
+    unsafe { process.put_at_once(vci_here, to, way, (key, *block), local, flight) }
+}
+
+impl Window {
     /// The runs of a target's data, if it is worth an operation for each.
-    fn native_runs(&self, target: &Target<'_>, at: i64) -> Option<Blocks> {
+    pub(crate) fn native_runs(&self, target: &Target<'_>, at: i64) -> Option<Blocks> {
         if let Some((skip, len)) = target.datatype.as_run(target.count) {
             return Some(Blocks::One([((at + skip as i64) as u64, len)]));
         }
@@ -119,17 +161,19 @@ impl Window {
         Some(Blocks::Many(runs.into()))
     }
 
+    /// Describes a transfer to the transport.
+    ///
     /// # Safety
-    /// As for [`Window::move_natively`].
+    /// That of [`TargetMemory::put`] (`write`) or [`TargetMemory::get`].
     pub(crate) unsafe fn access(
         &self,
         service: &Service,
-        origin: &Origin<'_>,
-        target: &Target<'_>,
+        transfer: &Transfer<'_>,
         (key, lane): (RemoteKey, usize),
         runs: Blocks,
         write: bool,
     ) -> Access {
+        let Transfer { origin, target, .. } = transfer;
         let mut packed = None;
         let mut buffer = None;
         let local = match origin.contiguous() {
@@ -137,9 +181,10 @@ impl Window {
             None => {
                 let mut data = vec![0; origin.len()];
                 match write {
-                    // SAFETY: the caller's promise for the origin's buffer.
+                    // SAFETY: the origin's buffer is readable, by this function's contract.
                     true => unsafe { origin.pack(&mut data) },
-                    // SAFETY: as above.
+                    // SAFETY: the origin's buffer is writable until the access is complete, by this
+                    // function's contract.
                     false => buffer = Some(unsafe { origin.buffer() }),
                 }
                 packed.insert(data).as_mut_ptr()
@@ -169,9 +214,7 @@ impl Window {
         there: bool,
     ) -> Result<bool> {
         match &self.service {
-            Some(service) if service.keys.on && self.mode == AccessMode::Messages => {
-                service.complete_native(process, target, there)
-            }
+            Some(service) if service.keys.on => service.complete_native(process, target, there),
             _ => Ok(false),
         }
     }

@@ -18,7 +18,7 @@ use crate::messages::service::Service;
 use crate::network::Word;
 use crate::network::locks::Pauses;
 use crate::window::buffers::Completion;
-use crate::window::members::Reach;
+use crate::window::members::{Copied, Mapped, Route};
 use crate::window::regions::BlocksInRange;
 use crate::window::{Flavor, Window};
 use mpi_core::process::Process;
@@ -101,12 +101,12 @@ impl Window {
 
     /// Where a target's memory is.
     pub(crate) fn memory_of(&self, target: u32) -> Memory {
-        match self.members.get(target).reach {
-            Reach::Here(here) => Memory::Here(here),
-            Reach::There(start) => Memory::There(start),
+        match self.members.get(target).route {
+            Route::Mapped(Mapped(here)) => Memory::Here(here),
+            Route::Copied(Copied(start)) => Memory::There(start),
             // (Offsets in dynamic windows are addresses.)
-            Reach::Messages if self.is_own_dynamic(target) => Memory::Here(std::ptr::null_mut()),
-            Reach::Messages => Memory::Far,
+            _ if self.is_own_dynamic(target) => Memory::Here(std::ptr::null_mut()),
+            Route::Network(_) | Route::Messages(_) => Memory::Far,
         }
     }
 

@@ -6,13 +6,14 @@
 //! meet. What an origin sends is carried out in order (section 11.7.2): an atomic is carried out when it
 //! arrives, and a message later, so no atomic is issued while messages to its target are unanswered.
 
-use netmod::AtomicOp;
+use netmod::{AtomicOp, RemoteKey};
 
 use crate::epochs::DIRTY;
+use crate::messages::service::Service;
 use crate::network::capabilities::NetworkAtomics;
 use crate::window::Window;
-use crate::window::apply::Reduction;
-use crate::window::buffers::{Completion, Origin, Target};
+use crate::window::accumulate::{Accumulate, CompareAndSwap};
+use crate::window::buffers::{Completion, Origin};
 use crate::window::keys::{Far, transports};
 use crate::window::promise::WORD;
 use crate::window::registry::Windows;
@@ -23,11 +24,26 @@ use mpi_types::datatype::Kind;
 use mpi_types::error::Result;
 use mpi_types::op::PredefinedOp;
 
-/// What is to be done to a word.
-struct Work {
+/// An atomic operation on a word of 8 bytes, and how it reaches the word.
+pub(crate) struct WordUpdate<'a> {
     op: AtomicOp,
     operand: u64,
     compare: u64,
+    /// The buffer for the old value, if that is wanted.
+    result: Option<Origin<'a>>,
+    /// The word's offset in the target's memory.
+    at: i64,
+    path: Path,
+}
+
+/// How an atomic operation reaches a target's memory.
+struct Path {
+    target: u32,
+    key: RemoteKey,
+    /// Index of the transport in the process.
+    transport: usize,
+    /// Index of the lane in the window.
+    lane: usize,
 }
 
 /// The transport of that name, as the process counts them, if its atomics are the processor's own, carried
@@ -58,130 +74,106 @@ fn atomic_for(op: PredefinedOp, kind: Kind) -> Option<AtomicOp> {
     }
 }
 
-impl Window {
-    /// [`Window::accumulate`] of one word by the transport, if it can; `None`: nothing was done.
+impl<'a> WordUpdate<'a> {
+    /// Returns the operation that an accumulate amounts to. `None` if it is not one on a word, or must
+    /// go by messages.
     ///
     /// # Safety
-    /// As for that; the place `at` in the target's memory is within it.
-    pub(crate) unsafe fn accumulate_word(
-        &self,
-        process: &Process,
-        origin: &Option<Origin<'_>>,
-        result: &Option<Origin<'_>>,
-        (target, at): (&Target<'_>, i64),
-        reduction: &Reduction,
-        completion: Completion,
-    ) -> Result<Option<Option<RequestId>>> {
-        let one = target.datatype.as_run(target.count);
-        let (Some((skip, WORD)), WORD) = (one, reduction.extent()) else {
+    /// The origin's buffer is readable.
+    pub unsafe fn of_accumulate(
+        call: &Accumulate<'a>,
+        service: &Service,
+    ) -> Result<Option<WordUpdate<'a>>> {
+        let Accumulate {
+            target, reduction, ..
+        } = call;
+        let block = target.datatype.as_run(target.count);
+        let (Some((skip, WORD)), WORD) = (block, reduction.extent()) else {
             return Ok(None);
         };
         let Some(op) = atomic_for(reduction.op, reduction.element.kind()) else {
             return Ok(None);
         };
-        let mut operand = [0; WORD];
-        if let Some(origin) = origin {
-            // SAFETY: the caller's promise; it is as long as the target's data.
-            unsafe { origin.pack(&mut operand) };
-        }
-        let work = Work {
-            op,
-            operand: u64::from_ne_bytes(operand),
-            compare: 0,
-        };
-        let at = at + skip as i64;
-        // SAFETY: passed on.
-        unsafe {
-            self.change_word(
-                process,
-                work,
-                result.as_ref(),
-                (target.rank, at),
-                completion,
-            )
-        }
-    }
-
-    /// [`Window::compare_and_swap`] by the transport, if it can; `None`: nothing was done.
-    ///
-    /// # Safety
-    /// As for that; the element at `at` is within the target's memory.
-    pub(crate) unsafe fn swap_word(
-        &self,
-        process: &Process,
-        [compare, new]: [u64; 2],
-        result: Origin<'_>,
-        (target, at): (&Target<'_>, i64),
-    ) -> Result<Option<()>> {
-        if target.len() != WORD {
-            return Ok(None);
-        }
-        let work = Work {
-            op: AtomicOp::CompareSwap,
-            operand: new,
-            compare,
-        };
-        let to = (target.rank, at);
-        // SAFETY: passed on.
-        let done =
-            unsafe { self.change_word(process, work, Some(&result), to, Completion::Blocking)? };
-        Ok(done.map(drop))
-    }
-
-    /// # Safety
-    /// The word is within the target's memory; `result` is not used before all is complete.
-    unsafe fn change_word(
-        &self,
-        process: &Process,
-        work: Work,
-        result: Option<&Origin<'_>>,
-        (target, at): (u32, i64),
-        completion: Completion,
-    ) -> Result<Option<Option<RequestId>>> {
-        let service = self.service()?;
-        let number = service.lanes.accumulate();
-        let Some(Far {
-            key,
-            few_small,
-            words: Some(way),
-        }) = service.key(process, target, number)?
+        let at = call.at + skip as i64;
+        let place = (target.rank, at);
+        let Some(path) = Path::find(call.window, call.process, service, place, call.completion)?
         else {
             return Ok(None);
         };
+        let mut operand = [0; WORD];
+        if let Some(origin) = &call.origin {
+            // SAFETY: the buffer is readable by this function's contract, and as long as the target's
+            // data (`Window::accumulate`).
+            unsafe { origin.pack(&mut operand) };
+        }
+        Ok(Some(WordUpdate {
+            op,
+            operand: u64::from_ne_bytes(operand),
+            compare: 0,
+            result: call.result,
+            at,
+            path,
+        }))
+    }
+
+    /// Returns the operation that a compare-and-swap amounts to. `None` if it is not one on a word, or
+    /// must go by messages.
+    pub fn of_swap(
+        call: &CompareAndSwap<'a>,
+        service: &Service,
+        result: Origin<'a>,
+    ) -> Result<Option<WordUpdate<'a>>> {
+        if call.size != WORD {
+            return Ok(None);
+        }
+        let place = (call.target.rank, call.at);
+        let completion = Completion::Blocking;
+        let path = Path::find(call.window, call.process, service, place, completion)?;
+        Ok(path.map(|path| WordUpdate {
+            op: AtomicOp::CompareSwap,
+            operand: call.new as u64,
+            compare: call.compare as u64,
+            result: Some(result),
+            at: call.at,
+            path,
+        }))
+    }
+
+    /// Issues the operation.
+    ///
+    /// # Safety
+    /// The word is within the target's memory; the result's buffer is writable, and not used before
+    /// the call is complete.
+    pub unsafe fn issue(
+        self,
+        service: &Service,
+        process: &Process,
+        completion: Completion,
+    ) -> Result<Option<RequestId>> {
+        let (target, number) = (self.path.target, self.path.lane);
         let lane = service.lanes.get(number);
-        if !key
-            .address
-            .wrapping_add(at as u64)
-            .is_multiple_of(WORD as u64)
-            || few_small && completion == Completion::Blocking && lane.flight.is_burst()
-        {
-            return Ok(None);
-        }
-        let behind = number == 0 && self.epochs.targets.get(target) & DIRTY != 0;
-        if behind || lane.is_unconfirmed(target) || !lane.origin.lock().is_idle() {
-            return Ok(None);
-        }
         let (mut local, mut buffer, mut found) = (std::ptr::null_mut::<u8>(), None, None);
-        if let Some(result) = result {
+        if let Some(result) = self.result {
             match result.contiguous() {
                 Some(plain) if plain.addr().is_multiple_of(WORD) => local = plain,
                 _ => {
                     let mut word = vec![0u64];
                     local = word.as_mut_ptr().cast();
                     found = Some(word);
-                    // SAFETY: the caller's promise.
+                    // SAFETY: the buffer is writable until the call is complete, by this function's
+                    // contract.
                     buffer = Some(unsafe { result.buffer() });
                 }
             }
         }
         let mut access = Access::new(
             (target, service.address(target, number).there),
-            (key, Blocks::One([(at as u64, WORD)])),
+            (self.path.key, Blocks::One([(self.at as u64, WORD)])),
             Act::Atomic(Atomic {
-                transport: way,
-                op: work.op,
-                operands: Operands::One(work.operand),
-                compare: work.compare,
+                transport: self.path.transport,
+                op: self.op,
+                operands: Operands::One(self.operand),
+                compare: self.compare,
                 previous: found,
             }),
             local,
@@ -189,8 +181,48 @@ impl Window {
         );
         access.buffer = buffer;
         match service.issue(process, access, number, completion)? {
-            Ok(request) => Ok(Some(request)),
+            Ok(request) => Ok(request),
             Err(_) => Err(refused(target, netmod::LaneError::Unsupported)),
         }
+    }
+}
+
+impl Path {
+    /// Returns the path to the word at an offset in a target's memory. `None` if an operation on it must
+    /// go by messages: the transport does not reach it, or the order asks for it.
+    fn find(
+        window: &Window,
+        process: &Process,
+        service: &Service,
+        (target, at): (u32, i64),
+        completion: Completion,
+    ) -> Result<Option<Path>> {
+        let number = service.lanes.accumulate();
+        let Some(Far {
+            key,
+            few_small,
+            words: Some(transport),
+        }) = service.key(process, target, number)?
+        else {
+            return Ok(None);
+        };
+        let lane = service.lanes.get(number);
+        let address = key.address.wrapping_add(at as u64);
+        let burst = few_small && completion == Completion::Blocking && lane.flight.is_burst();
+        let behind = number == 0 && window.epochs.targets.get(target) & DIRTY != 0;
+        if !address.is_multiple_of(WORD as u64)
+            || burst
+            || behind
+            || lane.is_unconfirmed(target)
+            || !lane.origin.lock().is_idle()
+        {
+            return Ok(None);
+        }
+        Ok(Some(Path {
+            target,
+            key,
+            transport,
+            lane: number,
+        }))
     }
 }

@@ -1,12 +1,9 @@
 //! Steps that all accesses share: checks, address of the target's memory, messages to the target.
 
-use crate::copied::request_slot::{self, SmallAccess};
-use crate::copied::target_requests;
 use crate::window::buffers::{Completion, Origin, Target};
-use crate::window::members::{Member, Reach};
-use crate::window::registry::Windows;
+use crate::window::members::{Mapped, Member, Route};
 use crate::window::runs::{self, Group};
-use crate::window::{AccessMode, Flavor, Window};
+use crate::window::{Flavor, Window, not_on_node};
 use mpi_core::process::Process;
 use mpi_core::pt2pt::request::RequestId;
 use mpi_types::error::{Class, Error, Result};
@@ -100,10 +97,16 @@ impl Window {
     /// for a dynamic window).
     #[inline(always)]
     pub(crate) fn here(&self, rank: u32) -> Option<*mut u8> {
-        match self.members.get(rank).reach {
-            Reach::Here(here) => Some(here),
+        match self.members.get(rank).route {
+            Route::Mapped(Mapped(here)) => Some(here),
             _ => None,
         }
+    }
+
+    /// Returns the address of a target's memory in a window whose members are all mapped.
+    #[inline]
+    pub(crate) fn mapped_memory(&self, rank: u32) -> Result<*mut u8> {
+        self.here(rank).ok_or_else(|| not_on_node(rank))
     }
 
     /// Returns the blocks of the target's data, in bytes.
@@ -125,75 +128,6 @@ impl Window {
             runs::push(&mut groups, (at, len));
         }
         groups
-    }
-
-    /// Copies packed data between `data` and the target's memory by CMA.
-    ///
-    /// # Safety
-    /// `data` is as long as the target's data.
-    pub(crate) unsafe fn copy_runs(
-        &self,
-        process: &Process,
-        target: &Target<'_>,
-        (start, at): (u64, i64),
-        write: bool,
-        data: *mut u8,
-    ) -> Result<()> {
-        let mut done = 0;
-        for (at, len) in self.runs(target, at) {
-            let address = start.wrapping_add(at as u64);
-            // SAFETY: `data` is as long as the target's data (this function's contract); the blocks
-            // lie in the member's memory, which `begin` has checked.
-            unsafe {
-                let local = data.wrapping_add(done);
-                self.copy_by_kernel(process, target.rank, write, (local, len), address)?;
-            }
-            done += len;
-        }
-        Ok(())
-    }
-
-    /// Sends a small access to one block of memory to an attentive target's request slot. Returns
-    /// whether the target has carried it out.
-    pub(crate) fn ask_by_slot(
-        &self,
-        process: &Process,
-        target: &Target<'_>,
-        what: SmallAccess,
-        at: i64,
-        input: &[u8],
-        output: &mut [u8],
-    ) -> bool {
-        let (AccessMode::Copied, Flavor::Created(_), Some(control)) =
-            (self.mode, self.flavor, &self.control)
-        else {
-            return false;
-        };
-        if self.outbox.is_some() {
-            return false;
-        }
-        let Some((skip, len)) = target.datatype.as_run(target.count) else {
-            return false;
-        };
-        if len > request_slot::ROOM {
-            return false;
-        }
-        let count = match what {
-            SmallAccess::Accumulate(..) => target.count,
-            _ => len,
-        };
-        let place = ((at + skip as i64) as u64, count);
-        let windows = process.source::<Windows>();
-        target_requests::ask(
-            control,
-            &self.hit_rate,
-            target.rank as usize,
-            what,
-            place,
-            input,
-            output,
-            || windows.serve_slots(),
-        )
     }
 
     /// Sends a request to a target by a lane. Unless it is `answered`, the target must be flushed.

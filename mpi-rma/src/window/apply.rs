@@ -84,6 +84,11 @@ impl Reduction {
         self.kind.extent()
     }
 
+    /// Returns whether the reduction needs nothing of the target's old content.
+    pub fn overwrites(&self, output: *const u8) -> bool {
+        self.op == PredefinedOp::Replace && output.is_null() && !self.has_gap()
+    }
+
     #[inline(always)]
     fn has_gap(&self) -> bool {
         self.packed() != self.extent()
@@ -112,27 +117,38 @@ impl Reduction {
         input: *const u8,
         result: *mut u8,
     ) {
-        let size = self.packed();
+        let apply = match self.packed() {
+            8 => Reduction::apply_words::<u64>,
+            4 => Reduction::apply_words::<u32>,
+            2 => Reduction::apply_words::<u16>,
+            _ => Reduction::apply_words::<u8>,
+        };
+        // SAFETY: this function has the same contract; elements are as long as the words.
+        unsafe { apply(self, at, count, input, result) }
+    }
+
+    /// # Safety
+    /// That of [`Reduction::apply_atomic`], for elements as long as `W`.
+    unsafe fn apply_words<W: Word>(
+        &self,
+        at: *mut u8,
+        count: usize,
+        input: *const u8,
+        result: *mut u8,
+    ) {
+        let (at, input) = (at.cast::<W::Atomic>(), input.cast::<W>());
+        let result = result.cast::<W>();
         for i in 0..count {
-            let place = at.wrapping_add(i * size);
             let input = match self.op {
                 PredefinedOp::NoOp => input,
-                _ => input.wrapping_add(i * size),
+                _ => input.wrapping_add(i),
             };
             // SAFETY: element `i` is aligned and only changed atomically, and `input` and `result`
             // hold it, by this function's contract.
             unsafe {
-                let old = match size {
-                    8 => self.change(&*place.cast::<AtomicU64>(), input),
-                    4 => self.change(&*place.cast::<AtomicU32>(), input),
-                    2 => self.change(&*place.cast::<AtomicU16>(), input),
-                    _ => self.change(&*place.cast::<AtomicU8>(), input),
-                };
+                let old = self.change::<W>(&*at.add(i), input);
                 if !result.is_null() {
-                    let bytes = old.to_le_bytes();
-                    result
-                        .wrapping_add(i * size)
-                        .copy_from_nonoverlapping(bytes.as_ptr(), size);
+                    result.wrapping_add(i).write_unaligned(old);
                 }
             }
         }
@@ -142,17 +158,15 @@ impl Reduction {
     /// value.
     ///
     /// # Safety
-    /// The element is as long as the word, and so is what `input` holds, unless the operation is
+    /// The element is as long as the word, and `input` holds one, unless the operation is
     /// `MPI_NO_OP`.
     #[inline(always)]
-    pub unsafe fn change<W: Word>(&self, word: &W, input: *const u8) -> u64 {
+    pub unsafe fn change<W: Word>(&self, word: &W::Atomic, input: *const W) -> W {
         if self.op == PredefinedOp::NoOp {
-            return word.load();
+            return W::load(word);
         }
-        let mut bytes = [0; 8];
         // SAFETY: `input` holds a word, by this function's contract.
-        unsafe { input.copy_to_nonoverlapping(bytes.as_mut_ptr(), size_of::<W>()) };
-        let operand = u64::from_le_bytes(bytes);
+        let operand = unsafe { input.read_unaligned() };
         let integer = matches!(
             self.kind,
             Kind::I8
@@ -166,33 +180,26 @@ impl Reduction {
                 | Kind::Byte
         );
         match self.op {
-            PredefinedOp::Replace => return word.swap(operand),
-            PredefinedOp::Sum if integer => return word.add(operand),
-            PredefinedOp::Band if integer => return word.and(operand),
-            PredefinedOp::Bor if integer => return word.or(operand),
-            PredefinedOp::Bxor if integer => return word.xor(operand),
+            PredefinedOp::Replace => return W::swap(word, operand),
+            PredefinedOp::Sum if integer => return W::add(word, operand),
+            PredefinedOp::Band if integer => return W::and(word, operand),
+            PredefinedOp::Bor if integer => return W::or(word, operand),
+            PredefinedOp::Bxor if integer => return W::xor(word, operand),
             _ => {}
         }
-        let mut old = word.load();
+        let mut old = W::load(word);
         loop {
-            let mut new = [0; 8];
-            // SAFETY: three separate arrays of 8 bytes, and elements are no longer.
-            unsafe {
-                (self.kernel)(
-                    bytes.as_ptr(),
-                    old.to_le_bytes().as_ptr(),
-                    new.as_mut_ptr(),
-                    1,
-                )
-            };
-            let new = u64::from_le_bytes(new);
+            let mut new = operand;
+            let (input, at) = (&raw const operand, &raw const old);
+            // SAFETY: three separate words, and the element is no longer than each.
+            unsafe { (self.kernel)(input.cast(), at.cast(), (&raw mut new).cast(), 1) };
             if new == old {
                 // For instance a maximum with an operand that is not greater.
                 return old;
             }
-            match word.replace(old, new) {
-                Ok(()) => return old,
-                Err(now) => old = now,
+            match W::compare_swap(word, old, new) {
+                now if now == old => return old,
+                now => old = now,
             }
         }
     }
@@ -209,21 +216,32 @@ impl Reduction {
         input: *const u8,
         result: *mut u8,
     ) {
-        // SAFETY: all three hold `count` elements by this function's contract; elements with gaps
-        // are taken one by one.
+        if self.has_gap() {
+            // SAFETY: this function has the same contract.
+            return unsafe { self.apply_with_gaps(at, count, input, result) };
+        }
+        // SAFETY: all three hold `count` elements without gaps, by this function's contract.
         unsafe {
-            if !self.has_gap() {
-                if !result.is_null() {
-                    result.copy_from_nonoverlapping(at, count * self.packed());
-                }
-                if self.op != PredefinedOp::NoOp {
-                    (self.kernel)(input, at, at, count);
-                }
-                return;
+            if !result.is_null() {
+                result.copy_from_nonoverlapping(at, count * self.packed());
             }
-            let datatype = Datatype::predefined(self.element);
-            for i in 0..count {
-                let (place, skip) = (at.add(i * self.extent()), i * self.packed());
+            if self.op != PredefinedOp::NoOp {
+                (self.kernel)(input, at, at, count);
+            }
+        }
+    }
+
+    /// Reduces elements that are longer in memory than in packed form, one by one.
+    ///
+    /// # Safety
+    /// That of [`Reduction::apply_exclusive`].
+    unsafe fn apply_with_gaps(&self, at: *mut u8, count: usize, input: *const u8, result: *mut u8) {
+        let datatype = Datatype::predefined(self.element);
+        for i in 0..count {
+            let skip = i * self.packed();
+            // SAFETY: all three hold element `i`, by this function's contract.
+            unsafe {
+                let place = at.add(i * self.extent());
                 if !result.is_null() {
                     let out = std::slice::from_raw_parts_mut(result.add(skip), self.packed());
                     datatype.pack(place, 1, 0, out);
@@ -293,19 +311,20 @@ pub(crate) unsafe fn compare_and_swap(
     size: usize,
     native: bool,
 ) -> u128 {
-    // SAFETY: `place` holds `size` bytes, aligned if `native`, by this function's contract.
+    if native {
+        let swap = match size {
+            8 => swap_word::<u64>,
+            4 => swap_word::<u32>,
+            2 => swap_word::<u16>,
+            _ => swap_word::<u8>,
+        };
+        // SAFETY: `place` is an aligned word of `size` bytes that others change atomically only, by
+        // this function's contract.
+        return unsafe { swap(place, compare as u64, new as u64) }.into();
+    }
+    let mut found = [0; LONGEST_COMPARED];
+    // SAFETY: `place` holds `size` bytes that nothing else changes, by this function's contract.
     unsafe {
-        if native {
-            let (compare, new) = (compare as u64, new as u64);
-            let found = match size {
-                8 => swapped::<AtomicU64>(place, compare, new),
-                4 => swapped::<AtomicU32>(place, compare, new),
-                2 => swapped::<AtomicU16>(place, compare, new),
-                _ => swapped::<AtomicU8>(place, compare, new),
-            };
-            return found.into();
-        }
-        let mut found = [0; LONGEST_COMPARED];
         place.copy_to_nonoverlapping(found.as_mut_ptr(), size);
         let found = u128::from_le_bytes(found);
         if found == compare {
@@ -319,64 +338,78 @@ pub(crate) unsafe fn compare_and_swap(
 ///
 /// # Safety
 /// `place` is an aligned word that others change atomically only.
-unsafe fn swapped<W: Word>(place: *mut u8, compare: u64, new: u64) -> u64 {
+unsafe fn swap_word<W: Word>(place: *mut u8, compare: u64, new: u64) -> u64 {
     // SAFETY: aligned, and changed atomically only, by this function's contract.
-    match unsafe { &*place.cast::<W>() }.replace(compare, new) {
-        Ok(()) => compare,
-        Err(found) => found,
-    }
+    let word = unsafe { &*place.cast::<W::Atomic>() };
+    W::compare_swap(word, W::of(compare), W::of(new)).into()
 }
 
-/// Atomic words of several lengths, with values in the low bytes.
-pub(crate) trait Word {
-    fn load(&self) -> u64;
-    fn swap(&self, value: u64) -> u64;
-    fn add(&self, value: u64) -> u64;
-    fn and(&self, value: u64) -> u64;
-    fn or(&self, value: u64) -> u64;
-    fn xor(&self, value: u64) -> u64;
-    fn replace(&self, old: u64, new: u64) -> std::result::Result<(), u64>;
+/// An integer that the processor changes atomically. All operations return the old value.
+pub trait Word: Copy + Eq + Into<u64> {
+    /// The integer as an atomic.
+    type Atomic;
+    /// Returns the low bytes of a longer integer.
+    fn of(bits: u64) -> Self;
+    /// Reads the word.
+    fn load(word: &Self::Atomic) -> Self;
+    /// Replaces the word.
+    fn swap(word: &Self::Atomic, by: Self) -> Self;
+    /// Adds to the word.
+    fn add(word: &Self::Atomic, by: Self) -> Self;
+    /// Bitwise and.
+    fn and(word: &Self::Atomic, by: Self) -> Self;
+    /// Bitwise or.
+    fn or(word: &Self::Atomic, by: Self) -> Self;
+    /// Bitwise exclusive or.
+    fn xor(word: &Self::Atomic, by: Self) -> Self;
+    /// Replaces the word by `new` if it equals `compare`.
+    fn compare_swap(word: &Self::Atomic, compare: Self, new: Self) -> Self;
 }
 
 macro_rules! words {
-    ($($atomic:ty: $value:ty),*) => {$(
-        impl Word for $atomic {
+    ($($value:ty: $atomic:ty;)*) => {$(
+        impl Word for $value {
+            type Atomic = $atomic;
             #[inline(always)]
-            fn load(&self) -> u64 {
-                self.load(Ordering::SeqCst).into()
+            fn of(bits: u64) -> $value {
+                bits as $value
             }
             #[inline(always)]
-            fn swap(&self, value: u64) -> u64 {
-                self.swap(value as $value, Ordering::SeqCst).into()
+            fn load(word: &$atomic) -> $value {
+                word.load(Ordering::SeqCst)
             }
             #[inline(always)]
-            fn add(&self, value: u64) -> u64 {
-                self.fetch_add(value as $value, Ordering::SeqCst).into()
+            fn swap(word: &$atomic, by: $value) -> $value {
+                word.swap(by, Ordering::SeqCst)
             }
             #[inline(always)]
-            fn and(&self, value: u64) -> u64 {
-                self.fetch_and(value as $value, Ordering::SeqCst).into()
+            fn add(word: &$atomic, by: $value) -> $value {
+                word.fetch_add(by, Ordering::SeqCst)
             }
             #[inline(always)]
-            fn or(&self, value: u64) -> u64 {
-                self.fetch_or(value as $value, Ordering::SeqCst).into()
+            fn and(word: &$atomic, by: $value) -> $value {
+                word.fetch_and(by, Ordering::SeqCst)
             }
             #[inline(always)]
-            fn xor(&self, value: u64) -> u64 {
-                self.fetch_xor(value as $value, Ordering::SeqCst).into()
+            fn or(word: &$atomic, by: $value) -> $value {
+                word.fetch_or(by, Ordering::SeqCst)
             }
             #[inline(always)]
-            fn replace(&self, old: u64, new: u64) -> std::result::Result<(), u64> {
-                self.compare_exchange(
-                    old as $value,
-                    new as $value,
-                    Ordering::SeqCst,
-                    Ordering::SeqCst,
-                )
-                .map(drop)
-                .map_err(Into::into)
+            fn xor(word: &$atomic, by: $value) -> $value {
+                word.fetch_xor(by, Ordering::SeqCst)
+            }
+            #[inline(always)]
+            fn compare_swap(word: &$atomic, compare: $value, new: $value) -> $value {
+                word.compare_exchange(compare, new, Ordering::SeqCst, Ordering::SeqCst)
+                    .unwrap_or_else(|found| found)
             }
         }
     )*};
 }
-words!(AtomicU8: u8, AtomicU16: u16, AtomicU32: u32, AtomicU64: u64);
+
+words! {
+    u64: AtomicU64;
+    u32: AtomicU32;
+    u16: AtomicU16;
+    u8: AtomicU8;
+}

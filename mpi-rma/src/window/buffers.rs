@@ -56,6 +56,15 @@ impl Origin<'_> {
         unsafe { self.datatype.pack(self.base, self.count, skip, out) }
     }
 
+    /// Unpacks `data` into the buffer.
+    ///
+    /// # Safety
+    /// The buffer is writable, and `data` as long as its data.
+    pub(crate) unsafe fn unpack(&self, data: &[u8]) {
+        // SAFETY: the buffer is writable and `data` fits, by this function's contract.
+        unsafe { self.datatype.unpack(self.base, self.count, 0, data) }
+    }
+
     /// Returns the data in one block, copied only if it is not contiguous.
     ///
     /// # Safety
@@ -73,6 +82,56 @@ impl Origin<'_> {
                 }
             }
         }
+    }
+}
+
+/// The result of an accumulate in packed form: the result's buffer itself, if that is contiguous.
+pub(crate) struct ResultBuffer<'a> {
+    result: Option<Origin<'a>>,
+    /// Packed data of a result that is not contiguous.
+    packed: Vec<u8>,
+}
+
+impl<'a> ResultBuffer<'a> {
+    pub fn new(result: Option<Origin<'a>>) -> ResultBuffer<'a> {
+        let len = match &result {
+            Some(result) if result.contiguous().is_none() => result.len(),
+            _ => 0,
+        };
+        ResultBuffer {
+            result,
+            packed: vec![0; len],
+        }
+    }
+
+    /// Returns the address of the packed result, or NULL if none is wanted.
+    pub fn as_mut_ptr(&mut self) -> *mut u8 {
+        match self.result.map(|result| result.contiguous()) {
+            None => std::ptr::null_mut(),
+            Some(Some(data)) => data,
+            Some(None) => self.packed.as_mut_ptr(),
+        }
+    }
+
+    /// Unpacks the result into its buffer, if it is not there already.
+    ///
+    /// # Safety
+    /// The result's buffer is writable.
+    pub unsafe fn unpack(self) {
+        if let Some(result) = self.result
+            && result.contiguous().is_none()
+        {
+            // SAFETY: the buffer is writable by this function's contract, and `packed` as long.
+            unsafe { result.unpack(&self.packed) };
+        }
+    }
+}
+
+/// Returns the address `done` bytes behind `start`, or NULL if that is NULL.
+pub(crate) fn skip(start: *const u8, done: usize) -> *const u8 {
+    match start.is_null() {
+        true => start,
+        false => start.wrapping_add(done),
     }
 }
 

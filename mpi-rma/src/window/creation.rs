@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use crate::copied::inbox::Inbox;
-use crate::copied::outbox::Outbox;
+use crate::copied::outbox::{Outbox, RequestPath};
 use crate::copied::target_requests::{self, ServedSlot};
 use crate::epochs::Epochs;
 use crate::locks::control::Control;
@@ -14,7 +14,7 @@ use crate::messages::service::Service;
 use crate::network::service;
 use crate::window::Hints;
 use crate::window::heap::{Heap, PAGE};
-use crate::window::members::{Member, Members, Reach};
+use crate::window::members::{Copied, Mapped, Member, Members, Messages, Route};
 use crate::window::registry::{self, Windows};
 use crate::window::segment;
 use crate::window::shared_memory::PieceLocation;
@@ -156,7 +156,7 @@ impl Window {
         };
         let Placement {
             mode,
-            members,
+            mut members,
             memory,
             control,
             base,
@@ -182,7 +182,20 @@ impl Window {
             if agreed[8] == 0 {
                 service.agree_on_passive(process)?;
             }
+            // The network reaches memory that was attached later by its table, which only passive
+            // windows have.
+            if native && (flavor != Flavor::Dynamic || service.passive().is_some()) {
+                members.use_network();
+            }
         }
+        let is_passive = service
+            .as_ref()
+            .is_some_and(|service| service.passive().is_some());
+        let mode = if is_passive {
+            AccessMode::Network
+        } else {
+            mode
+        };
         let fast = match (mode, flavor) {
             (
                 AccessMode::Mapped,
@@ -201,10 +214,15 @@ impl Window {
                 .watch
                 .members(process.suspects(), others)
         });
-        let outbox = control
-            .as_ref()
-            .filter(|control| mode == AccessMode::Copied && control.has_rings())
-            .map(|control| Outbox::new(control.members()));
+        let requests = match (mode, &control) {
+            (AccessMode::Copied, Some(control)) if control.has_rings() => {
+                RequestPath::Rings(Outbox::new(control.members()))
+            }
+            (AccessMode::Copied, Some(_)) if matches!(flavor, Flavor::Created(_)) => {
+                RequestPath::Slots
+            }
+            _ => RequestPath::None,
+        };
         let window = Window {
             flavor,
             base: match flavor {
@@ -222,7 +240,7 @@ impl Window {
             service,
             epochs: Epochs::new(comm.size() as usize),
             hit_rate: target_requests::HitRate::default(),
-            outbox,
+            requests,
             fences: AtomicU32::new(0),
             syncs: AtomicU32::new(0),
             raised_losses: AtomicU32::new(0),
@@ -250,7 +268,7 @@ impl Window {
         }
         // No member may be asked before it serves, or free its probe while others read it. In the
         // other modes the last exchange, about what members are able to, has synchronized them.
-        if window.mode == AccessMode::Messages {
+        if window.service.is_some() {
             mpi_coll::barrier(process, &window.comm)?;
         }
         Ok(window)
@@ -404,21 +422,25 @@ impl Plan<'_> {
         let member = |rank: usize| Member {
             size: gathered[rank][1],
             unit: gathered[rank][2] as i64,
-            reach: match (mode, start) {
+            route: match (mode, start) {
                 (AccessMode::Mapped, Some(start)) if self.has_own_memory() => {
-                    Reach::Here(start.wrapping_add(parts.at[rank]))
+                    Route::Mapped(Mapped(start.wrapping_add(parts.at[rank])))
                 }
-                (AccessMode::Mapped | AccessMode::Copied, _) if rank == me => Reach::Here(base),
-                (AccessMode::Mapped, _) => mapped
-                    .as_ref()
-                    .map_or(Reach::Messages, |mapped| Reach::Here(mapped[rank])),
-                (AccessMode::Copied, _) => Reach::There(gathered[rank][0]),
-                _ if rank == me && self.flavor != Flavor::Dynamic => Reach::Here(base),
-                _ => Reach::Messages,
+                (AccessMode::Mapped | AccessMode::Copied, _) if rank == me => {
+                    Route::Mapped(Mapped(base))
+                }
+                (AccessMode::Mapped, _) => {
+                    mapped.as_ref().map_or(Route::Messages(Messages), |mapped| {
+                        Route::Mapped(Mapped(mapped[rank]))
+                    })
+                }
+                (AccessMode::Copied, _) => Route::Copied(Copied(gathered[rank][0])),
+                _ if rank == me && self.flavor != Flavor::Dynamic => Route::Mapped(Mapped(base)),
+                _ => Route::Messages(Messages),
             },
         };
         let members = match mode {
-            AccessMode::Messages if self.alike => self.far(self.own_reach(base)),
+            AccessMode::Messages if self.alike => self.far(self.own_route(base)),
             _ => Members::Each((0..count).map(member).collect()),
         };
         Ok(Placement {
@@ -481,7 +503,7 @@ impl Plan<'_> {
         let mine = near.iter().find(|one| one.0 == comm.rank());
         let base = match (self.has_own_memory(), mine) {
             (false, _) => self.own_base(),
-            (true, Some((_, Reach::Here(here)))) => *here,
+            (true, Some((_, Route::Mapped(Mapped(here))))) => *here,
             (true, _) => std::ptr::null_mut(),
         };
         // Members that have memory already take part too: `agree` is collective.
@@ -491,7 +513,7 @@ impl Plan<'_> {
             false => base,
         };
         let near = match near.is_empty() {
-            true => self.own_reach(base),
+            true => self.own_route(base),
             false => near,
         };
         let members = match gathered {
@@ -502,11 +524,11 @@ impl Plan<'_> {
                     .map(|member| Member {
                         size: member[0],
                         unit: member[1] as i64,
-                        reach: Reach::Messages,
+                        route: Route::Messages(Messages),
                     })
                     .collect();
-                for (rank, reach) in near {
-                    members[rank as usize].reach = reach;
+                for (rank, route) in near {
+                    members[rank as usize].route = route;
                 }
                 Members::Each(members)
             }
@@ -521,19 +543,20 @@ impl Plan<'_> {
         })
     }
 
-    /// Returns the reach of this process's own memory in a window in message mode.
-    fn own_reach(&self, base: *mut u8) -> Box<[(u32, Reach)]> {
+    /// Returns the route to this process's own memory in a window in message mode.
+    fn own_route(&self, base: *mut u8) -> Box<[(u32, Route)]> {
         match self.flavor {
             Flavor::Dynamic => Box::default(),
-            _ => Box::new([(self.comm.rank(), Reach::Here(base))]),
+            _ => Box::new([(self.comm.rank(), Route::Mapped(Mapped(base)))]),
         }
     }
 
-    fn far(&self, near: Box<[(u32, Reach)]>) -> Members {
+    fn far(&self, near: Box<[(u32, Route)]>) -> Members {
         Members::Alike {
             size: self.size as u64,
             unit: self.unit,
             near,
+            far: Route::Messages(Messages),
         }
     }
 
@@ -564,7 +587,7 @@ impl Plan<'_> {
     }
 
     /// Returns how to reach the members on this node: all of them directly, or none.
-    fn reach_node(&self, node: &Comm, memory: &mut Memory) -> Result<Box<[(u32, Reach)]>> {
+    fn reach_node(&self, node: &Comm, memory: &mut Memory) -> Result<Box<[(u32, Route)]>> {
         let Plan { process, comm, .. } = *self;
         let gathered = mpi_coll::gather_all_u64(
             process,
@@ -600,16 +623,16 @@ impl Plan<'_> {
         }
         let start = piece.as_ref().map(|piece| piece.as_ptr());
         memory.piece = piece;
-        let reach = |place: u32| {
+        let route = |place: u32| {
             let at = place as usize;
-            let reach = match start {
-                Some(start) => Reach::Here(start.wrapping_add(parts.at[at])),
-                None if place == node.rank() => Reach::Here(self.own_base()),
-                None => Reach::There(gathered[at][0]),
+            let route = match start {
+                Some(start) => Route::Mapped(Mapped(start.wrapping_add(parts.at[at]))),
+                None if place == node.rank() => Route::Mapped(Mapped(self.own_base())),
+                None => Route::Copied(Copied(gathered[at][0])),
             };
-            Some((comm.local().rank_of(node.local().peer(place))?, reach))
+            Some((comm.local().rank_of(node.local().peer(place))?, route))
         };
-        let mut near: Vec<(u32, Reach)> = (0..count).filter_map(reach).collect();
+        let mut near: Vec<(u32, Route)> = (0..count).filter_map(route).collect();
         near.sort_unstable_by_key(|one| one.0);
         Ok(near.into())
     }

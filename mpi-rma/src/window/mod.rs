@@ -37,7 +37,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use netmod::SharedSegment;
 use parking_lot::Mutex;
 
-use crate::copied::outbox::Outbox;
+use crate::copied::outbox::RequestPath;
 use crate::copied::target_requests;
 use crate::epochs::Epochs;
 use crate::locks::control::Control;
@@ -48,7 +48,7 @@ use crate::network::Word;
 use crate::window::attached::Attached;
 use crate::window::heap::Heap;
 use crate::window::keys::Keys;
-use crate::window::members::{Members, Reach};
+use crate::window::members::{Mapped, Members, Route};
 use crate::window::peer_watch::Watching;
 use crate::window::promise::Promise;
 use mpi_coll::slots::arenas::Piece;
@@ -85,11 +85,13 @@ pub struct Hints {
     pub accumulates: Option<Promise>,
 }
 
-/// How a window synchronizes and accumulates (see the crate's documentation).
+/// How a window synchronizes and accumulates (see the crate's documentation); the same on all
+/// members, and fixed when the window is created.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum AccessMode {
     Mapped,
     Copied,
+    Network,
     Messages,
 }
 
@@ -105,8 +107,7 @@ pub struct Window {
     pub(crate) service: Option<Arc<Service>>,
     pub(crate) epochs: Epochs,
     pub(crate) hit_rate: target_requests::HitRate,
-    /// Requests left to targets; `None` if the window has no rings.
-    pub(crate) outbox: Option<Outbox>,
+    pub(crate) requests: RequestPath,
     /// Fences passed by this process, in modes where fences are words in memory.
     pub(crate) fences: AtomicU32,
     /// Number of `MPI_Win_sync` calls.
@@ -262,8 +263,10 @@ impl Window {
         };
         let member = self.members.get(rank);
         let contiguous = self.flavor == Flavor::Shared { contiguous: true } && !self.base.is_null();
-        Some(match member.reach {
-            Reach::Here(here) if member.size > 0 || contiguous => (here, member.size, member.unit),
+        Some(match member.route {
+            Route::Mapped(Mapped(here)) if member.size > 0 || contiguous => {
+                (here, member.size, member.unit)
+            }
             _ => (std::ptr::null_mut(), 0, member.unit),
         })
     }
@@ -391,6 +394,14 @@ impl Window {
     }
 }
 
+#[cold]
+pub(crate) fn not_on_node(rank: u32) -> Error {
+    Error::new(
+        Class::Intern,
+        format!("internal error: the memory of rank {rank} is not on this node"),
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -405,7 +416,7 @@ mod tests {
         if passive {
             service.pretend_passive();
         }
-        let near = (0..64).map(|rank| (rank, Reach::Here(std::ptr::null_mut())));
+        let near = (0..64).map(|rank| (rank, Route::Mapped(Mapped(std::ptr::null_mut()))));
         Window {
             flavor,
             base: std::ptr::null_mut(),
@@ -413,14 +424,18 @@ mod tests {
                 size: 1 << 20,
                 unit: 8,
                 near: near.collect(),
+                far: Route::Messages(crate::window::members::Messages),
             },
             fast: FastTargets::default(),
-            mode: AccessMode::Messages,
+            mode: match passive {
+                true => AccessMode::Network,
+                false => AccessMode::Messages,
+            },
             control: None,
             service: Some(service),
             epochs: Epochs::new(size as usize),
             hit_rate: target_requests::HitRate::default(),
-            outbox: None,
+            requests: RequestPath::None,
             fences: AtomicU32::new(0),
             syncs: AtomicU32::new(0),
             attached: Arc::default(),

@@ -1,14 +1,69 @@
 //! Put and get (sections 11.3.1 and 11.3.2), with and without requests.
+//!
+//! A call is checked here, and carried out by the target's [`Route`] (`transfer.rs` in its folder).
 
-use crate::copied::deferred::Deferred;
-use crate::copied::request_slot::{self, SmallAccess};
-use crate::messages::message::{self, Kind, Layout};
 use crate::window::Window;
 use crate::window::buffers::{Completion, Origin, Target, same_length};
-use crate::window::members::Reach;
+use crate::window::members::Route;
 use mpi_core::process::Process;
 use mpi_core::pt2pt::request::RequestId;
 use mpi_types::error::Result;
+
+/// A put or get that moves data, with arguments that [`Window::begin`] has checked.
+pub(crate) struct Transfer<'a> {
+    pub window: &'a Window,
+    pub process: &'a Process,
+    pub origin: Origin<'a>,
+    pub target: Target<'a>,
+    /// Offset in the target's memory, in bytes.
+    pub at: i64,
+    pub completion: Completion,
+}
+
+/// A target's memory as one route accesses it.
+pub(crate) trait TargetMemory {
+    /// Writes the origin's data. Returns the request, if the call has one and is not complete.
+    ///
+    /// # Safety
+    /// The origin's buffer is readable, and not written to before the data has left it; the
+    /// target's data lies within its memory.
+    unsafe fn put(self, transfer: &Transfer<'_>) -> Result<Option<RequestId>>;
+
+    /// Reads into the origin's buffer. Returns the request, if the call has one and is not complete.
+    ///
+    /// # Safety
+    /// The origin's buffer is writable, and not used before the call is complete; the target's data
+    /// lies within its memory.
+    unsafe fn get(self, transfer: &Transfer<'_>) -> Result<Option<RequestId>>;
+}
+
+impl TargetMemory for Route {
+    #[inline]
+    unsafe fn put(self, transfer: &Transfer<'_>) -> Result<Option<RequestId>> {
+        // SAFETY: each route has the contract of this function.
+        unsafe {
+            match self {
+                Route::Mapped(memory) => memory.put(transfer),
+                Route::Copied(memory) => memory.put(transfer),
+                Route::Network(memory) => memory.put(transfer),
+                Route::Messages(memory) => memory.put(transfer),
+            }
+        }
+    }
+
+    #[inline]
+    unsafe fn get(self, transfer: &Transfer<'_>) -> Result<Option<RequestId>> {
+        // SAFETY: each route has the contract of this function.
+        unsafe {
+            match self {
+                Route::Mapped(memory) => memory.get(transfer),
+                Route::Copied(memory) => memory.get(transfer),
+                Route::Network(memory) => memory.get(transfer),
+                Route::Messages(memory) => memory.get(transfer),
+            }
+        }
+    }
+}
 
 impl Window {
     /// Writes to a target's memory (`MPI_Put`, `MPI_Rput`).
@@ -27,66 +82,12 @@ impl Window {
         target: Target<'_>,
         completion: Completion,
     ) -> Result<Option<RequestId>> {
-        let Some(at) = self.begin(process, &target, completion)? else {
-            return same_length(&origin, &target).map(|()| None);
-        };
-        same_length(&origin, &target)?;
-        // SAFETY: the origin's buffer is readable by this function's contract; `begin` has checked
-        // that the target's data is within its memory.
-        unsafe {
-            if let Some(start) = self.here(target.rank) {
-                let place = start.wrapping_offset(at as isize);
-                match (origin.contiguous(), target.datatype.as_run(target.count)) {
-                    // The two may overlap.
-                    (Some(data), Some((skip, len))) => {
-                        netmod_kit::copy_overlapping(data, place.wrapping_offset(skip), len);
-                    }
-                    // This process's memory may contain the buffer.
-                    (Some(data), None) if target.rank != self.rank() => {
-                        let data = std::slice::from_raw_parts(data, origin.len());
-                        target.datatype.unpack(place, target.count, 0, data);
-                    }
-                    _ => {
-                        let mut data = vec![0; origin.len()];
-                        origin.pack(&mut data);
-                        target.datatype.unpack(place, target.count, 0, &data);
-                    }
-                }
-            } else if let Reach::There(start) = self.members.get(target.rank).reach {
-                let data = origin.packed();
-                let access = Deferred {
-                    what: SmallAccess::Put,
-                    at,
-                    input: &data,
-                    output: (std::ptr::null_mut(), 0),
-                };
-                if self.defer(process, &target, access, completion)?
-                    || self.ask_by_slot(process, &target, SmallAccess::Put, at, &data, &mut [])
-                {
-                    return Ok(None);
-                }
-                let data = data.as_ptr().cast_mut();
-                self.copy_runs(process, &target, (start, at), true, data)?;
-            } else if let Some(request) =
-                self.move_natively(process, &origin, &target, at, true, completion)?
-            {
-                return Ok(request);
-            } else {
-                let Some((skip, len)) = target.datatype.as_run(target.count) else {
-                    self.put_in_pieces(process, &origin, &target, at)?;
-                    return Ok(None);
-                };
-                let service = self.service()?;
-                let run = [(at.wrapping_add(skip as i64), len)];
-                let layout = Layout::Runs(&run);
-                let room = service.memory_for(layout.message_len(len));
-                let fill = |out: &mut [u8]| origin.pack(out);
-                let message = message::encode(room, Kind::Put, 0, [0; 2], layout, len, fill);
-                let to = (target.rank, service.lanes.any());
-                self.ask(process, to, message, false)?;
-            }
+        match self.check(process, origin, target, completion)? {
+            // SAFETY: the buffer is readable by this function's contract; `check` has found the
+            // target's data within its memory.
+            Some((route, transfer)) => unsafe { route.put(&transfer) },
+            None => Ok(None),
         }
-        Ok(None)
     }
 
     /// Reads from a target's memory (`MPI_Get`, `MPI_Rget`).
@@ -104,74 +105,36 @@ impl Window {
         target: Target<'_>,
         completion: Completion,
     ) -> Result<Option<RequestId>> {
-        let Some(at) = self.begin(process, &target, completion)? else {
-            return same_length(&origin, &target).map(|()| None);
-        };
-        same_length(&origin, &target)?;
-        // SAFETY: the origin's buffer is writable by this function's contract; `begin` has checked
-        // that the target's data is within its memory.
-        unsafe {
-            if let Some(start) = self.here(target.rank) {
-                let place = start.wrapping_offset(at as isize);
-                match (origin.contiguous(), target.datatype.as_run(target.count)) {
-                    (Some(data), Some((skip, len))) => {
-                        netmod_kit::copy_overlapping(place.wrapping_offset(skip), data, len);
-                    }
-                    (Some(data), None) if target.rank != self.rank() => {
-                        let data = std::slice::from_raw_parts_mut(data, origin.len());
-                        target.datatype.pack(place, target.count, 0, data);
-                    }
-                    _ => {
-                        let mut data = vec![0; origin.len()];
-                        target.datatype.pack(place, target.count, 0, &mut data);
-                        origin.datatype.unpack(origin.base, origin.count, 0, &data);
-                    }
-                }
-            } else if let Reach::There(start) = self.members.get(target.rank).reach {
-                match origin.contiguous() {
-                    Some(data) => {
-                        let len = origin.len();
-                        let access = Deferred {
-                            what: SmallAccess::Get,
-                            at,
-                            input: &[],
-                            output: (data, len),
-                        };
-                        if self.defer(process, &target, access, completion)? {
-                            return Ok(None);
-                        }
-                        if len <= request_slot::ROOM {
-                            let data = std::slice::from_raw_parts_mut(data, len);
-                            if self.ask_by_slot(process, &target, SmallAccess::Get, at, &[], data) {
-                                return Ok(None);
-                            }
-                        }
-                        self.copy_runs(process, &target, (start, at), false, data)?;
-                    }
-                    None => {
-                        let mut data = vec![0; origin.len()];
-                        self.copy_runs(process, &target, (start, at), false, data.as_mut_ptr())?;
-                        origin.datatype.unpack(origin.base, origin.count, 0, &data);
-                    }
-                }
-            } else if let Some(request) =
-                self.move_natively(process, &origin, &target, at, false, completion)?
-            {
-                return Ok(request);
-            } else {
-                let service = self.service()?;
-                let to = (target.rank, service.lanes.any());
-                let ask = |layout: Layout<'_>| {
-                    self.ask_for(process, to, &origin, completion, |tag| {
-                        service.message(Kind::Get, tag, [0; 2], layout)
-                    })
-                };
-                return match target.datatype.as_run(target.count) {
-                    Some((skip, len)) => ask(Layout::Runs(&[(at.wrapping_add(skip as i64), len)])),
-                    None => ask(Layout::Groups(&self.groups(&target, at))),
-                };
-            }
+        match self.check(process, origin, target, completion)? {
+            // SAFETY: the buffer is writable by this function's contract; `check` has found the
+            // target's data within its memory.
+            Some((route, transfer)) => unsafe { route.get(&transfer) },
+            None => Ok(None),
         }
-        Ok(None)
+    }
+
+    /// Checks a put or get, and finds its route. `None` if it moves no data.
+    #[inline]
+    fn check<'a>(
+        &'a self,
+        process: &'a Process,
+        origin: Origin<'a>,
+        target: Target<'a>,
+        completion: Completion,
+    ) -> Result<Option<(Route, Transfer<'a>)>> {
+        let begun = self.begin(process, &target, completion)?;
+        same_length(&origin, &target)?;
+        let Some(at) = begun else {
+            return Ok(None);
+        };
+        let transfer = Transfer {
+            window: self,
+            process,
+            origin,
+            target,
+            at,
+            completion,
+        };
+        Ok(Some((self.members.get(target.rank).route, transfer)))
     }
 }

@@ -174,25 +174,27 @@ const INTEGERS: [u8; 256] = {
     sizes
 };
 
-/// As in `GAPLESS`, for bytes and logicals of 1, 2, 4 or 8 bytes only, on which compare-and-swap
-/// works.
+/// As in `GAPLESS`, for integers, bytes and logicals of 1, 2, 4 or 8 bytes only, on which
+/// compare-and-swap works.
 const COMPARABLE: [u8; 256] = {
     use Predefined as P;
     let mut sizes = [0; 256];
     let mut row = 0;
     while row < PREDEFINED.len() {
         let handle = PREDEFINED[row].0 as u32;
-        let is_comparable = matches!(
-            PREDEFINED[row].1,
-            P::Byte
-                | P::CBool
-                | P::CxxBool
-                | P::Logical
-                | P::Logical1
-                | P::Logical2
-                | P::Logical4
-                | P::Logical8
-        );
+        let is_integer = handle >> 26 == 0x13 && INTEGERS[(handle & 0xff) as usize] != 0;
+        let is_comparable = is_integer
+            || matches!(
+                PREDEFINED[row].1,
+                P::Byte
+                    | P::CBool
+                    | P::CxxBool
+                    | P::Logical
+                    | P::Logical1
+                    | P::Logical2
+                    | P::Logical4
+                    | P::Logical8
+            );
         if is_comparable && handle >> 26 == 0x13 {
             sizes[(handle & 0xff) as usize] = (handle >> 8) as u8;
         }
@@ -206,8 +208,8 @@ pub fn contiguous_element_len(datatype: MPI_Datatype) -> Option<usize> {
     len_in(&GAPLESS_HANDLES, datatype)
 }
 
-/// Returns the size of a byte or logical that compare-and-swap works on; `None` for other
-/// datatypes.
+/// Returns the size of an integer, byte or logical that compare-and-swap works on; `None` for
+/// other datatypes.
 pub fn comparable_len(datatype: MPI_Datatype) -> Option<usize> {
     len_in(&COMPARABLE_HANDLES, datatype)
 }

@@ -11,12 +11,11 @@ use mpi_runtime::handles::wins;
 use mpi_runtime::lifecycle::runtime::{Runtime, runtime};
 use mpi_runtime::requests;
 
-use crate::api::rma::fast_path::{add_double, change_short, swap_short};
+use crate::api::rma::element::{swap_element, update_element};
 pub(crate) use crate::api::rma::fast_path::{
     win_accumulate_fast, win_compare_and_swap_fast, win_fetch_and_op_fast, win_get_accumulate_fast,
     win_get_fast, win_put_fast, win_rget_accumulate_fast, win_rget_fast, win_rput_fast,
 };
-use crate::api::rma::single::{change_any, swap_any};
 use crate::api::rma::window::check_rank;
 // The fast paths raise no errors, so they need not know which of the two forms was called.
 use crate::abi::{
@@ -136,38 +135,35 @@ unsafe fn any_get(from: From, to: To, win: MPI_Win, into: Into) -> Result<()> {
     }
 }
 
-/// A function of `fast_path.rs` or `single.rs` that changes one element.
-type ChangeOne =
-    unsafe fn(*const c_void, *mut c_void, MPI_Datatype, (c_int, MPI_Aint), MPI_Op, MPI_Win) -> bool;
-
-/// Changes one element by `change`, if the call allows it. Returns whether it did.
+/// Updates one element of mapped memory, if the call describes one. Returns `None` if the slow path
+/// is needed.
 ///
 /// # Safety
 /// The standard's contract of an accumulate.
 #[inline(always)]
-unsafe fn change_at_once(
+unsafe fn update_one(
     from: From,
     result: Option<From>,
     to: To,
     op: MPI_Op,
     win: MPI_Win,
-    change: ChangeOne,
-) -> bool {
+) -> Option<()> {
     let is_one = |part: &From| part.count == 1 && part.datatype == to.datatype;
     let fetched = match &result {
         None => std::ptr::null_mut(),
         Some(result) if is_one(result) && types::may_be_data(result.address) => {
             result.address.cast_mut()
         }
-        Some(_) => return false,
+        Some(_) => return None,
     };
     // With MPI_NO_OP the origin's arguments are ignored (section 11.3.4).
     let reads = op == MPI_NO_OP && result.is_some();
+    if to.count != 1 || !reads && (op == MPI_NO_OP || !is_one(&from)) {
+        return None;
+    }
     let target = (to.rank, to.displacement);
-    to.count == 1
-        && (reads || is_one(&from) && op != MPI_NO_OP)
-        // SAFETY: the caller's contract, and what was found of the arguments.
-        && unsafe { change(from.address, fetched, to.datatype, target, op, win) }
+    // SAFETY: the caller's contract; the buffers hold one element each, as was found above.
+    unsafe { update_element(from.address, fetched, to.datatype, target, op, win) }
 }
 
 #[inline(always)]
@@ -181,7 +177,7 @@ unsafe fn any_accumulate(
 ) -> Result<()> {
     // SAFETY: the caller's contract.
     unsafe {
-        if into.is_none() && change_at_once(from, result, to, op, win, change_short) {
+        if into.is_none() && update_one(from, result, to, op, win).is_some() {
             return Ok(());
         }
         accumulate_long(from, result, to, op, win, into)
@@ -201,10 +197,6 @@ unsafe fn accumulate_long(
     win: MPI_Win,
     into: Into,
 ) -> Result<()> {
-    // SAFETY: the caller's contract.
-    if into.is_none() && unsafe { change_at_once(from, result, to, op, win, change_any) } {
-        return Ok(());
-    }
     let (runtime, window) = site(win)?;
     let completion = completion(into)?;
     let op = ops::lookup(op)?;
@@ -484,11 +476,7 @@ pub unsafe fn win_fetch_and_op(
     let target = (target_rank, target_disp);
     if types::may_be_data(result_addr)
         // SAFETY: the caller's contract.
-        && unsafe {
-            change_short(origin_addr, result_addr, datatype, target, op, win)
-                || add_double(origin_addr, result_addr, datatype, target, op, win)
-                || change_any(origin_addr, result_addr, datatype, target, op, win)
-        }
+        && unsafe { update_element(origin_addr, result_addr, datatype, target, op, win) }.is_some()
     {
         return Ok(());
     }
@@ -510,7 +498,7 @@ pub unsafe fn win_fetch_and_op(
         datatype,
     };
     // SAFETY: the caller's contract.
-    unsafe { any_accumulate(from, Some(result), to, op, win, None) }
+    unsafe { accumulate_long(from, Some(result), to, op, win, None) }
 }
 
 /// Returns a datatype that must be predefined.
@@ -539,7 +527,7 @@ pub unsafe fn win_compare_and_swap(
     let target = (target_rank, target_disp);
     // SAFETY: the caller's contract.
     unsafe {
-        if swap_short(buffers, datatype, target, win) {
+        if swap_element(buffers, datatype, target, win).is_some() {
             return Ok(());
         }
         compare_and_swap_long(buffers, datatype, target, win)
@@ -558,10 +546,6 @@ unsafe fn compare_and_swap_long(
     (target_rank, target_disp): (c_int, MPI_Aint),
     win: MPI_Win,
 ) -> Result<()> {
-    // SAFETY: the caller's contract.
-    if unsafe { swap_any(buffers, datatype, (target_rank, target_disp), win) } {
-        return Ok(());
-    }
     let [origin_addr, compare_addr, result_addr] = buffers;
     let (runtime, window) = site(win)?;
     let element = predefined(datatype)?;

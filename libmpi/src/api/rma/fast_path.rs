@@ -4,14 +4,14 @@
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
-use mpi_rma::{Change, Window, Word, copy_overlapping};
+use mpi_rma::{IntegerOp, IntegerUpdate, SwapUpdate, Window, copy_overlapping};
 use mpi_runtime::handles::types;
 use mpi_runtime::handles::wins;
 use mpi_runtime::requests;
 
 use crate::abi::{
-    MPI_Aint, MPI_BAND, MPI_BOR, MPI_BXOR, MPI_DOUBLE, MPI_Datatype, MPI_LOCK_EXCLUSIVE,
-    MPI_LOCK_SHARED, MPI_NO_OP, MPI_Op, MPI_REPLACE, MPI_Request, MPI_SUCCESS, MPI_SUM, MPI_Win,
+    MPI_Aint, MPI_BAND, MPI_BOR, MPI_BXOR, MPI_Datatype, MPI_LOCK_EXCLUSIVE, MPI_LOCK_SHARED,
+    MPI_NO_OP, MPI_Op, MPI_REPLACE, MPI_Request, MPI_SUCCESS, MPI_SUM, MPI_Win,
 };
 
 /// Returns the window, and the length of data that both sides describe alike.
@@ -43,7 +43,7 @@ pub(crate) unsafe fn win_put_fast(
 ) -> Option<c_int> {
     let origin = (origin_count, origin_datatype);
     let (window, len) = plain(origin_addr, origin, (target_count, target_datatype), win)?;
-    let to = window.fast_place(target_rank, target_disp as isize, len)?;
+    let to = window.mapped_range(target_rank, target_disp as isize, len)?;
     // SAFETY: the caller's contract: `len` bytes are readable; as many are there of the target's.
     Some(unsafe { copy(origin_addr.cast(), to, len) })
 }
@@ -62,7 +62,7 @@ pub(crate) unsafe fn win_get_fast(
 ) -> Option<c_int> {
     let origin = (origin_count, origin_datatype);
     let (window, len) = plain(origin_addr, origin, (target_count, target_datatype), win)?;
-    let from = window.fast_place(target_rank, target_disp as isize, len)?;
+    let from = window.mapped_range(target_rank, target_disp as isize, len)?;
     // SAFETY: the caller's contract: `len` bytes are writable; as many are there of the target's.
     Some(unsafe { copy(from, origin_addr.cast(), len) })
 }
@@ -117,7 +117,7 @@ pub(crate) unsafe fn win_rput_fast(
     if request.is_null() || !window.is_locked(target_rank) {
         return None;
     }
-    let to = window.fast_place(target_rank, target_disp as isize, len)?;
+    let to = window.mapped_range(target_rank, target_disp as isize, len)?;
     // SAFETY: the caller's contract: `len` bytes are readable; as many are there of the target's;
     // `request` is not NULL.
     unsafe {
@@ -144,7 +144,7 @@ pub(crate) unsafe fn win_rget_fast(
     if request.is_null() || !window.is_locked(target_rank) {
         return None;
     }
-    let from = window.fast_place(target_rank, target_disp as isize, len)?;
+    let from = window.mapped_range(target_rank, target_disp as isize, len)?;
     // SAFETY: the caller's contract: `len` bytes are writable; as many are there of the target's;
     // `request` is not NULL.
     unsafe {
@@ -153,28 +153,28 @@ pub(crate) unsafe fn win_rget_fast(
     }
 }
 
-/// Returns the processor's operation for an `MPI_Op`.
+/// Returns the processor's operation on integers for an `MPI_Op`.
 #[inline(always)]
-fn change(op: MPI_Op) -> Option<Change> {
+pub(crate) fn integer_op(op: MPI_Op) -> Option<IntegerOp> {
     Some(match op {
-        MPI_SUM => Change::Add,
-        MPI_REPLACE => Change::Replace,
-        MPI_NO_OP => Change::Read,
-        MPI_BAND => Change::And,
-        MPI_BOR => Change::Or,
-        MPI_BXOR => Change::Xor,
+        MPI_SUM => IntegerOp::Add,
+        MPI_REPLACE => IntegerOp::Replace,
+        MPI_NO_OP => IntegerOp::Read,
+        MPI_BAND => IntegerOp::And,
+        MPI_BOR => IntegerOp::Or,
+        MPI_BXOR => IntegerOp::Xor,
         _ => return None,
     })
 }
 
-/// Changes an integer of the target, and writes the old value to `result` unless that is NULL. The
-/// fast paths handle integers of 4 and 8 bytes only (`LONG`), so as not to pay for the others.
+/// Updates an integer of 4 or 8 bytes at the target, and writes the old value to `result` unless
+/// that is NULL. (`element.rs` has all other elements, so that these don't pay for them.)
 ///
 /// # Safety
 /// `origin` holds an integer of the datatype, unless `op` is `MPI_NO_OP`; `result` has space for
 /// one.
 #[inline(always)]
-unsafe fn change_one<const LONG: bool>(
+unsafe fn update_integer(
     origin: *const c_void,
     result: *mut c_void,
     datatype: MPI_Datatype,
@@ -182,66 +182,18 @@ unsafe fn change_one<const LONG: bool>(
     op: MPI_Op,
     win: MPI_Win,
 ) -> Option<c_int> {
-    /// # Safety
-    /// `origin` holds an integer of `W`'s size, unless `op` is `MPI_NO_OP`; `result` has space for
-    /// one.
-    #[inline(always)]
-    unsafe fn of<W: Word + Default>(
-        window: &Window,
-        change: Change,
-        origin: *const c_void,
-        result: *mut c_void,
-        rank: c_int,
-        displacement: MPI_Aint,
-    ) -> Option<c_int> {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let operand = match change {
-                Change::Read => W::default(),
-                _ if !types::may_be_data(origin) => return None,
-                _ => origin.cast::<W>().read_unaligned(),
-            };
-            let found = window.fast_change(change, operand, rank, displacement as isize)?;
-            if types::may_be_data(result) {
-                result.cast::<W>().write_unaligned(found);
-            }
-        }
-        Some(MPI_SUCCESS)
-    }
     let size = types::integer_len(datatype)?;
-    let (change, window) = (change(op)?, wins::find_early(win)?);
-    // SAFETY: the caller's promise.
-    unsafe {
-        if LONG {
-            return match size {
-                8 => of::<u64>(window, change, origin, result, rank, displacement),
-                4 => of::<u32>(window, change, origin, result, rank, displacement),
-                _ => None,
-            };
-        }
-        match size {
-            2 => of::<u16>(window, change, origin, result, rank, displacement),
-            1 => of::<u8>(window, change, origin, result, rank, displacement),
-            _ => None,
-        }
+    let (op, window) = (integer_op(op)?, wins::find_early(win)?);
+    if op != IntegerOp::Read && !types::may_be_data(origin) {
+        return None;
     }
-}
-
-/// Changes an integer of one or two bytes, as [`change_one`] does. Returns whether it did.
-///
-/// # Safety
-/// `origin` holds an integer of the datatype, unless `op` is `MPI_NO_OP`; `result` has space for
-/// one.
-pub(crate) unsafe fn change_short(
-    origin: *const c_void,
-    result: *mut c_void,
-    datatype: MPI_Datatype,
-    target: (c_int, MPI_Aint),
-    op: MPI_Op,
-    win: MPI_Win,
-) -> bool {
-    // SAFETY: the caller's contract.
-    unsafe { change_one::<false>(origin, result, datatype, target, op, win) }.is_some()
+    let update = IntegerUpdate {
+        op,
+        operand: origin.cast(),
+    };
+    let target = (rank, displacement as isize);
+    // SAFETY: the buffers hold integers of `size` bytes, by this function's contract.
+    unsafe { window.update::<4>(size, &update, result.cast(), target) }.map(|()| MPI_SUCCESS)
 }
 
 /// The fast path of `MPI_Fetch_and_op`.
@@ -260,35 +212,7 @@ pub(crate) unsafe fn win_fetch_and_op_fast(
     }
     let target = (target_rank, target_disp);
     // SAFETY: the caller's contract.
-    unsafe { change_one::<true>(origin_addr, result_addr, datatype, target, op, win) }
-}
-
-/// `MPI_Fetch_and_op` of a double with `MPI_SUM`. Returns whether it was done.
-///
-/// # Safety
-/// The standard's contract; `result` has space for one.
-pub(crate) unsafe fn add_double(
-    origin: *const c_void,
-    result: *mut c_void,
-    datatype: MPI_Datatype,
-    (rank, displacement): (c_int, MPI_Aint),
-    op: MPI_Op,
-    win: MPI_Win,
-) -> bool {
-    if (datatype, op) != (MPI_DOUBLE, MPI_SUM) || !types::may_be_data(origin) {
-        return false;
-    }
-    // SAFETY: the caller's contract: both are of the datatype.
-    unsafe {
-        let operand = origin.cast::<f64>().read_unaligned();
-        let window = wins::find_early(win);
-        let found = window.and_then(|one| one.fast_add(operand, rank, displacement as isize));
-        match found {
-            Some(found) => result.cast::<f64>().write_unaligned(found),
-            None => return false,
-        }
-    }
-    true
+    unsafe { update_integer(origin_addr, result_addr, datatype, target, op, win) }
 }
 
 /// The fast path of `MPI_Accumulate`, for one integer.
@@ -311,7 +235,7 @@ pub(crate) unsafe fn win_accumulate_fast(
     let target = (target_rank, target_disp);
     let nowhere = ptr::null_mut();
     // SAFETY: the caller's contract.
-    unsafe { change_one::<true>(origin_addr, nowhere, origin_datatype, target, op, win) }
+    unsafe { update_integer(origin_addr, nowhere, origin_datatype, target, op, win) }
 }
 
 /// Returns whether all arguments describe one element of the same datatype.
@@ -413,75 +337,19 @@ pub(crate) unsafe fn win_compare_and_swap_fast(
     target_disp: MPI_Aint,
     win: MPI_Win,
 ) -> Option<c_int> {
-    let buffers = [origin_addr.cast_mut(), compare_addr.cast_mut(), result_addr];
-    // SAFETY: the caller's contract.
-    unsafe { swap_one::<true>(buffers, datatype, (target_rank, target_disp), win) }
-}
-
-/// `MPI_Compare_and_swap` of an integer of one or two bytes. Returns whether it was done.
-///
-/// # Safety
-/// The standard's contract of a compare-and-swap.
-pub(crate) unsafe fn swap_short(
-    buffers: [*mut c_void; 3],
-    datatype: MPI_Datatype,
-    target: (c_int, MPI_Aint),
-    win: MPI_Win,
-) -> bool {
-    // SAFETY: the caller's contract.
-    unsafe { swap_one::<false>(buffers, datatype, target, win) }.is_some()
-}
-
-/// Compares and swaps an integer of the target: `buffers` hold the new value, the one to compare
-/// with, and the result.
-///
-/// # Safety
-/// They hold integers of the datatype, or are NULL.
-#[inline(always)]
-unsafe fn swap_one<const LONG: bool>(
-    buffers: [*mut c_void; 3],
-    datatype: MPI_Datatype,
-    (rank, displacement): (c_int, MPI_Aint),
-    win: MPI_Win,
-) -> Option<c_int> {
-    /// # Safety
-    /// All three are integers of `W`'s size.
-    #[inline(always)]
-    unsafe fn of<W: Word>(
-        window: &Window,
-        [new, compare, result]: [*mut c_void; 3],
-        rank: c_int,
-        displacement: MPI_Aint,
-    ) -> Option<c_int> {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let compare = compare.cast::<W>().read_unaligned();
-            let new = new.cast::<W>().read_unaligned();
-            let found = window.fast_swap(compare, new, rank, displacement as isize)?;
-            result.cast::<W>().write_unaligned(found);
-        }
-        Some(MPI_SUCCESS)
-    }
     let size = types::integer_len(datatype)?;
+    let buffers = [origin_addr, compare_addr, result_addr.cast_const()];
     if buffers.iter().any(|buffer| !types::may_be_data(*buffer)) {
         return None;
     }
+    let update = SwapUpdate {
+        compare: compare_addr.cast(),
+        new: origin_addr.cast(),
+    };
+    let target = (target_rank, target_disp as isize);
     let window = wins::find_early(win)?;
-    // SAFETY: the caller's contract.
-    unsafe {
-        if LONG {
-            return match size {
-                8 => of::<u64>(window, buffers, rank, displacement),
-                4 => of::<u32>(window, buffers, rank, displacement),
-                _ => None,
-            };
-        }
-        match size {
-            2 => of::<u16>(window, buffers, rank, displacement),
-            1 => of::<u8>(window, buffers, rank, displacement),
-            _ => None,
-        }
-    }
+    // SAFETY: the caller's contract: the buffers hold integers of `size` bytes.
+    unsafe { window.update::<4>(size, &update, result_addr.cast(), target) }.map(|()| MPI_SUCCESS)
 }
 
 /// The fast path of `MPI_Win_lock`.

@@ -1,7 +1,7 @@
 //! One-sided communication: windows, transfers, synchronization.
 
 pub mod data;
+pub(crate) mod element;
 pub(crate) mod fast_path;
-pub(crate) mod single;
 pub mod sync;
 pub mod window;

@@ -1,0 +1,74 @@
+//! Updates of one element of up to 8 bytes of a window in mapped memory, with any predefined datatype
+//! and operation. The fast path for integers of 4 and 8 bytes comes first (`fast_path.rs`).
+
+use std::ffi::{c_int, c_void};
+
+use mpi_rma::{ElementUpdate, IntegerUpdate, SwapUpdate};
+use mpi_runtime::handles::types;
+use mpi_runtime::handles::wins;
+
+use crate::abi::{MPI_Aint, MPI_Datatype, MPI_NO_OP, MPI_Op, MPI_REPLACE, MPI_Win};
+use crate::api::rma::fast_path::integer_op;
+use crate::ops;
+
+/// Updates an element of the target, and writes the old value to `result` unless that is NULL.
+/// Returns `None` if the slow path is needed.
+///
+/// # Safety
+/// `origin` holds an element of the datatype, unless `op` is `MPI_NO_OP`; `result` has space for
+/// one.
+#[inline(never)]
+pub(crate) unsafe fn update_element(
+    origin: *const c_void,
+    result: *mut c_void,
+    datatype: MPI_Datatype,
+    (rank, displacement): (c_int, MPI_Aint),
+    op: MPI_Op,
+    win: MPI_Win,
+) -> Option<()> {
+    let size = types::contiguous_element_len(datatype)?;
+    let window = wins::find_early(win)?;
+    if op != MPI_NO_OP && !types::may_be_data(origin) {
+        return None;
+    }
+    let (operand, result) = (origin.cast(), result.cast());
+    let target = (rank, displacement as isize);
+    // Replacing and reading need only the datatype's size.
+    let is_native = matches!(op, MPI_REPLACE | MPI_NO_OP) || types::integer_len(datatype).is_some();
+    if let Some(op) = integer_op(op).filter(|_| is_native) {
+        let update = IntegerUpdate { op, operand };
+        // SAFETY: the buffers hold elements of `size` bytes, by this function's contract.
+        return unsafe { window.update::<1>(size, &update, result, target) };
+    }
+    let (object, op) = (types::object(datatype).ok()?, ops::lookup(op).ok()?);
+    let update = ElementUpdate::new(op, &object.datatype, operand)?;
+    // SAFETY: the buffers hold elements of `size` bytes, by this function's contract.
+    unsafe { window.update::<1>(size, &update, result, target) }
+}
+
+/// Compares and swaps an element of the target: `buffers` hold the new value, the one to compare
+/// with, and the result. Returns `None` if the slow path is needed.
+///
+/// # Safety
+/// The buffers hold elements of the datatype, or are NULL.
+#[inline(never)]
+pub(crate) unsafe fn swap_element(
+    buffers: [*mut c_void; 3],
+    datatype: MPI_Datatype,
+    (rank, displacement): (c_int, MPI_Aint),
+    win: MPI_Win,
+) -> Option<()> {
+    let size = types::comparable_len(datatype)?;
+    if buffers.iter().any(|buffer| !types::may_be_data(*buffer)) {
+        return None;
+    }
+    let [new, compare, result] = buffers;
+    let update = SwapUpdate {
+        compare: compare.cast(),
+        new: new.cast(),
+    };
+    let target = (rank, displacement as isize);
+    let window = wins::find_early(win)?;
+    // SAFETY: the buffers hold elements of `size` bytes, by this function's contract.
+    unsafe { window.update::<1>(size, &update, result.cast(), target) }
+}
