@@ -143,6 +143,7 @@ impl SenderRecord {
     }
 
     /// Names no position.
+    #[inline(always)]
     fn withdraw(&self) {
         self.set(NO_CLAIM);
     }
