@@ -133,9 +133,9 @@ impl Window {
         (end <= place.size).then(|| (place, place.here.wrapping_add(at as usize)))
     }
 
-    /// Carries out an atomic operation on an element of `size` bytes: 8, 4, and if `MIN` is 1, 2 and
-    /// 1. Writes the old value to `result`, unless that is NULL. `None` if the element is not in
-    /// mapped memory, or the slow path is needed.
+    /// Carries out an atomic operation on an element of `size` bytes: 4 or 8, or with a `MIN` of 1
+    /// also 1 or 2. Writes the old value to `result`, unless that is NULL. `None` if the element is
+    /// not in mapped memory, or the slow path is needed.
     ///
     /// # Safety
     /// The operands of `update` are elements of `size` bytes; `result` has space for one, or is NULL.
