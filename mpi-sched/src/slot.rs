@@ -36,7 +36,7 @@ pub const FREE: u32 = NODE - 3;
 pub const FREED: u32 = NODE - 4;
 
 /// The direction of a schedule's data, which decides how its phases are numbered (see
-/// [`Pace`](super::Pace)).
+/// [`Pace`](super::rdma::Pace)).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Course {
     /// Data goes from one rank to all: completion implies nothing about the other ranks.

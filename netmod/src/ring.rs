@@ -1,7 +1,7 @@
 //! A ring of fixed cells in shared memory: many senders, one receiver.
 //!
 //! It is part of the contract because a lane that receives by such a ring gives its VCI both ends
-//! ([`crate::Lane::tx_ring`], [`crate::Lane::rx_ring`]), so that short messages are sent and received
+//! ([`crate::NodeLane::tx_ring`], [`crate::NodeLane::rx_ring`]), so that short messages are sent and received
 //! without a call of the lane.
 //!
 //! A sender claims a cell by advancing `tail`, writes it, and publishes it by storing its sequence

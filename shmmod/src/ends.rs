@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 
 /// A boxed value, accessed by the lane through this and by the VCI through a pointer, both under
-/// the VCI's lock and never at the same time (the contract of [`netmod::Lane::tx_ring`]).
+/// the VCI's lock and never at the same time (the contract of [`netmod::NodeLane::tx_ring`]).
 pub(crate) struct End<T>(NonNull<T>);
 
 // SAFETY: it owns the value, which is `Send`.
@@ -16,7 +16,7 @@ impl<T> End<T> {
 
     #[inline(always)]
     pub fn get(&mut self) -> &mut T {
-        // SAFETY: the pointer is from a box that `drop` frees; by the contract of `Lane::tx_ring`
+        // SAFETY: the pointer is from a box that `drop` frees; by the contract of `NodeLane::tx_ring`
         // the VCI does not use the value during a call of the lane.
         unsafe { self.0.as_mut() }
     }
@@ -28,7 +28,7 @@ impl<T> End<T> {
 
 impl<T> Drop for End<T> {
     fn drop(&mut self) {
-        // SAFETY: the pointer is from a box; by the contract of `Lane::tx_ring` the VCI does not
+        // SAFETY: the pointer is from a box; by the contract of `NodeLane::tx_ring` the VCI does not
         // use it after the lane is dropped.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }

@@ -140,7 +140,7 @@ impl ShmLane {
         result
     }
 
-    /// As [`netmod::Lane::help`], where a peer has offered something.
+    /// As [`netmod::NodeLane::help`], where a peer has offered something.
     #[cold]
     pub(crate) fn help_reader(&mut self) -> bool {
         let own = self.own.clone();

@@ -6,9 +6,9 @@
  * case: types
  * stderr: rank 1, MPI_Recv, called by types at
  * stderr: the receive expects 4 MPI_FLOAT, but the message from rank 0 with tag 7 has 4 MPI_INT (sent by MPI_Send, called by types at
- * stderr: name the same datatypes
+ * stderr: use the same datatypes
  * case: types_derived
- * stderr: 2 MPI_DOUBLE, 1 MPI_INT (1 of a datatype of MPI_Type_create_struct) are expected
+ * stderr: the receive expects 2 MPI_DOUBLE, 1 MPI_INT (1 of a datatype of MPI_Type_create_struct)
  * stderr: has 1 MPI_INT, 2 MPI_DOUBLE (1 of a datatype of MPI_Type_create_struct)
  * case: types_any
  * stderr: rank 1, MPI_Irecv, called by types_any at
@@ -18,7 +18,7 @@
  * stderr: the receive expects 1 MPI_UNSIGNED, but the message from rank 0 with tag 3 has 1 MPI_INT
  * case: types_persistent
  * stderr: rank 1, MPI_Recv_init, called by types_persistent at
- * stderr: 1 MPI_FLOAT are expected
+ * stderr: the receive expects 1 MPI_FLOAT
  * case: order
  * exit: 1
  * stderr: the members of MPI_COMM_WORLD call different collectives (number 1 on it):

@@ -1,5 +1,5 @@
 //! Rings in shared memory that a VCI accesses without a call of their lane (see
-//! [`netmod::Lane::tx_ring`]).
+//! [`netmod::NodeLane::tx_ring`]).
 
 use std::ptr::NonNull;
 

@@ -20,9 +20,8 @@ use crate::pt2pt::request::{Records, RequestTable};
 use crate::pt2pt::ring::{RxRing, TxRing};
 use crate::wait::{Backoff, WakeUpList};
 use queues::Queues;
-use receive::pull::Pull;
 use send::Protocols;
-use send::pipeline::Push;
+use transfers::{Pull, Push};
 
 mod absent;
 mod access;

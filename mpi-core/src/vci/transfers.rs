@@ -3,11 +3,27 @@
 
 #![deny(unsafe_code)]
 
-use netmod::{LaneError, Lost};
+use netmod::{LaneError, Lost, PipeReader, RemoteAddr};
 
 use super::VciState;
 use crate::pt2pt::engine::{Address, failed};
 use crate::pt2pt::wire::Name;
+
+/// A receive whose data comes through a pipeline.
+pub(super) struct Pull {
+    pub reading: PipeReader,
+    pub request: Name,
+    /// Where the sender's memory can be read if the sender is busy.
+    pub remote: Option<RemoteAddr>,
+    /// Whether the sender is to be told of the end.
+    pub fin: bool,
+}
+
+/// A send whose pipeline has no space at the moment.
+pub(super) struct Push {
+    pub to: Address,
+    pub request: Name,
+}
 
 impl VciState {
     /// Moves data through all pipelines. Returns whether there was progress.

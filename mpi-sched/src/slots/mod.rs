@@ -11,7 +11,7 @@
 //! of phase n - depth + 2 of all ranks. This holds for any root and any skew of the ranks.
 //!
 //! The invariant covers collectives that run one after the other. Nonblocking collectives overlap
-//! and complete in any order. They use other slots ([`Slots::several`]), with one more flag for
+//! and complete in any order. They use other slots ([`Slots::is_nonblocking`]), with one more flag for
 //! each rank, [`THROUGH`]: the number of the last phase up to which the rank has completed all
 //! collectives. A rank raises its flag only if a reader waits for it, once all ranks have completed
 //! the slot's previous phase. Waiting is a step of the schedule: no call blocks for it, but a rank

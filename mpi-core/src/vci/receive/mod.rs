@@ -2,6 +2,6 @@
 
 mod fetch;
 mod inline;
-pub(super) mod pull;
+mod pull;
 
 pub(crate) use inline::Front;

@@ -2,23 +2,14 @@
 
 #![deny(unsafe_code)]
 
-use netmod::{LaneError, Pipe, PipeReader, PullProgress, RemoteAddr};
+use netmod::{LaneError, Pipe, PipeReader, PullProgress};
 
+use super::super::transfers::Pull;
 use super::super::{VciState, bad_memory};
 use crate::pt2pt::engine::{Action, Address, Engine, probe_status};
 use crate::pt2pt::request::{RequestId, Role};
-use crate::pt2pt::wire::{Control, Name, PacketKind};
+use crate::pt2pt::wire::{Control, PacketKind};
 use netmod_kit::usable::Access;
-
-/// A receive whose data comes through a pipeline.
-pub(in crate::vci) struct Pull {
-    reading: PipeReader,
-    request: Name,
-    /// Where the sender's memory can be read if the sender is busy.
-    pub remote: Option<RemoteAddr>,
-    /// Whether the sender is to be told of the end.
-    fin: bool,
-}
 
 impl VciState {
     /// Reads the data of a receive from its sender's pipeline, as far as it has come

@@ -18,7 +18,7 @@ use crate::pt2pt::wire::Key;
 
 mod eager;
 mod inline;
-pub(super) mod pipeline;
+mod pipeline;
 mod rendezvous;
 mod zcopy;
 

@@ -5,18 +5,13 @@
 use netmod::{LaneError, NoPipe, Payload, PipeRequest, PushProgress, Source};
 
 use super::super::VciState;
+use super::super::transfers::Push;
 use super::Outcome;
 use crate::pt2pt::buffer::Buffer;
 use crate::pt2pt::engine::{Address, Engine};
 use crate::pt2pt::request::{RequestId, Role};
 use crate::pt2pt::wire::{self, Key, Name, PacketKind, Rts, Trailer};
 use netmod_kit::usable::Access;
-
-/// A send whose pipeline has no space at the moment.
-pub(in crate::vci) struct Push {
-    to: Address,
-    request: Name,
-}
 
 fn source<'a>(buffer: &'a Buffer, parts: &'a mut dyn FnMut(usize, &mut [u8])) -> Source<'a> {
     match buffer.as_bytes() {
