@@ -18,11 +18,20 @@ use mpi_types::op::Op;
 
 /// An atomic operation of the processor on one element of a target.
 pub trait Update {
+    /// What an operation reads of the origin before it begins.
+    type Operand<W: Word>;
+
+    /// Reads the operand. `None` if the slow path is needed.
+    ///
+    /// # Safety
+    /// The operand is valid, and as long as the word.
+    unsafe fn operand<W: Word>(&self) -> Option<Self::Operand<W>>;
+
     /// Carries out the operation on the element in a word, and returns the old value.
     ///
     /// # Safety
-    /// The operands are valid, and as long as the word.
-    unsafe fn apply<W: Word>(&self, word: &W::Atomic) -> W;
+    /// That of [`Update::operand`], which has returned `operand`.
+    unsafe fn apply<W: Word>(&self, word: &W::Atomic, operand: Self::Operand<W>) -> W;
 }
 
 /// An operation that the processor has on integers.
@@ -46,18 +55,26 @@ pub enum IntegerOp {
 pub struct IntegerUpdate {
     /// The operation.
     pub op: IntegerOp,
-    /// The address of the origin's element; not used for `MPI_NO_OP`.
+    /// The address of the origin's element. `MPI_NO_OP` ignores it.
     pub operand: *const u8,
 }
 
 impl Update for IntegerUpdate {
+    type Operand<W: Word> = W;
+
     #[inline(always)]
-    unsafe fn apply<W: Word>(&self, word: &W::Atomic) -> W {
-        if self.op == IntegerOp::Read {
-            return W::load(word);
+    unsafe fn operand<W: Word>(&self) -> Option<W> {
+        match self.op {
+            IntegerOp::Read => Some(W::of(0)),
+            // An address with a meaning of its own: NULL, 1, or negative.
+            _ if self.operand.addr() as isize <= 1 => None,
+            // SAFETY: valid and as long as the word, by this function's contract.
+            _ => Some(unsafe { self.operand.cast::<W>().read_unaligned() }),
         }
-        // SAFETY: the operand is valid and as long as the word, by this function's contract.
-        let operand = unsafe { self.operand.cast::<W>().read_unaligned() };
+    }
+
+    #[inline(always)]
+    unsafe fn apply<W: Word>(&self, word: &W::Atomic, operand: W) -> W {
         match self.op {
             IntegerOp::Add => W::add(word, operand),
             IntegerOp::Replace => W::swap(word, operand),
@@ -85,10 +102,18 @@ impl ElementUpdate {
 }
 
 impl Update for ElementUpdate {
+    type Operand<W: Word> = W;
+
     #[inline(always)]
-    unsafe fn apply<W: Word>(&self, word: &W::Atomic) -> W {
-        // SAFETY: this function has the same contract.
-        unsafe { self.reduction.change::<W>(word, self.operand.cast()) }
+    unsafe fn operand<W: Word>(&self) -> Option<W> {
+        // SAFETY: valid and as long as the word, by this function's contract.
+        Some(unsafe { self.operand.cast::<W>().read_unaligned() })
+    }
+
+    #[inline(always)]
+    unsafe fn apply<W: Word>(&self, word: &W::Atomic, operand: W) -> W {
+        // SAFETY: the operand is as long as the word, by this function's contract.
+        unsafe { self.reduction.change::<W>(word, &raw const operand) }
     }
 }
 
@@ -101,16 +126,18 @@ pub struct SwapUpdate {
 }
 
 impl Update for SwapUpdate {
+    type Operand<W: Word> = ();
+
     #[inline(always)]
-    unsafe fn apply<W: Word>(&self, word: &W::Atomic) -> W {
-        // SAFETY: the operands are valid and as long as the word, by this function's contract.
-        let (compare, new) = unsafe {
-            (
-                self.compare.cast::<W>().read_unaligned(),
-                self.new.cast::<W>().read_unaligned(),
-            )
-        };
-        W::compare_swap(word, compare, new)
+    unsafe fn operand<W: Word>(&self) -> Option<()> {
+        Some(())
+    }
+
+    #[inline(always)]
+    unsafe fn apply<W: Word>(&self, word: &W::Atomic, (): ()) -> W {
+        // SAFETY: both are valid and as long as the word, by this function's contract.
+        let read = |from: *const u8| unsafe { from.cast::<W>().read_unaligned() };
+        W::compare_swap(word, read(self.compare), read(self.new))
     }
 }
 
@@ -171,6 +198,8 @@ impl Window {
         target: i32,
         displacement: isize,
     ) -> Option<()> {
+        // SAFETY: this function has the same contract.
+        let operand = unsafe { update.operand::<W>()? };
         let (place, at) = self.find(target, displacement, size_of::<W>())?;
         if at.addr() & (size_of::<W>() - 1) != 0 {
             return None;
@@ -188,9 +217,10 @@ impl Window {
         }
         // SAFETY: an aligned word of the target's memory (`find`), changed by atomic operations
         // while this process is acting; the operands are as long, by this function's contract.
-        let found = unsafe { update.apply::<W>(&*at.cast::<W::Atomic>()) };
+        let found = unsafe { update.apply::<W>(&*at.cast::<W::Atomic>(), operand) };
         acting.end();
-        if !result.is_null() {
+        // (A comparison of addresses, which callers have compared, too.)
+        if result.addr() != 0 {
             // SAFETY: `result` has space for an element, by this function's contract.
             unsafe { result.write_unaligned(found) };
         }

@@ -1,6 +1,7 @@
 //! Communication calls on windows (section 11.3).
 
 use std::ffi::{c_int, c_void};
+use std::ptr::null_mut;
 
 use mpi_core::datatype::{Datatype, Group};
 use mpi_core::op::PredefinedOp;
@@ -135,61 +136,13 @@ unsafe fn any_get(from: From, to: To, win: MPI_Win, into: Into) -> Result<()> {
     }
 }
 
-/// Updates one element of mapped memory, if the call describes one. Returns `None` if the slow path
-/// is needed.
-///
-/// # Safety
-/// The standard's contract of an accumulate.
-#[inline(always)]
-unsafe fn update_one(
-    from: From,
-    result: Option<From>,
-    to: To,
-    op: MPI_Op,
-    win: MPI_Win,
-) -> Option<()> {
-    let is_one = |part: &From| part.count == 1 && part.datatype == to.datatype;
-    let fetched = match &result {
-        None => std::ptr::null_mut(),
-        Some(result) if is_one(result) && types::may_be_data(result.address) => {
-            result.address.cast_mut()
-        }
-        Some(_) => return None,
-    };
-    // With MPI_NO_OP the origin's arguments are ignored (section 11.3.4).
-    let reads = op == MPI_NO_OP && result.is_some();
-    if to.count != 1 || !reads && (op == MPI_NO_OP || !is_one(&from)) {
-        return None;
-    }
-    let target = (to.rank, to.displacement);
-    // SAFETY: the caller's contract; the buffers hold one element each, as was found above.
-    unsafe { update_element(from.address, fetched, to.datatype, target, op, win) }
-}
-
-#[inline(always)]
-unsafe fn any_accumulate(
-    from: From,
-    result: Option<From>,
-    to: To,
-    op: MPI_Op,
-    win: MPI_Win,
-    into: Into,
-) -> Result<()> {
-    // SAFETY: the caller's contract.
-    unsafe {
-        if into.is_none() && update_one(from, result, to, op, win).is_some() {
-            return Ok(());
-        }
-        accumulate_long(from, result, to, op, win, into)
-    }
-}
-
-/// The slow path of [`any_accumulate`], kept out of line so that the fast path does not pay for it.
+/// Starts an accumulate whose arguments are not checked yet. Out of line, so that updates of one
+/// element don't pay for it.
 ///
 /// # Safety
 /// The standard's contract of an accumulate.
 #[inline(never)]
-unsafe fn accumulate_long(
+unsafe fn any_accumulate(
     from: From,
     result: Option<From>,
     to: To,
@@ -349,6 +302,17 @@ pub unsafe fn win_accumulate(
     op: MPI_Op,
     win: MPI_Win,
 ) -> Result<()> {
+    let origin = (origin_count, origin_datatype);
+    let target = (target_rank, target_disp);
+    if origin == (1, target_datatype)
+        && target_count == 1
+        && op != MPI_NO_OP
+        // SAFETY: the caller's contract; the origin's buffer holds one element.
+        && unsafe { update_element(origin_addr, null_mut(), target_datatype, target, op, win) }
+            .is_some()
+    {
+        return Ok(());
+    }
     let from = From {
         address: origin_addr,
         count: origin_count,
@@ -407,6 +371,19 @@ pub unsafe fn win_get_accumulate(
     op: MPI_Op,
     win: MPI_Win,
 ) -> Result<()> {
+    let one = (1, target_datatype);
+    let target = (target_rank, target_disp);
+    // With MPI_NO_OP the origin's arguments are ignored (section 11.3.4).
+    if (op == MPI_NO_OP || (origin_count, origin_datatype) == one)
+        && (result_count, result_datatype) == one
+        && target_count == 1
+        && types::may_be_data(result_addr)
+        // SAFETY: the caller's contract; the buffers hold one element each.
+        && unsafe { update_element(origin_addr, result_addr, target_datatype, target, op, win) }
+            .is_some()
+    {
+        return Ok(());
+    }
     let from = From {
         address: origin_addr,
         count: origin_count,
@@ -498,7 +475,7 @@ pub unsafe fn win_fetch_and_op(
         datatype,
     };
     // SAFETY: the caller's contract.
-    unsafe { accumulate_long(from, Some(result), to, op, win, None) }
+    unsafe { any_accumulate(from, Some(result), to, op, win, None) }
 }
 
 /// Returns a datatype that must be predefined.

@@ -26,19 +26,43 @@ pub(crate) unsafe fn update_element(
     op: MPI_Op,
     win: MPI_Win,
 ) -> Option<()> {
+    let (Some(size), Some(op)) = (types::integer_len(datatype), integer_op(op)) else {
+        // SAFETY: this function has the same contract.
+        return unsafe { reduce_element(origin, result, datatype, (rank, displacement), op, win) };
+    };
+    let operand = origin.cast();
+    let target = (rank, displacement as isize);
+    let window = wins::find_early(win)?;
+    let update = IntegerUpdate { op, operand };
+    // SAFETY: the buffers hold elements of `size` bytes, by this function's contract.
+    unsafe { window.update::<1>(size, &update, result.cast(), target) }
+}
+
+/// Updates an element that is not an integer, or by an operation that the processor does not have.
+///
+/// # Safety
+/// That of [`update_element`].
+#[inline(never)]
+unsafe fn reduce_element(
+    origin: *const c_void,
+    result: *mut c_void,
+    datatype: MPI_Datatype,
+    (rank, displacement): (c_int, MPI_Aint),
+    op: MPI_Op,
+    win: MPI_Win,
+) -> Option<()> {
     let size = types::contiguous_element_len(datatype)?;
     let window = wins::find_early(win)?;
-    if op != MPI_NO_OP && !types::may_be_data(origin) {
-        return None;
-    }
     let (operand, result) = (origin.cast(), result.cast());
     let target = (rank, displacement as isize);
     // Replacing and reading need only the datatype's size.
-    let is_native = matches!(op, MPI_REPLACE | MPI_NO_OP) || types::integer_len(datatype).is_some();
-    if let Some(op) = integer_op(op).filter(|_| is_native) {
+    if let (MPI_REPLACE | MPI_NO_OP, Some(op)) = (op, integer_op(op)) {
         let update = IntegerUpdate { op, operand };
         // SAFETY: the buffers hold elements of `size` bytes, by this function's contract.
         return unsafe { window.update::<1>(size, &update, result, target) };
+    }
+    if !types::may_be_data(origin) {
+        return None;
     }
     let (object, op) = (types::object(datatype).ok()?, ops::lookup(op).ok()?);
     let update = ElementUpdate::new(op, &object.datatype, operand)?;

@@ -184,9 +184,6 @@ unsafe fn update_integer(
 ) -> Option<c_int> {
     let size = types::integer_len(datatype)?;
     let (op, window) = (integer_op(op)?, wins::find_early(win)?);
-    if op != IntegerOp::Read && !types::may_be_data(origin) {
-        return None;
-    }
     let update = IntegerUpdate {
         op,
         operand: origin.cast(),
