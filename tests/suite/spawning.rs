@@ -209,7 +209,7 @@ fn refused() -> Result {
         &cluster,
         &strict,
         &["plain", "1"],
-        &refused(&["refused: ", "0 slots"]),
+        &refused(&["refused: ", "0 free slots"]),
     )?;
     let mut missing = command(&cluster, two, &["plain", "1", "host", b])?;
     missing.env("WEFT_TEST_PROGRAM", "/no/such/program");
