@@ -2,13 +2,20 @@
  * say with what string, and which one the first member has given.
  * ranks: 3
  * variants: shm tcp
- * timeout: 13
- * exit: 124
+ * timeout: 25
+ * exit: 3
  * stderr: in MPI_Comm_create_from_group with stringtag 'model-1' for the group's first member, process 0. Other members have called it with 'model-0'.
  * stderr: in MPI_Comm_create_from_group with stringtag 'model-2'
  * stderr: members must call it with the same stringtag and group
  */
 #include "check.h"
+#include <signal.h>
+#include <unistd.h>
+
+/* Ends the job once the others have waited for 10 s and have said so. */
+static void end(int signal) {
+    _exit(signal == SIGALRM ? 3 : 4);
+}
 
 int main(void) {
     MPI_Session session;
@@ -20,6 +27,10 @@ int main(void) {
     OK(MPI_Group_from_session_pset(session, "mpi://WORLD", &group));
     OK(MPI_Group_rank(group, &rank));
     tag[6] += rank;
+    if (rank == 2) {
+        signal(SIGALRM, end);
+        alarm(13);
+    }
     OK(MPI_Comm_create_from_group(group, tag, MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &comm));
     OK(MPI_Barrier(comm));
     return 77;
