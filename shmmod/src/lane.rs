@@ -427,7 +427,7 @@ fn attach(
     let at = locate(resolver, peer, vci).map_err(lost)?;
     let segment = open(peer, &at).map_err(lost)?;
     let fence = wake_up::senders_fence();
-    // SAFETY: `Remote` keeps the segment beside the tx_ring and drops it later.
+    // SAFETY: `Remote` keeps the segment beside the tx ring and drops it later.
     let tx_ring = unsafe { TxRing::new(me, segment.parts(), wake_up::wake, fence) };
     Ok(Box::new(Remote {
         tx_ring: End::new(tx_ring),

@@ -77,9 +77,8 @@ impl Process {
     }
 
     /// Receives the message at the front of the ring of `vci` if it matches `key`, which has no
-    /// wildcards. Returns the
-    /// message's source and tag as headers have them, and its length. `None`: the receive must be
-    /// posted; nothing has changed.
+    /// wildcards. Returns the message's source and tag as headers have them, and its length. `None`:
+    /// the receive must be posted; nothing has changed.
     ///
     /// # Safety
     /// `room` bytes at `place` are valid for writes.
