@@ -24,7 +24,6 @@ use crate::liveness::{exists, gone};
 use crate::pipes::Receiving;
 use crate::segment::{BODY, Location, STRIDE, Segment};
 use crate::sending::{Ended, Sending};
-use crate::shared_copy::{Habit, may_share};
 use crate::turns::{Came, Turns};
 use crate::wake_up;
 
@@ -58,8 +57,6 @@ pub(crate) struct Remote {
     pub hand_over: HandOver,
     /// Whether the message that the peer reads by CMA was sent by turns.
     pub reads_by_turns: bool,
-    /// Whether shared copies with the peer pay off.
-    pub habit: Habit,
 }
 
 /// Bytes. Messages of at least this length reach a core that shares no cache with this one faster
@@ -226,8 +223,6 @@ pub(crate) struct ShmLane {
     pub remotes: PeerTable<Option<Box<Remote>>>,
     resolver: Arc<dyn Resolver>,
     pub mode: SingleCopy,
-    /// Whether peers may copy a share of what is read into this process's memory.
-    pub shares: bool,
     /// Process numbers of the peers that `check_peers` covers: those sent to or waited for.
     watched: HashMap<Peer, u32>,
     /// Peers whose process one check has found dead.
@@ -255,7 +250,6 @@ impl ShmLane {
             remotes: PeerTable::new(vci),
             resolver,
             mode,
-            shares: may_share(),
             receiving: Receiving::default(),
             sending: Sending::default(),
             watched: HashMap::new(),
@@ -359,18 +353,13 @@ impl ShmLane {
     ) -> Result<Issued, LaneError> {
         let pid = self.single_copy(peer, vci)?;
         let place = remote.key.address + remote.offset;
-        let copied = match direction {
-            Direction::Read => {
-                // The read may be a long message.
-                self.remote(peer, vci)?.turns.receive(len, Came::Read);
-                // SAFETY: the callers of `get` and `read` promise that `local` is valid for `len`
-                // bytes; the peer has exposed or lent `place`.
-                unsafe { self.read_shared((peer, vci), pid, local, place, len) }
-            }
-            // SAFETY: the callers of `put` and `write` promise that `local` is valid for `len`
-            // bytes; the peer has exposed or lent `place`.
-            Direction::Write => unsafe { cma::copy(direction, pid, local, place, len) },
-        };
+        if direction == Direction::Read {
+            // The read may be a long message.
+            self.remote(peer, vci)?.turns.receive(len, Came::Read);
+        }
+        // SAFETY: the callers of `get`, `read`, `put` and `write` promise that `local` is valid for
+        // `len` bytes; the peer has exposed or lent `place`.
+        let copied = unsafe { cma::copy(direction, pid, local, place, len) };
         copied.map_err(|error| not_copied(peer, pid, place, error))?;
         Ok(Issued::Complete)
     }
@@ -448,7 +437,6 @@ fn attach(
         hand_over: HandOver::default(),
         taken_before: 0,
         reads_by_turns: false,
-        habit: Habit::default(),
     }))
 }
 
@@ -615,11 +603,6 @@ impl Lane for ShmLane {
 
     fn rx_ring(&mut self) -> Option<NonNull<RxRing>> {
         Some(self.rx_ring.pointer())
-    }
-
-    #[inline]
-    fn help(&mut self) -> bool {
-        self.own.front().shares.are_offered() && self.help_reader()
     }
 
     fn direct_copy(&mut self) -> Option<&mut dyn DirectCopy> {

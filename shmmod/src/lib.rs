@@ -22,7 +22,6 @@ mod cma;
 mod segment;
 mod sending;
 mod shape;
-mod shared_copy;
 mod shared_segment;
 mod transport;
 mod turns;

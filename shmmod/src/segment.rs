@@ -13,7 +13,7 @@ use std::slice;
 use std::sync::atomic::Ordering;
 
 use netmod::ring::{AtomicU32, AtomicU64, BODIES, CELLS, Cell, Ends, Padded};
-use netmod::{CopyShares, OpenError, PipeWords};
+use netmod::{OpenError, PipeWords};
 
 use crate::overcommit::touches_may_fail;
 
@@ -21,7 +21,7 @@ use crate::overcommit::touches_may_fail;
 /// the core's headers.
 pub(crate) const BODY: usize = 8192 + 128;
 
-const MAGIC: u64 = u64::from_le_bytes(*b"weftshm6");
+const MAGIC: u64 = u64::from_le_bytes(*b"weftshm7");
 
 /// The beginning of a segment.
 #[repr(C)]
@@ -32,8 +32,6 @@ pub(crate) struct Front {
     /// 1 while the owner sleeps or is about to.
     pub wake_up: Padded<AtomicU32>,
     pub ends: Ends,
-    /// Control words of shared copies from the owner's memory.
-    pub shares: CopyShares,
 }
 
 const CELLS_AT: usize = 4096;

@@ -117,8 +117,6 @@ pub(crate) struct VciState {
     pulls: Vec<Pull>,
     /// Sends whose data goes through pipes that have no room at the moment.
     pushes: Vec<Push>,
-    /// Sends whose memory a process of the node may be reading: it can be helped.
-    offers: usize,
     /// Actions taken from the engine's outbox, kept for its memory.
     scratch: Vec<Action>,
     /// Something may have been sent to the process itself since that was last taken in.
@@ -157,7 +155,6 @@ impl VciState {
             waiting: Queues::default(),
             pulls: Vec::new(),
             pushes: Vec::new(),
-            offers: 0,
             scratch: Vec::new(),
             own_due: false,
             backoff: Backoff::default(),

@@ -1,5 +1,4 @@
-//! Transfers that progress chunk by chunk: pulls and pushes of pipelines, and memory that receivers
-//! of the node read.
+//! Transfers that progress chunk by chunk: pulls and pushes of pipelines.
 
 #![deny(unsafe_code)]
 
@@ -31,7 +30,7 @@ impl VciState {
         pushes.append(&mut self.pushes);
         self.pushes = pushes;
         self.count_transfers();
-        any || self.help()
+        any
     }
 
     /// Ends a transfer whose other side is lost or cannot be trusted.
@@ -53,28 +52,14 @@ impl VciState {
         netmod::Sink::peer_lost(&mut self.engine, peer, why);
     }
 
-    /// Copies a share of what a receiver reads from this process's memory. Returns whether there was
-    /// one.
-    fn help(&mut self) -> bool {
-        let own = self.rx_ring.as_ref().filter(|_| self.offers > 0);
-        own.is_some_and(|(_, own)| self.routes[*own].lane.help())
-    }
-
-    /// Adds `more`, which may be negative, to the number of sends whose memory receivers of this node
-    /// may read.
-    pub(super) fn count_offers(&mut self, more: isize) {
-        self.offers = self.offers.saturating_add_signed(more);
-        self.count_transfers();
-    }
-
     pub(super) fn count_transfers(&mut self) {
         self.waiting
-            .set_transfers(self.pulls.len() + self.pushes.len() + self.offers);
+            .set_transfers(self.pulls.len() + self.pushes.len());
     }
 
-    /// Whether any pipeline is in use, or memory may be read by receivers.
+    /// Whether any pipeline is in use.
     pub(super) fn has_transfers(&self) -> bool {
-        !self.pulls.is_empty() || !self.pushes.is_empty() || self.offers > 0
+        !self.pulls.is_empty() || !self.pushes.is_empty()
     }
 
     /// Whether a pull must be polled although no peer may ever notify this process.

@@ -40,7 +40,6 @@ impl VciState {
         };
         record.sync |= waits && record.pipe.is_some();
         let len = record.total;
-        let mut offered = false;
         // Memory that is not mapped is not exposed: the receiver asks for the data, and is told.
         let mut is_usable = |ptr| match own {
             true => usable.check_once(ptr, len as usize, Access::Read).is_ok(),
@@ -55,17 +54,11 @@ impl VciState {
             // SAFETY: the program leaves the memory unchanged until the send completes, and
             // completion withdraws the exposure.
             match unsafe { transport.expose(ptr, len as usize) } {
-                Ok(key) => {
-                    record.exposed = Some(key);
-                    offered = transport.shared_memory().is_some();
-                }
+                Ok(key) => record.exposed = Some(key),
                 Err(error) => return Err(LaneError::lost(to.peer, error.to_string())),
             }
         }
         let (key, exposed, pipe, sync) = (record.key, record.exposed, record.pipe, record.sync);
-        if offered {
-            self.count_offers(1);
-        }
         let request = self.engine.records.name(id);
         let rts = Rts {
             len,
@@ -109,10 +102,8 @@ impl VciState {
         let Ok(route) = self.route_to(to) else {
             return;
         };
-        let mut offered = false;
         if let Some(key) = exposed {
             route.transport.withdraw(&key);
-            offered = route.transport.shared_memory().is_some();
         }
         if let Some(pipes) = route.lane.pipes() {
             match pipe {
@@ -120,9 +111,6 @@ impl VciState {
                 None if spent > 0 => pipes.record_read(to.peer, to.vci, len, spent),
                 None => {}
             }
-        }
-        if offered {
-            self.count_offers(-1);
         }
     }
 
