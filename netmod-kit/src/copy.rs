@@ -18,13 +18,6 @@ const LONG_TO_FAR: usize = LONG;
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// Returns whether [`copy_to_shared`] writes `len` bytes without fetching the lines from their last
-/// owner, as non-temporal stores do.
-#[inline]
-pub fn avoids_fetch(len: usize) -> bool {
-    len >= LONG_TO_OTHERS && has_instruction()
-}
-
 /// Returns whether `rep movsb` is faster than vectors for long copies.
 #[inline]
 fn has_instruction() -> bool {

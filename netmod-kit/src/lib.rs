@@ -39,8 +39,8 @@ pub mod usable;
 pub mod variables;
 
 pub use copy::{
-    avoids_fetch, copy, copy_non_temporal, copy_overlapping, copy_to_far, copy_to_prefetched,
-    copy_to_shared, keeps_stores_cached, overwrites_without_fetch, prefetch, prefetch_for_write,
+    copy, copy_non_temporal, copy_overlapping, copy_to_far, copy_to_prefetched, copy_to_shared,
+    keeps_stores_cached, overwrites_without_fetch, prefetch, prefetch_for_write,
 };
 pub use exposures::Exposures;
 pub use fences::Fences;

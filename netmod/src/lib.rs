@@ -37,8 +37,7 @@ mod sync;
 
 pub use atomic_op::AtomicOp;
 pub use pipe::{
-    NoPipe, Pipe, PipeEnd, PipeReader, PipeRequest, PipeWords, Pipes, PullProgress, PushProgress,
-    RING, ReceiverProgress, Source,
+    Pipe, PipeReader, PipeWords, Pipes, PullProgress, PushProgress, RING, ReceiverProgress, Source,
 };
 
 /// A process of the job: its rank in `MPI_COMM_WORLD` if the launcher started all processes

@@ -15,6 +15,7 @@ use std::sync::atomic::Ordering;
 use netmod::ring::{AtomicU32, AtomicU64, BODIES, CELLS, Cell, Ends, Padded};
 use netmod::{OpenError, PipeWords};
 
+use crate::machine;
 use crate::overcommit::touches_may_fail;
 
 /// Largest message that does not fit into its cell, in bytes: 8 KiB, a common size in programs, and
@@ -32,6 +33,8 @@ pub(crate) struct Front {
     /// 1 while the owner sleeps or is about to.
     pub wake_up: Padded<AtomicU32>,
     pub ends: Ends,
+    /// The owner's [`machine::cache_domain`].
+    cache_domain: AtomicU64,
 }
 
 const CELLS_AT: usize = 4096;
@@ -53,9 +56,7 @@ pub(crate) const UNITS: usize = 128;
 pub(crate) const STEP: usize = 8;
 const FIRST: usize = 2;
 const ROOM: usize = UNITS * UNIT;
-/// Offset of one word for each unit, behind the control words of the pipes.
-const RETURNED_AT: usize = QUEUE + PIPES * size_of::<PipeWords>();
-const ROOM_AT: usize = (RETURNED_AT + UNITS * size_of::<AtomicU32>()).next_multiple_of(4096);
+const ROOM_AT: usize = (QUEUE + PIPES * size_of::<PipeWords>()).next_multiple_of(4096);
 const LENGTH: usize = ROOM_AT + ROOM;
 const _: () = assert!(size_of::<Front>() <= CELLS_AT && BODIES_AT.is_multiple_of(4096));
 const _: () =
@@ -147,6 +148,9 @@ impl Segment {
         front
             .nonce
             .store(random_nonce(segment.base.as_ptr()), Ordering::Relaxed);
+        front
+            .cache_domain
+            .store(machine::cache_domain(), Ordering::Relaxed);
         front.magic.store(MAGIC, Ordering::Release);
         Ok(segment)
     }
@@ -252,13 +256,13 @@ impl Segment {
         &words[number % PIPES]
     }
 
-    /// Returns the word with the generation of the pipe through which a unit was kept that has been
-    /// given back (see [`crate::lent`]).
-    pub fn returned(&self, unit: usize) -> &AtomicU32 {
-        // SAFETY: the words are within the mapping, aligned behind the pipes' words, and live as
-        // long as `self`; they are atomics, for which zero is valid.
-        let words: &[AtomicU32; UNITS] = unsafe { self.base.byte_add(RETURNED_AT).cast().as_ref() };
-        &words[unit % UNITS]
+    /// Returns whether the owner is known to share no last-level cache with this process.
+    pub fn is_far(&self) -> bool {
+        let (own, theirs) = (
+            machine::cache_domain(),
+            self.front().cache_domain.load(Ordering::Relaxed),
+        );
+        own != 0 && theirs != 0 && own != theirs
     }
 
     /// Returns the start of the units.

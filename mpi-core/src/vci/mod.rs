@@ -87,9 +87,9 @@ impl Route {
         eager_limit: Option<usize>,
     ) -> Result<Route, OpenError> {
         let limits = transport.limits();
-        let mut lane = transport.open_lane(vci)?;
+        let lane = transport.open_lane(vci)?;
         Ok(Route {
-            protocols: Protocols::new(&limits, eager_limit, lane.pipes().is_some()),
+            protocols: Protocols::new(&limits, eager_limit),
             lane,
             transport: transport.clone(),
             limits,
@@ -312,7 +312,7 @@ impl VciState {
 
     /// Announces sleep to all lanes and collects their wake-ups. `None`: something has arrived.
     pub fn arm(&mut self, wake_ups: &mut WakeUpList<WakeUp>) -> Option<()> {
-        if self.waiting.has_actions() || self.pulls_need_polling() {
+        if self.waiting.has_actions() {
             return None; // only polling finds out that there is room
         }
         let mut quiet = true;

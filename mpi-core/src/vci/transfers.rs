@@ -61,9 +61,4 @@ impl VciState {
     pub(super) fn has_transfers(&self) -> bool {
         !self.pulls.is_empty() || !self.pushes.is_empty()
     }
-
-    /// Whether a pull must be polled although no peer may ever notify this process.
-    pub(super) fn pulls_need_polling(&self) -> bool {
-        self.pulls.iter().any(|pull| pull.remote.is_some())
-    }
 }

@@ -2,7 +2,7 @@
 
 #![deny(unsafe_code)]
 
-use netmod::{LaneError, Pipe, PipeReader, PullProgress, RemoteAddr};
+use netmod::{LaneError, Pipe, PipeReader, PullProgress};
 
 use super::super::{VciState, bad_memory};
 use crate::pt2pt::engine::{Action, Address, Engine, probe_status};
@@ -14,8 +14,6 @@ use netmod_kit::usable::Access;
 pub(in crate::vci) struct Pull {
     reading: PipeReader,
     request: Name,
-    /// Where the sender's memory can be read if the sender is busy.
-    pub remote: Option<RemoteAddr>,
     /// Whether the sender is to be told of the end.
     fin: bool,
 }
@@ -28,7 +26,6 @@ impl VciState {
             from,
             request,
             pipe,
-            remote,
             sent,
             fin,
         } = *action
@@ -62,11 +59,9 @@ impl VciState {
             self.finish_pull(id, from, fin);
             return Ok(());
         }
-        let replaceable = remote.is_some();
         let mut pull = Pull {
-            reading: PipeReader::new(from.peer, from.vci, pipe, lengths, replaceable),
+            reading: PipeReader::new(from.peer, from.vci, pipe, lengths),
             request,
-            remote,
             fin,
         };
         if !self.pull(&mut pull).0 {
@@ -140,21 +135,6 @@ impl VciState {
             Ok(PullProgress::Part(any)) => (false, any),
             Ok(PullProgress::Whole) => {
                 self.finish_pull(id, from, pull.fin);
-                (true, true)
-            }
-            Ok(PullProgress::Stalled(done)) => {
-                record.moved = done as u64;
-                let len = record.total as usize;
-                match pull.remote {
-                    Some(remote) => engine.outbox.push(Action::Fetch {
-                        from,
-                        request: pull.request,
-                        remote,
-                        len,
-                        timed: true,
-                    }),
-                    None => engine.ask_for_data(id),
-                }
                 (true, true)
             }
             Err(error) => {

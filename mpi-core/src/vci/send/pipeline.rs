@@ -2,7 +2,7 @@
 
 #![deny(unsafe_code)]
 
-use netmod::{LaneError, NoPipe, PipeRequest, PushProgress, Source};
+use netmod::{LaneError, PushProgress, Source};
 
 use super::super::VciState;
 use super::Outcome;
@@ -22,13 +22,6 @@ fn source<'a>(buffer: &'a Buffer, parts: &'a mut dyn FnMut(usize, &mut [u8])) ->
     match buffer.as_bytes() {
         Some(bytes) => Source::Bytes(bytes),
         None => Source::Parts(parts),
-    }
-}
-
-fn request(buffer: &Buffer) -> PipeRequest {
-    match buffer.as_bytes() {
-        Some(_) => PipeRequest::IfFaster,
-        None => PipeRequest::Required,
     }
 }
 
@@ -64,12 +57,10 @@ impl VciState {
         // unless that takes long.
         let is_behind = stream.piped_at == taken;
         stream.piped_at = taken;
-        let (request, from) = (request(buffer), source(buffer, &mut parts));
-        let begun = pipes.begin(to.peer, to.vci, len, request, from, is_behind);
-        let (pipe, is_written) = match begun {
-            Ok(begun) => begun,
-            Err(NoPipe::NoRoom) => return Outcome::WouldBlock,
-            Err(NoPipe::Read { timed }) => return Outcome::Offer { timed },
+        let from = source(buffer, &mut parts);
+        let begun = pipes.begin(to.peer, to.vci, len, from, is_behind);
+        let Some((pipe, is_written)) = begun else {
+            return Outcome::WouldBlock;
         };
         let trailer = Trailer {
             kind: PacketKind::Rts,
@@ -83,7 +74,6 @@ impl VciState {
             key: None,
             pipe: Some(pipe),
             sync: false,
-            timed: false,
         };
         let (bytes, used) = rts.to_bytes();
         let lane = &mut route.lane;
@@ -109,7 +99,8 @@ impl VciState {
         pipes.is_some_and(|pipes| pipes.is_full(len))
     }
 
-    /// Opens a pipeline for the data of a request that has none, if the transport prefers that.
+    /// Opens a pipeline for the data of a request that has none, if pipelines carry it and have
+    /// space.
     pub(super) fn open_pipe(&mut self, to: Address, id: RequestId) -> Result<(), LaneError> {
         let route = self.route_index(to)?;
         let VciState { engine, routes, .. } = self;
@@ -125,7 +116,8 @@ impl VciState {
         if record.pipe.is_some() || buffer.as_ptr().is_some_and(&mut is_bad) {
             return Ok(());
         }
-        record.pipe = pipes.open(to.peer, to.vci, len, request(buffer));
+        let is_contiguous = buffer.as_bytes().is_some();
+        record.pipe = pipes.open(to.peer, to.vci, len, is_contiguous);
         Ok(())
     }
 
@@ -173,8 +165,8 @@ impl VciState {
                 (true, true)
             }
             Ok(PushProgress::Part(any)) => (false, any),
-            Ok(PushProgress::Revoked) => {
-                // It tells when it has read the rest, or has told already.
+            Ok(PushProgress::Released) => {
+                // The receiver reports the end of a shorter receive, or has reported it already.
                 record.role = Role::AwaitingReceiver;
                 (true, true)
             }

@@ -17,17 +17,11 @@ impl VciState {
     ) -> Result<(), LaneError> {
         self.route_to(to)?;
         self.open_pipe(to, id)?;
-        self.offer(to, id, true)
+        self.offer(to, id)
     }
 
     /// Sends the offer of a request's data: where it is, or the pipeline that it comes through.
-    /// `timed`: the receiver is to report how long reading it took.
-    pub(super) fn offer(
-        &mut self,
-        to: Address,
-        id: RequestId,
-        timed: bool,
-    ) -> Result<(), LaneError> {
+    fn offer(&mut self, to: Address, id: RequestId) -> Result<(), LaneError> {
         let route = self.route_index(to)?;
         let VciState { engine, routes, .. } = &mut *self;
         let (waits, own) = (routes[route].protocols.waits, route == OWN);
@@ -49,6 +43,7 @@ impl VciState {
             }
         };
         if let (Some(ptr), true, None) = (record.buffer.as_ptr(), can_get, record.exposed)
+            && record.pipe.is_none()
             && is_usable(ptr)
         {
             // SAFETY: the program leaves the memory unchanged until the send completes, and
@@ -66,7 +61,6 @@ impl VciState {
             key: exposed,
             pipe,
             sync,
-            timed,
         };
         let (bytes, used) = rts.to_bytes();
         let trailer = self.engine.trailer(to, PacketKind::Rts);
@@ -98,19 +92,14 @@ impl VciState {
             return;
         };
         let (exposed, pipe) = (record.exposed.take(), record.pipe.take());
-        let (len, spent) = (record.total as usize, std::mem::take(&mut record.spent));
         let Ok(route) = self.route_to(to) else {
             return;
         };
         if let Some(key) = exposed {
             route.transport.withdraw(&key);
         }
-        if let Some(pipes) = route.lane.pipes() {
-            match pipe {
-                Some(pipe) => pipes.abandon(pipe),
-                None if spent > 0 => pipes.record_read(to.peer, to.vci, len, spent),
-                None => {}
-            }
+        if let (Some(pipe), Some(pipes)) = (pipe, route.lane.pipes()) {
+            pipes.abandon(pipe);
         }
     }
 
