@@ -27,9 +27,24 @@ fn has_instruction() -> bool {
     return false;
 }
 
+/// Returns whether [`copy_non_temporal`] reaches a core that shares no cache with this one faster
+/// than [`copy_to_shared`].
+#[inline]
+pub fn streaming_pays() -> bool {
+    cfg!(target_arch = "x86_64") && !has_instruction()
+}
+
+/// Returns whether this is a virtual machine, which may hide which cores share caches.
+pub fn is_virtual_machine() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return processor::has_hypervisor();
+    #[cfg(not(target_arch = "x86_64"))]
+    return false;
+}
+
 /// Returns whether [`copy_to_shared`] overwrites whole lines without reading them, and is the
 /// fastest for most lengths.
-pub fn overwrites_without_fetch() -> bool {
+fn overwrites_without_fetch() -> bool {
     #[cfg(target_arch = "x86_64")]
     return processor::instruction() == processor::Instruction::Quickest;
     #[cfg(not(target_arch = "x86_64"))]

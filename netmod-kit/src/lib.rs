@@ -40,7 +40,7 @@ pub mod variables;
 
 pub use copy::{
     copy, copy_non_temporal, copy_overlapping, copy_to_far, copy_to_prefetched, copy_to_shared,
-    keeps_stores_cached, overwrites_without_fetch, prefetch, prefetch_for_write,
+    is_virtual_machine, keeps_stores_cached, prefetch, prefetch_for_write, streaming_pays,
 };
 pub use exposures::Exposures;
 pub use fences::Fences;

@@ -17,7 +17,7 @@ use crate::cma::{self, Direction, NotCopied};
 use crate::config::SingleCopy;
 use crate::ends::End;
 use crate::liveness::{exists, gone};
-use crate::machine;
+use crate::machine::Distance;
 use crate::policy::{LongMessagePolicy, StaticPolicy};
 use crate::segment::{BODY, Location, STRIDE, Segment};
 use crate::sending::Sending;
@@ -31,9 +31,8 @@ pub(crate) struct Remote {
     at: Location,
     /// Whether CMA works with the peer; `None` until tried.
     single_copy: Option<bool>,
-    /// Whether the peer's core is known to share no cache with this one.
-    pub is_far: bool,
-    /// Whether streaming stores reach the peer faster than plain ones, whatever the length.
+    pub distance: Distance,
+    /// Whether streaming stores are known to reach the peer faster than plain ones.
     is_streamed_to: bool,
     /// Number of messages that the lane had received at the last send to this peer.
     taken_before: u64,
@@ -349,14 +348,14 @@ fn attach(
     let fence = wake_up::senders_fence();
     // SAFETY: `Remote` keeps the segment beside the tx ring and drops it later.
     let tx_ring = unsafe { TxRing::new(me, ends, cells, word, wake_up::wake, fence) };
-    let is_far = segment.is_far();
+    let distance = segment.distance();
     Ok(Box::new(Remote {
         tx_ring: End::new(tx_ring),
         segment,
         at,
         single_copy: None,
-        is_far,
-        is_streamed_to: is_far && machine::streaming_min() == 0,
+        distance,
+        is_streamed_to: distance == Distance::Far && netmod_kit::streaming_pays(),
         units_mapped: 0,
         taken_before: 0,
     }))

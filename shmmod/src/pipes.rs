@@ -45,12 +45,12 @@ impl ShmLane {
         is_contiguous: bool,
     ) -> Option<(LongProtocol, bool)> {
         let is_readable = self.single_copy(to, vci).is_ok();
-        let is_far = self.remote(to, vci).ok()?.is_far;
+        let distance = self.remote(to, vci).ok()?.distance;
         let protocol = self.policy.protocol(LongMessage {
             len,
             is_contiguous,
             is_readable,
-            is_far,
+            distance,
         });
         Some((protocol, is_readable))
     }

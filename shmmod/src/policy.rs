@@ -1,7 +1,7 @@
 //! The choice among the protocols for long messages between processes of a node.
 
 use crate::config::SingleCopy;
-use crate::machine;
+use crate::machine::{self, Distance};
 
 /// Bytes. Shortest message that is read by CMA where the kernel's copy is cheaper than two copies:
 /// below, the system call costs more than the second copy (docs/decisions/long-messages.md).
@@ -31,8 +31,7 @@ pub(crate) struct LongMessage {
     pub is_contiguous: bool,
     /// Whether CMA works with the receiver.
     pub is_readable: bool,
-    /// Whether the receiver's core is known to share no cache with this one.
-    pub is_far: bool,
+    pub distance: Distance,
 }
 
 /// Chooses protocols for long messages.
@@ -53,7 +52,7 @@ impl LongMessagePolicy for StaticPolicy {
             len,
             is_contiguous,
             is_readable,
-            is_far,
+            distance,
         } = message;
         let is_read = is_readable
             && match self.single_copy {
@@ -66,7 +65,8 @@ impl LongMessagePolicy for StaticPolicy {
             };
         if is_read {
             LongProtocol::Cma
-        } else if is_far && len >= machine::streaming_min() {
+        } else if distance != Distance::Near && netmod_kit::streaming_pays() {
+            // Near cores lose less by streaming stores than far ones by plain stores.
             LongProtocol::StreamingPipeline
         } else {
             LongProtocol::Pipeline
@@ -86,7 +86,7 @@ mod tests {
         len: 4 << 20,
         is_contiguous: true,
         is_readable: true,
-        is_far: false,
+        distance: Distance::Near,
     };
 
     #[test]
@@ -118,16 +118,17 @@ mod tests {
     }
 
     #[test]
-    fn stores_bypass_the_caches_for_far_receivers_only() {
-        for len in [10_000, 600_000] {
-            let far = LongMessage {
-                len,
+    fn stores_bypass_the_caches_unless_the_receiver_is_near() {
+        for distance in [Distance::Near, Distance::Far, Distance::Unknown] {
+            let message = LongMessage {
                 is_readable: false,
-                is_far: true,
+                distance,
                 ..MESSAGE
             };
-            let streams = protocol(SingleCopy::Auto, far) == LongProtocol::StreamingPipeline;
-            assert_eq!(streams, len >= machine::streaming_min());
+            let is_streamed =
+                protocol(SingleCopy::Auto, message) == LongProtocol::StreamingPipeline;
+            let pays = netmod_kit::streaming_pays() && distance != Distance::Near;
+            assert_eq!(is_streamed, pays, "{distance:?}");
         }
     }
 

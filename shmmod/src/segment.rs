@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 use netmod::ring::{AtomicU32, AtomicU64, BODIES, CELLS, Cell, Ends, Padded};
 use netmod::{OpenError, PipeWords};
 
-use crate::machine;
+use crate::machine::{self, Distance};
 use crate::overcommit::touches_may_fail;
 
 /// Largest message that does not fit into its cell, in bytes: 8 KiB, a common size in programs, and
@@ -256,13 +256,10 @@ impl Segment {
         &words[number % PIPES]
     }
 
-    /// Returns whether the owner is known to share no last-level cache with this process.
-    pub fn is_far(&self) -> bool {
-        let (own, theirs) = (
-            machine::cache_domain(),
-            self.front().cache_domain.load(Ordering::Relaxed),
-        );
-        own != 0 && theirs != 0 && own != theirs
+    /// Returns how far the owner's cores are from this process's.
+    pub fn distance(&self) -> Distance {
+        let theirs = self.front().cache_domain.load(Ordering::Relaxed);
+        Distance::between(machine::cache_domain(), theirs)
     }
 
     /// Returns the start of the units.

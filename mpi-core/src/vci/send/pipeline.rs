@@ -113,10 +113,13 @@ impl VciState {
         let len = record.total as usize;
         let buffer = &record.buffer;
         let mut is_bad = |ptr: *mut u8| usable.check_once(ptr, len, Access::Read).is_err();
-        if record.pipe.is_some() || buffer.as_ptr().is_some_and(&mut is_bad) {
+        let is_contiguous = buffer.as_bytes().is_some();
+        if record.pipe.is_some()
+            || !pipes.carries(to.peer, to.vci, len, is_contiguous)
+            || buffer.as_ptr().is_some_and(&mut is_bad)
+        {
             return Ok(());
         }
-        let is_contiguous = buffer.as_bytes().is_some();
         record.pipe = pipes.open(to.peer, to.vci, len, is_contiguous);
         Ok(())
     }
