@@ -2,6 +2,7 @@
 //! found once per process, by this process alone.
 
 use std::fs;
+use std::hint::black_box;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -11,9 +12,8 @@ use crate::cma::{self, Direction};
 const PROBE_LEN: usize = 64 << 10;
 /// Runs of the probe, of which the shortest counts: the first ones meet cold memory.
 const PROBE_RUNS: usize = 4;
-/// Copies within a core's own cache that take as long as two copies between cores: 2.4 on an EPYC of
-/// the fourth generation with a shared cache, 4.7 on a Xeon of the fourth generation, where the
-/// kernel's copy takes 3.3 (docs/decisions/long-messages.md).
+/// Break-even of the kernel's copy against two copies between cores, in copies within a core's own
+/// cache (docs/decisions/long-messages.md).
 const LOCAL_COPIES: u32 = 4;
 
 /// Whether two processes run on cores that share a last-level cache.
@@ -44,7 +44,11 @@ pub(crate) fn has_cheap_kernel_copy() -> bool {
     *CHEAP.get_or_init(|| {
         let from = vec![1_u8; PROBE_LEN];
         let mut to = vec![2_u8; PROBE_LEN];
-        let processor = shortest(|| to.copy_from_slice(std::hint::black_box(&from)));
+        let processor = shortest(|| {
+            to.copy_from_slice(black_box(&from));
+            // Otherwise the compiler might leave copies out that the next one overwrites.
+            black_box(&mut to);
+        });
         let mut is_refused = false;
         let kernel = shortest(|| {
             let (pid, place) = (std::process::id(), from.as_ptr() as u64);
