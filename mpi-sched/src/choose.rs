@@ -520,9 +520,8 @@ impl Choices {
 
     /// Whether ranks that can copy from each other's memory do so, for long data: where nothing else
     /// was asked for, and the tables don't know better. Two ranks that both have data for each other are quicker by
-    /// messages, which take the quickest way as measured,
-    /// unless one copy was measured to be quicker than two. Several read shares of vectors, and blocks that are for them
-    /// alone, whatever was measured: that was an allgather, in which all want the same bytes at once.
+    /// messages, unless one copy was measured to be quicker than two. Several read shares of vectors, and blocks that are
+    /// for them alone, whatever was measured: that was an allgather, in which all want the same bytes at once.
     pub fn goes_direct(&self, collective: &str, situation: &Situation, slots: Slots) -> bool {
         let two = situation.ranks == 2;
         let quicker = slots.direct == Direct::Quicker;

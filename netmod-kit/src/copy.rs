@@ -18,13 +18,6 @@ const LONG_TO_FAR: usize = LONG;
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// Returns whether [`copy_to_shared`] writes `len` bytes without fetching the lines from their last
-/// owner, as non-temporal stores do.
-#[inline]
-pub fn avoids_fetch(len: usize) -> bool {
-    len >= LONG_TO_OTHERS && has_instruction()
-}
-
 /// Returns whether `rep movsb` is faster than vectors for long copies.
 #[inline]
 fn has_instruction() -> bool {
@@ -34,9 +27,24 @@ fn has_instruction() -> bool {
     return false;
 }
 
+/// Returns whether [`copy_non_temporal`] reaches a core that shares no cache with this one faster
+/// than [`copy_to_shared`].
+#[inline]
+pub fn streaming_pays() -> bool {
+    cfg!(target_arch = "x86_64") && !has_instruction()
+}
+
+/// Returns whether this is a virtual machine, which may hide which cores share caches.
+pub fn is_virtual_machine() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return processor::has_hypervisor();
+    #[cfg(not(target_arch = "x86_64"))]
+    return false;
+}
+
 /// Returns whether [`copy_to_shared`] overwrites whole lines without reading them, and is the
 /// fastest for most lengths.
-pub fn overwrites_without_fetch() -> bool {
+fn overwrites_without_fetch() -> bool {
     #[cfg(target_arch = "x86_64")]
     return processor::instruction() == processor::Instruction::Quickest;
     #[cfg(not(target_arch = "x86_64"))]

@@ -7,6 +7,7 @@
 //!   [`LostPeers`]: peers that a lane has found lost, for the other lanes.
 //! - [`bridge`]: the transport of a connection between jobs, under the process's numbers.
 //! - [`bundle`]: small messages that travel together. [`copy()`]: small copies without a call.
+//! - [`Nearness`]: whether another process's core shares a cache with this one's.
 //! - [`Operations`], [`Fences`], [`Exposures`]: pending gets, puts and atomics, the epochs that a
 //!   flush waits for, and the exposed memory. [`emulation`]: remote memory access by messages.
 //! - [`library`]: C libraries opened at run time; [`give_back_memory`]: freed memory that they
@@ -31,6 +32,7 @@ mod fences;
 pub mod library;
 mod lost;
 mod memory;
+mod nearness;
 mod operations;
 mod peer_table;
 mod registration;
@@ -39,13 +41,14 @@ pub mod usable;
 pub mod variables;
 
 pub use copy::{
-    avoids_fetch, copy, copy_non_temporal, copy_overlapping, copy_to_far, copy_to_prefetched,
-    copy_to_shared, keeps_stores_cached, overwrites_without_fetch, prefetch, prefetch_for_write,
+    copy, copy_non_temporal, copy_overlapping, copy_to_far, copy_to_prefetched, copy_to_shared,
+    is_virtual_machine, keeps_stores_cached, prefetch, prefetch_for_write, streaming_pays,
 };
 pub use exposures::Exposures;
 pub use fences::Fences;
 pub use lost::LostPeers;
 pub use memory::give_back_memory;
+pub use nearness::Nearness;
 pub use operations::{Action, Operations};
 pub use peer_table::{NumberMap, PeerTable};
 pub use registration::{Netmod, Open, Start, need_rdma_device};

@@ -33,15 +33,12 @@ use std::sync::atomic::AtomicU32;
 mod atomic_op;
 mod pipe;
 pub mod ring;
-mod shares;
 mod sync;
 
 pub use atomic_op::AtomicOp;
 pub use pipe::{
-    NoPipe, Pipe, PipeEnd, PipeReader, PipeRequest, PipeWords, Pipes, PullProgress, PushProgress,
-    RING, ReceiverProgress, Source,
+    Pipe, PipeReader, PipeWords, Pipes, PullProgress, PushProgress, RING, ReceiverProgress, Source,
 };
-pub use shares::{CopyShares, Helped, MOST_CHUNKS, SharedCopy};
 
 /// A process of the job: its rank in `MPI_COMM_WORLD` if the launcher started all processes
 /// together.
@@ -562,13 +559,6 @@ pub trait NodeLane {
     /// dropped; it is used under the VCI's lock and not during a call of the lane.
     fn rx_ring(&mut self) -> Option<NonNull<ring::RxRing>> {
         None
-    }
-
-    /// Copies a chunk of a long message that a peer is reading from this process's memory, if there
-    /// is one. Called while such a message may be in transfer and nothing else is to do. Returns
-    /// whether a chunk was copied.
-    fn help(&mut self) -> bool {
-        false
     }
 
     /// Returns direct access (CMA) to peers' memory, if the transport has it.

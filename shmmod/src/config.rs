@@ -10,8 +10,9 @@ pub const VARIABLES: &[Variable] = &[Variable {
     default: "auto",
     help: "Whether large messages between processes of a node are copied once, by the kernel \
                (process_vm_readv): with 1 always, if a trial at first contact shows that it is allowed. With 0 \
-               they always go through shared memory, copied by both processes. With auto receivers measure \
-               both protocols, the second with stores through and past the caches; senders use the fastest.",
+               they always go through shared memory, copied by both processes. With auto messages of more than \
+               1 MiB are copied once, and from 64 KiB on where a trial shows that the kernel's copy takes less \
+               time than two copies.",
 }];
 
 /// When to use CMA for long messages, where the kernel allows it.
@@ -21,8 +22,8 @@ pub enum SingleCopy {
     Never,
     /// Always.
     Always,
-    /// Where it is measured to be faster.
-    Measured,
+    /// Where it is expected to be faster.
+    Auto,
 }
 
 impl From<bool> for SingleCopy {
@@ -39,7 +40,7 @@ impl SingleCopy {
     fn read(variables: &Reader) -> Result<SingleCopy, String> {
         let name = VARIABLES[0].name;
         match variables.text(name).as_deref() {
-            None | Some("auto") => Ok(SingleCopy::Measured),
+            None | Some("auto") => Ok(SingleCopy::Auto),
             Some(other) => match variables.flag(name, true) {
                 Ok(true) => Ok(SingleCopy::Always),
                 Ok(false) => Ok(SingleCopy::Never),

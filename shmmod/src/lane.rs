@@ -11,21 +11,15 @@ use netmod::{
     AtomicOp, DirectCopy, Header, IoVec, Issued, Lane, LaneError, NodeLane, Payload, Peer, Pipes,
     RemoteAddr, RemoteKey, Resolver, Sink, Token, VciId, WakeUp,
 };
-use netmod_kit::PeerTable;
+use netmod_kit::{Nearness, PeerTable};
 
-use crate::choice::Choice;
 use crate::cma::{self, Direction, NotCopied};
 use crate::config::SingleCopy;
 use crate::ends::End;
-use crate::hand_over::HandOver;
-use crate::lent::Kept;
-use crate::live::Hands;
 use crate::liveness::{exists, gone};
-use crate::pipes::Receiving;
+use crate::policy::{LongMessagePolicy, StaticPolicy};
 use crate::segment::{BODY, Location, STRIDE, Segment};
-use crate::sending::{Ended, Sending};
-use crate::shared_copy::{Habit, may_share};
-use crate::turns::{Came, Turns};
+use crate::sending::Sending;
 use crate::wake_up;
 
 /// State of a peer's VCI.
@@ -36,30 +30,16 @@ pub(crate) struct Remote {
     at: Location,
     /// Whether CMA works with the peer; `None` until tried.
     single_copy: Option<bool>,
-    /// Measured choice of the protocol for long messages; `None` until the first one.
-    pub choice: Option<Box<Choice>>,
-    /// Whether the peer's core seems to share no cache with this one.
-    pub far: bool,
+    /// Sampled only where streaming stores reach far cores faster than plain ones.
+    pub nearness: Nearness,
+    /// The last value of the probe that was sampled.
+    pub probed: u64,
+    /// Number of the peer's pipes that this process has ended, wrapping.
+    pub ended: u32,
     /// Number of messages that the lane had received at the last send to this peer.
     taken_before: u64,
     /// Number of mapped units of the peer's pipeline memory.
     pub units_mapped: usize,
-    /// Units of the peer's pipeline memory that this process has kept.
-    pub kept: Option<Kept>,
-    pub turns: Turns,
-    /// Low bytes of the generations of the last pipe to the peer and of the last pipe from it that
-    /// this process has finished.
-    pub opened: u8,
-    pub ended: u8,
-    /// Whether the peer sent its last message before it had received ours: both send before they
-    /// receive, so no process waits for data that is not yet written.
-    pub crosses: bool,
-    /// State of the hand-over protocol.
-    pub hand_over: HandOver,
-    /// Whether the message that the peer reads by CMA was sent by turns.
-    pub reads_by_turns: bool,
-    /// Whether shared copies with the peer pay off.
-    pub habit: Habit,
 }
 
 /// Bytes. Messages of at least this length reach a core that shares no cache with this one faster
@@ -88,7 +68,7 @@ impl Remote {
         payload: &[u8],
     ) -> Result<(), LaneError> {
         let answers = self.answers(taken);
-        let past = self.far && payload.len() >= PAST && !netmod_kit::avoids_fetch(payload.len());
+        let past = payload.len() >= PAST && self.nearness.is_far();
         if !past && (answers || payload.len() >= AHEAD_IN_STREAMS) {
             self.put_copy::<false>((me, answers), header, payload)?;
             self.ask_for_next(payload.len(), answers);
@@ -128,16 +108,6 @@ impl Remote {
             let body = self.segment.body(view.body(next, answers));
             netmod_kit::prefetch_for_write(body, len);
         }
-    }
-
-    /// Returns whether CMA with the peer has been tried.
-    pub fn is_tried(&self) -> bool {
-        self.single_copy.is_some()
-    }
-
-    /// Returns the peer's process number if CMA with it is known to work.
-    pub fn pid(&self) -> Option<u32> {
-        (self.single_copy == Some(true)).then_some(self.at.pid)
     }
 
     /// Puts a message of `len` bytes, written by `fill`, into the peer's ring. `answers`: a message
@@ -214,19 +184,15 @@ fn woken(tx_ring: &TxRing) -> Result<(), LaneError> {
 
 pub(crate) struct ShmLane {
     pub me: Peer,
-    pub vci: VciId,
     rx_ring: End<RxRing>,
     /// Dropped after `rx_ring`, which points into it.
     pub own: Arc<Segment>,
-    /// Pipes that peers have opened.
-    pub receiving: Receiving,
     /// Pipes that this lane has opened.
     pub sending: Sending,
     pub remotes: PeerTable<Option<Box<Remote>>>,
     resolver: Arc<dyn Resolver>,
-    pub mode: SingleCopy,
-    /// Whether peers may copy a share of what is read into this process's memory.
-    pub shares: bool,
+    mode: SingleCopy,
+    pub policy: Box<dyn LongMessagePolicy>,
     /// Process numbers of the peers that `check_peers` covers: those sent to or waited for.
     watched: HashMap<Peer, u32>,
     /// Peers whose process one check has found dead.
@@ -247,14 +213,12 @@ impl ShmLane {
         let rx_ring = unsafe { RxRing::new(own.parts(), own.body(0), STRIDE, BODY) };
         ShmLane {
             me,
-            vci,
             rx_ring: End::new(rx_ring),
             own,
             remotes: PeerTable::new(vci),
             resolver,
             mode,
-            shares: may_share(),
-            receiving: Receiving::default(),
+            policy: Box::new(StaticPolicy { single_copy: mode }),
             sending: Sending::default(),
             watched: HashMap::new(),
             ended: HashSet::new(),
@@ -309,43 +273,6 @@ impl ShmLane {
         }
     }
 
-    /// Processes the reports of pipes' receivers.
-    #[inline]
-    pub fn hear(&mut self) {
-        if !self.sending.ended.is_empty() || !self.sending.unread.is_empty() {
-            self.hear_all();
-        }
-    }
-
-    #[inline(never)]
-    fn hear_all(&mut self) {
-        while let Some(ended) = self.sending.ended.pop() {
-            let Ended {
-                to,
-                vci,
-                len,
-                way,
-                hands,
-                by_turns,
-                work,
-            } = ended;
-            if let Ok(remote) = self.remote(to, vci) {
-                let by_hand = hands != Hands::Own;
-                if by_turns {
-                    remote.hand_over.note(len, by_hand, work.slower());
-                }
-                if !by_hand {
-                    remote.note(len, way, work);
-                }
-            }
-        }
-        while let Some((to, vci, kept)) = self.sending.unread.pop() {
-            if let Ok(remote) = self.remote(to, vci) {
-                kept.give_back(&remote.segment);
-            }
-        }
-    }
-
     fn copy(
         &mut self,
         direction: Direction,
@@ -357,18 +284,9 @@ impl ShmLane {
     ) -> Result<Issued, LaneError> {
         let pid = self.single_copy(peer, vci)?;
         let place = remote.key.address + remote.offset;
-        let copied = match direction {
-            Direction::Read => {
-                // The read may be a long message.
-                self.remote(peer, vci)?.turns.receive(len, Came::Read);
-                // SAFETY: the callers of `get` and `read` promise that `local` is valid for `len`
-                // bytes; the peer has exposed or lent `place`.
-                unsafe { self.read_shared((peer, vci), pid, local, place, len) }
-            }
-            // SAFETY: the callers of `put` and `write` promise that `local` is valid for `len`
-            // bytes; the peer has exposed or lent `place`.
-            Direction::Write => unsafe { cma::copy(direction, pid, local, place, len) },
-        };
+        // SAFETY: the callers of `get`, `read`, `put` and `write` promise that `local` is valid for
+        // `len` bytes; the peer has exposed or lent `place`.
+        let copied = unsafe { cma::copy(direction, pid, local, place, len) };
         copied.map_err(|error| not_copied(peer, pid, place, error))?;
         Ok(Issued::Complete)
     }
@@ -434,18 +352,11 @@ fn attach(
         segment,
         at,
         single_copy: None,
-        choice: None,
-        far: false,
-        units_mapped: 0,
-        kept: None,
-        turns: Turns::default(),
-        opened: 0,
+        nearness: Nearness::default(),
+        probed: 0,
         ended: 0,
-        crosses: false,
-        hand_over: HandOver::default(),
+        units_mapped: 0,
         taken_before: 0,
-        reads_by_turns: false,
-        habit: Habit::default(),
     }))
 }
 
@@ -638,11 +549,6 @@ impl NodeLane for ShmLane {
 
     fn rx_ring(&mut self) -> Option<NonNull<RxRing>> {
         Some(self.rx_ring.pointer())
-    }
-
-    #[inline]
-    fn help(&mut self) -> bool {
-        self.own.front().shares.are_offered() && self.help_reader()
     }
 
     fn direct_copy(&mut self) -> Option<&mut dyn DirectCopy> {

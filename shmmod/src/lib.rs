@@ -2,30 +2,24 @@
 //!
 //! Short messages go through a ring of cells that each receiving VCI has in shared memory. Long
 //! messages are copied once, from one process's memory to the other's, by the kernel (CMA,
-//! `process_vm_readv`), or twice, through pipelines in the sender's shared memory, whichever is
-//! measured to be faster. Memory per VCI is fixed: one ring and the memory of its pipelines,
-//! whatever the number of senders. A peer's ring is mapped on the first send to it.
-
-mod choice;
-mod config;
-mod ends;
-mod hand_over;
-mod lane;
-mod lent;
-mod live;
-mod liveness;
-mod measured;
-mod overcommit;
-mod pipes;
+//! `process_vm_readv`), or twice, through pipelines in the sender's shared memory, as `policy`
+//! decides. Memory per VCI is fixed: one ring and the memory of its pipelines, whatever the number
+//! of senders. A peer's ring is mapped on the first send to it.
 
 mod cma;
+mod config;
+mod ends;
+mod lane;
+mod liveness;
+mod machine;
+mod open_pipe;
+mod overcommit;
+mod pipes;
+mod policy;
 mod segment;
 mod sending;
-mod shape;
-mod shared_copy;
 mod shared_segment;
 mod transport;
-mod turns;
 mod wake_up;
 
 pub use config::{Config, SingleCopy, VARIABLES};

@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 use netmod::ring::{
     AtomicU32, AtomicU64, BODIES, CELLS, Cell, Ends, Padded, Parts, RECORDS, SenderRecord,
 };
-use netmod::{CopyShares, OpenError, PipeWords};
+use netmod::{OpenError, Peer, PipeWords};
 
 use crate::overcommit::touches_may_fail;
 
@@ -34,8 +34,28 @@ pub(crate) struct Front {
     /// 1 while the owner sleeps or is about to.
     pub wake_up: Padded<AtomicU32>,
     pub ends: Ends,
-    /// Control words of shared copies from the owner's memory.
-    pub shares: CopyShares,
+    /// Written by a receiver now and then, so that the owner can measure how long the line takes to
+    /// arrive: the receiver's number and a count, which makes it differ from its last value.
+    probe: Padded<AtomicU64>,
+}
+
+impl Front {
+    /// Writes the probe as the process `from`.
+    #[cold]
+    pub fn write_probe(&self, from: Peer, count: u32) {
+        let word = (from as u64) << 32 | u64::from(count);
+        self.probe.0.store(word, Ordering::Relaxed);
+    }
+
+    /// Returns the process that has written a value of the probe.
+    pub fn prober(word: u64) -> Peer {
+        (word >> 32) as Peer
+    }
+
+    /// Returns the probe and a word of another line of the same page.
+    pub fn probe(&self) -> (&AtomicU64, &AtomicU64) {
+        (&self.probe.0, &self.nonce)
+    }
 }
 
 const CELLS_AT: usize = 4096;
@@ -59,9 +79,7 @@ pub(crate) const UNITS: usize = 128;
 pub(crate) const STEP: usize = 8;
 const FIRST: usize = 2;
 const ROOM: usize = UNITS * UNIT;
-/// Offset of one word for each unit, behind the control words of the pipes.
-const RETURNED_AT: usize = QUEUE + PIPES * size_of::<PipeWords>();
-const ROOM_AT: usize = (RETURNED_AT + UNITS * size_of::<AtomicU32>()).next_multiple_of(4096);
+const ROOM_AT: usize = (QUEUE + PIPES * size_of::<PipeWords>()).next_multiple_of(4096);
 const LENGTH: usize = ROOM_AT + ROOM;
 const _: () = assert!(size_of::<Front>() <= CELLS_AT && BODIES_AT.is_multiple_of(4096));
 const _: () =
@@ -262,15 +280,6 @@ impl Segment {
         // consist of atomics, for which zero is valid.
         let words: &[PipeWords; PIPES] = unsafe { self.base.byte_add(QUEUE).cast().as_ref() };
         &words[number % PIPES]
-    }
-
-    /// Returns the word with the generation of the pipe through which a unit was kept that has been
-    /// given back (see [`crate::lent`]).
-    pub fn returned(&self, unit: usize) -> &AtomicU32 {
-        // SAFETY: the words are within the mapping, aligned behind the pipes' words, and live as
-        // long as `self`; they are atomics, for which zero is valid.
-        let words: &[AtomicU32; UNITS] = unsafe { self.base.byte_add(RETURNED_AT).cast().as_ref() };
-        &words[unit % UNITS]
     }
 
     /// Returns the start of the units.

@@ -43,7 +43,7 @@ impl Transport for Shm {
         let copy = match self.config.single_copy {
             SingleCopy::Always => "single copy",
             SingleCopy::Never => "two copies",
-            SingleCopy::Measured => "single copy or two, as measured",
+            SingleCopy::Auto => "single copy or two",
         };
         format!("shared memory, large messages by {copy}")
     }

@@ -2,9 +2,7 @@
 
 mod book;
 
-use std::time::{Duration, Instant};
-
-use netmod::{Lane, Pipe, PipeReader, PipeRequest, PullProgress, PushProgress, Source};
+use netmod::{Lane, Pipe, PipeReader, PullProgress, PushProgress, Source};
 use shmmod::SingleCopy;
 
 use book::lanes as pair;
@@ -16,13 +14,12 @@ fn data(len: usize) -> Vec<u8> {
 const UNIT: usize = 16 << 10;
 const ROOM: usize = 2 << 20;
 
-fn open(lane: &mut dyn Lane, len: usize, request: PipeRequest, whole: bool) -> Option<Pipe> {
+fn open(lane: &mut dyn Lane, len: usize, whole: bool) -> Option<Pipe> {
     let pipes = lane.node().unwrap().pipes().unwrap();
     if !whole {
-        return pipes.open(1, 0, len, request);
+        return pipes.open(1, 0, len, true);
     }
-    let begun = pipes.begin(1, 0, len, request, Source::Bytes(&[]), false);
-    let (pipe, is_written) = begun.ok()?;
+    let (pipe, is_written) = pipes.begin(1, 0, len, Source::Bytes(&[]), false)?;
     assert!(!is_written);
     Some(pipe)
 }
@@ -32,8 +29,8 @@ fn push(lane: &mut dyn Lane, pipe: Pipe, data: &[u8], moved: &mut usize) -> Push
     pipes.push(pipe, moved, Source::Bytes(data)).unwrap()
 }
 
-fn reading(pipe: Pipe, len: usize, replaceable: bool) -> PipeReader {
-    PipeReader::new(0, 0, pipe, (len, len), replaceable)
+fn reading(pipe: Pipe, len: usize) -> PipeReader {
+    PipeReader::new(0, 0, pipe, (len, len))
 }
 
 fn pull(lane: &mut dyn Lane, reading: &mut PipeReader, to: &mut [u8]) -> PullProgress {
@@ -70,9 +67,7 @@ fn messages_without_a_waiting_receiver_are_written_at_once() {
             _ => Source::Bytes(&sent),
         };
         let pipes = sender.node().unwrap().pipes().unwrap();
-        let (pipe, is_written) = pipes
-            .begin(1, 0, len, PipeRequest::IfFaster, source, true)
-            .unwrap();
+        let (pipe, is_written) = pipes.begin(1, 0, len, source, true).unwrap();
         assert_eq!(is_written, len <= 256 << 10);
         if !is_written {
             let pushed = pipes.push(pipe, &mut 0, Source::Bytes(&sent));
@@ -86,7 +81,7 @@ fn messages_without_a_waiting_receiver_are_written_at_once() {
         }
         for (pipe, sent) in due {
             let mut got = vec![0; sent.len()];
-            let mut reading = reading(pipe, sent.len(), false);
+            let mut reading = reading(pipe, sent.len());
             let mut pulled = PullProgress::Part(true);
             while pulled == PullProgress::Part(true) {
                 pulled = pull(&mut *receiver, &mut reading, &mut got);
@@ -112,7 +107,7 @@ fn messages_of_all_lengths_arrive_whole() {
     ] {
         for _ in 0..5 {
             let whole = len <= 1 << 20;
-            let pipe = open(&mut *sender, len, PipeRequest::IfFaster, whole).unwrap();
+            let pipe = open(&mut *sender, len, whole).unwrap();
             let (sent, mut got) = (data(len), vec![0; len]);
             let mut moved = 0;
             std::thread::scope(|scope| {
@@ -122,7 +117,7 @@ fn messages_of_all_lengths_arrive_whole() {
                         std::thread::yield_now();
                     }
                 });
-                let mut reading = reading(pipe, len, false);
+                let mut reading = reading(pipe, len);
                 while pull(&mut *receiver, &mut reading, &mut got) != PullProgress::Whole {
                     std::thread::yield_now();
                 }
@@ -135,15 +130,15 @@ fn messages_of_all_lengths_arrive_whole() {
 
 #[test]
 fn messages_with_gaps_arrive() {
-    let ([mut sender, mut receiver], _transports) = pair(SingleCopy::Measured);
+    let ([mut sender, mut receiver], _transports) = pair(SingleCopy::Auto);
     let len = 100_000;
     let (sent, mut got) = (data(len), vec![0; len]);
-    let pipe = open(&mut *sender, len, PipeRequest::Required, true).unwrap();
+    let pipe = open(&mut *sender, len, true).unwrap();
     let mut parts = |at: usize, out: &mut [u8]| out.copy_from_slice(&sent[at..at + out.len()]);
     let pipes = sender.node().unwrap().pipes().unwrap();
     let pushed = pipes.push(pipe, &mut 0, Source::Parts(&mut parts));
     assert_eq!(pushed, Ok(PushProgress::Whole));
-    let mut reading = reading(pipe, len, false);
+    let mut reading = reading(pipe, len);
     assert_eq!(
         pull(&mut *receiver, &mut reading, &mut got),
         PullProgress::Whole
@@ -157,7 +152,7 @@ fn a_busy_receiver_holds_up_only_its_own_messages() {
     let mut waiting = Vec::new();
     // All units but one are in use.
     for len in [1 << 20, (1 << 20) - UNIT] {
-        let pipe = open(&mut *sender, len, PipeRequest::IfFaster, true).unwrap();
+        let pipe = open(&mut *sender, len, true).unwrap();
         assert_eq!(
             push(&mut *sender, pipe, &data(len), &mut 0),
             PushProgress::Whole
@@ -165,13 +160,10 @@ fn a_busy_receiver_holds_up_only_its_own_messages() {
         waiting.push((pipe, len));
     }
     assert!(!is_taken(&mut *sender));
-    assert_eq!(
-        open(&mut *sender, 2 * UNIT, PipeRequest::IfFaster, true),
-        None
-    );
+    assert_eq!(open(&mut *sender, 2 * UNIT, true), None);
     let len = 3 << 20;
     let (sent, mut got, mut moved) = (data(len), vec![0; len], 0);
-    let pipe = open(&mut *sender, len, PipeRequest::Required, false).unwrap();
+    let pipe = open(&mut *sender, len, false).unwrap();
     assert_eq!(
         push(&mut *sender, pipe, &sent, &mut moved),
         PushProgress::Part(true)
@@ -179,17 +171,17 @@ fn a_busy_receiver_holds_up_only_its_own_messages() {
     assert_eq!(moved, UNIT);
     // The message keeps that unit, whatever others do. Without one it could wait forever, as it
     // cannot be read by CMA.
-    assert_eq!(open(&mut *sender, 9000, PipeRequest::IfFaster, false), None);
-    assert_eq!(open(&mut *sender, 9000, PipeRequest::Required, false), None);
-    let mut through = reading(pipe, len, false);
+    assert_eq!(open(&mut *sender, 9000, false), None);
+    assert_eq!(open(&mut *sender, 9000, false), None);
+    let mut through = reading(pipe, len);
     while pull(&mut *receiver, &mut through, &mut got) != PullProgress::Whole {
         let _ = push(&mut *sender, pipe, &sent, &mut moved);
-        assert_eq!(open(&mut *sender, 9000, PipeRequest::Required, false), None);
+        assert_eq!(open(&mut *sender, 9000, false), None);
     }
     assert!(got == sent);
     // The earlier messages are still intact.
     for (pipe, len) in waiting {
-        let mut whole = reading(pipe, len, false);
+        let mut whole = reading(pipe, len);
         assert_eq!(
             pull(&mut *receiver, &mut whole, &mut got[..len]),
             PullProgress::Whole
@@ -197,7 +189,7 @@ fn a_busy_receiver_holds_up_only_its_own_messages() {
         assert!(got[..len] == data(len));
     }
     assert!(is_taken(&mut *sender));
-    assert!(open(&mut *sender, 1 << 20, PipeRequest::IfFaster, true).is_some());
+    assert!(open(&mut *sender, 1 << 20, true).is_some());
 }
 
 #[test]
@@ -205,7 +197,7 @@ fn a_full_pipe_recovers() {
     let ([mut sender, mut receiver], _transports) = pair(SingleCopy::Never);
     let len = 3 << 20;
     let (sent, mut got, mut moved) = (data(len), vec![0; len], 0);
-    let pipe = open(&mut *sender, len, PipeRequest::IfFaster, false).unwrap();
+    let pipe = open(&mut *sender, len, false).unwrap();
     assert_eq!(
         push(&mut *sender, pipe, &sent, &mut moved),
         PushProgress::Part(true)
@@ -215,7 +207,7 @@ fn a_full_pipe_recovers() {
         push(&mut *sender, pipe, &sent, &mut moved),
         PushProgress::Part(false)
     );
-    let mut reading = reading(pipe, len, false);
+    let mut reading = reading(pipe, len);
     assert_eq!(
         pull(&mut *receiver, &mut reading, &mut got),
         PullProgress::Part(true)
@@ -237,47 +229,13 @@ fn a_full_pipe_recovers() {
     assert!(got == sent);
 }
 
-fn until_stalled(receiver: &mut dyn Lane, reading: &mut PipeReader, got: &mut [u8]) -> usize {
-    let begun = Instant::now();
-    while begun.elapsed() < Duration::from_secs(10) {
-        if let PullProgress::Stalled(done) = pull(receiver, reading, got) {
-            return done;
-        }
-    }
-    panic!("the sender is waited for");
-}
-
-#[test]
-fn a_busy_sender_is_not_waited_for() {
-    let ([mut sender, mut receiver], _transports) = pair(SingleCopy::Never);
-    for begins in [false, true] {
-        let len = 3 << 20;
-        let (sent, mut got, mut moved) = (data(len), vec![0; len], 0);
-        let pipe = open(&mut *sender, len, PipeRequest::IfFaster, false).unwrap();
-        if begins {
-            let pushed = push(&mut *sender, pipe, &sent, &mut moved);
-            assert_eq!(pushed, PushProgress::Part(true));
-        }
-        let mut reading = reading(pipe, len, true);
-        let done = until_stalled(&mut *receiver, &mut reading, &mut got);
-        assert_eq!((done, moved), (if begins { ROOM / 2 } else { 0 }, done));
-        assert!(got[..done] == sent[..done]);
-        assert_eq!(
-            push(&mut *sender, pipe, &sent, &mut moved),
-            PushProgress::Revoked
-        );
-        assert_eq!(moved, done);
-        assert!(is_taken(&mut *sender));
-    }
-}
-
 #[test]
 fn unwanted_messages_free_their_units() {
     let ([mut sender, mut receiver], _transports) = pair(SingleCopy::Never);
     for who in [0, 1, 2] {
         let len = 1 << 20;
         let mut pipes = Vec::new();
-        while let Some(pipe) = open(&mut *sender, len, PipeRequest::IfFaster, true) {
+        while let Some(pipe) = open(&mut *sender, len, true) {
             assert_eq!(
                 push(&mut *sender, pipe, &data(len), &mut 0),
                 PushProgress::Whole
@@ -299,7 +257,7 @@ fn unwanted_messages_free_their_units() {
                 _ => {
                     let mut reading = PipeReader {
                         total: len,
-                        ..reading(pipe, 100, false)
+                        ..reading(pipe, 100)
                     };
                     assert_eq!(
                         pull(&mut *receiver, &mut reading, &mut got),
@@ -314,18 +272,34 @@ fn unwanted_messages_free_their_units() {
 }
 
 #[test]
-fn the_control_variable_overrides_the_measurement() {
+fn messages_that_are_read_by_their_receivers_take_no_pipe() {
     let ([mut sender, _], _transports) = pair(SingleCopy::Always);
-    for request in [PipeRequest::IfFaster, PipeRequest::Required] {
-        assert_eq!(open(&mut *sender, 1 << 20, request, true), None);
-        assert_eq!(open(&mut *sender, 1 << 20, request, false), None);
+    for is_contiguous in [false, true] {
+        let pipes = sender.node().unwrap().pipes().unwrap();
+        assert!(!pipes.carries(1, 0, 1 << 20, is_contiguous));
+        assert_eq!(pipes.open(1, 0, 1 << 20, is_contiguous), None);
     }
+    assert_eq!(open(&mut *sender, 1 << 20, true), None);
+}
+
+#[test]
+fn messages_without_space_wait_only_if_they_cannot_be_read() {
+    let ([mut sender, _], _transports) = pair(SingleCopy::Auto);
+    let pipes = sender.node().unwrap().pipes().unwrap();
+    assert!(pipes.carries(1, 0, 9000, true) && pipes.carries(1, 0, 3 << 20, false));
+    for _ in 1..ROOM / UNIT {
+        assert!(pipes.open(1, 0, 9000, true).is_some());
+    }
+    assert_eq!(pipes.open(1, 0, 2 * UNIT, true), None);
+    // Data with gaps proceeds with the last unit.
+    assert!(pipes.open(1, 0, 2 * UNIT, false).is_some());
+    assert_eq!(pipes.open(1, 0, 2 * UNIT, false), None);
 }
 
 #[test]
 fn invalid_pipe_names_are_refused() {
     let ([mut sender, mut receiver], _transports) = pair(SingleCopy::Never);
-    let pipe = open(&mut *sender, 9000, PipeRequest::Required, true).unwrap();
+    let pipe = open(&mut *sender, 9000, true).unwrap();
     let mut take = |_: usize, _: &[u8]| panic!("there is no such place");
     // The last name announces a whole message in the last unit.
     let row = 1 << 30 | 127 << 8;
@@ -339,7 +313,7 @@ fn invalid_pipe_names_are_refused() {
         1 << 32 | row,
     ] {
         let pipes = receiver.node().unwrap().pipes().unwrap();
-        let pulled = pipes.pull(&mut reading(Pipe(name), UNIT + 1, true), &mut take);
+        let pulled = pipes.pull(&mut reading(Pipe(name), UNIT + 1), &mut take);
         assert!(pulled.is_err(), "{name:#x}");
         let lengths = (UNIT + 1, UNIT + 1);
         let taken = pipes.take_written(0, 0, Pipe(name), lengths, &mut take);
@@ -349,7 +323,7 @@ fn invalid_pipe_names_are_refused() {
     // The name of an earlier use brings no data, and takes none from the current message.
     let old = Pipe((pipe.0 & 0xffff_ffff) | 77 << 32);
     let pipes = receiver.node().unwrap().pipes().unwrap();
-    let pulled = pipes.pull(&mut reading(old, 9000, false), &mut take);
+    let pulled = pipes.pull(&mut reading(old, 9000), &mut take);
     assert_eq!(pulled, Ok(PullProgress::Part(false)));
     pipes.release(0, 0, old);
     assert!(!is_taken(&mut *sender));
@@ -359,5 +333,5 @@ fn invalid_pipe_names_are_refused() {
         .pipes()
         .unwrap()
         .push(old, &mut 0, Source::Bytes(&[]));
-    assert_eq!(pushed, Ok(PushProgress::Revoked));
+    assert_eq!(pushed, Ok(PushProgress::Released));
 }

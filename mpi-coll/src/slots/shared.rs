@@ -484,7 +484,8 @@ impl SharedSlots {
         };
         let [[which, _], [beside, _]] =
             [call, call ^ (PUBLISHED / 2)].map(|call| self.published(of, call));
-        self.nearness.sample(which, beside, call);
+        self.nearness
+            .sample(which, beside, |word| (word >> 32) as u32 == call);
     }
 
     /// Counts a long call of this rank, with this phase.

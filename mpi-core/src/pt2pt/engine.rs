@@ -65,16 +65,12 @@ pub(crate) enum Action {
         request: Name,
         remote: RemoteAddr,
         len: usize,
-        /// Whether the sender wants the duration.
-        timed: bool,
     },
     /// Receive the data of a matched rendezvous message from its pipeline.
     ReceivePipeline {
         from: Address,
         request: Name,
         pipe: Pipe,
-        /// The sender's memory, if the sender does not get to the pipeline.
-        remote: Option<RemoteAddr>,
         /// Length of the message.
         sent: u64,
         /// Whether the sender wants a `Fin`.
@@ -394,7 +390,6 @@ impl Engine {
         record.moved = 0;
         record.fetching = false;
         record.place = None;
-        record.spent = 0;
         record.error = (rts.len > room).then(|| truncation(&key, rts.len, room));
         let is_place = record.buffer.as_ptr().is_some() || record.buffer.is_listable();
         if !self.lost.is_empty() && total > 0 {
@@ -411,11 +406,10 @@ impl Engine {
                 }
                 self.finish_fetch(id);
             }
-            (Some(pipe), remote) => self.outbox.push(Action::ReceivePipeline {
+            (Some(pipe), _) => self.outbox.push(Action::ReceivePipeline {
                 from,
                 request,
                 pipe,
-                remote,
                 sent: rts.len,
                 fin: rts.sync || total < rts.len,
             }),
@@ -426,7 +420,6 @@ impl Engine {
                     request,
                     remote,
                     len,
-                    timed: rts.timed,
                 });
             }
             _ => self.ask_for_data(id),
@@ -458,7 +451,7 @@ impl Engine {
         };
         let body = Control {
             request: record.remote,
-            value: record.spent,
+            ..Control::default()
         };
         self.counters.fetched += 1;
         self.counters.fetched_bytes += record.total;

@@ -200,8 +200,6 @@ pub(crate) struct Record {
     pub place: Option<u64>,
     /// The pipeline that carries the data of a send.
     pub pipe: Option<Pipe>,
-    /// Nanoseconds that the receiver spent on reading the sender's memory.
-    pub spent: u64,
     /// Whether the receiver was asked to give the message back.
     pub asked_back: bool,
     /// Whether the transport is reading the sender's memory and will report completion.
@@ -281,7 +279,6 @@ impl Record {
         exposed: None,
         place: None,
         pipe: None,
-        spent: 0,
         asked_back: false,
         fetching: false,
     };

@@ -221,51 +221,41 @@ pub(crate) struct Rts {
     pub request: Name,
     /// The message in the sender's memory, if the receiver can read it.
     pub key: Option<RemoteKey>,
-    /// The pipeline that carries the data, between processes of a node.
+    /// The pipeline that carries the data, between processes of a node; then there is no key.
     pub pipe: Option<Pipe>,
     /// Whether the sender wants a [`PacketKind::Fin`] even if the pipeline carries all data.
     pub sync: bool,
-    /// Whether the sender wants the duration of the read.
-    pub timed: bool,
 }
 
 impl Rts {
     /// Bytes on the wire with a general remote key.
     pub const SIZE: usize = 40;
-    /// Bytes on the wire with a remote key and a pipeline.
-    const LONGEST: usize = 48;
     /// Bytes on the wire with a pipeline or an address only, as within a node. With its header this
     /// form fits one cache line of a ring cell (`netmod::ring`); a second line would cost the
     /// polling receiver a cache miss.
     const SHORT: usize = 24;
     /// Flag in the length, which is below this.
     const SYNC_BIT: u64 = 1 << 63;
-    /// Flag above the bits of names.
-    const TIMED_BIT: u64 = 1 << 62;
-    /// [`Name::NONE`] without the bits of the flags.
-    const NO_NAME: u64 = Name::NONE.0 & !(Name::FREE_BIT | Rts::TIMED_BIT);
+    /// [`Name::NONE`] without the bit that is not part of a name.
+    const NO_NAME: u64 = Name::NONE.0 & !Name::FREE_BIT;
 
     /// Returns the bytes: an array and the length used.
-    pub fn to_bytes(self) -> ([u8; Rts::LONGEST], usize) {
+    pub fn to_bytes(self) -> ([u8; Rts::SIZE], usize) {
         let key = self.key.unwrap_or_default();
-        let pipe = self.pipe.map_or(0, |Pipe(pipe)| pipe);
-        let (offered, third, used) = match (self.key, self.pipe) {
-            (None, Some(_)) => (0, pipe, Rts::SHORT),
+        let (offered, third, used) = match (self.pipe, self.key) {
+            (Some(Pipe(pipe)), _) => (0, pipe, Rts::SHORT),
             (None, None) => (0, 0, Rts::SIZE),
-            (Some(_), None) if key.words == [0; 2] => (Name::FREE_BIT, key.address, Rts::SHORT),
-            (Some(_), None) => (Name::FREE_BIT, key.address, Rts::SIZE),
-            (Some(_), Some(_)) => (Name::FREE_BIT, key.address, Rts::LONGEST),
+            (None, Some(_)) if key.words == [0; 2] => (Name::FREE_BIT, key.address, Rts::SHORT),
+            (None, Some(_)) => (Name::FREE_BIT, key.address, Rts::SIZE),
         };
-        let timed = if self.timed { Rts::TIMED_BIT } else { 0 };
         let words = [
             self.len | if self.sync { Rts::SYNC_BIT } else { 0 },
-            self.request.word() & Rts::NO_NAME | offered | timed,
+            self.request.word() & Rts::NO_NAME | offered,
             third,
             key.words[0],
             key.words[1],
-            pipe,
         ];
-        let mut bytes = [0; Rts::LONGEST];
+        let mut bytes = [0; Rts::SIZE];
         for (chunk, word) in bytes.chunks_exact_mut(8).zip(words) {
             chunk.copy_from_slice(&word.to_ne_bytes());
         }
@@ -283,7 +273,6 @@ impl Rts {
         let (words, pipe) = match bytes.len() {
             Rts::SHORT => ([0; 2], (!is_offered).then_some(third)),
             Rts::SIZE => ([word(3)?, word(4)?], None),
-            Rts::LONGEST => ([word(3)?, word(4)?], Some(word(5)?)),
             _ => return None,
         };
         let address = third;
@@ -296,7 +285,6 @@ impl Rts {
             key: is_offered.then_some(RemoteKey { address, words }),
             pipe: pipe.map(Pipe),
             sync: first & Rts::SYNC_BIT != 0,
-            timed: second & Rts::TIMED_BIT != 0,
         })
     }
 }
@@ -365,11 +353,11 @@ mod tests {
         fn rts_round_trips(
             len in 0..1u64 << 63, number in 0..RequestId::LIMIT, generation: u32,
             address: u64, words in prop_oneof![Just([0; 2]), any::<[u64; 2]>()], get: bool, pipe: Option<u64>,
-            sync: bool, timed: bool,
+            sync: bool,
         ) {
             let request = Name::new(RequestId::from_index(number).unwrap(), generation);
-            let key = get.then_some(RemoteKey { address, words });
-            let rts = Rts { len, request, key, pipe: pipe.map(Pipe), sync, timed };
+            let key = (get && pipe.is_none()).then_some(RemoteKey { address, words });
+            let rts = Rts { len, request, key, pipe: pipe.map(Pipe), sync };
             let (bytes, used) = rts.to_bytes();
             prop_assert_eq!(Rts::parse(&bytes[..used]), Some(rts));
             // The same for a message without a request.

@@ -171,10 +171,9 @@ impl VciState {
                 request,
                 remote,
                 len,
-                timed,
                 ..
             } => match self.in_role(request, Role::Receiving) {
-                Some(id) => self.fetch(to, id, remote, (len, timed), any),
+                Some(id) => self.fetch(to, id, remote, len, any),
                 None => Ok(()),
             },
             Action::ReceivePipeline { .. } => self.follow(&action),

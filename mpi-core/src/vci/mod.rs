@@ -92,13 +92,9 @@ impl Route {
         eager_limit: Option<usize>,
     ) -> Result<Route, OpenError> {
         let limits = transport.limits();
-        let mut lane = transport.open_lane(vci)?;
+        let lane = transport.open_lane(vci)?;
         Ok(Route {
-            protocols: Protocols::new(
-                &limits,
-                eager_limit,
-                lane.node().is_some_and(|node| node.pipes().is_some()),
-            ),
+            protocols: Protocols::new(&limits, eager_limit),
             lane,
             transport: transport.clone(),
             limits,
@@ -126,8 +122,6 @@ pub(crate) struct VciState {
     pulls: Vec<Pull>,
     /// Sends whose data goes through pipes that have no room at the moment.
     pushes: Vec<Push>,
-    /// Sends whose memory a process of the node may be reading: it can be helped.
-    offers: usize,
     /// Actions taken from the engine's outbox, kept for its memory.
     scratch: Vec<Action>,
     /// Something may have been sent to the process itself since that was last taken in.
@@ -166,7 +160,6 @@ impl VciState {
             waiting: Queues::default(),
             pulls: Vec::new(),
             pushes: Vec::new(),
-            offers: 0,
             scratch: Vec::new(),
             own_due: false,
             backoff: Backoff::default(),
@@ -324,7 +317,7 @@ impl VciState {
 
     /// Announces sleep to all lanes and collects their wake-ups. `None`: something has arrived.
     pub fn arm(&mut self, wake_ups: &mut WakeUpList<WakeUp>) -> Option<()> {
-        if self.waiting.has_actions() || self.pulls_need_polling() {
+        if self.waiting.has_actions() {
             return None; // only polling finds out that there is room
         }
         let mut quiet = true;

@@ -1,9 +1,8 @@
-//! Transfers that progress chunk by chunk: pulls and pushes of pipelines, and memory that receivers
-//! of the node read.
+//! Transfers that progress chunk by chunk: pulls and pushes of pipelines.
 
 #![deny(unsafe_code)]
 
-use netmod::{LaneError, Lost, PipeReader, RemoteAddr};
+use netmod::{LaneError, Lost, PipeReader};
 
 use super::VciState;
 use crate::pt2pt::engine::{Address, failed};
@@ -13,8 +12,6 @@ use crate::pt2pt::wire::Name;
 pub(super) struct Pull {
     pub reading: PipeReader,
     pub request: Name,
-    /// Where the sender's memory can be read if the sender is busy.
-    pub remote: Option<RemoteAddr>,
     /// Whether the sender is to be told of the end.
     pub fin: bool,
 }
@@ -47,7 +44,7 @@ impl VciState {
         pushes.append(&mut self.pushes);
         self.pushes = pushes;
         self.count_transfers();
-        any || self.help()
+        any
     }
 
     /// Ends a transfer whose other side is lost or cannot be trusted.
@@ -69,35 +66,13 @@ impl VciState {
         netmod::Sink::peer_lost(&mut self.engine, peer, why);
     }
 
-    /// Copies a share of what a receiver reads from this process's memory. Returns whether there was
-    /// one.
-    fn help(&mut self) -> bool {
-        let own = self.rx_ring.as_ref().filter(|_| self.offers > 0);
-        own.is_some_and(|(_, own)| {
-            let node = self.routes[*own].lane.node();
-            node.is_some_and(|node| node.help())
-        })
-    }
-
-    /// Adds `more`, which may be negative, to the number of sends whose memory receivers of this node
-    /// may read.
-    pub(super) fn count_offers(&mut self, more: isize) {
-        self.offers = self.offers.saturating_add_signed(more);
-        self.count_transfers();
-    }
-
     pub(super) fn count_transfers(&mut self) {
         self.waiting
-            .set_transfers(self.pulls.len() + self.pushes.len() + self.offers);
+            .set_transfers(self.pulls.len() + self.pushes.len());
     }
 
-    /// Whether any pipeline is in use, or memory may be read by receivers.
+    /// Whether any pipeline is in use.
     pub(super) fn has_transfers(&self) -> bool {
-        !self.pulls.is_empty() || !self.pushes.is_empty() || self.offers > 0
-    }
-
-    /// Whether a pull must be polled although no peer may ever notify this process.
-    pub(super) fn pulls_need_polling(&self) -> bool {
-        self.pulls.iter().any(|pull| pull.remote.is_some())
+        !self.pulls.is_empty() || !self.pushes.is_empty()
     }
 }

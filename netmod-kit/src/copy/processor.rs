@@ -32,6 +32,11 @@ pub(super) fn instruction() -> Instruction {
     }
 }
 
+/// Returns whether a hypervisor runs this system (leaf 1, ECX, bit 31).
+pub(super) fn has_hypervisor() -> bool {
+    ask(1).ecx >> 31 == 1
+}
+
 /// Reads a CPUID leaf, subleaf 0.
 fn ask(leaf: u32) -> CpuidResult {
     #[allow(

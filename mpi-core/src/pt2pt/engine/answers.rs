@@ -60,8 +60,7 @@ impl Engine {
             }
             PacketKind::Fin => {
                 let fits = |record: &Record| record.waits_for_fin();
-                if let Some((id, record)) = self.waiting_for(from, body.request, fits) {
-                    record.spent = body.value;
+                if let Some((id, _)) = self.waiting_for(from, body.request, fits) {
                     self.finish_send(id);
                 }
             }

@@ -1,7 +1,5 @@
 //! The data of a matched rendezvous message: got from the sender's memory, or asked for.
 
-use std::time::Instant;
-
 use netmod::{Issued, LaneError, MAX_IOVECS, Payload, RemoteAddr, Token};
 
 use super::super::{NO_BLOCK, OWN, VciState, bad_memory};
@@ -21,7 +19,7 @@ impl VciState {
         from: Address,
         id: RequestId,
         remote: RemoteAddr,
-        (len, timed): (usize, bool),
+        len: usize,
         any: &mut bool,
     ) -> Result<(), LaneError> {
         let route = self.route_index(from)?;
@@ -38,7 +36,7 @@ impl VciState {
             return self.fetch_scattered(from, id, remote, len);
         };
         if routes[route].transport.shared_memory().is_some() {
-            return self.fetch_directly(from, id, remote, (len, timed), any);
+            return self.fetch_directly(from, id, remote, len, any);
         }
         match route == OWN {
             true => {
@@ -70,7 +68,7 @@ impl VciState {
         from: Address,
         id: RequestId,
         remote: RemoteAddr,
-        (len, timed): (usize, bool),
+        len: usize,
         any: &mut bool,
     ) -> Result<(), LaneError> {
         let route = self.route_index(from)?;
@@ -87,7 +85,6 @@ impl VciState {
         let remote = RemoteAddr { offset, ..remote };
         let token = Token(u64::from(id.index()));
         let Address { peer, vci } = from;
-        let begun = timed.then(Instant::now);
         // SAFETY: the receive's buffer holds `len` bytes, of which the chunk is a part, and is valid
         // until the request completes.
         let issued = unsafe {
@@ -95,9 +92,6 @@ impl VciState {
                 .lane
                 .get(peer, vci, local, part, remote, token)
         };
-        if let Some(begun) = begun {
-            record.spent += begun.elapsed().as_nanos() as u64;
-        }
         match issued {
             Ok(Issued::Complete) if done + part == len => engine.finish_fetch(id),
             Ok(Issued::Complete) => {
@@ -107,7 +101,7 @@ impl VciState {
             }
             Ok(Issued::Pending) => record.fetching = true,
             Err(LaneError::Unsupported) => {
-                // All of it comes again, including what came through a pipeline.
+                // All of it comes again, including what was read before.
                 record.moved = 0;
                 engine.ask_for_data(id);
             }

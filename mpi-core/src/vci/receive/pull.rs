@@ -19,7 +19,6 @@ impl VciState {
             from,
             request,
             pipe,
-            remote,
             sent,
             fin,
         } = *action
@@ -53,11 +52,9 @@ impl VciState {
             self.finish_pull(id, from, fin);
             return Ok(());
         }
-        let replaceable = remote.is_some();
         let mut pull = Pull {
-            reading: PipeReader::new(from.peer, from.vci, pipe, lengths, replaceable),
+            reading: PipeReader::new(from.peer, from.vci, pipe, lengths),
             request,
-            remote,
             fin,
         };
         if !self.pull(&mut pull).0 {
@@ -131,21 +128,6 @@ impl VciState {
             Ok(PullProgress::Part(any)) => (false, any),
             Ok(PullProgress::Whole) => {
                 self.finish_pull(id, from, pull.fin);
-                (true, true)
-            }
-            Ok(PullProgress::Stalled(done)) => {
-                record.moved = done as u64;
-                let len = record.total as usize;
-                match pull.remote {
-                    Some(remote) => engine.outbox.push(Action::Fetch {
-                        from,
-                        request: pull.request,
-                        remote,
-                        len,
-                        timed: true,
-                    }),
-                    None => engine.ask_for_data(id),
-                }
                 (true, true)
             }
             Err(error) => {

@@ -57,8 +57,6 @@ pub(super) struct Protocols {
     /// Whether longer messages wait for their receivers even where there is space for them: the user
     /// has set the limit.
     pub waits: bool,
-    /// Whether long messages may go through a pipeline.
-    has_pipeline: bool,
 }
 
 /// What became of a message that a protocol was to send without a request.
@@ -68,12 +66,10 @@ pub(super) enum Outcome {
     Sent,
     /// It needs a request: there is no space or credit, or it completes only later.
     WouldBlock,
-    /// It needs a request, and its receiver is to read it by CMA, timing that if `timed`.
-    Offer { timed: bool },
 }
 
 impl Protocols {
-    pub fn new(limits: &Limits, eager_limit: Option<usize>, has_pipeline: bool) -> Protocols {
+    pub fn new(limits: &Limits, eager_limit: Option<usize>) -> Protocols {
         // Space for the request number of an eager synchronous send.
         let eager_max = eager_limit.unwrap_or(limits.eager);
         let eager_max = eager_max.min(limits.max_payload - 8);
@@ -81,27 +77,20 @@ impl Protocols {
             eager_max,
             copy_max: eager_max.min(limits.zcopy_min.saturating_sub(1)),
             waits: eager_limit.is_some(),
-            has_pipeline,
         }
     }
 
-    /// Returns the protocol of a message of `len` bytes. `is_idle`: the stream has no more than the
-    /// eager limit in flight. Then a lane that sends without a copy may take a longer message, too:
-    /// one by one that is faster than waiting for the receiver.
+    /// Returns the protocol of a message of `len` bytes; asks `long` for one beyond the eager limit.
     #[inline]
-    pub fn select(&self, len: usize, is_idle: impl FnOnce() -> bool) -> Protocol {
+    pub fn select(&self, len: usize, long: impl FnOnce() -> Protocol) -> Protocol {
         if len <= self.copy_max {
             Protocol::Eager
         } else if len <= self.eager_max {
             Protocol::EagerZcopy
         } else if self.waits {
             Protocol::Rendezvous
-        } else if self.has_pipeline {
-            Protocol::Pipeline
-        } else if is_idle() {
-            Protocol::EagerZcopy
         } else {
-            Protocol::Rendezvous
+            long()
         }
     }
 }
@@ -120,10 +109,8 @@ impl VciState {
         let mut outcome = Outcome::WouldBlock;
         if mode == Mode::Standard {
             let route = self.route_index(to).map_err(failed)?;
-            let (len, streams) = (buffer.len(), &mut self.engine.streams);
-            let protocols = self.routes[route].protocols;
-            let is_idle = || streams.get(to.peer, to.vci).in_flight as usize <= protocols.eager_max;
-            let protocol = protocols.select(len, is_idle);
+            let (len, protocols) = (buffer.len(), self.routes[route].protocols);
+            let protocol = protocols.select(len, || self.select_long(route, to, &buffer));
             outcome = self.send_by(protocol, route, to, key, &buffer);
             if outcome == Outcome::WouldBlock && self.may_gain_space(protocol, to, len) {
                 outcome = self.send_by(protocol, route, to, key, &buffer);
@@ -131,10 +118,27 @@ impl VciState {
         }
         match outcome {
             Outcome::Sent => Ok(None),
-            Outcome::WouldBlock => self.enqueue(to, key, buffer, mode, owner, None).map(Some),
-            Outcome::Offer { timed } => self
-                .enqueue(to, key, buffer, mode, owner, Some(timed))
-                .map(Some),
+            Outcome::WouldBlock => self.enqueue(to, key, buffer, mode, owner).map(Some),
+        }
+    }
+
+    /// Returns the protocol of a message beyond the eager limit.
+    #[inline(never)]
+    fn select_long(&mut self, route: usize, to: Address, buffer: &Buffer) -> Protocol {
+        let route = &mut self.routes[route];
+        if let Some(pipes) = route.pipes() {
+            let is_contiguous = buffer.as_bytes().is_some();
+            return match pipes.carries(to.peer, to.vci, buffer.len(), is_contiguous) {
+                true => Protocol::Pipeline,
+                false => Protocol::Rendezvous,
+            };
+        }
+        // A lane that sends without a copy may take a message beyond the limit while no more than
+        // that is in flight: one by one that is faster than waiting for the receiver.
+        let in_flight = self.engine.streams.get(to.peer, to.vci).in_flight as usize;
+        match in_flight <= route.protocols.eager_max {
+            true => Protocol::EagerZcopy,
+            false => Protocol::Rendezvous,
         }
     }
 
@@ -184,8 +188,7 @@ impl VciState {
         }
     }
 
-    /// Makes a request of a message and puts it into the pending queue. With `offer` its receiver is
-    /// to read it by CMA (`true`: and to time that); it is told now if nothing waits before it.
+    /// Makes a request of a message and puts it into the pending queue.
     #[inline(never)]
     fn enqueue(
         &mut self,
@@ -194,7 +197,6 @@ impl VciState {
         buffer: Buffer,
         mode: Mode,
         owner: u32,
-        offer: Option<bool>,
     ) -> Result<RequestId> {
         self.route_index(to).map_err(failed)?;
         let id = self.engine.start(owner)?;
@@ -209,7 +211,6 @@ impl VciState {
             record.sync = mode == Mode::Synchronous;
             record.exposed = None;
             record.pipe = None;
-            record.spent = 0;
             record.asked_back = false;
             record.error = None;
         }
@@ -219,13 +220,6 @@ impl VciState {
             if self.engine.records.get(id).is_none() {
                 return Ok(id);
             }
-        }
-        if let Some(timed) = offer
-            && self.engine.outbox.is_empty()
-            && !self.engine.streams.get(to.peer, to.vci).is_pending()
-            && self.offer(to, id, timed).is_ok()
-        {
-            return Ok(id);
         }
         let name = self.engine.records.name(id);
         self.engine.outbox.push(Action::Launch(to, name));
@@ -288,7 +282,7 @@ impl VciState {
 mod tests {
     use super::*;
 
-    fn protocols(zcopy_min: usize, eager_limit: Option<usize>, has_pipeline: bool) -> Protocols {
+    fn protocols(zcopy_min: usize, eager_limit: Option<usize>) -> Protocols {
         let limits = Limits {
             max_payload: 65536,
             eager: 1000,
@@ -302,28 +296,27 @@ mod tests {
             coalesces: false,
             max_vcis: 1,
         };
-        Protocols::new(&limits, eager_limit, has_pipeline)
+        Protocols::new(&limits, eager_limit)
     }
 
     #[test]
     fn lengths_select_protocols() {
         use Protocol::*;
-        let select = |protocols: Protocols, len| protocols.select(len, || true);
-        let copying = protocols(usize::MAX, None, false);
-        assert_eq!(select(copying, 1000), Eager);
-        assert_eq!(copying.select(1001, || false), Rendezvous);
-        let lent = protocols(500, None, false);
+        let select = |protocols: Protocols, len| protocols.select(len, || Pipeline);
+        let copying = protocols(usize::MAX, None);
+        assert_eq!(
+            [1000, 1001].map(|len| select(copying, len)),
+            [Eager, Pipeline]
+        );
+        let lent = protocols(500, None);
         assert_eq!(
             [499, 500, 1001].map(|len| select(lent, len)),
-            [Eager, EagerZcopy, EagerZcopy]
+            [Eager, EagerZcopy, Pipeline]
         );
-        assert_eq!(lent.select(1001, || false), Rendezvous);
-        let node = protocols(usize::MAX, None, true);
-        assert_eq!([1000, 1001].map(|len| select(node, len)), [Eager, Pipeline]);
         // A limit that the user has set makes longer messages wait for their receivers.
-        let set = protocols(usize::MAX, Some(0), true);
+        let set = protocols(usize::MAX, Some(0));
         assert_eq!([0, 1].map(|len| select(set, len)), [Eager, Rendezvous]);
         // A limit above what the transport carries is lowered, less 8 bytes for a request number.
-        assert_eq!(protocols(1, Some(1 << 20), false).eager_max, 65528);
+        assert_eq!(protocols(1, Some(1 << 20)).eager_max, 65528);
     }
 }

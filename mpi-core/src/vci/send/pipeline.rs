@@ -2,7 +2,7 @@
 
 #![deny(unsafe_code)]
 
-use netmod::{LaneError, NoPipe, Payload, PipeRequest, PushProgress, Source};
+use netmod::{LaneError, Payload, PushProgress, Source};
 
 use super::super::VciState;
 use super::super::transfers::Push;
@@ -17,13 +17,6 @@ fn source<'a>(buffer: &'a Buffer, parts: &'a mut dyn FnMut(usize, &mut [u8])) ->
     match buffer.as_bytes() {
         Some(bytes) => Source::Bytes(bytes),
         None => Source::Parts(parts),
-    }
-}
-
-fn request(buffer: &Buffer) -> PipeRequest {
-    match buffer.as_bytes() {
-        Some(_) => PipeRequest::IfFaster,
-        None => PipeRequest::Required,
     }
 }
 
@@ -59,12 +52,10 @@ impl VciState {
         // unless that takes long.
         let is_behind = stream.piped_at == taken;
         stream.piped_at = taken;
-        let (request, from) = (request(buffer), source(buffer, &mut parts));
-        let begun = pipes.begin(to.peer, to.vci, len, request, from, is_behind);
-        let (pipe, is_written) = match begun {
-            Ok(begun) => begun,
-            Err(NoPipe::NoRoom) => return Outcome::WouldBlock,
-            Err(NoPipe::Read { timed }) => return Outcome::Offer { timed },
+        let from = source(buffer, &mut parts);
+        let begun = pipes.begin(to.peer, to.vci, len, from, is_behind);
+        let Some((pipe, is_written)) = begun else {
+            return Outcome::WouldBlock;
         };
         let trailer = Trailer {
             kind: PacketKind::Rts,
@@ -78,7 +69,6 @@ impl VciState {
             key: None,
             pipe: Some(pipe),
             sync: false,
-            timed: false,
         };
         let (bytes, used) = rts.to_bytes();
         let result = route
@@ -105,7 +95,8 @@ impl VciState {
         pipes.is_some_and(|pipes| pipes.is_full(len))
     }
 
-    /// Opens a pipeline for the data of a request that has none, if the transport prefers that.
+    /// Opens a pipeline for the data of a request that has none, if pipelines carry it and have
+    /// space.
     pub(super) fn open_pipe(&mut self, to: Address, id: RequestId) -> Result<(), LaneError> {
         let route = self.route_index(to)?;
         let VciState { engine, routes, .. } = self;
@@ -118,10 +109,14 @@ impl VciState {
         let len = record.total as usize;
         let buffer = &record.buffer;
         let mut is_bad = |ptr: *mut u8| usable.check_once(ptr, len, Access::Read).is_err();
-        if record.pipe.is_some() || buffer.as_ptr().is_some_and(&mut is_bad) {
+        let is_contiguous = buffer.as_bytes().is_some();
+        if record.pipe.is_some()
+            || !pipes.carries(to.peer, to.vci, len, is_contiguous)
+            || buffer.as_ptr().is_some_and(&mut is_bad)
+        {
             return Ok(());
         }
-        record.pipe = pipes.open(to.peer, to.vci, len, request(buffer));
+        record.pipe = pipes.open(to.peer, to.vci, len, is_contiguous);
         Ok(())
     }
 
@@ -168,8 +163,8 @@ impl VciState {
                 (true, true)
             }
             Ok(PushProgress::Part(any)) => (false, any),
-            Ok(PushProgress::Revoked) => {
-                // It tells when it has read the rest, or has told already.
+            Ok(PushProgress::Released) => {
+                // The receiver reports the end of a shorter receive, or has reported it already.
                 record.role = Role::AwaitingReceiver;
                 (true, true)
             }

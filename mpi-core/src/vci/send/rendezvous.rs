@@ -17,17 +17,11 @@ impl VciState {
     ) -> Result<(), LaneError> {
         self.route_to(to)?;
         self.open_pipe(to, id)?;
-        self.offer(to, id, true)
+        self.offer(to, id)
     }
 
     /// Sends the offer of a request's data: where it is, or the pipeline that it comes through.
-    /// `timed`: the receiver is to report how long reading it took.
-    pub(super) fn offer(
-        &mut self,
-        to: Address,
-        id: RequestId,
-        timed: bool,
-    ) -> Result<(), LaneError> {
+    fn offer(&mut self, to: Address, id: RequestId) -> Result<(), LaneError> {
         let route = self.route_index(to)?;
         let VciState { engine, routes, .. } = &mut *self;
         let (waits, own) = (routes[route].protocols.waits, route == OWN);
@@ -40,7 +34,6 @@ impl VciState {
         };
         record.sync |= waits && record.pipe.is_some();
         let len = record.total;
-        let mut offered = false;
         // Memory that is not mapped is not exposed: the receiver asks for the data, and is told.
         let mut is_usable = |ptr| match own {
             true => usable.check_once(ptr, len as usize, Access::Read).is_ok(),
@@ -50,22 +43,17 @@ impl VciState {
             }
         };
         if let (Some(ptr), true, None) = (record.buffer.as_ptr(), can_get, record.exposed)
+            && record.pipe.is_none()
             && is_usable(ptr)
         {
             // SAFETY: the program leaves the memory unchanged until the send completes, and
             // completion withdraws the exposure.
             match unsafe { transport.expose(ptr, len as usize) } {
-                Ok(key) => {
-                    record.exposed = Some(key);
-                    offered = transport.shared_memory().is_some();
-                }
+                Ok(key) => record.exposed = Some(key),
                 Err(error) => return Err(LaneError::lost(to.peer, error.to_string())),
             }
         }
         let (key, exposed, pipe, sync) = (record.key, record.exposed, record.pipe, record.sync);
-        if offered {
-            self.count_offers(1);
-        }
         let request = self.engine.records.name(id);
         let rts = Rts {
             len,
@@ -73,7 +61,6 @@ impl VciState {
             key: exposed,
             pipe,
             sync,
-            timed,
         };
         let (bytes, used) = rts.to_bytes();
         let trailer = self.engine.trailer(to, PacketKind::Rts);
@@ -105,24 +92,14 @@ impl VciState {
             return;
         };
         let (exposed, pipe) = (record.exposed.take(), record.pipe.take());
-        let (len, spent) = (record.total as usize, std::mem::take(&mut record.spent));
         let Ok(route) = self.route_to(to) else {
             return;
         };
-        let mut offered = false;
         if let Some(key) = exposed {
             route.transport.withdraw(&key);
-            offered = route.transport.shared_memory().is_some();
         }
-        if let Some(pipes) = route.pipes() {
-            match pipe {
-                Some(pipe) => pipes.abandon(pipe),
-                None if spent > 0 => pipes.record_read(to.peer, to.vci, len, spent),
-                None => {}
-            }
-        }
-        if offered {
-            self.count_offers(-1);
+        if let (Some(pipe), Some(pipes)) = (pipe, route.pipes()) {
+            pipes.abandon(pipe);
         }
     }
 
