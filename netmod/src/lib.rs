@@ -32,13 +32,9 @@ use std::sync::atomic::AtomicU32;
 
 mod atomic_op;
 mod pipe;
-pub mod ring;
-mod sync;
 
 pub use atomic_op::AtomicOp;
-pub use pipe::{
-    Pipe, PipeReader, PipeWords, Pipes, PullProgress, PushProgress, RING, ReceiverProgress, Source,
-};
+pub use pipe::{Pipe, PipeReader, Pipes, PullProgress, PushProgress, Source};
 
 /// A process of the job: its rank in `MPI_COMM_WORLD` if the launcher started all processes
 /// together.
@@ -550,14 +546,14 @@ pub trait NodeLane {
     /// may then send short messages without a call of the lane; they keep their order with those of
     /// [`Lane::send`]. The target of the pointer lives until the lane is dropped or reports the
     /// peer lost; it is used under the VCI's lock and not during a call of the lane.
-    fn tx_ring(&mut self, _to: Peer, _vci: VciId) -> Option<NonNull<ring::TxRing>> {
+    fn tx_ring(&mut self, _to: Peer, _vci: VciId) -> Option<NonNull<shmring::ring::TxRing>> {
         None
     }
 
     /// Returns the ring by which this lane receives, if it has one. The VCI may then take messages
     /// from its front without a call of the lane. The target of the pointer lives until the lane is
     /// dropped; it is used under the VCI's lock and not during a call of the lane.
-    fn rx_ring(&mut self) -> Option<NonNull<ring::RxRing>> {
+    fn rx_ring(&mut self) -> Option<NonNull<shmring::ring::RxRing>> {
         None
     }
 

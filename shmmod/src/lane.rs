@@ -6,12 +6,12 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use netmod::ring::{CELLS, INLINE, RxRing, Sent, TxRing, publish};
 use netmod::{
     AtomicOp, DirectCopy, Header, IoVec, Issued, Lane, LaneError, NodeLane, Payload, Peer, Pipes,
     RemoteAddr, RemoteKey, Resolver, Sink, Token, VciId, WakeUp,
 };
 use netmod_kit::{Nearness, PeerTable};
+use shmring::ring::{CELLS, INLINE, RxRing, Sent, TxRing, publish};
 
 use crate::cma::{self, Direction, NotCopied};
 use crate::config::SingleCopy;
@@ -373,7 +373,7 @@ impl ShmLane {
             Some(Some(remote)) if payload.len() <= INLINE => {
                 let tx_ring = remote.tx_ring.get();
                 // SAFETY: `payload` is a slice of at most `INLINE` bytes, as the guard checks.
-                match unsafe { tx_ring.send(*header, payload.as_ptr(), payload.len()) } {
+                match unsafe { tx_ring.send(header.0, payload.as_ptr(), payload.len()) } {
                     Sent::Sent => Ok(()),
                     Sent::SentWake => woken(tx_ring),
                     Sent::Full => again(),
@@ -434,7 +434,7 @@ impl Lane for ShmLane {
             let Some(front) = rx_ring.peek() else {
                 return done > 0;
             };
-            let (from, header, len) = (front.from(), front.header(), front.len());
+            let (from, header, len) = (front.from(), Header(front.header()), front.len());
             assert!(len <= BODY);
             // SAFETY: `peek` found the message published, and senders do not touch it until
             // `advance`; its length is at most `BODY`.

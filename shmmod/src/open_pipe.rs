@@ -1,6 +1,7 @@
 //! An open pipe at its sender: a message on its way, and the units that hold it.
 
-use netmod::{Peer, Pipe, RING, VciId};
+use netmod::{Peer, Pipe, VciId};
+use shmring::RING;
 
 use crate::segment::{PIPES, UNITS};
 

@@ -1,10 +1,8 @@
 //! Long messages through the sender's shared memory (see [`netmod::Pipes`]).
 
-use netmod::ring::TxRing;
-use netmod::{
-    LaneError, Peer, Pipe, PipeReader, PipeWords, Pipes, PullProgress, PushProgress, RING, Source,
-    VciId,
-};
+use netmod::{LaneError, Peer, Pipe, PipeReader, Pipes, PullProgress, PushProgress, Source, VciId};
+use shmring::ring::TxRing;
+use shmring::{PipeWords, RING};
 
 use crate::ends::End;
 use crate::lane::{Remote, ShmLane};

@@ -12,10 +12,11 @@ use std::ptr::NonNull;
 use std::slice;
 use std::sync::atomic::Ordering;
 
-use netmod::ring::{
+use netmod::{OpenError, Peer};
+use shmring::PipeWords;
+use shmring::ring::{
     AtomicU32, AtomicU64, BODIES, CELLS, Cell, Ends, Padded, Parts, RECORDS, SenderRecord,
 };
-use netmod::{OpenError, Peer, PipeWords};
 
 use crate::overcommit::touches_may_fail;
 

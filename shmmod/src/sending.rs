@@ -10,7 +10,8 @@
 use std::collections::VecDeque;
 use std::mem;
 
-use netmod::{Peer, Pipe, PushProgress, RING, ReceiverProgress, Source, VciId};
+use netmod::{Peer, Pipe, PushProgress, Source, VciId};
+use shmring::{RING, ReceiverProgress};
 
 use crate::open_pipe::{OpenPipe, PipeName, next_row, row};
 use crate::segment::{PIPES, Segment, UNIT, UNITS, more_units};

@@ -8,7 +8,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 
-use netmod::ring::AtomicU32;
+use shmring::ring::AtomicU32;
 
 const QUERY: libc::c_int = 0;
 const GLOBAL_EXPEDITED: libc::c_int = 1 << 1;

@@ -10,7 +10,7 @@ pub fn run() -> Result {
     let target = workspace::target()?.join("loom");
     let mut command = workspace::cargo();
     command.arg("test");
-    for package in ["netmod", "mpi-types", "mpi-core", "mpi-coll", "mpi-rma"] {
+    for package in ["shmring", "mpi-types", "mpi-core", "mpi-coll", "mpi-rma"] {
         command.args(["--package", package]);
     }
     command

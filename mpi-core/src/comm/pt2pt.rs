@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use netmod::VciId;
-pub use netmod::ring::Sent;
+pub use shmring::ring::Sent;
 
 use super::{Comm, Purpose};
 use crate::error::Result;

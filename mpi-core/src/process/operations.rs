@@ -1,7 +1,7 @@
 //! Sends, receives and probes.
 
-use netmod::ring::Sent;
 use netmod::{Peer, VciId};
+use shmring::ring::Sent;
 
 use super::{Destination, NOBODY, Process, Source};
 use crate::Result;

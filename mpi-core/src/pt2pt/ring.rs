@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use netmod::Lane;
 use netmod::Peer;
 use netmod::VciId;
-use netmod::ring;
+use shmring::ring;
 
 /// The ring of a peer's VCI for inline messages. Copies refer to the same ring.
 #[derive(Clone, Copy)]

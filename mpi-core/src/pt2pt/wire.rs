@@ -231,7 +231,7 @@ impl Rts {
     /// Bytes on the wire with a general remote key.
     pub const SIZE: usize = 40;
     /// Bytes on the wire with a pipeline or an address only, as within a node. With its header this
-    /// form fits one cache line of a ring cell (`netmod::ring`); a second line would cost the
+    /// form fits one cache line of a ring cell (`shmring::ring`); a second line would cost the
     /// polling receiver a cache miss.
     const SHORT: usize = 24;
     /// Flag in the length, which is below this.

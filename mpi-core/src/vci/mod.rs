@@ -11,8 +11,8 @@
 
 use std::sync::Arc;
 
-use netmod::ring::INLINE;
 use netmod::{IoVec, Lane, LaneError, Limits, OpenError, Peer, Pipes, Transport, VciId, WakeUp};
+use shmring::ring::INLINE;
 
 use crate::error::Result;
 use crate::pt2pt::engine::{Action, Address, Counters, Engine};

@@ -4,8 +4,9 @@ use super::packages;
 
 /// Layers from the lowest up. Crates of one layer do not use each other.
 const FLOORS: &[&[&str]] = &[
-    &["netmod", "mpi-types", "pmi", "mpi-table", "weft-needs"],
-    &["netmod-kit", "mpi-sched", "netmod-sim"],
+    &["shmring", "mpi-types", "pmi", "mpi-table", "weft-needs"],
+    &["netmod", "mpi-sched"],
+    &["netmod-kit", "netmod-sim"],
     &[
         "shmmod",
         "netmod-tcp",

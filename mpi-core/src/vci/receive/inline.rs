@@ -1,7 +1,7 @@
 //! Receives from the ring by which peers of the node send inline messages.
 
-use netmod::ring::{self, INLINE, copy_short};
 use netmod::{Header, Peer, Sink};
+use shmring::ring::{self, INLINE, copy_short};
 
 use super::super::{POLL_BUDGET, VciState};
 use crate::pt2pt::engine::Engine;
@@ -162,7 +162,7 @@ impl VciState {
 #[inline(always)]
 unsafe fn front_of<'a>(rx_ring: &ring::RxRing) -> Option<(Peer, Header, &'a [u8])> {
     let front = rx_ring.peek()?;
-    let (from, header, len) = (front.from(), front.header(), front.len());
+    let (from, header, len) = (front.from(), Header(front.header()), front.len());
     assert!(len <= rx_ring.longest());
     // SAFETY: the message is published, so that senders leave its cell alone until `advance`; the
     // length is bounded by the cell.

@@ -1,7 +1,7 @@
 //! Inline sends: short messages within a node, written to the peer's ring without a call of the lane.
 
-use netmod::ring::Sent;
 use netmod::{Peer, VciId};
+use shmring::ring::Sent;
 
 use super::super::VciState;
 use crate::pt2pt::engine::Address;
@@ -44,7 +44,7 @@ impl VciState {
         let header = wire::matched(key, trailer);
         // SAFETY: the lane lives as long as the VCI, and streams forget the rings of lost peers; `len`
         // is below the stream's bound, which is at most `INLINE` plus one.
-        let sent = unsafe { tx_ring.get().send(header, data, len) };
+        let sent = unsafe { tx_ring.get().send(header.0, data, len) };
         if sent != Sent::Full {
             stream.in_flight = after;
             stream.owed = 0;

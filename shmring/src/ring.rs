@@ -1,8 +1,7 @@
 //! A ring of fixed cells in shared memory: many senders, one receiver.
 //!
-//! It is part of the contract because a lane that receives by such a ring gives its VCI both ends
-//! ([`crate::NodeLane::tx_ring`], [`crate::NodeLane::rx_ring`]), so that short messages are sent and received
-//! without a call of the lane.
+//! A lane that receives by such a ring gives its VCI both ends (`netmod::NodeLane::tx_ring` and
+//! `rx_ring`), so that short messages are sent and received without a call of the lane.
 //!
 //! A sender claims a cell by advancing `tail`, writes it, and publishes it by storing its sequence
 //! number; a small message is a single cache line. The receiver reads cells in order and never
@@ -26,7 +25,6 @@ use std::sync::atomic::{compiler_fence, fence};
 
 pub use crate::sync::{AtomicU32, AtomicU64};
 use crate::sync::{Ordering, UnsafeCell};
-use crate::{Header, Peer};
 
 /// Sender and payload length in the first word, then the header.
 pub type Envelope = [u64; 4];
@@ -368,7 +366,7 @@ pub struct TxRing {
     /// This sender's record.
     record: NonNull<SenderRecord>,
     wake: fn(&AtomicU32),
-    me: Peer,
+    me: u32,
     fence: bool,
     /// The last known position of the receiver.
     pub view: SenderView,
@@ -385,7 +383,7 @@ impl TxRing {
     ///
     /// # Safety
     /// The pointers are to a ring in memory that outlives this value.
-    pub unsafe fn new(me: Peer, ring: Parts, wake: fn(&AtomicU32), fence: bool) -> TxRing {
+    pub unsafe fn new(me: u32, ring: Parts, wake: fn(&AtomicU32), fence: bool) -> TxRing {
         // SAFETY: a ring has so many records, by the caller's contract.
         let records = unsafe { slice::from_raw_parts(ring.records.as_ptr(), RECORDS) };
         TxRing {
@@ -415,11 +413,11 @@ impl TxRing {
     /// # Safety
     /// `len` bytes at `payload` are valid for reads, and `len` is at most [`INLINE`].
     #[inline(always)]
-    pub unsafe fn send(&mut self, header: Header, payload: *const u8, len: usize) -> Sent {
+    pub unsafe fn send(&mut self, header: [u64; 3], payload: *const u8, len: usize) -> Sent {
         let Some(position) = self.claim() else {
             return Sent::Full;
         };
-        let [a, b, c] = header.0;
+        let [a, b, c] = header;
         // SAFETY: the index is within the ring; the cell is claimed, so no other process touches it
         // until it is published, and it has space for the payload.
         unsafe {
@@ -614,7 +612,7 @@ impl RxRing {
 impl Front<'_> {
     /// Returns the sender.
     #[inline(always)]
-    pub fn from(self) -> Peer {
+    pub fn from(self) -> u32 {
         self.cell.envelope_word(0) as u32
     }
 
@@ -638,8 +636,8 @@ impl Front<'_> {
 
     /// Returns the header.
     #[inline(always)]
-    pub fn header(self) -> Header {
-        Header([self.word(0), self.word(1), self.word(2)])
+    pub fn header(self) -> [u64; 3] {
+        [self.word(0), self.word(1), self.word(2)]
     }
 }
 
