@@ -83,6 +83,9 @@ needs! {
         || library("libfabric.so.1");
     /// UCX's library.
     UCX: "ucx", "all over UCX", "Debian: libucx0", || library("libucp.so.0");
+    /// The library of RDMA devices.
+    IBVERBS: "ibverbs", "errors about RDMA devices that are not there", "Debian: libibverbs1",
+        || library("libibverbs.so.1");
     /// MPICH's launcher.
     HYDRA: "hydra", "ranks started by Hydra, comparisons with MPICH", "Debian: mpich",
         || file("/usr/bin/mpiexec.hydra");
