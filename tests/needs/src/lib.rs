@@ -60,7 +60,7 @@ macro_rules! needs {
 needs! {
     /// A mount namespace.
     MOUNTS: "mounts",
-        "what jobs leave behind in /tmp and /dev/shm; all between hosts",
+        "what jobs leave behind in /tmp and /dev/shm; full and read-only file systems; all between hosts",
         "run as root, in a container with CAP_SYS_ADMIN",
         namespaces::mounts;
     /// Network namespaces joined by cables.
