@@ -90,11 +90,14 @@ fn newer_values_are_those_of_the_abi() {
 
 #[test]
 fn values_and_layouts_are_those_of_the_abi() {
+    let Some(theirs) = common::mpich_include() else {
+        return;
+    };
     let table = Table::load().expect("a good table");
     let dir = common::installed();
     let source = common::write(dir.path(), "values.c", &printer(&table));
     let ours = values(dir.path(), &source, &common::include());
-    let theirs = values(dir.path(), &source, &common::mpich_include());
+    let theirs = values(dir.path(), &source, &theirs);
     assert!(ours.len() > 300, "only {} values", ours.len());
     let mut problems = Vec::new();
     for (name, value) in &ours {
@@ -178,6 +181,9 @@ fn values(dir: &Path, source: &Path, include: &Path) -> BTreeMap<String, String>
 /// of a function or typedef only with a compatible type.
 #[test]
 fn prototypes_are_those_of_the_abi() {
+    let Some(theirs) = common::mpich_include() else {
+        return;
+    };
     let table = Table::load().expect("a good table");
     let mut text = format!(
         "#include <mpi.h>\n\
@@ -209,7 +215,7 @@ fn prototypes_are_those_of_the_abi() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let source = common::write(dir.path(), "again.c", &text);
     common::compile(
-        common::cc(&common::mpich_include())
+        common::cc(&theirs)
             .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"])
             .arg(&source),
     );
@@ -217,14 +223,13 @@ fn prototypes_are_those_of_the_abi() {
 
 #[test]
 fn no_macro_of_the_standard_is_forgotten() {
+    let Some(theirs) = common::mpich_include() else {
+        return;
+    };
     let table = Table::load().expect("a good table");
     let dir = tempfile::tempdir().expect("a temporary folder");
     let source = common::write(dir.path(), "macros.c", "#include <mpi.h>\n");
-    let text = common::stdout(
-        common::cc(&common::mpich_include())
-            .args(["-dM", "-E"])
-            .arg(&source),
-    );
+    let text = common::stdout(common::cc(&theirs).args(["-dM", "-E"]).arg(&source));
     let mut forgotten = Vec::new();
     for line in text.lines() {
         let name: String = line

@@ -36,7 +36,13 @@ fn failures_to_open_say_what_was_tried() {
     let mut size = Config::new(0);
     size.buffer_size = 17;
     assert!(open_error(size).contains("17"));
+}
 
+#[test]
+fn unusable_devices_are_explained() {
+    if !weft_needs::IBVERBS.met() {
+        return;
+    }
     let devices = devices();
     let mut device = Config::new(0);
     device.device = Some("nosuch_0".to_string());

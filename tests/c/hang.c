@@ -2,6 +2,7 @@
  * ranks: 2
  * variants: shm
  * timeout: 4
+ * idle: yes
  * exit: 124
  * stderr: ran into its time limit of
  * stderr: process 0 is waiting in MPI_Recv, called by main at 

@@ -2,6 +2,7 @@
  * ranks: 4
  * variants: shm tcp
  * timeout: 4
+ * idle: yes
  * exit: 124
  * stderr: ranks 0-2 wait in MPI_Bcast, called by main at 
  * stderr: ; rank 3 waits in MPI_Recv, called by main at 

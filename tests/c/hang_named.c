@@ -1,7 +1,8 @@
 /* A hang on communicators that have names: the launcher's summary names them.
  * ranks: 2
  * variants: shm tcp tcp-hosts
- * timeout: 6
+ * timeout: 4
+ * idle: yes
  * exit: 124
  * stderr: , on 'solver'
  * stderr: rank 0 waits in MPI_Recv on 'solver', called by main at 

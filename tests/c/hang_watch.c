@@ -4,6 +4,7 @@
  * variants: shm tcp tcp-hosts
  * env: WEFT_HANG=1
  * timeout: 40
+ * idle: yes
  * cflags: -pthread
  * case: computing
  * case: slow

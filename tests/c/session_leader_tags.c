@@ -3,6 +3,7 @@
  * ranks: 4
  * variants: shm tcp
  * timeout: 25
+ * idle: yes
  * exit: 3
  * stderr: in MPI_Intercomm_create_from_groups with stringtag 'model-1' for the other group's leader, process 0. It has called it with 'model-0'.
  * stderr: in MPI_Intercomm_create_from_groups with stringtag 'model-0' for the other group's leader, process 1. It has called it with 'model-1'.

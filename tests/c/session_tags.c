@@ -3,6 +3,7 @@
  * ranks: 3
  * variants: shm tcp
  * timeout: 25
+ * idle: yes
  * exit: 3
  * stderr: in MPI_Comm_create_from_group with stringtag 'model-1' for the group's first member, process 0. Other members have called it with 'model-0'.
  * stderr: in MPI_Comm_create_from_group with stringtag 'model-2'

@@ -54,7 +54,6 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments, Trial};
@@ -82,9 +81,7 @@ const LONGEST: &[&str] = &[
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    // Ranks are idle for a good part of the time, so more tests than cores run at a time.
-    arguments.test_threads.get_or_insert(2 * cores);
+    arguments.test_threads.get_or_insert(company::most());
     let trials = match trials() {
         Ok(trials) => trials,
         Err(error) => {
@@ -132,9 +129,13 @@ fn trials() -> Result<Vec<Trial>> {
         programs.extend(checked);
     }
     programs.sort_by_key(|program| program.company);
-    let apart = programs.partition_point(|program| program.company == Company::Any);
-    let apart = programs.split_off(apart);
+    let apart = programs.split_off(programs.partition_point(|one| one.company <= Company::Any));
+    let busy = programs.split_off(programs.partition_point(|one| one.company == Company::Idle));
+    let mut idle = Vec::new();
     for program in programs {
+        add_runs(program, &mut idle);
+    }
+    for program in busy {
         add_runs(program, &mut trials);
     }
     if !selection::is_short() {
@@ -145,7 +146,10 @@ fn trials() -> Result<Vec<Trial>> {
             .iter()
             .position(|long| trial.name().starts_with(long))
     };
-    trials.sort_by_key(|trial| place(trial).unwrap_or(LONGEST.len()));
+    for trials in [&mut idle, &mut trials] {
+        trials.sort_by_key(|trial| place(trial).unwrap_or(LONGEST.len()));
+    }
+    let mut trials = spread(idle, trials);
     // Each of these waits for the running ones to end.
     for program in apart {
         add_runs(program, &mut trials);
@@ -155,6 +159,20 @@ fn trials() -> Result<Vec<Trial>> {
         trials.extend(strangers::trials());
     }
     selection::named(trials)
+}
+
+/// Spreads idle tests over the first three quarters of the busy ones, whose time they wait in.
+fn spread(idle: Vec<Trial>, busy: Vec<Trial>) -> Vec<Trial> {
+    let step = (busy.len() * 3 / 4 / idle.len().max(1)).max(1);
+    let (mut idle, mut trials) = (idle.into_iter(), Vec::new());
+    for (index, trial) in busy.into_iter().enumerate() {
+        if index % step == 0 {
+            trials.extend(idle.next());
+        }
+        trials.push(trial);
+    }
+    trials.extend(idle);
+    trials
 }
 
 /// Adds the runs of a program.

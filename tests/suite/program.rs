@@ -19,6 +19,8 @@
 //!  * waits: yes                   waits for most of its time, and looks how long: only others that do run at the
 //!  *                              same time
 //!  * alone: yes                   nothing else runs at the same time
+//!  * idle: yes                    its ranks compute nothing for most of its time: runs beside as many others as
+//!  *                              run without it
 //!  * needs: NAME                  of the machine, a name of weft-needs
 //!  * cflags: -pthread
 //!  * compiler: mpicc.mpich        compiled by this instead of our mpicc, against its library
@@ -260,6 +262,7 @@ impl Program {
             }
             "timeout" => self.timeout = number(value)?,
             "waits" if value == "yes" => self.company = Company::Waiting,
+            "idle" if value == "yes" => self.company = Company::Idle,
             "alone" if value == "yes" => self.company = Company::None,
             "needs" => {
                 let need = weft_needs::ALL.iter().find(|need| need.name == value);

@@ -1,5 +1,5 @@
-//! Builds another commit and compares it with this source tree: instruction counts, and alternating
-//! runs of benchmarks and programs.
+//! Builds another commit and compares it with this source tree or a third commit: instruction counts,
+//! and alternating runs of benchmarks and programs.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -19,6 +19,10 @@ use crate::{Result, install, workspace};
 pub struct Options {
     /// The other commit.
     commit: String,
+    /// Compare with this commit instead of the source tree, whose osu-bench measures both. The first
+    /// commit again shows the noise.
+    #[arg(long, value_name = "COMMIT")]
+    after: Option<String>,
     /// C programs (paths, or names of files in tests/c), compiled by either mpicc and run alternately.
     programs: Vec<String>,
     /// Benchmarks of osu-bench.
@@ -54,6 +58,9 @@ const NEAR: f64 = 170.0;
 /// Most attempts for a run during which the distance of the cores does not change.
 const TRIES: u32 = 20;
 
+/// Relative difference up to which two medians count as equal in the summary of the benchmarks.
+const NOISE: f64 = 0.03;
+
 /// One of the two installations.
 struct Side {
     name: &'static str,
@@ -73,19 +80,30 @@ pub fn run(options: &Options) -> Result {
         ));
     }
     let folder = workspace::target()?.join("compare");
-    let before = other(&folder, &options.commit)?;
-    let after = present(&folder)?;
+    let before = other("before", &folder, &options.commit)?;
+    let present = present(&folder)?;
+    let osu_bench = present.prefix.join("bin/osu-bench");
+    let after = match &options.after {
+        Some(commit) => other("after", &folder, commit)?,
+        None => present,
+    };
     let is_wanted =
         |part: &str| options.only.is_empty() || options.only.iter().any(|one| one == part);
     if is_wanted("counts") && weft_needs::VALGRIND.lacking().is_none() {
-        let of = |side: &Side| instructions::counts_of(&counted(side, &after, &folder)?);
+        let of = |side: &Side| instructions::counts_of(&counted(side, &osu_bench, &folder));
         println!("{}", counts_table(&of(&before)?, &of(&after)?));
     }
     if is_wanted("bench") {
-        println!("{}", bench(options, &before, &after, &folder)?);
+        println!(
+            "{}",
+            bench(options, [&before, &after], &osu_bench, &folder)?
+        );
     }
     if is_wanted("programs") && !options.programs.is_empty() {
-        println!("{}", programs(options, &before, &after, &folder)?);
+        println!(
+            "{}",
+            programs(options, [&before, &after], &osu_bench, &folder)?
+        );
     }
     Ok(())
 }
@@ -101,9 +119,8 @@ fn git(words: &[&str]) -> Result<String> {
     }
 }
 
-/// Checks the other commit out into a worktree, builds and installs it. All of it is kept for later
-/// runs.
-fn other(folder: &Path, commit: &str) -> Result<Side> {
+/// Checks a commit out into a worktree, builds and installs it. All of it is kept for later runs.
+fn other(name: &'static str, folder: &Path, commit: &str) -> Result<Side> {
     let hash = git(&["rev-parse", "--verify", &format!("{commit}^{{commit}}")])?;
     let own = folder.join(&hash[..12.min(hash.len())]);
     let (tree, prefix, built) = (own.join("tree"), own.join("prefix"), own.join("built"));
@@ -127,10 +144,7 @@ fn other(folder: &Path, commit: &str) -> Result<Side> {
         workspace::run(&mut command, &format!("building and installing {hash}"))?;
         fs::write(&built, hash).map_err(|error| format!("{}: {error}", built.display()))?;
     }
-    Ok(Side {
-        name: "before",
-        prefix,
-    })
+    Ok(Side { name, prefix })
 }
 
 /// Builds and installs this source tree.
@@ -144,13 +158,13 @@ fn present(folder: &Path) -> Result<Side> {
 }
 
 /// Returns a side for counting; the same osu-bench counts both.
-fn counted(side: &Side, by: &Side, folder: &Path) -> Result<Counted> {
-    Ok(Counted {
+fn counted(side: &Side, osu_bench: &Path, folder: &Path) -> Counted {
+    Counted {
         libraries: side.prefix.join("lib"),
         mpiexec: side.prefix.join("bin/mpiexec"),
-        osu_bench: by.prefix.join("bin/osu-bench"),
+        osu_bench: osu_bench.to_owned(),
         work: folder.join(format!("counted-{}", side.name)),
-    })
+    }
 }
 
 fn counts_table(before: &BTreeMap<String, f64>, after: &BTreeMap<String, f64>) -> String {
@@ -171,9 +185,9 @@ fn counts_table(before: &BTreeMap<String, f64>, after: &BTreeMap<String, f64>) -
 }
 
 /// Runs osu-bench's comparison, which drops runs in which the cores' distance changes.
-fn bench(options: &Options, before: &Side, after: &Side, folder: &Path) -> Result<String> {
+fn bench(options: &Options, sides: [&Side; 2], osu_bench: &Path, folder: &Path) -> Result<String> {
     let json = folder.join("bench.json");
-    let mut command = Command::new(after.prefix.join("bin/osu-bench"));
+    let mut command = Command::new(osu_bench);
     command.args([
         "compare",
         "--bench",
@@ -187,7 +201,7 @@ fn bench(options: &Options, before: &Side, after: &Side, folder: &Path) -> Resul
         "-n",
         &options.ranks.to_string(),
     ]);
-    for side in [before, after] {
+    for side in sides {
         command.arg("--lib").arg(format!(
             "{}={}",
             side.name,
@@ -207,11 +221,14 @@ fn bench_table(report: &Value) -> String {
         "{:<16} {:>8} {:>5} {:>10} {:>10} {:>6}\n",
         "benchmark", "bytes", "cores", "before", "after", "ratio"
     );
+    let (mut points, mut equal) = (0, 0);
     for point in report["results"].as_array().into_iter().flatten() {
         let median = |side: usize| point["sides"][side]["median"].as_f64();
         let (Some(then), Some(now)) = (median(0), median(1)) else {
             continue;
         };
+        points += 1;
+        equal += u32::from((now / then - 1.0).abs() <= NOISE);
         let _ = writeln!(
             text,
             "{:<16} {:>8} {:>5} {then:>10.3} {now:>10.3} {:>6.2}  {}",
@@ -223,7 +240,11 @@ fn bench_table(report: &Value) -> String {
         );
     }
     let dropped = report["dropped"].as_u64().unwrap_or(0);
-    text + &format!("{dropped} runs were dropped because the distance of the cores changed\n")
+    text + &format!(
+        "{equal} of {points} ratios are within {:.0} %\n\
+         {dropped} runs were dropped because the distance of the cores changed\n",
+        100.0 * NOISE
+    )
 }
 
 /// Returns whether the first two cores are near now, or `None` if there is only one.
@@ -241,22 +262,25 @@ fn is_near(osu_bench: &Path) -> Option<bool> {
 }
 
 /// Compiles the programs with either mpicc and runs them alternately.
-fn programs(options: &Options, before: &Side, after: &Side, folder: &Path) -> Result<String> {
-    let osu_bench = after.prefix.join("bin/osu-bench");
+fn programs(
+    options: &Options,
+    sides: [&Side; 2],
+    osu_bench: &Path,
+    folder: &Path,
+) -> Result<String> {
     let mut text = format!(
         "{:<32} {:>5} {:>9} {:>9} {:>6}\n",
         "program, seconds", "cores", "before", "after", "ratio"
     );
     for name in &options.programs {
         let source = source(name)?;
-        let sides = [before, after];
         let binaries = sides.map(|side| compile(side, &source, folder));
         let mut times: BTreeMap<Option<bool>, [Vec<f64>; 2]> = BTreeMap::new();
         for _ in 0..options.rounds {
             for (place, (side, binary)) in sides.iter().zip(&binaries).enumerate() {
                 let binary = binary.as_ref().map_err(String::clone)?;
                 let (distance, seconds) = settled(
-                    || is_near(&osu_bench),
+                    || is_near(osu_bench),
                     || seconds(side, binary, options.ranks),
                 )?;
                 times.entry(distance).or_default()[place].push(seconds);
@@ -390,7 +414,8 @@ mod tests {
             words,
             ["latency", "8", "near", "2.000", "1.000", "0.50", "µs"]
         );
-        assert_eq!(table.lines().count(), 3, "{table}");
+        assert_eq!(table.lines().count(), 4, "{table}");
+        assert!(table.contains("0 of 1 ratios are within 3 %"), "{table}");
         assert_eq!(median(&mut [3.0, 1.0, 2.0]), Some(2.0));
         assert_eq!(median(&mut []), None);
     }

@@ -76,6 +76,9 @@ pub struct Options {
     /// Only install the packages of the full run and print what is lacking.
     #[arg(long, requires = "full")]
     prepare: bool,
+    /// Run the README's commands as user 1000 without capabilities, as in a container that has none.
+    #[arg(long, conflicts_with_all = ["packages", "full"])]
+    plain: bool,
     /// Keep the system at the end.
     #[arg(long)]
     keep: bool,
@@ -132,7 +135,11 @@ pub fn run(options: &Options) -> Result {
                 return enter(&system, &format!("cd /weft && {full} --prepare"));
             }
             for command in commands.iter().chain(options.full.then_some(&full)) {
-                enter(&system, &format!("cd /weft && {command}"))?;
+                let command = format!("cd /weft && {command}");
+                match options.plain {
+                    true => enter(&system, &without_rights(&command))?,
+                    false => enter(&system, &command)?,
+                }
             }
             Ok(())
         }),
@@ -334,6 +341,15 @@ pub fn passed() -> Vec<String> {
     names
         .filter(|name| wanted(name) && !own.iter().any(|start| name.starts_with(start)))
         .collect()
+}
+
+/// Returns a script that runs a command in /weft as user 1000 without capabilities.
+fn without_rights(command: &str) -> String {
+    format!(
+        "mkdir -p /home/weft && cp -r /root/.cargo /home/weft && chown -R 1000:1000 /home/weft /weft && \
+         exec setpriv --reuid=1000 --regid=1000 --clear-groups --inh-caps=-all --bounding-set=-all \
+         env HOME=/home/weft sh -c '{command}'"
+    )
 }
 
 /// Runs a command as root in the system.

@@ -44,6 +44,7 @@ const OPTIONAL: &[(&str, &[Package])] = &[
     ),
     ("openmpi", &[("libopenmpi-dev", "/usr/bin/mpicc.openmpi")]),
     ("libfabric", &[("libfabric1", "/usr/lib/*/libfabric.so.1")]),
+    ("ibverbs", &[("libibverbs1", "/usr/lib/*/libibverbs.so.1")]),
     ("ucx", &[("libucx0", "/usr/lib/*/libucp.so.0")]),
     ("valgrind", &[("valgrind", "/usr/bin/valgrind")]),
     ("gdb", &[("gdb", "/usr/bin/gdb")]),

@@ -19,11 +19,14 @@ pub fn config(peer: Peer, provider: &str) -> Config {
 }
 
 /// Lists the providers to test: `WEFT_OFI_PROVIDER`, or those that work on every machine, which the
-/// library has unless it may lack some of `libfabric-providers`.
+/// library has unless it may lack some of `libfabric-providers`. Returns none if there is no library.
 pub fn providers() -> Vec<String> {
     if let Some(variant) = conformance::child_variant() {
         // The provider of the process that has started this one.
         return vec![variant.split(' ').next().unwrap_or_default().to_string()];
+    }
+    if !weft_needs::LIBFABRIC.met() {
+        return Vec::new();
     }
     let wanted = match std::env::var("WEFT_OFI_PROVIDER") {
         Ok(provider) => vec![provider],

@@ -60,7 +60,7 @@ macro_rules! needs {
 needs! {
     /// A mount namespace.
     MOUNTS: "mounts",
-        "what jobs leave behind in /tmp and /dev/shm; all between hosts",
+        "what jobs leave behind in /tmp and /dev/shm; full and read-only file systems; all between hosts",
         "run as root, in a container with CAP_SYS_ADMIN",
         namespaces::mounts;
     /// Network namespaces joined by cables.
@@ -83,6 +83,9 @@ needs! {
         || library("libfabric.so.1");
     /// UCX's library.
     UCX: "ucx", "all over UCX", "Debian: libucx0", || library("libucp.so.0");
+    /// The library of RDMA devices.
+    IBVERBS: "ibverbs", "errors about RDMA devices that are not there", "Debian: libibverbs1",
+        || library("libibverbs.so.1");
     /// MPICH's launcher.
     HYDRA: "hydra", "ranks started by Hydra, comparisons with MPICH", "Debian: mpich",
         || file("/usr/bin/mpiexec.hydra");
