@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use netmod::Peer;
 
-use crate::copied::deferred::Comes;
+use crate::copied::deferred::TargetProgress;
 use crate::epochs::{FENCE, LOCK_ALL, STARTED, STARTS, sync_error};
 use crate::locks::control::Waiter;
 use crate::locks::control::full_fence;
@@ -115,7 +115,7 @@ impl Window {
             sync_error("no access epoch of MPI_Win_start is open; call MPI_Win_start first")
         })?;
         self.end_started(&targets);
-        let settled = self.settle(process, None, Comes::Surely);
+        let settled = self.settle(process, None, TargetProgress::Expected);
         full_fence();
         // Completes all targets together; there are few. After a failure the other targets are
         // signalled nevertheless: each waits for this process in MPI_Win_wait.

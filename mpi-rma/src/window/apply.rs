@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use crate::window::runs::{Run, RunList};
-use mpi_types::datatype::{Datatype, Kind, Predefined};
+use mpi_types::datatype::{Datatype, Predefined, Kind};
 use mpi_types::error::{Class, Error, Result};
 use mpi_types::op::{Kernel, Level, Op, PredefinedOp, select};
 

@@ -112,7 +112,12 @@ impl Promise {
     }
 
     #[cold]
-    fn broken(&self, operation: AccumulateKind, kind: Option<Kind>, bytes: usize) -> Error {
+    fn broken(
+        &self,
+        operation: AccumulateKind,
+        kind: Option<Kind>,
+        bytes: usize,
+    ) -> Error {
         let place = OPS.iter().position(|(_, known)| *known == operation);
         let or_nothing = "leave the hint which_accumulate_ops out to have every accumulate allowed";
         if place.is_none_or(|place| self.ops >> place & 1 == 0) {
@@ -206,13 +211,22 @@ mod tests {
         };
         assert_eq!(check(PredefinedOp::Sum, Kind::I64, 8), Ok(()));
         assert_eq!(check(PredefinedOp::NoOp, Kind::U64, 8), Ok(()));
-        assert_eq!(check(PredefinedOp::Band, Kind::I64, 8), Err(Class::Op));
-        assert_eq!(check(PredefinedOp::Max, Kind::I64, 8), Err(Class::Op));
+        assert_eq!(
+            check(PredefinedOp::Band, Kind::I64, 8),
+            Err(Class::Op)
+        );
+        assert_eq!(
+            check(PredefinedOp::Max, Kind::I64, 8),
+            Err(Class::Op)
+        );
         assert_eq!(
             check(PredefinedOp::Sum, Kind::I32, 4),
             Err(Class::RmaConflict)
         );
-        assert_eq!(check(PredefinedOp::Sum, Kind::I64, 16), Err(Class::Arg));
+        assert_eq!(
+            check(PredefinedOp::Sum, Kind::I64, 16),
+            Err(Class::Arg)
+        );
         let swap = promise.check(AccumulateKind::CompareAndSwap, Some(Kind::I64), 8);
         assert_eq!(swap.unwrap_err().class(), Class::Op);
         assert!(promise.check_place(8).is_ok() && promise.check_place(12).is_err());
