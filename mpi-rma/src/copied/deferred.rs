@@ -127,7 +127,7 @@ impl Window {
         target: &Target<'_>,
         access: Deferred<'_>,
     ) -> Result<bool> {
-        let Some((skip, len)) = target.datatype.as_run(target.count) else {
+        let Some((skip, len)) = target.datatype.as_block(target.count) else {
             return Ok(false);
         };
         let (output, output_len) = access.output;
@@ -187,7 +187,7 @@ impl Window {
         target: &Target<'_>,
         access: &Deferred<'_>,
     ) -> Result<bool> {
-        let Some((skip, len)) = target.datatype.as_run(target.count) else {
+        let Some((skip, len)) = target.datatype.as_block(target.count) else {
             return Ok(false);
         };
         let rank = target.rank as usize;

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use crate::epochs::{EXCLUSIVE, SHARED};
 use crate::locks::control::{Control, full_fence};
 use crate::window::Window;
-use mpi_types::local::is_alone;
+use mpi_types::local::calls_never_overlap;
 
 impl Window {
     /// [`Window::lock`], checked.
@@ -57,7 +57,7 @@ impl Window {
     /// Returns the control block and the target's epoch word, if no other thread can access them.
     #[inline(always)]
     fn own_words(&self, target: u32) -> Option<(&Control, &AtomicU8)> {
-        if !is_alone() || target as usize >= self.fast.targets.len() {
+        if !calls_never_overlap() || target as usize >= self.fast.targets.len() {
             return None;
         }
         Some((self.control.as_ref()?, self.epochs.targets.note(target)?))

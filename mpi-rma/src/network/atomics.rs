@@ -152,7 +152,7 @@ impl Atomicity for NetworkDomain<'_> {
         if op == AtomicOp::Load && call.result.is_none() {
             return Ok(None);
         }
-        let words = match target.datatype.as_run(target.count) {
+        let words = match target.datatype.as_block(target.count) {
             Some((skip, WORD)) => Blocks::One([((at + skip as i64) as u64, WORD)]),
             _ => {
                 let runs = apply::runs(target.datatype, target.count, *at, reduction);

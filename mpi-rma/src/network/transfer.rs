@@ -143,14 +143,14 @@ unsafe fn put_inline(
 impl Window {
     /// Returns the blocks of a target's data, if an operation for each is cheaper than a message.
     pub(crate) fn native_runs(&self, target: &Target<'_>, at: i64) -> Option<Blocks> {
-        if let Some((skip, len)) = target.datatype.as_run(target.count) {
+        if let Some((skip, len)) = target.datatype.as_block(target.count) {
             return Some(Blocks::One([((at + skip as i64) as u64, len)]));
         }
         // Passive-target windows avoid the target's processor at any cost.
         let all = self.passive().is_some();
         let total = target.count * target.datatype.size();
         let null = std::ptr::null_mut();
-        let pieces = target.datatype.pieces(null, target.count, 0, usize::MAX);
+        let pieces = target.datatype.blocks(null, target.count, 0, usize::MAX);
         let most = FEW_RUNS.max(total / LONG_RUN);
         let mut runs = Vec::new();
         for (piece, len) in pieces {

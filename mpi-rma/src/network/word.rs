@@ -21,7 +21,7 @@ use crate::window::registry::Windows;
 use mpi_core::process::Process;
 use mpi_core::pt2pt::operations::{Access, Act, Atomic, Blocks, Operands, refused};
 use mpi_core::pt2pt::request::RequestId;
-use mpi_types::datatype::Kind;
+use mpi_types::datatype::Representation;
 use mpi_types::error::Result;
 use mpi_types::op::PredefinedOp;
 
@@ -62,8 +62,8 @@ pub(crate) fn transport_with_processor_atomics(process: &Process, name: &str) ->
 }
 
 /// Returns the atomic equivalent to an operation on a word of this representation.
-fn atomic_for(op: PredefinedOp, kind: Kind) -> Option<AtomicOp> {
-    let integer = matches!(kind, Kind::I64 | Kind::U64);
+fn atomic_for(op: PredefinedOp, kind: Representation) -> Option<AtomicOp> {
+    let integer = matches!(kind, Representation::I64 | Representation::U64);
     match op {
         PredefinedOp::Replace => Some(AtomicOp::Swap),
         PredefinedOp::NoOp => Some(AtomicOp::Load),
@@ -88,7 +88,7 @@ impl<'a> WordUpdate<'a> {
         let Accumulate {
             target, reduction, ..
         } = call;
-        let block = target.datatype.as_run(target.count);
+        let block = target.datatype.as_block(target.count);
         let (Some((skip, WORD)), WORD) = (block, reduction.extent()) else {
             return Ok(None);
         };
