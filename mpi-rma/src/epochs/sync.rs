@@ -12,7 +12,7 @@ use crate::messages::lock_queue::GRANTED;
 use crate::messages::message::{Kind, Layout};
 use crate::messages::service::Service;
 use crate::network::lock_protocol::LockMode;
-use crate::network::Passive;
+use crate::network::{FEW, Passive};
 use crate::window::{AccessMode, Window};
 use mpi_core::process::Process;
 use mpi_core::process::loan::Loan;
@@ -424,7 +424,7 @@ impl Window {
         self.flush_lanes(process, Some(target))?;
         let lane = self.service()?.lanes.get(0);
         if !lane.begin_flush(target, || self.epochs.take_dirty(target)) {
-            return self.make_progress_unless(process, waited);
+            return self.make_progress_unless(process, waited, Some(target));
         }
         let answered = self.request(process, target, Kind::Flush, 0);
         lane.end_flush(target);
@@ -458,7 +458,7 @@ impl Window {
         targets.extend(lane.asked());
         targets.retain(|target| lane.begin_flush(*target, || self.epochs.take_dirty(*target)));
         if targets.is_empty() {
-            return self.make_progress_unless(process, waited);
+            return self.make_progress_unless(process, waited, None);
         }
         self.confirm(process, &[(0, targets)])
     }
@@ -487,11 +487,53 @@ impl Window {
 
     /// Calls [`Window::make_progress`], unless this call has made progress while it waited.
     #[inline]
-    fn make_progress_unless(&self, process: &Process, waited: bool) -> Result<()> {
+    fn make_progress_unless(
+        &self,
+        process: &Process,
+        waited: bool,
+        target: Option<u32>,
+    ) -> Result<()> {
         match waited {
             true => Ok(()),
-            false => self.make_progress(process),
+            false => {
+                self.check_completed_targets(process, target);
+                self.make_progress(process)
+            }
         }
+    }
+
+    /// Checks whether a target, or the targets of all epochs, are alive, in a call that has found
+    /// all operations complete: a program that repeats the call gets the loss of a target only so.
+    ///
+    /// The ends of processes whose memory is mapped are watched (`window::peer_watch`).
+    #[inline]
+    fn check_completed_targets(&self, process: &Process, target: Option<u32>) {
+        if matches!(self.mode, AccessMode::Network | AccessMode::Messages) {
+            let members = self.comm.local();
+            process.check_polled_peers(self.comm.vci(), || {
+                let targets = target.map_or_else(|| self.targets_to_check(), |one| vec![one]);
+                targets.into_iter().map(move |rank| members.peer(rank))
+            });
+        }
+    }
+
+    /// Returns the targets of open epochs that this process has accessed. If that is unknown, returns
+    /// up to [`FEW`] members, others at each call.
+    #[cold]
+    fn targets_to_check(&self) -> Vec<u32> {
+        let mut targets = self.epochs.targets.with(SHARED | EXCLUSIVE);
+        let all = self.epochs.all();
+        let defers_locks = self.mode == AccessMode::Messages && all & LOCK_ALL_UNCHECKED == 0;
+        if all & LOCK_ALL != 0
+            && !defers_locks
+            && let Some(service) = &self.service
+        {
+            let size = self.size();
+            let count = size.min(FEW);
+            let first = service.next_checked.fetch_add(count, Ordering::Relaxed) % size;
+            targets.extend((first..first + count).map(|rank| rank % size));
+        }
+        targets
     }
 
     /// Makes progress in a call that waits for nothing: a process that polls mapped memory for
@@ -510,7 +552,7 @@ impl Window {
         self.epochs.check_passive(target as usize)?;
         self.settle(process, Some(target), TargetProgress::Unknown)?;
         let waited = self.complete_here(process, Some(target), false)?;
-        self.make_progress_unless(process, waited)?;
+        self.make_progress_unless(process, waited, Some(target))?;
         self.check_failures(process, Some(target))
     }
 
@@ -519,7 +561,7 @@ impl Window {
         self.epochs.check_any_passive()?;
         self.settle(process, None, TargetProgress::Unknown)?;
         let waited = self.complete_here(process, None, false)?;
-        self.make_progress_unless(process, waited)?;
+        self.make_progress_unless(process, waited, None)?;
         self.check_failures(process, None)
     }
 

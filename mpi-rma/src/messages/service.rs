@@ -43,6 +43,8 @@ pub(crate) struct Service {
     pub(crate) completions: AtomicU32,
     /// Number of lost processes whose locks have been freed.
     pub(crate) losses_seen: AtomicU32,
+    /// The member that the next check of unknown targets begins with, modulo their number.
+    pub(crate) next_checked: AtomicU32,
     /// Remote keys of members' memory.
     pub keys: Keys,
     /// The network's atomics, if they carry out all accumulates.
@@ -105,6 +107,7 @@ impl Service {
             posts: Mutex::default(),
             completions: AtomicU32::new(0),
             losses_seen: AtomicU32::new(0),
+            next_checked: AtomicU32::new(0),
             keys: Keys::new(native),
             atomics: OnceLock::new(),
             passive: OnceLock::new(),
