@@ -12,7 +12,7 @@
 //! - [`library`]: C libraries opened at run time; [`give_back_memory`]: freed memory that they
 //!   leave in the allocator.
 //! - [`spare`]: reused short buffers. [`usable`]: whether memory of the program can be read or
-//!   written.
+//!   written. [`is_same_user`]: whether a socket's peer runs as this process's user.
 //! - [`Netmod`]: how a transport between nodes describes itself to libmpi, with its control
 //!   [`variables`].
 //! - `conformance` (a feature, for tests): the suite that every transport must pass.
@@ -34,6 +34,7 @@ mod memory;
 mod operations;
 mod peer_table;
 mod registration;
+mod same_user;
 pub mod spare;
 pub mod usable;
 pub mod variables;
@@ -49,3 +50,4 @@ pub use memory::give_back_memory;
 pub use operations::{Action, Operations};
 pub use peer_table::{NumberMap, PeerTable};
 pub use registration::{Netmod, Open, Start, need_rdma_device};
+pub use same_user::is_same_user;
