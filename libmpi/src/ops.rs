@@ -158,8 +158,8 @@ pub fn create(function: UserFunction, state: Option<OwnedState>, commute: bool) 
         proxy: OnceLock::new(),
     });
     let op = match has_state {
-        true => Op::not_kept(call.clone(), commute),
-        false => Op::of(call.clone(), commute),
+        true => Op::with_destructor(call.clone(), commute),
+        false => Op::user_with(call.clone(), commute),
     };
     LIBRARY
         .ops

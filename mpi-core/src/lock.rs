@@ -9,7 +9,7 @@ use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
-use mpi_types::local::is_alone;
+use mpi_types::local::calls_never_overlap;
 
 use crate::sync::{AtomicU32, Ordering};
 
@@ -124,14 +124,15 @@ impl Lock {
     fn wake(&self) {}
 }
 
-/// A value behind a lock that costs no atomic instruction while calls do not overlap ([`is_alone`]).
+/// A value behind a lock that costs no atomic instruction while calls do not overlap
+/// ([`calls_never_overlap`]).
 pub struct Guarded<T> {
     lock: Lock,
     value: UnsafeCell<T>,
 }
 
 // SAFETY: the value is accessed only through a `Guard`, and there is one at a time: by the lock,
-// or, with `is_alone`, by the promise of `local::set_alone`'s caller.
+// or, with `calls_never_overlap`, by the promise of `local::set_no_overlap`'s caller.
 unsafe impl<T: Send> Sync for Guarded<T> {}
 
 impl<T: Default> Default for Guarded<T> {
@@ -152,8 +153,9 @@ impl<T> Guarded<T> {
     /// Locks the value unless it is locked, possibly by the caller.
     #[inline(always)]
     pub fn try_lock(&self) -> Option<Guard<'_, T>> {
-        // SAFETY: with `is_alone`, the caller of `local::set_alone` has promised that calls do not overlap.
-        unsafe { self.try_lock_as(is_alone()) }
+        // SAFETY: with `calls_never_overlap`, the caller of `local::set_no_overlap` has promised that
+        // calls do not overlap.
+        unsafe { self.try_lock_as(calls_never_overlap()) }
     }
 
     /// Locks the value unless it is locked, without an atomic instruction if the caller is `alone`.
@@ -200,13 +202,14 @@ impl<T> Guarded<T> {
     /// The value is not locked during the lifetime of the reference.
     #[inline(always)]
     pub unsafe fn peek(&self) -> Option<&T> {
-        // SAFETY: with `is_alone`, the caller of `local::set_alone` has promised that calls do not overlap;
+        // SAFETY: with `calls_never_overlap`, the caller of `local::set_no_overlap` has promised that
+        // calls do not overlap;
         // the caller locks nothing meanwhile (# Safety).
-        unsafe { self.peek_as(is_alone()) }
+        unsafe { self.peek_as(calls_never_overlap()) }
     }
 
-    /// [`Guarded::peek`] for callers with a process at hand, which tells in fewer instructions
-    /// whether calls are `alone`.
+    /// [`Guarded::peek`] for callers that have a process, whose flag `alone` takes fewer instructions
+    /// to read than [`calls_never_overlap`].
     ///
     /// # Safety
     /// The value is not locked during the lifetime of the reference. With `alone`, no other thread

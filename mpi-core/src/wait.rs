@@ -1,6 +1,7 @@
 //! The wait policy of the library.
 //!
-//! A waiter spins for a bounded number of polls, then sleeps on the transports' wake-ups.
+//! A waiter spins for a bounded number of polls, then sleeps on the transports' wake-ups, the
+//! doorbells that senders ring for a sleeper.
 //!
 //! - On a core that other programs compute on, it sleeps as soon as it has spun for
 //!   [`SPIN_CONTENDED`] (see `run_delay`).

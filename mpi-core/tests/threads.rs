@@ -127,7 +127,7 @@ fn all_exchange(processes: &[Process; 2], vcis: u16, rounds: usize) {
     });
 }
 
-/// Nothing is under way any more.
+/// Drains the processes and asserts that nothing is pending.
 fn end(processes: &[Process; 2], vcis: u16) {
     for process in processes {
         process.drain().unwrap();

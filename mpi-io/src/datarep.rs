@@ -190,7 +190,7 @@ impl Representation {
                     // Members of one type keep their displacements: a struct of them has no
                     // padding.
                     let member = match index.checked_sub(1) {
-                        Some(before) if types[before].same(of) => there[before].clone(),
+                        Some(before) if types[before].is_same(of) => there[before].clone(),
                         _ => self.build(of)?,
                     };
                     there.push(member);

@@ -279,8 +279,8 @@ impl File {
             Ok((view, numbers))
         });
         let what = "the etype's extent in the file, or the data representation,";
-        // The same collective tells all members whether one has hints or has moved the shared
-        // pointer, which is rare.
+        // The same collective agrees whether a member has hints or has moved the shared pointer,
+        // which is rare.
         let mut more = [u64::from(info.is_some() || self.pointer.was_moved())];
         let view = agree::same_and(process, &self.comm, what, own, 2, &mut more)?;
         {

@@ -27,7 +27,7 @@ pub(crate) const REPLY: i32 = 4;
 /// The loan of a message whose memory the caller keeps.
 struct Kept;
 
-// SAFETY: the memory is empty, so any bytes in it are valid values and nobody else has it.
+// SAFETY: the memory is empty, so that no access to it can be invalid.
 unsafe impl Memory for Kept {
     fn bytes(&mut self) -> (*mut u8, usize) {
         (std::ptr::NonNull::dangling().as_ptr(), 0)

@@ -1,9 +1,8 @@
 //! The shared file pointer (MPI-3.1 section 13.4.4): a number of etypes that all members of a file
 //! read and change.
 //!
-//! Where all members are of one node it is a word in memory that they share. Otherwise it is in a
-//! small file beside the file, which whoever changes it locks, and which goes when the file is
-//! closed.
+//! If all members are on one node it is a word in shared memory. Otherwise it is in a small file
+//! beside the file, which is locked for each change, and removed when the file is closed.
 
 #![allow(
     unsafe_code,

@@ -180,7 +180,7 @@ impl View {
         let base = std::ptr::without_provenance_mut::<u8>(self.displacement as usize);
         let pieces = self
             .in_file
-            .pieces(base, self.times, position as usize, max);
+            .blocks(base, self.times, position as usize, max);
         pieces.map(|(at, len)| Run {
             at: at.addr() as u64,
             len: len as u64,
@@ -371,7 +371,7 @@ fn check_order(name: &str, datatype: &Datatype, writable: bool) -> Result<bool> 
     }
     // The end of the last byte so far, and the beginning of the last run.
     let (mut end, mut last, mut first, mut overlaps) = (0_i64, 0_i64, None, false);
-    for (at, len) in datatype.pieces(std::ptr::null_mut(), 1, 0, usize::MAX) {
+    for (at, len) in datatype.blocks(std::ptr::null_mut(), 1, 0, usize::MAX) {
         let at = at.addr() as i64;
         if at < last {
             return wrong(

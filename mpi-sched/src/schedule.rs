@@ -390,7 +390,7 @@ impl Schedule {
     pub fn add_type(&mut self, datatype: &Datatype) -> Type {
         let number = self.used;
         match self.types.get_mut(number) {
-            Some(old) if old.same(datatype) => {}
+            Some(old) if old.is_same(datatype) => {}
             Some(old) => *old = datatype.clone(),
             None => self.types.push(datatype.clone()),
         }

@@ -16,7 +16,7 @@ mod seqlock;
 #[cfg(test)]
 mod tests;
 
-use crate::local::{Held, Local};
+use crate::local::{Local, LocalGuard};
 use crate::{Class, Error, Result};
 use seqlock::Seqlock;
 
@@ -258,7 +258,7 @@ impl<O: ?Sized, V: AttributeValue> Attributes<O, V> {
     /// Returns whether the object has no attributes, without a lock. False if a change is in
     /// progress.
     #[inline]
-    pub fn are_none(&self) -> bool {
+    pub fn is_empty_unlocked(&self) -> bool {
         self.lock_free.is_empty()
     }
 
@@ -408,7 +408,7 @@ impl<O: ?Sized, V: AttributeValue> Attributes<O, V> {
     }
 }
 
-type Finished<'a, O, V> = Result<(Held<'a, List<O, V>>, Entry<O, V>)>;
+type Finished<'a, O, V> = Result<(LocalGuard<'a, List<O, V>>, Entry<O, V>)>;
 
 /// Marks an entry as being deleted and returns what its callback needs.
 fn take<O: ?Sized, V: Clone>(entry: &mut Entry<O, V>) -> (Keyval<O, V>, V, u64) {

@@ -19,19 +19,19 @@ static ALONE: AtomicBool = AtomicBool::new(false);
 
 /// Sets whether MPI calls never overlap from now on.
 ///
-/// Code that leaves out a lock for that reason asks [`is_alone`] each time and caches nothing.
+/// Code that leaves out a lock for that reason asks [`calls_never_overlap`] each time and caches nothing.
 ///
 /// # Safety
-/// With `true`, calls that use a [`Local`] of [`Local::new`] or ask [`is_alone`] must not overlap,
+/// With `true`, calls that use a [`Local`] of [`Local::new`] or ask [`calls_never_overlap`] must not overlap,
 /// and each must happen before the next, until this function is called with `false`. No such call
 /// may be running during either call of this function.
-pub unsafe fn set_alone(alone: bool) {
+pub unsafe fn set_no_overlap(alone: bool) {
     ALONE.store(alone, Ordering::Relaxed);
 }
 
-/// Returns whether MPI calls never overlap. False until [`set_alone`] sets it.
+/// Returns whether MPI calls never overlap. False until [`set_no_overlap`] sets it.
 #[inline(always)]
-pub fn is_alone() -> bool {
+pub fn calls_never_overlap() -> bool {
     ALONE.load(Ordering::Relaxed)
 }
 
@@ -45,8 +45,8 @@ pub struct Local<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: only a `Held` gives access to the value, and at most one exists: `lock` ensures it, or,
-// where `lock` is left out, the caller of `set_alone`, who promised that calls do not overlap.
+// SAFETY: only a `LocalGuard` gives access to the value, and at most one exists: `lock` ensures it, or,
+// where `lock` is left out, the caller of `set_no_overlap`, who promised that calls do not overlap.
 unsafe impl<T: Send> Sync for Local<T> {}
 
 impl<T: Default> Default for Local<T> {
@@ -82,8 +82,8 @@ impl<T> Local<T> {
     /// If this thread holds a guard already and calls do not overlap. Where calls may overlap, it
     /// deadlocks.
     #[inline(always)]
-    pub fn lock(&self) -> Held<'_, T> {
-        let alone = !self.overlaps && is_alone();
+    pub fn lock(&self) -> LocalGuard<'_, T> {
+        let alone = !self.overlaps && calls_never_overlap();
         if alone {
             assert!(
                 !self.taken.load(Ordering::Relaxed),
@@ -93,7 +93,7 @@ impl<T> Local<T> {
         } else {
             self.lock.lock();
         }
-        Held {
+        LocalGuard {
             of: self,
             alone,
             of_thread: PhantomData,
@@ -107,13 +107,13 @@ impl<T> Local<T> {
 }
 
 /// Guards access to the value of a [`Local`]; neither `Send` nor `Sync`.
-pub struct Held<'a, T> {
+pub struct LocalGuard<'a, T> {
     of: &'a Local<T>,
     alone: bool,
     of_thread: PhantomData<*mut T>,
 }
 
-impl<T> Deref for Held<'_, T> {
+impl<T> Deref for LocalGuard<'_, T> {
     type Target = T;
 
     #[inline(always)]
@@ -123,7 +123,7 @@ impl<T> Deref for Held<'_, T> {
     }
 }
 
-impl<T> DerefMut for Held<'_, T> {
+impl<T> DerefMut for LocalGuard<'_, T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: this guard is the only one (see the `Sync` of `Local`), and it is borrowed
@@ -132,7 +132,7 @@ impl<T> DerefMut for Held<'_, T> {
     }
 }
 
-impl<T> Drop for Held<'_, T> {
+impl<T> Drop for LocalGuard<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {
         match self.alone {
@@ -172,7 +172,7 @@ mod tests {
         let value = Local::new(1);
         // SAFETY: `TURN` runs these tests one at a time; tests of other files use each of their
         // values on one thread.
-        unsafe { set_alone(true) };
+        unsafe { set_no_overlap(true) };
         *value.lock() += 1;
         let held = value.lock();
         assert_eq!(*held, 2);
@@ -180,7 +180,7 @@ mod tests {
         drop(held);
         assert!(!value.taken.load(Ordering::Relaxed));
         // SAFETY: no guard exists, and calls with `false` may overlap.
-        unsafe { set_alone(false) };
+        unsafe { set_no_overlap(false) };
         assert_eq!(*value.lock(), 2);
     }
 }

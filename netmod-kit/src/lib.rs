@@ -13,7 +13,7 @@
 //! - [`library`]: C libraries opened at run time; [`give_back_memory`]: freed memory that they
 //!   leave in the allocator.
 //! - [`spare`]: reused short buffers. [`usable`]: whether memory of the program can be read or
-//!   written.
+//!   written. [`is_same_user`]: whether a socket's peer runs as this process's user.
 //! - [`Netmod`]: how a transport between nodes describes itself to libmpi, with its control
 //!   [`variables`].
 //! - `conformance` (a feature, for tests): the suite that every transport must pass.
@@ -36,6 +36,7 @@ mod nearness;
 mod operations;
 mod peer_table;
 mod registration;
+mod same_user;
 pub mod spare;
 pub mod usable;
 pub mod variables;
@@ -52,3 +53,4 @@ pub use nearness::Nearness;
 pub use operations::{Action, Operations};
 pub use peer_table::{NumberMap, PeerTable};
 pub use registration::{Netmod, Open, Start, need_rdma_device};
+pub use same_user::is_same_user;

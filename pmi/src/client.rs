@@ -1,4 +1,4 @@
-//! The rank's side, independent of the protocol.
+//! The rank's side of PMI: put, get, fence and the rest, independent of the protocol.
 
 use std::borrow::Cow;
 use std::ffi::OsString;

@@ -21,6 +21,10 @@
  * case: unlock-all-late
  * case: flush-all-late
  * case: created
+ * case: flush-idle
+ * case: flush-all-idle
+ * case: flush-local-idle
+ * case: test
  */
 #include "fails.h"
 #include <signal.h>
@@ -45,7 +49,7 @@ int main(int argc, char **argv) {
         OK(MPI_Win_allocate(sizeof own, 8, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &win));
     }
     OK(MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN));
-    if (strcmp(what, "lock") != 0) {
+    if (strcmp(what, "lock") != 0 && strcmp(what, "test") != 0) {
         OK(MPI_Win_lock_all(0, win));
         OK(MPI_Put(&one, 1, MPI_LONG, LOST, 1, 1, MPI_LONG, win));
         OK(MPI_Win_flush(LOST, win));
@@ -72,6 +76,29 @@ int main(int argc, char **argv) {
         if (unlocks) {
             OK(MPI_Win_lock_all(0, win));
         }
+    }
+    if (strcmp(what, "test") == 0) {
+        /* The lost rank never starts its access epoch. */
+        MPI_Group all, lost;
+        int ranks[] = {LOST}, over = 0;
+        OK(MPI_Comm_group(MPI_COMM_WORLD, &all));
+        OK(MPI_Group_incl(all, 1, ranks, &lost));
+        OK(MPI_Win_post(lost, 0, win));
+        while (code == MPI_SUCCESS && !over && MPI_Wtime() - began < 8) {
+            code = MPI_Win_test(win, &over);
+        }
+        OK(MPI_Group_free(&lost));
+        OK(MPI_Group_free(&all));
+        CHECK_EQ(over, 0);
+    }
+    /* All operations are complete, so these calls wait for nothing. */
+    while (strstr(what, "-idle") != NULL && code == MPI_SUCCESS && MPI_Wtime() - began < 8) {
+        code = strcmp(what, "flush-idle") == 0         ? MPI_Win_flush(LOST, win)
+               : strcmp(what, "flush-local-idle") == 0 ? MPI_Win_flush_local_all(win)
+                                                       : MPI_Win_flush_all(win);
+    }
+    if (strcmp(what, "test") == 0 || strstr(what, "-idle") != NULL) {
+        CHECK_EQ(class_of(code), MPIX_ERR_PROC_FAILED);
     }
     while (code == MPI_SUCCESS && MPI_Wtime() - began < 10) {
         if (strcmp(what, "lock") == 0) {
@@ -114,7 +141,7 @@ int main(int argc, char **argv) {
         }
     }
     CHECK_EQ(class_of(code), MPIX_ERR_PROC_FAILED);
-    if (strcmp(what, "lock") != 0 && strcmp(what, "unlock-all") != 0) {
+    if (strcmp(what, "lock") != 0 && strcmp(what, "test") != 0 && strcmp(what, "unlock-all") != 0) {
         /* A rank that ignored the first error gets it again. */
         FAILS(MPI_Win_flush(LOST, win), MPIX_ERR_PROC_FAILED);
         FAILS(MPI_Put(&one, 1, MPI_LONG, LOST, 1, 1, MPI_LONG, win), MPIX_ERR_PROC_FAILED);

@@ -429,7 +429,7 @@ impl Cluster {
         );
         fs::write(dir.join("slurm.conf"), text).map_err(failed)?;
         fs::write(dir.join("cgroup.conf"), "").map_err(failed)?;
-        // Nobody else shall be let in, and nobody else knows this key's place.
+        // Only the daemons of this test share the key.
         let key = dir.join("munge.key");
         let mut random = [0u8; 128];
         File::open("/dev/urandom")

@@ -207,7 +207,7 @@ impl Program {
             .collect())
     }
 
-    /// The program built in another way.
+    /// Returns the program as built with other flags.
     pub fn build(&self, name: &str, flags: &[String]) -> Program {
         let mut program = Program {
             name: format!("{}-{name}", self.name),

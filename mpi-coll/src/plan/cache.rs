@@ -44,7 +44,7 @@ impl OwnedShape {
         let part = |known: &Option<(usize, Datatype)>, part: &Option<Part<'_>>| match (known, part)
         {
             (Some((count, datatype)), Some(part)) => {
-                *count == part.count && datatype.same(part.datatype)
+                *count == part.count && datatype.is_same(part.datatype)
             }
             (None, None) => true,
             _ => false,

@@ -149,7 +149,7 @@ impl CommState {
     /// freed.
     pub(crate) fn give_run(&self, run: Box<CommRun>) {
         let op = run.run.schedule().op();
-        if op.is_some_and(|op| !op.may_be_kept()) {
+        if op.is_some_and(|op| !op.may_be_cached()) {
             return;
         }
         let mut runs = self.runs.lock();

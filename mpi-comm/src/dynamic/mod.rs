@@ -512,9 +512,9 @@ impl<'a> Meeting<'a> {
             making.directory().note(number, 0, name, address);
         }
         let offers = |name: &str| record.addresses().any(|(offered, _)| offered == name);
-        let mut ways = making.names();
-        let way = ways.find(|name| offers(name) && opener.reaches(name, member.node));
-        let pin = way.and_then(|name| making.join(number, *member, name));
+        let mut transports = making.names();
+        let transport = transports.find(|name| offers(name) && opener.reaches(name, member.node));
+        let pin = transport.and_then(|name| making.join(number, *member, name));
         pin.ok_or_else(|| {
             let offered: Vec<&str> = record.addresses().map(|(name, _)| name).collect();
             Error::new(

@@ -22,6 +22,9 @@ use crate::vci::{Vci, VciGuard};
 /// Minimum ratio of the time between two checks of peers to the duration of a check.
 const CHECK_SHARE: u64 = 20;
 
+/// Number of calls of [`Process::check_polled_peers`] per reading of the clock.
+const CALLS_PER_CHECK: u32 = 8;
+
 impl Process {
     /// Handles events that a VCI has queued: marks lost processes on all VCIs, so that operations
     /// that wait for them fail, and hands notices to their sources.
@@ -254,6 +257,28 @@ impl Process {
         self.check_peers();
     }
 
+    /// Checks, if a check is due, whether `peers` are alive. For calls that wait for nothing and that
+    /// a program may repeat until `peers` act: no pending operation shows that it depends on them.
+    #[inline]
+    pub fn check_polled_peers<P: IntoIterator<Item = Peer>>(
+        &self,
+        vci: VciId,
+        peers: impl FnOnce() -> P,
+    ) {
+        let calls = self.polling_calls.load(Ordering::Relaxed).wrapping_add(1);
+        self.polling_calls.store(calls, Ordering::Relaxed);
+        if calls.is_multiple_of(CALLS_PER_CHECK) && self.is_check_due() {
+            self.notes.add_polled(vci, peers().into_iter());
+            self.check_peers();
+        }
+    }
+
+    #[cold]
+    fn is_check_due(&self) -> bool {
+        let now = self.clock().now().as_millis() as u64;
+        now >= self.check_due.load(Ordering::Relaxed)
+    }
+
     /// Sends a notice from a VCI.
     pub fn send_notice(&self, vci: VciId, notice: Notice) -> Result<()> {
         let mut state = self.lock(vci)?;
@@ -283,7 +308,7 @@ impl Process {
             if let Some(mut state) = state {
                 let sources = self.sources.iter();
                 let mut awaited: Vec<Peer> = sources.flat_map(|one| one.awaited_on(vci)).collect();
-                awaited.extend(self.notes.awaited_on(vci));
+                awaited.extend(self.notes.take_awaited_on(vci));
                 let mut owners = state.owners_from_any();
                 owners.extend(probed);
                 if !owners.is_empty() {

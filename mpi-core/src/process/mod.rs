@@ -151,6 +151,8 @@ pub struct Process {
     check_due: AtomicU64,
     /// Number of checks made.
     checks: AtomicU32,
+    /// Number of calls of [`Process::check_polled_peers`]; may miss some of other threads.
+    polling_calls: AtomicU32,
     clock: Arc<dyn Clock>,
 }
 
@@ -236,6 +238,7 @@ impl Process {
             revoked: Mutex::default(),
             check_due: AtomicU64::new(check_due.as_millis() as u64),
             checks: AtomicU32::new(0),
+            polling_calls: AtomicU32::new(0),
             clock,
         };
         process.open_vci(0)?;

@@ -129,7 +129,11 @@ impl fmt::Display for AwaitedEvent {
 
 /// The waits of all threads of a process.
 #[derive(Default)]
-pub(crate) struct Notes(Mutex<Vec<Wait>>);
+pub(crate) struct Notes {
+    waits: Mutex<Vec<Wait>>,
+    /// Peers that loops of calls depend on, with the VCI of the calls, until the next check.
+    polled: Mutex<Vec<(VciId, Peer)>>,
+}
 
 struct Wait {
     number: u64,
@@ -142,14 +146,27 @@ struct Wait {
 impl Notes {
     /// Returns all current waits.
     pub fn all(&self) -> Vec<AwaitedEvent> {
-        self.0.lock().iter().map(|wait| wait.what).collect()
+        self.waits.lock().iter().map(|wait| wait.what).collect()
     }
 
-    /// Returns the processes that waits on a VCI depend on.
-    pub fn awaited_on(&self, vci: VciId) -> Vec<Peer> {
-        let waits = self.0.lock();
+    /// Takes the processes that waits, and loops of calls, on a VCI depend on.
+    pub fn take_awaited_on(&self, vci: VciId) -> Vec<Peer> {
+        let waits = self.waits.lock();
         let here = waits.iter().filter(|wait| wait.vci == vci);
-        here.flat_map(|wait| wait.peers.iter().copied()).collect()
+        let mut peers: Vec<Peer> = here.flat_map(|wait| wait.peers.iter().copied()).collect();
+        let mut polled = self.polled.lock();
+        peers.extend(polled.extract_if(.., |one| one.0 == vci).map(|one| one.1));
+        peers
+    }
+
+    /// Adds peers that a loop of calls on `vci` depends on, for the next check.
+    pub fn add_polled(&self, vci: VciId, peers: impl Iterator<Item = Peer>) {
+        let mut polled = self.polled.lock();
+        for peer in peers {
+            if !polled.contains(&(vci, peer)) {
+                polled.push((vci, peer));
+            }
+        }
     }
 }
 
@@ -158,7 +175,7 @@ pub struct WaitNote<'a>(&'a Notes, u64);
 
 impl Drop for WaitNote<'_> {
     fn drop(&mut self) {
-        self.0.0.lock().retain(|wait| wait.number != self.1);
+        self.0.waits.lock().retain(|wait| wait.number != self.1);
     }
 }
 
@@ -178,15 +195,15 @@ impl Process {
         vci: VciId,
         peers: impl Iterator<Item = Peer>,
     ) -> WaitNote<'_> {
-        let mut notes = self.notes.0.lock();
-        let number = notes.iter().map(|wait| wait.number + 1).max().unwrap_or(0);
-        notes.push(Wait {
+        let mut waits = self.notes.waits.lock();
+        let number = waits.iter().map(|wait| wait.number + 1).max().unwrap_or(0);
+        waits.push(Wait {
             number,
             what,
             vci,
             peers: peers.collect(),
         });
-        drop(notes);
+        drop(waits);
         WaitNote(&self.notes, number)
     }
 }

@@ -1,4 +1,4 @@
-//! Rounds of progress over one VCI, some VCIs or all.
+//! The progress loop: rounds of progress over one VCI, some VCIs or all.
 
 #![deny(unsafe_code)]
 

@@ -156,7 +156,7 @@ impl Buffer {
         let Some(datatype) = &self.layout else {
             return false;
         };
-        let runs = datatype.pieces(self.ptr, self.count, 0, LOOKED_AT);
+        let runs = datatype.blocks(self.ptr, self.count, 0, LOOKED_AT);
         let (count, bytes) = runs.fold((0, 0), |(count, bytes), run| (count + 1, bytes + run.1));
         bytes >= count * LISTABLE
     }
@@ -168,7 +168,7 @@ impl Buffer {
             return (0, 0);
         };
         let (mut count, mut bytes) = (0, 0);
-        for (ptr, run) in datatype.pieces(self.ptr, self.count, skip, list.len()) {
+        for (ptr, run) in datatype.blocks(self.ptr, self.count, skip, list.len()) {
             let run = run.min(len - bytes);
             if run == 0 {
                 break;

@@ -1,4 +1,4 @@
-//! Contexts: they separate the messages of communicators (MPI-3.1 section 6.1).
+//! Context ids, which separate the messages of communicators (MPI-3.1 section 6.1).
 
 #![deny(unsafe_code)]
 

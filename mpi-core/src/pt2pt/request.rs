@@ -1,4 +1,4 @@
-//! Requests: one table per process, a cache of free ones per VCI.
+//! The request pool: one table of requests per process, and a cache of free ones per VCI.
 //!
 //! A request has two halves. The *public* half holds the state and the result; any thread reads it
 //! without a lock. The *record* is the VCI's state of the operation; it is accessed only through

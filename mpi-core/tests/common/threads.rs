@@ -67,7 +67,7 @@ pub fn process(book: &Book, me: Peer, vcis: u16, single_copy: bool) -> Process {
     process_of(Threads::Many, book, me, vcis, single_copy)
 }
 
-/// As [`process`], of threads that call as is said.
+/// Makes a process as [`process`] does, with the given rule for calls of several threads.
 pub fn process_of(
     threads: Threads,
     book: &Book,

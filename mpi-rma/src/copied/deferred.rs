@@ -1,13 +1,16 @@
-//! Accesses to created windows that are left to the target, unless they are long, until an epoch ends or they are flushed.
+//! Deferred accesses to created windows within a node: requests in rings that the target serves, or
+//! that the origin carries out itself at the next flush or end of an epoch.
 //!
-//! The kernel copies such memory without its owner's help, but a system call takes longer than some words through shared
-//! memory and back. So an origin publishes what it wants in the ring to its target (`rings.rs`), and goes on. Whenever the
-//! target is in the library, waiting for something, it carries out what it finds in rings. What ends an epoch waits until that
-//! has been done: for as long as somebody who is there takes. Then the origin takes back what the target has not taken, and
-//! has the kernel do it. Nothing depends on the target: one that computes holds nobody up.
+//! The kernel copies such memory without the target's help, but a system call costs more than a few
+//! words through shared memory and back. So an origin publishes short accesses in the ring to their
+//! target (`rings.rs`) and continues. A target that makes progress carries out the requests in its
+//! rings. A flush waits for as long as a target in the library needs. Then it takes back the requests
+//! that the target has not taken, and carries them out by CMA copies. So no access depends on the
+//! target: one that computes delays no origin.
 //!
-//! Accumulates are made under the target's lock by both, so both ways are one domain, and in the order in which they were
-//! begun: before one that goes another way, those that were left are completed.
+//! Both sides accumulate under the target's lock, so both belong to one domain of atomicity. An
+//! origin's accumulates keep their order: before one that cannot be deferred, the deferred ones are
+//! completed.
 
 use mpi_core::process::Process;
 use mpi_types::error::Result;
@@ -16,7 +19,7 @@ use crate::copied::outbox::{Outbox, RequestPath};
 use crate::copied::request_slot::{self, SmallAccess};
 use crate::copied::rings::mapped::Mapped;
 use crate::copied::rings::published::{Entry, Published, Side};
-use crate::copied::rings::{PIECE, Ring, Wish, kind};
+use crate::copied::rings::{EntryRequest, PIECE, Ring, kind};
 use crate::copied::target_requests;
 use crate::epochs::sync_error;
 use crate::window::Window;
@@ -25,32 +28,34 @@ use crate::window::buffers::{Completion, Target};
 use crate::window::members::{Copied, Route};
 use crate::window::registry::Windows;
 
-/// So often an origin looks whether more of what it has left is done: about as long as the kernel would take, or, where the
-/// target is about to come to the end of the epoch, longer.
-const LOOKS: u32 = 100;
-const LOOKS_WHERE_TARGETS_COME: u32 = 1000;
+/// Number of fruitless polls of a ring before its requests are taken back: about the time of a CMA
+/// copy.
+const POLLS: u32 = 100;
+/// Number of fruitless polls if the target is about to call the library.
+const POLLS_FOR_EXPECTED_TARGET: u32 = 1000;
 
-/// Before it leaves so many bytes, or one more of so many accesses, an origin looks into its own rings: who has left something
-/// there waits no longer than this takes.
-const LOOKS_FIRST: usize = 512;
-const LOOKS_EVERY: usize = 16;
+/// Bytes. An origin serves its own rings before it defers an access of at least this length, so that
+/// other origins do not wait for longer than such a copy takes.
+const SERVE_BEFORE: usize = 512;
+/// Number of deferred accesses after which an origin serves its own rings.
+const SERVE_EVERY: usize = 16;
 
-/// Whether a target comes to the library.
+/// Whether the caller knows that the target is about to call the library.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Comes {
-    /// It does, to end its side of the epoch.
-    Surely,
+pub(crate) enum TargetProgress {
+    /// It is: it ends its side of the epoch.
+    Expected,
     /// It may be computing.
-    Perhaps,
+    Unknown,
 }
 
-/// An access to leave.
+/// An access to defer.
 pub(crate) struct Deferred<'a> {
     pub what: SmallAccess,
-    /// Where in the target's memory.
+    /// Offset in the target's memory.
     pub at: i64,
     pub input: &'a [u8],
-    /// Where what was there goes, and how many bytes; NULL for nothing.
+    /// Address and length of the buffer for data that is read; NULL for none.
     pub output: (*mut u8, usize),
 }
 
@@ -66,7 +71,7 @@ impl Window {
     /// whether the target has carried it out, or will.
     ///
     /// # Errors
-    /// Those of accesses that were left before, where these had to be completed first.
+    /// Those of earlier deferred accesses, if these had to be completed first.
     ///
     /// # Safety
     /// The output is writable, and not used before the access is complete.
@@ -88,6 +93,8 @@ impl Window {
         }
     }
 
+    /// Publishes an access in the ring to its target, in order with earlier ones.
+    ///
     /// # Safety
     /// That of [`Window::offer`].
     unsafe fn defer(
@@ -105,12 +112,12 @@ impl Window {
             self.settle_before(process, target.rank)?;
         }
         if left && completion == Completion::Request {
-            self.settle(process, Some(target.rank), Comes::Perhaps)?;
+            self.settle(process, Some(target.rank), TargetProgress::Unknown)?;
         }
         Ok(left)
     }
 
-    /// Asks for an access by the target's request slot. Returns whether it has been carried out.
+    /// Requests an access by the target's request slot. Returns whether the target carried it out.
     ///
     /// # Safety
     /// The output is writable.
@@ -120,7 +127,7 @@ impl Window {
         target: &Target<'_>,
         access: Deferred<'_>,
     ) -> Result<bool> {
-        let Some((skip, len)) = target.datatype.as_run(target.count) else {
+        let Some((skip, len)) = target.datatype.as_block(target.count) else {
             return Ok(false);
         };
         let (output, output_len) = access.output;
@@ -149,7 +156,7 @@ impl Window {
         ))
     }
 
-    /// The accesses left to targets, if the window has rings.
+    /// Returns the deferred accesses, if the window has rings.
     #[inline]
     pub(crate) fn outbox(&self) -> Option<&Outbox> {
         match &self.requests {
@@ -158,16 +165,19 @@ impl Window {
         }
     }
 
-    /// Completes what was left to a target before an accumulate that goes another way, which would overtake it.
+    /// Completes the deferred accesses to a target before an accumulate that is not deferred, which
+    /// would overtake them.
     pub(crate) fn settle_before(&self, process: &Process, target: u32) -> Result<()> {
         match self.outbox() {
             Some(outbox) if outbox.has_left(target) => {
-                self.settle(process, Some(target), Comes::Perhaps)
+                self.settle(process, Some(target), TargetProgress::Unknown)
             }
             _ => Ok(()),
         }
     }
 
+    /// Publishes an access in the ring to its target. Returns false if the ring is not usable for it.
+    ///
     /// # Safety
     /// That of [`Window::offer`].
     unsafe fn leave(
@@ -177,7 +187,7 @@ impl Window {
         target: &Target<'_>,
         access: &Deferred<'_>,
     ) -> Result<bool> {
-        let Some((skip, len)) = target.datatype.as_run(target.count) else {
+        let Some((skip, len)) = target.datatype.as_block(target.count) else {
             return Ok(false);
         };
         let rank = target.rank as usize;
@@ -189,7 +199,7 @@ impl Window {
         if data > ring.room() || !self.hit_rate.may_ask() {
             return Ok(false);
         }
-        // Elements, each of so many bytes.
+        // Bytes of an element.
         let size = match access.what {
             SmallAccess::Accumulate(..) => len.checked_div(target.count).unwrap_or(1).max(1),
             _ => 1,
@@ -206,7 +216,7 @@ impl Window {
             }
             SmallAccess::CompareAndSwap => (kind::COMPARE_AND_SWAP, 0, 0, len),
         };
-        let wish = |from: usize, count: usize, len: usize| Wish {
+        let request = |from: usize, count: usize, len: usize| EntryRequest {
             at: (access.at + skip as i64) as u64 + from as u64,
             count: count as u32,
             len: len as u16,
@@ -217,23 +227,24 @@ impl Window {
         };
         let windows = process.source::<Windows>();
         outbox.leave(target.rank, |published| {
-            let mut push = |wish: Wish, input: &[u8], output| {
-                if usize::from(wish.len) >= LOOKS_FIRST
-                    || published.len() % LOOKS_EVERY == LOOKS_EVERY - 1
+            let mut push = |request: EntryRequest, input: &[u8], output| {
+                if usize::from(request.len) >= SERVE_BEFORE
+                    || published.len() % SERVE_EVERY == SERVE_EVERY - 1
                 {
                     windows.serve_slots();
                 }
-                // SAFETY: this process is the ring's origin; the input is a slice; the output is writable until the
-                // access is complete, by this function's contract.
-                while unsafe { !published.push(ring, wish, (input.as_ptr(), input.len()), output) }
-                {
-                    self.settle_with(process, target.rank, published, Comes::Perhaps)?;
+                // SAFETY: this process is the ring's origin; the input is a slice; the output is
+                // writable until the access is complete, by this function's contract.
+                while unsafe {
+                    !published.push(ring, request, (input.as_ptr(), input.len()), output)
+                } {
+                    self.settle_with(process, target.rank, published, TargetProgress::Unknown)?;
                 }
                 Ok(())
             };
             let piece = ring.most().min(PIECE);
             if data <= piece {
-                return push(wish(0, count, data), input, output);
+                return push(request(0, count, data), input, output);
             }
             let piece = piece / size * size;
             for from in (0..data).step_by(piece) {
@@ -243,26 +254,28 @@ impl Window {
                     true => output,
                     false => output.wrapping_add(from),
                 };
-                push(wish(from, len / size, len), input, output)?;
+                push(request(from, len / size, len), input, output)?;
             }
             Ok(())
         })?;
         Ok(true)
     }
 
-    /// Completes what was left to a target, or to all.
+    /// Completes the deferred accesses to a target, or to all.
     ///
     /// # Errors
-    /// A target's memory can't be reached, or it has died.
+    /// A target's memory can't be accessed, or its process has failed.
     #[inline]
     pub(crate) fn settle(
         &self,
         process: &Process,
         target: Option<u32>,
-        comes: Comes,
+        progress: TargetProgress,
     ) -> Result<()> {
         match self.outbox() {
-            Some(outbox) if !outbox.is_empty() => self.settle_some(process, outbox, target, comes),
+            Some(outbox) if !outbox.is_empty() => {
+                self.settle_some(process, outbox, target, progress)
+            }
             _ => Ok(()),
         }
     }
@@ -273,29 +286,30 @@ impl Window {
         process: &Process,
         outbox: &Outbox,
         target: Option<u32>,
-        comes: Comes,
+        progress: TargetProgress,
     ) -> Result<()> {
         outbox.settle(target, |rank, published| {
-            self.settle_with(process, rank, published, comes)
+            self.settle_with(process, rank, published, progress)
         })
     }
 
+    /// Waits until a target has served its ring, and carries out the requests that it has not taken.
     fn settle_with(
         &self,
         process: &Process,
         target: u32,
         published: &mut Published,
-        comes: Comes,
+        progress: TargetProgress,
     ) -> Result<()> {
         let control = self.control()?;
         let Some(ring) = control.ring(self.rank() as usize, target as usize) else {
             return Ok(());
         };
         let windows = process.source::<Windows>();
-        let (mut looks, mut result) = (0u32, Ok(()));
-        let most = match comes {
-            Comes::Surely => LOOKS_WHERE_TARGETS_COME,
-            Comes::Perhaps => LOOKS,
+        let (mut polls, mut result) = (0u32, Ok(()));
+        let most = match progress {
+            TargetProgress::Expected => POLLS_FOR_EXPECTED_TARGET,
+            TargetProgress::Unknown => POLLS,
         };
         loop {
             let before = published.len();
@@ -303,25 +317,25 @@ impl Window {
                 keep_first(&mut result, self.take_in(process, target, ring, entry));
             });
             if published.len() < before {
-                looks = 0;
+                polls = 0;
             }
             if all {
                 self.hit_rate.note(true);
                 return result;
             }
-            looks += 1;
-            if looks >= most {
+            polls += 1;
+            if polls >= most {
                 break;
             }
-            // The target may be waiting for this process in the same way, or for its core.
+            // The target may be waiting for this process to serve its rings, or for a core.
             if !windows.serve_slots() {
-                match looks > LOOKS && looks.is_multiple_of(64) {
+                match polls > POLLS && polls.is_multiple_of(64) {
                     true => process.yield_or_nap(),
                     false => std::hint::spin_loop(),
                 }
             }
         }
-        if comes == Comes::Perhaps {
+        if progress == TargetProgress::Unknown {
             self.hit_rate.note(false);
         }
         published.end_all(
@@ -330,14 +344,14 @@ impl Window {
                 let done = match side {
                     Side::Target => self.take_in(process, target, ring, entry),
                     Side::Origin => {
-                        let (wish, data) = (ring.wish(entry.number), ring.data(entry.number));
-                        self.do_by_kernel(process, target, wish, data, entry)
+                        let (request, data) = (ring.request(entry.number), ring.data(entry.number));
+                        self.do_by_kernel(process, target, request, data, entry)
                     }
                 };
                 keep_first(&mut result, done);
             },
             |tries| {
-                // The target is at it, but has lost its core.
+                // The target has taken the request, but does not run at the moment.
                 std::thread::yield_now();
                 match tries.is_multiple_of(1 << 10) && control.is_dead(target as usize) {
                     true => Err(control.failure(process, target as usize)),
@@ -348,7 +362,7 @@ impl Window {
         result
     }
 
-    /// Takes in what came of an entry that the target has served.
+    /// Completes an entry that the target has served or refused.
     fn take_in(
         &self,
         process: &Process,
@@ -356,54 +370,59 @@ impl Window {
         ring: Ring<Mapped<'_>>,
         entry: Entry,
     ) -> Result<()> {
-        let (wish, data) = (ring.wish(entry.number), ring.data(entry.number));
-        if wish.refused {
-            return self.do_by_kernel(process, target, wish, data, entry);
+        let (request, data) = (ring.request(entry.number), ring.data(entry.number));
+        if request.refused {
+            return self.do_by_kernel(process, target, request, data, entry);
         }
         if !entry.output.is_null() {
-            let len = self.output_len(wish);
-            // SAFETY: the program has lent the memory for what it asked for; the data is this process's again.
+            let len = self.output_len(request);
+            // SAFETY: `output` is writable until the access is complete (contract of `offer`); a served
+            // entry's data belongs to the origin.
             unsafe { netmod_kit::copy(data, entry.output, len) };
         }
         Ok(())
     }
 
-    fn output_len(&self, wish: Wish) -> usize {
-        match wish.kind {
-            kind::COMPARE_AND_SWAP => wish.count as usize,
-            _ => wish.len.into(),
+    /// Bytes that a request writes to its output.
+    fn output_len(&self, request: EntryRequest) -> usize {
+        match request.kind {
+            kind::COMPARE_AND_SWAP => request.count as usize,
+            _ => request.len.into(),
         }
     }
 
-    /// Carries out by the kernel's copies what the target has not.
+    /// Carries out a request by CMA copies.
     fn do_by_kernel(
         &self,
         process: &Process,
         target: u32,
-        wish: Wish,
+        request: EntryRequest,
         data: *mut u8,
         Entry { output, .. }: Entry,
     ) -> Result<()> {
         let Route::Copied(Copied(start)) = self.members.get(target).route else {
-            return Err(sync_error("a target's memory is not where it was"));
+            return Err(sync_error(
+                "internal error: the target of a deferred access has no mapped address",
+            ));
         };
-        let address = start.wrapping_add(wish.at);
-        let len = usize::from(wish.len);
+        let address = start.wrapping_add(request.at);
+        let len = usize::from(request.len);
         let copy = |write: bool, local: *mut u8| {
-            // SAFETY: the entry's data, or memory that the program has lent; the target's is the window's.
+            // SAFETY: `local` is the entry's data, or the output, which is valid until the access is
+            // complete (contract of `offer`); the origin has checked the target's range.
             unsafe { self.copy_by_kernel(process, target, write, (local, len), address) }
         };
-        let count = wish.count as usize;
-        match wish.kind {
+        let count = request.count as usize;
+        match request.kind {
             kind::PUT => copy(true, data),
             kind::GET => copy(false, output),
             kind::ACCUMULATE | kind::GET_ACCUMULATE => {
-                let reduction = Reduction::from_numbers(wish.op.into(), wish.element.into());
+                let reduction = Reduction::from_numbers(request.op.into(), request.element.into());
                 let Some(reduction) = reduction else {
                     return Ok(());
                 };
                 let (place, buffers) = ((target, address), (data.cast_const(), output));
-                // SAFETY: the entry has `count` elements, and the program has lent space for as many.
+                // SAFETY: the entry and the output (contract of `offer`) have `count` elements each.
                 unsafe { self.reduce_by_kernel(process, place, &reduction, count, buffers) }
             }
             kind::COMPARE_AND_SWAP => {
@@ -414,7 +433,7 @@ impl Window {
                 let (place, both) = ((target, address), both.map(u128::from_le_bytes));
                 // SAFETY: the element lies in the window's memory, as the origin has checked.
                 let found = unsafe { self.swap_by_kernel(process, place, both, count)? };
-                // SAFETY: the program has lent an element's memory.
+                // SAFETY: the output is an element (contract of `offer`).
                 unsafe { netmod_kit::copy(found.to_le_bytes().as_ptr(), output, count) };
                 Ok(())
             }

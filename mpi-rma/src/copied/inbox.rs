@@ -1,14 +1,15 @@
-//! What others have left to a member in rings ([`deferred`](crate::copied::deferred)), as it carries that out.
+//! The target's side of rings: execution of other members' deferred accesses
+//! ([`deferred`](crate::copied::deferred)).
 
 use std::mem::MaybeUninit;
 
-use crate::copied::rings::{PIECE, Wish, kind};
+use crate::copied::rings::{EntryRequest, PIECE, kind};
 use crate::locks::control::Control;
 use crate::window::apply::{self, LONGEST_COMPARED, Reduction};
 
-/// The memory that a member serves by rings.
+/// A member's position in the rings to it.
 pub(crate) struct Inbox {
-    /// The line at which the next entry of each origin's is.
+    /// Line of each origin's next entry.
     pub next: Box<[u32]>,
 }
 
@@ -19,8 +20,8 @@ impl Inbox {
         }
     }
 
-    /// Carries out what others have left to this member, whose memory of `size` bytes begins at `base`; in memory that
-    /// `has` it all. Returns whether there was something.
+    /// Carries out the requests in this member's rings. Its memory begins at `base`; `has` checks
+    /// whether a range belongs to it. Returns whether there were any.
     pub fn serve(
         &mut self,
         control: &Control,
@@ -33,12 +34,12 @@ impl Inbox {
                 continue;
             };
             let served = ring.serve(next, |number| {
-                let wish = ring.wish(number);
-                // Origins have checked this where they can; an entry that is overwritten by a stray pointer does no more harm.
+                let request = ring.request(number);
+                // Checked again although origins do: a stray pointer may have overwritten the entry.
                 let most = ring.most().min(PIECE);
-                let fits = usize::from(wish.len) <= most;
-                wish.kind == kind::FILLER
-                    || fits && carry_out(control, (base, has), wish, ring.data(number), most)
+                let fits = usize::from(request.len) <= most;
+                request.kind == kind::FILLER
+                    || fits && carry_out(control, (base, has), request, ring.data(number), most)
             });
             if served {
                 any = true;
@@ -48,20 +49,20 @@ impl Inbox {
     }
 }
 
-/// Carries out an entry whose data has room for `most` bytes, not more than [`PIECE`]. Returns whether it could.
-// Not inlined: who looks into rings mostly finds nothing, and would save registers for it each time.
+/// Carries out an entry with space for `most` bytes, at most [`PIECE`]. Returns whether it succeeded.
+// Not inlined: most polls find empty rings, and would save registers for this function each time.
 #[inline(never)]
 fn carry_out(
     control: &Control,
     (base, has): (*mut u8, &dyn Fn(u64, usize) -> bool),
-    wish: Wish,
+    request: EntryRequest,
     data: *mut u8,
     most: usize,
 ) -> bool {
-    let count = wish.count as usize;
-    let reduction = match wish.kind {
+    let count = request.count as usize;
+    let reduction = match request.kind {
         kind::ACCUMULATE | kind::GET_ACCUMULATE => {
-            Reduction::from_numbers(wish.op.into(), wish.element.into())
+            Reduction::from_numbers(request.op.into(), request.element.into())
         }
         _ => None,
     };
@@ -69,29 +70,31 @@ fn carry_out(
         Some(reduction) => count.saturating_mul(reduction.extent()),
         None => count,
     };
-    if !has(wish.at, len) || len > most {
+    if !has(request.at, len) || len > most {
         return false;
     }
     let place = match base.is_null() {
-        true => std::ptr::with_exposed_provenance_mut(wish.at as usize),
-        false => base.wrapping_add(wish.at as usize),
+        true => std::ptr::with_exposed_provenance_mut(request.at as usize),
+        false => base.wrapping_add(request.at as usize),
     };
     let me = control.me();
-    // What was found, meanwhile.
+    // The previous values, while the data is still in use.
     let mut held = MaybeUninit::<[u8; PIECE]>::uninit();
     let held = held.as_mut_ptr().cast::<u8>();
-    match (wish.kind, reduction) {
-        // SAFETY: `count` bytes are within this process's memory (`has`) and the entry (`most`), which the
-        // origin has handed over.
+    match (request.kind, reduction) {
+        // SAFETY: `count` bytes are within this process's memory (`has`) and the entry (`most`), which
+        // this process has taken.
         (kind::PUT, _) => unsafe { netmod_kit::copy(data, place, count) },
-        // SAFETY: as for a put.
+        // SAFETY: `count` bytes are within this process's memory (`has`) and the entry (`most`), which
+        // this process has taken.
         (kind::GET, _) => unsafe { netmod_kit::copy(place, data, count) },
         // SAFETY: `count` elements are within this process's memory (`has`) and the entry (`most`); all
         // members accumulate under this member's lock.
         (kind::ACCUMULATE, Some(reduction)) => control.with_busy(me, || unsafe {
             reduction.apply_exclusive(place, count, data, std::ptr::null_mut());
         }),
-        // SAFETY: as for an accumulate; `held` is as long as the longest entry.
+        // SAFETY: `count` elements are within this process's memory (`has`) and the entry (`most`); all
+        // members accumulate under this member's lock; `held` is as long as the longest entry.
         (kind::GET_ACCUMULATE, Some(reduction)) => unsafe {
             control.with_busy(me, || reduction.apply_exclusive(place, count, data, held));
             netmod_kit::copy(held, data, len);

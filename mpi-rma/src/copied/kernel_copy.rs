@@ -1,5 +1,5 @@
-//! Copies by the kernel between this process and a window's memory in another of the node, counted, and
-//! accumulates by such copies.
+//! CMA copies between this process and a window's memory in another process of the node, with a
+//! count, and accumulates by such copies.
 
 use mpi_core::comm::cma;
 use mpi_core::process::Process;
@@ -10,16 +10,16 @@ use crate::window::Window;
 use crate::window::apply::{LONGEST_COMPARED, Reduction};
 use crate::window::registry::Windows;
 
-/// How many the process has made.
+/// Number of CMA copies of this process.
 pub fn kernel_copies(process: &Process) -> u64 {
     process.source::<Windows>().kernel_copies()
 }
 
 impl Window {
-    /// Copies `len` bytes from `local` to `address` in a target's memory, or the other way round.
+    /// Copies `len` bytes from `local` to `address` in a target's memory (`write`), or back.
     ///
     /// # Errors
-    /// The process is gone, or has no such memory.
+    /// The target's process has ended, or has no such memory.
     ///
     /// # Safety
     /// `local` is valid for as many bytes, and the target's memory is the window's.
@@ -37,7 +37,7 @@ impl Window {
         if let Err(error) = &copied
             && error.class() == Class::ProcFailed
         {
-            // Takes note of the loss, so that synchronization raises it, too.
+            // Records the loss, so that synchronization raises it, too.
             process.poll(self.comm.vci())?;
         }
         copied

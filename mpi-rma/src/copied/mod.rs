@@ -1,4 +1,5 @@
-//! Accesses to the program's own memory in another process of the node: copies by the kernel, requests in shared memory.
+//! Accesses to the program's own memory in another process of the node: CMA copies, and requests in
+//! shared memory.
 
 pub(crate) mod accumulate;
 pub(crate) mod deferred;

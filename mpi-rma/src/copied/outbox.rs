@@ -1,24 +1,24 @@
-//! What a member has left to others in rings, for all threads of its process.
+//! A member's deferred accesses to all targets, shared by the threads of its process.
 
 use mpi_types::error::Result;
 
 use crate::copied::rings::published::Published;
 use crate::primitives::{AtomicU32, Mutex, Ordering};
 
-/// How a window asks targets for small accesses; chosen when it is created.
+/// How a window passes small accesses to their targets; chosen at its creation.
 pub(crate) enum RequestPath {
-    /// By a ring to each target.
+    /// In a ring per target.
     Rings(Outbox),
-    /// By the targets' request slots.
+    /// In the targets' request slots.
     Slots,
-    /// Not at all.
+    /// Origins carry out all accesses.
     None,
 }
 
-/// What a member has left to others.
+/// A member's deferred accesses.
 pub(crate) struct Outbox {
     targets: Box<[Mutex<Published>]>,
-    /// A bit for each target that something has been left to.
+    /// A bit per target with deferred accesses.
     left: AtomicU32,
 }
 
@@ -30,19 +30,19 @@ impl Outbox {
         }
     }
 
-    /// Whether nothing has been left, or all that was has been settled; what came of it can be seen then.
+    /// Whether no access is deferred. The results of completed ones are visible then.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
-        // Acquire, here and below: who finds that another thread has settled it sees what came of it.
+        // Acquire: if another thread has completed accesses, this one sees their results.
         self.left.load(Ordering::Acquire) == 0
     }
 
-    /// Whether something has been left to a target that has not been settled.
+    /// Whether accesses to a target are deferred. The results of completed ones are visible if not.
     pub fn has_left(&self, target: u32) -> bool {
         self.left.load(Ordering::Acquire) & 1 << target != 0
     }
 
-    /// Has `push` leave something to a target.
+    /// Calls `push` to publish an access to a target.
     ///
     /// # Errors
     /// Those of `push`.
@@ -59,10 +59,10 @@ impl Outbox {
         Ok(())
     }
 
-    /// Has `settle` complete what has been left to a target, or to each of all.
+    /// Calls `settle` to complete the deferred accesses to a target, or to each.
     ///
     /// # Errors
-    /// The first of `settle`, which is called for the others nevertheless.
+    /// The first error of `settle`, which is called for all targets nevertheless.
     pub fn settle(
         &self,
         target: Option<u32>,
@@ -73,7 +73,7 @@ impl Outbox {
             if target.is_none_or(|target| target == rank) && self.has_left(rank) {
                 let mut published = self.targets[rank as usize].lock();
                 result = result.and(settle(rank, &mut published));
-                // Not before: another thread whose access this was would not wait for it.
+                // Cleared last: another thread that finds the bit clear does not wait for its access.
                 if published.is_empty() {
                     self.left.fetch_and(!(1 << rank), Ordering::Release);
                 }

@@ -1,11 +1,11 @@
-//! The slot in shared memory by which an origin asks a target of its node for a small access.
+//! The slot in shared memory for an origin's request to a target on its node.
 
 use mpi_types::op::PredefinedOp;
 
 use crate::primitives::{AtomicU32, Ordering};
 use crate::window::apply::LONGEST_COMPARED;
 
-/// Bytes of data that fit.
+/// Maximum bytes of data.
 pub(crate) const ROOM: usize = 40;
 
 const FREE: u32 = 0;
@@ -14,52 +14,52 @@ const ASKED: u32 = 2;
 const TAKEN: u32 = 3;
 const DONE: u32 = 4;
 
-/// Whose a slot's words are: of an origin that fills it, of the owner that has taken what was asked for, of the
-/// same origin again when it is done, and of nobody in between.
+/// State of a slot, which decides to whom its words belong: to an origin that fills it, to the target
+/// that has taken the request, to that origin again when it is done, and otherwise to none.
 #[repr(transparent)]
 pub(crate) struct Turn(AtomicU32);
 
 impl Turn {
     fn advance(&self, from: u32, to: u32) -> bool {
-        // Who takes a request back publishes nothing: what it wrote is published by `ask`, of which the
-        // exchange is a part (a release sequence).
+        // Acquire suffices: an origin that takes a request back has published its words by `ask`, and
+        // this exchange continues that release sequence.
         let changed = self
             .0
             .compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed);
         changed.is_ok()
     }
 
-    /// An origin makes the words its own, if they are nobody's.
+    /// Acquires a free slot for an origin.
     pub fn fill(&self) -> bool {
         self.advance(FREE, FILLING)
     }
 
-    /// The origin has filled them.
+    /// Publishes the origin's request.
     pub fn ask(&self) {
         self.0.store(ASKED, Ordering::Release);
     }
 
-    /// The origin takes back what the owner has not taken; the words are nobody's then.
+    /// Takes back a request that the target has not taken, and frees the slot.
     pub fn take_back(&self) -> bool {
         self.advance(ASKED, FREE)
     }
 
-    /// The owner makes what was asked for its own, if there is something.
+    /// Takes the request for the target, if there is one.
     pub fn take(&self) -> bool {
         self.0.load(Ordering::Relaxed) == ASKED && self.advance(ASKED, TAKEN)
     }
 
-    /// The owner has done it.
+    /// Publishes the target's result.
     pub fn finish(&self) {
         self.0.store(DONE, Ordering::Release);
     }
 
-    /// Whether the words are the origin's again.
+    /// Whether the target has published its result, so that the words belong to the origin.
     pub fn is_done(&self) -> bool {
         self.0.load(Ordering::Acquire) == DONE
     }
 
-    /// The origin has read what came back.
+    /// Frees the slot after the origin has read the result.
     pub fn release(&self) {
         self.0.store(FREE, Ordering::Release);
     }
@@ -69,7 +69,7 @@ impl Turn {
 #[repr(C, align(64))]
 pub(crate) struct RequestSlot {
     pub(crate) turn: Turn,
-    /// [`SmallAccess`], below.
+    /// [`SmallAccess`] as a number.
     pub(crate) what: AtomicU32,
     pub(crate) words: std::cell::UnsafeCell<Words>,
 }
@@ -77,7 +77,7 @@ pub(crate) struct RequestSlot {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct Words {
-    /// Where in the owner's memory.
+    /// Offset in the target's memory.
     pub(crate) at: u64,
     /// Bytes or elements.
     pub(crate) count: u16,
@@ -90,13 +90,13 @@ pub(crate) struct Words {
 const _: () = assert!(size_of::<RequestSlot>() == 64);
 const _: () = assert!(2 * LONGEST_COMPARED <= ROOM);
 
-/// What an origin asks for.
+/// The operation of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SmallAccess {
     Put,
     Get,
     Accumulate(PredefinedOp, u8),
-    /// The data is what is compared, then what replaces it, [`LONGEST_COMPARED`] bytes each.
+    /// The data is the compared value and the new value, [`LONGEST_COMPARED`] bytes each.
     CompareAndSwap,
 }
 
@@ -120,19 +120,19 @@ mod loom_tests {
 
     use super::*;
 
-    /// What the owner adds to what it is asked with.
+    /// The target's result minus the origin's number.
     const SERVED: u32 = 100;
 
     struct Slot {
         turn: Turn,
         words: UnsafeCell<u32>,
-        /// What was carried out, each origin one bit.
+        /// The origins whose requests were carried out, as bits.
         carried_out: AtomicU32,
     }
 
-    // SAFETY: the words are reached as the turn allows, which loom checks.
+    // SAFETY: threads access the words only as the turn allows, which loom checks.
     unsafe impl Sync for Slot {}
-    // SAFETY: as above.
+    // SAFETY: threads access the words only as the turn allows, which loom checks.
     unsafe impl Send for Slot {}
 
     impl Slot {
@@ -144,12 +144,13 @@ mod loom_tests {
             })
         }
 
-        /// As `target_requests::ask` does, with one look before it takes back. Whether the owner has done it.
+        /// Models `target_requests::ask`, with one poll before the request is taken back. Returns
+        /// whether the target carried it out.
         fn ask(&self, origin: u32) -> bool {
             if !self.turn.fill() {
                 return false;
             }
-            // SAFETY: the words are this thread's.
+            // SAFETY: the words belong to this thread from `fill` to `ask`.
             self.words.with_mut(|words| unsafe { *words = origin });
             self.turn.ask();
             if !self.turn.is_done() && self.turn.take_back() {
@@ -158,20 +159,20 @@ mod loom_tests {
             while !self.turn.is_done() {
                 thread::yield_now();
             }
-            // SAFETY: the words are this thread's again.
+            // SAFETY: the words belong to the origin again when the request is done.
             let found = self.words.with(|words| unsafe { *words });
             assert_eq!(found, origin + SERVED);
             self.turn.release();
             true
         }
 
-        /// As `ServedSlot::serve` does.
+        /// Models `ServedSlot::serve`.
         fn serve(&self) {
             if !self.turn.take() {
                 return;
             }
             let origin = self.words.with_mut(|words| {
-                // SAFETY: the words are this thread's.
+                // SAFETY: the words belong to this thread from `take` to `finish`.
                 unsafe {
                     *words += SERVED;
                     *words - SERVED
@@ -192,7 +193,7 @@ mod loom_tests {
             });
             slot.serve();
             slot.serve();
-            // Who was served has seen it, and nobody else was.
+            // Exactly the requests that origins report as served were carried out.
             let served = origins.map(|origin| origin.join().unwrap());
             let [first, second] = served;
             assert_eq!(slot.carried_out.load(Ordering::Relaxed), first | second);

@@ -1,16 +1,16 @@
-//! Rings in shared memory by which an origin leaves small accesses for a target of its node: one for each pair.
+//! Rings in shared memory for requests of an origin to a target on its node, one per pair.
 //!
-//! A ring has lines as long as a cache's. An *entry* is one line or several in a row: a head, which says what is to be done,
-//! and the data behind it. The origin *publishes* entries one behind the other; the target *takes* them in the same order,
-//! carries them out, writes what was asked for to their data, and counts their lines as served. Served entries are the
-//! origin's again.
+//! A ring consists of cache lines. An *entry* is one or more consecutive lines: a head with the
+//! request, and its data. The origin *publishes* entries in order. The target *takes* them in the
+//! same order, carries them out, writes results to their data, and adds their lines to its count of
+//! served lines. Served entries belong to the origin again.
 //!
-//! The origin may also *take back* what the target has not taken, from the latest to the earliest, and goes on where the
-//! earliest of these was, which is where the target looks for the next: so each entry is carried out by one of the two, and
-//! those that the target carries out are the earlier ones.
+//! The origin may *take back* entries that the target has not taken, from the latest to the
+//! earliest. It continues at the earliest of these, where the target expects the next entry. So one
+//! side carries out each entry, and the target carries out the earlier ones.
 //!
-//! A line is the origin's to write to while it is free, and the first word of a free line is [`EMPTY`]. One line is always
-//! free: the target looks there for the next entry when it has taken all, and finds none.
+//! The origin may write to free lines, whose first word is [`EMPTY`]. One line is always free, so
+//! that a target that has taken all entries finds an empty line next.
 
 #[cfg(all(test, loom))]
 mod loom_tests;
@@ -22,22 +22,24 @@ mod tests;
 use crate::primitives::{AtomicU32, Ordering};
 use mapped::{DATA, LINE};
 
-/// Bytes of an entry's data, where an access has more: the target carries out one while the origin writes the next.
+/// Bytes of data per entry of a longer access: the target carries out one entry while the origin
+/// writes the next.
 pub(crate) const PIECE: usize = 4096;
 
-/// The origin hears at once that an entry of so many lines is served, as it may wait for its room; of others together.
+/// Lines. The target publishes its count after each entry of at least this length, since the origin
+/// may need the space, and otherwise after several entries.
 const LONG: u32 = 8;
 
-/// The first word of a line.
+// States of a line, in its first word.
 const EMPTY: u32 = 0;
 const PUBLISHED: u32 = 1;
 const TAKEN: u32 = 2;
 
-/// What is to be done.
+/// The request of an entry.
 #[derive(Clone, Copy, Default, Debug)]
 #[repr(C)]
-pub(crate) struct Wish {
-    /// Where in the target's memory.
+pub(crate) struct EntryRequest {
+    /// Offset in the target's memory.
     pub at: u64,
     /// Bytes, or elements of accumulates.
     pub count: u32,
@@ -47,26 +49,26 @@ pub(crate) struct Wish {
     pub kind: u8,
     pub op: u8,
     pub element: u8,
-    /// The target could not do it.
+    /// Whether the target could not carry it out.
     pub refused: bool,
 }
 
-/// What an entry asks for.
+/// Types of requests.
 pub(crate) mod kind {
-    /// Nothing: it fills the rest of the ring.
+    /// No request; fills the rest of the ring.
     pub const FILLER: u8 = 0;
     pub const PUT: u8 = 1;
     pub const GET: u8 = 2;
     pub const ACCUMULATE: u8 = 3;
     pub const GET_ACCUMULATE: u8 = 4;
-    /// The data is what is compared, and what replaces it.
+    /// The data is the compared value and the new value.
     pub const COMPARE_AND_SWAP: u8 = 5;
 }
 
-/// What a ring consists of: a count, and lines, at whose heads are their states. Numbers of lines are counted on around and
-/// around.
+/// The memory of a ring: a count, and lines that begin with their state. Line numbers grow without
+/// bound; they are taken modulo the number of lines.
 pub(crate) trait Memory: Copy {
-    /// How many lines there are: a power of two.
+    /// Number of lines, a power of two.
     fn lines(self) -> u32;
 
     /// The target's count of lines that it has served.
@@ -75,47 +77,55 @@ pub(crate) trait Memory: Copy {
     /// The first word of a line.
     fn state(&self, number: u32) -> &AtomicU32;
 
-    /// Writes an entry of so many lines, all but its state.
+    /// Writes an entry of `lines` lines except its state.
     ///
     /// # Safety
-    /// Nobody else looks at the lines meanwhile, which don't go around the end. `input` is valid for `len` bytes, which fit.
-    unsafe fn write(self, number: u32, lines: u32, wish: Wish, input: *const u8, len: usize);
+    /// The other side must not access the lines, which must not wrap around the end. `input` must be
+    /// valid for `len` bytes, which must fit.
+    unsafe fn write(
+        self,
+        number: u32,
+        lines: u32,
+        request: EntryRequest,
+        input: *const u8,
+        len: usize,
+    );
 
-    /// How many lines an entry has.
+    /// Number of lines of an entry.
     ///
     /// # Safety
-    /// Nobody else writes to the entry.
+    /// The other side must not write to the entry.
     unsafe fn lines_of(self, number: u32) -> u32;
 
-    /// What an entry asks for.
+    /// Returns the request of an entry.
     ///
     /// # Safety
-    /// Nobody else writes to the entry.
-    unsafe fn wish(self, number: u32) -> Wish;
+    /// The other side must not write to the entry.
+    unsafe fn request(self, number: u32) -> EntryRequest;
 
-    /// Writes to an entry that it is refused.
+    /// Marks an entry as refused.
     ///
     /// # Safety
-    /// Nobody else looks at the entry.
+    /// The other side must not access the entry.
     unsafe fn refuse(self, number: u32);
 
-    /// The data of the entry at a line.
+    /// Returns the address of an entry's data.
     fn data(self, number: u32) -> *mut u8;
 }
 
-/// The lines of an entry with so much data.
+/// Number of lines of an entry with `len` bytes of data.
 fn lines_for(len: usize) -> u32 {
     (DATA + len).div_ceil(LINE) as u32
 }
 
-/// A ring, as both sides see it.
+/// A ring, with the operations of both sides.
 #[derive(Clone, Copy)]
 pub(crate) struct Ring<M>(pub M);
 
 impl<M: Memory> Ring<M> {
-    /// Bytes of data that an entry can have.
+    /// Maximum bytes of data of an entry.
     pub fn most(self) -> usize {
-        // Half of it, so that one that doesn't fit behind the others fits before them.
+        // Half of the ring, so that an entry that does not fit before the end fits at the beginning.
         self.0.lines() as usize / 2 * LINE - DATA
     }
 
@@ -124,55 +134,64 @@ impl<M: Memory> Ring<M> {
         self.0.lines() as usize * LINE
     }
 
-    /// Whether anything was ever published. To be asked when nobody publishes any more.
+    /// Whether an entry was ever published. Must be called only when no entry can be published any
+    /// more.
     pub fn is_used(self) -> bool {
-        // SAFETY: nobody writes to it; the first entry was at this line.
+        // SAFETY: the caller ensures that the origin does not write; the first entry was at line 0.
         unsafe { self.0.lines_of(0) != 0 }
     }
 
-    /// How many lines the target has served, of all that were ever published and not taken back.
+    /// Number of lines served, of all that were published and not taken back.
     pub fn served(self) -> u32 {
         self.0.count().load(Ordering::Acquire)
     }
 
-    /// The data of the entry at a line.
+    /// Returns the address of an entry's data.
     pub fn data(self, number: u32) -> *mut u8 {
         self.0.data(number)
     }
 
-    /// How many lines must be left out before an entry of so many, which is not to go around the end.
+    /// Number of lines to skip so that an entry of `lines` lines does not wrap around the end.
     fn filler(self, number: u32, lines: u32) -> u32 {
         let rest = self.0.lines() - (number & (self.0.lines() - 1));
         if lines > rest { rest } else { 0 }
     }
 
-    /// Whether there is room for so many lines more where those from `first` to `next` are in use.
+    /// Whether `lines` more lines fit if those from `first` to `next` are in use.
     fn has_room(self, first: u32, next: u32, lines: u32) -> bool {
         next.wrapping_sub(first) + lines < self.0.lines()
     }
 
-    /// Publishes an entry of so many lines at line `number`.
+    /// Publishes an entry of `lines` lines at line `number`.
     ///
     /// # Safety
-    /// The caller is the origin, and the lines are free and don't go around the end. `input` is valid for `len` bytes, which
-    /// fit.
-    unsafe fn publish(self, number: u32, lines: u32, wish: Wish, input: *const u8, len: usize) {
-        // SAFETY: free lines are the origin's; the target reads them when the state says so.
-        unsafe { self.0.write(number, lines, wish, input, len) };
-        // Release: the target comes to what was written, and to the line behind the entry as a free one, after it.
+    /// The caller must be the origin. The lines must be free and must not wrap around the end.
+    /// `input` must be valid for `len` bytes, which must fit.
+    unsafe fn publish(
+        self,
+        number: u32,
+        lines: u32,
+        request: EntryRequest,
+        input: *const u8,
+        len: usize,
+    ) {
+        // SAFETY: the lines are free by this function's contract, and the target reads them only after
+        // the store below.
+        unsafe { self.0.write(number, lines, request, input, len) };
+        // Release: a target that sees this state sees the entry, and the free line behind it.
         self.0.state(number).store(PUBLISHED, Ordering::Release);
     }
 
-    /// Takes an entry back. Returns whether it was not taken.
+    /// Takes an entry back. Returns false if the target has taken it.
     fn take_back(self, number: u32) -> bool {
         let state = self.0.state(number);
-        // Relaxed: what is here then is what this side has published, and no other has written to.
+        // Relaxed: the entry contains only what this side has written.
         state
             .compare_exchange(PUBLISHED, EMPTY, Ordering::Relaxed, Ordering::Relaxed)
             .is_ok()
     }
 
-    /// Makes lines free that the origin has again.
+    /// Frees lines that belong to the origin again.
     fn free(self, number: u32, lines: u32) {
         for line in 0..lines {
             let state = self.0.state(number.wrapping_add(line));
@@ -180,30 +199,30 @@ impl<M: Memory> Ring<M> {
         }
     }
 
-    /// What an entry asks for that the caller has: the target one that it has taken, the origin any that it has taken back or
-    /// that is served.
-    pub fn wish(self, number: u32) -> Wish {
-        // SAFETY: nobody else writes to it.
-        unsafe { self.0.wish(number) }
+    /// Returns the request of an entry that belongs to the caller: one that the target has taken, or
+    /// that the origin has taken back or finds served.
+    pub fn request(self, number: u32) -> EntryRequest {
+        // SAFETY: the entry belongs to the caller, so the other side does not write to it.
+        unsafe { self.0.request(number) }
     }
 
-    /// Has the target take the entry at line `number`, where it has come to. Gives how many lines it has.
+    /// Takes the target's next entry, at line `number`. Returns its number of lines.
     #[inline(always)]
     fn take(self, number: u32) -> Option<u32> {
         let state = self.0.state(number);
         if state.load(Ordering::Relaxed) != PUBLISHED {
             return None;
         }
-        // Acquire: what the origin wrote before is read here.
+        // Acquire: the target sees the entry that the origin wrote.
         state
             .compare_exchange(PUBLISHED, TAKEN, Ordering::Acquire, Ordering::Relaxed)
             .ok()?;
-        // SAFETY: taken, so it is the target's until it is served.
+        // SAFETY: taken above, so that it belongs to the target until it is served.
         Some(unsafe { self.0.lines_of(number) }.clamp(1, self.0.lines()))
     }
 
-    /// Has the target take all that there is from line `next` on, where it has come to, and have it carried out by
-    /// `carry_out`, which is given the number of each and says whether it could. Returns whether there was something.
+    /// Takes all entries from line `next` on, and calls `carry_out` with the number of each, which
+    /// returns whether it succeeded. Returns whether there were any.
     #[inline(always)]
     pub fn serve(self, next: &mut u32, mut carry_out: impl FnMut(u32) -> bool) -> bool {
         let Some(mut lines) = self.take(*next) else {
@@ -211,12 +230,12 @@ impl<M: Memory> Ring<M> {
         };
         loop {
             if !carry_out(*next) {
-                // SAFETY: it is the target's until it is served.
+                // SAFETY: the target has taken the entry, which belongs to it until it is served.
                 unsafe { self.0.refuse(*next) };
             }
             *next = next.wrapping_add(lines);
             if lines >= LONG {
-                // Release: as below.
+                // Release: an origin that sees this count sees the results in the entries.
                 self.0.count().store(*next, Ordering::Release);
             }
             match self.take(*next) {
@@ -224,7 +243,8 @@ impl<M: Memory> Ring<M> {
                 None => break,
             }
         }
-        // Release: the origin comes to what was written to entries, and writes to them itself, after it.
+        // Release: an origin that sees this count sees the results in the entries, and may then
+        // overwrite these.
         self.0.count().store(*next, Ordering::Release);
         true
     }

@@ -1,13 +1,14 @@
-//! A short cut for small accesses to memory of the program's in another process of the node.
+//! Request slots: small accesses to the program's memory in another process of the node, carried out
+//! by the target.
 //!
-//! The kernel copies such memory without its owner's help, but a system call takes longer than a
-//! word through shared memory and back. So each member has a slot in shared memory: an origin that
-//! finds it free writes what it wants there, and if the owner is in the library, waiting for something,
-//! it does it. If the owner doesn't take it up in a microsecond or so, the origin takes it back and has
-//! the kernel do it. Nothing depends on the owner, and an origin that goes unheard asks less often.
+//! The kernel copies such memory without the target's help, but a system call costs more than a word
+//! through shared memory and back. So each member has a slot in shared memory. An origin that finds
+//! it free writes its request there, and a target that makes progress carries it out. If the target
+//! does not take the request within about a microsecond, the origin takes it back and uses a CMA
+//! copy. So no access depends on the target. An origin whose requests are not served makes fewer.
 //!
-//! Either way an access is complete when the call returns, and accumulates are made under the
-//! same lock, so both ways are one domain.
+//! In both cases the access is complete when the call returns. Both sides accumulate under the same
+//! lock, so both belong to one domain of atomicity.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -20,14 +21,15 @@ use crate::locks::control::Control;
 use crate::window::apply::{self, LONGEST_COMPARED, Reduction};
 use crate::window::attached::Attached;
 
-/// So often an origin looks for an answer.
-const LOOKS: u32 = 100;
+/// Number of polls for an answer before a request is taken back.
+const POLLS: u32 = 100;
 
-/// After so many requests that were not taken up, only one access in [`SELDOM`] makes another.
+/// Number of successive requests that were not taken, after which requests become rare.
 const MISSES: u32 = 3;
+/// Number of accesses per request while requests are rare.
 const SELDOM: u32 = 64;
 
-/// How an origin fares with its requests.
+/// Tracks whether targets serve an origin's requests.
 #[derive(Default)]
 pub(crate) struct HitRate {
     misses: AtomicU32,
@@ -39,7 +41,7 @@ impl HitRate {
         if misses <= MISSES {
             return true;
         }
-        // Counted up, so that the turn comes.
+        // Counts accesses while requests are rare.
         self.misses
             .store(misses.wrapping_add(1).max(MISSES + 1), Ordering::Relaxed);
         misses.is_multiple_of(SELDOM)
@@ -55,9 +57,10 @@ impl HitRate {
     }
 }
 
-/// Asks `member` for something on `count` bytes (elements, for accumulates) at `at` of its memory.
-/// `input` is what goes there, up to [`ROOM`] bytes; what was there is written to `output`. Returns
-/// whether it was done. While it waits it calls `serve`, since the member may be asking this process.
+/// Requests an access of `member` to `count` bytes (elements, for accumulates) at offset `at` of its
+/// memory. `input` is the data, up to [`ROOM`] bytes; `output` receives the previous data. Returns
+/// whether the member carried it out. Calls `serve` while it waits, since the member may be waiting
+/// for this process.
 pub(crate) fn ask(
     control: &Control,
     hit_rate: &HitRate,
@@ -85,20 +88,20 @@ pub(crate) fn ask(
     };
     words.data[..input.len()].copy_from_slice(input);
     slot.what.store(kind, Ordering::Relaxed);
-    // SAFETY: `fill` has made the words this thread's until `ask`.
+    // SAFETY: the words belong to this thread from `fill` to `ask`.
     unsafe { slot.words.get().write(words) };
     slot.turn.ask();
-    let mut looks = 0u32;
+    let mut polls = 0u32;
     while !slot.turn.is_done() {
-        looks += 1;
-        if looks == LOOKS && slot.turn.take_back() {
+        polls += 1;
+        if polls == POLLS && slot.turn.take_back() {
             hit_rate.note(false);
             return false;
         }
-        if looks > LOOKS && looks.is_multiple_of(32) {
-            // The owner is at it, but has lost its core.
+        if polls > POLLS && polls.is_multiple_of(32) {
+            // The target has taken the request, but does not run at the moment.
             std::thread::yield_now();
-            if looks.is_multiple_of(1 << 15) && control.is_dead(member) {
+            if polls.is_multiple_of(1 << 15) && control.is_dead(member) {
                 return false;
             }
         }
@@ -106,7 +109,7 @@ pub(crate) fn ask(
             std::hint::spin_loop();
         }
     }
-    // SAFETY: what is done gives the words back to who asked.
+    // SAFETY: the words belong to the origin again when the request is done.
     let data = unsafe { (*slot.words.get()).data };
     output.copy_from_slice(&data[..output.len()]);
     slot.turn.release();
@@ -114,24 +117,25 @@ pub(crate) fn ask(
     true
 }
 
-/// A member's slot as it serves it itself.
+/// A member's own slot, with the memory that it serves.
 pub(crate) struct ServedSlot {
     pub control: Control,
     pub member: usize,
-    /// Where its memory begins; NULL for a dynamic window's, whose places are addresses.
+    /// Address of its memory; NULL for a dynamic window, whose offsets are addresses.
     pub base: *mut u8,
     pub size: usize,
-    /// What is attached to a dynamic window.
+    /// The regions attached to a dynamic window.
     pub attached: Option<Arc<Mutex<Attached>>>,
-    /// Where it has come to in others' rings, if there are some.
+    /// Its position in the rings of other members, if the window has rings.
     pub inbox: Option<Inbox>,
 }
 
-// SAFETY: the memory is the window's, which stays until the slot is served no more.
+// SAFETY: `base` is the window's memory, which is valid while the slot is served, and not bound to a
+// thread.
 unsafe impl Send for ServedSlot {}
 
 impl ServedSlot {
-    /// Does what is asked for. Returns whether anything was.
+    /// Carries out pending requests. Returns whether there were any.
     pub fn serve(&mut self) -> bool {
         let size = self.size as u64;
         match (&mut self.inbox, &self.attached) {
@@ -150,16 +154,18 @@ impl ServedSlot {
         if !slot.turn.take() {
             return false;
         }
-        // SAFETY: `take` has made the words this thread's until `finish`.
+        // SAFETY: the words belong to this thread from `take` to `finish`.
         let words = unsafe { &mut *slot.words.get() };
-        // SAFETY: as above.
+        // SAFETY: the words belong to this thread from `take` to `finish`.
         unsafe { self.carry_out(slot.what.load(Ordering::Relaxed), words) };
         slot.turn.finish();
         true
     }
 
+    /// Carries out the request in a slot.
+    ///
     /// # Safety
-    /// The words are this thread's.
+    /// The words must belong to this thread.
     unsafe fn carry_out(&self, what: u32, words: &mut Words) {
         let count = usize::from(words.count);
         let reduction = match what {
@@ -173,14 +179,14 @@ impl ServedSlot {
         let end = usize::try_from(words.at)
             .ok()
             .and_then(|at| at.checked_add(len));
-        // Origins have checked this; a slot that is overwritten by a stray pointer does no more harm.
+        // Checked again although origins do: a stray pointer may have overwritten the slot.
         if end.is_none_or(|end| end > self.size) || len > ROOM {
             return;
         }
         let place = self.base.wrapping_add(words.at as usize);
         let data = words.data.as_mut_ptr();
-        // SAFETY: within this process's memory of the window; `data` has room for `len` bytes;
-        // accumulates are under this member's lock, as by all others.
+        // SAFETY: the range was checked above; `data` has space for `len` bytes; all members accumulate
+        // under this member's lock.
         unsafe {
             match (what, reduction) {
                 (0, _) => netmod_kit::copy(data, place, count),

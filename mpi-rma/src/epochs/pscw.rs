@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use netmod::Peer;
 
-use crate::copied::deferred::Comes;
+use crate::copied::deferred::TargetProgress;
 use crate::epochs::{FENCE, LOCK_ALL, STARTED, STARTS, sync_error};
 use crate::locks::control::Waiter;
 use crate::locks::control::full_fence;
@@ -115,7 +115,7 @@ impl Window {
             sync_error("no access epoch of MPI_Win_start is open; call MPI_Win_start first")
         })?;
         self.end_started(&targets);
-        let settled = self.settle(process, None, Comes::Surely);
+        let settled = self.settle(process, None, TargetProgress::Expected);
         full_fence();
         // Completes all targets together; there are few. After a failure the other targets are
         // signalled nevertheless: each waits for this process in MPI_Win_wait.
@@ -194,6 +194,9 @@ impl Window {
     }
 
     /// Ends the exposure if all origins have completed (`MPI_Win_test`). Returns whether it did.
+    ///
+    /// # Errors
+    /// `MPIX_ERR_PROC_FAILED` if an origin fails first; the epoch is over then.
     pub fn test(&self, process: &Process) -> Result<bool> {
         let look = || -> Result<bool> {
             let mut state = self.epochs.state.lock();
@@ -216,8 +219,33 @@ impl Window {
         if look()? {
             return Ok(true);
         }
+        // Only a check finds the loss of an origin, since no operation with it is pending here.
+        process.check_polled_peers(self.comm.vci(), || {
+            let origins = self.epochs.state.lock().posted.clone().unwrap_or_default();
+            let members = self.comm.local();
+            origins.into_iter().map(move |origin| members.peer(origin))
+        });
         process.poll(self.comm.vci())?;
-        look()
+        if look()? {
+            return Ok(true);
+        }
+        match process.may_have_losses() {
+            true => self.check_origins(process).map(|()| false),
+            false => Ok(false),
+        }
+    }
+
+    /// Ends the exposure with an error if an origin has failed.
+    #[cold]
+    fn check_origins(&self, process: &Process) -> Result<()> {
+        process.check_suspects()?;
+        let mut state = self.epochs.state.lock();
+        let mut origins = state.posted.iter().flatten();
+        let checked = origins.try_for_each(|origin| self.check_member(process, *origin));
+        if checked.is_err() {
+            state.posted = None;
+        }
+        checked
     }
 
     /// Waits until all origins have completed (`MPI_Win_wait`).

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::copied::deferred::Comes;
+use crate::copied::deferred::TargetProgress;
 use crate::epochs::{
     DIRTY, EPOCHS, EXCLUSIVE, FENCE, FenceAssert, LOCK_ALL, LOCK_ALL_UNCHECKED, OF_ALL, SHARED,
     UNCHECKED, sync_error,
@@ -11,8 +11,8 @@ use crate::locks::control::full_fence;
 use crate::messages::lock_queue::GRANTED;
 use crate::messages::message::{Kind, Layout};
 use crate::messages::service::Service;
-use crate::network::Passive;
-use crate::network::lock_protocol::Wish;
+use crate::network::lock_protocol::LockMode;
+use crate::network::{FEW, Passive};
 use crate::window::{AccessMode, Window};
 use mpi_core::process::Process;
 use mpi_core::process::loan::Loan;
@@ -93,7 +93,7 @@ impl Window {
                 .store(if assert.no_succeed { 0 } else { FENCE }, Ordering::Relaxed);
         }
         if self.outbox().is_some() {
-            let settled = self.settle(process, None, Comes::Surely);
+            let settled = self.settle(process, None, TargetProgress::Expected);
             full_fence();
             let number = self.fences.load(Ordering::Relaxed).wrapping_add(1);
             self.fences.store(number, Ordering::Relaxed);
@@ -168,8 +168,8 @@ impl Window {
                 control.lock(process, vci, target as usize, exclusive, held)
             }
             AccessMode::Network => {
-                let wish = wish(exclusive);
-                self.take_remote_lock(process, self.network()?, (target, wish), held)
+                let mode = lock_mode(exclusive);
+                self.take_remote_lock(process, self.network()?, (target, mode), held)
             }
             AccessMode::Messages => self.request_lock(process, target, exclusive, held),
         }
@@ -220,7 +220,7 @@ impl Window {
             AccessMode::Network => {
                 // Even if the target has failed: the lock may be stored elsewhere, and others need it.
                 let flushed = self.flush_one(process, target);
-                let to = (target, wish(exclusive));
+                let to = (target, lock_mode(exclusive));
                 flushed.and(self.give_remote_lock(process, self.network()?, to))
             }
             AccessMode::Messages => {
@@ -303,7 +303,7 @@ impl Window {
                 self.control()?.lock_all(process, self.comm.vci())
             }
             AccessMode::Network => {
-                self.take_remote_lock(process, self.network()?, (0, Wish::All), false)
+                self.take_remote_lock(process, self.network()?, (0, LockMode::All), false)
             }
             AccessMode::Messages => self.lock_deferred(process, self.rank(), false),
         };
@@ -375,7 +375,7 @@ impl Window {
             }
             AccessMode::Network => {
                 let flushed = self.flush_dirty(process);
-                flushed.and(self.give_remote_lock(process, self.network()?, (0, Wish::All)))
+                flushed.and(self.give_remote_lock(process, self.network()?, (0, LockMode::All)))
             }
             AccessMode::Messages => {
                 // Completes all targets together; then none has anything left when its turn comes.
@@ -412,7 +412,7 @@ impl Window {
     /// Completes what was left to a target, or to all, where accesses are loads, stores and copies.
     #[inline]
     fn complete_on_node(&self, process: &Process, target: Option<u32>) -> Result<()> {
-        let settled = self.settle(process, target, Comes::Perhaps);
+        let settled = self.settle(process, target, TargetProgress::Unknown);
         full_fence();
         settled
     }
@@ -424,7 +424,7 @@ impl Window {
         self.flush_lanes(process, Some(target))?;
         let lane = self.service()?.lanes.get(0);
         if !lane.begin_flush(target, || self.epochs.take_dirty(target)) {
-            return self.make_progress_unless(process, waited);
+            return self.make_progress_unless(process, waited, Some(target));
         }
         let answered = self.request(process, target, Kind::Flush, 0);
         lane.end_flush(target);
@@ -458,7 +458,7 @@ impl Window {
         targets.extend(lane.asked());
         targets.retain(|target| lane.begin_flush(*target, || self.epochs.take_dirty(*target)));
         if targets.is_empty() {
-            return self.make_progress_unless(process, waited);
+            return self.make_progress_unless(process, waited, None);
         }
         self.confirm(process, &[(0, targets)])
     }
@@ -487,11 +487,53 @@ impl Window {
 
     /// Calls [`Window::make_progress`], unless this call has made progress while it waited.
     #[inline]
-    fn make_progress_unless(&self, process: &Process, waited: bool) -> Result<()> {
+    fn make_progress_unless(
+        &self,
+        process: &Process,
+        waited: bool,
+        target: Option<u32>,
+    ) -> Result<()> {
         match waited {
             true => Ok(()),
-            false => self.make_progress(process),
+            false => {
+                self.check_completed_targets(process, target);
+                self.make_progress(process)
+            }
         }
+    }
+
+    /// Checks whether a target, or the targets of all epochs, are alive, in a call that has found
+    /// all operations complete: a program that repeats the call gets the loss of a target only so.
+    ///
+    /// The ends of processes whose memory is mapped are watched (`window::peer_watch`).
+    #[inline]
+    fn check_completed_targets(&self, process: &Process, target: Option<u32>) {
+        if matches!(self.mode, AccessMode::Network | AccessMode::Messages) {
+            let members = self.comm.local();
+            process.check_polled_peers(self.comm.vci(), || {
+                let targets = target.map_or_else(|| self.targets_to_check(), |one| vec![one]);
+                targets.into_iter().map(move |rank| members.peer(rank))
+            });
+        }
+    }
+
+    /// Returns the targets of open epochs that this process has accessed. If that is unknown, returns
+    /// up to [`FEW`] members, others at each call.
+    #[cold]
+    fn targets_to_check(&self) -> Vec<u32> {
+        let mut targets = self.epochs.targets.with(SHARED | EXCLUSIVE);
+        let all = self.epochs.all();
+        let defers_locks = self.mode == AccessMode::Messages && all & LOCK_ALL_UNCHECKED == 0;
+        if all & LOCK_ALL != 0
+            && !defers_locks
+            && let Some(service) = &self.service
+        {
+            let size = self.size();
+            let count = size.min(FEW);
+            let first = service.next_checked.fetch_add(count, Ordering::Relaxed) % size;
+            targets.extend((first..first + count).map(|rank| rank % size));
+        }
+        targets
     }
 
     /// Makes progress in a call that waits for nothing: a process that polls mapped memory for
@@ -508,18 +550,18 @@ impl Window {
     #[inline]
     pub fn flush_local(&self, process: &Process, target: u32) -> Result<()> {
         self.epochs.check_passive(target as usize)?;
-        self.settle(process, Some(target), Comes::Perhaps)?;
+        self.settle(process, Some(target), TargetProgress::Unknown)?;
         let waited = self.complete_here(process, Some(target), false)?;
-        self.make_progress_unless(process, waited)?;
+        self.make_progress_unless(process, waited, Some(target))?;
         self.check_failures(process, Some(target))
     }
 
     /// Completes the operations at all targets on this side (`MPI_Win_flush_local_all`).
     pub fn flush_local_all(&self, process: &Process) -> Result<()> {
         self.epochs.check_any_passive()?;
-        self.settle(process, None, Comes::Perhaps)?;
+        self.settle(process, None, TargetProgress::Unknown)?;
         let waited = self.complete_here(process, None, false)?;
-        self.make_progress_unless(process, waited)?;
+        self.make_progress_unless(process, waited, None)?;
         self.check_failures(process, None)
     }
 
@@ -629,10 +671,10 @@ impl Window {
     }
 }
 
-fn wish(exclusive: bool) -> Wish {
+fn lock_mode(exclusive: bool) -> LockMode {
     match exclusive {
-        true => Wish::Exclusive,
-        false => Wish::Shared,
+        true => LockMode::Exclusive,
+        false => LockMode::Shared,
     }
 }
 

@@ -42,7 +42,7 @@ use mpi_core::process::Process;
 use mpi_core::process::notes::AwaitedEvent;
 use mpi_core::pt2pt::lost_peer;
 use mpi_types::error::{Error, Result};
-use mpi_types::local::is_alone;
+use mpi_types::local::calls_never_overlap;
 
 /// Bytes that an accumulate changes before it lets other members in.
 pub(crate) const CHUNK: usize = 32 << 10;
@@ -309,7 +309,7 @@ impl Control {
         AtomicAccess {
             mine: &self.block(me).acting.0,
             busy: self.block(member).busy.0.word(),
-            threaded: !is_alone(),
+            threaded: !calls_never_overlap(),
         }
     }
 

@@ -221,10 +221,10 @@ fn is_scattered(target: &Target<'_>, reduction: &Reduction) -> bool {
     let null = std::ptr::null_mut();
     size == reduction.extent()
         && target.len() > MAX_ONE_BY_ONE * size
-        && target.datatype.as_run(target.count).is_none()
+        && target.datatype.as_block(target.count).is_none()
         && target
             .datatype
-            .pieces(null, target.count, 0, 1)
+            .blocks(null, target.count, 0, 1)
             .next()
             .is_some_and(|(_, len)| len <= MAX_SHORT)
 }

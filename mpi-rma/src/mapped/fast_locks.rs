@@ -1,15 +1,15 @@
-//! The short ways of `MPI_Win_lock` and `MPI_Win_unlock`: windows in mapped memory, one thread, and nobody in the
-//! way. As in [`fast_path`](crate::mapped::fast_path), each answers whether it was taken.
+//! The fast paths of `MPI_Win_lock` and `MPI_Win_unlock`: mapped memory, one thread, no contention. As
+//! in [`fast_path`](crate::mapped::fast_path), each function returns whether it has done the call.
 //!
-//! With one thread what the process notes of its own epochs are plain loads and stores. What remains is one atomic
-//! operation to enter the lock and one to leave it.
+//! With one thread, the process's own epoch state needs only plain loads and stores. What remains is
+//! one atomic operation to acquire the lock and one to release it.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::epochs::{EXCLUSIVE, SHARED};
 use crate::locks::control::{Control, full_fence};
 use crate::window::Window;
-use mpi_types::local::is_alone;
+use mpi_types::local::calls_never_overlap;
 
 impl Window {
     /// [`Window::lock`], checked.
@@ -46,7 +46,7 @@ impl Window {
         };
         note.store(0, Ordering::Relaxed);
         self.epochs.count_locks(-1);
-        // Here leaving the lock orders all loads and stores by itself.
+        // On x86-64 the atomic that releases the lock is a full fence.
         if cfg!(not(target_arch = "x86_64")) {
             full_fence();
         }
@@ -54,10 +54,10 @@ impl Window {
         true
     }
 
-    /// What is changed without regard to other threads, where there are none.
+    /// Returns the control block and the target's epoch word, if no other thread can access them.
     #[inline(always)]
     fn own_words(&self, target: u32) -> Option<(&Control, &AtomicU8)> {
-        if !is_alone() || target as usize >= self.fast.targets.len() {
+        if !calls_never_overlap() || target as usize >= self.fast.targets.len() {
             return None;
         }
         Some((self.control.as_ref()?, self.epochs.targets.note(target)?))

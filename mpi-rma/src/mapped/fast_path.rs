@@ -13,7 +13,7 @@ use crate::mapped::fast_targets::FastTarget;
 use crate::window::Window;
 use crate::window::apply::{Reduction, Word};
 use mpi_types::datatype::Datatype;
-use mpi_types::local::is_alone;
+use mpi_types::local::calls_never_overlap;
 use mpi_types::op::Op;
 
 /// An atomic operation of the processor on one element of a target.
@@ -209,7 +209,7 @@ impl Window {
             AtomicAccess {
                 mine: &*self.fast.acting,
                 busy: &*place.busy,
-                threaded: !is_alone(),
+                threaded: !calls_never_overlap(),
             }
         };
         if !acting.begin() {

@@ -1,19 +1,20 @@
-//! What the fast path of accesses needs to know of a window's members.
+//! The data of a window's members that the fast path of accesses reads.
 
 use crate::locks::control::Control;
 use crate::primitives::AtomicU32;
 use crate::window::members::{Mapped, Members, Route};
 
-/// A member's memory as the short ways need it.
+/// A member's memory, for the fast path.
 pub(crate) struct FastTarget {
     pub(crate) here: *mut u8,
     pub(crate) size: u64,
     pub(crate) unit: i64,
-    /// See [`AtomicAccess`](crate::locks::access_guard::AtomicAccess); in memory of the window's.
+    /// See [`AtomicAccess`](crate::locks::access_guard::AtomicAccess). Points to the window's control
+    /// block.
     pub(crate) busy: *const AtomicU32,
 }
 
-/// What the short ways need; nothing for windows that have none.
+/// The members of a window, for the fast path. Empty for windows without one.
 pub(crate) struct FastTargets {
     pub(crate) targets: Box<[FastTarget]>,
     pub(crate) acting: *const AtomicU32,
@@ -29,7 +30,7 @@ impl Default for FastTargets {
 }
 
 impl FastTargets {
-    /// For a window whose members are all mapped.
+    /// Makes the table of a window. Empty unless all members are mapped.
     pub fn new(members: &Members, control: Option<&Control>, me: u32, count: u32) -> FastTargets {
         let Some(control) = control else {
             return FastTargets::default();

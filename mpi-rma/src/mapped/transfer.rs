@@ -9,7 +9,7 @@ impl TargetMemory for Mapped {
     unsafe fn put(self, transfer: &Transfer<'_>) -> Result<Option<RequestId>> {
         let Transfer { origin, target, .. } = transfer;
         let place = self.0.wrapping_offset(transfer.at as isize);
-        match (origin.contiguous(), target.datatype.as_run(target.count)) {
+        match (origin.contiguous(), target.datatype.as_block(target.count)) {
             // SAFETY: both hold `len` bytes by this function's contract; they may overlap.
             (Some(data), Some((skip, len))) => unsafe {
                 netmod_kit::copy_overlapping(data, place.wrapping_offset(skip), len);
@@ -36,7 +36,7 @@ impl TargetMemory for Mapped {
     unsafe fn get(self, transfer: &Transfer<'_>) -> Result<Option<RequestId>> {
         let Transfer { origin, target, .. } = transfer;
         let place = self.0.wrapping_offset(transfer.at as isize);
-        match (origin.contiguous(), target.datatype.as_run(target.count)) {
+        match (origin.contiguous(), target.datatype.as_block(target.count)) {
             // SAFETY: both hold `len` bytes by this function's contract; they may overlap.
             (Some(data), Some((skip, len))) => unsafe {
                 netmod_kit::copy_overlapping(place.wrapping_offset(skip), data, len);

@@ -1,4 +1,4 @@
-//! The lock of this process's part of a window: telling origins that they have it.
+//! Answers to lock requests of origins, and the locks of lost holders.
 
 use std::sync::atomic::Ordering;
 
@@ -10,7 +10,7 @@ use mpi_core::process::Process;
 use mpi_types::error::Result;
 
 impl Service {
-    /// Grants the lock to those whose turn it is.
+    /// Grants the lock to the first origins of the queue while it is free.
     pub(crate) fn grant(&self, process: &Process, state: &mut State) -> Result<()> {
         while let Some(next) = state.lock.next() {
             self.answer_lock(process, state, next, GRANTED)?;
@@ -18,7 +18,7 @@ impl Service {
         Ok(())
     }
 
-    /// Tells an origin what became of its wish for the lock. If it is lost it does not have it.
+    /// Answers an origin's lock request. A lost origin leaves the lock.
     fn answer_lock(
         &self,
         process: &Process,
@@ -32,7 +32,7 @@ impl Service {
         Ok(())
     }
 
-    /// The processes that have the lock, if others wait for it.
+    /// Returns the processes that hold the lock if other ranks wait for it.
     pub(crate) fn holders_awaited(&self) -> Vec<Peer> {
         let holders = self.state.try_lock().map(|state| state.lock.awaited());
         let members = self.comm.local();
@@ -40,11 +40,12 @@ impl Service {
         holders.map(|rank| members.peer(rank)).collect()
     }
 
-    /// After a loss: locks that the dead held are free.
+    /// Frees the locks of lost holders. `losses` is the number of losses that this call covers.
     #[cold]
     pub(crate) fn free_locks_of_lost(&self, process: &Process, losses: u32) -> Result<()> {
         let Some(mut state) = self.state.try_lock() else {
-            return Ok(()); // Whoever has it comes by here, too.
+            // The next round of progress sees that `losses_seen` is stale, and tries again.
+            return Ok(());
         };
         self.losses_seen.store(losses, Ordering::Relaxed);
         let found = state.lock.remove_lost(|rank| self.is_lost(process, rank));

@@ -1,10 +1,9 @@
-//! The lock of this process's part of a window, for origins that ask by messages: who has it, and who
-//! queues.
+//! The lock of a target's window memory for origins that request it by messages: its holders and
+//! its queue.
 
 use std::collections::{HashSet, VecDeque};
 
-/// The answer to a wish for the lock: it is granted. Others say, counted from 1, which rank died that
-/// had it.
+/// Answer to a lock request: granted. Other values are 1 plus the rank of a holder that has failed.
 pub(crate) const GRANTED: u64 = 0;
 
 /// The lock.
@@ -19,15 +18,15 @@ pub(crate) struct Queue {
 /// An origin that waits for the lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Waiter {
-    /// Its rank, and the lane by which it is answered.
+    /// Its rank, and the lane of the answer.
     pub from: (u32, usize),
     pub tag: i32,
     pub exclusive: bool,
 }
 
 impl Queue {
-    /// `first`: whoever holds another lock goes before all others: somebody in the queue may be waited
-    /// for by somebody who waits for that one.
+    /// Adds an origin. `first`: it holds another lock of the window and goes to the front, since an
+    /// origin ahead of it might depend on the release of that lock.
     pub fn join(&mut self, waiter: Waiter, first: bool) {
         match first {
             true => self.waiting.push_front(waiter),
@@ -35,7 +34,7 @@ impl Queue {
         }
     }
 
-    /// A rank gives the lock back.
+    /// Releases a rank's lock.
     pub fn leave(&mut self, rank: u32) {
         self.shared.remove(&rank);
         if self.exclusive == Some(rank) {
@@ -43,7 +42,7 @@ impl Queue {
         }
     }
 
-    /// The next whose turn it is, who has the lock from now on.
+    /// Grants the lock to the first waiting origin, if it is free, and returns that origin.
     pub fn next(&mut self) -> Option<Waiter> {
         let first = *self.waiting.front()?;
         let free = self.exclusive.is_none() && (!first.exclusive || self.shared.is_empty());
@@ -60,7 +59,7 @@ impl Queue {
         Some(first)
     }
 
-    /// Those who have the lock, if others wait for it.
+    /// Returns the holders of the lock if other ranks wait for it.
     pub fn awaited(&self) -> Vec<u32> {
         match self.waiting.is_empty() {
             true => Vec::new(),
@@ -68,8 +67,9 @@ impl Queue {
         }
     }
 
-    /// Takes the lock from those who are lost, and them from the queue. If one of them had the lock, gives
-    /// its rank and all who wait, who are to be told: what the lock protects may be in any state.
+    /// Removes lost ranks from the holders and the queue. If one of them held the lock, returns its
+    /// rank and all waiting origins. They must be answered with its loss, since the memory that the
+    /// lock protects may be in any state.
     pub fn remove_lost(&mut self, is_lost: impl Fn(u32) -> bool) -> Option<(u32, Vec<Waiter>)> {
         self.waiting.retain(|waiter| !is_lost(waiter.from.0));
         let holders = self.shared.iter().chain(&self.exclusive).copied();
@@ -114,23 +114,23 @@ mod tests {
         queue.leave(2);
         queue.leave(5);
         assert_eq!(granted(&mut queue), [3]);
-        queue.leave(7); // has nothing
+        queue.leave(7); // holds no lock
         assert_eq!(granted(&mut queue), []);
         queue.leave(3);
         assert_eq!(granted(&mut queue), [4]);
     }
 
     #[test]
-    fn the_lock_of_a_dead_holder_is_free_and_those_who_waited_are_told() {
+    fn a_dead_holder_frees_the_lock_and_waiting_origins_are_returned() {
         let mut queue = Queue::default();
         for (rank, exclusive) in [(1, true), (2, true), (3, false), (4, true)] {
             queue.join(waiter(rank, exclusive), false);
         }
         assert_eq!(granted(&mut queue), [1]);
-        // One who only waited is no matter.
+        // The loss of a rank that only waited affects no other.
         assert_eq!(queue.remove_lost(|rank| rank == 2), None);
-        let told = vec![waiter(3, false), waiter(4, true)];
-        assert_eq!(queue.remove_lost(|rank| rank == 1), Some((1, told)));
+        let waiting = vec![waiter(3, false), waiter(4, true)];
+        assert_eq!(queue.remove_lost(|rank| rank == 1), Some((1, waiting)));
         queue.join(waiter(4, true), false);
         assert_eq!(granted(&mut queue), [4]);
     }

@@ -1,7 +1,7 @@
-//! What an origin asks of a target that shares no memory with it: a message of words and data.
+//! Wire format of requests from an origin to a target that shares no memory with it.
 //!
-//! Messages of one origin are carried out in the order in which they were sent. An answer goes to
-//! the receive that the origin has posted for the tag that it gave.
+//! An origin's requests are carried out in the order in which they were sent. A request carries the
+//! tag of the receive that the origin has posted for the answer.
 
 use std::alloc::alloc_zeroed;
 
@@ -9,34 +9,35 @@ use netmod_kit::copy;
 
 use crate::window::runs::{Group, Run};
 
-/// What to do.
+/// Type of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u64)]
 pub(crate) enum Kind {
-    /// Write the data to the runs, which are offsets and lengths in bytes.
+    /// Writes the data to the runs, which are offsets and lengths in bytes.
     Put = 1,
-    /// Answer with what is in the runs.
+    /// Returns the data in the runs.
     Get = 2,
-    /// Reduce the data into the runs, which are offsets and numbers of elements. `a` is the
-    /// operation, `b` the element's datatype. With a tag: answer with what was there.
+    /// Reduces the data into the runs, which are offsets and numbers of elements. `a` is the
+    /// operation, `b` the element's datatype. With a tag: returns the previous values.
     Accumulate = 3,
-    /// Compare the element in the only run with `a`, replace it by `b`, answer with what was there. Of an element of
-    /// 16 bytes `a` and `b` are the lower halves, and the data is the upper ones.
+    /// Compares the element in the only run with `a`, replaces it by `b`, and returns the previous
+    /// value. For elements of 16 bytes `a` and `b` are the lower halves, and the data is the upper
+    /// halves.
     CompareAndSwap = 4,
-    /// Answer how many operations of this origin failed since the last such answer.
+    /// Returns the number of this origin's operations that failed since the last such answer.
     Flush = 5,
-    /// Answer when the lock is granted; bit 0 of `a` asks for an exclusive one, bit 1 says that the
-    /// sender holds other locks of the window.
+    /// Answered when the lock is granted. Bit 0 of `a`: exclusive; bit 1: the origin holds other
+    /// locks of the window.
     Lock = 6,
-    /// Give the lock back, and answer as for `Flush`.
+    /// Releases the lock, and is answered as `Flush`.
     Unlock = 7,
-    /// The sender exposes its memory to the addressee.
+    /// Announces that the sender exposes its memory to the receiver.
     Post = 8,
-    /// The sender's access is complete.
+    /// Announces that the sender's access epoch is complete.
     Complete = 9,
-    /// Answer with the key of the memory on the transport that `a` names.
+    /// Returns the key of the memory on the transport that `a` names.
     Key = 10,
-    /// Answer with the keys by which the network reaches the window's words and memory here.
+    /// Returns the keys of the target's block of words and of its memory.
     Record = 11,
 }
 
@@ -60,10 +61,10 @@ impl Kind {
 }
 
 const WORDS: usize = 5;
-/// With the number of runs: they are grouped.
+/// Flag in the word with the number of runs: the runs are grouped.
 const GROUPED: u64 = 1 << 63;
 
-/// How a message tells of its runs.
+/// Encoding of a request's runs.
 #[derive(Clone, Copy)]
 pub(crate) enum Layout<'a> {
     Runs(&'a [Run]),
@@ -81,13 +82,13 @@ impl Layout<'_> {
         }
     }
 
-    /// Bytes of a message with these and so much data.
+    /// Bytes of a message with these runs and `data` bytes of data.
     pub fn message_len(self, data: usize) -> usize {
         WORDS * 8 + self.bytes() + data
     }
 }
 
-/// Makes a message, in memory that holds nothing, whose data, `len` bytes, `fill` writes.
+/// Encodes a message into the empty vector `bytes`. `fill` writes its data, `len` bytes.
 pub(crate) fn encode(
     mut bytes: Vec<u8>,
     kind: Kind,
@@ -125,7 +126,7 @@ pub(crate) fn encode(
     bytes
 }
 
-/// A message, taken apart.
+/// A decoded message.
 pub(crate) struct Request<'a> {
     pub kind: Kind,
     /// 0 for none.
@@ -138,7 +139,7 @@ pub(crate) struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// `None` if the bytes are no message.
+    /// Decodes a message. Returns `None` if it is malformed.
     pub fn parse(bytes: &'a [u8]) -> Option<Request<'a>> {
         let word = |i: usize| Some(u64::from_ne_bytes(*bytes.get(8 * i..)?.first_chunk()?));
         let grouped = word(4)? & GROUPED != 0;
@@ -146,7 +147,8 @@ impl<'a> Request<'a> {
         let rest = bytes.get(8 * WORDS..)?;
         let each = if grouped { Group::BYTES } else { 16 };
         let (runs, data) = rest.split_at_checked(count.checked_mul(each)?)?;
-        // Runs of nothing can't be told from none, and would be gone through for ever.
+        // A group of 2^64 empty runs would pass the check of the total length, and iterating over it
+        // would not end.
         let empty = |group: &[u8]| Group::from_bytes(group).len == 0;
         if grouped && runs.chunks_exact(Group::BYTES).any(empty) {
             return None;
@@ -162,8 +164,7 @@ impl<'a> Request<'a> {
         })
     }
 
-    /// Whether an answer, if the kind has one, would reach a receive of the origin's and not be taken
-    /// for a request.
+    /// Whether the answer, if there is one, has a tag that no request has.
     pub fn can_be_answered(&self) -> bool {
         match self.kind {
             Kind::Put | Kind::Post | Kind::Complete => true,
@@ -181,7 +182,7 @@ impl<'a> Request<'a> {
                 return Group::from_bytes(bytes);
             }
             let mut words = [0u64; 2];
-            // SAFETY: both are 16 bytes long and apart.
+            // SAFETY: both are 16 bytes long; `words` is a local, so they do not overlap.
             unsafe { copy(bytes.as_ptr(), words.as_mut_ptr().cast(), 16) };
             Group {
                 at: words[0] as i64,
@@ -192,12 +193,13 @@ impl<'a> Request<'a> {
         })
     }
 
-    /// Its runs.
+    /// Returns its runs, ungrouped.
     pub fn runs(&self) -> impl Iterator<Item = Run> + use<'a> {
         self.groups().flat_map(Group::runs)
     }
 
-    /// What the lengths of all its runs come to, without going through them; `None` if that is no number.
+    /// Returns the sum of the lengths of all runs, without iterating over them. `None` if it
+    /// overflows.
     pub fn length(&self) -> Option<usize> {
         self.groups().try_fold(0usize, |sum, group| {
             let all = group.len.checked_mul(group.times)?;
@@ -206,8 +208,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// So many zeros, of which none takes memory before it is written to; `None` if there is no room for
-/// them.
+/// Allocates `len` zeros, whose pages are committed when first written. `None` if that fails.
 pub(crate) fn zeroed(len: u64) -> Option<Vec<u8>> {
     let len = usize::try_from(len).ok()?;
     if len == 0 {
@@ -216,7 +217,8 @@ pub(crate) fn zeroed(len: u64) -> Option<Vec<u8>> {
     let layout = std::alloc::Layout::array::<u8>(len).ok()?;
     // SAFETY: the length is not zero.
     let start = unsafe { alloc_zeroed(layout) };
-    // SAFETY: allocated as a vector of this capacity is, and bytes of zero are bytes.
+    // SAFETY: the global allocator returned `start` for `len` bytes of alignment 1, as `Vec` requires;
+    // they are zeroed.
     (!start.is_null()).then(|| unsafe { Vec::from_raw_parts(start, len, len) })
 }
 
@@ -226,7 +228,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn memory_that_is_not_to_be_had_is_no_panic() {
+    fn failed_allocations_return_none() {
         assert_eq!(zeroed(0).unwrap(), []);
         assert_eq!(zeroed(5).unwrap(), [0; 5]);
         assert!(zeroed(u64::MAX).is_none());

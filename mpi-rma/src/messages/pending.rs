@@ -1,17 +1,17 @@
-//! What a process has under way to the targets of a window by messages.
+//! An origin's pending messages to the targets of a window.
 
 use mpi_core::process::loan::Loan;
 use mpi_core::pt2pt::request::RequestId;
 use mpi_types::error::{Class, Error, Result};
 
-/// The data of a message of ours, until it has left.
+/// A message that has not left yet.
 pub(crate) type Sent = Loan<Vec<u8>>;
 
-/// What this process has under way to targets.
+/// Pending requests and answers of this process as an origin, on one lane.
 #[derive(Default)]
 pub(crate) struct Origin {
     pub(crate) sends: Vec<Sent>,
-    /// In the order in which they were begun.
+    /// Pending answers in the order of their requests.
     pub(crate) fetches: Vec<Fetch>,
     pub(crate) begun: u64,
     /// Operations that have ended because their target is lost, until a call that completes
@@ -19,7 +19,7 @@ pub(crate) struct Origin {
     lost: Vec<(u32, Error)>,
 }
 
-/// An answer that is waited for, and the request that tells the program of it.
+/// A pending answer, and the program's request that it completes.
 pub(crate) struct Fetch {
     pub(crate) number: u64,
     pub(crate) target: u32,
@@ -28,13 +28,12 @@ pub(crate) struct Fetch {
 }
 
 impl Origin {
-    /// For [`Origin::awaits`]: now.
+    /// Returns the number of the next answer, for [`Origin::awaits`].
     pub fn mark(&self) -> u64 {
         self.begun
     }
 
-    /// Whether answers of `target` (of any, if none is said) are missing that were asked for before
-    /// `until`.
+    /// Whether answers of `target` (of any, if `None`) with numbers below `until` are pending.
     pub fn awaits(&self, target: Option<u32>, until: u64) -> bool {
         let is = |fetch: &Fetch| target.is_none_or(|target| fetch.target == target);
         let mut early = self.fetches.iter().take_while(|it| it.number < until);
@@ -78,7 +77,7 @@ impl Origin {
         first.map_or(Ok(()), Err)
     }
 
-    /// Whether nothing has been sent that has not left, and no answer is missing.
+    /// Whether all messages have left and all answers have arrived.
     pub fn is_idle(&self) -> bool {
         self.fetches.is_empty() && self.sends.is_empty()
     }
@@ -88,8 +87,8 @@ impl Origin {
     }
 }
 
-/// Keeps an error in `lost` if it is the loss of a target: the call that makes progress may have
-/// nothing to do with that. Returns other errors.
+/// Keeps an error in `lost` if it is the loss of a target, since the call that makes progress may
+/// not concern that target. Returns other errors.
 fn keep_loss(lost: &mut Vec<(u32, Error)>, target: u32, result: Result<()>) -> Result<()> {
     match result {
         Err(error) if error.class() == Class::ProcFailed => {

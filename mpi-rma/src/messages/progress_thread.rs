@@ -1,5 +1,4 @@
-//! Progress for windows that messages serve while the program computes: by a thread that the owner
-//! of the process lends, one per process.
+//! Progress of windows served by messages while the program computes, by one thread per process.
 
 use std::time::{Duration, Instant};
 
@@ -7,14 +6,15 @@ use crate::messages::serve;
 use crate::window::registry::Windows;
 use mpi_core::process::Process;
 
-/// Between two looks that found nothing, for so long after one that found something …
+/// Time after a fruitful round during which pauses are [`SHORT`].
 const ALERT: Duration = Duration::from_millis(5);
+/// Pause after a fruitless round within [`ALERT`].
 const SHORT: Duration = Duration::from_micros(20);
-/// … and later.
+/// Pause after a fruitless round later.
 const LONG: Duration = Duration::from_micros(200);
 
-/// Serves this process's windows to others until [`end_serving`]. Sleeps while there
-/// are none that need it. The process must have been made for several threads.
+/// Serves this process's windows until [`end_serving`]. Sleeps while no window needs it. The process
+/// must support several threads.
 pub fn keep_serving(process: &Process) {
     let mut last = Instant::now();
     while process.source::<Windows>().signal.wait() {
@@ -26,20 +26,20 @@ pub fn keep_serving(process: &Process) {
             }
             Ok(false) if last.elapsed() < ALERT => std::thread::sleep(SHORT),
             Ok(false) => std::thread::sleep(LONG),
-            // A process is lost: the program's threads find out too, and can tell whom.
+            // A process is lost. The program's threads get the error too, and can report it.
             Err(_) => return,
         }
     }
 }
 
-/// Has [`keep_serving`] return.
+/// Makes [`keep_serving`] return.
 pub fn end_serving(process: &Process) {
     process.source::<Windows>().signal.state.lock().to_end = true;
     process.source::<Windows>().signal.call.notify_all();
 }
 
-/// One round of progress on the VCIs of windows. (Not of collectives: they may call functions of
-/// the program's.)
+/// Runs one round of progress on the VCIs of windows. Does not advance collectives, which may call
+/// the program's reduction functions.
 fn serve_once(process: &Process) -> mpi_core::Result<bool> {
     let mut any = false;
     let windows = process.source::<Windows>();

@@ -1,5 +1,5 @@
-//! The target's side of windows whose members share no memory: whoever makes progress in this
-//! process carries out what origins ask for.
+//! The target's side of windows whose members share no memory: any thread that makes progress
+//! carries out the requests of origins.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -27,8 +27,8 @@ pub mod fuzzing;
 
 impl ProgressSource for Windows {
     fn advance_on(&self, process: &Process, vci: VciId, moved: bool) -> Result<bool> {
-        // Where no other thread makes progress, nothing has changed for windows since the last look but
-        // what a poll has brought; what that look could not do, and losses, may wait for a later one.
+        // If no other thread makes progress, only the last poll can have brought work for windows.
+        // Work that the last round left, and losses, wait for a round that is due.
         if !moved && !self.is_due(process) {
             return Ok(false);
         }
@@ -40,8 +40,8 @@ impl ProgressSource for Windows {
     }
 }
 
-/// Whether a new window is to use the network's remote memory, if there is some. Keys are those of the transports
-/// within a job: where members are of several, all see some that are of others.
+/// Whether a new window may use the network's remote memory. It may not if members belong to several
+/// jobs, since remote keys are valid within a job only.
 pub(crate) fn uses_remote_memory(process: &Process, comm: &Comm) -> bool {
     let foreign = process.foreign();
     let own = |peer| !foreign.is_foreign(peer);
@@ -70,16 +70,16 @@ pub(crate) fn end_service(process: &Process, service: &Arc<Service>) {
 
 /// Carries out what has arrived for windows on a VCI. Returns whether anything happened.
 pub(crate) fn advance_services(windows: &Windows, process: &Process, vci: VciId) -> Result<bool> {
-    // Whoever holds the lock is at it.
     let any = windows.serve_slots();
     let Some(served) = windows.served_on(vci) else {
         return Ok(any);
     };
+    // Another thread that holds the lock makes progress on the list.
     let Some(list) = served.list.try_lock() else {
         return Ok(any);
     };
-    // Most have nothing to do, and are to cost little however many they are. Whoever has the
-    // VCI's lock is about to look himself.
+    // Most windows are idle and must cost little, however many there are. If another thread holds
+    // the VCI's lock, that thread checks for messages itself.
     let arrived = process.has_unexpected(vci)?;
     let mut any = any;
     let losses = process.losses();
@@ -98,11 +98,10 @@ pub(crate) fn advance_services(windows: &Windows, process: &Process, vci: VciId)
 }
 
 impl Service {
-    /// One round on a lane: requests (if some may have arrived), answers, and what is under way to
-    /// others.
+    /// Runs one round on a lane: requests (if `arrived`), answers, and pending operations.
     fn advance(&self, process: &Process, lane: usize, arrived: bool) -> Result<bool> {
         let active = &self.lanes.get(lane).active;
-        // Taken back first: what is put under way later than it is looked for sets it again.
+        // Cleared before the round: operations that begin during it set it again.
         active.store(false, Ordering::SeqCst);
         let mut rest = true;
         let result = self.advance_all(process, lane, arrived, &mut rest);
@@ -112,7 +111,7 @@ impl Service {
         result
     }
 
-    /// `rest`: whether something is still under way, or may be.
+    /// Runs the round. Clears `rest` if nothing is pending any more.
     fn advance_all(
         &self,
         process: &Process,
@@ -187,7 +186,7 @@ impl Service {
         let Some(matched) = found else {
             return Ok(None);
         };
-        // The length is what the sender says. Memory that is not to be had ends its message, not us.
+        // The sender chooses the length. If memory for it is not available, only its request fails.
         let is_member = self.is_member(matched.source(), matched.sender());
         let room = is_member.then(|| self.zeroed(matched.bytes())).flatten();
         let whole = room.is_some();
@@ -205,8 +204,8 @@ impl Service {
         }))
     }
 
-    /// So many zeros, of which long ones take no memory before they are written to; `None` if there is no room
-    /// for them.
+    /// Allocates `len` zeros; pages of long ones are committed when first written. `None` if that
+    /// fails.
     fn zeroed(&self, len: u64) -> Option<Vec<u8>> {
         const SHORT: usize = 1024;
         match usize::try_from(len) {
@@ -239,13 +238,13 @@ impl Service {
             Kind::CompareAndSwap => self.compare_and_swap(process, state, by, &request)?,
             Kind::Flush => self.report(process, state, by, request.tag)?,
             Kind::Key => {
-                let told = self.expose(process, request.a);
-                let bytes = told.iter().flat_map(|word| word.to_ne_bytes()).collect();
+                let key = self.expose(process, request.a);
+                let bytes = key.iter().flat_map(|word| word.to_ne_bytes()).collect();
                 self.answer(process, state, by, request.tag, bytes)?;
             }
             Kind::Record => {
-                let told = self.own_record();
-                let bytes = told.iter().flat_map(|word| word.to_ne_bytes()).collect();
+                let record = self.own_record();
+                let bytes = record.iter().flat_map(|word| word.to_ne_bytes()).collect();
                 self.answer(process, state, by, request.tag, bytes)?;
             }
             Kind::Lock => {
@@ -274,8 +273,8 @@ impl Service {
         Ok(())
     }
 
-    /// Lets go of messages that have left. Returns whether there were any. (Of those to lost processes whoever
-    /// waits for their answers is told.)
+    /// Frees messages that have left. Returns whether there were any. Ignores losses: the wait for
+    /// the answer reports them.
     fn settle(&self, process: &Process, sent: &mut Vec<Sent>) -> Result<bool> {
         let before = sent.len();
         let mut result = Ok(());
@@ -294,7 +293,7 @@ impl Service {
         result.map(|()| sent.len() != before)
     }
 
-    /// Answers that everything before is done.
+    /// Answers that all earlier requests are carried out, with the number of failures.
     fn report(
         &self,
         process: &Process,

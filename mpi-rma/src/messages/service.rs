@@ -1,4 +1,5 @@
-//! A window as its own process serves it to others, and how it asks others.
+//! The state of a window that is not shared memory alone: what it serves to other members, and its
+//! requests to them.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -24,47 +25,52 @@ use mpi_core::pt2pt::request::RequestId;
 use mpi_types::error::{Class, Error, Result};
 use netmod_kit::spare::Spare;
 
-/// The tag of requests; answers have others.
+/// The tag of requests. Answers have positive tags.
 pub(crate) const REQUEST: i32 = 0;
 
-/// A window as its own process serves it to others, and what this process has under way to them.
+/// A window as this process serves it to other members, and its pending operations on them.
 pub(crate) struct Service {
     pub comm: Arc<Comm>,
-    /// Its memory; none for a dynamic window, whose offsets are addresses.
+    /// Address and length of the memory. `None` for a dynamic window, whose offsets are addresses.
     pub(crate) memory: Option<(*mut u8, usize)>,
     pub(crate) state: Mutex<State>,
-    /// The VCIs that it uses, and what is under way there.
+    /// The window's VCIs, and the pending operations of each.
     pub lanes: Lanes,
-    /// Exposures that others have posted to this process.
+    /// Number of posts by each target that this process has not consumed.
     pub(crate) posts: Mutex<HashMap<u32, u32>>,
+    /// Number of access epochs that origins have completed by messages and this process has not
+    /// consumed.
     pub(crate) completions: AtomicU32,
-    /// Of so many lost processes it has been seen to whether they had the lock.
+    /// Number of lost processes whose locks have been freed.
     pub(crate) losses_seen: AtomicU32,
-    /// How the network reaches members' memory.
+    /// The member that the next check of unknown targets begins with, modulo their number.
+    pub(crate) next_checked: AtomicU32,
+    /// Remote keys of members' memory.
     pub keys: Keys,
-    /// The network's atomics, if all accumulates go by them.
+    /// The network's atomics, if they carry out all accumulates.
     pub(crate) atomics: OnceLock<Domain>,
-    /// The network alone, if targets' processors are not needed.
+    /// The state of passive-target operation, if the window has agreed on it.
     pub(crate) passive: OnceLock<Box<Passive>>,
-    /// Memory for messages.
+    /// Spare memory for messages.
     spare: Mutex<Spare>,
 }
 
-// SAFETY: the memory is the window's, which the program has lent until the window is freed.
+// SAFETY: `memory` is the window's memory, valid until the program frees the window, and not bound
+// to a thread.
 unsafe impl Send for Service {}
 
-// SAFETY: as above; it is reached under the lock of `state` only.
+// SAFETY: requests access `memory` under the lock of `state`, or by atomics.
 unsafe impl Sync for Service {}
 
 #[derive(Default)]
 pub(crate) struct State {
     /// Requests by lane, in the order of their arrival.
     pub(crate) incoming: Vec<VecDeque<Incoming>>,
-    /// Answers that have not left yet.
+    /// Answers that have not left.
     pub(crate) answers: Vec<Sent>,
     pub(crate) lock: Queue,
     pub(crate) attached: Attached,
-    /// Operations that failed, by origin.
+    /// Number of failed operations by origin, since its last flush.
     pub(crate) failed: HashMap<u32, u64>,
 }
 
@@ -77,12 +83,12 @@ impl State {
 pub(crate) struct Incoming {
     pub(crate) from: u32,
     pub(crate) request: Loan<Vec<u8>>,
-    /// Otherwise there was no memory for it.
+    /// Whether there was memory for the request. Otherwise it is received truncated.
     pub(crate) whole: bool,
 }
 
 impl Service {
-    /// `native`: whether the network's remote memory is to be used, where there is some.
+    /// Makes the service of a window. `native`: the window may use the network's remote memory.
     pub fn new(
         comm: Arc<Comm>,
         memory: Option<(*mut u8, usize)>,
@@ -101,6 +107,7 @@ impl Service {
             posts: Mutex::default(),
             completions: AtomicU32::new(0),
             losses_seen: AtomicU32::new(0),
+            next_checked: AtomicU32::new(0),
             keys: Keys::new(native),
             atomics: OnceLock::new(),
             passive: OnceLock::new(),
@@ -108,7 +115,7 @@ impl Service {
         }
     }
 
-    /// Empty memory for a message of `len` bytes.
+    /// Returns an empty vector for a message of `len` bytes.
     pub(crate) fn memory_for(&self, len: usize) -> Vec<u8> {
         self.spare.lock().take(len)
     }
@@ -118,7 +125,7 @@ impl Service {
         self.spare.lock().give(bytes);
     }
 
-    /// A message without data.
+    /// Makes a message without data.
     pub(crate) fn message(
         &self,
         kind: Kind,
@@ -130,7 +137,7 @@ impl Service {
         message::encode(memory, kind, tag, words, layout, 0, |_| {})
     }
 
-    /// As [`Service::message`], with some words as its data.
+    /// Makes a message whose data is some words.
     pub(crate) fn message_with_words(
         &self,
         kind: Kind,
@@ -149,20 +156,20 @@ impl Service {
         })
     }
 
-    /// An answer of a word.
+    /// Makes an answer of one word.
     pub(crate) fn word(&self, word: u64) -> Vec<u8> {
         let mut bytes = self.memory_for(8);
         bytes.extend(word.to_ne_bytes());
         bytes
     }
 
-    /// Adds a stretch of a dynamic window.
+    /// Attaches a region to a dynamic window.
     pub fn attach(&self, address: usize, len: usize) {
         // Overlaps were refused before.
         let _ = self.state.lock().attached.add(address, len);
     }
 
-    /// Takes the stretch at an address away.
+    /// Detaches the region at an address.
     pub fn detach(&self, address: usize) {
         self.state.lock().attached.remove(address);
     }
@@ -175,12 +182,12 @@ impl Service {
         }
     }
 
-    /// Its memory, if it is not a dynamic window's.
+    /// Returns address and length of the memory, unless the window is dynamic.
     pub fn memory(&self) -> Option<(*mut u8, usize)> {
         self.memory
     }
 
-    /// Where a member is, from one of the lanes.
+    /// Returns the two ends of the route to a member on a lane.
     pub fn address(&self, rank: u32, lane: usize) -> Ends {
         let vci = self.lanes.get(lane).vci;
         Ends {
@@ -189,7 +196,7 @@ impl Service {
         }
     }
 
-    /// Whether nothing is under way on this side.
+    /// Whether this process has no pending operations, requests or answers.
     pub fn is_idle(&self, process: &Process) -> bool {
         let state = self.state.lock();
         let quiet = |lane: &Lane| {
@@ -202,7 +209,7 @@ impl Service {
             && self.keys.is_idle(process)
     }
 
-    /// Takes note of a post of `by`, if there is one.
+    /// Consumes a post of `by`. Returns whether there was one.
     pub fn take_post(&self, by: u32) -> bool {
         let mut posts = self.posts.lock();
         let Some(count) = posts.get_mut(&by) else {
@@ -215,7 +222,7 @@ impl Service {
         true
     }
 
-    /// Whether `origins` accesses are complete; if so, takes note of that.
+    /// Whether `origins` access epochs are complete. If so, consumes them.
     pub fn is_complete(&self, origins: u32) -> bool {
         let all = self.completions.load(Ordering::Acquire) >= origins;
         if all {
@@ -224,7 +231,7 @@ impl Service {
         all
     }
 
-    /// Sends a message to `to`, by one of the lanes, as soon as possible.
+    /// Sends a message on a lane. Returns it if it has not left yet.
     fn send(
         &self,
         process: &Process,
@@ -245,9 +252,9 @@ impl Service {
         }
     }
 
-    /// Asks something of a target by a lane.
+    /// Sends a request to a target on a lane.
     pub fn ask(&self, process: &Process, to: (u32, usize), bytes: Vec<u8>) -> Result<()> {
-        // Kept meanwhile, so that two threads' messages leave in one order.
+        // Locked while sending, so that the messages of two threads keep their order.
         let lane = self.lanes.get(to.1);
         let mut origin = lane.origin.lock();
         let sent = self.send(process, to, REQUEST, bytes)?;
@@ -278,7 +285,7 @@ impl Service {
         )
     }
 
-    /// Has progress finish an answer's receive, and complete `outer` by it.
+    /// Registers a posted receive of an answer. Progress finishes it, and completes `outer` with it.
     pub fn fetch(&self, (target, number): (u32, usize), id: RequestId, outer: Option<RequestId>) {
         let lane = self.lanes.get(number);
         let mut origin = lane.origin.lock();
@@ -293,7 +300,8 @@ impl Service {
         lane.active.store(true, Ordering::Release);
     }
 
-    /// Sends an answer. The loss of its origin is no error of the call that makes progress.
+    /// Sends an answer. Ignores the loss of its origin, which does not concern the call that makes
+    /// progress.
     pub(crate) fn answer(
         &self,
         process: &Process,
@@ -324,13 +332,13 @@ impl Service {
         }
     }
 
-    /// Whether a member is known to be lost.
+    /// Whether a member is lost.
     pub(crate) fn is_lost(&self, process: &Process, rank: u32) -> bool {
         let lost = self.comm.local().peer(rank);
         process.loss_among(|peer| peer == lost).is_some()
     }
 
-    /// The loss of a member, or of any.
+    /// Returns the error of a lost member: of `rank`, or of any member.
     pub(crate) fn loss(&self, process: &Process, rank: Option<u32>) -> Option<Error> {
         let members = self.comm.local();
         let member = rank.map(|rank| members.peer(rank));
@@ -340,10 +348,7 @@ impl Service {
         })
     }
 
-    /// Waits until `done` says so, for what a member takes part in, or any.
-    ///
-    /// # Errors
-    /// It is lost. What goes on between others is no matter.
+    /// Waits until `done` returns a value. Fails if member `rank`, or any member, is lost meanwhile.
     pub(crate) fn wait_for<T>(
         &self,
         process: &Process,

@@ -17,7 +17,7 @@ const MAX_PENDING: usize = 4;
 impl TargetMemory for Messages {
     unsafe fn put(self, transfer: &Transfer<'_>) -> Result<Option<RequestId>> {
         let Transfer { origin, target, .. } = transfer;
-        let Some((skip, len)) = target.datatype.as_run(target.count) else {
+        let Some((skip, len)) = target.datatype.as_block(target.count) else {
             // SAFETY: this function has the same contract.
             return unsafe { put_blocks(transfer) }.map(|()| None);
         };
@@ -51,7 +51,7 @@ impl TargetMemory for Messages {
             // SAFETY: the buffer is writable until the call is complete, by this function's contract.
             unsafe { window.ask_for(process, to, origin, *completion, message) }
         };
-        match target.datatype.as_run(target.count) {
+        match target.datatype.as_block(target.count) {
             Some((skip, len)) => ask(Layout::Runs(&[(at.wrapping_add(skip as i64), len)])),
             None => ask(Layout::Groups(&window.groups(target, *at))),
         }
@@ -75,7 +75,7 @@ unsafe fn put_blocks(transfer: &Transfer<'_>) -> Result<()> {
     let number = service.lanes.any();
     let lane = service.lanes.get(number);
     let null = std::ptr::null_mut();
-    let mut all = target.datatype.pieces(null, target.count, 0, usize::MAX);
+    let mut all = target.datatype.blocks(null, target.count, 0, usize::MAX);
     let mut next = || {
         let (piece, len) = all.next()?;
         Some((at.wrapping_add(piece.addr() as i64), len))

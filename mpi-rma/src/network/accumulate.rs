@@ -1,16 +1,17 @@
-//! Accumulates in windows whose members do without each other's processors.
+//! Accumulates in passive-target windows.
 //!
-//! The network's atomics know few operations on words of 8 bytes; MPI wants any predefined operation on
-//! any predefined datatype. So all accumulates on a member's memory take turns
-//! ([`crate::network::turn`]): get what is there, compute, put what comes of it.
+//! The network's atomics support few operations on 8-byte words; MPI allows any predefined
+//! operation on any predefined datatype. So accumulates on a member's memory take turns
+//! ([`crate::network::turn`]): get the data, compute, put the result.
 //!
-//! Invariant (accumulate atomicity, section 11.7.1): all accumulates on such a window go this way, those of
-//! a member on its own memory and of its node's too, which reach the memory by loads and stores or by the
-//! kernel's copies, but take turns by the network as all others. Who has the memory's exclusive lock needs no
-//! turn.
+//! Invariant (accumulate atomicity, section 11.7.1): all accumulates on such a window take turns by
+//! the network. Those of a member on its own memory, or on memory of its node, do so too, though
+//! they reach the memory by loads and stores or by CMA copies. Only the holder of the memory's
+//! exclusive lock needs no turn.
 //!
-//! An accumulate is noted ([`crate::network::batch`]) or over when the call returns, so those of an origin are carried
-//! out in their order (section 11.7.2). A member that dies in its turn has it no longer: whoever waits takes it over, by the rank in the word.
+//! When the call returns, an accumulate is queued ([`crate::network::batch`]) or complete, so an
+//! origin's accumulates are carried out in order (section 11.7.2). If a member dies during its turn,
+//! a waiting member takes the turn over from the rank in the word.
 
 use crate::network::turn::Memory;
 use crate::window::Window;
@@ -23,10 +24,10 @@ use mpi_core::pt2pt::request::RequestId;
 use mpi_types::error::{Class, Error, Result};
 use mpi_types::op::PredefinedOp;
 
-/// The most bytes that are fetched at once.
+/// Bytes. Longest part of an accumulate that is fetched at a time.
 const PIECE: usize = 1 << 20;
 
-/// Some elements: runs of bytes, and how many there are in each.
+/// Elements of an accumulate: blocks of bytes with the number of elements in each.
 type Piece = Vec<(Run, usize)>;
 
 impl Atomicity for TurnDomain {
@@ -104,7 +105,8 @@ impl Atomicity for TurnDomain {
     }
 }
 
-/// Reduces some elements in a turn, which may have been read. Returns their length in packed form.
+/// Reduces some elements during a turn. `read` is their data, if it was read already. Returns their
+/// length in packed form.
 ///
 /// # Safety
 /// The buffers are NULL or hold these elements in packed form, which lie within the target's memory.
@@ -178,7 +180,7 @@ impl Window {
         }
     }
 
-    /// Writes, so that it is complete at the target before the turn ends.
+    /// Writes data so that it is complete at the target before the turn ends.
     pub(crate) fn write_in_turn(
         &self,
         process: &Process,
@@ -192,7 +194,7 @@ impl Window {
                 let within = self.within(process, target, runs)?;
                 let (_, direct) = self.move_far(process, target, &within, data.to_vec(), true)?;
                 match direct && self.keep_order(runs) {
-                    // The end of the turn comes behind it.
+                    // The atomic that ends the turn arrives after this write.
                     true => Ok(()),
                     false => self.flush_sent(process, target),
                 }
@@ -218,12 +220,14 @@ impl Window {
             match memory {
                 Memory::There(start) => {
                     let address = start.wrapping_add(at);
-                    // SAFETY: `now` has `len` bytes; the member's memory is the window's.
+                    // SAFETY: `now` has `len` bytes. Callers pass blocks within the target's window
+                    // memory (`Window::accumulate` has checked them).
                     unsafe { self.copy_by_kernel(process, target, write, (local, len), address)? };
                 }
                 Memory::Here(here) => {
                     let place = here.wrapping_add(at as usize);
-                    // SAFETY: within the window's memory, in turn; `now` has `len` bytes.
+                    // SAFETY: `now` has `len` bytes. Callers pass blocks within the window memory,
+                    // during the turn, so that no other accumulate accesses them.
                     unsafe {
                         match write {
                             true => netmod_kit::copy(local, place, len),
@@ -232,7 +236,8 @@ impl Window {
                     }
                 }
                 Memory::Far => {
-                    return Err(Error::new(Class::Intern, "the memory is not of this node"));
+                    let text = "internal error: memory on another node cannot be copied directly";
+                    return Err(Error::new(Class::Intern, text));
                 }
             }
         }
@@ -240,7 +245,7 @@ impl Window {
     }
 }
 
-/// Where the bytes of elements are.
+/// Returns the blocks of elements as offsets and lengths in bytes.
 fn bytes_of(piece: &Piece) -> Vec<(u64, usize)> {
     piece
         .iter()
@@ -248,7 +253,7 @@ fn bytes_of(piece: &Piece) -> Vec<(u64, usize)> {
         .collect()
 }
 
-/// Runs of elements, in pieces that are fetched at once.
+/// Divides blocks of elements into pieces of at most [`PIECE`] bytes.
 fn pieces(runs: &[Run], reduction: &Reduction) -> Vec<Piece> {
     let most = (PIECE / reduction.extent()).max(1);
     let (mut pieces, mut piece, mut room) = (Vec::new(), Piece::new(), most);

@@ -1,10 +1,10 @@
-//! Accumulates by the network's atomics, in windows over several nodes whose members have all promised
-//! to do nothing else ([`Promise`]).
+//! Accumulates by the network's atomics, in windows over several nodes whose members have all
+//! promised to use only supported operations ([`Promise`]).
 //!
-//! Invariant: all accumulates on such a window are carried out by the network, also those on memory of
-//! the same node and the process's own, since an adapter's atomics need not be atomic towards the
-//! processor's. Only where the transport says that they are ([`netmod::Atomics::coherent`]) are those
-//! on memory that is mapped here the processor's.
+//! Invariant: the network carries out all accumulates on such a window, also those on memory of the
+//! same node and of the process itself, since an adapter's atomics need not be atomic with the
+//! processor's. Only if the transport declares them coherent ([`netmod::Atomics::coherent`]) does
+//! the processor carry out those on mapped memory.
 
 use std::sync::atomic::AtomicU64;
 
@@ -28,10 +28,10 @@ use mpi_core::pt2pt::request::RequestId;
 use mpi_types::error::{Class, Error, Result};
 use mpi_types::op::PredefinedOp;
 
-/// The most words of an accumulate.
+/// Maximum number of words of an accumulate.
 const WORDS: usize = 8;
 
-/// An accumulate as the network sees it.
+/// An accumulate as atomics on words.
 struct Work {
     op: AtomicOp,
     words: Blocks,
@@ -40,42 +40,44 @@ struct Work {
 }
 
 impl Service {
-    /// Finds out whether the network's atomics are to carry out what all members have promised. All
-    /// members call it, having told each other their keys.
+    /// Agrees whether the network's atomics carry out the promised accumulates. Collective; the
+    /// members have exchanged their keys before.
     pub fn agree_on_atomics(&self, process: &Process, promise: Promise) -> Result<()> {
         let able = || {
-            let (way, transport) = transports(process).next()?;
-            let like = transport.limits().atomics?;
+            let (index, transport) = transports(process).next()?;
+            let atomics = transport.limits().atomics?;
             let wanted = match process.source::<Windows>().atomics() {
-                NetworkAtomics::Auto => like.passive_target,
+                NetworkAtomics::Auto => atomics.passive_target,
                 NetworkAtomics::Always => true,
                 NetworkAtomics::Never => false,
             };
             let (base, len) = self.memory()?;
             let name = word(transport.name());
-            // Of endpoints, several have one process.
+            // Several endpoints may belong to one process, but keys belong to members.
             let fits = base.addr() % WORD == 0 && !self.comm.has_endpoints();
             let reached = len == 0 || self.expose(process, name)[0] == name;
-            (wanted && fits && reached).then_some((way, name, like))
+            (wanted && fits && reached).then_some((index, name, atomics))
         };
         let own = if self.keys.on { able() } else { None };
         let name = own.map_or(0, |own| own.1);
-        let mut told = [u64::from(own.is_none()), name, !name];
-        mpi_coll::greatest_u64(process, &self.comm, &mut told)?;
-        let (Some((way, name, like)), 0, true) = (own, told[0], told[1] == !told[2]) else {
+        let mut agreed = [u64::from(own.is_none()), name, !name];
+        mpi_coll::greatest_u64(process, &self.comm, &mut agreed)?;
+        let (Some((transport_index, name, atomics)), 0, true) =
+            (own, agreed[0], agreed[1] == !agreed[2])
+        else {
             return Ok(());
         };
         let _ = self.atomics.set(Domain {
             promise,
-            way,
+            transport_index,
             name,
-            like,
+            atomics,
             keys: RwLock::new(self.received_keys(name).collect()),
         });
         Ok(())
     }
 
-    /// The key of a member's memory. In large windows the member is asked for it and waited for.
+    /// Returns the key of a member's memory. In large windows the first use requests it and waits.
     fn atomics_key(&self, process: &Process, domain: &Domain, rank: u32) -> Result<RemoteKey> {
         if let Some(key) = domain.keys.read().get(&rank) {
             return Ok(*key);
@@ -85,35 +87,37 @@ impl Service {
 
     #[cold]
     fn ask_atomics_key(&self, process: &Process, domain: &Domain, rank: u32) -> Result<RemoteKey> {
-        let told = match rank == self.comm.rank() {
+        let answer = match rank == self.comm.rank() {
             true => self.expose(process, domain.name),
             false => {
                 let tag = self.lanes.get(0).tag();
                 let post = |buffer| self.expect(process, (rank, 0), tag, buffer);
-                let told = Loan::new(Box::new(WireKey::default()), post)?;
+                let answer = Loan::new(Box::new(WireKey::default()), post)?;
                 let asked = [domain.name, 0];
                 let message = self.message(Kind::Key, tag, asked, Layout::NONE);
                 if let Err(error) = self.ask(process, (rank, 0), message) {
-                    told.abort(process)?;
+                    answer.abort(process)?;
                     return Err(error);
                 }
-                *told.wait(process)?
+                *answer.wait(process)?
             }
         };
-        if told[0] != domain.name {
+        if answer[0] != domain.name {
             return Err(Error::new(
                 Class::Intern,
-                format!("rank {rank} does not expose its memory to the network's atomics"),
+                format!(
+                    "internal error: rank {rank} does not expose its memory to the network's atomics"
+                ),
             ));
         }
-        let key = key_of(&told);
+        let key = key_of(&answer);
         domain.keys.write().insert(rank, key);
         Ok(key)
     }
 }
 
 impl Window {
-    /// What the program has promised of accumulates, if the network carries them out.
+    /// Returns the program's promise about accumulates, if the network carries them out.
     pub fn promise(&self) -> Option<Promise> {
         Some(self.domain()?.promise)
     }
@@ -142,13 +146,13 @@ impl Atomicity for NetworkDomain<'_> {
             PredefinedOp::Bor => AtomicOp::Or,
             PredefinedOp::Bxor => AtomicOp::Xor,
             PredefinedOp::Replace => AtomicOp::Swap,
-            // Nothing is promised but what is named above.
+            // The promise allows only MPI_NO_OP besides the operations above.
             _ => AtomicOp::Load,
         };
         if op == AtomicOp::Load && call.result.is_none() {
             return Ok(None);
         }
-        let words = match target.datatype.as_run(target.count) {
+        let words = match target.datatype.as_block(target.count) {
             Some((skip, WORD)) => Blocks::One([((at + skip as i64) as u64, WORD)]),
             _ => {
                 let runs = apply::runs(target.datatype, target.count, *at, reduction);
@@ -227,14 +231,14 @@ impl NetworkDomain<'_> {
             domain.promise.check_place(at as i64)?;
         }
         let service = window.service()?;
-        if domain.like.coherent
+        if domain.atomics.coherent
             && let Some(here) = window.here(target)
         {
             let mut found = [0; WORDS];
             for (number, (found, &(at, _))) in found.iter_mut().zip(words).enumerate() {
                 let place = here.wrapping_add(at as usize);
-                // SAFETY: within the window's memory and aligned: members' memory begins so, and the
-                // place in it was checked.
+                // SAFETY: `check_place` above has checked offset and alignment, and the window's
+                // memory begins aligned (`agree_on_atomics`).
                 *found = unsafe { by_processor(place, &work, number) };
             }
             if let Some(result) = result {
@@ -265,9 +269,9 @@ impl NetworkDomain<'_> {
                 }
             }
         }
-        if !domain.like.ordered && !service.lanes.are_unordered() && !lane.flight.is_quiet() {
-            // Invariant (section 11.7.2): accumulates of an origin on the same place are carried out in
-            // order. Where the transport keeps none, one is over before the next is issued.
+        if !domain.atomics.ordered && !service.lanes.are_unordered() && !lane.flight.is_quiet() {
+            // Invariant (section 11.7.2): an origin's accumulates on the same location are carried out
+            // in order. If the transport keeps no order, one is complete before the next is issued.
             let until = lane.flight.next_number();
             service.wait_for(process, lane.vci, Some(target), || {
                 if lane.flight.has_refused() {
@@ -283,7 +287,7 @@ impl NetworkDomain<'_> {
             (target, service.address(target, number).there),
             (key, work.words),
             Act::Atomic(Atomic {
-                transport: domain.way,
+                transport: domain.transport_index,
                 op: work.op,
                 operands: work.operands,
                 compare: work.compare,
@@ -300,12 +304,13 @@ impl NetworkDomain<'_> {
     }
 }
 
-/// Carries one word of an accumulate out here. Gives what was there.
+/// Carries out one word of an accumulate on mapped memory. Returns the previous value.
 ///
 /// # Safety
 /// The place is an aligned word of the window's memory.
 unsafe fn by_processor(place: *mut u8, work: &Work, number: usize) -> u64 {
-    // SAFETY: an aligned word, by this function's contract, which is changed atomically only.
+    // SAFETY: an aligned word by this function's contract; the window's accumulates change it only
+    // atomically (module invariant).
     let word = unsafe { &*place.cast::<AtomicU64>() };
     work.op
         .carry_out(word, work.operands.get(number), work.compare)

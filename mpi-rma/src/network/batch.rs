@@ -1,12 +1,12 @@
-//! Accumulates that wait for company, in windows whose members do without each other's processors.
+//! Queues of short accumulates in passive-target windows, each carried out in one turn.
 //!
-//! A turn at a member's memory ([`crate::network::turn`]) takes a trip or more, whatever is done in it. So a short
-//! accumulate whose result nobody wants is noted here, with its data. All that is noted for a target is done in one
-//! turn: when it is flushed or an epoch ends, before another accumulate that is not noted, and when there is much
-//! of it. Until then nobody may rely on it (section 11.5).
+//! A turn at a member's memory ([`crate::network::turn`]) takes at least one round trip. So a short
+//! accumulate without a result is queued with its data. A target's queue is carried out in one turn
+//! at a flush or the end of an epoch, before an accumulate that is not queued, and when it is long.
+//! No program may rely on the accumulates earlier (section 11.5).
 //!
-//! What is noted for a target is carried out in the order in which it was noted (section 11.7.2), under the
-//! queue's lock, for which other threads wait meanwhile: so theirs come behind it.
+//! A target's accumulates are carried out in the order of their calls (section 11.7.2), under the
+//! queue's lock, so that those of other threads come later.
 
 use std::sync::atomic::Ordering;
 
@@ -18,19 +18,23 @@ use crate::window::{Flavor, Window};
 use mpi_core::process::Process;
 use mpi_types::error::Result;
 
-/// The most bytes and runs of one accumulate that is noted, and of all that are noted for a target.
+/// Bytes. Longest accumulate that is queued.
 const SHORT: usize = 1024;
+/// Maximum number of blocks of an accumulate that is queued.
 const FEW: usize = 8;
+/// Bytes. Longest queue of a target.
 const MOST: usize = 4096;
+/// Maximum number of blocks in a target's queue.
 const MANY: usize = 64;
-/// The most accumulates that are noted for all targets together.
+/// Maximum number of accumulates in the queues of all targets.
 const ALL: usize = 4096;
 
 impl Window {
-    /// Notes an accumulate, if it is a short one. Returns whether it is noted, or carried out.
+    /// Queues a short accumulate. Returns false if it is too long, and must be carried out by the
+    /// caller.
     ///
     /// # Safety
-    /// The origin's buffer holds what it says.
+    /// The origin's buffer must be readable.
     pub(crate) unsafe fn note_accumulate(
         &self,
         process: &Process,
@@ -49,7 +53,7 @@ impl Window {
         let mut queue = queue.lock();
         let start = queue.input.len();
         queue.input.resize(start + origin.len(), 0);
-        // SAFETY: the caller's promise.
+        // SAFETY: the origin's buffer is readable by this function's contract.
         unsafe { origin.pack(&mut queue.input[start..]) };
         queue.runs.extend_from_slice(runs);
         queue.bytes += bytes;
@@ -62,7 +66,7 @@ impl Window {
         Ok(true)
     }
 
-    /// Carries out what is noted for a target, or for all. The first error.
+    /// Carries out the queued accumulates of a target, or of all. Returns the first error.
     #[inline]
     pub(crate) fn carry_out_noted(&self, process: &Process, target: Option<u32>) -> Result<()> {
         match self.passive() {
@@ -90,7 +94,7 @@ impl Window {
         result
     }
 
-    /// Carries out what is in a queue, which is empty then, whatever becomes of it.
+    /// Carries out a queue, and empties it also on an error.
     fn carry_out(&self, process: &Process, target: u32, queue: &mut Queue) -> Result<()> {
         let places = queue.places();
         let done = self.in_turn(process, target, &places, |memory, read| {

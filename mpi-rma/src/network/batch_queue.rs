@@ -1,4 +1,4 @@
-//! Queues of short accumulates that are to be carried out together: [`crate::network::batch`] says when and how.
+//! Data structures of queued accumulates; [`crate::network::batch`] describes when they are used.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -9,15 +9,16 @@ use parking_lot::Mutex;
 use crate::window::apply::Reduction;
 use crate::window::runs::Run;
 
-/// What is noted for one target.
+/// The queued accumulates of one target.
 #[derive(Default)]
 pub(crate) struct Queue {
-    /// The data of all, in packed form.
+    /// The packed data of all accumulates.
     pub input: Vec<u8>,
-    /// The elements of all, and how many bytes of the target's memory they are.
+    /// The blocks of elements of all accumulates.
     pub runs: Vec<Run>,
+    /// Bytes of the target's memory that these cover.
     pub bytes: usize,
-    /// The operations, and where the data and the elements of each end.
+    /// The operation of each accumulate, and the ends of its data and of its blocks.
     pub entries: Vec<(Reduction, usize, usize)>,
 }
 
@@ -29,7 +30,7 @@ impl Queue {
         self.bytes = 0;
     }
 
-    /// The bytes of the target's memory that are changed, in order and without those between.
+    /// Returns the blocks of the target's memory that change, sorted, with adjacent ones joined.
     pub fn places(&self) -> Vec<(u64, usize)> {
         let mut places = Vec::with_capacity(self.runs.len());
         let ends = self.entries.iter().map(|entry| entry.2);
@@ -52,7 +53,7 @@ impl Queue {
         places
     }
 
-    /// Carries all out on the bytes of `places`, which lie one after the other in `data`.
+    /// Carries out all accumulates on `data`, the concatenated bytes of `places`.
     pub fn apply(&self, places: &[(u64, usize)], data: &mut [u8]) {
         let (mut first_run, mut first_byte) = (0, 0);
         for &(reduction, end_byte, end_run) in &self.entries {
@@ -68,7 +69,7 @@ impl Queue {
                 let place = places.iter().find(|one| at as u64 - one.0 < one.1 as u64);
                 let skip = place.map_or(0, |place| at as u64 - place.0) as usize;
                 let room = &mut data[before + skip..][..count * reduction.extent()];
-                // SAFETY: the slices hold these elements.
+                // SAFETY: the slices above have the lengths of `count` elements.
                 unsafe {
                     reduction.apply_exclusive(
                         room.as_mut_ptr(),
@@ -83,21 +84,21 @@ impl Queue {
     }
 }
 
-/// What a process has noted for the members of a window.
+/// The queued accumulates of a window, by target.
 #[derive(Default)]
 pub(crate) struct Queues {
     queues: Mutex<NumberMap<u32, Arc<Mutex<Queue>>>>,
-    /// How many accumulates are noted.
+    /// Number of queued accumulates.
     pub count: AtomicUsize,
 }
 
 impl Queues {
-    /// That of a target.
+    /// Returns a target's queue.
     pub fn of(&self, target: u32) -> Arc<Mutex<Queue>> {
         self.queues.lock().entry(target).or_default().clone()
     }
 
-    /// Those of a target, or all.
+    /// Lists a target's queue, or all.
     pub fn list(&self, target: Option<u32>) -> Vec<(u32, Arc<Mutex<Queue>>)> {
         let queues = self.queues.lock();
         let wanted = queues
@@ -106,7 +107,7 @@ impl Queues {
         wanted.map(|(of, queue)| (*of, queue.clone())).collect()
     }
 
-    /// Bytes of memory beside the struct.
+    /// Bytes of heap memory in use.
     pub fn bytes(&self) -> usize {
         let queues = self.queues.lock();
         let places = queues.len() * (size_of::<Queue>() + 2 * size_of::<usize>());

@@ -1,4 +1,4 @@
-//! The network's atomics as a window uses them, and when it is to do so.
+//! The network's atomics as a window uses them, and the setting that allows them.
 
 use std::collections::HashMap;
 
@@ -7,13 +7,13 @@ use parking_lot::RwLock;
 
 use crate::window::promise::Promise;
 
-/// Whether accumulates go by the network's atomics where they may.
+/// Whether accumulates use the network's atomics where the program's promises allow it.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum NetworkAtomics {
-    /// Where targets need do nothing for them.
+    /// Where the targets' processors are not involved.
     #[default]
     Auto,
-    /// Wherever the transport has some.
+    /// Wherever the transport has atomics.
     Always,
     /// Never.
     Never,
@@ -22,10 +22,12 @@ pub enum NetworkAtomics {
 /// The network's atomics, as all members of a window use them.
 pub(crate) struct Domain {
     pub promise: Promise,
-    /// The transport, as the process counts them, and its name.
-    pub(crate) way: usize,
+    /// Number of the transport within the process.
+    pub(crate) transport_index: usize,
+    /// Name of the transport, encoded as a word.
     pub(crate) name: u64,
-    pub(crate) like: netmod::Atomics,
-    /// By which keys members' memory is reached.
+    /// Properties of its atomics.
+    pub(crate) atomics: netmod::Atomics,
+    /// Remote keys of members' memory.
     pub(crate) keys: RwLock<HashMap<u32, RemoteKey>>,
 }

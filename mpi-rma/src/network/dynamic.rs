@@ -1,10 +1,10 @@
-//! Dynamic windows whose members do without each other's processors.
+//! Passive-target dynamic windows.
 //!
-//! What a member has attached, and by which keys that is reached, stands in a table in its exposed memory
-//! ([`crate::window::regions`]). Others keep what they have read of it, and look at the version before each access: one
-//! word more. Attaching and detaching change the version, so that nobody who synchronises as section 11.2.4
-//! asks for uses a key that does not hold any more. Who doesn't may use one that was withdrawn, which
-//! the network refuses: his connection breaks, and no memory is changed.
+//! A member's attached regions and their keys are in a table in its exposed memory
+//! ([`crate::window::regions`]). Other members cache the table and fetch its version, one word,
+//! before each access. Attaching and detaching change the version, so that programs that
+//! synchronize as section 11.2.4 requires never use a withdrawn key. Other programs may; the network
+//! then refuses the access and breaks the connection, and no memory changes.
 
 use std::sync::Arc;
 
@@ -26,12 +26,12 @@ fn to_words(bytes: &[u8]) -> Vec<u64> {
 }
 
 impl Window {
-    /// Whether this member's own memory is attached memory that it reaches itself.
+    /// Whether `rank` is this member, and its memory consists of attached regions.
     pub(crate) fn is_own_dynamic(&self, rank: u32) -> bool {
         self.flavor == Flavor::Dynamic && rank == self.rank() && self.passive().is_some()
     }
 
-    /// Adds memory, or takes it away, where others look at a table.
+    /// Adds a region to the table of attached memory.
     ///
     /// # Safety
     /// The memory stays valid until it is detached or the window is freed.
@@ -51,7 +51,7 @@ impl Window {
         }
     }
 
-    /// Where runs of bytes of a target's memory lie, for the network.
+    /// Translates blocks of a target's memory into blocks of exposed segments.
     pub(crate) fn within(
         &self,
         process: &Process,
@@ -81,13 +81,16 @@ impl Window {
         })
     }
 
-    /// What a member has attached now.
+    /// Returns the current table of a member's attached regions.
     fn regions(&self, process: &Process, rank: u32) -> Result<Arc<Regions>> {
         let service = self.service()?;
         let block = service.record(process, rank)?.block;
         let directory = match service.passive() {
             Some(passive) => &passive.directory,
-            None => return Err(Error::new(Class::Intern, "no table of attached memory")),
+            None => {
+                let text = "internal error: the window has no table of attached memory";
+                return Err(Error::new(Class::Intern, text));
+            }
         };
         let known = directory.known.read().get(&rank).cloned();
         if let Some(known) = known {
@@ -190,9 +193,11 @@ impl Window {
         Ok(Issued::Begun(None))
     }
 
+    /// Copies data to or from this process's own attached memory.
+    ///
     /// # Safety
-    /// The runs are attached memory of this process, as long as the origin's data; the origin's buffer
-    /// is readable (`write`) or writable.
+    /// The runs must be attached memory of this process, as long as the origin's data; the origin's
+    /// buffer must be readable (`write`) or writable.
     unsafe fn move_own(&self, origin: &Origin<'_>, runs: &Blocks, write: bool) {
         let mut data = match write {
             // SAFETY: the buffer is readable, by this function's contract.

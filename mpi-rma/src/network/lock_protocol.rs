@@ -1,47 +1,52 @@
-//! Locks of windows as words in exposed memory, which members change by the network's atomics alone: two
-//! levels, as in foMPI (Gerstenberger, Besta, Hoefler: "Enabling highly-scalable remote memory access
-//! programming with MPI-3 one sided", 2013).
+//! The lock protocol of passive-target windows: words in exposed memory that members change by the
+//! network's atomics alone.
 //!
-//! One member of the window has the *home* word. Who has, or wants, locks of all targets is noted there, and
-//! who has, or wants, exclusive locks of some: these two exclude each other. Each target has a *lock* word,
-//! of those who have it for reading or for writing. `MPI_Win_lock_all` takes one atomic, a shared lock one,
-//! the first exclusive lock of a process two and others one, if nobody is in the way.
+//! The protocol has two levels, as in foMPI (Gerstenberger, Besta, Hoefler: "Enabling
+//! highly-scalable remote memory access programming with MPI-3 one sided", 2013):
 //!
-//! Everything that a member notes is a number of its own that it adds, and takes away by adding its
-//! negative. In windows of few members that is a bit for each, so that a word says who is there. With more
-//! it is a count (and for an exclusive lock the rank): who is there is then known of writers only.
+//! - One member of the window has the *home* word. It lists the members that hold or await locks of
+//!   all targets, and those that hold or await exclusive locks of single targets. These two groups
+//!   exclude each other.
+//! - Each target has a *lock* word. It lists the readers and the writer of this target.
 //!
-//! An [`Acquire`] is the way of one member to a lock, one step after the other and without knowledge of how
-//! atomics are carried out, so that a test can run several in all orders.
+//! Without contention `MPI_Win_lock_all` and a shared lock take one atomic each, the first
+//! exclusive lock of a process takes two, and its others take one.
+//!
+//! A member registers by adding a number of its own to a word, and leaves by subtracting it. In
+//! windows of few members the number is a bit per member, so that a word names all of them. In
+//! larger windows it is 1, so that a word holds counts and names only the writer.
+//!
+//! [`Acquire`] is the state machine of one acquisition. It does not know how atomics are carried
+//! out, so that a test can run several of them in all orders.
 
 use netmod::AtomicOp;
 
-/// Which word.
+/// A word of the protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum Place {
-    /// That of the window.
+pub(crate) enum LockWord {
+    /// The word of the window.
     Home,
-    /// That of the target.
+    /// The word of the target.
     Lock,
 }
 
-/// What is wanted.
+/// The type of a lock.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum Wish {
-    /// A target, with others.
+pub(crate) enum LockMode {
+    /// One target, shared with other readers.
     Shared,
-    /// A target, alone.
+    /// One target, exclusive.
     Exclusive,
-    /// All targets, with others.
+    /// All targets, shared.
     All,
 }
 
-/// How members are noted in words of three fields of 21 bits.
+/// Encoding of members in words of three 21-bit fields.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Layout {
-    /// Each has a bit.
+    /// A bit per member in each field.
     Few,
-    /// They are counted.
+    /// A count of members in each field.
     Many,
 }
 
@@ -49,7 +54,7 @@ const FIELD: u32 = 21;
 const MASK: u64 = (1 << FIELD) - 1;
 
 impl Layout {
-    /// For a window of so many members; `None` if they are too many.
+    /// Selects the encoding for a window of `members`. Returns `None` if they are too many.
     pub fn of(members: u32) -> Option<Layout> {
         match u64::from(members) {
             0..=21 => Some(Layout::Few),
@@ -58,7 +63,7 @@ impl Layout {
         }
     }
 
-    /// A member in a field of others like it.
+    /// The number that a member adds to a field.
     fn one(self, member: u32) -> u64 {
         match self {
             Layout::Few => 1 << member,
@@ -68,125 +73,128 @@ impl Layout {
 
     // The home word.
 
-    /// A member has all locks.
+    /// The home word's part of a member that holds all locks.
     pub fn has_all(self, member: u32) -> u64 {
         self.one(member)
     }
 
-    /// A member waits for all locks.
+    /// The home word's part of a member that waits for all locks.
     fn awaits_all(self, member: u32) -> u64 {
         self.one(member) << FIELD
     }
 
-    /// A member has exclusive locks, or is about to have one.
+    /// The home word's part of a member that holds exclusive locks, or is about to acquire one.
     pub fn writes(self, member: u32) -> u64 {
         self.one(member) << (2 * FIELD)
     }
 
     // The lock word.
 
-    /// A member reads.
+    /// The lock word's part of a reader.
     pub fn reader(self, member: u32) -> u64 {
         self.one(member)
     }
 
-    /// A member writes.
+    /// The lock word's part of a writer.
     pub fn writer(self, member: u32) -> u64 {
         u64::from(member + 1) << (2 * FIELD)
     }
 
-    /// What a lost member has in a word; `None` if that can't be told.
-    pub fn part_of(self, place: Place, word: u64, member: u32) -> Option<u64> {
-        let all = match place {
-            Place::Home => self.one(member) * (1 | 1 << FIELD | 1 << (2 * FIELD)),
-            Place::Lock => self.one(member),
+    /// Returns the part of a lost member in a word. `None` if counts do not show it.
+    pub fn share_of(self, lock_word: LockWord, word: u64, member: u32) -> Option<u64> {
+        let all = match lock_word {
+            LockWord::Home => self.one(member) * (1 | 1 << FIELD | 1 << (2 * FIELD)),
+            LockWord::Lock => self.one(member),
         };
-        let writes = match place {
-            Place::Lock if writer_of(word) == Some(member) => self.writer(member),
+        let writes = match lock_word {
+            LockWord::Lock if writer_of(word) == Some(member) => self.writer(member),
             _ => 0,
         };
-        match (self, place) {
+        match (self, lock_word) {
             (Layout::Few, _) => Some(word & all | writes),
-            (Layout::Many, Place::Lock) if field(word, 0) == 0 => Some(writes),
-            (Layout::Many, Place::Home) if word == 0 => Some(0),
+            (Layout::Many, LockWord::Lock) if field(word, 0) == 0 => Some(writes),
+            (Layout::Many, LockWord::Home) if word == 0 => Some(0),
             (Layout::Many, _) => None,
         }
     }
 }
 
-/// A field of a word.
+/// Returns a field of a word.
 fn field(word: u64, number: u32) -> u64 {
     word >> (number * FIELD) & MASK
 }
 
-/// The member that writes, by a lock word.
+/// Returns the writer that a lock word names.
 pub(crate) fn writer_of(word: u64) -> Option<u32> {
     (word >> (2 * FIELD)).checked_sub(1).map(|rank| rank as u32)
 }
 
-/// What is to be done next.
+/// The next action of an acquisition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Step {
-    /// An atomic; [`Acquire::found`] is to be told what it found.
-    Do {
-        place: Place,
+    /// Carry out an atomic and pass the previous value to [`Acquire::handle_result`].
+    Atomic {
+        lock_word: LockWord,
         op: AtomicOp,
         operand: u64,
         compare: u64,
     },
-    /// Others are in the way, by this word. Later the next step is another look.
-    Pause(Place, u64),
-    /// The lock is had.
+    /// Wait: other members block the lock, as this value of the word shows. Then call
+    /// [`Acquire::resume`].
+    Pause(LockWord, u64),
+    /// The lock is acquired.
     Granted,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum State {
-    /// To note at home that exclusive locks are wanted, or all.
+    /// Next: register at home, for exclusive locks or for all.
     Register,
-    /// To take that back, or to wait instead of having.
+    /// Next: withdraw that registration, or turn it from holding all into waiting for all.
     StepBack,
-    /// Others are in the way at home.
+    /// The home word shows conflicting members.
     BlockedAtHome(u64),
-    /// To look again there.
+    /// Next: load the home word.
     LookAtHome,
-    /// To have all, if home is still so.
+    /// Next: turn waiting for all into holding all, if the home word still has this value.
     Promote(u64),
-    /// To enter at the target.
+    /// Next: register at the target.
     Enter,
-    /// Others are in the way there.
+    /// The lock word shows conflicting members.
     BlockedAtLock(u64),
-    /// To look again there.
+    /// Next: load the lock word.
     LookAtLock,
     Granted,
 }
 
-/// A member's way to a lock.
+/// The acquisition of a lock by one member, as a state machine.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Acquire {
     layout: Layout,
     me: u32,
-    wish: Wish,
-    /// The member has other locks: it doesn't give way to those who only wait, since they may wait for it.
+    mode: LockMode,
+    /// Whether the member holds other locks. It then ignores members that only wait, since they may
+    /// be waiting for it.
     held: bool,
     state: State,
-    /// What it has added to the words.
+    /// The numbers that it has added to the words.
     at_home: u64,
     at_lock: u64,
 }
 
 impl Acquire {
-    /// The beginning. `held`: the member has other locks; `writes`: among them exclusive ones.
-    pub fn new(layout: Layout, me: u32, wish: Wish, held: bool, writes: bool) -> Acquire {
-        let state = match wish {
-            Wish::Shared => State::Enter,
-            Wish::Exclusive if writes => State::Enter,
+    /// Begins an acquisition. `held`: the member holds other locks; `writes`: exclusive ones among
+    /// them.
+    pub fn new(layout: Layout, me: u32, mode: LockMode, held: bool, writes: bool) -> Acquire {
+        let state = match mode {
+            LockMode::Shared => State::Enter,
+            LockMode::Exclusive if writes => State::Enter,
             _ => State::Register,
         };
         Acquire {
             layout,
             me,
-            wish,
+            mode,
             held,
             state,
             at_home: 0,
@@ -194,114 +202,114 @@ impl Acquire {
         }
     }
 
-    /// What the home word has to be free of.
+    /// Whether the home word shows members that exclude this one.
     fn is_blocked_at_home(&self, word: u64) -> bool {
-        match self.wish {
-            Wish::All => field(word, 2) != 0,
+        match self.mode {
+            LockMode::All => field(word, 2) != 0,
             _ => field(word, 0) != 0 || !self.held && field(word, 1) != 0,
         }
     }
 
-    /// Whether what a lost member had in a word kept this one from its lock.
-    pub fn is_blocked_by(&self, place: Place, part: u64) -> bool {
-        match (self.wish, place) {
-            (Wish::All, _) => field(part, 2) != 0,
-            (_, Place::Home) => field(part, 0) != 0,
-            (Wish::Shared, Place::Lock) => writer_of(part).is_some(),
-            (Wish::Exclusive, Place::Lock) => part != 0,
+    /// Whether a lost member's part of a word excludes this member.
+    pub fn is_blocked_by(&self, lock_word: LockWord, part: u64) -> bool {
+        match (self.mode, lock_word) {
+            (LockMode::All, _) => field(part, 2) != 0,
+            (_, LockWord::Home) => field(part, 0) != 0,
+            (LockMode::Shared, LockWord::Lock) => writer_of(part).is_some(),
+            (LockMode::Exclusive, LockWord::Lock) => part != 0,
         }
     }
 
-    /// Whether nothing is left to do at home, for exclusive locks.
-    pub fn is_past_home(&self) -> bool {
+    /// Whether an exclusive acquisition has completed its registration at home.
+    pub fn has_passed_home(&self) -> bool {
         matches!(
             self.state,
             State::Enter | State::BlockedAtLock(_) | State::LookAtLock | State::Granted
         )
     }
 
-    /// The next step.
+    /// Returns the next action.
     pub fn next(&self) -> Step {
-        let add = |place, operand| Step::Do {
-            place,
+        let add = |lock_word, operand| Step::Atomic {
+            lock_word,
             op: AtomicOp::Add,
             operand,
             compare: 0,
         };
-        let look = |place| Step::Do {
-            place,
+        let look = |lock_word| Step::Atomic {
+            lock_word,
             op: AtomicOp::Load,
             operand: 0,
             compare: 0,
         };
-        let swap = |place, compare, operand| Step::Do {
-            place,
+        let swap = |lock_word, compare, operand| Step::Atomic {
+            lock_word,
             op: AtomicOp::CompareSwap,
             operand,
             compare,
         };
         let Acquire { layout, me, .. } = *self;
-        match (self.state, self.wish) {
-            (State::Register, Wish::All) => add(Place::Home, layout.has_all(me)),
-            (State::Register, _) => add(Place::Home, layout.writes(me)),
-            (State::StepBack, Wish::All) => add(Place::Home, self.waits_instead()),
-            (State::StepBack, _) => add(Place::Home, layout.writes(me).wrapping_neg()),
-            (State::BlockedAtHome(word), _) => Step::Pause(Place::Home, word),
-            (State::LookAtHome, _) => look(Place::Home),
+        match (self.state, self.mode) {
+            (State::Register, LockMode::All) => add(LockWord::Home, layout.has_all(me)),
+            (State::Register, _) => add(LockWord::Home, layout.writes(me)),
+            (State::StepBack, LockMode::All) => add(LockWord::Home, self.waits_instead()),
+            (State::StepBack, _) => add(LockWord::Home, layout.writes(me).wrapping_neg()),
+            (State::BlockedAtHome(word), _) => Step::Pause(LockWord::Home, word),
+            (State::LookAtHome, _) => look(LockWord::Home),
             (State::Promote(word), _) => {
                 let promoted = word.wrapping_sub(self.waits_instead());
-                swap(Place::Home, word, promoted)
+                swap(LockWord::Home, word, promoted)
             }
-            (State::Enter, Wish::Shared) => add(Place::Lock, layout.reader(me)),
-            (State::Enter, _) => swap(Place::Lock, 0, layout.writer(me)),
-            (State::BlockedAtLock(word), _) => Step::Pause(Place::Lock, word),
-            (State::LookAtLock, _) => look(Place::Lock),
+            (State::Enter, LockMode::Shared) => add(LockWord::Lock, layout.reader(me)),
+            (State::Enter, _) => swap(LockWord::Lock, 0, layout.writer(me)),
+            (State::BlockedAtLock(word), _) => Step::Pause(LockWord::Lock, word),
+            (State::LookAtLock, _) => look(LockWord::Lock),
             (State::Granted, _) => Step::Granted,
         }
     }
 
-    /// From having all to waiting for all.
+    /// The difference that turns holding all into waiting for all.
     fn waits_instead(&self) -> u64 {
         let (layout, me) = (self.layout, self.me);
         layout.awaits_all(me).wrapping_sub(layout.has_all(me))
     }
 
-    /// After a pause: look again.
-    pub fn go_on(&mut self) {
-        self.state = match (self.state, self.wish) {
+    /// Ends a pause: the next step examines the word again.
+    pub fn resume(&mut self) {
+        self.state = match (self.state, self.mode) {
             (State::BlockedAtHome(_), _) => State::LookAtHome,
-            (State::BlockedAtLock(_), Wish::Shared) => State::LookAtLock,
-            // The attempt is a look, too.
+            (State::BlockedAtLock(_), LockMode::Shared) => State::LookAtLock,
+            // The compare-and-swap also returns the current value.
             (State::BlockedAtLock(_), _) => State::Enter,
             (state, _) => state,
         };
     }
 
-    /// What the atomic of [`Acquire::next`] found, which was carried out.
-    pub fn found(&mut self, word: u64) {
+    /// Handles the previous value that the atomic of [`Acquire::next`] returned.
+    pub fn handle_result(&mut self, word: u64) {
         let (layout, me) = (self.layout, self.me);
-        self.state = match (self.state, self.wish) {
-            (State::Register, wish) => {
-                self.at_home = match wish {
-                    Wish::All => layout.has_all(me),
+        self.state = match (self.state, self.mode) {
+            (State::Register, mode) => {
+                self.at_home = match mode {
+                    LockMode::All => layout.has_all(me),
                     _ => layout.writes(me),
                 };
-                match (self.is_blocked_at_home(word), wish) {
+                match (self.is_blocked_at_home(word), mode) {
                     (true, _) => State::StepBack,
-                    (false, Wish::All) => State::Granted,
+                    (false, LockMode::All) => State::Granted,
                     (false, _) => State::Enter,
                 }
             }
-            (State::StepBack, wish) => {
-                self.at_home = match wish {
-                    Wish::All => layout.awaits_all(me),
+            (State::StepBack, mode) => {
+                self.at_home = match mode {
+                    LockMode::All => layout.awaits_all(me),
                     _ => 0,
                 };
                 State::BlockedAtHome(word)
             }
-            (State::LookAtHome, wish) => match (self.is_blocked_at_home(word), wish) {
+            (State::LookAtHome, mode) => match (self.is_blocked_at_home(word), mode) {
                 (true, _) => State::BlockedAtHome(word),
-                (false, Wish::All) => State::Promote(word),
+                (false, LockMode::All) => State::Promote(word),
                 (false, _) => State::Register,
             },
             (State::Promote(expected), _) if word == expected => {
@@ -312,7 +320,7 @@ impl Acquire {
                 true => State::BlockedAtHome(word),
                 false => State::Promote(word),
             },
-            (State::Enter, Wish::Shared) => {
+            (State::Enter, LockMode::Shared) => {
                 self.at_lock = layout.reader(me);
                 match writer_of(word) {
                     Some(_) => State::BlockedAtLock(word),
@@ -332,8 +340,8 @@ impl Acquire {
         };
     }
 
-    /// What is to be added to the two words, home and lock, to take back what this has noted there: the lock
-    /// is given back, or not waited for any more.
+    /// Returns the numbers to add to the home and the lock word to release the lock, or to abandon
+    /// the acquisition.
     pub fn undo(&self) -> [u64; 2] {
         [self.at_home.wrapping_neg(), self.at_lock.wrapping_neg()]
     }

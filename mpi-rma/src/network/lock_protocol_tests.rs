@@ -1,9 +1,9 @@
-//! Members on their ways to locks, in all orders of their steps.
+//! Model checking of the lock protocol: several members, in all orders of their steps.
 
 use super::*;
 use std::collections::{HashMap, VecDeque};
 
-/// The words of a window with two targets that matter.
+/// The words of the protocol in a window with two targets.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 struct Words {
     home: u64,
@@ -11,16 +11,16 @@ struct Words {
 }
 
 impl Words {
-    fn word(&mut self, place: Place, target: usize) -> &mut u64 {
-        match place {
-            Place::Home => &mut self.home,
-            Place::Lock => &mut self.locks[target],
+    fn word(&mut self, lock_word: LockWord, target: usize) -> &mut u64 {
+        match lock_word {
+            LockWord::Home => &mut self.home,
+            LockWord::Lock => &mut self.locks[target],
         }
     }
 
     fn act(&mut self, step: Step, target: usize) -> u64 {
-        let Step::Do {
-            place,
+        let Step::Atomic {
+            lock_word,
             op,
             operand,
             compare,
@@ -28,7 +28,7 @@ impl Words {
         else {
             panic!("{step:?} is no atomic");
         };
-        let word = self.word(place, target);
+        let word = self.word(lock_word, target);
         let found = *word;
         match op {
             AtomicOp::Add => *word = found.wrapping_add(operand),
@@ -39,24 +39,24 @@ impl Words {
     }
 }
 
-/// What a member does: a lock inside another, or one after the other.
+/// A step of a member's script.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Deed {
-    Lock(Wish, usize),
+    Lock(LockMode, usize),
     Unlock,
 }
 
-/// A member: how far it is in its script, and what it has.
+/// State of a member: its position in its script, and its locks.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Member {
     at: usize,
     acquire: Option<(Acquire, usize)>,
-    /// Locks had: the wish, the target, and what is to be added to release it.
-    had: Vec<(Wish, usize, [u64; 2])>,
-    /// What is still to be added of a release.
-    rest: Vec<(Place, usize, u64)>,
+    /// Locks held: mode, target, and the numbers to add to release it.
+    held_locks: Vec<(LockMode, usize, [u64; 2])>,
+    /// The rest of a release: numbers to add to words.
+    rest: Vec<(LockWord, usize, u64)>,
     dead: bool,
-    /// It was told that somebody died.
+    /// Whether an acquisition has failed by the death of a holder.
     failed: bool,
 }
 
@@ -71,7 +71,7 @@ impl World {
         let member = Member {
             at: 0,
             acquire: None,
-            had: Vec::new(),
+            held_locks: Vec::new(),
             rest: Vec::new(),
             dead: false,
             failed: false,
@@ -89,7 +89,7 @@ impl World {
         })
     }
 
-    /// The states that a step of a member leads to; none if it can't do any.
+    /// Returns the state after a step of a member. `None` if it has no step to make.
     fn step(&self, layout: Layout, scripts: &[Vec<Deed>], who: usize) -> Option<World> {
         let mut next = self.clone();
         let World { words, members } = &mut next;
@@ -102,24 +102,27 @@ impl World {
         if member.dead {
             return None;
         }
-        if let Some((place, target, what)) = member.rest.pop() {
-            let word = words.word(place, target);
+        if let Some((lock_word, target, what)) = member.rest.pop() {
+            let word = words.word(lock_word, target);
             *word = word.wrapping_add(what);
             return Some(next);
         }
         let Some((acquire, target)) = &mut member.acquire else {
             match *scripts[who].get(member.at)? {
                 Deed::Unlock => {
-                    if let Some((_, target, undo)) = member.had.pop() {
-                        // As long as other exclusive locks are had, home is left as it is.
+                    if let Some((_, target, undo)) = member.held_locks.pop() {
+                        // The registration at home stays while the member holds exclusive locks.
                         member.rest = undo_steps(undo, target);
                     }
                     member.at += 1;
                 }
-                Deed::Lock(wish, target) => {
-                    let held = !member.had.is_empty();
-                    let writes = member.had.iter().any(|had| had.0 == Wish::Exclusive);
-                    let acquire = Acquire::new(layout, who as u32, wish, held, writes);
+                Deed::Lock(mode, target) => {
+                    let held = !member.held_locks.is_empty();
+                    let writes = member
+                        .held_locks
+                        .iter()
+                        .any(|had| had.0 == LockMode::Exclusive);
+                    let acquire = Acquire::new(layout, who as u32, mode, held, writes);
                     member.acquire = Some((acquire, target));
                 }
             }
@@ -128,52 +131,52 @@ impl World {
         let target = *target;
         match acquire.next() {
             Step::Granted => {
-                let Deed::Lock(wish, _) = scripts[who][member.at] else {
+                let Deed::Lock(mode, _) = scripts[who][member.at] else {
                     panic!("granted what was not asked for");
                 };
-                member.had.push((wish, target, acquire.undo()));
+                member.held_locks.push((mode, target, acquire.undo()));
                 member.acquire = None;
                 member.at += 1;
             }
-            step @ Step::Do { .. } => acquire.found(words.act(step, target)),
-            Step::Pause(place, word) => {
+            step @ Step::Atomic { .. } => acquire.handle_result(words.act(step, target)),
+            Step::Pause(lock_word, word) => {
                 for dead in losses {
-                    let Some(part) = layout.part_of(place, word, dead) else {
-                        give_up(member, target);
+                    let Some(part) = layout.share_of(lock_word, word, dead) else {
+                        skip_lock(member, target);
                         return Some(next);
                     };
                     if part == 0 {
                         continue;
                     }
-                    let now = words.word(place, target);
+                    let now = words.word(lock_word, target);
                     if *now == word {
                         *now = word.wrapping_sub(part);
-                        if acquire.is_blocked_by(place, part) {
-                            give_up(member, target);
+                        if acquire.is_blocked_by(lock_word, part) {
+                            skip_lock(member, target);
                         }
                     } else {
-                        acquire.go_on();
+                        acquire.resume();
                     }
                     return Some(next);
                 }
-                acquire.go_on();
+                acquire.resume();
             }
         }
         Some(next)
     }
 
-    /// Nobody has what excludes what another has.
+    /// Asserts that no two members hold locks that exclude each other.
     fn check(&self) {
-        let had = |member: &Member| member.had.clone();
+        let had = |member: &Member| member.held_locks.clone();
         for (one, member) in self.members.iter().enumerate() {
             for other in &self.members[one + 1..] {
                 if member.dead || other.dead {
                     continue;
                 }
-                for (wish, target, _) in had(member) {
+                for (mode, target, _) in had(member) {
                     for (their, at, _) in had(other) {
-                        let same = target == at || wish == Wish::All || their == Wish::All;
-                        let alone = wish == Wish::Exclusive || their == Wish::Exclusive;
+                        let same = target == at || mode == LockMode::All || their == LockMode::All;
+                        let alone = mode == LockMode::Exclusive || their == LockMode::Exclusive;
                         assert!(!(same && alone), "two have locks at once: {self:?}");
                     }
                 }
@@ -182,19 +185,19 @@ impl World {
     }
 }
 
-fn undo_steps([home, lock]: [u64; 2], target: usize) -> Vec<(Place, usize, u64)> {
+fn undo_steps([home, lock]: [u64; 2], target: usize) -> Vec<(LockWord, usize, u64)> {
     let mut rest = Vec::new();
     if home != 0 {
-        rest.push((Place::Home, target, home));
+        rest.push((LockWord::Home, target, home));
     }
     if lock != 0 {
-        rest.push((Place::Lock, target, lock));
+        rest.push((LockWord::Lock, target, lock));
     }
     rest
 }
 
-/// The member leaves its lock out, and the next unlock with it.
-fn give_up(member: &mut Member, target: usize) {
+/// Makes a member skip its lock, and the unlock after it.
+fn skip_lock(member: &mut Member, target: usize) {
     if let Some((acquire, _)) = member.acquire.take() {
         member.rest = undo_steps(acquire.undo(), target);
     }
@@ -202,8 +205,9 @@ fn give_up(member: &mut Member, target: usize) {
     member.at += 2;
 }
 
-/// Goes through all orders. Nobody may exclude another wrongly, and from everywhere there must be a way to the
-/// end. `mortal` may die at any time. Gives how many states there are, and in how many ends somebody failed.
+/// Explores all orders of steps. Asserts mutual exclusion, and that the end is reachable from every
+/// state. `mortal` may die at any time. Returns the number of states, and of final states in which an
+/// acquisition has failed.
 fn explore(layout: Layout, scripts: &[Vec<Deed>], mortal: Option<usize>) -> (usize, usize) {
     let first = World::new(scripts.len());
     let mut numbers = HashMap::from([(first.clone(), 0usize)]);
@@ -237,7 +241,7 @@ fn explore(layout: Layout, scripts: &[Vec<Deed>], mortal: Option<usize>) -> (usi
         }
         assert!(numbers.len() < 3_000_000, "too many states");
     }
-    // Backwards from the ends everything must be reached.
+    // Every state must be reachable backwards from the final ones.
     let mut reached = vec![false; before.len()];
     let mut stack = ends;
     while let Some(number) = stack.pop() {
@@ -250,11 +254,11 @@ fn explore(layout: Layout, scripts: &[Vec<Deed>], mortal: Option<usize>) -> (usi
     (reached.len(), failures)
 }
 
-fn one(wish: Wish, target: usize) -> Vec<Deed> {
-    vec![Deed::Lock(wish, target), Deed::Unlock]
+fn one(mode: LockMode, target: usize) -> Vec<Deed> {
+    vec![Deed::Lock(mode, target), Deed::Unlock]
 }
 
-fn nested(outer: (Wish, usize), inner: (Wish, usize)) -> Vec<Deed> {
+fn nested(outer: (LockMode, usize), inner: (LockMode, usize)) -> Vec<Deed> {
     vec![
         Deed::Lock(outer.0, outer.1),
         Deed::Lock(inner.0, inner.1),
@@ -264,20 +268,20 @@ fn nested(outer: (Wish, usize), inner: (Wish, usize)) -> Vec<Deed> {
 }
 
 #[test]
-fn locks_exclude_what_they_are_to_in_every_order_and_nobody_is_stuck() {
-    use Wish::{All, Exclusive, Shared};
-    let wishes = [Shared, Exclusive, All];
+fn locks_exclude_each_other_in_every_order_and_every_state_leads_to_the_end() {
+    use LockMode::{All, Exclusive, Shared};
+    let modes = [Shared, Exclusive, All];
     for layout in [Layout::Few, Layout::Many] {
         let mut states = 0;
-        for a in wishes {
-            // (Members are alike: each set once.)
-            for b in wishes.into_iter().filter(|b| *b as u8 >= a as u8) {
-                for c in wishes.into_iter().filter(|c| *c as u8 >= b as u8) {
+        for a in modes {
+            // Members are interchangeable, so each multiset of modes is explored once.
+            for b in modes.into_iter().filter(|b| *b as u8 >= a as u8) {
+                for c in modes.into_iter().filter(|c| *c as u8 >= b as u8) {
                     let scripts = [one(a, 0), one(b, 0), one(c, 0)];
                     states += explore(layout, &scripts, None).0;
                 }
             }
-            // Twice in a row, against an exclusive one.
+            // Two locks in sequence against an exclusive one.
             let twice = [one(a, 0), one(a, 0)].concat();
             states += explore(layout, &[twice.clone(), one(Exclusive, 0)], None).0;
             states += explore(layout, &[twice, one(All, 0), one(Exclusive, 1)], None).0;
@@ -287,12 +291,12 @@ fn locks_exclude_what_they_are_to_in_every_order_and_nobody_is_stuck() {
 }
 
 #[test]
-fn who_has_a_lock_does_not_wait_for_those_who_wait_for_it() {
-    use Wish::{All, Exclusive, Shared};
+fn a_holder_does_not_wait_for_members_that_wait_for_its_lock() {
+    use LockMode::{All, Exclusive, Shared};
     for layout in [Layout::Few, Layout::Many] {
         for outer in [Shared, Exclusive] {
             for inner in [Shared, Exclusive] {
-                // In one order, so that the program is right, with one who wants all meanwhile.
+                // All members nest in one order, as a correct program does, while another locks all.
                 let both = nested((outer, 0), (inner, 1));
                 explore(layout, &[both.clone(), both.clone(), one(All, 0)], None);
                 explore(
@@ -307,17 +311,17 @@ fn who_has_a_lock_does_not_wait_for_those_who_wait_for_it() {
 }
 
 #[test]
-fn whenever_a_member_dies_the_others_come_to_an_end_and_later_ones_get_their_locks() {
-    use Wish::{All, Exclusive, Shared};
-    let wishes = [Shared, Exclusive, All];
+fn whenever_a_member_dies_the_others_finish_and_later_locks_are_granted() {
+    use LockMode::{All, Exclusive, Shared};
+    let modes = [Shared, Exclusive, All];
     for layout in [Layout::Few, Layout::Many] {
         let mut failed = 0;
-        for dies in wishes {
-            for a in wishes {
-                // The other one comes a second time.
+        for dies in modes {
+            for a in modes {
+                // The other member locks a second time.
                 let again = [one(a, 0), one(a, 0)].concat();
                 failed += explore(layout, &[one(dies, 0), again], Some(0)).1;
-                for b in wishes.into_iter().filter(|b| *b as u8 >= a as u8) {
+                for b in modes.into_iter().filter(|b| *b as u8 >= a as u8) {
                     let scripts = [one(dies, 0), one(a, 0), one(b, 0)];
                     failed += explore(layout, &scripts, Some(0)).1;
                 }
@@ -328,31 +332,34 @@ fn whenever_a_member_dies_the_others_come_to_an_end_and_later_ones_get_their_loc
 }
 
 #[test]
-fn a_dead_member_of_few_leaves_nothing_behind_that_holds_anybody_up() {
-    // It had everything that one can have in these words, and only others' parts stay.
+fn the_share_of_a_dead_member_leaves_the_parts_of_others() {
+    // The member has all parts that these words can hold for it.
     let layout = Layout::Few;
     let (home, lock) = (
         layout.has_all(3) | layout.awaits_all(4) | layout.writes(3) | layout.writes(20),
         layout.reader(3) | layout.reader(0) | layout.writer(3),
     );
-    let part = layout.part_of(Place::Home, home, 3).unwrap();
+    let part = layout.share_of(LockWord::Home, home, 3).unwrap();
     assert_eq!(home - part, layout.awaits_all(4) | layout.writes(20));
-    let part = layout.part_of(Place::Lock, lock, 3).unwrap();
+    let part = layout.share_of(LockWord::Lock, lock, 3).unwrap();
     assert_eq!(lock - part, layout.reader(0));
-    assert_eq!(layout.part_of(Place::Lock, layout.writer(2), 3), Some(0));
-    // Of many, writers are known, and others if there are none.
+    assert_eq!(
+        layout.share_of(LockWord::Lock, layout.writer(2), 3),
+        Some(0)
+    );
+    // In large windows the share of a writer is known, and of others only if the word is clear.
     let many = Layout::Many;
     let most = (1 << 21) - 2;
     assert_eq!(writer_of(many.writer(most)), Some(most));
     assert_eq!(
-        many.part_of(Place::Lock, many.writer(7), 7),
+        many.share_of(LockWord::Lock, many.writer(7), 7),
         Some(many.writer(7))
     );
     assert_eq!(
-        many.part_of(Place::Lock, many.writer(7) + many.reader(9), 9),
+        many.share_of(LockWord::Lock, many.writer(7) + many.reader(9), 9),
         None
     );
-    assert_eq!(many.part_of(Place::Home, 0, 9), Some(0));
+    assert_eq!(many.share_of(LockWord::Home, 0, 9), Some(0));
 }
 
 #[test]

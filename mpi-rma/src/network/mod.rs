@@ -1,15 +1,15 @@
-//! Windows whose members do without each other's processors: synchronisation and accumulates by the
-//! network's atomics, puts and gets alone.
+//! Passive-target windows: synchronization and accumulates use only the network's puts, gets and
+//! atomics, without the targets' processors.
 //!
-//! Each member exposes a *block* of words ([`Word`]) that the network's atomics change, and nothing else:
-//! an adapter's need not be atomic towards the processor's. So also a member's own words, and those of members
-//! of the same node, are changed by the lane of the window's transport, which leads to all of them. (Only
-//! what others merely read is written by the processor.)
+//! Each member exposes a *block* of words ([`Word`]), which only the network's atomics change: an
+//! adapter's atomics need not be atomic with the processor's. So a member changes its own words,
+//! and those of members on the same node, through the lane of the window's transport, too. The
+//! processor writes only words that other members just read.
 //!
-//! Invariant: whether a window is one of these is agreed on by all members when it is made
-//! ([`crate::network::service`]). From then on no lock, no accumulate and no epoch of it goes by messages.
-//! What goes by messages all the same is what a lane refuses of puts and gets, and the question for a
-//! member's keys in windows of more than [`FEW`] members, at the first contact.
+//! Invariant: all members agree at creation whether a window is passive-target
+//! ([`crate::network::service`]). From then on its locks, accumulates and epochs use no messages.
+//! Messages carry only puts and gets that a lane refuses, and, in windows of more than [`FEW`]
+//! members, the request for a member's keys at the first contact.
 
 pub(crate) mod accumulate;
 pub(crate) mod atomics;
@@ -37,16 +37,16 @@ use crate::window::directory::Directory;
 use crate::window::heap::{Heap, PAGE};
 use crate::window::keys::Exposed;
 
-/// Up to so many members tell each other all keys, and are connected, when a window is made.
+/// Maximum number of members that exchange all keys, and connect, when a window is created.
 pub(crate) const FEW: u32 = 64;
 
-/// The member that has the word of the whole window.
+/// The member that owns the window's home word.
 pub(crate) const HOME: u32 = 0;
 
-/// Whether windows do without their targets' processors.
+/// Whether windows work without their targets' processors (`WEFT_RMA_PASSIVE`).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum PassiveTargets {
-    /// Where the network does all that is needed for it without them.
+    /// Where the network supports everything needed.
     #[default]
     Auto,
     /// Wherever the network has remote memory and atomics.
@@ -55,57 +55,58 @@ pub enum PassiveTargets {
     Off,
 }
 
-/// A word of a member's block, by its distance from the beginning in bytes. Those that are changed often have
-/// cache lines of their own.
+/// A word of a member's block, as an offset in bytes. Words that change often have their own cache
+/// lines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Word(pub u64);
 
-/// How many targets can have posted to a member that has not begun to access them; the posts of more go as
-/// messages.
+/// Maximum number of targets that can have posted to a member that has not started its access
+/// epoch. Further posts go by messages.
 pub(crate) const POSTS: u32 = 32;
 
 impl Word {
-    /// Locks of all against exclusive ones; used at [`HOME`] only.
+    /// The home word of [`lock_protocol`]; used at [`HOME`] only.
     pub const ALL: Word = Word(0);
-    /// How often a dead member was taken out of that, and who was the last.
-    pub const ALL_FALLEN: Word = Word(8);
+    /// Failure count of that word (high half), and the last failed member (low half).
+    pub const ALL_FAILURES: Word = Word(8);
     /// The lock of this member's memory.
     pub const LOCK: Word = Word(64);
-    /// As for the other.
-    pub const LOCK_FALLEN: Word = Word(72);
-    /// Whose turn it is to accumulate here: a rank, counted from 1.
+    /// Failure count of that word, as in [`Word::ALL_FAILURES`].
+    pub const LOCK_FAILURES: Word = Word(72);
+    /// The member that may accumulate here: its rank plus 1, or 0.
     pub const TURN: Word = Word(128);
-    /// The version of what is attached here, and what else stands before that table ([`crate::window::regions`]). It is
-    /// read by others and written by this member's processor.
+    /// The header of the table of attached regions ([`crate::window::regions`]), which begins with
+    /// its version. Other members read it; this member's processor writes it.
     pub const VERSION: Word = Word(192);
-    /// How many accesses to this member's exposures have been completed, ever.
+    /// Total number of access epochs completed on this member's exposures.
     pub const COMPLETIONS: Word = Word(256);
 
-    /// A place where a target says that it has posted: its rank, counted from 1.
+    /// The word in which a target announces a post: its rank plus 1.
     pub const fn post(number: u32) -> Word {
         Word(320 + 8 * number as u64)
     }
 }
 
-/// How a member is reached, as it travels: the keys of its block and of its memory.
+/// A [`Record`] as it is sent.
 pub(crate) type WireKey = [u64; 6];
 
-/// How a member is reached.
+/// The remote keys of a member.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record {
+    /// Key of its block of words.
     pub block: RemoteKey,
-    /// If it has no memory, or attaches it, nothing that can be used.
+    /// Key of its window memory. Unusable if it has none, or if the window is dynamic.
     pub memory: RemoteKey,
 }
 
 impl Record {
-    pub fn told(&self) -> WireKey {
+    pub fn to_wire(&self) -> WireKey {
         let of = |key: &RemoteKey| [key.address, key.words[0], key.words[1]];
         let ([a, b, c], [d, e, f]) = (of(&self.block), of(&self.memory));
         [a, b, c, d, e, f]
     }
 
-    pub fn of([a, b, c, d, e, f]: WireKey) -> Record {
+    pub fn from_wire([a, b, c, d, e, f]: WireKey) -> Record {
         let key = |address, words| RemoteKey { address, words };
         Record {
             block: key(a, [b, c]),
@@ -114,35 +115,37 @@ impl Record {
     }
 }
 
-/// What a window has for it.
+/// State of a passive-target window.
 pub(crate) struct Passive {
-    /// The transport, as the process counts them, and its name as a word.
-    pub way: usize,
+    /// Number of the transport within the process.
+    pub transport_index: usize,
+    /// Name of the transport, encoded as a word.
     pub name: u64,
     pub layout: lock_protocol::Layout,
     pub records: RwLock<NumberMap<u32, Record>>,
     pub own: Record,
-    /// How many exclusive locks the process has or waits for, for which home has one note. Held while that
-    /// is made or taken back.
+    /// Number of exclusive locks that the process holds or awaits, which one registration at home
+    /// covers. Locked while the registration is made or withdrawn.
     pub exclusive: Mutex<u32>,
-    /// How many completed accesses this process has taken note of.
+    /// Number of completed access epochs that this process has consumed.
     pub completions_taken: AtomicU64,
-    /// Accumulates that are not carried out yet.
+    /// Accumulates that wait to be carried out together.
     pub queues: Queues,
-    /// What members have attached.
+    /// The regions that members have attached.
     pub directory: Directory,
     pub transport: Arc<dyn Transport>,
-    /// Up to which length its puts and gets keep their order with atomics (`netmod::Atomics`).
+    /// Bytes. Longest put or get that keeps its order with atomics (`netmod::Atomics`).
     pub ordered_access: usize,
-    /// Ended before the memory below is given back.
+    /// Exposures, ended before `block` is freed.
     pub exposed: Mutex<Vec<Exposed>>,
     pub block: Heap,
 }
 
-// SAFETY: the block is memory that this owns; it is changed by the network only.
+// SAFETY: `block` is heap memory that this value owns, not bound to a thread.
 unsafe impl Send for Passive {}
 
-// SAFETY: as above.
+// SAFETY: threads access the words of `block` only as atomics (`Passive::load`); all else in it
+// that is not `Sync` by itself is under a lock.
 unsafe impl Sync for Passive {}
 
 impl Drop for Passive {
@@ -158,7 +161,7 @@ impl Passive {
         self.exposed.lock().clear();
     }
 
-    /// The transport by which all is exposed.
+    /// Returns the transport that exposes the window's memory.
     pub fn transport(&self) -> Arc<dyn Transport> {
         self.transport.clone()
     }
@@ -168,19 +171,20 @@ impl Passive {
         self.records.read().contains_key(&rank)
     }
 
-    /// What a word of this member's block holds.
-    pub fn look(&self, word: Word) -> u64 {
-        // SAFETY: an aligned word of the block, which lives as long as this.
+    /// Loads a word of this member's block.
+    pub fn load(&self, word: Word) -> u64 {
+        // SAFETY: all `Word`s are aligned offsets within a page, and `block` has `PAGE` bytes, which
+        // live as long as `self`.
         unsafe { &*self.word(word).cast::<AtomicU64>() }.load(Ordering::Acquire)
     }
 
-    /// Where a word of this member's is.
+    /// Returns the address of a word of this member's block.
     pub fn word(&self, word: Word) -> *mut u8 {
         self.block.0.wrapping_add(word.0 as usize)
     }
 
-    /// Bytes of memory beside the struct, for `known` members that were in contact: the block, their keys, and
-    /// what they have attached.
+    /// Bytes of memory in use if this process has contacted `known` members: the block, their keys,
+    /// and tables of regions that they have attached.
     pub fn bytes(&self, known: usize) -> usize {
         let places = (known * 8 / 7 + 1).next_power_of_two();
         let keys = places * (size_of::<(u32, Record)>() + 1);

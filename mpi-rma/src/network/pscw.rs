@@ -1,9 +1,9 @@
-//! Epochs of some origins and some targets where neither need be in the library for the other.
+//! Post-start-complete-wait epochs of passive-target windows, without the peers' processors.
 //!
-//! Each member's block has [`POSTS`] places in which targets that have posted write their ranks, counted
-//! from 1, and a count of completed accesses that only grows. An origin waits for its targets in its own block,
-//! a target for its origins likewise; both are changed by the network alone, and read by their owner. If there
-//! is no place left at an origin, or it was never in contact with the target, the post goes as a message.
+//! Each member's block has [`POSTS`] words in which posting targets write their rank plus 1, and a
+//! count of completed access epochs that only grows. Origins and targets poll their own blocks,
+//! which only the network changes. A post goes by a message if the origin has no free word, or if
+//! the target does not know its keys.
 
 use std::sync::atomic::Ordering;
 
@@ -16,11 +16,12 @@ use mpi_core::process::Process;
 use mpi_types::error::{Class, Result};
 
 impl Passive {
-    /// Whether `origins` accesses are complete, with those that messages told of; if so, takes note of that.
+    /// Whether `origins` access epochs are complete, those reported by messages included. If so,
+    /// consumes them.
     pub fn is_complete(&self, service: &Service, origins: u32) -> bool {
         let by_messages = service.completions.load(Ordering::Acquire);
         let taken = self.completions_taken.load(Ordering::Relaxed);
-        let here = self.look(Word::COMPLETIONS).wrapping_sub(taken);
+        let here = self.load(Word::COMPLETIONS).wrapping_sub(taken);
         let wanted = u64::from(origins);
         if here + u64::from(by_messages) < wanted {
             return false;
@@ -36,7 +37,7 @@ impl Passive {
 }
 
 impl Window {
-    /// Tells an origin that this member has posted its memory. Returns whether there was a place for it.
+    /// Writes this member's post to an origin's block. Returns false if it has no free word.
     pub(crate) fn post_remotely(
         &self,
         process: &Process,
@@ -54,7 +55,7 @@ impl Window {
             match found {
                 Ok(0) => return Ok(true),
                 Ok(_) => {}
-                // Whoever needs it learns so by waiting.
+                // The loss is reported by the wait for this origin.
                 Err(error) if error.class() == Class::ProcFailed => return Ok(true),
                 Err(error) => return Err(error),
             }
@@ -62,7 +63,7 @@ impl Window {
         Ok(false)
     }
 
-    /// Takes note of a post of `target`'s, if there is one.
+    /// Consumes a post of `target`. Returns whether there was one.
     pub(crate) fn take_remote_post(
         &self,
         process: &Process,
@@ -76,7 +77,7 @@ impl Window {
         let wanted = u64::from(target + 1);
         let place = (0..POSTS)
             .map(Word::post)
-            .find(|place| passive.look(*place) == wanted);
+            .find(|place| passive.load(*place) == wanted);
         match place {
             None => Ok(false),
             Some(place) => {

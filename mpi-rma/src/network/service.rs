@@ -1,5 +1,5 @@
-//! How members of a window agree on doing without each other's processors, and change words of each other's
-//! blocks ([`crate::network`]).
+//! Agreement of a window's members on passive-target operation, and atomics on the words of
+//! members' blocks ([`crate::network`]).
 
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicU64;
@@ -24,10 +24,10 @@ use mpi_core::pt2pt::operations::{Access, Act, Atomic, Blocks, Operands};
 use mpi_core::pt2pt::request::RequestId;
 use mpi_types::error::{Class, Error, Result};
 
-/// The transport that a process would do it by, with its place among the process's, if its members and the
-/// control variable allow it.
+/// Returns the number and the encoded name of the transport for passive-target operation, if the
+/// communicator and the control variable allow it.
 fn transport_for(process: &Process, comm: &Comm) -> Option<(usize, u64)> {
-    let (way, transport) = transports(process).next()?;
+    let (index, transport) = transports(process).next()?;
     let limits = transport.limits();
     let atomics = limits.atomics?;
     let wanted = match process.source::<Windows>().passive() {
@@ -35,60 +35,61 @@ fn transport_for(process: &Process, comm: &Comm) -> Option<(usize, u64)> {
         PassiveTargets::On => true,
         PassiveTargets::Off => false,
     };
-    // Of endpoints, several have one process.
+    // Several endpoints may belong to one process, but words name members.
     let fits = !comm.has_endpoints() && lock_protocol::Layout::of(comm.size()).is_some();
-    (wanted && limits.get && fits).then(|| (way, word(transport.name())))
+    (wanted && limits.get && fits).then(|| (index, word(transport.name())))
 }
 
-/// Whether a process could take part, as far as it knows before it has asked others. `native`: windows may
-/// use remote memory.
+/// Whether this process supports passive-target operation of a window. `native`: the window may use
+/// remote memory.
 pub(crate) fn is_possible(process: &Process, comm: &Comm, native: bool) -> bool {
     native && transport_for(process, comm).is_some()
 }
 
-/// An atomic under way.
-#[must_use = "its memory stays lent until it is finished"]
+/// A pending atomic.
+#[must_use = "its memory stays in use until it is finished"]
 pub(crate) struct Underway {
     id: Option<RequestId>,
-    /// Where what it found arrives; given up if it can't be said to have ended.
+    /// Receives the previous value. Leaked if the end of the operation is unknown.
     found: &'static mut u64,
 }
 
 impl Underway {
-    /// Waits for its end. Gives what was there.
+    /// Waits for its end. Returns the previous value.
     pub fn finish(self, process: &Process) -> Result<u64> {
         let ended = match self.id {
             None => Ok(None),
             Some(id) => process.wait(id).map(|(_, error)| error),
         };
         let error = ended?;
-        // SAFETY: made by `Box::leak`; the operation is over, so nobody else has it.
+        // SAFETY: `start_atomic` made it with `Box::leak`; the operation is over, so the network
+        // does not write to it any more.
         let found = unsafe { *Box::from_raw(std::ptr::from_mut(self.found)) };
         error.map_or(Ok(found), Err)
     }
 }
 
 impl Service {
-    /// What the window has for doing without its targets' processors, if it does.
+    /// Returns the state of passive-target operation, if the window has agreed on it.
     #[inline]
     pub fn passive(&self) -> Option<&Passive> {
         self.passive.get().map(|passive| &**passive)
     }
 
-    /// The transport that all of the window goes by, if it is not the one that leads to each member.
+    /// Returns the number of the transport that a passive-target window uses for all members.
     #[inline]
-    pub fn way(&self) -> Option<usize> {
-        self.passive().map(|passive| passive.way)
+    pub fn transport_index(&self) -> Option<usize> {
+        self.passive().map(|passive| passive.transport_index)
     }
 
-    /// All members could do without each other's processors, as far as each of them knows. Finds out whether
-    /// they do, and has them know each other then. All members call it.
+    /// Agrees whether the window is passive-target, and exchanges keys if so. Collective over the
+    /// members, all of which support it locally.
     pub fn agree_on_passive(&self, process: &Process) -> Result<()> {
         let own = self.prepare_passive(process);
         let name = own.as_ref().map_or(0, |own| own.name);
-        let mut told = [u64::from(own.is_none()), name, !name];
-        mpi_coll::greatest_u64(process, &self.comm, &mut told)?;
-        let (Some(passive), 0, true) = (own, told[0], told[1] == !told[2]) else {
+        let mut agreed = [u64::from(own.is_none()), name, !name];
+        mpi_coll::greatest_u64(process, &self.comm, &mut agreed)?;
+        let (Some(passive), 0, true) = (own, agreed[0], agreed[1] == !agreed[2]) else {
             return Ok(());
         };
         let (me, size, own) = (self.comm.rank(), self.comm.size(), passive.own);
@@ -97,10 +98,10 @@ impl Service {
         if size > FEW {
             return Ok(());
         }
-        let told = mpi_coll::gather_all_u64(process, &self.comm, own.told())?;
-        let records = (0..).zip(told.into_iter().map(Record::of));
+        let records_of_all = mpi_coll::gather_all_u64(process, &self.comm, own.to_wire())?;
+        let records = (0..).zip(records_of_all.into_iter().map(Record::from_wire));
         passive.records.write().extend(records);
-        // Where connections are made at first contact, that takes both processors: here and now, by all.
+        // A connection that is made at first contact needs both processors, so all connect now.
         for step in 1..size {
             let other = (me + step) % size;
             for lane in 0..self.lanes.len() {
@@ -113,10 +114,10 @@ impl Service {
     }
 
     fn prepare_passive(&self, process: &Process) -> Option<Passive> {
-        let (way, name) = transport_for(process, &self.comm)?;
-        let (_, transport) = transports(process).find(|(number, _)| *number == way)?;
+        let (transport_index, name) = transport_for(process, &self.comm)?;
+        let (_, transport) = transports(process).find(|(number, _)| *number == transport_index)?;
         let block = Heap::new(PAGE).ok()?;
-        // SAFETY: the block is given back after the exposure has ended.
+        // SAFETY: `Passive` frees the block after the exposure has ended (order of its fields).
         let key = unsafe { transport.expose(block.0, PAGE) }.ok()?;
         let exposed = Exposed {
             transport: transport.clone(),
@@ -124,14 +125,14 @@ impl Service {
         };
         let mut memory = RemoteKey::default();
         if self.memory().is_some_and(|memory| memory.1 > 0) {
-            let told = self.expose(process, name);
-            if told[0] != name {
+            let answer = self.expose(process, name);
+            if answer[0] != name {
                 return None;
             }
-            memory = crate::window::keys::key_of(&told);
+            memory = crate::window::keys::key_of(&answer);
         }
         Some(Passive {
-            way,
+            transport_index,
             name,
             layout: lock_protocol::Layout::of(self.comm.size())?,
             records: RwLock::default(),
@@ -150,7 +151,7 @@ impl Service {
         })
     }
 
-    /// As if all members had agreed on it.
+    /// Makes the window passive-target without an agreement.
     #[cfg(test)]
     pub fn pretend_passive(&self) {
         use netmod_sim::{SimConfig, Simulation};
@@ -160,7 +161,7 @@ impl Service {
             memory: RemoteKey::default(),
         };
         let _ = self.passive.set(Box::new(Passive {
-            way: 1,
+            transport_index: 1,
             name: 1,
             layout: lock_protocol::Layout::of(self.comm.size()).unwrap(),
             records: RwLock::default(),
@@ -176,13 +177,13 @@ impl Service {
         }));
     }
 
-    /// The answer to a member that asks for the keys.
+    /// Returns this member's keys, for a member that requests them.
     pub fn own_record(&self) -> WireKey {
         self.passive()
-            .map_or(WireKey::default(), |passive| passive.own.told())
+            .map_or(WireKey::default(), |passive| passive.own.to_wire())
     }
 
-    /// How a member is reached. In large windows it is asked at the first contact, and waited for.
+    /// Returns a member's keys. In large windows the first contact requests them and waits.
     pub fn record(&self, process: &Process, rank: u32) -> Result<Record> {
         let passive = self.passive().ok_or_else(not_passive)?;
         if let Some(record) = passive.records.read().get(&rank) {
@@ -195,18 +196,18 @@ impl Service {
     fn ask_record(&self, process: &Process, passive: &Passive, rank: u32) -> Result<Record> {
         let tag = self.lanes.get(0).tag();
         let post = |buffer| self.expect(process, (rank, 0), tag, buffer);
-        let told = Loan::new(Box::new(WireKey::default()), post)?;
+        let answer = Loan::new(Box::new(WireKey::default()), post)?;
         let message = self.message(Kind::Record, tag, [0; 2], Layout::NONE);
         if let Err(error) = self.ask(process, (rank, 0), message) {
-            told.abort(process)?;
+            answer.abort(process)?;
             return Err(error);
         }
-        let record = Record::of(*told.wait(process)?);
+        let record = Record::from_wire(*answer.wait(process)?);
         passive.records.write().insert(rank, record);
         Ok(record)
     }
 
-    /// Begins an atomic on a word of a member's block, by a lane.
+    /// Begins an atomic on a word of a member's block, on the given lane.
     pub fn start_atomic(
         &self,
         process: &Process,
@@ -221,7 +222,7 @@ impl Service {
         let key = self.record(process, rank)?.block;
         let access = self.access_by(rank, lane, (key, offset), change, place);
         let free = |found: &'static mut u64| {
-            // SAFETY: made by `Box::leak`, and no operation has begun that uses it.
+            // SAFETY: made by `Box::leak` above, and no operation that uses it has begun.
             drop(unsafe { Box::from_raw(std::ptr::from_mut(found)) });
         };
         match self.issue(process, access, lane, Completion::Request) {
@@ -238,9 +239,9 @@ impl Service {
     }
 
     fn change_of(&self, op: AtomicOp, operand: u64, compare: u64) -> Result<Act> {
-        let way = self.way().ok_or_else(not_passive)?;
+        let transport = self.transport_index().ok_or_else(not_passive)?;
         Ok(Act::Atomic(Atomic {
-            transport: way,
+            transport,
             op,
             operands: Operands::One(operand),
             compare,
@@ -267,7 +268,7 @@ impl Service {
         access
     }
 
-    /// Carries out an atomic on a word of a member's block. Gives what was there.
+    /// Carries out an atomic on a word of a member's block. Returns the previous value.
     ///
     /// # Errors
     /// The member is lost.
@@ -284,7 +285,7 @@ impl Service {
             .finish(process)
     }
 
-    /// Adds to words of members' blocks, at once, and waits for all of it. The first error.
+    /// Adds to several words concurrently and waits for all. Returns the first error.
     pub fn add_all(&self, process: &Process, changes: &[(u32, Word, u64)]) -> Result<()> {
         let mut result = Ok(());
         let mut underway = VecDeque::new();
@@ -301,8 +302,13 @@ impl Service {
         result
     }
 
-    /// Adds to a word of a member's block, and waits for nothing; a flush waits for it.
-    pub fn add_soon(&self, process: &Process, (rank, word): (u32, Word), what: u64) -> Result<()> {
+    /// Begins to add to a word of a member's block. The next flush waits for it.
+    pub fn add_without_waiting(
+        &self,
+        process: &Process,
+        (rank, word): (u32, Word),
+        what: u64,
+    ) -> Result<()> {
         let key = self.record(process, rank)?.block;
         let change = self.change_of(AtomicOp::Add, what, 0)?;
         let nowhere = std::ptr::null_mut();
@@ -317,11 +323,11 @@ impl Service {
 fn not_passive() -> Error {
     Error::new(
         Class::Intern,
-        "the window does not do without its targets' processors",
+        "internal error: the window is not passive-target",
     )
 }
 
-/// The error of atomics that a transport refuses though it said that it can.
+/// Makes the error of atomics that a transport refuses although it announced them.
 #[cold]
 fn refused(rank: u32) -> Error {
     let why = LaneError::Unsupported;
@@ -329,7 +335,7 @@ fn refused(rank: u32) -> Error {
         Class::Other,
         format!(
             "the network can't carry out atomics on words of rank {rank} ({why}), by which the window \
-             is synchronised; set WEFT_RMA_PASSIVE=off"
+             is synchronized; set WEFT_RMA_PASSIVE=off"
         ),
     )
 }

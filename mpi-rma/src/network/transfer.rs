@@ -1,7 +1,7 @@
 //! Puts and gets by the network's remote memory, and the completion of these and of atomics.
 //!
-//! Whatever synchronises goes by messages, or by words that the network changes ([`crate::network`]), and only
-//! when the data is at its target: who ends an epoch so has flushed the lanes before.
+//! Synchronization uses messages, or words that the network's atomics change ([`crate::network`]). An
+//! origin flushes its lanes before it ends an epoch, so that its data has reached the target.
 
 use std::sync::atomic::Ordering;
 
@@ -22,27 +22,27 @@ use mpi_core::pt2pt::request::{RequestId, Status};
 use mpi_core::vci::Started;
 use mpi_types::error::Result;
 
-/// So many runs are worth an operation each, however short they are …
+/// Maximum number of blocks that get an operation each, however short they are.
 const FEW_RUNS: usize = 4;
-/// … and more, if they are at least so long in the mean: below that a message with all of them costs
-/// less.
+/// Bytes. Least mean length of more blocks that get an operation each; a message with all blocks
+/// costs less for shorter ones.
 const LONG_RUN: usize = 512;
 
-/// Puts and gets up to this size travel together as messages, where messages do.
+/// Bytes. Puts and gets up to this size in a burst are sent as messages, which are coalesced.
 const SMALL: usize = 256;
 
-/// The blocks of a target's memory that an operation each goes to, by a key and on a lane.
+/// The target's side of a transfer: blocks with an operation each, their key and the lane.
 struct Remote {
     key: RemoteKey,
     lane: usize,
     blocks: Blocks,
 }
 
-/// What became of an access that the network was asked for.
+/// Result of issuing an access to the network.
 pub(crate) enum Issued {
-    /// It has begun; with a request if the call has one and is not complete.
+    /// It has begun. Contains the request if the call returns one and is not complete.
     Begun(Option<RequestId>),
-    /// The transport can't do it.
+    /// The transport does not support it.
     Refused,
 }
 
@@ -69,6 +69,8 @@ impl TargetMemory for Network {
 }
 
 impl Network {
+    /// Begins a put or a get.
+    ///
     /// # Safety
     /// That of [`TargetMemory::put`] (`write`) or [`TargetMemory::get`].
     unsafe fn begin(self, transfer: &Transfer<'_>, write: bool) -> Result<Issued> {
@@ -115,8 +117,7 @@ impl Network {
     }
 }
 
-/// Issues a put of one contiguous block at once, if the transport has space for it. Returns whether
-/// it did.
+/// Issues a put of one contiguous block if the transport has space for it. Returns whether it did.
 ///
 /// # Safety
 /// That of [`TargetMemory::put`].
@@ -134,22 +135,22 @@ unsafe fn put_inline(
     let flight = &service.lanes.get(lane).flight;
     let Ends { vci_here, there } = service.address(transfer.target.rank, lane);
     let to = (transfer.target.rank, there);
-    let (process, way) = (transfer.process, service.way());
-    // SAFETY: the program lends the buffer until the put is complete, by this function's contract.
-    unsafe { process.put_at_once(vci_here, to, way, (key, *block), local, flight) }
+    let (process, transport) = (transfer.process, service.transport_index());
+    // SAFETY: the buffer is readable until the put is complete, by this function's contract.
+    unsafe { process.put_at_once(vci_here, to, transport, (key, *block), local, flight) }
 }
 
 impl Window {
-    /// The runs of a target's data, if it is worth an operation for each.
+    /// Returns the blocks of a target's data, if an operation for each is cheaper than a message.
     pub(crate) fn native_runs(&self, target: &Target<'_>, at: i64) -> Option<Blocks> {
-        if let Some((skip, len)) = target.datatype.as_run(target.count) {
+        if let Some((skip, len)) = target.datatype.as_block(target.count) {
             return Some(Blocks::One([((at + skip as i64) as u64, len)]));
         }
-        // The target's processor is not to be needed, whatever that costs.
+        // Passive-target windows avoid the target's processor at any cost.
         let all = self.passive().is_some();
         let total = target.count * target.datatype.size();
         let null = std::ptr::null_mut();
-        let pieces = target.datatype.pieces(null, target.count, 0, usize::MAX);
+        let pieces = target.datatype.blocks(null, target.count, 0, usize::MAX);
         let most = FEW_RUNS.max(total / LONG_RUN);
         let mut runs = Vec::new();
         for (piece, len) in pieces {
@@ -197,15 +198,15 @@ impl Window {
             local,
             service.lanes.get(lane).flight.clone(),
         );
-        access.transport = service.way();
+        access.transport = service.transport_index();
         access.packed = packed;
         access.buffer = buffer;
         access
     }
 
-    /// Completes what has gone to a target by the network, or to all: on this side, and, with
-    /// `there`, also on the other. What other threads go on issuing is none of its business. Returns
-    /// whether it had to wait, and so has made progress.
+    /// Completes the network operations on a target, or on all: on this side, and, with `there`, also
+    /// at the target. Ignores operations that other threads begin meanwhile. Returns whether it
+    /// waited, and so has made progress.
     #[inline]
     pub(crate) fn complete_native(
         &self,
@@ -221,8 +222,8 @@ impl Window {
 }
 
 impl Service {
-    /// Begins an access, as soon as there is room. Gives the request, if one was asked for and it is not
-    /// complete, or the access, if the transport can't do it.
+    /// Begins an access as soon as the lane has space. Returns its request if it has one and is not
+    /// complete, or the access if the transport does not support it.
     pub(crate) fn issue(
         &self,
         process: &Process,
@@ -238,8 +239,8 @@ impl Service {
             let Some(now) = access.take() else {
                 return Ok(None);
             };
-            // SAFETY: the program has lent the origin's buffer until the access is complete, and
-            // the target its memory until the window is freed.
+            // SAFETY: MPI programs leave the origin's buffer alone until the access is complete, and
+            // the target's memory is valid until the window is freed.
             match unsafe { process.start_access(vci, now, owner)? } {
                 Started::Full(back) => {
                     access = Some(back);
@@ -266,8 +267,8 @@ impl Service {
         }
     }
 
-    /// What is under way to members that live is over, whatever has become of others: until then the
-    /// network may write what it has fetched to the program's memory.
+    /// Implements [`Window::complete_native`]. Waits for the operations on living members even if
+    /// others are lost, since the network may write to the program's memory until they have ended.
     pub(crate) fn complete_native(
         &self,
         process: &Process,
@@ -275,7 +276,7 @@ impl Service {
         there: bool,
     ) -> Result<bool> {
         let (mut result, mut waited) = (Ok(()), false);
-        // All lanes are asked before the first is waited for.
+        // Begins the flushes of all lanes before it waits for the first.
         for (number, lane) in self.lanes.iter().enumerate() {
             lane.flight.end_burst();
             if !there || lane.flight.is_quiet() {
@@ -322,23 +323,24 @@ impl Service {
         result.map(|()| waited)
     }
 
-    /// Asks a target to tell when all that went there by a lane is done.
+    /// Begins the flush of a target on a lane.
     fn start_flush(&self, process: &Process, number: usize, target: u32, flush: u64) -> Result<()> {
         let lane = self.lanes.get(number);
         let to = self.address(target, number).there;
         let flushed = self.wait_for(process, lane.vci, Some(target), || {
-            let room = process.start_flush(lane.vci, to, self.way(), &lane.flight, flush)?;
+            let room =
+                process.start_flush(lane.vci, to, self.transport_index(), &lane.flight, flush)?;
             Ok(room.then_some(()))
         });
         if flushed.is_err() {
-            // Nobody is to wait for what was not begun.
+            // The flush has not begun, so no wait may include it.
             lane.flight.end(flush, None);
         }
         flushed
     }
 
-    /// Does by messages what a lane accepted and then could not do. Returns whether there was
-    /// something.
+    /// Repeats by messages the accesses that a lane accepted and could not carry out. Returns whether
+    /// there were any.
     #[cold]
     pub fn do_by_messages(&self, process: &Process, number: usize) -> Result<bool> {
         let flight = &self.lanes.get(number).flight;
@@ -350,7 +352,7 @@ impl Service {
             }
             let (ended, target) = (access.number, access.target);
             let asked = self.ask_for_access(process, number, access);
-            // From here on the flush finds it among messages.
+            // From now on the flush counts it among messages.
             flight.end(ended, None);
             self.lanes
                 .get(number)

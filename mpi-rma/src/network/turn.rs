@@ -1,12 +1,13 @@
-//! Turns at a member's memory, in windows whose members do without each other's processors.
+//! Turns: mutual exclusion of accumulates on a member's memory in passive-target windows.
 //!
-//! A word of the member's block says who accumulates there: nobody, or a rank. It is taken by a compare and
-//! swap, and given back by an add that nobody waits for.
+//! A word of the member's block names the rank whose turn it is, or none. A compare-and-swap takes
+//! the turn. An add ends it, for whose completion the origin does not wait.
 //!
-//! Where the network keeps short accesses and atomics in order (`netmod::Atomics::ordered_access`), a turn is one
-//! trip: what is there is read right behind the attempt to take the word, in vain if that fails; what is
-//! written needs no flush, as the word is given back behind it, and whoever takes it then reads behind that.
-//! Elsewhere it is three: the word, the data, the data with a flush.
+//! Where the network keeps short accesses and atomics in order
+//! (`netmod::Atomics::ordered_access`), a turn takes one round trip: the data is read right behind
+//! the attempt to take the word, and dropped if that fails. The write needs no flush: the word is
+//! released behind it, and the next holder reads behind its own compare-and-swap. Elsewhere a turn
+//! takes three round trips: the word, the read, and the write with a flush.
 
 use std::mem::ManuallyDrop;
 
@@ -27,28 +28,29 @@ use mpi_core::pt2pt::operations::{Access, Act, Blocks};
 use mpi_core::pt2pt::request::RequestId;
 use mpi_types::error::Result;
 
-/// The most bytes that are read before it is known whose turn it is, and the most pieces.
-const AHEAD: usize = 4096;
-const FEW_RUNS: usize = 64;
+/// Bytes. Longest data that is read together with the attempt to take the turn.
+const MAX_READ_AHEAD: usize = 4096;
+/// Maximum number of blocks in that read.
+const MAX_BLOCKS: usize = 64;
 
-/// Where a target's memory is.
+/// How an origin reaches a target's memory.
 pub(crate) enum Memory {
-    /// At this address of this process.
+    /// By loads and stores, at this address of this process.
     Here(*mut u8),
-    /// At this address of that process, reached by the kernel.
+    /// By CMA copies, at this address of the target's process.
     There(u64),
     /// By the network.
     Far,
 }
 
-/// A read that has begun; its memory stays lent until it is over.
+/// A pending read. The network may write to its memory until it is over.
 struct Reading {
     id: Option<RequestId>,
     data: ManuallyDrop<Vec<u8>>,
 }
 
 impl Reading {
-    /// Waits for the end. If that can't be said to have come, the memory stays lent for ever.
+    /// Waits for the end. On an error of the wait the end is unknown, and the memory is leaked.
     fn finish(self, process: &Process) -> Result<Vec<u8>> {
         let error = match self.id {
             Some(id) => process.wait(id)?.1,
@@ -60,8 +62,8 @@ impl Reading {
 }
 
 impl Window {
-    /// Does something to a target's memory while nobody else accumulates there. It is given what is at `ahead`, if
-    /// that could be read at once.
+    /// Calls `act` during this member's turn at a target's memory. `act` gets the data of the blocks
+    /// `ahead`, if it was read together with the word.
     pub(crate) fn in_turn<T>(
         &self,
         process: &Process,
@@ -72,22 +74,22 @@ impl Window {
         let service = self.service()?;
         let memory = self.memory_of(target);
         let epochs = self.epochs.one(target as usize);
-        // (Threads of a process have its lock together.)
+        // An exclusive lock excludes other members, but not other threads of this process.
         if epochs & (EXCLUSIVE | UNCHECKED) == EXCLUSIVE && !process.is_threaded() {
             let done = act(&memory, None)?;
-            // No word comes behind what was written, and what is too long to keep its order could overtake it.
+            // No release of a word orders this write before later accesses, so it is flushed.
             return match memory {
                 Memory::Far => self.flush_sent(process, target).map(|()| done),
                 _ => Ok(done),
             };
         }
         let bytes: usize = ahead.iter().map(|run| run.1).sum();
-        // (What a dynamic window has attached is looked up by other reads.)
-        let at_once = matches!(memory, Memory::Far)
+        // Reads of dynamic windows look up the attached regions first.
+        let reads_ahead = matches!(memory, Memory::Far)
             && self.flavor != Flavor::Dynamic
-            && (1..=AHEAD).contains(&bytes)
+            && (1..=MAX_READ_AHEAD).contains(&bytes)
             && self.keep_order(ahead);
-        let ahead = match at_once {
+        let ahead = match reads_ahead {
             true => self.within(process, target, ahead)?.into_iter().next(),
             false => None,
         };
@@ -99,18 +101,18 @@ impl Window {
         done.and_then(|done| ended.map(|()| done))
     }
 
-    /// Where a target's memory is.
+    /// Returns how this process reaches a target's memory.
     pub(crate) fn memory_of(&self, target: u32) -> Memory {
         match self.members.get(target).route {
             Route::Mapped(Mapped(here)) => Memory::Here(here),
             Route::Copied(Copied(start)) => Memory::There(start),
-            // (Offsets in dynamic windows are addresses.)
+            // Offsets in dynamic windows are addresses.
             _ if self.is_own_dynamic(target) => Memory::Here(std::ptr::null_mut()),
             Route::Network(_) | Route::Messages(_) => Memory::Far,
         }
     }
 
-    /// Waits for the turn. Gives what was read behind the word, if something was to be.
+    /// Waits for the turn. Returns the data of `ahead`, if it was read behind the word.
     fn take_turn(
         &self,
         process: &Process,
@@ -125,7 +127,7 @@ impl Window {
             let word = service.start_atomic(process, at, AtomicOp::CompareSwap, own, expected)?;
             let reading = ahead.map(|ahead| self.start_reading(process, target, ahead));
             let found = word.finish(process);
-            // Waited for whatever has become of the word.
+            // The read must end before its memory is freed, even if the atomic has failed.
             let read = match reading.transpose() {
                 Ok(Some(Some(reading))) => reading.finish(process).map(Some),
                 Ok(_) => Ok(None),
@@ -139,7 +141,7 @@ impl Window {
                 return read;
             }
             expected = 0;
-            // Where others are in the way, many reads in vain would be in theirs.
+            // Under contention, reads of several blocks in vain would slow the holder down.
             ahead = ahead.filter(|ahead| ahead.runs.len() == 1);
             if let Some(holder) = found.checked_sub(1).map(|rank| rank as u32) {
                 match holder != self.rank() && service.is_lost(process, holder) {
@@ -152,16 +154,16 @@ impl Window {
 
     fn end_turn(&self, process: &Process, service: &Service, target: u32) -> Result<()> {
         let less = u64::from(self.rank() + 1).wrapping_neg();
-        service.add_soon(process, (target, Word::TURN), less)
+        service.add_without_waiting(process, (target, Word::TURN), less)
     }
 
-    /// Whether the network keeps accesses to these runs in order with the word.
+    /// Whether the network keeps accesses to these blocks in order with atomics on the word.
     pub(crate) fn keep_order(&self, runs: &[(u64, usize)]) -> bool {
         let most = self.passive().map_or(0, |passive| passive.ordered_access);
-        runs.len() <= FEW_RUNS && runs.iter().all(|run| run.1 <= most)
+        runs.len() <= MAX_BLOCKS && runs.iter().all(|run| run.1 <= most)
     }
 
-    /// `None` if the network refuses.
+    /// Begins to read blocks. Returns `None` if the network refuses.
     fn start_reading(
         &self,
         process: &Process,
@@ -178,8 +180,8 @@ impl Window {
         Ok(started.ok().map(|id| Reading { id, data }))
     }
 
-    /// Moves data between memory of the library's and a target's, and waits until that is over here. Gives the
-    /// data, and whether all went by the network itself.
+    /// Copies data between the library's memory and a target's, and waits for completion on this
+    /// side. Returns the data, and whether the network carried out all of it without messages.
     pub(crate) fn move_far(
         &self,
         process: &Process,
@@ -188,14 +190,14 @@ impl Window {
         data: Vec<u8>,
         write: bool,
     ) -> Result<(Vec<u8>, bool)> {
-        // Lent until all is over. If that can't be said, it stays lent for ever.
+        // In use until all accesses are over. Leaked if their end is unknown.
         let mut data = ManuallyDrop::new(data);
         let (mut local, mut result, mut direct) = (data.as_mut_ptr(), Ok(()), true);
         for one in within {
             let id = match self.start_move(process, target, one, local, write)? {
                 Ok(id) => id,
                 Err(mut access) => {
-                    // What the network refuses is done by messages, in turn as well.
+                    // Messages carry out what the network refuses, during the same turn.
                     direct = false;
                     let service = self.service()?;
                     let vci = service.lanes.get(0).vci;
@@ -217,7 +219,8 @@ impl Window {
         result.map(|()| (data, direct))
     }
 
-    /// Begins that of what lies in one exposed piece. Gives the request, or the access if the network refuses.
+    /// Begins the copy of the blocks in one exposed segment. Returns its request, or the access if
+    /// the network refuses it.
     fn start_move(
         &self,
         process: &Process,
@@ -238,7 +241,7 @@ impl Window {
             local,
             service.lanes.get(0).flight.clone(),
         );
-        access.transport = service.way();
+        access.transport = service.transport_index();
         access.shift = within.start;
         access.internal = true;
         service.issue(process, access, 0, Completion::Request)

@@ -1,10 +1,11 @@
-//! Accumulates on a single word of 8 bytes, by a transport that has the target's processor carry them out
-//! when it takes them in.
+//! Accumulates on a single 8-byte word, by a transport whose atomics the target's processor carries
+//! out when they arrive.
 //!
-//! Messages do as much, but are matched, kept, taken out and answered by messages. Both are one domain:
-//! such a transport's atomics are the processor's own, and so is what messages bring where threads could
-//! meet. What an origin sends is carried out in order (section 11.7.2): an atomic is carried out when it
-//! arrives, and a message later, so no atomic is issued while messages to its target are unanswered.
+//! A message would do the same at the cost of matching, queueing and an answer. Both belong to one
+//! domain of atomicity, since such a transport uses the processor's atomics, as does the service
+//! of messages where several threads run. An origin's accumulates are carried out in order (section
+//! 11.7.2): an atomic is carried out on arrival and a message later, so no atomic is issued while
+//! messages to its target are unanswered.
 
 use netmod::{AtomicOp, RemoteKey};
 
@@ -20,7 +21,7 @@ use crate::window::registry::Windows;
 use mpi_core::process::Process;
 use mpi_core::pt2pt::operations::{Access, Act, Atomic, Blocks, Operands, refused};
 use mpi_core::pt2pt::request::RequestId;
-use mpi_types::datatype::Kind;
+use mpi_types::datatype::Representation;
 use mpi_types::error::Result;
 use mpi_types::op::PredefinedOp;
 
@@ -46,23 +47,23 @@ struct Path {
     lane: usize,
 }
 
-/// The transport of that name, as the process counts them, if its atomics are the processor's own, carried
-/// out in the order in which they and messages were sent.
-pub(crate) fn way(process: &Process, name: &str) -> Option<usize> {
+/// Returns the number of the named transport, if its atomics are the processor's and keep their
+/// order with messages.
+pub(crate) fn transport_with_processor_atomics(process: &Process, name: &str) -> Option<usize> {
     if process.source::<Windows>().atomics() == NetworkAtomics::Never {
         return None;
     }
-    let (way, transport) = transports(process).find(|(_, it)| it.name() == name)?;
+    let (index, transport) = transports(process).find(|(_, it)| it.name() == name)?;
     let limits = transport.limits();
-    let like = limits.atomics?;
-    // An adapter's are not: there the program has to promise something (see `crate::network::atomics`).
-    let own = like.coherent && like.ordered && !like.passive_target;
-    (own && limits.ordered_put).then_some(way)
+    let atomics = limits.atomics?;
+    // An adapter's atomics need a promise of the program (`crate::network::atomics`).
+    let by_processor = atomics.coherent && atomics.ordered && !atomics.passive_target;
+    (by_processor && limits.ordered_put).then_some(index)
 }
 
-/// The atomic that does to a word of a kind what an operation does.
-fn atomic_for(op: PredefinedOp, kind: Kind) -> Option<AtomicOp> {
-    let integer = matches!(kind, Kind::I64 | Kind::U64);
+/// Returns the atomic equivalent to an operation on a word of this representation.
+fn atomic_for(op: PredefinedOp, kind: Representation) -> Option<AtomicOp> {
+    let integer = matches!(kind, Representation::I64 | Representation::U64);
     match op {
         PredefinedOp::Replace => Some(AtomicOp::Swap),
         PredefinedOp::NoOp => Some(AtomicOp::Load),
@@ -87,7 +88,7 @@ impl<'a> WordUpdate<'a> {
         let Accumulate {
             target, reduction, ..
         } = call;
-        let block = target.datatype.as_run(target.count);
+        let block = target.datatype.as_block(target.count);
         let (Some((skip, WORD)), WORD) = (block, reduction.extent()) else {
             return Ok(None);
         };

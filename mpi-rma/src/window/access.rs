@@ -113,7 +113,7 @@ impl Window {
     pub(crate) fn runs(&self, target: &Target<'_>, at: i64) -> Vec<(i64, usize)> {
         let pieces = target
             .datatype
-            .pieces(std::ptr::null_mut(), target.count, 0, usize::MAX);
+            .blocks(std::ptr::null_mut(), target.count, 0, usize::MAX);
         pieces
             .map(|(piece, len)| (at.wrapping_add(piece.addr() as i64), len))
             .collect()
@@ -123,7 +123,7 @@ impl Window {
     pub(crate) fn groups(&self, target: &Target<'_>, at: i64) -> Vec<Group> {
         let null = std::ptr::null_mut();
         let mut groups = Vec::new();
-        for (piece, len) in target.datatype.pieces(null, target.count, 0, usize::MAX) {
+        for (piece, len) in target.datatype.blocks(null, target.count, 0, usize::MAX) {
             let at = at.wrapping_add(piece.addr() as i64);
             runs::push(&mut groups, (at, len));
         }

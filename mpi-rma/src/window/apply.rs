@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use crate::window::runs::{Run, RunList};
-use mpi_types::datatype::{Datatype, Kind, Predefined};
+use mpi_types::datatype::{Datatype, Predefined, Representation};
 use mpi_types::error::{Class, Error, Result};
 use mpi_types::op::{Kernel, Level, Op, PredefinedOp, select};
 
@@ -17,7 +17,7 @@ pub(crate) struct Reduction {
     pub op: PredefinedOp,
     pub element: Predefined,
     kernel: Kernel,
-    kind: Kind,
+    kind: Representation,
 }
 
 impl Reduction {
@@ -169,15 +169,15 @@ impl Reduction {
         let operand = unsafe { input.read_unaligned() };
         let integer = matches!(
             self.kind,
-            Kind::I8
-                | Kind::U8
-                | Kind::I16
-                | Kind::U16
-                | Kind::I32
-                | Kind::U32
-                | Kind::I64
-                | Kind::U64
-                | Kind::Byte
+            Representation::I8
+                | Representation::U8
+                | Representation::I16
+                | Representation::U16
+                | Representation::I32
+                | Representation::U32
+                | Representation::I64
+                | Representation::U64
+                | Representation::Byte
         );
         match self.op {
             PredefinedOp::Replace => return W::swap(word, operand),
@@ -262,10 +262,10 @@ impl Reduction {
 /// Each block is a series of elements without a gap: its start in bytes, and the number of
 /// elements.
 pub(crate) fn runs(datatype: &Datatype, count: usize, base: i64, reduction: &Reduction) -> RunList {
-    if let (Some((skip, len)), false) = (datatype.as_run(count), reduction.has_gap()) {
+    if let (Some((skip, len)), false) = (datatype.as_block(count), reduction.has_gap()) {
         return RunList::One([(base.wrapping_add(skip as i64), len / reduction.packed())]);
     }
-    let pieces = datatype.pieces(std::ptr::null_mut(), count, 0, usize::MAX);
+    let pieces = datatype.blocks(std::ptr::null_mut(), count, 0, usize::MAX);
     let pieces = pieces.map(|(at, len)| (base.wrapping_add(at.addr() as i64), len));
     let size = reduction.packed();
     let mut runs: Vec<Run> = Vec::new();

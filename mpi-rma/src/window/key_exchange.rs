@@ -139,7 +139,7 @@ impl Service {
                 let far = Far {
                     key,
                     few_small,
-                    words: crate::network::word::way(process, name),
+                    words: crate::network::word::transport_with_processor_atomics(process, name),
                 };
                 (PeerKey::Reachable(far), Some(far))
             }

@@ -1,7 +1,7 @@
 //! A program's promise about a window's accumulates, by hints: if it is narrow enough, the
 //! network's atomics carry out all of them.
 
-use mpi_types::datatype::Kind;
+use mpi_types::datatype::Representation;
 use mpi_types::error::{Class, Error, Result};
 use mpi_types::op::PredefinedOp;
 
@@ -98,12 +98,12 @@ impl Promise {
     pub(crate) fn check(
         &self,
         operation: AccumulateKind,
-        kind: Option<Kind>,
+        kind: Option<Representation>,
         bytes: usize,
     ) -> Result<()> {
         let place = OPS.iter().position(|(_, known)| *known == operation);
         if place.is_some_and(|place| self.ops >> place & 1 == 1)
-            && matches!(kind, Some(Kind::I64 | Kind::U64))
+            && matches!(kind, Some(Representation::I64 | Representation::U64))
             && bytes <= self.bytes as usize
         {
             return Ok(());
@@ -112,7 +112,12 @@ impl Promise {
     }
 
     #[cold]
-    fn broken(&self, operation: AccumulateKind, kind: Option<Kind>, bytes: usize) -> Error {
+    fn broken(
+        &self,
+        operation: AccumulateKind,
+        kind: Option<Representation>,
+        bytes: usize,
+    ) -> Error {
         let place = OPS.iter().position(|(_, known)| *known == operation);
         let or_nothing = "leave the hint which_accumulate_ops out to have every accumulate allowed";
         if place.is_none_or(|place| self.ops >> place & 1 == 0) {
@@ -130,7 +135,7 @@ impl Promise {
                 ),
             );
         }
-        if !matches!(kind, Some(Kind::I64 | Kind::U64)) {
+        if !matches!(kind, Some(Representation::I64 | Representation::U64)) {
             return Error::new(
                 Class::RmaConflict,
                 format!(
@@ -204,16 +209,25 @@ mod tests {
             let checked = promise.check(AccumulateKind::Reduce(op), Some(kind), bytes);
             checked.map_err(|error| error.class())
         };
-        assert_eq!(check(PredefinedOp::Sum, Kind::I64, 8), Ok(()));
-        assert_eq!(check(PredefinedOp::NoOp, Kind::U64, 8), Ok(()));
-        assert_eq!(check(PredefinedOp::Band, Kind::I64, 8), Err(Class::Op));
-        assert_eq!(check(PredefinedOp::Max, Kind::I64, 8), Err(Class::Op));
+        assert_eq!(check(PredefinedOp::Sum, Representation::I64, 8), Ok(()));
+        assert_eq!(check(PredefinedOp::NoOp, Representation::U64, 8), Ok(()));
         assert_eq!(
-            check(PredefinedOp::Sum, Kind::I32, 4),
+            check(PredefinedOp::Band, Representation::I64, 8),
+            Err(Class::Op)
+        );
+        assert_eq!(
+            check(PredefinedOp::Max, Representation::I64, 8),
+            Err(Class::Op)
+        );
+        assert_eq!(
+            check(PredefinedOp::Sum, Representation::I32, 4),
             Err(Class::RmaConflict)
         );
-        assert_eq!(check(PredefinedOp::Sum, Kind::I64, 16), Err(Class::Arg));
-        let swap = promise.check(AccumulateKind::CompareAndSwap, Some(Kind::I64), 8);
+        assert_eq!(
+            check(PredefinedOp::Sum, Representation::I64, 16),
+            Err(Class::Arg)
+        );
+        let swap = promise.check(AccumulateKind::CompareAndSwap, Some(Representation::I64), 8);
         assert_eq!(swap.unwrap_err().class(), Class::Op);
         assert!(promise.check_place(8).is_ok() && promise.check_place(12).is_err());
     }

@@ -18,8 +18,7 @@ pub fn peer(stream: &UnixStream) -> Option<libc::pid_t> {
 
 /// Returns whether the process at the other end runs as this process's user.
 pub fn is_own(stream: &UnixStream) -> bool {
-    let me = rustix::process::geteuid().as_raw();
-    credentials(stream).is_some_and(|peer| peer.uid == me)
+    credentials(stream).is_some_and(|peer| netmod_kit::is_same_user(peer.uid))
 }
 
 /// Returns the credentials of the process that connected, or that made the socket connected to.

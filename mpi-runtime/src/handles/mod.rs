@@ -1,4 +1,4 @@
-//! Tables from handles, the integers of the C binding, to objects.
+//! Handle tables: from handles, the integers of the C binding, to objects.
 //!
 //! A handle of the ABI has its kind in bits 31-30 (1 predefined, 2 made at run time), the type of
 //! object in bits 29-26, and an index in the rest. A look-up takes no lock and detects handles that

@@ -54,7 +54,7 @@ impl TypeObject {
     /// Returns whether the object has no attributes, is not freed, and no function of the program
     /// has its handle: then freeing it removes it at once.
     pub fn is_unused(&self) -> bool {
-        self.attributes.are_none()
+        self.attributes.is_empty_unlocked()
             && !self.freed.load(Ordering::Relaxed)
             && self.users.load(Ordering::Relaxed) == 0
     }

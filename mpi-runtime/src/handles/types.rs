@@ -368,7 +368,7 @@ pub fn with_handle<T>(
     likely: MPI_Datatype,
     call: impl FnOnce(MPI_Datatype) -> T,
 ) -> Result<T> {
-    let is_it = |object: &TypeObject| object.datatype.same(datatype);
+    let is_it = |object: &TypeObject| object.datatype.is_same(datatype);
     if predefined_index(likely, Type::Datatype).is_some() && object(likely).is_ok_and(is_it) {
         return Ok(call(likely));
     }

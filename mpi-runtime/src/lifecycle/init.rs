@@ -73,7 +73,7 @@ pub fn open_session(binding: &Binding, wanted: ThreadLevel) -> Result<ThreadLeve
         false => wanted,
     };
     // The process itself may just be admitting threads, in a call of another thread.
-    Ok(if !local::is_alone() {
+    Ok(if !local::calls_never_overlap() {
         wanted
     } else {
         wanted.min(ThreadLevel::Serialized)
@@ -82,7 +82,7 @@ pub fn open_session(binding: &Binding, wanted: ThreadLevel) -> Result<ThreadLeve
 
 /// Spreads the program's communicators over VCIs if its threads call MPI concurrently.
 fn spread_comms(runtime: &Runtime, level: ThreadLevel) {
-    if level == ThreadLevel::Multiple && !local::is_alone() && runtime.spread > 1 {
+    if level == ThreadLevel::Multiple && !local::calls_never_overlap() && runtime.spread > 1 {
         runtime.process.enable_automatic_vcis(runtime.spread);
     }
 }
@@ -94,7 +94,7 @@ fn spread_comms(runtime: &Runtime, level: ThreadLevel) {
 /// The calling thread is the only one in a call that is subject to the level, and is in no function
 /// that such a call has called.
 pub unsafe fn admit_threads(runtime: &Runtime) {
-    if !local::is_alone() {
+    if !local::calls_never_overlap() {
         return;
     }
     // SAFETY: no other call subject to the level is under way (# Safety). Calls that any thread may
@@ -102,7 +102,7 @@ pub unsafe fn admit_threads(runtime: &Runtime) {
     // flag where they need the answer.
     unsafe {
         runtime.process.admit_threads();
-        local::set_alone(false);
+        local::set_no_overlap(false);
     }
 }
 
@@ -168,7 +168,7 @@ fn open(binding: &Binding, threaded: bool) -> Result<&'static Runtime> {
     // SAFETY: a process that is not threaded provides no level at which calls overlap; objects that
     // may be used concurrently at any level have a `Local::overlapping`. The library starts threads
     // only in a threaded process, and none before MPI is initialized.
-    unsafe { local::set_alone(!runtime.process.is_threaded()) };
+    unsafe { local::set_no_overlap(!runtime.process.is_threaded()) };
     (runtime.binding.up)(runtime);
     if runtime.async_progress {
         *runtime.progress_thread.lock() = Some(progress_thread::start(&runtime.process)?);
@@ -240,7 +240,7 @@ fn make(binding: &Binding, threaded: bool) -> Result<Runtime> {
 fn shut_down(runtime: &Runtime) {
     runtime.set_world(false);
     // SAFETY: `false` claims nothing: every `Local` takes its lock.
-    unsafe { local::set_alone(false) };
+    unsafe { local::set_no_overlap(false) };
     if let Some(thread) = runtime.progress_thread.lock().take() {
         progress_thread::end(&runtime.process, thread);
     }

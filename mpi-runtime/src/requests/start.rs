@@ -43,7 +43,7 @@ fn begin(found: &Object, runtime: &Runtime) -> Result<()> {
 /// operation.
 pub fn start(runtime: &Runtime, request: MPI_Request) -> Result<()> {
     if let Some(Object::Other(other)) = requests::object(request) {
-        return other.start(&runtime.process); // finds out by itself whether it can be
+        return other.start(&runtime.process); // checks itself whether it can start
     }
     begin(startable(runtime, request)?, runtime)
 }
@@ -51,7 +51,7 @@ pub fn start(runtime: &Runtime, request: MPI_Request) -> Result<()> {
 /// Starts all requests of an array; none if one of them is seen to be invalid.
 ///
 /// # Errors
-/// As for [`start`]; the text has the index.
+/// Those of [`start`], with the index in the text.
 pub fn start_all(runtime: &Runtime, all: &[MPI_Request]) -> Result<()> {
     let at = |index: usize, error: Error| {
         error.reworded(|why| format!("array_of_requests[{index}]: {why}"))

@@ -180,7 +180,7 @@ impl Tool {
     /// `MPI_T_pvar_stop`.
     ///
     /// # Errors
-    /// As for [`Tool::start`].
+    /// Those of [`Tool::start`].
     pub fn stop(&mut self, session: usize, select: Select) -> Result {
         self.with(session, select, Error::PvarNoStartstop, Handle::stop)
     }
@@ -226,7 +226,7 @@ impl Tool {
     /// `MPI_T_pvar_write`.
     ///
     /// # Errors
-    /// As for [`Tool::reset`].
+    /// Those of [`Tool::reset`].
     pub fn write(&mut self, session: usize, handle: usize, value: u64) -> Result {
         let one = Select::One(handle);
         self.with(session, one, Error::PvarNoWrite, |handle| {

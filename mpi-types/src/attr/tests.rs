@@ -77,7 +77,7 @@ fn without_the_lock_the_same_is_found() {
         key.set_mark(mark);
     }
     assert_eq!(x.attributes.peek(1), Some(None));
-    assert!(x.attributes.are_none() && !x.attributes.replace(1, 2));
+    assert!(x.attributes.is_empty_unlocked() && !x.attributes.replace(1, 2));
     // What is known without the lock is right; what is not known isn't held to be unset.
     let check = |sets: &[Option<usize>]| {
         for (key, (mark, set)) in keys.iter().zip((1..).zip(sets)) {
@@ -108,11 +108,11 @@ fn without_the_lock_the_same_is_found() {
         check(&sets);
     }
     x.attributes.delete_all(&x).unwrap();
-    assert!(x.attributes.are_none());
+    assert!(x.attributes.is_empty_unlocked());
     x.attributes.set(&x, &keys[0], 8).unwrap();
     assert_eq!(x.attributes.peek(1), Some(Some(8)));
     assert_eq!(x.attributes.peek(2), Some(None));
-    assert!(!x.attributes.are_none());
+    assert!(!x.attributes.is_empty_unlocked());
     // One with a delete callback is not replaced without it.
     let a = logging("a");
     a.set_mark(8);

@@ -317,7 +317,7 @@ impl Datatype {
                 element = Some(inner.element);
             }
         }
-        let alike = types.windows(2).all(|pair| pair[0].same(&pair[1]));
+        let alike = types.windows(2).all(|pair| pair[0].is_same(&pair[1]));
         let padding = if alike { 1 } else { alignment };
         let shape = bounded(shape, lower, upper, padding).ok_or_else(too_large)?;
         Ok(Draft {
@@ -391,20 +391,36 @@ fn bounded(shape: Shape, lower: Option<i64>, upper: Option<i64>, padding: usize)
 
 /// Returns C's alignment of a predefined type, in bytes.
 pub(super) fn alignment(predefined: Predefined) -> usize {
-    use super::Kind;
+    use super::Representation;
     match predefined.kind() {
-        Kind::Byte | Kind::Char | Kind::I8 | Kind::U8 | Kind::Bool => 1,
-        Kind::I16 | Kind::U16 | Kind::F16 | Kind::Bf16 | Kind::C16 => 2,
-        Kind::Wchar | Kind::I32 | Kind::U32 | Kind::F32 | Kind::Logical4 | Kind::C32 => 4,
-        Kind::FloatInt | Kind::IntInt | Kind::ShortInt | Kind::FloatFloat => 4,
-        Kind::I64 | Kind::U64 | Kind::F64 | Kind::C64 => 8,
-        Kind::DoubleInt | Kind::LongInt | Kind::DoubleDouble => 8,
-        Kind::I128
-        | Kind::F80
-        | Kind::F128
-        | Kind::C80
-        | Kind::C128
-        | Kind::F80Int
-        | Kind::F128Int => 16,
+        Representation::Byte
+        | Representation::Char
+        | Representation::I8
+        | Representation::U8
+        | Representation::Bool => 1,
+        Representation::I16
+        | Representation::U16
+        | Representation::F16
+        | Representation::Bf16
+        | Representation::C16 => 2,
+        Representation::Wchar
+        | Representation::I32
+        | Representation::U32
+        | Representation::F32
+        | Representation::Logical4
+        | Representation::C32 => 4,
+        Representation::FloatInt
+        | Representation::IntInt
+        | Representation::ShortInt
+        | Representation::FloatFloat => 4,
+        Representation::I64 | Representation::U64 | Representation::F64 | Representation::C64 => 8,
+        Representation::DoubleInt | Representation::LongInt | Representation::DoubleDouble => 8,
+        Representation::I128
+        | Representation::F80
+        | Representation::F128
+        | Representation::C80
+        | Representation::C128
+        | Representation::F80Int
+        | Representation::F128Int => 16,
     }
 }

@@ -221,7 +221,7 @@ unsafe fn strided(to: (*mut u8, isize), from: (*const u8, isize), block: usize, 
         b = b.wrapping_offset(from.1);
         here
     });
-    // SAFETY: the caller's promise.
+    // SAFETY: the blocks are valid by this function's contract.
     unsafe { listed(places, block) }
 }
 
@@ -292,7 +292,7 @@ unsafe fn gather_far<T: Copy>(mut to: *mut u8, mut from: *const u8, stride: isiz
 #[cfg(target_arch = "x86_64")]
 unsafe fn gather8(to: *mut u8, from: *const u8, stride: isize, count: usize) {
     // Constant strides compile to shorter instructions.
-    // SAFETY: the caller's promise.
+    // SAFETY: the words are valid by this function's contract.
     unsafe {
         match stride {
             16 => gather8_near(to, from, 16, count),
@@ -345,7 +345,7 @@ unsafe fn gather8_near(mut to: *mut u8, mut from: *const u8, stride: isize, coun
 /// Each word must be readable on one side and writable on the other, and the two must not overlap.
 unsafe fn scatter8(to: *mut u8, from: *const u8, stride: isize, count: usize) {
     // Constant strides compile to shorter instructions.
-    // SAFETY: the caller's promise.
+    // SAFETY: the words are valid by this function's contract.
     unsafe {
         match stride {
             16 => scatter8_by(to, from, 16, count),
@@ -418,7 +418,7 @@ unsafe fn gather4(mut to: *mut u8, mut from: *const u8, stride: isize, count: us
 /// Each word must be readable on one side and writable on the other, and the two must not overlap.
 #[cfg(not(target_arch = "x86_64"))]
 unsafe fn gather8(to: *mut u8, from: *const u8, stride: isize, count: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the words are valid by this function's contract.
     unsafe { strided((to, 8), (from, stride), 8, count) }
 }
 
@@ -428,6 +428,6 @@ unsafe fn gather8(to: *mut u8, from: *const u8, stride: isize, count: usize) {
 /// Each word must be readable on one side and writable on the other, and the two must not overlap.
 #[cfg(not(target_arch = "x86_64"))]
 unsafe fn gather4(to: *mut u8, from: *const u8, stride: isize, count: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the words are valid by this function's contract.
     unsafe { strided((to, 4), (from, stride), 4, count) }
 }

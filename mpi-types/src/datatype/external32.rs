@@ -5,14 +5,14 @@
     reason = "loops compiled for instructions that the processor is checked to have"
 )]
 
-use super::Kind;
+use super::Representation;
 use super::quad;
 use crate::{Class, Error, Result};
 
 /// Returns the size of a basic type in external32, except for C `long`, which takes 4 bytes.
-pub(super) fn size(kind: Kind) -> usize {
+pub(super) fn size(kind: Representation) -> usize {
     match kind {
-        Kind::Wchar => 2,
+        Representation::Wchar => 2,
         other => other.size(),
     }
 }
@@ -25,21 +25,43 @@ enum Number {
     Extended,
 }
 
-fn number(kind: Kind) -> Number {
+fn number(kind: Representation) -> Number {
     match kind {
-        Kind::Byte | Kind::Char | Kind::I8 | Kind::U8 | Kind::Bool => Number::Bytes,
-        Kind::Wchar => Number::Wide,
-        Kind::F80 | Kind::C80 | Kind::F80Int => Number::Extended,
-        Kind::I16 | Kind::U16 | Kind::F16 | Kind::Bf16 | Kind::C16 => Number::Swapped(2),
-        Kind::I32 | Kind::U32 | Kind::F32 | Kind::Logical4 | Kind::C32 => Number::Swapped(4),
-        Kind::FloatInt | Kind::IntInt | Kind::FloatFloat | Kind::ShortInt => Number::Swapped(4),
-        Kind::I64 | Kind::U64 | Kind::F64 | Kind::C64 => Number::Swapped(8),
-        Kind::DoubleInt | Kind::LongInt | Kind::DoubleDouble => Number::Swapped(8),
-        Kind::I128 | Kind::F128 | Kind::C128 | Kind::F128Int => Number::Swapped(16),
+        Representation::Byte
+        | Representation::Char
+        | Representation::I8
+        | Representation::U8
+        | Representation::Bool => Number::Bytes,
+        Representation::Wchar => Number::Wide,
+        Representation::F80 | Representation::C80 | Representation::F80Int => Number::Extended,
+        Representation::I16
+        | Representation::U16
+        | Representation::F16
+        | Representation::Bf16
+        | Representation::C16 => Number::Swapped(2),
+        Representation::I32
+        | Representation::U32
+        | Representation::F32
+        | Representation::Logical4
+        | Representation::C32 => Number::Swapped(4),
+        Representation::FloatInt
+        | Representation::IntInt
+        | Representation::FloatFloat
+        | Representation::ShortInt => Number::Swapped(4),
+        Representation::I64 | Representation::U64 | Representation::F64 | Representation::C64 => {
+            Number::Swapped(8)
+        }
+        Representation::DoubleInt | Representation::LongInt | Representation::DoubleDouble => {
+            Number::Swapped(8)
+        }
+        Representation::I128
+        | Representation::F128
+        | Representation::C128
+        | Representation::F128Int => Number::Swapped(16),
     }
 }
 
-/// Whether [`Kind::F80`] is the format of the x87 unit.
+/// Whether [`Representation::F80`] is the format of the x87 unit.
 const HAS_X87: bool = cfg!(target_arch = "x86_64");
 
 #[cold]
@@ -111,7 +133,7 @@ fn reverse_each<const WIDTH: usize>(from: &[u8], to: &mut [u8]) {
 
 /// Converts values of a basic type; `to` must have room for as many values as `from` has. Pair
 /// types are not basic and must be split before.
-pub(super) fn encode(kind: Kind, from: &[u8], to: &mut [u8]) -> Result<()> {
+pub(super) fn encode(kind: Representation, from: &[u8], to: &mut [u8]) -> Result<()> {
     match number(kind) {
         Number::Bytes => to.copy_from_slice(from),
         Number::Wide => each(from, to, |wide: [u8; 4]| {
@@ -123,7 +145,7 @@ pub(super) fn encode(kind: Kind, from: &[u8], to: &mut [u8]) -> Result<()> {
         Number::Extended if !HAS_X87 => return Err(two_doubles()),
         Number::Extended => each(from, to, |x87: [u8; 16]| Ok(quad::from_x87(x87)))?,
         Number::Swapped(8) if to.len() < from.len() => match kind {
-            Kind::U64 => each(from, to, |long: [u8; 8]| {
+            Representation::U64 => each(from, to, |long: [u8; 8]| {
                 let value = u64::from_ne_bytes(long);
                 let short = u32::try_from(value);
                 let short = short.map_err(|_| does_not_fit(value, "MPI_UNSIGNED_LONG", 4))?;
@@ -142,7 +164,7 @@ pub(super) fn encode(kind: Kind, from: &[u8], to: &mut [u8]) -> Result<()> {
 }
 
 /// Converts values back from external32. Fails only for a format that the processor lacks.
-pub(super) fn decode(kind: Kind, from: &[u8], to: &mut [u8]) -> Result<()> {
+pub(super) fn decode(kind: Representation, from: &[u8], to: &mut [u8]) -> Result<()> {
     match number(kind) {
         Number::Bytes => to.copy_from_slice(from),
         Number::Wide => each(from, to, |short: [u8; 2]| {
@@ -152,7 +174,7 @@ pub(super) fn decode(kind: Kind, from: &[u8], to: &mut [u8]) -> Result<()> {
         Number::Extended => each(from, to, |quad: [u8; 16]| Ok(quad::to_x87(quad)))?,
         Number::Swapped(8) if from.len() < to.len() => each(from, to, |short: [u8; 4]| {
             Ok(match kind {
-                Kind::U64 => u64::from(u32::from_be_bytes(short)).to_ne_bytes(),
+                Representation::U64 => u64::from(u32::from_be_bytes(short)).to_ne_bytes(),
                 _ => i64::from(i32::from_be_bytes(short)).to_ne_bytes(),
             })
         })?,
@@ -168,25 +190,25 @@ mod tests {
     #[test]
     fn long_takes_four_bytes_and_must_fit() {
         let mut out = [0; 4];
-        encode(Kind::I64, &(-2i64).to_ne_bytes(), &mut out).unwrap();
+        encode(Representation::I64, &(-2i64).to_ne_bytes(), &mut out).unwrap();
         assert_eq!(out, [0xff, 0xff, 0xff, 0xfe]);
         let mut back = [0; 8];
-        decode(Kind::I64, &out, &mut back).unwrap();
+        decode(Representation::I64, &out, &mut back).unwrap();
         assert_eq!(i64::from_ne_bytes(back), -2);
-        let error = encode(Kind::I64, &(1i64 << 40).to_ne_bytes(), &mut out).unwrap_err();
+        let error = encode(Representation::I64, &(1i64 << 40).to_ne_bytes(), &mut out).unwrap_err();
         assert_eq!(error.class(), Class::Conversion);
-        let error = encode(Kind::U64, &(u64::MAX).to_ne_bytes(), &mut out).unwrap_err();
+        let error = encode(Representation::U64, &(u64::MAX).to_ne_bytes(), &mut out).unwrap_err();
         assert_eq!(error.class(), Class::Conversion);
-        decode(Kind::U64, &[0xff; 4], &mut back).unwrap();
+        decode(Representation::U64, &[0xff; 4], &mut back).unwrap();
         assert_eq!(u64::from_ne_bytes(back), 0xffff_ffff);
     }
 
     #[test]
     fn wide_characters_take_two_bytes() {
         let mut out = [0; 2];
-        encode(Kind::Wchar, &0x20acu32.to_ne_bytes(), &mut out).unwrap();
+        encode(Representation::Wchar, &0x20acu32.to_ne_bytes(), &mut out).unwrap();
         assert_eq!(out, [0x20, 0xac]);
-        let error = encode(Kind::Wchar, &0x1f600u32.to_ne_bytes(), &mut out).unwrap_err();
+        let error = encode(Representation::Wchar, &0x1f600u32.to_ne_bytes(), &mut out).unwrap_err();
         assert_eq!(error.class(), Class::Conversion);
     }
 
@@ -209,7 +231,7 @@ mod tests {
     #[test]
     fn doubles_are_big_endian() {
         let mut out = [0; 8];
-        encode(Kind::F64, &1.5f64.to_ne_bytes(), &mut out).unwrap();
+        encode(Representation::F64, &1.5f64.to_ne_bytes(), &mut out).unwrap();
         assert_eq!(out, 1.5f64.to_be_bytes());
     }
 }

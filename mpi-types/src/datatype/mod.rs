@@ -11,6 +11,7 @@
 //! promises memory that the type's bytes lie in.
 
 mod array;
+mod blocks;
 mod construct;
 mod contents;
 mod copy;
@@ -20,7 +21,6 @@ mod fortran;
 mod layout;
 mod nesting;
 mod packing;
-mod pieces;
 pub mod predefined;
 mod quad;
 mod shape;
@@ -32,16 +32,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, OnceLock};
 
 use crate::{Class, Error, Result};
+pub use blocks::{Blocks, Cursor};
 pub use contents::{
     Combiner, Constructor, Contents, Distribution, Envelope, Marker, Numbers, Order,
 };
 pub use debugger::Specimen;
 pub use fortran::TypeClass;
 use layout::{Builder, Node};
-pub use pieces::{Cursor, Pieces};
 #[cfg(test)]
 pub(crate) use predefined::BINARY128;
-pub use predefined::{Group, Kind, Predefined};
+pub use predefined::{Group, Predefined, Representation};
 use shape::Shape;
 use signature::Signature;
 pub use signature::SignatureDigest;
@@ -140,7 +140,7 @@ impl Draft {
         let kind = p.kind();
         let data = match kind {
             // The only kind with a gap inside.
-            Kind::ShortInt => 8,
+            Representation::ShortInt => 8,
             _ => kind.size() as i64,
         };
         let signature = match p {
@@ -347,7 +347,7 @@ impl Inner {
                 let mut builder = Builder::default();
                 let run = |at, len| Arc::new(Node::Run { at, len });
                 match self.element.map(Predefined::kind) {
-                    Some(Kind::ShortInt) => {
+                    Some(Representation::ShortInt) => {
                         builder.push(0, &run(0, 2), 1, 2);
                         builder.push(0, &run(4, 4), 1, 4);
                     }
@@ -379,7 +379,7 @@ impl Datatype {
     }
 
     /// Returns whether both are clones of the same datatype.
-    pub fn same(&self, other: &Datatype) -> bool {
+    pub fn is_same(&self, other: &Datatype) -> bool {
         std::ptr::eq(self.inner(), other.inner())
     }
 
@@ -489,7 +489,7 @@ impl Datatype {
     /// Returns offset and bytes of the data of `count` elements, if it is one run. Unlike
     /// [`is_contiguous`](Self::is_contiguous) also finds single elements with gaps around them.
     #[inline]
-    pub fn as_run(&self, count: usize) -> Option<(isize, usize)> {
+    pub fn as_block(&self, count: usize) -> Option<(isize, usize)> {
         let program = self.inner().program();
         let (at, len) = program.run?;
         (program.contiguous || count <= 1).then(|| (at as isize, len.wrapping_mul(count)))

@@ -60,9 +60,9 @@ impl Datatype {
         let range = room(out.len(), position, self.size().checked_mul(count))?;
         let end = range.end as i64;
         let out = &mut out[range];
-        match self.as_run(count) {
+        match self.as_block(count) {
             Some((_, 0)) => {}
-            // SAFETY: the caller promises readable data (`# Safety`), which `as_run` locates; the
+            // SAFETY: the caller promises readable data (`# Safety`), which `as_block` locates; the
             // range is as long.
             Some((at, len)) => unsafe {
                 std::ptr::copy_nonoverlapping(base.wrapping_offset(at), out.as_mut_ptr(), len);
@@ -143,8 +143,8 @@ impl Datatype {
         let range = room(out.len(), position, signature.external.checked_mul(count))?;
         let end = range.end as i64;
         let mut out = &mut out[range];
-        if let Some((at, len)) = self.as_run(count).filter(|run| run.1 > 0) {
-            // SAFETY: the caller promises readable data (`# Safety`), which `as_run` locates.
+        if let Some((at, len)) = self.as_block(count).filter(|run| run.1 > 0) {
+            // SAFETY: the caller promises readable data (`# Safety`), which `as_block` locates.
             let native = unsafe { std::slice::from_raw_parts(base.offset(at), len) };
             let mut left = native;
             Signature::repeat(count as u64, signature).runs(&mut |kind, external, number| {
@@ -222,7 +222,7 @@ impl Datatype {
         let rest = data.len().checked_rem(signature.external).unwrap_or(0);
         let count = count + usize::from(rest > 0);
         let mut data = data;
-        if let Some((at, _)) = self.as_run(count).filter(|run| run.1 > 0) {
+        if let Some((at, _)) = self.as_block(count).filter(|run| run.1 > 0) {
             let mut filled = 0;
             Signature::repeat(count as u64, signature).runs(&mut |kind, external, number| {
                 let some = number.min(data.len() / external);
@@ -231,7 +231,7 @@ impl Datatype {
                 data = if some < number { &[] } else { later };
                 let len = some * kind.size();
                 if len > 0 {
-                    // SAFETY: the caller promises writable data (`# Safety`), which `as_run`
+                    // SAFETY: the caller promises writable data (`# Safety`), which `as_block`
                     // locates.
                     let native = unsafe {
                         let place = base.offset(at).add(filled);

@@ -2,7 +2,7 @@
 
 /// The representation of a predefined datatype's elements in this machine's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Kind {
+pub enum Representation {
     /// 8 uninterpreted bits.
     Byte,
     /// A character of the Fortran execution character set, 1 byte.
@@ -40,15 +40,15 @@ pub enum Kind {
     F80,
     /// IEEE binary128, Fortran `REAL*16`; C `long double` on other processors.
     F128,
-    /// Two [`Kind::F16`].
+    /// Two [`Representation::F16`].
     C16,
-    /// Two [`Kind::F32`].
+    /// Two [`Representation::F32`].
     C32,
-    /// Two [`Kind::F64`].
+    /// Two [`Representation::F64`].
     C64,
-    /// Two [`Kind::F80`].
+    /// Two [`Representation::F80`].
     C80,
-    /// Two [`Kind::F128`].
+    /// Two [`Representation::F128`].
     C128,
     /// C `_Bool`, 1 byte.
     Bool,
@@ -64,10 +64,10 @@ pub enum Kind {
     IntInt,
     /// C `struct { short; int; }`: 6 bytes of data in an extent of 8 (the int at byte 4).
     ShortInt,
-    /// C `struct { long double; int; }` of [`Kind::F80`]: 20 bytes of data in an extent of 32 (the
+    /// C `struct { long double; int; }` of [`Representation::F80`]: 20 bytes of data in an extent of 32 (the
     /// int at byte 16).
     F80Int,
-    /// C `struct { long double; int; }` of [`Kind::F128`].
+    /// C `struct { long double; int; }` of [`Representation::F128`].
     F128Int,
     /// Two Fortran `REAL`: 8 bytes.
     FloatFloat,
@@ -75,20 +75,39 @@ pub enum Kind {
     DoubleDouble,
 }
 
-impl Kind {
+impl Representation {
     /// Returns the bytes of data in one element (`MPI_Type_size`), without gaps.
     pub const fn size(self) -> usize {
         match self {
-            Kind::Byte | Kind::Char | Kind::I8 | Kind::U8 | Kind::Bool => 1,
-            Kind::I16 | Kind::U16 | Kind::F16 | Kind::Bf16 => 2,
-            Kind::Wchar | Kind::I32 | Kind::U32 | Kind::F32 | Kind::Logical4 | Kind::C16 => 4,
-            Kind::ShortInt => 6,
-            Kind::I64 | Kind::U64 | Kind::F64 | Kind::C32 => 8,
-            Kind::FloatInt | Kind::IntInt | Kind::FloatFloat => 8,
-            Kind::DoubleInt | Kind::LongInt => 12,
-            Kind::I128 | Kind::F80 | Kind::F128 | Kind::C64 | Kind::DoubleDouble => 16,
-            Kind::F80Int | Kind::F128Int => 20,
-            Kind::C80 | Kind::C128 => 32,
+            Representation::Byte
+            | Representation::Char
+            | Representation::I8
+            | Representation::U8
+            | Representation::Bool => 1,
+            Representation::I16
+            | Representation::U16
+            | Representation::F16
+            | Representation::Bf16 => 2,
+            Representation::Wchar
+            | Representation::I32
+            | Representation::U32
+            | Representation::F32
+            | Representation::Logical4
+            | Representation::C16 => 4,
+            Representation::ShortInt => 6,
+            Representation::I64
+            | Representation::U64
+            | Representation::F64
+            | Representation::C32 => 8,
+            Representation::FloatInt | Representation::IntInt | Representation::FloatFloat => 8,
+            Representation::DoubleInt | Representation::LongInt => 12,
+            Representation::I128
+            | Representation::F80
+            | Representation::F128
+            | Representation::C64
+            | Representation::DoubleDouble => 16,
+            Representation::F80Int | Representation::F128Int => 20,
+            Representation::C80 | Representation::C128 => 32,
         }
     }
 
@@ -96,9 +115,9 @@ impl Kind {
     /// 0.
     pub const fn extent(self) -> usize {
         match self {
-            Kind::ShortInt => 8,
-            Kind::DoubleInt | Kind::LongInt => 16,
-            Kind::F80Int | Kind::F128Int => 32,
+            Representation::ShortInt => 8,
+            Representation::DoubleInt | Representation::LongInt => 16,
+            Representation::F80Int | Representation::F128Int => 32,
             other => other.size(),
         }
     }
@@ -106,22 +125,22 @@ impl Kind {
 
 /// The kinds of a floating-point format of 16 bytes.
 pub(crate) struct Wide {
-    pub real: Kind,
-    pub complex: Kind,
+    pub real: Representation,
+    pub complex: Representation,
     /// A number and an int, for `MPI_MINLOC`.
-    pub with_int: Kind,
+    pub with_int: Representation,
 }
 
 pub(crate) const BINARY128: Wide = Wide {
-    real: Kind::F128,
-    complex: Kind::C128,
-    with_int: Kind::F128Int,
+    real: Representation::F128,
+    complex: Representation::C128,
+    with_int: Representation::F128Int,
 };
 
 const EXTENDED: Wide = Wide {
-    real: Kind::F80,
-    complex: Kind::C80,
-    with_int: Kind::F80Int,
+    real: Representation::F80,
+    complex: Representation::C80,
+    with_int: Representation::F80Int,
 };
 
 /// C's `long double` on the target.
@@ -164,7 +183,7 @@ pub enum Group {
     Packed,
 }
 
-/// A predefined datatype. Types of the same [`Kind`] are still different datatypes.
+/// A predefined datatype. Types of the same [`Representation`] are still different datatypes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[allow(missing_docs, reason = "the names are the standard's, see `name`")]
 pub enum Predefined {
@@ -243,168 +262,223 @@ pub enum Predefined {
 }
 
 /// The integer kind of C's `char` on the target.
-const C_CHAR: Kind = if std::ffi::c_char::MIN < 0 {
-    Kind::I8
+const C_CHAR: Representation = if std::ffi::c_char::MIN < 0 {
+    Representation::I8
 } else {
-    Kind::U8
+    Representation::U8
 };
 
 impl Predefined {
     /// All predefined datatypes, each with its name in MPI, its kind and its group, in the order
     /// of the variants.
-    pub const TABLE: &'static [(Predefined, &'static str, Kind, Group)] = &[
+    pub const TABLE: &'static [(Predefined, &'static str, Representation, Group)] = &[
         // Beyond the standard: reductions take MPI_CHAR and MPI_CHARACTER as the integer that C's
         // char is, as in every other library of this ABI; programs rely on it.
         (Predefined::Char, "MPI_CHAR", C_CHAR, Group::CInteger),
-        (Predefined::Wchar, "MPI_WCHAR", Kind::Wchar, Group::Text),
+        (
+            Predefined::Wchar,
+            "MPI_WCHAR",
+            Representation::Wchar,
+            Group::Text,
+        ),
         (
             Predefined::Character,
             "MPI_CHARACTER",
-            Kind::Char,
+            Representation::Char,
             Group::CInteger,
         ),
         (
             Predefined::SignedChar,
             "MPI_SIGNED_CHAR",
-            Kind::I8,
+            Representation::I8,
             Group::CInteger,
         ),
-        (Predefined::Int8T, "MPI_INT8_T", Kind::I8, Group::CInteger),
-        (Predefined::Short, "MPI_SHORT", Kind::I16, Group::CInteger),
+        (
+            Predefined::Int8T,
+            "MPI_INT8_T",
+            Representation::I8,
+            Group::CInteger,
+        ),
+        (
+            Predefined::Short,
+            "MPI_SHORT",
+            Representation::I16,
+            Group::CInteger,
+        ),
         (
             Predefined::Int16T,
             "MPI_INT16_T",
-            Kind::I16,
+            Representation::I16,
             Group::CInteger,
         ),
-        (Predefined::Int, "MPI_INT", Kind::I32, Group::CInteger),
+        (
+            Predefined::Int,
+            "MPI_INT",
+            Representation::I32,
+            Group::CInteger,
+        ),
         (
             Predefined::Int32T,
             "MPI_INT32_T",
-            Kind::I32,
+            Representation::I32,
             Group::CInteger,
         ),
-        (Predefined::Long, "MPI_LONG", Kind::I64, Group::CInteger),
+        (
+            Predefined::Long,
+            "MPI_LONG",
+            Representation::I64,
+            Group::CInteger,
+        ),
         (
             Predefined::LongLong,
             "MPI_LONG_LONG_INT",
-            Kind::I64,
+            Representation::I64,
             Group::CInteger,
         ),
         (
             Predefined::Int64T,
             "MPI_INT64_T",
-            Kind::I64,
+            Representation::I64,
             Group::CInteger,
         ),
         (
             Predefined::UnsignedChar,
             "MPI_UNSIGNED_CHAR",
-            Kind::U8,
+            Representation::U8,
             Group::CInteger,
         ),
-        (Predefined::Uint8T, "MPI_UINT8_T", Kind::U8, Group::CInteger),
+        (
+            Predefined::Uint8T,
+            "MPI_UINT8_T",
+            Representation::U8,
+            Group::CInteger,
+        ),
         (
             Predefined::UnsignedShort,
             "MPI_UNSIGNED_SHORT",
-            Kind::U16,
+            Representation::U16,
             Group::CInteger,
         ),
         (
             Predefined::Uint16T,
             "MPI_UINT16_T",
-            Kind::U16,
+            Representation::U16,
             Group::CInteger,
         ),
         (
             Predefined::Unsigned,
             "MPI_UNSIGNED",
-            Kind::U32,
+            Representation::U32,
             Group::CInteger,
         ),
         (
             Predefined::Uint32T,
             "MPI_UINT32_T",
-            Kind::U32,
+            Representation::U32,
             Group::CInteger,
         ),
         (
             Predefined::UnsignedLong,
             "MPI_UNSIGNED_LONG",
-            Kind::U64,
+            Representation::U64,
             Group::CInteger,
         ),
         (
             Predefined::UnsignedLongLong,
             "MPI_UNSIGNED_LONG_LONG",
-            Kind::U64,
+            Representation::U64,
             Group::CInteger,
         ),
         (
             Predefined::Uint64T,
             "MPI_UINT64_T",
-            Kind::U64,
+            Representation::U64,
             Group::CInteger,
         ),
         (
             Predefined::Integer,
             "MPI_INTEGER",
-            Kind::I32,
+            Representation::I32,
             Group::FInteger,
         ),
         (
             Predefined::Integer4,
             "MPI_INTEGER4",
-            Kind::I32,
+            Representation::I32,
             Group::FInteger,
         ),
         (
             Predefined::Integer1,
             "MPI_INTEGER1",
-            Kind::I8,
+            Representation::I8,
             Group::FInteger,
         ),
         (
             Predefined::Integer2,
             "MPI_INTEGER2",
-            Kind::I16,
+            Representation::I16,
             Group::FInteger,
         ),
         (
             Predefined::Integer8,
             "MPI_INTEGER8",
-            Kind::I64,
+            Representation::I64,
             Group::FInteger,
         ),
         (
             Predefined::Aint,
             "MPI_AINT",
-            Kind::I64,
+            Representation::I64,
             Group::MultiLanguage,
         ),
         (
             Predefined::Offset,
             "MPI_OFFSET",
-            Kind::I64,
+            Representation::I64,
             Group::MultiLanguage,
         ),
         (
             Predefined::Count,
             "MPI_COUNT",
-            Kind::I64,
+            Representation::I64,
             Group::MultiLanguage,
         ),
-        (Predefined::Float, "MPI_FLOAT", Kind::F32, Group::Floating),
-        (Predefined::Real, "MPI_REAL", Kind::F32, Group::Floating),
-        (Predefined::Real4, "MPI_REAL4", Kind::F32, Group::Floating),
-        (Predefined::Double, "MPI_DOUBLE", Kind::F64, Group::Floating),
+        (
+            Predefined::Float,
+            "MPI_FLOAT",
+            Representation::F32,
+            Group::Floating,
+        ),
+        (
+            Predefined::Real,
+            "MPI_REAL",
+            Representation::F32,
+            Group::Floating,
+        ),
+        (
+            Predefined::Real4,
+            "MPI_REAL4",
+            Representation::F32,
+            Group::Floating,
+        ),
+        (
+            Predefined::Double,
+            "MPI_DOUBLE",
+            Representation::F64,
+            Group::Floating,
+        ),
         (
             Predefined::DoublePrecision,
             "MPI_DOUBLE_PRECISION",
-            Kind::F64,
+            Representation::F64,
             Group::Floating,
         ),
-        (Predefined::Real8, "MPI_REAL8", Kind::F64, Group::Floating),
+        (
+            Predefined::Real8,
+            "MPI_REAL8",
+            Representation::F64,
+            Group::Floating,
+        ),
         (
             Predefined::LongDouble,
             "MPI_LONG_DOUBLE",
@@ -417,65 +491,70 @@ impl Predefined {
             REAL16.real,
             Group::Floating,
         ),
-        (Predefined::CBool, "MPI_C_BOOL", Kind::Bool, Group::Logical),
+        (
+            Predefined::CBool,
+            "MPI_C_BOOL",
+            Representation::Bool,
+            Group::Logical,
+        ),
         (
             Predefined::CxxBool,
             "MPI_CXX_BOOL",
-            Kind::Bool,
+            Representation::Bool,
             Group::Logical,
         ),
         (
             Predefined::Logical,
             "MPI_LOGICAL",
-            Kind::Logical4,
+            Representation::Logical4,
             Group::Logical,
         ),
         (
             Predefined::CFloatComplex,
             "MPI_C_COMPLEX",
-            Kind::C32,
+            Representation::C32,
             Group::Complex,
         ),
         (
             Predefined::CxxFloatComplex,
             "MPI_CXX_FLOAT_COMPLEX",
-            Kind::C32,
+            Representation::C32,
             Group::Complex,
         ),
         (
             Predefined::Complex,
             "MPI_COMPLEX",
-            Kind::C32,
+            Representation::C32,
             Group::Complex,
         ),
         (
             Predefined::Complex8,
             "MPI_COMPLEX8",
-            Kind::C32,
+            Representation::C32,
             Group::Complex,
         ),
         (
             Predefined::CDoubleComplex,
             "MPI_C_DOUBLE_COMPLEX",
-            Kind::C64,
+            Representation::C64,
             Group::Complex,
         ),
         (
             Predefined::CxxDoubleComplex,
             "MPI_CXX_DOUBLE_COMPLEX",
-            Kind::C64,
+            Representation::C64,
             Group::Complex,
         ),
         (
             Predefined::DoubleComplex,
             "MPI_DOUBLE_COMPLEX",
-            Kind::C64,
+            Representation::C64,
             Group::Complex,
         ),
         (
             Predefined::Complex16,
             "MPI_COMPLEX16",
-            Kind::C64,
+            Representation::C64,
             Group::Complex,
         ),
         (
@@ -496,31 +575,46 @@ impl Predefined {
             REAL16.complex,
             Group::Complex,
         ),
-        (Predefined::Byte, "MPI_BYTE", Kind::Byte, Group::Byte),
-        (Predefined::Packed, "MPI_PACKED", Kind::Byte, Group::Packed),
+        (
+            Predefined::Byte,
+            "MPI_BYTE",
+            Representation::Byte,
+            Group::Byte,
+        ),
+        (
+            Predefined::Packed,
+            "MPI_PACKED",
+            Representation::Byte,
+            Group::Packed,
+        ),
         (
             Predefined::FloatInt,
             "MPI_FLOAT_INT",
-            Kind::FloatInt,
+            Representation::FloatInt,
             Group::Pair,
         ),
         (
             Predefined::DoubleInt,
             "MPI_DOUBLE_INT",
-            Kind::DoubleInt,
+            Representation::DoubleInt,
             Group::Pair,
         ),
         (
             Predefined::LongInt,
             "MPI_LONG_INT",
-            Kind::LongInt,
+            Representation::LongInt,
             Group::Pair,
         ),
-        (Predefined::TwoInt, "MPI_2INT", Kind::IntInt, Group::Pair),
+        (
+            Predefined::TwoInt,
+            "MPI_2INT",
+            Representation::IntInt,
+            Group::Pair,
+        ),
         (
             Predefined::ShortInt,
             "MPI_SHORT_INT",
-            Kind::ShortInt,
+            Representation::ShortInt,
             Group::Pair,
         ),
         (
@@ -532,76 +626,81 @@ impl Predefined {
         (
             Predefined::TwoReal,
             "MPI_2REAL",
-            Kind::FloatFloat,
+            Representation::FloatFloat,
             Group::Pair,
         ),
         (
             Predefined::TwoDoublePrecision,
             "MPI_2DOUBLE_PRECISION",
-            Kind::DoubleDouble,
+            Representation::DoubleDouble,
             Group::Pair,
         ),
         (
             Predefined::TwoInteger,
             "MPI_2INTEGER",
-            Kind::IntInt,
+            Representation::IntInt,
             Group::Pair,
         ),
         (
             Predefined::Integer16,
             "MPI_INTEGER16",
-            Kind::I128,
+            Representation::I128,
             Group::FInteger,
         ),
-        (Predefined::Real2, "MPI_REAL2", Kind::F16, Group::Floating),
+        (
+            Predefined::Real2,
+            "MPI_REAL2",
+            Representation::F16,
+            Group::Floating,
+        ),
         (
             Predefined::Complex4,
             "MPI_COMPLEX4",
-            Kind::C16,
+            Representation::C16,
             Group::Complex,
         ),
         // MPI-5.0 section 3.2.2.
         (
             Predefined::Logical1,
             "MPI_LOGICAL1",
-            Kind::U8,
+            Representation::U8,
             Group::Logical,
         ),
         (
             Predefined::Logical2,
             "MPI_LOGICAL2",
-            Kind::U16,
+            Representation::U16,
             Group::Logical,
         ),
         (
             Predefined::Logical4,
             "MPI_LOGICAL4",
-            Kind::Logical4,
+            Representation::Logical4,
             Group::Logical,
         ),
         (
             Predefined::Logical8,
             "MPI_LOGICAL8",
-            Kind::U64,
+            Representation::U64,
             Group::Logical,
         ),
         (
             Predefined::Logical16,
             "MPI_LOGICAL16",
-            Kind::I128,
+            Representation::I128,
             Group::Logical,
         ),
         // Beyond the standard, where C has the types: programs of this ABI use them.
         (
             Predefined::CFloat16,
             "MPIX_C_FLOAT16",
-            Kind::F16,
+            Representation::F16,
             Group::Floating,
         ),
         (
             Predefined::Bfloat16,
             "MPIX_BFLOAT16",
-            Kind::Bf16,
+            Representation::Bf16,
             Group::Floating,
         ),
     ];
@@ -612,7 +711,7 @@ impl Predefined {
     }
 
     /// Returns the representation of elements in memory.
-    pub fn kind(self) -> Kind {
+    pub fn kind(self) -> Representation {
         Self::TABLE[self as usize].2
     }
 

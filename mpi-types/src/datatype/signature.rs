@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::Kind;
+use super::Representation;
 use crate::Result;
 
 /// A type signature with precomputed totals.
@@ -24,7 +24,7 @@ pub(super) struct Signature {
 
 enum Form {
     Empty,
-    Basic(Kind),
+    Basic(Representation),
     Repeat(Arc<Signature>),
     Sequence(Box<[Part]>),
 }
@@ -92,7 +92,7 @@ fn add(a: u64, b: u64) -> u64 {
 impl Digest {
     const EMPTY: Digest = Digest { hash: 0, power: 1 };
 
-    fn basic(kind: Kind) -> Digest {
+    fn basic(kind: Representation) -> Digest {
         let scrambled = (kind as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 4;
         Digest {
             hash: scrambled % MODULUS,
@@ -133,41 +133,43 @@ impl Signature {
     }
 
     /// Returns the signature of a predefined type; pairs consist of two basic types.
-    pub fn of(kind: Kind) -> Arc<Signature> {
+    pub fn of(kind: Representation) -> Arc<Signature> {
         let two = |a, b| Signature::sequence([Signature::of(a), Signature::of(b)]);
         match kind {
-            Kind::FloatInt => two(Kind::F32, Kind::I32),
-            Kind::DoubleInt => two(Kind::F64, Kind::I32),
-            Kind::LongInt => {
+            Representation::FloatInt => two(Representation::F32, Representation::I32),
+            Representation::DoubleInt => two(Representation::F64, Representation::I32),
+            Representation::LongInt => {
                 // C long, not long long: its external32 form is shorter.
-                Signature::sequence([Signature::c_long(), Signature::of(Kind::I32)])
+                Signature::sequence([Signature::c_long(), Signature::of(Representation::I32)])
             }
-            Kind::ShortInt => two(Kind::I16, Kind::I32),
-            Kind::F80Int => two(Kind::F80, Kind::I32),
-            Kind::F128Int => two(Kind::F128, Kind::I32),
-            Kind::IntInt => Signature::repeat(2, &Signature::of(Kind::I32)),
-            Kind::FloatFloat => Signature::repeat(2, &Signature::of(Kind::F32)),
-            Kind::DoubleDouble => Signature::repeat(2, &Signature::of(Kind::F64)),
+            Representation::ShortInt => two(Representation::I16, Representation::I32),
+            Representation::F80Int => two(Representation::F80, Representation::I32),
+            Representation::F128Int => two(Representation::F128, Representation::I32),
+            Representation::IntInt => Signature::repeat(2, &Signature::of(Representation::I32)),
+            Representation::FloatFloat => Signature::repeat(2, &Signature::of(Representation::F32)),
+            Representation::DoubleDouble => {
+                Signature::repeat(2, &Signature::of(Representation::F64))
+            }
             basic => Signature::basic(basic, super::external32::size(basic)),
         }
     }
 
     /// Returns the signature of C `long` or `unsigned long`, which take 4 bytes in external32.
-    pub fn long(kind: Kind) -> Arc<Signature> {
+    pub fn long(kind: Representation) -> Arc<Signature> {
         Signature::basic(kind, 4)
     }
 
     fn c_long() -> Arc<Signature> {
-        Signature::long(Kind::I64)
+        Signature::long(Representation::I64)
     }
 
-    fn basic(kind: Kind, external: usize) -> Arc<Signature> {
+    fn basic(kind: Representation, external: usize) -> Arc<Signature> {
         Arc::new(Signature {
             bytes: kind.size(),
             external,
             elements: 1,
             digest: Digest::basic(kind),
-            opaque: kind == Kind::Byte,
+            opaque: kind == Representation::Byte,
             form: Form::Basic(kind),
         })
     }
@@ -330,7 +332,10 @@ impl Signature {
     }
 
     /// Calls `visit` with each run of equal basic types: kind, size in external32, number.
-    pub fn runs(&self, visit: &mut dyn FnMut(Kind, usize, usize) -> Result<()>) -> Result<()> {
+    pub fn runs(
+        &self,
+        visit: &mut dyn FnMut(Representation, usize, usize) -> Result<()>,
+    ) -> Result<()> {
         // Signatures left to visit with their repetitions; the next one is last.
         let mut left = vec![(self, 1)];
         while let Some((signature, times)) = left.pop() {

@@ -93,11 +93,11 @@ impl Op {
 
     /// Creates a user-defined operation from a function (`MPI_Op_create`).
     pub fn user(function: Arc<UserFunction>, commute: bool) -> Op {
-        Op::of(Arc::new(function), commute)
+        Op::user_with(Arc::new(function), commute)
     }
 
     /// Creates a user-defined operation from any implementation.
-    pub fn of(function: Arc<dyn Reduce>, commute: bool) -> Op {
+    pub fn user_with(function: Arc<dyn Reduce>, commute: bool) -> Op {
         Op(Inner::User {
             function,
             commute,
@@ -107,7 +107,7 @@ impl Op {
 
     /// Creates a user-defined operation with a destructor: only collectives in execution may keep
     /// it alive.
-    pub fn not_kept(function: Arc<dyn Reduce>, commute: bool) -> Op {
+    pub fn with_destructor(function: Arc<dyn Reduce>, commute: bool) -> Op {
         Op(Inner::User {
             function,
             commute,
@@ -116,7 +116,7 @@ impl Op {
     }
 
     /// Returns whether a cached schedule may keep the operation alive after it has been freed.
-    pub fn may_be_kept(&self) -> bool {
+    pub fn may_be_cached(&self) -> bool {
         !matches!(
             self.0,
             Inner::User {

@@ -10,7 +10,7 @@ use super::pairs::{Greatest, Least, located, replace};
 use super::quad::F128;
 #[cfg(target_arch = "x86_64")]
 use super::x87::F80;
-use crate::datatype::{Kind, Predefined};
+use crate::datatype::{Predefined, Representation};
 
 /// Returns the kernel of `op` on `predefined` for `level`; `None` where accumulates do not take the
 /// pair ([`PredefinedOp::accumulates`]), or where `long double` is two doubles.
@@ -20,50 +20,52 @@ pub fn select(op: PredefinedOp, predefined: Predefined, level: Level) -> Option<
 }
 
 /// Returns the kernel of `op` on a kind, if the operation is defined there.
-pub(super) fn of_kind(op: PredefinedOp, kind: Kind, level: Level) -> Option<Kernel> {
+pub(super) fn of_kind(op: PredefinedOp, kind: Representation, level: Level) -> Option<Kernel> {
     if op == PredefinedOp::NoOp {
         return Some(no_op);
     }
     // Kernels that vector instructions do not speed up are compiled for the baseline only.
     let scalar = Level::Baseline;
     match kind {
-        Kind::Bool | Kind::U8 => unsigned::<u8>(op, level),
-        Kind::U16 => unsigned::<u16>(op, level),
-        Kind::U32 | Kind::Wchar | Kind::Logical4 => unsigned::<u32>(op, level),
-        Kind::U64 => unsigned::<u64>(op, level),
+        Representation::Bool | Representation::U8 => unsigned::<u8>(op, level),
+        Representation::U16 => unsigned::<u16>(op, level),
+        Representation::U32 | Representation::Wchar | Representation::Logical4 => {
+            unsigned::<u32>(op, level)
+        }
+        Representation::U64 => unsigned::<u64>(op, level),
         // Signed and unsigned differ in order only: arithmetic wraps.
-        Kind::I8 | Kind::Byte | Kind::Char => {
+        Representation::I8 | Representation::Byte | Representation::Char => {
             order::<i8>(op, level).or_else(|| unsigned::<u8>(op, level))
         }
-        Kind::I16 => order::<i16>(op, level).or_else(|| unsigned::<u16>(op, level)),
-        Kind::I32 => order::<i32>(op, level).or_else(|| unsigned::<u32>(op, level)),
-        Kind::I64 => order::<i64>(op, level).or_else(|| unsigned::<u64>(op, level)),
-        Kind::I128 => order::<i128>(op, scalar).or_else(|| unsigned::<u128>(op, scalar)),
-        Kind::F16 => floating::<Half<Binary16>>(op, scalar),
-        Kind::Bf16 => floating::<Half<Brain>>(op, scalar),
-        Kind::C16 => arithmetic::<Complex<Half<Binary16>>>(op, scalar),
-        Kind::F32 => floating::<f32>(op, level),
-        Kind::F64 => floating::<f64>(op, level),
-        Kind::F128 => floating::<F128>(op, scalar),
-        Kind::C32 => arithmetic::<Complex<f32>>(op, level),
-        Kind::C64 => arithmetic::<Complex<f64>>(op, level),
-        Kind::C128 => arithmetic::<Complex<F128>>(op, scalar),
-        Kind::F128Int => pair::<F128, i32>(op),
-        Kind::FloatInt => pair::<f32, i32>(op),
-        Kind::DoubleInt => pair::<f64, i32>(op),
-        Kind::LongInt => pair::<i64, i32>(op),
-        Kind::IntInt => pair::<i32, i32>(op),
-        Kind::ShortInt => pair::<i16, i32>(op),
-        Kind::FloatFloat => pair::<f32, f32>(op),
-        Kind::DoubleDouble => pair::<f64, f64>(op),
+        Representation::I16 => order::<i16>(op, level).or_else(|| unsigned::<u16>(op, level)),
+        Representation::I32 => order::<i32>(op, level).or_else(|| unsigned::<u32>(op, level)),
+        Representation::I64 => order::<i64>(op, level).or_else(|| unsigned::<u64>(op, level)),
+        Representation::I128 => order::<i128>(op, scalar).or_else(|| unsigned::<u128>(op, scalar)),
+        Representation::F16 => floating::<Half<Binary16>>(op, scalar),
+        Representation::Bf16 => floating::<Half<Brain>>(op, scalar),
+        Representation::C16 => arithmetic::<Complex<Half<Binary16>>>(op, scalar),
+        Representation::F32 => floating::<f32>(op, level),
+        Representation::F64 => floating::<f64>(op, level),
+        Representation::F128 => floating::<F128>(op, scalar),
+        Representation::C32 => arithmetic::<Complex<f32>>(op, level),
+        Representation::C64 => arithmetic::<Complex<f64>>(op, level),
+        Representation::C128 => arithmetic::<Complex<F128>>(op, scalar),
+        Representation::F128Int => pair::<F128, i32>(op),
+        Representation::FloatInt => pair::<f32, i32>(op),
+        Representation::DoubleInt => pair::<f64, i32>(op),
+        Representation::LongInt => pair::<i64, i32>(op),
+        Representation::IntInt => pair::<i32, i32>(op),
+        Representation::ShortInt => pair::<i16, i32>(op),
+        Representation::FloatFloat => pair::<f32, f32>(op),
+        Representation::DoubleDouble => pair::<f64, f64>(op),
         #[cfg(target_arch = "x86_64")]
-        Kind::F80 => floating::<F80>(op, scalar),
+        Representation::F80 => floating::<F80>(op, scalar),
         #[cfg(target_arch = "x86_64")]
-        Kind::C80 => arithmetic::<Complex<F80>>(op, scalar),
+        Representation::C80 => arithmetic::<Complex<F80>>(op, scalar),
         #[cfg(target_arch = "x86_64")]
-        Kind::F80Int => pair::<F80, i32>(op),
+        Representation::F80Int => pair::<F80, i32>(op),
         #[cfg(not(target_arch = "x86_64"))]
-        Kind::F80 | Kind::C80 | Kind::F80Int => None,
+        Representation::F80 | Representation::C80 | Representation::F80Int => None,
     }
 }
 

@@ -42,7 +42,7 @@ pub struct Operation {
     pub cancelled: bool,
     /// The address of the request: operations that complete at once may share one handle.
     pub variable: usize,
-    /// Whether it can't be told apart from other operations with the same handle.
+    /// Whether it is indistinguishable from other operations with the same handle.
     pub unsure: bool,
 }
 

@@ -586,7 +586,10 @@ pub(crate) fn demand_own_apart(
         ),
         _ => return Ok(()),
     };
-    if part.count > 0 && layout.count(rank) > 0 && part.datatype.same(datatype) && !whole.is_null()
+    if part.count > 0
+        && layout.count(rank) > 0
+        && part.datatype.is_same(datatype)
+        && !whole.is_null()
     {
         let block = whole.cast::<u8>().wrapping_offset(start);
         let bytes = part.bytes();

@@ -91,7 +91,7 @@ pub unsafe fn type_iov_len(
         return Err(Error::new(Class::Arg, why));
     }
     let (mut pieces, mut bytes) = (0, 0_usize);
-    for (_, len) in datatype.pieces(std::ptr::null_mut(), 1, 0, usize::MAX) {
+    for (_, len) in datatype.blocks(std::ptr::null_mut(), 1, 0, usize::MAX) {
         if len > room - bytes {
             break;
         }
@@ -127,7 +127,7 @@ pub unsafe fn type_iov(
     if iov.is_null() && room > 0 {
         return Err(null("iov"));
     }
-    let pieces = datatype.pieces(std::ptr::null_mut(), 1, 0, usize::MAX);
+    let pieces = datatype.blocks(std::ptr::null_mut(), 1, 0, usize::MAX);
     let mut written = 0;
     for (address, len) in pieces.skip(skip).take(room) {
         let piece = MPIX_Iov {

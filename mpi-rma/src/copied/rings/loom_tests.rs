@@ -1,9 +1,10 @@
 //! Rings under loom, in memory that loom watches.
 //!
-//! Loom does not see where [`Mapped`](super::mapped::Mapped) puts words and data, nor data that is written plainly over states:
-//! [`Watched::write_behind`] stores the worst there instead. It does not see either that one line need always be free: where
-//! all are in use the target finds the first of them taken, and goes no further. A second thread that publishes, settles or
-//! serves is kept out by a lock, in [`Outbox`] and in [`Windows`](crate::window::registry::Windows).
+//! Not covered: the layout of [`Mapped`](super::mapped::Mapped); data written plainly over states,
+//! for which [`Watched::write_behind`] stores the worst value; and that one line must always be free,
+//! since a target finds the first line taken if all are in use. [`Outbox`] and
+//! [`Windows`](crate::window::registry::Windows) lock out further threads that publish, settle or
+//! serve.
 //!
 //! Run with `RUSTFLAGS="--cfg loom" cargo test -p mpi-rma --lib loom_tests`.
 
@@ -21,26 +22,28 @@ use crate::copied::outbox::Outbox;
 
 /// Lines of a ring: as many as the shortest have.
 const LINES: u32 = 4;
-/// Of so much data an entry has one line, and of so much two.
+/// Bytes of data of an entry with one line.
 const SHORT: u16 = 1;
+/// Bytes of data of an entry with two lines.
 const LONG: u16 = (LINE - DATA + 1) as u16;
-/// The number of the first line; the numbers wrap around on the way, where the ring does not.
+/// Number of the first line; numbers overflow during the tests, at a line where the ring does not
+/// wrap.
 const FIRST: u32 = u32::MAX - 1;
-/// What the target adds to what it has found.
+/// The target's result minus the data of the request.
 const SERVED: u8 = 100;
 
 /// All of a line but its first word.
 #[derive(Clone, Copy)]
 struct Rest {
     lines: u32,
-    wish: Wish,
+    request: EntryRequest,
     data: u8,
 }
 
-/// What is in a line that no entry begins in: it is no entry that anybody has asked for.
+/// The content of a line in which no entry begins: a request that no test makes.
 const NO_HEAD: Rest = Rest {
     lines: 1,
-    wish: Wish {
+    request: EntryRequest {
         at: u64::MAX,
         count: 0,
         len: 0,
@@ -61,13 +64,13 @@ struct Line {
 struct Watched {
     count: AtomicU32,
     lines: [Line; LINES as usize],
-    /// What has been carried out, in this order.
+    /// The requests carried out, in order.
     done: UnsafeCell<Vec<u64>>,
 }
 
-// SAFETY: cells are reached as the states and the count allow, which loom checks.
+// SAFETY: threads access cells only as the states and the count allow, which loom checks.
 unsafe impl Sync for Watched {}
-// SAFETY: as above.
+// SAFETY: threads access cells only as the states and the count allow, which loom checks.
 unsafe impl Send for Watched {}
 
 impl Watched {
@@ -87,23 +90,23 @@ impl Watched {
         &self.lines[(number & (LINES - 1)) as usize]
     }
 
-    /// Writes to lines behind the first of an entry, over their states too: as bad as data can be.
+    /// Overwrites the lines behind the first of an entry, states included, with the worst data.
     fn write_behind(&self, number: u32, lines: u32) {
         for line in (1..lines).map(|line| self.line(number.wrapping_add(line))) {
-            // SAFETY: who writes an entry has its lines.
+            // SAFETY: the lines belong to the side that writes the entry; loom checks that.
             line.rest.with_mut(|rest| unsafe { *rest = NO_HEAD });
             line.state.store(PUBLISHED, Ordering::Relaxed);
         }
     }
 
-    /// Carries an entry out in the target's memory.
+    /// Carries out an entry on the target's memory.
     fn carry_out(&self, value: u64) {
-        // SAFETY: what is carried out by one side comes before what is by the other, as loom checks.
+        // SAFETY: the two sides carry out entries one after the other; loom checks that.
         self.done.with_mut(|done| unsafe { (*done).push(value) });
     }
 
     fn done(&self) -> Vec<u64> {
-        // SAFETY: all is settled.
+        // SAFETY: both threads have ended.
         self.done.with(|done| unsafe { (*done).clone() })
     }
 }
@@ -121,11 +124,22 @@ impl Memory for &Watched {
         &self.line(number).state
     }
 
-    unsafe fn write(self, number: u32, lines: u32, wish: Wish, input: *const u8, len: usize) {
-        // SAFETY: the caller's promise.
+    unsafe fn write(
+        self,
+        number: u32,
+        lines: u32,
+        request: EntryRequest,
+        input: *const u8,
+        len: usize,
+    ) {
+        // SAFETY: `input` is valid for `len` bytes (contract of `write`).
         let data = if len > 0 { unsafe { *input } } else { 0 };
-        let new = Rest { lines, wish, data };
-        // SAFETY: as above.
+        let new = Rest {
+            lines,
+            request,
+            data,
+        };
+        // SAFETY: the lines belong to the caller (contract of `write`); loom checks that.
         self.line(number)
             .rest
             .with_mut(|rest| unsafe { *rest = new });
@@ -133,75 +147,81 @@ impl Memory for &Watched {
     }
 
     unsafe fn lines_of(self, number: u32) -> u32 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the entry belongs to the caller (this function's contract); loom checks that.
         self.line(number).rest.with(|rest| unsafe { (*rest).lines })
     }
 
-    unsafe fn wish(self, number: u32) -> Wish {
-        // SAFETY: the caller's promise.
-        self.line(number).rest.with(|rest| unsafe { (*rest).wish })
+    unsafe fn request(self, number: u32) -> EntryRequest {
+        // SAFETY: the entry belongs to the caller (this function's contract); loom checks that.
+        self.line(number)
+            .rest
+            .with(|rest| unsafe { (*rest).request })
     }
 
     unsafe fn refuse(self, number: u32) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the entry belongs to the caller (this function's contract); loom checks that.
         self.line(number)
             .rest
-            .with_mut(|rest| unsafe { (*rest).wish.refused = true });
+            .with_mut(|rest| unsafe { (*rest).request.refused = true });
     }
 
-    /// Counts as a write to all of the entry at this moment; the data is used at once.
+    /// Counts as a write to the whole entry now; callers use the data immediately.
     fn data(self, number: u32) -> *mut u8 {
-        // SAFETY: who asks for the data has the entry.
+        // SAFETY: the entry belongs to the caller; loom checks that.
         let lines = unsafe { self.lines_of(number) };
         self.write_behind(number, lines);
-        // SAFETY: as above.
+        // SAFETY: the entry belongs to the caller; loom checks that.
         let first = &self.line(number).rest;
         first.with_mut(|rest| unsafe { &raw mut (*rest).data })
     }
 }
 
-/// The data of an entry that is to be what is written to the place of its number.
+/// Returns the data of an entry whose data is its own number.
 fn data<'a>(ring: Ring<&'a Watched>, number: u32) -> &'a mut u8 {
-    // SAFETY: the caller has the entry, and keeps the data for no longer than it looks at it.
+    // SAFETY: the entry belongs to the caller, which uses the data only immediately.
     unsafe { &mut *ring.data(number) }
 }
 
-/// The target carries out what there is, but what is to go to the place `refused`.
+/// Runs the target: carries out all entries but the one for `refused`.
 fn serve(watched: &Watched, next: &mut u32, refused: u64) {
     let ring = Ring(watched);
     ring.serve(next, |number| {
-        let wish = ring.wish(number);
-        if wish.kind == kind::FILLER {
+        let request = ring.request(number);
+        if request.kind == kind::FILLER {
             return true;
         }
         let data = data(ring, number);
-        assert_eq!(u64::from(*data), wish.at, "the data is not the wish's");
-        if wish.at == refused {
+        assert_eq!(
+            u64::from(*data),
+            request.at,
+            "the data is not the request's"
+        );
+        if request.at == refused {
             return false;
         }
         *data += SERVED;
-        watched.carry_out(wish.at);
+        watched.carry_out(request.at);
         true
     });
 }
 
-/// The origin takes in an entry that has been served or taken back.
+/// Runs the origin: completes an entry that was served or taken back.
 fn settle(watched: &Watched, entry: Entry, side: Side) {
     let ring = Ring(watched);
-    let wish = ring.wish(entry.number);
-    if wish.kind == kind::FILLER {
+    let request = ring.request(entry.number);
+    if request.kind == kind::FILLER {
         return;
     }
     let found = u64::from(*data(ring, entry.number));
-    if side == Side::Target && !wish.refused {
+    if side == Side::Target && !request.refused {
         assert_eq!(
             found,
-            wish.at + u64::from(SERVED),
+            request.at + u64::from(SERVED),
             "not the target's answer"
         );
     } else {
-        assert_eq!(found, wish.at, "the data is not the wish's");
-        watched.carry_out(wish.at);
+        assert_eq!(found, request.at, "the data is not the request's");
+        watched.carry_out(request.at);
     }
 }
 
@@ -215,21 +235,21 @@ fn settle_all(watched: &Watched, published: &mut Published) {
     published.end_all(Ring(watched), settle, wait).unwrap();
 }
 
-/// Publishes an entry, if there is room.
+/// Publishes an entry. Returns false if the ring has no space.
 fn push(watched: &Watched, published: &mut Published, (at, len): (u64, u16)) -> bool {
-    let wish = Wish {
+    let request = EntryRequest {
         at,
         len,
         kind: kind::PUT,
-        ..Wish::default()
+        ..EntryRequest::default()
     };
     let input = (&raw const at as *const u8, 1);
     // SAFETY: the ring is the same for all; the input is a variable's first byte.
-    unsafe { published.push(Ring(watched), wish, input, ptr::null_mut()) }
+    unsafe { published.push(Ring(watched), request, input, ptr::null_mut()) }
 }
 
-/// Runs both, the first one on and on at first, if the scheduler lets it: what loom tries of what one sees of the other
-/// depends on which that is.
+/// Runs both threads, in both orders of their start, since loom explores different interleavings for
+/// each.
 fn run_both<A: 'static, B: 'static>(
     first: impl FnOnce() -> A,
     second: impl FnOnce() -> B + Send + 'static,
@@ -238,8 +258,9 @@ fn run_both<A: 'static, B: 'static>(
     (first(), second.join().unwrap())
 }
 
-/// An origin publishes and takes back what the target does not take: each entry is carried out once, in order, as it was
-/// published, and by a side that lets the other see it. In the end the target looks where the origin goes on.
+/// An origin publishes entries and takes back those that the target does not take. Each is carried
+/// out once and in order, visibly to the other side. In the end the target expects the next entry
+/// where the origin will publish it.
 #[test]
 fn entries_taken_back_are_carried_out_once_and_in_order() {
     for (first, second) in [([SHORT, SHORT], LONG), ([LONG, SHORT], SHORT)] {
@@ -282,7 +303,7 @@ fn entries_taken_back_are_carried_out_once_and_in_order() {
     }
 }
 
-/// An origin that takes nothing back fills the ring, around its end: lines are written again when they have been served.
+/// An origin that takes nothing back fills the ring beyond its end, and reuses served lines.
 #[test]
 fn lines_are_written_again_when_they_are_served() {
     const ENTRIES: [(u64, u16); 4] = [(1, SHORT), (2, LONG), (3, SHORT), (4, LONG)];
@@ -291,7 +312,7 @@ fn lines_are_written_again_when_they_are_served() {
         let theirs = watched.clone();
         let target = thread::spawn(move || {
             let mut next = FIRST;
-            // Two fillers are counted, too: both long entries would go around the end.
+            // Two fillers count, too: both long entries would wrap around the end.
             while next.wrapping_sub(FIRST) < 8 {
                 serve(&theirs, &mut next, 0);
                 thread::yield_now();
@@ -313,7 +334,7 @@ fn lines_are_written_again_when_they_are_served() {
     });
 }
 
-/// What the target refuses the origin carries out.
+/// The origin carries out entries that the target refuses.
 #[test]
 fn what_is_refused_is_carried_out_by_the_origin() {
     loom::model(|| {
@@ -329,8 +350,8 @@ fn what_is_refused_is_carried_out_by_the_origin() {
     });
 }
 
-/// Two threads of an origin settle what was left to two targets, which don't come: who finds that there is nothing (more)
-/// to do finds it done.
+/// Two threads of an origin settle accesses to two targets that do not serve. A thread that finds
+/// nothing deferred sees the results.
 #[test]
 fn who_finds_it_settled_sees_what_came_of_it() {
     for targets in [[Some(0), Some(0)], [None, Some(0)], [None, None]] {
@@ -364,7 +385,7 @@ fn who_finds_it_settled_sees_what_came_of_it() {
     }
 }
 
-/// What a target had taken when it died is never settled, and nobody takes it for settled.
+/// An entry that a target had taken when it died is never settled, nor reported as settled.
 #[test]
 fn what_a_dead_target_had_taken_stays_left() {
     loom::model(|| {

@@ -1,11 +1,12 @@
-//! The memory of rings where processes share it.
+//! Memory of rings in segments that processes share.
 
 use std::marker::PhantomData;
 
-use super::{Memory, Wish};
+use super::{EntryRequest, Memory};
 use crate::primitives::AtomicU32;
 
-/// Windows of more members have no rings: they would take memory, and time for looking, by the square of the number.
+/// Maximum number of members of a window with rings: their memory, and the time of polling, grow
+/// with the square of the number.
 const MOST_MEMBERS: usize = 16;
 
 /// Bytes of a line.
@@ -14,18 +15,18 @@ pub(super) const LINE: usize = 64;
 #[repr(C)]
 struct Head {
     state: AtomicU32,
-    /// How many lines the entry has.
+    /// Number of lines of the entry.
     lines: u32,
-    wish: Wish,
+    request: EntryRequest,
 }
 
-/// Where the data of an entry begins: behind its head, as long as that is without loom.
+/// Offset of an entry's data: the size of its head (without loom).
 pub(super) const DATA: usize = 32;
 
 #[cfg(not(loom))]
 const _: () = assert!(DATA == size_of::<Head>() && std::mem::offset_of!(Head, state) == 0);
 
-/// How many lines a ring has in a window of so many members: a power of two; none where there are no rings.
+/// Number of lines of a ring in a window of `members`: a power of two, or 0 if it has no rings.
 fn lines(members: usize) -> u32 {
     match members {
         0..2 => 0,
@@ -38,7 +39,7 @@ fn lines(members: usize) -> u32 {
     }
 }
 
-/// Bytes of a ring; before its lines is one for the target's count.
+/// Bytes of a ring. The target's count has a line of its own before the others.
 fn bytes(members: usize) -> usize {
     match lines(members) {
         0 => 0,
@@ -46,12 +47,12 @@ fn bytes(members: usize) -> usize {
     }
 }
 
-/// Bytes of all rings of a window of so many members: from each to each other.
+/// Bytes of all rings of a window of `members`: one from each member to each other.
 pub(crate) fn all_bytes(members: usize) -> usize {
     members * members.saturating_sub(1) * bytes(members)
 }
 
-/// A ring's memory, as both sides see it.
+/// A ring's memory.
 #[derive(Clone, Copy)]
 pub(crate) struct Mapped<'a> {
     start: *mut u8,
@@ -60,14 +61,14 @@ pub(crate) struct Mapped<'a> {
 }
 
 impl Mapped<'_> {
-    /// That of the ring from `origin` to `target`; none where a window of so many members has none.
+    /// Returns the memory of the ring from `origin` to `target`. `None` if the window has no rings.
     ///
     /// # Safety
-    /// `rings` is the address, a multiple of 64, of [`all_bytes`] that were zero at first, are used by nothing but rings, and
-    /// outlive this.
+    /// `rings` must be a multiple of 64, and the address of [`all_bytes`] bytes that were initially
+    /// zero, are used only by rings, and outlive the result.
     pub unsafe fn of(rings: *mut u8, members: usize, origin: usize, target: usize) -> Option<Self> {
         let lines = lines(members);
-        // Those to one target lie together, since it looks at them one after the other.
+        // The rings to a target are adjacent, since it polls them in sequence.
         let number = target * members.saturating_sub(1) + origin - usize::from(origin > target);
         (lines > 0 && origin != target).then(|| Mapped {
             start: rings.wrapping_add(number * bytes(members)),
@@ -92,38 +93,47 @@ impl Memory for Mapped<'_> {
     }
 
     fn count(&self) -> &AtomicU32 {
-        // SAFETY: the promise of `of`: the first line of the ring holds a word that is used as an atomic one.
+        // SAFETY: the first line of the ring holds a word that is only accessed atomically (contract
+        // of `of`).
         unsafe { &*self.start.cast() }
     }
 
     fn state(&self, number: u32) -> &AtomicU32 {
-        // SAFETY: the promise of `of`; data is written over this word only while no other side looks at it.
+        // SAFETY: the line lies in the ring's memory (contract of `of`). Data overwrites this word only
+        // while the other side does not access the line (contract of `write`).
         unsafe { &*self.line(number).cast() }
     }
 
-    unsafe fn write(self, number: u32, lines: u32, wish: Wish, input: *const u8, len: usize) {
+    unsafe fn write(
+        self,
+        number: u32,
+        lines: u32,
+        request: EntryRequest,
+        input: *const u8,
+        len: usize,
+    ) {
         let head = self.head(number);
-        // SAFETY: the caller's promise.
+        // SAFETY: the lines belong to the caller, and `input` is valid (this function's contract).
         unsafe {
             (&raw mut (*head).lines).write(lines);
-            (&raw mut (*head).wish).write(wish);
+            (&raw mut (*head).request).write(request);
             netmod_kit::copy(input, self.data(number), len);
         }
     }
 
     unsafe fn lines_of(self, number: u32) -> u32 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the other side does not write to the entry (this function's contract).
         unsafe { (*self.head(number)).lines }
     }
 
-    unsafe fn wish(self, number: u32) -> Wish {
-        // SAFETY: the caller's promise.
-        unsafe { (*self.head(number)).wish }
+    unsafe fn request(self, number: u32) -> EntryRequest {
+        // SAFETY: the other side does not write to the entry (this function's contract).
+        unsafe { (*self.head(number)).request }
     }
 
     unsafe fn refuse(self, number: u32) {
-        // SAFETY: the caller's promise.
-        unsafe { (&raw mut (*self.head(number)).wish.refused).write(true) };
+        // SAFETY: the other side does not access the entry (this function's contract).
+        unsafe { (&raw mut (*self.head(number)).request.refused).write(true) };
     }
 
     fn data(self, number: u32) -> *mut u8 {

@@ -1,27 +1,27 @@
-//! What an origin keeps of the entries that it has in a ring.
+//! An origin's record of the entries that it has published in a ring.
 
 use std::collections::VecDeque;
 use std::ptr;
 
 use mpi_types::error::Result;
 
-use super::{Memory, Ring, Wish, lines_for};
+use super::{EntryRequest, Memory, Ring, lines_for};
 
-/// What an origin has published in a ring and not taken in yet.
+/// The entries that an origin has published in a ring and not completed.
 #[derive(Default)]
 pub(crate) struct Published {
-    /// Where the next entry goes, counted in lines.
+    /// Line of the next entry.
     next: u32,
     entries: VecDeque<Entry>,
 }
 
-/// One of them.
+/// A published entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     /// Its first line.
     pub number: u32,
     lines: u32,
-    /// Where what it asks for goes; NULL for nothing.
+    /// Buffer for the data that it reads; NULL for none.
     pub output: *mut u8,
 }
 
@@ -34,20 +34,21 @@ impl Entry {
     }
 }
 
-/// Who carries an entry out.
+/// The side that carries out an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Side {
-    /// The target has done it, or has refused to.
+    /// The target has carried it out, or has refused it.
     Target,
-    /// The origin has taken it back, and must.
+    /// The origin has taken it back, and must carry it out.
     Origin,
 }
 
-// SAFETY: the program has lent the memory, to whichever thread takes the entry in.
+// SAFETY: `output` is a buffer that the program leaves to the library until the access is complete,
+// by whichever thread.
 unsafe impl Send for Published {}
 
 impl Published {
-    /// Nothing, in a ring that begins with this line.
+    /// Makes an empty record of a ring that begins at this line.
     #[cfg(loom)]
     pub fn at(next: u32) -> Published {
         Published {
@@ -60,38 +61,40 @@ impl Published {
         self.entries.is_empty()
     }
 
-    /// How many entries there are.
+    /// Number of entries.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Publishes one more, if there is room.
+    /// Publishes an entry. Returns false if the ring has no space.
     ///
     /// # Safety
-    /// The ring is always the same, whose origin this is. `input` is valid for `len` bytes.
+    /// All calls must be for the same ring, whose origin is this process. `input` must be valid for
+    /// `len` bytes.
     pub unsafe fn push(
         &mut self,
         ring: Ring<impl Memory>,
-        wish: Wish,
+        request: EntryRequest,
         (input, len): (*const u8, usize),
         output: *mut u8,
     ) -> bool {
-        let lines = lines_for(usize::from(wish.len));
+        let lines = lines_for(usize::from(request.len));
         let filler = ring.filler(self.next, lines);
         let first = self.entries.front().map_or(self.next, |entry| entry.number);
         if !ring.has_room(first, self.next, filler + lines) {
             return false;
         }
-        // SAFETY: there is room, so the lines are free; the caller's promise for the data.
+        // SAFETY: the ring has space, so the lines are free, and `filler` lines keep the entry from
+        // wrapping around; `input` is valid by this function's contract.
         unsafe {
             if filler > 0 {
                 self.add(filler, ptr::null_mut());
                 let number = self.next.wrapping_sub(filler);
-                ring.publish(number, filler, Wish::default(), ptr::null(), 0);
+                ring.publish(number, filler, EntryRequest::default(), ptr::null(), 0);
             }
             self.add(lines, output);
             let number = self.next.wrapping_sub(lines);
-            ring.publish(number, lines, wish, input, len);
+            ring.publish(number, lines, request, input, len);
         }
         true
     }
@@ -105,14 +108,15 @@ impl Published {
         self.next = self.next.wrapping_add(lines);
     }
 
-    /// Ends the earliest, which was served.
+    /// Removes the earliest entry, which was served, and frees its lines.
     fn end(&mut self, ring: Ring<impl Memory>) {
         if let Some(entry) = self.entries.pop_front() {
             ring.free(entry.number, entry.lines);
         }
     }
 
-    /// Ends all that the target has served; before that, `take_in` looks at each. Returns whether none is left.
+    /// Removes the entries that the target has served, after calling `take_in` for each. Returns
+    /// whether no entry is left.
     #[inline(always)]
     pub fn end_served(&mut self, ring: Ring<impl Memory>, mut take_in: impl FnMut(Entry)) -> bool {
         while let Some(&first) = self.entries.front() {
@@ -125,12 +129,14 @@ impl Published {
         true
     }
 
-    /// Ends all. The target is waited for where it has taken an entry; those that it has not are taken back. `settle` is given
-    /// each in order, with the side that carries it out; `wait` is called while the target is at one, with a count of how often.
+    /// Removes all entries: takes back those that the target has not taken, and waits for the others.
+    ///
+    /// Calls `settle` for each entry in order, with the side that carries it out. Calls `wait` with a
+    /// count while the target carries an entry out.
     ///
     /// # Errors
-    /// Those of `wait`, with which all that is not ended stays as it is.
-    // Not inlined: it comes after many looks, which would save registers for it.
+    /// Those of `wait`. The remaining entries stay.
+    // Not inlined: it follows many polls, which would save registers for it.
     #[inline(never)]
     pub fn end_all(
         &mut self,
@@ -154,7 +160,7 @@ impl Published {
         for entry in &self.entries {
             settle(*entry, Side::Origin);
         }
-        // What is published next comes where the earliest of those taken back was.
+        // The next entry is published where the earliest of those taken back was.
         if let Some(first) = self.entries.front() {
             self.next = first.number;
         }
@@ -164,8 +170,8 @@ impl Published {
         Ok(())
     }
 
-    /// Takes back what the target has not taken. Returns how many entries it has taken, which come first and are to be waited
-    /// for.
+    /// Takes back the entries that the target has not taken. Returns the number of those that it has
+    /// taken, which are the first ones.
     fn take_back(&self, ring: Ring<impl Memory>) -> usize {
         let later = self.entries.iter().rev();
         let back = later.take_while(|entry| ring.take_back(entry.number));

@@ -29,14 +29,14 @@ fn each_entry_is_carried_out_by_one_side_and_in_order() {
                 let mut next = 0u32;
                 while !over.load(Ordering::Acquire) {
                     let any = ring().serve(&mut next, |number| {
-                        let wish = ring().wish(number);
-                        if wish.kind == kind::PUT {
+                        let request = ring().request(number);
+                        if request.kind == kind::PUT {
                             // SAFETY: taken.
                             let data = unsafe {
-                                std::slice::from_raw_parts(ring().data(number), wish.len.into())
+                                std::slice::from_raw_parts(ring().data(number), request.len.into())
                             };
-                            assert!(data.iter().all(|byte| *byte == wish.at as u8));
-                            done.lock().unwrap().push(wish.at);
+                            assert!(data.iter().all(|byte| *byte == request.at as u8));
+                            done.lock().unwrap().push(request.at);
                         }
                         true
                     });
@@ -52,13 +52,13 @@ fn each_entry_is_carried_out_by_one_side_and_in_order() {
                 published.end_served(ring(), |_| counts.0 += 1);
                 if all {
                     let settle = |entry: Entry, side| {
-                        let wish = ring().wish(entry.number);
+                        let request = ring().request(entry.number);
                         match side {
                             Side::Target => counts.0 += 1,
                             Side::Origin => counts.1 += 1,
                         }
-                        if side == Side::Origin && wish.kind == kind::PUT {
-                            done.lock().unwrap().push(wish.at);
+                        if side == Side::Origin && request.kind == kind::PUT {
+                            done.lock().unwrap().push(request.at);
                         }
                     };
                     let wait = |_| {
@@ -73,15 +73,15 @@ fn each_entry_is_carried_out_by_one_side_and_in_order() {
                 let len = (at * 7 % 5 * 50) as usize;
                 let len = len.min(ring().most());
                 let data = vec![at as u8; len];
-                let wish = Wish {
+                let request = EntryRequest {
                     at: at.into(),
                     kind: kind::PUT,
                     len: len as u16,
-                    ..Wish::default()
+                    ..EntryRequest::default()
                 };
                 // SAFETY: the data is a vector of that length.
                 while unsafe {
-                    !published.push(ring(), wish, (data.as_ptr(), len), ptr::null_mut())
+                    !published.push(ring(), request, (data.as_ptr(), len), ptr::null_mut())
                 } {
                     let counts = settle(&mut published, at % 3 == 0);
                     (served, back) = (served + counts.0, back + counts.1);

@@ -1,8 +1,8 @@
-//! What requests do with the window's memory.
+//! Execution of requests on the window's memory.
 //!
-//! Invariant: nothing that a request says is believed. Every run lies in the window, sums do not
-//! overflow, and memory for an answer that is not to be had makes the request fail. What fails is
-//! counted, and told to its origin by the next flush; who waits for data gets none.
+//! Invariant: all fields of a request are checked. Every run lies in the window, sums do not
+//! overflow, and a request whose answer cannot be allocated fails. Failures are counted, and the
+//! answer to the origin's next flush reports them. A failed request for data gets an empty answer.
 
 use crate::messages::message::Request;
 use crate::messages::service::{Service, State};
@@ -13,14 +13,14 @@ use mpi_types::error::Result;
 use mpi_types::op::PredefinedOp;
 
 impl Service {
-    /// Whether a message that says it is of this rank came from there.
+    /// Whether a message that names this rank as its sender came from that rank's process.
     pub(super) fn is_member(&self, rank: i32, from: Address) -> bool {
         let rank = u32::try_from(rank).ok();
         let known = rank.filter(|rank| *rank < self.comm.size());
         known.is_some_and(|rank| self.comm.rma_address(rank, from.vci).peer == from.peer)
     }
 
-    /// Where `len` bytes of the window at `at` are, if they belong to it.
+    /// Returns the address of `len` bytes at offset `at`, if all of them belong to the window.
     fn place(&self, state: &State, at: i64, len: usize) -> Option<*mut u8> {
         match self.memory {
             Some((base, size)) => {
@@ -35,8 +35,8 @@ impl Service {
         }
     }
 
-    /// The bytes of an answer to runs of elements that take so many bytes each, in an answer and in
-    /// the window; `None` if they are not all in the window.
+    /// Returns the bytes of all elements in an answer. `None` if not all of them lie in the window.
+    /// An element has `packed` bytes in an answer and `extent` bytes in the window.
     fn total(
         &self,
         state: &State,
@@ -46,7 +46,7 @@ impl Service {
     ) -> Option<usize> {
         let total = request.length()?.checked_mul(packed)?;
         if total > request.data.len() {
-            // Runs that come to more than there is memory would take for ever to go through.
+            // Iterating over runs longer than all memory could take forever.
             Vec::<u8>::new().try_reserve_exact(total).ok()?;
         }
         let there = |(at, count): (i64, usize)| {
@@ -65,7 +65,8 @@ impl Service {
             };
             data = rest;
             match self.place(state, at, len) {
-                // SAFETY: within the window's memory; the message is our own.
+                // SAFETY: `place` has checked that the bytes lie in the window's memory; `now` has
+                // `len` bytes of the received message, which does not overlap it.
                 Some(place) => unsafe { netmod_kit::copy(now.as_ptr(), place, len) },
                 None => state.fail(from),
             }
@@ -88,7 +89,7 @@ impl Service {
         }
         for (at, len) in request.runs() {
             if let Some(place) = self.place(state, at, len) {
-                // SAFETY: within the window's memory.
+                // SAFETY: `place` has checked that the bytes lie in the window's memory.
                 out.extend_from_slice(unsafe { std::slice::from_raw_parts(place, len) });
             }
         }
@@ -97,9 +98,9 @@ impl Service {
 
     /// Carries out [`crate::messages::message::Kind::Accumulate`].
     ///
-    /// Invariant (accumulate atomicity): the accumulates of all origins come here one after another, or
-    /// are words that a transport changes while it is polled (see [`crate::network::word`]), at the same time only
-    /// if there are threads.
+    /// Invariant (accumulate atomicity): accumulates of all origins are carried out here one at a
+    /// time, or on words by a transport during a poll ([`crate::network::word`]). The two run
+    /// concurrently only in processes with several threads, where both use the processor's atomics.
     pub(super) fn accumulate(
         &self,
         process: &Process,
@@ -117,7 +118,7 @@ impl Service {
         };
         let mut done = 0;
         for (at, count) in request.runs() {
-            // All are in the window: neither product overflows.
+            // `accumulation` has checked all runs, so that neither product overflows.
             let Some(place) = self.place(state, at, count * reduction.extent()) else {
                 continue;
             };
@@ -129,8 +130,9 @@ impl Service {
                 PredefinedOp::NoOp => std::ptr::null(),
                 _ => request.data[done..].as_ptr(),
             };
-            // SAFETY: within the window's memory, which others change under this lock only, or by the
-            // processor's atomics, if there are threads; input and result hold all elements.
+            // SAFETY: `place` has checked that the elements lie in the window's memory. Other threads
+            // change it under this lock or, in threaded processes, by the processor's atomics.
+            // `accumulation` has checked that input and result hold all elements.
             unsafe {
                 match process.is_threaded() && reduction.is_native(place) {
                     true => reduction.apply_atomic(place, count, input, result),
@@ -145,7 +147,8 @@ impl Service {
         }
     }
 
-    /// The operation of an accumulate, and memory for what it finds; `None` if it can't be done.
+    /// Returns the operation of an accumulate, and memory for the previous values. `None` if the
+    /// request is invalid.
     fn accumulation(
         &self,
         state: &State,
@@ -184,8 +187,9 @@ impl Service {
             let (compare, new) = (whole(request.a, upper[0]), whole(request.b, upper[1]));
             let aligned = size <= 8 && place.addr().is_multiple_of(size.max(1));
             let native = process.is_threaded() && aligned;
-            // SAFETY: within the window's memory, which others change under this lock only, or as in
-            // `accumulate`; it has the size of an integer.
+            // SAFETY: `place` has checked that the element lies in the window's memory. Other threads
+            // change it under this lock or, in threaded processes, by the processor's atomics. `size`
+            // was matched above.
             let old = unsafe { apply::compare_and_swap(place, compare, new, size, native) };
             let mut answer = self.memory_for(size);
             answer.extend_from_slice(&old.to_le_bytes()[..size]);

@@ -1,4 +1,4 @@
-//! Requests that nobody of sound mind makes.
+//! Malformed requests from a rank.
 
 use std::sync::Arc;
 

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 
 use crate::datatype::contents::{Combiner, Contents, Numbers};
-use crate::datatype::{Datatype, Distribution, Kind, Marker, Order, Predefined};
+use crate::datatype::{Datatype, Distribution, Marker, Order, Predefined, Representation};
 use crate::{Error, Result};
 
 /// How to make a datatype.
@@ -40,7 +40,7 @@ pub struct Darray {
 /// A type map with its bounds.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Map {
-    pub entries: Vec<(Kind, i64)>,
+    pub entries: Vec<(Representation, i64)>,
     pub bounds: Option<(i64, i64)>,
     pub alignment: i64,
 }
@@ -195,27 +195,27 @@ impl Map {
     }
 }
 
-fn basics(kind: Kind) -> Vec<(Kind, i64)> {
+fn basics(kind: Representation) -> Vec<(Representation, i64)> {
     match kind {
-        Kind::FloatInt => vec![(Kind::F32, 0), (Kind::I32, 4)],
-        Kind::DoubleInt => vec![(Kind::F64, 0), (Kind::I32, 8)],
-        Kind::LongInt => vec![(Kind::I64, 0), (Kind::I32, 8)],
-        Kind::IntInt => vec![(Kind::I32, 0), (Kind::I32, 4)],
-        Kind::ShortInt => vec![(Kind::I16, 0), (Kind::I32, 4)],
-        Kind::F80Int => vec![(Kind::F80, 0), (Kind::I32, 16)],
-        Kind::F128Int => vec![(Kind::F128, 0), (Kind::I32, 16)],
-        Kind::FloatFloat => vec![(Kind::F32, 0), (Kind::F32, 4)],
-        Kind::DoubleDouble => vec![(Kind::F64, 0), (Kind::F64, 8)],
+        Representation::FloatInt => vec![(Representation::F32, 0), (Representation::I32, 4)],
+        Representation::DoubleInt => vec![(Representation::F64, 0), (Representation::I32, 8)],
+        Representation::LongInt => vec![(Representation::I64, 0), (Representation::I32, 8)],
+        Representation::IntInt => vec![(Representation::I32, 0), (Representation::I32, 4)],
+        Representation::ShortInt => vec![(Representation::I16, 0), (Representation::I32, 4)],
+        Representation::F80Int => vec![(Representation::F80, 0), (Representation::I32, 16)],
+        Representation::F128Int => vec![(Representation::F128, 0), (Representation::I32, 16)],
+        Representation::FloatFloat => vec![(Representation::F32, 0), (Representation::F32, 4)],
+        Representation::DoubleDouble => vec![(Representation::F64, 0), (Representation::F64, 8)],
         basic => vec![(basic, 0)],
     }
 }
 
-fn alignment(kind: Kind) -> i64 {
-    let of = |kind: Kind| match kind {
-        Kind::C16 => 2,
-        Kind::C32 => 4,
-        Kind::C64 => 8,
-        Kind::C80 | Kind::C128 => 16,
+fn alignment(kind: Representation) -> i64 {
+    let of = |kind: Representation| match kind {
+        Representation::C16 => 2,
+        Representation::C32 => 4,
+        Representation::C64 => 8,
+        Representation::C80 | Representation::C128 => 16,
         other => other.size() as i64,
     };
     basics(kind).into_iter().map(|e| of(e.0)).max().unwrap_or(1)
@@ -321,7 +321,7 @@ pub fn decode(datatype: &Datatype) -> Result<Tree> {
     if envelope.combiner == Combiner::Named {
         let named = datatype.as_predefined().map(Tree::Named);
         return Ok(named.unwrap_or_else(|| {
-            Tree::Marker(if datatype.same(&Datatype::lower_bound()) {
+            Tree::Marker(if datatype.is_same(&Datatype::lower_bound()) {
                 Marker::LowerBound
             } else {
                 Marker::UpperBound

@@ -5,7 +5,7 @@
 use proptest::prelude::*;
 
 use super::naive::{Map, Tree, decode, tree};
-use crate::datatype::{Cursor, Datatype, Kind, Predefined};
+use crate::datatype::{Cursor, Datatype, Predefined, Representation};
 
 /// Larger type maps than that only cost time.
 const LIMIT: usize = 20_000;
@@ -28,26 +28,26 @@ fn buffer(map: &Map, count: usize) -> (Vec<u8>, usize) {
 }
 
 /// A kind of its own predefined type.
-fn predefined(kind: Kind) -> Datatype {
+fn predefined(kind: Representation) -> Datatype {
     let row = Predefined::TABLE.iter().find(|row| row.2 == kind);
     Datatype::predefined(row.expect("every kind has a type").0)
 }
 
 /// What one value becomes in external32.
-fn external(kind: Kind, value: &[u8]) -> Vec<u8> {
+fn external(kind: Representation, value: &[u8]) -> Vec<u8> {
     let mut out = value.to_vec();
     let width = match kind {
-        Kind::C16 => 2,
-        Kind::C32 => 4,
-        Kind::C64 => 8,
-        Kind::C80 | Kind::C128 => 16,
+        Representation::C16 => 2,
+        Representation::C32 => 4,
+        Representation::C64 => 8,
+        Representation::C80 | Representation::C128 => 16,
         other => other.size(),
     };
     out.chunks_mut(width).for_each(<[u8]>::reverse);
     match kind {
-        Kind::Wchar => out.split_off(2),
+        Representation::Wchar => out.split_off(2),
         // Sign and exponent are the same bits; the leading bit disappears.
-        Kind::F80 => {
+        Representation::F80 => {
             let significand = u64::from_be_bytes(out[8..].try_into().unwrap());
             let fraction = u128::from(significand << 1) << 48;
             let head = u16::from_be_bytes([out[6], out[7]]);
@@ -82,7 +82,7 @@ fn packs(tree: &Tree, count: usize, from: f64, to: f64) -> Result<(), TestCaseEr
     for (&offset, &byte) in offsets[skip..end].iter().zip(&fresh) {
         written[at(offset)] = byte;
     }
-    // SAFETY: as above.
+    // SAFETY: the buffer covers the type map.
     unsafe { t.unpack(data.as_mut_ptr().add(base), count, skip, &fresh) };
     prop_assert_eq!(data, written);
     Ok(())
@@ -142,7 +142,7 @@ proptest! {
             prop_assert!(one_run);
             prop_assert_eq!(three.first().copied().unwrap_or(0), t.true_lb() as i64);
         }
-        if let Some((at, len)) = t.as_run(1) {
+        if let Some((at, len)) = t.as_block(1) {
             let bytes: Vec<i64> = (at as i64..at as i64 + len as i64).collect();
             prop_assert_eq!(bytes, map.bytes(1));
         }
@@ -198,7 +198,7 @@ proptest! {
 
         let (mut seen, mut skip) = (Vec::new(), 0);
         while skip < offsets.len() {
-            let mut pieces = t.pieces(address.cast_mut(), count, skip, max);
+            let mut pieces = t.blocks(address.cast_mut(), count, skip, max);
             let mut number = 0;
             for (at, len) in &mut pieces {
                 prop_assert!(len > 0);
@@ -216,7 +216,7 @@ proptest! {
     #[test]
     fn elements_and_signatures(tree in tree(), count in 0usize..4) {
         let Some((t, map)) = small(&tree) else { return Ok(()) };
-        let kinds: Vec<Kind> = (0..count).flat_map(|_| map.entries.iter().map(|e| e.0)).collect();
+        let kinds: Vec<Representation> = (0..count).flat_map(|_| map.entries.iter().map(|e| e.0)).collect();
         let types: Vec<Datatype> = kinds.iter().map(|&kind| predefined(kind)).collect();
         let (mut bytes, mut elements) = (0, 0);
         let stride = kinds.len() / 16 + 1;
@@ -268,9 +268,9 @@ proptest! {
                 let first = at(offset + element * map.extent());
                 let value = &mut data[first..first + kind.size()];
                 match kind {
-                    Kind::Wchar => value.copy_from_slice(&0xbeefu32.to_ne_bytes()),
+                    Representation::Wchar => value.copy_from_slice(&0xbeefu32.to_ne_bytes()),
                     // Normal numbers, with nothing in the padding.
-                    Kind::F80 => {
+                    Representation::F80 => {
                         value[7] |= 0x80;
                         (value[8], value[9]) = (0x12, 0x34);
                         value[10..].fill(0);
@@ -290,7 +290,7 @@ proptest! {
 
         let mut back = data.clone();
         for &offset in &places { back[at(offset)] ^= 0xff; }
-        // SAFETY: as above.
+        // SAFETY: the buffer covers the type map.
         let end = unsafe { t.unpack_external(back.as_mut_ptr().add(base), count, &packed, 3) };
         prop_assert_eq!(end.unwrap() as usize, size + 3);
         prop_assert_eq!(back, data);

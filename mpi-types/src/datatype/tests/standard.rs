@@ -3,7 +3,9 @@
 #![allow(unsafe_code, reason = "buffers of the tests")]
 
 use crate::datatype::predefined::Predefined as P;
-use crate::datatype::{Combiner, Datatype, Distribution, Kind, Order, Predefined, TypeClass};
+use crate::datatype::{
+    Combiner, Datatype, Distribution, Order, Predefined, Representation, TypeClass,
+};
 use crate::{Class, Result};
 
 fn named(p: Predefined) -> Datatype {
@@ -23,7 +25,7 @@ fn double_char() -> Datatype {
 /// Runs of one element, as (offset, length).
 fn runs(t: &Datatype) -> Vec<(usize, usize)> {
     let base = std::ptr::null_mut();
-    let pieces = t.pieces(base, 1, 0, usize::MAX);
+    let pieces = t.blocks(base, 1, 0, usize::MAX);
     pieces.map(|(at, len)| (at as usize, len)).collect()
 }
 
@@ -200,7 +202,7 @@ fn a_distributed_array_as_in_section_4_1_4() {
     assert_eq!(t.size(), 50 * 200 * 100 * 8);
     assert_eq!((t.lb(), t.extent()), (0, 100 * 200 * 300 * 8));
     assert_eq!(t.true_lb(), 80);
-    let first: Vec<_> = t.pieces(std::ptr::null_mut(), 1, 0, 6).collect();
+    let first: Vec<_> = t.blocks(std::ptr::null_mut(), 1, 0, 6).collect();
     let expected = [80, 240, 400, 560, 720, 880].map(|at| (at as *mut u8, 80));
     assert_eq!(first, expected);
 }
@@ -209,7 +211,7 @@ fn a_distributed_array_as_in_section_4_1_4() {
 fn blocks_are_merged_and_vectors_recognised() {
     let byte = named(P::Byte);
     let merged = byte.indexed(&[2, 3, 1], &[0, 2, 5]).unwrap();
-    assert_eq!(merged.as_run(1), Some((0, 6)));
+    assert_eq!(merged.as_block(1), Some((0, 6)));
     assert!(merged.is_contiguous());
     // A face of a cube is a vector of the row's length over all planes.
     let cube = [16, 16, 16];
@@ -218,7 +220,7 @@ fn blocks_are_merged_and_vectors_recognised() {
             .subarray(&cube, &sub, &[0; 3], Order::C)
             .unwrap()
     };
-    assert_eq!(face([1, 16, 16]).as_run(1), Some((0, 2048)));
+    assert_eq!(face([1, 16, 16]).as_block(1), Some((0, 2048)));
     assert!(!face([1, 16, 16]).is_contiguous());
     assert_eq!(runs(&face([16, 1, 16])).len(), 16);
     assert_eq!(runs(&face([16, 16, 1])).len(), 256);
@@ -260,17 +262,32 @@ fn signatures_are_compared() {
 #[test]
 fn fortran_types_by_precision_and_range() {
     let kind = |t: Result<Datatype>| t.unwrap().element().unwrap().kind();
-    assert_eq!(kind(Datatype::f90_real(Some(6), Some(30))), Kind::F32);
-    assert_eq!(kind(Datatype::f90_real(Some(15), None)), Kind::F64);
-    assert_eq!(kind(Datatype::f90_real(None, Some(100))), Kind::F64);
+    assert_eq!(
+        kind(Datatype::f90_real(Some(6), Some(30))),
+        Representation::F32
+    );
+    assert_eq!(
+        kind(Datatype::f90_real(Some(15), None)),
+        Representation::F64
+    );
+    assert_eq!(
+        kind(Datatype::f90_real(None, Some(100))),
+        Representation::F64
+    );
     let long_double = named(P::LongDouble).element().unwrap().kind();
     assert_eq!(kind(Datatype::f90_real(Some(18), None)), long_double);
-    assert_eq!(kind(Datatype::f90_real(Some(33), None)), Kind::F128);
-    assert_eq!(kind(Datatype::f90_complex(Some(7), None)), Kind::C64);
-    assert_eq!(kind(Datatype::f90_integer(9)), Kind::I32);
+    assert_eq!(
+        kind(Datatype::f90_real(Some(33), None)),
+        Representation::F128
+    );
+    assert_eq!(
+        kind(Datatype::f90_complex(Some(7), None)),
+        Representation::C64
+    );
+    assert_eq!(kind(Datatype::f90_integer(9)), Representation::I32);
     assert_eq!(class(Datatype::f90_real(Some(40), None)), Class::Arg);
     assert_eq!(class(Datatype::f90_real(None, None)), Class::Arg);
-    assert_eq!(kind(Datatype::f90_integer(19)), Kind::I128);
+    assert_eq!(kind(Datatype::f90_integer(19)), Representation::I128);
     assert_eq!(class(Datatype::f90_integer(39)), Class::Arg);
     let t = Datatype::f90_real(Some(10), None).unwrap();
     assert!(t.is_committed() && t.is_builtin());
@@ -453,7 +470,7 @@ fn external32_of_many_short_runs() {
         );
     }
     let mut back = vec![[0i64; 2]; data.len()];
-    // SAFETY: as above.
+    // SAFETY: `back` has the type map's elements.
     let end = unsafe { t.unpack_external(back.as_mut_ptr().cast(), back.len(), &packed, 0) };
     assert_eq!(end.unwrap(), packed.len() as i64);
     assert_eq!(back, data);

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::reference::{Scalar, combine, same, scalars};
-use crate::datatype::{BINARY128, Group, Kind, Predefined};
+use crate::datatype::{BINARY128, Group, Predefined, Representation};
 use crate::op::select::of_kind;
 use crate::op::{Kernel, Level, Op, PredefinedOp, select};
 
@@ -130,7 +130,7 @@ impl Random {
     }
 
     /// `count` elements, with noise in the gaps.
-    fn elements(&mut self, kind: Kind, count: usize) -> Vec<u8> {
+    fn elements(&mut self, kind: Representation, count: usize) -> Vec<u8> {
         let mut bytes: Vec<u8> = (0..count * kind.extent())
             .map(|_| self.next() as u8)
             .collect();
@@ -144,7 +144,7 @@ impl Random {
     }
 }
 
-fn values(kind: Kind, buffer: &[u8], i: usize) -> Vec<Vec<u8>> {
+fn values(kind: Representation, buffer: &[u8], i: usize) -> Vec<Vec<u8>> {
     let element = &buffer[i * kind.extent()..];
     let scalars = scalars(kind);
     let value = |&(at, format): &(usize, Scalar)| element[at..at + format.len()].to_vec();
@@ -189,7 +189,7 @@ impl Framed {
     }
 }
 
-fn check(op: PredefinedOp, kind: Kind, a: &[u8], b: &[u8], before: &[u8], out: &[u8]) {
+fn check(op: PredefinedOp, kind: Representation, a: &[u8], b: &[u8], before: &[u8], out: &[u8]) {
     for i in 0..a.len() / kind.extent() {
         let (x, y) = (values(kind, a, i), values(kind, b, i));
         let want = combine(op, kind, &x, &y);
@@ -221,7 +221,13 @@ fn check(op: PredefinedOp, kind: Kind, a: &[u8], b: &[u8], before: &[u8], out: &
     }
 }
 
-fn run_one(random: &mut Random, op: PredefinedOp, kind: Kind, kernel: Kernel, count: usize) {
+fn run_one(
+    random: &mut Random,
+    op: PredefinedOp,
+    kind: Representation,
+    kernel: Kernel,
+    count: usize,
+) {
     let (a, b) = (random.elements(kind, count), random.elements(kind, count));
     let mut x = Framed::new(&a, random.below(33));
     let mut y = Framed::new(&b, random.below(33));
@@ -235,7 +241,7 @@ fn run_one(random: &mut Random, op: PredefinedOp, kind: Kind, kernel: Kernel, co
         check(op, kind, &a, &b, &before, out.content());
         assert!(out.frame_is_whole(), "{} on {kind:?}", op.name());
     }
-    // And one of the ways to alias.
+    // One of the possible overlaps, too.
     let way = random.below(if op == PredefinedOp::NoOp { 2 } else { 3 });
     let (x_at, y_at) = (x.pointer(), y.pointer());
     let (first, second, out) = [(x_at, y_at, y_at), (y_at, y_at, y_at), (x_at, y_at, x_at)][way];
@@ -291,7 +297,7 @@ fn binary128_against_the_compilers_library() {
     for op in [PredefinedOp::Sum, PredefinedOp::Prod] {
         let kernel = Op::predefined(op).kernel(Predefined::Real16).unwrap();
         for _ in 0..300 {
-            run_one(&mut random, op, Kind::F128, kernel, 100);
+            run_one(&mut random, op, Representation::F128, kernel, 100);
         }
     }
 }

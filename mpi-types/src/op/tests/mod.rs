@@ -38,7 +38,7 @@ fn user_function_gets_the_datatype_and_both_buffers() {
     let op = Op::user(
         Arc::new(|input, inout: *mut u8, len, datatype| {
             for i in 0..len * datatype.size() {
-                // SAFETY: the test below gives so many bytes.
+                // SAFETY: the test below passes buffers of `len` elements.
                 unsafe { *inout.add(i) = 2 * *input.add(i) + *inout.add(i) };
             }
         }),

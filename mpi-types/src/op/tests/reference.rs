@@ -3,7 +3,7 @@
 
 use std::cmp::Ordering;
 
-use crate::datatype::Kind;
+use crate::datatype::Representation;
 use crate::op::PredefinedOp;
 
 /// A scalar format: where its bytes are in an element is the caller's business.
@@ -34,47 +34,53 @@ impl Scalar {
 }
 
 /// The scalars of an element and their places.
-pub fn scalars(kind: Kind) -> Vec<(usize, Scalar)> {
+pub fn scalars(kind: Representation) -> Vec<(usize, Scalar)> {
     use Scalar::*;
     match kind {
-        Kind::I8 | Kind::Byte | Kind::Char => vec![(0, Signed(1))],
-        Kind::I16 => vec![(0, Signed(2))],
-        Kind::I32 => vec![(0, Signed(4))],
-        Kind::I64 => vec![(0, Signed(8))],
-        Kind::Bool | Kind::U8 => vec![(0, Unsigned(1))],
-        Kind::U16 => vec![(0, Unsigned(2))],
-        Kind::Wchar | Kind::Logical4 | Kind::U32 => vec![(0, Unsigned(4))],
-        Kind::U64 => vec![(0, Unsigned(8))],
-        Kind::I128 => vec![(0, Signed(16))],
-        Kind::F16 => vec![(0, F16)],
-        Kind::Bf16 => vec![(0, Bf16)],
-        Kind::C16 => vec![(0, F16), (2, F16)],
-        Kind::F32 => vec![(0, F32)],
-        Kind::F64 => vec![(0, F64)],
-        Kind::F80 => vec![(0, F80)],
-        Kind::F128 => vec![(0, F128)],
-        Kind::C32 | Kind::FloatFloat => vec![(0, F32), (4, F32)],
-        Kind::C64 | Kind::DoubleDouble => vec![(0, F64), (8, F64)],
-        Kind::C80 => vec![(0, F80), (16, F80)],
-        Kind::C128 => vec![(0, F128), (16, F128)],
-        Kind::FloatInt => vec![(0, F32), (4, Signed(4))],
-        Kind::DoubleInt => vec![(0, F64), (8, Signed(4))],
-        Kind::LongInt => vec![(0, Signed(8)), (8, Signed(4))],
-        Kind::IntInt => vec![(0, Signed(4)), (4, Signed(4))],
-        Kind::ShortInt => vec![(0, Signed(2)), (4, Signed(4))],
-        Kind::F80Int => vec![(0, F80), (16, Signed(4))],
-        Kind::F128Int => vec![(0, F128), (16, Signed(4))],
+        Representation::I8 | Representation::Byte | Representation::Char => vec![(0, Signed(1))],
+        Representation::I16 => vec![(0, Signed(2))],
+        Representation::I32 => vec![(0, Signed(4))],
+        Representation::I64 => vec![(0, Signed(8))],
+        Representation::Bool | Representation::U8 => vec![(0, Unsigned(1))],
+        Representation::U16 => vec![(0, Unsigned(2))],
+        Representation::Wchar | Representation::Logical4 | Representation::U32 => {
+            vec![(0, Unsigned(4))]
+        }
+        Representation::U64 => vec![(0, Unsigned(8))],
+        Representation::I128 => vec![(0, Signed(16))],
+        Representation::F16 => vec![(0, F16)],
+        Representation::Bf16 => vec![(0, Bf16)],
+        Representation::C16 => vec![(0, F16), (2, F16)],
+        Representation::F32 => vec![(0, F32)],
+        Representation::F64 => vec![(0, F64)],
+        Representation::F80 => vec![(0, F80)],
+        Representation::F128 => vec![(0, F128)],
+        Representation::C32 | Representation::FloatFloat => vec![(0, F32), (4, F32)],
+        Representation::C64 | Representation::DoubleDouble => vec![(0, F64), (8, F64)],
+        Representation::C80 => vec![(0, F80), (16, F80)],
+        Representation::C128 => vec![(0, F128), (16, F128)],
+        Representation::FloatInt => vec![(0, F32), (4, Signed(4))],
+        Representation::DoubleInt => vec![(0, F64), (8, Signed(4))],
+        Representation::LongInt => vec![(0, Signed(8)), (8, Signed(4))],
+        Representation::IntInt => vec![(0, Signed(4)), (4, Signed(4))],
+        Representation::ShortInt => vec![(0, Signed(2)), (4, Signed(4))],
+        Representation::F80Int => vec![(0, F80), (16, Signed(4))],
+        Representation::F128Int => vec![(0, F128), (16, Signed(4))],
     }
 }
 
 type Value = Vec<u8>;
 
 /// `a op b` for elements given as their scalars; the result likewise.
-pub fn combine(op: PredefinedOp, kind: Kind, a: &[Value], b: &[Value]) -> Vec<Value> {
+pub fn combine(op: PredefinedOp, kind: Representation, a: &[Value], b: &[Value]) -> Vec<Value> {
     let formats: Vec<Scalar> = scalars(kind).iter().map(|s| s.1).collect();
     let complex = matches!(
         kind,
-        Kind::C16 | Kind::C32 | Kind::C64 | Kind::C80 | Kind::C128
+        Representation::C16
+            | Representation::C32
+            | Representation::C64
+            | Representation::C80
+            | Representation::C128
     );
     let format = formats[0];
     match op {

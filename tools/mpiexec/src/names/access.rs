@@ -85,7 +85,7 @@ pub fn read_secret(path: &OsStr) -> Result<Secret, String> {
 
 /// Returns whether the other end of a socket is a process of the same user.
 pub fn is_own(stream: &UnixStream) -> bool {
-    socket_peercred(stream).is_ok_and(|peer| peer.uid == geteuid())
+    socket_peercred(stream).is_ok_and(|peer| netmod_kit::is_same_user(peer.uid.as_raw()))
 }
 
 /// Opens a socket for processes of this host, and returns it with its random name. Other users can

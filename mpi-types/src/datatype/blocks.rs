@@ -1,6 +1,6 @@
 //! Iteration over the runs of a buffer, for iovecs, and cursors for transfers in several steps.
 
-#![allow(unsafe_code, reason = "pieces of memory of callers are handed on")]
+#![allow(unsafe_code, reason = "addresses in callers' memory are passed on")]
 
 use super::Datatype;
 use super::walk::{self, Sink};
@@ -11,7 +11,7 @@ const BATCH: usize = 16;
 /// Iterator over the runs of a buffer: addresses and lengths, in the order of the packed data.
 ///
 /// Adjacent runs are merged within a batch.
-pub struct Pieces<'a> {
+pub struct Blocks<'a> {
     datatype: &'a Datatype,
     base: *mut u8,
     /// Position in the packed data of the first byte that is not in `batch`, and the end.
@@ -46,7 +46,7 @@ impl Sink for Batch {
     }
 }
 
-impl Pieces<'_> {
+impl Blocks<'_> {
     /// Returns the bytes of packed data before the next run: the `skip` to continue with after
     /// `max` runs.
     pub fn position(&self) -> usize {
@@ -55,7 +55,7 @@ impl Pieces<'_> {
     }
 }
 
-impl Iterator for Pieces<'_> {
+impl Iterator for Blocks<'_> {
     type Item = (*mut u8, usize);
 
     fn next(&mut self) -> Option<(*mut u8, usize)> {
@@ -80,9 +80,9 @@ impl Iterator for Pieces<'_> {
 impl Datatype {
     /// Iterates over at most `max` runs of `count` elements at `base`, from byte `skip` of the
     /// packed data on.
-    pub fn pieces(&self, base: *mut u8, count: usize, skip: usize, max: usize) -> Pieces<'_> {
+    pub fn blocks(&self, base: *mut u8, count: usize, skip: usize, max: usize) -> Blocks<'_> {
         let end = self.size().saturating_mul(count);
-        Pieces {
+        Blocks {
             datatype: self,
             base,
             position: skip.min(end),
