@@ -12,7 +12,7 @@
 //! - [`library`]: C libraries opened at run time; [`give_back_memory`]: freed memory that they
 //!   leave in the allocator.
 //! - [`spare`]: reused short buffers. [`usable`]: whether memory of the program can be read or
-//!   written.
+//!   written. [`interfaces`]: the host's network interfaces.
 //! - [`Netmod`]: how a transport between nodes describes itself to libmpi, with its control
 //!   [`variables`].
 //! - `conformance` (a feature, for tests): the suite that every transport must pass.
@@ -28,6 +28,7 @@ mod copy;
 pub mod emulation;
 mod exposures;
 mod fences;
+pub mod interfaces;
 pub mod library;
 mod lost;
 mod memory;

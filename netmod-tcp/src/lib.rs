@@ -36,7 +36,6 @@ pub mod fuzzing;
 #[allow(unsafe_code, reason = "memory that programs lend")]
 mod gather;
 mod hello;
-#[allow(unsafe_code, reason = "getifaddrs is a C list")]
 mod interfaces;
 #[allow(unsafe_code, reason = "memory that programs lend")]
 mod lane;
