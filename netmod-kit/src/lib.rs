@@ -4,11 +4,13 @@
 //!
 //! - [`admission`]: listeners admit only connections that prove a secret.
 //! - [`PeerTable`]: values by peer and VCI, for hot paths; [`NumberMap`]: by other numbers;
-//!   [`LostPeers`]: peers that a lane has found lost, for the other lanes.
+//!   [`Peers`]: a lane's endpoints and the processes that they belong to; [`LostPeers`]: peers that
+//!   a lane has found lost, for the other lanes; [`Addresses`]: a transport's open VCIs.
 //! - [`bridge`]: the transport of a connection between jobs, under the process's numbers.
 //! - [`bundle`]: small messages that travel together. [`copy()`]: small copies without a call.
-//! - [`Operations`], [`Fences`], [`Exposures`]: pending gets, puts and atomics, the epochs that a
-//!   flush waits for, and the exposed memory. [`emulation`]: remote memory access by messages.
+//! - [`remote`]: gets, puts and atomics in parts, with retries, flushes and losses;
+//!   [`emulation`]: their parts by messages. Below them are [`Operations`] and [`Exposures`]: pending
+//!   operations, and the exposed memory.
 //! - [`library`]: C libraries opened at run time; [`give_back_memory`]: freed memory that they
 //!   leave in the allocator.
 //! - [`spare`]: reused short buffers. [`usable`]: whether memory of the program can be read or
@@ -19,6 +21,7 @@
 
 #![forbid(unsafe_op_in_unsafe_fn)]
 
+mod addresses;
 pub mod admission;
 pub mod bridge;
 pub mod bundle;
@@ -32,21 +35,26 @@ pub mod interfaces;
 pub mod library;
 mod lost;
 mod memory;
+mod notice;
 mod operations;
 mod peer_table;
+mod peers;
 mod registration;
+pub mod remote;
 pub mod spare;
 pub mod usable;
 pub mod variables;
 
+pub use addresses::Addresses;
 pub use copy::{
     avoids_fetch, copy, copy_non_temporal, copy_overlapping, copy_to_far, copy_to_prefetched,
     copy_to_shared, keeps_stores_cached, overwrites_without_fetch, prefetch, prefetch_for_write,
 };
-pub use exposures::Exposures;
-pub use fences::Fences;
+pub use exposures::{Exposures, Held, atomic_op};
 pub use lost::LostPeers;
 pub use memory::give_back_memory;
+pub use notice::Notice;
 pub use operations::{Action, Operations};
 pub use peer_table::{NumberMap, PeerTable};
+pub use peers::{Endpoint, Peers, Process};
 pub use registration::{Netmod, Open, Start, need_rdma_device};
