@@ -29,7 +29,6 @@ mod config;
 mod congestion;
 mod conn;
 mod connect;
-mod exposure;
 #[doc(hidden)]
 #[allow(unsafe_code, reason = "memory that operations write")]
 pub mod fuzzing;
