@@ -5,8 +5,9 @@
 //! ([`BurstLimit`]). The core queues those, with their requests incomplete, and offers them in a
 //! row when it makes progress, between [`Lane::coalesce`](netmod::Lane::coalesce) on and off. The
 //! lane then writes them into one buffer ([`Bundle`]), which the receiver unpacks ([`messages`]).
+//! [`gather`] and [`send_bundle`] do so for lanes with numbered send buffers ([`BundlingLane`]).
 
-use netmod::Header;
+use netmod::{Header, LaneError};
 
 /// Largest payload worth bundling, in bytes: above it a copy costs as much as a system call.
 pub const SMALL: usize = 512;
@@ -135,6 +136,179 @@ pub fn messages(bytes: &[u8]) -> impl Iterator<Item = (Header, &[u8])> {
         rest = after;
         Some((Header::from_bytes(header), payload))
     })
+}
+
+/// Longest bundle in a send buffer, in bytes: longer ones would save few further calls.
+pub const LONGEST: usize = 16 << 10;
+
+/// State of an endpoint's bundling.
+#[derive(Default, Debug)]
+pub struct Outgoing {
+    burst_limit: BurstLimit,
+    /// The send buffer of the bundle, and its state.
+    bundle: Option<(u32, Bundle)>,
+}
+
+/// State of a lane's bundling.
+#[derive(Default, Debug)]
+pub struct Bundles {
+    /// Endpoints with a bundle.
+    endpoints: Vec<u32>,
+    /// Whether small messages are being bundled.
+    is_gathering: bool,
+    /// Counts polls.
+    round: u32,
+}
+
+impl Bundles {
+    /// Counts a poll, which ends a burst.
+    #[inline]
+    pub fn count_poll(&mut self) {
+        self.round = self.round.wrapping_add(1);
+    }
+
+    /// Returns whether no endpoint has a bundle.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.endpoints.is_empty()
+    }
+}
+
+/// A lane that bundles messages in numbered send buffers.
+pub trait BundlingLane {
+    /// Returns the lane's state.
+    fn bundles(&mut self) -> &mut Bundles;
+
+    /// Returns an endpoint's state.
+    fn outgoing(&mut self, endpoint: u32) -> &mut Outgoing;
+
+    /// Takes a free send buffer.
+    fn take_buffer(&mut self) -> Option<u32>;
+
+    /// Gives back a send buffer.
+    fn give_buffer(&mut self, buffer: u32);
+
+    /// Returns a buffer's space for a bundle, the same for each call and buffer, up to [`LONGEST`].
+    fn bundle_space(&mut self, buffer: u32) -> &mut [u8];
+
+    /// Sends a bundle of `len` bytes. Returns whether its buffer is in use until the send ends.
+    ///
+    /// # Errors
+    /// `Again`, without any effect: there is no space.
+    fn post_bundle(&mut self, endpoint: u32, buffer: u32, len: usize) -> Result<bool, LaneError>;
+}
+
+/// Decides how a message with a payload of `len` bytes that `fill` writes leaves. Adds it to the
+/// endpoint's bundle, or returns `fill` if the message has to be sent alone.
+///
+/// # Errors
+/// `Again`, without any effect: the message has to be bundled with later ones or to wait for earlier
+/// ones. Otherwise the error of the bundle's send.
+#[inline]
+pub fn gather<L: BundlingLane, F: FnOnce(&mut [u8])>(
+    lane: &mut L,
+    endpoint: u32,
+    header: &Header,
+    len: usize,
+    fill: F,
+) -> Result<Option<F>, LaneError> {
+    let &mut Bundles {
+        is_gathering,
+        round,
+        ..
+    } = lane.bundles();
+    let outgoing = lane.outgoing(endpoint);
+    if len <= SMALL {
+        if is_gathering {
+            add(lane, endpoint, header, len, fill)?;
+            return Ok(None);
+        }
+        if !outgoing.burst_limit.may_leave(round) {
+            return Err(LaneError::Again);
+        }
+    }
+    // Order: earlier accepted messages go first.
+    if outgoing.bundle.is_some() {
+        send_bundle(lane, endpoint)?;
+    }
+    Ok(Some(fill))
+}
+
+/// Adds a message to the endpoint's bundle, after sending a full one.
+fn add<L: BundlingLane>(
+    lane: &mut L,
+    endpoint: u32,
+    header: &Header,
+    len: usize,
+    fill: impl FnOnce(&mut [u8]),
+) -> Result<(), LaneError> {
+    if let Some((buffer, bundle)) = lane.outgoing(endpoint).bundle
+        && bundle.used + EXTRA + len > lane.bundle_space(buffer).len()
+    {
+        send_bundle(lane, endpoint)?;
+    }
+    let (buffer, mut bundle) = match lane.outgoing(endpoint).bundle {
+        Some(bundle) => bundle,
+        None => {
+            let buffer = lane.take_buffer().ok_or(LaneError::Again)?;
+            lane.bundles().endpoints.push(endpoint);
+            (buffer, Bundle::default())
+        }
+    };
+    let fits = bundle.add(lane.bundle_space(buffer), header, len, fill);
+    lane.outgoing(endpoint).bundle = Some((buffer, bundle));
+    if fits { Ok(()) } else { Err(LaneError::Again) }
+}
+
+/// Sends the bundle of an endpoint, if it has one.
+///
+/// # Errors
+/// `Again`: there is no space, and the bundle stays. Otherwise the error of the send; the lane has
+/// dropped the bundle ([`drop_bundle`]).
+pub fn send_bundle<L: BundlingLane>(lane: &mut L, endpoint: u32) -> Result<(), LaneError> {
+    let Some((buffer, bundle)) = lane.outgoing(endpoint).bundle else {
+        return Ok(());
+    };
+    let is_in_use = lane.post_bundle(endpoint, buffer, bundle.used)?;
+    let outgoing = lane.outgoing(endpoint);
+    outgoing.burst_limit.record_bundle(bundle.count);
+    outgoing.bundle = None;
+    if !is_in_use {
+        lane.give_buffer(buffer);
+    }
+    forget(lane, endpoint);
+    Ok(())
+}
+
+/// Sends all bundles. Returns whether any was sent.
+pub fn send_bundles<L: BundlingLane>(lane: &mut L) -> bool {
+    let mut any = false;
+    for endpoint in lane.bundles().endpoints.clone() {
+        any |= send_bundle(lane, endpoint).is_ok();
+    }
+    any
+}
+
+/// Begins or ends the bundling of messages; implements
+/// [`Lane::coalesce`](netmod::Lane::coalesce).
+pub fn coalesce<L: BundlingLane>(lane: &mut L, on: bool) {
+    lane.bundles().is_gathering = on;
+    if !on && !lane.bundles().is_empty() {
+        send_bundles(lane);
+    }
+}
+
+/// Drops the bundle of a lost peer's endpoint.
+pub fn drop_bundle<L: BundlingLane>(lane: &mut L, endpoint: u32) {
+    if let Some((buffer, _)) = lane.outgoing(endpoint).bundle.take() {
+        lane.give_buffer(buffer);
+        forget(lane, endpoint);
+    }
+}
+
+/// Removes an endpoint from the list of those with a bundle.
+fn forget<L: BundlingLane>(lane: &mut L, endpoint: u32) {
+    lane.bundles().endpoints.retain(|&other| other != endpoint);
 }
 
 #[cfg(test)]

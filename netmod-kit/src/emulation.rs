@@ -1,19 +1,17 @@
 //! Emulates get, put and atomics by messages, for networks that have none.
 //!
 //! The initiator sends a [`Request`]; the target carries it out ([`serve`]) and sends an answer,
-//! from which the initiator takes the result ([`take_answer`]). Each request has one answer, and an
-//! initiator has at most [`MOST_REQUESTS`] unanswered, so the answers that a target owes are
+//! from which the initiator takes the result ([`remote::answered`](crate::remote::answered)). Each
+//! request has one answer, and an initiator has at most 64 unanswered, so the answers that a target owes are
 //! bounded by the number of lanes that talk to it. The transport decides how requests travel.
 
-use std::sync::atomic::AtomicU64;
-
-use netmod::{AtomicOp, LaneError, Peer};
+use netmod::{LaneError, Peer};
 
 use crate::exposures::Exposures;
 use crate::operations::Action;
 
 /// Most unanswered requests of a lane; bounds the answers that targets owe it.
-pub const MOST_REQUESTS: usize = 64;
+pub(crate) const MOST_REQUESTS: usize = 64;
 
 /// Status of an answer: carried out.
 pub const DONE: u8 = 0;
@@ -25,7 +23,7 @@ pub const NOT_EXPOSED: u8 = 1;
 pub struct Request {
     /// Names the operation at its initiator; echoed by the answer.
     pub cookie: u64,
-    /// Names the exposed memory at the target.
+    /// Names the exposed memory at the target: the second word of its key.
     pub exposure: u64,
     /// Offset in the exposed memory; in an answer to a get, offset in the operation's data.
     pub offset: u64,
@@ -75,7 +73,7 @@ impl Request {
 /// The operation that a request asks of its target.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ask {
-    /// An atomic, by its [`AtomicOp`] as a byte.
+    /// An atomic, by its [`AtomicOp`](netmod::AtomicOp) as a byte.
     Atomic(u8),
     /// Send memory back.
     Get,
@@ -128,19 +126,16 @@ pub fn serve<R>(
     let mut source = None;
     let found = match ask {
         Ask::Atomic(code) => {
-            let place = exposures.find(request.exposure, request.offset, 8);
-            place
-                .and_then(|place| carry_out(place.cast(), code, request.value, request.extra))
-                .map(|found| answer.value = found)
+            let operands = [request.value, request.extra];
+            let found = exposures.atomic(request.exposure, request.offset, code, operands);
+            found.map(|found| answer.value = found)
         }
-        Ask::Put => exposures
-            .find(request.exposure, request.offset, data.len())
-            // SAFETY: `find` checks that all of it is exposed, so it is valid memory by the
-            // contract of `expose`; `data` is the transport's receive buffer, which does not
-            // overlap it.
-            .map(|place| unsafe {
-                std::ptr::copy_nonoverlapping(data.as_ptr(), place, data.len());
-            }),
+        Ask::Put => {
+            // SAFETY: `with` checks that all of it is exposed, so it is valid memory by the contract
+            // of `expose`; `data` is the transport's receive buffer, which does not overlap it.
+            let act = |place| unsafe { crate::copy(data.as_ptr(), place, data.len()) };
+            exposures.with(request.exposure, request.offset, data.len(), act)
+        }
         Ask::Get => {
             answer.offset = request.extra;
             let len = usize::try_from(request.value).ok();
@@ -155,29 +150,6 @@ pub fn serve<R>(
     }
 }
 
-/// Carries out an atomic on exposed memory. Returns `None` if there is no such atomic or the
-/// address is not aligned.
-fn carry_out(place: *mut u64, code: u8, operand: u64, compare: u64) -> Option<u64> {
-    if !place.is_aligned() {
-        return None;
-    }
-    // SAFETY: the caller got `place` from `find`, so it is valid by the contract of `expose`; its
-    // alignment is checked above. Concurrent writes by other code must be atomic, too, by MPI's
-    // rules.
-    let place = unsafe { AtomicU64::from_ptr(place) };
-    const CODES: [AtomicOp; 7] = [
-        AtomicOp::Load,
-        AtomicOp::Swap,
-        AtomicOp::Add,
-        AtomicOp::And,
-        AtomicOp::Or,
-        AtomicOp::Xor,
-        AtomicOp::CompareSwap,
-    ];
-    let op = *CODES.iter().find(|&&op| op as u8 == code)?;
-    Some(op.carry_out(place, operand, compare))
-}
-
 /// Stores the result of an operation of `len` bytes at `local` from its answer.
 ///
 /// # Errors
@@ -186,7 +158,7 @@ fn carry_out(place: *mut u64, code: u8, operand: u64, compare: u64) -> Option<u6
 /// # Safety
 /// `local` is valid for writes of `len` bytes if the operation is a get, of 8 bytes if it is an
 /// atomic.
-pub unsafe fn take_answer(
+pub(crate) unsafe fn take_answer(
     action: Action,
     local: *mut u8,
     len: usize,
@@ -235,6 +207,8 @@ impl NotExposed {
 
 #[cfg(test)]
 mod tests {
+    use netmod::AtomicOp;
+
     use super::*;
 
     fn answer(ask: Ask, words: &mut [u64; 2], request: Request, data: &[u8]) -> (u8, u64, Vec<u8>) {

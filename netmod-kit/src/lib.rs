@@ -4,22 +4,26 @@
 //!
 //! - [`admission`]: listeners admit only connections that prove a secret.
 //! - [`PeerTable`]: values by peer and VCI, for hot paths; [`NumberMap`]: by other numbers;
-//!   [`LostPeers`]: peers that a lane has found lost, for the other lanes.
+//!   [`Peers`]: a lane's endpoints and the processes that they belong to; [`LostPeers`]: peers that
+//!   a lane has found lost, for the other lanes; [`Addresses`]: a transport's open VCIs.
 //! - [`bridge`]: the transport of a connection between jobs, under the process's numbers.
 //! - [`bundle`]: small messages that travel together. [`copy()`]: small copies without a call.
 //! - [`Nearness`]: whether another process's core shares a cache with this one's.
-//! - [`Operations`], [`Fences`], [`Exposures`]: pending gets, puts and atomics, the epochs that a
-//!   flush waits for, and the exposed memory. [`emulation`]: remote memory access by messages.
+//! - [`remote`]: gets, puts and atomics in parts, with retries, flushes and losses;
+//!   [`emulation`]: their parts by messages. Below them are [`Operations`] and [`Exposures`]: pending
+//!   operations, and the exposed memory.
 //! - [`library`]: C libraries opened at run time; [`give_back_memory`]: freed memory that they
 //!   leave in the allocator.
 //! - [`spare`]: reused short buffers. [`usable`]: whether memory of the program can be read or
-//!   written. [`is_same_user`]: whether a socket's peer runs as this process's user.
+//!   written. [`interfaces`]: the host's network interfaces. [`is_same_user`]: whether a socket's
+//!   peer runs as this process's user.
 //! - [`Netmod`]: how a transport between nodes describes itself to libmpi, with its control
 //!   [`variables`].
 //! - `conformance` (a feature, for tests): the suite that every transport must pass.
 
 #![forbid(unsafe_op_in_unsafe_fn)]
 
+mod addresses;
 pub mod admission;
 pub mod bridge;
 pub mod bundle;
@@ -29,28 +33,34 @@ mod copy;
 pub mod emulation;
 mod exposures;
 mod fences;
+pub mod interfaces;
 pub mod library;
 mod lost;
 mod memory;
 mod nearness;
+mod notice;
 mod operations;
 mod peer_table;
+mod peers;
 mod registration;
+pub mod remote;
 mod same_user;
 pub mod spare;
 pub mod usable;
 pub mod variables;
 
+pub use addresses::Addresses;
 pub use copy::{
     copy, copy_non_temporal, copy_overlapping, copy_to_far, copy_to_prefetched, copy_to_shared,
     is_virtual_machine, keeps_stores_cached, prefetch, prefetch_for_write, streaming_pays,
 };
-pub use exposures::Exposures;
-pub use fences::Fences;
+pub use exposures::{Exposures, Held, atomic_op};
 pub use lost::LostPeers;
 pub use memory::give_back_memory;
 pub use nearness::Nearness;
+pub use notice::Notice;
 pub use operations::{Action, Operations};
 pub use peer_table::{NumberMap, PeerTable};
+pub use peers::{Endpoint, Peers, Process};
 pub use registration::{Netmod, Open, Start, need_rdma_device};
 pub use same_user::is_same_user;

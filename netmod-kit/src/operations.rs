@@ -1,6 +1,6 @@
 //! Pending operations on remote memory.
 
-use netmod::{AtomicOp, LaneError};
+use netmod::AtomicOp;
 
 /// The kind of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,39 +25,46 @@ struct Slot<T> {
     generation: u32,
 }
 
-/// A bounded table of pending operations.
+/// A table of pending operations. Its memory is reserved when it is made.
 pub struct Operations<T> {
     slots: Vec<Slot<T>>,
     free: Vec<u32>,
+    most: usize,
 }
 
 impl<T> Operations<T> {
-    /// Makes a table for `count` operations.
-    pub fn new(count: usize) -> Self {
+    /// Makes a table for `most` operations.
+    pub fn new(most: usize) -> Self {
         Operations {
-            slots: (0..count)
-                .map(|_| Slot {
-                    op: None,
-                    generation: 0,
-                })
-                .collect(),
-            free: (0..count as u32).rev().collect(),
+            slots: Vec::with_capacity(most),
+            free: Vec::with_capacity(most),
+            most,
         }
     }
 
-    /// Returns whether there is space for one more.
-    pub fn has_room(&self) -> bool {
-        !self.free.is_empty()
+    /// Returns how many operations are pending.
+    pub fn count(&self) -> usize {
+        self.slots.len() - self.free.len()
     }
 
-    /// Adds an operation and returns its number.
-    ///
-    /// # Errors
-    /// [`LaneError::Again`]: the table is full.
-    pub fn insert(&mut self, op: T) -> Result<u32, LaneError> {
-        let index = self.free.pop().ok_or(LaneError::Again)?;
+    /// Returns whether fewer operations are pending than the table is made for.
+    pub fn has_room(&self) -> bool {
+        self.count() < self.most
+    }
+
+    /// Adds an operation and returns its number. A full table grows: callers that can refuse an
+    /// operation check [`Operations::has_room`] first.
+    pub fn insert(&mut self, op: T) -> u32 {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot {
+                op: None,
+                // No operation is named by 0.
+                generation: 1,
+            });
+            self.slots.len() as u32 - 1
+        });
         self.slots[index as usize].op = Some(op);
-        Ok(index)
+        index
     }
 
     /// Returns an operation by its number.
@@ -90,10 +97,20 @@ impl<T> Operations<T> {
         slot.op.as_mut().map(|op| (index, op))
     }
 
-    /// Lists the numbers of all pending operations.
-    pub fn indices(&self) -> Vec<u32> {
+    /// Iterates over all pending operations.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.slots.iter().filter_map(|slot| slot.op.as_ref())
+    }
+
+    /// Lists the numbers of the pending operations for which `is_wanted` returns `true`.
+    pub fn indices(&self, is_wanted: impl Fn(&T) -> bool) -> Vec<u32> {
         (0..self.slots.len() as u32)
-            .filter(|&i| self.slots[i as usize].op.is_some())
+            .filter(|&index| {
+                self.slots[index as usize]
+                    .op
+                    .as_ref()
+                    .is_some_and(&is_wanted)
+            })
             .collect()
     }
 }
@@ -105,17 +122,19 @@ mod tests {
     #[test]
     fn stale_names_are_noticed_and_room_is_bounded() {
         let mut operations = Operations::new(2);
-        let a = operations.insert('a').unwrap();
+        let a = operations.insert('a');
         let cookie = operations.cookie(a);
         assert_eq!(operations.by_cookie(cookie), Some((a, &mut 'a')));
         assert_eq!(operations.remove(a), Some('a'));
         assert_eq!(operations.by_cookie(cookie), None);
-        let b = operations.insert('b').unwrap();
+        let b = operations.insert('b');
         assert_eq!(operations.by_cookie(cookie), None);
-        let c = operations.insert('c').unwrap();
-        assert_eq!(operations.insert('d'), Err(LaneError::Again));
+        assert!(operations.has_room());
+        let c = operations.insert('c');
         assert!(!operations.has_room() && b != c);
+        operations.insert('d');
         assert_eq!(operations.by_cookie(u64::MAX), None);
-        assert_eq!(operations.indices(), [0, 1]);
+        assert_eq!(operations.indices(|&op| op != 'b'), [1, 2]);
+        assert_eq!((operations.count(), operations.iter().count()), (3, 3));
     }
 }

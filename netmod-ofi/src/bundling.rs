@@ -3,10 +3,7 @@
 use crate::lane::OfiLane;
 use crate::wire::{self, MessageKind};
 use netmod::{Header, LaneError};
-use netmod_kit::bundle::{Bundle, SMALL};
-
-/// Longest bundle, in bytes: longer ones would save few further calls.
-const BUNDLE_MOST: usize = 16 << 10;
+use netmod_kit::bundle::{self, Bundles, BundlingLane, Outgoing};
 
 impl OfiLane {
     /// Sends a message of the core with a payload of `len` bytes that `fill` writes, alone or in a
@@ -20,20 +17,9 @@ impl OfiLane {
         keep: bool,
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<(), LaneError> {
-        let round = self.round;
-        let state = self.peers.endpoint(endpoint);
-        if len <= SMALL {
-            if self.gathering {
-                return self.add_to_bundle(endpoint, header, len, fill);
-            }
-            if !state.burst_limit.may_leave(round) {
-                return Err(LaneError::Again);
-            }
-        }
-        // Order: earlier accepted messages go first.
-        if state.bundle.is_some() && !self.send_bundle(endpoint) {
-            return Err(LaneError::Again);
-        }
+        let Some(fill) = bundle::gather(self, endpoint, header, len, fill)? else {
+            return Ok(());
+        };
         let prefix = self.prefix(MessageKind::Message, 0);
         self.transmit(endpoint, wire::MESSAGE + len, keep, |bytes| {
             bytes[..wire::PREFIX].copy_from_slice(&prefix);
@@ -41,83 +27,56 @@ impl OfiLane {
             fill(&mut bytes[wire::MESSAGE..]);
         })
     }
+}
 
-    fn add_to_bundle(
-        &mut self,
-        endpoint: u32,
-        header: &Header,
-        len: usize,
-        fill: impl FnOnce(&mut [u8]),
-    ) -> Result<(), LaneError> {
-        let most = self.shared.buffer_size.min(BUNDLE_MOST) - wire::PREFIX;
-        if let Some((_, bundle)) = self.peers.endpoint(endpoint).bundle
-            && bundle.used + wire::MESSAGE + len > most
-            && !self.send_bundle(endpoint)
-        {
-            return Err(LaneError::Again);
-        }
-        if self.peers.endpoint(endpoint).lost {
-            return Err(self.lost(endpoint));
-        }
-        if self.peers.endpoint(endpoint).bundle.is_none() {
-            let buffer = self.buffers.take().ok_or(LaneError::Again)?;
-            self.peers.endpoint(endpoint).bundle = Some((buffer, Bundle::default()));
-            self.bundled.push(endpoint);
-        }
-        let Some((buffer, bundle)) = &mut self.peers.endpoint(endpoint).bundle else {
-            return Err(LaneError::Again);
-        };
-        // SAFETY: the lane took this buffer for the bundle, and it has `buffer_size` bytes.
-        let room = unsafe {
-            let place = self.buffers.send_at(*buffer).add(wire::PREFIX);
+impl BundlingLane for OfiLane {
+    #[inline]
+    fn bundles(&mut self) -> &mut Bundles {
+        &mut self.bundles
+    }
+
+    #[inline]
+    fn outgoing(&mut self, endpoint: u32) -> &mut Outgoing {
+        &mut self.peers.endpoint(endpoint).outgoing
+    }
+
+    fn take_buffer(&mut self) -> Option<u32> {
+        self.buffers.take()
+    }
+
+    fn give_buffer(&mut self, buffer: u32) {
+        self.buffers.give(buffer);
+    }
+
+    fn bundle_space(&mut self, buffer: u32) -> &mut [u8] {
+        let most = self.shared.buffer_size.min(bundle::LONGEST) - wire::PREFIX;
+        // SAFETY: the lane took this buffer for the bundle, so that nothing else uses it, and it has
+        // `buffer_size` bytes.
+        unsafe {
+            let place = self.buffers.send_at(buffer).add(wire::PREFIX);
             std::slice::from_raw_parts_mut(place, most)
-        };
-        if bundle.add(room, header, len, fill) {
-            Ok(())
-        } else {
-            Err(LaneError::Again)
         }
     }
 
-    /// Sends the bundle of an endpoint. Returns whether it has none any more.
-    pub(crate) fn send_bundle(&mut self, endpoint: u32) -> bool {
+    fn post_bundle(&mut self, endpoint: u32, buffer: u32, len: usize) -> Result<bool, LaneError> {
         let state = self.peers.endpoint(endpoint);
-        let Some((buffer, bundle)) = state.bundle else {
-            return true;
-        };
         if state.stalled > 0 {
-            return false;
+            return Err(LaneError::Again);
         }
-        let len = wire::PREFIX + bundle.used;
         let prefix = self.prefix(MessageKind::Bundle, 0);
-        // SAFETY: the lane took this buffer for the bundle, and it is longer than a prefix.
+        // SAFETY: the lane took this buffer for the bundle, so that nothing else uses it, and it is
+        // longer than a prefix.
         unsafe {
             let place = self.buffers.send_at(buffer);
             place.cast::<[u8; wire::PREFIX]>().write(prefix);
         }
-        let rc = self.send_buffer(buffer, endpoint, len);
-        if rc == 0 {
-            let state = self.peers.endpoint(endpoint);
-            state.stuck = None;
-            state.bundle = None;
-            state.burst_limit.record_bundle(bundle.count);
-            self.bundled.retain(|&other| other != endpoint);
-            return true;
+        match self.send_buffer(buffer, endpoint, wire::PREFIX + len) {
+            0 => {
+                self.peers.endpoint(endpoint).stuck = None;
+                Ok(true)
+            }
+            // If the peer is lost, this drops its bundle.
+            rc => Err(self.refused(endpoint, rc, "sending")),
         }
-        // If the peer is lost, `refused` has dropped its bundle.
-        self.refused(endpoint, rc, "sending");
-        self.peers.endpoint(endpoint).bundle.is_none()
-    }
-
-    /// Sends all bundles. Returns whether any was sent.
-    pub(crate) fn send_bundles(&mut self) -> bool {
-        let mut any = false;
-        for endpoint in self.bundled.clone() {
-            any |= self.send_bundle(endpoint);
-        }
-        let peers = &mut self.peers;
-        self.bundled
-            .retain(|&endpoint| peers.endpoint(endpoint).bundle.is_some());
-        any
     }
 }

@@ -3,8 +3,10 @@
 use crate::address::untagged_address;
 use crate::ffi::{FI_ADDR_UNSPEC, fi_av_insert};
 use crate::lane::OfiLane;
+use crate::peers::EndpointState;
 use crate::select::{self, ip_address};
 use netmod::{LaneError, Peer, VciId};
+use netmod_kit::bundle::Outgoing;
 
 impl OfiLane {
     /// Returns the index of a peer's VCI, resolving its address at first contact.
@@ -15,7 +17,7 @@ impl OfiLane {
             None => self.connect(peer, vci)?,
         };
         if self.peers.endpoint(endpoint).lost {
-            Err(self.lost(endpoint))
+            Err(self.peers.process_of(endpoint).error())
         } else {
             Ok(endpoint)
         }
@@ -80,6 +82,18 @@ impl OfiLane {
                 self.shared.provider
             )));
         }
-        Ok(self.peers.add(peer, vci, addr, name))
+        let process = self.peers.process(peer);
+        let endpoint = EndpointState {
+            addr,
+            vci,
+            process,
+            lost: self.peers.processes[process as usize].lost.is_some(),
+            dirty: false,
+            stalled: 0,
+            outgoing: Outgoing::default(),
+            stuck: None,
+            address: name.into(),
+        };
+        Ok(self.peers.add(peer, vci, endpoint))
     }
 }

@@ -5,17 +5,18 @@ use crate::buffers::{Buffers, Role};
 use crate::ffi::*;
 use crate::links;
 use crate::objects::{Objects, open_cq};
-use crate::ops::{Op, Reply};
 use crate::peers::Peers;
 use crate::probe::can_probe;
-use crate::shared::Shared;
+use crate::shared::{Region, Shared};
 use crate::watch::Watched;
 use crate::wire::{self, MessageKind, Prefix};
 use netmod::{
     AtomicOp, Header, Issued, Lane, LaneError, OpenError, Payload, Peer, RemoteAddr, Sink, Token,
     VciId, Vectored, WakeUp,
 };
-use netmod_kit::Operations;
+use netmod_kit::Notice;
+use netmod_kit::bundle::{self, Bundles};
+use netmod_kit::remote::{self, RemoteOps};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::fd::RawFd;
 use std::ptr::null_mut;
@@ -24,12 +25,6 @@ use std::sync::Arc;
 /// Bytes. Messages up to this size are assembled in the lane and injected, if the provider accepts
 /// them.
 const INJECT_MOST: usize = 512;
-
-/// An event for the sink, delivered by the next poll.
-pub(crate) enum Notice {
-    Complete(Token, Result<(), LaneError>),
-    Lost(Peer, String),
-}
 
 /// An accepted message that the provider had no space for.
 pub(crate) struct Stalled {
@@ -45,34 +40,22 @@ pub(crate) struct OfiLane {
     pub(crate) objects: Objects,
     pub(crate) buffers: Buffers,
     pub(crate) peers: Peers,
-    pub(crate) ops: Operations<Op>,
-    /// Operations with unissued parts.
-    pub(crate) unissued: VecDeque<u32>,
+    pub(crate) remote: RemoteOps<Option<Region>>,
     /// Accepted messages that wait for the provider.
     pub(crate) stalled: VecDeque<Stalled>,
-    /// Answers owed to peers.
-    pub(crate) replies: VecDeque<Reply>,
     /// Receive buffers to be posted again.
     pub(crate) unposted: Vec<u32>,
-    pub(crate) notices: VecDeque<Notice>,
-    /// Endpoints with a bundle.
-    pub(crate) bundled: Vec<u32>,
-    /// Whether small messages are being bundled.
-    pub(crate) gathering: bool,
-    /// Counts polls.
-    pub(crate) round: u32,
+    pub(crate) bundles: Bundles,
     /// Endpoints with injected messages that may not have left.
     dirty: Vec<u32>,
     pub(crate) sends_under_way: usize,
-    /// Unanswered requests of the emulation.
-    pub(crate) requests_under_way: usize,
     /// Idle polls in a row.
     pub(crate) idle_polls: u32,
     /// Largest message to inject.
     inject_limit: usize,
     /// Largest part of a get or put.
     pub(crate) part_limit: usize,
-    vci: VciId,
+    pub(crate) vci: VciId,
     wake_up: Option<RawFd>,
     /// Whether peers can be probed.
     pub(crate) probes: bool,
@@ -162,20 +145,14 @@ impl OfiLane {
         let mut lane = OfiLane {
             inject_limit: shared.info.tx().inject_size.min(INJECT_MOST),
             part_limit: shared.info.ep().max_msg_size.min(config.max_part),
-            ops: Operations::new(config.operations),
-            unissued: VecDeque::with_capacity(config.operations),
+            remote: RemoteOps::new(config.operations),
             stalled: VecDeque::with_capacity(config.send_buffers),
-            replies: VecDeque::new(),
             unposted: (0..config.recv_buffers as u32).rev().collect(),
-            notices: VecDeque::with_capacity(config.operations),
-            bundled: Vec::new(),
-            gathering: false,
-            round: 0,
+            bundles: Bundles::default(),
             dirty: Vec::new(),
             sends_under_way: 0,
-            requests_under_way: 0,
             idle_polls: 0,
-            peers: Peers::default(),
+            peers: Peers::new(vci),
             vci,
             wake_up,
             probes: can_probe(&shared.provider, shared.info.addr_format()),
@@ -242,10 +219,9 @@ impl OfiLane {
         .to_bytes()
     }
 
-    #[cold]
-    pub(crate) fn lost(&mut self, endpoint: u32) -> LaneError {
-        let peer = self.peers.peer_of(endpoint);
-        LaneError::lost(peer.number, peer.lost.clone().unwrap_or_default())
+    /// Keeps an event for the next poll.
+    pub(crate) fn notify(&mut self, notice: Notice) {
+        self.remote.notices.push_back((self.vci, notice));
     }
 
     /// Returns the error for a call that libfabric refused with `rc`.
@@ -260,7 +236,7 @@ impl OfiLane {
             self.shared.lib.error_text(-rc as i32)
         };
         self.fail_peer(endpoint, what, &why);
-        self.lost(endpoint)
+        self.peers.process_of(endpoint).error()
     }
 
     /// Sends `len` bytes that `fill` writes, which begin with a prefix. If the provider has no
@@ -404,7 +380,7 @@ impl OfiLane {
         let addr = self.peers.endpoint(endpoint).addr;
         let mut desc = [null_mut(); 2];
         // SAFETY: head and context belong to the lane, are not in use, and outlive the endpoint;
-        // the payload stays valid until completion by the caller's contract, and needs no
+        // the caller promised that the payload stays valid until completion; it needs no
         // registration (`Shared::lends`).
         let rc = unsafe { fi_sendv(self.objects.ep, &pieces, desc.as_mut_ptr(), addr, context) };
         if rc == 0 {
@@ -461,10 +437,8 @@ impl OfiLane {
         self.check(block.len)?;
         let endpoint = self.endpoint(to, vci)?;
         // Order: earlier accepted messages go first.
-        if !self.send_bundle(endpoint) {
-            return Err(LaneError::Again);
-        }
-        // SAFETY: whoever made the payload promised that the block is valid until completion.
+        bundle::send_bundle(self, endpoint)?;
+        // SAFETY: the maker of the payload promised that the block is valid until completion.
         unsafe { self.lend(endpoint, header, block.ptr, block.len, token) }
     }
 }
@@ -502,10 +476,7 @@ impl Lane for OfiLane {
     }
 
     fn coalesce(&mut self, on: bool) {
-        self.gathering = on;
-        if !on && !self.bundled.is_empty() {
-            self.send_bundles();
-        }
+        bundle::coalesce(self, on);
     }
 
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> bool {
@@ -521,8 +492,9 @@ impl Lane for OfiLane {
         remote: RemoteAddr,
         token: Token,
     ) -> Result<Issued, LaneError> {
+        let to = (self.vci, token);
         // SAFETY: the caller upholds the same contract, passed on unchanged.
-        unsafe { self.issue_get(peer, vci, local, len, remote, token) }
+        unsafe { remote::get(self, peer, vci, local, len, remote, to) }
     }
 
     unsafe fn put(
@@ -534,8 +506,9 @@ impl Lane for OfiLane {
         remote: RemoteAddr,
         token: Token,
     ) -> Result<Issued, LaneError> {
+        let to = (self.vci, token);
         // SAFETY: the caller upholds the same contract, passed on unchanged.
-        unsafe { self.issue_put(peer, vci, local, len, remote, token) }
+        unsafe { remote::put(self, peer, vci, local, len, remote, to) }
     }
 
     fn signal(
@@ -561,26 +534,13 @@ impl Lane for OfiLane {
         remote: RemoteAddr,
         token: Token,
     ) -> Result<Issued, LaneError> {
+        let (operands, to) = ([operand, compare], (self.vci, token));
         // SAFETY: the caller upholds the same contract, passed on unchanged.
-        unsafe { self.issue_atomic(peer, vci, op, operand, compare, result, remote, token) }
+        unsafe { remote::atomic(self, peer, vci, op, operands, result, remote, to) }
     }
 
     fn flush(&mut self, peer: Peer, token: Token) -> Result<Issued, LaneError> {
-        let Some(index) = self.peers.find_peer(peer) else {
-            return Ok(Issued::Complete);
-        };
-        let state = &mut self.peers.peers[index as usize];
-        if let Some(why) = &state.lost {
-            return Err(LaneError::lost(peer, why.clone()));
-        }
-        if !state.fences.is_clear() {
-            state.fences.flush(token);
-            return Ok(Issued::Pending);
-        }
-        match state.write_error.take() {
-            Some(why) => Err(LaneError::lost(peer, why)),
-            None => Ok(Issued::Complete),
-        }
+        remote::flush(self, peer, (self.vci, token))
     }
 
     fn drained(&mut self) -> bool {
@@ -599,8 +559,8 @@ impl Lane for OfiLane {
         self.dirty.is_empty()
             && self.sends_under_way == 0
             && self.stalled.is_empty()
-            && self.bundled.is_empty()
-            && self.replies.is_empty()
+            && self.bundles.is_empty()
+            && !self.remote.owes_answers()
     }
 
     fn wake_up(&self) -> WakeUp {
@@ -608,11 +568,10 @@ impl Lane for OfiLane {
     }
 
     fn arm(&mut self) -> bool {
-        let idle = self.notices.is_empty()
+        let idle = self.remote.notices.is_empty()
             && self.stalled.is_empty()
-            && self.bundled.is_empty()
-            && self.replies.is_empty()
-            && self.unissued.is_empty()
+            && self.bundles.is_empty()
+            && !self.remote.has_backlog()
             && self.unposted.is_empty();
         if !idle || self.wake_up.is_none() {
             return false;

@@ -33,7 +33,6 @@ mod library;
 mod links;
 mod loss;
 mod objects;
-mod ops;
 mod peers;
 mod probe;
 mod progress;

@@ -17,8 +17,8 @@ impl OfiLane {
     /// gone.
     #[cold]
     pub(crate) fn no_room(&mut self, endpoint: u32, leaving: bool) -> Option<String> {
-        let number = self.peers.peer_of(endpoint).number;
-        if let Some(why) = self.shared.lost(number) {
+        let number = self.peers.process_of(endpoint).number;
+        if let Some(why) = self.shared.lost.reason(number) {
             return Some(why);
         }
         if !self.probes && !leaving {
@@ -48,7 +48,7 @@ impl OfiLane {
             let why = "the program has closed the descriptors of this process's connections; close only \
                        descriptors that the program has opened itself";
             for &peer in awaited {
-                self.shared.set_lost(peer, why);
+                self.shared.lost.add(peer, why);
                 sink.peer_lost(peer, format!("{}: {why}", self.shared.provider));
             }
             return;
@@ -62,7 +62,7 @@ impl OfiLane {
             watched.settle(now);
         }
         for &peer in awaited {
-            if let Some(why) = self.shared.lost(peer) {
+            if let Some(why) = self.shared.lost.reason(peer) {
                 // Another lane may have found it lost.
                 self.report_loss(peer, &why, sink);
                 continue;
@@ -97,9 +97,11 @@ impl OfiLane {
             return;
         }
         self.watched.remove(&peer);
-        match self.peers.any_of(peer) {
+        let process = self.peers.find_process(peer);
+        let endpoints = process.map(|process| self.peers.endpoints_of(process));
+        match endpoints.and_then(|endpoints| endpoints.first().copied()) {
             Some(endpoint) => self.fail_peer(endpoint, "looking after the peer", why),
-            None => self.shared.set_lost(peer, why),
+            None => self.shared.lost.add(peer, why),
         }
         sink.peer_lost(
             peer,

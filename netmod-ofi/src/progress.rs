@@ -2,10 +2,12 @@
 
 use crate::buffers::{self, Role};
 use crate::ffi::*;
-use crate::lane::{Notice, OfiLane};
+use crate::lane::OfiLane;
+use crate::remote::ACCESS;
 use crate::shared::completion_error;
 use crate::wire::{self, MessageKind, Prefix};
 use netmod::{Header, LaneError, Sink};
+use netmod_kit::{Notice, bundle, remote};
 use std::mem::MaybeUninit;
 
 /// Most completions read at a time.
@@ -17,7 +19,7 @@ const IDLE_POLLS: u32 = 256;
 impl OfiLane {
     /// Implements `poll`.
     pub(crate) fn progress(&mut self, sink: &mut dyn Sink, budget: usize) -> bool {
-        self.round = self.round.wrapping_add(1);
+        self.bundles.count_poll();
         let mut events = 0;
         loop {
             let mut entries = [const { MaybeUninit::<fi_cq_data_entry>::uninit() }; BATCH];
@@ -53,18 +55,15 @@ impl OfiLane {
         }
         if any {
             self.idle_polls = 0;
-        } else if self.requests_under_way > 0 {
+        } else if self.remote.awaits_answers() {
             self.idle_polls = self.idle_polls.wrapping_add(1);
             if self.idle_polls.is_multiple_of(IDLE_POLLS) {
                 self.watch();
             }
         }
-        while let Some(notice) = self.notices.pop_front() {
+        while let Some((_, notice)) = self.remote.notices.pop_front() {
             any = true;
-            match notice {
-                Notice::Complete(token, result) => sink.complete(token, result),
-                Notice::Lost(peer, why) => sink.peer_lost(peer, why),
-            }
+            notice.deliver(sink);
         }
         any
     }
@@ -72,14 +71,7 @@ impl OfiLane {
     /// Checks whether peers that owe an answer live: their loss shows only by a probe.
     #[cold]
     fn watch(&mut self) {
-        for index in self.ops.indices() {
-            let Some(op) = self.ops.get(index) else {
-                continue;
-            };
-            if !op.emulated || op.parts == 0 {
-                continue;
-            }
-            let endpoint = op.endpoint;
+        for endpoint in self.remote.debtors() {
             if let Some(why) = self.no_room(endpoint, false) {
                 self.fail_peer(endpoint, "waiting for an answer", &why);
             }
@@ -109,7 +101,7 @@ impl OfiLane {
             Role::Lent { buffer, token, .. } => {
                 self.sends_under_way -= 1;
                 self.buffers.give(buffer);
-                self.notices.push_back(Notice::Complete(token, Ok(())));
+                self.notify(Notice::Complete(token, Ok(())));
             }
             Role::Put {
                 buffer,
@@ -117,16 +109,16 @@ impl OfiLane {
                 epoch,
             } => {
                 self.buffers.give(buffer);
-                self.end_write(endpoint, epoch);
+                remote::end_write(self, endpoint, epoch);
             }
             Role::Atomic { buffer, op } => {
                 self.take_atomic_result(buffer, op);
                 self.buffers.give(buffer);
-                self.part_done(op, None);
+                remote::part_done(self, op, None);
             }
             Role::Part { slot, op } => {
                 self.buffers.give_part(slot);
-                self.part_done(op, None);
+                remote::part_done(self, op, None);
             }
         }
     }
@@ -199,8 +191,8 @@ impl OfiLane {
                 self.sends_under_way -= 1;
                 self.buffers.give(buffer);
                 self.fail_peer(endpoint, "sending", &why);
-                let error = self.lost(endpoint);
-                self.notices.push_back(Notice::Complete(token, Err(error)));
+                let error = self.peers.process_of(endpoint).error();
+                self.notify(Notice::Complete(token, Err(error)));
             }
             Role::Nop { buffer } => {
                 self.sends_under_way -= 1;
@@ -213,11 +205,11 @@ impl OfiLane {
             } => {
                 self.buffers.give(buffer);
                 let text = self.failure_text(endpoint, "a put", &why);
-                self.peers.peer_of(endpoint).write_error.get_or_insert(text);
+                self.peers.process_of(endpoint).state.fail(text);
                 if is_loss(error.err) {
                     self.fail_peer(endpoint, "a put", &why);
                 }
-                self.end_write(endpoint, epoch);
+                remote::end_write(self, endpoint, epoch);
             }
             Role::Atomic { buffer, op } => {
                 self.buffers.give(buffer);
@@ -232,21 +224,21 @@ impl OfiLane {
     }
 
     fn failed_part(&mut self, index: u32, number: i32, why: &str) {
-        let Some(op) = self.ops.get(index) else {
+        let Some(op) = self.remote.get(index) else {
             return;
         };
         let endpoint = op.endpoint;
-        let text = self.failure_text(endpoint, "access to its memory", why);
-        let peer = self.peers.peer_of(endpoint).number;
+        let text = self.failure_text(endpoint, ACCESS, why);
+        let peer = self.peers.process_of(endpoint).number;
         if is_loss(number) {
-            self.fail_peer(endpoint, "access to its memory", why);
+            self.fail_peer(endpoint, ACCESS, why);
         }
-        self.part_done(index, Some(LaneError::lost(peer, text)));
+        remote::part_done(self, index, Some(LaneError::lost(peer, text)));
     }
 
     fn failure_text(&mut self, endpoint: u32, what: &str, why: &str) -> String {
         let vci = self.peers.endpoint(endpoint).vci;
-        let peer = self.peers.peer_of(endpoint).number;
+        let peer = self.peers.process_of(endpoint).number;
         format!(
             "{}: {what} (process {peer}, VCI {vci}) failed: {why}",
             self.shared.provider
@@ -259,88 +251,42 @@ impl OfiLane {
         let text = self.failure_text(endpoint, what, why)
             + "; the process has ended or the network to it is down: look for its own message first, \
                then check the interface (WEFT_OFI_INTERFACE)";
-        let index = self.peers.endpoint(endpoint).peer;
-        let peer = &mut self.peers.peers[index as usize];
-        if peer.lost.is_some() {
+        let process = self.peers.endpoint(endpoint).process;
+        let state = self.peers.process_of(endpoint);
+        if state.lost.is_some() {
             return;
         }
-        let number = peer.number;
-        peer.lost = Some(text.clone());
-        self.shared.set_lost(number, why);
-        self.notices.push_back(Notice::Lost(number, text.clone()));
-        for endpoint in &mut self.peers.endpoints {
-            if endpoint.peer == index {
-                endpoint.lost = true;
-                endpoint.stalled = 0;
-                endpoint.stuck = None;
-                if let Some((buffer, _)) = endpoint.bundle.take() {
-                    self.buffers.give(buffer);
-                }
-            }
+        let number = state.number;
+        state.lost = Some(text.clone());
+        self.shared.lost.add(number, why);
+        self.notify(Notice::Lost(number, text));
+        for endpoint in self.peers.endpoints_of(process) {
+            bundle::drop_bundle(self, endpoint);
+            let state = self.peers.endpoint(endpoint);
+            (state.lost, state.stalled, state.stuck) = (true, 0, None);
         }
-        let endpoints = &self.peers.endpoints;
-        let of_peer = |endpoint: u32| endpoints[endpoint as usize].peer == index;
-        self.replies.retain(|reply| !of_peer(reply.endpoint));
-        let buffers = &mut self.buffers;
+        let (peers, buffers) = (&mut self.peers, &mut self.buffers);
         self.stalled.retain(|stalled| {
-            let keep = !of_peer(stalled.endpoint);
+            let keep = peers.endpoint(stalled.endpoint).process != process;
             if !keep {
                 buffers.give(stalled.buffer);
             }
             keep
         });
-        let error = LaneError::lost(number, text);
-        for op_index in self.ops.indices() {
-            let Some(op) = self.ops.get(op_index) else {
-                continue;
-            };
-            if self.peers.endpoints[op.endpoint as usize].peer != index {
-                continue;
-            }
-            op.error.get_or_insert_with(|| error.clone());
-            if op.emulated {
-                self.requests_under_way -= op.parts as usize;
-                op.parts = 0;
-            }
-            self.finish_if_over(op_index);
-        }
+        remote::end_process(self, process);
     }
 
     fn has_backlog(&self) -> bool {
-        !(self.unposted.is_empty()
-            && self.replies.is_empty()
-            && self.stalled.is_empty()
-            && self.bundled.is_empty()
-            && self.unissued.is_empty())
+        !(self.unposted.is_empty() && self.stalled.is_empty() && self.bundles.is_empty())
+            || self.remote.has_backlog()
     }
 
     /// Retries messages and parts for which there was no space. Returns whether any was sent.
     fn retry(&mut self) -> bool {
         let mut any = self.post_receives().unwrap_or(false);
-        for _ in 0..self.replies.len() {
-            let Some(reply) = self.replies.pop_front() else {
-                break;
-            };
-            if self.reply(&reply) {
-                any = true;
-            } else {
-                self.replies.push_back(reply);
-            }
-        }
         any |= self.retry_stalled();
-        any |= self.send_bundles();
-        for _ in 0..self.unissued.len() {
-            let Some(index) = self.unissued.pop_front() else {
-                break;
-            };
-            let before = self.ops.get(index).map(|op| op.issued);
-            let complete = self.issue_parts(index);
-            any |= self.ops.get(index).map(|op| op.issued) != before;
-            if !complete {
-                self.unissued.push_back(index);
-            }
-        }
-        any
+        any |= bundle::send_bundles(self);
+        any | remote::retry(self)
     }
 
     /// Sends queued messages, in order per endpoint.

@@ -2,18 +2,23 @@
 
 use crate::buffers::Role;
 use crate::ffi::*;
-use crate::lane::{Notice, OfiLane};
-use crate::ops::Op;
+use crate::lane::OfiLane;
+use crate::peers::{EndpointState, Peers};
+use crate::shared::Region;
 use crate::wire::{self, MessageKind};
-use netmod::{AtomicOp, Issued, LaneError, Peer, RemoteAddr, Token, VciId};
+use netmod::{AtomicOp, LaneError, Peer, RemoteAddr, VciId};
 use netmod_kit::Action;
-use netmod_kit::emulation::{MOST_REQUESTS, Request};
+use netmod_kit::emulation::{Answer, Ask, Request};
+use netmod_kit::remote::{self, Op, RemoteLane, RemoteOps, Writes};
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes. Puts up to this size go through an eager buffer and are complete when issued.
 const SMALL_PUT: usize = 4096;
+
+/// The activity that fails, in errors.
+pub(crate) const ACCESS: &str = "access to its memory";
 
 /// Options of a write besides its completion.
 #[derive(Clone, Copy)]
@@ -29,131 +34,15 @@ const VISIBLE: WriteOptions = WriteOptions {
     notice: 0,
 };
 
+/// Data of an operation: the registration of its memory, if the provider needs one. It ends with the
+/// operation: keeping it would require notice of unmapped memory, which the providers that need
+/// registrations have in their own caches.
+type Registration = Option<Region>;
+
+/// The provider had no space.
+const FULL: isize = -(libc::EAGAIN as isize);
+
 impl OfiLane {
-    fn new_op(
-        &self,
-        action: Action,
-        emulated: bool,
-        endpoint: u32,
-        local: *mut u8,
-        len: usize,
-        remote: RemoteAddr,
-        token: Token,
-    ) -> Op {
-        Op {
-            action,
-            emulated,
-            token: Some(token),
-            endpoint,
-            local,
-            len,
-            remote,
-            issued: 0,
-            parts: 0,
-            epoch: 0,
-            error: None,
-            region: None,
-        }
-    }
-
-    /// # Safety
-    /// `local` must be valid for writes of `len` bytes until completion.
-    pub(crate) unsafe fn issue_get(
-        &mut self,
-        peer: Peer,
-        vci: VciId,
-        local: *mut u8,
-        len: usize,
-        remote: RemoteAddr,
-        token: Token,
-    ) -> Result<Issued, LaneError> {
-        let endpoint = self.endpoint(peer, vci)?;
-        if len == 0 {
-            return Ok(Issued::Complete);
-        }
-        let emulated = !self.shared.rma;
-        let op = self.new_op(Action::Get, emulated, endpoint, local, len, remote, token);
-        self.start(op)
-    }
-
-    /// # Safety
-    /// `local` must be valid for reads of `len` bytes until completion.
-    pub(crate) unsafe fn issue_put(
-        &mut self,
-        peer: Peer,
-        vci: VciId,
-        local: *const u8,
-        len: usize,
-        remote: RemoteAddr,
-        token: Token,
-    ) -> Result<Issued, LaneError> {
-        let endpoint = self.endpoint(peer, vci)?;
-        if len == 0 {
-            return Ok(Issued::Complete);
-        }
-        let small = len <= SMALL_PUT.min(self.shared.buffer_size - wire::INTERNAL);
-        if self.shared.rma && small {
-            // SAFETY: passed on.
-            return unsafe { self.small_put(endpoint, local, len, remote) };
-        }
-        let emulated = !self.shared.rma;
-        let mut op = self.new_op(
-            Action::Put,
-            emulated,
-            endpoint,
-            local.cast_mut(),
-            len,
-            remote,
-            token,
-        );
-        if emulated && small {
-            // The put is one part, which is copied when it is issued.
-            op.token = None;
-        }
-        self.start(op).map(|issued| {
-            if emulated && small {
-                Issued::Complete
-            } else {
-                issued
-            }
-        })
-    }
-
-    /// Issues a put from an eager buffer.
-    ///
-    /// # Safety
-    /// `local` is valid for reads of `len` bytes, which fit into an eager buffer.
-    unsafe fn small_put(
-        &mut self,
-        endpoint: u32,
-        local: *const u8,
-        len: usize,
-        remote: RemoteAddr,
-    ) -> Result<Issued, LaneError> {
-        let buffer = self.buffers.take().ok_or(LaneError::Again)?;
-        let place = self.buffers.send_at(buffer);
-        // SAFETY: both are valid for `len` bytes and distinct memory.
-        unsafe { std::ptr::copy_nonoverlapping(local, place, len) };
-        let epoch = self.peers.peer_of(endpoint).fences.begin();
-        let context = self.buffers.send_context(
-            buffer,
-            Role::Put {
-                buffer,
-                endpoint,
-                epoch,
-            },
-        );
-        let desc = self.buffers.send_desc;
-        // SAFETY: buffer and context are the lane's and stay until completion.
-        let rc = unsafe { self.write(endpoint, place, len, desc, remote, 0, context, VISIBLE) };
-        if rc == 0 {
-            return Ok(Issued::Complete);
-        }
-        self.buffers.give(buffer);
-        self.end_write(endpoint, epoch);
-        Err(self.refused(endpoint, rc, "a put"))
-    }
-
     /// Implements `signal`: words alone in one write; data and a word in one write with a notice to
     /// the target, or in two writes that the provider keeps in order.
     pub(crate) fn issue_signal(
@@ -315,130 +204,26 @@ impl OfiLane {
             context,
             data: how.notice,
         };
-        // SAFETY: the endpoint has FI_RMA; data and context live until completion, by the contract.
+        // SAFETY: the endpoint has FI_RMA; the caller promised that data and context live until
+        // completion.
         unsafe { fi_writemsg(self.objects.ep, &msg, FI_COMPLETION | how.flags) }
     }
 
-    /// # Safety
-    /// `result` must be aligned and valid for writing a `u64` until completion.
-    pub(crate) unsafe fn issue_atomic(
-        &mut self,
-        peer: Peer,
-        vci: VciId,
-        op: AtomicOp,
-        operand: u64,
-        compare: u64,
-        result: *mut u64,
-        remote: RemoteAddr,
-        token: Token,
-    ) -> Result<Issued, LaneError> {
-        let endpoint = self.endpoint(peer, vci)?;
-        let action = Action::Atomic {
-            op,
-            operand,
-            compare,
-        };
-        let emulated = !self.shared.atomics;
-        let op = self.new_op(action, emulated, endpoint, result.cast(), 8, remote, token);
-        self.start(op)
-    }
-
-    /// Issues as many parts as there is space for. Fails without any effect if there is none.
-    fn start(&mut self, mut op: Op) -> Result<Issued, LaneError> {
-        if !self.ops.has_room() {
-            return Err(LaneError::Again);
-        }
-        let endpoint = op.endpoint;
-        let is_write = op.action != Action::Get;
-        if self.shared.needs_local_regions()
-            && !op.emulated
-            && !matches!(op.action, Action::Atomic { .. })
-        {
-            let access = if is_write { FI_WRITE } else { FI_READ };
-            // SAFETY: the memory is valid until completion, with which the region ends.
-            let region = unsafe { self.shared.register(op.local, op.len, access) };
-            op.region = Some(region.map_err(|_| LaneError::Unsupported)?);
-        }
-        if is_write {
-            op.epoch = self.peers.peer_of(endpoint).fences.begin();
-        }
-        let epoch = op.epoch;
-        let index = self.ops.insert(op)?;
-        let all_issued = self.issue_parts(index);
-        match self.ops.get(index) {
-            // The provider failed, and the operation ended with its peer.
-            None => {}
-            Some(op) if op.issued == 0 => {
-                self.ops.remove(index);
-                if is_write {
-                    self.end_write(endpoint, epoch);
-                }
-                return Err(LaneError::Again);
-            }
-            Some(_) if !all_issued => self.unissued.push_back(index),
-            Some(_) => {}
-        }
-        Ok(Issued::Pending)
-    }
-
-    /// Issues parts while there is space. Returns whether none are left.
-    pub(crate) fn issue_parts(&mut self, index: u32) -> bool {
-        loop {
-            let Some(op) = self.ops.get(index) else {
-                return true;
-            };
-            if op.error.is_some() || op.issued == op.len {
-                return true;
-            }
-            let endpoint = op.endpoint;
-            let issued = match (op.emulated, op.action) {
-                (true, _) => self.request_part(index),
-                (false, Action::Atomic { .. }) => self.native_atomic(index),
-                (false, _) => self.native_part(index),
-            };
-            match issued {
-                Ok(len) => {
-                    let Some(op) = self.ops.get(index) else {
-                        return true;
-                    };
-                    op.issued += len;
-                    op.parts += 1;
-                    self.peers.endpoint(endpoint).stuck = None;
-                }
-                Err(0) => {
-                    let Some(why) = self.no_room(endpoint, false) else {
-                        return false;
-                    };
-                    self.fail_peer(endpoint, "access to its memory", &why);
-                    return true;
-                }
-                Err(rc) => {
-                    // This ends the operation, too, now or with its last part.
-                    self.refused(endpoint, rc, "access to its memory");
-                    return true;
-                }
-            }
-        }
-    }
-
-    /// Issues the next part of a get or put. An error of 0 means "no space".
+    /// Issues the next part of a get or put. Fails with libfabric's error.
     fn native_part(&mut self, index: u32) -> Result<usize, isize> {
         let limit = self.part_limit;
-        let slot = self.buffers.take_part().ok_or(0_isize)?;
+        let slot = self.buffers.take_part().ok_or(FULL)?;
         let context = self.buffers.part_context(slot, index);
-        let Some(op) = self.ops.get(index) else {
-            return Err(0);
+        let Some(op) = self.remote.get(index) else {
+            return Err(FULL);
         };
-        let (endpoint, action, remote, skip) = (op.endpoint, op.action, op.remote, op.issued);
+        let (endpoint, action, remote, skip) = (op.endpoint, op.action, op.remote, op.issued());
         let len = (op.len - skip).min(limit);
-        let desc = op
-            .region
-            .as_ref()
-            .map_or(null_mut(), |region| region.desc());
-        // SAFETY: `local` has `op.len` bytes, `skip` is less.
+        let desc = op.own.as_ref().map_or(null_mut(), Region::desc);
+        // SAFETY: `local` has `op.len` bytes, of which `skip` are issued and at least one is not.
         let local = unsafe { op.local.add(skip) };
         let rc = if action == Action::Put {
-            // SAFETY: the memory is valid until completion, by the contract of `put`.
+            // SAFETY: the issuer of the put keeps its memory valid until completion.
             unsafe { self.write(endpoint, local, len, desc, remote, skip, context, VISIBLE) }
         } else {
             let from = self.peers.endpoint(endpoint).addr;
@@ -448,7 +233,7 @@ impl OfiLane {
                 .wrapping_add(remote.offset)
                 .wrapping_add(skip as u64);
             let key = remote.key.words[0];
-            // SAFETY: the memory is valid until completion, by the contract of `get`.
+            // SAFETY: the issuer of the get keeps its memory valid until completion.
             unsafe {
                 fi_read(
                     self.objects.ep,
@@ -466,18 +251,14 @@ impl OfiLane {
             return Ok(len);
         }
         self.buffers.give_part(slot);
-        Err(if rc == -(libc::EAGAIN as isize) {
-            0
-        } else {
-            rc
-        })
+        Err(rc)
     }
 
     /// Issues an atomic: operand, comparand and result are in a send buffer, which is registered if
     /// needed.
     fn native_atomic(&mut self, index: u32) -> Result<usize, isize> {
-        let Some(op) = self.ops.get(index) else {
-            return Err(0);
+        let Some(op) = self.remote.get(index) else {
+            return Err(FULL);
         };
         let Action::Atomic {
             op: code,
@@ -485,10 +266,10 @@ impl OfiLane {
             compare,
         } = op.action
         else {
-            return Err(0);
+            return Err(FULL);
         };
         let (endpoint, remote) = (op.endpoint, op.remote);
-        let buffer = self.buffers.take().ok_or(0_isize)?;
+        let buffer = self.buffers.take().ok_or(FULL)?;
         let context = self
             .buffers
             .send_context(buffer, Role::Atomic { buffer, op: index });
@@ -524,128 +305,138 @@ impl OfiLane {
             return Ok(8);
         }
         self.buffers.give(buffer);
-        Err(if rc == -(libc::EAGAIN as isize) {
-            0
-        } else {
-            rc
-        })
+        Err(rc)
     }
 
     /// Copies the result of a provider's atomic to its destination.
     pub(crate) fn take_atomic_result(&mut self, buffer: u32, index: u32) {
         let words = self.buffers.send_at(buffer).cast::<u64>();
-        if let Some(op) = self.ops.get(index) {
-            // SAFETY: the result is in the buffer; its place is valid by the contract of `atomic`.
+        if let Some(op) = self.remote.get(index) {
+            // SAFETY: the provider has written the result to the buffer; the issuer of the atomic
+            // keeps 8 bytes at `local` valid until completion.
             unsafe { op.local.cast::<u64>().write_unaligned(words.add(2).read()) };
         }
     }
+}
 
-    /// Sends the request for the next part of an emulated operation.
-    fn request_part(&mut self, index: u32) -> Result<usize, isize> {
-        if self.requests_under_way >= MOST_REQUESTS {
-            return Err(0);
+impl RemoteLane for OfiLane {
+    type Endpoint = EndpointState;
+    type Process = Writes;
+    type Own = Registration;
+
+    #[inline]
+    fn remote(&mut self) -> (&mut RemoteOps<Registration>, &mut Peers) {
+        (&mut self.remote, &mut self.peers)
+    }
+
+    fn memory_endpoint(&mut self, peer: Peer, vci: VciId) -> Result<u32, LaneError> {
+        self.endpoint(peer, vci)
+    }
+
+    /// Issues a put from an eager buffer.
+    unsafe fn put_copy(
+        &mut self,
+        endpoint: u32,
+        local: *const u8,
+        len: usize,
+        remote: RemoteAddr,
+    ) -> Result<bool, LaneError> {
+        if !self.shared.rma || len > SMALL_PUT.min(self.shared.buffer_size) {
+            return Ok(false);
         }
-        let most = self.shared.buffer_size - wire::INTERNAL;
-        let cookie = self.ops.cookie(index);
-        let Some(op) = self.ops.get(index) else {
-            return Err(0);
+        let buffer = self.buffers.take().ok_or(LaneError::Again)?;
+        let place = self.buffers.send_at(buffer);
+        // SAFETY: the caller promised that `local` is valid for `len` bytes, which fit into the
+        // buffer that the lane just took.
+        unsafe { std::ptr::copy_nonoverlapping(local, place, len) };
+        let epoch = self.peers.process_of(endpoint).state.begin();
+        let role = Role::Put {
+            buffer,
+            endpoint,
+            epoch,
         };
-        let endpoint = op.endpoint;
-        let len = (op.len - op.issued).min(most);
-        let mut request = Request {
-            cookie,
-            exposure: op.remote.key.words[1],
-            offset: op.remote.offset.wrapping_add(op.issued as u64),
-            ..Request::default()
-        };
-        let mut data: &[u8] = &[];
-        let (kind, code) = match op.action {
-            Action::Get => {
-                request.value = len as u64;
-                request.extra = op.issued as u64;
-                (MessageKind::Get, 0)
-            }
-            Action::Put => {
-                // SAFETY: `local` is valid for reads until completion, by the contract of `put`.
-                data = unsafe { std::slice::from_raw_parts(op.local.add(op.issued), len) };
-                (MessageKind::Put, 0)
-            }
-            Action::Atomic {
-                op,
-                operand,
-                compare,
-            } => {
-                request.value = operand;
-                request.extra = compare;
-                (MessageKind::Atomic, op as u8)
+        let context = self.buffers.send_context(buffer, role);
+        let desc = self.buffers.send_desc;
+        // SAFETY: buffer and context are the lane's and stay until completion.
+        let rc = unsafe { self.write(endpoint, place, len, desc, remote, 0, context, VISIBLE) };
+        if rc == 0 {
+            return Ok(true);
+        }
+        self.buffers.give(buffer);
+        remote::end_write(self, endpoint, epoch);
+        Err(self.refused(endpoint, rc, "a put"))
+    }
+
+    fn prepare(&mut self, op: &mut Op<Registration>) -> Result<(), LaneError> {
+        let access = match op.action {
+            Action::Get => FI_READ,
+            Action::Put => FI_WRITE,
+            Action::Atomic { .. } => {
+                op.is_emulated = !self.shared.atomics;
+                return Ok(());
             }
         };
-        match self.internal(endpoint, kind, code, &request, data) {
-            Ok(()) => {
-                self.requests_under_way += 1;
+        op.is_emulated = !self.shared.rma;
+        if !op.is_emulated && self.shared.needs_local_regions() {
+            // SAFETY: the issuer keeps the memory valid until completion, with which the operation
+            // drops the region.
+            let region = unsafe { self.shared.register(op.local, op.len, access) };
+            op.own = Some(region.map_err(|_| LaneError::Unsupported)?);
+        }
+        Ok(())
+    }
+
+    fn issue_part(&mut self, index: u32) -> Result<usize, LaneError> {
+        let Some(op) = self.remote.get(index) else {
+            return Err(LaneError::Again);
+        };
+        let (endpoint, action) = (op.endpoint, op.action);
+        let issued = match action {
+            Action::Atomic { .. } => self.native_atomic(index),
+            _ => self.native_part(index),
+        };
+        match issued {
+            Ok(len) => {
+                self.peers.endpoint(endpoint).stuck = None;
                 Ok(len)
             }
-            Err(LaneError::Again) => Err(0),
-            // The peer was lost meanwhile, which ended the operation; any other number says so.
-            Err(_) => Err(-(libc::ENOTCONN as isize)),
+            Err(FULL) => Err(LaneError::Again),
+            Err(rc) => Err(self.refused(endpoint, rc, ACCESS)),
         }
     }
 
-    /// Handles the end of a part.
-    pub(crate) fn part_done(&mut self, index: u32, error: Option<LaneError>) {
-        let Some(op) = self.ops.get(index) else {
-            return;
+    fn request_data_max(&self) -> usize {
+        self.shared.buffer_size - wire::INTERNAL
+    }
+
+    fn send_request(
+        &mut self,
+        endpoint: u32,
+        ask: Ask,
+        request: &Request,
+        data: &[u8],
+    ) -> Result<(), LaneError> {
+        let (kind, code) = match ask {
+            Ask::Get => (MessageKind::Get, 0),
+            Ask::Put => (MessageKind::Put, 0),
+            Ask::Atomic(code) => (MessageKind::Atomic, code),
         };
-        op.parts -= 1;
-        if let Some(error) = error {
-            op.error.get_or_insert(error);
-        }
-        self.finish_if_over(index);
+        self.internal(endpoint, kind, code, request, data)
     }
 
-    /// Completes an operation that has no pending and no unissued parts.
-    pub(crate) fn finish_if_over(&mut self, index: u32) {
-        let over = |op: &mut Op| op.parts == 0 && (op.issued == op.len || op.error.is_some());
-        if !self.ops.get(index).is_some_and(over) {
-            return;
-        }
-        let Some(op) = self.ops.remove(index) else {
-            return;
-        };
-        if op.error.is_some() {
-            self.unissued.retain(|&other| other != index);
-        }
-        if op.action != Action::Get
-            && let (None, Some(LaneError::PeerLost(lost))) = (op.token, &op.error)
-        {
-            let why = &lost.why;
-            self.peers
-                .peer_of(op.endpoint)
-                .write_error
-                .get_or_insert(why.clone());
-        }
-        if let Some(token) = op.token {
-            let result = op.error.map_or(Ok(()), Err);
-            self.notices.push_back(Notice::Complete(token, result));
-        }
-        if op.action != Action::Get {
-            self.end_write(op.endpoint, op.epoch);
-        }
+    fn send_answer(&mut self, endpoint: u32, answer: &Answer) -> Result<(), LaneError> {
+        let shared = self.shared.clone();
+        let (status, request, data) = answer.now(&shared.exposures);
+        self.internal(endpoint, MessageKind::Answer, status, &request, data)
     }
 
-    /// Handles the end of a put or an atomic, which may complete flushes.
-    pub(crate) fn end_write(&mut self, endpoint: u32, epoch: u32) {
-        let index = self.peers.endpoint(endpoint).peer;
-        let state = &mut self.peers.peers[index as usize];
-        let notices = &mut self.notices;
-        let number = state.number;
-        let error = &mut state.write_error;
-        state.fences.end(epoch, |token| {
-            let result = match error.take() {
-                Some(why) => Err(LaneError::lost(number, why)),
-                None => Ok(()),
-            };
-            notices.push_back(Notice::Complete(token, result));
-        });
+    fn has_lost_blocked(&mut self, endpoint: u32) -> bool {
+        match self.no_room(endpoint, false) {
+            Some(why) => {
+                self.fail_peer(endpoint, ACCESS, &why);
+                true
+            }
+            None => false,
+        }
     }
 }

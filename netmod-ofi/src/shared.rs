@@ -4,7 +4,7 @@ use crate::config::Config;
 use crate::ffi::*;
 use crate::library::Library;
 use crate::select::{self, Candidate, Info};
-use netmod::{OpenError, Peer, Resolver};
+use netmod::{OpenError, Resolver};
 use netmod_kit::library::text;
 use netmod_kit::{Exposures, LostPeers};
 use std::ffi::c_void;
@@ -62,7 +62,7 @@ pub(crate) struct Shared {
     /// Exposed memory with its registrations.
     pub(crate) exposures: Exposures<Option<Region>>,
     /// Processes that a lane has found lost; the other lanes check when they get stuck.
-    lost: LostPeers,
+    pub(crate) lost: LostPeers,
 }
 
 // SAFETY: the fabric and the domain may be used from any thread (FI_THREAD_SAFE is asked for); the
@@ -126,16 +126,6 @@ impl Shared {
             exposures: Exposures::default(),
             lost: LostPeers::default(),
         })
-    }
-
-    /// Returns why a process is lost, if a lane has found it lost.
-    pub(crate) fn lost(&self, peer: Peer) -> Option<String> {
-        self.lost.reason(peer)
-    }
-
-    /// Records a lost process for the other lanes.
-    pub(crate) fn set_lost(&self, peer: Peer, why: &str) {
-        self.lost.add(peer, why);
     }
 
     /// Returns whether local buffers must be registered.

@@ -7,8 +7,8 @@ use crate::library::Library;
 use crate::select::{self, Refusal, place, version_text};
 use crate::shared::Shared;
 use netmod::{Lane, Limits, OpenError, RemoteKey, Resolver, Transport, VciId};
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use netmod_kit::Addresses;
+use std::sync::Arc;
 
 /// Bytes. Messages of at least this size are sent without a copy.
 const LONG: usize = 8 << 10;
@@ -16,7 +16,7 @@ const LONG: usize = 8 << 10;
 /// The libfabric transport.
 pub struct OfiTransport {
     shared: Arc<Shared>,
-    addresses: Mutex<HashMap<VciId, Vec<u8>>>,
+    addresses: Addresses,
     considered: Vec<String>,
 }
 
@@ -48,7 +48,7 @@ impl OfiTransport {
                     refused.extend(others.filter(|other| !other.is_same(&chosen)));
                     return Ok(OfiTransport {
                         shared: Arc::new(shared),
-                        addresses: Mutex::default(),
+                        addresses: Addresses::default(),
                         considered: select::describe(&refused),
                     });
                 }
@@ -124,26 +124,12 @@ impl Transport for OfiTransport {
     }
 
     fn open_lane(&self, vci: VciId) -> Result<Box<dyn Lane>, OpenError> {
-        let mut addresses = self
-            .addresses
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if addresses.contains_key(&vci) {
-            return Err(OpenError(format!(
-                "internal error: VCI {vci} is already open"
-            )));
-        }
-        let (lane, address) = OfiLane::open(self.shared.clone(), vci)?;
-        addresses.insert(vci, address);
-        Ok(Box::new(lane))
+        let open = || OfiLane::open(self.shared.clone(), vci);
+        Ok(Box::new(self.addresses.open(vci, open)?))
     }
 
     fn address(&self, vci: VciId) -> Vec<u8> {
-        let addresses = self
-            .addresses
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        addresses.get(&vci).cloned().unwrap_or_default()
+        self.addresses.get(vci)
     }
 
     unsafe fn expose(&self, ptr: *mut u8, len: usize) -> Result<RemoteKey, OpenError> {
@@ -154,7 +140,7 @@ impl Transport for OfiTransport {
         };
         let mut region = None;
         if shared.rma && len > 0 {
-            // SAFETY: the memory is valid until it is withdrawn, by the caller's contract, and
+            // SAFETY: the caller promised that the memory is valid until it is withdrawn, and
             // `exposures` holds the region until then.
             let new = unsafe { shared.register(ptr, len, FI_REMOTE_READ | FI_REMOTE_WRITE)? };
             key.words[0] = new.key();

@@ -10,6 +10,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use netmod::{LaneError, Peer};
+use netmod_kit::Notice;
 use netmod_kit::admission::handshake::CHALLENGE;
 use netmod_kit::admission::{Accepted, Admitted, Initiator, Served};
 use rustix::event::epoll::{self, EventFlags};
@@ -19,7 +20,7 @@ use rustix::net::sockopt;
 use crate::calls::{Attempt, Phase, ReadState, connect, explain, read, say, set_options};
 use crate::conn::{Conn, NOBODY, Out};
 use crate::hello::{Call, PROTOCOL, VERDICT, Verdict};
-use crate::lane::{Notice, State, TcpLane, about, event};
+use crate::lane::{State, TcpLane, about, event};
 use crate::record::Record;
 use crate::silence;
 use crate::streams;

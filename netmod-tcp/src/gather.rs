@@ -8,12 +8,12 @@
 use std::io::IoSlice;
 
 use netmod::{Header, Issued, LaneError, Token};
+use netmod_kit::{Exposures, Held, Notice};
 use rustix::event::epoll::{self, EventFlags};
 use rustix::net::SendFlags;
 
 use crate::conn::{Conn, NOBODY, Out, first_part, sendmsg_with};
-use crate::exposure::{Exposures, Held};
-use crate::lane::{Endpoint, Notice, State, TcpLane, about, event};
+use crate::lane::{Endpoint, State, TcpLane, about, event};
 use crate::pipe::Pipe;
 use crate::wire::{self, FrameKind};
 
@@ -34,7 +34,7 @@ const WITHDRAWN: &str = "exposed memory was withdrawn while a peer read it";
 
 impl Out {
     /// Returns up to `most` of the bytes, or `None` if they were exposed and have been withdrawn.
-    fn bytes<'a>(&'a self, exposed: &'a Held<'_>, most: usize) -> Option<&'a [u8]> {
+    fn bytes<'a>(&'a self, exposed: &'a Held<'_, ()>, most: usize) -> Option<&'a [u8]> {
         let (ptr, len) = match *self {
             Out::Own(ref bytes, at) => return Some(&bytes[at..bytes.len().min(at + most)]),
             Out::Lent { ptr, len, .. } => (ptr, len.min(most)),
@@ -94,7 +94,7 @@ impl Out {
 impl Conn {
     /// Writes queued data. Adds the tokens of completed messages to `done`. Returns whether
     /// anything was written.
-    pub(crate) fn push_on(&mut self, exposures: &Exposures, done: &mut Vec<Token>) -> bool {
+    pub(crate) fn push_on(&mut self, exposures: &Exposures<()>, done: &mut Vec<Token>) -> bool {
         let mut any = false;
         while !self.out.is_empty() && self.push_once(exposures, done) {
             any = true;
@@ -107,7 +107,7 @@ impl Conn {
 
     /// Makes one call. Returns whether anything was written: the kernel may then have space for
     /// more.
-    fn push_once(&mut self, exposures: &Exposures, done: &mut Vec<Token>) -> bool {
+    fn push_once(&mut self, exposures: &Exposures<()>, done: &mut Vec<Token>) -> bool {
         if self.failed.is_some() {
             return false;
         }
@@ -179,7 +179,7 @@ impl Conn {
     }
 
     /// Makes one call for spliced data; see [`Conn::push_once`].
-    fn lend_once(&mut self, exposures: &Exposures, done: &mut Vec<Token>) -> bool {
+    fn lend_once(&mut self, exposures: &Exposures<()>, done: &mut Vec<Token>) -> bool {
         let (Some(pipe), Some(out)) = (&mut self.pipe, self.out.front_mut()) else {
             return false;
         };

@@ -1,9 +1,9 @@
 //! The network interfaces of this host, and the choice among them.
 
-use std::ffi::CStr;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 use netmod::OpenError;
+use netmod_kit::interfaces::{self, is_bridge};
 
 use crate::config::{Config, INTERFACE, Wanted};
 use crate::subnet::Subnet;
@@ -22,29 +22,6 @@ impl std::fmt::Display for Interface {
     }
 }
 
-/// Returns the address in a `sockaddr` if it is IPv4 or IPv6.
-///
-/// # Safety
-/// `address` is null or points to a `sockaddr` of the length of its family.
-unsafe fn read(address: *const libc::sockaddr) -> Option<IpAddr> {
-    // SAFETY: the caller promised that `address` is null or valid.
-    let family = i32::from(unsafe { address.as_ref() }?.sa_family);
-    match family {
-        libc::AF_INET => {
-            // SAFETY: the family tells that it is a `sockaddr_in`, valid by the caller's contract.
-            let address = unsafe { &*address.cast::<libc::sockaddr_in>() };
-            let number = u32::from_be(address.sin_addr.s_addr);
-            Some(Ipv4Addr::from(number).into())
-        }
-        libc::AF_INET6 => {
-            // SAFETY: the family tells that it is a `sockaddr_in6`, valid by the caller's contract.
-            let address = unsafe { &*address.cast::<libc::sockaddr_in6>() };
-            Some(Ipv6Addr::from(address.sin6_addr.s6_addr).into())
-        }
-        _ => None,
-    }
-}
-
 /// Returns the prefix length of a mask.
 fn bits(mask: IpAddr) -> u32 {
     match mask {
@@ -53,54 +30,21 @@ fn bits(mask: IpAddr) -> u32 {
     }
 }
 
-/// Returns whether an address is link-local: other hosts cannot use it without knowing the link.
-fn is_link_local(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(address) => address.is_link_local(),
-        IpAddr::V6(address) => address.segments()[0] & 0xffc0 == 0xfe80,
-    }
-}
-
-/// Lists the addresses of all interfaces that are up.
+/// Lists the addresses of all interfaces that are up, except link-local ones, which other hosts
+/// cannot use without knowing the link.
 pub(crate) fn all() -> std::io::Result<Vec<Interface>> {
-    let mut first = std::ptr::null_mut();
-    // SAFETY: the list is written on success, and freed below.
-    if unsafe { libc::getifaddrs(&mut first) } != 0 {
-        return Err(std::io::Error::last_os_error());
-    }
-    let mut found = Vec::new();
-    let mut next = first;
-    // SAFETY: the list and its entries are valid until it is freed.
-    while let Some(entry) = unsafe { next.as_ref() } {
-        next = entry.ifa_next;
-        if entry.ifa_flags & libc::IFF_UP as u32 == 0 {
-            continue;
-        }
-        // SAFETY: the entry's addresses are valid until the list is freed.
-        let (address, mask) = unsafe { (read(entry.ifa_addr), read(entry.ifa_netmask)) };
-        let subnet = address.and_then(|address| Subnet::new(address, mask.map(bits)));
-        if let (Some(address), Some(subnet)) = (address, subnet) {
-            // SAFETY: the entry's name is a C string, valid until the list is freed.
-            let name = unsafe { CStr::from_ptr(entry.ifa_name) };
-            found.push(Interface {
-                name: name.to_string_lossy().into_owned(),
-                address,
-                subnet,
-            });
-        }
-    }
-    // SAFETY: the list is the one from `getifaddrs` and not used again.
-    unsafe { libc::freeifaddrs(first) };
-    found.retain(|interface| !is_link_local(interface.address));
-    Ok(found)
-}
-
-/// Returns whether a name is that of a bridge to containers or virtual machines, whose addresses
-/// other hosts have, too.
-fn is_bridge(name: &str) -> bool {
-    ["docker", "br-", "virbr", "veth", "cni", "lxcbr", "podman"]
-        .iter()
-        .any(|start| name.starts_with(start))
+    let of_link =
+        |address: IpAddr| matches!(address, IpAddr::V4(address) if address.is_link_local());
+    let all = interfaces::all()?.into_iter();
+    let usable = all.filter(|one| !of_link(one.address));
+    let with_subnet = usable.filter_map(|one| {
+        Some(Interface {
+            subnet: Subnet::new(one.address, one.mask.map(bits))?,
+            name: one.name,
+            address: one.address,
+        })
+    });
+    Ok(with_subnet.collect())
 }
 
 /// Returns the addresses at which a port of this process listens: those of the interfaces that

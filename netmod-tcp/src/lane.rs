@@ -10,7 +10,7 @@ use netmod::{
     Token, VciId, Vectored, WakeUp,
 };
 use netmod_kit::admission::{Pending, descriptors};
-use netmod_kit::{PeerTable, bundle};
+use netmod_kit::{Notice, PeerTable, bundle};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
 use crate::buffer::Buffer;
@@ -38,14 +38,6 @@ const EVENTS: usize = 64;
 /// Polls between two `epoll_wait` calls while all connections are polled directly: only new
 /// connections are left to notice.
 const QUIET_LOOK: u32 = 64;
-
-/// An event for the sink, delivered by the next poll.
-pub(crate) enum Notice {
-    Complete(Token, Result<(), LaneError>),
-    Lost(Peer, String),
-    /// A message from the VCI to itself.
-    Message(Header, Vec<u8>),
-}
 
 /// State of the connection with a peer's VCI.
 pub(crate) enum State {
@@ -438,14 +430,14 @@ impl TcpLane {
         }
         match (payload.blocks(), payload.token()) {
             (&[block], Some(token)) => match self.ready(to, vci)? {
-                // SAFETY: whoever made the payload promised that the block is valid until completion.
+                // SAFETY: the maker of the payload promised that the block is valid until completion.
                 Some(index) => unsafe { self.lend(index, header, block.ptr, block.len, token) },
                 None => Ok(Issued::Complete),
             },
             (_, Some(_)) => Err(LaneError::Unsupported),
             // Messages of a burst leave together, by a token, which copies nothing.
             (&[block], None) if !self.gathering => {
-                // SAFETY: whoever made the payload promised that the block is valid during the call.
+                // SAFETY: the maker of the payload promised that the block is valid during the call.
                 let bytes = unsafe { std::slice::from_raw_parts(block.ptr, block.len) };
                 self.send_alone(to, vci, header, bytes)
             }
@@ -498,7 +490,7 @@ impl TcpLane {
         };
         let mut slices: [&[u8]; MAX_IOVECS] = [&[]; MAX_IOVECS];
         for (slice, block) in slices.iter_mut().zip(blocks) {
-            // SAFETY: whoever made the payload promised that the blocks are valid for reads during this call.
+            // SAFETY: the maker of the payload promised that the blocks are valid for reads during this call.
             *slice = unsafe { std::slice::from_raw_parts(block.ptr, block.len) };
         }
         wire::begin(

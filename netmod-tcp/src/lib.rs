@@ -29,14 +29,12 @@ mod config;
 mod congestion;
 mod conn;
 mod connect;
-mod exposure;
 #[doc(hidden)]
 #[allow(unsafe_code, reason = "memory that operations write")]
 pub mod fuzzing;
 #[allow(unsafe_code, reason = "memory that programs lend")]
 mod gather;
 mod hello;
-#[allow(unsafe_code, reason = "getifaddrs is a C list")]
 mod interfaces;
 #[allow(unsafe_code, reason = "memory that programs lend")]
 mod lane;

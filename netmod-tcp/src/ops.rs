@@ -1,19 +1,20 @@
 //! Pending operations on remote memory.
 
 use netmod::{Peer, Token};
+use netmod_kit::Operations;
 
-/// Most pending operations of a lane.
+/// Pending operations from which on a lane refuses further ones.
 const MOST: usize = 4096;
 
 /// The state of an operation.
 pub(crate) enum Act {
     /// A get of `len` bytes to `local`, of which `filled` have arrived. `whole` is the cookie of
-    /// the [`Act::Shared`] that this is a part of, or 0.
+    /// the [`Act::Shared`] that this is a part of.
     Get {
         local: *mut u8,
         len: usize,
         filled: usize,
-        whole: u64,
+        whole: Option<u64>,
     },
     /// A get that is split over several connections.
     Shared {
@@ -47,66 +48,49 @@ pub(crate) struct Op {
     pub act: Act,
 }
 
-/// The pending operations of a lane, by cookie.
-#[derive(Default)]
-pub(crate) struct Ops {
-    slots: Vec<(u32, Option<Op>)>,
-    free: Vec<u32>,
-    pub(crate) open: usize,
+/// The pending operations of a lane, by cookie. A cookie from a process names only its own.
+pub(crate) struct Ops(Operations<Op>);
+
+impl Default for Ops {
+    fn default() -> Self {
+        Ops(Operations::new(MOST))
+    }
 }
 
 impl Ops {
     /// Returns whether there is space for one more.
     pub(crate) fn has_room(&self) -> bool {
-        self.open < MOST
+        self.0.has_room()
     }
 
     /// Adds an operation. Returns its cookie.
     pub(crate) fn add(&mut self, op: Op) -> u64 {
-        let index = self.free.pop().unwrap_or_else(|| {
-            self.slots.push((0, None));
-            self.slots.len() as u32 - 1
-        });
-        let (generation, slot) = &mut self.slots[index as usize];
-        *generation = generation.wrapping_add(1);
-        *slot = Some(op);
-        self.open += 1;
-        u64::from(*generation) << 32 | u64::from(index)
+        let index = self.0.insert(op);
+        self.0.cookie(index)
     }
 
     /// Returns the operation of a cookie if it is pending and is one with `peer`.
     pub(crate) fn get(&mut self, cookie: u64, peer: Peer) -> Option<&mut Op> {
-        let (generation, slot) = self.slots.get_mut(cookie as u32 as usize)?;
-        let fits = u64::from(*generation) == cookie >> 32;
-        slot.as_mut().filter(|op| fits && op.peer == peer)
+        let (_, op) = self.0.by_cookie(cookie)?;
+        (op.peer == peer).then_some(op)
     }
 
     /// Removes the operation of a cookie.
     pub(crate) fn take(&mut self, cookie: u64, peer: Peer) -> Option<Op> {
         self.get(cookie, peer)?;
-        let index = cookie as u32;
-        self.free.push(index);
-        self.open -= 1;
-        self.slots[index as usize].1.take()
+        self.0.remove(cookie as u32)
     }
 
     /// Returns whether an operation with a process is pending.
     pub(crate) fn has_peer(&self, peer: Peer) -> bool {
-        let mut all = self.slots.iter();
-        self.open > 0 && all.any(|(_, slot)| slot.as_ref().is_some_and(|op| op.peer == peer))
+        self.0.count() > 0 && self.0.iter().any(|op| op.peer == peer)
     }
 
     /// Removes all operations with a process.
     pub(crate) fn take_all(&mut self, peer: Peer) -> Vec<Op> {
-        let mut all = Vec::new();
-        for (index, (_, slot)) in self.slots.iter_mut().enumerate() {
-            if slot.as_ref().is_some_and(|op| op.peer == peer) {
-                all.extend(slot.take());
-                self.free.push(index as u32);
-                self.open -= 1;
-            }
-        }
-        all
+        let indices = self.0.indices(|op| op.peer == peer);
+        let ops = indices.into_iter().map(|index| self.0.remove(index));
+        ops.flatten().collect()
     }
 }
 
@@ -115,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cookies_name_one_operation_once() {
+    fn cookies_name_operations_of_one_process() {
         let mut ops = Ops::default();
         let add = |ops: &mut Ops, peer| {
             ops.add(Op {
@@ -130,11 +114,10 @@ mod tests {
         let first = add(&mut ops, 1);
         assert!(ops.get(first, 2).is_none(), "another process's answer");
         assert!(ops.take(first, 1).is_some() && ops.take(first, 1).is_none());
-        let second = add(&mut ops, 1);
-        assert_eq!(first as u32, second as u32);
+        add(&mut ops, 1);
         assert!(ops.get(first, 1).is_none(), "an answer that comes twice");
         add(&mut ops, 3);
-        assert!(ops.get(u64::MAX, 1).is_none());
-        assert_eq!((ops.take_all(1).len(), ops.open), (1, 1));
+        assert_eq!((ops.take_all(1).len(), ops.0.count()), (1, 1));
+        assert!(ops.has_peer(3) && !ops.has_peer(1));
     }
 }

@@ -1,9 +1,10 @@
 //! Polls connections, a few directly and the others by epoll, and delivers events to the sink.
 
 use netmod::{Header, LaneError, Sink};
+use netmod_kit::Notice;
 use rustix::event::epoll::{self, EventFlags};
 
-use crate::lane::{Endpoint, Notice, State, TcpLane, about, event};
+use crate::lane::{Endpoint, State, TcpLane, about, event};
 
 /// Direct polls of a connection that must bring data, without a sleep in between, before it leaves
 /// the epoll set: to leave and to come back are two system calls.
@@ -24,7 +25,8 @@ impl TcpLane {
         if self.notices.len() >= NOTICES_MOST {
             return Err(LaneError::Again);
         }
-        self.notices.push_back(Notice::Message(*header, payload));
+        let message = Notice::Message(self.me(), *header, payload);
+        self.notices.push_back(message);
         Ok(())
     }
 
@@ -32,11 +34,7 @@ impl TcpLane {
     pub(crate) fn deliver(&mut self, sink: &mut dyn Sink) -> bool {
         let any = !self.notices.is_empty();
         while let Some(notice) = self.notices.pop_front() {
-            match notice {
-                Notice::Complete(token, result) => sink.complete(token, result),
-                Notice::Lost(peer, why) => sink.peer_lost(peer, why),
-                Notice::Message(header, payload) => sink.message(self.me(), &header, &payload),
-            }
+            notice.deliver(sink);
         }
         any
     }

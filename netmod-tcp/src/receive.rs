@@ -4,13 +4,14 @@ use std::io::{self, ErrorKind, IoSliceMut, Read};
 use std::time::Instant;
 
 use netmod::{BadMemory, Header, LaneError, Sink};
+use netmod_kit::emulation::NotExposed;
+use netmod_kit::{Exposures, Notice};
 
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 
 use crate::conn::{Conn, Incoming, Park, Target};
-use crate::exposure::Exposures;
-use crate::lane::{Endpoint, Notice, State, TcpLane};
+use crate::lane::{Endpoint, State, TcpLane};
 use crate::ops::{Act, Ops};
 use crate::scatter::{destinations, fill_pieces};
 use crate::silence::UNREACHED;
@@ -47,7 +48,7 @@ impl Incoming {
     fn with_place<T>(
         &mut self,
         peer: netmod::Peer,
-        exposures: &Exposures,
+        exposures: &Exposures<()>,
         ops: &mut Ops,
         act: impl FnOnce(&mut [u8]) -> T,
     ) -> Option<T> {
@@ -94,7 +95,7 @@ impl Incoming {
         &mut self,
         data: &[u8],
         peer: netmod::Peer,
-        exposures: &Exposures,
+        exposures: &Exposures<()>,
         ops: &mut Ops,
     ) {
         if let Target::Pieces { list, .. } = &mut self.target {
@@ -146,7 +147,7 @@ impl Conn {
     pub(crate) fn read(
         &mut self,
         peer: netmod::Peer,
-        exposures: &Exposures,
+        exposures: &Exposures<()>,
         ops: &mut Ops,
         buffer: &mut [u8],
     ) -> io::Result<Brought> {
@@ -583,7 +584,7 @@ impl TcpLane {
                         .misunderstood(index, "a refusal of a request that cannot be refused");
                 }
                 if let Some(op) = self.ops.take(cookie, peer) {
-                    if let Act::Get { whole: 1.., .. } = op.act {
+                    if let Act::Get { whole: Some(_), .. } = op.act {
                         return self.part_is_over(index, &op.act, false);
                     }
                     self.learn(index, &op.act, false);
@@ -619,7 +620,7 @@ impl TcpLane {
             _ => false,
         };
         if over && let Some(op) = self.ops.take(cookie, peer) {
-            if let Act::Get { whole: 1.., .. } = op.act {
+            if let Act::Get { whole: Some(_), .. } = op.act {
                 return self.part_is_over(index, &op.act, true);
             }
             self.learn(index, &op.act, true);
@@ -630,9 +631,5 @@ impl TcpLane {
 
 /// Returns the error of an access beyond exposed memory.
 pub(crate) fn not_exposed(peer: netmod::Peer) -> LaneError {
-    let why = format!(
-        "process {peer} does not expose the accessed memory (it was withdrawn, or the access goes \
-         beyond its end)"
-    );
-    LaneError::lost(peer, why)
+    NotExposed.at(peer)
 }

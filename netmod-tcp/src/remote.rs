@@ -20,32 +20,12 @@ const PUT_COPY: usize = 16 << 10;
 /// Bytes of queued puts at which they are written.
 const PUTS_MOST: usize = 24 << 10;
 
-/// Carries out an atomic.
-///
-/// # Safety
-/// `place` is valid and aligned, and concurrent writes to it are atomic, too.
-unsafe fn carry_out(place: *mut u64, op: AtomicOp, operand: u64, compare: u64) -> u64 {
-    // SAFETY: the caller's contract; alignment was looked at.
-    op.carry_out(unsafe { AtomicU64::from_ptr(place) }, operand, compare)
-}
-
 /// Returns the error of a request to a process that has finalized.
 fn left(peer: Peer) -> LaneError {
     LaneError::lost(peer, "it has left MPI (MPI_Finalize)")
 }
 
 impl TcpLane {
-    /// Carries out an atomic on this process's own memory, if it is exposed.
-    fn atomic_here(&self, number: u64, offset: u64, op: AtomicOp, values: [u64; 2]) -> Option<u64> {
-        self.shared.exposures.with(number, offset, 8, |ptr| {
-            let place = ptr.cast::<u64>();
-            // SAFETY: exposed, so valid; others that write it at the same time do so by atomics,
-            // too, or the program is wrong.
-            let act = || unsafe { carry_out(place, op, values[0], values[1]) };
-            place.is_aligned().then(act)
-        })?
-    }
-
     /// Copies between memory of this process and its own exposed memory.
     ///
     /// # Safety
@@ -86,7 +66,7 @@ impl TcpLane {
             return Ok(Issued::Complete);
         }
         if peer == self.me() {
-            // SAFETY: passed on.
+            // SAFETY: the caller promised that `local` is valid for writes of `len` bytes.
             return unsafe { self.copy_here(local, len, remote, false) };
         }
         let index = self.ready(peer, vci)?.ok_or_else(|| left(peer))?;
@@ -101,7 +81,7 @@ impl TcpLane {
             local,
             len,
             filled: 0,
-            whole: 0,
+            whole: None,
         };
         let cookie = self.ops.add(Op { token, peer, act });
         let number = remote.key.words[0];
@@ -172,7 +152,7 @@ impl TcpLane {
         }
         let number = remote.key.words[0];
         if len <= PUT_COPY {
-            // SAFETY: valid for `len` bytes, by the contract.
+            // SAFETY: the caller promised that `local` is valid for reads of `len` bytes.
             let data = unsafe { std::slice::from_raw_parts(local, len) };
             conn.append(
                 FrameKind::Put,
@@ -232,9 +212,10 @@ impl TcpLane {
     ) -> Result<Issued, LaneError> {
         let number = remote.key.words[0];
         if peer == self.me() {
-            let found = self.atomic_here(number, remote.offset, op, [operand, compare]);
+            let (exposures, operands) = (&self.shared.exposures, [operand, compare]);
+            let found = exposures.atomic(number, remote.offset, op as u8, operands);
             let found = found.ok_or_else(|| not_exposed(peer))?;
-            // SAFETY: aligned and valid, by the contract.
+            // SAFETY: the issuer keeps `result` valid for a write of an aligned `u64`.
             unsafe { result.write(found) };
             return Ok(Issued::Complete);
         }
@@ -409,8 +390,8 @@ impl TcpLane {
     pub(crate) fn serve_atomic(&mut self, index: u32, code: u8, fixed: &[u8]) {
         let [number, offset, operand, compare, cookie] =
             [0, 1, 2, 3, 4].map(|place| word(fixed, place));
-        let found = wire::operation(code)
-            .and_then(|op| self.atomic_here(number, offset, op, [operand, compare]));
+        let exposures = &self.shared.exposures;
+        let found = exposures.atomic(number, offset, code, [operand, compare]);
         let Some(conn) = self.conn(index) else {
             return;
         };
@@ -427,7 +408,7 @@ impl TcpLane {
         // The decoder has checked that the words are complete.
         let (flags, data) = rest.split_at(8 * usize::from(count));
         let exposures = &self.shared.exposures;
-        let stored = data.is_empty()
+        let has_data = data.is_empty()
             || exposures
                 .with(number, offset, data.len(), |ptr| {
                     // SAFETY: all of it is exposed, so valid.
@@ -436,19 +417,19 @@ impl TcpLane {
                 .is_some();
         // A reader that sees a word sees the data.
         fence(Ordering::Release);
-        let told = exposures.with(at, place, flags.len(), |ptr| {
+        let has_words = exposures.with(at, place, flags.len(), |ptr| {
             let words = ptr.cast::<u64>();
-            if !stored || !words.is_aligned() {
+            if !has_data || !words.is_aligned() {
                 return false;
             }
             for (step, _) in flags.chunks_exact(8).enumerate() {
-                // SAFETY: exposed, so valid, and aligned; who reads it reads atomically.
+                // SAFETY: exposed, so valid, and aligned; its readers read it atomically.
                 let word = unsafe { AtomicU64::from_ptr(words.add(step)) };
                 word.store(wire::word(flags, step), Ordering::Release);
             }
             true
         });
-        if told != Some(true)
+        if has_words != Some(true)
             && let Some(conn) = self.conn(index)
         {
             conn.put_failed = true;

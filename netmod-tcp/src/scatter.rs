@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSliceMut};
 
 use netmod::{Header, IoVec, MAX_IOVECS, Sink};
+use netmod_kit::Exposures;
 use rustix::io::Errno;
 
 use crate::conn::{Conn, Incoming, Target};
-use crate::exposure::Exposures;
 use crate::ops::Ops;
 use crate::receive::Brought;
 
@@ -95,7 +95,7 @@ impl Conn {
     pub(crate) fn read_around(
         &mut self,
         peer: netmod::Peer,
-        exposures: &Exposures,
+        exposures: &Exposures<()>,
         ops: &mut Ops,
         buffer: &mut [u8],
     ) -> io::Result<Brought> {

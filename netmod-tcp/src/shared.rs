@@ -4,11 +4,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 
 use netmod::{OpenError, Resolver};
+use netmod_kit::Exposures;
 use netmod_kit::admission::Secret;
 
 use crate::config::{Config, PORTS};
 use crate::congestion::Congestion;
-use crate::exposure::Exposures;
 use crate::interfaces::Interface;
 
 /// Most connections that wait until this process polls: it may compute while all others connect.
@@ -23,7 +23,7 @@ pub(crate) struct Shared {
     /// Interfaces in use.
     pub interfaces: Vec<Interface>,
     pub congestion: Congestion,
-    pub exposures: Exposures,
+    pub exposures: Exposures<()>,
 }
 
 impl Shared {

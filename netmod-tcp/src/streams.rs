@@ -7,10 +7,11 @@
 use std::net::SocketAddr;
 
 use netmod::{Peer, RemoteAddr, Token};
+use netmod_kit::Notice;
 
 use crate::conn::NOBODY;
 use crate::interfaces::Interface;
-use crate::lane::{Endpoint, Notice, State, TcpLane};
+use crate::lane::{Endpoint, State, TcpLane};
 use crate::ops::{Act, Op, Rest};
 use crate::receive::not_exposed;
 use crate::wire::{FrameKind, words};
@@ -137,7 +138,7 @@ impl TcpLane {
             local: asked.local,
             len: asked.len,
             filled: 0,
-            whole,
+            whole: Some(whole),
         };
         let token = NOBODY;
         let cookie = self.ops.add(Op { token, peer, act });
@@ -151,7 +152,10 @@ impl TcpLane {
     /// Handles the end of a part: it has arrived, or was refused.
     pub(crate) fn part_is_over(&mut self, index: u32, part: &Act, well: bool) {
         let peer = self.endpoints[index as usize].peer;
-        let &Act::Get { whole, .. } = part else {
+        let &Act::Get {
+            whole: Some(whole), ..
+        } = part
+        else {
             return;
         };
         let Some(Act::Shared { open, failed, .. }) =

@@ -1,14 +1,13 @@
 //! The transport: opening it and its limits.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use netmod::{Atomics, Lane, Limits, OpenError, RemoteKey, Resolver, Signals, Transport, VciId};
 use netmod_kit::admission::Secret;
+use netmod_kit::{Addresses, Exposures};
 
 use crate::config::Config;
 use crate::congestion::Congestion;
-use crate::exposure::Exposures;
 use crate::interfaces;
 use crate::lane::TcpLane;
 use crate::record::Record;
@@ -25,7 +24,7 @@ const BORROW: usize = 16 << 10;
 pub struct TcpTransport {
     shared: Arc<Shared>,
     left_out: Vec<String>,
-    addresses: Mutex<HashMap<VciId, Vec<u8>>>,
+    addresses: Addresses,
 }
 
 impl TcpTransport {
@@ -54,7 +53,7 @@ impl TcpTransport {
         Ok(TcpTransport {
             shared: Arc::new(shared),
             left_out,
-            addresses: Mutex::default(),
+            addresses: Addresses::default(),
         })
     }
 }
@@ -106,36 +105,34 @@ impl Transport for TcpTransport {
     }
 
     fn open_lane(&self, vci: VciId) -> Result<Box<dyn Lane>, OpenError> {
-        let listener = self.shared.listen()?;
-        let fail = |error: std::io::Error| OpenError(format!("tcp: VCI {vci}: {error}"));
-        let port = listener.local_addr().map_err(fail)?.port();
-        let record = Record {
-            secret: self.shared.secret,
-            port,
-            addresses: self.shared.interfaces.iter().map(|it| it.address).collect(),
-        };
-        let lane = TcpLane::open(self.shared.clone(), vci, listener).map_err(fail)?;
-        let mut addresses = self
-            .addresses
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        addresses.insert(vci, record.to_bytes());
+        let lane = self.addresses.open(vci, || {
+            let listener = self.shared.listen()?;
+            let fail = |error: std::io::Error| OpenError(format!("tcp: VCI {vci}: {error}"));
+            let port = listener.local_addr().map_err(fail)?.port();
+            let record = Record {
+                secret: self.shared.secret,
+                port,
+                addresses: self.shared.interfaces.iter().map(|it| it.address).collect(),
+            };
+            let lane = TcpLane::open(self.shared.clone(), vci, listener).map_err(fail)?;
+            Ok((lane, record.to_bytes()))
+        })?;
         Ok(Box::new(lane))
     }
 
     fn address(&self, vci: VciId) -> Vec<u8> {
-        let addresses = self
-            .addresses
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        addresses.get(&vci).cloned().unwrap_or_default()
+        self.addresses.get(vci)
     }
 
     unsafe fn expose(&self, ptr: *mut u8, len: usize) -> Result<RemoteKey, OpenError> {
-        Ok(self.shared.exposures.add(ptr, len))
+        let number = self.shared.exposures.insert(ptr, len, ());
+        Ok(RemoteKey {
+            address: ptr.addr() as u64,
+            words: [number, len as u64],
+        })
     }
 
     fn withdraw(&self, key: &RemoteKey) {
-        self.shared.exposures.remove(key);
+        self.shared.exposures.remove(key.words[0]);
     }
 }

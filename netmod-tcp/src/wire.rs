@@ -5,7 +5,7 @@
 //! in native byte order. Received bytes are not trusted: [`next`] returns frames of known kinds and
 //! valid lengths, or the error.
 
-use netmod::{AtomicOp, Header, MAX_WORDS};
+use netmod::{Header, MAX_WORDS};
 
 /// Length of a prefix, in bytes.
 pub(crate) const PREFIX: usize = 8;
@@ -203,20 +203,6 @@ impl std::fmt::Display for Bad {
     }
 }
 
-/// Returns the operation of a code.
-pub(crate) fn operation(code: u8) -> Option<AtomicOp> {
-    const OPERATIONS: [AtomicOp; 7] = [
-        AtomicOp::Load,
-        AtomicOp::Swap,
-        AtomicOp::Add,
-        AtomicOp::And,
-        AtomicOp::Or,
-        AtomicOp::Xor,
-        AtomicOp::CompareSwap,
-    ];
-    OPERATIONS.into_iter().find(|op| *op as u8 == code)
-}
-
 /// Parses the frame at the front of `bytes`.
 #[inline]
 pub(crate) fn next(bytes: &[u8]) -> Next<'_> {
@@ -236,7 +222,7 @@ pub(crate) fn next(bytes: &[u8]) -> Next<'_> {
         return Next::Bad(Bad::Length(kind, total));
     };
     let fits = match kind {
-        FrameKind::Atomic => operation(code).is_some(),
+        FrameKind::Atomic => netmod_kit::atomic_op(code).is_some(),
         FrameKind::Signal => (1..=MAX_WORDS).contains(&usize::from(code)),
         FrameKind::Get | FrameKind::Flushed | FrameKind::Parked => code <= 1,
         _ => code == 0,

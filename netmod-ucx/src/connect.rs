@@ -3,10 +3,11 @@
 use crate::address::unmarked;
 use crate::ffi::*;
 use crate::inbox::{Tie, on_break, on_end};
-use crate::lane::{Notice, UcxLane};
+use crate::lane::UcxLane;
 use crate::peers::Endpoint;
 use netmod::{LaneError, Peer, VciId};
-use netmod_kit::bundle::BurstLimit;
+use netmod_kit::Notice;
+use netmod_kit::bundle::{self, Outgoing};
 use std::collections::HashMap;
 use std::ptr::{null, null_mut};
 use std::time::{Duration, Instant};
@@ -41,8 +42,8 @@ impl UcxLane {
     #[cold]
     pub(crate) fn unusable(&mut self, endpoint: u32) -> LaneError {
         let process = self.peers.process_of(endpoint);
-        match &process.lost {
-            Some(why) => LaneError::lost(process.number, why.clone()),
+        match process.lost {
+            Some(_) => process.error(),
             None => LaneError::Again,
         }
     }
@@ -50,7 +51,7 @@ impl UcxLane {
     #[cold]
     fn connect(&mut self, peer: Peer, vci: VciId) -> Result<u32, LaneError> {
         let fail = |why: String| LaneError::lost(peer, why);
-        if let Some(why) = self.shared.lost(peer) {
+        if let Some(why) = self.shared.lost.reason(peer) {
             return Err(fail(why));
         }
         let address = self.shared.resolver.resolve(peer, vci);
@@ -63,7 +64,7 @@ impl UcxLane {
             )));
         };
         let process = self.peers.process(peer);
-        if self.peers.processes[process as usize].doubtful.is_some() {
+        if self.peers.processes[process as usize].state.is_some() {
             return Err(LaneError::Again);
         }
         let tie = Box::new(Tie {
@@ -96,17 +97,16 @@ impl UcxLane {
                 self.shared.lib.text(status),
                 self.shared.resources.join(", ")
             );
-            self.peers.processes[process as usize].doubtful = Some((Instant::now(), why));
+            self.peers.processes[process as usize].state = Some((Instant::now(), why));
             self.doubts += 1;
             return Err(LaneError::Again);
         }
         let endpoint = Endpoint {
             ep,
-            peer: process,
+            process,
             vci,
             seq: 0,
-            burst_limit: BurstLimit::default(),
-            bundle: None,
+            outgoing: Outgoing::default(),
             broken: self.peers.processes[process as usize].lost.is_some(),
             written: false,
             flushes: 0,
@@ -115,7 +115,7 @@ impl UcxLane {
             keys: HashMap::new(),
             _tie: tie,
         };
-        Ok(self.peers.add(peer, endpoint))
+        Ok(self.peers.add(peer, vci, endpoint))
     }
 
     /// Handles a broken endpoint. [`UcxLane::settle_doubts`] decides whether its process is lost or
@@ -129,21 +129,21 @@ impl UcxLane {
         let vci = self.peers.endpoint(endpoint).vci;
         let text = self.shared.lib.text(status);
         let process = self.peers.process_of(endpoint);
-        if process.lost.is_none() && process.doubtful.is_none() {
+        if process.lost.is_none() && process.state.is_none() {
             let why = format!(
                 "UCX: the connection to process {}, VCI {vci}, broke: {text}; the process has ended or the \
                  network to it is down: look for its own message first, then check the network \
                  device (WEFT_UCX_DEVICES)",
                 process.number
             );
-            process.doubtful = Some((Instant::now(), why));
+            process.state = Some((Instant::now(), why));
             self.doubts += 1;
         }
     }
 
     /// Closes an endpoint without its peer's consent, which ends all of its operations.
     pub(crate) fn close(&mut self, endpoint: u32) {
-        self.drop_bundle(endpoint);
+        bundle::drop_bundle(self, endpoint);
         let state = self.peers.endpoint(endpoint);
         state.broken = true;
         let ep = std::mem::replace(&mut state.ep, null_mut());
@@ -165,7 +165,7 @@ impl UcxLane {
     pub(crate) fn settle_doubts(&mut self) {
         for index in 0..self.peers.processes.len() {
             let process = &mut self.peers.processes[index];
-            let Some((since, _)) = &process.doubtful else {
+            let Some((since, _)) = &process.state else {
                 continue;
             };
             let finalized = self.shared.has_finalized(process.number);
@@ -175,7 +175,7 @@ impl UcxLane {
             self.doubts -= 1;
             let number = process.number;
             let (_, why) = process
-                .doubtful
+                .state
                 .take()
                 .unwrap_or((Instant::now(), String::new()));
             let why = if finalized {
@@ -185,7 +185,7 @@ impl UcxLane {
                 why
             };
             process.lost = Some(why.clone());
-            self.shared.set_lost(number, &why);
+            self.shared.lost.add(number, &why);
             for endpoint in self.peers.endpoints_of(index as u32) {
                 self.close(endpoint);
             }

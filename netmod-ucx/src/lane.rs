@@ -12,6 +12,8 @@ use netmod::{
     AtomicOp, Header, Issued, Lane, LaneError, OpenError, Payload, Peer, RemoteAddr, Sink, Token,
     VciId, Vectored, WakeUp,
 };
+use netmod_kit::Notice;
+use netmod_kit::bundle::{self, Bundles};
 use std::collections::{HashSet, VecDeque};
 use std::os::fd::RawFd;
 use std::ptr::{null, null_mut};
@@ -26,12 +28,6 @@ const ADDRESS_MOST: usize = 320;
 
 /// Time that a dropped lane waits for its endpoints to close.
 const CLOSING_MOST: Duration = Duration::from_millis(200);
-
-/// An event for the sink, delivered by the next poll.
-pub(crate) enum Notice {
-    Complete(Token, Result<(), LaneError>),
-    Lost(Peer, String),
-}
 
 /// Progress of draining a lane.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -98,12 +94,7 @@ pub(crate) struct UcxLane {
     #[allow(clippy::vec_box)]
     pub(crate) flushes: Vec<Box<Flush>>,
     pub(crate) notices: VecDeque<Notice>,
-    /// Endpoints with a bundle.
-    pub(crate) bundled: Vec<u32>,
-    /// Whether small messages are being bundled.
-    pub(crate) gathering: bool,
-    /// Counts polls.
-    pub(crate) round: u32,
+    pub(crate) bundles: Bundles,
     /// Number of processes with a broken connection that may be lost.
     pub(crate) doubts: usize,
     /// Keys of exposed memory that peers have requested.
@@ -166,9 +157,7 @@ impl UcxLane {
             ops: Ops::new(place, config.operations),
             flushes: Vec::new(),
             notices: VecDeque::new(),
-            bundled: Vec::new(),
-            gathering: false,
-            round: 0,
+            bundles: Bundles::default(),
             doubts: 0,
             replies: VecDeque::new(),
             asked: HashSet::new(),
@@ -329,7 +318,7 @@ impl UcxLane {
         let note = &self.buffers.notes[buffer as usize];
         let param = ucp_request_param_t::new(on_end, note.arg()).flags(UCP_AM_SEND_FLAG_EAGER);
         // SAFETY: the endpoint is open (it is not broken); head and note stay until the request
-        // ends, and the payload until completion by the caller's contract.
+        // ends, and the caller promised that the payload stays until completion.
         let request = unsafe {
             (self.shared.lib.am_send_nbx)(
                 ep,
@@ -495,8 +484,8 @@ impl UcxLane {
         self.check(block.len)?;
         let endpoint = self.endpoint(to, vci)?;
         // Order: earlier accepted messages go first.
-        self.send_bundle(endpoint)?;
-        // SAFETY: whoever made the payload promised that the block is valid until completion.
+        bundle::send_bundle(self, endpoint)?;
+        // SAFETY: the maker of the payload promised that the block is valid until completion.
         unsafe { self.lend(endpoint, header, block.ptr, block.len, token) }
     }
 }
@@ -529,14 +518,11 @@ impl Lane for UcxLane {
     }
 
     fn coalesce(&mut self, on: bool) {
-        self.gathering = on;
-        if !on && !self.bundled.is_empty() {
-            self.send_bundles();
-        }
+        bundle::coalesce(self, on);
     }
 
     fn poll(&mut self, sink: &mut dyn Sink, _budget: usize) -> bool {
-        self.round = self.round.wrapping_add(1);
+        self.bundles.count_poll();
         let (worker, progress) = (self.worker, self.shared.lib.worker_progress);
         let mut steps = 0;
         self.inbox.with_sink(sink, || {
@@ -556,15 +542,12 @@ impl Lane for UcxLane {
         if self.pulls.are_asked() {
             any |= self.serve_pulls();
         }
-        if !self.bundled.is_empty() {
-            any |= self.send_bundles();
+        if !self.bundles.is_empty() {
+            any |= bundle::send_bundles(self);
         }
         while let Some(notice) = self.notices.pop_front() {
             any = true;
-            match notice {
-                Notice::Complete(token, result) => sink.complete(token, result),
-                Notice::Lost(peer, why) => sink.peer_lost(peer, why),
-            }
+            notice.deliver(sink);
         }
         any
     }
@@ -646,7 +629,7 @@ impl Lane for UcxLane {
             && self.notices.is_empty()
             && self.replies.is_empty()
             && !self.pulls.are_asked()
-            && self.bundled.is_empty()
+            && self.bundles.is_empty()
             && self.doubts == 0;
         // SAFETY: the worker is open.
         idle && self.wake_up.is_some()

@@ -2,17 +2,8 @@
 
 use crate::ffi::*;
 use crate::inbox::{Inbox, Note, Work};
-use netmod::{AtomicOp, LaneError, Peer, RemoteAddr, Token};
-use std::ffi::c_void;
-use std::ptr::null_mut;
-
-/// The kind of an operation.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Action {
-    Get,
-    Put,
-    Atomic(AtomicOp),
-}
+use netmod::{LaneError, Peer, RemoteAddr, Token};
+use netmod_kit::{Action, Operations};
 
 /// A pending operation.
 pub(crate) struct Op {
@@ -25,25 +16,20 @@ pub(crate) struct Op {
     pub(crate) remote: RemoteAddr,
     /// The operation's own key, destroyed with it; null if the key is shared.
     pub(crate) own_key: *mut ucp_rkey,
-    /// Whether it waits for its key.
-    pub(crate) waits: bool,
 }
 
-/// A bounded table of pending operations.
+/// The pending operations of a lane. Each has a note and words at fixed addresses, which UCX knows.
 pub(crate) struct Ops {
-    pub(crate) ops: Vec<Option<Op>>,
+    table: Operations<Op>,
     pub(crate) notes: Box<[Note]>,
     /// Operand or comparand, and result, of each atomic.
     pub(crate) words: Box<[[u64; 2]]>,
-    pub(crate) free: Vec<u32>,
-    /// Operations that wait for their keys.
-    pub(crate) waiting: Vec<u32>,
 }
 
 impl Ops {
     pub(crate) fn new(inbox: *const Inbox, count: usize) -> Self {
         Ops {
-            ops: (0..count).map(|_| None).collect(),
+            table: Operations::new(count),
             notes: (0..count as u32)
                 .map(|index| Note {
                     inbox,
@@ -51,62 +37,29 @@ impl Ops {
                 })
                 .collect(),
             words: vec![[0; 2]; count].into_boxed_slice(),
-            free: (0..count as u32).rev().collect(),
-            waiting: Vec::new(),
         }
+    }
+
+    /// Returns whether there is space for one more.
+    pub(crate) fn has_room(&self) -> bool {
+        self.table.has_room()
+    }
+
+    /// Adds an operation if there is space ([`Ops::has_room`]). Returns its number.
+    pub(crate) fn insert(&mut self, op: Op) -> u32 {
+        self.table.insert(op)
     }
 
     pub(crate) fn get(&mut self, index: u32) -> Option<&mut Op> {
-        self.ops.get_mut(index as usize)?.as_mut()
+        self.table.get(index)
     }
 
-    /// Returns the index for the next operation, if there is space.
-    pub(crate) fn next(&self) -> Option<u32> {
-        self.free.last().copied()
-    }
-
-    /// Adds a get that is requested by a message.
-    pub(crate) fn add_pull(
-        &mut self,
-        endpoint: u32,
-        local: *mut u8,
-        len: usize,
-        remote: RemoteAddr,
-        token: Token,
-    ) {
-        if let Some(index) = self.free.pop() {
-            self.ops[index as usize] = Some(Op {
-                action: Action::Get,
-                token,
-                endpoint,
-                local,
-                len,
-                remote,
-                own_key: null_mut(),
-                waits: false,
-            });
-        }
-    }
-
-    /// Returns destination and length of a get, and the argument for the callback.
-    pub(crate) fn pull_place(&mut self, index: u32) -> Option<(*mut u8, usize, *mut c_void)> {
-        let arg = self.notes.get(index as usize)?.arg();
-        let op = self.get(index)?;
-        Some((op.local, op.len, arg))
-    }
-
-    /// Returns the endpoint of an operation.
-    pub(crate) fn endpoint(&mut self, index: u32) -> Option<u32> {
-        self.get(index).map(|op| op.endpoint)
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Op> {
+        self.table.iter()
     }
 
     pub(crate) fn remove(&mut self, index: u32) -> Option<Op> {
-        let op = self.ops.get_mut(index as usize)?.take()?;
-        self.free.push(index);
-        if op.waits {
-            self.waiting.retain(|&other| other != index);
-        }
-        Some(op)
+        self.table.remove(index)
     }
 }
 

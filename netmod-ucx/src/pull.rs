@@ -4,11 +4,14 @@
 
 use crate::ffi::*;
 use crate::inbox::{on_end, on_received};
-use crate::lane::{AM_ID, Notice, UcxLane};
+use crate::lane::{AM_ID, UcxLane};
+use crate::ops::Op;
 use crate::pulls::PullRequest;
 use crate::wire::{HEAD, Head, MessageKind};
 use netmod::{Header, Issued, LaneError, Peer, RemoteAddr, RemoteKey, Token, VciId};
+use netmod_kit::{Action, Notice};
 use std::ffi::c_void;
+use std::ptr::null_mut;
 
 impl UcxLane {
     /// Requests `len` bytes of a peer's memory. `local` must be valid as [`netmod::Lane::get`]
@@ -23,9 +26,9 @@ impl UcxLane {
         token: Token,
     ) -> Result<Issued, LaneError> {
         let endpoint = self.endpoint(peer, vci)?;
-        let Some(index) = self.ops.next() else {
+        if !self.ops.has_room() {
             return Err(LaneError::Again);
-        };
+        }
         let number = self.pulls.next;
         let RemoteKey { address, words } = remote.key;
         let request: PullRequest = [
@@ -39,8 +42,16 @@ impl UcxLane {
         let bytes = request.map(u64::to_ne_bytes).concat();
         self.internal(endpoint, MessageKind::Pull, 0, &bytes)?;
         self.pulls.next += 1;
+        let index = self.ops.insert(Op {
+            action: Action::Get,
+            token,
+            endpoint,
+            local,
+            len,
+            remote,
+            own_key: null_mut(),
+        });
         self.pulls.open.insert(number, index);
-        self.ops.add_pull(endpoint, local, len, remote, token);
         self.peers.endpoint(endpoint).ops += 1;
         Ok(Issued::Pending)
     }
@@ -49,8 +60,11 @@ impl UcxLane {
     pub(crate) fn pulled(&mut self, number: u64, data: *mut c_void, len: usize) {
         let (worker, lib) = (self.worker, self.shared.lib);
         let index = self.pulls.open.remove(&number);
-        let place = index.and_then(|index| Some((index, self.ops.pull_place(index)?)));
-        let Some((index, (local, wanted, arg))) = place else {
+        let place = index.and_then(|index| {
+            let op = self.ops.get(index)?;
+            Some((index, op.local, op.len))
+        });
+        let Some((index, local, wanted)) = place else {
             // SAFETY: the worker is open, and UCX keeps the descriptor until it is received or
             // released.
             return unsafe { (lib.am_data_release)(worker, data) };
@@ -61,6 +75,7 @@ impl UcxLane {
             unsafe { (lib.am_data_release)(worker, data) };
             return self.op_ended(index, UCS_ERR_CANCELED);
         }
+        let arg = self.ops.notes[index as usize].arg();
         let param = ucp_request_param_t::receive(on_received, arg);
         // SAFETY: the worker is open, and UCX keeps the descriptor; the issuer keeps the
         // destination valid until completion, and the argument lives as long as the lane.
@@ -157,8 +172,8 @@ impl UcxLane {
     pub(crate) fn abandon_pulls(&mut self, process: u32) {
         let open: Vec<(u64, u32)> = self.pulls.open.iter().map(|(&n, &i)| (n, i)).collect();
         for (number, index) in open {
-            let endpoint = self.ops.endpoint(index);
-            if endpoint.is_some_and(|endpoint| self.peers.endpoint(endpoint).peer == process) {
+            let endpoint = self.ops.get(index).map(|op| op.endpoint);
+            if endpoint.is_some_and(|endpoint| self.peers.endpoint(endpoint).process == process) {
                 self.pulls.open.remove(&number);
                 self.op_ended(index, UCS_ERR_CANCELED);
             }

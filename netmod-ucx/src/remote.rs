@@ -3,22 +3,14 @@
 use crate::ffi::*;
 use crate::inbox::{Note, Work, on_end};
 use crate::keys::{self, Key};
-use crate::lane::{Drain, Notice, UcxLane};
-use crate::ops::{Action, Flush, Op};
+use crate::lane::{Drain, UcxLane};
+use crate::ops::{Flush, Op};
+use crate::peers::KeyState;
 use crate::pulls;
 use crate::wire::MessageKind;
 use netmod::{AtomicOp, Issued, LaneError, Peer, RemoteAddr, Token, VciId};
+use netmod_kit::{Action, Notice};
 use std::ptr::null_mut;
-
-/// The result of looking up a key.
-enum KeyLookup {
-    /// A key that the endpoint keeps.
-    Shared(*mut ucp_rkey),
-    /// A key for one operation.
-    Own(*mut ucp_rkey),
-    /// The key has been requested.
-    Asked,
-}
 
 impl UcxLane {
     /// # Safety
@@ -65,26 +57,15 @@ impl UcxLane {
         remote: RemoteAddr,
         token: Token,
     ) -> Result<Issued, LaneError> {
-        if let Some(&index) = self.ops.free.last() {
-            // UCX takes the comparand as operand, and the new value where the previous one will be.
-            self.ops.words[index as usize] = match op {
-                AtomicOp::Load => [0, 0],
-                AtomicOp::CompareSwap => [compare, operand],
-                _ => [operand, 0],
-            };
-        }
-        self.start(
-            peer,
-            vci,
-            Action::Atomic(op),
-            result.cast(),
-            8,
-            remote,
-            token,
-        )
+        let action = Action::Atomic {
+            op,
+            operand,
+            compare,
+        };
+        self.start(peer, vci, action, result.cast(), 8, remote, token)
     }
 
-    /// Issues an operation, or queues it until its key has arrived. `local` must be valid as the
+    /// Issues an operation. Fails with `Again` until its key has arrived. `local` must be valid as the
     /// lane's methods demand.
     fn start(
         &mut self,
@@ -100,38 +81,21 @@ impl UcxLane {
         if len == 0 {
             return Ok(Issued::Complete);
         }
-        let Some(&index) = self.ops.free.last() else {
+        if !self.ops.has_room() {
             return Err(LaneError::Again);
-        };
-        let found = self.find_key(endpoint, remote.key.words)?;
-        self.ops.free.pop();
-        self.ops.ops[index as usize] = Some(Op {
+        }
+        let (key, is_own) = self.find_key(endpoint, remote.key.words)?;
+        let index = self.ops.insert(Op {
             action,
             token,
             endpoint,
             local,
             len,
             remote,
-            own_key: null_mut(),
-            waits: false,
+            own_key: if is_own { key } else { null_mut() },
         });
         self.peers.endpoint(endpoint).ops += 1;
-        match found {
-            KeyLookup::Shared(key) => self.issue(index, key),
-            KeyLookup::Own(key) => {
-                if let Some(op) = self.ops.get(index) {
-                    op.own_key = key;
-                }
-                self.issue(index, key)
-            }
-            KeyLookup::Asked => {
-                if let Some(op) = self.ops.get(index) {
-                    op.waits = true;
-                }
-                self.ops.waiting.push(index);
-                Ok(Issued::Pending)
-            }
-        }
+        self.issue(index, key)
     }
 
     /// Implements `signal`: two writes with a fence between them.
@@ -145,16 +109,13 @@ impl UcxLane {
         at: RemoteAddr,
     ) -> Result<(), LaneError> {
         let endpoint = self.endpoint(peer, vci)?;
-        let key = match self.find_key(endpoint, at.key.words)? {
-            KeyLookup::Shared(key) => key,
-            KeyLookup::Asked => return Err(LaneError::Again),
-            KeyLookup::Own(key) => {
-                // The endpoint can keep it once the operations that use the others have ended.
-                // SAFETY: the key was just unpacked and is not used.
-                unsafe { (self.shared.lib.rkey_destroy)(key) };
-                return Err(LaneError::Again);
-            }
-        };
+        let (key, is_own) = self.find_key(endpoint, at.key.words)?;
+        if is_own {
+            // The endpoint can keep it once the operations that use the others have ended.
+            // SAFETY: the key was just unpacked and is not used.
+            unsafe { (self.shared.lib.rkey_destroy)(key) };
+            return Err(LaneError::Again);
+        }
         if !data.is_empty() {
             self.write(endpoint, key, data, remote)?;
             // SAFETY: the worker is open.
@@ -221,10 +182,18 @@ impl UcxLane {
         }
     }
 
-    /// Looks up the unpacked key of a peer's memory.
-    fn find_key(&mut self, endpoint: u32, words: [u64; 2]) -> Result<KeyLookup, LaneError> {
-        if let Some(&key) = self.peers.endpoint(endpoint).keys.get(&words) {
-            return Ok(KeyLookup::Shared(key));
+    /// Looks up the unpacked key of a peer's memory. Returns it, and whether it is the caller's to
+    /// destroy, because the endpoint keeps no more. Fails with `Again` until a requested key has
+    /// arrived.
+    fn find_key(
+        &mut self,
+        endpoint: u32,
+        words: [u64; 2],
+    ) -> Result<(*mut ucp_rkey, bool), LaneError> {
+        match self.peers.endpoint(endpoint).keys.get(&words) {
+            Some(KeyState::Unpacked(key)) => return Ok((*key, false)),
+            Some(KeyState::Unusable(error)) => return Err(error.clone()),
+            None => {}
         }
         match keys::unpack(words) {
             Key::Inline(packed) => {
@@ -232,19 +201,18 @@ impl UcxLane {
                 let destroy = self.shared.lib.rkey_destroy;
                 let state = self.peers.endpoint(endpoint);
                 // SAFETY: keys of an endpoint without operations are not in use.
-                if state.has_room_for_key(|key| unsafe { destroy(key) }) {
-                    state.keys.insert(words, key);
-                    Ok(KeyLookup::Shared(key))
-                } else {
-                    Ok(KeyLookup::Own(key))
+                let is_kept = state.has_room_for_key(|key| unsafe { destroy(key) });
+                if is_kept {
+                    state.keys.insert(words, KeyState::Unpacked(key));
                 }
+                Ok((key, !is_kept))
             }
             Key::Named(number) => {
                 if !self.asked.contains(&(endpoint, number)) {
                     self.internal(endpoint, MessageKind::KeyRequest, number, &[])?;
                     self.asked.insert((endpoint, number));
                 }
-                Ok(KeyLookup::Asked)
+                Err(LaneError::Again)
             }
             Key::Invalid => Err(self.no_memory(endpoint)),
         }
@@ -280,73 +248,49 @@ impl UcxLane {
         if !self.asked.remove(&(endpoint, number)) || self.peers.endpoint(endpoint).broken {
             return;
         }
-        let words = keys::named(number);
-        let key = if packed.is_empty() {
-            Err(self.no_memory(endpoint))
-        } else {
-            self.unpack(endpoint, packed)
+        let key = match packed.is_empty() {
+            true => Err(self.no_memory(endpoint)),
+            false => self.unpack(endpoint, packed),
         };
-        if let Ok(key) = key {
-            self.peers.endpoint(endpoint).keys.insert(words, key);
-        }
-        for index in std::mem::take(&mut self.ops.waiting) {
-            let Some(op) = self.ops.get(index) else {
-                continue;
-            };
-            if op.endpoint != endpoint || op.remote.key.words != words {
-                self.ops.waiting.push(index);
-                continue;
-            }
-            op.waits = false;
-            let token = op.token;
-            let issued = match &key {
-                // Issuing the previous operation may have shown that the connection is broken.
-                Ok(_) if self.peers.endpoint(endpoint).broken => {
-                    self.end(index);
-                    Err(self.unusable(endpoint))
-                }
-                Ok(key) => self.issue(index, *key),
-                Err(error) => {
-                    let error = error.clone();
-                    self.end(index);
-                    Err(error)
-                }
-            };
-            match issued {
-                Ok(Issued::Pending) => {}
-                Ok(Issued::Complete) => self.notices.push_back(Notice::Complete(token, Ok(()))),
-                Err(error) => {
-                    // It was reported as issued, so that `Again` is no longer an answer.
-                    let result = match self.peers.endpoint(endpoint).broken {
-                        true => self.result(endpoint, "access to its memory", UCS_ERR_CANCELED),
-                        false => Err(error),
-                    };
-                    self.notices.push_back(Notice::Complete(token, result));
-                }
-            }
-        }
+        let state = key.map_or_else(KeyState::Unusable, KeyState::Unpacked);
+        let keys = &mut self.peers.endpoint(endpoint).keys;
+        keys.insert(keys::named(number), state);
     }
 
     /// Issues an operation to UCX. On error it is removed.
     fn issue(&mut self, index: u32, key: *mut ucp_rkey) -> Result<Issued, LaneError> {
         let note = self.ops.notes[index as usize].arg();
-        let [operand, result] = &mut self.ops.words[index as usize];
-        let (operand, result) = (&raw mut *operand, &raw mut *result);
         let Some(op) = self.ops.get(index) else {
             return Err(LaneError::Again);
         };
         let (endpoint, action, local, len) = (op.endpoint, op.action, op.local, op.len);
         let to = op.remote.key.address.wrapping_add(op.remote.offset);
+        let words = &mut self.ops.words[index as usize];
+        if let Action::Atomic {
+            op,
+            operand,
+            compare,
+        } = action
+        {
+            // UCX takes the comparand as operand, and the new value where the previous one will be.
+            *words = match op {
+                AtomicOp::Load => [0, 0],
+                AtomicOp::CompareSwap => [compare, operand],
+                _ => [operand, 0],
+            };
+        }
+        let [operand, result] = words;
+        let (operand, result) = (&raw mut *operand, &raw mut *result);
         let lib = &self.shared.lib;
         let state = self.peers.endpoint(endpoint);
         let mut param = ucp_request_param_t::new(on_end, note);
-        // SAFETY: the endpoint is open and the key belongs to it; `local` is valid until completion
-        // by the contract of the lane's methods; note and words stay at their places.
+        // SAFETY: the endpoint is open and the key belongs to it; the issuer keeps `local` valid until
+        // completion; note and words stay at their places.
         let request = unsafe {
             match action {
                 Action::Get => (lib.get_nbx)(state.ep, local.cast(), len, to, key, &param),
                 Action::Put => (lib.put_nbx)(state.ep, local.cast(), len, to, key, &param),
-                Action::Atomic(op) => {
+                Action::Atomic { op, .. } => {
                     param.op_attr_mask |=
                         UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_REPLY_BUFFER;
                     param.datatype = UCP_DATATYPE_8_BYTES;
@@ -390,10 +334,9 @@ impl UcxLane {
     fn take_result(&mut self, index: u32) {
         let result = self.ops.words[index as usize][1];
         if let Some(op) = self.ops.get(index)
-            && let Action::Atomic(_) = op.action
+            && let Action::Atomic { .. } = op.action
         {
-            // SAFETY: the place of the result is valid until completion, by the contract of
-            // `atomic`.
+            // SAFETY: the issuer of the atomic keeps the place of its result valid until completion.
             unsafe { op.local.cast::<u64>().write_unaligned(result) };
         }
     }
@@ -433,46 +376,28 @@ impl UcxLane {
         let process = self.peers.process_of(endpoint);
         let number = process.number;
         let known = process.lost.clone();
-        let doubt = process.doubtful.as_ref().map(|(_, why)| why.clone());
+        let doubt = process.state.as_ref().map(|(_, why)| why.clone());
         let why = known
             .or(doubt)
             .unwrap_or_else(|| format!("UCX: {what} (process {number}) failed: {text}"));
         Err(LaneError::lost(number, why))
     }
 
-    /// Ends the operations that wait for a lost process's keys. UCX ends the others with errors.
+    /// Ends the requests to a lost process. UCX ends the operations with errors.
     pub(crate) fn abandon(&mut self, process: u32) {
-        for index in self.ops.waiting.clone() {
-            let Some(endpoint) = self.ops.get(index).map(|op| op.endpoint) else {
-                continue;
-            };
-            if self.peers.endpoint(endpoint).peer == process
-                && let Some((token, endpoint)) = self.end(index)
-            {
-                let result = self.result(endpoint, "access to its memory", UCS_ERR_CANCELED);
-                self.notices.push_back(Notice::Complete(token, result));
-            }
-        }
         self.abandon_pulls(process);
         let peers = &mut self.peers;
         self.asked
-            .retain(|&(endpoint, _)| peers.endpoint(endpoint).peer != process);
+            .retain(|&(endpoint, _)| peers.endpoint(endpoint).process != process);
     }
 
     pub(crate) fn issue_flush(&mut self, peer: Peer, token: Token) -> Result<Issued, LaneError> {
         let Some(process) = self.peers.find_process(peer) else {
             return Ok(Issued::Complete);
         };
-        if let Some(why) = &self.peers.processes[process as usize].lost {
-            return Err(LaneError::lost(peer, why.clone()));
-        }
-        for place in 0..self.ops.waiting.len() {
-            let index = self.ops.waiting[place];
-            let endpoint = self.ops.get(index).map(|op| op.endpoint);
-            if endpoint.is_some_and(|endpoint| self.peers.endpoint(endpoint).peer == process) {
-                // Operations that wait for a key must be issued first.
-                return Err(LaneError::Again);
-            }
+        let state = &self.peers.processes[process as usize];
+        if state.lost.is_some() {
+            return Err(state.error());
         }
         let mut endpoints = self.peers.endpoints_of(process);
         endpoints.retain(|&endpoint| {
@@ -569,14 +494,15 @@ impl UcxLane {
     pub(crate) fn destroy_keys(&mut self) {
         let destroy = self.shared.lib.rkey_destroy;
         for endpoint in &mut self.peers.endpoints {
-            for (_, key) in endpoint.keys.drain() {
+            for key in endpoint.take_keys() {
                 // SAFETY: the endpoint is closed, so that nothing uses the key.
                 unsafe { destroy(key) };
             }
         }
-        for op in self.ops.ops.iter_mut().flatten() {
+        for op in self.ops.iter() {
             if !op.own_key.is_null() {
-                // SAFETY: as above.
+                // SAFETY: the key is this operation's, whose endpoint is closed, so that nothing
+                // uses it.
                 unsafe { destroy(op.own_key) };
             }
         }

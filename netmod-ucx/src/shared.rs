@@ -42,7 +42,7 @@ pub(crate) struct Shared {
     exposures: Mutex<Exposures>,
     next_key: AtomicU64,
     /// Processes that a lane has found lost, and why.
-    lost: LostPeers,
+    pub(crate) lost: LostPeers,
     /// Processes that have sent a farewell.
     finalized: Mutex<HashSet<Peer>>,
 }
@@ -224,16 +224,6 @@ impl Shared {
         let longest = same.iter().map(|(_, len)| *len).max()?;
         let end = offset.checked_add(len)?;
         (end <= longest as u64).then_some((key.address + offset) as *const u8)
-    }
-
-    /// Returns why a process is lost, if a lane has found it lost.
-    pub(crate) fn lost(&self, peer: Peer) -> Option<String> {
-        self.lost.reason(peer)
-    }
-
-    /// Records a lost process for the other lanes.
-    pub(crate) fn set_lost(&self, peer: Peer, why: &str) {
-        self.lost.add(peer, why);
     }
 
     /// Returns whether a process has sent a farewell to any lane.

@@ -3,11 +3,11 @@
 use crate::config::Config;
 use crate::lane::UcxLane;
 use crate::library::Library;
-use crate::shared::{Shared, TCP_EAGER, locked};
+use crate::shared::{Shared, TCP_EAGER};
 use crate::wire::HEAD;
 use netmod::{Lane, Limits, OpenError, RemoteKey, Resolver, Transport, VciId};
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use netmod_kit::Addresses;
+use std::sync::Arc;
 
 /// Bytes. Messages of at least this size are sent without a copy.
 const LONG: usize = 8 << 10;
@@ -15,7 +15,7 @@ const LONG: usize = 8 << 10;
 /// The UCX transport.
 pub struct UcxTransport {
     shared: Arc<Shared>,
-    addresses: Mutex<HashMap<VciId, Vec<u8>>>,
+    addresses: Addresses,
 }
 
 impl UcxTransport {
@@ -37,7 +37,7 @@ impl UcxTransport {
         }
         Ok(UcxTransport {
             shared: Arc::new(shared),
-            addresses: Mutex::default(),
+            addresses: Addresses::default(),
         })
     }
 
@@ -97,22 +97,12 @@ impl Transport for UcxTransport {
     }
 
     fn open_lane(&self, vci: VciId) -> Result<Box<dyn Lane>, OpenError> {
-        let mut addresses = locked(&self.addresses);
-        if addresses.contains_key(&vci) {
-            return Err(OpenError(format!(
-                "internal error: VCI {vci} is already open"
-            )));
-        }
-        let (lane, address) = UcxLane::open(self.shared.clone(), vci)?;
-        addresses.insert(vci, address);
-        Ok(Box::new(lane))
+        let open = || UcxLane::open(self.shared.clone(), vci);
+        Ok(Box::new(self.addresses.open(vci, open)?))
     }
 
     fn address(&self, vci: VciId) -> Vec<u8> {
-        locked(&self.addresses)
-            .get(&vci)
-            .cloned()
-            .unwrap_or_default()
+        self.addresses.get(vci)
     }
 
     unsafe fn expose(&self, ptr: *mut u8, len: usize) -> Result<RemoteKey, OpenError> {

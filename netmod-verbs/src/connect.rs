@@ -42,10 +42,11 @@ impl Engine {
     #[cold]
     pub(crate) fn connect(&mut self, peer: Peer, vci: VciId) -> Result<u32, LaneError> {
         let fail = |why: String| LaneError::lost(peer, why);
-        if let Some(index) = self.peers.find(peer)
-            && let Some(why) = &self.peers.all[index as usize].lost
+        if let Some(index) = self.peers.find_process(peer)
+            && let process = &self.peers.processes[index as usize]
+            && process.lost.is_some()
         {
-            return Err(fail(why.clone()));
+            return Err(process.error());
         }
         let bytes = self
             .shared
@@ -84,7 +85,7 @@ impl Engine {
                     .to_string(),
             );
         }
-        let index = self.connections.len() as u32;
+        let index = self.peers.endpoints.len() as u32;
         if index >= 1 << 24 {
             return Err("a VCI has 2^24 connections at most".to_string());
         }
@@ -120,9 +121,8 @@ impl Engine {
                 errno_text(error)
             )
         })?;
-        let peer = self.peers.get_or_add(number);
-        self.peers.all[peer as usize].connections.push(index);
-        self.connections.push(Connection {
+        let process = self.peers.process(number);
+        let connection = Connection {
             state: State::Wanted,
             posted: 0,
             retired: 0,
@@ -135,7 +135,7 @@ impl Engine {
             owing: false,
             in_cas_loop: false,
             theirs: 0,
-            peer,
+            process,
             vci,
             qp,
             slots: vec![Slot::Plain; depth as usize].into(),
@@ -147,16 +147,16 @@ impl Engine {
                 next: Instant::now() + FIRST_PAUSE,
                 pause: FIRST_PAUSE,
             },
-        });
+        };
+        self.peers.add(number, vci, connection);
         self.counted_connection();
-        *self.table.get(number, vci) = index + 1;
         self.connecting.push(index);
         Ok(index)
     }
 
     /// Sends a datagram about a connection to its peer.
     fn say(&mut self, index: u32, step: Step) {
-        let connection = &self.connections[index as usize];
+        let connection = &self.peers.endpoints[index as usize];
         let setup = &connection.setup;
         let datagram = Datagram {
             theirs: connection.theirs,
@@ -197,15 +197,15 @@ impl Engine {
             // It is for an earlier process with this number.
             return;
         }
-        let place = *self.table.get(datagram.peer, datagram.vci);
+        let known = self.peers.find(datagram.peer, datagram.vci);
         if datagram.step == Step::Request {
-            self.requested(datagram, place);
+            self.requested(datagram, known);
             return;
         }
-        let Some(index) = place.checked_sub(1) else {
+        let Some(index) = known else {
             return;
         };
-        let connection = &self.connections[index as usize];
+        let connection = &self.peers.endpoints[index as usize];
         let known = connection.setup.qpn;
         let same = connection.setup.address.cookie == datagram.address.cookie
             && (known == 0 || known == datagram.qpn || datagram.qpn == 0);
@@ -226,15 +226,14 @@ impl Engine {
                 self.fail_peer(index, "connecting", &why);
             }
             Step::Goodbye => {
-                let peer = connection.peer;
-                self.peers.all[peer as usize].left = true;
+                self.peers.process_of(index).state.left = true;
             }
             Step::Request | Step::Ready => {}
         }
     }
 
-    fn requested(&mut self, datagram: &Datagram, place: u32) {
-        let index = match place.checked_sub(1) {
+    fn requested(&mut self, datagram: &Datagram, known: Option<u32>) {
+        let index = match known {
             Some(index) => index,
             None => match self.add(datagram.peer, datagram.vci, datagram.address) {
                 Ok(index) => index,
@@ -252,13 +251,13 @@ impl Engine {
                 }
             },
         };
-        let connection = &self.connections[index as usize];
+        let connection = &self.peers.endpoints[index as usize];
         match connection.state {
             State::Wanted => {
                 if !self.connect_pair(index, datagram) {
                     return;
                 }
-                self.connections[index as usize].state = State::Half;
+                self.peers.endpoints[index as usize].state = State::Half;
             }
             State::Half | State::Ready if connection.setup.qpn == datagram.qpn => {}
             State::Half | State::Ready | State::Lost => return,
@@ -271,7 +270,7 @@ impl Engine {
     fn connect_pair(&mut self, index: u32, datagram: &Datagram) -> bool {
         let shared = self.shared.clone();
         let (port, config) = (&shared.port, &shared.config);
-        let connection = &mut self.connections[index as usize];
+        let connection = &mut self.peers.endpoints[index as usize];
         let setup = &mut connection.setup;
         setup.qpn = datagram.qpn;
         connection.theirs = datagram.connection;
@@ -304,7 +303,7 @@ impl Engine {
     /// Marks a connection as ready: both ends receive.
     #[cold]
     pub(crate) fn connected(&mut self, index: u32) {
-        self.connections[index as usize].state = State::Ready;
+        self.peers.endpoints[index as usize].state = State::Ready;
         self.connecting.retain(|&other| other != index);
     }
 
@@ -315,7 +314,7 @@ impl Engine {
         let mut any = false;
         for i in (0..self.connecting.len()).rev() {
             let index = self.connecting[i];
-            let connection = &mut self.connections[index as usize];
+            let connection = &mut self.peers.endpoints[index as usize];
             if now < connection.setup.next {
                 continue;
             }
@@ -323,8 +322,8 @@ impl Engine {
             setup.pause = (2 * setup.pause).min(LONGEST_PAUSE);
             setup.next = now + setup.pause;
             let state = connection.state;
-            let number = self.peers.all[connection.peer as usize].number;
-            if let Some(why) = self.shared.lost(number) {
+            let number = self.peers.process_of(index).number;
+            if let Some(why) = self.shared.lost.reason(number) {
                 self.fail_peer(index, "connecting", &why);
                 any = true;
                 continue;
@@ -340,8 +339,8 @@ impl Engine {
 
     /// Sends a farewell to all peers.
     pub(crate) fn say_goodbye(&mut self) {
-        for index in 0..self.connections.len() as u32 {
-            if self.connections[index as usize].state != State::Lost {
+        for index in 0..self.peers.endpoints.len() as u32 {
+            if self.peers.endpoints[index as usize].state != State::Lost {
                 self.say(index, Step::Goodbye);
                 if self.datagrams.are_all_under_way() {
                     self.quiet(Duration::from_millis(100));

@@ -9,13 +9,14 @@ use crate::ffi::*;
 use crate::memory::Registry;
 use crate::names as name;
 use crate::objects::{Counted, Qp, QpPlan, Srq, ThreadDomain};
-use crate::ops::{Op, Reply};
-use crate::peers::{Connection, NO_BUFFER, Peers, Slot, State};
+use crate::peers::{NO_BUFFER, Peers, Slot, State};
 use crate::queue::Queue;
+use crate::remote::OpState;
 use crate::shared::Shared;
 use crate::wire::{self, MessageKind, Prefix};
-use netmod::{Header, LaneError, OpenError, Peer, Token, VciId};
-use netmod_kit::{Operations, PeerTable};
+use netmod::{Header, Issued, LaneError, OpenError, Peer, Token, VciId};
+use netmod_kit::Notice;
+use netmod_kit::remote::{self, RemoteOps};
 use std::collections::{HashMap, VecDeque};
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -30,31 +31,16 @@ const INLINE: [u32; 6] = [256, 192, 128, 96, 64, 0];
 /// Work requests per signalled one.
 const SIGNAL_EVERY: u32 = 64;
 
-/// An event for a sink.
-pub(crate) enum Notice {
-    Complete(Token, Result<(), LaneError>),
-    Lost(Peer, String),
-    /// A message that another VCI's poll has received, if several VCIs share an engine.
-    Message(Peer, Header, Box<[u8]>),
-}
-
 /// The queues and connections of a VCI. Fields are dropped from top to bottom: queue pairs are
 /// closed before the objects that they use.
 pub(crate) struct Engine {
-    pub(crate) connections: Vec<Connection>,
+    pub(crate) peers: Peers,
     pub(crate) datagrams: Datagrams,
     pub(crate) recv: RecvBuffers,
     pub(crate) queue: Queue,
     thread_domain: Option<ThreadDomain>,
     pub(crate) send: SendBuffers,
-    /// Index of each connection plus 1, by peer and VCI; 0: none.
-    pub(crate) table: PeerTable<u32>,
-    pub(crate) peers: Peers,
-    pub(crate) ops: Operations<Op>,
-    /// Operations with unissued parts.
-    pub(crate) unissued: VecDeque<u32>,
-    /// Answers owed to peers.
-    pub(crate) replies: VecDeque<Reply>,
+    pub(crate) remote: RemoteOps<OpState>,
     /// Connections on which credit is to be sent.
     pub(crate) owing: Vec<u32>,
     /// Connections that need a signalled work request, when there is space.
@@ -63,12 +49,8 @@ pub(crate) struct Engine {
     pub(crate) put_off: VecDeque<ibv_wc>,
     /// Connections being set up.
     pub(crate) connecting: Vec<u32>,
-    /// Notices with the VCI that they are for.
-    pub(crate) notices: VecDeque<(VciId, Notice)>,
-    /// Notices for VCIs that did not poll, if several share the engine.
+    /// Events for VCIs that did not poll, if several share the engine.
     pub(crate) inboxes: HashMap<VciId, VecDeque<Notice>>,
-    /// Unanswered requests of the emulation.
-    pub(crate) requests_under_way: usize,
     /// Idle polls in a row, and the state of probing idle connections.
     pub(crate) idle_polls: u32,
     pub(crate) watched: Instant,
@@ -161,24 +143,18 @@ impl Engine {
         let datagrams = Datagrams::open(&home, port, &queue, slot_bits)?;
         let one_for_all = shared.sharing == Sharing::Qp;
         let mut engine = Engine {
-            connections: Vec::new(),
+            peers: Peers::new(if one_for_all { 0 } else { vci }),
             datagrams,
             recv,
             queue,
             thread_domain,
             send,
-            table: PeerTable::new(if one_for_all { 0 } else { vci }),
-            peers: Peers::default(),
-            ops: Operations::new(config.operations),
-            unissued: VecDeque::with_capacity(config.operations),
-            replies: VecDeque::new(),
+            remote: RemoteOps::new(config.operations),
             owing: Vec::new(),
             to_tell: Vec::new(),
             put_off: VecDeque::new(),
             connecting: Vec::new(),
-            notices: VecDeque::with_capacity(config.operations),
             inboxes: HashMap::new(),
-            requests_under_way: 0,
             idle_polls: 0,
             watched: Instant::now(),
             watch_next: 0,
@@ -251,12 +227,11 @@ impl Engine {
 
     /// Returns whether no work is pending in the engine, so that the owner may sleep.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.notices.is_empty()
+        self.remote.notices.is_empty()
             && self.put_off.is_empty()
             && self.to_tell.is_empty()
-            && self.replies.is_empty()
             && self.owing.is_empty()
-            && self.unissued.is_empty()
+            && !self.remote.has_backlog()
     }
 
     /// Returns the capacity of a connection's send queue.
@@ -268,14 +243,11 @@ impl Engine {
     #[inline]
     pub(crate) fn connection(&mut self, peer: Peer, vci: VciId) -> Result<u32, LaneError> {
         let vci = if self.one_for_all { 0 } else { vci };
-        let index = match self.table.peek(peer, vci) {
-            Some(&mut place) if place != 0 => place - 1,
-            _ => match *self.table.get(peer, vci) {
-                0 => self.connect(peer, vci)?,
-                place => place - 1,
-            },
+        let index = match self.peers.find(peer, vci) {
+            Some(index) => index,
+            None => self.connect(peer, vci)?,
         };
-        match self.connections[index as usize].state {
+        match self.peers.endpoints[index as usize].state {
             State::Lost => Err(self.lost(index)),
             _ => Ok(index),
         }
@@ -283,8 +255,7 @@ impl Engine {
 
     #[cold]
     pub(crate) fn lost(&mut self, index: u32) -> LaneError {
-        let peer = &self.peers.all[self.connections[index as usize].peer as usize];
-        LaneError::lost(peer.number, peer.lost.clone().unwrap_or_default())
+        self.peers.process_of(index).error()
     }
 
     /// Posts a work request to a connection whose send queue has space for it.
@@ -296,7 +267,7 @@ impl Engine {
         slot: Slot,
         signal: bool,
     ) -> Result<(), LaneError> {
-        let connection = &mut self.connections[index as usize];
+        let connection = &mut self.peers.endpoints[index as usize];
         debug_assert!(connection.has_room());
         let seq = connection.posted;
         let signal = signal || connection.unsignalled + 1 >= self.signal_every;
@@ -332,7 +303,7 @@ impl Engine {
         slots: [Slot; 2],
         signal: bool,
     ) -> Result<(), (LaneError, bool)> {
-        let connection = &mut self.connections[index as usize];
+        let connection = &mut self.peers.endpoints[index as usize];
         debug_assert!(connection.has_room_for(2));
         let seq = connection.posted;
         let signal = signal || connection.unsignalled + 2 >= self.signal_every;
@@ -379,7 +350,7 @@ impl Engine {
     /// Makes the prefix of a message to a VCI, which carries credit.
     #[inline]
     fn prefix(&self, index: u32, kind: MessageKind, code: u8, to: VciId) -> [u8; wire::PREFIX] {
-        let connection = &self.connections[index as usize];
+        let connection = &self.peers.endpoints[index as usize];
         Prefix {
             connection: connection.theirs,
             to,
@@ -403,7 +374,7 @@ impl Engine {
         len: usize,
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<(), LaneError> {
-        let connection = &self.connections[index as usize];
+        let connection = &self.peers.endpoints[index as usize];
         let len = wire::PREFIX + len;
         // Credit messages have receive buffers of their own.
         let may_send = match kind {
@@ -443,7 +414,7 @@ impl Engine {
         wr.send_flags = flags;
         match self.post(index, &mut wr, slot, signal) {
             Ok(()) => {
-                let connection = &mut self.connections[index as usize];
+                let connection = &mut self.peers.endpoints[index as usize];
                 connection.reported = connection.taken;
                 if kind != MessageKind::Credit {
                     connection.sent = connection.sent.wrapping_add(1);
@@ -490,7 +461,7 @@ impl Engine {
     /// Posts an empty signalled write: its completion shows that all earlier requests have ended
     /// and that the peer's adapter answers. Returns `false` if there is no space.
     pub(crate) fn post_nothing(&mut self, index: u32) -> bool {
-        if !self.connections[index as usize].has_room() {
+        if !self.peers.endpoints[index as usize].has_room() {
             return false;
         }
         let mut sge = ibv_sge {
@@ -506,9 +477,9 @@ impl Engine {
 
     /// Returns whether everything accepted has arrived.
     pub(crate) fn is_drained(&mut self) -> bool {
-        let mut drained = self.replies.is_empty();
-        for index in 0..self.connections.len() {
-            let connection = &self.connections[index];
+        let mut drained = !self.remote.owes_answers();
+        for index in 0..self.peers.endpoints.len() {
+            let connection = &self.peers.endpoints[index];
             if connection.state == State::Lost || connection.is_idle() {
                 continue;
             }
@@ -520,29 +491,21 @@ impl Engine {
         drained
     }
 
-    /// Begins a flush. Returns `true` if it is complete.
-    pub(crate) fn begin_flush(&mut self, number: Peer, token: Token) -> Result<bool, LaneError> {
-        let Some(index) = self.peers.find(number) else {
-            return Ok(true);
-        };
-        let peer = &mut self.peers.all[index as usize];
-        if let Some(why) = &peer.lost {
-            return Err(LaneError::lost(number, why.clone()));
-        }
-        if peer.fences.is_clear() {
-            return match peer.write_error.take() {
-                Some(why) => Err(LaneError::lost(number, why)),
-                None => Ok(true),
-            };
-        }
-        peer.fences.flush((self.turn, token));
-        let connections = peer.connections.clone();
-        for index in connections {
-            if self.connections[index as usize].unsignalled > 0 && !self.post_nothing(index) {
-                self.to_tell.push(index);
+    /// Implements `flush`: requests the completions of the earlier writes.
+    pub(crate) fn issue_flush(&mut self, number: Peer, token: Token) -> Result<Issued, LaneError> {
+        let issued = remote::flush(self, number, (self.turn, token))?;
+        if issued == Issued::Pending
+            && let Some(process) = self.peers.find_process(number)
+        {
+            for index in 0..self.peers.endpoints.len() as u32 {
+                let connection = self.peers.endpoint(index);
+                let is_silent = connection.process == process && connection.unsignalled > 0;
+                if is_silent && !self.post_nothing(index) {
+                    self.to_tell.push(index);
+                }
             }
         }
-        Ok(false)
+        Ok(issued)
     }
 }
 

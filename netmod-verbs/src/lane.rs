@@ -5,6 +5,7 @@ use netmod::{
     AtomicOp, Header, Issued, Lane, LaneError, Payload, Peer, RemoteAddr, Sink, Token, VciId,
     WakeUp,
 };
+use netmod_kit::remote;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// An engine that several lanes share.
@@ -95,7 +96,10 @@ impl Lane for VerbsLane {
         token: Token,
     ) -> Result<Issued, LaneError> {
         // SAFETY: the caller upholds the same contract, passed on unchanged.
-        self.with(|engine| unsafe { engine.issue_get(peer, vci, local, len, remote, token) })
+        self.with(|engine| unsafe {
+            let to = (engine.turn, token);
+            remote::get(engine, peer, vci, local, len, remote, to)
+        })
     }
 
     unsafe fn put(
@@ -108,7 +112,10 @@ impl Lane for VerbsLane {
         token: Token,
     ) -> Result<Issued, LaneError> {
         // SAFETY: the caller upholds the same contract, passed on unchanged.
-        self.with(|engine| unsafe { engine.issue_put(peer, vci, local, len, remote, token) })
+        self.with(|engine| unsafe {
+            let to = (engine.turn, token);
+            remote::put(engine, peer, vci, local, len, remote, to)
+        })
     }
 
     fn signal(
@@ -136,17 +143,13 @@ impl Lane for VerbsLane {
     ) -> Result<Issued, LaneError> {
         // SAFETY: the caller upholds the same contract, passed on unchanged.
         self.with(|engine| unsafe {
-            engine.issue_atomic(peer, vci, op, operand, compare, result, remote, token)
+            let (operands, to) = ([operand, compare], (engine.turn, token));
+            remote::atomic(engine, peer, vci, op, operands, result, remote, to)
         })
     }
 
     fn flush(&mut self, peer: Peer, token: Token) -> Result<Issued, LaneError> {
-        self.with(|engine| {
-            Ok(match engine.begin_flush(peer, token)? {
-                true => Issued::Complete,
-                false => Issued::Pending,
-            })
-        })
+        self.with(|engine| engine.issue_flush(peer, token))
     }
 
     fn drained(&mut self) -> bool {

@@ -40,7 +40,6 @@ mod library;
 mod memory;
 mod names;
 mod objects;
-mod ops;
 mod peers;
 mod progress;
 mod queue;

@@ -1,10 +1,10 @@
-//! Peers: connections to their VCIs, and pending writes to each process.
+//! Connections to peers' VCIs, and the state of each process.
 
 use crate::objects::{Ah, Qp};
 use crate::wire::Address;
-use netmod::{Peer, Token, VciId};
-use netmod_kit::Fences;
-use std::collections::HashMap;
+use netmod::VciId;
+use netmod_kit::Endpoint;
+use netmod_kit::remote::Writes;
 use std::time::{Duration, Instant};
 
 /// No buffer.
@@ -62,7 +62,7 @@ pub(crate) struct Connection {
     /// The peer's number of this connection.
     pub(crate) theirs: u32,
     /// Index of the process.
-    pub(crate) peer: u32,
+    pub(crate) process: u32,
     pub(crate) vci: VciId,
     pub(crate) qp: Qp,
     pub(crate) slots: Box<[Slot]>,
@@ -104,42 +104,25 @@ impl Connection {
     }
 }
 
+impl Endpoint for Connection {
+    fn process(&self) -> u32 {
+        self.process
+    }
+}
+
 /// State of a peer process.
-pub(crate) struct PeerState {
-    pub(crate) number: Peer,
-    pub(crate) lost: Option<String>,
+#[derive(Default)]
+pub(crate) struct ProcessState {
     /// Whether it has sent a farewell: its loss is then no event.
     pub(crate) left: bool,
-    pub(crate) fences: Fences<(VciId, Token)>,
-    /// Why a put that was reported as complete did not arrive; reported by the next flush.
-    pub(crate) write_error: Option<String>,
-    pub(crate) connections: Vec<u32>,
+    pub(crate) writes: Writes,
 }
 
-/// All contacted processes.
-#[derive(Default)]
-pub(crate) struct Peers {
-    pub(crate) all: Vec<PeerState>,
-    by_number: HashMap<Peer, u32>,
+impl AsMut<Writes> for ProcessState {
+    fn as_mut(&mut self) -> &mut Writes {
+        &mut self.writes
+    }
 }
 
-impl Peers {
-    /// Returns the index of a process if it has been contacted.
-    pub(crate) fn find(&self, number: Peer) -> Option<u32> {
-        self.by_number.get(&number).copied()
-    }
-    /// Returns the index of a process, adding it if necessary.
-    pub(crate) fn get_or_add(&mut self, number: Peer) -> u32 {
-        *self.by_number.entry(number).or_insert_with(|| {
-            self.all.push(PeerState {
-                number,
-                lost: None,
-                left: false,
-                fences: Fences::default(),
-                write_error: None,
-                connections: Vec::new(),
-            });
-            self.all.len() as u32 - 1
-        })
-    }
-}
+/// All contacted peers.
+pub(crate) type Peers = netmod_kit::Peers<Connection, ProcessState>;

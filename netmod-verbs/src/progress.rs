@@ -1,12 +1,13 @@
 //! Processes completions and failures.
 
-use crate::engine::{Engine, Notice};
+use crate::engine::Engine;
 use crate::ffi::*;
 use crate::names as name;
 use crate::peers::{Connection, NO_BUFFER, Slot, State};
 use crate::queue::BATCH;
 use crate::wire::{MessageKind, Prefix};
 use netmod::{Header, LaneError, Sink};
+use netmod_kit::{Notice, remote};
 use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
 
@@ -50,7 +51,7 @@ impl Engine {
         }
         if !self.to_tell.is_empty() {
             for index in std::mem::take(&mut self.to_tell) {
-                let connection = &self.connections[index as usize];
+                let connection = &self.peers.endpoints[index as usize];
                 if connection.state == State::Ready
                     && connection.unsignalled > 0
                     && !self.post_nothing(index)
@@ -59,8 +60,8 @@ impl Engine {
                 }
             }
         }
-        if !(self.replies.is_empty() && self.unissued.is_empty()) {
-            any |= self.retry();
+        if self.remote.has_backlog() {
+            any |= remote::retry(self);
         }
         if !self.connecting.is_empty() {
             any |= self.keep_connecting();
@@ -78,14 +79,14 @@ impl Engine {
 
     /// Delivers the notices of the current VCI, and keeps the others'.
     fn deliver(&mut self, sink: &mut dyn Sink) -> bool {
-        if self.notices.is_empty() && !self.one_for_all {
+        if self.remote.notices.is_empty() && !self.one_for_all {
             return false;
         }
         let mut any = false;
-        while let Some((vci, notice)) = self.notices.pop_front() {
+        while let Some((vci, notice)) = self.remote.notices.pop_front() {
             if vci == self.turn {
                 any = true;
-                deliver_notice(notice, sink);
+                notice.deliver(sink);
             } else if let Some(inbox) = self.inboxes.get_mut(&vci) {
                 inbox.push_back(notice);
             }
@@ -95,7 +96,7 @@ impl Engine {
         };
         for notice in inbox.drain(..) {
             any = true;
-            deliver_notice(notice, sink);
+            notice.deliver(sink);
         }
         any
     }
@@ -108,12 +109,12 @@ impl Engine {
             return;
         }
         self.watched = now;
-        let count = self.connections.len();
+        let count = self.peers.endpoints.len();
         for _ in 0..count.min(WATCHED_AT_ONCE) {
             let index = self.watch_next % count;
             self.watch_next = index + 1;
-            let connection = &self.connections[index];
-            let left = self.peers.all[connection.peer as usize].left;
+            let connection = &self.peers.endpoints[index];
+            let left = self.peers.processes[connection.process as usize].state.left;
             let silent = connection.is_idle() || connection.unsignalled > 0;
             if connection.state == State::Ready && !left && silent {
                 self.post_nothing(index as u32);
@@ -170,7 +171,7 @@ impl Engine {
             return;
         };
         let index = prefix.connection;
-        let Some(connection) = self.connections.get_mut(index as usize) else {
+        let Some(connection) = self.peers.endpoints.get_mut(index as usize) else {
             return;
         };
         connection.granted = prefix.taken;
@@ -186,8 +187,7 @@ impl Engine {
             // A message shows that the peer has received the reply.
             self.connected(index);
         }
-        let peer = self.connections[index as usize].peer;
-        let number = self.peers.all[peer as usize].number;
+        let number = self.peers.process_of(index).number;
         match prefix.kind {
             MessageKind::Message => {
                 let Some((header, payload)) = rest.split_first_chunk::<{ Header::SIZE }>() else {
@@ -214,18 +214,19 @@ impl Engine {
         let half = self.shared.config.window / 2;
         for i in (0..self.owing.len()).rev() {
             let index = self.owing[i];
-            let connection = &self.connections[index as usize];
+            let connection = &self.peers.endpoints[index as usize];
             let unreported = connection.taken.wrapping_sub(connection.reported);
-            let peer = &self.peers.all[connection.peer as usize];
+            let process = &self.peers.processes[connection.process as usize];
             // Another message may have carried the credit meanwhile.
-            let needless =
-                usize::from(unreported) < half || connection.state == State::Lost || peer.left;
+            let needless = usize::from(unreported) < half
+                || connection.state == State::Lost
+                || process.state.left;
             if needless
                 || self
                     .transmit(index, MessageKind::Credit, 0, 0, 0, |_| {})
                     .is_ok()
             {
-                self.connections[index as usize].owing = false;
+                self.peers.endpoints[index as usize].owing = false;
                 self.owing.swap_remove(i);
             }
         }
@@ -234,12 +235,12 @@ impl Engine {
     /// Retires a work request and all before it, which have succeeded.
     #[inline]
     fn retire(&mut self, index: u32, seq: u32) {
-        let Some(connection) = self.connections.get_mut(index as usize) else {
+        let Some(connection) = self.peers.endpoints.get_mut(index as usize) else {
             return;
         };
         let count = (seq.wrapping_sub(connection.retired) & 0xff_ffff) + 1;
         for _ in 0..count {
-            let connection = &mut self.connections[index as usize];
+            let connection = &mut self.peers.endpoints[index as usize];
             let mask = connection.slots.len() as u32 - 1;
             let slot = connection.slots[(connection.retired & mask) as usize];
             connection.retired = connection.retired.wrapping_add(1);
@@ -250,7 +251,7 @@ impl Engine {
                     if buffer != NO_BUFFER {
                         self.send.give(buffer);
                     }
-                    self.end_write(index, epoch);
+                    remote::end_write(self, index, epoch);
                 }
                 Slot::Part {
                     op,
@@ -267,7 +268,7 @@ impl Engine {
     #[cold]
     fn not_received(&mut self, wc: &ibv_wc) {
         let mine = |connection: &Connection| connection.qp.number() == wc.qp_num;
-        let index = self.connections.iter().position(mine);
+        let index = self.peers.endpoints.iter().position(mine);
         if let Some(index) = index
             && wc.status != IBV_WC_WR_FLUSH_ERR
         {
@@ -290,14 +291,14 @@ impl Engine {
     /// Handles a failed work request; those before it have succeeded.
     #[cold]
     fn failed(&mut self, index: u32, seq: u32, wc: &ibv_wc) {
-        let Some(connection) = self.connections.get(index as usize) else {
+        let Some(connection) = self.peers.endpoints.get(index as usize) else {
             return;
         };
         let ahead = seq.wrapping_sub(connection.retired) & 0xff_ffff;
         if ahead > 0 {
             self.retire(index, seq.wrapping_sub(1) & 0xff_ffff);
         }
-        let connection = &mut self.connections[index as usize];
+        let connection = &mut self.peers.endpoints[index as usize];
         let mask = connection.slots.len() as u32 - 1;
         let slot = connection.slots[(connection.retired & mask) as usize];
         connection.retired = connection.retired.wrapping_add(1);
@@ -319,12 +320,11 @@ impl Engine {
             Slot::Put { .. } => "a put",
             Slot::Part { .. } => "access to its memory",
         };
-        let peer = self.connections[index as usize].peer as usize;
-        if wc.status != IBV_WC_WR_FLUSH_ERR || self.peers.all[peer].lost.is_none() {
+        if wc.status != IBV_WC_WR_FLUSH_ERR || self.peers.process_of(index).lost.is_none() {
             self.fail_peer(index, what, &why);
         }
-        let number = self.peers.all[peer].number;
-        let text = self.peers.all[peer].lost.clone().unwrap_or(why);
+        let process = self.peers.process_of(index);
+        let text = process.lost.clone().unwrap_or(why);
         match slot {
             Slot::Plain => {}
             Slot::Buffer(buffer) => self.send.give(buffer),
@@ -332,14 +332,15 @@ impl Engine {
                 if buffer != NO_BUFFER {
                     self.send.give(buffer);
                 }
-                self.peers.all[peer].write_error.get_or_insert(text);
-                self.end_write(index, epoch);
+                process.state.writes.fail(text);
+                remote::end_write(self, index, epoch);
             }
             Slot::Part { op, buffer, .. } => {
                 if buffer != NO_BUFFER {
                     self.send.give(buffer);
                 }
-                self.part_done(op, Some(LaneError::lost(number, text)));
+                let error = LaneError::lost(process.number, text);
+                remote::part_done(self, op, Some(error));
             }
         }
     }
@@ -348,9 +349,9 @@ impl Engine {
     /// that the adapter reports.
     #[cold]
     pub(crate) fn fail_peer(&mut self, index: u32, what: &str, why: &str) {
-        let connection = &self.connections[index as usize];
-        let (peer, vci) = (connection.peer as usize, connection.vci);
-        let state = &mut self.peers.all[peer];
+        let vci = self.peers.endpoint(index).vci;
+        let process = self.peers.endpoint(index).process;
+        let state = self.peers.process_of(index);
         if state.lost.is_some() {
             return;
         }
@@ -361,78 +362,25 @@ impl Engine {
             self.shared.port.device
         );
         state.lost = Some(text.clone());
-        let left = state.left;
-        let connections = state.connections.clone();
-        if !left {
-            self.shared.set_lost(number, why);
+        if !state.state.left {
+            self.shared.lost.add(number, why);
             let vcis: Vec<_> = match self.one_for_all {
                 true => self.inboxes.keys().copied().collect(),
                 false => vec![self.turn],
             };
             for vci in vcis {
-                self.notices
-                    .push_back((vci, Notice::Lost(number, text.clone())));
+                let notice = Notice::Lost(number, text.clone());
+                self.remote.notices.push_back((vci, notice));
             }
         }
-        for &index in &connections {
-            let connection = &mut self.connections[index as usize];
+        for index in self.peers.endpoints_of(process) {
+            let connection = self.peers.endpoint(index);
             if connection.state != State::Wanted {
                 connection.qp.abort();
             }
             connection.state = State::Lost;
+            self.connecting.retain(|&other| other != index);
         }
-        self.connecting.retain(|index| !connections.contains(index));
-        self.replies
-            .retain(|reply| !connections.contains(&reply.connection));
-        let error = LaneError::lost(number, text);
-        for op_index in self.ops.indices() {
-            let Some(op) = self.ops.get(op_index) else {
-                continue;
-            };
-            if !connections.contains(&op.connection) {
-                continue;
-            }
-            op.error.get_or_insert_with(|| error.clone());
-            if op.emulated {
-                self.requests_under_way -= op.parts as usize;
-                op.parts = 0;
-            }
-            self.finish_if_over(op_index);
-        }
-    }
-
-    /// Retries answers and parts for which there was no space. Returns whether any was sent.
-    fn retry(&mut self) -> bool {
-        let mut any = false;
-        for _ in 0..self.replies.len() {
-            let Some(reply) = self.replies.pop_front() else {
-                break;
-            };
-            if self.reply(&reply) {
-                any = true;
-            } else {
-                self.replies.push_back(reply);
-            }
-        }
-        for _ in 0..self.unissued.len() {
-            let Some(index) = self.unissued.pop_front() else {
-                break;
-            };
-            let before = self.ops.get(index).map(|op| op.issued);
-            let complete = self.issue_parts(index);
-            any |= self.ops.get(index).map(|op| op.issued) != before;
-            if !complete {
-                self.unissued.push_back(index);
-            }
-        }
-        any
-    }
-}
-
-fn deliver_notice(notice: Notice, sink: &mut dyn Sink) {
-    match notice {
-        Notice::Complete(token, result) => sink.complete(token, result),
-        Notice::Lost(peer, why) => sink.peer_lost(peer, why),
-        Notice::Message(peer, header, payload) => sink.message(peer, &header, &payload),
+        remote::end_process(self, process);
     }
 }

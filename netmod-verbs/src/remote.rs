@@ -2,12 +2,16 @@
 
 use crate::calls::work;
 use crate::config::Sharing;
-use crate::engine::{Engine, Notice};
+use crate::engine::Engine;
 use crate::ffi::*;
-use crate::ops::Op;
-use crate::peers::{NO_BUFFER, Slot, State};
-use netmod::{AtomicOp, Issued, LaneError, Peer, RemoteAddr, Token, VciId};
+use crate::memory::Region;
+use crate::peers::{Connection, NO_BUFFER, Peers, ProcessState, Slot, State};
+use crate::wire::MessageKind;
+use netmod::{AtomicOp, LaneError, Peer, RemoteAddr, VciId};
 use netmod_kit::Action;
+use netmod_kit::emulation::{Answer, Ask, Request};
+use netmod_kit::remote::{self, Op, RemoteLane, RemoteOps};
+use std::sync::Arc;
 
 /// An empty block, to be filled in.
 const NO_PLACE: ibv_sge = ibv_sge {
@@ -16,151 +20,26 @@ const NO_PLACE: ibv_sge = ibv_sge {
     lkey: 0,
 };
 
-/// Why an operation could not continue.
-pub(crate) enum Stop {
-    /// No space at the moment.
-    Full,
-    /// The peer is lost, which has ended the operation.
-    Lost,
+/// Data of an operation.
+#[derive(Default)]
+pub(crate) struct OpState {
+    /// Registration of its memory; `None` if data goes through buffers.
+    region: Option<Arc<Region>>,
+    /// Atomics made of compare-and-swaps: the expected value.
+    expected: Option<u64>,
 }
 
-impl From<LaneError> for Stop {
-    fn from(error: LaneError) -> Stop {
-        match error {
-            LaneError::PeerLost(_) => Stop::Lost,
-            _ => Stop::Full,
-        }
-    }
+/// Returns whether the adapter carries out an atomic as a loop of compare-and-swaps.
+fn is_cas_loop(op: &Op<OpState>) -> bool {
+    let direct = |op| matches!(op, AtomicOp::Load | AtomicOp::Add | AtomicOp::CompareSwap);
+    !op.is_emulated && matches!(op.action, Action::Atomic { op, .. } if !direct(op))
 }
 
 impl Engine {
-    /// Returns the connection for access to a peer's memory. If each VCI has its own device
-    /// context, exposed memory is registered with that of VCI 0.
-    fn memory_connection(&mut self, peer: Peer, vci: VciId) -> Result<u32, LaneError> {
-        let vci = match self.shared.sharing {
-            Sharing::Context => 0,
-            _ => vci,
-        };
-        self.connection(peer, vci)
-    }
-
-    fn new_op(
-        &self,
-        action: Action,
-        connection: u32,
-        local: *mut u8,
-        len: usize,
-        remote: RemoteAddr,
-        token: Token,
-    ) -> Op {
-        Op {
-            action,
-            emulated: false,
-            vci: self.turn,
-            token,
-            connection,
-            local,
-            len,
-            remote,
-            issued: 0,
-            parts: 0,
-            epoch: 0,
-            error: None,
-            region: None,
-            expected: None,
-        }
-    }
-
-    /// # Safety
-    /// `local` must be valid for writes of `len` bytes until completion.
-    pub(crate) unsafe fn issue_get(
-        &mut self,
-        peer: Peer,
-        vci: VciId,
-        local: *mut u8,
-        len: usize,
-        remote: RemoteAddr,
-        token: Token,
-    ) -> Result<Issued, LaneError> {
-        let connection = self.memory_connection(peer, vci)?;
-        if len == 0 {
-            return Ok(Issued::Complete);
-        }
-        let op = self.new_op(Action::Get, connection, local, len, remote, token);
-        self.start(op)
-    }
-
-    /// # Safety
-    /// `local` must be valid for reads of `len` bytes until completion.
-    pub(crate) unsafe fn issue_put(
-        &mut self,
-        peer: Peer,
-        vci: VciId,
-        local: *const u8,
-        len: usize,
-        remote: RemoteAddr,
-        token: Token,
-    ) -> Result<Issued, LaneError> {
-        let connection = self.memory_connection(peer, vci)?;
-        if len == 0 {
-            return Ok(Issued::Complete);
-        }
-        if len <= self.shared.config.buffer_size {
-            // SAFETY: passed on.
-            return unsafe { self.small_put(connection, local, len, remote) };
-        }
-        let local = local.cast_mut();
-        let op = self.new_op(Action::Put, connection, local, len, remote, token);
-        self.start(op)
-    }
-
-    /// Issues a put whose data is copied, inline or into a buffer.
-    ///
-    /// # Safety
-    /// `local` is valid for reads of `len` bytes, which fit into a buffer.
-    unsafe fn small_put(
-        &mut self,
-        index: u32,
-        local: *const u8,
-        len: usize,
-        remote: RemoteAddr,
-    ) -> Result<Issued, LaneError> {
-        let connection = &self.connections[index as usize];
-        if connection.state != State::Ready || !connection.has_room() {
-            return Err(LaneError::Again);
-        }
-        let mut sge = ibv_sge {
-            addr: local as u64,
-            length: len as u32,
-            lkey: 0,
-        };
-        let mut buffer = NO_BUFFER;
-        if len > self.inline {
-            buffer = self.send.take().ok_or(LaneError::Again)?;
-            let place = self.send.at(buffer);
-            // SAFETY: both are valid for `len` bytes and distinct memory.
-            unsafe { std::ptr::copy_nonoverlapping(local, place, len) };
-            sge.addr = place as u64;
-            sge.lkey = self.send.lkey();
-        }
-        let mut wr = Self::access(IBV_WR_RDMA_WRITE, &mut sge, &remote, 0);
-        if buffer == NO_BUFFER {
-            wr.send_flags = IBV_SEND_INLINE;
-        }
-        let peer = self.connections[index as usize].peer;
-        let epoch = self.peers.all[peer as usize].fences.begin();
-        let signal = buffer != NO_BUFFER && self.send.are_few();
-        let slot = Slot::Put { buffer, epoch };
-        match self.post(index, &mut wr, slot, signal) {
-            Ok(()) => Ok(Issued::Complete),
-            Err(error) => {
-                if buffer != NO_BUFFER {
-                    self.send.give(buffer);
-                }
-                self.end_write(index, epoch);
-                Err(error)
-            }
-        }
+    /// Returns whether a connection can take a work request.
+    fn can_post(&mut self, index: u32) -> bool {
+        let connection = self.peers.endpoint(index);
+        connection.state == State::Ready && connection.has_room()
     }
 
     /// Implements `signal`: two writes of one queue pair, the second of which is placed after the
@@ -174,8 +53,8 @@ impl Engine {
         words: &[u64],
         at: RemoteAddr,
     ) -> Result<(), LaneError> {
-        let index = self.memory_connection(peer, vci)?;
-        let connection = &self.connections[index as usize];
+        let index = self.memory_endpoint(peer, vci)?;
+        let connection = self.peers.endpoint(index);
         if connection.state != State::Ready || !connection.has_room_for(2) {
             return Err(LaneError::Again);
         }
@@ -263,118 +142,16 @@ impl Engine {
         wr
     }
 
-    /// # Safety
-    /// `result` must be aligned and valid for writing a `u64` until completion.
-    pub(crate) unsafe fn issue_atomic(
-        &mut self,
-        peer: Peer,
-        vci: VciId,
-        op: AtomicOp,
-        operand: u64,
-        compare: u64,
-        result: *mut u64,
-        remote: RemoteAddr,
-        token: Token,
-    ) -> Result<Issued, LaneError> {
-        let connection = self.memory_connection(peer, vci)?;
-        let action = Action::Atomic {
-            op,
-            operand,
-            compare,
-        };
-        let mut op = self.new_op(action, connection, result.cast(), 8, remote, token);
-        op.emulated = !self.shared.native_atomics();
-        self.start(op)
-    }
-
-    /// Issues as many parts as there is space for. Fails without any effect if there is none.
-    fn start(&mut self, mut op: Op) -> Result<Issued, LaneError> {
-        let index = op.connection;
-        let connection = &self.connections[index as usize];
-        if !self.ops.has_room() || connection.state != State::Ready || !connection.has_room() {
-            return Err(LaneError::Again);
-        }
-        let is_write = op.action != Action::Get;
-        let is_atomic = matches!(op.action, Action::Atomic { .. });
-        // Invariant: atomics of a connection are carried out in order (the queue pair sees to those
-        // that it takes).
-        if is_atomic && connection.in_cas_loop {
-            return Err(LaneError::Again);
-        }
-        let is_cas_loop = op.is_cas_loop();
-        if !is_atomic && op.len > self.shared.config.copy_most {
-            let writable = op.action == Action::Get;
-            // SAFETY: the memory is valid until completion, with which the region is given up.
-            let region = unsafe { self.registry().get(op.local, op.len, writable) };
-            // Memory that cannot be registered goes through buffers.
-            op.region = region.ok();
-        }
-        let peer = self.connections[index as usize].peer;
-        if is_write {
-            op.epoch = self.peers.all[peer as usize].fences.begin();
-        }
-        let epoch = op.epoch;
-        let op_index = self.ops.insert(op)?;
-        self.connections[index as usize].in_cas_loop |= is_cas_loop;
-        let all_issued = self.issue_parts(op_index);
-        match self.ops.get(op_index) {
-            // The adapter failed, and the operation ended with its peer.
-            None => {}
-            Some(op) if op.issued == 0 && op.error.is_none() => {
-                self.ops.remove(op_index);
-                self.connections[index as usize].in_cas_loop &= !is_cas_loop;
-                if is_write {
-                    self.end_write(index, epoch);
-                }
-                return Err(LaneError::Again);
-            }
-            Some(_) if !all_issued => self.unissued.push_back(op_index),
-            Some(_) => {}
-        }
-        Ok(Issued::Pending)
-    }
-
-    /// Issues parts while there is space. Returns whether none are left.
-    pub(crate) fn issue_parts(&mut self, op_index: u32) -> bool {
-        loop {
-            let Some(op) = self.ops.get(op_index) else {
-                return true;
-            };
-            if op.error.is_some() || op.issued == op.len {
-                return true;
-            }
-            let connection = &self.connections[op.connection as usize];
-            if connection.state != State::Ready || !connection.has_room() {
-                return false;
-            }
-            let issued = match (op.emulated, op.action) {
-                (true, _) => self.request(op_index),
-                (false, Action::Atomic { .. }) => self.native_atomic(op_index),
-                (false, _) => self.native_part(op_index),
-            };
-            match issued {
-                Ok(len) => {
-                    if let Some(op) = self.ops.get(op_index) {
-                        op.issued += len;
-                        op.parts += 1;
-                    }
-                }
-                Err(Stop::Full) => return false,
-                Err(Stop::Lost) => return true,
-            }
-        }
-    }
-
     /// Issues the next part of a get or put to the adapter.
-    fn native_part(&mut self, op_index: u32) -> Result<usize, Stop> {
-        let Some(op) = self.ops.get(op_index) else {
-            return Err(Stop::Lost);
+    fn native_part(&mut self, op_index: u32) -> Result<usize, LaneError> {
+        let Some(op) = self.remote.get(op_index) else {
+            return Err(LaneError::Again);
         };
-        let (index, action, remote, skip) = (op.connection, op.action, op.remote, op.issued);
+        let (index, action, remote, skip) = (op.endpoint, op.action, op.remote, op.issued());
         let rest = op.len - skip;
-        // SAFETY: `local` has `op.len` bytes, `skip` is less.
+        // SAFETY: `local` has `op.len` bytes, of which `skip` are issued and at least one is not.
         let local = unsafe { op.local.add(skip) };
-        let in_place = op.region.as_ref().map(|region| region.lkey());
+        let in_place = op.own.region.as_ref().map(|region| region.lkey());
         let (len, addr, lkey, buffer) = match in_place {
             Some(lkey) => {
                 let most = self.shared.config.max_part;
@@ -383,7 +160,7 @@ impl Engine {
             }
             None => {
                 let len = rest.min(self.shared.config.buffer_size);
-                let buffer = self.send.take().ok_or(Stop::Full)?;
+                let buffer = self.send.take().ok_or(LaneError::Again)?;
                 let place = self.send.at(buffer);
                 if action == Action::Put {
                     // SAFETY: both are valid for `len` bytes and distinct memory.
@@ -416,7 +193,7 @@ impl Engine {
             let why = "memory of more than 4 GiB could not be registered; raise the limit on locked \
                        memory (ulimit -l)";
             self.fail_peer(index, "access to its memory", why);
-            return Err(Stop::Lost);
+            return Err(self.lost(index));
         }
         match self.post(index, &mut wr, slot, signal) {
             Ok(()) => Ok(len),
@@ -424,22 +201,22 @@ impl Engine {
                 if buffer != NO_BUFFER {
                     self.send.give(buffer);
                 }
-                Err(error.into())
+                Err(error)
             }
         }
     }
 
     /// Issues an atomic to the adapter, which has fetch-and-add and compare-and-swap: the others
     /// repeat compare-and-swap until the expected value is right.
-    fn native_atomic(&mut self, op_index: u32) -> Result<usize, Stop> {
-        let buffer = self.send.take().ok_or(Stop::Full)?;
+    fn native_atomic(&mut self, op_index: u32) -> Result<usize, LaneError> {
+        let buffer = self.send.take().ok_or(LaneError::Again)?;
         let place = self.send.at(buffer);
-        let Some(op) = self.ops.get(op_index) else {
+        let Some(op) = self.remote.get(op_index) else {
             self.send.give(buffer);
-            return Err(Stop::Lost);
+            return Err(LaneError::Again);
         };
-        let (index, remote) = (op.connection, op.remote);
-        let (opcode, first, second) = match (op.action, op.expected) {
+        let (index, remote, is_loop) = (op.endpoint, op.remote, is_cas_loop(op));
+        let (opcode, first, second) = match (op.action, op.own.expected) {
             (Action::Atomic { op, operand, .. }, Some(expected)) => (
                 IBV_WR_ATOMIC_CMP_AND_SWP,
                 expected,
@@ -483,10 +260,13 @@ impl Engine {
             len: 8,
         };
         match self.post(index, &mut wr, slot, true) {
-            Ok(()) => Ok(8),
+            Ok(()) => {
+                self.peers.endpoint(index).in_cas_loop = is_loop;
+                Ok(8)
+            }
             Err(error) => {
                 self.send.give(buffer);
-                Err(error.into())
+                Err(error)
             }
         }
     }
@@ -494,16 +274,16 @@ impl Engine {
     /// Handles a successful part; its data is in its buffer, if it has one.
     pub(crate) fn part_arrived(&mut self, op_index: u32, buffer: u32, offset: u32, len: u32) {
         if buffer == NO_BUFFER {
-            self.part_done(op_index, None);
+            remote::part_done(self, op_index, None);
             return;
         }
         let place = self.send.at(buffer);
         let mut again = false;
-        if let Some(op) = self.ops.get(op_index) {
+        if let Some(op) = self.remote.get(op_index) {
             match op.action {
                 Action::Put => {}
-                // SAFETY: within the `op.len` bytes of `local`, which is valid until completion by
-                // the contract of `get`; the buffer holds `len` bytes.
+                // SAFETY: within the `op.len` bytes of `local`, which the issuer of the get keeps
+                // valid until completion; the buffer holds `len` bytes.
                 Action::Get => unsafe {
                     let local = op.local.add(offset as usize);
                     std::ptr::copy_nonoverlapping(place, local, len as usize);
@@ -511,75 +291,137 @@ impl Engine {
                 Action::Atomic { .. } => {
                     // SAFETY: the buffer holds 8 bytes and is aligned.
                     let found = unsafe { place.cast::<u64>().read() };
-                    again = op.is_cas_loop() && op.expected != Some(found) && op.error.is_none();
+                    again = is_cas_loop(op) && op.own.expected != Some(found) && !op.has_failed();
                     if again {
-                        op.expected = Some(found);
-                        op.issued = 0;
-                        op.parts -= 1;
+                        op.own.expected = Some(found);
                     } else {
-                        // SAFETY: the place of the result is valid until completion.
+                        let connection = op.endpoint;
+                        // SAFETY: the issuer of the atomic keeps the place of its result valid until
+                        // completion.
                         unsafe { op.local.cast::<u64>().write_unaligned(found) };
+                        self.peers.endpoint(connection).in_cas_loop = false;
                     }
                 }
             }
         }
         self.send.give(buffer);
-        if again {
-            if !self.issue_parts(op_index) {
-                self.unissued.push_back(op_index);
+        match again {
+            true => remote::repeat(self, op_index),
+            false => remote::part_done(self, op_index, None),
+        }
+    }
+}
+
+impl RemoteLane for Engine {
+    type Endpoint = Connection;
+    type Process = ProcessState;
+    type Own = OpState;
+
+    #[inline]
+    fn remote(&mut self) -> (&mut RemoteOps<OpState>, &mut Peers) {
+        (&mut self.remote, &mut self.peers)
+    }
+
+    /// Returns the connection. If each VCI has its own device context, exposed memory is registered
+    /// with that of VCI 0.
+    fn memory_endpoint(&mut self, peer: Peer, vci: VciId) -> Result<u32, LaneError> {
+        let vci = match self.shared.sharing {
+            Sharing::Context => 0,
+            _ => vci,
+        };
+        self.connection(peer, vci)
+    }
+
+    /// Issues a put whose data is copied, inline or into a buffer.
+    unsafe fn put_copy(
+        &mut self,
+        index: u32,
+        local: *const u8,
+        len: usize,
+        remote: RemoteAddr,
+    ) -> Result<bool, LaneError> {
+        if len > self.shared.config.buffer_size {
+            return Ok(false);
+        }
+        if !self.can_post(index) {
+            return Err(LaneError::Again);
+        }
+        let mut place = NO_PLACE;
+        // SAFETY: the caller promised that `local` is valid for reads of `len` bytes.
+        let data = unsafe { std::slice::from_raw_parts(local, len) };
+        let (mut write, slot) = self.write_of(data, &remote, &mut place)?;
+        let buffer = match slot {
+            Slot::Buffer(buffer) => buffer,
+            _ => NO_BUFFER,
+        };
+        let epoch = self.peers.process_of(index).state.writes.begin();
+        let signal = buffer != NO_BUFFER && self.send.are_few();
+        match self.post(index, &mut write, Slot::Put { buffer, epoch }, signal) {
+            Ok(()) => Ok(true),
+            Err(error) => {
+                self.take_back(slot);
+                remote::end_write(self, index, epoch);
+                Err(error)
             }
-        } else {
-            self.part_done(op_index, None);
         }
     }
 
-    /// Handles the end of a part.
-    pub(crate) fn part_done(&mut self, op_index: u32, error: Option<LaneError>) {
-        let Some(op) = self.ops.get(op_index) else {
-            return;
+    fn prepare(&mut self, op: &mut Op<OpState>) -> Result<(), LaneError> {
+        if !self.can_post(op.endpoint) {
+            return Err(LaneError::Again);
+        }
+        if let Action::Atomic { .. } = op.action {
+            // Invariant: atomics of a connection are carried out in order. The queue pair keeps the
+            // order of those that it takes; a loop of compare-and-swaps excludes others.
+            if self.peers.endpoint(op.endpoint).in_cas_loop {
+                return Err(LaneError::Again);
+            }
+            op.is_emulated = !self.shared.native_atomics();
+        } else if op.len > self.shared.config.copy_most {
+            let is_written = op.action == Action::Get;
+            // SAFETY: the issuer keeps the memory valid until completion, with which the operation
+            // gives up the region.
+            let region = unsafe { self.registry().get(op.local, op.len, is_written) };
+            // Memory that cannot be registered goes through buffers.
+            op.own.region = region.ok();
+        }
+        Ok(())
+    }
+
+    fn issue_part(&mut self, op_index: u32) -> Result<usize, LaneError> {
+        let op = self.remote.get(op_index);
+        let Some((index, action)) = op.map(|op| (op.endpoint, op.action)) else {
+            return Err(LaneError::Again);
         };
-        op.parts -= 1;
-        if let Some(error) = error {
-            op.error.get_or_insert(error);
+        if !self.can_post(index) {
+            return Err(LaneError::Again);
         }
-        self.finish_if_over(op_index);
+        match action {
+            Action::Atomic { .. } => self.native_atomic(op_index),
+            _ => self.native_part(op_index),
+        }
     }
 
-    /// Completes an operation that has no pending and no unissued parts.
-    pub(crate) fn finish_if_over(&mut self, op_index: u32) {
-        let over = |op: &mut Op| op.parts == 0 && (op.issued == op.len || op.error.is_some());
-        if !self.ops.get(op_index).is_some_and(over) {
-            return;
-        }
-        let Some(op) = self.ops.remove(op_index) else {
-            return;
+    fn request_data_max(&self) -> usize {
+        0 // Only atomics are emulated.
+    }
+
+    fn send_request(
+        &mut self,
+        index: u32,
+        ask: Ask,
+        request: &Request,
+        _data: &[u8],
+    ) -> Result<(), LaneError> {
+        let Ask::Atomic(code) = ask else {
+            return Err(LaneError::Unsupported);
         };
-        self.connections[op.connection as usize].in_cas_loop &= !op.is_cas_loop();
-        if op.error.is_some() {
-            self.unissued.retain(|&other| other != op_index);
-        }
-        let result = op.error.map_or(Ok(()), Err);
-        self.notices
-            .push_back((op.vci, Notice::Complete(op.token, result)));
-        if op.action != Action::Get {
-            self.end_write(op.connection, op.epoch);
-        }
+        self.internal(index, MessageKind::Atomic, code, request)
     }
 
-    /// Handles the end of a put or an atomic, which may complete flushes.
-    pub(crate) fn end_write(&mut self, index: u32, epoch: u32) {
-        let peer = self.connections[index as usize].peer;
-        let state = &mut self.peers.all[peer as usize];
-        let notices = &mut self.notices;
-        let (number, lost) = (state.number, &state.lost);
-        let error = &mut state.write_error;
-        state.fences.end(epoch, |(vci, token)| {
-            let result = match error.take().or_else(|| lost.clone()) {
-                Some(why) => Err(LaneError::lost(number, why)),
-                None => Ok(()),
-            };
-            notices.push_back((vci, Notice::Complete(token, result)));
-        });
+    fn send_answer(&mut self, index: u32, answer: &Answer) -> Result<(), LaneError> {
+        let (status, request, _) = answer.now(&self.shared.exposures);
+        self.internal(index, MessageKind::Answer, status, &request)
     }
 }
 

@@ -5,7 +5,7 @@ use crate::device::{self, Context, Port};
 use crate::memory::{Region, Registry};
 use crate::objects::{Counted, Counts};
 use crate::queue::SharedQueue;
-use netmod::{OpenError, Peer, Resolver, VciId};
+use netmod::{OpenError, Resolver, VciId};
 use netmod_kit::{Exposures, LostPeers};
 use std::sync::Arc;
 
@@ -48,16 +48,6 @@ impl Shared {
     /// Returns whether atomics are the adapter's.
     pub(crate) fn native_atomics(&self) -> bool {
         uses_native(self.config.atomics, self.port.atomics)
-    }
-
-    /// Returns why a process is lost, if a lane has found it lost.
-    pub(crate) fn lost(&self, peer: Peer) -> Option<String> {
-        self.lost.reason(peer)
-    }
-
-    /// Records a lost process for the other lanes.
-    pub(crate) fn set_lost(&self, peer: Peer, why: &str) {
-        self.lost.add(peer, why);
     }
 }
 

@@ -10,8 +10,7 @@ use crate::objects::{Counted, Counts, ThreadDomain};
 use crate::queue::SharedQueue;
 use crate::shared::Shared;
 use netmod::{Lane, Limits, OpenError, RemoteKey, Resolver, Transport, VciId};
-use netmod_kit::{Exposures, LostPeers};
-use std::collections::HashMap;
+use netmod_kit::{Addresses, Exposures, LostPeers};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -43,7 +42,7 @@ impl Resources {
 /// The verbs transport.
 pub struct VerbsTransport {
     considered: Vec<String>,
-    addresses: Mutex<HashMap<VciId, Vec<u8>>>,
+    addresses: Addresses,
     /// The engine of VCI 0 until its lane is opened; it shows whether the device works.
     first: Mutex<Option<(Engine, Vec<u8>)>>,
     /// The engine of all lanes, if they share one.
@@ -101,7 +100,7 @@ impl VerbsTransport {
             .map_err(|error| OpenError(format!("{}: {error}", shared.port.describe())))?;
         Ok(VerbsTransport {
             considered,
-            addresses: Mutex::default(),
+            addresses: Addresses::default(),
             first: Mutex::new(Some(first)),
             together: Mutex::default(),
             shared,
@@ -212,41 +211,28 @@ impl Transport for VerbsTransport {
     }
 
     fn open_lane(&self, vci: VciId) -> Result<Box<dyn Lane>, OpenError> {
-        let mut addresses = self
-            .addresses
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if addresses.contains_key(&vci) {
-            return Err(OpenError(format!(
-                "internal error: VCI {vci} is already open"
-            )));
-        }
-        let shared = &self.shared;
-        if shared.sharing != Sharing::Qp {
-            let (engine, address) = self.engine(vci)?;
-            addresses.insert(vci, address);
-            return Ok(Box::new(VerbsLane::alone(engine)));
-        }
-        let mut together = self.together.lock().unwrap_or_else(PoisonError::into_inner);
-        let (all, address) = match &*together {
-            Some((all, address)) => (all.clone(), address.clone()),
-            None => {
-                let (engine, address) = self.engine(0)?;
-                let all = Arc::new(SharedEngine::new(engine));
-                *together = Some((all.clone(), address.clone()));
-                (all, address)
+        let lane = self.addresses.open(vci, || {
+            if self.shared.sharing != Sharing::Qp {
+                let (engine, address) = self.engine(vci)?;
+                return Ok((VerbsLane::alone(engine), address));
             }
-        };
-        addresses.insert(vci, address);
-        Ok(Box::new(VerbsLane::together(all, vci)))
+            let mut together = self.together.lock().unwrap_or_else(PoisonError::into_inner);
+            let (all, address) = match &*together {
+                Some((all, address)) => (all.clone(), address.clone()),
+                None => {
+                    let (engine, address) = self.engine(0)?;
+                    let all = Arc::new(SharedEngine::new(engine));
+                    *together = Some((all.clone(), address.clone()));
+                    (all, address)
+                }
+            };
+            Ok((VerbsLane::together(all, vci), address))
+        })?;
+        Ok(Box::new(lane))
     }
 
     fn address(&self, vci: VciId) -> Vec<u8> {
-        let addresses = self
-            .addresses
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        addresses.get(&vci).cloned().unwrap_or_default()
+        self.addresses.get(vci)
     }
 
     unsafe fn expose(&self, ptr: *mut u8, len: usize) -> Result<RemoteKey, OpenError> {
@@ -257,7 +243,7 @@ impl Transport for VerbsTransport {
         };
         let mut region = None;
         if len > 0 {
-            // SAFETY: the memory is valid until it is withdrawn, by the caller's contract, and
+            // SAFETY: the caller promised that the memory is valid until it is withdrawn, and
             // `exposures` holds the region until then.
             let new = unsafe { shared.registry.get(ptr, len, false) };
             let new = new.map_err(|number| refusal(ptr, len, number))?;

@@ -1,6 +1,5 @@
 //! The lane: a socket, the addresses of peers' sockets, and pending operations.
 
-use std::collections::{HashSet, VecDeque};
 use std::io::ErrorKind;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -10,8 +9,9 @@ use netmod::{
     AtomicOp, Header, Issued, Lane, LaneError, Payload, Peer, RemoteAddr, Sink, Token, VciId,
     WakeUp,
 };
-use netmod_kit::emulation::{self, Answer, Ask, MOST_REQUESTS, Request};
-use netmod_kit::{Action, Fences, Operations, PeerTable};
+use netmod_kit::emulation::{self, Answer, Ask, Request};
+use netmod_kit::remote::{self, Op, RemoteLane, RemoteOps, Writes};
+use netmod_kit::{Endpoint, Notice, Peers};
 
 use crate::{Shared, address};
 
@@ -24,69 +24,30 @@ const ATOMIC: u8 = 3;
 const ANSWER: u8 = 4;
 const NOTHING: u8 = 5;
 
-/// A pending operation, in parts of at most a message.
-struct Op {
-    action: Action,
-    token: Token,
-    to: (Peer, VciId),
-    /// Source or destination of the data; for atomics, of the result.
-    local: *mut u8,
-    len: usize,
-    remote: RemoteAddr,
-    /// Bytes requested, and below the number of unanswered parts.
-    issued: usize,
-    parts: usize,
-    /// Epoch of a put or an atomic.
-    epoch: u32,
-    error: Option<LaneError>,
+/// Most pending gets, puts and atomics.
+const OPERATIONS: usize = 256;
+
+/// The socket of a peer's VCI.
+pub(crate) struct Socket {
+    /// Index of the process.
+    process: u32,
+    address: SocketAddr,
 }
 
-impl Op {
-    fn new(
-        action: Action,
-        token: Token,
-        to: (Peer, VciId),
-        local: *mut u8,
-        len: usize,
-        remote: RemoteAddr,
-    ) -> Op {
-        Op {
-            action,
-            token,
-            to,
-            local,
-            len,
-            remote,
-            issued: 0,
-            parts: 0,
-            epoch: 0,
-            error: None,
-        }
+impl Endpoint for Socket {
+    fn process(&self) -> u32 {
+        self.process
     }
-}
-
-enum Notice {
-    Complete(Token, Result<(), LaneError>),
-    Lost(Peer, String),
 }
 
 pub(crate) struct UnixLane {
     shared: Arc<Shared>,
     vci: VciId,
     socket: UnixDatagram,
-    addresses: PeerTable<Option<SocketAddr>>,
-    fences: PeerTable<Fences<Token>>,
-    ops: Operations<Op>,
-    /// Operations with unsent parts, in order.
-    unissued: VecDeque<u32>,
-    requests: usize,
-    /// Answers owed to peers.
-    answers: VecDeque<((Peer, VciId), Answer)>,
-    /// Lost peers whose operations this lane has ended.
-    lost: HashSet<Peer>,
-    notices: VecDeque<Notice>,
+    peers: Peers<Socket, Writes>,
+    remote: RemoteOps<()>,
     /// Destination of the datagram in `out`, if it was accepted and there was no space.
-    kept: Option<(Peer, VciId)>,
+    kept: Option<u32>,
     /// A datagram being written, and below one being read.
     out: Vec<u8>,
     scratch: Vec<u8>,
@@ -103,47 +64,48 @@ impl UnixLane {
             shared,
             vci,
             socket,
-            addresses: PeerTable::new(vci),
-            fences: PeerTable::new(0),
-            ops: Operations::new(256),
-            unissued: VecDeque::new(),
-            requests: 0,
-            answers: VecDeque::new(),
-            lost: HashSet::new(),
-            notices: VecDeque::new(),
+            peers: Peers::new(vci),
+            remote: RemoteOps::new(OPERATIONS),
             kept: None,
             out: Vec::with_capacity(room),
             scratch: vec![0; room],
         }
     }
 
-    /// Finds the address of a peer's socket. Fails if another lane has found the peer lost.
-    fn find(&mut self, (peer, vci): (Peer, VciId)) -> Result<&SocketAddr, LaneError> {
-        if let Some(why) = self.shared.lost.reason(peer) {
-            self.lose(peer, &why);
+    /// Returns the endpoint of a peer's VCI, made at first contact.
+    fn endpoint(&mut self, peer: Peer, vci: VciId) -> Result<u32, LaneError> {
+        self.check(peer)?;
+        if let Some(endpoint) = self.peers.find(peer, vci) {
+            return Ok(endpoint);
+        }
+        let name = self.shared.resolver.resolve(peer, vci);
+        let name = name.map_err(|error| LaneError::lost(peer, error.0))?;
+        let Some(address) = address(&name) else {
+            let why = "its address is not one of a Unix socket";
             return Err(LaneError::lost(peer, why));
+        };
+        let process = self.peers.process(peer);
+        Ok(self.peers.add(peer, vci, Socket { process, address }))
+    }
+
+    /// Fails if another lane has found the peer lost.
+    fn check(&mut self, peer: Peer) -> Result<(), LaneError> {
+        match self.shared.lost.reason(peer) {
+            Some(why) => Err(self.lose(peer, &why)),
+            None => Ok(()),
         }
-        let place = self.addresses.get(peer, vci);
-        if place.is_none() {
-            let name = self.shared.resolver.resolve(peer, vci);
-            let name = name.map_err(|error| LaneError::lost(peer, error.0))?;
-            *place = address(&name);
-        }
-        let foreign = || LaneError::lost(peer, "its address is not one of a Unix socket");
-        place.as_ref().ok_or_else(foreign)
     }
 
     /// Sends a datagram with the bytes that `fill` appends to its head. If there is no space,
     /// queues it with `keep`, and otherwise fails without any effect.
     fn transmit(
         &mut self,
-        to: (Peer, VciId),
+        endpoint: u32,
         kind: u8,
         code: u8,
         keep: bool,
         fill: impl FnOnce(&mut Vec<u8>),
     ) -> Result<(), LaneError> {
-        self.find(to)?;
         // Order: earlier accepted datagrams go first.
         if self.kept.is_some() && !self.send_kept() {
             return Err(LaneError::Again);
@@ -153,9 +115,9 @@ impl UnixLane {
         self.out.extend(self.vci.to_ne_bytes());
         self.out.extend([kind, code]);
         fill(&mut self.out);
-        match self.send_out(to) {
+        match self.send_out(endpoint) {
             Err(LaneError::Again) if keep => {
-                self.kept = Some(to);
+                self.kept = Some(endpoint);
                 Ok(())
             }
             result => result,
@@ -164,8 +126,8 @@ impl UnixLane {
 
     /// Sends the queued datagram. Returns whether it has left.
     fn send_kept(&mut self) -> bool {
-        if let Some(to) = self.kept
-            && self.send_out(to) != Err(LaneError::Again)
+        if let Some(endpoint) = self.kept
+            && self.send_out(endpoint) != Err(LaneError::Again)
         {
             self.kept = None;
         }
@@ -173,9 +135,11 @@ impl UnixLane {
     }
 
     /// Sends the datagram in `out`.
-    fn send_out(&mut self, to: (Peer, VciId)) -> Result<(), LaneError> {
-        let place = self.find(to)?.clone();
-        let error = match self.socket.send_to_addr(&self.out, &place) {
+    fn send_out(&mut self, endpoint: u32) -> Result<(), LaneError> {
+        let peer = self.peers.process_of(endpoint).number;
+        self.check(peer)?;
+        let address = &self.peers.endpoint(endpoint).address;
+        let error = match self.socket.send_to_addr(&self.out, address) {
             Ok(_) => return Ok(()),
             Err(error) => error,
         };
@@ -184,125 +148,23 @@ impl UnixLane {
             return Err(LaneError::Again);
         }
         let why = format!("its Unix socket takes nothing ({error}): the process has ended");
-        self.lose(to.0, &why);
-        Err(LaneError::lost(to.0, why))
+        Err(self.lose(peer, &why))
     }
 
     /// Ends this lane's operations with a lost peer. The other lanes notice at their next contact.
+    /// Returns the error of further operations.
     #[cold]
-    fn lose(&mut self, peer: Peer, why: &str) {
-        if !self.lost.insert(peer) {
-            return;
+    fn lose(&mut self, peer: Peer, why: &str) -> LaneError {
+        let process = self.peers.process(peer);
+        let state = &mut self.peers.processes[process as usize];
+        if state.lost.is_none() {
+            state.lost = Some(why.to_string());
+            self.shared.lost.add(peer, why);
+            let notice = Notice::Lost(peer, why.to_string());
+            self.remote.notices.push_back((self.vci, notice));
+            remote::end_process(self, process);
         }
-        self.shared.lost.add(peer, why);
-        self.notices.push_back(Notice::Lost(peer, why.to_string()));
-        self.answers.retain(|((to, _), _)| *to != peer);
-        for index in self.ops.indices() {
-            if let Some(op) = self.ops.get(index).filter(|op| op.to.0 == peer) {
-                op.error = Some(LaneError::lost(peer, why));
-                self.requests -= op.parts;
-                op.parts = 0;
-                op.issued = op.len;
-                self.end(index);
-            }
-        }
-    }
-
-    fn start(&mut self, mut op: Op) -> Result<Issued, LaneError> {
-        self.find(op.to)?;
-        if op.len == 0 {
-            return Ok(Issued::Complete);
-        }
-        if !self.ops.has_room() {
-            return Err(LaneError::Again);
-        }
-        if op.action != Action::Get {
-            op.epoch = self.fences.get(op.to.0, 0).begin();
-        }
-        let index = self.ops.insert(op)?;
-        self.unissued.push_back(index);
-        self.issue();
-        Ok(Issued::Pending)
-    }
-
-    /// Requests parts while there is space. Returns whether any was sent.
-    fn issue(&mut self) -> bool {
-        let mut any = false;
-        while let Some(&index) = self.unissued.front() {
-            let cookie = self.ops.cookie(index);
-            let longest = self.shared.longest;
-            let Some(op) = self.ops.get(index).filter(|op| op.issued < op.len) else {
-                self.unissued.pop_front();
-                continue;
-            };
-            if self.requests == MOST_REQUESTS {
-                return any;
-            }
-            let (to, action, local, skip) = (op.to, op.action, op.local, op.issued);
-            let len = (op.len - skip).min(longest);
-            let mut request = Request {
-                cookie,
-                exposure: op.remote.key.words[0],
-                offset: op.remote.offset + skip as u64,
-                ..Request::default()
-            };
-            let mut data: &[u8] = &[];
-            let (kind, code) = match action {
-                Action::Get => {
-                    (request.value, request.extra) = (len as u64, skip as u64);
-                    (GET, 0)
-                }
-                Action::Put => {
-                    // SAFETY: the part is within the operation's memory, which its issuer keeps
-                    // valid until completion.
-                    data = unsafe { std::slice::from_raw_parts(local.add(skip), len) };
-                    (PUT, 0)
-                }
-                Action::Atomic {
-                    op,
-                    operand,
-                    compare,
-                } => {
-                    (request.value, request.extra) = (operand, compare);
-                    (ATOMIC, op as u8)
-                }
-            };
-            let sent = self.transmit(to, kind, code, false, |out| {
-                out.extend(request.to_bytes());
-                out.extend(data);
-            });
-            match sent {
-                Ok(()) => {}
-                Err(LaneError::PeerLost(_)) => continue, // it has ended
-                Err(_) => return any,
-            }
-            any = true;
-            self.requests += 1;
-            if let Some(op) = self.ops.get(index) {
-                op.issued += len;
-                op.parts += 1;
-            }
-        }
-        any
-    }
-
-    /// Completes an operation if all of its parts are answered.
-    fn end(&mut self, index: u32) {
-        let over = self
-            .ops
-            .get(index)
-            .is_some_and(|op| op.parts == 0 && op.issued == op.len);
-        let Some(op) = over.then(|| self.ops.remove(index)).flatten() else {
-            return;
-        };
-        let result = op.error.map_or(Ok(()), Err);
-        self.notices.push_back(Notice::Complete(op.token, result));
-        if op.action != Action::Get {
-            let notices = &mut self.notices;
-            self.fences.get(op.to.0, 0).end(op.epoch, |token| {
-                notices.push_back(Notice::Complete(token, Ok(())));
-            });
-        }
+        self.peers.processes[process as usize].error()
     }
 
     /// Handles a received datagram.
@@ -311,10 +173,10 @@ impl UnixLane {
         else {
             return;
         };
-        let from = (u32::from_ne_bytes([a, b, c, d]), u16::from_ne_bytes([e, f]));
+        let (peer, vci) = (u32::from_ne_bytes([a, b, c, d]), u16::from_ne_bytes([e, f]));
         if kind == MESSAGE {
             if let Some((header, payload)) = rest.split_first_chunk::<{ Header::SIZE }>() {
-                sink.message(from.0, &Header::from_bytes(header), payload);
+                sink.message(peer, &Header::from_bytes(header), payload);
             }
             return;
         }
@@ -325,47 +187,80 @@ impl UnixLane {
             GET => Ask::Get,
             PUT => Ask::Put,
             ATOMIC => Ask::Atomic(code),
-            ANSWER => return self.answered(code, &request, data),
+            ANSWER => return remote::answered(self, code, &request, data),
             _ => return,
         };
         let most = self.shared.longest;
         let answer = emulation::serve(&self.shared.exposures, ask, &request, data, most);
-        self.answers.push_back((from, answer));
+        // A lost peer needs no answer.
+        if let Ok(endpoint) = self.endpoint(peer, vci) {
+            remote::answer(self, endpoint, answer);
+        }
+    }
+}
+
+/// All operations are emulated: a datagram socket has no remote memory.
+impl RemoteLane for UnixLane {
+    type Endpoint = Socket;
+    type Process = Writes;
+    type Own = ();
+
+    fn remote(&mut self) -> (&mut RemoteOps<()>, &mut Peers<Socket, Writes>) {
+        (&mut self.remote, &mut self.peers)
     }
 
-    fn answered(&mut self, status: u8, answer: &Request, data: &[u8]) {
-        let Some((index, op)) = self.ops.by_cookie(answer.cookie) else {
-            return; // It has ended with its peer.
+    fn memory_endpoint(&mut self, peer: Peer, vci: VciId) -> Result<u32, LaneError> {
+        self.endpoint(peer, vci)
+    }
+
+    unsafe fn put_copy(
+        &mut self,
+        _endpoint: u32,
+        _local: *const u8,
+        _len: usize,
+        _remote: RemoteAddr,
+    ) -> Result<bool, LaneError> {
+        Ok(false)
+    }
+
+    fn prepare(&mut self, op: &mut Op<()>) -> Result<(), LaneError> {
+        op.is_emulated = true;
+        Ok(())
+    }
+
+    fn issue_part(&mut self, _index: u32) -> Result<usize, LaneError> {
+        Err(LaneError::Unsupported)
+    }
+
+    fn request_data_max(&self) -> usize {
+        self.shared.longest
+    }
+
+    fn send_request(
+        &mut self,
+        endpoint: u32,
+        ask: Ask,
+        request: &Request,
+        data: &[u8],
+    ) -> Result<(), LaneError> {
+        let (kind, code) = match ask {
+            Ask::Get => (GET, 0),
+            Ask::Put => (PUT, 0),
+            Ask::Atomic(code) => (ATOMIC, code),
         };
-        // SAFETY: the issuer keeps `local` valid until completion.
-        let taken =
-            unsafe { emulation::take_answer(op.action, op.local, op.len, status, answer, data) };
-        if let Err(error) = taken {
-            op.error = Some(error.at(op.to.0));
-        }
-        op.parts -= 1;
-        self.requests -= 1;
-        self.end(index);
+        self.transmit(endpoint, kind, code, false, |out| {
+            out.extend(request.to_bytes());
+            out.extend(data);
+        })
     }
 
-    /// Sends answers owed. Returns whether any was sent.
-    fn answer(&mut self) -> bool {
+    fn send_answer(&mut self, endpoint: u32, answer: &Answer) -> Result<(), LaneError> {
         let shared = self.shared.clone();
-        let before = self.answers.len();
-        while let Some((to, answer)) = self.answers.front() {
-            let (to, (status, request, data)) = (*to, answer.now(&shared.exposures));
-            let sent = self.transmit(to, ANSWER, status, false, |out| {
-                out.extend(request.to_bytes());
-                out.extend(data);
-            });
-            match sent {
-                Err(LaneError::Again) => break,
-                Ok(()) => drop(self.answers.pop_front()),
-                // Answers to a lost peer are dropped.
-                Err(_) => self.answers.retain(|(other, _)| *other != to),
-            }
-        }
-        self.answers.len() < before
+        let (status, request, data) = answer.now(&shared.exposures);
+        self.transmit(endpoint, ANSWER, status, false, |out| {
+            out.extend(request.to_bytes());
+            out.extend(data);
+        })
     }
 }
 
@@ -387,7 +282,8 @@ impl Lane for UnixLane {
         }
         // A function is called once, so its bytes are sent now or later.
         let queues = matches!(payload, Payload::Fill(..));
-        self.transmit((to, vci), MESSAGE, 0, queues, |out| {
+        let endpoint = self.endpoint(to, vci)?;
+        self.transmit(endpoint, MESSAGE, 0, queues, |out| {
             out.extend(header.to_bytes());
             match payload {
                 Payload::Bytes(bytes) => out.extend(bytes),
@@ -405,7 +301,9 @@ impl Lane for UnixLane {
     fn check_peers(&mut self, awaited: &[Peer], _sink: &mut dyn Sink) {
         for &peer in awaited {
             // A dead peer refuses it, which the next poll reports.
-            let _ = self.transmit((peer, self.vci), NOTHING, 0, false, |_| {});
+            if let Ok(endpoint) = self.endpoint(peer, self.vci) {
+                let _ = self.transmit(endpoint, NOTHING, 0, false, |_| {});
+            }
         }
     }
 
@@ -421,14 +319,10 @@ impl Lane for UnixLane {
         }
         self.scratch = datagram;
         any |= self.kept.is_some() && self.send_kept();
-        any |= self.answer();
-        any |= self.issue();
-        while let Some(notice) = self.notices.pop_front() {
+        any |= remote::retry(self);
+        while let Some((_, notice)) = self.remote.notices.pop_front() {
             any = true;
-            match notice {
-                Notice::Complete(token, result) => sink.complete(token, result),
-                Notice::Lost(peer, why) => sink.peer_lost(peer, why),
-            }
+            notice.deliver(sink);
         }
         any
     }
@@ -442,7 +336,9 @@ impl Lane for UnixLane {
         remote: RemoteAddr,
         token: Token,
     ) -> Result<Issued, LaneError> {
-        self.start(Op::new(Action::Get, token, (peer, vci), local, len, remote))
+        let to = (self.vci, token);
+        // SAFETY: the caller upholds the same contract, passed on unchanged.
+        unsafe { remote::get(self, peer, vci, local, len, remote, to) }
     }
 
     unsafe fn put(
@@ -454,15 +350,9 @@ impl Lane for UnixLane {
         remote: RemoteAddr,
         token: Token,
     ) -> Result<Issued, LaneError> {
-        let to = (peer, vci);
-        self.start(Op::new(
-            Action::Put,
-            token,
-            to,
-            local.cast_mut(),
-            len,
-            remote,
-        ))
+        let to = (self.vci, token);
+        // SAFETY: the caller upholds the same contract, passed on unchanged.
+        unsafe { remote::put(self, peer, vci, local, len, remote, to) }
     }
 
     unsafe fn atomic(
@@ -476,32 +366,17 @@ impl Lane for UnixLane {
         remote: RemoteAddr,
         token: Token,
     ) -> Result<Issued, LaneError> {
-        let action = Action::Atomic {
-            op,
-            operand,
-            compare,
-        };
-        self.start(Op::new(
-            action,
-            token,
-            (peer, vci),
-            result.cast(),
-            8,
-            remote,
-        ))
+        let (operands, to) = ([operand, compare], (self.vci, token));
+        // SAFETY: the caller upholds the same contract, passed on unchanged.
+        unsafe { remote::atomic(self, peer, vci, op, operands, result, remote, to) }
     }
 
     fn flush(&mut self, peer: Peer, token: Token) -> Result<Issued, LaneError> {
-        let fences = self.fences.get(peer, 0);
-        if fences.is_clear() {
-            return Ok(Issued::Complete);
-        }
-        fences.flush(token);
-        Ok(Issued::Pending)
+        remote::flush(self, peer, (self.vci, token))
     }
 
     fn drained(&mut self) -> bool {
-        self.kept.is_none() && self.answers.is_empty() && self.unissued.is_empty()
+        self.kept.is_none() && !self.remote.has_backlog()
     }
 
     fn wake_up(&self) -> WakeUp {
@@ -510,7 +385,7 @@ impl Lane for UnixLane {
 
     fn arm(&mut self) -> bool {
         // The descriptor stays readable while there are datagrams.
-        self.drained() && self.notices.is_empty()
+        self.drained() && self.remote.notices.is_empty()
     }
 
     fn disarm(&mut self) {}

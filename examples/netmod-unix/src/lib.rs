@@ -15,16 +15,15 @@
 
 mod lane;
 
-use std::collections::HashMap;
 use std::io;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use netmod::{Atomics, Lane, Limits, OpenError, Peer, RemoteKey, Resolver, Transport, VciId};
 use netmod_kit::variables::{Reader, Variable};
-use netmod_kit::{Exposures, LostPeers, Netmod, Start};
+use netmod_kit::{Addresses, Exposures, LostPeers, Netmod, Start};
 
 use lane::UnixLane;
 
@@ -67,7 +66,7 @@ struct Shared {
 /// The transport of a process.
 pub struct UnixTransport {
     shared: Arc<Shared>,
-    names: Mutex<HashMap<VciId, Vec<u8>>>,
+    addresses: Addresses,
 }
 
 /// Prefix of all names of sockets.
@@ -90,7 +89,7 @@ impl UnixTransport {
                 exposures: Exposures::default(),
                 lost: LostPeers::default(),
             }),
-            names: Mutex::default(),
+            addresses: Addresses::default(),
         }
     }
 
@@ -140,26 +139,23 @@ impl Transport for UnixTransport {
 
     fn open_lane(&self, vci: VciId) -> Result<Box<dyn Lane>, OpenError> {
         let failed = |error| OpenError(format!("a Unix socket for VCI {vci}: {error}"));
-        let (socket, name) = Self::bind().map_err(failed)?;
-        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
-        names.insert(vci, name);
+        let socket = self.addresses.open(vci, || Self::bind().map_err(failed))?;
         Ok(Box::new(UnixLane::new(self.shared.clone(), vci, socket)))
     }
 
     fn address(&self, vci: VciId) -> Vec<u8> {
-        let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
-        names.get(&vci).cloned().unwrap_or_default()
+        self.addresses.get(vci)
     }
 
     unsafe fn expose(&self, ptr: *mut u8, len: usize) -> Result<RemoteKey, OpenError> {
         let number = self.shared.exposures.insert(ptr, len, ());
         Ok(RemoteKey {
             address: 0,
-            words: [number, 0],
+            words: [0, number],
         })
     }
 
     fn withdraw(&self, key: &RemoteKey) {
-        self.shared.exposures.remove(key.words[0]);
+        self.shared.exposures.remove(key.words[1]);
     }
 }

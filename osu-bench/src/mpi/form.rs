@@ -1,7 +1,9 @@
 //! Collective functions by name: those that benchmarks call with one set of buffers again and again,
 //! blocking or not.
 
-use std::ffi::{CString, c_int, c_void};
+use std::ffi::{c_int, c_void};
+
+use libloading::os::unix::Library;
 
 use super::constants::{BYTE, COMM_WORLD, FLOAT, REQUEST_NULL, STATUS_IGNORE, SUM};
 use super::entry::Request;
@@ -64,16 +66,14 @@ pub struct Collective {
 
 /// The function of this name in the library that was opened for all to see.
 fn symbol(name: &str) -> Result<*mut c_void> {
-    let text = CString::new(name).map_err(|_| Error::new("a name with a zero byte"))?;
-    // SAFETY: a C string; the default search order includes the opened library.
-    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, text.as_ptr()) };
-    match found.is_null() {
-        true => Err(Error::everywhere(format!(
+    // SAFETY: a function's address is a pointer of this type; it is not called here.
+    let found = unsafe { Library::this().get::<*mut c_void>(name) };
+    found.map(|found| *found).map_err(|_| {
+        Error::everywhere(format!(
             "the MPI library lacks {name}, which this benchmark needs; run another benchmark or \
              choose another library with LD_LIBRARY_PATH"
-        ))),
-        false => Ok(found),
-    }
+        ))
+    })
 }
 
 /// Calls a collective function by its arguments, with a request behind them if it doesn't wait.

@@ -2,7 +2,7 @@
 //! lacks is an error only for the benchmark that calls it.
 
 use std::error::Error as _;
-use std::ffi::{CStr, CString, OsStr, OsString, c_char, c_int, c_void};
+use std::ffi::{CStr, OsStr, OsString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
@@ -158,13 +158,12 @@ pub type FetchAndOp =
 pub type CompareAndSwap =
     unsafe extern "C" fn(ConstBuffer, ConstBuffer, Buffer, c_int, c_int, isize, c_int) -> c_int;
 
-/// Whether a library of this name is in the process already.
+/// Returns whether a library of this name is in the process already.
 fn is_loaded(name: &&str) -> bool {
-    // SAFETY: a name and flags; nothing is loaded that wasn't.
-    let handle = CString::new(*name)
-        .map(|name| unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) });
-    // The handle stays: so does the library.
-    handle.is_ok_and(|handle| !handle.is_null())
+    // SAFETY: with RTLD_NOLOAD the loader only finds libraries that are already loaded.
+    let found = unsafe { Library::open(Some(*name), RTLD_NOW | libc::RTLD_NOLOAD) };
+    // The handle is kept, and so is the library.
+    found.map(Library::into_raw).is_ok()
 }
 
 /// The functions of the opened library; each field is the MPI function of its name.

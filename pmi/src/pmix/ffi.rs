@@ -1,10 +1,14 @@
 //! The types and functions of PMIx (version 2 and newer, `libpmix.so.2`) in use, and the library
-//! itself, opened with `dlopen`.
+//! itself, opened at run time.
 //!
 //! Names and values are those of the PMIx standard; the layouts are those of `pmix_common.h`,
 //! unchanged since version 2, and the sizes are checked below.
 
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::error::Error;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::mem::ManuallyDrop;
+
+use libloading::os::unix::{Library as Loaded, RTLD_LOCAL, RTLD_NOW};
 
 use crate::PmiError;
 
@@ -151,7 +155,7 @@ impl Library {
     pub(super) fn open(names: &[String]) -> Result<Library, PmiError> {
         let mut reasons = Vec::new();
         for name in names {
-            match open(name).and_then(Library::load) {
+            match Library::load(name) {
                 Ok(library) => return Ok(library),
                 Err(reason) => reasons.push(reason),
             }
@@ -163,61 +167,47 @@ impl Library {
         )))
     }
 
-    fn load(handle: *mut c_void) -> Result<Library, String> {
-        // SAFETY: `handle` is an open library whose functions of these names have these signatures
-        // in every version with this soname.
+    fn load(name: &str) -> Result<Library, String> {
+        // SAFETY: loading runs the initializers of the installed PMIx library.
+        let loaded = unsafe { Loaded::open(Some(name), RTLD_NOW | RTLD_LOCAL) };
+        // The loader's words are the source of the error.
+        let loaded = ManuallyDrop::new(loaded.map_err(|error| match error.source() {
+            Some(reason) => reason.to_string(),
+            None => format!("{name}: {error}"),
+        })?);
+        // SAFETY: the library's functions of these names have these signatures in every version with
+        // this soname.
         unsafe {
             Ok(Library {
-                init: find(handle, c"PMIx_Init")?,
-                finalize: find(handle, c"PMIx_Finalize")?,
-                abort: find(handle, c"PMIx_Abort")?,
-                put: find(handle, c"PMIx_Put")?,
-                commit: find(handle, c"PMIx_Commit")?,
-                fence: find(handle, c"PMIx_Fence")?,
-                get: find(handle, c"PMIx_Get")?,
-                publish: find(handle, c"PMIx_Publish")?,
-                lookup: find(handle, c"PMIx_Lookup")?,
-                unpublish: find(handle, c"PMIx_Unpublish")?,
-                spawn: find(handle, c"PMIx_Spawn")?,
-                resolve_nodes: find(handle, c"PMIx_Resolve_nodes")?,
-                resolve_peers: find(handle, c"PMIx_Resolve_peers")?,
-                query: find(handle, c"PMIx_Query_info").ok(),
-                error_string: find(handle, c"PMIx_Error_string")?,
-                version: find(handle, c"PMIx_Get_version")?,
+                init: find(&loaded, c"PMIx_Init")?,
+                finalize: find(&loaded, c"PMIx_Finalize")?,
+                abort: find(&loaded, c"PMIx_Abort")?,
+                put: find(&loaded, c"PMIx_Put")?,
+                commit: find(&loaded, c"PMIx_Commit")?,
+                fence: find(&loaded, c"PMIx_Fence")?,
+                get: find(&loaded, c"PMIx_Get")?,
+                publish: find(&loaded, c"PMIx_Publish")?,
+                lookup: find(&loaded, c"PMIx_Lookup")?,
+                unpublish: find(&loaded, c"PMIx_Unpublish")?,
+                spawn: find(&loaded, c"PMIx_Spawn")?,
+                resolve_nodes: find(&loaded, c"PMIx_Resolve_nodes")?,
+                resolve_peers: find(&loaded, c"PMIx_Resolve_peers")?,
+                query: find(&loaded, c"PMIx_Query_info").ok(),
+                error_string: find(&loaded, c"PMIx_Error_string")?,
+                version: find(&loaded, c"PMIx_Get_version")?,
             })
         }
     }
 }
 
-/// Looks up a function of an open library.
+/// Looks up a function.
 ///
 /// # Safety
-/// `handle` is an open library, and `F` the type of a pointer to this function.
-unsafe fn find<F: Copy>(handle: *mut c_void, name: &CStr) -> Result<F, String> {
-    const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
-    // SAFETY: `handle` is an open library, `name` a C string.
-    let symbol = unsafe { libc::dlsym(handle, name.as_ptr()) };
-    if symbol.is_null() {
-        return Err(format!("it has no function {}", name.to_string_lossy()));
-    }
-    // SAFETY: `F` is the function's pointer type by the caller's contract, has the size of a data
-    // pointer, and `symbol` is not null.
-    Ok(unsafe { std::mem::transmute_copy(&symbol) })
-}
-
-fn open(name: &str) -> Result<*mut c_void, String> {
-    let c_name = CString::new(name).map_err(|_| format!("{name:?} is no path"))?;
-    // SAFETY: the name is a C string; loading runs the initializers of the installed library.
-    let handle = unsafe { libc::dlopen(c_name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-    if !handle.is_null() {
-        return Ok(handle);
-    }
-    // SAFETY: after a failed dlopen in this thread it is a C string or null.
-    let reason = unsafe { libc::dlerror() };
-    if reason.is_null() {
-        return Err(format!("{name}: unknown error"));
-    }
-    // SAFETY: not null, so a C string, valid until this thread's next dl call.
-    let reason = unsafe { CStr::from_ptr(reason) };
-    Err(reason.to_string_lossy().into_owned())
+/// `F` is the type of a pointer to this function.
+unsafe fn find<F: Copy>(loaded: &Loaded, name: &CStr) -> Result<F, String> {
+    // SAFETY: the caller promised that `F` is the function's type.
+    let found = unsafe { loaded.get::<F>(name) };
+    found
+        .map(|function| *function)
+        .map_err(|_| format!("it has no function {}", name.to_string_lossy()))
 }

@@ -2,8 +2,11 @@
 //! ABIs.
 
 use std::ffi::{CStr, c_void};
+use std::mem::ManuallyDrop;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
+
+use libloading::os::unix::{Library, RTLD_LAZY};
 
 /// The ABI of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,18 +20,18 @@ pub enum Abi {
 }
 
 /// The names of MPI libraries with their ABIs.
-const LIBRARIES: [(&CStr, Abi); 3] = [
-    (c"libmpi.so.12", Abi::Mpich),
-    (c"libmpi_abi.so.1", Abi::Standard),
-    (c"libmpi.so.40", Abi::OpenMpi),
+const LIBRARIES: [(&str, Abi); 3] = [
+    ("libmpi.so.12", Abi::Mpich),
+    ("libmpi_abi.so.1", Abi::Standard),
+    ("libmpi.so.40", Abi::OpenMpi),
 ];
 
-/// Returns a handle to the MPI library that the process has loaded, and its ABI.
-fn library() -> Option<(*mut c_void, Abi)> {
+/// Returns the MPI library that the process has loaded, which stays loaded, and its ABI.
+fn library() -> Option<(ManuallyDrop<Library>, Abi)> {
     LIBRARIES.into_iter().find_map(|(name, abi)| {
-        // SAFETY: with RTLD_NOLOAD dlopen only returns libraries that are already loaded.
-        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
-        (!handle.is_null()).then_some((handle, abi))
+        // SAFETY: with RTLD_NOLOAD the loader only finds libraries that are already loaded.
+        let library = unsafe { Library::open(Some(name), RTLD_LAZY | libc::RTLD_NOLOAD) };
+        Some((ManuallyDrop::new(library.ok()?), abi))
     })
 }
 
@@ -73,11 +76,11 @@ impl Real {
 
     #[cold]
     fn find(&self) -> *mut c_void {
-        let found = library().map(|(handle, _)| {
-            // SAFETY: `handle` is from dlopen, and `name` a C string.
-            unsafe { libc::dlsym(handle, self.name.as_ptr()) }
+        let found = library().and_then(|(library, _)| {
+            // SAFETY: a function's address is a pointer of this type; it is not called here.
+            unsafe { library.get::<*mut c_void>(self.name) }.ok()
         });
-        let found = found.unwrap_or(ptr::null_mut());
+        let found = found.map_or(ptr::null_mut(), |found| *found);
         if found.is_null() {
             eprintln!(
                 "Weft: {} does not exist in the MPI library of this process; run the program without \

@@ -3,10 +3,10 @@
 //! Reports are datagrams, so a rank that can't reach this process is not delayed. The token in the
 //! ranks' environment tells jobs apart. It is sent in the clear, since it protects a display only.
 
-use std::ffi::CStr;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
-use std::ptr;
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+
+use netmod_kit::interfaces;
 
 use crate::message::{self, Message};
 
@@ -91,49 +91,14 @@ fn ports(text: &str) -> Option<std::ops::RangeInclusive<u16>> {
 
 /// Returns this machine's addresses, 127.0.0.1 first, those of bridges last.
 fn addresses() -> io::Result<Vec<IpAddr>> {
-    let mut list: *mut libc::ifaddrs = ptr::null_mut();
-    // SAFETY: getifaddrs sets the local `list`, which freeifaddrs frees below.
-    if unsafe { libc::getifaddrs(&raw mut list) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
     let mut found = vec![(0, IpAddr::V4(Ipv4Addr::LOCALHOST))];
-    let mut at = list;
-    while !at.is_null() {
-        // SAFETY: `at` is an entry of the list, which lives until it is freed below.
-        let entry = unsafe { &*at };
-        at = entry.ifa_next;
-        let up = entry.ifa_flags & libc::IFF_UP as u32 != 0;
-        if !up || entry.ifa_addr.is_null() || entry.ifa_name.is_null() {
-            continue;
-        }
-        // SAFETY: `ifa_name` is not null, and a C string of the list that getifaddrs returned.
-        let name = unsafe { CStr::from_ptr(entry.ifa_name) }.to_string_lossy();
-        // SAFETY: `ifa_addr` is not null, checked above, and every socket address begins with its
-        // family.
-        let family = i32::from(unsafe { (*entry.ifa_addr).sa_family });
-        let address = match family {
-            libc::AF_INET => {
-                // SAFETY: by POSIX a socket address of this family has this type.
-                let address = unsafe { &*entry.ifa_addr.cast::<libc::sockaddr_in>() };
-                IpAddr::from(Ipv4Addr::from(address.sin_addr.s_addr.to_ne_bytes()))
-            }
-            libc::AF_INET6 => {
-                // SAFETY: by POSIX a socket address of this family has this type.
-                let address = unsafe { &*entry.ifa_addr.cast::<libc::sockaddr_in6>() };
-                IpAddr::from(Ipv6Addr::from(address.sin6_addr.s6_addr))
-            }
-            _ => continue,
-        };
-        let is_link_local = matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local());
-        if !address.is_loopback() && !is_link_local {
+    for interface in interfaces::all()? {
+        if !interface.address.is_loopback() {
             // Bridges of containers are usually not reachable from other hosts.
-            let bridge = ["docker", "virbr", "br-"];
-            let is_bridge = bridge.iter().any(|start| name.starts_with(start));
-            found.push((1 + u8::from(is_bridge), address));
+            let order = 1 + u8::from(interfaces::is_bridge(&interface.name));
+            found.push((order, interface.address));
         }
     }
-    // SAFETY: getifaddrs returned the list, and no reference into it is left.
-    unsafe { libc::freeifaddrs(list) };
     found.sort_by_key(|(order, address)| (*order, address.is_ipv6()));
     Ok(found.into_iter().map(|(_, address)| address).collect())
 }
