@@ -88,7 +88,7 @@ enum Task {
     Image(image::Options),
     /// Builds the package of packaging/conda by rattler-build without a channel, and runs its tests.
     Conda(conda::Options),
-    /// Writes the generated headers and Fortran modules to include/.
+    /// Writes the generated C headers to include/ and Fortran's to target/include/, for reading.
     Headers {
         /// Only report whether they are up to date.
         #[arg(long)]
