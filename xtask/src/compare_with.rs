@@ -78,7 +78,7 @@ pub fn run(options: &Options) -> Result {
     let is_wanted =
         |part: &str| options.only.is_empty() || options.only.iter().any(|one| one == part);
     if is_wanted("counts") && weft_needs::VALGRIND.lacking().is_none() {
-        let of = |side: &Side| instructions::counts_of(&counted(side, &after, &folder)?);
+        let of = |side: &Side| instructions::counts_of(&counted(side, &folder));
         println!("{}", counts_table(&of(&before)?, &of(&after)?));
     }
     if is_wanted("bench") {
@@ -143,14 +143,13 @@ fn present(folder: &Path) -> Result<Side> {
     })
 }
 
-/// Returns a side for counting; the same osu-bench counts both.
-fn counted(side: &Side, by: &Side, folder: &Path) -> Result<Counted> {
-    Ok(Counted {
+/// Returns a side for counting.
+fn counted(side: &Side, folder: &Path) -> Counted {
+    Counted {
         libraries: side.prefix.join("lib"),
         mpiexec: side.prefix.join("bin/mpiexec"),
-        osu_bench: by.prefix.join("bin/osu-bench"),
         work: folder.join(format!("counted-{}", side.name)),
-    })
+    }
 }
 
 fn counts_table(before: &BTreeMap<String, f64>, after: &BTreeMap<String, f64>) -> String {
