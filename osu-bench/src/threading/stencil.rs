@@ -6,7 +6,7 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// For so many workers, as near to equal sides as their number allows.
+    /// Creates a grid of `workers` workers, as near to equal sides as their number allows.
     pub fn new(workers: usize, dimensions: usize) -> Grid {
         let mut dims = vec![1; dimensions];
         let mut left = workers.max(1);
