@@ -1,4 +1,5 @@
-//! `report`: all benchmarks under all MPI libraries that are found, as one page of HTML with pictures.
+//! `report`: all benchmarks under all MPI libraries that are found, as one page of HTML with
+//! pictures.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,8 +14,8 @@ use crate::{find, output};
 /// Options of `report`.
 #[derive(Args, Debug)]
 pub struct ReportOptions {
-    /// A further library, as for compare; besides this program's ("Weft", or "here" if LD_LIBRARY_PATH names one), Debian's
-    /// MPICH and Open MPI, and I_MPI_ROOT's.
+    /// A further library, as for compare; besides this program's ("Weft", or "here" if
+    /// LD_LIBRARY_PATH names one), Debian's MPICH and Open MPI, and I_MPI_ROOT's.
     #[arg(long = "lib", value_name = "NAME=DIR")]
     libs: Vec<String>,
     /// The launcher of a library, as for compare.
@@ -47,7 +48,7 @@ pub struct ReportOptions {
         value_enum
     )]
     benches: Vec<Name>,
-    /// What ranks talk over: shm, tcp or both.
+    /// The transport between ranks: shm, tcp or both.
     #[arg(long, value_name = "NETWORK,…", value_delimiter = ',', default_value = "shm,tcp",
           value_parser = ["shm", "tcp"])]
     over: Vec<String>,

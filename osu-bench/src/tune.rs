@@ -22,7 +22,8 @@ use crate::{output, process};
 /// Options of `tune` and `consistency`.
 #[derive(Args, Debug)]
 pub struct Measuring {
-    /// The folder of Weft's libmpi.so.12; otherwise the one in LD_LIBRARY_PATH or beside this program.
+    /// The folder of Weft's libmpi.so.12; otherwise the one in LD_LIBRARY_PATH or beside this
+    /// program.
     #[arg(long, value_name = "DIR")]
     lib: Option<PathBuf>,
     /// Ranks per job.
@@ -67,19 +68,20 @@ pub struct TuneOptions {
     /// Ranks per node; all ranks when absent.
     #[arg(long, value_name = "RANKS")]
     per_node: Option<u32>,
-    /// Measure what writes over a network cost instead, between ranks that go by it even on one host, and write it to
-    /// FILE for WEFT_COLL_COSTS_FILE, or to where Weft looks without it.
+    /// Measure what writes over a network cost instead, between ranks that go by it even on one
+    /// host, and write it to FILE for WEFT_COLL_COSTS_FILE, or to where Weft looks without it.
     #[arg(long)]
     costs: bool,
     /// With --costs: the netmod.
     #[arg(long, value_name = "NETMOD", requires = "costs", default_value = "tcp",
           value_parser = ["tcp", "verbs", "ofi", "ucx"])]
     netmod: String,
-    /// With --costs: the hosts to start ranks on, one each, four or more for the best figures; all on this one when
-    /// absent.
+    /// With --costs: the hosts to start ranks on, one each, four or more for the best figures; all
+    /// on this one when absent.
     #[arg(long, value_name = "HOST,…", requires = "costs")]
     hosts: Option<String>,
-    /// The file to write, for WEFT_COLL_TABLE; lines for other numbers of ranks, or other netmods, stay as they are.
+    /// The file to write, for WEFT_COLL_TABLE; lines for other numbers of ranks, or other netmods,
+    /// stay as they are.
     #[arg(value_name = "FILE", required_unless_present = "costs")]
     file: Option<PathBuf>,
 }
@@ -116,8 +118,8 @@ const CHOICES: &[(Name, &str)] = &[
     (Name::ReduceScatter, "slots halving pairwise"),
 ];
 
-/// How much better another algorithm must be than the one of the size before: crossovers that are
-/// noise would only make tables long.
+/// Largest ratio of times at which an algorithm replaces that of the size before: crossovers that
+/// are noise would only make tables long.
 const WORTH_IT: f64 = 0.97;
 
 impl Measuring {
@@ -329,8 +331,8 @@ pub fn consistency(options: &ConsistencyOptions) -> Result<()> {
     }
 }
 
-/// Returns neighbouring sizes of which the larger one is faster in every run than the smaller one in
-/// any, by more than the tolerance: differences within the runs' range are noise.
+/// Returns neighbouring sizes of which the larger one is faster in every run than the smaller one
+/// in any, by more than the tolerance: differences within the runs' range are noise.
 fn inversions(rounds: &[Vec<f64>], tolerance: f64) -> Vec<(usize, usize)> {
     let sizes = rounds.first().map_or(0, Vec::len);
     let at = |place: usize| rounds.iter().map(move |values| values[place]);

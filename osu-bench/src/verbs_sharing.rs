@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::output::say;
 use crate::together::ended;
 
-/// What is measured.
+/// Options of `verbs-sharing`.
 #[derive(Args)]
 pub struct SharingOptions {
     /// Threads that send.

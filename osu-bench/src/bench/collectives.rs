@@ -1,5 +1,5 @@
-//! Collectives: blocking ones, timed call by call; nonblocking ones with the overlap of communication
-//! and computation; with one length or counts per rank, and those of neighbourhoods.
+//! Collectives: blocking ones, timed call by call; nonblocking ones with the overlap of
+//! communication and computation; with one length or counts per rank, and those of neighbourhoods.
 //!
 //! Overlap is measured as OSU does: the time of call and wait together (pure communication); then
 //! with a computation that takes as long in between; what the whole takes longer than the
@@ -192,7 +192,7 @@ impl Form {
         let mut blocks = case.recv.chunks_exact(size.max(1)).enumerate();
         blocks.all(|(place, block)| {
             let from = self.source(world, place);
-            // What comes from one side was sent to the other.
+            // A block from one side was sent to the other.
             let number = match (self.is_neighbour(), self.is_personal()) {
                 (true, true) => 1 - place,
                 (false, true) => world.rank,

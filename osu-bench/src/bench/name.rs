@@ -22,8 +22,8 @@ pub struct Form {
     pub shape: Shape,
 }
 
-/// Defines the benchmarks: first those with a program of their own (the unit of their value, whether
-/// it depends on a message size, what OSU's name stands for), then collective functions.
+/// Defines the benchmarks: first those with a program of their own (the unit of their value,
+/// whether it depends on a message size, what OSU's name stands for), then collective functions.
 macro_rules! benchmarks {
     (programs { $($(#[$attribute:meta])* $name:ident: $unit:expr, $has_sizes:literal,
                   $meaning:literal;)* }

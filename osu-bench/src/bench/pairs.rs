@@ -12,7 +12,7 @@ use crate::output::Field;
 use crate::pages::Pages;
 use crate::together;
 
-/// What a rank does: the first `pairs` ranks send to (or begin with) the next `pairs` ones.
+/// The part of a rank: the first `pairs` ranks send to (or begin with) the next `pairs` ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     First { peer: usize },
@@ -66,8 +66,8 @@ fn run_lanes(lanes: &mut [Lane], role: Role, iterations: u64) -> Result<Duration
     )
 }
 
-/// `mbw_mr`, `mbw_mr_mt`: bandwidth and message rate of all pairs of ranks, or of all their threads,
-/// together.
+/// `mbw_mr`, `mbw_mr_mt`: bandwidth and message rate of all pairs of ranks, or of all their
+/// threads, together.
 pub fn bandwidth_and_rate(name: Name, world: &World, options: &Options) -> Result<bool> {
     let pairs = pairs(world, options)?;
     let role = role(world.rank, pairs);

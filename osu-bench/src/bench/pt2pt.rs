@@ -175,7 +175,7 @@ impl Window {
         self.receive.fill(0);
     }
 
-    /// Whether the pattern of `seed` was received.
+    /// Returns whether the pattern of `seed` was received.
     pub(super) fn received(&self, seed: u8) -> bool {
         matches(&self.receive, seed)
     }

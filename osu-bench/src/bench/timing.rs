@@ -179,7 +179,7 @@ pub(super) fn fill(data: &mut [u8], seed: u8) {
     }
 }
 
-/// Whether a message has the pattern of `seed`.
+/// Returns whether a message has the pattern of `seed`.
 pub(super) fn matches(data: &[u8], seed: u8) -> bool {
     data.iter()
         .enumerate()

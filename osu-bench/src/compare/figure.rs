@@ -5,7 +5,7 @@ use super::plot::{Frame, Line, chart, colour, escape, label, stroke};
 use super::report::number;
 use super::standing::MARGIN;
 
-/// How classes of the parts look, as attributes: not all that show such pictures know style sheets.
+/// Attributes for the classes of a page: not every viewer of such pictures knows style sheets.
 const LOOKS: [(&str, &str); 10] = [
     ("<polyline ", "<polyline fill='none' stroke-width='1.8' "),
     ("class='x'", "text-anchor='middle'"),
@@ -129,8 +129,7 @@ pub fn bars(title: &str, unit: &str, values: &[Bar]) -> Option<String> {
     Some(whole(title, HEAD + height, &inside))
 }
 
-/// The same as a part of a page, which has the title, and whose style sheet says how the parts
-/// look.
+/// Draws the bars as a part of a page, which has the title and a style sheet.
 pub fn bars_in_page(title: &str, unit: &str, values: &[Bar]) -> Option<String> {
     let (inside, height) = rows(unit, values)?;
     Some(format!(

@@ -1,5 +1,5 @@
-//! `tcp-floor`: the time of two sockets without a library on them, the floor under every library over
-//! TCP. Two processes, one connection over the loopback interface, both spinning.
+//! `tcp-floor`: the time of two sockets without a library on them, the floor under every library
+//! over TCP. Two processes, one connection over the loopback interface, both spinning.
 
 use std::io::{ErrorKind, IoSlice, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};

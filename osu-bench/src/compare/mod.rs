@@ -109,9 +109,9 @@ pub struct CompareOptions {
     #[arg(long, value_name = "SECONDS", default_value_t = 30,
           value_parser = clap::value_parser!(u64).range(1..=3600))]
     timeout: u64,
-    /// Range in nanoseconds of a cache line's time from the first core to the second and back, before
-    /// and after each run; other runs are repeated. For machines whose cores share a cache at
-    /// one time (0..170, say) and not at another.
+    /// Range in nanoseconds of a cache line's time from the first core to the second and back,
+    /// before and after each run; other runs are repeated. For machines whose cores share a cache
+    /// at one time (0..170, say) and not at another.
     #[arg(long, value_name = "MIN..MAX")]
     line: Option<LineRange>,
     /// Write all measurements to this file too, as JSON.
@@ -416,8 +416,8 @@ fn cells(options: &CompareOptions) -> Result<Vec<(Name, Vec<usize>)>> {
     Ok(cells)
 }
 
-/// Returns the jobs' priority as text, and whether it is real time: on shared cores, real-time ranks
-/// that spin would keep each other from running.
+/// Returns the jobs' priority as text, and whether it is real time: on shared cores, real-time
+/// ranks that spin would keep each other from running.
 fn priority(options: &CompareOptions) -> (&'static str, bool) {
     let mut probe = process::prioritized("true".as_ref(), true);
     let is_permitted = |probe| {

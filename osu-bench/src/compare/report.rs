@@ -22,8 +22,8 @@ pub struct Cell {
     pub size: usize,
     /// Distance of the cores; `None` if it was not measured, or there is one core only.
     pub distance: Option<Distance>,
-    /// Whether values of several distances are among these, since no distance has values of all
-    /// sides. They are shown, and compared with nothing.
+    /// Whether the values are of several distances, since no distance has values of all sides. They
+    /// are shown, and compared with nothing.
     pub is_mixed: bool,
     /// One list of values per side.
     pub values: Vec<Vec<f64>>,
@@ -255,9 +255,9 @@ impl Report {
         distances
     }
 
-    /// Whether a row belongs to the distance at which its benchmark has most rows, which its
-    /// picture shows. Of two with as many rows, that of most rows of all benchmarks. Rows without
-    /// values always belong.
+    /// Returns whether a row belongs to the distance at which its benchmark has most rows, which
+    /// its picture shows. Of two with as many rows, that of most rows of all benchmarks. Rows
+    /// without values always belong.
     pub(super) fn is_main(&self, cell: &Cell) -> bool {
         let rows_at = |distance: Option<Distance>| {
             let of_bench = self.cells.iter().filter(|other| other.bench == cell.bench);
@@ -354,7 +354,7 @@ impl Report {
         self.floor.is_some() || self.bandwidth_floor.is_some()
     }
 
-    /// What two sockets take for the same: half a round trip, or a whole one.
+    /// Returns the floor of a row: half a round trip of two sockets, or a whole one.
     fn floor_of(&self, cell: &Cell) -> Option<f64> {
         let floor = match cell.bench {
             Name::Bw => &self.bandwidth_floor,

@@ -24,30 +24,30 @@ use crate::{output, process};
 pub enum Pattern {
     /// Each rank its own part, 1 MiB a call.
     ContiguousWrite,
-    /// The same, reading.
+    /// Reading of a part by each rank.
     ContiguousRead,
     /// Pieces of 4 KiB by turns, collective calls of 4 MiB.
     InterleavedWrite,
-    /// The same, reading.
+    /// Reading of interleaved pieces.
     InterleavedRead,
-    /// The same pieces, by each rank alone.
+    /// Pieces of 4 KiB by turns, by each rank alone.
     StridedWrite,
-    /// The same, reading.
+    /// Reading of strided pieces.
     StridedRead,
     /// Pieces of 512 bytes, by each rank alone.
     SmallStridedWrite,
-    /// The same, reading.
+    /// Reading of small strided pieces.
     SmallStridedRead,
     /// 4 KiB a call at the shared pointer.
     Append,
     /// The share of `MPI_File_iwrite_at_all` that goes on while the ranks compute.
     Overlap,
-    /// The same while they sleep.
+    /// The share of a collective write while the ranks sleep.
     OverlapIdle,
-    /// The same while half as many of them compute as there are cores, and the others sleep.
+    /// The share while half as many ranks compute as there are cores, and the others sleep.
     OverlapSpare,
-    /// The largest `overlap` of a write that takes no more processor time than a plain one: where all
-    /// cores compute, that time is added to theirs.
+    /// The largest `overlap` of a write that takes no more processor time than a plain one: where
+    /// all cores compute, that time is added to theirs.
     OverlapBound,
 }
 
@@ -91,11 +91,11 @@ pub struct IoOptions {
     #[arg(long, value_name = "N", default_value_t = 3,
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeats: u32,
-    /// Which patterns; otherwise all.
+    /// Patterns; all by default.
     #[arg(long, value_enum, value_delimiter = ',')]
     patterns: Vec<Pattern>,
-    /// One more column: the same by plain calls of the system, the bound of every library. Ranks are
-    /// started by the first library.
+    /// One more column: the same by plain calls of the system, the bound of every library. Ranks
+    /// are started by the first library.
     #[arg(long)]
     plain: bool,
     /// Time limit per job.

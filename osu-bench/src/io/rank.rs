@@ -26,10 +26,10 @@ pub struct RankOptions {
     /// Bytes of a rank.
     #[arg(long)]
     bytes: usize,
-    /// How often each pattern is run; the best counts.
+    /// Runs of each pattern; the best counts.
     #[arg(long)]
     repeats: u32,
-    /// Which patterns.
+    /// The patterns.
     #[arg(long, value_enum, value_delimiter = ',')]
     patterns: Vec<Pattern>,
     /// By plain calls of the system in place of MPI's.
@@ -151,8 +151,8 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// Returns the seconds from when the first rank begins until the last has ended, by the clock of
-    /// the machine. With fewer cores than ranks some leave the barrier when others have ended.
+    /// Returns the seconds from when the first rank begins until the last has ended, by the clock
+    /// of the machine. With fewer cores than ranks some leave the barrier when others have ended.
     fn time(&self, work: impl FnOnce() -> Result<()>) -> Result<f64> {
         self.world.barrier()?;
         let start = monotonic();
@@ -282,8 +282,8 @@ impl Trial<'_> {
     }
 
     /// Returns the share of a collective write, in percent, that goes on while the first `busy`
-    /// ranks compute and the others wait for something else, such as an accelerator. Computing takes
-    /// as long as the write.
+    /// ranks compute and the others wait for something else, such as an accelerator. Computing
+    /// takes as long as the write.
     fn overlap(&self, busy: usize) -> Result<f64> {
         let (mut data, at) = (self.data(), self.start());
         if self.options.plain {

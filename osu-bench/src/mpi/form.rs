@@ -1,5 +1,5 @@
-//! Collective functions by name: those that benchmarks call with one set of buffers again and again,
-//! blocking or not.
+//! Collective functions by name: those that benchmarks call with one set of buffers again and
+//! again, blocking or not.
 
 use std::ffi::{c_int, c_void};
 use std::mem::transmute;

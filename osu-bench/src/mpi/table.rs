@@ -148,7 +148,8 @@ table! {
     type_free: "MPI_Type_free"(Ints);
 }
 
-/// Calls a function of the table and checks its code. The block around it vouches for the arguments.
+/// Calls a function of the table and checks its code. The block around it vouches for the
+/// arguments.
 macro_rules! call {
     ($table:expr, $field:ident($($argument:expr),* $(,)?)) => {{
         let entry = &$table.$field;

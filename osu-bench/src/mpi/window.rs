@@ -17,7 +17,7 @@ use crate::pages::Pages;
 /// `MPI_Win_allocate` made with a size that is not a multiple of 64.
 const PAGE: usize = 4096;
 
-/// Whose memory a window is made of.
+/// The owner of a window's memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Memory {
     /// The library's (`MPI_Win_allocate`).
@@ -27,7 +27,7 @@ pub enum Memory {
     Create,
 }
 
-/// How accesses are synchronised.
+/// The synchronization of accesses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Epochs {
     /// One epoch of `MPI_Win_lock_all` for all; each access ends with `MPI_Win_flush`.
@@ -188,7 +188,7 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// What the target does for an access.
+    /// Does the target's part of an access.
     #[inline]
     pub fn expose(&self) -> Result<()> {
         match self.epochs {
@@ -238,7 +238,8 @@ impl<'a> Window<'a> {
         self.fitting(place.saturating_add(data.len()))?;
         let (n, target, place) = (count(data.len())?, target as c_int, place as isize);
         let (from, window) = (data.as_ptr().cast(), self.handle);
-        // SAFETY: n bytes are read here, which the caller keeps until the flush, and fit the window.
+        // SAFETY: n bytes are read here, which the caller keeps until the flush, and fit the
+        // window.
         unsafe {
             call!(
                 self.world.table(),

@@ -51,7 +51,7 @@ impl Drop for Info {
     }
 }
 
-/// How values of all ranks are combined.
+/// An operation on values of all ranks.
 #[derive(Clone, Copy)]
 pub enum Combine {
     /// The smallest.
@@ -380,7 +380,7 @@ pub fn library_version(table: &Table) -> Result<String> {
     Ok(text.to_string_lossy().into_owned())
 }
 
-/// What the first line of the output says of the library: its version and its file.
+/// Returns the library's version and file, for the first line of the output.
 fn label(table: &Table) -> Result<String> {
     let version = one_line(&library_version(table)?);
     Ok(format!("{version}, {}", table.file()?.display()))

@@ -204,8 +204,8 @@ impl Comms {
         })
     }
 
-    /// Returns the rank in a window of the memory of a worker's process or endpoint, and the worker's
-    /// part of that memory.
+    /// Returns the rank in a window of the memory of a worker's process or endpoint, and the
+    /// worker's part of that memory.
     pub fn place(&self, worker: usize) -> (usize, usize) {
         match self.mode {
             Mode::Processes | Mode::Endpoints => (worker, 0),

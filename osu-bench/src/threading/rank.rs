@@ -281,7 +281,8 @@ impl<'a> Worker<'a> {
         result
     }
 
-    /// Computes one tile product: the next task from a common counter, two tiles read, one added to.
+    /// Computes one tile product: the next task from a common counter, two tiles read, one added
+    /// to.
     fn multiply(&mut self) -> Result<()> {
         let workers = self.comms.workers;
         let window = &self.windows[self.thread % self.windows.len()];

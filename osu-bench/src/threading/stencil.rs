@@ -65,7 +65,7 @@ impl Grid {
         steps.into_iter().filter(wanted).collect()
     }
 
-    /// For each direction the worker that it leads to, and the one that it comes from.
+    /// Returns for each direction the worker ahead and the worker behind.
     pub fn neighbours(&self, worker: usize) -> impl Iterator<Item = (usize, usize)> {
         let place = self.at(worker);
         self.steps().into_iter().map(move |step| {
