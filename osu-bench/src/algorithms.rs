@@ -1,7 +1,9 @@
-//! `degrees --of`: the algorithms of a collective by writes and by messages, in virtual time.
+//! `degrees`: the algorithm of an allreduce by writes, or all algorithms of a collective by writes
+//! and by messages, in virtual time.
 
+use clap::Args;
 use mpi_sched::costs::{Network, Quick};
-use mpi_sched::model::Parameters;
+use mpi_sched::model::{FAST, GUESSED, Parameters, THESIS};
 use mpi_sched::rdma::{
     self, DEGREES, RdmaAllgather, RdmaAllreduce, RdmaAlltoall, RdmaBcast, RdmaReduce, Reach,
 };
@@ -39,52 +41,41 @@ fn reach(rank: u32, size: u32) -> Reach {
 
 /// Returns all algorithms of a collective with their names.
 fn algorithms(collective: &str) -> Vec<(String, Algorithm)> {
-    let tree = |k: &u32| format!("tree {k}");
-    let mut ways: Vec<(String, Algorithm)> = match collective {
-        "bcast" => vec![
-            ("binomial".into(), Algorithm::Bcast(RdmaBcast::Tree)),
-            ("chain".into(), Algorithm::Bcast(RdmaBcast::Chain)),
-        ],
-        "reduce" => {
-            let trees = DEGREES
-                .iter()
-                .map(|k| (tree(k), Algorithm::Reduce(RdmaReduce::Tree(*k))));
-            let chain = ("chain".to_string(), Algorithm::Reduce(RdmaReduce::Chain));
-            trees.chain([chain]).collect()
-        }
-        "allgather" => vec![
-            ("direct".into(), Algorithm::Allgather(RdmaAllgather::Direct)),
-            (
-                "doubling".into(),
-                Algorithm::Allgather(RdmaAllgather::Doubling),
-            ),
-            ("ring".into(), Algorithm::Allgather(RdmaAllgather::Ring)),
-        ],
-        "alltoall" => vec![
-            ("direct".into(), Algorithm::Alltoall(RdmaAlltoall::Direct)),
-            (
-                "doubling".into(),
-                Algorithm::Alltoall(RdmaAlltoall::Doubling),
-            ),
-        ],
-        _ => {
-            let pairs = (
-                "pairs".to_string(),
-                Algorithm::Allreduce(RdmaAllreduce::Pairs),
-            );
-            let way = |k: &u32| RdmaAllreduce::Tree { up: *k, down: *k };
-            let trees = DEGREES
-                .iter()
-                .map(|k| (tree(k), Algorithm::Allreduce(way(k))));
-            let ring = (
-                "ring".to_string(),
-                Algorithm::Allreduce(RdmaAllreduce::Ring),
-            );
-            [pairs].into_iter().chain(trees).chain([ring]).collect()
-        }
+    use Algorithm::{Allgather, Allreduce, Alltoall, Bcast, Messages, Reduce};
+    let named = |name: &str, how| vec![(name.to_string(), how)];
+    let trees = |how: fn(u32) -> Algorithm| {
+        let tree = |k| (format!("tree {k}"), how(k));
+        DEGREES.map(tree).to_vec()
     };
-    ways.push(("messages".into(), Algorithm::Messages));
-    ways
+    let all = match collective {
+        "bcast" => [
+            named("binomial", Bcast(RdmaBcast::Tree)),
+            named("chain", Bcast(RdmaBcast::Chain)),
+            vec![],
+        ],
+        "reduce" => [
+            trees(|k| Reduce(RdmaReduce::Tree(k))),
+            named("chain", Reduce(RdmaReduce::Chain)),
+            vec![],
+        ],
+        "allgather" => [
+            named("direct", Allgather(RdmaAllgather::Direct)),
+            named("doubling", Allgather(RdmaAllgather::Doubling)),
+            named("ring", Allgather(RdmaAllgather::Ring)),
+        ],
+        "alltoall" => [
+            named("direct", Alltoall(RdmaAlltoall::Direct)),
+            named("doubling", Alltoall(RdmaAlltoall::Doubling)),
+            vec![],
+        ],
+        _ => [
+            named("pairs", Allreduce(RdmaAllreduce::Pairs)),
+            trees(|k| Allreduce(RdmaAllreduce::Tree { up: k, down: k })),
+            named("ring", Allreduce(RdmaAllreduce::Ring)),
+        ],
+    };
+    let messages = named("messages", Messages);
+    all.into_iter().flatten().chain(messages).collect()
 }
 
 /// Returns whether an algorithm can transfer `bytes`, and is small enough to be simulated.
@@ -236,55 +227,150 @@ impl Case<'_> {
     }
 }
 
-/// Prints a table per size for a collective.
-pub fn table(
-    collective: &str,
-    costs: &Parameters,
-    sizes: &[usize],
+/// Options of `degrees`.
+#[derive(Args, Debug)]
+pub struct DegreesOptions {
+    /// Costs of writes: "guessed" (Weft's default without measurements), "fast" (an example of an
+    /// adapter with 20 ns overhead and 0.9 us latency per write), "thesis", or eight times as in
+    /// WEFT_COLL_COSTS.
+    #[arg(long, value_name = "COSTS", default_value = "guessed")]
+    costs: String,
+    /// Bytes of a vector; a multiple of 4.
+    #[arg(
+        long,
+        value_name = "BYTES,…",
+        value_delimiter = ',',
+        default_value = "8,1024"
+    )]
+    sizes: Vec<usize>,
+    /// Largest number of ranks.
+    #[arg(long, value_name = "RANKS", default_value_t = 4096,
+          value_parser = clap::value_parser!(u32).range(2..=65536))]
     most: u32,
+    /// Print the algorithms of this collective by writes and by messages.
+    #[arg(long, value_name = "COLLECTIVE",
+          value_parser = ["bcast", "reduce", "allgather", "alltoall", "allreduce"])]
+    of: Option<String>,
+    /// Largest eager message in bytes, in algorithms by messages.
+    #[arg(long, value_name = "BYTES", default_value_t = 16384)]
     eager: usize,
-) -> Result<()> {
-    output::say(&format!(
-        "{collective} by writes and by messages in virtual time, us; costs {costs}; messages of more than {eager} bytes \
-         use rendezvous; the chosen algorithm by writes, and its time divided by that of messages\n"
-    ));
-    let algorithms = algorithms(collective);
-    let each = (1..).take_while(|power| 1_u64 << power <= u64::from(most));
-    let mut progress = Progress::new(sizes.len() * each.count());
-    for &bytes in sizes {
-        if bytes == 0 || bytes % 4 != 0 {
-            return Err(Error::new(format!(
-                "option --sizes is {bytes}; it must be a multiple of 4 above 0"
-            )));
+}
+
+/// Runs `degrees`: prints a table per size.
+pub fn run(options: &DegreesOptions) -> Result<()> {
+    let costs = &match options.costs.as_str() {
+        "guessed" => GUESSED,
+        "fast" => FAST,
+        "thesis" => THESIS,
+        text => {
+            let wrong = |why| Error::new(format!("--costs {text}: {why}"));
+            text.parse().map_err(wrong)?
         }
-        let names: Vec<&str> = algorithms.iter().map(|one| one.0.as_str()).collect();
-        output::say(&format!(
-            "| {bytes} B: ranks | {} | taken |",
-            names.join(" | ")
-        ));
-        output::say(&format!("|---:|{}---|", "---:|".repeat(names.len())));
-        let mut ranks = 2;
-        while ranks <= most {
+    };
+    if let Some(bytes) = options
+        .sizes
+        .iter()
+        .find(|bytes| **bytes == 0 || **bytes % 4 != 0)
+    {
+        return Err(Error::new(format!(
+            "option --sizes is {bytes}; it must be a multiple of 4 above 0"
+        )));
+    }
+    let eager = options.eager;
+    let (title, names, last) = match &options.of {
+        Some(of) => (
+            format!(
+                "{of} by writes and by messages in virtual time, us; costs {costs}; messages of \
+                 more than {eager} bytes use rendezvous; the chosen algorithm by writes, and its \
+                 time divided by that of messages"
+            ),
+            algorithms(of).into_iter().map(|(name, _)| name).collect(),
+            vec!["taken"],
+        ),
+        None => (
+            format!("Allreduce by writes in virtual time, us; costs {costs}"),
+            degrees().map(degree_name).collect::<Vec<_>>(),
+            vec!["best", "taken"],
+        ),
+    };
+    output::say(&format!("{title}\n"));
+    let ranks: Vec<u32> = (1..32).map(|power| 1 << power).collect();
+    let ranks = || {
+        ranks
+            .iter()
+            .copied()
+            .take_while(|ranks| *ranks <= options.most)
+    };
+    let mut progress = Progress::new(options.sizes.len() * ranks().count());
+    for &bytes in &options.sizes {
+        let columns = [names.iter().map(String::as_str).collect(), last.clone()].concat();
+        output::say(&format!("| {bytes} B: ranks | {} |", columns.join(" | ")));
+        let rule = format!(
+            "|---:|{}{}",
+            "---:|".repeat(names.len()),
+            "---|".repeat(last.len())
+        );
+        output::say(&rule);
+        for ranks in ranks() {
             progress.step(format!("{bytes} bytes, {ranks} ranks"));
-            let case = Case {
-                collective,
-                costs,
-                ranks,
-                bytes,
-                eager,
-            };
-            output::say(&case.row(&algorithms));
-            ranks *= 2;
+            output::say(&match &options.of {
+                Some(collective) => Case {
+                    collective,
+                    costs,
+                    ranks,
+                    bytes,
+                    eager,
+                }
+                .row(&algorithms(collective)),
+                None => degrees_row(ranks, costs, bytes),
+            });
         }
         output::say("");
     }
     Ok(())
 }
 
+/// Returns the algorithms of an allreduce without `--of`: trees have one degree up and down.
+fn degrees() -> impl Iterator<Item = RdmaAllreduce> {
+    let trees = DEGREES.map(|k| RdmaAllreduce::Tree { up: k, down: k });
+    [RdmaAllreduce::Pairs].into_iter().chain(trees)
+}
+
+/// Returns the row of the times of all [`degrees`] with `ranks` ranks.
+fn degrees_row(ranks: u32, costs: &Parameters, bytes: usize) -> String {
+    let time = |how: RdmaAllreduce| virtual_time::allreduce(ranks, costs, bytes, how);
+    let times: Vec<(RdmaAllreduce, f64)> = degrees().map(|how| (how, time(how))).collect();
+    let cells: Vec<String> = times.iter().map(|(_, time)| format!("{time:.2}")).collect();
+    let best = times.iter().min_by(|one, other| one.1.total_cmp(&other.1));
+    let best = best.map_or(String::new(), |(how, _)| degree_name(*how));
+    let taken = costs.best_way(ranks, bytes);
+    format!(
+        "| {ranks} | {} | {best} | {}, {:.2} |",
+        cells.join(" | "),
+        degree_name(taken),
+        time(taken)
+    )
+}
+
+fn degree_name(how: RdmaAllreduce) -> String {
+    match how {
+        RdmaAllreduce::Pairs => "pairs".to_string(),
+        RdmaAllreduce::Ring => "ring".to_string(),
+        RdmaAllreduce::Tree { up, down } if up == down => format!("tree {up}"),
+        RdmaAllreduce::Tree { up, down } => format!("tree {up}, down {down}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mpi_sched::model::{FAST, GUESSED};
+
+    #[test]
+    fn there_are_optima_other_than_pairs() {
+        let row = degrees_row(16, &FAST, 8);
+        assert!(row.contains("| tree 15 |"), "{row}");
+        assert!(degrees_row(16, &GUESSED, 8).contains("| pairs | pairs"));
+    }
 
     #[test]
     fn what_is_taken_is_nearly_the_best_by_writes() {

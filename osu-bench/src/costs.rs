@@ -1,23 +1,21 @@
 //! `tune --costs` measures the costs of writes over a network, for the file that Weft reads at
-//! start. `degrees` prints the algorithm of an allreduce with such costs, for 2 to 4,096 ranks.
+//! start.
 
-use std::fmt::Write as _;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
-use clap::Args;
 use mpi_sched::costs::{Measured, Network, Quick, usual_file};
-use mpi_sched::model::{FAST, GUESSED, Parameters, THESIS};
-use mpi_sched::rdma::{DEGREES, RdmaAllreduce};
-use mpi_sched::virtual_time;
+use mpi_sched::model::Parameters;
 
+use crate::bench::Name;
 use crate::error::{Error, Result};
-use crate::find::this_program;
+use crate::job::Job;
 use crate::library::Library;
+use crate::output;
 use crate::progress::Progress;
-use crate::{output, process};
+use crate::stats::medians;
 
 /// The settings of `tune --costs`.
 pub struct Plan<'a> {
@@ -46,12 +44,12 @@ const LENGTHS: [usize; 11] = [
 ];
 
 /// Collectives to compare, and the number of ranks whose data the limit counts per byte.
-const COMPARED: [(&str, usize); 5] = [
-    ("bcast", 1),
-    ("allreduce", 1),
-    ("reduce", 1),
-    ("allgather", 2),
-    ("alltoall", 1),
+const COMPARED: [(Name, usize); 5] = [
+    (Name::Bcast, 1),
+    (Name::Allreduce, 1),
+    (Name::Reduce, 1),
+    (Name::Allgather, 2),
+    (Name::Alltoall, 1),
 ];
 
 /// Largest ratio of writes' time to messages' at which writes are still chosen: it allows for
@@ -97,7 +95,7 @@ pub fn run(plan: &Plan<'_>) -> Result<()> {
 
 fn measure(plan: &Plan<'_>) -> Result<Network> {
     // Writes between two ranks, messages between two, and three ranks that write to one.
-    const WAYS: [(&str, usize); 3] = [
+    const CHOICES: [(&str, usize); 3] = [
         ("allreduce=rdma-pairs", 2),
         ("allreduce=recursive-doubling", 2),
         ("allreduce=rdma-tree:3", 4),
@@ -105,24 +103,26 @@ fn measure(plan: &Plan<'_>) -> Result<Network> {
     let mut times: [Vec<Vec<f64>>; 3] = Default::default();
     let rounds = RUNS * plan.rounds;
     let mut pairs: [[Vec<Vec<f64>>; 2]; COMPARED.len()] = Default::default();
-    let runs = rounds as usize * WAYS.len() + plan.rounds as usize * 2 * COMPARED.len();
+    let runs = rounds as usize * CHOICES.len() + plan.rounds as usize * 2 * COMPARED.len();
     let mut progress = Progress::new(runs);
     for round in 1..=rounds {
-        for (place, (way, ranks)) in WAYS.into_iter().enumerate() {
-            progress.step(format!("round {round} of {rounds}, {way}, {ranks} ranks"));
-            times[place].push(bench(plan, ("allreduce", &SIZES), way, ranks)?);
+        for (place, (choice, ranks)) in CHOICES.into_iter().enumerate() {
+            progress.step(format!(
+                "round {round} of {rounds}, {choice}, {ranks} ranks"
+            ));
+            times[place].push(bench(plan, (Name::Allreduce, &SIZES), choice, ranks)?);
         }
     }
     for round in 1..=plan.rounds {
         for ((collective, _), found) in COMPARED.into_iter().zip(&mut pairs) {
-            let ways = [format!("{collective}=rdma"), "rdma=off".to_string()];
-            for (way, found) in ways.iter().zip(found) {
-                let what = (collective, &LENGTHS[..]);
+            let name = collective.text();
+            let choices = [format!("{name}=rdma"), "rdma=off".to_string()];
+            for (choice, found) in choices.iter().zip(found) {
                 progress.step(format!(
-                    "round {round} of {}, {collective}, {way}",
+                    "round {round} of {}, {name}, {choice}",
                     plan.rounds
                 ));
-                found.push(bench(plan, what, way, 2)?);
+                found.push(bench(plan, (collective, &LENGTHS[..]), choice, 2)?);
             }
         }
     }
@@ -137,6 +137,7 @@ fn measure(plan: &Plan<'_>) -> Result<Network> {
     let mut limits = Quick::all(quick(&SIZES, &writes, &messages));
     for ((collective, ranks), found) in COMPARED.into_iter().zip(pairs) {
         let [writes, messages] = found.map(|rounds| medians(&rounds));
+        let collective = collective.text();
         for (at, size) in LENGTHS.iter().enumerate() {
             let [writes, messages] = [writes[at], messages[at]];
             output::say(&format!(
@@ -144,23 +145,12 @@ fn measure(plan: &Plan<'_>) -> Result<Network> {
             ));
         }
         let bytes = quick(&LENGTHS, &writes, &messages);
-        limits.set(collective, bytes.map(|bytes| ranks * bytes));
+        limits.set(&collective, bytes.map(|bytes| ranks * bytes));
     }
     Ok(Network {
         costs: fit(&writes, tree[0], copy_of_byte(), reduction()),
         quick: limits,
     })
-}
-
-/// Returns the median of each element.
-fn medians(rounds: &[Vec<f64>]) -> Vec<f64> {
-    let places = rounds.first().map_or(0, Vec::len);
-    let median = |at: usize| {
-        let mut values: Vec<f64> = rounds.iter().map(|values| values[at]).collect();
-        values.sort_by(f64::total_cmp);
-        values[values.len() / 2]
-    };
-    (0..places).map(median).collect()
 }
 
 /// Fits the parameters of the cost model to the measurements: an allreduce of two ranks at all
@@ -206,43 +196,28 @@ fn quick(sizes: &[usize], writes: &[f64], messages: &[f64]) -> Option<usize> {
 /// Measures the times of a benchmark at all sizes, in microseconds.
 fn bench(
     plan: &Plan<'_>,
-    (name, sizes): (&str, &[usize]),
-    way: &str,
+    (bench, sizes): (Name, &[usize]),
+    choice: &str,
     ranks: usize,
 ) -> Result<Vec<f64>> {
     let env = [
-        ("WEFT_COLL", way),
+        ("WEFT_COLL", choice),
         ("WEFT_NETMOD", plan.netmod),
         ("WEFT_SHM", "0"),
     ];
     let env = env.map(|(name, value)| (name.to_string(), value.to_string()));
     let library = Library::open(plan.dir, None, false, &env)?;
     library.must_be_weft("this command")?;
-    let mut command = library.launch(ranks, 1, false);
-    if let Some(hosts) = plan.hosts {
-        command.args(["-hosts", hosts, "-ppn", "1"]);
-    }
-    let list: Vec<String> = sizes.iter().map(ToString::to_string).collect();
-    command.arg("-n").arg(ranks.to_string());
-    command
-        .arg(this_program()?)
-        .args([name, "--precision", "4"]);
-    command.arg("--budget").arg(plan.budget.to_string());
-    command.arg("--sizes").arg(list.join(","));
-    let finished = process::run(&mut command, plan.timeout)?;
-    if let Some(failure) = finished.failure {
-        return Err(Error::new(format!(
-            "{name}, {way}, {ranks} ranks: {failure}"
-        )));
-    }
-    let found = output::parse(&finished.stdout);
-    let value = |size: &usize| found.iter().find(|row| row.0 == *size).map(|row| row.1);
-    let values: Option<Vec<f64>> = sizes.iter().map(value).collect();
-    values.ok_or_else(|| {
-        Error::new(format!(
-            "{name}, {way}, {ranks} ranks: the output lacks some sizes"
-        ))
-    })
+    let job = Job {
+        bench,
+        sizes,
+        ranks,
+        budget: plan.budget,
+        timeout: plan.timeout,
+    };
+    let hosts = plan.hosts.map(|hosts| ["-hosts", hosts, "-ppn", "1"]);
+    let values = job.run(&library, hosts.as_ref().map_or(&[], |words| &words[..]))?;
+    values.map_err(|why| Error::new(format!("{}, {choice}, {ranks} ranks: {why}", bench.text())))
 }
 
 /// Measures the shortest time of `step` in microseconds.
@@ -275,116 +250,6 @@ fn reduction() -> [f64; 2] {
     };
     let (short, long) = (of(2), of(LONG / 4));
     [short, ((long - short) / LONG as f64).max(0.0)]
-}
-
-/// Options of `degrees`.
-#[derive(Args, Debug)]
-pub struct DegreesOptions {
-    /// Costs of writes: "guessed" (Weft's default without measurements), "fast" (an example of an
-    /// adapter with 20 ns overhead and 0.9 us latency per write), "thesis", or eight times as in
-    /// WEFT_COLL_COSTS.
-    #[arg(long, value_name = "COSTS", default_value = "guessed")]
-    costs: String,
-    /// Bytes of a vector; a multiple of 4.
-    #[arg(
-        long,
-        value_name = "BYTES,…",
-        value_delimiter = ',',
-        default_value = "8,1024"
-    )]
-    sizes: Vec<usize>,
-    /// Largest number of ranks.
-    #[arg(long, value_name = "RANKS", default_value_t = 4096,
-          value_parser = clap::value_parser!(u32).range(2..=65536))]
-    most: u32,
-    /// Print the algorithms of this collective by writes and by messages.
-    #[arg(long, value_name = "COLLECTIVE",
-          value_parser = ["bcast", "reduce", "allgather", "alltoall", "allreduce"])]
-    of: Option<String>,
-    /// Largest eager message in bytes, in algorithms by messages.
-    #[arg(long, value_name = "BYTES", default_value_t = 16384)]
-    eager: usize,
-}
-
-/// Runs `degrees`.
-pub fn degrees(options: &DegreesOptions) -> Result<()> {
-    let costs = match options.costs.as_str() {
-        "guessed" => GUESSED,
-        "fast" => FAST,
-        "thesis" => THESIS,
-        text => text
-            .parse()
-            .map_err(|why| Error::new(format!("--costs {text}: {why}")))?,
-    };
-    if let Some(collective) = &options.of {
-        return crate::algorithms::table(
-            collective,
-            &costs,
-            &options.sizes,
-            options.most,
-            options.eager,
-        );
-    }
-    output::say(&format!(
-        "Allreduce by writes in virtual time, us; costs {costs}\n"
-    ));
-    let each = (1..).take_while(|power| 1_u64 << power <= u64::from(options.most));
-    let mut progress = Progress::new(options.sizes.len() * each.count());
-    for &bytes in &options.sizes {
-        if bytes == 0 || bytes % 4 != 0 {
-            return Err(Error::new(format!(
-                "option --sizes is {bytes}; it must be a multiple of 4 above 0"
-            )));
-        }
-        let names = DEGREES.map(|k| format!(" tree {k} |")).concat();
-        output::say(&format!(
-            "| {bytes} B: ranks | pairs |{names} best | taken |"
-        ));
-        output::say(&format!(
-            "|---:|---:|{}---|---|",
-            "---:|".repeat(DEGREES.len())
-        ));
-        let mut ranks = 2;
-        while ranks <= options.most {
-            progress.step(format!("{bytes} bytes, {ranks} ranks"));
-            output::say(&row(ranks, &costs, bytes));
-            ranks *= 2;
-        }
-        output::say("");
-    }
-    Ok(())
-}
-
-/// Prints the times of all algorithms with `ranks` ranks; trees have the same degree up and down.
-fn row(ranks: u32, costs: &Parameters, bytes: usize) -> String {
-    let trees = DEGREES.map(|k| RdmaAllreduce::Tree { up: k, down: k });
-    let ways = [&[RdmaAllreduce::Pairs], &trees[..]].concat();
-    let time = |way: RdmaAllreduce| virtual_time::allreduce(ranks, costs, bytes, way);
-    let times: Vec<f64> = ways.iter().map(|way| time(*way)).collect();
-    let mut line = format!("| {ranks} |");
-    for value in &times {
-        let _ = write!(line, " {value:.2} |");
-    }
-    let least = times.iter().copied().fold(f64::INFINITY, f64::min);
-    let best = times.iter().position(|value| *value == least).unwrap_or(0);
-    let taken = costs.best_way(ranks, bytes);
-    let _ = write!(
-        line,
-        " {} | {}, {:.2} |",
-        name(ways[best]),
-        name(taken),
-        time(taken)
-    );
-    line
-}
-
-fn name(way: RdmaAllreduce) -> String {
-    match way {
-        RdmaAllreduce::Pairs => "pairs".to_string(),
-        RdmaAllreduce::Ring => "ring".to_string(),
-        RdmaAllreduce::Tree { up, down } if up == down => format!("tree {up}"),
-        RdmaAllreduce::Tree { up, down } => format!("tree {up}, down {down}"),
-    }
 }
 
 #[cfg(test)]
@@ -420,15 +285,5 @@ mod tests {
         };
         assert_eq!((with(0), with(1), with(4)), (None, Some(8), Some(1024)));
         assert_eq!(with(SIZES.len()), Some(8192));
-    }
-
-    #[test]
-    fn there_are_optima_other_than_pairs() {
-        assert!(
-            row(16, &FAST, 8).contains("| tree 15 |"),
-            "{}",
-            row(16, &FAST, 8)
-        );
-        assert!(row(16, &GUESSED, 8).contains("| pairs | pairs"));
     }
 }

@@ -65,23 +65,17 @@ pub struct Peer {
 
 /// Returns the default library and the others of this machine.
 pub fn all() -> Result<Vec<Peer>> {
-    let own = folder()?;
+    let folder = folder()?;
     // LD_LIBRARY_PATH may name another library.
-    let name = match beside() {
-        Some(_) => "Weft",
-        None => "here",
+    let name = if beside().is_some() { "Weft" } else { "here" };
+    let others = peers().into_iter().filter(|peer| peer.folder != folder);
+    let others: Vec<Peer> = others.collect();
+    let own = Peer {
+        name,
+        folder,
+        launcher: None,
     };
-    let others = peers().into_iter().filter(|peer| peer.folder != own);
-    let mut all: Vec<Peer> = others.collect();
-    all.insert(
-        0,
-        Peer {
-            name,
-            folder: own,
-            launcher: None,
-        },
-    );
-    Ok(all)
+    Ok([own].into_iter().chain(others).collect())
 }
 
 /// Returns whether `dir` is the folder of Open MPI's library. Debian's has links for compilers,
@@ -111,20 +105,15 @@ pub fn peers() -> Vec<Peer> {
     let debian = format!("/usr/lib/{}-linux-gnu", env::consts::ARCH);
     let at = |name, folder: PathBuf, library: &str, launcher: Option<&str>| {
         let launcher = launcher.map(PathBuf::from);
-        let there =
-            folder.join(library).exists() && launcher.as_ref().is_none_or(|path| path.exists());
-        there.then_some(Peer {
+        let has_launcher = launcher.as_ref().is_none_or(|path| path.exists());
+        (folder.join(library).exists() && has_launcher).then_some(Peer {
             name,
             folder,
             launcher,
         })
     };
-    let mpich = at(
-        "MPICH",
-        debian.clone().into(),
-        "libmpich.so.12",
-        Some("/usr/bin/mpiexec.hydra"),
-    );
+    let hydra = Some("/usr/bin/mpiexec.hydra");
+    let mpich = at("MPICH", debian.clone().into(), "libmpich.so.12", hydra);
     let open = at(
         "Open MPI",
         format!("{debian}/openmpi/lib").into(),
@@ -135,26 +124,16 @@ pub fn peers() -> Vec<Peer> {
     let open = open.filter(|peer| {
         is_open_mpi(&peer.folder) && debian_tool(&peer.folder, "mpiexec.openmpi").is_some()
     });
-    let intel = env::var_os("I_MPI_ROOT").and_then(|root| {
-        at(
-            "Intel MPI",
-            Path::new(&root).join("lib"),
-            "libmpi.so.12",
-            None,
-        )
-    });
+    let intel = env::var_os("I_MPI_ROOT").map(|root| Path::new(&root).join("lib"));
+    let intel = intel.and_then(|folder| at("Intel MPI", folder, "libmpi.so.12", None));
     [mpich, open, intel].into_iter().flatten().collect()
 }
 
 /// Returns the first line of a version text, with the device if one is named.
 pub fn one_line(version: &str) -> String {
     let squeeze = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
-    let first = version
-        .lines()
-        .map(squeeze)
-        .find(|line| !line.is_empty())
-        .unwrap_or_default();
-    let first = first.replace("MPICH Version:", "MPICH");
+    let first = version.lines().map(squeeze).find(|line| !line.is_empty());
+    let first = first.unwrap_or_default().replace("MPICH Version:", "MPICH");
     match version
         .lines()
         .find_map(|line| line.strip_prefix("MPICH Device:"))

@@ -7,10 +7,10 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::compare::Loops;
 use crate::error::{Error, Result};
 use crate::find::{LIBRARY_NAMES, debian_tool, debian_usr, is_open_mpi, one_line, this_program};
-use crate::process;
+use crate::loops::Loops;
+use crate::{output, process};
 
 /// Time limit for the version of a library or launcher.
 const VERSION_LIMIT: Duration = Duration::from_secs(20);
@@ -84,7 +84,9 @@ impl Library {
         let mut env = base;
         let family = family(&version);
         env.extend(family_env(family, tcp));
-        let launcher_binds = launcher_is_intels(&launcher, &env);
+        // A launcher of unknown kind gets Hydra's options.
+        let launcher_binds =
+            ask_launcher(&launcher, &env).is_ok_and(|answer| answer.contains("Intel(R) MPI"));
         let version = one_line(&version);
         Ok(Self {
             dir,
@@ -104,25 +106,19 @@ impl Library {
         tcp: bool,
         extra: &[(String, String)],
     ) -> Result<Self> {
-        let launcher = match launcher {
-            Some(path) => path.to_path_buf(),
-            None => match debian_tool(&dir, "mpiexec.openmpi") {
-                Some(path) => path,
-                None => find_launcher(&dir)?,
-            },
+        let given = launcher.map(Path::to_path_buf);
+        let launcher = match given.or_else(|| debian_tool(&dir, "mpiexec.openmpi")) {
+            Some(path) => path,
+            None => find_launcher(&dir)?,
         };
         let mut env = base_env(&dir);
         env.extend(unpacked_env(&dir));
         env.extend(family_env(Family::OpenMpi, tcp));
         let env = merged(&env, extra);
-        let mut command = Command::new(&launcher);
-        command
-            .arg("--version")
-            .envs(env.iter().map(|(name, value)| (name, value)));
-        let answer = process::run(&mut command, VERSION_LIMIT)?;
+        let answer = ask_launcher(&launcher, &env)?;
         let loops = Loops::compile(&dir, &env, tcp)?;
         Ok(Self {
-            version: one_line(&answer.stdout),
+            version: one_line(&answer),
             dir,
             family: Family::OpenMpi,
             launcher,
@@ -157,13 +153,7 @@ impl Library {
     /// Returns the start of a command line: `chrt` if requested, the launcher, and binding options
     /// if `ranks` have a core each. `-n`, the program and its arguments follow.
     pub fn launch(&self, ranks: usize, threads: usize, chrt: bool) -> Command {
-        let mut command = if chrt {
-            let mut command = Command::new("chrt");
-            command.args(["-r", "5"]).arg(&self.launcher);
-            command
-        } else {
-            Command::new(&self.launcher)
-        };
+        let mut command = process::prioritized(&self.launcher, chrt);
         if self.family == Family::OpenMpi {
             let how = match ranks <= cores() {
                 true => ["--bind-to", "core"].as_slice(),
@@ -172,15 +162,9 @@ impl Library {
             command.args(how);
         } else if ranks <= cores() && !self.launcher_binds {
             // Each thread gets a core, if there are enough.
-            let width = if ranks * threads <= cores() {
-                threads
-            } else {
-                1
-            };
-            let target = if width > 1 {
-                format!("core:{width}")
-            } else {
-                "core".to_owned()
+            let target = match threads > 1 && ranks * threads <= cores() {
+                true => format!("core:{threads}"),
+                false => "core".to_owned(),
             };
             command.arg("-bind-to").arg(target);
         } else if self.family == Family::Weft {
@@ -189,6 +173,48 @@ impl Library {
         }
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
         command
+    }
+}
+
+/// A library with its name in tables.
+pub struct Side {
+    pub name: String,
+    pub library: Library,
+}
+
+impl Side {
+    /// Opens the library of `NAME=DIR` or `NAME=DIR=MPIEXEC`.
+    pub fn parse(text: &str) -> Result<Self> {
+        let mut parts = text.splitn(3, '=');
+        let (Some(name), Some(dir)) = (parts.next(), parts.next()) else {
+            return Err(Error::new(format!(
+                "'{text}' is not NAME=DIR, as in A=/opt/mpi/lib"
+            )));
+        };
+        let launcher = parts.next().map(PathBuf::from);
+        Ok(Self {
+            name: name.to_owned(),
+            library: Library::open(dir.as_ref(), launcher.as_deref(), false, &[])?,
+        })
+    }
+
+    /// Prints name, version and launcher.
+    pub fn say(&self) {
+        let launcher = self.library.launcher.display();
+        output::say(&format!(
+            "{}: {}, {launcher}",
+            self.name, self.library.version
+        ));
+    }
+}
+
+/// Parses `VARIABLE=VALUE`.
+pub fn variable(text: &str) -> Result<(String, String)> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err(Error::new(format!(
+            "'{text}' is not VARIABLE=VALUE, as in FI_PROVIDER=tcp"
+        ))),
     }
 }
 
@@ -236,25 +262,27 @@ fn base_env(dir: &Path) -> Vec<(String, OsString)> {
         }
         env.push(("FI_PROVIDER_PATH".to_owned(), dir.into()));
     }
+    let with =
+        |names: [&str; 4], value: &str| names.map(|name| (name.to_owned(), OsString::from(value)));
     // Open MPI runs as root only with both variables.
-    for name in [
-        "OMPI_ALLOW_RUN_AS_ROOT",
-        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM",
-        "PRTE_ALLOW_RUN_AS_ROOT",
-        "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM",
-    ] {
-        if is_open_mpi(dir) {
-            env.push((name.to_owned(), "1".into()));
-        }
+    if is_open_mpi(dir) {
+        env.extend(with(
+            [
+                "OMPI_ALLOW_RUN_AS_ROOT",
+                "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM",
+                "PRTE_ALLOW_RUN_AS_ROOT",
+                "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM",
+            ],
+            "1",
+        ));
     }
-    for name in [
+    let interfaces = [
         "UCX_NET_DEVICES",
         "FI_TCP_IFACE",
         "HYDRA_IFACE",
         "I_MPI_HYDRA_IFACE",
-    ] {
-        env.push((name.to_owned(), "lo".into()));
-    }
+    ];
+    env.extend(with(interfaces, "lo"));
     env
 }
 
@@ -268,21 +296,16 @@ fn unpacked_env(dir: &Path) -> Vec<(String, OsString)> {
     let mut path = libraries.as_os_str().to_owned();
     path.push(":");
     path.push(dir);
-    vec![
-        ("OPAL_PREFIX".to_owned(), usr.into()),
-        ("OPAL_LIBDIR".to_owned(), libraries.into()),
-        ("OPAL_DATADIR".to_owned(), usr.join("share").into()),
-        (
-            "OPAL_PKGDATADIR".to_owned(),
-            usr.join("share/openmpi").into(),
-        ),
-        ("OPAL_PKGLIBDIR".to_owned(), dir.join("openmpi3").into()),
-        (
-            "OPAL_SYSCONFDIR".to_owned(),
-            root.join("etc/openmpi").into(),
-        ),
-        ("LD_LIBRARY_PATH".to_owned(), path),
-    ]
+    let folders = [
+        ("OPAL_PREFIX", usr.into()),
+        ("OPAL_LIBDIR", libraries.into()),
+        ("OPAL_DATADIR", usr.join("share").into()),
+        ("OPAL_PKGDATADIR", usr.join("share/openmpi").into()),
+        ("OPAL_PKGLIBDIR", dir.join("openmpi3").into()),
+        ("OPAL_SYSCONFDIR", root.join("etc/openmpi").into()),
+        ("LD_LIBRARY_PATH", path),
+    ];
+    folders.map(|(name, value)| (name.to_owned(), value)).into()
 }
 
 /// Returns the variables for shared memory, or for TCP between ranks of this machine.
@@ -319,14 +342,14 @@ fn family_env(family: Family, tcp: bool) -> Vec<(String, OsString)> {
 
 /// Returns `base` overridden by `extra`.
 fn merged(base: &[(String, OsString)], extra: &[(String, String)]) -> Vec<(String, OsString)> {
-    let mut env = base.to_vec();
-    env.retain(|(name, _)| !extra.iter().any(|(other, _)| other == name));
-    env.extend(
+    let is_kept = |(name, _): &&(String, OsString)| !extra.iter().any(|(other, _)| other == name);
+    let kept = base.iter().filter(is_kept).cloned();
+    kept.chain(
         extra
             .iter()
             .map(|(name, value)| (name.clone(), value.into())),
-    );
-    env
+    )
+    .collect()
 }
 
 /// Returns the family of a version text.
@@ -349,29 +372,22 @@ fn ask_library(dir: &Path, env: &[(String, OsString)]) -> Result<String> {
     command
         .arg("library")
         .envs(env.iter().map(|(name, value)| (name, value)));
-    let answer = process::run(&mut command, VERSION_LIMIT)?;
-    if let Some(failure) = answer.failure {
-        return Err(Error::new(format!(
-            "the library in {}: {failure}",
-            dir.display()
-        )));
-    }
-    let (file, version) = answer
-        .stdout
+    let what = format!("the library in {}", dir.display());
+    let answer = process::successful(&mut command, VERSION_LIMIT, &what)?;
+    let parts = answer
         .strip_prefix(FILE_LINE)
-        .and_then(|rest| rest.split_once('\n'))
-        .ok_or_else(|| {
-            Error::new("internal error: 'osu-bench library' did not print the file that it opened")
-        })?;
-    let same = |name: &&str| {
+        .and_then(|rest| rest.split_once('\n'));
+    let (file, version) = parts.ok_or_else(|| {
+        Error::new("internal error: 'osu-bench library' did not print the file that it opened")
+    })?;
+    let opened = Path::new(file).canonicalize();
+    let is_opened = |name: &&str| {
         let ours = dir.join(name).canonicalize();
-        ours.is_ok_and(|ours| {
-            Path::new(file)
-                .canonicalize()
-                .is_ok_and(|theirs| ours == theirs)
-        })
+        opened
+            .as_ref()
+            .is_ok_and(|opened| ours.is_ok_and(|ours| ours == *opened))
     };
-    if !LIBRARY_NAMES.iter().any(same) {
+    if !LIBRARY_NAMES.iter().any(is_opened) {
         return Err(Error::new(format!(
             "the loader takes {file} instead of the library in {}; look at LD_LIBRARY_PATH in \
              --env and at LD_PRELOAD",
@@ -381,14 +397,13 @@ fn ask_library(dir: &Path, env: &[(String, OsString)]) -> Result<String> {
     Ok(version.to_owned())
 }
 
-fn launcher_is_intels(launcher: &Path, env: &[(String, OsString)]) -> bool {
+/// Returns what a launcher prints about itself.
+fn ask_launcher(launcher: &Path, env: &[(String, OsString)]) -> Result<String> {
     let mut command = Command::new(launcher);
     command
         .arg("--version")
         .envs(env.iter().map(|(name, value)| (name, value)));
-    // A launcher of unknown kind gets Hydra's options.
-    process::run(&mut command, VERSION_LIMIT)
-        .is_ok_and(|answer| answer.stdout.contains("Intel(R) MPI"))
+    process::run(&mut command, VERSION_LIMIT).map(|answer| answer.stdout)
 }
 
 #[cfg(test)]
@@ -416,13 +431,9 @@ mod tests {
     fn given_variables_win() {
         let base = [("A".to_owned(), "1".into()), ("B".to_owned(), "2".into())];
         let env = merged(&base, &[("B".to_owned(), "3".to_owned())]);
-        assert_eq!(
-            env,
-            [
-                ("A".to_owned(), "1".into()),
-                ("B".to_owned(), OsString::from("3"))
-            ]
-        );
+        let expected = [("A", "1"), ("B", "3")];
+        let expected = expected.map(|(name, value)| (name.to_owned(), OsString::from(value)));
+        assert_eq!(env, expected);
     }
 
     #[test]

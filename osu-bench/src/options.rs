@@ -195,34 +195,14 @@ mod tests {
 
     #[test]
     fn ranges_parse() {
-        assert_eq!(
-            "8:64".parse(),
-            Ok(Range {
-                min: Some(8),
-                max: Some(64)
-            })
-        );
-        assert_eq!(
-            "64".parse(),
-            Ok(Range {
-                min: None,
-                max: Some(64)
-            })
-        );
-        assert_eq!(
-            "8:".parse(),
-            Ok(Range {
-                min: Some(8),
-                max: None
-            })
-        );
-        assert_eq!(
-            ":8".parse(),
-            Ok(Range {
-                min: None,
-                max: Some(8)
-            })
-        );
+        for (text, min, max) in [
+            ("8:64", Some(8), Some(64)),
+            ("64", None, Some(64)),
+            ("8:", Some(8), None),
+            (":8", None, Some(8)),
+        ] {
+            assert_eq!(text.parse(), Ok(Range { min, max }), "{text}");
+        }
         for wrong in ["", ":", "x", "8:7", "1:2:3", "-1:4"] {
             assert!(wrong.parse::<Range>().is_err(), "{wrong:?} was taken");
         }
@@ -248,24 +228,19 @@ mod tests {
     #[test]
     fn plans_know_large_messages() {
         let fixed = |warmup, iterations| Plan::Fixed { warmup, iterations };
-        assert_eq!(Options::default().plan(LARGE, &DEFAULTS), fixed(200, 1000));
-        assert_eq!(
-            Options::default().plan(LARGE + 1, &DEFAULTS),
-            fixed(10, 100)
-        );
-        let given = Options {
-            iterations: Some(7),
-            warmup: Some(0),
-            ..Options::default()
+        let plan = |size, iterations, warmup, budget| {
+            let given = Options {
+                iterations,
+                warmup,
+                budget,
+                ..Options::default()
+            };
+            given.plan(size, &DEFAULTS)
         };
-        assert_eq!(given.plan(1 << 20, &DEFAULTS), fixed(0, 7));
-        let budget = Options {
-            budget: Some(50),
-            ..Options::default()
-        };
-        assert_eq!(
-            budget.plan(8, &DEFAULTS),
-            Plan::Budget(Duration::from_millis(50))
-        );
+        assert_eq!(plan(LARGE, None, None, None), fixed(200, 1000));
+        assert_eq!(plan(LARGE + 1, None, None, None), fixed(10, 100));
+        assert_eq!(plan(1 << 20, Some(7), Some(0), None), fixed(0, 7));
+        let budget = Plan::Budget(Duration::from_millis(50));
+        assert_eq!(plan(8, None, None, Some(50)), budget);
     }
 }

@@ -8,6 +8,7 @@ use std::fs::{self, File};
 use std::io::{Read, Seek};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::thread;
@@ -96,15 +97,33 @@ pub fn run(command: &mut Command, limit: Duration) -> Result<Finished> {
         Some(status) => Some(describe(status)),
         None => Some(format!("did not end within {} s", limit.as_secs_f64())),
     };
-    let failure = match failure {
-        Some(failure) => Some(with_tail(failure, &text(&mut err)?, &stdout)),
-        None => None,
-    };
+    let stderr = text(&mut err)?;
+    let failure = failure.map(|failure| with_tail(failure, &stderr, &stdout));
     Ok(Finished {
         took,
         stdout,
         failure,
     })
+}
+
+/// Runs a command named `what` to its end or to the limit. Returns its output, or an error if it
+/// failed.
+pub fn successful(command: &mut Command, limit: Duration, what: &str) -> Result<String> {
+    let finished = run(command, limit)?;
+    match finished.failure {
+        None => Ok(finished.stdout),
+        Some(failure) => Err(Error::new(format!("{what}: {failure}"))),
+    }
+}
+
+/// Returns the command of a program, with real-time priority if `chrt`.
+pub fn prioritized(program: &Path, chrt: bool) -> Command {
+    if !chrt {
+        return Command::new(program);
+    }
+    let mut command = Command::new("chrt");
+    command.args(["-r", "5"]).arg(program);
+    command
 }
 
 fn describe(status: ExitStatus) -> String {
@@ -119,20 +138,15 @@ const TAIL: usize = 600;
 
 /// Describes a failure with the end of the command's output.
 fn with_tail(failure: String, stderr: &str, stdout: &str) -> String {
-    let said = if stderr.trim().is_empty() {
-        stdout
-    } else {
-        stderr
-    };
-    let said = said.trim();
+    let said = [stderr, stdout].map(str::trim);
+    let said = if said[0].is_empty() { said[1] } else { said[0] };
     let mut start = said.len().saturating_sub(TAIL);
     while !said.is_char_boundary(start) {
         start += 1;
     }
-    if said.is_empty() {
-        failure
-    } else {
-        format!("{failure}: {}", &said[start..])
+    match said.is_empty() {
+        true => failure,
+        false => format!("{failure}: {}", &said[start..]),
     }
 }
 
@@ -188,12 +202,12 @@ fn wait_by_looking(child: &mut Child, deadline: Instant) -> Result<Option<ExitSt
 /// Kills the remaining processes of a job, and returns their number.
 fn sweep(child: &mut Child) -> Result<usize> {
     let launcher_ended = child.try_wait()?.is_some();
-    let patience = Instant::now()
-        + if launcher_ended {
-            GRACE
-        } else {
-            Duration::ZERO
-        };
+    let grace = if launcher_ended {
+        GRACE
+    } else {
+        Duration::ZERO
+    };
+    let patience = Instant::now() + grace;
     let mut killed = Vec::new();
     loop {
         reap(child)?;
@@ -235,18 +249,14 @@ fn descendants() -> Vec<libc::pid_t> {
     let mut parents = HashMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let Some(pid) = name
+        let pid = name
             .to_str()
-            .and_then(|name| name.parse::<libc::pid_t>().ok())
-        else {
-            continue;
-        };
+            .and_then(|name| name.parse::<libc::pid_t>().ok());
         let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-        match state_and_parent(&stat) {
-            None | Some(('Z' | 'X', _)) => {}
-            Some((_, parent)) => {
-                parents.insert(pid, parent);
-            }
+        if let (Some(pid), Some((state, parent))) = (pid, state_and_parent(&stat))
+            && !matches!(state, 'Z' | 'X')
+        {
+            parents.insert(pid, parent);
         }
     }
     below(std::process::id() as libc::pid_t, &parents)
@@ -258,12 +268,8 @@ fn below(root: libc::pid_t, parents: &HashMap<libc::pid_t, libc::pid_t>) -> Vec<
     let mut next = 0;
     while next < found.len() {
         let parent = found[next];
-        found.extend(
-            parents
-                .iter()
-                .filter(|(_, p)| **p == parent)
-                .map(|(pid, _)| *pid),
-        );
+        let children = parents.iter().filter(|(_, p)| **p == parent);
+        found.extend(children.map(|(pid, _)| *pid));
         next += 1;
     }
     found.split_off(1)

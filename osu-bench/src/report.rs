@@ -1,7 +1,8 @@
-//! `report`: all benchmarks under all MPI libraries that are found, as one page of HTML with pictures.
+//! `report`: all benchmarks under all MPI libraries that are found, as one page of HTML with
+//! pictures.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, Parser as _};
 
@@ -13,8 +14,8 @@ use crate::{find, output};
 /// Options of `report`.
 #[derive(Args, Debug)]
 pub struct ReportOptions {
-    /// A further library, as for compare; besides this program's ("Weft", or "here" if LD_LIBRARY_PATH names one), Debian's
-    /// MPICH and Open MPI, and I_MPI_ROOT's.
+    /// A further library, as for compare; besides this program's ("Weft", or "here" if
+    /// LD_LIBRARY_PATH names one), Debian's MPICH and Open MPI, and I_MPI_ROOT's.
     #[arg(long = "lib", value_name = "NAME=DIR")]
     libs: Vec<String>,
     /// The launcher of a library, as for compare.
@@ -47,7 +48,7 @@ pub struct ReportOptions {
         value_enum
     )]
     benches: Vec<Name>,
-    /// What ranks talk over: shm, tcp or both.
+    /// The transport between ranks: shm, tcp or both.
     #[arg(long, value_name = "NETWORK,…", value_delimiter = ',', default_value = "shm,tcp",
           value_parser = ["shm", "tcp"])]
     over: Vec<String>,
@@ -69,67 +70,52 @@ pub fn run(options: &ReportOptions) -> Result<()> {
     }
     libs.extend(options.libs.iter().cloned());
     let benches: Vec<String> = options.benches.iter().map(|bench| bench.text()).collect();
-    let benches = if benches.is_empty() {
-        BENCHES.to_owned()
-    } else {
-        benches.join(",")
+    let benches = match benches.is_empty() {
+        true => BENCHES.to_owned(),
+        false => benches.join(","),
+    };
+    let numbers = [
+        u64::from(options.ranks),
+        options.rounds.into(),
+        options.budget,
+    ];
+    let [ranks, rounds, budget] = numbers.map(|number| number.to_string());
+    let given = |name: &'static str, values: Vec<String>| {
+        values
+            .into_iter()
+            .flat_map(move |value| [name.to_owned(), value])
     };
     let mut reports = Vec::new();
     for network in &options.over {
-        let mut words: Vec<String> = vec!["osu-bench".into()];
-        words.extend(
-            libs.iter()
-                .flat_map(|lib| ["--lib".to_owned(), lib.clone()]),
-        );
-        words.extend(
-            launchers
-                .iter()
-                .flat_map(|one| ["--launcher".to_owned(), one.clone()]),
-        );
-        let numbers = [
-            ("--ranks", u64::from(options.ranks)),
-            ("--rounds", options.rounds.into()),
-            ("--budget", options.budget),
-        ];
-        words.extend(
-            numbers
-                .iter()
-                .flat_map(|(name, number)| [(*name).to_owned(), number.to_string()]),
-        );
-        words.extend([
-            "--sizes".into(),
-            options.sizes.clone(),
-            "--bench".into(),
-            benches.clone(),
-        ]);
-        words.extend((network == "tcp").then(|| "--tcp".to_owned()));
+        let words = given("--lib", libs.clone())
+            .chain(given("--launcher", launchers.clone()))
+            .chain(given("--ranks", vec![ranks.clone()]))
+            .chain(given("--rounds", vec![rounds.clone()]))
+            .chain(given("--budget", vec![budget.clone()]))
+            .chain(given("--sizes", vec![options.sizes.clone()]))
+            .chain(given("--bench", vec![benches.clone()]))
+            .chain((network == "tcp").then(|| "--tcp".to_owned()));
+        let words = ["osu-bench".to_owned()].into_iter().chain(words);
         let Comparison { options } =
             Comparison::try_parse_from(words).map_err(|error| Error::new(error.to_string()))?;
         reports.push(compare::measured(&options)?);
     }
     let page = compare::page(&reports);
-    write(&options.output, &page)?;
+    let path = options.output.display();
+    fs::write(&options.output, &page).map_err(|error| Error::new(format!("{path}: {error}")))?;
     let failures: usize = reports.iter().map(|report| report.failures.len()).sum();
     let failed = match failures {
         0 => "no run failed".to_owned(),
         1 => "1 run failed".to_owned(),
         _ => format!("{failures} runs failed"),
     };
-    output::say(&format!(
-        "{}: {} bytes, {failed}",
-        options.output.display(),
-        page.len()
-    ));
+    output::say(&format!("{path}: {} bytes, {failed}", page.len()));
     Ok(())
 }
 
-/// The options of compare, read as its command line is.
+/// The options of `compare`, parsed from its command line.
 #[derive(clap::Parser)]
 struct Comparison {
     #[command(flatten)]
     options: CompareOptions,
-}
-
-fn write(path: &Path, text: &str) -> Result<()> {
-    fs::write(path, text).map_err(|error| Error::new(format!("{}: {error}", path.display())))
 }

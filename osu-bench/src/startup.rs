@@ -1,16 +1,16 @@
 //! `startup`: time and memory per rank of a job that only calls `MPI_Init` and `MPI_Finalize`,
 //! under several MPI libraries.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 
 use crate::error::{Error, Result};
 use crate::find::this_program;
-use crate::library::Library;
+use crate::library::Side;
 use crate::mpi::{Combine, Table, World};
 use crate::progress::Progress;
+use crate::stats::Summary;
 use crate::{output, process};
 
 /// Options of `startup`.
@@ -87,19 +87,11 @@ fn parse_memory(text: &str) -> Option<(f64, f64)> {
     Some((words.next()?.parse().ok()?, words.next()?.parse().ok()?))
 }
 
-struct Side {
-    name: String,
-    library: Library,
-}
-
 /// Runs `startup` and prints the table.
 pub fn run(options: &StartupOptions) -> Result<()> {
     process::prepare()?;
-    let sides = options
-        .libs
-        .iter()
-        .map(|text| side(text))
-        .collect::<Result<Vec<_>>>()?;
+    let sides = options.libs.iter().map(|text| Side::parse(text));
+    let sides: Vec<Side> = sides.collect::<Result<_>>()?;
     let mut rows = vec![
         "| ranks | library | start to end, median | least | against the first | memory per rank | most |"
             .to_owned(),
@@ -108,69 +100,43 @@ pub fn run(options: &StartupOptions) -> Result<()> {
     let jobs = options.ranks.len() * sides.len() * (1 + options.rounds as usize);
     let mut progress = Progress::new(jobs);
     for &ranks in &options.ranks {
-        let mut times = vec![Vec::new(); sides.len()];
-        let mut memory = vec![(0.0, 0.0); sides.len()];
-        for (side, memory) in sides.iter().zip(&mut memory) {
+        let mut memory = Vec::new();
+        for side in &sides {
             progress.step(format!("{ranks} ranks, {}, memory", side.name));
             let text = job(side, ranks, true, options)?.1;
-            *memory = parse_memory(&text).ok_or_else(|| {
+            memory.push(parse_memory(&text).ok_or_else(|| {
+                let name = &side.name;
                 Error::new(format!(
-                    "{}: internal error: rank 0 printed no memory size",
-                    side.name
+                    "{name}: internal error: rank 0 printed no memory size"
                 ))
-            })?;
+            })?);
         }
+        let mut times = vec![Vec::new(); sides.len()];
         for round in 1..=options.rounds {
             for (side, times) in sides.iter().zip(&mut times) {
-                let name = &side.name;
-                progress.step(format!(
-                    "{ranks} ranks, {name}, round {round} of {}",
-                    options.rounds
-                ));
-                times.push(job(side, ranks, false, options)?.0);
+                let (name, rounds) = (&side.name, options.rounds);
+                progress.step(format!("{ranks} ranks, {name}, round {round} of {rounds}"));
+                times.push(job(side, ranks, false, options)?.0.as_secs_f64() * 1e3);
             }
         }
-        for times in &mut times {
-            times.sort_unstable();
-        }
-        let median = |times: &[Duration]| times[times.len() / 2].as_secs_f64() * 1e3;
-        let first = median(&times[0]);
-        for ((side, times), (mean, most)) in sides.iter().zip(&times).zip(memory) {
+        let median = |times: &[f64]| Summary::of(times).map_or(f64::NAN, |all| all.median);
+        for ((side, own), (mean, most)) in sides.iter().zip(&times).zip(memory) {
+            let least = own.iter().copied().fold(f64::INFINITY, f64::min);
             rows.push(format!(
-                "| {ranks} | {} | {:.1} ms | {:.1} ms | {:.2} | {:.2} MB | {:.2} MB |",
+                "| {ranks} | {} | {:.1} ms | {least:.1} ms | {:.2} | {:.2} MB | {:.2} MB |",
                 side.name,
-                median(times),
-                times[0].as_secs_f64() * 1e3,
-                median(times) / first,
+                median(own),
+                median(own) / median(&times[0]),
                 mean * 1024.0 / 1e6,
                 most * 1024.0 / 1e6,
             ));
         }
     }
     drop(progress);
-    for side in &sides {
-        let (name, library) = (&side.name, &side.library);
-        let launcher = library.launcher.display();
-        output::say(&format!("{name}: {}, {launcher}", library.version));
-    }
+    sides.iter().for_each(Side::say);
     output::say("");
     rows.iter().for_each(|row| output::say(row));
     Ok(())
-}
-
-fn side(text: &str) -> Result<Side> {
-    let mut parts = text.splitn(3, '=');
-    let (Some(name), Some(dir)) = (parts.next(), parts.next()) else {
-        return Err(Error::new(format!(
-            "'{text}' is not NAME=DIR, as in A=/opt/mpi/lib"
-        )));
-    };
-    let launcher = parts.next().map(PathBuf::from);
-    let library = Library::open(dir.as_ref(), launcher.as_deref(), false, &[])?;
-    Ok(Side {
-        name: name.to_owned(),
-        library,
-    })
 }
 
 /// Runs a job. Returns the launcher's time from start to end, and the job's output.
@@ -183,16 +149,14 @@ fn job(
     let mut command = side.library.launch(ranks as usize, 1, false);
     command.args(["-n", &ranks.to_string()]);
     command.arg(this_program()?).arg("startup-rank");
-    if memory {
-        command.arg("--memory");
-    }
+    command.args(memory.then_some("--memory"));
     let finished = process::run(&mut command, Duration::from_secs(options.timeout))?;
     match finished.failure {
         None => Ok((finished.took, finished.stdout)),
-        Some(failure) => Err(Error::new(format!(
-            "{} with {ranks} ranks {failure}",
-            side.name
-        ))),
+        Some(failure) => {
+            let name = &side.name;
+            Err(Error::new(format!("{name} with {ranks} ranks {failure}")))
+        }
     }
 }
 

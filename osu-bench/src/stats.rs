@@ -41,6 +41,16 @@ impl Summary {
     }
 }
 
+/// Returns the median of each element of equally long lists.
+pub fn medians(rounds: &[Vec<f64>]) -> Vec<f64> {
+    let places = rounds.first().map_or(0, Vec::len);
+    let median = |at: usize| {
+        let values: Vec<f64> = rounds.iter().map(|values| values[at]).collect();
+        Summary::of(&values).map_or(f64::NAN, |summary| summary.median)
+    };
+    (0..places).map(median).collect()
+}
+
 /// Returns the quantile `q` of sorted values, interpolated between neighbours.
 fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;

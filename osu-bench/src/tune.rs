@@ -13,15 +13,17 @@ use crate::bench::Name;
 use crate::costs::{self, Plan};
 use crate::error::{Error, Result};
 use crate::find;
-use crate::find::this_program;
+use crate::job::Job;
 use crate::library::Library;
 use crate::progress::Progress;
+use crate::stats::medians;
 use crate::{output, process};
 
-/// What `tune` and `consistency` have in common.
+/// Options of `tune` and `consistency`.
 #[derive(Args, Debug)]
 pub struct Measuring {
-    /// The folder of Weft's libmpi.so.12; otherwise the one in LD_LIBRARY_PATH or beside this program.
+    /// The folder of Weft's libmpi.so.12; otherwise the one in LD_LIBRARY_PATH or beside this
+    /// program.
     #[arg(long, value_name = "DIR")]
     lib: Option<PathBuf>,
     /// Ranks per job.
@@ -66,19 +68,20 @@ pub struct TuneOptions {
     /// Ranks per node; all ranks when absent.
     #[arg(long, value_name = "RANKS")]
     per_node: Option<u32>,
-    /// Measure what writes over a network cost instead, between ranks that go by it even on one host, and write it to
-    /// FILE for WEFT_COLL_COSTS_FILE, or to where Weft looks without it.
+    /// Measure what writes over a network cost instead, between ranks that go by it even on one
+    /// host, and write it to FILE for WEFT_COLL_COSTS_FILE, or to where Weft looks without it.
     #[arg(long)]
     costs: bool,
     /// With --costs: the netmod.
     #[arg(long, value_name = "NETMOD", requires = "costs", default_value = "tcp",
           value_parser = ["tcp", "verbs", "ofi", "ucx"])]
     netmod: String,
-    /// With --costs: the hosts to start ranks on, one each, four or more for the best figures; all on this one when
-    /// absent.
+    /// With --costs: the hosts to start ranks on, one each, four or more for the best figures; all
+    /// on this one when absent.
     #[arg(long, value_name = "HOST,…", requires = "costs")]
     hosts: Option<String>,
-    /// The file to write, for WEFT_COLL_TABLE; lines for other numbers of ranks, or other netmods, stay as they are.
+    /// The file to write, for WEFT_COLL_TABLE; lines for other numbers of ranks, or other netmods,
+    /// stay as they are.
     #[arg(value_name = "FILE", required_unless_present = "costs")]
     file: Option<PathBuf>,
 }
@@ -93,72 +96,43 @@ pub struct ConsistencyOptions {
     tolerance: f64,
 }
 
-/// The benchmarks, the library's names of their collectives, and algorithms to be tried.
-const CHOICES: &[(Name, &str, &[&str])] = &[
-    (
-        Name::Barrier,
-        "barrier",
-        &["slots", "dissemination", "tree"],
-    ),
+/// The collectives with the algorithms to try, separated by spaces.
+const CHOICES: &[(Name, &str)] = &[
+    (Name::Barrier, "slots dissemination tree"),
     (
         Name::Bcast,
-        "bcast",
-        &["slots", "direct", "binomial", "scatter-ring", "chain:65536"],
+        "slots direct binomial scatter-ring chain:65536",
     ),
-    (Name::Gather, "gather", &["slots", "linear", "binomial"]),
-    (Name::Scatter, "scatter", &["slots", "linear", "binomial"]),
+    (Name::Gather, "slots linear binomial"),
+    (Name::Scatter, "slots linear binomial"),
     (
         Name::Allgather,
-        "allgather",
-        &[
-            "slots",
-            "direct",
-            "recursive-doubling",
-            "bruck",
-            "ring",
-            "neighbor-exchange",
-        ],
+        "slots direct recursive-doubling bruck ring neighbor-exchange",
     ),
-    (
-        Name::Alltoall,
-        "alltoall",
-        &["slots", "direct", "bruck", "pairwise:4", "pairwise:32"],
-    ),
-    (
-        Name::Reduce,
-        "reduce",
-        &["slots", "slots-tree:4", "direct", "binomial", "halving"],
-    ),
+    (Name::Alltoall, "slots direct bruck pairwise:4 pairwise:32"),
+    (Name::Reduce, "slots slots-tree:4 direct binomial halving"),
     (
         Name::Allreduce,
-        "allreduce",
-        &["slots", "direct", "recursive-doubling", "halving", "ring"],
+        "slots direct recursive-doubling halving ring",
     ),
-    (
-        Name::ReduceScatter,
-        "reduce_scatter",
-        &["slots", "halving", "pairwise"],
-    ),
+    (Name::ReduceScatter, "slots halving pairwise"),
 ];
 
-/// How much better another algorithm must be than the one of the size before: crossovers that are
-/// noise would only make tables long.
+/// Largest ratio of times at which an algorithm replaces that of the size before: crossovers that
+/// are noise would only make tables long.
 const WORTH_IT: f64 = 0.97;
 
 impl Measuring {
-    fn chosen(&self) -> Result<Vec<&'static (Name, &'static str, &'static [&'static str])>> {
-        if let Some(other) = self
-            .benches
-            .iter()
-            .find(|name| CHOICES.iter().all(|row| row.0 != **name))
-        {
+    fn chosen(&self) -> Result<Vec<&'static (Name, &'static str)>> {
+        let has_choice = |name: &&Name| CHOICES.iter().any(|row| row.0 == **name);
+        if let Some(other) = self.benches.iter().find(|name| !has_choice(name)) {
             return Err(Error::new(format!(
                 "{} has no choice of algorithms",
                 other.text()
             )));
         }
-        let wanted = |row: &&(Name, _, _)| self.benches.is_empty() || self.benches.contains(&row.0);
-        Ok(CHOICES.iter().filter(wanted).collect())
+        let is_wanted = |row: &&(Name, _)| self.benches.is_empty() || self.benches.contains(&row.0);
+        Ok(CHOICES.iter().filter(is_wanted).collect())
     }
 
     fn sizes(&self) -> Vec<usize> {
@@ -186,63 +160,38 @@ impl Measuring {
         Ok(library)
     }
 
-    /// The times of one benchmark at all sizes, in microseconds, or why there are none.
+    /// Returns the times of one benchmark at all sizes, in microseconds, or why there are none.
     fn measure(
         &self,
         library: &Library,
         bench: Name,
         sizes: &[usize],
     ) -> Result<std::result::Result<Vec<f64>, String>> {
-        let mut command = library.launch(self.ranks as usize, 1, false);
-        command.arg("-n").arg(self.ranks.to_string());
-        command.arg(this_program()?).arg(bench.text());
-        command
-            .args(["--precision", "4"])
-            .arg("--budget")
-            .arg(self.budget.to_string());
-        if bench.has_sizes() {
-            let list: Vec<String> = sizes.iter().map(usize::to_string).collect();
-            command.arg("--sizes").arg(list.join(","));
-        }
-        let finished = process::run(&mut command, Duration::from_secs(self.timeout))?;
-        if let Some(failure) = finished.failure {
-            return Ok(Err(failure));
-        }
-        let found = output::parse(&finished.stdout);
-        if !bench.has_sizes() {
-            let one = found.first().map(|(_, value)| vec![*value]);
-            return Ok(one.ok_or_else(|| "no value in the output".to_string()));
-        }
-        let value = |size: &usize| found.iter().find(|row| row.0 == *size).map(|row| row.1);
-        let values: Option<Vec<f64>> = sizes.iter().map(value).collect();
-        Ok(values.ok_or_else(|| "the output lacks some sizes".to_string()))
+        let job = Job {
+            bench,
+            sizes,
+            ranks: self.ranks as usize,
+            budget: self.budget,
+            timeout: Duration::from_secs(self.timeout),
+        };
+        job.run(library, &[])
     }
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
-}
-
-/// Of each size the algorithm to take, by the times of each algorithm at each size.
+/// Returns the algorithm to choose for each size, by the times of each algorithm at each size.
 fn best<'a>(times: &[(&'a str, Vec<f64>)], sizes: usize) -> Vec<&'a str> {
-    let mut chosen: Vec<&str> = Vec::new();
+    let mut chosen: Vec<usize> = Vec::new();
     for place in 0..sizes {
-        let at = |name: &str| {
-            let row = times.iter().find(|row| row.0 == name);
-            row.map_or(f64::INFINITY, |row| row.1[place])
+        let at = |row: usize| times[row].1[place];
+        let Some(fastest) = (0..times.len()).min_by(|a, b| at(*a).total_cmp(&at(*b))) else {
+            break;
         };
-        let first = times
-            .iter()
-            .min_by(|a, b| a.1[place].total_cmp(&b.1[place]));
-        let Some((fastest, _)) = first else { break };
-        let name = match chosen.last() {
-            Some(before) if at(fastest) > at(before) * WORTH_IT => before,
+        chosen.push(match chosen.last() {
+            Some(&before) if at(fastest) > at(before) * WORTH_IT => before,
             _ => fastest,
-        };
-        chosen.push(name);
+        });
     }
-    chosen
+    chosen.into_iter().map(|row| times[row].0).collect()
 }
 
 /// Runs `tune`.
@@ -265,11 +214,13 @@ pub fn run(options: &TuneOptions) -> Result<()> {
     };
     let ranks = measuring.ranks as usize;
     let per_node = options.per_node.map_or(ranks, |each| each as usize);
-    let mut lines: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    let mut lines: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let chosen = measuring.chosen()?;
-    let ways: usize = chosen.iter().map(|row| row.2.len()).sum();
-    let mut progress = Progress::new(ways * measuring.rounds as usize);
-    for &&(bench, collective, algorithms) in &chosen {
+    let algorithms = chosen.iter().flat_map(|row| row.1.split(' '));
+    let mut progress = Progress::new(algorithms.count() * measuring.rounds as usize);
+    for &&(bench, algorithms) in &chosen {
+        let collective = bench.text();
+        let algorithms: Vec<&str> = algorithms.split(' ').collect();
         let sizes = match bench.has_sizes() {
             true => measuring.sizes(),
             false => vec![0],
@@ -290,10 +241,7 @@ pub fn run(options: &TuneOptions) -> Result<()> {
             .iter()
             .zip(&rounds)
             .filter(|(_, rounds)| !rounds.is_empty())
-            .map(|(algorithm, rounds)| {
-                let at = |place: usize| median(rounds.iter().map(|values| values[place]).collect());
-                (*algorithm, (0..sizes.len()).map(at).collect())
-            })
+            .map(|(algorithm, rounds)| (*algorithm, medians(rounds)))
             .collect();
         for (name, values) in &times {
             let mut line = format!("# {collective} {name}:");
@@ -303,7 +251,7 @@ pub fn run(options: &TuneOptions) -> Result<()> {
             output::say(&line);
         }
         let chosen = best(&times, sizes.len());
-        let rules = lines.entry(collective).or_default();
+        let rules = lines.entry(collective.clone()).or_default();
         let mut before = None;
         for (place, (size, algorithm)) in sizes.iter().zip(chosen).enumerate() {
             if before != Some(algorithm) {
@@ -325,19 +273,15 @@ pub fn run(options: &TuneOptions) -> Result<()> {
     Ok(())
 }
 
-/// The table with new lines in place of those for the same collective and ranks.
-fn merged(old: &str, new: &BTreeMap<&str, Vec<String>>, ranks: usize, per_node: usize) -> String {
+/// Returns the table with new lines in place of those for the same collective and ranks.
+fn merged(old: &str, new: &BTreeMap<String, Vec<String>>, ranks: usize, per_node: usize) -> String {
     const HEAD: &str = "# collective ranks ranks-per-node bytes algorithm";
     let mut table = format!("{HEAD}\n");
     let replaced = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let same = |place: usize, value: usize| {
-            words
-                .get(place)
-                .is_some_and(|word| *word == value.to_string())
-        };
-        let measured = words.first().is_some_and(|name| new.contains_key(name));
-        measured && same(1, ranks) && same(2, per_node)
+        let numbers = [ranks.to_string(), per_node.to_string()];
+        let is_measured = words.first().is_some_and(|name| new.contains_key(*name));
+        is_measured && words.get(1..3).is_some_and(|words| *words == numbers)
     };
     let kept = old.lines().filter(|line| *line != HEAD && !replaced(line));
     for line in kept.chain(new.values().flatten().map(String::as_str)) {
@@ -346,7 +290,7 @@ fn merged(old: &str, new: &BTreeMap<&str, Vec<String>>, ranks: usize, per_node: 
     table
 }
 
-/// Runs `consistency`; an error if a larger message was faster.
+/// Runs `consistency`. Fails if a larger message was faster.
 pub fn consistency(options: &ConsistencyOptions) -> Result<()> {
     process::prepare()?;
     let measuring = &options.measuring;
@@ -355,27 +299,22 @@ pub fn consistency(options: &ConsistencyOptions) -> Result<()> {
     let mut wrong = 0;
     let chosen = measuring.chosen()?;
     let mut progress = Progress::new(chosen.len() * measuring.rounds as usize);
-    for &&(bench, collective, _) in &chosen {
-        if !bench.has_sizes() {
-            continue;
-        }
+    for &&(bench, _) in chosen.iter().filter(|row| row.0.has_sizes()) {
+        let collective = bench.text();
         let mut rounds = Vec::new();
         for _ in 0..measuring.rounds {
-            progress.step(collective);
+            progress.step(collective.as_str());
             match measuring.measure(&library, bench, &sizes)? {
                 Ok(values) => rounds.push(values),
                 Err(why) => return Err(Error::new(format!("{collective}: {why}"))),
             }
         }
         let faster = inversions(&rounds, options.tolerance / 100.0);
+        let times = medians(&rounds);
         for &(small, large) in &faster {
-            let at = |place: usize| median(rounds.iter().map(|values| values[place]).collect());
             output::say(&format!(
                 "{collective}: {} bytes take {:.2} us, {} bytes only {:.2} us",
-                sizes[small],
-                at(small),
-                sizes[large],
-                at(large)
+                sizes[small], times[small], sizes[large], times[large]
             ));
         }
         if faster.is_empty() {
@@ -392,18 +331,13 @@ pub fn consistency(options: &ConsistencyOptions) -> Result<()> {
     }
 }
 
-/// Neighbouring sizes of which the larger one is faster in every run than the smaller one in any, by
-/// more than the tolerance: what runs differ by is noise.
+/// Returns neighbouring sizes of which the larger one is faster in every run than the smaller one
+/// in any, by more than the tolerance: differences within the runs' range are noise.
 fn inversions(rounds: &[Vec<f64>], tolerance: f64) -> Vec<(usize, usize)> {
     let sizes = rounds.first().map_or(0, Vec::len);
-    let least = |place: usize| {
-        let values = rounds.iter().map(|values| values[place]);
-        values.fold(f64::INFINITY, f64::min)
-    };
-    let most = |place: usize| {
-        let values = rounds.iter().map(|values| values[place]);
-        values.fold(0.0, f64::max)
-    };
+    let at = |place: usize| rounds.iter().map(move |values| values[place]);
+    let least = |place| at(place).fold(f64::INFINITY, f64::min);
+    let most = |place| at(place).fold(0.0, f64::max);
     (1..sizes)
         .map(|large| (large - 1, large))
         .filter(|&(small, large)| most(large) < least(small) * (1.0 - tolerance))
@@ -427,7 +361,10 @@ mod tests {
     fn lines_of_other_sizes_stay() {
         let old = "# collective ranks ranks-per-node bytes algorithm\n\
                    bcast 2 2 0 slots\nbcast 4 4 0 ring\nbarrier 2 2 0 tree\n";
-        let new = BTreeMap::from([("bcast", vec!["bcast 2 2 0 binomial".to_string()])]);
+        let new = BTreeMap::from([(
+            "bcast".to_string(),
+            vec!["bcast 2 2 0 binomial".to_string()],
+        )]);
         let table = merged(old, &new, 2, 2);
         let lines: Vec<&str> = table.lines().skip(1).collect();
         assert_eq!(

@@ -4,8 +4,8 @@
 //! Threads share contexts, doorbell pages, completion queues or queue pairs x-way: with 16 threads
 //! and 4-way sharing there are 4 of what is shared. That is how chapter 3 of R. Zambre's thesis
 //! "Improving Communication in MPI+Threads" (figures 3.8 to 3.12) looks at it. Payloads are inline
-//! and one write in 64 tells of its end, as in `netmod-verbs`. What the process writes to is its
-//! own memory, by way of a second device if there is one, so no launcher is needed.
+//! and one write in 64 signals its end, as in `netmod-verbs`. The process writes to its own memory,
+//! through a second device if there is one, so no launcher is needed.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Barrier, Mutex, PoisonError};
@@ -21,8 +21,9 @@ use netmod_verbs::{Config, Resources, Sharing, VerbsTransport};
 
 use crate::error::{Error, Result};
 use crate::output::say;
+use crate::together::ended;
 
-/// What is measured.
+/// Options of `verbs-sharing`.
 #[derive(Args)]
 pub struct SharingOptions {
     /// Threads that send.
@@ -77,7 +78,7 @@ impl Sink for Ends {
     }
 }
 
-/// Some threads that share something: a transport at each end.
+/// Threads that share resources: a transport at each end.
 struct Group {
     source: VerbsTransport,
     target: VerbsTransport,
@@ -86,7 +87,7 @@ struct Group {
     lanes: Vec<Box<dyn Lane>>,
     served: Vec<Box<dyn Lane>>,
     /// Written to by peers; dropped last.
-    memory: Vec<u64>,
+    _memory: Vec<u64>,
 }
 
 fn failed(error: impl std::fmt::Display) -> Error {
@@ -132,7 +133,7 @@ impl Group {
             peer,
             source,
             target,
-            memory,
+            _memory: memory,
         })
     }
 
@@ -140,20 +141,10 @@ impl Group {
     fn connect(&mut self) -> Result<()> {
         let began = Instant::now();
         let mut ends = Ends::default();
-        for vci in 0..self.lanes.len() {
-            let remote = self.place(vci);
-            let lane = &mut self.lanes[vci];
-            loop {
-                let byte = [0_u8; 1];
-                // SAFETY: a write this small is taken over at once.
-                let issued = unsafe {
-                    lane.put(self.peer, vci as VciId, byte.as_ptr(), 1, remote, Token(0))
-                };
-                match issued {
-                    Ok(_) => break,
-                    Err(LaneError::Again) => {}
-                    Err(error) => return Err(failed(error)),
-                }
+        for (vci, lane) in self.lanes.iter_mut().enumerate() {
+            let remote = place(self.key, vci);
+            // SAFETY: a write this small is taken over at once.
+            while !unsafe { put(&mut **lane, self.peer, vci as VciId, &[0], remote)? } {
                 lane.poll(&mut ends, 16);
                 for served in &mut self.served {
                     served.poll(&mut ends, 16);
@@ -166,18 +157,17 @@ impl Group {
         }
         Ok(())
     }
+}
 
-    /// Where a lane writes to.
-    fn place(&self, vci: usize) -> RemoteAddr {
-        debug_assert!(self.memory.len() >= 512 * (vci + 1));
-        RemoteAddr {
-            key: self.key,
-            offset: 4096 * vci as u64,
-        }
+/// Returns the place that a lane writes to: a page for each.
+fn place(key: RemoteKey, vci: usize) -> RemoteAddr {
+    RemoteAddr {
+        key,
+        offset: 4096 * vci as u64,
     }
 }
 
-/// Writes by one thread: the time is that of all until the last has arrived.
+/// Writes the messages of one thread and waits until all have arrived.
 fn send(
     lane: &mut dyn Lane,
     peer: Peer,
@@ -187,15 +177,10 @@ fn send(
 ) -> Result<()> {
     let data = vec![1_u8; options.size as usize];
     let mut ends = Ends::default();
-    let mut sent = 0;
-    while sent < options.messages {
+    for _ in 0..options.messages {
         // SAFETY: writes up to the size of an eager buffer are taken over at once.
-        match unsafe { lane.put(peer, vci, data.as_ptr(), data.len(), remote, Token(1)) } {
-            Ok(_) => sent += 1,
-            Err(LaneError::Again) => {
-                lane.poll(&mut ends, 16);
-            }
-            Err(error) => return Err(failed(error)),
+        while !unsafe { put(lane, peer, vci, &data, remote)? } {
+            lane.poll(&mut ends, 16);
         }
     }
     if lane.flush(peer, Token(2)).map_err(failed)? == Issued::Pending {
@@ -204,6 +189,25 @@ fn send(
         }
     }
     ends.failed.map_or(Ok(()), |why| Err(Error::new(why)))
+}
+
+/// Starts a write; returns false if the lane can't take it now.
+///
+/// # Safety
+/// `data` is no longer than what the lane takes over at once.
+unsafe fn put(
+    lane: &mut dyn Lane,
+    peer: Peer,
+    vci: VciId,
+    data: &[u8],
+    remote: RemoteAddr,
+) -> Result<bool> {
+    // SAFETY: the caller keeps to the length that needs no memory after the call.
+    match unsafe { lane.put(peer, vci, data.as_ptr(), data.len(), remote, Token(1)) } {
+        Ok(_) => Ok(true),
+        Err(LaneError::Again) => Ok(false),
+        Err(error) => Err(failed(error)),
+    }
 }
 
 /// A line of the table.
@@ -236,12 +240,8 @@ fn measure(
             for (vci, lane) in group.lanes.iter_mut().enumerate() {
                 let start = &start;
                 handles.push(scope.spawn(move || {
-                    let remote = RemoteAddr {
-                        key,
-                        offset: 4096 * vci as u64,
-                    };
                     start.wait();
-                    send(&mut **lane, peer, vci as VciId, remote, options)
+                    send(&mut **lane, peer, vci as VciId, place(key, vci), options)
                 }));
             }
         }
@@ -251,10 +251,10 @@ fn measure(
         (began.elapsed(), results)
     });
     for result in results {
-        result.map_err(|_| Error::new("a thread has panicked"))??;
+        result.map_err(|_| ended())??;
     }
     for group in groups {
-        // Those who write leave before what they write to.
+        // The writing end closes before the memory that it writes to.
         drop(group.lanes);
         drop(group.source);
         drop(group.served);
@@ -295,57 +295,63 @@ pub fn run(options: &SharingOptions) -> Result<()> {
         devices = [Some(one.to_string()), Some(two.to_string())];
     }
     say(&format!(
-        "# RDMA writes of {} bytes by {} threads, {} each; resources of the sending side",
+        "# RDMA writes of {} bytes by {} threads, {} each; resources of the sending side\n\
+         # UARs: doorbell pages as ConnectX adapters have them, 8 per context and 1 per thread domain;\n\
+         # one QP per completion queue or VCI sets connections up; memory is that of eager buffers",
         options.size, options.threads, options.messages
     ));
-    say(
-        "# UARs: doorbell pages as ConnectX adapters have them, 8 per context and 1 per thread domain;",
-    );
-    say(
-        "# one QP per completion queue or VCI sets connections up; memory is that of eager buffers",
-    );
-    say(&format!(
-        "{:<9}{:>5}{:>14}{:>10}{:>6}{:>6}{:>6}{:>6}{:>6}{:>12}",
-        "# level",
-        "way",
-        "messages/s",
+    let row = |level: &str, way: &str, rate: &str, used: [&str; 7]| {
+        let [contexts, used @ .., memory] = used;
+        let used: String = used.iter().map(|number| format!("{number:>6}")).collect();
+        say(&format!(
+            "{level:<9}{way:>5}{rate:>14}{contexts:>10}{used}{memory:>12}"
+        ));
+    };
+    let names = [
         "contexts",
         "TDs",
         "UARs",
         "QPs",
         "CQs",
         "SRQs",
-        "memory KiB"
-    ));
+        "memory KiB",
+    ];
+    row("# level", "way", "messages/s", names);
     for level in levels {
         let mut fallen_back = None;
-        let mut way = 1;
         let most = match level {
             // Nothing is shared, however many VCIs there are.
             Sharing::Context => 1,
             _ => options.threads,
         };
-        while way <= most {
-            if options.threads.is_multiple_of(way) {
-                let row = measure(options, level, way, &devices)?;
-                let used = &row.used;
-                say(&format!(
-                    "{:<9}{way:>5}{:>14.0}{:>10}{:>6}{:>6}{:>6}{:>6}{:>6}{:>12}",
-                    level.name(),
-                    row.rate,
-                    used.contexts,
-                    used.thread_domains,
-                    used.doorbell_pages(),
-                    used.queue_pairs,
-                    used.completion_queues,
-                    used.receive_queues,
-                    used.buffer_bytes / 1024,
-                ));
-                if row.sharing != level {
-                    fallen_back = Some(row.sharing);
-                }
+        let ways = (0..16)
+            .map(|power| 1 << power)
+            .take_while(|way| *way <= most);
+        for way in ways.filter(|way| options.threads.is_multiple_of(*way)) {
+            let Row {
+                rate,
+                used,
+                sharing,
+            } = measure(options, level, way, &devices)?;
+            let numbers = [
+                used.contexts.to_string(),
+                used.thread_domains.to_string(),
+                used.doorbell_pages().to_string(),
+                used.queue_pairs.to_string(),
+                used.completion_queues.to_string(),
+                used.receive_queues.to_string(),
+                (used.buffer_bytes / 1024).to_string(),
+            ];
+            let numbers = numbers.each_ref().map(String::as_str);
+            row(
+                level.name(),
+                &way.to_string(),
+                &format!("{rate:.0}"),
+                numbers,
+            );
+            if sharing != level {
+                fallen_back = Some(sharing);
             }
-            way *= 2;
         }
         if let Some(real) = fallen_back {
             say(&format!(

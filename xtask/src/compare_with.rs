@@ -90,7 +90,7 @@ pub fn run(options: &Options) -> Result {
     let is_wanted =
         |part: &str| options.only.is_empty() || options.only.iter().any(|one| one == part);
     if is_wanted("counts") && weft_needs::VALGRIND.lacking().is_none() {
-        let of = |side: &Side| instructions::counts_of(&counted(side, &osu_bench, &folder));
+        let of = |side: &Side| instructions::counts_of(&counted(side, &folder));
         println!("{}", counts_table(&of(&before)?, &of(&after)?));
     }
     if is_wanted("bench") {
@@ -157,12 +157,11 @@ fn present(folder: &Path) -> Result<Side> {
     })
 }
 
-/// Returns a side for counting; the same osu-bench counts both.
-fn counted(side: &Side, osu_bench: &Path, folder: &Path) -> Counted {
+/// Returns a side for counting.
+fn counted(side: &Side, folder: &Path) -> Counted {
     Counted {
         libraries: side.prefix.join("lib"),
         mpiexec: side.prefix.join("bin/mpiexec"),
-        osu_bench: osu_bench.to_owned(),
         work: folder.join(format!("counted-{}", side.name)),
     }
 }

@@ -10,7 +10,6 @@ mod docs;
 mod failing;
 mod fresh;
 mod fuzz;
-mod handle_count;
 mod headers;
 mod image;
 mod install;
@@ -22,7 +21,6 @@ mod races;
 mod result;
 mod stand_in;
 mod test;
-mod traced_count;
 mod vm;
 mod workspace;
 
@@ -65,11 +63,7 @@ enum Task {
     /// Runs the targets of fuzz/ under libFuzzer and AddressSanitizer.
     Fuzz(fuzz::Options),
     /// Counts the instructions of the fast paths and compares them with tests/instructions.txt.
-    Instructions {
-        /// Lower the bounds to counts below them.
-        #[arg(long)]
-        lower: bool,
-    },
+    Instructions(instructions::Options),
     /// Builds another commit too, and prints instruction counts, benchmarks and programs before and after.
     ///
     /// The other commit's worktree and builds stay in target/compare. Benchmarks and programs of both
@@ -88,7 +82,7 @@ enum Task {
     Image(image::Options),
     /// Builds the package of packaging/conda by rattler-build without a channel, and runs its tests.
     Conda(conda::Options),
-    /// Writes the generated headers and Fortran modules to include/.
+    /// Writes the generated C headers to include/ and Fortran's to target/include/, for reading.
     Headers {
         /// Only report whether they are up to date.
         #[arg(long)]
@@ -131,7 +125,7 @@ fn main() -> ExitCode {
         Task::Test(options) => test::run(&options),
         Task::Loom => loom::run(),
         Task::Fuzz(options) => fuzz::run(&options),
-        Task::Instructions { lower } => instructions::run(lower),
+        Task::Instructions(options) => instructions::run(&options),
         Task::CompareWith(options) => compare_with::run(&options),
         Task::Oldest => oldest::run().map(say_left_out),
         Task::Deny => deny::run().map(say_left_out),

@@ -1,26 +1,20 @@
 //! The benchmarks that run as MPI programs.
 
-mod collective;
 mod collectives;
-mod forms;
 mod model;
 mod name;
 mod onesided;
 mod pairs;
 mod partitioned;
 mod pt2pt;
-mod startup;
-mod threads;
 mod timing;
 
-pub use forms::all as forms;
 pub use name::{Name, Unit};
-pub use startup::parse_init;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
-use crate::mpi::{Table, World};
+use crate::mpi::{Combine, Table, World};
 use crate::options::Options;
 use crate::output;
 
@@ -28,40 +22,28 @@ use crate::output;
 pub fn run(name: Name, options: &Options) -> Result<()> {
     let table = Table::open()?;
     let start = Instant::now();
-    let world = World::init(table, matches!(name, Name::MbwMrMt | Name::Partitioned))?;
-    let init = start.elapsed();
+    let world = World::init(table, name.has_threads())?;
+    let took = start.elapsed();
     let outcome = match name {
-        Name::Init => startup::init(&world, options, init),
-        Name::Hello => startup::hello(&world),
+        Name::Init => init(&world, options, took),
+        Name::Hello => hello(&world),
         Name::RmaModel => model::run(&world, options),
         Name::Latency => pt2pt::latency(&world, options),
         Name::Bw => pt2pt::bandwidth(&world, options),
         Name::Bibw => pt2pt::bidirectional(&world, options),
-        Name::MbwMr => pairs::bandwidth_and_rate(&world, options),
-        Name::MbwMrMt => threads::bandwidth_and_rate(&world, options),
+        Name::MbwMr | Name::MbwMrMt => pairs::bandwidth_and_rate(name, &world, options),
         Name::Partitioned => partitioned::latency(&world, options),
         Name::MultiLat => pairs::latency(&world, options),
-        Name::PutLatency
-        | Name::GetLatency
-        | Name::PutBw
-        | Name::GetBw
-        | Name::AccLatency
-        | Name::GetAccLatency
-        | Name::FopLatency
-        | Name::CasLatency => onesided::run(name, &world, options),
-        _ => forms::run(name, &world, options)
-            .unwrap_or_else(|| collectives::run(name, &world, options)),
+        _ if name.is_one_sided() => onesided::run(name, &world, options),
+        _ => collectives::run(name, &world, options),
     };
     match outcome {
-        Ok(valid) => {
+        Ok(true) => world.finalize(),
+        Ok(false) => {
             world.finalize()?;
-            if valid {
-                Ok(())
-            } else {
-                Err(Error::new(
-                    "data arrived wrong; see the lines that say Fail",
-                ))
-            }
+            Err(Error::new(
+                "data arrived wrong; see the lines that say Fail",
+            ))
         }
         Err(error) if error.is_everywhere() => {
             let first = world.rank == 0;
@@ -77,5 +59,50 @@ pub fn run(name: Name, options: &Options) -> Result<()> {
             output::complain(&format!("osu-bench: rank {}: {error}", world.rank));
             world.abort()
         }
+    }
+}
+
+/// `init`: minimum, maximum and mean time of `MPI_Init`, in milliseconds.
+fn init(world: &World, options: &Options, took: Duration) -> Result<bool> {
+    let p = usize::from(options.precision);
+    let milliseconds = took.as_secs_f64() * 1e3;
+    let min = world.combine(milliseconds, Combine::Min)?;
+    let max = world.combine(milliseconds, Combine::Max)?;
+    let mean = world.combine(milliseconds, Combine::Sum)? / world.size as f64;
+    if world.rank == 0 {
+        output::say(&world.title("Init Test"));
+        output::say(&format!(
+            "nprocs: {}, min: {min:.p$} ms, max: {max:.p$} ms, avg: {mean:.p$} ms",
+            world.size
+        ));
+    }
+    Ok(true)
+}
+
+/// Returns the mean of a line that [`init`] printed, in milliseconds.
+pub fn parse_init(text: &str) -> Option<f64> {
+    let (_, rest) = text.split_once("avg: ")?;
+    rest.split_whitespace().next()?.parse().ok()
+}
+
+/// `hello`: prints the number of ranks.
+fn hello(world: &World) -> Result<bool> {
+    world.barrier()?;
+    if world.rank == 0 {
+        output::say(&world.title("Hello World Test"));
+        output::say(&format!("This is a test with {} processes", world.size));
+    }
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_init;
+
+    #[test]
+    fn the_mean_is_found() {
+        let line = "# x\nnprocs: 2, min: 1.00 ms, max: 3.00 ms, avg: 2.25 ms\n";
+        assert_eq!(parse_init(line), Some(2.25));
+        assert_eq!(parse_init("nothing"), None);
     }
 }

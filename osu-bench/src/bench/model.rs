@@ -82,7 +82,7 @@ fn fit(points: &[(f64, f64)]) -> (f64, f64, f64) {
 /// Latencies: rank 0 to rank 1, completed by a flush.
 fn accesses(bench: &Bench<'_>) -> Result<()> {
     let world = bench.world;
-    let window = Window::make(world, LARGEST, bench.options.windows, Epochs::Flush)?;
+    let window = Window::make(world, LARGEST, bench.options.windows, Epochs::Flush, &[])?;
     let origin = world.rank == 0;
     let mut data = vec![1_i64; LARGEST / WORD];
     let mut found = data.clone();
@@ -102,9 +102,9 @@ fn accesses(bench: &Bench<'_>) -> Result<()> {
                 // SAFETY: the flush follows at once.
                 unsafe {
                     match what {
-                        0 => window.put(bytes(&mut data[..count]), TARGET)?,
-                        1 => window.get(bytes(&mut data[..count]), TARGET)?,
-                        2 => window.accumulate(&data[..count], TARGET)?,
+                        0 => window.put(bytes(&mut data[..count]), TARGET, 0)?,
+                        1 => window.get(bytes(&mut data[..count]), TARGET, 0)?,
+                        2 => window.accumulate(&data[..count], TARGET, 0)?,
                         _ => window.get_accumulate(&data[..count], &mut found[..count], TARGET)?,
                     }
                 }
@@ -122,28 +122,20 @@ fn accesses(bench: &Bench<'_>) -> Result<()> {
         ));
     }
     let mut known = 0;
-    let fop = measure(bench, 2000, || match origin {
-        true => window.fetch_and_add(1, TARGET).map(drop),
-        false => Ok(()),
+    let atomic = |name: &str, times, step: &mut dyn FnMut() -> Result<()>| -> Result<()> {
+        let time = measure(bench, times, || if origin { step() } else { Ok(()) })?;
+        bench.say(&format!("P_{name:<17}= {time:.4} us"));
+        Ok(())
+    };
+    atomic("fetch_and_op", 2000, &mut || {
+        window.fetch_and_add(1, TARGET).map(drop)
     })?;
-    let cas = measure(bench, 2000, || match origin {
-        true => window
-            .compare_and_swap(known, known + 1, TARGET)
-            .map(|old| known = old),
-        false => Ok(()),
+    atomic("compare_and_swap", 2000, &mut || {
+        let old = window.compare_and_swap(known, known + 1, TARGET);
+        old.map(|old| known = old)
     })?;
-    bench.say(&format!("P_fetch_and_op     = {fop:.4} us"));
-    bench.say(&format!("P_compare_and_swap = {cas:.4} us"));
-    let flush = measure(bench, 5000, || match origin {
-        true => window.flush(TARGET),
-        false => Ok(()),
-    })?;
-    let sync = measure(bench, 5000, || match origin {
-        true => window.sync(),
-        false => Ok(()),
-    })?;
-    bench.say(&format!("P_flush            = {flush:.4} us"));
-    bench.say(&format!("P_sync             = {sync:.4} us"));
+    atomic("flush", 5000, &mut || window.flush(TARGET))?;
+    atomic("sync", 5000, &mut || window.sync())?;
     window.free()
 }
 
@@ -157,7 +149,7 @@ fn bytes(data: &mut [i64]) -> &mut [u8] {
 /// Locks that nobody else wants: time of taking one, and of giving it back.
 fn passive(bench: &Bench<'_>) -> Result<()> {
     let world = bench.world;
-    let window = Window::make(world, WORD, bench.options.windows, Epochs::Lock)?;
+    let window = Window::make(world, WORD, bench.options.windows, Epochs::Lock, &[])?;
     let origin = world.rank == 0;
     for (name, kind) in [("shared", 0), ("exclusive", 1), ("all", 2)] {
         let (mut taking, mut giving) = (Duration::ZERO, Duration::ZERO);
@@ -209,7 +201,7 @@ fn clock() -> f64 {
 /// Fence, and post, start, complete, wait with more and more neighbours.
 fn active(bench: &Bench<'_>) -> Result<()> {
     let world = bench.world;
-    let window = Window::make(world, WORD, bench.options.windows, Epochs::Fence)?;
+    let window = Window::make(world, WORD, bench.options.windows, Epochs::Fence, &[])?;
     let fence = measure(bench, 200, || window.fence())?;
     window.free()?;
     let steps = (world.size as f64).log2();
@@ -218,7 +210,7 @@ fn active(bench: &Bench<'_>) -> Result<()> {
         fence / steps,
         world.size
     ));
-    let window = Window::make(world, WORD, bench.options.windows, Epochs::Lock)?;
+    let window = Window::make(world, WORD, bench.options.windows, Epochs::Lock, &[])?;
     let mut points = Vec::new();
     for k in 1..world.size.min(9) {
         let ring = |shift: usize| (world.rank + shift) % world.size;
@@ -251,7 +243,7 @@ fn active(bench: &Bench<'_>) -> Result<()> {
 fn contention(bench: &Bench<'_>) -> Result<()> {
     const WHILE: Duration = Duration::from_millis(300);
     let world = bench.world;
-    let window = Window::make(world, WORD, Memory::Allocate, Epochs::Lock)?;
+    let window = Window::make(world, WORD, Memory::Allocate, Epochs::Lock, &[])?;
     world.barrier()?;
     let (start, mut turns) = (Instant::now(), 0_u32);
     while start.elapsed() < WHILE {

@@ -2,69 +2,9 @@
 
 use clap::ValueEnum;
 
-/// A benchmark, by OSU's name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum)]
-#[value(rename_all = "snake_case")]
-pub enum Name {
-    Latency,
-    Bw,
-    Bibw,
-    MbwMr,
-    MbwMrMt,
-    MultiLat,
-    Barrier,
-    Bcast,
-    Allreduce,
-    Reduce,
-    Allgather,
-    Alltoall,
-    Gather,
-    Scatter,
-    ReduceScatter,
-    Allgatherv,
-    Alltoallv,
-    Alltoallw,
-    Gatherv,
-    Scatterv,
-    Ibarrier,
-    Ibcast,
-    Iallgather,
-    Iallgatherv,
-    Iallreduce,
-    Ialltoall,
-    Ialltoallv,
-    Ialltoallw,
-    Igather,
-    Igatherv,
-    Ireduce,
-    IreduceScatter,
-    Iscatter,
-    Iscatterv,
-    NeighborAllgather,
-    NeighborAllgatherv,
-    NeighborAlltoall,
-    NeighborAlltoallv,
-    NeighborAlltoallw,
-    IneighborAllgather,
-    IneighborAllgatherv,
-    IneighborAlltoall,
-    IneighborAlltoallv,
-    IneighborAlltoallw,
-    PutLatency,
-    GetLatency,
-    PutBw,
-    GetBw,
-    AccLatency,
-    GetAccLatency,
-    FopLatency,
-    CasLatency,
-    Partitioned,
-    Init,
-    Hello,
-    RmaModel,
-}
+use crate::mpi::Shape;
 
-/// What the first number of a benchmark's output means.
+/// The unit of the first number of a benchmark's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Microseconds, less is better.
@@ -75,25 +15,146 @@ pub enum Unit {
     MegabytesPerSecond,
 }
 
-impl Name {
-    /// What the benchmark's first value means; `None` where there is no number to compare.
-    pub fn unit(self) -> Option<Unit> {
-        match self {
-            Self::Bw | Self::Bibw | Self::MbwMr | Self::MbwMrMt | Self::PutBw | Self::GetBw => {
-                Some(Unit::MegabytesPerSecond)
-            }
-            Self::Init => Some(Unit::Milliseconds),
-            Self::Hello | Self::RmaModel => None,
-            _ => Some(Unit::Microseconds),
+/// A function and the arguments of a collective benchmark.
+#[derive(Clone, Copy, Debug)]
+pub struct Form {
+    pub function: &'static str,
+    pub shape: Shape,
+}
+
+/// Defines the benchmarks: first those with a program of their own (the unit of their value,
+/// whether it depends on a message size, what OSU's name stands for), then collective functions.
+macro_rules! benchmarks {
+    (programs { $($(#[$attribute:meta])* $name:ident: $unit:expr, $has_sizes:literal,
+                  $meaning:literal;)* }
+     collectives { $($form:ident: $function:literal, $shape:ident;)* }) => {
+        /// A benchmark, by OSU's name.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum)]
+        #[value(rename_all = "snake_case")]
+        pub enum Name {
+            $($(#[$attribute])* $name,)*
+            $($form,)*
         }
+
+        impl Name {
+            /// Returns the unit of the first value; `None` where there is no number to compare.
+            pub fn unit(self) -> Option<Unit> {
+                match self {
+                    $(Self::$name => $unit,)*
+                    _ => Some(Unit::Microseconds),
+                }
+            }
+
+            /// Returns whether the result depends on a message size.
+            pub fn has_sizes(self) -> bool {
+                match self {
+                    $(Self::$name => $has_sizes,)*
+                    _ => !matches!(self, Self::Barrier | Self::Ibarrier),
+                }
+            }
+
+            /// Returns what OSU's name stands for.
+            pub fn explanation(self) -> &'static str {
+                match self {
+                    $(Self::$name => $meaning,)*
+                    _ => "time of a call",
+                }
+            }
+
+            /// Returns the function of a collective benchmark.
+            pub fn form(self) -> Option<Form> {
+                let (function, shape) = match self {
+                    $(Self::$form => ($function, Shape::$shape),)*
+                    _ => return None,
+                };
+                Some(Form { function, shape })
+            }
+        }
+    };
+}
+
+const US: Option<Unit> = Some(Unit::Microseconds);
+const MS: Option<Unit> = Some(Unit::Milliseconds);
+const RATE: Option<Unit> = Some(Unit::MegabytesPerSecond);
+
+benchmarks! {
+    programs {
+        Latency: US, true, "half the time of a ping-pong";
+        Bw: RATE, true, "bandwidth, windows of messages one way";
+        Bibw: RATE, true, "bandwidth in both directions at once";
+        MbwMr: RATE, true, "bandwidth of pairs of ranks";
+        MbwMrMt: RATE, true, "bandwidth of pairs of threads";
+        MultiLat: US, true, "half the time of ping-pongs of several pairs";
+        PutLatency: US, true, "MPI_Put and flush";
+        GetLatency: US, true, "MPI_Get and flush";
+        PutBw: RATE, true, "windows of MPI_Put, then a flush";
+        GetBw: RATE, true, "windows of MPI_Get, then a flush";
+        AccLatency: US, true, "MPI_Accumulate and flush";
+        GetAccLatency: US, true, "MPI_Get_accumulate and flush";
+        FopLatency: US, false, "MPI_Fetch_and_op and flush";
+        CasLatency: US, false, "MPI_Compare_and_swap and flush";
+        Partitioned: US, true, "64 partitions that threads mark ready, until they are acknowledged";
+        Init: MS, false, "time of MPI_Init";
+        Hello: None, false, "MPI_Init and MPI_Finalize only";
+        #[value(name = "rma-model")]
+        RmaModel: None, false, "cost models of one-sided calls: functions of bytes, ranks, neighbours";
+    }
+    collectives {
+        Barrier: "MPI_Barrier", Barrier;
+        Bcast: "MPI_Bcast", Bcast;
+        Allreduce: "MPI_Allreduce", Allreduce;
+        Reduce: "MPI_Reduce", Reduce;
+        Allgather: "MPI_Allgather", Exchange;
+        Alltoall: "MPI_Alltoall", Exchange;
+        Gather: "MPI_Gather", Rooted;
+        Scatter: "MPI_Scatter", Rooted;
+        ReduceScatter: "MPI_Reduce_scatter", ReduceScatter;
+        Allgatherv: "MPI_Allgatherv", Allgatherv;
+        Alltoallv: "MPI_Alltoallv", Alltoallv;
+        Alltoallw: "MPI_Alltoallw", Alltoallw;
+        Gatherv: "MPI_Gatherv", Gatherv;
+        Scatterv: "MPI_Scatterv", Scatterv;
+        Ibarrier: "MPI_Ibarrier", Barrier;
+        Ibcast: "MPI_Ibcast", Bcast;
+        Iallgather: "MPI_Iallgather", Exchange;
+        Iallgatherv: "MPI_Iallgatherv", Allgatherv;
+        Iallreduce: "MPI_Iallreduce", Allreduce;
+        Ialltoall: "MPI_Ialltoall", Exchange;
+        Ialltoallv: "MPI_Ialltoallv", Alltoallv;
+        Ialltoallw: "MPI_Ialltoallw", Alltoallw;
+        Igather: "MPI_Igather", Rooted;
+        Igatherv: "MPI_Igatherv", Gatherv;
+        Ireduce: "MPI_Ireduce", Reduce;
+        IreduceScatter: "MPI_Ireduce_scatter", ReduceScatter;
+        Iscatter: "MPI_Iscatter", Rooted;
+        Iscatterv: "MPI_Iscatterv", Scatterv;
+        NeighborAllgather: "MPI_Neighbor_allgather", Exchange;
+        NeighborAllgatherv: "MPI_Neighbor_allgatherv", Allgatherv;
+        NeighborAlltoall: "MPI_Neighbor_alltoall", Exchange;
+        NeighborAlltoallv: "MPI_Neighbor_alltoallv", Alltoallv;
+        NeighborAlltoallw: "MPI_Neighbor_alltoallw", NeighborAlltoallw;
+        IneighborAllgather: "MPI_Ineighbor_allgather", Exchange;
+        IneighborAllgatherv: "MPI_Ineighbor_allgatherv", Allgatherv;
+        IneighborAlltoall: "MPI_Ineighbor_alltoall", Exchange;
+        IneighborAlltoallv: "MPI_Ineighbor_alltoallv", Alltoallv;
+        IneighborAlltoallw: "MPI_Ineighbor_alltoallw", NeighborAlltoallw;
+    }
+}
+
+impl Name {
+    /// Returns whether it takes a round trip between the ranks at least: data and its completion.
+    pub fn is_round_trip(self) -> bool {
+        self.is_one_sided() && self.unit() == US
     }
 
-    /// Whether it takes a round trip between the ranks at least: data and the word that it is there.
-    pub fn is_round_trip(self) -> bool {
+    /// Returns whether it measures one-sided communication.
+    pub fn is_one_sided(self) -> bool {
         matches!(
             self,
             Self::PutLatency
                 | Self::GetLatency
+                | Self::PutBw
+                | Self::GetBw
                 | Self::AccLatency
                 | Self::GetAccLatency
                 | Self::FopLatency
@@ -101,47 +162,56 @@ impl Name {
         )
     }
 
-    /// Whether its result depends on a message size.
-    pub fn has_sizes(self) -> bool {
-        let fixed = matches!(
-            self,
-            Self::Barrier
-                | Self::Ibarrier
-                | Self::FopLatency
-                | Self::CasLatency
-                | Self::Init
-                | Self::Hello
-                | Self::RmaModel
-        );
-        !fixed
+    /// Returns whether each rank has several threads that communicate.
+    pub fn has_threads(self) -> bool {
+        matches!(self, Self::MbwMrMt | Self::Partitioned)
     }
 
-    /// What OSU's name stands for.
-    pub fn explanation(self) -> &'static str {
-        match self {
-            Self::Latency => "half the time of a ping-pong",
-            Self::MultiLat => "half the time of ping-pongs of several pairs",
-            Self::Bw => "bandwidth, windows of messages one way",
-            Self::Bibw => "bandwidth in both directions at once",
-            Self::MbwMr => "bandwidth of pairs of ranks",
-            Self::MbwMrMt => "bandwidth of pairs of threads",
-            Self::PutLatency => "MPI_Put and flush",
-            Self::PutBw => "windows of MPI_Put, then a flush",
-            Self::GetLatency => "MPI_Get and flush",
-            Self::GetBw => "windows of MPI_Get, then a flush",
-            Self::AccLatency => "MPI_Accumulate and flush",
-            Self::GetAccLatency => "MPI_Get_accumulate and flush",
-            Self::FopLatency => "MPI_Fetch_and_op and flush",
-            Self::CasLatency => "MPI_Compare_and_swap and flush",
-            Self::Init => "time of MPI_Init",
-            _ => "time of a call",
+    /// Returns the line of the command's help.
+    pub fn about(self) -> String {
+        match self.form() {
+            Some(form) => form.about(),
+            None => self.explanation().to_owned(),
         }
     }
 
-    /// The name as it is written on the command line.
+    /// Returns the name as it is written on the command line.
     pub fn text(self) -> String {
         self.to_possible_value()
             .map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+}
+
+impl Form {
+    /// Returns whether the function is blocking.
+    pub fn waits(&self) -> bool {
+        !self.function.starts_with("MPI_I")
+    }
+
+    /// Returns whether ranks communicate with their neighbours in a ring alone.
+    pub fn is_neighbour(&self) -> bool {
+        self.function.contains("eighbor")
+    }
+
+    fn about(&self) -> String {
+        let root = match self.shape {
+            Shape::Bcast | Shape::Rooted | Shape::Reduce | Shape::Gatherv | Shape::Scatterv => {
+                ", root rank 0"
+            }
+            _ => "",
+        };
+        let what = match self.shape {
+            Shape::Barrier | Shape::Bcast => "",
+            Shape::ReduceScatter => " of floats, sum, of which the size is the whole vector",
+            Shape::Allreduce | Shape::Reduce => " of floats, sum",
+            _ if self.is_neighbour() => " in a ring; the size is one block",
+            _ => "; the size is one block",
+        };
+        let overlap = match self.waits() {
+            true => "",
+            false => "; with the overlap of communication and computation",
+        };
+        format!("{}{root}{what}{overlap}", self.function)
     }
 }
 
@@ -160,6 +230,14 @@ mod tests {
                 names.iter().any(|known| known == name),
                 "{name} is missing in {names:?}"
             );
+        }
+        for name in Name::value_variants() {
+            if let Some(form) = name.form() {
+                assert!(
+                    form.function.to_lowercase().ends_with(&name.text()),
+                    "{form:?}"
+                );
+            }
         }
     }
 }

@@ -1,5 +1,8 @@
-//! Several pairs of ranks at once: bandwidth with message rate, and latency.
+//! Several pairs of ranks, or of their threads, at once: bandwidth with message rate, and latency.
 
+use std::time::Duration;
+
+use super::name::Name;
 use super::pt2pt::{BANDWIDTH, LATENCY, Window, check_ping_pong, ping_pong};
 use super::timing::Bench;
 use crate::error::{Error, Result};
@@ -7,16 +10,17 @@ use crate::mpi::{Combine, World};
 use crate::options::Options;
 use crate::output::Field;
 use crate::pages::Pages;
+use crate::together;
 
-/// What a rank does: the first `pairs` ranks send to (or begin with) the next `pairs` ones.
+/// The part of a rank: the first `pairs` ranks send to (or begin with) the next `pairs` ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
+enum Role {
     First { peer: usize },
     Second { peer: usize },
     Idle,
 }
 
-pub(super) fn role(rank: usize, pairs: usize) -> Role {
+fn role(rank: usize, pairs: usize) -> Role {
     if rank < pairs {
         Role::First { peer: rank + pairs }
     } else if rank < 2 * pairs {
@@ -26,7 +30,7 @@ pub(super) fn role(rank: usize, pairs: usize) -> Role {
     }
 }
 
-pub(super) fn pairs(world: &World, options: &Options) -> Result<usize> {
+fn pairs(world: &World, options: &Options) -> Result<usize> {
     let most = world.size / 2;
     match options.pairs.unwrap_or(most) {
         0 => Err(Error::everywhere(
@@ -41,42 +45,101 @@ pub(super) fn pairs(world: &World, options: &Options) -> Result<usize> {
     }
 }
 
-/// `mbw_mr`: bandwidth and message rate of all pairs together.
-pub fn bandwidth_and_rate(world: &World, options: &Options) -> Result<bool> {
+/// One thread of a rank, which communicates on a communicator or by a tag of its own.
+struct Lane {
+    world: World,
+    window: Window,
+}
+
+/// Runs a number of windows on each lane, all lanes at once.
+fn run_lanes(lanes: &mut [Lane], role: Role, iterations: u64) -> Result<Duration> {
+    together::run(
+        lanes,
+        |lane| &lane.world,
+        |lane| {
+            (0..iterations).try_for_each(|_| match role {
+                Role::First { peer } => lane.window.send(&lane.world, peer),
+                Role::Second { peer } => lane.window.receive(&lane.world, peer),
+                Role::Idle => Ok(()),
+            })
+        },
+    )
+}
+
+/// `mbw_mr`, `mbw_mr_mt`: bandwidth and message rate of all pairs of ranks, or of all their
+/// threads, together.
+pub fn bandwidth_and_rate(name: Name, world: &World, options: &Options) -> Result<bool> {
     let pairs = pairs(world, options)?;
     let role = role(world.rank, pairs);
+    let threads = if name.has_threads() {
+        options.threads
+    } else {
+        1
+    };
     let bench = Bench {
         world,
         options,
         defaults: BANDWIDTH,
     };
-    bench.say(&bench.world.title("Multiple Bandwidth / Message Rate Test"));
+    let sizes = bench.sizes(2 * usize::from(threads))?;
+    // One duplicate serves all threads when they share.
+    let worlds: Vec<World> = match (name.has_threads(), options.shared) {
+        (false, _) => vec![world.view()],
+        (true, true) => vec![world.duplicate()?],
+        (true, false) => (0..threads)
+            .map(|_| world.duplicate())
+            .collect::<Result<_>>()?,
+    };
+    let (title, lanes) = match (name.has_threads(), options.shared) {
+        (false, _) => ("Multiple", String::new()),
+        (true, true) => (
+            "Multi-threaded Multiple",
+            format!("[ threads: {threads}, one communicator ] "),
+        ),
+        (true, false) => (
+            "Multi-threaded Multiple",
+            format!("[ threads: {threads}, a communicator each ] "),
+        ),
+    };
+    bench.say(&world.title(&format!("{title} Bandwidth / Message Rate Test")));
     bench.say(&format!(
-        "# [ pairs: {pairs} ] [ window size: {} ]",
+        "# [ pairs: {pairs} ] {lanes}[ window size: {} ]",
         options.window
     ));
+    bench.columns(&["MB/s", "Messages/s"]);
     let mut all_valid = true;
-    for size in bench.sizes(2)? {
-        let mut window = Window::new(size, options.window, 0);
-        let step = |window: &mut Window| match role {
-            Role::First { peer } => window.send(world, peer),
-            Role::Second { peer } => window.receive(world, peer),
-            Role::Idle => Ok(()),
+    for size in sizes {
+        let lane = |thread: u16| Lane {
+            world: worlds[usize::from(thread) % worlds.len()].view(),
+            window: Window::new(size, options.window, thread),
         };
-        let (elapsed, iterations) = bench.time(size, || step(&mut window))?;
+        let mut lanes: Vec<Lane> = (0..threads).map(lane).collect();
+        let iterations =
+            bench.warm_up_batches(size, |n| run_lanes(&mut lanes, role, n).map(drop))?;
+        world.barrier()?;
+        let elapsed = run_lanes(&mut lanes, role, iterations)?;
+        world.barrier()?;
         let valid = bench.validate(|seed| {
-            window.mark(seed);
-            step(&mut window)?;
-            Ok(!matches!(role, Role::Second { .. }) || window.received(seed))
+            let mark = |thread: usize| seed.wrapping_add((thread as u8).wrapping_mul(16));
+            for (thread, lane) in lanes.iter_mut().enumerate() {
+                lane.window.mark(mark(thread));
+            }
+            run_lanes(&mut lanes, role, 1)?;
+            let mut received = lanes.iter().enumerate();
+            let second = matches!(role, Role::Second { .. });
+            Ok(!second || received.all(|(thread, lane)| lane.window.received(mark(thread))))
         })?;
         all_valid &= valid != Some(false);
         let sends = matches!(role, Role::First { .. });
         let time = if sends { elapsed.as_secs_f64() } else { 0.0 };
         let mean = (world.combine(time, Combine::Sum)? / pairs as f64).max(1e-9);
-        let messages = f64::from(options.window) * iterations as f64 * pairs as f64;
-        let rate = messages / mean;
-        let bandwidth = Field::Number(rate * size as f64 / 1e6);
-        bench.row(size, &[bandwidth, Field::Number(rate)], valid);
+        let windows = iterations as f64 * pairs as f64 * f64::from(threads);
+        let rate = windows * f64::from(options.window) / mean;
+        let fields = [rate * size as f64 / 1e6, rate].map(Field::Number);
+        bench.row(size, &fields, valid);
+    }
+    if name.has_threads() {
+        worlds.into_iter().try_for_each(World::free)?;
     }
     Ok(all_valid)
 }
@@ -84,24 +147,17 @@ pub fn bandwidth_and_rate(world: &World, options: &Options) -> Result<bool> {
 /// `multi_lat`: ping-pongs of all pairs at once, mean latency.
 pub fn latency(world: &World, options: &Options) -> Result<bool> {
     let pairs = pairs(world, options)?;
-    let role = role(world.rank, pairs);
     let bench = Bench {
         world,
         options,
         defaults: LATENCY,
     };
-    let mut columns = vec!["Latency (us)"];
-    if options.full {
-        columns.push("Iterations");
-    }
-    bench.header("Multi Latency Test", &columns);
-    let place = match role {
+    let place = match role(world.rank, pairs) {
         Role::First { peer } => Some((true, peer)),
         Role::Second { peer } => Some((false, peer)),
         Role::Idle => None,
     };
-    let mut all_valid = true;
-    for size in bench.sizes(2)? {
+    bench.each_size("Multi Latency Test", "Latency (us)", 2, |size| {
         let (mut send, mut receive) = (Pages::of(1_u8, size), Pages::of(0_u8, size));
         let (elapsed, iterations) = bench.time(size, || match place {
             Some((first, peer)) => ping_pong(world, first, peer, &send, &mut receive),
@@ -113,20 +169,10 @@ pub fn latency(world: &World, options: &Options) -> Result<bool> {
             }
             None => Ok(true),
         })?;
-        all_valid &= valid != Some(false);
-        let time = if place.is_some() {
-            elapsed.as_secs_f64()
-        } else {
-            0.0
-        };
+        let time = place.map_or(0.0, |_| elapsed.as_secs_f64());
         let mean = world.combine(time, Combine::Sum)? / (2 * pairs) as f64;
-        let mut fields = vec![Field::Number(mean * 1e6 / (2 * iterations) as f64)];
-        if options.full {
-            fields.push(Field::Count(iterations));
-        }
-        bench.row(size, &fields, valid);
-    }
-    Ok(all_valid)
+        Ok((mean * 1e6 / (2 * iterations) as f64, iterations, valid))
+    })
 }
 
 #[cfg(test)]

@@ -2,14 +2,14 @@
 //! a message on a communicator of their own.
 
 use std::sync::Barrier;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::timing::Bench;
 use crate::error::{Error, Result};
 use crate::mpi::{Combine, Partitioned, World};
 use crate::options::{Defaults, Options};
-use crate::output::{self, Field};
+use crate::output::Field;
+use crate::together::{self, ended};
 
 /// Partitions of a message.
 const PARTITIONS: usize = 64;
@@ -21,8 +21,7 @@ const DEFAULTS: Defaults = Defaults {
     warmup: [20, 5],
 };
 
-/// Rounds of all threads: a part before, the parts of the threads, and a part after, in the first
-/// of them.
+/// Runs rounds of all threads: `before` in the first thread, `part` in each, `after` in the first.
 fn rounds(
     threads: usize,
     count: u64,
@@ -32,43 +31,24 @@ fn rounds(
     after: &(dyn Fn() -> Result<()> + Sync),
 ) -> Result<Duration> {
     let line = Barrier::new(threads);
-    let work = |thread: usize| {
-        line.wait();
-        let start = Instant::now();
-        for _ in 0..count {
-            let round = || -> Result<()> {
-                if thread == 0 {
-                    before()?;
-                }
+    let mut threads: Vec<_> = (0..threads).map(|thread| (thread, world)).collect();
+    let first = |thread: usize, call: &(dyn Fn() -> Result<()> + Sync)| match thread {
+        0 => call(),
+        _ => Ok(()),
+    };
+    together::run(
+        &mut threads,
+        |(_, world)| world,
+        |&mut (thread, _)| {
+            (0..count).try_for_each(|_| {
+                first(thread, before)?;
                 line.wait();
                 part(thread)?;
                 line.wait();
-                if thread == 0 {
-                    after()?;
-                }
-                Ok(())
-            };
-            if let Err(error) = round() {
-                // Others wait for this one.
-                output::complain(&format!("osu-bench: rank {}: {error}", world.rank));
-                world.abort();
-            }
-        }
-        start.elapsed()
-    };
-    thread::scope(|scope| {
-        let work = &work;
-        let others: Vec<_> = (1..threads)
-            .map(|thread| scope.spawn(move || work(thread)))
-            .collect();
-        let time = work(0);
-        for other in others {
-            other
-                .join()
-                .map_err(|_| Error::new("internal error: a thread ended early"))?;
-        }
-        Ok(time)
-    })
+                first(thread, after)
+            })
+        },
+    )
 }
 
 /// `partitioned`: the time until a message of 64 partitions, which threads mark ready, is there and
@@ -114,7 +94,7 @@ pub fn latency(world: &World, options: &Options) -> Result<bool> {
                 false => Ok(()),
             };
             let after = || message.wait().and_then(|()| acknowledge());
-            // Nobody has anything to mark at the receiver.
+            // The receiver marks nothing.
             let threads = if sends { threads } else { 1 };
             rounds(threads, count, world, &|| message.start(), &mark, &after)
         };
@@ -125,9 +105,7 @@ pub fn latency(world: &World, options: &Options) -> Result<bool> {
             .collect();
         let begin = |thread: usize| {
             let lane = &own[thread];
-            let mut data = parts[thread]
-                .lock()
-                .map_err(|_| Error::new("internal error: a thread ended early"))?;
+            let mut data = parts[thread].lock().map_err(|_| ended())?;
             // SAFETY: the memory stays, and is not touched, until the wait that follows.
             unsafe {
                 match sends {

@@ -6,7 +6,6 @@ use super::timing::{Bench, fill, matches};
 use crate::error::{Error, Result};
 use crate::mpi::{Request, World};
 use crate::options::{Defaults, Options};
-use crate::output::Field;
 use crate::pages::Pages;
 
 /// The tag of messages.
@@ -81,32 +80,20 @@ pub(super) fn check_ping_pong(
 /// `latency`: half the time of a ping-pong.
 pub fn latency(world: &World, options: &Options) -> Result<bool> {
     let bench = two_ranks(world, options, LATENCY)?;
-    let mut columns = vec!["Latency (us)"];
-    if options.full {
-        columns.push("Iterations");
-    }
-    bench.header("Latency Test", &columns);
     let (first, peer) = (world.rank == 0, 1 - world.rank);
-    let mut all_valid = true;
-    for size in bench.sizes(2)? {
+    bench.each_size("Latency Test", "Latency (us)", 2, |size| {
         let (mut send, mut receive) = (Pages::of(1_u8, size), Pages::of(0_u8, size));
         let (elapsed, iterations) =
             bench.time(size, || ping_pong(world, first, peer, &send, &mut receive))?;
         let valid = bench
             .validate(|seed| check_ping_pong(world, first, peer, &mut send, &mut receive, seed))?;
-        all_valid &= valid != Some(false);
         let latency = elapsed.as_secs_f64() * 1e6 / (2 * iterations) as f64;
-        let mut fields = vec![Field::Number(latency)];
-        if options.full {
-            fields.push(Field::Count(iterations));
-        }
-        bench.row(size, &fields, valid);
-    }
-    Ok(all_valid)
+        Ok((latency, iterations, valid))
+    })
 }
 
-/// A window of messages between two ranks (or threads of theirs), and the acknowledgement that ends it. All messages of
-/// a direction share one buffer, as in OSU's test.
+/// A window of messages between two ranks (or threads of theirs), and the acknowledgement that ends
+/// it. All messages of a direction share one buffer, as in OSU's test.
 pub(super) struct Window {
     send: Pages<u8>,
     receive: Pages<u8>,
@@ -130,28 +117,22 @@ impl Window {
 
     fn post_sends(&mut self, world: &World, peer: usize) -> Result<()> {
         for _ in 0..self.window {
+            let (data, length) = (self.send.as_ptr(), self.send.len());
             // SAFETY: `send` is unchanged until `finish` has waited for the requests; an error
             // in between ends the job.
-            let request =
-                unsafe { world.isend(self.send.as_ptr(), self.send.len(), peer, self.tags[0]) }?;
-            self.requests.push(request);
+            self.requests
+                .push(unsafe { world.isend(data, length, peer, self.tags[0]) }?);
         }
         Ok(())
     }
 
     fn post_receives(&mut self, world: &World, peer: usize) -> Result<()> {
         for _ in 0..self.window {
+            let (data, length) = (self.receive.as_mut_ptr(), self.receive.len());
             // SAFETY: `receive` is not looked at until `finish` has waited for the requests.
             // Messages of one direction are equal, so their order in the buffer doesn't matter.
-            let request = unsafe {
-                world.irecv(
-                    self.receive.as_mut_ptr(),
-                    self.receive.len(),
-                    peer,
-                    self.tags[0],
-                )
-            }?;
-            self.requests.push(request);
+            self.requests
+                .push(unsafe { world.irecv(data, length, peer, self.tags[0]) }?);
         }
         Ok(())
     }
@@ -194,7 +175,7 @@ impl Window {
         self.receive.fill(0);
     }
 
-    /// Whether the pattern of `seed` was received.
+    /// Returns whether the pattern of `seed` was received.
     pub(super) fn received(&self, seed: u8) -> bool {
         matches(&self.receive, seed)
     }
@@ -235,13 +216,7 @@ fn run_windows(
     step: impl Fn(&mut Window) -> Result<()>,
 ) -> Result<bool> {
     let bench = two_ranks(world, options, BANDWIDTH)?;
-    let mut columns = vec!["Bandwidth (MB/s)"];
-    if options.full {
-        columns.push("Iterations");
-    }
-    bench.header(title, &columns);
-    let mut all_valid = true;
-    for size in bench.sizes(2)? {
+    bench.each_size(title, "Bandwidth (MB/s)", 2, |size| {
         let mut window = Window::new(size, options.window, 0);
         let (elapsed, iterations) = bench.time(size, || step(&mut window))?;
         let receives = world.rank == 1 || directions > 1.0;
@@ -250,13 +225,7 @@ fn run_windows(
             step(&mut window)?;
             Ok(!receives || window.received(seed))
         })?;
-        all_valid &= valid != Some(false);
         let bytes = size as f64 * f64::from(options.window) * iterations as f64 * directions;
-        let mut fields = vec![Field::Number(megabytes_per_second(bytes, elapsed))];
-        if options.full {
-            fields.push(Field::Count(iterations));
-        }
-        bench.row(size, &fields, valid);
-    }
-    Ok(all_valid)
+        Ok((megabytes_per_second(bytes, elapsed), iterations, valid))
+    })
 }

@@ -75,12 +75,34 @@ impl Bench<'_> {
         self.say(&output::row(size, &fields, self.options.precision));
     }
 
+    /// Prints the column `what` of all sizes. `measure` returns the value, the number of iterations
+    /// and, if it was checked, whether the data was right; `buffers` is the memory that a byte of
+    /// message needs. Returns whether all data was right.
+    pub fn each_size(
+        &self,
+        title: &str,
+        what: &str,
+        buffers: usize,
+        mut measure: impl FnMut(usize) -> Result<(f64, u64, Option<bool>)>,
+    ) -> Result<bool> {
+        let shown = if self.options.full { 2 } else { 1 };
+        self.header(title, &[what, "Iterations"][..shown]);
+        let mut all_valid = true;
+        for size in self.sizes(buffers)? {
+            let (value, iterations, valid) = measure(size)?;
+            all_valid &= valid != Some(false);
+            let fields = [Field::Number(value), Field::Count(iterations)];
+            self.row(size, &fields[..shown], valid);
+        }
+        Ok(all_valid)
+    }
+
     /// Warms up and returns the number of iterations to time, the same at every rank.
     pub fn warm_up(&self, size: usize, mut step: impl FnMut() -> Result<()>) -> Result<u64> {
         self.warm_up_batches(size, |iterations| (0..iterations).try_for_each(|_| step()))
     }
 
-    /// As [`Bench::warm_up`], with a function that runs so many iterations.
+    /// Warms up with a function that runs a number of iterations, and returns the number to time.
     pub fn warm_up_batches(
         &self,
         size: usize,
@@ -127,7 +149,7 @@ impl Bench<'_> {
         Ok((elapsed, iterations))
     }
 
-    /// With `-c`, runs `round` with a few seeds and tells whether every rank got the right data.
+    /// With `-c`, runs `round` with a few seeds and returns whether every rank got the right data.
     pub fn validate(&self, mut round: impl FnMut(u8) -> Result<bool>) -> Result<Option<bool>> {
         if !self.options.validation {
             return Ok(None);
@@ -157,7 +179,7 @@ pub(super) fn fill(data: &mut [u8], seed: u8) {
     }
 }
 
-/// Whether a message has the pattern of `seed`.
+/// Returns whether a message has the pattern of `seed`.
 pub(super) fn matches(data: &[u8], seed: u8) -> bool {
     data.iter()
         .enumerate()

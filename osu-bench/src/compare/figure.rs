@@ -1,13 +1,11 @@
 //! A benchmark as a picture of its own: values by bytes, and below how the first library stands to
 //! the best of the others.
 
-use std::fmt::Write as _;
-
-use super::plot::{Frame, Line, chart, colour, escape};
+use super::plot::{Frame, Line, chart, colour, escape, label, stroke};
 use super::report::number;
 use super::standing::MARGIN;
 
-/// How classes of the parts look, as attributes: not all that show such pictures know style sheets.
+/// Attributes for the classes of a page: not every viewer of such pictures knows style sheets.
 const LOOKS: [(&str, &str); 10] = [
     ("<polyline ", "<polyline fill='none' stroke-width='1.8' "),
     ("class='x'", "text-anchor='middle'"),
@@ -37,6 +35,7 @@ const LEVELS: [f64; 15] = [
     0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 0.8, 1.0, 1.25, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0,
 ];
 
+/// Returns a picture with a title and its own style.
 fn whole(title: &str, height: f64, inside: &str) -> String {
     let plain = |text: String, (class, look): &(&str, &str)| text.replace(class, look);
     let inside = LOOKS.iter().fold(inside.to_owned(), plain);
@@ -52,9 +51,9 @@ fn whole(title: &str, height: f64, inside: &str) -> String {
     )
 }
 
-/// A picture of a benchmark with sizes: `ratios` are how many times as fast as the best of the
-/// others the first is. None if there is nothing to draw a line of.
-pub fn by_size(title: &str, unit: &str, lines: &[Line], ratios: Line) -> Option<String> {
+/// Draws values by `axis`, bytes mostly, and the ratios of the first line to the best of the others
+/// below. Returns `None` if there is nothing to draw a line of.
+pub fn lines(title: &str, unit: &str, axis: &str, lines: &[Line], ratios: Line) -> Option<String> {
     let mut inside = String::new();
     let above = chart(&mut inside, unit, lines)?;
     let alone = ratios.points.is_empty();
@@ -64,15 +63,9 @@ pub fn by_size(title: &str, unit: &str, lines: &[Line], ratios: Line) -> Option<
     }
     let mut end = above.top + above.height;
     if alone {
-        above.below(&mut inside, "bytes");
+        above.below(&mut inside, axis);
     } else {
-        let ends = || {
-            ratios
-                .points
-                .iter()
-                .flat_map(|(_, _, range)| range)
-                .copied()
-        };
+        let ends = || ratios.points.iter().flat_map(|(_, _, range)| *range);
         let below = Frame {
             top: end + GAP,
             height: RATIOS,
@@ -89,17 +82,17 @@ pub fn by_size(title: &str, unit: &str, lines: &[Line], ratios: Line) -> Option<
 }
 
 fn ratio(text: &mut String, frame: &Frame, ratios: Line, name: &str) {
-    let (top, bottom) = (frame.y(MARGIN), frame.y(1.0 / MARGIN));
-    let _ = write!(
-        text,
-        "<text x='{:.1}' y='{:.1}'>{} against the best of the others: above 1 it is faster</text>\
-         <rect x='{:.1}' y='{top:.1}' width='{:.1}' height='{:.1}' fill='#f3f3f3'/>",
-        frame.left,
+    let (left, width) = (frame.left, frame.width);
+    let (top, height) = (frame.y(MARGIN), frame.y(1.0 / MARGIN) - frame.y(MARGIN));
+    let title = "against the best of the others: above 1 it is faster";
+    *text += &label(
+        left,
         frame.top - 7.0,
-        escape(name),
-        frame.left,
-        frame.width,
-        bottom - top
+        "",
+        &format!("{} {title}", escape(name)),
+    );
+    *text += &format!(
+        "<rect x='{left:.1}' y='{top:.1}' width='{width:.1}' height='{height:.1}' fill='#f3f3f3'/>"
     );
     let (least, most) = frame.values;
     // Labels of close levels would overlap.
@@ -136,8 +129,7 @@ pub fn bars(title: &str, unit: &str, values: &[Bar]) -> Option<String> {
     Some(whole(title, HEAD + height, &inside))
 }
 
-/// The same as a part of a page, which has the title, and whose style sheet says how the parts
-/// look.
+/// Draws the bars as a part of a page, which has the title and a style sheet.
 pub fn bars_in_page(title: &str, unit: &str, values: &[Bar]) -> Option<String> {
     let (inside, height) = rows(unit, values)?;
     Some(format!(
@@ -151,12 +143,12 @@ fn rows(unit: &str, values: &[Bar]) -> Option<(String, f64)> {
     const ROW: f64 = 26.0;
     let letters = values.iter().map(|bar| bar.name.chars().count()).max()?;
     let names = (8.0 * letters as f64 + 7.0).clamp(110.0, WIDTH / 2.0);
-    let all = || values.iter().flat_map(|bar| [bar.value, bar.range[1]]);
-    let medians = values.iter().map(|bar| bar.value);
-    let (least, most) = (
-        medians.fold(f64::INFINITY, f64::min),
-        all().fold(0.0, f64::max),
-    );
+    let least = values
+        .iter()
+        .map(|bar| bar.value)
+        .fold(f64::INFINITY, f64::min);
+    let ends = values.iter().flat_map(|bar| [bar.value, bar.range[1]]);
+    let most = ends.fold(0.0, f64::max);
     if least <= 0.0 {
         return None;
     }
@@ -170,32 +162,19 @@ fn rows(unit: &str, values: &[Bar]) -> Option<(String, f64)> {
     let mut inside = String::new();
     for (row, bar) in values.iter().enumerate() {
         let (top, middle) = (ROW * row as f64 + 8.0, ROW * row as f64 + 17.0);
-        let [lower, upper] = bar.range;
-        let _ = write!(
-            inside,
-            "<text class='y' x='{:.1}' y='{:.1}'>{}</text>\
-             <rect x='{names:.1}' y='{top}' width='{:.1}' height='18' fill='{}'/>\
-             <line class='quartiles' x1='{:.1}' x2='{:.1}' y1='{middle}' y2='{middle}'/>\
-             <text x='{:.1}' y='{:.1}'>{} {unit}</text>",
-            names - 7.0,
-            middle + 4.0,
-            escape(&bar.name),
-            length(bar.value),
-            colour(bar.place),
-            names + length(lower),
-            names + length(upper),
-            names + length(bar.value.max(upper)) + 7.0,
-            middle + 4.0,
-            number(bar.value)
+        let (width, fill, base) = (length(bar.value), colour(bar.place), middle + 4.0);
+        let ends = bar.range.map(|value| names + length(value));
+        inside += &label(names - 7.0, base, "class='y'", &escape(&bar.name));
+        inside += &format!(
+            "<rect x='{names:.1}' y='{top}' width='{width:.1}' height='18' fill='{fill}'/>"
         );
+        inside += &stroke(ends, [middle; 2], "class='quartiles'");
+        let end = names + length(bar.value.max(bar.range[1])) + 7.0;
+        inside += &label(end, base, "", &format!("{} {unit}", number(bar.value)));
     }
     let mut height = ROW * values.len() as f64 + 16.0;
     if decades {
-        let _ = write!(
-            inside,
-            "<text x='{names:.1}' y='{:.1}'>lengths are logarithmic</text>",
-            height + 2.0
-        );
+        inside += &label(names, height + 2.0, "", "lengths are logarithmic");
         height += 14.0;
     }
     Some((inside, height))
@@ -218,7 +197,7 @@ mod tests {
     #[test]
     fn a_picture_has_both_parts() {
         let lines = [line("Weft", [1.0, 10.0]), line("Other", [1.5, 9.0])];
-        let text = by_size("latency", "µs", &lines, line("", [1.5, 0.9])).unwrap();
+        let text = super::lines("latency", "µs", "bytes", &lines, line("", [1.5, 0.9])).unwrap();
         assert_eq!(text.matches("<polyline").count(), 3);
         assert!(text.contains("xmlns=") && text.contains("Weft against the best"));
         assert!(
@@ -228,7 +207,7 @@ mod tests {
             name: String::new(),
             points: Vec::new(),
         };
-        let text = by_size("latency", "µs", &lines[..1], none).unwrap();
+        let text = super::lines("latency", "µs", "bytes", &lines[..1], none).unwrap();
         assert!(!text.contains("against") && text.contains(">32 Ki<"));
     }
 

@@ -101,14 +101,19 @@ impl Hosts {
     }
 
     /// Adds the arguments that start a rank in each node to a launcher's command.
-    pub fn add(&self, command: &mut Command, program: impl Fn(&mut Command)) {
+    pub fn add(
+        &self,
+        command: &mut Command,
+        program: impl Fn(&mut Command) -> Result<()>,
+    ) -> Result<()> {
         for (rank, name) in self.names.iter().enumerate() {
             if rank > 0 {
                 command.arg(":");
             }
             command.args(["-n", "1", "ip", "netns", "exec", name]);
-            program(command);
+            program(command)?;
         }
+        Ok(())
     }
 }
 

@@ -78,7 +78,7 @@ impl Distance {
 }
 
 /// Returns the first two cores that this process may use.
-fn first_cores() -> Option<[usize; 2]> {
+pub fn first_cores() -> Option<[usize; 2]> {
     // SAFETY: an all-zero cpu_set_t is the valid empty set.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     // SAFETY: the pointer is to the local `set`, with its own size.
@@ -92,7 +92,7 @@ fn first_cores() -> Option<[usize; 2]> {
 }
 
 /// Binds the calling thread to a core.
-fn bind(core: usize) {
+pub fn bind(core: usize) {
     // SAFETY: all zeros is an empty set, which the core's number fits in.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();

@@ -1,9 +1,9 @@
 //! `compare`: the same benchmarks under several MPI libraries in turn, as child processes.
 
 mod figure;
+mod floor;
 mod hosts;
 mod line;
-mod loops;
 mod machine;
 mod overview;
 mod page;
@@ -13,31 +13,33 @@ mod results;
 mod standing;
 mod switch;
 
-pub use loops::Loops;
+pub use figure::lines as picture;
+pub use floor::{FloorOptions, run as tcp_floor};
 pub use overview::{OverviewOptions, run as overview};
 pub use page::html as page;
+pub use plot::Line;
 pub use report::Report;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
 
-use crate::bench::{self, Name};
+use crate::bench::Name;
 use crate::error::{Error, Result};
-use crate::find::{self, this_program};
-use crate::library::{Library, cores};
+use crate::find;
+use crate::job::Job;
+use crate::library::{Library, Side, cores, variable};
 use crate::progress::Progress;
-use crate::stats::Summary;
 use crate::{output, process};
+use floor::Floor;
 use hosts::Hosts;
 pub use line::round_trip;
 use line::{Distance, LineRange};
 use machine::Moment;
-use report::{Cell, Conditions, Placed, Priority};
+use report::{Cell, Conditions, Placed};
 
 /// Options of `compare`.
 #[derive(Args, Debug)]
@@ -47,15 +49,15 @@ pub struct CompareOptions {
     /// (libmpi.so.40), a part of the benchmarks is compiled by its mpicc. Without this option: this
     /// program's own library ("Weft", or "here" if LD_LIBRARY_PATH names one), Debian's MPICH and
     /// Open MPI, and I_MPI_ROOT's.
-    #[arg(long = "lib", value_name = "NAME=DIR")]
-    libs: Vec<Assignment>,
+    #[arg(long = "lib", value_name = "NAME=DIR", value_parser = assignment)]
+    libs: Vec<(String, String)>,
     /// The launcher of a library; otherwise DIR/../bin/mpiexec, the mpiexec beside osu-bench, or
     /// mpiexec.hydra or mpiexec in PATH.
-    #[arg(long = "launcher", value_name = "NAME=PATH")]
-    launchers: Vec<Assignment>,
+    #[arg(long = "launcher", value_name = "NAME=PATH", value_parser = assignment)]
+    launchers: Vec<(String, String)>,
     /// An environment variable for a library's jobs, or for all with an empty NAME.
-    #[arg(long = "env", value_name = "NAME:VARIABLE=VALUE")]
-    envs: Vec<Variable>,
+    #[arg(long = "env", value_name = "NAME:VARIABLE=VALUE", value_parser = library_variable)]
+    envs: Vec<(String, (String, String))>,
     /// Ranks per job.
     #[arg(short = 'n', long, value_name = "RANKS", default_value_t = 2,
           value_parser = clap::value_parser!(u32).range(1..=4096))]
@@ -88,7 +90,7 @@ pub struct CompareOptions {
     /// Shared memory off: ranks talk TCP over the loopback interface.
     #[arg(long)]
     tcp: bool,
-    /// Ranks talk TCP between network namespaces, one each, and each packet takes so much longer; 0
+    /// Ranks talk TCP between network namespaces, one each, with this delay of each packet; 0
     /// for no delay. Needs root, ip and tc; where the kernel lacks netem, /dev/net/tun.
     #[arg(long, value_name = "MICROSECONDS", conflicts_with = "tcp",
           value_parser = clap::value_parser!(u32).range(..=1_000_000))]
@@ -107,9 +109,9 @@ pub struct CompareOptions {
     #[arg(long, value_name = "SECONDS", default_value_t = 30,
           value_parser = clap::value_parser!(u64).range(1..=3600))]
     timeout: u64,
-    /// Only runs count before and after which a cache line takes so many nanoseconds from the first
-    /// core to the second and back; others are repeated. For machines whose cores share a cache at
-    /// one time (0..170, say) and not at another.
+    /// Range in nanoseconds of a cache line's time from the first core to the second and back,
+    /// before and after each run; other runs are repeated. For machines whose cores share a cache
+    /// at one time (0..170, say) and not at another.
     #[arg(long, value_name = "MIN..MAX")]
     line: Option<LineRange>,
     /// Write all measurements to this file too, as JSON.
@@ -125,105 +127,29 @@ pub struct CompareOptions {
     extra: Vec<String>,
 }
 
-/// `NAME=VALUE`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Assignment {
-    name: String,
-    value: String,
-}
-
-impl FromStr for Assignment {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        match text.split_once('=') {
-            Some((name, value)) if !name.is_empty() && !value.is_empty() && !name.contains(':') => {
-                Ok(Self {
-                    name: name.to_owned(),
-                    value: value.to_owned(),
-                })
-            }
-            _ => Err(Error::new(format!(
-                "'{text}' is not NAME=VALUE, as in A=/opt/mpi/lib"
-            ))),
+/// Parses `NAME=VALUE`.
+fn assignment(text: &str) -> Result<(String, String)> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() && !value.is_empty() && !name.contains(':') => {
+            Ok((name.to_owned(), value.to_owned()))
         }
+        _ => Err(Error::new(format!(
+            "'{text}' is not NAME=VALUE, as in A=/opt/mpi/lib"
+        ))),
     }
 }
 
-/// `NAME:VARIABLE=VALUE`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Variable {
-    side: String,
-    name: String,
-    value: String,
-}
-
-impl FromStr for Variable {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        let parts = text
-            .split_once(':')
-            .and_then(|(side, rest)| Some((side, rest.split_once('=')?)))
-            .filter(|(_, (name, _))| !name.is_empty());
-        match parts {
-            Some((side, (name, value))) => Ok(Self {
-                side: side.to_owned(),
-                name: name.to_owned(),
-                value: value.to_owned(),
-            }),
-            None => Err(Error::new(format!(
-                "'{text}' is not NAME:VARIABLE=VALUE, as in A:FI_PROVIDER=tcp"
-            ))),
-        }
+/// Parses `NAME:VARIABLE=VALUE`, with an empty NAME for all libraries.
+fn library_variable(text: &str) -> Result<(String, (String, String))> {
+    let parts = text
+        .split_once(':')
+        .and_then(|(name, rest)| Some((name, variable(rest).ok()?)));
+    match parts {
+        Some((name, variable)) => Ok((name.to_owned(), variable)),
+        None => Err(Error::new(format!(
+            "'{text}' is not NAME:VARIABLE=VALUE, as in A:FI_PROVIDER=tcp"
+        ))),
     }
-}
-
-/// The baseline of two sockets without a library, measured in turn with the libraries.
-struct Floor<'a> {
-    bandwidth: bool,
-    sizes: &'a [usize],
-    values: Vec<Vec<f64>>,
-}
-
-impl Floor<'_> {
-    fn measure(&mut self, options: &CompareOptions, chrt: bool) -> Result<()> {
-        let sizes: Vec<String> = self.sizes.iter().map(usize::to_string).collect();
-        let mut command = match chrt {
-            true => Command::new("chrt"),
-            false => Command::new(this_program()?),
-        };
-        if chrt {
-            command.args(["-r", "5"]).arg(this_program()?);
-        }
-        command
-            .args(["tcp-floor", "--rounds", "1", "--sizes", &sizes.join(",")])
-            .args(["--budget", &options.budget.to_string()])
-            .args(self.bandwidth.then_some("--bandwidth"));
-        let finished = process::run(&mut command, Duration::from_secs(options.timeout))?;
-        if let Some(failure) = finished.failure {
-            return Err(Error::new(format!("tcp-floor: {failure}")));
-        }
-        let found = output::parse(&finished.stdout);
-        for (size, values) in self.sizes.iter().zip(&mut self.values) {
-            let value = found.iter().find(|(known, _)| known == size);
-            values.extend(value.map(|(_, value)| *value));
-        }
-        Ok(())
-    }
-
-    /// Returns the medians by size.
-    fn medians(&self) -> Vec<(usize, f64)> {
-        let all = self.sizes.iter().zip(&self.values);
-        all.filter_map(|(size, values)| Some((*size, Summary::of(values)?.median)))
-            .collect()
-    }
-}
-
-/// A column of the comparison.
-struct Side {
-    name: String,
-    library: Library,
 }
 
 /// Runs the comparison. Returns an error if a run failed.
@@ -251,12 +177,7 @@ pub fn measured(options: &CompareOptions) -> Result<Report> {
     process::prepare()?;
     let sides = sides(options)?;
     let benches = cells(options)?;
-    let priority = if options.chrt {
-        priority(options)
-    } else {
-        Priority::NotAsked
-    };
-    let chrt = priority == Priority::RealTime;
+    let (priority, chrt) = priority(options);
     let hosts = match options.delay {
         Some(delay) => Some(Hosts::new(options.ranks as usize, delay)?),
         None => None,
@@ -268,14 +189,13 @@ pub fn measured(options: &CompareOptions) -> Result<Report> {
     let none: Vec<Vec<Placed>> = vec![Vec::new(); sides.len()];
     let mut measurements: Vec<_> = points.map(|point| (point, none.clone())).collect();
     let (mut failures, mut dropped) = (Vec::new(), 0);
-    let floor_of = |bandwidth: bool, floored: &dyn Fn(Name) -> bool| {
-        let mut floored = benches.iter().filter(|(bench, _)| floored(*bench));
+    let floor_of = |bandwidth: bool, is_floored: &dyn Fn(Name) -> bool| {
+        let mut floored = benches.iter().filter(|(bench, _)| is_floored(*bench));
         let sizes = floored.next().filter(|_| options.tcp)?.1.as_slice();
-        let values = vec![Vec::new(); sizes.len()];
         Some(Floor {
             bandwidth,
             sizes,
-            values,
+            values: vec![Vec::new(); sizes.len()],
         })
     };
     let mut floor = floor_of(false, &|bench| {
@@ -295,7 +215,7 @@ pub fn measured(options: &CompareOptions) -> Result<Report> {
     let mut progress = Progress::new(options.rounds as usize * runs);
     for round in 1..=options.rounds {
         for floor in floor.iter_mut().chain(&mut bandwidth_floor) {
-            floor.measure(options, chrt)?;
+            floor.measure(options.budget, options.timeout, chrt)?;
         }
         for (bench, sizes) in &benches {
             for (place, side) in sides.iter().enumerate() {
@@ -364,48 +284,52 @@ pub fn measured(options: &CompareOptions) -> Result<Report> {
     Ok(report)
 }
 
-/// A run, with how far the cores were from each other before it and after it: one in which that
-/// changed is repeated. With a range, only times within it count.
+/// Runs until the distance of the cores is the same before and after, and returns it with the
+/// result. With a range, the time of a line must be in it before and after.
 fn placed<T>(
     line: Option<LineRange>,
     dropped: &mut usize,
     run: impl Fn() -> Result<std::result::Result<T, String>>,
 ) -> Result<std::result::Result<(Option<Distance>, T), String>> {
-    /// Most attempts of a run.
-    const TRIES: (usize, u32) = (20, 300);
-    let Some(range) = line else {
-        for _ in 0..TRIES.0 {
-            let before = Distance::now();
-            let result = run()?;
-            if before == Distance::now() || result.is_err() {
-                return Ok(result.map(|values| (before, values)));
-            }
-            *dropped += 1;
-        }
-        let text = "the distance of the cores changed in each of 20 runs; quiet the machine, or give --line";
-        return Ok(Err(text.to_owned()));
-    };
+    /// Most runs, and most measurements of a line.
+    const TRIES: (usize, usize) = (20, 300);
     let (mut runs, mut last) = (0, None);
     for _ in 0..TRIES.1 {
-        let is_so = |last: &mut Option<f64>| {
-            *last = line::round_trip();
+        let mut is_in = |range: &LineRange| {
+            last = line::round_trip();
             last.is_some_and(|time| range.has(time))
         };
-        if is_so(&mut last) {
+        let before = if line.is_none() {
+            Distance::now()
+        } else {
+            None
+        };
+        if line.as_ref().is_none_or(&mut is_in) {
             let result = run()?;
-            if is_so(&mut last) {
-                return Ok(result.map(|values| (None, values)));
+            let is_same = match &line {
+                Some(range) => is_in(range),
+                None => before == Distance::now() || result.is_err(),
+            };
+            if is_same {
+                return Ok(result.map(|values| (before, values)));
             }
             runs += 1;
+            *dropped += usize::from(line.is_none());
+        } else {
+            std::thread::sleep(Duration::from_millis(100));
         }
         if runs == TRIES.0 {
             break;
         }
-        std::thread::sleep(Duration::from_millis(100));
     }
-    let found = last.map_or("there is but one core".to_owned(), |time| {
-        format!("{time} ns at last")
-    });
+    let Some(range) = line else {
+        let text = "the distance of the cores changed in each of 20 runs; quiet the machine, or give --line";
+        return Ok(Err(text.to_owned()));
+    };
+    let found = match last {
+        Some(time) => format!("{time} ns at last"),
+        None => "there is but one core".to_owned(),
+    };
     Ok(Err(format!(
         "a line between the cores did not stay at {range} ({found}); try again, or without --line"
     )))
@@ -417,54 +341,47 @@ fn sides(options: &CompareOptions) -> Result<Vec<Side>> {
     let mut launchers = Vec::new();
     if libs.is_empty() {
         for place in find::all()? {
-            let assigned = |path: &Path| Assignment {
-                name: place.name.to_owned(),
-                value: path.display().to_string(),
-            };
+            let assigned = |path: &Path| (place.name.to_owned(), path.display().to_string());
             launchers.extend(place.launcher.as_deref().map(assigned));
             libs.push(assigned(&place.folder));
         }
     }
     launchers.extend(options.launchers.iter().cloned());
-    let known = |name: &str| libs.iter().any(|lib| lib.name == name);
-    let named = launchers.iter().map(|launcher| &launcher.name);
-    let mut named = named.chain(options.envs.iter().map(|env| &env.side));
-    if let Some(name) = named.find(|name| !name.is_empty() && !known(name)) {
+    let named = launchers.iter().map(|(name, _)| name);
+    let mut named = named.chain(options.envs.iter().map(|(name, _)| name));
+    let is_known = |name: &str| name.is_empty() || libs.iter().any(|lib| lib.0 == name);
+    if let Some(name) = named.find(|name| !is_known(name)) {
         return Err(Error::new(format!("'{name}' is not the name of a --lib")));
     }
     let mut sides: Vec<Side> = Vec::new();
-    for lib in &libs {
-        if sides.iter().any(|side| side.name == lib.name) {
-            return Err(Error::new(format!(
-                "two libraries are named '{}'",
-                lib.name
-            )));
+    for (name, dir) in &libs {
+        if sides.iter().any(|side| side.name == *name) {
+            return Err(Error::new(format!("two libraries are named '{name}'")));
         }
-        let launcher = launchers
+        let launcher = launchers.iter().rev().find(|launcher| launcher.0 == *name);
+        let launcher = launcher.map(|(_, path)| Path::new(path));
+        let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+        let mut env: Vec<(String, String)> = Vec::new();
+        env.extend(
+            options
+                .delay
+                .into_iter()
+                .flat_map(|_| Hosts::env().map(owned)),
+        );
+        let given = options
+            .envs
             .iter()
-            .rev()
-            .find(|launcher| launcher.name == lib.name);
-        let launcher = launcher.map(|launcher| PathBuf::from(&launcher.value));
-        let own = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
-        let mut env: Vec<(String, String)> = match options.delay {
-            Some(_) => Hosts::env().map(own).collect(),
-            None => Vec::new(),
-        };
-        let given = options.envs.iter();
-        let given = given.filter(|env| env.side.is_empty() || env.side == lib.name);
-        env.extend(given.map(|env| (env.name.clone(), env.value.clone())));
+            .filter(|(of, _)| of.is_empty() || of == name);
+        env.extend(given.map(|(_, variable)| variable.clone()));
         let tcp = options.tcp || options.delay.is_some();
-        let library = Library::open(lib.value.as_ref(), launcher.as_deref(), tcp, &env)?;
+        let library = Library::open(dir.as_ref(), launcher, tcp, &env)?;
         if options.delay.is_some() && library.loops.is_some() {
             return Err(Error::new(format!(
-                "'{}' can't be among them with --delay: its launcher reaches ranks over the network",
-                lib.name
+                "'{name}' can't be among them with --delay: its launcher reaches ranks over the network"
             )));
         }
-        sides.push(Side {
-            name: lib.name.clone(),
-            library,
-        });
+        let name = name.clone();
+        sides.push(Side { name, library });
     }
     if options.aa || sides.len() == 1 {
         let again = Side {
@@ -487,10 +404,9 @@ fn cells(options: &CompareOptions) -> Result<Vec<(Name, Vec<usize>)>> {
             )));
         }
         if cells.iter().all(|(known, _)| *known != bench) {
-            let mut sizes = if bench.has_sizes() {
-                options.sizes.clone()
-            } else {
-                vec![0]
+            let mut sizes = match bench.has_sizes() {
+                true => options.sizes.clone(),
+                false => vec![0],
             };
             sizes.sort_unstable();
             sizes.dedup();
@@ -500,17 +416,21 @@ fn cells(options: &CompareOptions) -> Result<Vec<(Name, Vec<usize>)>> {
     Ok(cells)
 }
 
-/// Which priority jobs get if real time is asked for: on shared cores, real-time ranks that spin
-/// would keep each other from running.
-fn priority(options: &CompareOptions) -> Priority {
-    if options.ranks as usize > cores() {
-        return Priority::TooManyRanks;
-    }
-    let mut probe = Command::new("chrt");
-    probe.args(["-r", "5", "true"]);
-    match process::run(&mut probe, Duration::from_secs(5)) {
-        Ok(run) if run.failure.is_none() => Priority::RealTime,
-        _ => Priority::NotPermitted,
+/// Returns the jobs' priority as text, and whether it is real time: on shared cores, real-time
+/// ranks that spin would keep each other from running.
+fn priority(options: &CompareOptions) -> (&'static str, bool) {
+    let mut probe = process::prioritized("true".as_ref(), true);
+    let is_permitted = |probe| {
+        let run = process::run(probe, Duration::from_secs(5));
+        run.is_ok_and(|run| run.failure.is_none())
+    };
+    match options.chrt {
+        false => ("normal priority", false),
+        true if options.ranks as usize > cores() => {
+            ("normal priority (more ranks than cores)", false)
+        }
+        true if is_permitted(&mut probe) => ("real-time priority", true),
+        true => ("normal priority (chrt is not permitted)", false),
     }
 }
 
@@ -523,68 +443,35 @@ fn measure(
     chrt: bool,
     hosts: Option<&Hosts>,
 ) -> Result<std::result::Result<Vec<f64>, String>> {
-    let threads = if matches!(bench, Name::MbwMrMt | Name::Partitioned) {
-        usize::from(options.threads)
+    let job = Job {
+        bench,
+        sizes,
+        ranks: options.ranks as usize,
+        budget: options.budget,
+        timeout: Duration::from_secs(options.timeout),
+    };
+    let threads = if bench.has_threads() {
+        options.threads
     } else {
         1
     };
-    let mut command = side.library.launch(options.ranks as usize, threads, chrt);
-    let program = match &side.library.loops {
-        Some(loops) => loops.program(),
-        None => this_program()?,
-    };
-    let rank = |command: &mut Command| {
-        command.arg(&program).arg(bench.text());
-        command
-            .args(["--precision", "4"])
-            .arg("--budget")
-            .arg(options.budget.to_string());
-        if bench.has_sizes() {
-            let sizes: Vec<String> = sizes.iter().map(usize::to_string).collect();
-            command.arg("--sizes").arg(sizes.join(","));
-        }
-        if matches!(bench, Name::MbwMrMt | Name::Partitioned) {
-            command.arg("--threads").arg(options.threads.to_string());
+    let mut command = side.library.launch(job.ranks, threads.into(), chrt);
+    let rank = |command: &mut Command| -> Result<()> {
+        job.add_rank(&side.library, command)?;
+        if bench.has_threads() {
+            command.arg("--threads").arg(threads.to_string());
         }
         command.args(&options.extra);
+        Ok(())
     };
     match hosts {
-        Some(hosts) => hosts.add(&mut command, rank),
+        Some(hosts) => hosts.add(&mut command, rank)?,
         None => {
             command.arg("-n").arg(options.ranks.to_string());
-            rank(&mut command);
+            rank(&mut command)?;
         }
     }
-    let finished = process::run(&mut command, Duration::from_secs(options.timeout))?;
-    if let Some(failure) = finished.failure {
-        return Ok(Err(failure));
-    }
-    let found = match bench {
-        Name::Init => bench::parse_init(&finished.stdout)
-            .map(|value| (0, value))
-            .into_iter()
-            .collect(),
-        _ => output::parse(&finished.stdout),
-    };
-    if !bench.has_sizes() {
-        let value = found.first().map(|(_, value)| vec![*value]);
-        return Ok(value.ok_or_else(|| no_values(&finished.stdout)));
-    }
-    let value = |size: &usize| {
-        found
-            .iter()
-            .find(|(known, _)| known == size)
-            .map(|(_, v)| *v)
-    };
-    let values: Option<Vec<f64>> = sizes.iter().map(value).collect();
-    Ok(values.ok_or_else(|| no_values(&finished.stdout)))
-}
-
-fn no_values(stdout: &str) -> String {
-    format!(
-        "the output lacks some values: {}",
-        stdout.trim().replace('\n', " / ")
-    )
+    job.values(&mut command)
 }
 
 #[cfg(test)]
@@ -593,27 +480,15 @@ mod tests {
 
     #[test]
     fn assignments_parse() {
-        let right = Assignment {
-            name: "A".into(),
-            value: "/x=y".into(),
-        };
-        assert_eq!("A=/x=y".parse(), Ok(right));
+        assert_eq!(assignment("A=/x=y"), Ok(("A".into(), "/x=y".into())));
         for wrong in ["A", "=x", "A=", "A:B=x"] {
-            assert!(wrong.parse::<Assignment>().is_err(), "{wrong} was taken");
+            assert!(assignment(wrong).is_err(), "{wrong} was taken");
         }
-        let right = Variable {
-            side: "A".into(),
-            name: "X".into(),
-            value: "a:b=c".into(),
-        };
-        assert_eq!("A:X=a:b=c".parse(), Ok(right));
-        assert!(
-            ":X="
-                .parse::<Variable>()
-                .is_ok_and(|all| all.side.is_empty())
-        );
+        let right = ("A".into(), ("X".into(), "a:b=c".into()));
+        assert_eq!(library_variable("A:X=a:b=c"), Ok(right));
+        assert!(library_variable(":X=").is_ok_and(|(name, _)| name.is_empty()));
         for wrong in ["A", "A:X", "X=1", "A:=1"] {
-            assert!(wrong.parse::<Variable>().is_err(), "{wrong} was taken");
+            assert!(library_variable(wrong).is_err(), "{wrong} was taken");
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 
@@ -29,11 +29,6 @@ pub fn run(options: &OverviewOptions) -> Result<()> {
     })?;
     output::say(picture.trim_end());
     Ok(())
-}
-
-/// Returns the path of a page's picture, beside the page.
-pub fn path(page: &Path) -> PathBuf {
-    page.with_extension("svg")
 }
 
 /// A benchmark's name, and its ratios with their classes.
@@ -176,6 +171,8 @@ pub fn svg(page: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::figure::{self, Bar};
-use super::plot::{self, Line, bytes, escape};
+use super::figure;
+use super::plot::{self, bytes, escape};
 use super::report::{Cell, Report, number, ratio, verdict};
 use crate::bench::{Name, Unit};
 use crate::stats::Summary;
@@ -50,14 +50,11 @@ pub fn html(reports: &[Report]) -> String {
         );
         text.push_str("<div class='wide'><table><tr><th>library</th><th class='what'>version, folder, launcher</th></tr>\n");
         for (name, library) in &report.sides {
-            let _ = writeln!(
-                text,
-                "<tr><td>{}</td><td class='what'>{}<br>{}, {}</td></tr>",
-                escape(name),
-                escape(&library.version),
-                escape(&library.dir.display().to_string()),
-                escape(&library.launcher.display().to_string())
-            );
+            let (name, version) = (escape(name), escape(&library.version));
+            let [dir, launcher] =
+                [&library.dir, &library.launcher].map(|path| escape(&path.display().to_string()));
+            let what = format!("{version}<br>{dir}, {launcher}");
+            let _ = writeln!(text, "<tr><td>{name}</td><td class='what'>{what}</td></tr>");
         }
         text.push_str("</table></div>\n");
     }
@@ -80,27 +77,17 @@ fn section(text: &mut String, report: &Report) {
         with.ranks,
         escape(&with.network)
     );
-    let lines: Vec<String> = report
-        .circumstances()
-        .lines()
-        .map(|line| escape(line.trim_start_matches("- ")).replace(" %", "\u{a0}%"))
-        .collect();
-    let _ = writeln!(
-        text,
-        "<details><summary>circumstances</summary><ul><li>{}</ul></details>",
-        lines.join("<li>")
-    );
+    let line = |line: &str| escape(line.trim_start_matches("- ")).replace(" %", "\u{a0}%");
+    let lines: Vec<String> = report.circumstances().lines().map(line).collect();
+    let lines = lines.join("<li>");
+    let summary = "<summary>circumstances</summary>";
+    let _ = writeln!(text, "<details>{summary}<ul><li>{lines}</ul></details>");
     for failure in &report.failures {
         let failure = escape(&unframed(failure));
         let _ = writeln!(text, "<p class='worse'>failed: {failure}</p>");
     }
     text.push_str("<div class='all'>\n");
-    let mut benches: Vec<Name> = Vec::new();
-    for cell in &report.cells {
-        if !benches.contains(&cell.bench) {
-            benches.push(cell.bench);
-        }
-    }
+    let mut benches = report.benches();
     // Benchmarks with small pictures come last.
     benches.sort_by_key(|bench| !bench.has_sizes());
     for bench in benches {
@@ -122,99 +109,68 @@ fn unframed(said: &str) -> String {
 /// Formats picture and table of a benchmark.
 fn one(text: &mut String, report: &Report, bench: Name) {
     let Some(unit) = bench.unit() else { return };
-    let cells: Vec<&Cell> = report
-        .cells
-        .iter()
-        .filter(|cell| cell.bench == bench && report.is_main(cell))
-        .collect();
-    let name = escape(&bench.text());
-    let distance = cells.first().map(|cell| report.distance_of(cell));
-    let _ = writeln!(
-        text,
-        "<div class='one'><h3>{name} <small>{}, {}{}</small></h3>",
-        bench.explanation(),
-        unit.text(),
-        distance.unwrap_or_default()
-    );
+    let cells: Vec<&Cell> = report.shown(bench).collect();
+    let (name, meaning, short) = (escape(&bench.text()), bench.explanation(), unit.text());
+    let distance = cells
+        .first()
+        .map_or(String::new(), |cell| report.distance_of(cell));
+    let heading = format!("{name} <small>{meaning}, {short}{distance}</small>");
+    let _ = writeln!(text, "<div class='one'><h3>{heading}</h3>");
     match bench.has_sizes() {
-        true => by_size(text, report, &cells, &name, unit),
+        true => by_size(text, report, bench, &cells, unit),
         false => by_library(text, report, &cells, &name, unit),
     }
     text.push_str("</div>\n");
 }
 
 /// Formats a library's result as a cell of a table.
-fn reached(text: &mut String, summary: Option<&Summary>) {
-    let _ = match summary {
-        Some(one) => write!(
-            text,
-            "<td>{} ± {:.0} %</td>",
-            number(one.median),
-            50.0 * one.spread()
-        ),
-        None => write!(text, "<td>–</td>"),
-    };
+fn reached(summary: Option<&Summary>) -> String {
+    let text = |one: &Summary| format!("{} ± {:.0} %", number(one.median), 50.0 * one.spread());
+    format!("<td>{}</td>", summary.map_or("–".to_owned(), text))
 }
 
 /// Formats the ratio to the first library as a cell of a table.
-fn compared(text: &mut String, unit: Unit, base: Option<&Summary>, summary: Option<&Summary>) {
+fn compared(unit: Unit, base: Option<&Summary>, summary: Option<&Summary>) -> String {
     let (Some(base), Some(one)) = (base, summary) else {
-        text.push_str("<td>–</td>");
-        return;
+        return "<td>–</td>".to_owned();
     };
     let verdict = verdict(unit, base, one);
     let class = verdict.rsplit(' ').next().unwrap_or_default();
-    let _ = write!(
-        text,
+    format!(
         "<td class='{class}'>{}</td>",
         ratio(one.median / base.median)
-    );
+    )
 }
 
 fn summaries(cell: &Cell) -> Vec<Option<Summary>> {
-    let of = |values: &Vec<f64>| Summary::of(values);
-    cell.values.iter().map(of).collect()
+    cell.values
+        .iter()
+        .map(|values| Summary::of(values))
+        .collect()
 }
 
 /// Draws a line per library, with a table of a row per size.
-fn by_size(text: &mut String, report: &Report, cells: &[&Cell], name: &str, unit: Unit) {
-    let lines: Vec<Line> = (report.sides.iter().enumerate())
-        .map(|(place, (name, _))| Line {
-            name: name.clone(),
-            points: cells
-                .iter()
-                .filter(|cell| cell.size > 0)
-                .filter_map(|cell| {
-                    let found = Summary::of(cell.values.get(place)?)?;
-                    Some((cell.size, found.median, [found.lower, found.upper]))
-                })
-                .collect(),
-        })
-        .collect();
-    let picture = plot::svg(name, unit.text(), &lines);
+fn by_size(text: &mut String, report: &Report, bench: Name, cells: &[&Cell], unit: Unit) {
+    let picture = plot::svg(&bench.text(), unit.text(), &report.lines(bench));
     let open = if picture.is_some() { "" } else { " open" };
     text.push_str(&picture.unwrap_or_default());
-    let _ = write!(
-        text,
-        "<details class='many'{open}><summary>numbers</summary><div class='wide'><table><tr><th>bytes</th>"
-    );
+    let mut head = "<tr><th>bytes</th>".to_owned();
     for (place, (name, _)) in report.sides.iter().enumerate() {
-        let _ = write!(text, "<th>{}</th>", escape(name));
-        if place > 0 {
-            text.push_str("<th>ratio</th>");
-        }
+        let more = if place > 0 { "<th>ratio</th>" } else { "" };
+        head += &format!("<th>{}</th>{more}", escape(name));
     }
-    text.push_str("</tr>\n");
+    let summary = "<summary>numbers</summary><div class='wide'><table>";
+    let _ = writeln!(text, "<details class='many'{open}>{summary}{head}</tr>");
     for cell in cells {
-        let _ = write!(text, "<tr><td>{}</td>", bytes(cell.size));
         let found = summaries(cell);
-        for (place, summary) in found.iter().enumerate() {
-            reached(text, summary.as_ref());
+        let mut row = String::new();
+        for (place, one) in found.iter().map(Option::as_ref).enumerate() {
+            row += &reached(one);
             if place > 0 {
-                compared(text, unit, found[0].as_ref(), summary.as_ref());
+                row += &compared(unit, found[0].as_ref(), one);
             }
         }
-        text.push_str("</tr>\n");
+        let _ = writeln!(text, "<tr><td>{}</td>{row}</tr>", bytes(cell.size));
     }
     text.push_str("</table></div></details>\n");
 }
@@ -222,31 +178,23 @@ fn by_size(text: &mut String, report: &Report, cells: &[&Cell], name: &str, unit
 /// Draws a bar per library, with a table of a row per library.
 fn by_library(text: &mut String, report: &Report, cells: &[&Cell], name: &str, unit: Unit) {
     for cell in cells {
-        let found = summaries(cell);
-        let named = || report.sides.iter().map(|(name, _)| name).zip(&found);
-        let bars = named().enumerate().filter_map(|(place, (name, one))| {
-            let one = one.as_ref()?;
-            Some(Bar {
-                place,
-                name: name.clone(),
-                value: one.median,
-                range: [one.lower, one.upper],
-            })
-        });
-        let bars: Vec<Bar> = bars.collect();
-        text.push_str(&figure::bars_in_page(name, unit.text(), &bars).unwrap_or_default());
-        text.push_str(
-            "<details><summary>numbers</summary><div class='wide'><table><tr><th>library</th>",
+        let picture = figure::bars_in_page(name, unit.text(), &report.bars(cell));
+        text.push_str(&picture.unwrap_or_default());
+        let head = format!(
+            "<tr><th>library</th><th>{}</th><th>ratio</th></tr>",
+            unit.text()
         );
-        let _ = writeln!(text, "<th>{}</th><th>ratio</th></tr>", unit.text());
-        for (place, (name, summary)) in named().enumerate() {
-            let _ = write!(text, "<tr><td>{}</td>", escape(name));
-            reached(text, summary.as_ref());
-            match place {
-                0 => text.push_str("<td></td>"),
-                _ => compared(text, unit, found[0].as_ref(), summary.as_ref()),
-            }
-            text.push_str("</tr>\n");
+        let summary = "<summary>numbers</summary><div class='wide'><table>";
+        let _ = writeln!(text, "<details>{summary}{head}");
+        let found = summaries(cell);
+        for (place, (name, _)) in report.sides.iter().enumerate() {
+            let [one, first] = [place, 0].map(|place| found[place].as_ref());
+            let ratio = match place {
+                0 => "<td></td>".to_owned(),
+                _ => compared(unit, first, one),
+            };
+            let name = escape(name);
+            let _ = writeln!(text, "<tr><td>{name}</td>{}{ratio}</tr>", reached(one));
         }
         text.push_str("</table></div></details>\n");
     }

@@ -1,8 +1,6 @@
 //! A benchmark as a picture: values by bytes, both logarithmic, with the quartiles, a line for each
 //! library.
 
-use std::fmt::Write as _;
-
 /// A library's results.
 pub struct Line {
     pub name: String,
@@ -66,29 +64,32 @@ pub fn on_dark() -> String {
     COLOURS.into_iter().zip(ON_DARK).map(rule).collect()
 }
 
+/// Draws a line between two points, with these attributes.
+pub fn stroke(x: [f64; 2], y: [f64; 2], look: &str) -> String {
+    let ([x1, x2], [y1, y2]) = (x, y);
+    format!("<line {look} x1='{x1:.1}' x2='{x2:.1}' y1='{y1:.1}' y2='{y2:.1}'/>")
+}
+
+/// Draws text at a point, with these attributes.
+pub fn label(x: f64, y: f64, look: &str, text: &str) -> String {
+    format!("<text {look} x='{x:.1}' y='{y:.1}'>{text}</text>")
+}
+
 /// Draws a mark of a line by its index.
 fn mark(place: usize, x: f64, y: f64) -> String {
     let colour = colour(place);
+    let path =
+        |up: f64, rest: &str| format!("<path d='M{x:.1} {:.1}{rest}z' fill='{colour}'/>", y - up);
     match place % 4 {
         0 => format!("<circle cx='{x:.1}' cy='{y:.1}' r='3.2' fill='{colour}'/>"),
-        1 => format!(
-            "<rect x='{:.1}' y='{:.1}' width='6' height='6' fill='{colour}'/>",
-            x - 3.0,
-            y - 3.0
-        ),
-        2 => format!(
-            "<path d='M{x:.1} {:.1}l3.8 6.6h-7.6z' fill='{colour}'/>",
-            y - 4.2
-        ),
-        _ => format!(
-            "<path d='M{x:.1} {:.1}l4 4l-4 4l-4 -4z' fill='{colour}'/>",
-            y - 4.0
-        ),
+        1 => path(3.0, "m-3 0h6v6h-6"),
+        2 => path(4.2, "l3.8 6.6h-7.6"),
+        _ => path(4.0, "l4 4l-4 4l-4 -4"),
     }
 }
 
-/// A number beside an axis: without the digits that only binary fractions have, and not so long
-/// that a narrow picture cuts it off.
+/// Formats a number beside an axis: without the digits that only binary fractions have, and short
+/// enough for a narrow picture.
 fn plain(value: f64) -> String {
     for (unit, letter) in [(1e6, "M"), (1e3, "k")] {
         if value >= 10.0 * unit {
@@ -131,20 +132,11 @@ impl Frame {
 
     /// Draws a horizontal line at a value, with the value beside it.
     pub fn level(&self, text: &mut String, value: f64, class: &str, said: Option<&str>) {
-        let (at, right) = (self.y(value), self.left + self.width);
-        let _ = write!(
-            text,
-            "<line class='{class}' x1='{:.1}' x2='{right:.1}' y1='{at:.1}' y2='{at:.1}'/>",
-            self.left
-        );
-        if let Some(said) = said {
-            let _ = write!(
-                text,
-                "<text class='y' x='{:.1}' y='{:.1}'>{said}</text>",
-                self.left - 7.0,
-                at + 4.0
-            );
-        }
+        let (at, ends) = (self.y(value), [self.left, self.left + self.width]);
+        *text += &stroke(ends, [at; 2], &format!("class='{class}'"));
+        *text += &said.map_or(String::new(), |said| {
+            label(self.left - 7.0, at + 4.0, "class='y'", said)
+        });
     }
 
     /// Draws lines at 1, 2 and 5 times powers of ten.
@@ -158,7 +150,7 @@ impl Frame {
         }
     }
 
-    /// Lines upwards at powers of two, with their numbers of bytes below if wanted.
+    /// Draws lines upwards at powers of two, with their numbers of bytes below if wanted.
     pub fn powers(&self, text: &mut String, said: bool) {
         let (first, last) = self.sizes;
         let powers = (0..usize::BITS).map(|power| 1_usize << power);
@@ -169,71 +161,50 @@ impl Frame {
         let bottom = self.top + self.height;
         for (place, size) in powers.into_iter().step_by(every).enumerate() {
             let at = self.x(size);
-            let _ = write!(
-                text,
-                "<line class='grid minor' x1='{at:.1}' x2='{at:.1}' y1='{:.1}' y2='{bottom:.1}'/>",
-                self.top
-            );
+            *text += &stroke([at; 2], [self.top, bottom], "class='grid minor'");
             if said {
-                let _ = write!(
-                    text,
-                    "<text class='{}' x='{at:.1}' y='{:.1}'>{}</text>",
-                    // A page leaves every other one out where it is narrow.
-                    if place % 2 == 1 { "x odd" } else { "x" },
-                    bottom + 17.0,
-                    bytes(size)
-                );
+                // A page leaves every other one out where it is narrow.
+                let look = if place % 2 == 1 {
+                    "class='x odd'"
+                } else {
+                    "class='x'"
+                };
+                *text += &label(at, bottom + 17.0, look, &bytes(size));
             }
         }
     }
 
     /// Labels the vertical axis.
     pub fn unit(&self, text: &mut String, unit: &str) {
-        let _ = write!(
-            text,
-            "<text class='x unit' transform='translate(14 {:.1}) rotate(-90)'>{unit}</text>",
-            self.top + self.height / 2.0
-        );
+        let middle = self.top + self.height / 2.0;
+        let turned = format!("class='x unit' transform='translate(14 {middle:.1}) rotate(-90)'");
+        *text += &format!("<text {turned}>{unit}</text>");
     }
 
     /// Labels the horizontal axis.
     pub fn below(&self, text: &mut String, what: &str) {
-        let _ = write!(
-            text,
-            "<text class='x below' x='{:.1}' y='{:.1}'>{what}</text>",
-            self.left + self.width / 2.0,
-            self.top + self.height + 36.0
-        );
+        let (x, y) = (self.left + self.width / 2.0, self.top + self.height + 36.0);
+        *text += &label(x, y, "class='x below'", what);
     }
 
     /// Draws a line with its marks and quartiles.
     pub fn line(&self, text: &mut String, place: usize, line: &Line) {
         let colour = colour(place);
-        let path: Vec<String> = line
-            .points
-            .iter()
-            .map(|(size, value, _)| format!("{:.1},{:.1}", self.x(*size), self.y(*value)))
-            .collect();
-        let _ = write!(
-            text,
-            "<polyline points='{}' stroke='{colour}'/>",
-            path.join(" ")
-        );
-        for (size, value, [lower, upper]) in &line.points {
-            let at = self.x(*size);
-            let _ = write!(
-                text,
-                "<line x1='{at:.1}' x2='{at:.1}' y1='{:.1}' y2='{:.1}' stroke='{colour}'/>{}",
-                self.y(*lower),
-                self.y(*upper),
-                mark(place, at, self.y(*value))
-            );
+        let at = |(size, value, _): &(usize, f64, _)| {
+            format!("{:.1},{:.1}", self.x(*size), self.y(*value))
+        };
+        let path: Vec<String> = line.points.iter().map(at).collect();
+        *text += &format!("<polyline points='{}' stroke='{colour}'/>", path.join(" "));
+        for (size, value, quartiles) in &line.points {
+            let x = self.x(*size);
+            let ends = quartiles.map(|value| self.y(value));
+            *text += &stroke([x; 2], ends, &format!("stroke='{colour}'"));
+            *text += &mark(place, x, self.y(*value));
         }
     }
 }
 
-/// The names of the lines that have something to show, in as many rows as they need, and the height
-/// of these.
+/// Draws the names of the lines with points, in rows that fit, and returns the height of these.
 fn legend(lines: &[Line]) -> (String, f64) {
     let (mut text, mut at, mut row) = (String::new(), LEFT, 16.0);
     for (place, line) in lines.iter().enumerate() {
@@ -245,17 +216,10 @@ fn legend(lines: &[Line]) -> (String, f64) {
         if at + width > WIDTH && at > LEFT {
             (at, row) = (LEFT, row + LEAD);
         }
-        let _ = write!(
-            text,
-            "<line x1='{at:.1}' x2='{:.1}' y1='{row}' y2='{row}' stroke='{}' stroke-width='2'/>{}\
-             <text x='{:.1}' y='{}'>{}</text>",
-            at + 22.0,
-            colour(place),
-            mark(place, at + 11.0, row),
-            at + 27.0,
-            row + 4.0,
-            escape(&line.name)
-        );
+        let look = format!("stroke='{}' stroke-width='2'", colour(place));
+        text += &stroke([at, at + 22.0], [row; 2], &look);
+        text += &mark(place, at + 11.0, row);
+        text += &label(at + 27.0, row + 4.0, "", &escape(&line.name));
         at += width + 7.0;
     }
     (text, row + LEAD)
@@ -319,20 +283,14 @@ pub fn svg(title: &str, unit: &str, lines: &[Line]) -> Option<String> {
         if line.points.is_empty() {
             continue;
         }
-        let _ = write!(
-            text,
-            "<span><svg viewBox='0 0 22 10'><line x1='0' x2='22' y1='5' y2='5' stroke='{}' stroke-width='2'/>{}</svg>{}</span> ",
-            colour(place),
-            mark(place, 11.0, 5.0),
-            escape(&line.name)
-        );
+        let look = format!("stroke='{}' stroke-width='2'", colour(place));
+        let dash = stroke([0.0, 22.0], [5.0; 2], &look) + &mark(place, 11.0, 5.0);
+        let name = escape(&line.name);
+        text += &format!("<span><svg viewBox='0 0 22 10'>{dash}</svg>{name}</span> ");
     }
-    let _ = write!(
-        text,
-        "</div><svg viewBox='0 0 {WIDTH} {}' role='img' aria-label='{}: {unit} by bytes'>{inside}</svg>",
-        frame.top + frame.height + BOTTOM,
-        escape(title)
-    );
+    let (height, title) = (frame.top + frame.height + BOTTOM, escape(title));
+    let about = format!("role='img' aria-label='{title}: {unit} by bytes'");
+    text += &format!("</div><svg viewBox='0 0 {WIDTH} {height}' {about}>{inside}</svg>");
     Some(text)
 }
 
@@ -420,7 +378,7 @@ mod tests {
         let lines: Vec<Line> = names.map(line).into();
         let (text, height) = legend(&lines);
         assert!(height > 2.0 * LEAD, "{height}");
-        for place in text.split("<text x='").skip(1) {
+        for place in text.split("<text  x='").skip(1) {
             let at: f64 = place.split('\'').next().unwrap().parse().unwrap();
             let name = place.split(['>', '<']).nth(1).unwrap();
             assert!(

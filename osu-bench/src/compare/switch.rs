@@ -69,7 +69,7 @@ fn open(namespace: &str, interface: &str) -> std::io::Result<File> {
 }
 
 impl Switch {
-    /// Makes an interface in each namespace and carries frames between them, each so many
+    /// Makes an interface in each namespace and carries frames between them, each `delay`
     /// microseconds after it was sent.
     pub fn new(namespaces: &[String], interface: &str, delay: u32) -> Result<Switch> {
         let open = |namespace: &String| {

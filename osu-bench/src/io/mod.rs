@@ -14,50 +14,41 @@ pub use rank::run as run_rank;
 
 use crate::error::{Error, Result};
 use crate::find::this_program;
-use crate::library::Library;
+use crate::library::Side;
 use crate::progress::Progress;
 use crate::stats::Summary;
 use crate::{output, process};
 
-/// How ranks read and write.
+/// A pattern of reading and writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Pattern {
     /// Each rank its own part, 1 MiB a call.
     ContiguousWrite,
-    /// The same, reading.
+    /// Reading of a part by each rank.
     ContiguousRead,
     /// Pieces of 4 KiB by turns, collective calls of 4 MiB.
     InterleavedWrite,
-    /// The same, reading.
+    /// Reading of interleaved pieces.
     InterleavedRead,
-    /// The same pieces, by each rank alone.
+    /// Pieces of 4 KiB by turns, by each rank alone.
     StridedWrite,
-    /// The same, reading.
+    /// Reading of strided pieces.
     StridedRead,
     /// Pieces of 512 bytes, by each rank alone.
     SmallStridedWrite,
-    /// The same, reading.
+    /// Reading of small strided pieces.
     SmallStridedRead,
     /// 4 KiB a call at the shared pointer.
     Append,
-    /// How much of `MPI_File_iwrite_at_all` goes on while the ranks compute.
+    /// The share of `MPI_File_iwrite_at_all` that goes on while the ranks compute.
     Overlap,
-    /// The same while they sleep.
+    /// The share of a collective write while the ranks sleep.
     OverlapIdle,
-    /// The same while half as many of them compute as there are cores, and the others sleep.
+    /// The share while half as many ranks compute as there are cores, and the others sleep.
     OverlapSpare,
-    /// What `overlap` could be if the write took no more processor time than a plain one by the system: where
+    /// The largest `overlap` of a write that takes no more processor time than a plain one: where
     /// all cores compute, that time is added to theirs.
     OverlapBound,
-}
-
-/// What a value is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
-    /// MB/s.
-    Megabytes,
-    /// Percent.
-    Percent,
 }
 
 impl Pattern {
@@ -67,9 +58,10 @@ impl Pattern {
             .map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
-    /// The pattern of a name.
-    fn of(text: &str) -> Option<Self> {
-        Self::from_str(text, false).ok()
+    /// Returns whether its value is a percentage instead of a rate in MB/s.
+    fn is_share(self) -> bool {
+        use Pattern::{Overlap, OverlapBound, OverlapIdle, OverlapSpare};
+        matches!(self, Overlap | OverlapBound | OverlapIdle | OverlapSpare)
     }
 }
 
@@ -99,11 +91,11 @@ pub struct IoOptions {
     #[arg(long, value_name = "N", default_value_t = 3,
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeats: u32,
-    /// Which patterns; otherwise all.
+    /// Patterns; all by default.
     #[arg(long, value_enum, value_delimiter = ',')]
     patterns: Vec<Pattern>,
-    /// One more column: the same by plain calls of the system, which bound what a library can reach. Ranks are started
-    /// by the first library.
+    /// One more column: the same by plain calls of the system, the bound of every library. Ranks
+    /// are started by the first library.
     #[arg(long)]
     plain: bool,
     /// Time limit per job.
@@ -112,62 +104,31 @@ pub struct IoOptions {
     timeout: u64,
 }
 
-struct Side {
-    name: String,
-    library: Library,
-    plain: bool,
-}
-
-fn side(text: &str) -> Result<Side> {
-    let mut parts = text.splitn(3, '=');
-    let (Some(name), Some(dir)) = (parts.next(), parts.next()) else {
-        return Err(Error::new(format!(
-            "'{text}' is not NAME=DIR, as in A=/opt/mpi/lib"
-        )));
-    };
-    let launcher = parts.next().map(PathBuf::from);
-    let library = Library::open(dir.as_ref(), launcher.as_deref(), false, &[])?;
-    Ok(Side {
-        name: name.to_owned(),
-        library,
-        plain: false,
-    })
-}
-
 /// Measures and prints a table per folder.
 pub fn run(options: &IoOptions) -> Result<()> {
     process::prepare()?;
-    let mut sides = options
+    let mut sides: Vec<Side> = options
         .libs
         .iter()
-        .map(|text| side(text))
-        .collect::<Result<Vec<_>>>()?;
-    if options.plain
-        && let Some(first) = options.libs.first()
-    {
+        .map(|text| Side::parse(text))
+        .collect::<Result<_>>()?;
+    sides.iter().for_each(Side::say);
+    let libraries = sides.len();
+    if let (true, Some(first)) = (options.plain, sides.first()) {
         sides.push(Side {
             name: "plain".to_owned(),
-            plain: true,
-            ..side(first)?
+            library: first.library.clone(),
         });
     }
     let patterns = match options.patterns.is_empty() {
         true => Pattern::value_variants().to_vec(),
         false => options.patterns.clone(),
     };
-    for side in &sides {
-        let (name, library) = (&side.name, &side.library);
-        if side.plain {
-            continue;
-        }
-        let launcher = library.launcher.display();
-        output::say(&format!("{name}: {}, {launcher}", library.version));
-    }
     let mut progress = Progress::new(options.dirs.len() * options.rounds as usize * sides.len());
     for dir in &options.dirs {
         let mut values = vec![vec![Vec::new(); patterns.len()]; sides.len()];
         for round in 0..options.rounds as usize {
-            // Nobody is always the first.
+            // No library is always the first.
             for turn in 0..sides.len() {
                 let place = (round + turn) % sides.len();
                 let (name, rounds) = (&sides[place].name, options.rounds);
@@ -176,7 +137,7 @@ pub fn run(options: &IoOptions) -> Result<()> {
                     "{dir_text}, round {} of {rounds}, {name}",
                     round + 1
                 ));
-                let found = job(&sides[place], dir, &patterns, options)?;
+                let found = job(&sides[place], place >= libraries, dir, &patterns, options)?;
                 for (list, value) in values[place].iter_mut().zip(found) {
                     list.push(value);
                 }
@@ -198,7 +159,7 @@ pub fn run(options: &IoOptions) -> Result<()> {
     Ok(())
 }
 
-/// The best of each library and the median, and how the first one's best stands to the others'.
+/// Formats best and median of each library, and the ratio of the first one's best to the others'.
 fn table(sides: &[Side], patterns: &[Pattern], values: &[Vec<Vec<f64>>]) -> Vec<String> {
     let mut head = "| pattern |".to_owned();
     let mut rule = "| --- |".to_owned();
@@ -212,19 +173,16 @@ fn table(sides: &[Side], patterns: &[Pattern], values: &[Vec<Vec<f64>>]) -> Vec<
     }
     let mut rows = vec![head, rule];
     for (index, pattern) in patterns.iter().enumerate() {
-        let unit = match pattern.unit() {
-            Unit::Megabytes => "MB/s",
-            Unit::Percent => "%",
-        };
+        let unit = if pattern.is_share() { "%" } else { "MB/s" };
         let best = |place: usize| values[place][index].iter().copied().fold(0.0, f64::max);
         let mut row = format!("| {}, {unit} |", pattern.text());
         for (place, side) in values.iter().enumerate() {
             let median = Summary::of(&side[index]).map_or(0.0, |summary| summary.median);
             row += &format!(" {:.0} ({median:.0}) |", best(place));
-            match pattern.unit() {
+            match pattern.is_share() {
                 _ if place == 0 => {}
-                Unit::Percent => row += " |",
-                Unit::Megabytes => row += &format!(" {:.2} |", best(0) / best(place).max(1e-9)),
+                true => row += " |",
+                false => row += &format!(" {:.2} |", best(0) / best(place).max(1e-9)),
             }
         }
         rows.push(row);
@@ -232,8 +190,14 @@ fn table(sides: &[Side], patterns: &[Pattern], values: &[Vec<Vec<f64>>]) -> Vec<
     rows
 }
 
-/// One job: a value for each pattern.
-fn job(side: &Side, dir: &Path, patterns: &[Pattern], options: &IoOptions) -> Result<Vec<f64>> {
+/// Runs one job and returns a value for each pattern.
+fn job(
+    side: &Side,
+    is_plain: bool,
+    dir: &Path,
+    patterns: &[Pattern],
+    options: &IoOptions,
+) -> Result<Vec<f64>> {
     let file = dir.join(format!(".osu-bench-io.{}", std::process::id()));
     let names: Vec<String> = patterns.iter().map(|pattern| pattern.text()).collect();
     let bytes = options.megabytes as usize * (1 << 20);
@@ -247,12 +211,12 @@ fn job(side: &Side, dir: &Path, patterns: &[Pattern], options: &IoOptions) -> Re
         .args(["--bytes", &bytes.to_string()])
         .args(["--repeats", &options.repeats.to_string()])
         .args(["--patterns", &names.join(",")]);
-    if side.plain {
+    if is_plain {
         command.arg("--plain");
     }
     let finished = process::run(&mut command, Duration::from_secs(options.timeout))?;
     if let Some(failure) = finished.failure {
-        // Who failed has perhaps left it.
+        // A failed job may have left it.
         let _ = std::fs::remove_file(&file);
         return Err(Error::new(format!("{}: {failure}", side.name)));
     }
@@ -261,7 +225,7 @@ fn job(side: &Side, dir: &Path, patterns: &[Pattern], options: &IoOptions) -> Re
         let value = found.iter().find(|(known, _)| known == pattern);
         value.map(|(_, value)| *value).ok_or_else(|| {
             Error::new(format!(
-                "{}: rank 0 told nothing of {}",
+                "{}: internal error: rank 0 printed no value of {}",
                 side.name,
                 pattern.text()
             ))

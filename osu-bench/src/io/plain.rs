@@ -10,11 +10,12 @@ use std::thread;
 
 use crate::error::{Error, Result};
 use crate::mpi::World;
+use crate::together::ended;
 
-/// A stretch that is read or written at once, of which this rank has every so many'th piece.
+/// Bytes that are read or written at once; the pieces of all ranks lie in them by turns.
 const STRETCH: usize = 128 << 10;
 
-/// How pieces are moved.
+/// A manner of moving pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manner {
     /// A call for each.
@@ -130,7 +131,7 @@ impl Plain {
         Ok(())
     }
 
-    /// Appends pieces where a number says that all ranks count on.
+    /// Appends pieces at a pointer that all ranks share.
     pub fn append(&self, pointer: &Pointer, piece: usize, data: &[u8]) -> Result<()> {
         for part in data.chunks(piece) {
             let at = pointer
@@ -146,10 +147,7 @@ impl Plain {
         thread::scope(|scope| {
             let write = scope.spawn(|| self.file.write_all_at(data, at));
             work();
-            write
-                .join()
-                .map_err(|_| Error::new("the thread that writes has panicked".to_owned()))?
-                .map_err(Error::from)
+            write.join().map_err(|_| ended())?.map_err(Error::from)
         })
     }
 }

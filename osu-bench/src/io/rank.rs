@@ -1,6 +1,6 @@
-//! The program that `io` starts: one file, read and written by all ranks in one pattern after the other.
+//! The program that `io` starts: one file, read and written by all ranks in one pattern after the
+//! other, by MPI or by plain calls of the system.
 
-use std::fmt::Write;
 use std::fs::OpenOptions;
 use std::hint::black_box;
 use std::os::unix::fs::FileExt;
@@ -8,12 +8,13 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use clap::Args;
+use clap::{Args, ValueEnum as _};
 
+use super::Pattern;
 use super::plain::{Manner, Plain, Pointer};
-use super::{Pattern, Unit};
 use crate::error::{Error, Result};
-use crate::mpi::{Combine, SharedFile, Table, Way, World};
+use crate::library::cores;
+use crate::mpi::{Access, Combine, SharedFile, Table, World};
 use crate::output;
 
 /// Options of the program.
@@ -25,10 +26,10 @@ pub struct RankOptions {
     /// Bytes of a rank.
     #[arg(long)]
     bytes: usize,
-    /// How often each pattern is run; the best counts.
+    /// Runs of each pattern; the best counts.
     #[arg(long)]
     repeats: u32,
-    /// Which patterns.
+    /// The patterns.
     #[arg(long, value_enum, value_delimiter = ',')]
     patterns: Vec<Pattern>,
     /// By plain calls of the system in place of MPI's.
@@ -54,10 +55,7 @@ pub fn run(options: &RankOptions) -> Result<()> {
                 world: &world,
                 options,
             };
-            let value = match options.plain {
-                true => trial.run_plain(*pattern)?,
-                false => trial.run(*pattern)?,
-            };
+            let value = trial.run(*pattern)?;
             best = Some(best.map_or(value, |best| best.max(value)));
         }
         if let (0, Some(best)) = (world.rank, best) {
@@ -68,17 +66,17 @@ pub fn run(options: &RankOptions) -> Result<()> {
 }
 
 fn line(pattern: Pattern, value: f64) -> String {
-    let mut text = pattern.text();
-    // A String takes all that is written to it.
-    let _ = write!(text, " {value:.3}");
-    text
+    format!("{} {value:.3}", pattern.text())
 }
 
-/// The values in what the program has printed.
+/// Parses the values that the program has printed.
 pub fn parse(text: &str) -> Vec<(Pattern, f64)> {
     let one = |line: &str| {
         let (name, value) = line.split_once(' ')?;
-        Some((Pattern::of(name)?, value.trim().parse().ok()?))
+        Some((
+            Pattern::from_str(name, false).ok()?,
+            value.trim().parse().ok()?,
+        ))
     };
     text.lines().filter_map(one).collect()
 }
@@ -89,24 +87,37 @@ struct Trial<'a> {
     options: &'a RankOptions,
 }
 
-/// The byte at a place of what a rank writes.
+/// Returns the byte at a place of the data that a rank writes.
 fn byte(rank: usize, place: usize) -> u8 {
     ((place >> 9).wrapping_mul(31) ^ place ^ rank.wrapping_mul(97)) as u8
 }
 
+/// The layout of the ranks' data in the file.
+#[derive(Clone, Copy)]
+enum Layout {
+    /// One part of the file per rank.
+    Contiguous,
+    /// Pieces of this many bytes by turns, accessed collectively if `together`.
+    Pieces { piece: usize, together: bool },
+}
+
 impl Trial<'_> {
-    /// Bytes that this rank moves in a pattern: whole calls and pieces.
+    /// Returns the bytes that this rank moves in a pattern: whole calls and pieces.
     fn bytes(&self) -> usize {
         self.options.bytes.next_multiple_of(TOGETHER)
     }
 
-    fn data(&self) -> Vec<u8> {
-        (0..self.bytes())
-            .map(|place| byte(self.world.rank, place))
-            .collect()
+    /// Returns the place of this rank's part of the file.
+    fn start(&self) -> u64 {
+        (self.world.rank * self.bytes()) as u64
     }
 
-    /// A new file.
+    fn data(&self) -> Vec<u8> {
+        let rank = self.world.rank;
+        (0..self.bytes()).map(|place| byte(rank, place)).collect()
+    }
+
+    /// Creates the file anew.
     fn open(&self) -> Result<SharedFile> {
         let (world, path) = (self.world, &self.options.file);
         if world.rank == 0 && path.exists() {
@@ -126,8 +137,22 @@ impl Trial<'_> {
         }
     }
 
-    /// Seconds from when the first rank begins until the last has ended, by the clock of the machine. With
-    /// fewer cores than ranks some leave the barrier when others are through already.
+    fn plain(&self) -> Result<Plain> {
+        Plain::open(self.world, &self.options.file)
+    }
+
+    /// Deletes the file when no rank uses it any more.
+    fn plain_end(&self, plain: Plain) -> Result<()> {
+        drop(plain);
+        self.world.barrier()?;
+        if self.world.rank == 0 {
+            std::fs::remove_file(&self.options.file)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the seconds from when the first rank begins until the last has ended, by the clock
+    /// of the machine. With fewer cores than ranks some leave the barrier when others have ended.
     fn time(&self, work: impl FnOnce() -> Result<()>) -> Result<f64> {
         self.world.barrier()?;
         let start = monotonic();
@@ -139,19 +164,22 @@ impl Trial<'_> {
     }
 
     fn run(&self, pattern: Pattern) -> Result<f64> {
+        let pieces = |piece, together| Layout::Pieces { piece, together };
+        let plain = self.options.plain;
         match pattern {
-            Pattern::ContiguousWrite => self.contiguous(true),
-            Pattern::ContiguousRead => self.contiguous(false),
-            Pattern::InterleavedWrite => self.pieces(PIECE, true, true),
-            Pattern::InterleavedRead => self.pieces(PIECE, true, false),
-            Pattern::StridedWrite => self.pieces(PIECE, false, true),
-            Pattern::StridedRead => self.pieces(PIECE, false, false),
-            Pattern::SmallStridedWrite => self.pieces(SMALL_PIECE, false, true),
-            Pattern::SmallStridedRead => self.pieces(SMALL_PIECE, false, false),
+            Pattern::ContiguousWrite => self.moved(Layout::Contiguous, true),
+            Pattern::ContiguousRead => self.moved(Layout::Contiguous, false),
+            Pattern::InterleavedWrite => self.moved(pieces(PIECE, true), true),
+            Pattern::InterleavedRead => self.moved(pieces(PIECE, true), false),
+            Pattern::StridedWrite => self.moved(pieces(PIECE, false), true),
+            Pattern::StridedRead => self.moved(pieces(PIECE, false), false),
+            Pattern::SmallStridedWrite => self.moved(pieces(SMALL_PIECE, false), true),
+            Pattern::SmallStridedRead => self.moved(pieces(SMALL_PIECE, false), false),
             Pattern::Append => self.append(),
             Pattern::Overlap => self.overlap(self.world.size),
             Pattern::OverlapIdle => self.overlap(0),
             Pattern::OverlapSpare => self.overlap((cores() / 2).max(1)),
+            Pattern::OverlapBound if plain => Ok(100.0),
             Pattern::OverlapBound => self.overlap_bound(),
         }
     }
@@ -160,54 +188,64 @@ impl Trial<'_> {
         (self.bytes() * self.world.size) as f64 / 1e6 / seconds
     }
 
-    /// Each rank has one part of the file, and moves it by calls of a megabyte.
-    fn contiguous(&self, writes: bool) -> Result<f64> {
-        let file = self.open()?;
-        let start = (self.world.rank * self.bytes()) as u64;
-        let both = self.write_and_read(&file, start, TRANSFER, false)?;
-        self.end(file)?;
-        Ok(self.megabytes_per_second(if writes { both.0 } else { both.1 }))
+    /// Writes and reads in a layout and returns the rate of one of both. Plain calls take the
+    /// fastest manner.
+    fn moved(&self, layout: Layout, writes: bool) -> Result<f64> {
+        let world = self.world;
+        let mut least = f64::INFINITY;
+        if self.options.plain {
+            let manners = match layout {
+                Layout::Pieces {
+                    together: false, ..
+                } => &[Manner::Calls, Manner::Sieved][..],
+                _ => &[Manner::Together],
+            };
+            for &manner in manners {
+                let plain = self.plain()?;
+                least = least.min(self.write_and_read(writes, |writes, data| match layout {
+                    Layout::Contiguous => plain.calls(writes, self.start(), TRANSFER, data),
+                    Layout::Pieces { piece, .. } => {
+                        plain.pieces(world, manner, writes, piece, data)
+                    }
+                })?);
+                self.plain_end(plain)?;
+            }
+        } else {
+            let file = self.open()?;
+            let (start, call, together) = match layout {
+                Layout::Contiguous => (self.start(), TRANSFER, false),
+                Layout::Pieces { piece, together } => {
+                    file.view_blocks(piece, world.rank, world.size, self.bytes() / piece)?;
+                    (0, TOGETHER, together)
+                }
+            };
+            least = self.write_and_read(writes, |writes, data| {
+                let mut at = start;
+                for part in data.chunks_mut(call) {
+                    file.access(Access { writes, together }, at, part)?;
+                    at += part.len() as u64;
+                }
+                Ok(())
+            })?;
+            self.end(file)?;
+        }
+        Ok(self.megabytes_per_second(least))
     }
 
-    /// Pieces of the ranks lie in the file by turns.
-    fn pieces(&self, piece: usize, together: bool, writes: bool) -> Result<f64> {
-        let file = self.open()?;
-        let (rank, size) = (self.world.rank, self.world.size);
-        file.view_blocks(piece, rank, size, self.bytes() / piece)?;
-        let both = self.write_and_read(&file, 0, TOGETHER, together)?;
-        self.end(file)?;
-        Ok(self.megabytes_per_second(if writes { both.0 } else { both.1 }))
-    }
-
-    /// Seconds of writing and of reading, by calls of so many bytes. What is read is checked.
+    /// Writes, reads and checks. Returns the seconds of one of both.
     fn write_and_read(
         &self,
-        file: &SharedFile,
-        start: u64,
-        call: usize,
-        together: bool,
-    ) -> Result<(f64, f64)> {
+        writes: bool,
+        transfer: impl Fn(bool, &mut [u8]) -> Result<()>,
+    ) -> Result<f64> {
         let mut data = self.data();
-        let go = |way: Way, data: &mut [u8]| {
-            let mut at = start;
-            for part in data.chunks_mut(call) {
-                file.access(way, at, part)?;
-                at += part.len() as u64;
-            }
-            Ok(())
-        };
-        let write = self.time(|| go(Way::Write { together }, &mut data))?;
+        let write = self.time(|| transfer(true, &mut data))?;
         data.fill(0);
-        let read = self.time(|| go(Way::Read { together }, &mut data))?;
-        self.check(&data)?;
-        Ok((write, read))
-    }
-
-    fn check(&self, data: &[u8]) -> Result<()> {
+        let read = self.time(|| transfer(false, &mut data))?;
         let rank = self.world.rank;
         let wrong = |(place, found): (usize, &u8)| *found != byte(rank, place);
         match data.iter().enumerate().position(wrong) {
-            None => Ok(()),
+            None => Ok(if writes { write } else { read }),
             Some(place) => Err(Error::new(format!(
                 "rank {rank} read something else at its byte {place} than it had written"
             ))),
@@ -216,153 +254,78 @@ impl Trial<'_> {
 
     /// Ranks append pieces at the shared pointer.
     fn append(&self) -> Result<f64> {
-        let file = self.open()?;
         let mut data = self.data();
-        let took = self.time(|| {
-            data.chunks_mut(PIECE)
-                .try_for_each(|piece| file.append(piece))
-        })?;
-        file.close()?;
-        // Every piece is there, whole, once.
-        self.world.barrier()?;
-        let size = std::fs::metadata(&self.options.file)?.len();
-        let all = (self.bytes() * self.world.size) as u64;
-        if size != all {
-            let why = format!("the file has {size} bytes after appending {all}");
-            return Err(Error::new(why));
-        }
-        self.world.barrier()?;
-        if self.world.rank == 0 {
-            SharedFile::delete(self.world, &self.options.file)?;
-        }
-        Ok(self.megabytes_per_second(took))
-    }
-
-    /// How much of a collective write goes on while the first ranks compute (`busy` of them) and the others wait
-    /// for something else, such as an accelerator, in percent: computing takes as long as the write.
-    fn overlap(&self, busy: usize) -> Result<f64> {
-        let file = self.open()?;
-        let mut data = self.data();
-        let at = (self.world.rank * self.bytes()) as u64;
-        // The file's room is taken by a first write.
-        file.start_write(at, &mut data)?.wait()?;
-        let write = self.time(|| file.start_write(at, &mut data)?.wait())?;
-        let work = Work::of(write, self.world.rank < busy);
-        let alone = self.time(|| {
-            work.go();
-            Ok(())
-        })?;
-        let both = self.time(|| {
-            let access = file.start_write(at, &mut data)?;
-            work.go();
-            access.wait()
-        })?;
-        self.end(file)?;
-        Ok(100.0 * (1.0 - (both - alone) / write).clamp(0.0, 1.0))
-    }
-}
-
-/// The same by plain calls of the system.
-impl Trial<'_> {
-    fn run_plain(&self, pattern: Pattern) -> Result<f64> {
-        match pattern {
-            Pattern::ContiguousWrite => self.plain_contiguous(true),
-            Pattern::ContiguousRead => self.plain_contiguous(false),
-            Pattern::InterleavedWrite => self.plain_pieces(PIECE, true, true),
-            Pattern::InterleavedRead => self.plain_pieces(PIECE, true, false),
-            Pattern::StridedWrite => self.plain_pieces(PIECE, false, true),
-            Pattern::StridedRead => self.plain_pieces(PIECE, false, false),
-            Pattern::SmallStridedWrite => self.plain_pieces(SMALL_PIECE, false, true),
-            Pattern::SmallStridedRead => self.plain_pieces(SMALL_PIECE, false, false),
-            Pattern::Append => self.plain_append(),
-            Pattern::Overlap => self.plain_overlap(self.world.size),
-            Pattern::OverlapIdle => self.plain_overlap(0),
-            Pattern::OverlapSpare => self.plain_overlap((cores() / 2).max(1)),
-            Pattern::OverlapBound => Ok(100.0),
-        }
-    }
-
-    fn plain(&self) -> Result<Plain> {
-        Plain::open(self.world, &self.options.file)
-    }
-
-    /// Deletes the file when all are through with it.
-    fn plain_end(&self, plain: Plain) -> Result<()> {
-        drop(plain);
-        self.world.barrier()?;
-        if self.world.rank == 0 {
-            std::fs::remove_file(&self.options.file)?;
-        }
-        Ok(())
-    }
-
-    fn plain_contiguous(&self, writes: bool) -> Result<f64> {
-        let (plain, mut data) = (self.plain()?, self.data());
-        let start = (self.world.rank * self.bytes()) as u64;
-        let mut took = self.time(|| plain.calls(true, start, TRANSFER, &mut data))?;
-        if !writes {
-            data.fill(0);
-            took = self.time(|| plain.calls(false, start, TRANSFER, &mut data))?;
-            self.check(&data)?;
-        }
-        self.plain_end(plain)?;
-        Ok(self.megabytes_per_second(took))
-    }
-
-    /// In the manner that is the quickest one.
-    fn plain_pieces(&self, piece: usize, together: bool, writes: bool) -> Result<f64> {
-        let manners = match together {
-            true => &[Manner::Together][..],
-            false => &[Manner::Calls, Manner::Sieved],
-        };
-        let mut least = f64::INFINITY;
-        for manner in manners {
-            let (plain, mut data) = (self.plain()?, self.data());
-            let go = |writes: bool, data: &mut [u8]| {
-                self.time(|| plain.pieces(self.world, *manner, writes, piece, data))
-            };
-            let mut took = go(true, &mut data)?;
-            if !writes {
-                data.fill(0);
-                took = go(false, &mut data)?;
-                self.check(&data)?;
-            }
-            least = least.min(took);
+        let took = if self.options.plain {
+            let plain = self.plain()?;
+            let pointer = Pointer::new(self.world, &self.options.file)?;
+            let took = self.time(|| plain.append(&pointer, PIECE, &data))?;
             self.plain_end(plain)?;
-        }
-        Ok(self.megabytes_per_second(least))
-    }
-
-    fn plain_append(&self) -> Result<f64> {
-        let (plain, data) = (self.plain()?, self.data());
-        let pointer = Pointer::new(self.world, &self.options.file)?;
-        let took = self.time(|| plain.append(&pointer, PIECE, &data))?;
-        self.plain_end(plain)?;
+            took
+        } else {
+            let file = self.open()?;
+            let took = self.time(|| {
+                let mut pieces = data.chunks_mut(PIECE);
+                pieces.try_for_each(|piece| file.append(piece))
+            })?;
+            self.world.barrier()?;
+            // Every piece is there, whole, once.
+            let size = std::fs::metadata(&self.options.file)?.len();
+            let all = (self.bytes() * self.world.size) as u64;
+            if size != all {
+                let why = format!("the file has {size} bytes after appending {all}");
+                return Err(Error::new(why));
+            }
+            self.end(file)?;
+            took
+        };
         Ok(self.megabytes_per_second(took))
     }
 
-    fn plain_overlap(&self, busy: usize) -> Result<f64> {
-        let (plain, data) = (self.plain()?, self.data());
-        let at = (self.world.rank * self.bytes()) as u64;
-        plain.write_while(at, &data, || {})?;
-        let write = self.time(|| plain.write_while(at, &data, || {}))?;
-        let work = Work::of(write, self.world.rank < busy);
-        let alone = self.time(|| {
+    /// Returns the share of a collective write, in percent, that goes on while the first `busy`
+    /// ranks compute and the others wait for something else, such as an accelerator. Computing
+    /// takes as long as the write.
+    fn overlap(&self, busy: usize) -> Result<f64> {
+        let (mut data, at) = (self.data(), self.start());
+        if self.options.plain {
+            let plain = self.plain()?;
+            let hidden = self.hidden(busy, |work| plain.write_while(at, &data, work))?;
+            self.plain_end(plain)?;
+            Ok(hidden)
+        } else {
+            let file = self.open()?;
+            let hidden = self.hidden(busy, |work| {
+                let write = file.start_write(at, &mut data)?;
+                work();
+                write.wait()
+            })?;
+            self.end(file)?;
+            Ok(hidden)
+        }
+    }
+
+    /// Measures the share of `write` that is hidden behind the work that runs beside it.
+    fn hidden(
+        &self,
+        busy: usize,
+        mut write: impl FnMut(&(dyn Fn() + Sync)) -> Result<()>,
+    ) -> Result<f64> {
+        // A first write allocates the file's space.
+        write(&|| ())?;
+        let alone = self.time(|| write(&|| ()))?;
+        let work = Work::of(alone, self.world.rank < busy);
+        let working = self.time(|| {
             work.go();
             Ok(())
         })?;
-        let both = self.time(|| plain.write_while(at, &data, || work.go()))?;
-        self.plain_end(plain)?;
-        Ok(100.0 * (1.0 - (both - alone) / write).clamp(0.0, 1.0))
+        let both = self.time(|| write(&|| work.go()))?;
+        Ok(100.0 * (1.0 - (both - working) / alone).clamp(0.0, 1.0))
     }
-}
 
-impl Trial<'_> {
-    /// Which overlap the processor time of a plain write leaves, where all cores compute meanwhile.
+    /// Returns the overlap that the processor time of a plain write leaves, where all cores compute
+    /// meanwhile.
     fn overlap_bound(&self) -> Result<f64> {
         let file = self.open()?;
-        let mut data = self.data();
-        let at = (self.world.rank * self.bytes()) as u64;
+        let (mut data, at) = (self.data(), self.start());
         file.start_write(at, &mut data)?.wait()?;
         let write = self.time(|| file.start_write(at, &mut data)?.wait())?;
         let plain = OpenOptions::new().write(true).open(&self.options.file)?;
@@ -376,17 +339,12 @@ impl Trial<'_> {
     }
 }
 
-/// Cores that this process may run on.
-fn cores() -> usize {
-    thread::available_parallelism().map_or(1, usize::from)
-}
-
-/// Seconds by a clock that all processes of the machine have in common.
+/// Returns the seconds of a clock that all processes of the machine have in common.
 fn monotonic() -> f64 {
     seconds_of(libc::CLOCK_MONOTONIC)
 }
 
-/// Seconds that cores have worked for this process.
+/// Returns the processor time of this process in seconds.
 fn processor_time() -> f64 {
     seconds_of(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
@@ -401,7 +359,7 @@ fn seconds_of(clock: libc::clockid_t) -> f64 {
     now.tv_sec as f64 + now.tv_nsec as f64 / 1e9
 }
 
-/// Something that takes a while.
+/// A computation, or idling, of a certain length.
 enum Work {
     Compute(u64),
     Sleep(Duration),
@@ -436,19 +394,6 @@ fn compute(turns: u64) {
     let mut number = 1_u64;
     for turn in 0..turns {
         number = black_box(number.wrapping_mul(6_364_136_223_846_793_005) ^ turn);
-    }
-}
-
-impl Pattern {
-    /// What its value is.
-    pub fn unit(self) -> Unit {
-        match self {
-            Pattern::Overlap
-            | Pattern::OverlapIdle
-            | Pattern::OverlapSpare
-            | Pattern::OverlapBound => Unit::Percent,
-            _ => Unit::Megabytes,
-        }
     }
 }
 

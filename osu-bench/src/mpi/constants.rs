@@ -6,8 +6,6 @@ use std::ffi::{c_int, c_void};
 pub const COMM_WORLD: c_int = 0x4400_0000;
 /// `MPI_REQUEST_NULL`.
 pub const REQUEST_NULL: c_int = 0x2c00_0000;
-/// `MPI_CHAR`.
-pub const CHAR: c_int = 0x4c00_0101;
 /// `MPI_BYTE`.
 pub const BYTE: c_int = 0x4c00_010d;
 /// `MPI_FLOAT`.

@@ -4,38 +4,28 @@ use std::ffi::{CString, c_int};
 use std::path::Path;
 
 use super::constants::{BYTE, INFO_NULL, STATUS_IGNORE};
-use super::entry::Request;
-use super::file_table::Handle;
-use super::table::Table;
-use super::world::{World, check, count};
+use super::table::{File, Request, Table, call};
+use super::world::{World, count};
 use crate::error::{Error, Result};
 
 /// `MPI_MODE_CREATE | MPI_MODE_RDWR`.
 const CREATE_AND_USE: c_int = 1 | 8;
 
-/// Which access.
+/// An access by one rank alone, or by all ranks together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
-    /// `MPI_File_write_at`, or `MPI_File_write_at_all` where `together`.
-    Write {
-        /// By all ranks.
-        together: bool,
-    },
-    /// `MPI_File_read_at`, or `MPI_File_read_at_all` where `together`.
-    Read {
-        /// By all ranks.
-        together: bool,
-    },
+pub struct Access {
+    pub writes: bool,
+    pub together: bool,
 }
 
 /// An open file.
 pub struct SharedFile {
     table: &'static Table,
-    handle: Handle,
+    handle: File,
 }
 
-/// An access that is under way.
-pub struct Access<'a> {
+/// A pending write.
+pub struct Writing<'a> {
     table: &'static Table,
     request: Request,
     _data: &'a mut [u8],
@@ -48,112 +38,79 @@ fn c_path(path: &Path) -> Result<CString> {
 }
 
 impl SharedFile {
-    /// `MPI_File_open`, for reading and writing; the file is made if it is not there.
+    /// `MPI_File_open` for reading and writing; creates the file if it is missing.
     pub fn open(world: &World, path: &Path) -> Result<Self> {
-        let table = world.table();
-        let (open, path) = (table.files.open.get()?, c_path(path)?);
-        let mut handle = std::ptr::null_mut();
-        // SAFETY: a string and room for a handle, both local.
-        let code = unsafe {
-            open(
-                world.handle(),
-                path.as_ptr(),
-                CREATE_AND_USE,
-                INFO_NULL,
-                &mut handle,
-            )
-        };
-        check("MPI_File_open", code)?;
+        let (table, path, comm) = (world.table(), c_path(path)?, world.handle());
+        let (name, mode, mut handle) = (path.as_ptr(), CREATE_AND_USE, std::ptr::null_mut());
+        // SAFETY: a string and a place for a handle, both local.
+        unsafe { call!(table, file_open(comm, name, mode, INFO_NULL, &mut handle)) }?;
         Ok(Self { table, handle })
     }
 
     /// `MPI_File_delete`.
     pub fn delete(world: &World, path: &Path) -> Result<()> {
-        let (delete, path) = (world.table().files.delete.get()?, c_path(path)?);
+        let path = c_path(path)?;
         // SAFETY: a string.
-        check("MPI_File_delete", unsafe {
-            delete(path.as_ptr(), INFO_NULL)
-        })
+        unsafe { call!(world.table(), file_delete(path.as_ptr(), INFO_NULL)) }
     }
 
-    /// Shows every `of`th block of `block` bytes, from number `first` on.
+    /// Sets a view of every `of`th block of `block` bytes, from number `first` on.
     pub fn view_blocks(&self, block: usize, first: usize, of: usize, blocks: usize) -> Result<()> {
-        let files = &self.table.files;
-        let (vector, commit) = (files.type_vector.get()?, files.type_commit.get()?);
-        let (free, set_view) = (files.type_free.get()?, files.set_view.get()?);
-        let (length, stride) = (count(block)?, count(block * of)?);
-        let mut datatype = 0;
-        // SAFETY: room for a datatype, which is committed, used and freed; a string.
+        let (table, file, info) = (self.table, self.handle, INFO_NULL);
+        let (n, length, stride) = (count(blocks)?, count(block)?, count(block * of)?);
+        let (start, native, mut datatype) = ((block * first) as i64, c"native".as_ptr(), 0);
+        // SAFETY: a place for a datatype, which is committed, used and freed; a string.
         unsafe {
-            let code = vector(count(blocks)?, length, stride, BYTE, &mut datatype);
-            check("MPI_Type_vector", code)?;
-            check("MPI_Type_commit", commit(&mut datatype))?;
-            let code = set_view(
-                self.handle,
-                (block * first) as i64,
-                BYTE,
-                datatype,
-                c"native".as_ptr(),
-                INFO_NULL,
-            );
-            check("MPI_File_set_view", code)?;
-            check("MPI_Type_free", free(&mut datatype))
+            call!(table, type_vector(n, length, stride, BYTE, &mut datatype))?;
+            call!(table, type_commit(&mut datatype))?;
+            call!(
+                table,
+                file_set_view(file, start, BYTE, datatype, native, info)
+            )?;
+            call!(table, type_free(&mut datatype))
         }
     }
 
     /// Reads or writes at an offset of the view.
-    pub fn access(&self, way: Way, offset: u64, data: &mut [u8]) -> Result<()> {
-        let files = &self.table.files;
-        let (name, entry) = match way {
-            Way::Write { together: false } => ("MPI_File_write_at", &files.write_at),
-            Way::Write { together: true } => ("MPI_File_write_at_all", &files.write_at_all),
-            Way::Read { together: false } => ("MPI_File_read_at", &files.read_at),
-            Way::Read { together: true } => ("MPI_File_read_at_all", &files.read_at_all),
-        };
-        let (access, length) = (entry.get()?, count(data.len())?);
-        let start = data.as_mut_ptr().cast();
-        // SAFETY: memory of that length that nobody else uses.
-        let code = unsafe {
-            access(
-                self.handle,
-                offset as i64,
-                start,
-                length,
-                BYTE,
-                STATUS_IGNORE,
-            )
-        };
-        check(name, code)
+    pub fn access(&self, access: Access, offset: u64, data: &mut [u8]) -> Result<()> {
+        let (table, file, at, status) = (self.table, self.handle, offset as i64, STATUS_IGNORE);
+        let (start, n) = (data.as_mut_ptr().cast(), count(data.len())?);
+        // SAFETY: the memory has n bytes, lent exclusively to this call.
+        unsafe {
+            match (access.writes, access.together) {
+                (true, false) => call!(table, file_write_at(file, at, start, n, BYTE, status)),
+                (true, true) => call!(table, file_write_at_all(file, at, start, n, BYTE, status)),
+                (false, false) => call!(table, file_read_at(file, at, start, n, BYTE, status)),
+                (false, true) => call!(table, file_read_at_all(file, at, start, n, BYTE, status)),
+            }
+        }
     }
 
     /// `MPI_File_write_shared`.
     pub fn append(&self, data: &mut [u8]) -> Result<()> {
-        let write = self.table.files.write_shared.get()?;
-        let (start, length) = (data.as_mut_ptr().cast(), count(data.len())?);
-        // SAFETY: as in `access`.
-        let code = unsafe { write(self.handle, start, length, BYTE, STATUS_IGNORE) };
-        check("MPI_File_write_shared", code)
+        let (start, n) = (data.as_mut_ptr().cast(), count(data.len())?);
+        // SAFETY: the memory has n bytes, lent exclusively to this call.
+        unsafe {
+            call!(
+                self.table,
+                file_write_shared(self.handle, start, n, BYTE, STATUS_IGNORE)
+            )
+        }
     }
 
     /// `MPI_File_iwrite_at_all`.
-    pub fn start_write<'a>(&self, offset: u64, data: &'a mut [u8]) -> Result<Access<'a>> {
-        let write = self.table.files.iwrite_at_all.get()?;
-        let (start, length) = (data.as_mut_ptr().cast(), count(data.len())?);
-        let mut request = 0;
-        // SAFETY: the memory is lent to the access until it is waited for.
-        let code = unsafe {
-            write(
-                self.handle,
-                offset as i64,
-                start,
-                length,
-                BYTE,
-                &mut request,
+    pub fn start_write<'a>(&self, offset: u64, data: &'a mut [u8]) -> Result<Writing<'a>> {
+        let (table, file, at) = (self.table, self.handle, offset as i64);
+        let (start, n, mut request) = (data.as_mut_ptr().cast(), count(data.len())?, 0);
+        // SAFETY: the memory is lent to the write until it is waited for.
+        unsafe {
+            call!(
+                table,
+                file_iwrite_at_all(file, at, start, n, BYTE, &mut request)
             )
-        };
-        check("MPI_File_iwrite_at_all", code)?;
-        Ok(Access {
-            table: self.table,
+        }?;
+        Ok(Writing {
+            table,
             request,
             _data: data,
         })
@@ -161,19 +118,15 @@ impl SharedFile {
 
     /// `MPI_File_close`.
     pub fn close(mut self) -> Result<()> {
-        let close = self.table.files.close.get()?;
-        // SAFETY: a handle of ours, not used again.
-        check("MPI_File_close", unsafe { close(&mut self.handle) })
+        // SAFETY: an open file, not used again.
+        unsafe { call!(self.table, file_close(&mut self.handle)) }
     }
 }
 
-impl Access<'_> {
+impl Writing<'_> {
     /// `MPI_Wait`.
     pub fn wait(mut self) -> Result<()> {
-        let wait = self.table.wait.get()?;
-        // SAFETY: a request of ours; its memory is still lent.
-        check("MPI_Wait", unsafe {
-            wait(&mut self.request, STATUS_IGNORE)
-        })
+        // SAFETY: a pending request; its memory is still lent.
+        unsafe { call!(self.table, wait(&mut self.request, STATUS_IGNORE)) }
     }
 }

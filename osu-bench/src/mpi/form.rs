@@ -1,17 +1,18 @@
-//! Collective functions by name: those that benchmarks call with one set of buffers again and again,
-//! blocking or not.
+//! Collective functions by name: those that benchmarks call with one set of buffers again and
+//! again, blocking or not.
 
 use std::ffi::{c_int, c_void};
+use std::mem::transmute;
 
 use libloading::os::unix::Library;
 
 use super::constants::{BYTE, COMM_WORLD, FLOAT, REQUEST_NULL, STATUS_IGNORE, SUM};
-use super::entry::Request;
+use super::table::{self, Request};
 use super::world::{World, check, count};
 use crate::error::{Error, Result};
 use crate::pages::Pages;
 
-/// What a collective function's arguments are.
+/// The arguments of a collective function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shape {
     /// The communicator.
@@ -20,7 +21,7 @@ pub enum Shape {
     Bcast,
     /// A block per rank or neighbour, of one length: `allgather`, `alltoall`.
     Exchange,
-    /// `gather` and `scatter`: as that, with the root.
+    /// `gather` and `scatter`: as [`Shape::Exchange`], with the root.
     Rooted,
     /// `allreduce`.
     Allreduce,
@@ -42,9 +43,12 @@ pub enum Shape {
     NeighborAlltoallw,
 }
 
-type Buf = *mut c_void;
-type Ints = *const c_int;
-type Any = *const c_void;
+impl Shape {
+    /// Returns whether the function computes sums of floats.
+    pub fn reduces(self) -> bool {
+        matches!(self, Self::Allreduce | Self::Reduce | Self::ReduceScatter)
+    }
+}
 
 /// A collective call with its buffers.
 pub struct Collective {
@@ -64,41 +68,46 @@ pub struct Collective {
     types: Vec<c_int>,
 }
 
-/// The function of this name in the library that was opened for all to see.
+/// Looks a function up in the library, which was opened for all to see.
 fn symbol(name: &str) -> Result<*mut c_void> {
     // SAFETY: a function's address is a pointer of this type; it is not called here.
     let found = unsafe { Library::this().get::<*mut c_void>(name) };
-    found.map(|found| *found).map_err(|_| {
-        Error::everywhere(format!(
-            "the MPI library lacks {name}, which this benchmark needs; run another benchmark or \
-             choose another library with LD_LIBRARY_PATH"
-        ))
-    })
+    found
+        .map(|found| *found)
+        .map_err(|_| Error::everywhere(table::missing(name)))
 }
 
-/// Calls a collective function by its arguments, with a request behind them if it doesn't wait.
+/// The type of an argument, which the compiler infers from its value.
+macro_rules! inferred {
+    ($argument:expr) => {
+        _
+    };
+}
+
+/// Calls the function, whose C prototype has the types of these arguments, with a request behind
+/// them if it doesn't wait.
 macro_rules! call {
-    ($self:ident, $request:ident, ($($kind:ty),*), ($($argument:expr),*)) => {{
+    ($self:ident, $request:ident, $($argument:expr),*) => {
         // SAFETY: the function was looked up by the name that goes with this shape, whose C
-        // prototype this is; buffers hold what counts say, and live until the request is complete,
-        // since `Collective` waits for it before it returns them.
+        // prototype these arguments have; buffers hold what counts say, and live until the request
+        // is complete, since `Collective` waits for it before it returns them.
         unsafe {
             if $self.waits {
-                let f: unsafe extern "C" fn($($kind),*) -> c_int =
-                    std::mem::transmute($self.function);
-                f($($argument),*)
+                let function: unsafe extern "C" fn($(inferred!($argument)),*) -> c_int =
+                    transmute($self.function);
+                function($($argument),*)
             } else {
-                let f: unsafe extern "C" fn($($kind),*, *mut Request) -> c_int =
-                    std::mem::transmute($self.function);
-                f($($argument),*, &mut $request)
+                let function: unsafe extern "C" fn(
+                    $(inferred!($argument),)* *mut Request) -> c_int = transmute($self.function);
+                function($($argument,)* &mut $request)
             }
         }
-    }};
+    };
 }
 
 impl Collective {
-    /// The call of function `name` on blocks of `size` bytes with `send` and `recv` blocks per rank;
-    /// `neighbours` asks for a ring of ranks, each with two.
+    /// Creates the call of function `name` on blocks of `size` bytes with `send` and `recv` blocks
+    /// per rank; `neighbours` asks for a ring of ranks, each with two.
     pub fn new(
         world: &World,
         name: &'static str,
@@ -109,20 +118,23 @@ impl Collective {
         neighbours: bool,
     ) -> Result<Self> {
         let function = symbol(name)?;
-        let communicator = if neighbours { ring(world)? } else { COMM_WORLD };
+        let communicator = match neighbours {
+            true => ring(world)?,
+            false => COMM_WORLD,
+        };
         let most = blocks[0].max(blocks[1]).max(world.size);
-        let one = count(size)?;
-        let floats = size / size_of::<f32>();
         let counts: Vec<c_int> = match shape {
             Shape::ReduceScatter => (0..world.size)
-                .map(|rank| {
-                    let more = usize::from(rank < floats % world.size);
-                    count(floats / world.size + more)
-                })
+                .map(|rank| count(share(size / size_of::<f32>(), world.size, rank)))
                 .collect::<Result<_>>()?,
-            _ => vec![one; most],
+            _ => vec![count(size)?; most],
         };
         let starts: Vec<usize> = (0..most).map(|i| i * size).collect();
+        let mut send = Pages::of(1, blocks[0] * size);
+        if shape.reduces() {
+            let floats = send.chunks_exact_mut(size_of::<f32>());
+            floats.for_each(|float| float.copy_from_slice(&1f32.to_ne_bytes()));
+        }
         Ok(Self {
             name,
             function,
@@ -130,7 +142,7 @@ impl Collective {
             shape,
             communicator,
             own_communicator: neighbours,
-            send: Pages::of(1, blocks[0] * size),
+            send,
             recv: Pages::of(0, blocks[1] * size),
             size,
             counts,
@@ -140,108 +152,57 @@ impl Collective {
         })
     }
 
-    /// Calls the function; of one that doesn't wait, gives the request.
+    /// Calls the function; of one that doesn't wait, returns the request.
     #[inline]
     pub fn start(&mut self) -> Result<Request> {
         let mut request = REQUEST_NULL;
-        let (send, recv): (Buf, Buf) =
-            (self.send.as_mut_ptr().cast(), self.recv.as_mut_ptr().cast());
+        let send: *mut c_void = self.send.as_mut_ptr().cast();
+        let recv: *mut c_void = self.recv.as_mut_ptr().cast();
         let n = self.size as c_int;
         let floats = (self.size / size_of::<f32>()) as c_int;
-        let (counts, at): (Ints, Ints) = (self.counts.as_ptr(), self.displacements.as_ptr());
-        let (far, types): (Any, Ints) = (self.addresses.as_ptr().cast(), self.types.as_ptr());
-        let at_any: Any = at.cast();
-        let comm = self.communicator;
+        let (counts, at) = (self.counts.as_ptr(), self.displacements.as_ptr());
+        let (far, types) = (self.addresses.as_ptr(), self.types.as_ptr());
+        let (comm, root) = (self.communicator, 0 as c_int);
+        let (b, f) = (BYTE, FLOAT);
         let code = match self.shape {
-            Shape::Barrier => call!(self, request, (c_int), (comm)),
-            Shape::Bcast => call!(
-                self,
-                request,
-                (Buf, c_int, c_int, c_int, c_int),
-                (send, n, BYTE, 0, comm)
-            ),
-            Shape::Exchange => call!(
-                self,
-                request,
-                (Buf, c_int, c_int, Buf, c_int, c_int, c_int),
-                (send, n, BYTE, recv, n, BYTE, comm)
-            ),
-            Shape::Rooted => call!(
-                self,
-                request,
-                (Buf, c_int, c_int, Buf, c_int, c_int, c_int, c_int),
-                (send, n, BYTE, recv, n, BYTE, 0, comm)
-            ),
-            Shape::Allreduce => call!(
-                self,
-                request,
-                (Buf, Buf, c_int, c_int, c_int, c_int),
-                (send, recv, floats, FLOAT, SUM, comm)
-            ),
-            Shape::Reduce => call!(
-                self,
-                request,
-                (Buf, Buf, c_int, c_int, c_int, c_int, c_int),
-                (send, recv, floats, FLOAT, SUM, 0, comm)
-            ),
-            Shape::ReduceScatter => call!(
-                self,
-                request,
-                (Buf, Buf, Ints, c_int, c_int, c_int),
-                (send, recv, counts, FLOAT, SUM, comm)
-            ),
-            Shape::Allgatherv => call!(
-                self,
-                request,
-                (Buf, c_int, c_int, Buf, Ints, Ints, c_int, c_int),
-                (send, n, BYTE, recv, counts, at, BYTE, comm)
-            ),
-            Shape::Gatherv => call!(
-                self,
-                request,
-                (Buf, c_int, c_int, Buf, Ints, Ints, c_int, c_int, c_int),
-                (send, n, BYTE, recv, counts, at, BYTE, 0, comm)
-            ),
-            Shape::Scatterv => call!(
-                self,
-                request,
-                (Buf, Ints, Ints, c_int, Buf, c_int, c_int, c_int, c_int),
-                (send, counts, at, BYTE, recv, n, BYTE, 0, comm)
-            ),
-            Shape::Alltoallv => call!(
-                self,
-                request,
-                (Buf, Ints, Ints, c_int, Buf, Ints, Ints, c_int, c_int),
-                (send, counts, at, BYTE, recv, counts, at, BYTE, comm)
-            ),
-            Shape::Alltoallw => call!(
-                self,
-                request,
-                (Buf, Ints, Any, Ints, Buf, Ints, Any, Ints, c_int),
-                (
-                    send, counts, at_any, types, recv, counts, at_any, types, comm
+            Shape::Barrier => call!(self, request, comm),
+            Shape::Bcast => call!(self, request, send, n, b, root, comm),
+            Shape::Exchange => call!(self, request, send, n, b, recv, n, b, comm),
+            Shape::Rooted => call!(self, request, send, n, b, recv, n, b, root, comm),
+            Shape::Allreduce => call!(self, request, send, recv, floats, f, SUM, comm),
+            Shape::Reduce => call!(self, request, send, recv, floats, f, SUM, root, comm),
+            Shape::ReduceScatter => call!(self, request, send, recv, counts, f, SUM, comm),
+            Shape::Allgatherv => call!(self, request, send, n, b, recv, counts, at, b, comm),
+            Shape::Gatherv => call!(self, request, send, n, b, recv, counts, at, b, root, comm),
+            Shape::Scatterv => call!(self, request, send, counts, at, b, recv, n, b, root, comm),
+            Shape::Alltoallv => {
+                call!(
+                    self, request, send, counts, at, b, recv, counts, at, b, comm
                 )
-            ),
-            Shape::NeighborAlltoallw => call!(
-                self,
-                request,
-                (Buf, Ints, Any, Ints, Buf, Ints, Any, Ints, c_int),
-                (send, counts, far, types, recv, counts, far, types, comm)
-            ),
+            }
+            Shape::Alltoallw => {
+                call!(
+                    self, request, send, counts, at, types, recv, counts, at, types, comm
+                )
+            }
+            Shape::NeighborAlltoallw => {
+                call!(
+                    self, request, send, counts, far, types, recv, counts, far, types, comm
+                )
+            }
         };
         check(self.name, code)?;
         Ok(request)
     }
 
-    /// Waits for what [`Collective::start`] started.
+    /// Waits for a call of [`Collective::start`].
     #[inline]
     pub fn wait(&mut self, world: &World, mut request: Request) -> Result<()> {
         if self.waits {
             return Ok(());
         }
-        let wait = world.table().wait.get()?;
         // SAFETY: the request of this call, whose buffers are `self`'s.
-        check("MPI_Wait", unsafe { wait(&mut request, STATUS_IGNORE) })
+        unsafe { table::call!(world.table(), wait(&mut request, STATUS_IGNORE)) }
     }
 
     /// Frees the communicator that was made for it.
@@ -249,23 +210,40 @@ impl Collective {
         if !self.own_communicator {
             return Ok(());
         }
-        let comm_free = world.table().comm_free.get()?;
-        // SAFETY: a communicator of its own, with nothing under way.
-        check("MPI_Comm_free", unsafe {
-            comm_free(&mut self.communicator)
-        })
+        // SAFETY: a communicator of its own, with no pending call.
+        unsafe { table::call!(world.table(), comm_free(&mut self.communicator)) }
     }
 }
 
-/// All ranks in a ring, in their order.
+/// Returns how many of `total` items a rank gets; the first ranks get one more.
+pub fn share(total: usize, ranks: usize, rank: usize) -> usize {
+    total / ranks + usize::from(rank < total % ranks)
+}
+
+/// Returns a communicator of all ranks in a ring, in their order.
 fn ring(world: &World) -> Result<c_int> {
-    type CartCreate = unsafe extern "C" fn(c_int, c_int, Ints, Ints, c_int, *mut c_int) -> c_int;
-    let function = symbol("MPI_Cart_create")?;
     let (size, periodic, mut made) = (count(world.size)?, 1, 0);
-    // SAFETY: the prototype of MPI_Cart_create; one dimension, one handle is written.
-    check("MPI_Cart_create", unsafe {
-        let create: CartCreate = std::mem::transmute(function);
-        create(COMM_WORLD, 1, &size, &periodic, 0, &mut made)
-    })?;
+    // SAFETY: one dimension; one handle is written.
+    unsafe {
+        table::call!(
+            world.table(),
+            cart_create(COMM_WORLD, 1, &size, &periodic, 0, &mut made)
+        )
+    }?;
     Ok(made)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::share;
+
+    #[test]
+    fn shares_are_even_and_whole() {
+        let shares = |total, ranks| -> Vec<usize> {
+            (0..ranks).map(|rank| share(total, ranks, rank)).collect()
+        };
+        assert_eq!(shares(7, 3), [3, 2, 2]);
+        assert_eq!(shares(1, 3), [1, 0, 0]);
+        assert_eq!(shares(0, 2), [0, 0]);
+    }
 }

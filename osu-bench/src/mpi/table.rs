@@ -8,155 +8,156 @@ use std::path::PathBuf;
 
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 
-use super::entry::{Entry, Request};
-use super::file_table::FileTable;
 use crate::error::{Error, Result};
 use crate::find::{self, LIBRARY_NAMES};
 
-type Buffer = *mut c_void;
-type ConstBuffer = *const c_void;
-type Status = *mut c_void;
+type Buf = *mut c_void;
+type Data = *const c_void;
+type Int = c_int;
+type Ints = *mut c_int;
+type Text = *const c_char;
+/// An `MPI_Request`.
+pub type Request = c_int;
+type Requests = *mut Request;
+/// An `MPI_File`, which is a pointer in this ABI.
+pub type File = *mut c_void;
 
-/// `int f(void)`.
-pub type Plain = unsafe extern "C" fn() -> c_int;
-/// `MPI_Init`.
-pub type Init = unsafe extern "C" fn(*mut c_int, *mut *mut *mut c_char) -> c_int;
-/// `MPI_Init_thread`: as `MPI_Init`, then the level required and the level given.
-pub type InitThread =
-    unsafe extern "C" fn(*mut c_int, *mut *mut *mut c_char, c_int, *mut c_int) -> c_int;
-/// `MPI_Comm_dup`.
-pub type CommDup = unsafe extern "C" fn(c_int, *mut c_int) -> c_int;
-/// `MPI_Comm_free`, `MPI_Win_free`, `MPI_Start`, `MPI_Request_free`.
-pub type Free = unsafe extern "C" fn(*mut c_int) -> c_int;
-/// `MPI_Comm_dup_with_info`: communicator, hints, copy.
-pub type CommDupWithInfo = unsafe extern "C" fn(c_int, c_int, *mut c_int) -> c_int;
-/// `MPI_Info_create`, `MPI_Info_free`.
-pub type InfoOne = unsafe extern "C" fn(*mut c_int) -> c_int;
-/// `MPI_Info_set`: hints, key, value.
-pub type InfoSet = unsafe extern "C" fn(c_int, *const c_char, *const c_char) -> c_int;
-/// `MPIX_Comm_create_endpoints`: parent, number, hints, handles.
-pub type CreateEndpoints = unsafe extern "C" fn(c_int, c_int, c_int, *mut c_int) -> c_int;
-/// `MPI_Get_library_version`.
-pub type LibraryVersion = unsafe extern "C" fn(*mut c_char, *mut c_int) -> c_int;
-/// `MPI_Abort`.
-pub type Abort = unsafe extern "C" fn(c_int, c_int) -> c_int;
-/// `MPI_Comm_rank`, `MPI_Comm_size`.
-pub type CommNumber = unsafe extern "C" fn(c_int, *mut c_int) -> c_int;
-/// `MPI_Send`: buffer, count, datatype, destination, tag, communicator.
-pub type Send = unsafe extern "C" fn(ConstBuffer, c_int, c_int, c_int, c_int, c_int) -> c_int;
-/// `MPI_Recv`.
-pub type Recv = unsafe extern "C" fn(Buffer, c_int, c_int, c_int, c_int, c_int, Status) -> c_int;
-/// `MPI_Isend`.
-pub type Isend =
-    unsafe extern "C" fn(ConstBuffer, c_int, c_int, c_int, c_int, c_int, *mut Request) -> c_int;
-/// `MPI_Irecv`.
-pub type Irecv =
-    unsafe extern "C" fn(Buffer, c_int, c_int, c_int, c_int, c_int, *mut Request) -> c_int;
-/// `MPI_Wait`.
-pub type Wait = unsafe extern "C" fn(*mut Request, Status) -> c_int;
-/// `MPI_Psend_init`: buffer, partitions, count, datatype, destination, tag, communicator, hints, request.
-pub type PsendInit = unsafe extern "C" fn(
-    ConstBuffer,
-    c_int,
-    i64,
-    c_int,
-    c_int,
-    c_int,
-    c_int,
-    c_int,
-    *mut Request,
-) -> c_int;
-/// `MPI_Precv_init`: as `MPI_Psend_init`.
-pub type PrecvInit = unsafe extern "C" fn(
-    Buffer,
-    c_int,
-    i64,
-    c_int,
-    c_int,
-    c_int,
-    c_int,
-    c_int,
-    *mut Request,
-) -> c_int;
-/// `MPI_Pready`: partition, request.
-pub type Pready = unsafe extern "C" fn(c_int, Request) -> c_int;
-/// `MPI_Waitall`.
-pub type Waitall = unsafe extern "C" fn(c_int, *mut Request, Status) -> c_int;
-/// `MPI_Barrier`.
-pub type Barrier = unsafe extern "C" fn(c_int) -> c_int;
-/// `MPI_Bcast`: buffer, count, datatype, root, communicator.
-pub type Bcast = unsafe extern "C" fn(Buffer, c_int, c_int, c_int, c_int) -> c_int;
-/// `MPI_Allreduce`: send, receive, count, datatype, operation, communicator.
-pub type Allreduce = unsafe extern "C" fn(ConstBuffer, Buffer, c_int, c_int, c_int, c_int) -> c_int;
-/// `MPI_Reduce`: as `MPI_Allreduce` with the root before the communicator.
-pub type Reduce =
-    unsafe extern "C" fn(ConstBuffer, Buffer, c_int, c_int, c_int, c_int, c_int) -> c_int;
-/// `MPI_Reduce_scatter`: send, receive, counts, datatype, operation, communicator.
-pub type ReduceScatter =
-    unsafe extern "C" fn(ConstBuffer, Buffer, *const c_int, c_int, c_int, c_int) -> c_int;
-/// `MPI_Allgather`, `MPI_Alltoall`: send, count, datatype, receive, count, datatype, communicator.
-pub type Exchange =
-    unsafe extern "C" fn(ConstBuffer, c_int, c_int, Buffer, c_int, c_int, c_int) -> c_int;
-/// `MPI_Gather`, `MPI_Scatter`: as [`Exchange`] with the root before the communicator.
-pub type RootedExchange =
-    unsafe extern "C" fn(ConstBuffer, c_int, c_int, Buffer, c_int, c_int, c_int, c_int) -> c_int;
+/// A function that the library may lack.
+pub struct Entry<F> {
+    name: &'static str,
+    function: Option<F>,
+}
 
-/// `MPI_Win_allocate`: size, displacement unit, info, communicator, address of the base, window.
-pub type WinAllocate =
-    unsafe extern "C" fn(isize, c_int, c_int, c_int, Buffer, *mut c_int) -> c_int;
-/// `MPI_Win_lock_all`: assertion, window; `MPI_Win_flush`: rank, window.
-pub type WinTwo = unsafe extern "C" fn(c_int, c_int) -> c_int;
-/// `MPI_Win_unlock_all`, `MPI_Win_sync`.
-pub type WinOne = unsafe extern "C" fn(c_int) -> c_int;
-/// `MPI_Win_create`: base, size, displacement unit, info, communicator, window.
-pub type WinCreate = unsafe extern "C" fn(Buffer, isize, c_int, c_int, c_int, *mut c_int) -> c_int;
-/// `MPI_Win_lock`: type, rank, assertion, window.
-pub type WinLock = unsafe extern "C" fn(c_int, c_int, c_int, c_int) -> c_int;
-/// `MPI_Win_post`, `MPI_Win_start`: group, assertion, window.
-pub type WinGroup = unsafe extern "C" fn(c_int, c_int, c_int) -> c_int;
-/// `MPI_Comm_group`: communicator, group.
-pub type CommGroup = unsafe extern "C" fn(c_int, *mut c_int) -> c_int;
-/// `MPI_Group_incl`: group, number of ranks, ranks, new group.
-pub type GroupIncl = unsafe extern "C" fn(c_int, c_int, *const c_int, *mut c_int) -> c_int;
-/// `MPI_Put`: origin, count, datatype, target, displacement, count, datatype, window.
-pub type Put =
-    unsafe extern "C" fn(ConstBuffer, c_int, c_int, c_int, isize, c_int, c_int, c_int) -> c_int;
-/// `MPI_Get`: as `MPI_Put`.
-pub type Get =
-    unsafe extern "C" fn(Buffer, c_int, c_int, c_int, isize, c_int, c_int, c_int) -> c_int;
-/// `MPI_Accumulate`: as `MPI_Put` with the operation before the window.
-pub type Accumulate = unsafe extern "C" fn(
-    ConstBuffer,
-    c_int,
-    c_int,
-    c_int,
-    isize,
-    c_int,
-    c_int,
-    c_int,
-    c_int,
-) -> c_int;
-/// `MPI_Get_accumulate`: as `MPI_Accumulate` with result, count, datatype after the origin's.
-pub type GetAccumulate = unsafe extern "C" fn(
-    ConstBuffer,
-    c_int,
-    c_int,
-    Buffer,
-    c_int,
-    c_int,
-    c_int,
-    isize,
-    c_int,
-    c_int,
-    c_int,
-    c_int,
-) -> c_int;
-/// `MPI_Fetch_and_op`: origin, result, datatype, target, displacement, operation, window.
-pub type FetchAndOp =
-    unsafe extern "C" fn(ConstBuffer, Buffer, c_int, c_int, isize, c_int, c_int) -> c_int;
-/// `MPI_Compare_and_swap`: origin, compare, result, datatype, target, displacement, window.
-pub type CompareAndSwap =
-    unsafe extern "C" fn(ConstBuffer, ConstBuffer, Buffer, c_int, c_int, isize, c_int) -> c_int;
+impl<F: Copy> Entry<F> {
+    /// Looks `name` up in `library`.
+    ///
+    /// # Safety
+    /// `F` must be the type of the function of that name in the MPICH ABI.
+    unsafe fn find(library: &Library, name: &'static str) -> Self {
+        // SAFETY: the caller vouches for the type; the address stays valid because the table
+        // keeps the library open for good.
+        let function = unsafe { library.get::<F>(name) }.ok().map(|symbol| *symbol);
+        Self { name, function }
+    }
+
+    /// Returns the name of the function.
+    #[inline]
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Returns the function, or an error that names it.
+    #[inline]
+    pub fn get(&self) -> Result<F> {
+        self.function.ok_or_else(|| Error::new(missing(self.name)))
+    }
+}
+
+/// Returns the text of the error for a function that the library lacks.
+#[cold]
+pub(super) fn missing(name: &str) -> String {
+    format!(
+        "the MPI library lacks {name}, which this benchmark needs; run another benchmark or \
+         choose another library with LD_LIBRARY_PATH"
+    )
+}
+
+/// Defines [`Table`] by field, name and arguments of each function; all return an `int`.
+macro_rules! table {
+    ($($field:ident: $name:literal($($argument:ty),*);)*) => {
+        /// The functions of the opened library; each field is the MPI function of its name.
+        pub struct Table {
+            $(pub $field: Entry<unsafe extern "C" fn($($argument),*) -> c_int>,)*
+        }
+
+        impl Table {
+            fn from_library(library: &'static Library) -> Self {
+                // SAFETY: each field's type is the C prototype of the function named beside it.
+                unsafe { Self { $($field: Entry::find(library, $name),)* } }
+            }
+        }
+    };
+}
+
+table! {
+    get_library_version: "MPI_Get_library_version"(*mut c_char, Ints);
+    init: "MPI_Init"(Ints, *mut *mut *mut c_char);
+    init_thread: "MPI_Init_thread"(Ints, *mut *mut *mut c_char, Int, Ints);
+    finalize: "MPI_Finalize"();
+    abort: "MPI_Abort"(Int, Int);
+    comm_rank: "MPI_Comm_rank"(Int, Ints);
+    comm_size: "MPI_Comm_size"(Int, Ints);
+    comm_dup: "MPI_Comm_dup"(Int, Ints);
+    comm_dup_with_info: "MPI_Comm_dup_with_info"(Int, Int, Ints);
+    comm_create_endpoints: "MPIX_Comm_create_endpoints"(Int, Int, Int, Ints);
+    comm_free: "MPI_Comm_free"(Ints);
+    comm_group: "MPI_Comm_group"(Int, Ints);
+    cart_create: "MPI_Cart_create"(Int, Int, *const Int, *const Int, Int, Ints);
+    group_incl: "MPI_Group_incl"(Int, Int, *const Int, Ints);
+    group_free: "MPI_Group_free"(Ints);
+    info_create: "MPI_Info_create"(Ints);
+    info_set: "MPI_Info_set"(Int, Text, Text);
+    info_free: "MPI_Info_free"(Ints);
+    send: "MPI_Send"(Data, Int, Int, Int, Int, Int);
+    recv: "MPI_Recv"(Buf, Int, Int, Int, Int, Int, Buf);
+    isend: "MPI_Isend"(Data, Int, Int, Int, Int, Int, Requests);
+    irecv: "MPI_Irecv"(Buf, Int, Int, Int, Int, Int, Requests);
+    wait: "MPI_Wait"(Requests, Buf);
+    waitall: "MPI_Waitall"(Int, Requests, Buf);
+    psend_init: "MPI_Psend_init"(Data, Int, i64, Int, Int, Int, Int, Int, Requests);
+    precv_init: "MPI_Precv_init"(Buf, Int, i64, Int, Int, Int, Int, Int, Requests);
+    pready: "MPI_Pready"(Int, Request);
+    start: "MPI_Start"(Requests);
+    request_free: "MPI_Request_free"(Requests);
+    barrier: "MPI_Barrier"(Int);
+    allreduce: "MPI_Allreduce"(Data, Buf, Int, Int, Int, Int);
+    reduce: "MPI_Reduce"(Data, Buf, Int, Int, Int, Int, Int);
+    win_allocate: "MPI_Win_allocate"(isize, Int, Int, Int, Buf, Ints);
+    win_create: "MPI_Win_create"(Buf, isize, Int, Int, Int, Ints);
+    win_free: "MPI_Win_free"(Ints);
+    win_fence: "MPI_Win_fence"(Int, Int);
+    win_lock: "MPI_Win_lock"(Int, Int, Int, Int);
+    win_unlock: "MPI_Win_unlock"(Int, Int);
+    win_lock_all: "MPI_Win_lock_all"(Int, Int);
+    win_unlock_all: "MPI_Win_unlock_all"(Int);
+    win_post: "MPI_Win_post"(Int, Int, Int);
+    win_start: "MPI_Win_start"(Int, Int, Int);
+    win_complete: "MPI_Win_complete"(Int);
+    win_wait: "MPI_Win_wait"(Int);
+    win_flush: "MPI_Win_flush"(Int, Int);
+    win_sync: "MPI_Win_sync"(Int);
+    put: "MPI_Put"(Data, Int, Int, Int, isize, Int, Int, Int);
+    get: "MPI_Get"(Buf, Int, Int, Int, isize, Int, Int, Int);
+    accumulate: "MPI_Accumulate"(Data, Int, Int, Int, isize, Int, Int, Int, Int);
+    get_accumulate: "MPI_Get_accumulate"(
+        Data, Int, Int, Buf, Int, Int, Int, isize, Int, Int, Int, Int);
+    fetch_and_op: "MPI_Fetch_and_op"(Data, Buf, Int, Int, isize, Int, Int);
+    compare_and_swap: "MPI_Compare_and_swap"(Data, Data, Buf, Int, Int, isize, Int);
+    file_open: "MPI_File_open"(Int, Text, Int, Int, *mut File);
+    file_close: "MPI_File_close"(*mut File);
+    file_delete: "MPI_File_delete"(Text, Int);
+    file_set_view: "MPI_File_set_view"(File, i64, Int, Int, Text, Int);
+    file_write_at: "MPI_File_write_at"(File, i64, Buf, Int, Int, Buf);
+    file_read_at: "MPI_File_read_at"(File, i64, Buf, Int, Int, Buf);
+    file_write_at_all: "MPI_File_write_at_all"(File, i64, Buf, Int, Int, Buf);
+    file_read_at_all: "MPI_File_read_at_all"(File, i64, Buf, Int, Int, Buf);
+    file_write_shared: "MPI_File_write_shared"(File, Buf, Int, Int, Buf);
+    file_iwrite_at_all: "MPI_File_iwrite_at_all"(File, i64, Buf, Int, Int, Requests);
+    type_vector: "MPI_Type_vector"(Int, Int, Int, Int, Ints);
+    type_commit: "MPI_Type_commit"(Ints);
+    type_free: "MPI_Type_free"(Ints);
+}
+
+/// Calls a function of the table and checks its code. The block around it vouches for the
+/// arguments.
+macro_rules! call {
+    ($table:expr, $field:ident($($argument:expr),* $(,)?)) => {{
+        let entry = &$table.$field;
+        let code = (entry.get()?)($($argument),*);
+        $crate::mpi::world::check(entry.name(), code)
+    }};
+}
+pub(super) use call;
 
 /// Returns whether a library of this name is in the process already.
 fn is_loaded(name: &&str) -> bool {
@@ -164,68 +165,6 @@ fn is_loaded(name: &&str) -> bool {
     let found = unsafe { Library::open(Some(*name), RTLD_NOW | libc::RTLD_NOLOAD) };
     // The handle is kept, and so is the library.
     found.map(Library::into_raw).is_ok()
-}
-
-/// The functions of the opened library; each field is the MPI function of its name.
-pub struct Table {
-    pub get_library_version: Entry<LibraryVersion>,
-    pub init: Entry<Init>,
-    pub init_thread: Entry<InitThread>,
-    pub comm_dup: Entry<CommDup>,
-    pub comm_dup_with_info: Entry<CommDupWithInfo>,
-    pub comm_create_endpoints: Entry<CreateEndpoints>,
-    pub comm_free: Entry<Free>,
-    pub info_create: Entry<InfoOne>,
-    pub info_set: Entry<InfoSet>,
-    pub info_free: Entry<InfoOne>,
-    pub finalize: Entry<Plain>,
-    pub abort: Entry<Abort>,
-    pub comm_rank: Entry<CommNumber>,
-    pub comm_size: Entry<CommNumber>,
-    pub send: Entry<Send>,
-    pub recv: Entry<Recv>,
-    pub isend: Entry<Isend>,
-    pub irecv: Entry<Irecv>,
-    pub wait: Entry<Wait>,
-    pub waitall: Entry<Waitall>,
-    pub psend_init: Entry<PsendInit>,
-    pub precv_init: Entry<PrecvInit>,
-    pub pready: Entry<Pready>,
-    pub start: Entry<Free>,
-    pub request_free: Entry<Free>,
-    pub barrier: Entry<Barrier>,
-    pub bcast: Entry<Bcast>,
-    pub allreduce: Entry<Allreduce>,
-    pub reduce: Entry<Reduce>,
-    pub reduce_scatter: Entry<ReduceScatter>,
-    pub allgather: Entry<Exchange>,
-    pub alltoall: Entry<Exchange>,
-    pub gather: Entry<RootedExchange>,
-    pub scatter: Entry<RootedExchange>,
-    pub win_allocate: Entry<WinAllocate>,
-    pub win_create: Entry<WinCreate>,
-    pub win_free: Entry<Free>,
-    pub win_fence: Entry<WinTwo>,
-    pub win_lock: Entry<WinLock>,
-    pub win_unlock: Entry<WinTwo>,
-    pub win_post: Entry<WinGroup>,
-    pub win_start: Entry<WinGroup>,
-    pub win_complete: Entry<WinOne>,
-    pub win_wait: Entry<WinOne>,
-    pub comm_group: Entry<CommGroup>,
-    pub group_incl: Entry<GroupIncl>,
-    pub group_free: Entry<Free>,
-    pub get_accumulate: Entry<GetAccumulate>,
-    pub win_lock_all: Entry<WinTwo>,
-    pub win_unlock_all: Entry<WinOne>,
-    pub win_flush: Entry<WinTwo>,
-    pub win_sync: Entry<WinOne>,
-    pub put: Entry<Put>,
-    pub get: Entry<Get>,
-    pub accumulate: Entry<Accumulate>,
-    pub fetch_and_op: Entry<FetchAndOp>,
-    pub compare_and_swap: Entry<CompareAndSwap>,
-    pub files: FileTable,
 }
 
 impl Table {
@@ -293,70 +232,19 @@ impl Table {
         let name = unsafe { CStr::from_ptr(info.dli_fname) };
         Ok(PathBuf::from(OsStr::from_bytes(name.to_bytes())))
     }
+}
 
-    fn from_library(library: &'static Library) -> Self {
-        // SAFETY: each field's type is the C prototype of the function named beside it.
-        unsafe {
-            Self {
-                get_library_version: Entry::find(library, "MPI_Get_library_version"),
-                init: Entry::find(library, "MPI_Init"),
-                init_thread: Entry::find(library, "MPI_Init_thread"),
-                comm_dup: Entry::find(library, "MPI_Comm_dup"),
-                comm_dup_with_info: Entry::find(library, "MPI_Comm_dup_with_info"),
-                comm_create_endpoints: Entry::find(library, "MPIX_Comm_create_endpoints"),
-                info_create: Entry::find(library, "MPI_Info_create"),
-                info_set: Entry::find(library, "MPI_Info_set"),
-                info_free: Entry::find(library, "MPI_Info_free"),
-                comm_free: Entry::find(library, "MPI_Comm_free"),
-                finalize: Entry::find(library, "MPI_Finalize"),
-                abort: Entry::find(library, "MPI_Abort"),
-                comm_rank: Entry::find(library, "MPI_Comm_rank"),
-                comm_size: Entry::find(library, "MPI_Comm_size"),
-                send: Entry::find(library, "MPI_Send"),
-                recv: Entry::find(library, "MPI_Recv"),
-                isend: Entry::find(library, "MPI_Isend"),
-                irecv: Entry::find(library, "MPI_Irecv"),
-                wait: Entry::find(library, "MPI_Wait"),
-                waitall: Entry::find(library, "MPI_Waitall"),
-                psend_init: Entry::find(library, "MPI_Psend_init"),
-                precv_init: Entry::find(library, "MPI_Precv_init"),
-                pready: Entry::find(library, "MPI_Pready"),
-                start: Entry::find(library, "MPI_Start"),
-                request_free: Entry::find(library, "MPI_Request_free"),
-                barrier: Entry::find(library, "MPI_Barrier"),
-                bcast: Entry::find(library, "MPI_Bcast"),
-                allreduce: Entry::find(library, "MPI_Allreduce"),
-                reduce: Entry::find(library, "MPI_Reduce"),
-                reduce_scatter: Entry::find(library, "MPI_Reduce_scatter"),
-                allgather: Entry::find(library, "MPI_Allgather"),
-                alltoall: Entry::find(library, "MPI_Alltoall"),
-                gather: Entry::find(library, "MPI_Gather"),
-                scatter: Entry::find(library, "MPI_Scatter"),
-                win_allocate: Entry::find(library, "MPI_Win_allocate"),
-                win_create: Entry::find(library, "MPI_Win_create"),
-                win_free: Entry::find(library, "MPI_Win_free"),
-                win_fence: Entry::find(library, "MPI_Win_fence"),
-                win_lock: Entry::find(library, "MPI_Win_lock"),
-                win_unlock: Entry::find(library, "MPI_Win_unlock"),
-                win_post: Entry::find(library, "MPI_Win_post"),
-                win_start: Entry::find(library, "MPI_Win_start"),
-                win_complete: Entry::find(library, "MPI_Win_complete"),
-                win_wait: Entry::find(library, "MPI_Win_wait"),
-                comm_group: Entry::find(library, "MPI_Comm_group"),
-                group_incl: Entry::find(library, "MPI_Group_incl"),
-                group_free: Entry::find(library, "MPI_Group_free"),
-                get_accumulate: Entry::find(library, "MPI_Get_accumulate"),
-                win_lock_all: Entry::find(library, "MPI_Win_lock_all"),
-                win_unlock_all: Entry::find(library, "MPI_Win_unlock_all"),
-                win_flush: Entry::find(library, "MPI_Win_flush"),
-                win_sync: Entry::find(library, "MPI_Win_sync"),
-                put: Entry::find(library, "MPI_Put"),
-                get: Entry::find(library, "MPI_Get"),
-                accumulate: Entry::find(library, "MPI_Accumulate"),
-                fetch_and_op: Entry::find(library, "MPI_Fetch_and_op"),
-                compare_and_swap: Entry::find(library, "MPI_Compare_and_swap"),
-                files: FileTable::find(library),
-            }
-        }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_function_is_named() {
+        let entry: Entry<unsafe extern "C" fn() -> i32> = Entry {
+            name: "MPI_Barrier",
+            function: None,
+        };
+        let error = entry.get().err().map(|error| error.to_string());
+        assert!(error.is_some_and(|text| text.contains("lacks MPI_Barrier")));
     }
 }

@@ -8,7 +8,8 @@ use clap::ValueEnum;
 use super::constants::{
     BYTE, INFO_NULL, INT64, LOCK_EXCLUSIVE, LOCK_SHARED, MODE_NOCHECK, MODE_NOSUCCEED, SUM,
 };
-use super::world::{Info, World, check, count};
+use super::table::call;
+use super::world::{Info, World, count};
 use crate::error::{Error, Result};
 use crate::pages::Pages;
 
@@ -16,7 +17,7 @@ use crate::pages::Pages;
 /// `MPI_Win_allocate` made with a size that is not a multiple of 64.
 const PAGE: usize = 4096;
 
-/// Whose memory a window is made of.
+/// The owner of a window's memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Memory {
     /// The library's (`MPI_Win_allocate`).
@@ -26,7 +27,7 @@ pub enum Memory {
     Create,
 }
 
-/// How accesses are synchronised.
+/// The synchronization of accesses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Epochs {
     /// One epoch of `MPI_Win_lock_all` for all; each access ends with `MPI_Win_flush`.
@@ -59,37 +60,65 @@ unsafe impl Send for Window<'_> {}
 // SAFETY: as above; several threads may call MPI at once where it was initialized for that.
 unsafe impl Sync for Window<'_> {}
 
+/// Defines methods that call a function with numbers and the window's handle alone.
+macro_rules! methods {
+    ($($(#[$attribute:meta])* $name:ident($($argument:ident: $type:ty),*)
+       => $function:ident($($value:expr),*);)*) => {$(
+        $(#[$attribute])*
+        #[inline]
+        pub fn $name(&self, $($argument: $type),*) -> Result<()> {
+            // SAFETY: the call gets numbers and the handle of a live window.
+            unsafe { call!(self.world.table(), $function($($value,)* self.handle)) }
+        }
+    )*};
+}
+
+impl Window<'_> {
+    methods! {
+        /// `MPI_Win_fence`; all ranks must call it.
+        fence() => win_fence(0);
+        /// `MPI_Win_lock`, exclusive or shared.
+        lock(target: usize, exclusive: bool) => win_lock(
+            if exclusive { LOCK_EXCLUSIVE } else { LOCK_SHARED }, target as c_int, 0);
+        /// `MPI_Win_unlock`.
+        unlock(target: usize) => win_unlock(target as c_int);
+        /// `MPI_Win_lock_all`, with a lock taken.
+        lock_all() => win_lock_all(0);
+        /// `MPI_Win_unlock_all`.
+        unlock_all() => win_unlock_all();
+        /// `MPI_Win_post`.
+        post(group: c_int) => win_post(group, 0);
+        /// `MPI_Win_start`.
+        start(group: c_int) => win_start(group, 0);
+        /// `MPI_Win_complete`.
+        complete() => win_complete();
+        /// `MPI_Win_wait`.
+        wait() => win_wait();
+        /// `MPI_Win_sync`.
+        sync() => win_sync();
+        /// Completes everything that this rank started at `target`.
+        flush(target: usize) => win_flush(target as c_int);
+    }
+}
+
 impl<'a> Window<'a> {
-    /// Allocates a window and locks it at all ranks.
-    pub fn allocate(world: &'a World, length: usize) -> Result<Self> {
-        Self::allocate_with(world, length, &[])
+    /// Allocates a window with hints and locks it at all ranks.
+    pub fn allocate(world: &'a World, length: usize, hints: &[(&CStr, String)]) -> Result<Self> {
+        Self::make(world, length, Memory::Allocate, Epochs::Flush, hints)
     }
 
-    /// Creates a window by [`Window::allocate`] with hints.
-    pub fn allocate_with(
-        world: &'a World,
-        length: usize,
-        hints: &[(&CStr, String)],
-    ) -> Result<Self> {
-        Self::make_with(world, length, Memory::Allocate, Epochs::Flush, hints)
-    }
-
-    /// Creates a window for this kind of synchronization.
-    pub fn make(world: &'a World, length: usize, memory: Memory, epochs: Epochs) -> Result<Self> {
-        Self::make_with(world, length, memory, epochs, &[])
-    }
-
-    /// Creates a window by [`Window::make`] with hints.
-    pub fn make_with(
+    /// Creates a window for this kind of synchronization, with hints.
+    pub fn make(
         world: &'a World,
         length: usize,
         memory: Memory,
         epochs: Epochs,
         hints: &[(&CStr, String)],
     ) -> Result<Self> {
+        let table = world.table();
         let info = match hints {
             [] => None,
-            hints => Some(Info::new(world.table(), hints)?),
+            hints => Some(Info::new(table, hints)?),
         };
         let info = info.as_ref().map_or(INFO_NULL, |info| info.handle);
         let bytes = length.max(1).next_multiple_of(PAGE);
@@ -98,58 +127,44 @@ impl<'a> Window<'a> {
         let mut own = Pages::of(0, 0);
         match memory {
             Memory::Allocate => {
-                let allocate = world.table().win_allocate.get()?;
+                let (comm, place) = (world.handle(), (&raw mut base).cast());
                 // SAFETY: MPI writes the address of the memory to `base`, declared void* in C for
                 // being a pointer to any pointer, and the window to `handle`.
-                let code = unsafe {
-                    allocate(
-                        size,
-                        1,
-                        info,
-                        world.handle(),
-                        (&raw mut base).cast(),
-                        &mut handle,
-                    )
-                };
-                check("MPI_Win_allocate", code)?;
+                unsafe { call!(table, win_allocate(size, 1, info, comm, place, &mut handle)) }?;
             }
             Memory::Create => {
-                let create = world.table().win_create.get()?;
                 own = Pages::of(0, bytes / size_of::<u64>());
                 base = own.as_mut_ptr().cast();
                 // SAFETY: the memory is kept as long as the window.
-                let code = unsafe { create(base, size, 1, info, world.handle(), &mut handle) };
-                check("MPI_Win_create", code)?;
+                unsafe {
+                    call!(
+                        table,
+                        win_create(base, size, 1, info, world.handle(), &mut handle)
+                    )
+                }?;
             }
         }
         let base = NonNull::new(base.cast::<u8>())
             .ok_or_else(|| Error::new("MPI_Win_allocate gave no memory"))?;
-        let mut other = 0;
-        match epochs {
-            Epochs::Flush => {
-                let lock_all = world.table().win_lock_all.get()?;
-                // SAFETY: a window just made, in no epoch.
-                check("MPI_Win_lock_all", unsafe {
-                    lock_all(MODE_NOCHECK, handle)
-                })?;
-            }
-            Epochs::Fence => {
-                let fence = world.table().win_fence.get()?;
-                // SAFETY: as above; all ranks call it.
-                check("MPI_Win_fence", unsafe { fence(0, handle) })?;
-            }
-            Epochs::Pscw => other = world.group(&[1 - world.rank.min(1)])?,
-            Epochs::Lock => {}
-        }
-        Ok(Self {
+        let window = Self {
             world,
             handle,
             base,
             length,
             epochs,
-            other,
+            other: match epochs {
+                Epochs::Pscw => world.group(&[1 - world.rank.min(1)])?,
+                _ => 0,
+            },
             _own: own,
-        })
+        };
+        match epochs {
+            // SAFETY: a window just made, in no epoch.
+            Epochs::Flush => unsafe { call!(table, win_lock_all(MODE_NOCHECK, handle)) }?,
+            Epochs::Fence => window.fence()?,
+            Epochs::Pscw | Epochs::Lock => {}
+        }
+        Ok(window)
     }
 
     /// Begins an access to `target`.
@@ -173,7 +188,7 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// What the target does for an access.
+    /// Does the target's part of an access.
     #[inline]
     pub fn expose(&self) -> Result<()> {
         match self.epochs {
@@ -183,113 +198,24 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// `MPI_Win_fence`.
-    pub fn fence(&self) -> Result<()> {
-        let fence = self.world.table().win_fence.get()?;
-        // SAFETY: a window; all ranks call it.
-        check("MPI_Win_fence", unsafe { fence(0, self.handle) })
-    }
-
-    /// `MPI_Win_lock`.
-    pub fn lock(&self, target: usize, exclusive: bool) -> Result<()> {
-        let lock = self.world.table().win_lock.get()?;
-        let kind = if exclusive {
-            LOCK_EXCLUSIVE
-        } else {
-            LOCK_SHARED
-        };
-        // SAFETY: a window.
-        check("MPI_Win_lock", unsafe {
-            lock(kind, target as c_int, 0, self.handle)
-        })
-    }
-
-    /// `MPI_Win_unlock`.
-    pub fn unlock(&self, target: usize) -> Result<()> {
-        let unlock = self.world.table().win_unlock.get()?;
-        // SAFETY: a window.
-        check("MPI_Win_unlock", unsafe {
-            unlock(target as c_int, self.handle)
-        })
-    }
-
-    /// `MPI_Win_lock_all`, with a lock taken.
-    pub fn lock_all(&self) -> Result<()> {
-        let lock_all = self.world.table().win_lock_all.get()?;
-        // SAFETY: a window.
-        check("MPI_Win_lock_all", unsafe { lock_all(0, self.handle) })
-    }
-
-    /// `MPI_Win_unlock_all`.
-    pub fn unlock_all(&self) -> Result<()> {
-        let unlock_all = self.world.table().win_unlock_all.get()?;
-        // SAFETY: a window.
-        check("MPI_Win_unlock_all", unsafe { unlock_all(self.handle) })
-    }
-
-    /// `MPI_Win_post`.
-    pub fn post(&self, group: c_int) -> Result<()> {
-        let post = self.world.table().win_post.get()?;
-        // SAFETY: a window and a group of its ranks.
-        check("MPI_Win_post", unsafe { post(group, 0, self.handle) })
-    }
-
-    /// `MPI_Win_start`.
-    pub fn start(&self, group: c_int) -> Result<()> {
-        let start = self.world.table().win_start.get()?;
-        // SAFETY: a window and a group of its ranks.
-        check("MPI_Win_start", unsafe { start(group, 0, self.handle) })
-    }
-
-    /// `MPI_Win_complete`.
-    pub fn complete(&self) -> Result<()> {
-        let complete = self.world.table().win_complete.get()?;
-        // SAFETY: a window.
-        check("MPI_Win_complete", unsafe { complete(self.handle) })
-    }
-
-    /// `MPI_Win_wait`.
-    pub fn wait(&self) -> Result<()> {
-        let wait = self.world.table().win_wait.get()?;
-        // SAFETY: a window.
-        check("MPI_Win_wait", unsafe { wait(self.handle) })
-    }
-
-    /// `MPI_Win_sync`.
-    pub fn sync(&self) -> Result<()> {
-        let sync = self.world.table().win_sync.get()?;
-        // SAFETY: a window.
-        check("MPI_Win_sync", unsafe { sync(self.handle) })
-    }
-
-    /// The library's handle.
-    pub fn handle(&self) -> c_int {
-        self.handle
-    }
-
     /// Ends the epoch and frees the window; all ranks must call it.
     pub fn free(mut self) -> Result<()> {
-        let free = self.world.table().win_free.get()?;
+        let table = self.world.table();
         match self.epochs {
             Epochs::Flush => self.unlock_all()?,
-            Epochs::Fence => {
-                let fence = self.world.table().win_fence.get()?;
-                // SAFETY: a window; all ranks call it.
-                check("MPI_Win_fence", unsafe {
-                    fence(MODE_NOSUCCEED, self.handle)
-                })?;
-            }
+            // SAFETY: a window; all ranks call it.
+            Epochs::Fence => unsafe { call!(table, win_fence(MODE_NOSUCCEED, self.handle)) }?,
             Epochs::Pscw => self.world.free_group(self.other)?,
             Epochs::Lock => {}
         }
         // SAFETY: the window is in no epoch, and `self` is used up.
-        check("MPI_Win_free", unsafe { free(&mut self.handle) })
+        unsafe { call!(table, win_free(&mut self.handle)) }
     }
 
     /// Runs `f` on this rank's memory. Other ranks must not access it meanwhile; barriers around
     /// see to that.
     pub fn with_memory<T>(&mut self, f: impl FnOnce(&mut [u8]) -> T) -> Result<T> {
-        // Only in an epoch; the other ways of synchronisation see to it themselves.
+        // The other kinds of synchronization include it.
         let sync = self.epochs == Epochs::Flush;
         if sync {
             self.sync()?;
@@ -303,92 +229,61 @@ impl<'a> Window<'a> {
         Ok(result)
     }
 
-    /// Completes everything that this rank started at `target`.
-    #[inline]
-    pub fn flush(&self, target: usize) -> Result<()> {
-        let flush = self.world.table().win_flush.get()?;
-        // SAFETY: a window in an epoch.
-        check("MPI_Win_flush", unsafe {
-            flush(target as c_int, self.handle)
-        })
-    }
-
-    /// `MPI_Put` to the start of the target's memory.
+    /// `MPI_Put` to the target's memory from `place` on.
     ///
     /// # Safety
     /// `data` stays unchanged until the next flush.
     #[inline]
-    pub unsafe fn put(&self, data: &[u8], target: usize) -> Result<()> {
-        // SAFETY: the caller's promise.
-        unsafe { self.put_at(data, target, 0) }
-    }
-
-    /// `MPI_Put` to the target's memory from `place` on.
-    ///
-    /// # Safety
-    /// As for [`Window::put`].
-    #[inline]
-    pub unsafe fn put_at(&self, data: &[u8], target: usize, place: usize) -> Result<()> {
-        let put = self.world.table().put.get()?;
+    pub unsafe fn put(&self, data: &[u8], target: usize, place: usize) -> Result<()> {
         self.fitting(place.saturating_add(data.len()))?;
-        let n = count(data.len())?;
-        let (from, to) = (data.as_ptr().cast(), target as c_int);
-        // SAFETY: n bytes are read here, by the caller until the flush, and fit the window.
-        check("MPI_Put", unsafe {
-            put(from, n, BYTE, to, place as isize, n, BYTE, self.handle)
-        })
-    }
-
-    /// `MPI_Get` from the start of the target's memory.
-    ///
-    /// # Safety
-    /// `data` stays untouched until the next flush.
-    #[inline]
-    pub unsafe fn get(&self, data: &mut [u8], target: usize) -> Result<()> {
-        // SAFETY: the caller's promise.
-        unsafe { self.get_at(data, target, 0) }
+        let (n, target, place) = (count(data.len())?, target as c_int, place as isize);
+        let (from, window) = (data.as_ptr().cast(), self.handle);
+        // SAFETY: n bytes are read here, which the caller keeps until the flush, and fit the
+        // window.
+        unsafe {
+            call!(
+                self.world.table(),
+                put(from, n, BYTE, target, place, n, BYTE, window)
+            )
+        }
     }
 
     /// `MPI_Get` from the target's memory from `place` on.
     ///
     /// # Safety
-    /// As for [`Window::get`].
+    /// `data` stays untouched until the next flush.
     #[inline]
-    pub unsafe fn get_at(&self, data: &mut [u8], target: usize, place: usize) -> Result<()> {
-        let get = self.world.table().get.get()?;
+    pub unsafe fn get(&self, data: &mut [u8], target: usize, place: usize) -> Result<()> {
         self.fitting(place.saturating_add(data.len()))?;
-        let n = count(data.len())?;
-        let (to, from) = (data.as_mut_ptr().cast(), target as c_int);
-        // SAFETY: n bytes are written here, by the caller until the flush, and fit the window.
-        check("MPI_Get", unsafe {
-            get(to, n, BYTE, from, place as isize, n, BYTE, self.handle)
-        })
+        let (n, target, place) = (count(data.len())?, target as c_int, place as isize);
+        let (to, window) = (data.as_mut_ptr().cast(), self.handle);
+        // SAFETY: n bytes are written here, which the caller keeps until the flush, and fit the
+        // window.
+        unsafe {
+            call!(
+                self.world.table(),
+                get(to, n, BYTE, target, place, n, BYTE, window)
+            )
+        }
     }
 
-    /// `MPI_Accumulate` of 64-bit integers with `MPI_SUM` to the start of the target's memory.
+    /// `MPI_Accumulate` of 64-bit integers with `MPI_SUM` to the target's memory from `place` on.
     ///
     /// # Safety
     /// `data` stays unchanged until the next flush.
     #[inline]
-    pub unsafe fn accumulate(&self, data: &[i64], target: usize) -> Result<()> {
-        // SAFETY: the caller's promise.
-        unsafe { self.accumulate_at(data, target, 0) }
-    }
-
-    /// `MPI_Accumulate` to the target's memory from `place` on.
-    ///
-    /// # Safety
-    /// As for [`Window::accumulate`].
-    #[inline]
-    pub unsafe fn accumulate_at(&self, data: &[i64], target: usize, place: usize) -> Result<()> {
-        let accumulate = self.world.table().accumulate.get()?;
+    pub unsafe fn accumulate(&self, data: &[i64], target: usize, place: usize) -> Result<()> {
         self.fitting(place.saturating_add(size_of_val(data)))?;
-        let n = count(data.len())?;
-        let (from, to) = (data.as_ptr().cast(), target as c_int);
-        let place = place as isize;
-        // SAFETY: n integers are read here, by the caller until the flush, and fit the window.
-        let code = unsafe { accumulate(from, n, INT64, to, place, n, INT64, SUM, self.handle) };
-        check("MPI_Accumulate", code)
+        let (n, target, place) = (count(data.len())?, target as c_int, place as isize);
+        let (from, window) = (data.as_ptr().cast(), self.handle);
+        // SAFETY: n integers are read here, which the caller keeps until the flush, and fit the
+        // window.
+        unsafe {
+            call!(
+                self.world.table(),
+                accumulate(from, n, INT64, target, place, n, INT64, SUM, window)
+            )
+        }
     }
 
     /// `MPI_Get_accumulate` of 64-bit integers with `MPI_SUM` at the start of the target's memory.
@@ -402,46 +297,30 @@ impl<'a> Window<'a> {
         found: &mut [i64],
         target: usize,
     ) -> Result<()> {
-        let accumulate = self.world.table().get_accumulate.get()?;
         self.fitting(size_of_val(data).max(size_of_val(found)))?;
-        let n = count(data.len().min(found.len()))?;
-        let (from, into, to) = (
-            data.as_ptr().cast(),
-            found.as_mut_ptr().cast(),
-            target as c_int,
-        );
-        // SAFETY: n integers are read and written here, by the caller until the flush, and fit the
-        // window.
-        let code = unsafe {
-            accumulate(
-                from,
-                n,
-                INT64,
-                into,
-                n,
-                INT64,
-                to,
-                0,
-                n,
-                INT64,
-                SUM,
-                self.handle,
+        let (n, to) = (count(data.len().min(found.len()))?, target as c_int);
+        let (from, into) = (data.as_ptr().cast(), found.as_mut_ptr().cast());
+        let (t, window) = (INT64, self.handle);
+        // SAFETY: n integers are read and written here, which the caller keeps until the flush, and
+        // fit the window.
+        unsafe {
+            call!(
+                self.world.table(),
+                get_accumulate(from, n, t, into, n, t, to, 0, n, t, SUM, window)
             )
-        };
-        check("MPI_Get_accumulate", code)
+        }
     }
 
     /// `MPI_Fetch_and_op` with `MPI_SUM` at the start of the target's memory, and its end.
     #[inline]
     pub fn fetch_and_add(&self, value: i64, target: usize) -> Result<i64> {
-        let fetch_and_op = self.world.table().fetch_and_op.get()?;
         self.fitting(size_of::<i64>())?;
         let mut old = 0_i64;
         self.begin(target)?;
         let (from, to) = ((&raw const value).cast(), (&raw mut old).cast());
+        let (table, rank, window) = (self.world.table(), target as c_int, self.handle);
         // SAFETY: both places are an integer and live until the flush below.
-        let code = unsafe { fetch_and_op(from, to, INT64, target as c_int, 0, SUM, self.handle) };
-        check("MPI_Fetch_and_op", code)?;
+        unsafe { call!(table, fetch_and_op(from, to, INT64, rank, 0, SUM, window)) }?;
         self.end(target)?;
         Ok(old)
     }
@@ -449,26 +328,29 @@ impl<'a> Window<'a> {
     /// `MPI_Compare_and_swap` at the start of the target's memory, and its end.
     #[inline]
     pub fn compare_and_swap(&self, expected: i64, value: i64, target: usize) -> Result<i64> {
-        let compare_and_swap = self.world.table().compare_and_swap.get()?;
         self.fitting(size_of::<i64>())?;
         let mut old = 0_i64;
         self.begin(target)?;
         let (new, compare) = ((&raw const value).cast(), (&raw const expected).cast());
-        let to = (&raw mut old).cast();
+        let (to, table) = ((&raw mut old).cast(), self.world.table());
+        let (rank, window) = (target as c_int, self.handle);
         // SAFETY: all three places are an integer and live until the flush below.
-        let code =
-            unsafe { compare_and_swap(new, compare, to, INT64, target as c_int, 0, self.handle) };
-        check("MPI_Compare_and_swap", code)?;
+        unsafe {
+            call!(
+                table,
+                compare_and_swap(new, compare, to, INT64, rank, 0, window)
+            )
+        }?;
         self.end(target)?;
         Ok(old)
     }
 
-    /// Converts `bytes` to a count, if the window is large enough.
+    /// Checks that an access that ends at `bytes` is within the window.
     #[inline]
-    fn fitting(&self, bytes: usize) -> Result<c_int> {
-        if bytes > self.length {
-            return Err(Error::new("an access goes beyond the window"));
+    fn fitting(&self, bytes: usize) -> Result<()> {
+        match bytes <= self.length {
+            true => Ok(()),
+            false => Err(Error::new("an access goes beyond the window")),
         }
-        count(bytes)
     }
 }

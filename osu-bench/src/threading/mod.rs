@@ -2,24 +2,23 @@
 //! starts jobs one after the other, prints a table, and writes a picture.
 
 mod mode;
-mod plot;
 mod rank;
 mod stencil;
 
+use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 
+use crate::compare::{self, Line};
 use crate::error::{Error, Result};
 use crate::find;
 use crate::find::this_program;
-use crate::isend_count::variable;
-use crate::library::{Library, cores};
+use crate::library::{Library, cores, variable};
 use crate::progress::Progress;
 use crate::{output, process};
 use mode::Mode;
-use plot::Series;
 use rank::Pattern;
 
 pub use rank::{RankOptions, run as run_rank};
@@ -89,7 +88,10 @@ pub enum Study {
 
 /// A curve: the mode of the workers, and the variables of the jobs.
 struct Curve {
+    /// The head of its column.
     name: String,
+    /// The name in the picture.
+    label: String,
     mode: Mode,
     env: Vec<(&'static str, &'static str)>,
 }
@@ -105,80 +107,57 @@ impl Study {
         }
     }
 
-    fn pattern(self, options: &StudyOptions) -> Pattern {
+    /// Returns the pattern and its default size in bytes.
+    fn pattern(self, options: &StudyOptions) -> (Pattern, usize) {
         match self {
-            Study::Rate | Study::Ablation if options.put => Pattern::Put,
-            Study::Rate | Study::Ablation => Pattern::Isend,
-            Study::Stencil if options.three => Pattern::Stencil3d,
-            Study::Stencil => Pattern::Stencil2d,
-            Study::Ebms => Pattern::Ebms,
-            Study::Bspmm => Pattern::Bspmm,
-        }
-    }
-
-    fn default_size(self) -> usize {
-        match self {
-            Study::Rate | Study::Ablation => 8,
-            Study::Stencil => 1024,
-            Study::Ebms => 65_536,
-            Study::Bspmm => 8192,
+            Study::Rate | Study::Ablation if options.put => (Pattern::Put, 8),
+            Study::Rate | Study::Ablation => (Pattern::Isend, 8),
+            Study::Stencil if options.three => (Pattern::Stencil3d, 1024),
+            Study::Stencil => (Pattern::Stencil2d, 1024),
+            Study::Ebms => (Pattern::Ebms, 65_536),
+            Study::Bspmm => (Pattern::Bspmm, 8192),
         }
     }
 
     fn curves(self) -> Vec<Curve> {
-        let plain = |mode: Mode| Curve {
+        use Mode::{EachAlone, EachOn1, EachOnN, Endpoints, OneOn1, OneOnN, Processes};
+        let modes: &[Mode] = match self {
+            Study::Rate => &[Processes, OneOn1, EachOn1, EachAlone, OneOnN, EachOnN],
+            Study::Stencil => &[Processes, EachOnN, OneOnN, Endpoints],
+            Study::Ebms | Study::Bspmm => &[Processes, OneOn1, OneOnN, EachOnN, Endpoints],
+            Study::Ablation => {
+                let curve = |name: &str, mode, env: &[_]| Curve {
+                    name: name.to_owned(),
+                    label: name.to_owned(),
+                    mode,
+                    env: env.to_vec(),
+                };
+                return vec![
+                    curve("all", EachOnN, &[]),
+                    curve(
+                        "lockless",
+                        EachOnN,
+                        &[("WEFT_CRITICAL_SECTION", "lockless")],
+                    ),
+                    curve(
+                        "no-vci-locks",
+                        EachOnN,
+                        &[("WEFT_CRITICAL_SECTION", "global")],
+                    ),
+                    curve("no-vci-progress", EachOnN, &[("WEFT_PROGRESS_ROUND", "1")]),
+                    curve("no-vci-requests", EachOnN, &[("WEFT_REQUEST_CACHE", "0")]),
+                    curve("one-vci", EachOn1, &[]),
+                ];
+            }
+        };
+        let curve = |mode: &Mode| Curve {
             name: mode.text(),
-            mode,
+            label: mode.label().to_owned(),
+            mode: *mode,
             env: Vec::new(),
         };
-        let modes: &[Mode] = match self {
-            Study::Rate => &[
-                Mode::Processes,
-                Mode::OneOn1,
-                Mode::EachOn1,
-                Mode::EachAlone,
-                Mode::OneOnN,
-                Mode::EachOnN,
-            ],
-            Study::Stencil => &[
-                Mode::Processes,
-                Mode::EachOnN,
-                Mode::OneOnN,
-                Mode::Endpoints,
-            ],
-            Study::Ebms | Study::Bspmm => &[
-                Mode::Processes,
-                Mode::OneOn1,
-                Mode::OneOnN,
-                Mode::EachOnN,
-                Mode::Endpoints,
-            ],
-            Study::Ablation => &[],
-        };
-        if self != Study::Ablation {
-            return modes.iter().copied().map(plain).collect();
-        }
-        let without = |name: &str, env: &[(&'static str, &'static str)]| Curve {
-            name: name.to_owned(),
-            mode: Mode::EachOnN,
-            env: env.to_vec(),
-        };
-        vec![
-            without("all", &[]),
-            without("lockless", &[("WEFT_CRITICAL_SECTION", "lockless")]),
-            without("no-vci-locks", &[("WEFT_CRITICAL_SECTION", "global")]),
-            without("no-vci-progress", &[("WEFT_PROGRESS_ROUND", "1")]),
-            without("no-vci-requests", &[("WEFT_REQUEST_CACHE", "0")]),
-            Curve {
-                name: "one-vci".to_owned(),
-                ..plain(Mode::EachOn1)
-            },
-        ]
+        modes.iter().map(curve).collect()
     }
-}
-
-fn ended() -> Error {
-    Error::new("internal error: a thread ended early")
 }
 
 /// Returns 1, 2, 4 … up to the number of cores, at least 1 and 2.
@@ -191,15 +170,9 @@ fn default_threads() -> Vec<u16> {
 /// Runs a study.
 pub fn run(study: Study, options: &StudyOptions) -> Result<()> {
     process::prepare()?;
-    let env = options
-        .envs
-        .iter()
-        .map(|text| variable(text))
-        .collect::<Result<Vec<_>>>()?;
-    let dir = match &options.lib {
-        Some(dir) => dir.clone(),
-        None => find::folder()?,
-    };
+    let envs = options.envs.iter().map(|text| variable(text));
+    let env = envs.collect::<Result<Vec<_>>>()?;
+    let dir = options.lib.clone().map_or_else(find::folder, Ok)?;
     let library = Library::open(&dir, options.launcher.as_deref(), options.tcp, &env)?;
     if study == Study::Ablation {
         library.must_be_weft("vci-ablation")?;
@@ -208,8 +181,9 @@ pub fn run(study: Study, options: &StudyOptions) -> Result<()> {
         [] => default_threads(),
         given => given.to_vec(),
     };
+    let (pattern, size) = study.pattern(options);
     let sizes = match options.sizes.as_slice() {
-        [] => vec![study.default_size()],
+        [] => vec![size],
         given => given.to_vec(),
     };
     let by_size = sizes.len() > 1;
@@ -219,7 +193,6 @@ pub fn run(study: Study, options: &StudyOptions) -> Result<()> {
         true => sizes.iter().map(|size| (most, *size)).collect(),
         false => threads.iter().map(|count| (*count, sizes[0])).collect(),
     };
-    let pattern = study.pattern(options);
     output::say(&format!(
         "# {} ({pattern:?}), per second, {}",
         study.name(),
@@ -230,21 +203,16 @@ pub fn run(study: Study, options: &StudyOptions) -> Result<()> {
     if !library.has_endpoints() {
         curves.retain(|curve| curve.mode != Mode::Endpoints);
     }
-    let mut head = format!("# {axis:<10}");
-    for curve in &curves {
-        head.push_str(&format!("{:>17}", curve.name));
-    }
-    output::say(&head);
-    let mut series: Vec<Series> = curves
+    let names: String = curves
         .iter()
-        .map(|curve| Series {
-            name: match (study, curve.env.is_empty()) {
-                (Study::Ablation, _) => curve.name.clone(),
-                _ => curve.mode.label().to_owned(),
-            },
-            points: Vec::new(),
-        })
+        .map(|curve| format!("{:>17}", curve.name))
         .collect();
+    output::say(&format!("# {axis:<10}{names}"));
+    let line = |name: &str| Line {
+        name: name.to_owned(),
+        points: Vec::new(),
+    };
+    let mut lines: Vec<Line> = curves.iter().map(|curve| line(&curve.label)).collect();
     let mut failures = Vec::new();
     let jobs = steps.len() * options.repeat as usize * curves.len();
     let mut progress = Progress::new(jobs);
@@ -257,29 +225,31 @@ pub fn run(study: Study, options: &StudyOptions) -> Result<()> {
                 progress.step(format!("{axis} {x}, {}", curve.name));
                 match job(&library, curve, pattern, count, size, options) {
                     Ok(rate) => *best = Some(best.map_or(rate, |other| other.max(rate))),
-                    Err(error) => failures.push(format!("{}, {count}: {error}", curve.name)),
+                    Err(error) => failures.push(format!("{count} workers: {error}")),
                 }
             }
         }
         let mut line = format!("{x:<12}");
-        for (best, series) in best.iter().zip(&mut series) {
+        for (best, picture) in best.iter().zip(&mut lines) {
             match best {
                 Some(rate) => {
                     line.push_str(&format!("{rate:>17.0}"));
-                    series.points.push((x as f64, *rate));
+                    picture.points.push((x, *rate, [*rate; 2]));
                 }
                 None => line.push_str(&format!("{:>17}", "-")),
             }
         }
         output::say(&line);
     }
-    let file = options
-        .output
-        .clone()
-        .unwrap_or_else(|| PathBuf::from(format!("{}.svg", study.name())));
+    let default = || PathBuf::from(format!("{}.svg", study.name()));
+    let file = options.output.clone().unwrap_or_else(default);
     let title = format!("{} ({pattern:?}), {} cores", study.name(), cores());
-    plot::draw(&file, &title, axis, "per second", &series)?;
-    output::say(&format!("# {}", file.display()));
+    // Results at one place only make no line.
+    if let Some(picture) = compare::picture(&title, "per second", axis, &lines, line("")) {
+        fs::write(&file, picture)
+            .map_err(|error| Error::new(format!("{}: {error}", file.display())))?;
+        output::say(&format!("# {}", file.display()));
+    }
     match failures.first() {
         None => Ok(()),
         Some(first) => Err(Error::new(format!(
@@ -317,13 +287,10 @@ fn job(
         .args(["--threads", &threads.to_string()])
         .args(["--bytes", &size.to_string()])
         .args(["--millis", &options.budget.to_string()]);
-    let finished = process::run(&mut command, Duration::from_secs(options.timeout))?;
-    if let Some(failure) = finished.failure {
-        return Err(Error::new(failure));
-    }
-    let number = finished.stdout.lines().find_map(|line| {
-        let number = line.strip_prefix(rank::RESULT)?;
-        number.trim().parse().ok()
-    });
+    let limit = Duration::from_secs(options.timeout);
+    let text = process::successful(&mut command, limit, &curve.name)?;
+    let number = text
+        .lines()
+        .find_map(|line| line.strip_prefix(rank::RESULT)?.trim().parse().ok());
     number.ok_or_else(|| Error::new("the job printed no result"))
 }

@@ -7,6 +7,7 @@ use clap::ValueEnum;
 
 use crate::error::Result;
 use crate::mpi::{Window, World};
+use crate::together::ended;
 
 /// The mode of the workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -132,18 +133,18 @@ impl Mode {
 }
 
 impl Comms {
-    /// The number among all workers of a thread of this process.
+    /// Returns the number among all workers of a thread of this process.
     pub fn worker(&self, thread: usize) -> usize {
         self.first + thread
     }
 
-    /// The communicator in which a thread of this process is a rank, or all are.
+    /// Returns the communicator in which a thread of this process is a rank, or all are.
     pub fn of_thread(&self, thread: usize) -> &World {
         &self.worlds[thread % self.worlds.len()]
     }
 
-    /// The link of messages of some kind from one worker to another, as one of them sees it: `own`
-    /// is the thread of this process.
+    /// Returns the link of messages of a kind from one worker to another, as thread `own` of this
+    /// process sees it.
     pub fn link(&self, own: usize, from: usize, to: usize, kind: usize) -> Link<'_> {
         let other = if self.worker(own) == from { to } else { from };
         let (sender, receiver) = (from % self.threads, to % self.threads);
@@ -165,57 +166,45 @@ impl Comms {
 
     /// Creates windows of `bytes` bytes: one, or one per thread; all processes call it.
     pub fn windows(&self, bytes: usize) -> Result<Vec<Window<'_>>> {
-        let count = self.threads.to_string();
-        match self.mode {
-            Mode::Processes | Mode::OneOn1 => Ok(vec![Window::allocate(&self.worlds[0], bytes)?]),
-            Mode::OneOnN => Ok(vec![Window::allocate_with(
-                &self.worlds[0],
-                bytes,
-                &[
-                    (c"weft_num_vcis", count),
-                    (c"accumulate_ordering", "none".to_owned()),
-                ],
-            )?]),
-            Mode::EachOn1 | Mode::EachAlone | Mode::EachOnN => {
-                let hints = match self.mode {
-                    Mode::EachOnN => own_vci(),
-                    _ => Vec::new(),
-                };
-                self.worlds
-                    .iter()
-                    .map(|world| Window::allocate_with(world, bytes, &hints))
-                    .collect()
-            }
-            // All endpoints must take part in the creation concurrently.
-            Mode::Endpoints => std::thread::scope(|scope| {
-                let make = |world| scope.spawn(move || Window::allocate(world, bytes));
-                let threads: Vec<_> = self.worlds.iter().map(make).collect();
-                threads
-                    .into_iter()
-                    .map(|thread| thread.join().map_err(|_| super::ended())?)
-                    .collect()
-            }),
-        }
+        let hints = match self.mode {
+            Mode::OneOnN => vec![
+                (c"weft_num_vcis", self.threads.to_string()),
+                (c"accumulate_ordering", "none".to_owned()),
+            ],
+            Mode::EachOnN => own_vci(),
+            _ => Vec::new(),
+        };
+        let hints = hints.as_slice();
+        self.each(self.worlds.iter(), |world| {
+            Window::allocate(world, bytes, hints)
+        })
     }
 
     /// Frees windows of [`Comms::windows`].
     pub fn free(&self, windows: Vec<Window<'_>>) -> Result<()> {
+        self.each(windows.into_iter(), Window::free).map(drop)
+    }
+
+    /// Runs a collective call on items in turn, or at once for endpoints, which must all take part.
+    fn each<T: Send, R: Send>(
+        &self,
+        items: impl Iterator<Item = T>,
+        call: impl Fn(T) -> Result<R> + Sync,
+    ) -> Result<Vec<R>> {
         if self.mode != Mode::Endpoints {
-            return windows.into_iter().try_for_each(Window::free);
+            return items.map(call).collect();
         }
         std::thread::scope(|scope| {
-            let free = |window: Window<'_>| window.free();
-            let threads: Vec<_> = windows
+            let call = &call;
+            let threads: Vec<_> = items.map(|item| scope.spawn(move || call(item))).collect();
+            let results = threads
                 .into_iter()
-                .map(|window| scope.spawn(move || free(window)))
-                .collect();
-            threads
-                .into_iter()
-                .try_for_each(|thread| thread.join().map_err(|_| super::ended())?)
+                .map(|thread| thread.join().map_err(|_| ended())?);
+            results.collect()
         })
     }
 
-    /// The rank in a window of a process's (or endpoint's) memory that belongs to a worker, and the
+    /// Returns the rank in a window of the memory of a worker's process or endpoint, and the
     /// worker's part of that memory.
     pub fn place(&self, worker: usize) -> (usize, usize) {
         match self.mode {

@@ -1,16 +1,15 @@
 //! One rank of a benchmark of this folder: measures and lets rank 0 print one number.
 
-use std::sync::Barrier;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
 use super::mode::{Comms, Link, Mode};
 use super::stencil::Grid;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::mpi::{Combine, Request, Table, Window, World};
 use crate::output;
+use crate::together;
 
 /// A benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -128,51 +127,17 @@ fn measure(world: &World, options: &RankOptions) -> Result<f64> {
     }
 }
 
-/// Runs `rounds` rounds on all workers at once. Returns the time from the first one's start to the
-/// last one's end.
+/// Runs `rounds` rounds on all workers at once.
 fn run_all(workers: &mut [Worker<'_>], pattern: Pattern, rounds: u64) -> Result<Duration> {
-    let ready = Barrier::new(workers.len());
-    let work = |worker: &mut Worker<'_>| -> Result<(Instant, Instant)> {
-        ready.wait();
-        let start = Instant::now();
-        worker.rounds(pattern, rounds)?;
-        Ok((start, Instant::now()))
-    };
-    // A process without threads calls MPI from one thread.
-    let times = if let [one] = workers {
-        vec![work(one)?]
-    } else {
-        thread::scope(|scope| {
-            let handles: Vec<_> = workers
-                .iter_mut()
-                .map(|worker| {
-                    scope.spawn(|| {
-                        let world = worker.comms.of_thread(worker.thread).view();
-                        work(worker).unwrap_or_else(|error| {
-                            // Other workers may wait for this one's messages.
-                            output::complain(&format!("osu-bench: {error}"));
-                            world.abort()
-                        })
-                    })
-                })
-                .collect();
-            let times = handles.into_iter().map(|handle| handle.join());
-            times.collect::<std::result::Result<Vec<_>, _>>()
-        })
-        .map_err(|_| super::ended())?
-    };
-    let start = times.iter().map(|(start, _)| *start).min();
-    let end = times.iter().map(|(_, end)| *end).max();
-    match (start, end) {
-        (Some(start), Some(end)) => Ok(end - start),
-        _ => Err(Error::new(
-            "the benchmark has no workers; start at least one",
-        )),
-    }
+    together::run(
+        workers,
+        |worker| worker.comms.of_thread(worker.thread),
+        |worker| worker.rounds(pattern, rounds),
+    )
 }
 
 impl<'a> Worker<'a> {
-    /// What all workers together do in a round.
+    /// Returns the number of operations of all workers together in a round.
     fn per_round(&self, pattern: Pattern) -> f64 {
         let workers = self.comms.workers as f64;
         match pattern {
@@ -193,7 +158,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// The worker of the other half that this one talks to, and whether this one sends.
+    /// Returns the peer in the other half of the workers, and whether this worker sends.
     fn partner(&self) -> (usize, bool) {
         let half = self.comms.workers / 2;
         match self.id.checked_sub(half) {
@@ -209,7 +174,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// The link to another worker, on which this one sends or receives.
+    /// Returns the link to another worker, on which this one sends or receives.
     fn link(&self, other: usize, kind: usize, sends: bool) -> Link<'a> {
         match sends {
             true => self.comms.link(self.thread, self.id, other, kind),
@@ -247,8 +212,8 @@ impl<'a> Worker<'a> {
 
     fn message_window(&mut self) -> Result<()> {
         let ((partner, sends), bytes) = (self.partner(), self.bytes);
-        // Found once, as programs know where their messages go. To find it takes divisions, more
-        // for threads than for processes, which are not what is to be compared.
+        // Found once, as programs know their peers. To find it takes divisions, more for threads
+        // than for processes, which must not count.
         let link = self.link(partner, 0, sends);
         for i in 0..WINDOW {
             match sends {
@@ -257,7 +222,7 @@ impl<'a> Worker<'a> {
             }
         }
         self.wait()?;
-        // Told that they have arrived, so that no sender runs far ahead.
+        // Acknowledged, so that no sender runs far ahead.
         match sends {
             true => self.receive(partner, 1, 0, 0)?,
             false => self.send(partner, 1, 0, 0)?,
@@ -265,7 +230,7 @@ impl<'a> Worker<'a> {
         self.wait()
     }
 
-    /// The window of this worker and, in it, the rank and place of another's memory.
+    /// Returns the window of this worker and, in it, the rank and place of another's memory.
     fn memory(&self, of: usize) -> (&Window<'_>, usize, usize) {
         let (rank, part) = self.comms.place(of);
         let window = &self.windows[self.thread % self.windows.len()];
@@ -279,13 +244,13 @@ impl<'a> Worker<'a> {
             for _ in 0..rounds {
                 for _ in 0..WINDOW {
                     // SAFETY: flushed below, and never changed.
-                    unsafe { window.put_at(&self.out[..self.bytes], rank, place)? };
+                    unsafe { window.put(&self.out[..self.bytes], rank, place)? };
                 }
                 window.flush(rank)?;
             }
             self.send(partner, 0, 0, 0)?;
         } else {
-            // Here it is where the library makes progress on what others put.
+            // The library makes progress on others' puts in this receive.
             self.receive(partner, 0, 0, 0)?;
         }
         self.wait()
@@ -310,13 +275,14 @@ impl<'a> Worker<'a> {
         let mut room = std::mem::take(&mut self.room);
         let (window, rank, place) = self.memory(of);
         // SAFETY: flushed before it is used again.
-        let result = unsafe { window.get_at(&mut room[..self.bytes], rank, place) }
+        let result = unsafe { window.get(&mut room[..self.bytes], rank, place) }
             .and_then(|()| window.flush(rank));
         self.room = room;
         result
     }
 
-    /// One tile product: the next task from a common counter, two tiles read, one added to.
+    /// Computes one tile product: the next task from a common counter, two tiles read, one added
+    /// to.
     fn multiply(&mut self) -> Result<()> {
         let workers = self.comms.workers;
         let window = &self.windows[self.thread % self.windows.len()];
@@ -327,18 +293,18 @@ impl<'a> Worker<'a> {
         let (mut a, mut b) = (vec![0u8; self.bytes], vec![0u8; self.bytes]);
         // SAFETY: flushed before they are used.
         unsafe {
-            window.get_at(&mut a, rank, start)?;
-            window.get_at(&mut b, rank, start + tile)?;
+            window.get(&mut a, rank, start)?;
+            window.get(&mut b, rank, start + tile)?;
         }
         window.flush(rank)?;
         let c = product(&a, &b);
         // SAFETY: flushed before it goes.
-        unsafe { window.accumulate_at(&c, rank, start + 2 * tile)? };
+        unsafe { window.accumulate(&c, rank, start + 2 * tile)? };
         window.flush(rank)
     }
 }
 
-/// The product of two square matrices of 64-bit integers, by rows.
+/// Returns the product of two square matrices of 64-bit integers, by rows.
 fn product(a: &[u8], b: &[u8]) -> Vec<i64> {
     let numbers = |bytes: &[u8]| -> Vec<i64> {
         let (words, _) = bytes.as_chunks::<8>();

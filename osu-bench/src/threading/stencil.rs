@@ -6,7 +6,7 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// For so many workers, as near to equal sides as their number allows.
+    /// Creates a grid of `workers` workers, as near to equal sides as their number allows.
     pub fn new(workers: usize, dimensions: usize) -> Grid {
         let mut dims = vec![1; dimensions];
         let mut left = workers.max(1);
@@ -65,7 +65,7 @@ impl Grid {
         steps.into_iter().filter(wanted).collect()
     }
 
-    /// For each direction the worker that it leads to, and the one that it comes from.
+    /// Returns for each direction the worker ahead and the worker behind.
     pub fn neighbours(&self, worker: usize) -> impl Iterator<Item = (usize, usize)> {
         let place = self.at(worker);
         self.steps().into_iter().map(move |step| {

@@ -235,7 +235,7 @@ fn symbols(run: &mut Run) -> Result {
 
 fn count(run: &mut Run) -> Result {
     match weft_needs::VALGRIND.lacking() {
-        None => instructions::run(false),
+        None => instructions::compare(false),
         // `needs` has noted it at the start of the full run.
         Some(_) if run.kind == super::Kind::Full => Ok(()),
         Some(_) => run.leave_out(weft_needs::VALGRIND.name, &weft_needs::VALGRIND.explain()),

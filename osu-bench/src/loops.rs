@@ -91,16 +91,6 @@ impl Loops {
             Name::Gather,
             Name::Scatter,
         ];
-        let one_sided = [
-            Name::PutLatency,
-            Name::GetLatency,
-            Name::PutBw,
-            Name::GetBw,
-            Name::AccLatency,
-            Name::GetAccLatency,
-            Name::FopLatency,
-            Name::CasLatency,
-        ];
-        all.contains(&bench) || !self.tcp && one_sided.contains(&bench)
+        all.contains(&bench) || !self.tcp && bench.is_one_sided()
     }
 }

@@ -1,11 +1,32 @@
-//! Instruction counts of the fast paths, with bounds that are only lowered.
+//! Instruction counts of the fast paths, with bounds that are only lowered. The counted programs are
+//! in tests/instructions.
+
+mod calls;
+mod handles;
+mod traced;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 
-use crate::{Result, handle_count, install, traced_count, workspace};
+use clap::Args;
+
+use crate::{Result, install, workspace};
+
+/// Options of `cargo xtask instructions`.
+#[derive(Args)]
+pub struct Options {
+    /// Lower the bounds to counts below them.
+    #[arg(long)]
+    lower: bool,
+    /// Only print the counts of another library of the MPICH ABI: the folder of its libmpi.so.12.
+    #[arg(long, value_name = "DIR", conflicts_with = "lower")]
+    lib: Option<PathBuf>,
+    /// Its launcher; bin/mpiexec beside DIR by default.
+    #[arg(long, value_name = "PATH", requires = "lib")]
+    launcher: Option<PathBuf>,
+}
 
 /// Instructions by which a count may exceed its bound: the C library's copy routines differ between
 /// processors.
@@ -14,8 +35,31 @@ const SLACK: f64 = 2.0;
 /// The bound of a count that depends on timing.
 const ANY: &str = "any";
 
-/// Counts with the fully optimized library. If `lower`, counts below their bounds become the bounds.
-pub fn run(lower: bool) -> Result {
+/// Compares the counts of the fully optimized library with the bounds, or prints those of another
+/// library.
+pub fn run(options: &Options) -> Result {
+    match &options.lib {
+        Some(lib) => print(lib, options.launcher.as_deref()),
+        None => compare(options.lower),
+    }
+}
+
+fn print(lib: &Path, launcher: Option<&Path>) -> Result {
+    let lib = fs::canonicalize(lib).map_err(|error| format!("{}: {error}", lib.display()))?;
+    let beside = lib.join("../bin/mpiexec");
+    let counts = calls::counts(&Counted {
+        mpiexec: launcher.unwrap_or(&beside).to_owned(),
+        work: workspace::target()?.join("counted-other"),
+        libraries: lib,
+    })?;
+    for (name, count) in counts {
+        println!("{name}: {count}");
+    }
+    Ok(())
+}
+
+/// Compares counts with the bounds. With `lower`, counts below their bounds become the bounds.
+pub fn compare(lower: bool) -> Result {
     let path = workspace::root().join("tests/instructions.txt");
     let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
     let mut bounds = parse(&text)?;
@@ -107,10 +151,53 @@ pub struct Counted {
     pub libraries: PathBuf,
     /// The launcher.
     pub mpiexec: PathBuf,
-    /// The osu-bench that counts.
-    pub osu_bench: PathBuf,
     /// A folder for programs compiled with it.
     pub work: PathBuf,
+}
+
+impl Counted {
+    /// Compiles tests/instructions/`name`.c with a header's folder in the source tree for one of the
+    /// libraries, and returns the program.
+    fn compile(&self, name: &str, include: &str, library: &str) -> Result<PathBuf> {
+        let failed = |error: std::io::Error| format!("{}: {error}", self.work.display());
+        fs::create_dir_all(&self.work).map_err(failed)?;
+        let program = self.work.join(format!("{name}-{library}"));
+        let root = workspace::root();
+        workspace::run(
+            Command::new("cc")
+                // A call in tail position would leave the counted function, and a function's address
+                // that the program defines would lead through its table of procedures.
+                .args(["-O2", "-fno-optimize-sibling-calls", "-fPIE", "-pie", "-o"])
+                .arg(&program)
+                .arg("-I")
+                .arg(root.join(include))
+                .arg(root.join(format!("tests/instructions/{name}.c")))
+                .arg(self.libraries.join(library))
+                .arg(format!("-Wl,-rpath,{}", self.libraries.display())),
+            &format!("compiling tests/instructions/{name}.c"),
+        )?;
+        Ok(program)
+    }
+}
+
+/// Runs a command under callgrind and returns the number of instructions that it prints.
+fn collected(command: &mut Command) -> Result<f64> {
+    let text = String::from_utf8_lossy(&output(command)?.stderr).into_owned();
+    let number = text
+        .lines()
+        .find_map(|line| line.split_once("Collected : "))
+        .and_then(|(_, number)| number.trim().parse().ok());
+    number.ok_or_else(|| format!("{command:?} printed no count: {text}"))
+}
+
+fn output(command: &mut Command) -> Result<Output> {
+    let output = command.output();
+    output.map_err(|error| format!("{command:?} can't be run: {error}"))
+}
+
+/// Rounds to a tenth of an instruction.
+fn rounded(count: f64) -> f64 {
+    (count * 10.0).round() / 10.0
 }
 
 /// Makes an installation of the development build with the optimized libraries, in a folder `name`.
@@ -151,59 +238,21 @@ fn counts() -> Result<BTreeMap<String, f64>> {
     counts_of(&Counted {
         libraries: lib.clone(),
         mpiexec: programs.join("mpiexec"),
-        osu_bench: programs.join("osu-bench"),
         work: lib,
     })
 }
 
 /// Returns the smallest counts by name.
 pub fn counts_of(counted: &Counted) -> Result<BTreeMap<String, f64>> {
-    let failed = |error: std::io::Error| format!("{}: {error}", counted.work.display());
-    fs::create_dir_all(&counted.work).map_err(failed)?;
-    let mut counts: BTreeMap<String, f64> = handle_count::counts(counted)?.into_iter().collect();
-    counts.extend(traced_count::counts(counted)?);
-    for kind in ["isend-count", "isend-count --multiple", "put-count"] {
-        println!("xtask: counting instructions by osu-bench {kind}");
-        let output = Command::new(&counted.osu_bench)
-            .args(kind.split(' '))
-            .args(["--repeat", "2", "--timeout", "300", "--lib"])
-            .arg(&counted.libraries)
-            .arg("--launcher")
-            .arg(&counted.mpiexec)
-            .stderr(Stdio::inherit())
-            .output()
-            .map_err(|error| format!("osu-bench can't be run: {error}"))?;
-        let text = String::from_utf8_lossy(&output.stdout);
-        if !output.status.success() {
-            return Err(format!("osu-bench {kind} ended with {}", output.status));
-        }
-        let lines = text.lines().filter_map(line);
-        counts.extend(lines.map(|(name, count)| (format!("{kind}, {name}"), count)));
-    }
+    let mut counts = calls::counts(counted)?;
+    counts.extend(handles::counts(counted)?);
+    counts.extend(traced::counts(counted)?);
     Ok(counts)
-}
-
-/// Parses name and count from a line of osu-bench's table.
-fn line(line: &str) -> Option<(&str, f64)> {
-    if line.starts_with('#') {
-        return None;
-    }
-    let (name, rest) = line.split_at_checked(24)?;
-    let count = rest.split_whitespace().next()?.parse().ok()?;
-    Some((name.trim(), count))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lines_of_tables_are_read() {
-        let text = "Isend                            221.0  up to 225.0 in 2 runs";
-        assert_eq!(line(text), Some(("Isend", 221.0)));
-        assert_eq!(line("# 8 bytes, 2 ranks         Instructions"), None);
-        assert_eq!(line(""), None);
-    }
 
     #[test]
     fn bounds_are_read() {
