@@ -21,7 +21,7 @@ mod sync;
 pub use exec::blocking::{barrier, call, greatest_u64};
 pub use exec::buffers::{Buffers, Holder};
 pub use exec::exchange::{broadcast_u64, gather_all_u64};
-pub use exec::quick;
+pub use exec::phase as quick;
 pub use exec::run::{collective, collective_for};
 pub use nonblocking::started;
 pub use plan::call::{Call, Root};

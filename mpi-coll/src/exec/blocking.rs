@@ -1,12 +1,12 @@
 //! Blocking collective calls.
 
 use crate::exec::buffers::Buffers;
-use crate::exec::quick;
-use crate::exec::rooted;
-use crate::exec::straight;
+use crate::exec::gatherv;
+use crate::exec::phase;
+use crate::exec::unscheduled;
 use crate::plan::call::Call;
 use crate::plan::registration::Collectives;
-use crate::plan::scheduled::call_with;
+use crate::plan::select::call_with;
 use crate::plan::state::CommState;
 use crate::slots::copy_measurement::measure_after;
 use crate::slots::setup::make_slots;
@@ -34,15 +34,15 @@ pub unsafe fn call(
         make_slots(process, comm, state)?;
     }
     // SAFETY: the buffers are valid for the call, by this function's contract.
-    if let Some(done) = unsafe { quick::call(process, comm, state, buffers, call) } {
+    if let Some(done) = unsafe { phase::call(process, comm, state, buffers, call) } {
         return done;
     }
     // SAFETY: the buffers are valid for the call, by this function's contract.
-    if let Some(done) = unsafe { rooted::call(process, comm, state, buffers, call) } {
+    if let Some(done) = unsafe { gatherv::call(process, comm, state, buffers, call) } {
         return done;
     }
     // SAFETY: the buffers are valid for the call, by this function's contract.
-    if let Some(done) = unsafe { straight::call(process, comm, state, buffers, call) } {
+    if let Some(done) = unsafe { unscheduled::call(process, comm, state, buffers, call) } {
         return done;
     }
     // SAFETY: the buffers are valid for the call, by this function's contract.

@@ -2,7 +2,7 @@
 
 use crate::exec::buffers::Buffers;
 use crate::plan::call::{Call, Root};
-use crate::plan::scheduled::call_with;
+use crate::plan::select::call_with;
 use crate::plan::state::CommState;
 use mpi_core::comm::Comm;
 use mpi_core::datatype::Datatype;

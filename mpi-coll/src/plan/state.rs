@@ -8,7 +8,7 @@ use mpi_sched::{Choices, Nodes, Slots};
 
 use crate::agreement::inquiry::CallNotes;
 use crate::agreement::signature::CallSignature;
-use crate::exec::quick::QuickCalls;
+use crate::exec::phase::QuickCalls;
 use crate::nonblocking::in_slots::NonblockingSlots;
 use crate::plan::cache::{CommRun, Shape};
 use crate::plan::call::Call;

@@ -3,7 +3,7 @@
 use mpi_sched::schedule::slot_offset;
 use mpi_sched::{Layout, Part, slots};
 
-use super::phase::{Phase, ShortWay};
+use super::flags::{Phase, ShortWay};
 use super::pieces;
 use crate::agreement::signature::CallSignature;
 use crate::plan::call::{Call, Root};

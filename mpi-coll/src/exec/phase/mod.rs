@@ -5,9 +5,9 @@
 //! The program's calls come here first ([`barrier`], [`allreduce`] and so on), with handles as they are, and go on to the
 //! long way, which checks arguments, where that says that nothing was done.
 
+mod flags;
 mod movement;
 mod parcels;
-mod phase;
 mod pieces;
 mod reduction;
 
@@ -17,12 +17,12 @@ use crate::agreement::signature::CallSignature;
 use crate::exec::buffers::Buffers;
 use crate::plan::call::Call;
 use crate::plan::state::CommState;
+use flags::{Phase, ShortWay};
 use movement::{Kind, QuickMovement, QuickMovements};
 use mpi_core::comm::Comm;
 use mpi_core::error::Result;
 use mpi_core::lock::Guarded;
 use mpi_core::process::Process;
-use phase::{Phase, ShortWay};
 use reduction::QuickReduction;
 
 pub(crate) use parcels::{Parcel, Parcels};

@@ -6,8 +6,8 @@
 use std::iter;
 
 use crate::exec::buffers::Buffers;
-use crate::exec::quick::{Parcel, Parcels};
-use crate::exec::straight::{MOST, NodeCall};
+use crate::exec::phase::{Parcel, Parcels};
+use crate::exec::unscheduled::{MOST, NodeCall};
 use crate::plan::call::{Call, Root};
 use crate::plan::state::CommState;
 use mpi_core::comm::Comm;

@@ -1,7 +1,7 @@
 //! Blocks of their own lengths to one rank, or from one, in one phase: `MPI_Gatherv` and `MPI_Scatterv`. Only two ranks
 //! know a block's length, so the slot says it, or that the block comes by a message.
 
-use super::phase::{Phase, ShortWay};
+use super::flags::{Phase, ShortWay};
 use crate::agreement::signature::CallSignature;
 use crate::slots::shared::SharedSlots;
 use mpi_core::comm::Comm;

@@ -4,7 +4,7 @@
 //! much of their time is had back (docs/decisions/long-messages.md). Who tells of no pieces is understood, too: all is there
 //! when the slot's flag is up.
 
-use super::phase::Phase;
+use super::flags::Phase;
 use crate::slots::nearness;
 use crate::slots::shared::{PIECE, SharedSlots};
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 use mpi_sched::Part;
 use mpi_sched::schedule::slot_offset;
 
-use super::phase::{Phase, ShortWay};
+use super::flags::{Phase, ShortWay};
 use crate::agreement::signature::CallSignature;
 use crate::plan::call::{Call, Root};
 use crate::slots::nearness;
