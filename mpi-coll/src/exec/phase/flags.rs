@@ -1,13 +1,13 @@
-//! The one phase of a call that goes without a schedule: flags raised and waited for.
+//! The flags of one phase: raised and waited for.
 //!
-//! What is looked at once, and found as it mostly is, is all that lies in line. So a phase goes to the rest as a copy: its
-//! address is nowhere known, and it can stay in registers.
+//! The checks that mostly succeed at once are inlined; the waits that follow are functions. They
+//! take a copy of the phase, so that its address is never taken and it can stay in registers.
 
 use std::ops::Range;
 
 use mpi_sched::run::Flag;
 
-use crate::agreement::mismatch_word::Doubt;
+use crate::agreement::mismatch_word::MismatchTimer;
 use crate::agreement::signature::CallSignature;
 use crate::exec::progress_note::ProgressNote;
 use crate::slots::nearness;
@@ -17,178 +17,195 @@ use mpi_core::comm::Comm;
 use mpi_core::error::{Error, Result};
 use mpi_core::process::Process;
 
-/// Where a call takes the short way.
+/// A communicator whose members share a node's slots.
 #[derive(Clone, Copy)]
-pub(super) struct ShortWay<'a> {
-    pub process: &'a Process,
-    comm: &'a Comm,
-    pub shared: &'a SharedSlots,
+pub struct NodeContext<'a> {
+    pub(crate) process: &'a Process,
+    pub(crate) comm: &'a Comm,
+    pub(crate) shared: &'a SharedSlots,
 }
 
-impl<'a> ShortWay<'a> {
-    /// By the slots that all members of a communicator share, unless a process has been lost: then a wait ends in other
-    /// ways, too.
+impl NodeContext<'_> {
+    /// Returns this rank.
     #[inline(always)]
-    pub fn over(
-        process: &'a Process,
-        comm: &'a Comm,
-        shared: &'a SharedSlots,
-    ) -> Option<ShortWay<'a>> {
-        (process.losses() == 0).then(|| ShortWay::among(process, comm, shared))
+    pub fn rank(&self) -> u32 {
+        self.shared.slots.rank
     }
 
-    /// The same whether a process has been lost or not: no member is, as far as this rank knows.
+    /// Returns the root with this number; `None` if there is no such rank.
     #[inline(always)]
-    pub fn among(process: &'a Process, comm: &'a Comm, shared: &'a SharedSlots) -> ShortWay<'a> {
-        ShortWay {
-            process,
-            comm,
-            shared,
+    pub fn root(&self, root: i32) -> Option<u32> {
+        ((root as u32) < self.shared.slots.size).then_some(root as u32)
+    }
+
+    /// Fails if a member has failed or the communicator was revoked. The phase then counts as over.
+    #[inline]
+    pub(crate) fn check_members(&self) -> Result<()> {
+        match self.comm.trouble(self.process) {
+            None => Ok(()),
+            Some(error) => {
+                self.comm.next_collective();
+                self.shared.take(1);
+                Err(error)
+            }
         }
     }
 }
 
 /// The one phase of a call.
 pub(super) struct Phase<'a> {
-    pub(super) at: Place<'a>,
-    /// What was found of ranks that have called something else, but keep step.
-    disagreement: Option<Error>,
+    pub(super) view: PhaseView<'a>,
+    /// The mismatch with ranks that have called something else, but go through as many phases.
+    mismatch: Option<Error>,
 }
 
-/// Which phase it is.
+/// The constants of a phase.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
-    pub way: ShortWay<'a>,
+pub(super) struct PhaseView<'a> {
+    pub node: NodeContext<'a>,
     signature: CallSignature,
+    /// The call's number among the communicator's collectives.
     tag: u32,
     pub number: u64,
     pub flags: Flags<'a>,
-    /// The flag of each rank that has come here by the same call.
+    /// The flag of each rank that has arrived by the same call.
     pub flag: u64,
 }
 
 impl<'a> Phase<'a> {
+    /// Begins the next phase, with a call of this signature.
     #[inline(always)]
-    pub fn begin(way: ShortWay<'a>, signature: CallSignature) -> Result<Phase<'a>> {
-        let ShortWay { comm, shared, .. } = way;
+    pub fn begin(node: NodeContext<'a>, signature: CallSignature) -> Result<Phase<'a>> {
+        let NodeContext { comm, shared, .. } = node;
         shared.check_known_mismatch()?;
         let tag = comm.next_collective();
         shared.publish(tag, signature);
         let number = shared.take(1);
         Ok(Phase {
-            at: Place {
-                way,
+            view: PhaseView {
+                node,
                 signature,
                 tag,
                 number,
                 flags: shared.flags(number),
                 flag: slot_flag::word(number, signature),
             },
-            disagreement: None,
+            mismatch: None,
         })
     }
 
-    /// The number of the call among the communicator's collectives.
+    /// Returns the call's number among the communicator's collectives.
     pub fn tag(&self) -> u32 {
-        self.at.tag
+        self.view.tag
     }
 
-    /// Where the byte `offset` is of the slots of all ranks; for data, to be asked when this rank has claimed its slot, or has
-    /// seen the flag of who wrote it: before, it may not know yet where data goes (`SharedSlots::places`).
+    /// Returns the addresses of byte `offset` in the slots of all ranks ([`PhaseView::addresses`]).
     #[inline(always)]
-    pub fn places(&self, offset: isize) -> SlotAddresses {
-        self.at.flags.addresses(self.at.number, offset)
+    pub fn addresses(&self, offset: isize) -> SlotAddresses {
+        self.view.addresses(offset)
     }
 
-    /// Where the byte at `places` is of this rank's slot.
+    /// Returns the address in this rank's slot.
     #[inline(always)]
-    pub fn own_of(&self, places: SlotAddresses) -> *mut u8 {
-        self.at.flags.own_of(places)
+    pub fn own_of(&self, addresses: SlotAddresses) -> *mut u8 {
+        self.view.flags.own_of(addresses)
     }
 
-    /// Waits until this rank may write to its slot: all have gone so far.
+    /// Waits until this rank may write to its slot, since all ranks have read its earlier content.
     #[inline(always)]
     pub fn claim(&mut self) -> Result<()> {
-        match self.at.way.shared.is_claimed(self.at.number) {
+        match self.view.node.shared.is_claimed(self.view.number) {
             true => Ok(()),
-            false => self.note(self.at.claim_long()),
+            false => self.note(self.view.claim_slowly()),
         }
+    }
+
+    /// Raises this rank's flag: it has arrived, and its slot may be read.
+    #[inline(always)]
+    pub fn raise(&self) {
+        self.view
+            .flags
+            .own()
+            .raise_to(self.view.flag, self.view.signature);
+    }
+
+    /// Waits until all ranks have arrived.
+    #[inline(always)]
+    pub fn wait(&mut self) -> Result<()> {
+        let size = self.view.node.shared.slots.size;
+        // Polling this rank's own flag, which is up, costs less than finding out which one it is.
+        for of in 0..size {
+            if !self.view.sees(of) {
+                self.note(self.view.wait_slowly(self.view.number, of..size))?;
+                break;
+            }
+        }
+        self.view.node.shared.set_all_seen(self.view.number);
+        Ok(())
+    }
+
+    /// Waits until rank `of` has arrived.
+    #[inline(always)]
+    pub fn wait_for(&mut self, of: u32) -> Result<()> {
+        match self.view.sees(of) {
+            true => Ok(()),
+            false => self.note(self.view.wait_slowly(self.view.number, of..of + 1)),
+        }
+    }
+
+    /// Notes the first mismatch.
+    #[inline(always)]
+    fn note(&mut self, found: Result<Option<Error>>) -> Result<()> {
+        let found = found?;
+        if self.mismatch.is_none() {
+            self.mismatch = found;
+        }
+        Ok(())
+    }
+
+    /// Ends a call in which this rank has stored at most `stored` bytes in one piece.
+    #[inline(always)]
+    pub fn end(self, stored: usize) -> Result<()> {
+        if stored >= nearness::MIN_BYTES {
+            let PhaseView { tag, number, .. } = self.view;
+            let shared = self.view.node.shared;
+            shared.sample_nearness(tag, number, stored);
+        }
+        self.mismatch.map_or(Ok(()), Err)
+    }
+}
+
+impl PhaseView<'_> {
+    /// Returns the addresses of byte `offset` in the slots of all ranks.
+    ///
+    /// For data, this rank must have claimed its slot, or seen the flag of the data's writer
+    /// ([`SharedSlots::addresses`]).
+    #[inline(always)]
+    pub fn addresses(self, offset: isize) -> SlotAddresses {
+        self.flags.addresses(self.number, offset)
     }
 
     /// Stores this rank's data at `to` in its slot.
     ///
     /// # Safety
-    /// This rank has claimed the slot, in which there is room for `len` bytes there; `from` is readable for as many.
+    /// This rank has claimed the slot, which has `len` bytes at `to`; `from` is readable for `len`
+    /// bytes.
     #[inline(always)]
-    pub unsafe fn store(&self, from: *const u8, to: *mut u8, len: usize) {
-        let far = len >= nearness::MIN_BYTES && self.at.way.shared.nearness.is_far();
-        // SAFETY: the caller's contract; nobody else writes to this rank's slot.
+    pub unsafe fn store(self, from: *const u8, to: *mut u8, len: usize) {
+        let far = len >= nearness::MIN_BYTES && self.node.shared.nearness.is_far();
+        // SAFETY: `from` is readable and `to` writable for `len` bytes, by this function's contract;
+        // only this rank writes to its slot.
         unsafe { nearness::store(far, from, to, len) };
     }
 
-    /// Says that this rank has come here, and that its slot may be read.
-    #[inline(always)]
-    pub fn raise(&self) {
-        self.at
-            .flags
-            .own()
-            .raise_to(self.at.flag, self.at.signature);
-    }
-
-    /// Waits until all have come here.
-    #[inline(always)]
-    pub fn wait(&mut self) -> Result<()> {
-        let size = self.at.way.shared.slots.size;
-        // This rank's own flag, which is up, is no more to look at than to find out whose it is.
-        for of in 0..size {
-            if !self.at.sees(of) {
-                self.note(self.at.wait_long(self.at.number, of..size))?;
-                break;
-            }
-        }
-        self.at.way.shared.set_all_seen(self.at.number);
-        Ok(())
-    }
-
-    /// Waits until rank `of` has.
-    #[inline(always)]
-    pub fn wait_for(&mut self, of: u32) -> Result<()> {
-        match self.at.sees(of) {
-            true => Ok(()),
-            false => self.note(self.at.wait_long(self.at.number, of..of + 1)),
-        }
-    }
-
-    #[inline(always)]
-    fn note(&mut self, found: Result<Option<Error>>) -> Result<()> {
-        let found = found?;
-        if self.disagreement.is_none() {
-            self.disagreement = found;
-        }
-        Ok(())
-    }
-
-    /// The end of a call in which this rank has stored so many bytes at once, at the most.
-    #[inline(always)]
-    pub fn end(self, stored: usize) -> Result<()> {
-        if stored >= nearness::MIN_BYTES {
-            let Place { tag, number, .. } = self.at;
-            self.at.way.shared.sample_nearness(tag, number, stored);
-        }
-        self.disagreement.map_or(Ok(()), Err)
-    }
-}
-
-impl Place<'_> {
-    /// Whether rank `of` has raised its flag of this phase, or does so soon. These looks are in line: what follows them is what
-    /// all wait for.
+    /// Whether rank `of` has raised its flag of this phase, or does so within a few polls.
     #[inline(always)]
     fn sees(&self, of: u32) -> bool {
         let flag = self.flags.of(of);
         if flag.is(self.flag) {
             return true;
         }
-        for _ in 0..self.way.process.flag_polls() {
+        for _ in 0..self.node.process.flag_polls() {
             std::hint::spin_loop();
             if flag.is(self.flag) {
                 return true;
@@ -197,16 +214,15 @@ impl Place<'_> {
         false
     }
 
-    /// As [`Phase::claim`], where it is not known that this rank may. With what was found of ranks that have called something
-    /// else.
+    /// Waits until the slot's earlier content has been read. Returns the mismatch found, if any.
     #[cold]
     #[inline(never)]
-    fn claim_long(self) -> Result<Option<Error>> {
-        let shared = self.way.shared;
+    fn claim_slowly(self) -> Result<Option<Error>> {
+        let shared = self.node.shared;
         let (depth, ranks) = (u64::from(shared.slots.depth), 0..shared.slots.size);
         let least = self.number.wrapping_add(2).wrapping_sub(depth);
-        let found = self.wait_long(least, ranks.clone())?;
-        // Who only writes, call after call, asks once for half of its slots.
+        let found = self.wait_slowly(least, ranks.clone())?;
+        // A rank that only writes, call after call, polls once for half of its slots.
         let half = self.number.wrapping_add(1).wrapping_sub(depth / 2);
         let mut flags = ranks.map(|of| shared.is_up(of, half, 1, None));
         shared.set_all_seen(match flags.all(|flag| matches!(flag, Flag::Up)) {
@@ -216,50 +232,47 @@ impl Place<'_> {
         Ok(found)
     }
 
-    /// Waits until these ranks have raised their flags of a phase, first by looks alone. With what was found of ranks that have
-    /// called something else.
+    /// Waits until these ranks have raised their flags of a phase; at first it only polls. Returns
+    /// the mismatch found, if any.
     #[inline(never)]
-    fn wait_long(self, number: u64, mut ranks: Range<u32>) -> Result<Option<Error>> {
+    fn wait_slowly(self, number: u64, mut ranks: Range<u32>) -> Result<Option<Error>> {
         let mut found = None;
-        match self.look(
-            number,
-            self.way.process.flag_polls(),
-            &mut ranks,
-            &mut found,
-        )? {
+        let polls = self.node.process.flag_polls();
+        match self.poll(number, polls, &mut ranks, &mut found)? {
             true => Ok(found),
-            false => self.wait_longer(number, ranks, found),
+            false => self.wait_with_progress(number, ranks, found),
         }
     }
 
     #[inline(never)]
-    fn wait_longer(
+    fn wait_with_progress(
         self,
         number: u64,
         mut ranks: Range<u32>,
         mut found: Option<Error>,
     ) -> Result<Option<Error>> {
-        let ShortWay {
+        let NodeContext {
             process,
             comm,
             shared,
-        } = self.way;
-        let (looks, crowded) = (
+        } = self.node;
+        let (polls, crowded) = (
             process.flag_polls_between_rounds(),
             process.is_oversubscribed(),
         );
-        let mut doubt = Doubt::new(process);
+        let mut timer = MismatchTimer::new(process);
         let mut note = ProgressNote::new(process);
         process.wait_for_stores(comm.vci(), || {
-            // With a member lost nothing goes on, lest what is missing be taken for the result.
+            // Invariant: with a failed member the call makes no step, so that no rank takes partial
+            // data for a result.
             if let Some(error) = comm.trouble(process) {
                 return Err(error);
             }
             loop {
-                if self.look(number, looks, &mut ranks, &mut found)? {
+                if self.poll(number, polls, &mut ranks, &mut found)? {
                     return Ok(Some(()));
                 }
-                shared.check_agreement(self.tag, self.signature, doubt.is_due(process))?;
+                shared.check_agreement(self.tag, self.signature, timer.is_due(process))?;
                 note.update(process, comm, || {
                     ((1, 1), shared.missing(ranks.clone(), number))
                 });
@@ -271,17 +284,18 @@ impl Place<'_> {
         Ok(found)
     }
 
-    /// Whether all ranks have raised their flags; otherwise they begin with the first that has not.
+    /// Polls the flags of `ranks`, which begin afterwards with the first whose flag is down. Returns
+    /// whether all are up.
     #[inline(always)]
-    fn look(
+    fn poll(
         self,
         number: u64,
         times: u32,
         ranks: &mut Range<u32>,
         found: &mut Option<Error>,
     ) -> Result<bool> {
-        let shared = self.way.shared;
-        // Earlier phases may have been those of other calls.
+        let shared = self.node.shared;
+        // Earlier phases may belong to other calls.
         let own = (number == self.number).then_some(self.signature);
         while ranks.start < ranks.end {
             match shared.is_up(ranks.start, number, times, own) {

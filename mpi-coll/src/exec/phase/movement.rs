@@ -1,499 +1,293 @@
-//! Short data that goes as it is: broadcast, gather, scatter, allgather, alltoall.
+//! Short equal blocks in one phase: broadcast, gather, scatter, allgather, alltoall.
 
-use mpi_sched::schedule::slot_offset;
-use mpi_sched::{Layout, Part, slots};
-
-use super::flags::{Phase, ShortWay};
+use super::PhasePlan;
+use super::flags::{NodeContext, Phase};
 use super::pieces;
-use crate::agreement::signature::CallSignature;
+use crate::exec::buffers::Buffers;
 use crate::plan::call::{Call, Root};
-use mpi_core::datatype::Predefined;
 use mpi_core::error::Result;
 
-/// Which collective.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
-    Bcast,
-    Gather,
-    Scatter,
-    Allgather,
-    Alltoall,
-}
-
-impl Kind {
-    /// Whether data goes to one rank, or comes from it.
-    fn is_rooted(self) -> bool {
-        matches!(self, Kind::Bcast | Kind::Gather | Kind::Scatter)
-    }
-}
-
-/// A movement of equal blocks whose schedule goes in one phase: of a gather or allgather each rank's, of a scatter that
-/// for each other, of an alltoall each rank's for each other.
-#[derive(Clone, Copy)]
-pub(super) struct QuickMovement {
-    kind: Kind,
-    datatype: Predefined,
-    count: usize,
-    bytes: usize,
-    /// Where the data of a rank begins in its slot, if it is the same for all.
-    offset: isize,
-    /// Without the root, if there is one.
-    signature: CallSignature,
-}
-
-/// By what callers ask for one, all of it in one comparison: the kind, and what they call the datatype by.
-#[derive(Clone, Copy, PartialEq, Eq, Default)]
-struct Key(u64);
-
-impl Key {
-    #[inline(always)]
-    fn new(kind: Kind, label: i32) -> Key {
-        // None is that of none.
-        Key((kind as u64 + 1) << 32 | u64::from(label as u32))
-    }
-}
-
-/// How many are remembered; a power of two.
-const PLACES: usize = 16;
-
-/// The latest ones, each where its kind and count say, with the key and the number of elements that callers ask for.
-#[derive(Default)]
-pub(super) struct QuickMovements([(Key, i64, Option<QuickMovement>); PLACES]);
-
-impl QuickMovements {
-    #[inline(always)]
-    fn place(kind: Kind, count: usize) -> usize {
-        (count ^ (count >> 3) ^ (kind as usize) << 1) % PLACES
-    }
-
-    /// Takes note of a call that went in one phase.
-    pub fn note(&mut self, call: &Call<'_>, signature: CallSignature) {
-        if let Some(found) = QuickMovement::of(call, signature) {
-            let place = QuickMovements::place(found.kind, found.count);
-            // Its label is not known yet.
-            self.0[place] = (Key::default(), 0, Some(found));
+impl PhasePlan {
+    /// Runs a movement that the plan is for.
+    ///
+    /// # Safety
+    /// The buffers are valid for what the call reads and writes by its arguments.
+    pub(super) unsafe fn move_call(
+        &self,
+        node: NodeContext<'_>,
+        buffers: Buffers,
+        call: &Call<'_>,
+    ) -> Result<()> {
+        let Buffers { send, recv } = buffers;
+        // A block that is in its place already is not copied.
+        let apart = |own: *const u8, place: *mut u8| (own != place.cast_const()).then_some(own);
+        // SAFETY: the buffers are valid for the call, by this function's contract.
+        unsafe {
+            match *call {
+                Call::Bcast {
+                    root: Root::Rank(root),
+                    ..
+                } => self.bcast(node, root, recv),
+                Call::Gather {
+                    root: Root::Rank(root),
+                    send: part,
+                    ..
+                } => {
+                    let own = part.and_then(|_| apart(send, self.block(recv, root)));
+                    self.gather(node, root, own, recv)
+                }
+                Call::Scatter {
+                    root: Root::Rank(root),
+                    recv: part,
+                    ..
+                } => {
+                    let place = self.block(send.cast_mut(), root);
+                    let own = part.and_then(|_| apart(recv, place));
+                    self.scatter(node, root, send, own.map(<*const u8>::cast_mut))
+                }
+                Call::Allgather { send: part, .. } => {
+                    self.allgather(node, part.map(|_| send), recv)
+                }
+                Call::Alltoall { send: layout, .. } => {
+                    self.alltoall(node, layout.map(|_| send), recv)
+                }
+                _ => Ok(()),
+            }
         }
     }
 
-    /// Says what a caller calls the datatype of a call.
-    pub fn set_label(&mut self, call: &Call<'_>, label: i32) {
-        let Some((kind, part)) = kind_and_block(call) else {
-            return;
-        };
-        let place = &mut self.0[QuickMovements::place(kind, part.count)];
-        if let Some(known) = place.2
-            && known.fits(kind, &part)
-        {
-            (place.0, place.1) = (Key::new(kind, label), part.count as i64);
-        }
-    }
-
-    /// The one of so many elements of the datatype with this label.
-    #[inline(always)]
-    pub fn find(&self, kind: Kind, label: i32, count: i64) -> Option<QuickMovement> {
-        let (key, counted, known) = &self.0[QuickMovements::place(kind, count as usize)];
-        match *key == Key::new(kind, label) && *counted == count {
-            true => *known,
-            false => None,
-        }
-    }
-}
-
-/// Which kind of movement a call is, and its block; `None` if it is another call, or blocks differ.
-fn kind_and_block<'a>(call: &Call<'a>) -> Option<(Kind, Part<'a>)> {
-    let (kind, send, part) = match *call {
-        Call::Bcast {
-            root: Root::Rank(_),
-            part,
-        } => (Kind::Bcast, None, part),
-        Call::Gather {
-            root: Root::Rank(_),
-            send: Some(send),
-            recv: None,
-            varying: false,
-        } => (Kind::Gather, None, send),
-        Call::Gather {
-            root: Root::Rank(_),
-            send,
-            recv: Some(Layout::Uniform(recv)),
-            varying: false,
-        } => (Kind::Gather, send, recv),
-        Call::Scatter {
-            root: Root::Rank(_),
-            send: None,
-            recv: Some(recv),
-            varying: false,
-        } => (Kind::Scatter, None, recv),
-        Call::Scatter {
-            root: Root::Rank(_),
-            send: Some(Layout::Uniform(send)),
-            recv,
-            varying: false,
-        } => (Kind::Scatter, recv, send),
-        Call::Allgather {
-            send,
-            recv: Layout::Uniform(recv),
-        } => (Kind::Allgather, send, recv),
-        Call::Alltoall {
-            send: None,
-            recv: Layout::Uniform(recv),
-        } => (Kind::Alltoall, None, recv),
-        Call::Alltoall {
-            send: Some(Layout::Uniform(send)),
-            recv: Layout::Uniform(recv),
-        } => (Kind::Alltoall, Some(send), recv),
-        _ => return None,
-    };
-    let same = |send: Part<'_>| {
-        send.count == part.count && send.datatype.as_predefined() == part.datatype.as_predefined()
-    };
-    send.is_none_or(same).then_some((kind, part))
-}
-
-impl QuickMovement {
-    fn of(call: &Call<'_>, signature: CallSignature) -> Option<QuickMovement> {
-        let (kind, part) = kind_and_block(call)?;
-        // The same as for reductions: elements follow each other without gaps.
-        (part.count > 0 && slots::can_reduce(&part)).then_some(QuickMovement {
-            kind,
-            datatype: part.datatype.as_predefined()?,
-            count: part.count,
-            bytes: part.bytes(),
-            offset: slot_offset(part.bytes()),
-            signature: match kind.is_rooted() {
-                true => signature.without_root(),
-                false => signature,
-            },
-        })
-    }
-
-    fn fits(&self, kind: Kind, part: &Part<'_>) -> bool {
-        self.kind == kind
-            && self.count == part.count
-            && part.datatype.as_predefined() == Some(self.datatype)
-    }
-
-    /// Rank `of`'s block of a buffer with those of all.
+    /// Returns the address of rank `of`'s block in a buffer with the blocks of all ranks.
     #[inline(always)]
     pub fn block(&self, buffer: *mut u8, of: u32) -> *mut u8 {
         buffer.wrapping_add(of as usize * self.bytes)
     }
 
-    /// Carries out a broadcast, of blocks that are [long](QuickMovement::is_long) or not.
+    /// Whether blocks may be stored in pieces.
+    #[inline(always)]
+    fn is_long(&self) -> bool {
+        self.bytes >= pieces::MIN_BYTES
+    }
+
+    /// Runs a broadcast from rank `root`.
     ///
     /// # Safety
-    /// The elements at `buffer` are readable at the root, and writable elsewhere.
+    /// A block is readable at `buffer` at the root, and writable at the other ranks.
     #[inline(always)]
-    pub unsafe fn bcast<const LONG: bool>(
-        &self,
-        way: ShortWay<'_>,
-        root: u32,
-        buffer: *mut u8,
-    ) -> Result<()> {
-        let mut phase = Phase::begin(way, self.signature.at_root(root))?;
-        if way.shared.slots.rank == root {
+    pub unsafe fn bcast(&self, node: NodeContext<'_>, root: u32, buffer: *mut u8) -> Result<()> {
+        let is_long = self.is_long();
+        let mut phase = Phase::begin(node, self.signature.at_root(root))?;
+        if node.shared.slots.rank == root {
             phase.claim()?;
-            let places = phase.places(self.offset);
-            // SAFETY: the slot is claimed, and has room, since the schedule for this puts as much there; the
-            // caller's contract.
-            unsafe { self.store::<LONG>(&phase, buffer, phase.own_of(places)) };
+            let addresses = phase.addresses(self.offset);
+            // SAFETY: the slot is claimed, and has space: the schedule of this call stores as much
+            // there. The root's buffer is readable, by this function's contract.
+            unsafe { self.store(&phase, buffer, phase.own_of(addresses), is_long) };
             phase.raise();
             return phase.end(self.bytes);
         }
         phase.raise();
-        // SAFETY: the caller's contract.
-        unsafe { self.take::<LONG>(&mut phase, root, self.offset, buffer)? };
+        // SAFETY: the buffer is writable, by this function's contract.
+        unsafe { self.take(&mut phase, (root, self.offset), buffer, is_long)? };
         phase.end(0)
     }
 
-    /// Whether blocks may go by pieces.
-    #[inline(always)]
-    pub fn is_long(&self) -> bool {
-        self.bytes >= pieces::LEAST
-    }
-
-    /// Stores a block, all that this rank stores in this phase, at `to` in its slot, by pieces if it may be `LONG`.
+    /// Stores a block, all that this rank stores in this phase, at `to` in its slot; in pieces if it
+    /// `is_long`.
     ///
     /// # Safety
-    /// As for [`Phase::store`].
+    /// This rank has claimed the slot, which has space for a block at `to`; a block is readable at
+    /// `from`.
     #[inline(always)]
-    unsafe fn store<const LONG: bool>(&self, phase: &Phase<'_>, from: *const u8, to: *mut u8) {
-        // SAFETY: the caller's contract.
+    unsafe fn store(&self, phase: &Phase<'_>, from: *const u8, to: *mut u8, is_long: bool) {
+        // SAFETY: this function's contract.
         unsafe {
-            match LONG {
-                true => phase.store_pieces(from, to, self.bytes),
-                false => phase.store(from, to, self.bytes),
+            match is_long {
+                true => phase.view.store_pieces(from, to, self.bytes),
+                false => phase.view.store(from, to, self.bytes),
             }
         }
     }
 
-    /// Copies a block, all that rank `of` stores in this phase, from `offset` of its slot when it is there.
+    /// Copies a block, all that rank `of` stores in this phase, from `offset` of its slot.
     ///
     /// # Safety
-    /// As many bytes are writable at `to`.
+    /// A block is writable at `to`.
     #[inline(always)]
-    unsafe fn take<const LONG: bool>(
+    unsafe fn take(
         &self,
         phase: &mut Phase<'_>,
-        of: u32,
-        offset: isize,
+        (of, offset): (u32, isize),
         to: *mut u8,
+        is_long: bool,
     ) -> Result<()> {
-        let done = match LONG {
-            // SAFETY: the caller's contract.
-            true => unsafe { phase.take_pieces(of, offset, to, self.bytes) },
+        let done = match is_long {
+            // SAFETY: a block is writable at `to`, by this function's contract.
+            true => unsafe { phase.view.take_pieces(of, offset, to, self.bytes) },
             false => 0,
         };
         phase.wait_for(of)?;
-        let from = phase.places(offset).of(of);
-        // SAFETY: its flag says that rank `of` has written the slot, and it is not written again before this rank
-        // raises the flag of the next phase; the caller's contract.
+        let from = phase.addresses(offset).of(of);
+        // SAFETY: rank `of`'s flag is up, so its slot is written, and is not written again before
+        // this rank raises the flag of the next phase; a block is writable at `to`, by this
+        // function's contract.
         unsafe { netmod_kit::copy(from.add(done), to.add(done), self.bytes - done) };
         Ok(())
     }
 
-    /// Carries out a gather of blocks from `own` to `all` at the root; the former is none in place. `None`: nothing was done,
-    /// since `own` is the root's block of `all`.
+    /// Runs a gather of blocks from `own` to `all` at the root, where `own` is `None` in place.
     ///
     /// # Safety
-    /// A block is readable at `own`, and at the root blocks of all ranks are writable at `all`, which don't overlap, unless
-    /// the former is the root's block of the latter.
+    /// A block is readable at `own`, and at the root blocks of all ranks are writable at `all`,
+    /// which don't overlap.
     #[inline(always)]
     pub unsafe fn gather(
         &self,
-        way: ShortWay<'_>,
-        root: u32,
-        own: Option<*const u8>,
-        all: *mut u8,
-    ) -> Option<Result<()>> {
-        let place = self.block(all, root);
-        if way.shared.slots.rank == root && own == Some(place.cast_const()) {
-            return None;
-        }
-        // SAFETY: the caller's contract.
-        Some(unsafe {
-            match self.is_long() {
-                false => self.gather_by::<false>(way, root, own, all),
-                true => (*self).gather_long(way, root, own, all),
-            }
-        })
-    }
-
-    /// # Safety
-    /// As for [`QuickMovement::gather`].
-    #[cold]
-    #[inline(never)]
-    unsafe fn gather_long(
-        self,
-        way: ShortWay<'_>,
+        node: NodeContext<'_>,
         root: u32,
         own: Option<*const u8>,
         all: *mut u8,
     ) -> Result<()> {
-        // SAFETY: the caller's contract.
-        unsafe { self.gather_by::<true>(way, root, own, all) }
-    }
-
-    /// # Safety
-    /// As for [`QuickMovement::gather`]; at the root nothing is in its place.
-    #[inline(always)]
-    unsafe fn gather_by<const LONG: bool>(
-        &self,
-        way: ShortWay<'_>,
-        root: u32,
-        own: Option<*const u8>,
-        all: *mut u8,
-    ) -> Result<()> {
-        let (slots, bytes) = (&way.shared.slots, self.bytes);
+        let is_long = self.is_long();
+        let (slots, bytes) = (&node.shared.slots, self.bytes);
         let place = self.block(all, root);
-        let mut phase = Phase::begin(way, self.signature.at_root(root))?;
+        let mut phase = Phase::begin(node, self.signature.at_root(root))?;
         if slots.rank != root {
             phase.claim()?;
-            let places = phase.places(self.offset);
-            // SAFETY: as for `bcast`; elsewhere than at the root nothing is in place.
-            unsafe { self.store::<LONG>(&phase, own.unwrap_or(place), phase.own_of(places)) };
+            let addresses = phase.addresses(self.offset);
+            let from = own.unwrap_or(place);
+            // SAFETY: the slot is claimed, and has space: the schedule of this call stores as much
+            // there. Only the root's block can be in place, so `own` is readable.
+            unsafe { self.store(&phase, from, phase.own_of(addresses), is_long) };
             phase.raise();
             return phase.end(bytes);
         }
         phase.raise();
         if let Some(own) = own {
-            // SAFETY: the caller's contract.
+            // SAFETY: both are blocks of the caller's that don't overlap, by this function's contract.
             unsafe { netmod_kit::copy(own, place, bytes) };
         }
-        if LONG {
+        if is_long {
             for rank in slots.others() {
                 let to = self.block(all, rank);
-                // SAFETY: the caller's contract.
-                unsafe { self.take::<LONG>(&mut phase, rank, self.offset, to)? };
+                // SAFETY: `all` has a writable block for each rank, by this function's contract.
+                unsafe { self.take(&mut phase, (rank, self.offset), to, is_long)? };
             }
         }
         phase.wait()?;
-        if !LONG {
-            let places = phase.places(self.offset);
+        if !is_long {
+            let addresses = phase.addresses(self.offset);
             for rank in slots.others() {
-                // SAFETY: as for `bcast`.
-                unsafe { netmod_kit::copy(places.of(rank), self.block(all, rank), bytes) };
+                // SAFETY: all flags are up, so all slots are written, and are not written again
+                // before this rank raises the flag of the next phase; `all` has a writable block for
+                // each rank, by this function's contract.
+                unsafe { netmod_kit::copy(addresses.of(rank), self.block(all, rank), bytes) };
             }
         }
         phase.end(0)
     }
 
-    /// Carries out a scatter of blocks from `all` at the root to `own`; the latter is none in place. `None`: as for
-    /// [`QuickMovement::gather`].
+    /// Runs a scatter of blocks from `all` at the root to `own`, which is `None` in place.
     ///
     /// # Safety
-    /// As there, the other way round.
+    /// At the root blocks of all ranks are readable at `all`, and a block is writable at `own`,
+    /// which don't overlap.
     #[inline(always)]
     pub unsafe fn scatter(
         &self,
-        way: ShortWay<'_>,
-        root: u32,
-        all: *const u8,
-        own: Option<*mut u8>,
-    ) -> Option<Result<()>> {
-        let slots = &way.shared.slots;
-        let place = self.block(all.cast_mut(), root);
-        if slots.rank == root && own == Some(place) {
-            return None;
-        }
-        // Of the slots of more ranks each has a part alone.
-        // SAFETY: the caller's contract.
-        Some(unsafe {
-            match self.is_long() && slots.size == 2 {
-                false => self.scatter_by::<false>(way, root, all, own),
-                true => (*self).scatter_long(way, root, all, own),
-            }
-        })
-    }
-
-    /// # Safety
-    /// As for [`QuickMovement::scatter`].
-    #[cold]
-    #[inline(never)]
-    unsafe fn scatter_long(
-        self,
-        way: ShortWay<'_>,
+        node: NodeContext<'_>,
         root: u32,
         all: *const u8,
         own: Option<*mut u8>,
     ) -> Result<()> {
-        // SAFETY: the caller's contract.
-        unsafe { self.scatter_by::<true>(way, root, all, own) }
-    }
-
-    /// # Safety
-    /// As for [`QuickMovement::scatter`]; at the root nothing is in its place.
-    #[inline(always)]
-    unsafe fn scatter_by<const LONG: bool>(
-        &self,
-        way: ShortWay<'_>,
-        root: u32,
-        all: *const u8,
-        own: Option<*mut u8>,
-    ) -> Result<()> {
-        let (slots, bytes) = (&way.shared.slots, self.bytes);
+        // Of the slots of more ranks, each rank has a part only.
+        let is_long = self.is_long() && node.shared.slots.size == 2;
+        let (slots, bytes) = (&node.shared.slots, self.bytes);
         let block = |of: u32| all.wrapping_add(of as usize * bytes);
-        let mut phase = Phase::begin(way, self.signature.at_root(root))?;
+        let mut phase = Phase::begin(node, self.signature.at_root(root))?;
         if slots.rank != root {
             phase.raise();
             let offset = slots.offset_for(root, slots.rank, bytes);
             match own {
-                // SAFETY: the caller's contract.
-                Some(own) => unsafe { self.take::<LONG>(&mut phase, root, offset, own)? },
+                // SAFETY: a block is writable at `own`, by this function's contract.
+                Some(own) => unsafe { self.take(&mut phase, (root, offset), own, is_long)? },
                 None => phase.wait_for(root)?,
             }
             return phase.end(0);
         }
         phase.claim()?;
         for rank in slots.others() {
-            let places = phase.places(slots.offset_for(root, rank, bytes));
-            // SAFETY: as for `bcast`; no two parts of the slot overlap.
-            unsafe { self.store::<LONG>(&phase, block(rank), phase.own_of(places)) };
+            let addresses = phase.addresses(slots.offset_for(root, rank, bytes));
+            // SAFETY: the slot is claimed, and has a part for each rank's block, none of which
+            // overlap; `all` has a readable block for each rank, by this function's contract.
+            unsafe { self.store(&phase, block(rank), phase.own_of(addresses), is_long) };
         }
         phase.raise();
         if let Some(own) = own {
-            // SAFETY: the caller's contract.
+            // SAFETY: both are blocks of the caller's that don't overlap, by this function's contract.
             unsafe { netmod_kit::copy(block(root), own, bytes) };
         }
         phase.end(bytes)
     }
 
-    /// Carries out an allgather; `send` is none in place. `None`: nothing was done, since `send` is this rank's block.
+    /// Runs an allgather; `send` is `None` in place.
     ///
     /// # Safety
-    /// A block is readable at `send`, and blocks of all ranks writable at `recv`, which don't overlap, unless the former is
-    /// this rank's block of the latter.
+    /// A block is readable at `send`, and blocks of all ranks are writable at `recv`, which don't
+    /// overlap unless the former is this rank's block of the latter.
     #[inline(always)]
     pub unsafe fn allgather(
         &self,
-        way: ShortWay<'_>,
+        node: NodeContext<'_>,
         send: Option<*const u8>,
         recv: *mut u8,
-    ) -> Option<Result<()>> {
-        let own = self.block(recv, way.shared.slots.rank);
-        let from = match send {
-            None => own,
-            Some(send) if send == own => return None,
-            Some(send) => send,
-        };
-        // SAFETY: the caller's contract.
-        Some(unsafe { self.allgather_from(way, from, own, recv) })
-    }
-
-    /// # Safety
-    /// As for [`QuickMovement::allgather`]; `own` is this rank's block.
-    #[inline(always)]
-    unsafe fn allgather_from(
-        &self,
-        way: ShortWay<'_>,
-        from: *const u8,
-        own: *mut u8,
-        recv: *mut u8,
     ) -> Result<()> {
-        let mut phase = Phase::begin(way, self.signature)?;
-        let (slots, bytes) = (&way.shared.slots, self.bytes);
+        let own = self.block(recv, node.shared.slots.rank);
+        let from = send.unwrap_or(own);
+        let mut phase = Phase::begin(node, self.signature)?;
+        let (slots, bytes) = (&node.shared.slots, self.bytes);
         phase.claim()?;
-        let places = phase.places(self.offset);
-        // SAFETY: as for `bcast`.
-        unsafe { phase.store(from, phase.own_of(places), bytes) };
+        let addresses = phase.addresses(self.offset);
+        // SAFETY: the slot is claimed, and has space: the schedule of this call stores as much there.
+        unsafe { phase.view.store(from, phase.own_of(addresses), bytes) };
         phase.raise();
         if from != own {
-            // SAFETY: the caller's contract.
+            // SAFETY: both are blocks of the caller's that don't overlap, by this function's contract.
             unsafe { netmod_kit::copy(from, own, bytes) };
         }
         phase.wait()?;
-        if slots.size == 2 {
-            let other = 1 - slots.rank;
-            // SAFETY: as for `bcast`.
-            unsafe { netmod_kit::copy(places.of(other), self.block(recv, other), bytes) };
-            return phase.end(bytes);
-        }
-        for rank in slots.others() {
-            // SAFETY: as for `bcast`.
-            unsafe { netmod_kit::copy(places.of(rank), self.block(recv, rank), bytes) };
+        // SAFETY: all flags are up, so all slots are written, and are not written again
+        // before this rank raises the flag of the next phase; `recv` has a writable block for each
+        // rank, by this function's contract.
+        let copy = |rank| unsafe {
+            netmod_kit::copy(addresses.of(rank), self.block(recv, rank), bytes);
+        };
+        match slots.size {
+            2 => copy(1 - slots.rank),
+            _ => slots.others().for_each(copy),
         }
         phase.end(bytes)
     }
 
-    /// Carries out an alltoall; `send` is none in place.
+    /// Runs an alltoall; `send` is `None` in place.
     ///
     /// # Safety
     /// Blocks of all ranks are readable at `send`, and writable at `recv`, which don't overlap.
     #[inline(always)]
     pub unsafe fn alltoall(
         &self,
-        way: ShortWay<'_>,
+        node: NodeContext<'_>,
         send: Option<*const u8>,
         recv: *mut u8,
     ) -> Result<()> {
-        let mut phase = Phase::begin(way, self.signature)?;
-        let (slots, bytes) = (&way.shared.slots, self.bytes);
+        let mut phase = Phase::begin(node, self.signature)?;
+        let (slots, bytes) = (&node.shared.slots, self.bytes);
         let source = send.unwrap_or(recv);
         let at = |rank: u32| rank as usize * bytes;
-        let move_own = || {
+        let copy_own = || {
             if source != recv {
                 let own = at(slots.rank);
-                // SAFETY: the caller's contract.
+                // SAFETY: both buffers have a block of this rank, and don't overlap, by this
+                // function's contract.
                 unsafe {
                     netmod_kit::copy(source.wrapping_add(own), recv.wrapping_add(own), bytes)
                 };
@@ -502,29 +296,35 @@ impl QuickMovement {
         phase.claim()?;
         if slots.size == 2 {
             let other = 1 - slots.rank;
-            let places = phase.places(slot_offset(bytes));
-            // SAFETY: as for `bcast`.
-            unsafe { phase.store(source.wrapping_add(at(other)), phase.own_of(places), bytes) };
+            let addresses = phase.addresses(self.offset);
+            let from = source.wrapping_add(at(other));
+            // SAFETY: the slot is claimed, and has space: the schedule of this call stores as much
+            // there; `source` has a block for each rank, by this function's contract.
+            unsafe { phase.view.store(from, phase.own_of(addresses), bytes) };
             phase.raise();
-            move_own();
+            copy_own();
             phase.wait()?;
-            // SAFETY: as for `bcast`.
-            unsafe { netmod_kit::copy(places.of(other), recv.wrapping_add(at(other)), bytes) };
+            let to = recv.wrapping_add(at(other));
+            // SAFETY: all flags are up, so all slots are written, and are not written again before
+            // this rank raises the flag of the next phase; `recv` has a block for each rank.
+            unsafe { netmod_kit::copy(addresses.of(other), to, bytes) };
             return phase.end(bytes);
         }
         for rank in slots.others() {
-            let places = phase.places(slots.offset_for(slots.rank, rank, bytes));
-            // SAFETY: as for `bcast`; no two parts of the slot overlap.
-            unsafe { phase.store(source.wrapping_add(at(rank)), phase.own_of(places), bytes) };
+            let addresses = phase.addresses(slots.offset_for(slots.rank, rank, bytes));
+            let from = source.wrapping_add(at(rank));
+            // SAFETY: the slot is claimed, and has a part for each rank's block, none of which
+            // overlap; `source` has a block for each rank, by this function's contract.
+            unsafe { phase.view.store(from, phase.own_of(addresses), bytes) };
         }
         phase.raise();
-        move_own();
+        copy_own();
         phase.wait()?;
         for rank in slots.others() {
-            let from = phase
-                .places(slots.offset_for(rank, slots.rank, bytes))
-                .of(rank);
-            // SAFETY: as for `bcast`.
+            let offset = slots.offset_for(rank, slots.rank, bytes);
+            let from = phase.addresses(offset).of(rank);
+            // SAFETY: all flags are up, so all slots are written, and are not written again before
+            // this rank raises the flag of the next phase; `recv` has a block for each rank.
             unsafe { netmod_kit::copy(from, recv.wrapping_add(at(rank)), bytes) };
         }
         phase.end(bytes)

@@ -1,92 +1,86 @@
-//! Blocks of their own lengths to one rank, or from one, in one phase: `MPI_Gatherv` and `MPI_Scatterv`. Only two ranks
-//! know a block's length, so the slot says it, or that the block comes by a message.
+//! Blocks of varying lengths to one rank, or from one, in one phase: gatherv and scatterv.
+//!
+//! Only two ranks know a block's length, so the slot holds it before the data, or says that the block
+//! comes by a message.
 
-use super::flags::{Phase, ShortWay};
+use super::flags::{NodeContext, Phase};
 use crate::agreement::signature::CallSignature;
 use crate::slots::shared::SharedSlots;
-use mpi_core::comm::Comm;
 use mpi_core::error::{Class, Error, Result};
-use mpi_core::process::Process;
 use mpi_sched::Part;
 use mpi_sched::slots::can_scatter;
 
-/// The most bytes of a block in a slot.
-const MOST: usize = 1 << 10;
+/// Bytes of a block in a slot, at the most.
+const MAX_BYTES: usize = 1 << 10;
 /// The length of a block that comes by a message.
 const BY_MESSAGE: u64 = u64::MAX;
 /// Bytes of the length.
-const HEAD: isize = 8;
-/// Where the data of the only block of a slot is that doesn't fit behind its length, in the slot's first line.
-const APART: isize = 64;
-/// Where the length of such a block is: behind the flag.
-const FIRST: isize = 16;
+const LENGTH_BYTES: isize = 8;
+/// Offset of the length of a slot's only block: behind the flag, in the slot's first cache line.
+const ONLY_LENGTH: isize = 16;
+/// Offset of the data of a slot's only block, if it doesn't fit into the first cache line.
+const SECOND_LINE: isize = 64;
 
-/// Whose block of a slot.
+/// Which block of a slot.
 #[derive(Clone, Copy)]
 pub(crate) enum Parcel {
     /// The only one, for the root.
     ToRoot,
-    /// That for a rank, of the root's.
+    /// That for a rank, in the root's slot.
     For(u32),
 }
 
-/// The phase of such a call.
+/// The phase of a gatherv or scatterv.
 pub(crate) struct Parcels<'a> {
     phase: Phase<'a>,
     shared: &'a SharedSlots,
-    /// What the longest block was that was put.
+    /// Bytes of the longest block that this rank has put.
     stored: usize,
 }
 
 impl<'a> Parcels<'a> {
-    /// Whether all ranks have room in each other's slots.
-    pub fn have_room(shared: &SharedSlots) -> bool {
+    /// Whether slots have space for a block of each rank. All members have the same slots.
+    pub fn fit(shared: &SharedSlots) -> bool {
         can_scatter(shared.slots)
     }
 
-    /// Begins a call with this signature, which says that it goes in one phase.
+    /// Begins a call with this signature, which says that it has one phase.
     ///
     /// # Errors
-    /// A member is lost, or members disagree.
-    pub fn begin(
-        process: &'a Process,
-        comm: &'a Comm,
-        shared: &'a SharedSlots,
-        signature: CallSignature,
-    ) -> Result<Parcels<'a>> {
-        let phase = Phase::begin(ShortWay::among(process, comm, shared), signature)?;
-        match comm.trouble(process) {
-            Some(error) => Err(error),
-            None => Ok(Parcels {
-                phase,
-                shared,
-                stored: 0,
-            }),
-        }
+    /// A member has failed, or members disagree.
+    pub fn begin(node: NodeContext<'a>, signature: CallSignature) -> Result<Parcels<'a>> {
+        node.check_members()?;
+        Ok(Parcels {
+            phase: Phase::begin(node, signature)?,
+            shared: node.shared,
+            stored: 0,
+        })
     }
 
-    /// The call's number among the communicator's collectives.
+    /// Returns the call's number among the communicator's collectives.
     pub fn tag(&self) -> u32 {
         self.phase.tag()
     }
 
-    /// Where in the slot of `of` a block's length is, and its data of `len` bytes.
+    /// Returns the offsets of a block's length and of its `len` bytes in the slot of rank `of`.
     fn offsets(&self, of: u32, parcel: Parcel, len: usize) -> [isize; 2] {
         let slots = &self.shared.slots;
         match parcel {
             Parcel::For(rank) if slots.size > 2 => {
-                let at = slots.offset_for(of, rank, MOST);
-                [at, at + HEAD]
+                let at = slots.offset_for(of, rank, MAX_BYTES);
+                [at, at + LENGTH_BYTES]
             }
-            _ if len as isize <= APART - FIRST - HEAD => [FIRST, FIRST + HEAD],
-            _ => [FIRST, APART],
+            _ if len as isize <= SECOND_LINE - ONLY_LENGTH - LENGTH_BYTES => {
+                [ONLY_LENGTH, ONLY_LENGTH + LENGTH_BYTES]
+            }
+            _ => [ONLY_LENGTH, SECOND_LINE],
         }
     }
 
-    /// The most bytes of a block that a slot takes.
-    fn room(&self) -> usize {
+    /// Returns the bytes of a block that a slot takes, at the most.
+    fn max_bytes(&self) -> usize {
         let slots = &self.shared.slots;
-        (slots.room / slots.size as usize - 64).min(MOST)
+        (slots.room / slots.size as usize - 64).min(MAX_BYTES)
     }
 
     /// Waits until this rank may put blocks.
@@ -94,20 +88,22 @@ impl<'a> Parcels<'a> {
         self.phase.claim()
     }
 
-    /// Puts a block. Returns whether it was: if not, it is to be sent when all that is put is [raised](Parcels::raise).
+    /// Puts a block into this rank's slot. Returns false if it is too long: then it is sent as a
+    /// message after [`Parcels::raise`].
     ///
     /// # Safety
     /// This rank has [claimed](Parcels::claim) its slot; the elements are readable at `from`.
     pub unsafe fn put(&mut self, parcel: Parcel, from: *const u8, part: &Part<'_>) -> bool {
         let own = self.shared.slots.rank;
         let (len, datatype) = (part.bytes(), part.datatype);
-        let is_put = len <= self.room();
+        let is_put = len <= self.max_bytes();
         let [head, data] = self.offsets(own, parcel, len);
-        let says = if is_put { len as u64 } else { BY_MESSAGE };
-        let place = |offset| self.phase.own_of(self.phase.places(offset));
-        // SAFETY: the slot is this rank's until the flag is up, and has room for this; the caller's contract.
+        let length = if is_put { len as u64 } else { BY_MESSAGE };
+        let place = |offset| self.phase.own_of(self.phase.addresses(offset));
+        // SAFETY: the slot is claimed, and has space for the length and `max_bytes` of data; the
+        // elements are readable at `from`, by this function's contract.
         unsafe {
-            place(head).cast::<u64>().write_unaligned(says);
+            place(head).cast::<u64>().write_unaligned(length);
             if is_put && datatype.is_contiguous() {
                 let from = from.wrapping_offset(datatype.true_lb());
                 netmod_kit::copy_to_shared(from, place(data), len);
@@ -122,15 +118,15 @@ impl<'a> Parcels<'a> {
         is_put
     }
 
-    /// Says that what this rank has put is there.
+    /// Raises this rank's flag: its blocks may be read.
     pub fn raise(&self) {
         self.phase.raise();
     }
 
-    /// Waits for a block of rank `of` and takes it to `to`. Returns whether it was put: if not, it comes by a message.
+    /// Waits for a block of rank `of` and copies it to `to`. Returns false if it comes by a message.
     ///
     /// # Errors
-    /// The outer one: the call can't go on. The inner one: the block is longer than there is room.
+    /// The outer one: the call can't go on. The inner one: the block is longer than this rank takes.
     ///
     /// # Safety
     /// The elements are writable at `to`.
@@ -143,21 +139,22 @@ impl<'a> Parcels<'a> {
     ) -> Result<Result<bool>> {
         self.phase.wait_for(of)?;
         let [head, _] = self.offsets(of, parcel, 0);
-        // SAFETY: the flag says that it has been written.
-        let says = unsafe {
-            let head = self.phase.places(head).of(of);
+        // SAFETY: rank `of`'s flag is up, so it has written the length.
+        let length = unsafe {
+            let head = self.phase.addresses(head).of(of);
             head.cast::<u64>().read_unaligned()
         };
-        if says == BY_MESSAGE {
+        if length == BY_MESSAGE {
             return Ok(Ok(false));
         }
-        let (len, datatype) = (says as usize, part.datatype);
-        if len > part.bytes() || len > self.room() {
+        let (len, datatype) = (length as usize, part.datatype);
+        if len > part.bytes() || len > self.max_bytes() {
             return Ok(Err(too_long(of, len, part.bytes())));
         }
         let [_, data] = self.offsets(of, parcel, len);
-        let data = self.phase.places(data).of(of);
-        // SAFETY: as above, and the length is within the slot and within the elements.
+        let data = self.phase.addresses(data).of(of);
+        // SAFETY: rank `of`'s flag is up, so it has written the data; the length is within the slot and
+        // within the elements, which are writable at `to` by this function's contract.
         unsafe {
             if datatype.is_contiguous() {
                 netmod_kit::copy(data, to.wrapping_offset(datatype.true_lb()), len);
@@ -169,18 +166,18 @@ impl<'a> Parcels<'a> {
         Ok(Ok(true))
     }
 
-    /// The end of the phase.
+    /// Ends the phase.
     pub fn end(self) -> Result<()> {
         self.phase.end(self.stored)
     }
 }
 
 #[cold]
-fn too_long(of: u32, len: usize, room: usize) -> Error {
+fn too_long(of: u32, len: usize, taken: usize) -> Error {
     Error::new(
         Class::Truncate,
         format!(
-            "rank {of} gives {len} bytes and this rank takes {room}; counts and datatypes of both must describe the same \
+            "rank {of} gives {len} bytes and this rank takes {taken}; counts and datatypes of both must describe the same \
              data"
         ),
     )
