@@ -22,6 +22,10 @@ use mpi_sched::Run;
 
 /// Plans with a schedule that a communicator keeps.
 pub(crate) const SCHEDULED_PLANS: usize = 16;
+/// Bytes of scratch memory that they keep together, but for the one used last.
+const MAX_SCRATCH: usize = 64 << 20;
+/// Bytes of scratch memory of a plan from which on they are counted.
+const LARGE_SCRATCH: usize = 1 << 20;
 /// Binary logarithm of the number of plans of one phase that it keeps.
 const PHASE_PLANS_LOG2: u32 = 4;
 const PHASE_PLANS: usize = 1 << PHASE_PLANS_LOG2;
@@ -53,6 +57,13 @@ pub(crate) struct ScheduledPlan {
     generation: u32,
 }
 
+impl ScheduledPlan {
+    /// Whether its scratch memory is too long to be kept without need.
+    fn is_large(&self) -> bool {
+        self.run.schedule().scratch_len() >= LARGE_SCRATCH
+    }
+}
+
 /// The handles of a call's datatype and operation.
 ///
 /// Only predefined handles stand for themselves: others can be freed and made again.
@@ -82,10 +93,9 @@ impl PlanKey {
     #[inline(always)]
     fn home(&self) -> usize {
         let Handles { datatype, op } = self.handles;
-        let types = u64::from(datatype as u32) << 32 | u64::from(op as u32);
-        let mixed = types ^ self.count as u64 ^ (self.kind as u64) << 24;
+        let mixed = (datatype ^ op ^ self.count as i32) as u32 ^ (self.kind as u32) << 16;
         // A multiplicative hash (Fibonacci hashing): the product's upper bits depend on all bits.
-        (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - PHASE_PLANS_LOG2)) as usize
+        (mixed.wrapping_mul(0x9e37_79b1) >> (u32::BITS - PHASE_PLANS_LOG2)) as usize
     }
 }
 
@@ -128,6 +138,21 @@ struct ScheduledPlans {
     kept: Vec<Box<ScheduledPlan>>,
     /// One that fits no call any more, whose memory the next plan uses.
     spare: Option<Box<ScheduledPlan>>,
+}
+
+impl ScheduledPlans {
+    /// Drops the plans used first while all have more than [`MAX_SCRATCH`] bytes of scratch memory.
+    #[cold]
+    fn bound_scratch(&mut self) {
+        let mut before_last = self.kept.len() - 1;
+        let bytes = |plan: &ScheduledPlan| plan.run.schedule().scratch_len();
+        let earlier = self.kept[..before_last].iter();
+        let mut sum: usize = earlier.map(|plan| bytes(plan)).sum();
+        while sum > MAX_SCRATCH && before_last > 0 {
+            sum -= bytes(&self.kept.remove(0));
+            before_last -= 1;
+        }
+    }
 }
 
 /// The plans of a communicator.
@@ -189,9 +214,9 @@ impl PlanCache {
     /// Takes a plan with a schedule for calls of this shape.
     pub fn take(&self, shape: &Shape<'_>) -> Option<Box<ScheduledPlan>> {
         let fits =
-            |plan: &Box<ScheduledPlan>| plan.shape.as_ref().is_some_and(|known| known.fits(shape));
+            |plan: &ScheduledPlan| plan.shape.as_ref().is_some_and(|known| known.fits(shape));
         let mut plans = self.scheduled.lock();
-        let index = plans.kept.iter().rposition(fits)?;
+        let index = plans.kept.iter().rposition(|plan| fits(plan))?;
         Some(plans.kept.remove(index))
     }
 
@@ -217,14 +242,18 @@ impl PlanCache {
         let is_current = plan.generation == self.generation.load(Ordering::Relaxed);
         let mut plans = self.scheduled.lock();
         if plan.shape.is_some() && is_current {
+            let is_large = plan.is_large();
             plans.kept.push(plan);
+            if is_large {
+                plans.bound_scratch();
+            }
             if plans.kept.len() <= SCHEDULED_PLANS {
                 return;
             }
             plan = plans.kept.remove(0);
         }
         plan.shape = None;
-        plans.spare = Some(plan);
+        plans.spare = (!plan.is_large()).then_some(plan);
     }
 
     /// Gives back a plan that no call needs, for its memory.
@@ -288,6 +317,26 @@ mod tests {
         }
         cache.clear();
         assert!(cache.scheduled.lock().kept.is_empty());
+    }
+
+    #[test]
+    fn scratch_memory_of_long_calls_is_bounded() {
+        let cache = PlanCache::default();
+        let byte = Datatype::predefined(Predefined::Byte);
+        for i in 0..40 {
+            let (count, datatype) = ((i + 1) << 20, &byte);
+            let call = bcast(Part { count, datatype });
+            let mut plan = cache.blank(call.shape(RANKS).as_ref());
+            plan.run.rebuild().scratch_bytes(count);
+            cache.give(plan);
+            let plans = cache.scheduled.lock();
+            let bytes = |plan: &ScheduledPlan| plan.run.schedule().scratch_len();
+            let (last, earlier) = plans.kept.split_last().expect("the last one is kept");
+            assert_eq!(bytes(last), count);
+            let sum: usize = earlier.iter().map(|plan| bytes(plan)).sum();
+            assert!(sum <= MAX_SCRATCH, "{sum}");
+            assert!(i == 0 || !earlier.is_empty() || count > MAX_SCRATCH);
+        }
     }
 
     #[test]

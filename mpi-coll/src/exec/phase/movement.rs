@@ -255,15 +255,17 @@ impl PhasePlan {
             unsafe { netmod_kit::copy(from, own, bytes) };
         }
         phase.wait()?;
-        // SAFETY: all flags are up, so all slots are written, and are not written again
-        // before this rank raises the flag of the next phase; `recv` has a writable block for each
-        // rank, by this function's contract.
-        let copy = |rank| unsafe {
-            netmod_kit::copy(addresses.of(rank), self.block(recv, rank), bytes);
-        };
-        match slots.size {
-            2 => copy(1 - slots.rank),
-            _ => slots.others().for_each(copy),
+        if slots.size == 2 {
+            let other = 1 - slots.rank;
+            // SAFETY: all flags are up, so all slots are written, and are not written again before
+            // this rank raises the flag of the next phase; `recv` has a block for each rank.
+            unsafe { netmod_kit::copy(addresses.of(other), self.block(recv, other), bytes) };
+            return phase.end(bytes);
+        }
+        for rank in slots.others() {
+            // SAFETY: all flags are up, so all slots are written, and are not written again before
+            // this rank raises the flag of the next phase; `recv` has a block for each rank.
+            unsafe { netmod_kit::copy(addresses.of(rank), self.block(recv, rank), bytes) };
         }
         phase.end(bytes)
     }

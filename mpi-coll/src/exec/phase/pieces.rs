@@ -150,7 +150,7 @@ mod tests {
                     }
                     let (len, to) = (len(call), one.place(0, number, 64));
                     let data: Vec<u8> = (0..len).map(|at| byte(call, at)).collect();
-                    // SAFETY: there is room for so many bytes, and the other has read what was there.
+                    // SAFETY: the slot has `len` bytes, and the other rank has read its earlier content.
                     unsafe {
                         let stored = match call % 3 {
                             0 => 0,
@@ -172,7 +172,7 @@ mod tests {
                     let flag = other.piece_flag(0, number, piece);
                     (0..call % 50).any(|_| flag.is(number))
                 };
-                // SAFETY: there is room for so many bytes; flags say what is there.
+                // SAFETY: `data` has `len` bytes; pieces are read only when their flags are up.
                 unsafe {
                     let done = take(has_come, from, data.as_mut_ptr(), len);
                     by_pieces += usize::from(done > 0);
