@@ -16,7 +16,7 @@ use crate::mpi::constants::{COMM_WORLD, INT64, STATUS_IGNORE, SUM};
 use crate::mpi::{Allreduce, Barrier, Bcast, Exchange, Recv, Reduce, RootedExchange, Table, World};
 
 /// Their names in the table.
-pub const NAMES: [&str; 10] = [
+pub const NAMES: [&str; 11] = [
     "Recv, there",
     "Barrier, last",
     "Allreduce, last",
@@ -27,11 +27,17 @@ pub const NAMES: [&str; 10] = [
     "Gather, last",
     "Scatter, last",
     "Recv, passed by",
+    "Allreduce, new count",
 ];
 
 /// The receives among them.
 const RECV: usize = 0;
 const RECV_PASSED_BY: usize = 9;
+/// The allreduce of another number of elements in each call, which no plan of the communicator's is for.
+const NEW_COUNT: usize = 10;
+/// Elements of a buffer: more than calls of a kind.
+const ELEMENTS: usize = 128;
+const _: () = assert!(WARM_UP + COUNTED < ELEMENTS as u64);
 /// The tag of the message that passes by.
 const OTHER_TAG: c_int = TAG + 1;
 
@@ -99,11 +105,13 @@ impl Calls {
 unsafe extern "C" fn osu_bench_counted_blocking(
     calls: &Calls,
     kind: usize,
-    data: &mut [i64; 2],
+    count: c_int,
+    data: &mut [i64; ELEMENTS],
 ) -> c_int {
-    let numbers = [1_i64; 2];
-    let (given, place) = ((&raw const numbers).cast(), (&raw mut *data).cast());
-    // SAFETY: by the caller; each buffer holds a number, or one for each of both ranks.
+    static NUMBERS: [i64; ELEMENTS] = [1; ELEMENTS];
+    let (given, place) = ((&raw const NUMBERS).cast(), (&raw mut *data).cast());
+    // SAFETY: the functions are those of their types (# Safety); each buffer holds `count` numbers, and one for
+    // each of both ranks.
     let code = unsafe {
         match kind {
             RECV | RECV_PASSED_BY => {
@@ -117,6 +125,7 @@ unsafe extern "C" fn osu_bench_counted_blocking(
             6 => (calls.alltoall)(given, 1, INT64, place, 1, INT64, COMM_WORLD),
             7 => (calls.gather)(given, 1, INT64, place, 1, INT64, 1, COMM_WORLD),
             8 => (calls.scatter)(given, 1, INT64, place, 1, INT64, 0, COMM_WORLD),
+            NEW_COUNT => (calls.allreduce)(given, place, count, INT64, SUM, COMM_WORLD),
             _ => unreachable!("kinds have names"),
         }
     };
@@ -136,10 +145,16 @@ pub fn run(world: &World, page: &Page, calls: &Calls) -> Result<()> {
         for kind in 0..NAMES.len() {
             let receives = kind == RECV || kind == RECV_PASSED_BY;
             if counted && world.rank == 1 {
-                call(black_box(&empty), kind)?;
+                call(black_box(&empty), kind, 1)?;
                 end_phase();
             }
-            for _ in 0..if counted { COUNTED } else { WARM_UP } {
+            let turns = if counted {
+                WARM_UP..WARM_UP + COUNTED
+            } else {
+                0..WARM_UP
+            };
+            for turn in turns {
+                let count = turn as c_int + 1;
                 number += 1;
                 if world.rank == 0 {
                     if receives {
@@ -152,7 +167,7 @@ pub fn run(world: &World, page: &Page, calls: &Calls) -> Result<()> {
                     if receives {
                         page.await_posted(number);
                     } else {
-                        call(calls, kind)?;
+                        call(calls, kind, count)?;
                     }
                 } else {
                     page.await_sent(number);
@@ -162,7 +177,7 @@ pub fn run(world: &World, page: &Page, calls: &Calls) -> Result<()> {
                     if kind == RECV_PASSED_BY {
                         world.recv(&mut [0; 8], 0, OTHER_TAG)?;
                     }
-                    call(black_box(calls), kind)?;
+                    call(black_box(calls), kind, count)?;
                     page.post(number);
                     if counted {
                         end_phase();
@@ -177,10 +192,10 @@ pub fn run(world: &World, page: &Page, calls: &Calls) -> Result<()> {
     Ok(())
 }
 
-fn call(calls: &Calls, kind: usize) -> Result<()> {
-    let mut data = [0; 2];
+fn call(calls: &Calls, kind: usize, count: c_int) -> Result<()> {
+    let mut data = [0; ELEMENTS];
     // SAFETY: MPI is up, and both ranks make the same calls.
-    match unsafe { osu_bench_counted_blocking(calls, kind, &mut data) } {
+    match unsafe { osu_bench_counted_blocking(calls, kind, count, &mut data) } {
         0 => Ok(()),
         code => Err(Error::new(format!("MPI returned the code {code}"))),
     }
