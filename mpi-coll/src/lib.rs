@@ -18,12 +18,15 @@ mod plan;
 pub mod slots;
 mod sync;
 
-pub use exec::blocking::{barrier, call, greatest_u64};
+pub use exec::blocking::{barrier, call, call_with_handles, greatest_u64};
 pub use exec::buffers::{Buffers, Holder};
 pub use exec::exchange::{broadcast_u64, gather_all_u64};
-pub use exec::quick;
+pub use exec::phase::{NodeContext, PhasePlan};
+pub use exec::repeated;
 pub use exec::run::{collective, collective_for};
 pub use nonblocking::started;
+pub use plan::cache::Handles;
 pub use plan::call::{Call, Root};
 pub use plan::registration::{Collectives, arenas, by_node, choices};
+pub use plan::shape::CollectiveKind;
 pub use plan::state::set_comm_choices;

@@ -18,7 +18,7 @@ use crate::exec::exchange::gather_all_u64;
 use crate::exec::port::{CommPort, NoSlots, SharedPort};
 use crate::exec::rounds::Rounds;
 use crate::exec::run::give_up;
-use crate::plan::cache::CommRun;
+use crate::plan::cache::ScheduledPlan;
 use crate::plan::call::Call;
 use crate::plan::registration::Collectives;
 use crate::plan::state::CommState;
@@ -60,7 +60,7 @@ pub struct PersistentCollective {
 }
 
 struct Inner {
-    kept: CommRun,
+    plan: ScheduledPlan,
     /// Why the run was abandoned, until its buffers are the program's again.
     given_up: Option<Error>,
     /// Error of the last run.
@@ -92,11 +92,11 @@ impl PersistentCollective {
         let comm: &Comm = (*holder).as_ref();
         comm.begin_use()?;
         let state = CommState::of(comm);
-        let mut kept = CommRun::default();
-        let slots = make_slots(process, comm, state, call, &mut kept)?;
+        let mut plan = ScheduledPlan::default();
+        let slots = make_slots(process, comm, state, call, &mut plan)?;
         if slots.is_none() {
-            kept.run.rebuild();
-            build(process, comm, state, call, None, &mut kept);
+            plan.run.rebuild();
+            build(process, comm, state, call, None, &mut plan);
         }
         let made = PersistentCollective {
             tag: comm.next_persistent(),
@@ -106,7 +106,7 @@ impl PersistentCollective {
             state: AtomicU8::new(IDLE),
             listed: AtomicBool::new(false),
             inner: Guarded::new(Inner {
-                kept,
+                plan,
                 given_up: None,
                 error: None,
             }),
@@ -157,13 +157,13 @@ impl PersistentCollective {
         }
         let mut inner = self.inner.lock();
         if let Some(slots) = &self.slots {
-            let number = slots.take(inner.kept.run.schedule().phases());
-            inner.kept.run.set_number(number);
+            let number = slots.take(inner.plan.run.schedule().phases());
+            inner.plan.run.set_number(number);
         }
         let Buffers { send, recv } = self.buffers;
         // SAFETY: the buffers are valid from each start to its completion, by `new`'s contract; the
         // state was IDLE, so no other run is in progress.
-        if let Err(error) = unsafe { inner.kept.run.start(send, recv, self.tag) } {
+        if let Err(error) = unsafe { inner.plan.run.start(send, recv, self.tag) } {
             self.state.store(IDLE, Ordering::Release);
             return Err(error);
         }
@@ -217,7 +217,7 @@ impl PersistentCollective {
                 }
                 let spins = || {
                     let inner = self.inner.try_lock()?;
-                    let (ranks, number) = inner.kept.run.awaited()?;
+                    let (ranks, number) = inner.plan.run.awaited()?;
                     drop(inner);
                     Some(slots.spin_unless_needed(ranks, number))
                 };
@@ -264,17 +264,17 @@ impl PersistentCollective {
         let (comm, purpose) = (self.comm(), Purpose::Collective);
         let progress = match (comm.trouble(process), &self.slots) {
             (Some(error), _) => Err(error),
-            (None, Some(shared)) => inner.kept.run.advance(&mut CommPort {
+            (None, Some(shared)) => inner.plan.run.advance(&mut CommPort {
                 process,
                 comm,
                 purpose,
                 slots: {
                     let known = CommState::of(comm).shared_slots().unwrap_or(shared);
-                    SharedPort::new(shared, looks, self.tag, inner.kept.signature)
+                    SharedPort::new(shared, looks, self.tag, inner.plan.signature)
                         .with_nearness_of(known)
                 },
             }),
-            (None, None) => inner.kept.run.advance(&mut CommPort {
+            (None, None) => inner.plan.run.advance(&mut CommPort {
                 process,
                 comm,
                 purpose,
@@ -287,7 +287,7 @@ impl PersistentCollective {
                 self.complete(process);
                 Ok(())
             }
-            Err(error) if inner.kept.run.is_running() => {
+            Err(error) if inner.plan.run.is_running() => {
                 inner.given_up = Some(error);
                 self.end(process, inner)
             }
@@ -308,7 +308,7 @@ impl PersistentCollective {
     /// Cancels the messages of an abandoned run, as far as possible.
     #[cold]
     fn end(&self, process: &Process, inner: &mut Inner) -> Result<()> {
-        if give_up(process, &mut inner.kept)? {
+        if give_up(process, &mut inner.plan)? {
             inner.error = inner.given_up.take();
             self.complete(process);
         }
@@ -323,11 +323,11 @@ fn build(
     state: &CommState,
     call: &Call<'_>,
     slots: Option<Slots>,
-    kept: &mut CommRun,
+    plan: &mut ScheduledPlan,
 ) {
     let own = state.choices();
     let context = state.call_context(process, comm, slots, own.as_deref());
-    call.build(&context, kept.run.rebuild());
+    call.build(&context, plan.run.rebuild());
 }
 
 /// Makes slots for a call, and its schedule over them. Collective; `None` if the call goes by
@@ -337,7 +337,7 @@ fn make_slots(
     comm: &Comm,
     state: &CommState,
     call: &Call<'_>,
-    kept: &mut CommRun,
+    plan: &mut ScheduledPlan,
 ) -> Result<Option<SharedSlots>> {
     if comm.remote().is_some() || comm.size() < 2 {
         return Ok(None);
@@ -363,12 +363,12 @@ fn make_slots(
         depth,
         ..shared.view()
     };
-    build(process, comm, state, call, Some(slots), kept);
-    let phases = kept.run.schedule().phases();
-    kept.signature = CallSignature::of(call, size, phases);
+    build(process, comm, state, call, Some(slots), plan);
+    let phases = plan.run.schedule().phases();
+    plan.signature = CallSignature::of(call, size, phases);
     let with_slots = &process.source::<Collectives>().persistent_with_slots;
     let share = Share::take_of(with_slots, PERSISTENT_WITH_SLOTS).filter(|_| phases > 0);
-    let own = [kept.signature.word(), u64::from(share.is_some())];
+    let own = [plan.signature.word(), u64::from(share.is_some())];
     let gathered = gather_all_u64(process, comm, own)?;
     if let Some(of) = gathered
         .iter()
@@ -380,9 +380,9 @@ fn make_slots(
             false => 0,
         };
         let theirs = CallSignature::from_word(gathered[of][0]);
-        let error = match theirs == kept.signature {
+        let error = match theirs == plan.signature {
             true => others_disagree(of),
-            false => kept.signature.disagreement(of as u32, theirs, false),
+            false => plan.signature.disagreement(of as u32, theirs, false),
         };
         return Err(error);
     }
@@ -477,7 +477,7 @@ impl ProgressSource for Persistent {
         };
         for one in list.iter().filter(|one| one.is_active()) {
             if let Some(inner) = one.inner.try_lock() {
-                let _ = writeln!(text, "  persistent collective: {:?}", inner.kept.run);
+                let _ = writeln!(text, "  persistent collective: {:?}", inner.plan.run);
             }
         }
     }

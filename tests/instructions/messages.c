@@ -267,12 +267,16 @@ static void run_side(const struct side *side) {
 static const char *const blocking[] = {
     "Recv, there",     "Barrier, last",  "Allreduce, last", "Bcast, last",   "Reduce, last",
     "Allgather, last", "Alltoall, last", "Gather, last",    "Scatter, last", "Recv, passed by",
+    "Allreduce, new count",
 };
 
 enum { KINDS = sizeof blocking / sizeof *blocking, RECV = 0, RECV_PASSED_BY = 9 };
 
-COUNTED counted_blocking(const struct calls *calls, int kind, long long *data) {
-    long long given[2] = {1, 1};
+/* An allreduce of another number of elements in each call, which no plan of the communicator's is for. */
+enum { NEW_COUNT = 10, ELEMENTS = 128 };
+
+COUNTED counted_blocking(const struct calls *calls, int kind, int count, long long *data) {
+    static const long long given[ELEMENTS];
     MPI_Comm comm = MPI_COMM_WORLD;
     MPI_Datatype type = MPI_INT64_T;
     switch (kind) {
@@ -285,6 +289,7 @@ COUNTED counted_blocking(const struct calls *calls, int kind, long long *data) {
     case 5: return calls->allgather(given, 1, type, data, 1, type, comm);
     case 6: return calls->alltoall(given, 1, type, data, 1, type, comm);
     case 7: return calls->gather(given, 1, type, data, 1, type, 1, comm);
+    case NEW_COUNT: return calls->allreduce(given, data, count, type, MPI_SUM, comm);
     default: return calls->scatter(given, 1, type, data, 1, type, 0, comm);
     }
 }
@@ -292,7 +297,9 @@ COUNTED counted_blocking(const struct calls *calls, int kind, long long *data) {
 /* One call of both ranks, rank 1 last, some time after rank 0 if `nap`. */
 static void call_last(int kind, int nap) {
     static unsigned long number;
-    long long data[2];
+    static int calls_of[KINDS];
+    long long data[ELEMENTS];
+    const int count = ++calls_of[kind];
     const int receives = kind == RECV || kind == RECV_PASSED_BY;
     number++;
     if (rank == 0) {
@@ -306,7 +313,7 @@ static void call_last(int kind, int nap) {
         if (receives) {
             await(&page->posted, number);
         } else {
-            no_error(counted_blocking(both[1], kind, data));
+            no_error(counted_blocking(both[1], kind, count, data));
         }
     } else {
         await(&page->sent, number);
@@ -316,14 +323,14 @@ static void call_last(int kind, int nap) {
         if (kind == RECV_PASSED_BY) {
             receive(OTHER_TAG);
         }
-        no_error(counted_blocking(both[1], kind, data));
+        no_error(counted_blocking(both[1], kind, count, data));
         publish(&page->posted, number);
     }
 }
 
 /* Whether rank 0 has come is a matter of time, so each call has a phase of its own. */
 static void run_blocking(void) {
-    long long data[2];
+    long long data[ELEMENTS];
     for (int kind = 0; kind < KINDS; kind++) {
         for (int i = 0; i < 64; i++) {
             call_last(kind, 0);
@@ -334,7 +341,7 @@ static void run_blocking(void) {
     }
     for (int kind = 0; kind < KINDS; kind++) {
         if (rank == 1) {
-            no_error(counted_blocking(both[0], kind, data));
+            no_error(counted_blocking(both[0], kind, 1, data));
             mark_phase("empty", 1, blocking[kind]);
         }
         for (int i = 0; i < 10; i++) {

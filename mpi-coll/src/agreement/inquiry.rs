@@ -1,13 +1,14 @@
-//! Ranks that disagree about a call that goes by messages: who waits in vain asks those it waits for.
+//! Detection of mismatched collectives that go by messages: a rank that waits in vain inquires.
 //!
-//! With other lengths ranks may take other algorithms, and then wait for messages that nobody sends. So each
-//! rank notes its last calls (three stores), and who has waited for a while sends each rank that it waits for a
-//! notice, once: what is your call of this number? Only who can't agree answers, at once or when it comes
-//! there. Who learns of a disagreement gives up, and tells those who have asked it meanwhile, so that it
-//! goes from one to the next along the ways on which ranks wait for each other.
+//! Ranks with other lengths may use other algorithms, and then wait for messages that no rank sends.
+//! So each rank notes its latest calls (three stores). A rank that has waited for a while sends each
+//! rank that it waits for one notice, an *inquiry* with the signature of its call. The other rank
+//! answers only if it can't agree, at once or when it gets to that call. A rank that learns of a
+//! mismatch gives its call up and answers the inquiries that it has got meanwhile, so the news spreads
+//! along the chain of waiting ranks.
 //!
-//! Where all have called the same, nobody waits for ever, so there is always somebody who waits for one with
-//! another call; and it costs nothing but the note while nobody waits long.
+//! Ranks that wait for each other for ever include one that waits for a rank with another call; so a
+//! mismatch is always found. Without one, only the notes cost anything while no rank waits long.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,68 +27,68 @@ use mpi_core::pt2pt::Address;
 use mpi_core::pt2pt::notice::Notice;
 use mpi_sched::Run;
 
-/// Calls of which a communicator keeps what they were; a power of two.
+/// Calls of a communicator that are noted; a power of two.
 const CALLS: usize = 16;
-/// Communicators gone, of which the same is kept for a while.
+/// Freed communicators whose notes are kept.
 const GONE: usize = 64;
-/// Questions about communicators that are not known yet, at most.
+/// Inquiries about communicators that are not known yet, at most.
 const EARLY: usize = 1 << 12;
 
-/// In the word of a call, above its number: there is one, and it has ended.
-const SAID: u64 = 1 << 32;
+/// Bits in the word of a call, above its number: a call is noted; it has ended.
+const NOTED: u64 = 1 << 32;
 const ENDED_BIT: u64 = 1 << 33;
 
-/// What an objection says.
+/// Why a rank can't agree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-enum Kind {
-    /// The sender has called something else.
+enum Reason {
+    /// The sender has made another call.
     Differs,
-    /// The sender has called the same and given it up, since another rank has called something else.
+    /// The sender has made the same call and given it up, since a third rank has made another one.
     GivenUp,
-    /// The sender is long through with that call.
+    /// The sender's call has ended, and its note was overwritten.
     Passed,
     /// The sender has given up all collectives on this communicator.
     Over,
 }
 
-/// A rank and what it has called.
+/// The answer of a rank that can't agree: which rank made which other call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Objection {
-    kind: Kind,
+    reason: Reason,
     of: u32,
     theirs: CallSignature,
 }
 
 impl Objection {
     fn words(self) -> [u64; 2] {
-        let head = u64::from(self.of) | u64::from(self.kind as u8) << 32;
+        let head = u64::from(self.of) | u64::from(self.reason as u8) << 32;
         [head, self.theirs.word()]
     }
 
     fn from_words([head, theirs]: [u64; 2]) -> Objection {
-        let kind = match head >> 32 {
-            0 => Kind::Differs,
-            1 => Kind::GivenUp,
-            2 => Kind::Passed,
-            _ => Kind::Over,
+        let reason = match head >> 32 {
+            0 => Reason::Differs,
+            1 => Reason::GivenUp,
+            2 => Reason::Passed,
+            _ => Reason::Over,
         };
         Objection {
-            kind,
+            reason,
             of: head as u32,
             theirs: CallSignature::from_word(theirs),
         }
     }
 }
 
-/// What a rank notes of its calls on a communicator, and what others ask and say about them.
+/// The notes of a rank about its calls on a communicator, with inquiries and answers about them.
 #[derive(Default)]
 pub(crate) struct CallNotes {
     rank: u32,
-    /// The number of a call with [`SAID`], by its last bits, and its signature.
+    /// The number of a call with [`NOTED`], and its signature, by the number's last bits.
     calls: [[AtomicU64; 2]; CALLS],
-    /// Whether anybody has asked something that is not answered.
-    asked: AtomicBool,
+    /// Whether an inquiry is not answered yet.
+    has_inquiries: AtomicBool,
     /// Whether collectives on the communicator are given up.
     over: AtomicBool,
     notices: Mutex<Notices>,
@@ -95,44 +96,45 @@ pub(crate) struct CallNotes {
 
 #[derive(Default)]
 struct Notices {
-    /// Calls under way whose place in the notes others have got.
+    /// Calls in progress whose notes were overwritten.
     stragglers: Vec<u32>,
-    /// Not answered yet.
-    questions: Vec<(VciId, Notice)>,
-    /// What others have said, about which call.
-    heard: Vec<(u32, Objection)>,
-    /// Calls that were given up, and why.
+    /// Inquiries that are not answered yet.
+    inquiries: Vec<(VciId, Notice)>,
+    /// Answers of other ranks, each with its call.
+    answers: Vec<(u32, Objection)>,
+    /// Calls that were given up, each with the answer that caused it.
     given_up: Vec<(u32, Objection)>,
-    /// The first call from which on collectives are given up, and why.
+    /// The first call from which on collectives are given up, and the answer that caused it.
     over: Option<(u32, Objection)>,
 }
 
 enum Verdict {
     Object(Objection),
-    /// Not yet to be known.
+    /// This rank has not got to the call yet, or is in it.
     Wait,
     /// No answer is needed.
     Fine,
 }
 
 impl CallNotes {
-    fn place(&self, tag: u32) -> &[AtomicU64; 2] {
+    /// Returns the note of a call.
+    fn note(&self, tag: u32) -> &[AtomicU64; 2] {
         &self.calls[tag as usize % CALLS]
     }
 
-    /// Notes what call number `tag` is.
+    /// Notes the signature of call number `tag`.
     #[inline]
-    pub fn say(&self, process: &Process, tag: u32, signature: CallSignature) {
-        let [which, what] = self.place(tag);
+    pub fn begin(&self, process: &Process, tag: u32, signature: CallSignature) {
+        let [which, what] = self.note(tag);
         let old = which.load(Ordering::Relaxed);
-        if old & (SAID | ENDED_BIT) == SAID {
+        if old & (NOTED | ENDED_BIT) == NOTED {
             self.notices.lock().stragglers.push(old as u32);
         }
-        // Who reads looks twice.
+        // A reader compares the number before and after it reads the signature.
         which.store(0, Ordering::Release);
         what.store(signature.word(), Ordering::Release);
-        which.store(SAID | u64::from(tag), Ordering::Release);
-        if self.asked.load(Ordering::Relaxed) {
+        which.store(NOTED | u64::from(tag), Ordering::Release);
+        if self.has_inquiries.load(Ordering::Relaxed) {
             self.answer_all(process);
         }
     }
@@ -140,16 +142,20 @@ impl CallNotes {
     /// Notes that call number `tag` has ended here.
     #[inline]
     pub fn end(&self, tag: u32) {
-        let [which, _] = self.place(tag);
-        let said = SAID | u64::from(tag);
-        let ended =
-            which.compare_exchange(said, said | ENDED_BIT, Ordering::Relaxed, Ordering::Relaxed);
+        let [which, _] = self.note(tag);
+        let noted = NOTED | u64::from(tag);
+        let ended = which.compare_exchange(
+            noted,
+            noted | ENDED_BIT,
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        );
         if ended.is_err() {
             self.notices.lock().stragglers.retain(|one| *one != tag);
         }
     }
 
-    /// An error if collectives on the communicator have been given up.
+    /// Fails if collectives on the communicator have been given up.
     #[inline]
     pub fn check(&self) -> Result<()> {
         match self.over.load(Ordering::Relaxed) {
@@ -164,95 +170,96 @@ impl CallNotes {
         over_error(of)
     }
 
-    /// What call number `tag` is here, and whether it has ended; none if that is not, or no longer, known.
+    /// Returns the signature of call number `tag`, and whether the call has ended; `None` if it is not
+    /// noted, or not any more.
     fn noted(&self, tag: u32) -> Option<(CallSignature, bool)> {
-        let [which, what] = self.place(tag);
+        let [which, what] = self.note(tag);
         let before = which.load(Ordering::Acquire);
         let signature = what.load(Ordering::Acquire);
         let same = before & !ENDED_BIT == which.load(Ordering::Acquire) & !ENDED_BIT;
-        let found = same && before & !ENDED_BIT == SAID | u64::from(tag);
+        let found = same && before & !ENDED_BIT == NOTED | u64::from(tag);
         found.then(|| (CallSignature::from_word(signature), before & ENDED_BIT != 0))
     }
 
-    /// Whether a later call than number `tag` has taken its place.
+    /// Whether a later call has overwritten the note of call number `tag`.
     fn is_passed(&self, tag: u32) -> bool {
-        let which = self.place(tag)[0].load(Ordering::Acquire);
-        which & SAID != 0 && is_before(tag, which as u32)
+        let which = self.note(tag)[0].load(Ordering::Acquire);
+        which & NOTED != 0 && is_before(tag, which as u32)
     }
 
-    fn judge(&self, notices: &Notices, question: &Notice) -> Verdict {
-        let (tag, signature) = (question.tag, CallSignature::from_word(question.words[0]));
-        // Who is still in a call before it gets what it needs there.
+    fn judge(&self, notices: &Notices, inquiry: &Notice) -> Verdict {
+        let (tag, signature) = (inquiry.tag, CallSignature::from_word(inquiry.words[0]));
+        // A rank that is still in an earlier call gets all that it needs there.
         if let Some((from, over)) = notices.over
             && !is_before(tag, from)
         {
             return Verdict::Object(over);
         }
-        let own = |kind, theirs| {
+        let own = |reason, theirs| {
             let of = self.rank;
-            Verdict::Object(Objection { kind, of, theirs })
+            Verdict::Object(Objection { reason, of, theirs })
         };
         let given_up = notices.given_up.iter().find(|(call, _)| *call == tag);
         match (self.noted(tag), given_up) {
-            (Some((theirs, _)), _) if theirs != signature => own(Kind::Differs, theirs),
+            (Some((theirs, _)), _) if theirs != signature => own(Reason::Differs, theirs),
             (_, Some((_, why))) => Verdict::Object(Objection {
-                kind: Kind::GivenUp,
+                reason: Reason::GivenUp,
                 ..*why
             }),
             (Some((_, false)), None) => Verdict::Wait,
-            // What it has sent has come before this could be asked again.
+            // The other rank has got this rank's messages before it could inquire again.
             (Some((_, true)), None) => Verdict::Fine,
             (None, None) if notices.stragglers.contains(&tag) => Verdict::Wait,
-            (None, None) if self.is_passed(tag) => own(Kind::Passed, CallSignature::default()),
+            (None, None) if self.is_passed(tag) => own(Reason::Passed, CallSignature::default()),
             (None, None) => Verdict::Wait,
         }
     }
 
-    /// Answers what can be answered.
+    /// Answers the inquiries that can be answered.
     #[cold]
     fn answer_all(&self, process: &Process) {
         let mut answers = Vec::new();
         {
             let mut notices = self.notices.lock();
-            let questions = std::mem::take(&mut notices.questions);
-            for (vci, question) in questions {
-                match self.judge(&notices, &question) {
-                    Verdict::Object(objection) => answers.push((vci, question, objection)),
-                    Verdict::Wait => notices.questions.push((vci, question)),
+            let inquiries = std::mem::take(&mut notices.inquiries);
+            for (vci, inquiry) in inquiries {
+                match self.judge(&notices, &inquiry) {
+                    Verdict::Object(objection) => answers.push((vci, inquiry, objection)),
+                    Verdict::Wait => notices.inquiries.push((vci, inquiry)),
                     Verdict::Fine => {}
                 }
             }
-            let waits = !notices.questions.is_empty();
-            self.asked.store(waits, Ordering::Relaxed);
+            let waits = !notices.inquiries.is_empty();
+            self.has_inquiries.store(waits, Ordering::Relaxed);
         }
-        for (vci, question, objection) in answers {
+        for (vci, inquiry, objection) in answers {
             let answer = Notice {
-                with: question.with,
+                with: inquiry.with,
                 asks: false,
-                context: question.words[1],
-                tag: question.tag,
+                context: inquiry.words[1],
+                tag: inquiry.tag,
                 words: objection.words(),
             };
-            // A VCI that is closed has nobody to answer.
+            // Fails if the VCI was closed: then no rank waits for the answer.
             let _ = process.send_notice(vci, answer);
         }
     }
 
-    fn ask(&self, process: &Process, vci: VciId, question: Notice) {
-        self.notices.lock().questions.push((vci, question));
+    fn ask(&self, process: &Process, vci: VciId, inquiry: Notice) {
+        self.notices.lock().inquiries.push((vci, inquiry));
         self.answer_all(process);
     }
 
     fn hear(&self, tag: u32, objection: Objection) {
-        let heard = &mut self.notices.lock().heard;
-        if heard.len() >= EARLY {
-            heard.remove(0);
+        let answers = &mut self.notices.lock().answers;
+        if answers.len() >= EARLY {
+            answers.remove(0);
         }
-        heard.push((tag, objection));
+        answers.push((tag, objection));
     }
 
-    /// Notes that a call is given up, and tells those who wait for it; whether it is the end of collectives on
-    /// the communicator.
+    /// Notes that a call is given up, and answers inquiries about it. `end`: so are all later collectives
+    /// on the communicator.
     fn give_up(&self, process: &Process, tag: u32, why: Objection, end: bool) {
         {
             let mut notices = self.notices.lock();
@@ -262,10 +269,10 @@ impl CallNotes {
             notices.given_up.push((tag, why));
             if end {
                 let over = Objection {
-                    kind: Kind::Over,
+                    reason: Reason::Over,
                     ..why
                 };
-                // Several may be under way, and given up in any order.
+                // Several calls may be in progress, and be given up in any order.
                 if notices.over.is_none_or(|(from, _)| is_before(tag, from)) {
                     notices.over = Some((tag, over));
                 }
@@ -276,26 +283,26 @@ impl CallNotes {
     }
 }
 
-/// What is known of the calls of a process, for those who ask.
+/// The notes of a process, for other processes' inquiries.
 #[derive(Default)]
 pub(crate) struct Inquiries {
     registry: Mutex<Registry>,
 }
 
-/// What is known of calls, by the context in which they receive.
+/// Notes by the context of their communicator's messages.
 #[derive(Default)]
 struct Registry {
     known: HashMap<u64, (u64, Arc<CallNotes>)>,
-    /// Counts those that were made known.
+    /// Number of notes that were ever registered.
     made: u64,
-    /// Look for communicators that are gone when there are so many.
+    /// Number of notes from which on those of freed communicators are removed.
     sweep_at: usize,
-    /// Questions about contexts that are not known yet.
+    /// Inquiries about contexts that are not registered yet.
     early: Vec<(VciId, Notice)>,
 }
 
 impl Registry {
-    /// Forgets communicators that are gone, but for the latest.
+    /// Removes the notes of freed communicators, except the latest [`GONE`].
     fn sweep(&mut self) {
         let gone = |notes: &Arc<CallNotes>| Arc::strong_count(notes) == 1;
         let all = self.known.values();
@@ -311,7 +318,7 @@ impl Registry {
 }
 
 impl Inquiries {
-    /// Makes the notes of a communicator, and makes them known.
+    /// Makes and registers the notes of a communicator.
     #[cold]
     pub(crate) fn make_notes(&self, process: &Process, comm: &Comm) -> Arc<CallNotes> {
         let notes = Arc::new(CallNotes {
@@ -329,16 +336,16 @@ impl Inquiries {
         let early = std::mem::take(&mut registry.early);
         let (mine, rest) = early
             .into_iter()
-            .partition(|(_, question)| question.context == context);
+            .partition(|(_, inquiry)| inquiry.context == context);
         registry.early = rest;
         drop(registry);
-        for (vci, question) in Vec::from_iter::<Vec<_>>(mine) {
-            notes.ask(process, vci, question);
+        for (vci, inquiry) in Vec::from_iter::<Vec<_>>(mine) {
+            notes.ask(process, vci, inquiry);
         }
         notes
     }
 
-    /// Takes in a notice about a call.
+    /// Handles a notice about a call.
     #[cold]
     pub(crate) fn take_notice(&self, process: &Process, vci: VciId, notice: &Notice) {
         let mut registry = self.registry.lock();
@@ -366,31 +373,31 @@ impl Inquiries {
     }
 }
 
-/// What who waits in a call remembers.
+/// The inquiry of a rank that waits in a call.
 pub(crate) struct Inquiry {
-    /// How often the process had looked after others when it last thought of it.
+    /// The process's number of checks of its peers at the last look.
     checks: u32,
-    /// Whether one such time has passed: the first may come at once.
-    waited: bool,
-    /// Ranks that it has asked.
+    /// Whether one check has passed: the first may follow at once.
+    has_waited: bool,
+    /// Ranks that got an inquiry.
     asked: Vec<u32>,
-    /// Ranks that have said that they are through.
+    /// Ranks that answered that they have passed the call.
     passed: Vec<u32>,
 }
 
 impl Inquiry {
-    /// For a call that begins.
+    /// Creates the inquiry of a call that begins.
     #[inline]
     pub fn new(process: &Process) -> Inquiry {
         Inquiry {
             checks: process.peer_checks(),
-            waited: false,
+            has_waited: false,
             asked: Vec::new(),
             passed: Vec::new(),
         }
     }
 
-    /// To be called by who waits: an error if ranks disagree about the call. The call is given up then.
+    /// Fails, and gives the call up, if ranks disagree about it. A waiting rank calls this.
     #[inline]
     pub fn look(&mut self, waiter: &Waiter<'_>, run: &Run<Message>) -> Result<()> {
         match waiter.process.peer_checks() == self.checks {
@@ -410,21 +417,21 @@ impl Inquiry {
             is_end: end,
         } = *waiter;
         self.checks = process.peer_checks();
-        while let Some(heard) = {
+        while let Some(answer) = {
             let mut notices = notes.notices.lock();
-            let place = notices.heard.iter().position(|(call, _)| *call == tag);
-            place.map(|place| notices.heard.swap_remove(place).1)
+            let place = notices.answers.iter().position(|(call, _)| *call == tag);
+            place.map(|place| notices.answers.swap_remove(place).1)
         } {
-            if self.is_end(waiter, run, heard) {
-                notes.give_up(process, tag, heard, end);
-                return Err(match (heard.kind, heard.theirs.is_none()) {
-                    (Kind::Over, _) => over_error(heard.of),
-                    (_, true) => passed_error(heard.of, end),
-                    _ => signature.disagreement(heard.of, heard.theirs, end),
+            if self.is_end(waiter, run, answer) {
+                notes.give_up(process, tag, answer, end);
+                return Err(match (answer.reason, answer.theirs.is_none()) {
+                    (Reason::Over, _) => over_error(answer.of),
+                    (_, true) => passed_error(answer.of, end),
+                    _ => signature.disagreement(answer.of, answer.theirs, end),
                 });
             }
         }
-        if !std::mem::replace(&mut self.waited, true) {
+        if !std::mem::replace(&mut self.has_waited, true) {
             return Ok(());
         }
         let mut awaited = awaited(process, run);
@@ -432,7 +439,7 @@ impl Inquiry {
         for rank in awaited {
             self.asked.push(rank);
             let to = comm.member_destination(rank, 0, Purpose::Collective);
-            let question = Notice {
+            let inquiry = Notice {
                 with: Address {
                     peer: to.peer,
                     vci: to.vci,
@@ -442,30 +449,30 @@ impl Inquiry {
                 tag,
                 words: [signature.word(), comm.context().of(Purpose::Collective)],
             };
-            process.send_notice(comm.vci(), question)?;
+            process.send_notice(comm.vci(), inquiry)?;
         }
         Ok(())
     }
 
-    /// Whether an objection means that the call can't end.
-    fn is_end(&mut self, waiter: &Waiter<'_>, run: &Run<Message>, heard: Objection) -> bool {
-        if heard.kind != Kind::Passed {
+    /// Whether an answer means that the call can't end.
+    fn is_end(&mut self, waiter: &Waiter<'_>, run: &Run<Message>, answer: Objection) -> bool {
+        if answer.reason != Reason::Passed {
             return true;
         }
-        // It has sent all that it will; but what it has written may come later than a notice.
-        if !awaited(waiter.process, run).contains(&heard.of) {
+        // The other rank has sent all its messages, but its writes may come later than a notice.
+        if !awaited(waiter.process, run).contains(&answer.of) {
             return false;
         }
-        if self.passed.contains(&heard.of) {
+        if self.passed.contains(&answer.of) {
             return true;
         }
-        self.passed.push(heard.of);
-        self.asked.retain(|rank| *rank != heard.of);
+        self.passed.push(answer.of);
+        self.asked.retain(|rank| *rank != answer.of);
         false
     }
 }
 
-/// Who waits, and in which call.
+/// A waiting rank, and its call.
 #[derive(Clone, Copy)]
 pub(crate) struct Waiter<'a> {
     pub process: &'a Process,
@@ -473,21 +480,21 @@ pub(crate) struct Waiter<'a> {
     pub notes: &'a CallNotes,
     pub tag: u32,
     pub signature: CallSignature,
-    /// Whether nothing comes after this call if it is given up: others write to slots, and
-    /// nobody knows what of theirs is still to come.
+    /// Whether giving this call up ends all collectives on the communicator: other ranks may still
+    /// write to its slots.
     pub is_end: bool,
 }
 
-/// The ranks that a run waits for.
+/// Returns the ranks that a run waits for.
 pub(crate) fn awaited(process: &Process, run: &Run<Message>) -> Vec<u32> {
-    let under_way = |message: Option<Message>| match message {
+    let is_pending = |message: Option<Message>| match message {
         Some(Some(id)) => process.request(id).is_some_and(|one| !one.is_done()),
         Some(None) => false,
         None => true,
     };
     let mut ranks: Vec<u32> = run
         .others()
-        .filter(|(_, message)| under_way(*message))
+        .filter(|(_, message)| is_pending(*message))
         .map(|(rank, _)| rank)
         .collect();
     ranks.sort_unstable();
@@ -524,18 +531,18 @@ fn over_error(of: u32) -> Error {
 mod tests {
     use super::*;
 
-    /// Who asks about a call before that which was the end gets it done; about that one, or one after, nobody does.
+    /// Calls before the one that ended collectives can end; that one and later ones can't.
     #[test]
     fn the_end_is_from_its_call_on() {
         const LAST: u32 = i32::MAX as u32;
         let signature = CallSignature::from_word(7);
         for [before, from, after] in [[7, 8, 9], [LAST, 0, 1], [LAST - 1, LAST, 0]] {
             let notes = CallNotes::default();
-            let [which, what] = notes.place(before);
+            let [which, what] = notes.note(before);
             what.store(signature.word(), Ordering::Relaxed);
-            which.store(SAID | ENDED_BIT | u64::from(before), Ordering::Relaxed);
+            which.store(NOTED | ENDED_BIT | u64::from(before), Ordering::Relaxed);
             let over = Objection {
-                kind: Kind::Over,
+                reason: Reason::Over,
                 of: 3,
                 theirs: CallSignature::default(),
             };
@@ -548,14 +555,14 @@ mod tests {
                     peer: Default::default(),
                     vci: Default::default(),
                 };
-                let question = Notice {
+                let inquiry = Notice {
                     with,
                     asks: true,
                     context: 0,
                     tag,
                     words: [signature.word(), 0],
                 };
-                notes.judge(&notices, &question)
+                notes.judge(&notices, &inquiry)
             };
             assert!(matches!(asked(before), Verdict::Fine));
             for tag in [from, after] {

@@ -1,17 +1,20 @@
-//! What all members of a call must say alike: programs in which they don't are told so, rather than left
-//! waiting or with wrong data.
+//! Signatures of collective calls, on which all members of a communicator must agree.
+//!
+//! A mismatch is an error at the ranks that find it, instead of a hang or wrong data.
 
 use crate::plan::call::{Call, Root, total};
 use mpi_core::comm::Purpose;
 use mpi_core::error::{Class, Error};
 use mpi_sched::{Layout, Part};
 
-/// Which collective a call is, with which root, in how many phases of slots, and about how many bytes:
-/// those of a vector, of one block where all have the same, or of all blocks where all know them.
+/// The collective of a call, its root, its phases of slots and its bytes.
+///
+/// Bytes are those of a vector, of one block if all blocks are equal, or of all blocks if all ranks
+/// know their lengths; 0 otherwise.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct CallSignature(u64);
 
-/// Names by number; 0 is for what is not compared.
+/// Names by number; 0 stands for calls that are not compared.
 const NAMES: [&str; 17] = [
     "",
     "barrier",
@@ -32,21 +35,21 @@ const NAMES: [&str; 17] = [
     "alltoallv or alltoallw",
 ];
 
-/// What follows from a disagreement that leaves ranks in different phases.
+/// The end of error texts about a mismatch after which ranks are in different phases.
 pub(crate) const ENDED: &str = ". The communicator can't be used for collectives any more";
 
 /// Bits of the number of bytes.
 const BYTES: u32 = 36;
 /// Bits of the number of phases.
 const PHASES: u32 = 10;
-/// Bits of the root, and a few more ranks than have slots.
+/// Bits of the root, enough for communicators with slots.
 const ROOT: u32 = 13;
-/// Bits of which collective it is.
+/// Bits of the collective's number.
 const KIND: u32 = 5;
 const _: () = assert!(NAMES.len() <= 1 << KIND && KIND + ROOT + PHASES + BYTES <= u64::BITS);
 
 impl CallSignature {
-    /// Those of a call on a communicator of so many ranks with slots, that goes in so many phases.
+    /// Returns the signature of a call among `ranks` ranks that goes through `phases` phases of slots.
     pub fn of(call: &Call<'_>, ranks: usize, phases: u32) -> CallSignature {
         let part = |part: Option<Part<'_>>, layout: Option<Layout<'_>>| {
             let own = part.map(|part| part.bytes());
@@ -95,19 +98,19 @@ impl CallSignature {
         CallSignature(((kind << ROOT | root) << PHASES | phases) << BYTES | bytes)
     }
 
-    /// The same for ranks that go through so many phases together.
+    /// Returns the same signature with another number of phases.
     pub fn in_phases(self, phases: u32) -> CallSignature {
         const MASK: u64 = (1 << PHASES) - 1;
         CallSignature(self.0 & !(MASK << BYTES) | (u64::from(phases) & MASK) << BYTES)
     }
 
-    /// The same without a root, for [`CallSignature::at_root`].
+    /// Returns the same signature without a root, for [`CallSignature::at_root`].
     pub fn without_root(self) -> CallSignature {
         const MASK: u64 = (1 << ROOT) - 1;
         CallSignature(self.0 & !(MASK << (BYTES + PHASES)))
     }
 
-    /// The same with this root, of one without; among ranks that share slots, so that they have room.
+    /// Returns the same signature with a root, of one without. Roots fit, since the ranks share slots.
     #[inline(always)]
     pub fn at_root(self, root: u32) -> CallSignature {
         debug_assert!(root + 1 < 1 << ROOT);
@@ -120,9 +123,11 @@ impl CallSignature {
         self.0 == 0
     }
 
-    /// For what the messages of a blocking call are, and by which tag, among ranks that say what they call: by one that
-    /// says all of the signature, unless it says more than which collective with which root. Then nobody takes another
-    /// call's message, and who got its data needn't ask what the others call.
+    /// Returns the purpose and the tag of the messages of a blocking call among ranks that publish
+    /// their signatures.
+    ///
+    /// A signature of collective and root only fits into the tag. Then no rank receives another call's
+    /// message, and a rank that has its data need not compare signatures.
     #[inline]
     pub fn address(self, number: u32) -> (Purpose, u32) {
         const FREE: u32 = 31 - KIND - ROOT;
@@ -136,18 +141,18 @@ impl CallSignature {
         }
     }
 
-    /// As a word to be shown to others.
+    /// Returns the signature as a word, for other ranks.
     #[inline]
     pub fn word(self) -> u64 {
         self.0
     }
 
-    /// From such a word.
+    /// Returns the signature of a word.
     pub fn from_word(word: u64) -> CallSignature {
         CallSignature(word)
     }
 
-    /// So short that there is room beside it in a word; different ones are hardly ever the same.
+    /// Returns a hash of 32 bits, which fits into a flag.
     #[inline(always)]
     pub fn mark(self) -> u32 {
         (self.0 as u32) ^ ((self.0 >> 32) as u32).wrapping_mul(0x9e37_79b1)
@@ -162,21 +167,21 @@ impl CallSignature {
         ((self.0 >> (BYTES + PHASES)) & ((1 << ROOT) - 1)).checked_sub(1)
     }
 
-    /// The bytes that it says.
+    /// Returns the number of bytes.
     pub fn bytes(self) -> u64 {
         self.0 & ((1 << BYTES) - 1)
     }
 
-    /// Whether calls that differ in their bytes only go through the same phases nevertheless.
+    /// Whether both calls differ in their bytes only, and so go through the same phases.
     pub fn keeps_step_with(self, other: CallSignature) -> bool {
         self.0 >> BYTES == other.0 >> BYTES
     }
 
-    /// The error where rank `of` has said something else; whether it is the `end` of collectives on the
+    /// Returns the error of a mismatch with rank `of`. `end`: no collective can follow on the
     /// communicator.
     #[cold]
     pub fn disagreement(self, of: u32, theirs: CallSignature, end: bool) -> Error {
-        let say = |signature: CallSignature| {
+        let describe = |signature: CallSignature| {
             let mut text = format!("{} of {} bytes", signature.name(), signature.bytes());
             if let Some(root) = signature.root() {
                 text += &format!(" with root {root}");
@@ -196,8 +201,8 @@ impl CallSignature {
                 "rank {of} and this rank disagree on {what}: {} there, {} here; all ranks of a communicator \
                  must call the same collectives in the same order, with the same root and with counts and \
                  datatypes that describe the same data{}",
-                say(theirs),
-                say(self),
+                describe(theirs),
+                describe(self),
                 if end { ENDED } else { "" },
             ),
         )

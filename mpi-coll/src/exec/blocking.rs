@@ -1,12 +1,10 @@
 //! Blocking collective calls.
 
 use crate::exec::buffers::Buffers;
-use crate::exec::quick;
-use crate::exec::rooted;
-use crate::exec::straight;
+use crate::exec::execute::execute;
+use crate::plan::cache::Handles;
 use crate::plan::call::Call;
 use crate::plan::registration::Collectives;
-use crate::plan::scheduled::call_with;
 use crate::plan::state::CommState;
 use crate::slots::copy_measurement::measure_after;
 use crate::slots::setup::make_slots;
@@ -26,6 +24,22 @@ pub unsafe fn call(
     buffers: Buffers,
     call: &Call<'_>,
 ) -> Result<()> {
+    // SAFETY: this function's contract.
+    unsafe { call_with_handles(process, comm, buffers, call, Handles::NONE) }
+}
+
+/// Runs a collective call with these handles, by which [`repeated`](crate::repeated) calls find its
+/// plan.
+///
+/// # Safety
+/// The buffers are valid for what the call reads and writes by its arguments.
+pub unsafe fn call_with_handles(
+    process: &Process,
+    comm: &Comm,
+    buffers: Buffers,
+    call: &Call<'_>,
+    handles: Handles,
+) -> Result<()> {
     let state = CommState::of(comm);
     if comm.remote().is_none() && call.moves_nothing(comm.size() as usize) {
         return complete_without_data(process, comm, state, call);
@@ -33,20 +47,9 @@ pub unsafe fn call(
     if state.is_time_for_slots(comm) {
         make_slots(process, comm, state)?;
     }
+    let selected = state.select(process, comm, call, handles);
     // SAFETY: the buffers are valid for the call, by this function's contract.
-    if let Some(done) = unsafe { quick::call(process, comm, state, buffers, call) } {
-        return done;
-    }
-    // SAFETY: the buffers are valid for the call, by this function's contract.
-    if let Some(done) = unsafe { rooted::call(process, comm, state, buffers, call) } {
-        return done;
-    }
-    // SAFETY: the buffers are valid for the call, by this function's contract.
-    if let Some(done) = unsafe { straight::call(process, comm, state, buffers, call) } {
-        return done;
-    }
-    // SAFETY: the buffers are valid for the call, by this function's contract.
-    unsafe { call_with(process, comm, state, buffers, call, true)? };
+    unsafe { execute(process, comm, state, selected, buffers, call)? };
     measure_after(process, comm, state, call)
 }
 
@@ -72,7 +75,7 @@ fn complete_without_data(
         None => {
             let notes = state.notes(process, comm);
             notes.check()?;
-            notes.say(process, tag, signature);
+            notes.begin(process, tag, signature);
             notes.end(tag);
         }
     }

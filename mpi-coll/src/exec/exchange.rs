@@ -1,8 +1,10 @@
 //! Small exchanges that the library itself makes between the members of a communicator.
 
 use crate::exec::buffers::Buffers;
+use crate::exec::execute::execute;
+use crate::plan::cache::Handles;
 use crate::plan::call::{Call, Root};
-use crate::plan::scheduled::call_with;
+use crate::plan::select::Selected;
 use crate::plan::state::CommState;
 use mpi_core::comm::Comm;
 use mpi_core::datatype::Datatype;
@@ -20,20 +22,14 @@ pub fn broadcast_u64(process: &Process, comm: &Comm, data: &mut [u64]) -> Result
         send: std::ptr::null(),
         recv: data.as_mut_ptr().cast(),
     };
+    let call = Call::Bcast {
+        root: Root::Rank(0),
+        part,
+    };
+    let state = CommState::of(comm);
+    let selected = Selected::Scheduled(state.by_messages(process, comm, &call));
     // SAFETY: the call reads or writes the bytes of `data`, which is borrowed exclusively.
-    unsafe {
-        call_with(
-            process,
-            comm,
-            CommState::of(comm),
-            buffers,
-            &Call::Bcast {
-                root: Root::Rank(0),
-                part,
-            },
-            false,
-        )
-    }
+    unsafe { execute(process, comm, state, selected, buffers, &call) }
 }
 
 /// Gathers each member's contribution on all members of an intracommunicator, by rank.
@@ -79,16 +75,13 @@ fn gather_all<const N: usize>(
         recv: all.as_mut_ptr().cast(),
     };
     let recv = mpi_sched::Layout::Uniform(part);
-    // SAFETY: the call reads and writes `size` blocks of `all`, which lives until the call ends.
-    unsafe {
-        call_with(
-            process,
-            comm,
-            CommState::of(comm),
-            buffers,
-            &Call::Allgather { send: None, recv },
-            by_slots,
-        )?
+    let call = Call::Allgather { send: None, recv };
+    let state = CommState::of(comm);
+    let selected = match state.shared_slots() {
+        Some(shared) if by_slots => state.by_slots(process, comm, &call, Handles::NONE, shared),
+        _ => Selected::Scheduled(state.by_messages(process, comm, &call)),
     };
+    // SAFETY: the call reads and writes `size` blocks of `all`, which lives until the call ends.
+    unsafe { execute(process, comm, state, selected, buffers, &call)? };
     Ok(all)
 }

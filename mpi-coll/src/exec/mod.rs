@@ -3,10 +3,12 @@
 pub(crate) mod blocking;
 pub(crate) mod buffers;
 pub(crate) mod exchange;
+pub(crate) mod execute;
+pub(crate) mod gatherv;
+pub(crate) mod phase;
 pub(crate) mod port;
 pub(crate) mod progress_note;
-pub mod quick;
-pub(crate) mod rooted;
+pub mod repeated;
 pub(crate) mod rounds;
 pub(crate) mod run;
-pub(crate) mod straight;
+pub(crate) mod unscheduled;

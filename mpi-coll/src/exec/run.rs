@@ -3,13 +3,14 @@
 use std::sync::atomic::Ordering;
 
 use crate::agreement::inquiry::{Inquiry, Waiter, awaited};
-use crate::agreement::mismatch_word::Doubt;
+use crate::agreement::mismatch_word::MismatchTimer;
 use crate::agreement::signature::CallSignature;
 use crate::exec::buffers::Buffers;
 use crate::exec::port::{CommPort, NetworkPort, NoSlots, NodePort, SharedPort, no_slots};
 use crate::exec::progress_note::ProgressNote;
-use crate::plan::cache::{CommRun, Shape};
+use crate::plan::cache::{Executor, ScheduledPlan};
 use crate::plan::registration::Collectives;
+use crate::plan::shape::Shape;
 use crate::plan::state::CommState;
 use crate::slots::network::NetworkSlots;
 use crate::slots::shared::SharedSlots;
@@ -55,12 +56,10 @@ pub unsafe fn collective_for(
     build: impl FnOnce(&mut Schedule),
 ) -> Result<()> {
     let state = CommState::of(comm);
-    let mut kept = state.take_run(None);
-    kept.remember(None);
-    kept.signature = CallSignature::default();
-    build(kept.run.rebuild());
+    let mut plan = state.plans.blank(None);
+    build(plan.run.rebuild());
     // SAFETY: the buffers are valid for the schedule, by this function's contract.
-    unsafe { run(process, comm, state, purpose, tag, buffers, kept) }
+    unsafe { run(process, comm, state, purpose, tag, buffers, plan) }
 }
 
 /// Runs a schedule to its end, and keeps it.
@@ -75,9 +74,9 @@ pub(crate) unsafe fn run(
     purpose: Purpose,
     tag: u32,
     buffers: Buffers,
-    kept: Box<CommRun>,
+    plan: Box<ScheduledPlan>,
 ) -> Result<()> {
-    let signature = kept.signature;
+    let signature = plan.signature;
     let shared = state.shared_slots().filter(|_| !signature.is_none());
     if let Some(shared) = shared {
         shared.check(tag)?;
@@ -98,11 +97,11 @@ pub(crate) unsafe fn run(
     };
     if shared.is_some() || signature.is_none() {
         // SAFETY: the buffers are valid for the schedule, by this function's contract.
-        return unsafe { call.run(state, buffers, kept) };
+        return unsafe { call.run(state, buffers, plan) };
     }
     let notes = state.notes(process, comm);
     notes.check()?;
-    notes.say(process, tag, signature);
+    notes.begin(process, tag, signature);
     call.waiter = Some(Waiter {
         process,
         comm,
@@ -112,7 +111,7 @@ pub(crate) unsafe fn run(
         is_end: state.network_slots().is_some() || state.node_slots().is_some(),
     });
     // SAFETY: the buffers are valid for the schedule, by this function's contract.
-    let result = unsafe { call.run(state, buffers, kept) };
+    let result = unsafe { call.run(state, buffers, plan) };
     notes.end(tag);
     result
 }
@@ -149,63 +148,77 @@ impl<'a> RunningCall<'a> {
         &self,
         state: &'a CommState,
         buffers: Buffers,
-        mut kept: Box<CommRun>,
+        mut plan: Box<ScheduledPlan>,
     ) -> Result<()> {
         let RunningCall { process, comm, .. } = *self;
-        let shared = state.shared_slots().filter(|_| !kept.signature.is_none());
+        let shared = state.shared_slots().filter(|_| !plan.signature.is_none());
         // SAFETY: the buffers are valid for the schedule, by this function's contract, and the run
         // has ended when this function returns: it is complete, or each of its messages was
         // cancelled. (If cancelling fails, because a VCI is not open, the run keeps its scratch
         // memory.)
-        let start = |kept: &mut CommRun| unsafe {
+        let start = |plan: &mut ScheduledPlan| unsafe {
             let tag = self.message_tag;
-            kept.run.start(buffers.send, buffers.recv, tag)
+            plan.run.start(buffers.send, buffers.recv, tag)
         };
-        let phases = kept.run.schedule().phases();
-        let node_phases = kept.run.schedule().node_phases();
-        let pieces = kept.run.schedule().pieces();
-        let result = if !kept.run.schedule().uses_slots() {
-            start(&mut kept)?;
-            self.by_messages(&mut kept, shared)
-        } else if let Some(shared) = shared {
-            let number = shared.take(phases);
-            kept.run.set_number(number);
-            start(&mut kept)?;
-            self.by_shared(&mut kept, shared, number)
-        } else {
-            let writes = phases > 0 || pieces != [0; 2];
-            let network = state.network_slots().filter(|_| writes);
-            if let Some(network) = network {
-                let course = kept.run.schedule().course();
-                if !network.allows(phases, course) {
-                    synchronize_ranks(process, comm, state, network, self.waiter)?;
-                }
-                kept.run.set_number(network.take(phases, course));
-                if pieces != [0; 2] {
-                    kept.run.set_pieces(network.take_pieces(pieces));
-                }
+        let result = match (plan.executor, shared) {
+            (Executor::Messages, _) => {
+                start(&mut plan)?;
+                self.by_messages(&mut plan, shared)
             }
-            match (state.node_slots(), network) {
-                (Some(node), _) if node_phases > 0 => {
-                    let number = node.take(node_phases);
-                    kept.run.set_node_number(number);
-                    start(&mut kept)?;
-                    self.by_node(&mut kept, (node, number), network)
-                }
-                (_, Some(network)) => {
-                    start(&mut kept)?;
-                    self.by_network(&mut kept, network)
-                }
-                (_, None) => Err(no_slots()),
+            (Executor::SharedSlots, Some(shared)) => {
+                let number = shared.take(plan.run.schedule().phases());
+                plan.run.set_number(number);
+                start(&mut plan)?;
+                self.by_shared(&mut plan, shared, number)
             }
+            (Executor::NodeSlots, _) => {
+                let node = state.node_slots().ok_or_else(no_slots)?;
+                let network = self.take_writes(state, &mut plan)?;
+                let number = node.take(plan.run.schedule().node_phases());
+                plan.run.set_node_number(number);
+                start(&mut plan)?;
+                self.by_node(&mut plan, (node, number), network)
+            }
+            (Executor::Network, _) => {
+                let network = self.take_writes(state, &mut plan)?.ok_or_else(no_slots)?;
+                start(&mut plan)?;
+                self.by_network(&mut plan, network)
+            }
+            (Executor::SharedSlots, None) => Err(no_slots()),
         };
-        if kept.run.is_running() {
+        if plan.run.is_running() {
             process.wait_ignoring_loss(comm.vci(), || {
-                Ok(give_up(process, &mut kept)?.then_some(()))
+                Ok(give_up(process, &mut plan)?.then_some(()))
             })?;
         }
-        state.give_run(kept);
+        state.plans.give(plan);
         result
+    }
+
+    /// Takes the numbers of a schedule's writes over a network. Returns the slots that it writes to,
+    /// if it does.
+    fn take_writes(
+        &self,
+        state: &'a CommState,
+        plan: &mut ScheduledPlan,
+    ) -> Result<Option<&'a NetworkSlots>> {
+        let schedule = plan.run.schedule();
+        let (phases, pieces) = (schedule.phases(), schedule.pieces());
+        let course = schedule.course();
+        let Some(network) = state.network_slots() else {
+            return Ok(None);
+        };
+        if phases == 0 && pieces == [0; 2] {
+            return Ok(None);
+        }
+        if !network.allows(phases, course) {
+            synchronize_ranks(self.process, self.comm, state, network, self.waiter)?;
+        }
+        plan.run.set_number(network.take(phases, course));
+        if pieces != [0; 2] {
+            plan.run.set_pieces(network.take_pieces(pieces));
+        }
+        Ok(Some(network))
     }
 
     /// Invariant: with a failed member the schedule makes no step, so that no rank takes partial
@@ -220,37 +233,37 @@ impl<'a> RunningCall<'a> {
 
     /// Checks now and then whether ranks disagree.
     #[inline]
-    fn look(&self, inquiry: &mut Inquiry, kept: &CommRun) -> Result<()> {
+    fn look(&self, inquiry: &mut Inquiry, plan: &ScheduledPlan) -> Result<()> {
         match &self.waiter {
             None => Ok(()),
-            Some(waiter) => inquiry.look(waiter, &kept.run),
+            Some(waiter) => inquiry.look(waiter, &plan.run),
         }
     }
 
     /// Notes now and then the call's progress, for hang reports.
     #[inline]
-    fn note(&self, note: &mut ProgressNote<'a>, kept: &CommRun) {
+    fn note(&self, note: &mut ProgressNote<'a>, plan: &ScheduledPlan) {
         note.update(self.process, self.comm, || {
-            (kept.run.round(), awaited(self.process, &kept.run))
+            (plan.run.round(), awaited(self.process, &plan.run))
         });
     }
 
-    fn by_messages(&self, kept: &mut CommRun, shared: Option<&SharedSlots>) -> Result<()> {
+    fn by_messages(&self, plan: &mut ScheduledPlan, shared: Option<&SharedSlots>) -> Result<()> {
         let RunningCall { tag, signature, .. } = *self;
         let mut port = self.port(NoSlots);
-        let mut doubt = Doubt::new(self.process);
+        let mut timer = MismatchTimer::new(self.process);
         let mut inquiry = Inquiry::new(self.process);
         let mut note = ProgressNote::new(self.process);
         self.process.wait_ignoring_loss(self.comm.vci(), || {
             self.check_members()?;
-            if kept.run.advance(&mut port)? == Progress::Done {
+            if plan.run.advance(&mut port)? == Progress::Done {
                 return Ok(Some(()));
             }
             if let Some(shared) = shared {
-                shared.check_agreement(tag, signature, doubt.is_due(self.process))?;
+                shared.check_agreement(tag, signature, timer.is_due(self.process))?;
             }
-            self.look(&mut inquiry, kept)?;
-            self.note(&mut note, kept);
+            self.look(&mut inquiry, plan)?;
+            self.note(&mut note, plan);
             Ok(None)
         })?;
         match shared {
@@ -264,7 +277,7 @@ impl<'a> RunningCall<'a> {
     }
 
     #[inline]
-    fn by_shared(&self, kept: &mut CommRun, shared: &SharedSlots, number: u64) -> Result<()> {
+    fn by_shared(&self, plan: &mut ScheduledPlan, shared: &SharedSlots, number: u64) -> Result<()> {
         let RunningCall { tag, signature, .. } = *self;
         let slots = SharedPort::new(
             shared,
@@ -273,26 +286,26 @@ impl<'a> RunningCall<'a> {
             signature,
         );
         let mut port = self.port(slots);
-        let mut doubt = Doubt::new(self.process);
+        let mut timer = MismatchTimer::new(self.process);
         let crowded = self.process.is_oversubscribed();
         let mut note = ProgressNote::new(self.process);
         self.process.wait_for_stores(self.comm.vci(), || {
             self.check_members()?;
             loop {
-                if kept.run.advance(&mut port)? == Progress::Done {
+                if plan.run.advance(&mut port)? == Progress::Done {
                     port.slots.end(tag, number);
                     return Ok(Some(()));
                 }
-                shared.check_agreement(tag, signature, doubt.is_due(self.process))?;
+                shared.check_agreement(tag, signature, timer.is_due(self.process))?;
                 note.update(self.process, self.comm, || {
-                    let awaited = match kept.run.awaited() {
+                    let awaited = match plan.run.awaited() {
                         Some((ranks, number)) => shared.missing(ranks, number),
-                        None => awaited(self.process, &kept.run),
+                        None => awaited(self.process, &plan.run),
                     };
-                    (kept.run.round(), awaited)
+                    (plan.run.round(), awaited)
                 });
                 let spins = |(ranks, number)| shared.spin_unless_needed(ranks, number);
-                if !crowded || !kept.run.awaited().is_some_and(spins) {
+                if !crowded || !plan.run.awaited().is_some_and(spins) {
                     return Ok(None);
                 }
             }
@@ -311,7 +324,7 @@ impl<'a> RunningCall<'a> {
     /// Runs over this node's slots and, on its leader, over messages or writes to other leaders.
     fn by_node(
         &self,
-        kept: &mut CommRun,
+        plan: &mut ScheduledPlan,
         (node, number): (&'a SharedSlots, u64),
         network: Option<&'a NetworkSlots>,
     ) -> Result<()> {
@@ -324,7 +337,7 @@ impl<'a> RunningCall<'a> {
                 node,
                 process.flag_polls_between_rounds(),
                 self.tag,
-                self.signature.in_phases(kept.run.schedule().node_phases()),
+                self.signature.in_phases(plan.run.schedule().node_phases()),
             ),
             network: network.map(|network| self.network_port(network)),
         });
@@ -340,15 +353,15 @@ impl<'a> RunningCall<'a> {
         let result = process.wait_for_stores(self.comm.vci(), || {
             self.check_members()?;
             loop {
-                if kept.run.advance(&mut port)? == Progress::Done {
+                if plan.run.advance(&mut port)? == Progress::Done {
                     port.slots.node.end(self.tag, number);
                     return Ok(Some(()));
                 }
                 node.check(self.tag)?;
-                self.look(&mut inquiry, kept)?;
-                self.note(&mut note, kept);
+                self.look(&mut inquiry, plan)?;
+                self.note(&mut note, plan);
                 let spins = |(ranks, number)| node.spin_unless_needed(ranks, number);
-                if !crowded || !kept.run.awaited_on_node().is_some_and(spins) {
+                if !crowded || !plan.run.awaited_on_node().is_some_and(spins) {
                     return Ok(None);
                 }
             }
@@ -360,18 +373,18 @@ impl<'a> RunningCall<'a> {
         result
     }
 
-    fn by_network(&self, kept: &mut CommRun, network: &'a NetworkSlots) -> Result<()> {
+    fn by_network(&self, plan: &mut ScheduledPlan, network: &'a NetworkSlots) -> Result<()> {
         let mut port = self.port(self.network_port(network));
         let mut inquiry = Inquiry::new(self.process);
         let mut note = ProgressNote::new(self.process);
         network.awaited.is_waiting.store(true, Ordering::Relaxed);
         let result = self.process.wait_for_stores(self.comm.vci(), || {
             self.check_members()?;
-            if kept.run.advance(&mut port)? == Progress::Done {
+            if plan.run.advance(&mut port)? == Progress::Done {
                 return Ok(Some(()));
             }
-            self.look(&mut inquiry, kept)?;
-            self.note(&mut note, kept);
+            self.look(&mut inquiry, plan)?;
+            self.note(&mut note, plan);
             Ok(None)
         });
         network.awaited.is_waiting.store(false, Ordering::Relaxed);
@@ -385,9 +398,9 @@ impl<'a> RunningCall<'a> {
 /// Cancels the messages of an abandoned collective, so that its buffers are the caller's again.
 /// Returns whether all have ended; some end only after their peers have taken note.
 #[cold]
-pub(crate) fn give_up(process: &Process, kept: &mut CommRun) -> Result<bool> {
+pub(crate) fn give_up(process: &Process, plan: &mut ScheduledPlan) -> Result<bool> {
     let mut result = Ok(());
-    let over = kept.run.give_up(|message| {
+    let over = plan.run.give_up(|message| {
         let Some(id) = message else { return true };
         loan::try_abort(process, id).unwrap_or_else(|error| {
             result = Err(error);
@@ -406,26 +419,26 @@ fn synchronize_ranks(
     network: &NetworkSlots,
     waiter: Option<Waiter<'_>>,
 ) -> Result<()> {
-    let shape = Some(Shape::PACE);
-    let mut kept = state.take_run(shape.as_ref());
-    if !kept.fits(&Shape::PACE) {
-        kept.remember(shape.as_ref());
-        kept.signature = CallSignature::default();
-        let schedule = kept.run.rebuild();
+    let build = || {
+        let mut plan = state.plans.blank(Some(&Shape::PACE));
+        let schedule = plan.run.rebuild();
         rdma::barrier(schedule, network.reach, rdma::Signals::Dissemination);
         if let Some(leaders) = &network.leaders {
             schedule.rename_slots(0, leaders);
         }
-    }
+        plan.executor = Executor::Network;
+        plan
+    };
+    let plan = state.plans.take(&Shape::PACE).unwrap_or_else(build);
     let call = RunningCall {
         process,
         comm,
         purpose: Purpose::Collective,
         tag: 0,
         message_tag: 0,
-        signature: kept.signature,
+        signature: plan.signature,
         waiter,
     };
     // SAFETY: a barrier has no buffers.
-    unsafe { call.run(state, Buffers::NONE, kept) }
+    unsafe { call.run(state, Buffers::NONE, plan) }
 }

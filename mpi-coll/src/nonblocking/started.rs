@@ -2,13 +2,12 @@
 //! order.
 
 use crate::agreement::inquiry::{Inquiry, Waiter};
-use crate::agreement::mismatch_word::Doubt;
-use crate::agreement::signature::CallSignature;
+use crate::agreement::mismatch_word::MismatchTimer;
 use crate::exec::buffers::{Buffers, Holder};
 use crate::exec::port::{CommPort, NoSlots, NonblockingPort};
 use crate::exec::rounds::Rounds;
 use crate::exec::run::give_up;
-use crate::plan::cache::CommRun;
+use crate::plan::cache::ScheduledPlan;
 use crate::plan::call::Call;
 use crate::plan::state::CommState;
 use mpi_core::comm::{Comm, Purpose};
@@ -22,15 +21,15 @@ use mpi_sched::{Progress, Schedule};
 /// A nonblocking collective in progress.
 struct Active {
     /// `None` once it is done.
-    run: Option<Box<CommRun>>,
+    plan: Option<Box<ScheduledPlan>>,
     comm: Holder,
     request: RequestId,
     /// Number of its first phase, if it uses slots.
     number: Option<u64>,
     /// Its number among the communicator's collectives.
     tag: u32,
-    /// Counts polls, for comparison of signatures.
-    doubt: Doubt,
+    /// When to compare signatures.
+    timer: MismatchTimer,
     /// Its inquiry to other members, if it goes by messages.
     inquiry: Option<Inquiry>,
     /// Why it was abandoned. Its request completes when the buffers are the program's again.
@@ -105,12 +104,10 @@ pub unsafe fn start_collective_then(
     on_success: Option<OnSuccess>,
 ) -> Result<RequestId> {
     let state = CommState::of((*holder).as_ref());
-    let mut kept = state.take_run(None);
-    kept.remember(None);
-    kept.signature = CallSignature::default();
-    build(kept.run.rebuild());
+    let mut plan = state.plans.blank(None);
+    build(plan.run.rebuild());
     // SAFETY: the buffers are valid until the request is complete, by this function's contract.
-    unsafe { start_run(process, holder, buffers, kept, on_success) }
+    unsafe { start_plan(process, holder, buffers, plan, on_success) }
 }
 
 /// Starts a collective call that progress completes. Doesn't keep what `call` borrows.
@@ -126,15 +123,17 @@ pub unsafe fn start_call(
     let comm: &Comm = (*holder).as_ref();
     let state = CommState::of(comm);
     state.count_start();
-    let shape = call.shape().map(|shape| shape.nonblocking());
-    let mut kept = state.take_run(shape.as_ref());
-    if !shape.as_ref().is_some_and(|shape| kept.fits(shape)) {
-        kept.remember(shape.as_ref());
-        build_started(process, comm, state, call, kept.run.rebuild());
-        kept.signature = CommState::signature(comm, call, kept.run.schedule().phases());
-    }
+    let shape = call.shape(comm.size()).filter(|shape| !shape.varies);
+    let shape = shape.map(|shape| shape.nonblocking());
+    let kept = shape.and_then(|shape| state.plans.take(&shape));
+    let plan = kept.unwrap_or_else(|| {
+        let mut plan = state.plans.blank(shape.as_ref());
+        build_started(process, comm, state, call, plan.run.rebuild());
+        plan.signature = CommState::signature(comm, call, plan.run.schedule().phases());
+        plan
+    });
     // SAFETY: the buffers are valid until the request is complete, by this function's contract.
-    unsafe { start_run(process, holder, buffers, kept, None) }
+    unsafe { start_plan(process, holder, buffers, plan, None) }
 }
 
 /// Builds a nonblocking call: over slots if it has few enough phases, which all members decide
@@ -162,11 +161,11 @@ fn build_started(
 ///
 /// # Safety
 /// The buffers are valid for what the schedule reads and writes until the request is complete.
-unsafe fn start_run(
+unsafe fn start_plan(
     process: &Process,
     holder: Holder,
     buffers: Buffers,
-    mut kept: Box<CommRun>,
+    mut plan: Box<ScheduledPlan>,
     on_success: Option<OnSuccess>,
 ) -> Result<RequestId> {
     let comm: &Comm = (*holder).as_ref();
@@ -174,24 +173,24 @@ unsafe fn start_run(
     let state = CommState::of(comm);
     let request = process.start_external(comm.vci(), comm.owner())?;
     let tag = comm.next_collective();
-    let run = &mut kept.run;
+    let run = &mut plan.run;
     let phases = run.schedule().phases();
     let number = match state.nonblocking_slots() {
         Some(nonblocking) if phases > 0 => Some(nonblocking.take(phases)),
         _ => None,
     };
     run.set_number(number.unwrap_or(0));
-    let shared = state.shared_slots().filter(|_| !kept.signature.is_none());
+    let shared = state.shared_slots().filter(|_| !plan.signature.is_none());
     let mut inquiry = None;
     if let Some(shared) = shared {
-        shared.publish(tag, kept.signature);
-    } else if !kept.signature.is_none() {
+        shared.publish(tag, plan.signature);
+    } else if !plan.signature.is_none() {
         let notes = state.notes(process, comm);
         if let Err(error) = notes.check() {
             process.fail(request, error)?;
             return Ok(request);
         }
-        notes.say(process, tag, kept.signature);
+        notes.begin(process, tag, plan.signature);
         inquiry = Some(Inquiry::new(process));
     }
     // SAFETY: the buffers are valid until the request is complete, by this function's contract.
@@ -200,12 +199,12 @@ unsafe fn start_run(
         return Ok(request);
     }
     let mut active = Active {
-        run: Some(kept),
+        plan: Some(plan),
         comm: holder,
         request,
         number,
         tag,
-        doubt: Doubt::new(process),
+        timer: MismatchTimer::new(process),
         inquiry,
         failed: None,
         on_success,
@@ -221,21 +220,21 @@ unsafe fn start_run(
 /// Advances a collective; `polls_flags`: with polls of other ranks' flags. Returns whether it is done.
 fn advance(process: &Process, active: &mut Active, polls_flags: bool) -> Result<bool> {
     let comm: &Comm = (*active.comm).as_ref();
-    let Some(kept) = &mut active.run else {
+    let Some(plan) = &mut active.plan else {
         return Ok(true);
     };
     if active.failed.is_some() {
         return end_failed(process, active);
     }
     let state = CommState::of(comm);
-    let shared = state.shared_slots().filter(|_| !kept.signature.is_none());
+    let shared = state.shared_slots().filter(|_| !plan.signature.is_none());
     let nonblocking = state
         .nonblocking_slots()
         .filter(|_| active.number.is_some());
     let purpose = Purpose::Collective;
     let progress = match (comm.trouble(process), nonblocking, shared) {
         (Some(error), _, _) => Err(error),
-        (None, Some(nonblocking), Some(shared)) => kept.run.advance(&mut CommPort {
+        (None, Some(nonblocking), Some(shared)) => plan.run.advance(&mut CommPort {
             process,
             comm,
             purpose,
@@ -244,10 +243,10 @@ fn advance(process: &Process, active: &mut Active, polls_flags: bool) -> Result<
                 shared,
                 polls_flags,
                 tag: active.tag,
-                signature: kept.signature,
+                signature: plan.signature,
             },
         }),
-        (None, ..) => kept.run.advance(&mut CommPort {
+        (None, ..) => plan.run.advance(&mut CommPort {
             process,
             comm,
             purpose,
@@ -256,11 +255,11 @@ fn advance(process: &Process, active: &mut Active, polls_flags: bool) -> Result<
     };
     let progress = match (progress, shared) {
         (Ok(Progress::Pending), Some(shared)) if polls_flags => shared
-            .check_agreement(active.tag, kept.signature, active.doubt.is_due(process))
+            .check_agreement(active.tag, plan.signature, active.timer.is_due(process))
             .map(|()| Progress::Pending),
         // Slots carry signatures, which ranks that sent data by them have checked; messages don't.
         (Ok(Progress::Done), Some(shared)) if active.number.is_none() => shared
-            .compare(active.tag, kept.signature)
+            .compare(active.tag, plan.signature)
             .map(|()| Progress::Done),
         (progress, _) => progress,
     };
@@ -271,10 +270,10 @@ fn advance(process: &Process, active: &mut Active, polls_flags: bool) -> Result<
                 comm,
                 notes: state.notes(process, comm),
                 tag: active.tag,
-                signature: kept.signature,
+                signature: plan.signature,
                 is_end: state.network_slots().is_some(),
             };
-            inquiry.look(&waiter, &kept.run).map(|()| Progress::Pending)
+            inquiry.look(&waiter, &plan.run).map(|()| Progress::Pending)
         }
         (progress, _) => progress,
     };
@@ -282,7 +281,7 @@ fn advance(process: &Process, active: &mut Active, polls_flags: bool) -> Result<
         return Ok(false);
     }
     let progress = match progress {
-        Err(error) if kept.run.is_running() => {
+        Err(error) if plan.run.is_running() => {
             active.failed = Some(error);
             return end_failed(process, active);
         }
@@ -291,11 +290,11 @@ fn advance(process: &Process, active: &mut Active, polls_flags: bool) -> Result<
     if active.inquiry.is_some() {
         state.notes(process, comm).end(active.tag);
     }
-    if let Some(run) = active.run.take() {
+    if let Some(plan) = active.plan.take() {
         if let (Some(nonblocking), Some(number)) = (nonblocking, active.number) {
-            nonblocking.end(number, run.run.schedule().phases());
+            nonblocking.end(number, plan.run.schedule().phases());
         }
-        state.give_run(run);
+        state.plans.give(plan);
     }
     match progress {
         Err(error) => process.fail(active.request, error)?,
@@ -313,19 +312,19 @@ fn advance(process: &Process, active: &mut Active, polls_flags: bool) -> Result<
 /// ended.
 #[cold]
 fn end_failed(process: &Process, active: &mut Active) -> Result<bool> {
-    if let Some(kept) = &mut active.run
-        && !give_up(process, kept)?
+    if let Some(plan) = &mut active.plan
+        && !give_up(process, plan)?
     {
         return Ok(false);
     }
     // Its slots are not marked as finished: other ranks may still use them.
-    if let (Some(run), Some(error)) = (active.run.take(), active.failed.take()) {
+    if let (Some(plan), Some(error)) = (active.plan.take(), active.failed.take()) {
         let comm: &Comm = (*active.comm).as_ref();
         let state = CommState::of(comm);
         if active.inquiry.is_some() {
             state.notes(process, comm).end(active.tag);
         }
-        state.give_run(run);
+        state.plans.give(plan);
         process.fail(active.request, error)?;
     }
     Ok(true)

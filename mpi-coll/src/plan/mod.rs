@@ -5,6 +5,7 @@ pub(crate) mod call;
 pub(crate) mod call_context;
 pub(crate) mod in_slots;
 pub(crate) mod registration;
-pub(crate) mod scheduled;
+pub(crate) mod select;
+pub(crate) mod shape;
 pub(crate) mod state;
 pub(crate) mod writes;

@@ -1,4 +1,4 @@
-//! A communicator's collective state: kept schedules, slots, and its own algorithms.
+//! A communicator's collective state: its plans, slots and algorithms.
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -8,20 +8,15 @@ use mpi_sched::{Choices, Nodes, Slots};
 
 use crate::agreement::inquiry::CallNotes;
 use crate::agreement::signature::CallSignature;
-use crate::exec::quick::QuickCalls;
 use crate::nonblocking::in_slots::NonblockingSlots;
-use crate::plan::cache::{CommRun, Shape};
+use crate::plan::cache::PlanCache;
 use crate::plan::call::Call;
 use crate::plan::call_context::CallContext;
 use crate::plan::registration::Collectives;
 use crate::slots::network::NetworkSlots;
 use crate::slots::shared::SharedSlots;
 use mpi_core::comm::Comm;
-use mpi_core::lock::Guarded;
 use mpi_core::process::Process;
-
-/// Schedules that a communicator keeps.
-const KEPT_RUNS: usize = 4;
 
 /// Blocking collectives of a communicator before it gets slots; many communicators make fewer.
 const CALLS_BEFORE_SLOTS: u32 = 4;
@@ -32,16 +27,8 @@ const STARTS_BEFORE_SLOTS: u32 = 5;
 /// The collective state of one communicator.
 #[derive(Default)]
 pub(crate) struct CommState {
-    /// Kept schedules.
-    #[allow(
-        clippy::vec_box,
-        reason = "they are large, and taken out and put back by every call"
-    )]
-    runs: Guarded<Vec<Box<CommRun>>>,
-    /// Calls that run without a schedule.
-    pub(crate) quick: QuickCalls,
-    /// Generation of the algorithm choice; schedules of an older generation are rebuilt.
-    generation: AtomicU32,
+    /// Plans of its calls.
+    pub plans: PlanCache,
     /// Blocking collectives so far, up to the one that makes slots.
     calls: AtomicU32,
     /// Nonblocking collectives so far, up to the one after which slots are made.
@@ -126,44 +113,6 @@ impl CommState {
                 (None, nodes) => self.nodes(comm, nodes),
             },
         }
-    }
-
-    /// Takes a kept run whose schedule fits `shape`, or one to build on.
-    pub(crate) fn take_run(&self, shape: Option<&Shape<'_>>) -> Box<CommRun> {
-        let new = || {
-            let mut run = Box::<CommRun>::default();
-            run.generation = self.generation.load(Ordering::Relaxed);
-            run
-        };
-        let mut runs = self.runs.lock();
-        // The most recent are last.
-        let place = shape.and_then(|shape| runs.iter().rposition(|run| run.fits(shape)));
-        match place {
-            Some(place) => runs.remove(place),
-            None if runs.len() < KEPT_RUNS => new(),
-            None => runs.remove(0),
-        }
-    }
-
-    /// Keeps a run for later calls, unless its generation is over or its operation is about to be
-    /// freed.
-    pub(crate) fn give_run(&self, run: Box<CommRun>) {
-        let op = run.run.schedule().op();
-        if op.is_some_and(|op| !op.may_be_cached()) {
-            return;
-        }
-        let mut runs = self.runs.lock();
-        if runs.len() < 4 * KEPT_RUNS && run.generation == self.generation.load(Ordering::Relaxed) {
-            runs.push(run);
-        }
-    }
-
-    /// Drops all kept schedules, also those that nonblocking collectives still use once they end.
-    pub(crate) fn forget_runs(&self) {
-        let mut runs = self.runs.lock();
-        self.generation.fetch_add(1, Ordering::Relaxed);
-        runs.clear();
-        self.quick.forget();
     }
 
     /// The members' slots in shared memory, if there are any.
@@ -265,7 +214,7 @@ impl CommState {
     /// Stores the slots for nonblocking collectives.
     pub(crate) fn set_nonblocking_slots(&self, nonblocking: Option<NonblockingSlots>) {
         let _ = self.nonblocking.set(nonblocking.map(Box::new));
-        self.forget_runs();
+        self.plans.clear();
     }
 
     /// Sets the communicator's algorithms; `None`: the process's. All members must set the same.
@@ -273,7 +222,7 @@ impl CommState {
         if let Ok(mut own) = self.choices.lock() {
             *own = choices.map(Arc::new);
         }
-        self.forget_runs();
+        self.plans.clear();
     }
 
     /// The algorithms set for the communicator.
@@ -285,7 +234,7 @@ impl CommState {
     pub(crate) fn set_shared_slots(&self, shared: Option<SharedSlots>) {
         let _ = self.shared.set(shared.map(Box::new));
         self.update_fast_slots();
-        self.forget_runs();
+        self.plans.clear();
     }
 
     /// Stores the slots written over a network, and those of this node beside them.
@@ -296,7 +245,7 @@ impl CommState {
     ) {
         let _ = self.network.set(network.map(Box::new));
         let _ = self.node.set(node.map(Box::new));
-        self.forget_runs();
+        self.plans.clear();
     }
 }
 

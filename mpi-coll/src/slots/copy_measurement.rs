@@ -110,8 +110,8 @@ fn measure(process: &Process, comm: &Comm, state: &CommState, shared: &SharedSlo
         .all(|member| member[0] == CopyResult::OneCopy as u64)
     {
         shared.set_one_copy();
-        // Kept schedules use two copies.
-        state.forget_runs();
+        // Plans made so far use two copies.
+        state.plans.clear();
     }
     Ok(())
 }
@@ -147,11 +147,11 @@ fn fastest_time(
     );
     let mut best = u64::MAX;
     for _ in 0..TRIALS {
-        let mut kept = state.take_run(None);
-        kept.remember(None);
+        let mut plan = state.plans.blank(None);
         let context = state.call_context(process, comm, Some(shared.slots), Some(&choices));
-        call.build(&context, kept.run.rebuild());
-        kept.signature = CommState::signature(comm, &call, kept.run.schedule().phases());
+        call.build(&context, plan.run.rebuild());
+        plan.executor = state.executor(plan.run.schedule());
+        plan.signature = CommState::signature(comm, &call, plan.run.schedule().phases());
         let buffers = Buffers {
             send: send.as_ptr(),
             recv: recv.as_mut_ptr(),
@@ -159,7 +159,7 @@ fn fastest_time(
         let (tag, purpose) = (comm.next_collective(), Purpose::Collective);
         let begun = Instant::now();
         // SAFETY: the buffers hold a block, and one of each rank; they live until the call ends.
-        unsafe { run(process, comm, state, purpose, tag, buffers, kept)? };
+        unsafe { run(process, comm, state, purpose, tag, buffers, plan)? };
         best = best.min(begun.elapsed().as_nanos() as u64);
     }
     Ok(best)

@@ -504,7 +504,7 @@ impl SharedSlots {
     /// take long.
     ///
     /// Other ranks' published calls are compared only if that [is
-    /// due](crate::agreement::mismatch_word::Doubt).
+    /// due](crate::agreement::mismatch_word::MismatchTimer).
     pub fn check_agreement(&self, tag: u32, signature: CallSignature, is_due: bool) -> Result<()> {
         self.check(tag)?;
         if is_due && let Some((of, theirs)) = self.other_signature(tag, signature) {

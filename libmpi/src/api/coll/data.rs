@@ -3,27 +3,15 @@
 
 use std::ffi::{c_int, c_void};
 
-use mpi_coll::{Call, Root, quick};
+use mpi_coll::{Call, Root};
 use mpi_core::Result;
-use mpi_runtime::handles::types;
 
 use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_Request};
-use crate::api::coll::again::{again, bcast_again, gather_again, scatter_again};
+use crate::api::coll::repeated::{self, handles};
 use crate::api::coll::{
     Blocks, CallContext, How, TypeList, demand_blocks_apart, demand_buffer, demand_own_apart,
 };
 use mpi_runtime::handles::counts::IntArray;
-
-/// Remembers the plan of a call whose blocks all have the predefined datatype `datatype`, since its
-/// handle always means the same.
-fn label(site: &CallContext<'_>, how: How, call: &Call<'_>, datatype: Option<MPI_Datatype>) {
-    if matches!(how, How::Wait)
-        && let Some(datatype) = datatype
-        && types::is_predefined(datatype)
-    {
-        quick::label_movement(&site.object.comm, call, datatype);
-    }
-}
 
 #[inline(never)]
 pub(crate) unsafe fn bcast_as(
@@ -43,10 +31,9 @@ pub(crate) unsafe fn bcast_as(
     demand_buffer("buffer", buffer, "in a broadcast")?;
     let part = site.part("", buffer, count, datatype)?;
     let call = Call::Bcast { root, part };
-    // SAFETY: the caller's contract.
-    unsafe { site.run(&call, buffer, buffer)? };
-    label(&site, how, &call, Some(datatype));
-    Ok(())
+    let handles = handles(Some(datatype), 0);
+    // SAFETY: the buffers are as the standard demands, by the caller's contract.
+    unsafe { site.run_with_handles(&call, handles, buffer, buffer) }
 }
 
 /// Gather and gatherv.
@@ -91,10 +78,9 @@ pub(crate) unsafe fn gather_as(
         recv: layout,
         varying,
     };
-    // SAFETY: the caller's contract.
-    unsafe { site.run(&call, sendbuf, recvbuf)? };
-    label(&site, how, &call, described);
-    Ok(())
+    let handles = handles(described, 0);
+    // SAFETY: the buffers are as the standard demands, by the caller's contract.
+    unsafe { site.run_with_handles(&call, handles, sendbuf, recvbuf) }
 }
 
 /// Scatter and scatterv.
@@ -139,10 +125,9 @@ pub(crate) unsafe fn scatter_as(
         recv,
         varying,
     };
-    // SAFETY: the caller's contract.
-    unsafe { site.run(&call, sendbuf, recvbuf)? };
-    label(&site, how, &call, described);
-    Ok(())
+    let handles = handles(described, 0);
+    // SAFETY: the buffers are as the standard demands, by the caller's contract.
+    unsafe { site.run_with_handles(&call, handles, sendbuf, recvbuf) }
 }
 
 /// Allgather and allgatherv.
@@ -173,10 +158,9 @@ pub(crate) unsafe fn allgather_as(
         demand_own_apart(sendbuf, send, recvbuf, &recv, site.rank())?;
     }
     let call = Call::Allgather { send, recv };
-    // SAFETY: the caller's contract.
-    unsafe { site.run(&call, sendbuf, recvbuf)? };
-    label(&site, how, &call, equal);
-    Ok(())
+    let handles = handles(equal, 0);
+    // SAFETY: the buffers are as the standard demands, by the caller's contract.
+    unsafe { site.run_with_handles(&call, handles, sendbuf, recvbuf) }
 }
 
 /// Alltoall, alltoallv and alltoallw.
@@ -211,10 +195,9 @@ pub(crate) unsafe fn alltoall_as(
         }
     };
     let call = Call::Alltoall { send, recv };
-    // SAFETY: the caller's contract.
-    unsafe { site.run(&call, sendbuf, recvbuf)? };
-    label(&site, how, &call, equal);
-    Ok(())
+    let handles = handles(equal, 0);
+    // SAFETY: the buffers are as the standard demands, by the caller's contract.
+    unsafe { site.run_with_handles(&call, handles, sendbuf, recvbuf) }
 }
 
 /// `MPI_Bcast` (section 5.4).
@@ -228,7 +211,7 @@ pub unsafe fn bcast(
 ) -> Result<()> {
     // SAFETY: the caller's contract.
     unsafe {
-        match bcast_again(buffer, count, datatype, root, comm) {
+        match repeated::bcast((buffer, count, datatype), root, comm) {
             Some(done) => done,
             None => bcast_as(How::Wait, buffer, count, datatype, root, comm),
         }
@@ -263,7 +246,7 @@ pub unsafe fn gather(
     let send = (sendbuf, sendcount, sendtype);
     let recv = (recvbuf, recvcount, recvtype);
     // SAFETY: the caller's contract.
-    if let Some(done) = unsafe { gather_again(send, recv, root, comm) } {
+    if let Some(done) = unsafe { repeated::gather(send, recv, root, comm) } {
         return done;
     }
     let blocks = Blocks::Equal(recvcount, recvtype);
@@ -365,7 +348,7 @@ pub unsafe fn scatter(
     let send = (sendbuf, sendcount, sendtype);
     let recv = (recvbuf, recvcount, recvtype);
     // SAFETY: the caller's contract.
-    if let Some(done) = unsafe { scatter_again(send, recv, root, comm) } {
+    if let Some(done) = unsafe { repeated::scatter(send, recv, root, comm) } {
         return done;
     }
     let blocks = Blocks::Equal(sendcount, sendtype);
@@ -463,16 +446,10 @@ pub unsafe fn allgather(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> Result<()> {
-    let sides = (
-        (sendbuf, sendcount, sendtype),
-        (recvbuf, recvcount, recvtype),
-    );
-    if let Some((process, comm, send)) = again(sides.0, sides.1, comm)
-        // SAFETY: the caller's contract.
-        && let Some(done) = unsafe {
-            quick::allgather(process, comm, recvtype, recvcount, send, recvbuf.cast())
-        }
-    {
+    let send = (sendbuf, sendcount, sendtype);
+    let recv = (recvbuf, recvcount, recvtype);
+    // SAFETY: the caller's contract.
+    if let Some(done) = unsafe { repeated::allgather(send, recv, comm) } {
         return done;
     }
     let recv = Blocks::Equal(recvcount, recvtype);
@@ -560,16 +537,10 @@ pub unsafe fn alltoall(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> Result<()> {
-    let sides = (
-        (sendbuf, sendcount, sendtype),
-        (recvbuf, recvcount, recvtype),
-    );
-    if let Some((process, comm, send)) = again(sides.0, sides.1, comm)
-        // SAFETY: the caller's contract.
-        && let Some(done) = unsafe {
-            quick::alltoall(process, comm, recvtype, recvcount, send, recvbuf.cast())
-        }
-    {
+    let send = (sendbuf, sendcount, sendtype);
+    let recv = (recvbuf, recvcount, recvtype);
+    // SAFETY: the caller's contract.
+    if let Some(done) = unsafe { repeated::alltoall(send, recv, comm) } {
         return done;
     }
     let send = Blocks::Equal(sendcount, sendtype);

@@ -4,23 +4,23 @@
 //! all arguments, which has no side effect on failure, and then carries out, starts or stores the
 //! call.
 
-pub(crate) mod again;
 pub mod data;
 pub(crate) mod equal;
 pub mod neighbor;
 pub mod persistent;
 pub mod reduce;
+pub(crate) mod repeated;
 
 use std::ffi::{c_int, c_void};
 
 use mpi_coll::persistent::PersistentCollective;
-use mpi_coll::{Buffers, Call, Root, quick};
+use mpi_coll::{Buffers, Call, Handles, Root};
 use mpi_core::datatype::Datatype;
 use mpi_core::{Class, Error, Result};
 use mpi_runtime::handles::comms::CommObject;
 use mpi_runtime::handles::infos;
 use mpi_runtime::handles::types;
-use mpi_runtime::lifecycle::runtime::{Runtime, running, runtime};
+use mpi_runtime::lifecycle::runtime::{Runtime, runtime};
 use mpi_runtime::requests;
 use mpi_runtime::requests::object::Object;
 use mpi_runtime::requests::persistent_collective::Repeated;
@@ -179,14 +179,33 @@ impl CallContext<'_> {
         send: *const c_void,
         recv: *mut c_void,
     ) -> Result<()> {
+        // SAFETY: this function's contract.
+        unsafe { self.run_with_handles(call, Handles::NONE, send, recv) }
+    }
+
+    /// Carries out or starts the call. A plan that a blocking call makes is found by `handles`.
+    ///
+    /// # Safety
+    /// The buffers are as the standard asks, for the arguments that were made to `call`.
+    #[inline]
+    pub unsafe fn run_with_handles(
+        &self,
+        call: &Call<'_>,
+        handles: Handles,
+        send: *const c_void,
+        recv: *mut c_void,
+    ) -> Result<()> {
         let buffers = Buffers {
             send: send.cast(),
             recv: recv.cast(),
         };
         let process = &self.runtime.process;
         match self.how {
-            // SAFETY: the caller's contract.
-            How::Wait => unsafe { mpi_coll::call(process, &self.object.comm, buffers, call) },
+            How::Wait => {
+                let comm = &self.object.comm;
+                // SAFETY: this function's contract.
+                unsafe { mpi_coll::call_with_handles(process, comm, buffers, call, handles) }
+            }
             How::Start(request) => {
                 let holder = self.runtime.comm_arc(self.handle)?;
                 // SAFETY: the caller's contract, which for a nonblocking function extends to the
@@ -606,14 +625,10 @@ pub(crate) fn demand_own_apart(
 /// `MPI_Barrier` (section 5.3).
 #[inline(always)]
 pub fn barrier(comm: MPI_Comm) -> Result<()> {
-    // The fast path of a repeated call needs no other check.
-    if let Some(runtime) = running()
-        && let Some(object) = runtime.early_comm(comm)
-        && let Some(done) = quick::barrier(&runtime.process, &object.comm)
-    {
-        return done;
+    match repeated::barrier(comm) {
+        Some(done) => done,
+        None => long_barrier(comm),
     }
-    long_barrier(comm)
 }
 
 #[inline(never)]

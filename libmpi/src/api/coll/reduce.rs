@@ -3,18 +3,15 @@
 
 use std::ffi::{c_int, c_void};
 
-use mpi_coll::quick::{self, Label};
-use mpi_coll::{Call, Root};
+use mpi_coll::{Call, Handles, Root};
 use mpi_core::Result;
 use mpi_core::op::Op;
 use mpi_runtime::handles::types;
-use mpi_runtime::lifecycle::runtime::running;
 use mpi_sched::{Layout, Part};
 
-use crate::abi::{
-    MPI_Comm, MPI_Count, MPI_Datatype, MPI_IN_PLACE, MPI_Op, MPI_Request, MPIX_EQUAL,
-};
+use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_Op, MPI_Request, MPIX_EQUAL};
 use crate::api::coll::equal;
+use crate::api::coll::repeated::{self, handles};
 use crate::api::coll::{self, CallContext, How, demand_apart, demand_buffer, part};
 use crate::ops;
 use mpi_runtime::handles::counts::IntArray;
@@ -85,7 +82,7 @@ pub(crate) unsafe fn reduce_as(
         // SAFETY: the caller's contract.
         return unsafe { equal::reduce(how, sendbuf, recvbuf, count, datatype, root, comm) };
     }
-    let label_of = [datatype, op];
+    let handles = handles(Some(datatype), op);
     let root = site.root(root)?;
     let Vector { part, op, in_place } = match root {
         // SAFETY: no buffers.
@@ -110,18 +107,8 @@ pub(crate) unsafe fn reduce_as(
         part,
         op,
     };
-    // SAFETY: the caller's contract.
-    unsafe { site.run(&call, sendbuf, recvbuf)? };
-    label(&site, how, &call, label_of);
-    Ok(())
-}
-
-/// Remembers the plan of a call whose handles are predefined, since these always mean the same.
-/// Operations of the program have no fast path.
-fn label(site: &CallContext<'_>, how: How, call: &Call<'_>, label: Label) {
-    if matches!(how, How::Wait) && types::is_predefined(label[0]) {
-        quick::label_reduction(&site.object.comm, call, label);
-    }
+    // SAFETY: the buffers are as the standard demands, by the caller's contract.
+    unsafe { site.run_with_handles(&call, handles, sendbuf, recvbuf) }
 }
 
 #[inline(never)]
@@ -139,14 +126,12 @@ pub(crate) unsafe fn allreduce_as(
         // SAFETY: the caller's contract.
         return unsafe { equal::allreduce(how, sendbuf, recvbuf, count, datatype, comm) };
     }
-    let label_of = [datatype, op];
+    let handles = handles(Some(datatype), op);
     let Vector { part, op, in_place } =
         vector(&site, sendbuf, recvbuf, count, Some(count), datatype, op)?;
     let call = Call::Allreduce { in_place, part, op };
-    // SAFETY: the caller's contract.
-    unsafe { site.run(&call, sendbuf, recvbuf)? };
-    label(&site, how, &call, label_of);
-    Ok(())
+    // SAFETY: the buffers are as the standard demands, by the caller's contract.
+    unsafe { site.run_with_handles(&call, handles, sendbuf, recvbuf) }
 }
 
 pub(crate) unsafe fn reduce_scatter_block_as(
@@ -265,56 +250,18 @@ pub unsafe fn reduce(
 ) -> Result<()> {
     // SAFETY: the caller's contract.
     unsafe {
-        match reduce_again(sendbuf, recvbuf, count, [datatype, op], root, comm) {
+        match repeated::reduce(
+            sendbuf,
+            recvbuf,
+            count,
+            Handles { datatype, op },
+            root,
+            comm,
+        ) {
             Some(done) => done,
             None => reduce_as(How::Wait, sendbuf, recvbuf, count, datatype, op, root, comm),
         }
     }
-}
-
-/// The fast path of a repeated reduce, for which the cached plan vouches for datatype and
-/// operation.
-#[inline(always)]
-unsafe fn reduce_again(
-    sendbuf: *const c_void,
-    recvbuf: *mut c_void,
-    count: MPI_Count,
-    label: Label,
-    root: c_int,
-    comm: MPI_Comm,
-) -> Option<Result<()>> {
-    let runtime = running()?;
-    let comm = &runtime.early_comm(comm)?.comm;
-    let send = match root as u32 == comm.rank() {
-        true => operand(sendbuf, recvbuf)?,
-        false if sendbuf.is_null() || sendbuf == MPI_IN_PLACE.cast_const() => return None,
-        false => sendbuf,
-    };
-    // SAFETY: the caller's contract.
-    unsafe {
-        quick::reduce(
-            &runtime.process,
-            comm,
-            label,
-            count,
-            root,
-            send.cast(),
-            recvbuf.cast(),
-        )
-    }
-}
-
-/// Returns the address of this rank's operand, if the buffers of a rank that receives the result
-/// are good.
-#[inline(always)]
-fn operand(sendbuf: *const c_void, recvbuf: *mut c_void) -> Option<*const c_void> {
-    let send = match sendbuf == MPI_IN_PLACE.cast_const() {
-        true => recvbuf.cast_const(),
-        false if sendbuf == recvbuf.cast_const() => return None,
-        false => sendbuf,
-    };
-    let good = !send.is_null() && !recvbuf.is_null() && recvbuf != MPI_IN_PLACE;
-    good.then_some(send)
 }
 
 /// `MPI_Ireduce` (section 5.12.7).
@@ -355,36 +302,10 @@ pub unsafe fn allreduce(
 ) -> Result<()> {
     // SAFETY: the caller's contract.
     unsafe {
-        match allreduce_again(sendbuf, recvbuf, count, [datatype, op], comm) {
+        match repeated::allreduce(sendbuf, recvbuf, count, Handles { datatype, op }, comm) {
             Some(done) => done,
             None => allreduce_as(How::Wait, sendbuf, recvbuf, count, datatype, op, comm),
         }
-    }
-}
-
-/// The fast path of a repeated allreduce, for which the cached plan vouches for datatype and
-/// operation.
-#[inline(always)]
-unsafe fn allreduce_again(
-    sendbuf: *const c_void,
-    recvbuf: *mut c_void,
-    count: MPI_Count,
-    label: Label,
-    comm: MPI_Comm,
-) -> Option<Result<()>> {
-    let runtime = running()?;
-    let comm = &runtime.early_comm(comm)?.comm;
-    let send = operand(sendbuf, recvbuf)?;
-    // SAFETY: the caller's contract.
-    unsafe {
-        quick::allreduce(
-            &runtime.process,
-            comm,
-            label,
-            count,
-            send.cast(),
-            recvbuf.cast(),
-        )
     }
 }
 

@@ -1,44 +1,36 @@
-//! Blocking calls of few messages within a node, each from and to the program's own buffers and all at once: neighbourhood
-//! collectives (MPI-4.1 section 8.6), and short alltoallv and alltoallw. They need no schedule. Their messages are those
-//! that the schedules send, so ranks that take this way and ranks that don't go together.
+//! Executor of calls of few messages within a node, which are all started at once.
+//!
+//! These are the neighbourhood collectives (MPI-4.1 section 8.6), and short alltoallv and alltoallw.
+//! They need no schedule. Their messages are those of the schedules, so that ranks whose data is too
+//! long for this executor, or has gaps, go together with ranks that use it.
 
-use crate::agreement::mismatch_word::Doubt;
+use crate::agreement::mismatch_word::MismatchTimer;
 use crate::agreement::signature::CallSignature;
 use crate::exec::buffers::{Buffers, Message};
+use crate::exec::phase::NodeContext;
 use crate::exec::port::{CommPort, NoSlots};
 use crate::exec::progress_note::ProgressNote;
 use crate::plan::call::Call;
 use crate::plan::state::CommState;
-use crate::slots::shared::SharedSlots;
 use mpi_core::RequestId;
 use mpi_core::comm::{Comm, Purpose, receive_polling};
 use mpi_core::error::Result;
-use mpi_core::process::{Process, loan};
+use mpi_core::process::loan;
 use mpi_sched::{Layout, Neighbors, Port};
 use smallvec::SmallVec;
 
-/// Messages that a call receives or sends at most.
-pub(crate) const MOST: usize = 32;
-/// Operations that wait at once without memory of their own.
-const FEW: usize = 16;
-/// The most bytes to and from others of an alltoall whose messages start all together. With more, schedules hold some back.
-const SHORT: usize = 8192;
+/// Ranks that a call of this executor sends to, or receives from, at the most.
+pub(crate) const MAX_PEERS: usize = 32;
+/// Operations in progress that need no allocation.
+const INLINE_PENDING: usize = 16;
+/// Bytes to and from other ranks of an alltoall whose messages all start at once, at the most. A
+/// schedule holds some messages of a longer one back.
+const MAX_BYTES: usize = 8192;
 
-/// Carries out such a call; `None`: it is none, and nothing was done.
-///
-/// # Safety
-/// As for [`call`](crate::plan::call).
-pub(crate) unsafe fn call(
-    process: &Process,
-    comm: &Comm,
-    state: &CommState,
-    buffers: Buffers,
-    call: &Call<'_>,
-) -> Option<Result<()>> {
-    if comm.remote().is_some() {
-        return None;
-    }
-    let is_such = match call {
+/// Whether this executor runs a call on a communicator whose members share slots.
+#[inline]
+pub(crate) fn is_eligible(call: &Call<'_>, comm: &Comm) -> bool {
+    match call {
         Call::NeighborAlltoall { neighbors, .. } => are_few(neighbors),
         Call::NeighborAllgather {
             neighbors, send, ..
@@ -48,50 +40,54 @@ pub(crate) unsafe fn call(
             recv,
         } => is_short(send, comm) && is_short(recv, comm),
         _ => false,
-    };
-    if !is_such {
-        return None;
     }
-    let here = NodeCall {
-        process,
-        comm,
-        shared: state.shared_slots()?,
-        buffers,
-        signature: CommState::signature(comm, call, 0),
-    };
-    let tag = comm.next_collective();
-    // SAFETY: the caller's contract.
-    Some(here.by_messages(tag, |exchange| unsafe { exchange.run(call) }))
 }
 
-/// A call of ranks that share a node: where it takes place, its buffers, and what all must call alike.
+/// Runs an [eligible](is_eligible) call.
+///
+/// # Safety
+/// The buffers are valid for what the call reads and writes by its arguments.
+pub(crate) unsafe fn run(node: NodeContext<'_>, buffers: Buffers, call: &Call<'_>) -> Result<()> {
+    let node_call = NodeCall {
+        node,
+        buffers,
+        signature: CommState::signature(node.comm, call, 0),
+    };
+    let tag = node.comm.next_collective();
+    // SAFETY: this function's contract.
+    node_call.exchange(tag, |exchange| unsafe { exchange.run(call) })
+}
+
+/// A call on a communicator whose members share slots.
 #[derive(Clone, Copy)]
 pub(crate) struct NodeCall<'a> {
-    pub process: &'a Process,
-    pub comm: &'a Comm,
-    pub shared: &'a SharedSlots,
+    pub node: NodeContext<'a>,
     pub buffers: Buffers,
+    /// What all members must agree on.
     pub signature: CallSignature,
 }
 
 impl<'a> NodeCall<'a> {
-    /// Starts messages of call number `tag`, and waits until they are complete.
+    /// Starts the messages of call number `tag`, and waits until they are complete.
     #[inline]
-    pub fn by_messages(
+    pub fn exchange(
         self,
         tag: u32,
         start: impl FnOnce(&mut Exchange<'a>) -> Result<()>,
     ) -> Result<()> {
         let (purpose, message_tag) = self.signature.in_phases(0).address(tag);
-        debug_assert!(purpose == Purpose::SignedCollective, "nobody is asked");
+        debug_assert!(
+            purpose == Purpose::SignedCollective,
+            "the messages carry the signature, so that no member inquires"
+        );
         let mut exchange = Exchange {
             port: CommPort {
-                process: self.process,
-                comm: self.comm,
+                process: self.node.process,
+                comm: self.node.comm,
                 purpose,
                 slots: NoSlots,
             },
-            here: self,
+            call: self,
             tag,
             message_tag,
             pending: SmallVec::new(),
@@ -100,72 +96,74 @@ impl<'a> NodeCall<'a> {
         result.or_else(|error| exchange.give_up().and(Err(error)))
     }
 
-    /// The other ranks, the next one first, each with its block.
-    pub fn next_ones(&self) -> impl Iterator<Item = (usize, u32)> + use<> {
-        let (me, size) = (self.comm.rank(), self.comm.size());
+    /// Returns the other ranks from the next one on, each with the number of its block.
+    pub fn others_from_next(&self) -> impl Iterator<Item = (usize, u32)> + use<> {
+        let (me, size) = (self.node.comm.rank(), self.node.comm.size());
         let next = (1..size).map(move |distance| (me + distance) % size);
         next.map(|rank| (rank as usize, rank))
     }
 
-    /// Copies the block from this rank to itself, if it has no gaps on either side and is as long. Returns whether it is.
+    /// Copies the block from this rank to itself, if both sides have no gaps and the same length.
+    /// Returns whether it did.
     ///
     /// # Safety
     /// The blocks are this call's, in buffers that don't overlap.
     #[inline]
-    pub unsafe fn copy_plain(
+    pub unsafe fn copy_contiguous(
         &self,
         (send, out): (&Layout<'_>, usize),
         (recv, into): (&Layout<'_>, usize),
     ) -> bool {
         let (from, to) = (send.datatype(out), recv.datatype(into));
         let len = send.bytes(out);
-        let plain = from.is_contiguous() && to.is_contiguous() && len == recv.bytes(into);
-        if plain {
+        let is_copied = from.is_contiguous() && to.is_contiguous() && len == recv.bytes(into);
+        if is_copied {
             let from = send.offset(out) + from.true_lb();
             let to = recv.offset(into) + to.true_lb();
             let from = self.buffers.send.wrapping_offset(from);
-            // SAFETY: the caller's contract.
+            // SAFETY: both are blocks of the call, in buffers that don't overlap.
             unsafe { netmod_kit::copy(from, self.buffers.recv.wrapping_offset(to), len) };
         }
-        plain
+        is_copied
     }
 }
 
 fn are_few(neighbors: &Neighbors<'_>) -> bool {
-    neighbors.sources.len() <= MOST && neighbors.destinations.len() <= MOST
+    neighbors.sources.len() <= MAX_PEERS && neighbors.destinations.len() <= MAX_PEERS
 }
 
-/// Whether a layout of blocks of their own lengths has few, and short ones only.
+/// Whether a layout with a length for each block has few blocks, which are short.
 fn is_short(layout: &Layout<'_>, comm: &Comm) -> bool {
     let (me, ranks) = (comm.rank() as usize, comm.size() as usize);
     let bytes = || {
         let others = (0..ranks).filter(|rank| *rank != me);
         others.fold(0, |sum: usize, rank| sum.saturating_add(layout.bytes(rank)))
     };
-    !matches!(layout, Layout::Uniform(_)) && ranks <= MOST && bytes() <= SHORT
+    !matches!(layout, Layout::Uniform(_)) && ranks <= MAX_PEERS && bytes() <= MAX_BYTES
 }
 
-/// Messages of a call.
+/// The messages of a call.
 pub(crate) struct Exchange<'a> {
-    here: NodeCall<'a>,
+    call: NodeCall<'a>,
     port: CommPort<'a, NoSlots>,
     /// The call's number among the communicator's collectives.
     tag: u32,
     message_tag: u32,
-    /// Operations that were not complete at once, with whom they are.
-    pending: SmallVec<[(u32, RequestId); FEW]>,
+    /// Operations in progress, each with the rank of the other side.
+    pending: SmallVec<[(u32, RequestId); INLINE_PENDING]>,
 }
 
 impl Exchange<'_> {
     /// # Safety
-    /// As for [`call`].
+    /// That of [`run`].
     unsafe fn run(&mut self, call: &Call<'_>) -> Result<()> {
         let NodeCall {
-            shared, signature, ..
-        } = self.here;
+            node, signature, ..
+        } = self.call;
+        let shared = node.shared;
         shared.check(self.tag)?;
         shared.publish(self.tag, signature);
-        // SAFETY: the caller's contract: the blocks are what the call reads and writes.
+        // SAFETY: the blocks are those of the call, whose buffers are valid by this function's contract.
         unsafe {
             match *call {
                 Call::NeighborAlltoall {
@@ -174,7 +172,7 @@ impl Exchange<'_> {
                     recv,
                 } => {
                     let (to, from) = (neighbors.sends(), neighbors.receives());
-                    self.trade((to, &send), (from, &recv))?;
+                    self.swap_blocks((to, &send), (from, &recv))?;
                 }
                 Call::NeighborAllgather {
                     neighbors,
@@ -182,7 +180,7 @@ impl Exchange<'_> {
                     recv,
                 } => {
                     let to = neighbors.sends().map(|(_, rank)| (0, rank));
-                    self.trade((to, &Layout::Uniform(send)), (neighbors.receives(), &recv))?;
+                    self.swap_blocks((to, &Layout::Uniform(send)), (neighbors.receives(), &recv))?;
                 }
                 Call::Alltoall {
                     send: Some(send),
@@ -194,35 +192,35 @@ impl Exchange<'_> {
         Ok(())
     }
 
-    /// Blocks from and to all ranks, beginning with the next one.
+    /// Exchanges blocks with all ranks, beginning with the next one.
     ///
     /// # Safety
-    /// As for [`call`].
+    /// That of [`run`].
     unsafe fn with_all(&mut self, send: &Layout<'_>, recv: &Layout<'_>) -> Result<()> {
-        let own = self.here.comm.rank() as usize;
-        let others = || self.here.next_ones();
+        let own = self.call.node.comm.rank() as usize;
+        let others = || self.call.others_from_next();
         let (to, from) = (others(), others());
-        // SAFETY: the caller's contract.
+        // SAFETY: this function's contract.
         unsafe {
-            self.trade((to, send), (from, recv))?;
+            self.swap_blocks((to, send), (from, recv))?;
             self.copy_own((send, own), (recv, own))
         }
     }
 
-    /// Blocks by number, to and from these ranks.
+    /// Sends blocks to ranks and receives blocks from ranks, each by its number.
     ///
     /// Sends come first: others wait for them. If all have left, messages that arrive promptly are received without
     /// requests.
     ///
     /// # Safety
-    /// As for [`call`].
+    /// That of [`run`].
     #[inline]
-    pub unsafe fn trade(
+    pub unsafe fn swap_blocks(
         &mut self,
         (to, send): (impl Iterator<Item = (usize, u32)>, &Layout<'_>),
         (from, recv): (impl Iterator<Item = (usize, u32)>, &Layout<'_>),
     ) -> Result<()> {
-        // SAFETY: the caller's contract.
+        // SAFETY: this function's contract.
         unsafe {
             for (i, rank) in to {
                 self.send(rank, send, i)?;
@@ -238,19 +236,19 @@ impl Exchange<'_> {
         Ok(())
     }
 
-    /// The block from this rank to itself.
+    /// Copies the block from this rank to itself.
     ///
     /// # Safety
-    /// As for [`call`].
+    /// That of [`run`].
     pub unsafe fn copy_own(
         &mut self,
         send: (&Layout<'_>, usize),
         recv: (&Layout<'_>, usize),
     ) -> Result<()> {
-        let me = self.here.comm.rank();
-        // SAFETY: the caller's contract.
+        let me = self.call.node.comm.rank();
+        // SAFETY: this function's contract.
         unsafe {
-            if !self.here.copy_plain(send, recv) {
+            if !self.call.copy_contiguous(send, recv) {
                 self.receive(me, recv.0, recv.1)?;
                 self.send(me, send.0, send.1)?;
             }
@@ -258,7 +256,8 @@ impl Exchange<'_> {
         Ok(())
     }
 
-    /// Receives a block if it comes soon. Returns whether it has; an empty one needn't.
+    /// Receives a block if its message arrives within a few polls. Returns whether it did; an empty
+    /// block has no message.
     ///
     /// # Safety
     /// Block `i` of the receive buffer is this call's.
@@ -268,13 +267,13 @@ impl Exchange<'_> {
             return len == 0;
         }
         let at = layout.offset(i) + datatype.true_lb();
-        let place = (self.here.buffers.recv.wrapping_offset(at), len);
+        let place = (self.call.buffers.recv.wrapping_offset(at), len);
         let (purpose, tag) = (self.port.purpose, self.message_tag as i32);
-        // SAFETY: the caller's contract; the block has no gaps.
+        // SAFETY: the block is writable, by this function's contract, and has no gaps.
         let taken = unsafe {
             receive_polling(
-                self.here.process,
-                self.here.comm,
+                self.call.node.process,
+                self.call.node.comm,
                 purpose,
                 place,
                 from as i32,
@@ -290,9 +289,10 @@ impl Exchange<'_> {
         if layout.bytes(i) == 0 {
             return Ok(());
         }
-        let start = self.here.buffers.recv.wrapping_offset(layout.offset(i));
+        let start = self.call.buffers.recv.wrapping_offset(layout.offset(i));
         let (count, datatype) = (layout.count(i), layout.datatype(i));
-        // SAFETY: the caller's contract; the operation ends before this call does.
+        // SAFETY: the block is writable, by this function's contract; the operation ends before the call
+        // does (`wait` or `give_up`).
         let message = unsafe {
             self.port
                 .irecv(start, count, datatype, from, self.message_tag)?
@@ -307,9 +307,10 @@ impl Exchange<'_> {
         if layout.bytes(i) == 0 {
             return Ok(());
         }
-        let start = self.here.buffers.send.wrapping_offset(layout.offset(i));
+        let start = self.call.buffers.send.wrapping_offset(layout.offset(i));
         let (count, datatype) = (layout.count(i), layout.datatype(i));
-        // SAFETY: as for `receive`.
+        // SAFETY: the block is readable, by this function's contract; the operation ends before the call
+        // does (`wait` or `give_up`).
         let message = unsafe {
             self.port
                 .isend(start, count, datatype, to, self.message_tag)?
@@ -328,27 +329,29 @@ impl Exchange<'_> {
         self.pending.last().copied()
     }
 
-    /// Waits until all operations are complete. Those that are have been taken out.
+    /// Waits until all operations are complete, and takes out those that are.
     fn wait(&mut self) -> Result<()> {
         let tag = self.tag;
         let NodeCall {
+            node, signature, ..
+        } = self.call;
+        let NodeContext {
             process,
             comm,
             shared,
-            signature,
-            ..
-        } = self.here;
-        let mut doubt = Doubt::new(process);
+        } = node;
+        let mut timer = MismatchTimer::new(process);
         let mut note = ProgressNote::new(process);
         process.wait_ignoring_loss(comm.vci(), || {
-            // With a member lost nothing goes on, lest others take what is missing for the result.
+            // Invariant: with a failed member the call makes no step, so that no rank takes partial
+            // data for a result.
             if let Some(error) = comm.trouble(process) {
                 return Err(error);
             }
             while let Some((rank, id)) = self.last() {
                 let is_done = self.port.test(Some(id));
                 if let Ok(false) = is_done {
-                    shared.check_agreement(tag, signature, doubt.is_due(process))?;
+                    shared.check_agreement(tag, signature, timer.is_due(process))?;
                     note.update(process, comm, || ((0, 1), vec![rank]));
                     return Ok(None);
                 }
@@ -359,10 +362,10 @@ impl Exchange<'_> {
         })
     }
 
-    /// Ends what is under way, so that the buffers are the caller's.
+    /// Cancels the operations in progress, so that the buffers are the caller's again.
     #[cold]
     fn give_up(&mut self) -> Result<()> {
-        let NodeCall { process, comm, .. } = self.here;
+        let NodeContext { process, comm, .. } = self.call.node;
         process.wait_ignoring_loss(comm.vci(), || {
             while let Some((_, id)) = self.last() {
                 if !loan::try_abort(process, id)? {

@@ -1,66 +1,68 @@
-//! Long data by pieces: each is told of when it is there, so that who waits for it copies one while the next is stored.
+//! Long data in pieces: each piece has a flag, so that the reader copies one while the next is stored.
 //!
-//! Between cores that share no near cache both copies take about as long as what they wait for, lines of the other's, and so
-//! much of their time is had back (docs/decisions/long-messages.md). Who tells of no pieces is understood, too: all is there
-//! when the slot's flag is up.
+//! Between cores without a common cache near them, loading lines that the other core wrote takes about
+//! as long as either copy. Pieces let both copies overlap (docs/decisions/long-messages.md). A writer
+//! that uses no pieces is understood, too: all data is there when the slot's flag is up.
 
-use super::phase::Phase;
+use super::flags::PhaseView;
 use crate::slots::nearness;
 use crate::slots::shared::{PIECE, SharedSlots};
 
-/// Data of so many bytes may go by pieces.
-pub(super) const LEAST: usize = 2 * PIECE;
+/// Bytes from which on data may be stored in pieces.
+pub(super) const MIN_BYTES: usize = 2 * PIECE;
 
-impl Phase<'_> {
-    /// As [`Phase::store`] of [`LEAST`] bytes or more, which may go by pieces.
+impl PhaseView<'_> {
+    /// Stores [`MIN_BYTES`] bytes or more, in pieces if the readers' caches are far.
     ///
     /// # Safety
-    /// As there; nothing else is stored in this phase.
+    /// That of [`PhaseView::store`]; nothing else is stored in this phase.
+    #[cold]
     #[inline(never)]
-    pub unsafe fn store_pieces(&self, from: *const u8, to: *mut u8, len: usize) {
-        let shared = self.at.way.shared;
-        // SAFETY: the caller's contract; the rest is told of by the slot's flag.
+    pub unsafe fn store_pieces(self, from: *const u8, to: *mut u8, len: usize) {
+        let shared = self.node.shared;
+        // SAFETY: this function's contract.
         unsafe {
-            let told = match netmod_kit::keeps_stores_cached() && shared.nearness.is_far() {
-                true => store(shared, self.at.number, from, to, len),
+            let stored = match netmod_kit::keeps_stores_cached() && shared.nearness.is_far() {
+                true => store(shared, self.number, from, to, len),
                 false => 0,
             };
-            self.store(from.add(told), to.add(told), len - told);
+            self.store(from.add(stored), to.add(stored), len - stored);
         }
     }
 
-    /// Copies what rank `of` tells of by pieces, of `len` bytes at `offset` of its slot, as far as they come soon. Returns how
-    /// many bytes that were. The slot's flag is to be waited for then.
+    /// Copies those pieces of `len` bytes at `offset` of rank `of`'s slot whose flags rise within a few
+    /// polls each. Returns their bytes; the rest is there when the slot's flag is up.
     ///
     /// # Safety
     /// `len` bytes are writable at `to`.
+    #[cold]
     #[inline(never)]
-    pub unsafe fn take_pieces(&self, of: u32, offset: isize, to: *mut u8, len: usize) -> usize {
-        let at = &self.at;
-        let flag = at.flags.of(of);
-        let from = || self.places(offset).of(of).cast_const();
+    pub unsafe fn take_pieces(self, of: u32, offset: isize, to: *mut u8, len: usize) -> usize {
+        let flag = self.flags.of(of);
+        let from = || self.addresses(offset).of(of).cast_const();
         let has_come = |piece: usize| {
-            let told = at.way.shared.piece_flag(of, at.number, piece);
-            for _ in 0..=at.way.process.flag_polls() {
-                if told.is(at.number) {
+            let piece_flag = self.node.shared.piece_flag(of, self.number, piece);
+            for _ in 0..=self.node.process.flag_polls() {
+                if piece_flag.is(self.number) {
                     return true;
                 }
-                if flag.is(at.flag) {
+                if flag.is(self.flag) {
                     return false;
                 }
                 std::hint::spin_loop();
             }
             false
         };
-        // SAFETY: the caller's contract.
+        // SAFETY: `len` bytes are writable at `to`, by this function's contract.
         unsafe { take(has_come, from, to, len) }
     }
 }
 
-/// Stores all but the last piece of the data of phase `number` in this rank's slot. Returns how many bytes that are.
+/// Stores all but the last piece of the data of phase `number` in this rank's slot. Returns their
+/// bytes.
 ///
 /// # Safety
-/// As for [`Phase::store_pieces`].
+/// That of [`PhaseView::store_pieces`].
 unsafe fn store(
     shared: &SharedSlots,
     number: u64,
@@ -71,7 +73,7 @@ unsafe fn store(
     let count = len.saturating_sub(1) / PIECE;
     for piece in 0..count {
         let at = piece * PIECE;
-        // SAFETY: the caller's contract, for a part of it.
+        // SAFETY: a part of the data, for which this function's contract holds.
         unsafe { nearness::store(true, from.add(at), to.add(at), PIECE) };
         shared
             .piece_flag(shared.slots.rank, number, piece)
@@ -80,8 +82,8 @@ unsafe fn store(
     count * PIECE
 }
 
-/// Copies all but the last piece of data, up to the first that has not come. Returns how many bytes that are. Where it lies is
-/// known only when a piece has come.
+/// Copies the pieces of data, but for the last, up to the first that has not come. Returns their
+/// bytes. `from` may be called only when a piece has come: the slot's address depends on it.
 ///
 /// # Safety
 /// `len` bytes are writable at `to`, and pieces that have come are readable.
@@ -97,8 +99,8 @@ unsafe fn take(
         if !has_come(piece) {
             return at;
         }
-        // SAFETY: it has come, and is not written again before this rank raises the flag of the next phase; the caller's
-        // contract.
+        // SAFETY: the piece has come, and is not written again before this rank raises the flag of the
+        // next phase; `to` is writable, by this function's contract.
         unsafe { netmod_kit::copy(from().add(at), to.add(at), PIECE) };
     }
     count * PIECE
@@ -148,13 +150,14 @@ mod tests {
                     }
                     let (len, to) = (len(call), one.place(0, number, 64));
                     let data: Vec<u8> = (0..len).map(|at| byte(call, at)).collect();
-                    // SAFETY: there is room for so many bytes, and the other has read what was there.
+                    // SAFETY: the slot has `len` bytes, and the other rank has read its earlier content.
                     unsafe {
-                        let told = match call % 3 {
+                        let stored = match call % 3 {
                             0 => 0,
                             _ => store(&one, number, data.as_ptr(), to, len),
                         };
-                        to.add(told).copy_from(data.as_ptr().add(told), len - told);
+                        to.add(stored)
+                            .copy_from(data.as_ptr().add(stored), len - stored);
                     }
                     one.raise(number, signature);
                 }
@@ -166,10 +169,10 @@ mod tests {
                 let mut data = vec![0; len];
                 let from = || other.place(0, number, 64).cast_const();
                 let has_come = |piece: usize| {
-                    let told = other.piece_flag(0, number, piece);
-                    (0..call % 50).any(|_| told.is(number))
+                    let flag = other.piece_flag(0, number, piece);
+                    (0..call % 50).any(|_| flag.is(number))
                 };
-                // SAFETY: there is room for so many bytes; flags say what is there.
+                // SAFETY: `data` has `len` bytes; pieces are read only when their flags are up.
                 unsafe {
                     let done = take(has_come, from, data.as_mut_ptr(), len);
                     by_pieces += usize::from(done > 0);
