@@ -12,8 +12,11 @@
 //! | session, datatype, operation, error handler | a reference to the object, [`Attached`] | a handle of no object |
 //! | info | `&Info`, or `Option<&Info>` where `MPI_INFO_NULL` means no hints | a handle of no object |
 //! | result | [`Out`], [`OutInt`] | NULL |
+//! | result that is checked later | [`LateOut`]; of a tool [`Output`] | nothing |
+//! | array with its length, as `[array; n]` in the table | [`Array`], [`ArrayMut`] | nothing: it is checked where it is used |
+//! | buffer, count and datatype, as `buffer(…)` in the table | [`UserBuffer`] | nothing: it is checked where it is used |
 //! | status | [`StatusOut`] | nothing: NULL and the constants mean that it is not wanted |
-//! | input and output | `&mut T` | NULL |
+//! | input and output | `&mut T`, or `Option<&mut T>` | NULL, or nothing |
 //! | string | [`CStr`] | NULL |
 //! | callback | the function | NULL |
 //!
@@ -29,12 +32,12 @@ use mpi_core::datatype::Datatype;
 use mpi_core::group::Group;
 use mpi_core::info::Info;
 use mpi_core::op::Op;
-use mpi_core::{Class, Error, Result, Status};
+use mpi_core::{Buffer, Class, Error, Result, Status};
 use mpi_runtime::handles::comms::CommObject;
 use mpi_runtime::handles::errhandler;
 use mpi_runtime::handles::files::{self, FileObject};
 use mpi_runtime::handles::groups;
-use mpi_runtime::handles::handler::Attached;
+use mpi_runtime::handles::handler::{self, Attached};
 use mpi_runtime::handles::infos;
 use mpi_runtime::handles::session_object::SessionObject;
 use mpi_runtime::handles::sessions;
@@ -42,6 +45,7 @@ use mpi_runtime::handles::type_object::TypeObject;
 use mpi_runtime::handles::types;
 use mpi_runtime::handles::wins::{self, WinObject};
 use mpi_runtime::lifecycle::runtime::{Runtime, invalid_argument, runtime};
+use mpi_runtime::tool::outputs::Output;
 
 use crate::abi::{
     MPI_Comm, MPI_Count, MPI_Datatype, MPI_Errhandler, MPI_File, MPI_Group, MPI_Info, MPI_Op,
@@ -73,6 +77,8 @@ pub mod kind {
     pub struct Text;
     /// A function of the program.
     pub struct Callback;
+    /// The function of an error handler.
+    pub struct ErrorFunction;
 }
 
 /// A form in which a function can take an argument. `Raw` is the argument's type in C, `Kind` the
@@ -294,12 +300,33 @@ impl<Function> Given<kind::Callback, Option<Function>> for Function {
     }
 }
 
+/// The function of an error handler, of a type that depends on the object.
+impl<F: Copy> Given<kind::ErrorFunction, Option<F>> for handler::Function {
+    #[inline(always)]
+    unsafe fn given(function: Option<F>, name: &'static str) -> Result<Self> {
+        const { assert!(size_of::<F>() == size_of::<handler::Function>()) };
+        let function = function.ok_or_else(|| null(name))?;
+        // SAFETY: both are addresses of functions; before it is called it becomes again what it was.
+        Ok(unsafe { std::mem::transmute_copy(&function) })
+    }
+}
+
 impl<T> Given<kind::Variable, *mut T> for &mut T {
     #[inline(always)]
     unsafe fn given(variable: *mut T, name: &'static str) -> Result<Self> {
         // SAFETY: the pointer is NULL, or the caller guarantees a variable that no other thread
         // uses during the call.
         unsafe { variable.as_mut() }.ok_or_else(|| null(name))
+    }
+}
+
+/// A variable that is checked after other arguments; NULL is `None`.
+impl<T> Given<kind::Variable, *mut T> for Option<&mut T> {
+    #[inline(always)]
+    unsafe fn given(variable: *mut T, _: &'static str) -> Result<Self> {
+        // SAFETY: the pointer is NULL, or the caller guarantees a variable that no other thread
+        // uses during the call.
+        Ok(unsafe { variable.as_mut() })
     }
 }
 
@@ -339,6 +366,258 @@ impl Given<kind::Output, *mut c_void> for Out<'_, *mut c_void> {
     #[inline(always)]
     unsafe fn given(place: *mut c_void, name: &'static str) -> Result<Self> {
         Out::new(place.cast(), name)
+    }
+}
+
+/// An output that is checked after other arguments, whose errors come first.
+pub struct LateOut<'a, T> {
+    place: *mut T,
+    name: &'static str,
+    _of: PhantomData<&'a mut T>,
+}
+
+impl<'a, T> LateOut<'a, T> {
+    /// Checks the address.
+    ///
+    /// # Errors
+    /// Of class `Arg` if it is NULL.
+    #[inline(always)]
+    pub fn demand(&self) -> Result<Out<'a, T>> {
+        Out::new(self.place, self.name)
+    }
+}
+
+impl<T> Given<kind::Output, *mut T> for LateOut<'_, T> {
+    #[inline(always)]
+    unsafe fn given(place: *mut T, name: &'static str) -> Result<Self> {
+        let _of = PhantomData;
+        Ok(LateOut { place, name, _of })
+    }
+}
+
+/// An array argument that is read, with the argument that is its length.
+#[derive(Clone, Copy)]
+pub struct Array<'a, T> {
+    start: *const T,
+    name: &'static str,
+    length: c_int,
+    length_name: &'static str,
+    _of: PhantomData<&'a [T]>,
+}
+
+/// Returns an array argument. It is checked where it is used.
+///
+/// # Safety
+/// `start` is NULL, or the array has `length` elements, which stay unchanged during the call.
+#[inline(always)]
+pub unsafe fn array<'a, T>(
+    start: *const T,
+    name: &'static str,
+    length: c_int,
+    length_name: &'static str,
+) -> Array<'a, T> {
+    Array {
+        start,
+        name,
+        length,
+        length_name,
+        _of: PhantomData,
+    }
+}
+
+impl<'a, T> Array<'a, T> {
+    /// Returns the length argument, which may be negative.
+    pub fn length(&self) -> c_int {
+        self.length
+    }
+
+    /// Returns the elements. An empty array may have any address.
+    ///
+    /// # Errors
+    /// [`Class::Arg`] for a negative length, and for NULL with elements.
+    #[inline]
+    pub fn list(&self) -> Result<&'a [T]> {
+        self.list_or(Class::Arg)
+    }
+
+    /// Returns the elements; a negative length is an error of class `negative`.
+    ///
+    /// # Errors
+    /// Of that class for a negative length, [`Class::Arg`] for NULL with elements.
+    #[inline]
+    pub fn list_or(&self, negative: Class) -> Result<&'a [T]> {
+        let length = usize::try_from(self.length)
+            .map_err(|_| wrong_length(negative, self.length, self.length_name))?;
+        match self.start.is_null() {
+            _ if length == 0 => Ok(&[]),
+            true => Err(null(self.name)),
+            // SAFETY: not NULL, so the array has that many elements by the contract of `array`.
+            false => Ok(unsafe { std::slice::from_raw_parts(self.start, length) }),
+        }
+    }
+}
+
+/// An array argument that is written, with the argument that is its length.
+pub struct ArrayMut<'a, T> {
+    start: *mut T,
+    array: Array<'a, T>,
+}
+
+/// Returns an array argument that is written. It is checked where it is used.
+///
+/// # Safety
+/// `start` is NULL, or the array has `length` elements, which nothing else uses during the call.
+#[inline(always)]
+pub unsafe fn array_mut<'a, T>(
+    start: *mut T,
+    name: &'static str,
+    length: c_int,
+    length_name: &'static str,
+) -> ArrayMut<'a, T> {
+    // SAFETY: nothing else changes the elements during the call (# Safety).
+    let array = unsafe { array(start, name, length, length_name) };
+    ArrayMut { start, array }
+}
+
+impl<'a, T> ArrayMut<'a, T> {
+    /// Returns the elements. An empty array may have any address.
+    ///
+    /// # Errors
+    /// [`Class::Arg`] for a negative length, and for NULL with elements.
+    #[inline]
+    pub fn list(self) -> Result<&'a mut [T]> {
+        self.list_or(Class::Arg)
+    }
+
+    /// Returns the elements; a negative length is an error of class `negative`.
+    ///
+    /// # Errors
+    /// Of that class for a negative length, [`Class::Arg`] for NULL with elements.
+    #[inline]
+    pub fn list_or(self, negative: Class) -> Result<&'a mut [T]> {
+        match self.array.list_or(negative)?.len() {
+            0 => Ok(&mut []),
+            // SAFETY: not NULL, so the array has that many elements by the contract of `array_mut`,
+            // which nothing else uses; `self` is consumed.
+            length => Ok(unsafe { std::slice::from_raw_parts_mut(self.start, length) }),
+        }
+    }
+
+    /// Writes values to the beginning of the array.
+    ///
+    /// # Errors
+    /// Of class `class` if the array is too short; those of [`ArrayMut::list`].
+    pub fn fill(self, values: impl ExactSizeIterator<Item = T>, class: Class) -> Result<()> {
+        let (needed, length, name) = (values.len(), self.array.length, self.array.name);
+        if usize::try_from(length).is_ok_and(|length| length < needed) {
+            let length_name = self.array.length_name;
+            return Err(Error::new(
+                class,
+                format!(
+                    "{length_name} is {length}, but {needed} elements are to be written to {name}"
+                ),
+            ));
+        }
+        for (place, value) in self.list()?.iter_mut().zip(values) {
+            *place = value;
+        }
+        Ok(())
+    }
+}
+
+#[cold]
+fn wrong_length(class: Class, length: c_int, name: &str) -> Error {
+    Error::new(class, format!("{name} is {length}; it must be 0 or more"))
+}
+
+/// The buffer that a program describes as `buf, count, datatype`.
+#[derive(Clone, Copy)]
+pub struct UserBuffer {
+    address: *mut c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+}
+
+/// Returns the buffer of a call. Its description is checked where it is used.
+///
+/// # Safety
+/// If the description is right, the memory satisfies the [chapter on safety](crate::api) until the
+/// operation is complete.
+#[inline(always)]
+pub unsafe fn buffer(
+    address: *const c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+) -> UserBuffer {
+    UserBuffer {
+        address: address.cast_mut(),
+        count,
+        datatype,
+    }
+}
+
+impl UserBuffer {
+    /// Returns the address.
+    #[inline(always)]
+    pub fn address(&self) -> *mut c_void {
+        self.address
+    }
+
+    /// Returns the number of elements.
+    #[inline(always)]
+    pub fn count(&self) -> MPI_Count {
+        self.count
+    }
+
+    /// Returns the handle of the datatype.
+    #[inline(always)]
+    pub fn datatype(&self) -> MPI_Datatype {
+        self.datatype
+    }
+
+    /// Returns the length of contiguous data of a predefined type ([`types::message_len_large`]).
+    #[inline(always)]
+    pub fn message_len(&self) -> Option<usize> {
+        types::message_len_large(self.address, self.count, self.datatype)
+    }
+
+    /// Returns the buffer of a message to or from a rank, `None` for `MPI_PROC_NULL`.
+    ///
+    /// # Errors
+    /// Those of [`types::buffer_for`].
+    #[inline(always)]
+    pub fn message<Rank>(&self, rank: Option<Rank>) -> Result<Buffer> {
+        // SAFETY: the memory is as its description says, by the contract of `buffer`.
+        unsafe { types::buffer_for(rank, self.address, self.count, self.datatype) }
+    }
+
+    /// Checks the count and the datatype of a message to or from `MPI_PROC_NULL`.
+    ///
+    /// # Errors
+    /// Those of [`types::check_nobody`].
+    #[inline(always)]
+    pub fn check_nobody(&self) -> Result<()> {
+        types::check_nobody(self.count, self.datatype)
+    }
+
+    /// Checks the description of data that is moved.
+    ///
+    /// # Errors
+    /// Those of [`types::checked`] and [`types::check_address`].
+    #[inline]
+    pub fn checked(&self) -> Result<(usize, &'static Datatype)> {
+        let (count, datatype) = types::checked(self.count, self.datatype)?;
+        types::check_address(self.address, count, datatype)?;
+        Ok((count, datatype))
+    }
+}
+
+/// An output of a tool, checked where it is written: errors that come before it are reported first.
+impl<T> Given<kind::Output, *mut T> for Output<T> {
+    #[inline(always)]
+    unsafe fn given(place: *mut T, _: &'static str) -> Result<Self> {
+        // SAFETY: the caller guarantees that the address is NULL or valid for writes during the call.
+        Ok(unsafe { Output::new(place) })
     }
 }
 

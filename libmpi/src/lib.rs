@@ -41,19 +41,30 @@ pub mod win_values;
 /// The exported functions: `PMPI_X`, with `MPI_X` as weak aliases.
 #[allow(
     unused_unsafe,
+    unused_variables,
     clippy::redundant_closure_call,
     clippy::undocumented_unsafe_blocks,
-    reason = "generated: the table doesn't say which implementations are safe functions; a SAFETY \
-                  comment above each call has its argument"
+    reason = "generated: the table doesn't say which implementations are safe functions, and may \
+                  leave arguments out; a SAFETY comment above each call has its argument"
 )]
 mod shims {
     #[allow(clippy::wildcard_imports, reason = "all types and constants of mpi.h")]
     use crate::abi::*;
-    use crate::args::{given, kind};
+    use crate::api::coll::{Blocks, How};
+    use crate::api::rma::data::target;
+    use crate::args::{array, array_mut, buffer, given, kind};
+    use crate::attributes::{Form, ObjectKind};
     #[cfg(pointer_abi)]
     use crate::outward::{self, Outward, OutwardFile};
     use crate::raise::{Arg, On, raise};
+    use crate::tool_codes::with_tool;
+    use mpi_core::process::Mode;
+    use mpi_io::{At, Direction, SplitKind};
     use mpi_runtime::handles::counts::{IntArray, IntOut};
+    use mpi_runtime::handles::handler::Handler;
+    use mpi_runtime::requests::persistent::Transfer;
+    use mpi_runtime::tool::categories::{self, Category};
+    use mpi_runtime::tool::outputs::{Output, TextOutput};
     use std::ffi::{c_char, c_double, c_int, c_void};
 
     include!(concat!(env!("OUT_DIR"), "/shims.rs"));

@@ -8,8 +8,17 @@ use mpi_runtime::tool::categories::Verbosity;
 use mpi_runtime::tool::cvars::Scope;
 use mpi_runtime::tool::events::Safety;
 use mpi_runtime::tool::pvars::Class;
+use mpi_runtime::tool::{Tool, tool};
 
 use crate::abi;
+
+/// Runs a function of the interface with its state, and returns the return code of its result.
+///
+/// # Errors
+/// `MPI_T_ERR_NOT_INITIALIZED`.
+pub fn with_tool(run: impl FnOnce(&mut Tool) -> Result) -> c_int {
+    code(tool().and_then(|mut tool| run(&mut tool)))
+}
 
 /// Returns the return code for a result.
 pub fn code(result: Result) -> c_int {

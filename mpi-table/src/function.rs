@@ -1,7 +1,7 @@
 //! The function table: prototypes by chapter, and the meanings of their parameters.
 
 use crate::ctype::CType;
-use crate::source::{ParseError, Tokens, statements};
+use crate::source::{ParseError, Tokens, identifiers, statements};
 
 /// All functions.
 #[derive(Debug)]
@@ -34,8 +34,14 @@ pub struct Function {
     pub variadic: bool,
     /// The Rust function below `crate::api` that implements it; `None` if it is missing.
     pub implementation: Option<String>,
-    /// Whether the Rust function has a fast path, of the same name with suffix `_fast`.
-    pub fast: bool,
+    /// The Rust function's arguments, if they are not the parameters in order.
+    pub passed: Option<String>,
+    /// The Rust function that the blocking form of a collective calls with its parameters instead.
+    pub blocking: Option<String>,
+    /// How a collective is called.
+    pub how: How,
+    /// The Rust function below `crate::api` that is tried first, with the parameters as they are.
+    pub fast: Option<String>,
     /// Deprecated or removed by the standard.
     pub outdated: bool,
     /// Removed by MPI-3.0.
@@ -67,6 +73,17 @@ pub struct Form {
     pub other: Vec<CType>,
 }
 
+/// The three forms of a collective, and of all other functions the first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum How {
+    /// `MPI_Bcast`.
+    Blocking,
+    /// `MPI_Ibcast`.
+    Nonblocking,
+    /// `MPI_Bcast_init`.
+    Persistent,
+}
+
 /// The kind of result of the Rust function behind a C function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Style {
@@ -74,6 +91,9 @@ pub enum Style {
     Checked,
     /// The value that C returns.
     Plain,
+    /// The tool interface's `Result`, of which a code is made; the state of the interface, locked,
+    /// is the first argument.
+    Tool,
 }
 
 /// A parameter.
@@ -201,25 +221,26 @@ impl Functions {
                     section.clear();
                 }
                 Some(("section", rest)) => rest.clone_into(&mut section),
+                Some((form @ ("nonblocking" | "persistent"), names)) => {
+                    let how = match form {
+                        "nonblocking" => How::Nonblocking,
+                        _ => How::Persistent,
+                    };
+                    for name in names.split_whitespace() {
+                        let mut function = all_of(&chapters)
+                            .find(|function| function.name == name)
+                            .ok_or_else(|| format!("{name} does not stand above"))
+                            .and_then(|collective| collective.in_form(how))
+                            .map_err(fail)?;
+                        function.line = statement.line;
+                        section.clone_into(&mut function.section);
+                        add(&mut chapters, function).map_err(fail)?;
+                    }
+                }
                 _ => {
                     let mut function = Function::parse(&line, statement.line).map_err(fail)?;
                     section.clone_into(&mut function.section);
-                    let large = function.large();
-                    for function in [Some(function), large].into_iter().flatten() {
-                        let twin = chapters
-                            .iter()
-                            .flat_map(|chapter| &chapter.functions)
-                            .find(|other| other.name == function.name);
-                        if let Some(twin) = twin {
-                            let (name, line) = (&twin.name, twin.line);
-                            return Err(fail(format!("{name} stands on line {line} already")));
-                        }
-                        chapters
-                            .last_mut()
-                            .ok_or_else(|| fail("a function above the first chapter".to_owned()))?
-                            .functions
-                            .push(function);
-                    }
+                    add(&mut chapters, function).map_err(fail)?;
                 }
             }
         }
@@ -228,7 +249,7 @@ impl Functions {
 
     /// Iterates over all functions, in the order of the table.
     pub fn all(&self) -> impl Iterator<Item = &Function> {
-        self.chapters.iter().flat_map(|chapter| &chapter.functions)
+        all_of(&self.chapters)
     }
 
     /// Iterates over the implemented functions.
@@ -238,23 +259,48 @@ impl Functions {
     }
 }
 
+/// Iterates over the functions of chapters.
+fn all_of(chapters: &[Chapter]) -> impl Iterator<Item = &Function> {
+    chapters.iter().flat_map(|chapter| &chapter.functions)
+}
+
+/// Adds a function to the last chapter, and its form with large counts.
+fn add(chapters: &mut [Chapter], function: Function) -> Result<(), String> {
+    let large = function.large();
+    for function in [Some(function), large].into_iter().flatten() {
+        if let Some(twin) = all_of(chapters).find(|other| other.name == function.name) {
+            return Err(format!(
+                "{} stands on line {} already",
+                twin.name, twin.line
+            ));
+        }
+        let chapter = chapters.last_mut();
+        let chapter = chapter.ok_or("a function above the first chapter")?;
+        chapter.functions.push(function);
+    }
+    Ok(())
+}
+
 impl Function {
     /// Parses a prototype with its attributes and implementation.
     fn parse(text: &str, line: usize) -> Result<Self, String> {
         let mut tokens = Tokens::new(text);
         let (result, name, params, variadic) = prototype(&mut tokens)?;
         let mut function = Function {
-            style: if result.to_c("") == "int" && !name.starts_with("MPI_T_") {
-                Style::Checked
-            } else {
-                Style::Plain
+            style: match result.to_c("") == "int" {
+                true if name.starts_with("MPI_T_") => Style::Tool,
+                true => Style::Checked,
+                false => Style::Plain,
             },
             name,
             result,
             params,
             variadic,
             implementation: None,
-            fast: false,
+            passed: None,
+            blocking: None,
+            how: How::Blocking,
+            fast: None,
             outdated: false,
             removed: false,
             since: (3, 1),
@@ -284,16 +330,8 @@ impl Function {
             tokens.expect("]")?;
         }
         if tokens.take("->") {
-            let mut path = tokens.identifier("a module of crate::api")?.to_owned();
-            tokens.expect("::")?;
-            loop {
-                path.push_str("::");
-                path.push_str(tokens.identifier("a function's name")?);
-                if !tokens.take("::") {
-                    break;
-                }
-            }
-            function.implementation = Some(path);
+            function.implementation = Some(path(&mut tokens)?);
+            function.passed = tokens.parenthesized()?.map(str::to_owned);
         }
         match tokens.rest() {
             "" => Ok(function),
@@ -309,7 +347,16 @@ impl Function {
             "macro" => self.is_macro = true,
             "companion" => self.is_companion = true,
             "plain" => self.style = Style::Plain,
-            "fast" => self.fast = true,
+            "fast" => {
+                let mut fast = path(tokens)?;
+                if tokens.take("<") {
+                    tokens.expect("LARGE")?;
+                    tokens.expect(">")?;
+                    fast.push_str("::<LARGE>");
+                }
+                self.fast = Some(fast);
+            }
+            "blocking" => self.blocking = Some(path(tokens)?),
             "large" => {
                 let mut names = Vec::new();
                 while !matches!(tokens.peek(), "," | "]") {
@@ -354,6 +401,48 @@ impl Function {
             .ok_or_else(|| format!("{function} has no parameter `{name}`"))
     }
 
+    /// Names the Rust function that implements it, which takes the parameters in order.
+    pub fn implement(&mut self, path: String) {
+        self.fast = self.fast.is_some().then(|| format!("{path}_fast"));
+        self.implementation = Some(path);
+        (self.passed, self.blocking) = (None, None);
+    }
+
+    /// Returns the nonblocking or persistent form of a collective.
+    fn in_form(&self, how: How) -> Result<Function, String> {
+        let name = self.name.strip_prefix("MPI_").unwrap_or(&self.name);
+        let passed = self.passed.as_deref().unwrap_or_default();
+        if !identifiers(passed).any(|(_, word)| word == "how") {
+            return Err(format!(
+                "{} passes no `how` to its Rust function",
+                self.name
+            ));
+        }
+        let mut form = self.clone();
+        form.how = how;
+        form.blocking = None;
+        let added = match how {
+            How::Blocking => "",
+            How::Nonblocking => {
+                let (first, rest) = name.split_at(1);
+                form.name = format!("MPI_I{}{rest}", first.to_lowercase());
+                "MPI_Request *request"
+            }
+            How::Persistent => {
+                form.name.push_str("_init");
+                form.since = form.since.max((4, 0));
+                "MPI_Info info, MPI_Request *request"
+            }
+        };
+        let added = Function::parse(&format!("int MPI_X({added})"), self.line)?.params;
+        if let Some(form) = &mut form.form {
+            form.other
+                .extend(added.iter().map(|param| param.ctype.clone()));
+        }
+        form.params.extend(added);
+        Ok(form)
+    }
+
     /// Returns the name of the form with ints, if this one has large counts: `MPI_Send` of
     /// `MPI_Send_c`.
     pub fn narrow_name(&self) -> Option<&str> {
@@ -379,6 +468,19 @@ impl Function {
     /// Returns the C prototype under another name, on one line, without a semicolon.
     pub fn prototype(&self, name: &str) -> String {
         prototype_text(&self.result, name, &self.params, self.variadic)
+    }
+}
+
+/// Takes the path of a Rust function below `crate::api`.
+fn path(tokens: &mut Tokens<'_>) -> Result<String, String> {
+    let mut path = tokens.identifier("a module of crate::api")?.to_owned();
+    tokens.expect("::")?;
+    loop {
+        path.push_str("::");
+        path.push_str(tokens.identifier("a function's name")?);
+        if !tokens.take("::") || tokens.peek() == "<" {
+            return Ok(path);
+        }
     }
 }
 
@@ -593,7 +695,7 @@ mod tests {
     fn styles() {
         assert_eq!(one("int MPI_X(void)").unwrap().style, Style::Checked);
         assert_eq!(one("double MPI_X(void)").unwrap().style, Style::Plain);
-        assert_eq!(one("int MPI_T_x(void)").unwrap().style, Style::Plain);
+        assert_eq!(one("int MPI_T_x(void)").unwrap().style, Style::Tool);
         assert_eq!(one("int MPI_X(void) [plain]").unwrap().style, Style::Plain);
         assert!(
             one("int MPI_Pcontrol(const int level, ...)")
@@ -621,6 +723,15 @@ mod tests {
             ("int MPI_X(int a) [nice]", "t:2: `nice` is not an attribute"),
             ("int MPI_X(int a) -> send", "t:2: expected `::` before ``"),
             ("int MPI_X(int a);", "t:2: `;` does not belong here"),
+            (
+                "int MPI_X(int a) -> x::x(a",
+                "t:2: `(a` has no closing parenthesis",
+            ),
+            ("nonblocking MPI_X", "t:2: MPI_X does not stand above"),
+            (
+                "int MPI_X(int a) -> x::x\nnonblocking MPI_X",
+                "t:3: MPI_X passes no `how` to its Rust function",
+            ),
             ("int foo(int a)", "t:2: `foo` is not a name of MPI"),
             (
                 "int MPI_X(void)\nint MPI_X(void)",

@@ -150,8 +150,7 @@ impl Function {
         form.into_iter().chain(arguments).collect()
     }
 
-    /// Returns the parameter types of the fast path, which takes ints in both forms. `MPI_Send_c`
-    /// has a fast path of its own, so that its errors name it.
+    /// Returns the parameter types of the fast path, which takes ints in both forms.
     pub fn fast_types(&self) -> Vec<String> {
         let types = self.widenings().zip(&self.params).enumerate();
         types
@@ -162,11 +161,6 @@ impl Function {
                 },
             )
             .collect()
-    }
-
-    /// Returns the suffix of the fast path's function.
-    pub fn fast_suffix(&self) -> &'static str {
-        if self.is_large() { "_c_fast" } else { "_fast" }
     }
 
     /// Returns the numbers that must fit into ints for the fast path of a form with large counts.

@@ -2,8 +2,9 @@
 //! exported symbols, Fortran and C++ bindings, manual pages and a coverage report.
 //!
 //! `functions.mpi`, `constants.mpi`, `abi_constants.mpi` and `openmpi_constants.mpi` explain their
-//! formats in their first lines. To add a function to the library, write it under `libmpi/src/api`
-//! and name it after `->` behind its prototype in `functions.mpi`.
+//! formats in their first lines. To add a function to the library, name a Rust function under
+//! `libmpi/src/api`, a new one or one of its family, after `->` behind its prototype in
+//! `functions.mpi`.
 
 pub mod constant;
 mod conversions;

@@ -10,8 +10,9 @@ impl Table {
     /// Returns a Rust module with the shims of all implemented functions, for `include!`.
     ///
     /// It expects the types and constants of [`Table::rust_constants`], `std::ffi::*`, `mpi_core`,
-    /// `crate::args::{given, kind}`, `mpi_runtime::handles::counts::{IntArray, IntOut}` and
-    /// `crate::raise::{Arg, On, raise}` in scope. The alias of a function stands in the module of
+    /// `crate::args::{given, kind}`, `mpi_runtime::handles::counts::{IntArray, IntOut}`,
+    /// `crate::raise::{Arg, On, raise}`, `crate::tool_codes::with_tool`, and whatever the table's
+    /// arguments name in scope. The alias of a function stands in the module of
     /// the function, because the assembler can give another name only to a symbol that it sees.
     pub fn shims(&self) -> String {
         let mut text = String::new();
@@ -94,7 +95,7 @@ fn shim(text: &mut String, chapter: &Chapter, function: &Function, implementatio
     let safety = "    // SAFETY: the program keeps to the standard's contract, and the Rust function\n    \
                   // asks for no more than that.\n";
     match function.style {
-        Style::Plain => {
+        Style::Plain | Style::Tool => {
             text.push_str(safety);
             let _ = writeln!(text, "    {call}");
         }
@@ -119,7 +120,7 @@ fn shim(text: &mut String, chapter: &Chapter, function: &Function, implementatio
                  Ok(()) => MPI_SUCCESS,\n        \
                  Err(failure) => fail(failure, {list}),\n    }}"
             );
-            if function.fast {
+            if let Some(fast) = &function.fast {
                 // Both paths are tail calls, so that only the slow one has a frame. Its name
                 // identifies the function, which has left the stack, in reports of hangs.
                 let long = format!("{}_long", function.name);
@@ -133,7 +134,7 @@ fn shim(text: &mut String, chapter: &Chapter, function: &Function, implementatio
                      Some(code) => code,\n        \
                      // SAFETY: the arguments are those of the call.\n        \
                      None => unsafe {{ {long}({list}) }},\n    }}",
-                    fast_call(function, implementation, &list)
+                    fast_call(function, fast, &list)
                 );
             } else {
                 let _ = writeln!(text, "{slow_path}");
@@ -146,25 +147,24 @@ fn shim(text: &mut String, chapter: &Chapter, function: &Function, implementatio
 /// Returns the call of the Rust function. An argument that fails its conversion ends it with the
 /// error.
 pub(crate) fn call(function: &Function, implementation: &str) -> String {
+    let (path, arguments) = function.rust_call(implementation);
+    // SAFETY: in the generated code, the shim's line above the call states it.
+    let call = format!("unsafe {{ crate::api::{path}({arguments}) }}");
     match function.style {
-        Style::Plain => format!(
-            // SAFETY: in the generated code, the shim's line above the call states it.
-            "unsafe {{ crate::api::{implementation}({}) }}",
-            function.arguments().join(", ")
-        ),
-        Style::Checked => format!(
-            // SAFETY: in the generated code, the shim's line above the call states it.
-            "(|| unsafe {{ crate::api::{implementation}({}) }})()",
-            function.converted_arguments().join(", ")
-        ),
+        Style::Plain => call,
+        Style::Checked => format!("(|| {call})()"),
+        // SAFETY: in the generated code, the shim's line above the call states it.
+        Style::Tool => {
+            format!("with_tool(|tool| unsafe {{ crate::api::{path}(tool, {arguments}) }})")
+        }
     }
 }
 
 /// Returns the call of the fast path, which takes counts that fit into ints.
-pub(crate) fn fast_call(function: &Function, implementation: &str, list: &str) -> String {
-    let suffix = function.fast_suffix();
+pub(crate) fn fast_call(function: &Function, fast: &str, list: &str) -> String {
+    let path = fast.replace("LARGE", if function.is_large() { "true" } else { "false" });
     // SAFETY: in the generated code, the shim's line above the call states it.
-    let call = format!("unsafe {{ crate::api::{implementation}{suffix}({list}) }}");
+    let call = format!("unsafe {{ crate::api::{path}({list}) }}");
     let narrowed = function.narrowed();
     if narrowed.is_empty() {
         return call;

@@ -67,6 +67,29 @@ pub(crate) fn statements<'a>(file: &str, text: &'a str) -> Result<Vec<Statement<
     Ok(found)
 }
 
+/// Iterates over the identifiers of a Rust expression that can be names of variables, with their
+/// positions: not those of paths, fields and functions.
+pub(crate) fn identifiers(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let mut at = 0;
+    let words = text
+        .split_inclusive(move |c| !is_word(c))
+        .map(move |piece| {
+            let start = at;
+            at += piece.len();
+            (start, piece.trim_end_matches(|c| !is_word(c)))
+        });
+    words.filter(move |(start, word)| {
+        let before = text[..*start].trim_end();
+        let after = text[start + word.len()..].trim_start();
+        let first = word.chars().next();
+        first.is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
+            && !before.ends_with('.')
+            && !before.ends_with("::")
+            && !after.starts_with([':', '(', '{'])
+    })
+}
+
 /// The tokens of a statement, with one token of look-ahead. Errors are texts without a line number.
 pub(crate) struct Tokens<'a> {
     rest: &'a str,
@@ -130,6 +153,27 @@ impl<'a> Tokens<'a> {
         } else {
             Err(format!("expected {what} before `{}`", self.rest))
         }
+    }
+
+    /// Takes a text in parentheses, if it comes next, and returns it without them.
+    pub fn parenthesized(&mut self) -> Result<Option<&'a str>, String> {
+        if self.peek() != "(" {
+            return Ok(None);
+        }
+        let mut depth = 0;
+        for (at, c) in self.rest.char_indices() {
+            match c {
+                '(' => depth += 1,
+                ')' => depth -= 1,
+                _ => {}
+            }
+            if depth == 0 {
+                let inner = &self.rest[1..at];
+                self.rest = self.rest[at + 1..].trim_start();
+                return Ok(Some(inner));
+            }
+        }
+        Err(format!("`{}` has no closing parenthesis", self.rest))
     }
 
     /// Returns the remaining text.

@@ -192,10 +192,10 @@ impl Table {
                 let back = outward_of(&function.result.base);
                 let _ = writeln!(text, "{before}    {back}({call})");
             }
-            Style::Plain if after.is_empty() => {
+            Style::Plain | Style::Tool if after.is_empty() => {
                 let _ = writeln!(text, "{before}    {call}");
             }
-            Style::Plain => {
+            Style::Plain | Style::Tool => {
                 let _ = writeln!(text, "{before}    let result = {call};\n{after}    result");
             }
             Style::Checked => {
@@ -218,8 +218,8 @@ impl Table {
                      Err(failure) => {{\n{after}            fail(failure, {})\n        }}\n    }}",
                     told.join(", ")
                 );
-                if function.fast {
-                    let fast = fast_call(function, implementation, &names);
+                if let Some(fast) = &function.fast {
+                    let fast = fast_call(function, fast, &names);
                     let fast = inside(function, &conversions, &fast);
                     let long = format!("{}_long", function.name);
                     let _ = writeln!(

@@ -13,7 +13,7 @@ fn complete() -> Table {
     let mut table = Table::load().expect("good tables");
     for chapter in &mut table.functions.chapters {
         for function in &mut chapter.functions {
-            function.implementation = Some(format!("all::{}", function.name));
+            function.implement(format!("all::{}", function.name));
         }
     }
     table
@@ -28,22 +28,25 @@ fn implementations(table: &Table) -> String {
             list.join(", ")
         };
         let result = match function.style {
-            Style::Checked => "Result<(), crate::mpi_core::Error>".to_owned(),
+            Style::Checked | Style::Tool => "Result<(), crate::mpi_core::Error>".to_owned(),
             Style::Plain if function.result.to_c("") == "void" => "()".to_owned(),
             Style::Plain => function.result.to_rust(),
         };
+        let mut types = function.rust_types();
+        if function.style == Style::Tool {
+            types.insert(0, "&mut ()".to_owned());
+        }
         let _ = writeln!(
             text,
             "pub unsafe fn {}({}) -> {result} {{ loop {{}} }}",
             function.name,
-            list(function.rust_types())
+            list(types)
         );
-        if function.fast {
+        if function.fast.is_some() {
             let _ = writeln!(
                 text,
-                "pub unsafe fn {}{}({}) -> Option<c_int> {{ None }}",
+                "pub unsafe fn {}_fast({}) -> Option<c_int> {{ None }}",
                 function.name,
-                function.fast_suffix(),
                 list(function.fast_types())
             );
         }
@@ -72,11 +75,14 @@ fn shims_of_all_functions_compile() {
          mod args {{ pub mod kind {{ pub enum Comm {{}} pub enum Group {{}} pub enum Win {{}} \
          pub enum File {{}} pub enum Session {{}} pub enum Datatype {{}} pub enum Op {{}} \
          pub enum Errhandler {{}} pub enum Info {{}} pub enum Output {{}} pub enum Variable {{}} \
-         pub enum Text {{}} pub enum Callback {{}} }} \
+         pub enum Text {{}} pub enum Callback {{}} \
+         pub enum ErrorFunction {{}} }} \
          pub unsafe fn given<K, R, T: From<R>>(raw: R, _: &'static str) -> Result<T, crate::mpi_core::Error> \
          {{ Ok(raw.into()) }} }}\n\
+         mod tool_codes {{ use std::ffi::*; pub fn with_tool(_: impl FnOnce(&mut ()) \
+         -> Result<(), crate::mpi_core::Error>) -> c_int {{ 0 }} }}\n\
          mod api {{ pub mod all {{ use std::ffi::*; use crate::abi::*; use crate::mpi_runtime::handles::counts::*;\n{}}} }}\n\
-         mod shims {{ use std::ffi::*; use crate::abi::*; use crate::args::{{given, kind}}; use crate::mpi_runtime::handles::counts::*; use crate::raise::{{Arg, On, raise}}; use crate::mpi_core;\n\
+         mod shims {{ use std::ffi::*; use crate::abi::*; use crate::args::{{given, kind}}; use crate::mpi_runtime::handles::counts::*; use crate::raise::{{Arg, On, raise}}; use crate::tool_codes::with_tool; use crate::mpi_core;\n\
          {}}}\n",
         table.rust_constants(),
         implementations(&table),

@@ -8,7 +8,7 @@ fn complete() -> Table {
     for chapter in &mut table.functions.chapters {
         for function in &mut chapter.functions {
             if function.implementation.is_none() {
-                function.implementation = Some(format!("all::{}", function.name));
+                function.implement(format!("all::{}", function.name));
             }
         }
     }

@@ -7,7 +7,7 @@ fn complete() -> Table {
     let mut table = Table::load().expect("good tables");
     for chapter in &mut table.functions.chapters {
         for function in &mut chapter.functions {
-            function.implementation = Some(format!("all::{}", function.name));
+            function.implement(format!("all::{}", function.name));
         }
     }
     table

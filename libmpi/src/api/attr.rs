@@ -9,16 +9,17 @@ use mpi_runtime::lifecycle::runtime::{Runtime, runtime};
 
 use crate::abi::{
     MPI_APPNUM, MPI_Comm, MPI_Comm_copy_attr_function, MPI_Comm_delete_attr_function, MPI_Datatype,
-    MPI_HOST, MPI_IO, MPI_KEYVAL_INVALID, MPI_LASTUSEDCODE, MPI_TAG_UB,
-    MPI_Type_copy_attr_function, MPI_Type_delete_attr_function, MPI_UNIVERSE_SIZE,
-    MPI_WTIME_IS_GLOBAL, MPI_Win_copy_attr_function, MPI_Win_delete_attr_function,
+    MPI_HOST, MPI_IO, MPI_KEYVAL_INVALID, MPI_LASTUSEDCODE, MPI_TAG_UB, MPI_UNIVERSE_SIZE,
+    MPI_WTIME_IS_GLOBAL,
 };
 use crate::args::{LiveComm, Out};
 use crate::attributes::{self, Form, ObjectKind, Store, Value};
 use crate::codes;
 use crate::library::LIBRARY;
 
-fn create_keyval(
+/// Creates a key: `MPI_Comm_create_keyval`, `MPI_Type_create_keyval` and `MPI_Win_create_keyval`
+/// (section 6.7).
+pub(crate) fn create_keyval(
     kind: ObjectKind,
     copy: Option<MPI_Comm_copy_attr_function>,
     delete: Option<MPI_Comm_delete_attr_function>,
@@ -30,7 +31,9 @@ fn create_keyval(
     Ok(())
 }
 
-fn free_keyval(kind: ObjectKind, keyval: &mut c_int) -> Result<()> {
+/// Frees a key: `MPI_Comm_free_keyval`, `MPI_Type_free_keyval` and `MPI_Win_free_keyval` (section
+/// 6.7).
+pub(crate) fn free_keyval(kind: ObjectKind, keyval: &mut c_int) -> Result<()> {
     runtime()?;
     attributes::free(*keyval, kind)?;
     *keyval = MPI_KEYVAL_INVALID;
@@ -58,25 +61,11 @@ pub(crate) fn stored(
     Ok(value.map(|value| value.pointer()))
 }
 
-/// `MPI_Comm_create_keyval` (section 6.7).
-pub fn comm_create_keyval(
-    copy: Option<MPI_Comm_copy_attr_function>,
-    delete: Option<MPI_Comm_delete_attr_function>,
-    keyval: Out<c_int>,
-    extra_state: *mut c_void,
-) -> Result<()> {
-    create_keyval(ObjectKind::Comm, copy, delete, keyval, extra_state)
-}
-
-/// `MPI_Comm_free_keyval` (section 6.7).
-pub fn comm_free_keyval(keyval: &mut c_int) -> Result<()> {
-    free_keyval(ObjectKind::Comm, keyval)
-}
-
-/// `MPI_Comm_set_attr` (section 6.7).
-pub fn comm_set_attr(comm: MPI_Comm, keyval: c_int, value: *mut c_void) -> Result<()> {
+/// `MPI_Comm_set_attr` and `MPII_Comm_set_attr` (section 6.7).
+pub fn comm_set_attr(form: Form, comm: MPI_Comm, keyval: c_int, value: *mut c_void) -> Result<()> {
     let runtime = runtime()?;
-    if let Some(object) = runtime.find_comm(comm)
+    if form == Form::Pointer
+        && let Some(object) = runtime.find_comm(comm)
         && attributes::replace(&object.attributes, keyval, value)
     {
         return Ok(());
@@ -86,7 +75,7 @@ pub fn comm_set_attr(comm: MPI_Comm, keyval: c_int, value: *mut c_void) -> Resul
     object.attributes.set(
         &comm,
         &attributes::key(keyval, ObjectKind::Comm)?,
-        Value::new(Form::Pointer, value),
+        Value::new(form, value),
     )
 }
 
@@ -156,24 +145,15 @@ pub(crate) fn predefined(runtime: &Runtime, keyval: c_int) -> Option<Option<*mut
     Some(value.map(|value| value.as_ptr().cast()))
 }
 
-/// `MPI_Type_create_keyval` (section 6.7).
-pub fn type_create_keyval(
-    copy: Option<MPI_Type_copy_attr_function>,
-    delete: Option<MPI_Type_delete_attr_function>,
-    keyval: Out<c_int>,
-    extra_state: *mut c_void,
+/// `MPI_Type_set_attr` and `MPII_Type_set_attr` (section 6.7).
+pub fn type_set_attr(
+    form: Form,
+    datatype: MPI_Datatype,
+    keyval: c_int,
+    value: *mut c_void,
 ) -> Result<()> {
-    create_keyval(ObjectKind::Type, copy, delete, keyval, extra_state)
-}
-
-/// `MPI_Type_free_keyval` (section 6.7).
-pub fn type_free_keyval(keyval: &mut c_int) -> Result<()> {
-    free_keyval(ObjectKind::Type, keyval)
-}
-
-/// `MPI_Type_set_attr` (section 6.7).
-pub fn type_set_attr(datatype: MPI_Datatype, keyval: c_int, value: *mut c_void) -> Result<()> {
-    if attributes::replace(&types::object(datatype)?.attributes, keyval, value) {
+    let object = types::object(datatype)?;
+    if form == Form::Pointer && attributes::replace(&object.attributes, keyval, value) {
         return Ok(());
     }
     // The delete callback of the old value may free the datatype.
@@ -182,7 +162,7 @@ pub fn type_set_attr(datatype: MPI_Datatype, keyval: c_int, value: *mut c_void) 
     store.set(
         &datatype,
         &attributes::key(keyval, ObjectKind::Type)?,
-        Value::new(Form::Pointer, value),
+        Value::new(form, value),
     )
 }
 
@@ -209,19 +189,4 @@ pub fn type_get_attr(
     )?;
     tell(found, attribute_val, flag);
     Ok(())
-}
-
-/// `MPI_Win_create_keyval` (section 6.7).
-pub fn win_create_keyval(
-    copy: Option<MPI_Win_copy_attr_function>,
-    delete: Option<MPI_Win_delete_attr_function>,
-    keyval: Out<c_int>,
-    extra_state: *mut c_void,
-) -> Result<()> {
-    create_keyval(ObjectKind::Win, copy, delete, keyval, extra_state)
-}
-
-/// `MPI_Win_free_keyval` (section 6.7).
-pub fn win_free_keyval(keyval: &mut c_int) -> Result<()> {
-    free_keyval(ObjectKind::Win, keyval)
 }

@@ -17,7 +17,7 @@ use crate::abi::{
     MPI_Request, MPI_TAG_UB, MPI_WIN_BASE, MPI_WIN_MODEL, MPI_WIN_SIZE, MPI_Win,
 };
 use crate::args::Out;
-use crate::attributes::{self, CopyProxy, DeleteProxy, Form, ObjectKind, Store, Value};
+use crate::attributes::{self, CopyProxy, DeleteProxy, Form, ObjectKind, Store};
 use crate::ops;
 use crate::raise::{On, raise, take_thrown};
 use crate::win_values;
@@ -43,18 +43,6 @@ fn tell_bits(found: Option<isize>, value: Out<*mut c_void>, flag: Out<c_int>) {
     tell(bits, value, flag);
 }
 
-fn set(
-    store: &Store,
-    kind: ObjectKind,
-    object: c_int,
-    keyval: c_int,
-    value: *mut c_void,
-    form: c_int,
-) -> Result<()> {
-    let value = Value::new(Form::named(form)?, value);
-    store.set(&object, &attributes::key(keyval, kind)?, value)
-}
-
 fn get(
     store: &Store,
     kind: ObjectKind,
@@ -70,19 +58,6 @@ fn get(
         tell_bits(found.map(|found| found.bits()), value, flag);
     }
     Ok(())
-}
-
-/// `MPII_Comm_set_attr`: `MPI_Comm_set_attr` with the form of the value.
-pub fn comm_set_attr(comm: MPI_Comm, keyval: c_int, value: *mut c_void, form: c_int) -> Result<()> {
-    let object = runtime()?.comm_arc(comm)?;
-    set(
-        &object.attributes,
-        ObjectKind::Comm,
-        comm,
-        keyval,
-        value,
-        form,
-    )
 }
 
 /// `MPII_Comm_get_attr`: `MPI_Comm_get_attr` with the form of the result. Predefined attributes are
@@ -119,18 +94,6 @@ pub fn comm_get_attr(
     Ok(())
 }
 
-/// `MPII_Type_set_attr`: `MPI_Type_set_attr` with the form of the value.
-pub fn type_set_attr(
-    datatype: MPI_Datatype,
-    keyval: c_int,
-    value: *mut c_void,
-    form: c_int,
-) -> Result<()> {
-    let _held = types::hold(datatype);
-    let store = &types::object(datatype)?.attributes;
-    set(store, ObjectKind::Type, datatype, keyval, value, form)
-}
-
 /// `MPII_Type_get_attr`: `MPI_Type_get_attr` with the form in which the value is wanted.
 pub fn type_get_attr(
     datatype: MPI_Datatype,
@@ -158,19 +121,6 @@ pub fn type_state(datatype: MPI_Datatype) -> c_int {
         Ok(_) => 1,
         Err(_) => 0,
     }
-}
-
-/// `MPII_Win_set_attr`: `MPI_Win_set_attr` with the form of the value.
-pub fn win_set_attr(win: MPI_Win, keyval: c_int, value: *mut c_void, form: c_int) -> Result<()> {
-    runtime()?;
-    set(
-        &wins::get(win)?.attributes,
-        ObjectKind::Win,
-        win,
-        keyval,
-        value,
-        form,
-    )
 }
 
 /// `MPII_Win_get_attr`: `MPI_Win_get_attr` with the form of the result. Predefined attributes are

@@ -11,7 +11,7 @@ use super::{list, list_mut};
 use crate::abi::{
     MPI_GROUP_NULL, MPI_Group, MPI_IDENT, MPI_PROC_NULL, MPI_SIMILAR, MPI_UNDEFINED, MPI_UNEQUAL,
 };
-use crate::args::{LiveComm, LiveGroup, Out};
+use crate::args::{Array, LiveComm, LiveGroup, Out};
 
 /// Gives a new group, made of another one, to the program.
 fn give(group: Group, origin: &LiveGroup, newgroup: Out<MPI_Group>) -> Result<()> {
@@ -112,54 +112,34 @@ pub fn group_difference(
 }
 
 /// `MPI_Group_incl` (section 6.3.2): the members of these ranks, in this order.
-pub unsafe fn group_incl(
-    group: LiveGroup,
-    n: c_int,
-    ranks: *const c_int,
-    newgroup: Out<MPI_Group>,
-) -> Result<()> {
-    // SAFETY: the caller's contract.
-    let ranks = unsafe { list(n, "n", ranks, "ranks")? };
-    let made = group.incl(ranks)?;
+pub fn group_incl(group: LiveGroup, ranks: Array<c_int>, newgroup: Out<MPI_Group>) -> Result<()> {
+    let made = group.incl(ranks.list()?)?;
     give(made, &group, newgroup)
 }
 
 /// `MPI_Group_range_incl` (section 6.3.2): as [`group_incl`] with ranges (first, last, stride).
-pub unsafe fn group_range_incl(
+pub fn group_range_incl(
     group: LiveGroup,
-    n: c_int,
-    ranges: *mut [c_int; 3],
+    ranges: Array<[c_int; 3]>,
     newgroup: Out<MPI_Group>,
 ) -> Result<()> {
-    // SAFETY: the caller's contract.
-    let ranges = unsafe { list(n, "n", ranges.cast_const(), "ranges")? };
-    let made = group.range_incl(ranges)?;
+    let made = group.range_incl(ranges.list()?)?;
     give(made, &group, newgroup)
 }
 
 /// `MPI_Group_excl` (section 6.3.2): the members without those of these ranks, in their order.
-pub unsafe fn group_excl(
-    group: LiveGroup,
-    n: c_int,
-    ranks: *const c_int,
-    newgroup: Out<MPI_Group>,
-) -> Result<()> {
-    // SAFETY: the caller's contract.
-    let ranks = unsafe { list(n, "n", ranks, "ranks")? };
-    let made = group.excl(ranks)?;
+pub fn group_excl(group: LiveGroup, ranks: Array<c_int>, newgroup: Out<MPI_Group>) -> Result<()> {
+    let made = group.excl(ranks.list()?)?;
     give(made, &group, newgroup)
 }
 
 /// `MPI_Group_range_excl` (section 6.3.2): as [`group_excl`] with ranges (first, last, stride).
-pub unsafe fn group_range_excl(
+pub fn group_range_excl(
     group: LiveGroup,
-    n: c_int,
-    ranges: *mut [c_int; 3],
+    ranges: Array<[c_int; 3]>,
     newgroup: Out<MPI_Group>,
 ) -> Result<()> {
-    // SAFETY: the caller's contract.
-    let ranges = unsafe { list(n, "n", ranges.cast_const(), "ranges")? };
-    let made = group.range_excl(ranges)?;
+    let made = group.range_excl(ranges.list()?)?;
     give(made, &group, newgroup)
 }
 

@@ -1,8 +1,9 @@
-//! The functions behind the exported ones: one Rust function for each, named in
-//! `mpi-table/functions.mpi`.
+//! The functions behind the exported ones, named in `mpi-table/functions.mpi`: one Rust function for
+//! each, or for a family whose members differ in the arguments that the table gives it.
 //!
-//! They take the arguments of the C prototype, unchanged or as checked objects and outputs that the
-//! shims made of them ([`args`](crate::args)). A function with checked arguments only is safe.
+//! They take the arguments of the C prototype, unchanged or as the objects, outputs, buffers and
+//! arrays that the shims made of them ([`args`](crate::args)). A function that takes no address as it
+//! is, is safe.
 //!
 //! # Safety at the boundary to C
 //!

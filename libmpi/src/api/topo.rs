@@ -14,7 +14,7 @@ use super::{list, list_mut};
 use crate::abi::{
     MPI_CART, MPI_COMM_NULL, MPI_Comm, MPI_DIST_GRAPH, MPI_GRAPH, MPI_PROC_NULL, MPI_UNDEFINED,
 };
-use crate::args::{LiveComm, Out};
+use crate::args::{Array, ArrayMut, LiveComm, Out};
 use crate::data;
 
 fn topology(comm: &Comm) -> Option<&Topology> {
@@ -67,45 +67,23 @@ fn dimensions(ndims: c_int, name: &str) -> Result<usize> {
 }
 
 /// Returns the grid that a program describes.
-///
-/// # Safety
-/// `dims` and `periods` are valid for `ndims` integers, or NULL.
-unsafe fn grid(
-    comm: &Comm,
-    ndims: c_int,
-    dims: *const c_int,
-    periods: *const c_int,
-) -> Result<Cart> {
-    dimensions(ndims, "ndims")?;
-    // SAFETY: the caller's contract.
-    let (dims, periods) = unsafe {
-        (
-            list(ndims, "ndims", dims, "dims")?,
-            list(ndims, "ndims", periods, "periods")?,
-        )
-    };
-    let periods: Vec<bool> = periods.iter().map(|period| *period != 0).collect();
+fn grid(comm: &Comm, dims: Array<c_int>, periods: Array<c_int>) -> Result<Cart> {
+    dimensions(dims.length(), "ndims")?;
+    let dims = dims.list()?;
+    let periods: Vec<bool> = periods.list()?.iter().map(|period| *period != 0).collect();
     Cart::new(comm.size(), dims, &periods)
 }
 
 /// Returns the graph that a program describes.
 ///
 /// # Safety
-/// `index` is valid for `nnodes` integers and `edges` for as many as the last of these, or they are
-/// NULL.
-unsafe fn nodes_and_edges(
-    comm: &Comm,
-    nnodes: c_int,
-    index: *const c_int,
-    edges: *const c_int,
-) -> Result<Graph> {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let index = list(nnodes, "nnodes", index, "index")?;
-        let count = Graph::edge_count(index)?;
-        let edges = list(count as c_int, "the number of edges", edges, "edges")?;
-        Graph::new(comm.size(), index, edges)
-    }
+/// `edges` is valid for as many integers as the last of `index`, or NULL.
+unsafe fn nodes_and_edges(comm: &Comm, index: Array<c_int>, edges: *const c_int) -> Result<Graph> {
+    let index = index.list()?;
+    let count = Graph::edge_count(index)?;
+    // SAFETY: `edges` has that many elements (# Safety).
+    let edges = unsafe { list(count as c_int, "the number of edges", edges, "edges")? };
+    Graph::new(comm.size(), index, edges)
 }
 
 /// Returns the number of this process's node, if ranks may be reordered by node.
@@ -133,47 +111,44 @@ fn mapped(
 }
 
 /// `MPI_Cart_create`. Ranks are reordered by node if `reorder` allows it.
-pub unsafe fn cart_create(
+pub fn cart_create(
     comm_old: LiveComm,
-    ndims: c_int,
-    dims: *const c_int,
-    periods: *const c_int,
+    dims: Array<c_int>,
+    periods: Array<c_int>,
     reorder: c_int,
     comm_cart: Out<MPI_Comm>,
 ) -> Result<()> {
     let (runtime, old) = (comm_old.runtime, comm_old.object);
     intra_only(&old.comm)?;
-    dimensions(ndims, "ndims")?;
+    dimensions(dims.length(), "ndims")?;
     // A program that ignores the error gets the null handle.
     comm_cart.set(MPI_COMM_NULL);
-    // SAFETY: the caller's contract.
-    let cart = unsafe { grid(&old.comm, ndims, dims, periods)? };
+    let cart = grid(&old.comm, dims, periods)?;
     let node = node_if(runtime, reorder);
     let made = mpi_comm::topo::create::create_cart(&runtime.process, &old.comm, cart, node)?;
     give(runtime, made, old, comm_cart)
 }
 
 /// `MPI_Dims_create`.
-pub unsafe fn dims_create(nnodes: c_int, ndims: c_int, dims: *mut c_int) -> Result<()> {
+pub fn dims_create(nnodes: c_int, ndims: c_int, dims: ArrayMut<c_int>) -> Result<()> {
     runtime()?;
     dimensions(ndims, "ndims")?;
-    // SAFETY: the caller's contract.
-    topo::dims_create(nnodes, unsafe { list_mut(ndims, "ndims", dims, "dims")? })
+    topo::dims_create(nnodes, dims.list()?)
 }
 
 /// `MPI_Graph_create`. Ranks are reordered by node if `reorder` allows it.
 pub unsafe fn graph_create(
     comm_old: LiveComm,
-    nnodes: c_int,
-    index: *const c_int,
+    index: Array<c_int>,
     edges: *const c_int,
     reorder: c_int,
     comm_graph: Out<MPI_Comm>,
 ) -> Result<()> {
     let (runtime, old) = (comm_old.runtime, comm_old.object);
     intra_only(&old.comm)?;
-    // SAFETY: the caller's contract.
-    let graph = unsafe { nodes_and_edges(&old.comm, nnodes, index, edges)? };
+    // SAFETY: `edges` has as many elements as the last of `index` (arrays, chapter of the module
+    // `api`).
+    let graph = unsafe { nodes_and_edges(&old.comm, index, edges)? };
     // A program that ignores the error gets the null handle.
     comm_graph.set(MPI_COMM_NULL);
     let made = mpi_comm::topo::create::create_graph(
@@ -213,11 +188,9 @@ unsafe fn weights<'a>(count: usize, weights: *const c_int, name: &str) -> Result
 /// for it.
 pub unsafe fn dist_graph_create_adjacent(
     comm_old: LiveComm,
-    indegree: c_int,
-    sources: *const c_int,
+    sources: Array<c_int>,
     sourceweights: *const c_int,
-    outdegree: c_int,
-    destinations: *const c_int,
+    destinations: Array<c_int>,
     destweights: *const c_int,
     info: Option<&Info>,
     reorder: c_int,
@@ -225,10 +198,10 @@ pub unsafe fn dist_graph_create_adjacent(
 ) -> Result<()> {
     let (runtime, old) = (comm_old.runtime, comm_old.object);
     intra_only(&old.comm)?;
-    // SAFETY: the caller's contract.
+    let (sources, destinations) = (sources.list()?, destinations.list()?);
+    // SAFETY: each edge has a weight, unless they are constants (arrays, chapter of the module
+    // `api`).
     let graph = unsafe {
-        let sources = list(indegree, "indegree", sources, "sources")?;
-        let destinations = list(outdegree, "outdegree", destinations, "destinations")?;
         DistGraph::adjacent(
             old.comm.size(),
             sources,
@@ -251,9 +224,8 @@ pub unsafe fn dist_graph_create_adjacent(
 /// `MPI_Dist_graph_create`. `reorder` has the meaning as in [`dist_graph_create_adjacent`].
 pub unsafe fn dist_graph_create(
     comm_old: LiveComm,
-    n: c_int,
-    sources: *const c_int,
-    degrees: *const c_int,
+    sources: Array<c_int>,
+    degrees: Array<c_int>,
     destinations: *const c_int,
     weights: *const c_int,
     info: Option<&Info>,
@@ -262,10 +234,9 @@ pub unsafe fn dist_graph_create(
 ) -> Result<()> {
     let (runtime, old) = (comm_old.runtime, comm_old.object);
     intra_only(&old.comm)?;
-    // SAFETY: the caller's contract.
+    let (sources, degrees) = (sources.list()?, degrees.list()?);
+    // SAFETY: the other arrays have an element for each edge (arrays, chapter of the module `api`).
     let (edges, weighted) = unsafe {
-        let sources = list(n, "n", sources, "sources")?;
-        let degrees = list(n, "n", degrees, "degrees")?;
         if let Some(index) = degrees.iter().position(|degree| *degree < 0) {
             let degree = degrees[index];
             let why = format!("degrees[{index}] is {degree}; it must be 0 or more");
@@ -309,33 +280,6 @@ pub fn topo_test(comm: LiveComm, status: Out<c_int>) -> Result<()> {
     Ok(())
 }
 
-/// Writes a list to an array with `room` elements.
-///
-/// # Safety
-/// `out` is valid for `room` elements, or NULL.
-unsafe fn fill<T: Copy>(
-    values: impl ExactSizeIterator<Item = T>,
-    out: *mut T,
-    name: &str,
-    room: (c_int, &str),
-    class: Class,
-) -> Result<()> {
-    let (number, room_name) = room;
-    let needed = values.len();
-    if usize::try_from(number).is_ok_and(|number| number < needed) {
-        return Err(Error::new(
-            class,
-            format!("{room_name} is {number}, but {needed} elements are to be written to {name}"),
-        ));
-    }
-    // SAFETY: the caller's contract.
-    let out = unsafe { list_mut(number, room_name, out, name)? };
-    for (place, value) in out.iter_mut().zip(values) {
-        *place = value;
-    }
-    Ok(())
-}
-
 /// `MPI_Graphdims_get`.
 pub fn graphdims_get(comm: LiveComm, nnodes: Out<c_int>, nedges: Out<c_int>) -> Result<()> {
     let graph = graph(comm.object)?;
@@ -345,21 +289,12 @@ pub fn graphdims_get(comm: LiveComm, nnodes: Out<c_int>, nedges: Out<c_int>) -> 
 }
 
 /// `MPI_Graph_get`.
-pub unsafe fn graph_get(
-    comm: LiveComm,
-    maxindex: c_int,
-    maxedges: c_int,
-    index: *mut c_int,
-    edges: *mut c_int,
-) -> Result<()> {
+pub fn graph_get(comm: LiveComm, index: ArrayMut<c_int>, edges: ArrayMut<c_int>) -> Result<()> {
     let graph = graph(comm.object)?;
     let ends = graph.index().iter().map(|end| *end as c_int);
     let to = graph.edges().iter().map(|to| *to as c_int);
-    // SAFETY: the caller's contract.
-    unsafe {
-        fill(ends, index, "index", (maxindex, "maxindex"), Class::Arg)?;
-        fill(to, edges, "edges", (maxedges, "maxedges"), Class::Arg)
-    }
+    index.fill(ends, Class::Arg)?;
+    edges.fill(to, Class::Arg)
 }
 
 /// `MPI_Cartdim_get`.
@@ -369,12 +304,11 @@ pub fn cartdim_get(comm: LiveComm, ndims: Out<c_int>) -> Result<()> {
 }
 
 /// `MPI_Cart_get`.
-pub unsafe fn cart_get(
+pub fn cart_get(
     comm: LiveComm,
-    maxdims: c_int,
-    dims: *mut c_int,
-    periods: *mut c_int,
-    coords: *mut c_int,
+    dims: ArrayMut<c_int>,
+    periods: ArrayMut<c_int>,
+    coords: ArrayMut<c_int>,
 ) -> Result<()> {
     let object = comm.object;
     let cart = cart(object)?;
@@ -385,39 +319,25 @@ pub unsafe fn cart_get(
         .map(|dimension| dimension.size as c_int);
     let wraps = cart.dimensions().iter();
     let wraps = wraps.map(|dimension| c_int::from(dimension.periodic));
-    let room = (maxdims, "maxdims");
-    // SAFETY: the caller's contract.
-    unsafe {
-        fill(sizes, dims, "dims", room, Class::Dims)?;
-        fill(wraps, periods, "periods", room, Class::Dims)?;
-        let own = own.map(|coord| coord as c_int);
-        fill(own, coords, "coords", room, Class::Dims)
-    }
+    dims.fill(sizes, Class::Dims)?;
+    periods.fill(wraps, Class::Dims)?;
+    coords.fill(own.map(|coord| coord as c_int), Class::Dims)
 }
 
 /// `MPI_Cart_rank`.
 pub unsafe fn cart_rank(comm: LiveComm, coords: *const c_int, rank: Out<c_int>) -> Result<()> {
     let cart = cart(comm.object)?;
     let ndims = cart.dimensions().len() as c_int;
-    // SAFETY: the caller's contract.
-    unsafe {
-        let found = cart.rank(list(ndims, "ndims", coords, "coords")?)?;
-        rank.set(found as c_int);
-        Ok(())
-    }
+    // SAFETY: there is a coordinate for each dimension (arrays, chapter of the module `api`).
+    let coords = unsafe { list(ndims, "ndims", coords, "coords")? };
+    rank.set(cart.rank(coords)? as c_int);
+    Ok(())
 }
 
 /// `MPI_Cart_coords`.
-pub unsafe fn cart_coords(
-    comm: LiveComm,
-    rank: c_int,
-    maxdims: c_int,
-    coords: *mut c_int,
-) -> Result<()> {
+pub fn cart_coords(comm: LiveComm, rank: c_int, coords: ArrayMut<c_int>) -> Result<()> {
     let found = cart(comm.object)?.coords(rank)?;
-    let found = found.map(|coord| coord as c_int);
-    // SAFETY: the caller's contract.
-    unsafe { fill(found, coords, "coords", (maxdims, "maxdims"), Class::Dims) }
+    coords.fill(found.map(|coord| coord as c_int), Class::Dims)
 }
 
 /// `MPI_Graph_neighbors_count`.
@@ -427,17 +347,9 @@ pub fn graph_neighbors_count(comm: LiveComm, rank: c_int, nneighbors: Out<c_int>
 }
 
 /// `MPI_Graph_neighbors`.
-pub unsafe fn graph_neighbors(
-    comm: LiveComm,
-    rank: c_int,
-    maxneighbors: c_int,
-    neighbors: *mut c_int,
-) -> Result<()> {
+pub fn graph_neighbors(comm: LiveComm, rank: c_int, neighbors: ArrayMut<c_int>) -> Result<()> {
     let found = graph(comm.object)?.neighbours(rank)?;
-    let found = found.iter().map(|rank| *rank as c_int);
-    let room = (maxneighbors, "maxneighbors");
-    // SAFETY: the caller's contract.
-    unsafe { fill(found, neighbors, "neighbors", room, Class::Arg) }
+    neighbors.fill(found.iter().map(|rank| *rank as c_int), Class::Arg)
 }
 
 /// `MPI_Dist_graph_neighbors_count`.
@@ -457,15 +369,13 @@ pub fn dist_graph_neighbors_count(
 /// Writes one side of `MPI_Dist_graph_neighbors`, as many elements as fit.
 ///
 /// # Safety
-/// `ranks` is valid for `room` integers, or NULL; so is `weights`, or it is `MPI_UNWEIGHTED`.
+/// `weights` is valid for as many integers as `ranks` has, or NULL, or `MPI_UNWEIGHTED`.
 unsafe fn side(
     found: (&[u32], Option<&[i32]>),
-    room: (c_int, &str),
-    ranks: (*mut c_int, &str),
+    ranks: ArrayMut<c_int>,
     weights: (*mut c_int, &str),
 ) -> Result<()> {
-    // SAFETY: the caller's contract.
-    let out = unsafe { list_mut(room.0, room.1, ranks.0, ranks.1)? };
+    let out = ranks.list()?;
     let count = out.len().min(found.0.len());
     for (place, rank) in out.iter_mut().zip(found.0) {
         *place = *rank as c_int;
@@ -475,8 +385,8 @@ unsafe fn side(
     let Some(values) = found.1.filter(|_| !unwanted) else {
         return Ok(());
     };
-    // SAFETY: the caller's contract.
-    let out = unsafe { list_mut(count as c_int, room.1, weights.0, weights.1)? };
+    // SAFETY: `weights` has as many elements as the ranks, `count` at least (# Safety).
+    let out = unsafe { list_mut(count as c_int, "the degree", weights.0, weights.1)? };
     out.copy_from_slice(&values[..count]);
     Ok(())
 }
@@ -484,28 +394,19 @@ unsafe fn side(
 /// `MPI_Dist_graph_neighbors`.
 pub unsafe fn dist_graph_neighbors(
     comm: LiveComm,
-    maxindegree: c_int,
-    sources: *mut c_int,
+    sources: ArrayMut<c_int>,
     sourceweights: *mut c_int,
-    maxoutdegree: c_int,
-    destinations: *mut c_int,
+    destinations: ArrayMut<c_int>,
     destweights: *mut c_int,
 ) -> Result<()> {
     let graph = dist_graph(comm.object)?;
-    // SAFETY: the caller's contract.
+    let incoming = (graph.sources(), graph.source_weights());
+    let outgoing = (graph.destinations(), graph.destination_weights());
+    // SAFETY: each rank has a weight, unless they are `MPI_UNWEIGHTED` (arrays, chapter of the module
+    // `api`).
     unsafe {
-        side(
-            (graph.sources(), graph.source_weights()),
-            (maxindegree, "maxindegree"),
-            (sources, "sources"),
-            (sourceweights, "sourceweights"),
-        )?;
-        side(
-            (graph.destinations(), graph.destination_weights()),
-            (maxoutdegree, "maxoutdegree"),
-            (destinations, "destinations"),
-            (destweights, "destweights"),
-        )
+        side(incoming, sources, (sourceweights, "sourceweights"))?;
+        side(outgoing, destinations, (destweights, "destweights"))
     }
 }
 
@@ -534,7 +435,7 @@ pub unsafe fn cart_sub(
 ) -> Result<()> {
     let (runtime, old) = (comm.runtime, comm.object);
     let ndims = cart(old)?.dimensions().len() as c_int;
-    // SAFETY: the caller's contract.
+    // SAFETY: there is a flag for each dimension (arrays, chapter of the module `api`).
     let remain = unsafe { list(ndims, "ndims", remain_dims, "remain_dims")? };
     // A program that ignores the error gets the null handle.
     newcomm.set(MPI_COMM_NULL);
@@ -546,17 +447,15 @@ pub unsafe fn cart_sub(
 
 /// `MPI_Cart_map`: the rank that [`cart_create`] would give with `reorder`, as far as the launcher
 /// reports the nodes of ranks (the call is local).
-pub unsafe fn cart_map(
+pub fn cart_map(
     comm: LiveComm,
-    ndims: c_int,
-    dims: *const c_int,
-    periods: *const c_int,
+    dims: Array<c_int>,
+    periods: Array<c_int>,
     newrank: Out<c_int>,
 ) -> Result<()> {
     let (runtime, object) = (comm.runtime, comm.object);
     intra_only(&object.comm)?;
-    // SAFETY: the caller's contract.
-    let cart = unsafe { grid(&object.comm, ndims, dims, periods)? };
+    let cart = grid(&object.comm, dims, periods)?;
     let find = |nodes: &[u32]| topo::reorder(&cart, nodes);
     newrank.set(mapped(runtime, &object.comm, cart.size(), find));
     Ok(())
@@ -565,15 +464,15 @@ pub unsafe fn cart_map(
 /// `MPI_Graph_map`: the rank that [`graph_create`] gives.
 pub unsafe fn graph_map(
     comm: LiveComm,
-    nnodes: c_int,
-    index: *const c_int,
+    index: Array<c_int>,
     edges: *const c_int,
     newrank: Out<c_int>,
 ) -> Result<()> {
     let (runtime, object) = (comm.runtime, comm.object);
     intra_only(&object.comm)?;
-    // SAFETY: the caller's contract.
-    let graph = unsafe { nodes_and_edges(&object.comm, nnodes, index, edges)? };
+    // SAFETY: `edges` has as many elements as the last of `index` (arrays, chapter of the module
+    // `api`).
+    let graph = unsafe { nodes_and_edges(&object.comm, index, edges)? };
     let find = |nodes: &[u32]| topo::reorder_graph(&graph.links(), nodes);
     newrank.set(mapped(runtime, &object.comm, graph.size(), find));
     Ok(())

@@ -29,3 +29,10 @@ pub enum Error {
 
 /// The result of a function of the tool interface.
 pub type Result<T = ()> = std::result::Result<T, Error>;
+
+/// An argument that cannot be converted is `MPI_T_ERR_INVALID`.
+impl From<mpi_core::Error> for Error {
+    fn from(_: mpi_core::Error) -> Error {
+        Error::Invalid
+    }
+}

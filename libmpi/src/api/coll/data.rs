@@ -1,17 +1,16 @@
 //! Collectives that move data: broadcast, gather, scatter, allgather, all-to-all (sections 5.4 to
-//! 5.8), and their nonblocking forms (section 5.12).
+//! 5.8), in all forms.
 
 use std::ffi::{c_int, c_void};
 
 use mpi_coll::{Call, Root};
 use mpi_core::Result;
 
-use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_Request};
+use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype};
 use crate::api::coll::repeated::{self, handles};
 use crate::api::coll::{
     Blocks, CallContext, How, TypeList, demand_blocks_apart, demand_buffer, demand_own_apart,
 };
-use mpi_runtime::handles::counts::IntArray;
 
 #[inline(never)]
 pub(crate) unsafe fn bcast_as(
@@ -218,19 +217,6 @@ pub unsafe fn bcast(
     }
 }
 
-/// `MPI_Ibcast` (section 5.12.2).
-pub unsafe fn ibcast(
-    buffer: *mut c_void,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
-    root: c_int,
-    comm: MPI_Comm,
-    request: *mut MPI_Request,
-) -> Result<()> {
-    // SAFETY: the caller's contract.
-    unsafe { bcast_as(How::Start(request), buffer, count, datatype, root, comm) }
-}
-
 /// `MPI_Gather` (section 5.5).
 #[inline(always)]
 pub unsafe fn gather(
@@ -252,85 +238,6 @@ pub unsafe fn gather(
     let blocks = Blocks::Equal(recvcount, recvtype);
     // SAFETY: the caller's contract.
     unsafe { gather_as(How::Wait, send, recvbuf, blocks, root, comm) }
-}
-
-/// `MPI_Igather` (section 5.12.3).
-pub unsafe fn igather(
-    sendbuf: *const c_void,
-    sendcount: MPI_Count,
-    sendtype: MPI_Datatype,
-    recvbuf: *mut c_void,
-    recvcount: MPI_Count,
-    recvtype: MPI_Datatype,
-    root: c_int,
-    comm: MPI_Comm,
-    request: *mut MPI_Request,
-) -> Result<()> {
-    let recv = Blocks::Equal(recvcount, recvtype);
-    // SAFETY: the caller's contract.
-    unsafe {
-        gather_as(
-            How::Start(request),
-            (sendbuf, sendcount, sendtype),
-            recvbuf,
-            recv,
-            root,
-            comm,
-        )
-    }
-}
-
-/// `MPI_Gatherv` (section 5.5).
-pub unsafe fn gatherv(
-    sendbuf: *const c_void,
-    sendcount: MPI_Count,
-    sendtype: MPI_Datatype,
-    recvbuf: *mut c_void,
-    recvcounts: IntArray,
-    displs: IntArray,
-    recvtype: MPI_Datatype,
-    root: c_int,
-    comm: MPI_Comm,
-) -> Result<()> {
-    let recv = Blocks::Varying(recvcounts, displs, recvtype);
-    // SAFETY: the caller's contract.
-    unsafe {
-        gather_as(
-            How::Wait,
-            (sendbuf, sendcount, sendtype),
-            recvbuf,
-            recv,
-            root,
-            comm,
-        )
-    }
-}
-
-/// `MPI_Igatherv` (section 5.12.3).
-pub unsafe fn igatherv(
-    sendbuf: *const c_void,
-    sendcount: MPI_Count,
-    sendtype: MPI_Datatype,
-    recvbuf: *mut c_void,
-    recvcounts: IntArray,
-    displs: IntArray,
-    recvtype: MPI_Datatype,
-    root: c_int,
-    comm: MPI_Comm,
-    request: *mut MPI_Request,
-) -> Result<()> {
-    let recv = Blocks::Varying(recvcounts, displs, recvtype);
-    // SAFETY: the caller's contract.
-    unsafe {
-        gather_as(
-            How::Start(request),
-            (sendbuf, sendcount, sendtype),
-            recvbuf,
-            recv,
-            root,
-            comm,
-        )
-    }
 }
 
 /// `MPI_Scatter` (section 5.6).
@@ -356,85 +263,6 @@ pub unsafe fn scatter(
     unsafe { scatter_as(How::Wait, sendbuf, blocks, recv, root, comm) }
 }
 
-/// `MPI_Iscatter` (section 5.12.4).
-pub unsafe fn iscatter(
-    sendbuf: *const c_void,
-    sendcount: MPI_Count,
-    sendtype: MPI_Datatype,
-    recvbuf: *mut c_void,
-    recvcount: MPI_Count,
-    recvtype: MPI_Datatype,
-    root: c_int,
-    comm: MPI_Comm,
-    request: *mut MPI_Request,
-) -> Result<()> {
-    let send = Blocks::Equal(sendcount, sendtype);
-    // SAFETY: the caller's contract.
-    unsafe {
-        scatter_as(
-            How::Start(request),
-            sendbuf,
-            send,
-            (recvbuf, recvcount, recvtype),
-            root,
-            comm,
-        )
-    }
-}
-
-/// `MPI_Scatterv` (section 5.6).
-pub unsafe fn scatterv(
-    sendbuf: *const c_void,
-    sendcounts: IntArray,
-    displs: IntArray,
-    sendtype: MPI_Datatype,
-    recvbuf: *mut c_void,
-    recvcount: MPI_Count,
-    recvtype: MPI_Datatype,
-    root: c_int,
-    comm: MPI_Comm,
-) -> Result<()> {
-    let send = Blocks::Varying(sendcounts, displs, sendtype);
-    // SAFETY: the caller's contract.
-    unsafe {
-        scatter_as(
-            How::Wait,
-            sendbuf,
-            send,
-            (recvbuf, recvcount, recvtype),
-            root,
-            comm,
-        )
-    }
-}
-
-/// `MPI_Iscatterv` (section 5.12.4).
-pub unsafe fn iscatterv(
-    sendbuf: *const c_void,
-    sendcounts: IntArray,
-    displs: IntArray,
-    sendtype: MPI_Datatype,
-    recvbuf: *mut c_void,
-    recvcount: MPI_Count,
-    recvtype: MPI_Datatype,
-    root: c_int,
-    comm: MPI_Comm,
-    request: *mut MPI_Request,
-) -> Result<()> {
-    let send = Blocks::Varying(sendcounts, displs, sendtype);
-    // SAFETY: the caller's contract.
-    unsafe {
-        scatter_as(
-            How::Start(request),
-            sendbuf,
-            send,
-            (recvbuf, recvcount, recvtype),
-            root,
-            comm,
-        )
-    }
-}
-
 /// `MPI_Allgather` (section 5.7).
 #[inline(always)]
 pub unsafe fn allgather(
@@ -455,75 +283,6 @@ pub unsafe fn allgather(
     let recv = Blocks::Equal(recvcount, recvtype);
     // SAFETY: the caller's contract.
     unsafe { allgather_as(How::Wait, sendbuf, sendcount, sendtype, recvbuf, recv, comm) }
-}
-
-/// `MPI_Iallgather` (section 5.12.5).
-pub unsafe fn iallgather(
-    sendbuf: *const c_void,
-    sendcount: MPI_Count,
-    sendtype: MPI_Datatype,
-    recvbuf: *mut c_void,
-    recvcount: MPI_Count,
-    recvtype: MPI_Datatype,
-    comm: MPI_Comm,
-    request: *mut MPI_Request,
-) -> Result<()> {
-    let recv = Blocks::Equal(recvcount, recvtype);
-    // SAFETY: the caller's contract.
-    unsafe {
-        allgather_as(
-            How::Start(request),
-            sendbuf,
-            sendcount,
-            sendtype,
-            recvbuf,
-            recv,
-            comm,
-        )
-    }
-}
-
-/// `MPI_Allgatherv` (section 5.7).
-pub unsafe fn allgatherv(
-    sendbuf: *const c_void,
-    sendcount: MPI_Count,
-    sendtype: MPI_Datatype,
-    recvbuf: *mut c_void,
-    recvcounts: IntArray,
-    displs: IntArray,
-    recvtype: MPI_Datatype,
-    comm: MPI_Comm,
-) -> Result<()> {
-    let recv = Blocks::Varying(recvcounts, displs, recvtype);
-    // SAFETY: the caller's contract.
-    unsafe { allgather_as(How::Wait, sendbuf, sendcount, sendtype, recvbuf, recv, comm) }
-}
-
-/// `MPI_Iallgatherv` (section 5.12.5).
-pub unsafe fn iallgatherv(
-    sendbuf: *const c_void,
-    sendcount: MPI_Count,
-    sendtype: MPI_Datatype,
-    recvbuf: *mut c_void,
-    recvcounts: IntArray,
-    displs: IntArray,
-    recvtype: MPI_Datatype,
-    comm: MPI_Comm,
-    request: *mut MPI_Request,
-) -> Result<()> {
-    let recv = Blocks::Varying(recvcounts, displs, recvtype);
-    // SAFETY: the caller's contract.
-    unsafe {
-        allgather_as(
-            How::Start(request),
-            sendbuf,
-            sendcount,
-            sendtype,
-            recvbuf,
-            recv,
-            comm,
-        )
-    }
 }
 
 /// `MPI_Alltoall` (section 5.8).
@@ -547,95 +306,4 @@ pub unsafe fn alltoall(
     let recv = Blocks::Equal(recvcount, recvtype);
     // SAFETY: the caller's contract.
     unsafe { alltoall_as(How::Wait, sendbuf, send, recvbuf, recv, comm) }
-}
-
-/// `MPI_Ialltoall` (section 5.12.6).
-pub unsafe fn ialltoall(
-    sendbuf: *const c_void,
-    sendcount: MPI_Count,
-    sendtype: MPI_Datatype,
-    recvbuf: *mut c_void,
-    recvcount: MPI_Count,
-    recvtype: MPI_Datatype,
-    comm: MPI_Comm,
-    request: *mut MPI_Request,
-) -> Result<()> {
-    let send = Blocks::Equal(sendcount, sendtype);
-    let recv = Blocks::Equal(recvcount, recvtype);
-    // SAFETY: the caller's contract.
-    unsafe { alltoall_as(How::Start(request), sendbuf, send, recvbuf, recv, comm) }
-}
-
-/// `MPI_Alltoallv` (section 5.8).
-pub unsafe fn alltoallv(
-    sendbuf: *const c_void,
-    sendcounts: IntArray,
-    sdispls: IntArray,
-    sendtype: MPI_Datatype,
-    recvbuf: *mut c_void,
-    recvcounts: IntArray,
-    rdispls: IntArray,
-    recvtype: MPI_Datatype,
-    comm: MPI_Comm,
-) -> Result<()> {
-    let send = Blocks::Varying(sendcounts, sdispls, sendtype);
-    let recv = Blocks::Varying(recvcounts, rdispls, recvtype);
-    // SAFETY: the caller's contract.
-    unsafe { alltoall_as(How::Wait, sendbuf, send, recvbuf, recv, comm) }
-}
-
-/// `MPI_Ialltoallv` (section 5.12.6).
-pub unsafe fn ialltoallv(
-    sendbuf: *const c_void,
-    sendcounts: IntArray,
-    sdispls: IntArray,
-    sendtype: MPI_Datatype,
-    recvbuf: *mut c_void,
-    recvcounts: IntArray,
-    rdispls: IntArray,
-    recvtype: MPI_Datatype,
-    comm: MPI_Comm,
-    request: *mut MPI_Request,
-) -> Result<()> {
-    let send = Blocks::Varying(sendcounts, sdispls, sendtype);
-    let recv = Blocks::Varying(recvcounts, rdispls, recvtype);
-    // SAFETY: the caller's contract.
-    unsafe { alltoall_as(How::Start(request), sendbuf, send, recvbuf, recv, comm) }
-}
-
-/// `MPI_Alltoallw` (section 5.8).
-pub unsafe fn alltoallw(
-    sendbuf: *const c_void,
-    sendcounts: IntArray,
-    sdispls: IntArray,
-    sendtypes: *const MPI_Datatype,
-    recvbuf: *mut c_void,
-    recvcounts: IntArray,
-    rdispls: IntArray,
-    recvtypes: *const MPI_Datatype,
-    comm: MPI_Comm,
-) -> Result<()> {
-    let send = Blocks::Typed(sendcounts, sdispls, sendtypes);
-    let recv = Blocks::Typed(recvcounts, rdispls, recvtypes);
-    // SAFETY: the caller's contract.
-    unsafe { alltoall_as(How::Wait, sendbuf, send, recvbuf, recv, comm) }
-}
-
-/// `MPI_Ialltoallw` (section 5.12.6).
-pub unsafe fn ialltoallw(
-    sendbuf: *const c_void,
-    sendcounts: IntArray,
-    sdispls: IntArray,
-    sendtypes: *const MPI_Datatype,
-    recvbuf: *mut c_void,
-    recvcounts: IntArray,
-    rdispls: IntArray,
-    recvtypes: *const MPI_Datatype,
-    comm: MPI_Comm,
-    request: *mut MPI_Request,
-) -> Result<()> {
-    let send = Blocks::Typed(sendcounts, sdispls, sendtypes);
-    let recv = Blocks::Typed(recvcounts, rdispls, recvtypes);
-    // SAFETY: the caller's contract.
-    unsafe { alltoall_as(How::Start(request), sendbuf, send, recvbuf, recv, comm) }
 }

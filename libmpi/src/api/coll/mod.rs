@@ -1,13 +1,12 @@
 //! Collective communication (chapter 5): code that all families share, and the barrier.
 //!
-//! One function implements a blocking function and its nonblocking and persistent twins: it checks
-//! all arguments, which has no side effect on failure, and then carries out, starts or stores the
-//! call.
+//! One function implements a collective in all its forms, blocking, nonblocking and persistent
+//! ([`How`]): it checks all arguments, which has no side effect on failure, and then carries out,
+//! starts or stores the call. The table says which function that is and which blocks it takes.
 
 pub mod data;
 pub(crate) mod equal;
 pub mod neighbor;
-pub mod persistent;
 pub mod reduce;
 pub(crate) mod repeated;
 
@@ -33,7 +32,7 @@ use crate::abi::{
 };
 use mpi_runtime::handles::counts::IntArray;
 
-/// What to do with a call.
+/// The form in which a collective is called.
 #[derive(Clone, Copy)]
 pub(crate) enum How {
     /// Carry out the call.
@@ -627,25 +626,19 @@ pub(crate) fn demand_own_apart(
 pub fn barrier(comm: MPI_Comm) -> Result<()> {
     match repeated::barrier(comm) {
         Some(done) => done,
-        None => long_barrier(comm),
+        // SAFETY: no request is returned.
+        None => unsafe { barrier_as(How::Wait, comm) },
     }
 }
 
+/// Carries out a barrier in any of its forms.
+///
+/// # Safety
+/// A request output is valid for writes, or NULL.
 #[inline(never)]
-fn long_barrier(comm: MPI_Comm) -> Result<()> {
-    // SAFETY: a barrier has no buffers.
-    unsafe {
-        CallContext::new(comm, How::Wait)?.run(
-            &Call::Barrier,
-            std::ptr::null(),
-            std::ptr::null_mut(),
-        )
-    }
-}
-
-/// `MPI_Ibarrier` (section 5.12.1).
-pub unsafe fn ibarrier(comm: MPI_Comm, request: *mut MPI_Request) -> Result<()> {
-    let site = CallContext::new(comm, How::Start(request))?;
-    // SAFETY: a barrier has no buffers.
-    unsafe { site.run(&Call::Barrier, std::ptr::null(), std::ptr::null_mut()) }
+pub(crate) unsafe fn barrier_as(how: How, comm: MPI_Comm) -> Result<()> {
+    let context = CallContext::new(comm, how)?;
+    let (send, recv) = (std::ptr::null(), std::ptr::null_mut());
+    // SAFETY: a barrier has no buffers; a request output is valid (# Safety).
+    unsafe { context.run(&Call::Barrier, send, recv) }
 }

@@ -1,5 +1,5 @@
-//! Collectives that compute: reduce, allreduce, reduce-scatter, scans (sections 5.9 to 5.11), and
-//! their nonblocking forms (section 5.12).
+//! Collectives that compute: reduce, allreduce, reduce-scatter, scans (sections 5.9 to 5.11), in
+//! all forms.
 
 use std::ffi::{c_int, c_void};
 
@@ -9,7 +9,7 @@ use mpi_core::op::Op;
 use mpi_runtime::handles::types;
 use mpi_sched::{Layout, Part};
 
-use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_Op, MPI_Request, MPIX_EQUAL};
+use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_Op, MPIX_EQUAL};
 use crate::api::coll::equal;
 use crate::api::coll::repeated::{self, handles};
 use crate::api::coll::{self, CallContext, How, demand_apart, demand_buffer, part};
@@ -264,32 +264,6 @@ pub unsafe fn reduce(
     }
 }
 
-/// `MPI_Ireduce` (section 5.12.7).
-pub unsafe fn ireduce(
-    sendbuf: *const c_void,
-    recvbuf: *mut c_void,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
-    op: MPI_Op,
-    root: c_int,
-    comm: MPI_Comm,
-    request: *mut MPI_Request,
-) -> Result<()> {
-    // SAFETY: the caller's contract.
-    unsafe {
-        reduce_as(
-            How::Start(request),
-            sendbuf,
-            recvbuf,
-            count,
-            datatype,
-            op,
-            root,
-            comm,
-        )
-    }
-}
-
 /// `MPI_Allreduce` (section 5.9.6).
 #[inline(always)]
 pub unsafe fn allreduce(
@@ -306,190 +280,5 @@ pub unsafe fn allreduce(
             Some(done) => done,
             None => allreduce_as(How::Wait, sendbuf, recvbuf, count, datatype, op, comm),
         }
-    }
-}
-
-/// `MPI_Iallreduce` (section 5.12.8).
-pub unsafe fn iallreduce(
-    sendbuf: *const c_void,
-    recvbuf: *mut c_void,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
-    op: MPI_Op,
-    comm: MPI_Comm,
-    request: *mut MPI_Request,
-) -> Result<()> {
-    // SAFETY: the caller's contract.
-    unsafe {
-        allreduce_as(
-            How::Start(request),
-            sendbuf,
-            recvbuf,
-            count,
-            datatype,
-            op,
-            comm,
-        )
-    }
-}
-
-/// `MPI_Reduce_scatter_block` (section 5.10.1).
-pub unsafe fn reduce_scatter_block(
-    sendbuf: *const c_void,
-    recvbuf: *mut c_void,
-    recvcount: MPI_Count,
-    datatype: MPI_Datatype,
-    op: MPI_Op,
-    comm: MPI_Comm,
-) -> Result<()> {
-    // SAFETY: the caller's contract.
-    unsafe { reduce_scatter_block_as(How::Wait, sendbuf, recvbuf, recvcount, datatype, op, comm) }
-}
-
-/// `MPI_Ireduce_scatter_block` (section 5.12.9).
-pub unsafe fn ireduce_scatter_block(
-    sendbuf: *const c_void,
-    recvbuf: *mut c_void,
-    recvcount: MPI_Count,
-    datatype: MPI_Datatype,
-    op: MPI_Op,
-    comm: MPI_Comm,
-    request: *mut MPI_Request,
-) -> Result<()> {
-    // SAFETY: the caller's contract.
-    unsafe {
-        reduce_scatter_block_as(
-            How::Start(request),
-            sendbuf,
-            recvbuf,
-            recvcount,
-            datatype,
-            op,
-            comm,
-        )
-    }
-}
-
-/// `MPI_Reduce_scatter` (section 5.10.2).
-pub unsafe fn reduce_scatter(
-    sendbuf: *const c_void,
-    recvbuf: *mut c_void,
-    recvcounts: IntArray,
-    datatype: MPI_Datatype,
-    op: MPI_Op,
-    comm: MPI_Comm,
-) -> Result<()> {
-    // SAFETY: the caller's contract.
-    unsafe { reduce_scatter_as(How::Wait, sendbuf, recvbuf, recvcounts, datatype, op, comm) }
-}
-
-/// `MPI_Ireduce_scatter` (section 5.12.10).
-pub unsafe fn ireduce_scatter(
-    sendbuf: *const c_void,
-    recvbuf: *mut c_void,
-    recvcounts: IntArray,
-    datatype: MPI_Datatype,
-    op: MPI_Op,
-    comm: MPI_Comm,
-    request: *mut MPI_Request,
-) -> Result<()> {
-    // SAFETY: the caller's contract.
-    unsafe {
-        reduce_scatter_as(
-            How::Start(request),
-            sendbuf,
-            recvbuf,
-            recvcounts,
-            datatype,
-            op,
-            comm,
-        )
-    }
-}
-
-/// `MPI_Scan` (section 5.11.1).
-pub unsafe fn scan(
-    sendbuf: *const c_void,
-    recvbuf: *mut c_void,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
-    op: MPI_Op,
-    comm: MPI_Comm,
-) -> Result<()> {
-    // SAFETY: the caller's contract.
-    unsafe {
-        scan_as(
-            How::Wait,
-            false,
-            sendbuf,
-            recvbuf,
-            count,
-            datatype,
-            op,
-            comm,
-        )
-    }
-}
-
-/// `MPI_Iscan` (section 5.12.11).
-pub unsafe fn iscan(
-    sendbuf: *const c_void,
-    recvbuf: *mut c_void,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
-    op: MPI_Op,
-    comm: MPI_Comm,
-    request: *mut MPI_Request,
-) -> Result<()> {
-    // SAFETY: the caller's contract.
-    unsafe {
-        scan_as(
-            How::Start(request),
-            false,
-            sendbuf,
-            recvbuf,
-            count,
-            datatype,
-            op,
-            comm,
-        )
-    }
-}
-
-/// `MPI_Exscan` (section 5.11.2).
-pub unsafe fn exscan(
-    sendbuf: *const c_void,
-    recvbuf: *mut c_void,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
-    op: MPI_Op,
-    comm: MPI_Comm,
-) -> Result<()> {
-    // SAFETY: the caller's contract.
-    unsafe { scan_as(How::Wait, true, sendbuf, recvbuf, count, datatype, op, comm) }
-}
-
-/// `MPI_Iexscan` (section 5.12.12).
-pub unsafe fn iexscan(
-    sendbuf: *const c_void,
-    recvbuf: *mut c_void,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
-    op: MPI_Op,
-    comm: MPI_Comm,
-    request: *mut MPI_Request,
-) -> Result<()> {
-    // SAFETY: the caller's contract.
-    unsafe {
-        scan_as(
-            How::Start(request),
-            true,
-            sendbuf,
-            recvbuf,
-            count,
-            datatype,
-            op,
-            comm,
-        )
     }
 }

@@ -1,130 +1,97 @@
-//! Access by one process (sections 13.4.2 to 13.4.4).
+//! Data access (section 13.4). The table says for each function where in the file it accesses and
+//! in which direction.
 
-use std::ffi::c_void;
+use mpi_core::{Class, Error, Result};
+use mpi_io::{At, Direction, Memory, SplitKind};
+use mpi_runtime::handles::{files, types};
+use mpi_runtime::requests;
 
-use mpi_core::Result;
-use mpi_io::{At, Direction};
+use crate::abi::{MPI_Offset, MPI_Request};
+use crate::args::{LiveFile, Out, StatusOut, UserBuffer};
 
-use super::{data, tell};
-use crate::abi::{MPI_Count, MPI_Datatype, MPI_Offset};
-use crate::args::{LiveFile, StatusOut};
-
-/// `MPI_File_read_at` (section 13.4.2).
-pub unsafe fn file_read_at(
-    fh: LiveFile,
-    offset: MPI_Offset,
-    buf: *mut c_void,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
-    status: StatusOut,
-) -> Result<()> {
-    let object = fh.object;
-    // SAFETY: by the contract of this function.
-    unsafe {
-        let memory = data(buf, count, datatype)?;
-        tell(
-            status,
-            object
-                .file
-                .access(At::Explicit(offset), memory, Direction::Read),
-        )
-    }
+/// Checks the data of an access.
+///
+/// # Errors
+/// Of class `Count`, `Type` or `Buffer`.
+fn memory(data: UserBuffer) -> Result<Memory> {
+    let count = data.count();
+    let Ok(number) = usize::try_from(count) else {
+        let why = format!("count is {count}; it must be 0 or more");
+        return Err(Error::new(Class::Count, why));
+    };
+    let (_, datatype) = types::checked(0, data.datatype())?;
+    datatype.total(number, 1)?;
+    types::check_address(data.address(), number, datatype)?;
+    // SAFETY: the memory is as its description says, by the contract of `args::buffer`.
+    Ok(unsafe { Memory::new(data.address().cast(), number, datatype) })
 }
 
-/// `MPI_File_write_at` (section 13.4.2).
-pub unsafe fn file_write_at(
+/// Accesses the file: `MPI_File_read_at`, `MPI_File_read`, `MPI_File_read_shared` and their writes.
+pub fn access(
     fh: LiveFile,
-    offset: MPI_Offset,
-    buf: *const c_void,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
+    at: At,
+    direction: Direction,
+    data: UserBuffer,
     status: StatusOut,
 ) -> Result<()> {
-    let object = fh.object;
-    // SAFETY: by the contract of this function.
-    unsafe {
-        let memory = data(buf, count, datatype)?;
-        tell(
-            status,
-            object
-                .file
-                .access(At::Explicit(offset), memory, Direction::Write),
-        )
-    }
+    status.set(&fh.file.access(at, memory(data)?, direction)?);
+    Ok(())
 }
 
-/// `MPI_File_read` (section 13.4.3).
-pub unsafe fn file_read(
+/// Accesses the file collectively: `MPI_File_read_at_all`, `MPI_File_read_all`,
+/// `MPI_File_read_ordered` and their writes.
+pub fn access_all(
     fh: LiveFile,
-    buf: *mut c_void,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
+    at: At,
+    direction: Direction,
+    data: UserBuffer,
     status: StatusOut,
 ) -> Result<()> {
-    let object = fh.object;
-    // SAFETY: by the contract of this function.
-    unsafe {
-        let memory = data(buf, count, datatype)?;
-        tell(
-            status,
-            object.file.access(At::Individual, memory, Direction::Read),
-        )
-    }
+    let process = &fh.runtime.process;
+    status.set(&fh.file.access_all(process, at, memory(data), direction)?);
+    Ok(())
 }
 
-/// `MPI_File_write` (section 13.4.3).
-pub unsafe fn file_write(
+/// Starts an access: the nonblocking forms of [`access`].
+pub fn start(
     fh: LiveFile,
-    buf: *const c_void,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
-    status: StatusOut,
+    at: At,
+    direction: Direction,
+    data: UserBuffer,
+    request: Out<MPI_Request>,
 ) -> Result<()> {
-    let object = fh.object;
-    // SAFETY: by the contract of this function.
-    unsafe {
-        let memory = data(buf, count, datatype)?;
-        tell(
-            status,
-            object.file.access(At::Individual, memory, Direction::Write),
-        )
-    }
+    let (process, owner) = (&fh.runtime.process, files::owner(fh.handle));
+    let id = fh
+        .file
+        .start(process, owner, at, memory(data)?, direction)?;
+    request.set(requests::handle(Some(id)));
+    Ok(())
 }
 
-/// `MPI_File_read_shared` (section 13.4.4).
-pub unsafe fn file_read_shared(
+/// Starts a collective access: the nonblocking forms of [`access_all`].
+pub fn start_all(
     fh: LiveFile,
-    buf: *mut c_void,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
-    status: StatusOut,
+    at: At,
+    direction: Direction,
+    data: UserBuffer,
+    request: Out<MPI_Request>,
 ) -> Result<()> {
-    let object = fh.object;
-    // SAFETY: by the contract of this function.
-    unsafe {
-        let memory = data(buf, count, datatype)?;
-        tell(
-            status,
-            object.file.access(At::Shared, memory, Direction::Read),
-        )
-    }
+    let (process, owner) = (&fh.runtime.process, files::owner(fh.handle));
+    let id = fh
+        .file
+        .start_all(process, owner, at, memory(data), direction, false)?;
+    request.set(requests::handle(Some(id)));
+    Ok(())
 }
 
-/// `MPI_File_write_shared` (section 13.4.4).
-pub unsafe fn file_write_shared(
-    fh: LiveFile,
-    buf: *const c_void,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
-    status: StatusOut,
-) -> Result<()> {
-    let object = fh.object;
-    // SAFETY: by the contract of this function.
-    unsafe {
-        let memory = data(buf, count, datatype)?;
-        tell(
-            status,
-            object.file.access(At::Shared, memory, Direction::Write),
-        )
-    }
+/// Begins a split collective access: `MPI_File_read_all_begin` … (section 13.4.5).
+pub fn begin(fh: LiveFile, kind: SplitKind, offset: MPI_Offset, data: UserBuffer) -> Result<()> {
+    let (process, owner) = (&fh.runtime.process, files::owner(fh.handle));
+    fh.file.begin(process, owner, kind, offset, memory(data))
+}
+
+/// Ends a split collective access: `MPI_File_read_all_end` … (section 13.4.5).
+pub fn end(fh: LiveFile, kind: SplitKind, buf: *const u8, status: StatusOut) -> Result<()> {
+    status.set(&fh.file.end(&fh.runtime.process, kind, buf)?);
+    Ok(())
 }

@@ -4,29 +4,17 @@
 //! and files start with it (section 13.7).
 
 use std::ffi::c_int;
-use std::mem::transmute;
 
-use mpi_core::{Class, Error, Result};
+use mpi_core::Result;
 use mpi_runtime::handles::destructors;
-use mpi_runtime::handles::errhandler;
 use mpi_runtime::handles::files;
-use mpi_runtime::handles::handler::{Attached, Callback, Function, Handler};
+use mpi_runtime::handles::handler::Attached;
 use mpi_runtime::lifecycle::runtime::runtime;
 
-use crate::abi::{MPI_Errhandler, MPI_FILE_NULL, MPI_File, MPI_File_errhandler_function};
+use crate::abi::{MPI_Errhandler, MPI_FILE_NULL, MPI_File};
+use crate::api::errhandler::{call, demand_made_by};
 use crate::args::Out;
-use crate::raise::{self, On};
-
-/// `MPI_File_create_errhandler` (section 8.3.3).
-pub fn file_create_errhandler(
-    function: MPI_File_errhandler_function,
-    errhandler: Out<MPI_Errhandler>,
-) -> Result<()> {
-    // SAFETY: both are addresses of functions; before it is called it becomes again what it was.
-    let function = unsafe { transmute::<MPI_File_errhandler_function, Function>(function) };
-    errhandler.set(errhandler::make(Handler::File(Callback::Plain(function)))?);
-    Ok(())
-}
+use crate::raise::On;
 
 /// Applies `action` to the handler of a file, or to the default one.
 fn with<T>(file: MPI_File, action: impl FnOnce(&mut Attached) -> T) -> Result<T> {
@@ -40,14 +28,7 @@ fn with<T>(file: MPI_File, action: impl FnOnce(&mut Attached) -> T) -> Result<T>
 /// `MPI_File_set_errhandler` (section 8.3.3).
 pub fn file_set_errhandler(file: MPI_File, errhandler: Attached) -> Result<()> {
     with(file, |_| ())?;
-    match errhandler.handler() {
-        Handler::Fatal | Handler::Abort | Handler::Return | Handler::Throw | Handler::File(_) => {}
-        Handler::Comm(_) | Handler::Win(_) | Handler::Session(_) => {
-            let why = "the error handler was made for another kind of object; make one by \
-                       MPI_File_create_errhandler";
-            return Err(Error::new(Class::Errhandler, why));
-        }
-    }
+    demand_made_by("MPI_File_create_errhandler", &errhandler)?;
     // The old handler is dropped without the lock.
     let before = with(file, |handler| std::mem::replace(handler, errhandler))?;
     drop(before);
@@ -65,12 +46,5 @@ pub fn file_get_errhandler(file: MPI_File, errhandler: Out<MPI_Errhandler>) -> R
 /// `MPI_File_call_errhandler` (section 8.5).
 pub fn file_call_errhandler(file: MPI_File, errorcode: c_int) -> Result<()> {
     with(file, |_| ())?;
-    let detail = "the program called the error handler with this code";
-    raise::raise(
-        Error::new(Class::User(errorcode), detail),
-        "MPI_File_call_errhandler",
-        On::File(file),
-        &[],
-    );
-    Ok(())
+    call("MPI_File_call_errhandler", On::File(file), errorcode)
 }

@@ -1,4 +1,4 @@
-//! Individual file pointers (section 13.4.3).
+//! Individual file pointers and the shared one (sections 13.4.3 and 13.4.4).
 
 use std::ffi::c_int;
 
@@ -8,8 +8,8 @@ use mpi_io::Whence;
 use crate::abi::{MPI_Offset, MPI_SEEK_CUR, MPI_SEEK_END, MPI_SEEK_SET};
 use crate::args::{LiveFile, Out};
 
-/// What a new position is counted from.
-pub(super) fn whence_of(whence: c_int) -> Result<Whence> {
+/// Returns what a new position is counted from.
+fn whence_of(whence: c_int) -> Result<Whence> {
     match whence {
         MPI_SEEK_SET => Ok(Whence::Set),
         MPI_SEEK_CUR => Ok(Whence::Current),
@@ -35,5 +35,17 @@ pub fn file_get_position(fh: LiveFile, offset: Out<MPI_Offset>) -> Result<()> {
 /// `MPI_File_get_byte_offset`.
 pub fn file_get_byte_offset(fh: LiveFile, offset: MPI_Offset, disp: Out<MPI_Offset>) -> Result<()> {
     disp.set(fh.file.byte_offset(offset)?);
+    Ok(())
+}
+
+/// `MPI_File_seek_shared`.
+pub fn file_seek_shared(fh: LiveFile, offset: MPI_Offset, whence: c_int) -> Result<()> {
+    let process = &fh.runtime.process;
+    fh.file.seek_shared(process, offset, whence_of(whence))
+}
+
+/// `MPI_File_get_position_shared`.
+pub fn file_get_position_shared(fh: LiveFile, offset: Out<MPI_Offset>) -> Result<()> {
+    offset.set(fh.file.position_shared()?);
     Ok(())
 }

@@ -1,7 +1,6 @@
 //! Streams, an extension of MPICH: VCIs that a program selects itself (docs/vcis.md).
 
-use std::ffi::{c_int, c_void};
-use std::slice;
+use std::ffi::c_int;
 use std::sync::Arc;
 
 use mpi_comm::creation::streams::{self, Stream};
@@ -10,26 +9,22 @@ use mpi_core::process::Mode;
 use mpi_core::{ANY_SOURCE, Class, Error, RequestId, Result, Status};
 use mpi_runtime::handles::comms::CommObject;
 use mpi_runtime::handles::infos;
-use mpi_runtime::handles::types;
 use mpi_runtime::lifecycle::runtime::{Runtime, runtime};
 use mpi_runtime::lifecycle::thread_level::ThreadLevel;
 use mpi_runtime::mpix::streams::CommStreams;
 use mpi_runtime::requests;
 
-use crate::abi::{
-    MPI_COMM_NULL, MPI_Comm, MPI_Count, MPI_Datatype, MPI_Info, MPI_Request, MPIX_STREAM_NULL,
-    MPIX_Stream,
-};
+use crate::abi::{MPI_COMM_NULL, MPI_Comm, MPI_Info, MPI_Request, MPIX_STREAM_NULL, MPIX_Stream};
+use crate::api::null;
 use crate::api::pt2pt::check::{check_send, check_source};
-use crate::api::{null, put};
-use crate::args::{Out, StatusOut};
+use crate::args::{Array, LateOut, Out, StatusOut, UserBuffer};
 
 /// The source index of a receive that accepts messages of any stream.
 const ANY_INDEX: c_int = -1;
 
 /// `MPIX_Stream_create`: a VCI of its own. GPU streams, which an info object requests by `type`,
 /// are errors.
-pub unsafe fn stream_create(info: MPI_Info, stream: *mut MPIX_Stream) -> Result<()> {
+pub fn stream_create(info: MPI_Info, stream: LateOut<MPIX_Stream>) -> Result<()> {
     let runtime = runtime()?;
     if let Some(info) = infos::hints(info)?
         && let Some(kind) = info.get("type")?
@@ -40,22 +35,18 @@ pub unsafe fn stream_create(info: MPI_Info, stream: *mut MPIX_Stream) -> Result<
         );
         return Err(Error::new(Class::InfoValue, why));
     }
-    if stream.is_null() {
-        return Err(null("stream"));
-    }
-    let made = runtime.streams.insert(Stream::new(&runtime.process)?)?;
-    // SAFETY: the caller's contract.
-    unsafe { put(stream, "stream", made) }
+    let stream = stream.demand()?;
+    stream.set(runtime.streams.insert(Stream::new(&runtime.process)?)?);
+    Ok(())
 }
 
 /// `MPIX_Stream_free`.
-pub unsafe fn stream_free(stream: *mut MPIX_Stream) -> Result<()> {
+pub fn stream_free(stream: Option<&mut MPIX_Stream>) -> Result<()> {
     let runtime = runtime()?;
-    // SAFETY: the caller's contract.
-    let handle = unsafe { stream.as_ref() }.ok_or_else(|| null("stream"))?;
-    runtime.streams.free(*handle)?;
-    // SAFETY: the caller's contract.
-    unsafe { put(stream, "stream", MPIX_STREAM_NULL) }
+    let stream = stream.ok_or_else(|| null("stream"))?;
+    runtime.streams.free(*stream)?;
+    *stream = MPIX_STREAM_NULL;
+    Ok(())
 }
 
 /// Makes a communicator with streams.
@@ -74,57 +65,37 @@ fn create(runtime: &Runtime, parent: MPI_Comm, handles: Vec<MPIX_Stream>) -> Res
 
 /// `MPIX_Stream_comm_create`: a communicator in which this process sends and receives by its
 /// stream.
-pub unsafe fn stream_comm_create(
+pub fn stream_comm_create(
     comm: MPI_Comm,
     stream: MPIX_Stream,
-    newcomm: *mut MPI_Comm,
+    newcomm: LateOut<MPI_Comm>,
 ) -> Result<()> {
     let runtime = runtime()?;
-    if newcomm.is_null() {
-        return Err(null("newcomm"));
-    }
-    let made = create(runtime, comm, vec![stream])?;
-    // SAFETY: the caller's contract.
-    unsafe { put(newcomm, "newcomm", made) }
+    let newcomm = newcomm.demand()?;
+    newcomm.set(create(runtime, comm, vec![stream])?);
+    Ok(())
 }
 
 /// `MPIX_Stream_comm_create_multiplex`: a communicator in which this process has several streams.
-pub unsafe fn stream_comm_create_multiplex(
+pub fn stream_comm_create_multiplex(
     comm: MPI_Comm,
-    count: c_int,
-    array_of_streams: *mut MPIX_Stream,
-    newcomm: *mut MPI_Comm,
+    streams: Array<MPIX_Stream>,
+    newcomm: LateOut<MPI_Comm>,
 ) -> Result<()> {
     let runtime = runtime()?;
-    if newcomm.is_null() {
-        return Err(null("newcomm"));
-    }
-    let count = usize::try_from(count).map_err(|_| {
-        let why = format!("count is {count}; it must be 0 or more");
-        Error::new(Class::Count, why)
-    })?;
-    if count > runtime.process.pool() {
-        let why = format!(
-            "count is {count}; it must not exceed the {} VCIs for streams",
-            runtime.process.pool()
-        );
+    let newcomm = newcomm.demand()?;
+    let (count, most) = (streams.length(), runtime.process.pool());
+    if usize::try_from(count).is_ok_and(|count| count > most) {
+        let why = format!("count is {count}; it must not exceed the {most} VCIs for streams");
         return Err(Error::new(Class::Count, why));
     }
-    if count > 0 && array_of_streams.is_null() {
-        return Err(null("array_of_streams"));
-    }
-    let handles = match count {
-        0 => Vec::new(),
-        // SAFETY: the caller's contract; not NULL.
-        _ => unsafe { slice::from_raw_parts(array_of_streams, count) }.to_vec(),
-    };
-    let made = create(runtime, comm, handles)?;
-    // SAFETY: the caller's contract.
-    unsafe { put(newcomm, "newcomm", made) }
+    let handles = streams.list_or(Class::Count)?.to_vec();
+    newcomm.set(create(runtime, comm, handles)?);
+    Ok(())
 }
 
 /// `MPIX_Comm_get_stream`: `MPIX_STREAM_NULL` for a communicator without streams.
-pub unsafe fn comm_get_stream(comm: MPI_Comm, idx: c_int, stream: *mut MPIX_Stream) -> Result<()> {
+pub fn comm_get_stream(comm: MPI_Comm, idx: c_int, stream: LateOut<MPIX_Stream>) -> Result<()> {
     let comm = runtime()?.comm(comm)?;
     let handles = match comm.streams.get() {
         Some(streams) => &streams.handles[..],
@@ -135,8 +106,8 @@ pub unsafe fn comm_get_stream(comm: MPI_Comm, idx: c_int, stream: *mut MPIX_Stre
         let why = format!("idx is {idx}; comm has {} streams", handles.len());
         Error::new(Class::Arg, why)
     })?;
-    // SAFETY: the caller's contract.
-    unsafe { put(stream, "stream", *found) }
+    stream.demand()?.set(*found);
+    Ok(())
 }
 
 /// `MPIX_Stream_progress`: one round of progress on a stream, or on all VCIs for
@@ -192,14 +163,9 @@ fn comm_between(streams: &CommStreams, from: u32, to: u32) -> Result<&Comm> {
 }
 
 /// Starts a send. `None`: it is complete.
-///
-/// # Safety
-/// The buffer is as MPI demands of a send buffer.
-unsafe fn start_send(
+fn start_send(
     runtime: &Runtime,
-    buf: *const c_void,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
+    data: UserBuffer,
     (dest, tag): (c_int, c_int),
     comm: MPI_Comm,
     (source_index, dest_index): (c_int, c_int),
@@ -208,8 +174,7 @@ unsafe fn start_send(
     let streams = streams_of(comm)?;
     let own = streams.handles.len() as u32;
     let from = index(source_index, own, "source_stream_index", "this process")?;
-    // SAFETY: the caller's contract.
-    let buffer = unsafe { types::buffer_for(rank, buf, count, datatype)? };
+    let buffer = data.message(rank)?;
     let Some(rank) = rank else { return Ok(None) };
     let theirs = streams.routes.count(rank);
     let to = index(dest_index, theirs, "dest_stream_index", "the destination")?;
@@ -226,15 +191,10 @@ unsafe fn start_send(
     )
 }
 
-/// Starts a receive. `None`: from `MPI_PROC_NULL`.
-///
-/// # Safety
-/// The buffer is as MPI demands of a receive buffer.
-unsafe fn start_receive(
+/// Starts a receive. `None`: it is from `MPI_PROC_NULL`.
+fn start_receive(
     runtime: &Runtime,
-    buf: *mut c_void,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
+    data: UserBuffer,
     (source, tag): (c_int, c_int),
     comm: MPI_Comm,
     (source_index, dest_index): (c_int, c_int),
@@ -243,8 +203,7 @@ unsafe fn start_receive(
     let streams = streams_of(comm)?;
     let own = streams.handles.len() as u32;
     let at = index(dest_index, own, "dest_stream_index", "this process")?;
-    // SAFETY: the caller's contract.
-    let buffer = unsafe { types::buffer_for(rank, buf, count, datatype)? };
+    let buffer = data.message(rank)?;
     let Some(rank) = rank else { return Ok(None) };
     // Messages match by source and tag, whichever stream they come from.
     if rank != ANY_SOURCE && source_index != ANY_INDEX {
@@ -256,64 +215,46 @@ unsafe fn start_receive(
     mpi_core::comm::receive_on(&runtime.process, comm, purpose, buffer, rank, tag).map(Some)
 }
 
-/// `MPIX_Stream_send`.
-pub unsafe fn stream_send(
-    buf: *const c_void,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
+/// `MPIX_Stream_send`; `indices` are those of the streams at source and destination.
+pub fn stream_send(
+    data: UserBuffer,
     dest: c_int,
     tag: c_int,
     comm: MPI_Comm,
-    source_stream_index: c_int,
-    dest_stream_index: c_int,
+    indices: (c_int, c_int),
 ) -> Result<()> {
     let runtime = runtime()?;
-    let indices = (source_stream_index, dest_stream_index);
-    // SAFETY: the caller's contract.
-    let started = unsafe { start_send(runtime, buf, count, datatype, (dest, tag), comm, indices)? };
-    match started {
+    match start_send(runtime, data, (dest, tag), comm, indices)? {
         None => Ok(()),
         Some(id) => runtime.process.wait(id)?.1.map_or(Ok(()), Err),
     }
 }
 
 /// `MPIX_Stream_isend`.
-pub unsafe fn stream_isend(
-    buf: *const c_void,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
+pub fn stream_isend(
+    data: UserBuffer,
     dest: c_int,
     tag: c_int,
     comm: MPI_Comm,
-    source_stream_index: c_int,
-    dest_stream_index: c_int,
+    indices: (c_int, c_int),
     request: Out<MPI_Request>,
 ) -> Result<()> {
-    let runtime = runtime()?;
-    let indices = (source_stream_index, dest_stream_index);
-    // SAFETY: the caller's contract.
-    let started = unsafe { start_send(runtime, buf, count, datatype, (dest, tag), comm, indices)? };
+    let started = start_send(runtime()?, data, (dest, tag), comm, indices)?;
     request.set(requests::handle(started));
     Ok(())
 }
 
 /// `MPIX_Stream_recv`.
-pub unsafe fn stream_recv(
-    buf: *mut c_void,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
+pub fn stream_recv(
+    data: UserBuffer,
     source: c_int,
     tag: c_int,
     comm: MPI_Comm,
-    source_stream_index: c_int,
-    dest_stream_index: c_int,
+    indices: (c_int, c_int),
     status: StatusOut,
 ) -> Result<()> {
     let runtime = runtime()?;
-    let indices = (source_stream_index, dest_stream_index);
-    // SAFETY: the caller's contract.
-    let started =
-        unsafe { start_receive(runtime, buf, count, datatype, (source, tag), comm, indices)? };
+    let started = start_receive(runtime, data, (source, tag), comm, indices)?;
     let (found, error) = match started {
         Some(id) => runtime.process.wait(id)?,
         None => (Status::PROC_NULL, None),
@@ -323,22 +264,16 @@ pub unsafe fn stream_recv(
 }
 
 /// `MPIX_Stream_irecv`.
-pub unsafe fn stream_irecv(
-    buf: *mut c_void,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
+pub fn stream_irecv(
+    data: UserBuffer,
     source: c_int,
     tag: c_int,
     comm: MPI_Comm,
-    source_stream_index: c_int,
-    dest_stream_index: c_int,
+    indices: (c_int, c_int),
     request: Out<MPI_Request>,
 ) -> Result<()> {
     let runtime = runtime()?;
-    let indices = (source_stream_index, dest_stream_index);
-    // SAFETY: the caller's contract.
-    let started =
-        unsafe { start_receive(runtime, buf, count, datatype, (source, tag), comm, indices)? };
+    let started = start_receive(runtime, data, (source, tag), comm, indices)?;
     let id = match started {
         Some(id) => id,
         None => crate::api::pt2pt::recv::null_receive(runtime, &runtime.comm(comm)?.comm)?,

@@ -7,22 +7,14 @@ use mpi_runtime::lifecycle::runtime::runtime;
 use mpi_runtime::requests::READY;
 
 use super::send::outgoing;
-use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_Request};
+use crate::abi::{MPI_Comm, MPI_Count, MPI_Request};
 use crate::api::pt2pt::buffers::attach;
-use crate::args::{Out, OutInt};
+use crate::args::{Out, OutInt, UserBuffer};
 
 /// `MPI_Bsend` (section 3.4).
-pub unsafe fn bsend(
-    buf: *const c_void,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
-    dest: c_int,
-    tag: c_int,
-    comm: MPI_Comm,
-) -> Result<()> {
+pub fn bsend(data: UserBuffer, dest: c_int, tag: c_int, comm: MPI_Comm) -> Result<()> {
     let runtime = runtime()?;
-    // SAFETY: the caller's contract.
-    let out = unsafe { outgoing(runtime, buf, count, datatype, dest, tag, comm)? };
+    let out = outgoing(runtime, data, dest, tag, comm)?;
     match out.rank {
         Some(rank) => out.comm.buffered(&runtime.bsend).send(
             &runtime.process,
@@ -36,17 +28,14 @@ pub unsafe fn bsend(
 }
 
 /// `MPI_Ibsend` (section 3.7.2): complete when the data is in the attached buffer.
-pub unsafe fn ibsend(
-    buf: *const c_void,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
+pub fn ibsend(
+    data: UserBuffer,
     dest: c_int,
     tag: c_int,
     comm: MPI_Comm,
     request: Out<MPI_Request>,
 ) -> Result<()> {
-    // SAFETY: the caller's contract.
-    unsafe { bsend(buf, count, datatype, dest, tag, comm)? };
+    bsend(data, dest, tag, comm)?;
     request.set(READY);
     Ok(())
 }

@@ -1,13 +1,12 @@
 //! Nonblocking send and receive in one call (MPI-4.0 section 3.10).
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 
 use mpi_core::comm::Purpose;
 use mpi_core::process::Mode;
 use mpi_core::process::loan::Loan;
-use mpi_core::{Buffer, Result};
+use mpi_core::{Buffer, RequestId, Result};
 use mpi_runtime::handles::comms::CommObject;
-use mpi_runtime::handles::types;
 use mpi_runtime::lifecycle::runtime::{Runtime, runtime};
 use mpi_runtime::requests;
 use mpi_runtime::requests::object::Object;
@@ -17,8 +16,8 @@ use super::check::check_source;
 use super::recv::null_receive;
 use super::send::outgoing;
 use super::sendrecv::copy_of;
-use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_Request};
-use crate::api::null;
+use crate::abi::{MPI_Comm, MPI_Request};
+use crate::args::{LateOut, UserBuffer};
 
 /// Starts both operations, the receive first. Returns the handle of their request.
 fn begin(
@@ -54,79 +53,65 @@ fn begin(
 }
 
 /// `MPI_Isendrecv` (MPI-4.0 section 3.10).
-pub unsafe fn isendrecv(
-    sendbuf: *const c_void,
-    sendcount: MPI_Count,
-    sendtype: MPI_Datatype,
+pub fn isendrecv(
+    send: UserBuffer,
     dest: c_int,
     sendtag: c_int,
-    recvbuf: *mut c_void,
-    recvcount: MPI_Count,
-    recvtype: MPI_Datatype,
+    recv: UserBuffer,
     source: c_int,
     recvtag: c_int,
     comm: MPI_Comm,
-    request: *mut MPI_Request,
+    request: LateOut<MPI_Request>,
 ) -> Result<()> {
     let runtime = runtime()?;
-    // SAFETY: the caller's contract, which extends to the completion of the request.
-    let out = unsafe { outgoing(runtime, sendbuf, sendcount, sendtype, dest, sendtag, comm)? };
+    let out = outgoing(runtime, send, dest, sendtag, comm)?;
     let (comm, source, recvtag) = check_source(runtime, source, recvtag, comm)?;
-    // SAFETY: as above.
-    let into = unsafe { types::buffer_for(source, recvbuf, recvcount, recvtype)? };
-    if request.is_null() {
-        return Err(null("request"));
-    }
-    let (process, mode) = (&runtime.process, Mode::Standard);
+    let into = recv.message(source)?;
+    let request = request.demand()?;
     let begun = begin(runtime, comm, into, source, recvtag, || {
         let Some(rank) = out.rank else {
             return Ok(None);
         };
-        let purpose = Purpose::PointToPoint;
-        let id = mpi_core::comm::send_on(
-            process, &comm.comm, purpose, out.buffer, rank, sendtag, mode,
-        )?;
-        Ok(id.map(Sending::Own))
+        Ok(send_on(runtime, comm, out.buffer, rank, sendtag)?.map(Sending::Own))
     })?;
-    // SAFETY: not NULL, so valid by the caller's contract.
-    unsafe { request.write(begun) };
+    request.set(begun);
     Ok(())
 }
 
-/// `MPI_Isendrecv_replace` (MPI-4.0 section 3.10).
-pub unsafe fn isendrecv_replace(
-    buf: *mut c_void,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
+/// `MPI_Isendrecv_replace` (MPI-4.0 section 3.10). A copy of the data is sent.
+pub fn isendrecv_replace(
+    data: UserBuffer,
     dest: c_int,
     sendtag: c_int,
     source: c_int,
     recvtag: c_int,
     comm: MPI_Comm,
-    request: *mut MPI_Request,
+    request: LateOut<MPI_Request>,
 ) -> Result<()> {
     let runtime = runtime()?;
-    // SAFETY: the caller's contract, which extends to the completion of the request.
-    let out = unsafe { outgoing(runtime, buf, count, datatype, dest, sendtag, comm)? };
+    let out = outgoing(runtime, data, dest, sendtag, comm)?;
     let (comm, source, recvtag) = check_source(runtime, source, recvtag, comm)?;
-    // SAFETY: as above; the message that is sent is the copy made below.
-    let into = unsafe { types::buffer_for(source, buf, count, datatype)? };
-    if request.is_null() {
-        return Err(null("request"));
-    }
+    let into = data.message(source)?;
+    let request = request.demand()?;
     let copy = copy_of(&out.buffer)?;
-    let (process, mode) = (&runtime.process, Mode::Standard);
     let begun = begin(runtime, comm, into, source, recvtag, || {
         let Some(rank) = out.rank else {
             return Ok(None);
         };
-        let purpose = Purpose::PointToPoint;
-        let loan = Loan::send(copy, |buffer| {
-            mpi_core::comm::send_on(process, &comm.comm, purpose, buffer, rank, sendtag, mode)
-        })?;
+        let loan = Loan::send(copy, |buffer| send_on(runtime, comm, buffer, rank, sendtag))?;
         Ok(loan.map(Sending::Copy))
     })?;
-    // SAFETY: not NULL, so valid by the caller's contract.
-    unsafe { request.write(begun) };
+    request.set(begun);
     Ok(())
+}
+
+fn send_on(
+    runtime: &Runtime,
+    comm: &CommObject,
+    buffer: Buffer,
+    rank: u32,
+    tag: c_int,
+) -> Result<Option<RequestId>> {
+    let (process, purpose, mode) = (&runtime.process, Purpose::PointToPoint, Mode::Standard);
+    mpi_core::comm::send_on(process, &comm.comm, purpose, buffer, rank, tag, mode)
 }

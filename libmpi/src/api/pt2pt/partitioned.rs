@@ -1,6 +1,6 @@
 //! Partitioned communication (MPI-4.1 chapter 4).
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::sync::atomic::AtomicBool;
 
 use mpi_core::partitioned::{PartitionedReceive, PartitionedSend, Partitions};
@@ -13,24 +13,14 @@ use mpi_runtime::requests::object::Object;
 use mpi_runtime::requests::partitioned::{NullPartitioned, Partitioned};
 
 use crate::abi::{
-    MPI_BYTE, MPI_Comm, MPI_Count, MPI_Datatype, MPI_Info, MPI_PROC_NULL, MPI_REQUEST_NULL,
-    MPI_Request,
+    MPI_BYTE, MPI_Comm, MPI_Count, MPI_Info, MPI_PROC_NULL, MPI_REQUEST_NULL, MPI_Request,
 };
-use crate::api::null;
 use crate::api::pt2pt::check::{bad_tag, check_send};
-use crate::args::Out;
+use crate::args::{Array, LateOut, Out, UserBuffer};
 
 /// Checks the arguments that describe the buffer.
-///
-/// # Safety
-/// The buffer satisfies the contract of [`Partitions::new`].
-unsafe fn partitions(
-    buf: *const c_void,
-    partitions: c_int,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
-    rank: c_int,
-) -> Result<Partitions> {
+fn partitions(data: UserBuffer, partitions: c_int, rank: c_int) -> Result<Partitions> {
+    let (count, datatype) = (data.count(), data.datatype());
     let Ok(number) = usize::try_from(partitions) else {
         let why = format!("partitions is {partitions}; it must be 0 or more");
         return Err(Error::new(Class::Arg, why));
@@ -47,21 +37,25 @@ unsafe fn partitions(
     let (_, datatype) = types::checked(0, datatype)?;
     datatype.total(count, number)?;
     if rank != MPI_PROC_NULL {
-        types::check_address(buf, count * number.min(1), datatype)?;
+        types::check_address(data.address(), count * number.min(1), datatype)?;
     }
-    // SAFETY: the caller's contract.
-    Ok(unsafe { Partitions::new(buf.cast_mut().cast(), number, count, datatype) })
+    // SAFETY: the memory is as its description says, by the contract of `args::buffer`.
+    Ok(unsafe { Partitions::new(data.address().cast(), number, count, datatype) })
 }
 
-unsafe fn init(
+/// Creates a partitioned request: `MPI_Psend_init` and `MPI_Precv_init` (MPI-4.1 sections 4.2.1 and
+/// 4.2.2).
+pub(crate) fn init(
     sends: bool,
-    data: Partitions,
+    data: UserBuffer,
+    number: c_int,
     rank: c_int,
     tag: c_int,
     comm: MPI_Comm,
     info: MPI_Info,
-    request: *mut MPI_Request,
+    request: LateOut<MPI_Request>,
 ) -> Result<()> {
+    let data = partitions(data, number, rank)?;
     let runtime = runtime()?;
     if !sends && rank == ANY_SOURCE {
         runtime.comm(comm)?;
@@ -76,9 +70,7 @@ unsafe fn init(
         false => Error::new(error.class(), error.detail().replacen("dest", "source", 1)),
     })?;
     infos::hints(info)?;
-    if request.is_null() {
-        return Err(null("request"));
-    }
+    let request = request.demand()?;
     let process = &runtime.process;
     let holder = runtime.comm_arc(comm)?;
     let made = match target {
@@ -95,47 +87,8 @@ unsafe fn init(
             Partitioned::Receive(PartitionedReceive::new(process, holder, data, rank, tag)?)
         }
     };
-    // SAFETY: not NULL, so valid by the caller's contract.
-    unsafe { request.write(requests::insert(Object::Other(Box::new(made)))?) };
+    request.set(requests::insert(Object::Other(Box::new(made)))?);
     Ok(())
-}
-
-/// `MPI_Psend_init` (MPI-4.1 section 4.2.1).
-pub unsafe fn psend_init(
-    buf: *const c_void,
-    partitions: c_int,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
-    dest: c_int,
-    tag: c_int,
-    comm: MPI_Comm,
-    info: MPI_Info,
-    request: *mut MPI_Request,
-) -> Result<()> {
-    // SAFETY: the caller's contract, which extends to all runs of the request.
-    unsafe {
-        let data = self::partitions(buf, partitions, count, datatype, dest)?;
-        init(true, data, dest, tag, comm, info, request)
-    }
-}
-
-/// `MPI_Precv_init` (MPI-4.1 section 4.2.2).
-pub unsafe fn precv_init(
-    buf: *mut c_void,
-    partitions: c_int,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
-    source: c_int,
-    tag: c_int,
-    comm: MPI_Comm,
-    info: MPI_Info,
-    request: *mut MPI_Request,
-) -> Result<()> {
-    // SAFETY: the caller's contract, which extends to all runs of the request.
-    unsafe {
-        let data = self::partitions(buf, partitions, count, datatype, source)?;
-        init(false, data, source, tag, comm, info, request)
-    }
 }
 
 /// Returns the partitioned request behind a handle.
@@ -189,27 +142,11 @@ pub fn pready_range(
 }
 
 /// `MPI_Pready_list` (MPI-4.1 section 4.2.1).
-pub unsafe fn pready_list(
-    length: c_int,
-    array_of_partitions: *const c_int,
-    request: MPI_Request,
-) -> Result<()> {
+pub fn pready_list(partitions: Array<c_int>, request: MPI_Request) -> Result<()> {
     let process = &runtime()?.process;
     let request = partitioned(request)?;
-    if length < 0 {
-        let why = format!("length is {length}; it must be 0 or more");
-        return Err(Error::new(Class::Arg, why));
-    }
-    if length > 0 && array_of_partitions.is_null() {
-        return Err(null("array_of_partitions"));
-    }
-    let list = match length {
-        0 => &[],
-        // SAFETY: not NULL, so valid for as many by the caller's contract.
-        length => unsafe { std::slice::from_raw_parts(array_of_partitions, length as usize) },
-    };
-    list.iter()
-        .try_for_each(|one| request.ready(process, (*one).into(), (*one).into()))
+    let mut list = partitions.list()?.iter();
+    list.try_for_each(|one| request.ready(process, (*one).into(), (*one).into()))
 }
 
 /// `MPI_Parrived` (MPI-4.1 section 4.2.2).

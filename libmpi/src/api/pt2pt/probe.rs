@@ -7,9 +7,8 @@ use mpi_runtime::handles::messages;
 use mpi_runtime::lifecycle::runtime::runtime;
 
 use super::check::check_source;
-use crate::abi::{MPI_Comm, MPI_MESSAGE_NO_PROC, MPI_MESSAGE_NULL, MPI_Message, MPI_Status};
+use crate::abi::{MPI_Comm, MPI_MESSAGE_NO_PROC, MPI_MESSAGE_NULL, MPI_Message};
 use crate::args::{Out, StatusOut};
-use crate::status;
 
 /// `MPI_Iprobe` (section 3.8.1).
 pub fn iprobe(
@@ -54,13 +53,13 @@ pub fn probe(source: c_int, tag: c_int, comm: MPI_Comm, status: StatusOut) -> Re
 }
 
 /// `MPI_Improbe` (section 3.8.2).
-pub unsafe fn improbe(
+pub fn improbe(
     source: c_int,
     tag: c_int,
     comm: MPI_Comm,
     flag: Out<c_int>,
     message: Out<MPI_Message>,
-    status: *mut MPI_Status,
+    status: StatusOut,
 ) -> Result<()> {
     let runtime = runtime()?;
     let (comm, source, tag) = check_source(runtime, source, tag, comm)?;
@@ -76,24 +75,21 @@ pub unsafe fn improbe(
         }
         None => (MPI_MESSAGE_NO_PROC, Some(Status::PROC_NULL)),
     };
-    // SAFETY: the caller's contract.
-    unsafe {
-        flag.set(c_int::from(found.is_some()));
-        message.set(handle);
-        if let Some(found) = found {
-            status::write(status, &found);
-        }
+    flag.set(c_int::from(found.is_some()));
+    message.set(handle);
+    if let Some(found) = found {
+        status.set(&found);
     }
     Ok(())
 }
 
 /// `MPI_Mprobe` (section 3.8.2).
-pub unsafe fn mprobe(
+pub fn mprobe(
     source: c_int,
     tag: c_int,
     comm: MPI_Comm,
     message: Out<MPI_Message>,
-    status: *mut MPI_Status,
+    status: StatusOut,
 ) -> Result<()> {
     let runtime = runtime()?;
     let (comm, source, tag) = check_source(runtime, source, tag, comm)?;
@@ -109,10 +105,7 @@ pub unsafe fn mprobe(
         }
         None => (MPI_MESSAGE_NO_PROC, Status::PROC_NULL),
     };
-    // SAFETY: the caller's contract.
-    unsafe {
-        message.set(handle);
-        status::write(status, &found);
-    }
+    message.set(handle);
+    status.set(&found);
     Ok(())
 }

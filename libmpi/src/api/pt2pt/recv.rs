@@ -12,59 +12,47 @@ use mpi_runtime::lifecycle::runtime::{Runtime, running, runtime};
 use mpi_runtime::requests;
 
 use super::check::check_source;
-use crate::abi::{
-    MPI_Comm, MPI_Count, MPI_Datatype, MPI_Message, MPI_Request, MPI_SUCCESS, MPI_Status,
-};
+use crate::abi::{MPI_Comm, MPI_Datatype, MPI_Message, MPI_Request, MPI_SUCCESS, MPI_Status};
 use crate::api::null;
+use crate::args::{LateOut, StatusOut, UserBuffer};
 use crate::status;
 
 /// `MPI_Irecv` (section 3.7.2).
 #[inline(always)]
-pub unsafe fn irecv(
-    buf: *mut c_void,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
+pub fn irecv(
+    data: UserBuffer,
     source: c_int,
     tag: c_int,
     comm: MPI_Comm,
-    request: *mut MPI_Request,
+    request: LateOut<MPI_Request>,
 ) -> Result<()> {
     let runtime = runtime()?;
     let (comm, source, tag) = check_source(runtime, source, tag, comm)?;
-    if request.is_null() {
-        return Err(null("request"));
-    }
+    let request = request.demand()?;
     let id = match source {
-        // SAFETY: the caller's contract.
-        Some(source) => unsafe { start_receive(comm, buf, count, datatype, source, tag)? },
+        Some(source) => start_receive(comm, data, source, tag)?,
         None => {
-            types::check_nobody(count, datatype)?;
+            data.check_nobody()?;
             null_receive(runtime, &comm.comm)?
         }
     };
-    // SAFETY: not NULL, so valid by the caller's contract.
-    unsafe { request.write(requests::handle(Some(id))) };
+    request.set(requests::handle(Some(id)));
     Ok(())
 }
 
-/// Starts a receive from a rank or `MPI_ANY_SOURCE`.
-///
-/// # Safety
-/// The buffer satisfies the contract of [`types::buffer`] until the receive is complete.
+/// Starts a receive from a rank or `MPI_ANY_SOURCE`. The caller has found the runtime.
 #[inline(always)]
-unsafe fn start_receive(
+fn start_receive(
     comm: &CommObject,
-    buf: *mut c_void,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
+    data: UserBuffer,
     source: c_int,
     tag: c_int,
 ) -> Result<RequestId> {
-    match types::message_len_large(buf, count, datatype) {
-        // SAFETY: as for this function.
-        Some(len) => unsafe { receive_contiguous(comm, buf, len, source, tag) },
-        // SAFETY: as for this function.
-        None => unsafe { receive_other(comm, buf, count, datatype, source, tag) },
+    match data.message_len() {
+        // SAFETY: `len` bytes are the program's receive buffer, by the contract of
+        // `args::buffer`; the caller has found the runtime.
+        Some(len) => unsafe { receive_contiguous(comm, data.address(), len, source, tag) },
+        None => receive_other(comm, data, source, tag),
     }
 }
 
@@ -85,19 +73,15 @@ pub(super) unsafe fn receive_contiguous(
     unsafe { mpi_core::comm::receive_bytes(process, &comm.comm, buf.cast(), len, source, tag) }
 }
 
-/// # Safety
-/// The buffer satisfies the contract of [`types::buffer`] until the receive is complete.
+/// Starts a receive of data that is not contiguous, or wrong.
 #[inline(never)]
-unsafe fn receive_other(
+fn receive_other(
     comm: &CommObject,
-    buf: *mut c_void,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
+    data: UserBuffer,
     source: c_int,
     tag: c_int,
 ) -> Result<RequestId> {
-    // SAFETY: the caller's contract.
-    let buffer = unsafe { types::buffer_for(Some(source), buf, count, datatype)? };
+    let buffer = data.message(Some(source))?;
     let process = &runtime()?.process;
     mpi_core::comm::receive_on(
         process,
@@ -145,132 +129,85 @@ pub(crate) unsafe fn recv_fast(
     Some(MPI_SUCCESS)
 }
 
-/// The fast path of `MPI_Recv_c`.
-#[inline(always)]
-pub(crate) unsafe fn recv_c_fast(
-    buf: *mut c_void,
-    count: c_int,
-    datatype: MPI_Datatype,
-    source: c_int,
-    tag: c_int,
-    comm: MPI_Comm,
-    status: *mut MPI_Status,
-) -> Option<c_int> {
-    // SAFETY: the caller's contract.
-    unsafe { recv_fast(buf, count, datatype, source, tag, comm, status) }
-}
-
 /// `MPI_Recv` (section 3.2.4).
 #[inline(always)]
-pub unsafe fn recv(
-    buf: *mut c_void,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
+pub fn recv(
+    data: UserBuffer,
     source: c_int,
     tag: c_int,
     comm: MPI_Comm,
-    status: *mut MPI_Status,
+    status: StatusOut,
 ) -> Result<()> {
     let runtime = runtime()?;
     let (comm, source, tag) = check_source(runtime, source, tag, comm)?;
     match source {
-        // SAFETY: the caller's contract.
-        Some(source) => unsafe {
-            receive_from(runtime, comm, buf, count, datatype, source, tag, status)
-        },
+        Some(source) => receive_from(runtime, comm, data, source, tag, status),
         None => {
-            types::check_nobody(count, datatype)?;
-            // SAFETY: the caller's contract.
-            unsafe { status::write(status, &Status::PROC_NULL) };
+            data.check_nobody()?;
+            status.set(&Status::PROC_NULL);
             Ok(())
         }
     }
 }
 
 /// Receives from a rank or `MPI_ANY_SOURCE`.
-///
-/// # Safety
-/// The buffer satisfies the contract of [`types::buffer`]; `status` is valid or ignored.
 #[inline(always)]
-pub(super) unsafe fn receive_from(
+pub(super) fn receive_from(
     runtime: &Runtime,
     comm: &CommObject,
-    buf: *mut c_void,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
+    data: UserBuffer,
     source: c_int,
     tag: c_int,
-    status: *mut MPI_Status,
+    status: StatusOut<'_>,
 ) -> Result<()> {
-    if let Some(room) = types::message_len_large(buf, count, datatype) {
-        let (process, to) = (&runtime.process, (buf.cast(), room));
-        // SAFETY: `buf` is the receive buffer, of `room` contiguous bytes (# Safety).
+    if let Some(len) = data.message_len() {
+        let (process, to) = (&runtime.process, (data.address().cast(), len));
+        // SAFETY: the address has `len` contiguous bytes to write, by the contract of
+        // `args::buffer`.
         let found = unsafe { receive_polling(process, &comm.comm, PointToPoint, to, source, tag) };
         if let Some(found) = found {
-            // SAFETY: `status` is valid or ignored (# Safety).
-            unsafe { status::write(status, &found) };
+            status.set(&found);
             return Ok(());
         }
     }
-    // SAFETY: the caller's contract.
-    let id = unsafe { start_receive(comm, buf, count, datatype, source, tag)? };
+    let id = start_receive(comm, data, source, tag)?;
     runtime.process.wait_own(id)?;
     let (found, error) = match runtime.process.finish_ok(id) {
         Some(found) => (found, None),
         None => runtime.process.finish(id)?,
     };
-    // SAFETY: the caller's contract.
-    unsafe { status::write(status, &found) };
+    status.set(&found);
     error.map_or(Ok(()), Err)
 }
 
 /// `MPI_Imrecv` (section 3.8.3).
-pub unsafe fn imrecv(
-    buf: *mut c_void,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
-    message: *mut MPI_Message,
-    request: *mut MPI_Request,
+pub fn imrecv(
+    data: UserBuffer,
+    message: Option<&mut MPI_Message>,
+    request: LateOut<MPI_Request>,
 ) -> Result<()> {
     let runtime = runtime()?;
-    // SAFETY: the caller's contract.
-    unsafe {
-        let buffer = types::buffer_for(Some(()), buf, count, datatype)?;
-        if request.is_null() {
-            return Err(null("request"));
-        }
-        let started =
-            match messages::take(runtime, message.as_mut().ok_or_else(|| null("message"))?)? {
-                Some(matched) => runtime.process.imrecv(matched, buffer)?,
-                None => null_receive(runtime, &runtime.world.comm)?,
-            };
-        request.write(requests::handle(Some(started)));
-    }
+    let buffer = data.message(Some(()))?;
+    let request = request.demand()?;
+    let started = match messages::take(runtime, message.ok_or_else(|| null("message"))?)? {
+        Some(matched) => runtime.process.imrecv(matched, buffer)?,
+        None => null_receive(runtime, &runtime.world.comm)?,
+    };
+    request.set(requests::handle(Some(started)));
     Ok(())
 }
 
 /// `MPI_Mrecv` (section 3.8.3).
-pub unsafe fn mrecv(
-    buf: *mut c_void,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
-    message: *mut MPI_Message,
-    status: *mut MPI_Status,
-) -> Result<()> {
+pub fn mrecv(data: UserBuffer, message: Option<&mut MPI_Message>, status: StatusOut) -> Result<()> {
     let runtime = runtime()?;
-    // SAFETY: the caller's contract.
-    unsafe {
-        let buffer = types::buffer_for(Some(()), buf, count, datatype)?;
-        let Some(matched) =
-            messages::take(runtime, message.as_mut().ok_or_else(|| null("message"))?)?
-        else {
-            status::write(status, &Status::PROC_NULL);
-            return Ok(());
-        };
-        let owner = matched.owner();
-        let id = runtime.process.imrecv(matched, buffer)?;
-        let (found, error) = runtime.process.wait(id)?;
-        status::write(status, &found);
-        error.map_or(Ok(()), |error| Err(error.on(owner)))
-    }
+    let buffer = data.message(Some(()))?;
+    let Some(matched) = messages::take(runtime, message.ok_or_else(|| null("message"))?)? else {
+        status.set(&Status::PROC_NULL);
+        return Ok(());
+    };
+    let owner = matched.owner();
+    let id = runtime.process.imrecv(matched, buffer)?;
+    let (found, error) = runtime.process.wait(id)?;
+    status.set(&found);
+    error.map_or(Ok(()), |error| Err(error.on(owner)))
 }

@@ -16,8 +16,7 @@ use mpi_runtime::requests::{READY, ResolvedRequest};
 use crate::abi::{
     MPI_ERR_PENDING, MPI_REQUEST_NULL, MPI_Request, MPI_SUCCESS, MPI_Status, MPI_UNDEFINED,
 };
-use crate::api::null;
-use crate::args::{Out, StatusOut};
+use crate::args::{ArrayMut, Out, StatusOut};
 use crate::raise;
 use crate::status;
 
@@ -157,30 +156,6 @@ pub fn request_get_status(request: MPI_Request, flag: Out<c_int>, status: Status
     Ok(())
 }
 
-/// Returns the program's array of requests.
-///
-/// # Safety
-/// `requests` is valid for `count` requests, or NULL.
-pub(crate) unsafe fn array<'a>(
-    count: c_int,
-    requests: *mut MPI_Request,
-) -> Result<&'a mut [MPI_Request]> {
-    let Ok(count) = usize::try_from(count) else {
-        return Err(Error::new(
-            Class::Count,
-            format!("count is {count}; it must be 0 or more"),
-        ));
-    };
-    if count == 0 {
-        return Ok(&mut []);
-    }
-    if requests.is_null() {
-        return Err(null("array_of_requests"));
-    }
-    // SAFETY: not NULL, so valid for `count` by the caller's contract.
-    Ok(unsafe { std::slice::from_raw_parts_mut(requests, count) })
-}
-
 /// Returns the error of a call on any of several requests, with the index of the request.
 #[cold]
 fn interrupted_any(
@@ -196,15 +171,13 @@ fn interrupted_any(
 }
 
 /// `MPI_Waitany`.
-pub unsafe fn waitany(
-    count: c_int,
-    array_of_requests: *mut MPI_Request,
+pub fn waitany(
+    requests: ArrayMut<MPI_Request>,
     index: Out<c_int>,
     status: StatusOut,
 ) -> Result<()> {
     let runtime = runtime()?;
-    // SAFETY: the caller's contract.
-    let requests = unsafe { array(count, array_of_requests)? };
+    let requests = requests.list_or(Class::Count)?;
     let found = match scan(runtime, requests) {
         Scan::Complete(found, resolved) => Some((found, resolved)),
         Scan::Pending(vcis) => match any::wait(runtime, requests, &vcis) {
@@ -233,16 +206,14 @@ pub unsafe fn waitany(
 }
 
 /// `MPI_Testany`.
-pub unsafe fn testany(
-    count: c_int,
-    array_of_requests: *mut MPI_Request,
+pub fn testany(
+    requests: ArrayMut<MPI_Request>,
     index: Out<c_int>,
     flag: Out<c_int>,
     status: StatusOut,
 ) -> Result<()> {
     let runtime = runtime()?;
-    // SAFETY: the caller's contract.
-    let requests = unsafe { array(count, array_of_requests)? };
+    let requests = requests.list_or(Class::Count)?;
     let (found, known) = match scan(runtime, requests) {
         Scan::Complete(found, resolved) => (Some((found, resolved)), true),
         // Without progress no further request is complete.
@@ -342,13 +313,11 @@ pub(crate) unsafe fn conclude_many(
 
 /// `MPI_Waitall`.
 pub unsafe fn waitall(
-    count: c_int,
-    array_of_requests: *mut MPI_Request,
+    requests: ArrayMut<MPI_Request>,
     array_of_statuses: *mut MPI_Status,
 ) -> Result<()> {
     let runtime = runtime()?;
-    // SAFETY: the caller's contract.
-    let requests = unsafe { array(count, array_of_requests)? };
+    let requests = requests.list_or(Class::Count)?;
     // SAFETY: the caller's contract.
     match unsafe { waitall_each(runtime, requests, array_of_statuses) } {
         Ok(()) => Ok(()),
@@ -556,14 +525,12 @@ unsafe fn waitall_failed(
 
 /// `MPI_Testall`.
 pub unsafe fn testall(
-    count: c_int,
-    array_of_requests: *mut MPI_Request,
+    requests: ArrayMut<MPI_Request>,
     flag: Out<c_int>,
     array_of_statuses: *mut MPI_Status,
 ) -> Result<()> {
     let runtime = runtime()?;
-    // SAFETY: the caller's contract.
-    let requests = unsafe { array(count, array_of_requests)? };
+    let requests = requests.list_or(Class::Count)?;
     if !runtime.has_losses()
         && let ScanAll::Pending(first, vcis) = scan_all(runtime, requests)
     {

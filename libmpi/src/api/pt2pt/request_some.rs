@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use mpi_core::Result;
+use mpi_core::{Class, Result};
 use mpi_runtime::lifecycle::runtime::{Runtime, runtime};
 use mpi_runtime::requests::ResolvedRequest;
 use mpi_runtime::requests::any::{self, Scan, scan};
@@ -12,8 +12,8 @@ use mpi_runtime::requests::lists::{
 
 use crate::abi::{MPI_Request, MPI_Status, MPI_UNDEFINED};
 use crate::api::null;
-use crate::api::pt2pt::request::{array, conclude_many};
-use crate::args::Out;
+use crate::api::pt2pt::request::conclude_many;
+use crate::args::{ArrayMut, Out};
 
 /// # Safety
 /// The arrays satisfy the contract of [`waitsome`].
@@ -42,15 +42,13 @@ unsafe fn conclude_some(
 
 /// `MPI_Waitsome`.
 pub unsafe fn waitsome(
-    incount: c_int,
-    array_of_requests: *mut MPI_Request,
+    requests: ArrayMut<MPI_Request>,
     outcount: Out<c_int>,
     array_of_indices: *mut c_int,
     array_of_statuses: *mut MPI_Status,
 ) -> Result<()> {
     let runtime = runtime()?;
-    // SAFETY: the caller's contract.
-    let requests = unsafe { array(incount, array_of_requests)? };
+    let requests = requests.list_or(Class::Count)?;
     let all = resolve_all(runtime, requests)?;
     if all_idle(&all) {
         outcount.set(MPI_UNDEFINED);
@@ -75,15 +73,13 @@ pub unsafe fn waitsome(
 
 /// `MPI_Testsome`.
 pub unsafe fn testsome(
-    incount: c_int,
-    array_of_requests: *mut MPI_Request,
+    requests: ArrayMut<MPI_Request>,
     outcount: Out<c_int>,
     array_of_indices: *mut c_int,
     array_of_statuses: *mut MPI_Status,
 ) -> Result<()> {
     let runtime = runtime()?;
-    // SAFETY: the caller's contract.
-    let requests = unsafe { array(incount, array_of_requests)? };
+    let requests = requests.list_or(Class::Count)?;
     if !runtime.has_losses()
         && let Scan::Pending(vcis) = scan(runtime, requests)
     {

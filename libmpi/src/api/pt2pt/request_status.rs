@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use mpi_core::{Class, Error, Result};
+use mpi_core::{Class, Result};
 use mpi_runtime::lifecycle::runtime::{Runtime, runtime};
 use mpi_runtime::requests::ResolvedRequest;
 use mpi_runtime::requests::lists::{
@@ -11,48 +11,26 @@ use mpi_runtime::requests::lists::{
 
 use crate::abi::{MPI_Request, MPI_Status, MPI_UNDEFINED};
 use crate::api::null;
-use crate::args::{Out, StatusOut};
+use crate::args::{Array, Out, StatusOut};
 use crate::status;
 
 /// Returns the requests of an array that is only read.
-///
-/// # Safety
-/// `requests` is valid for `count` requests, or NULL.
-unsafe fn resolve(
-    runtime: &Runtime,
-    count: c_int,
-    name: &str,
-    requests: *const MPI_Request,
-) -> Result<Vec<ResolvedRequest>> {
-    let Ok(length) = usize::try_from(count) else {
-        return Err(Error::new(
-            Class::Count,
-            format!("{name} is {count}; it must be 0 or more"),
-        ));
-    };
-    if length == 0 {
-        return Ok(Vec::new());
+fn resolve(runtime: &Runtime, requests: Array<MPI_Request>) -> Result<Vec<ResolvedRequest>> {
+    match requests.list_or(Class::Count)? {
+        [] => Ok(Vec::new()),
+        requests => resolve_all(runtime, requests),
     }
-    if requests.is_null() {
-        return Err(null("array_of_requests"));
-    }
-    // SAFETY: not NULL, so valid for `count` by the caller's contract.
-    resolve_all(runtime, unsafe {
-        std::slice::from_raw_parts(requests, length)
-    })
 }
 
 /// `MPI_Request_get_status_any` (MPI-4.1 section 3.7.6).
-pub unsafe fn request_get_status_any(
-    count: c_int,
-    array_of_requests: *const MPI_Request,
+pub fn request_get_status_any(
+    requests: Array<MPI_Request>,
     index: Out<c_int>,
     flag: Out<c_int>,
     status: StatusOut,
 ) -> Result<()> {
     let runtime = runtime()?;
-    // SAFETY: the caller's contract.
-    let all = unsafe { resolve(runtime, count, "count", array_of_requests)? };
+    let all = resolve(runtime, requests)?;
     if all_idle(&all) {
         status.set_ended(None);
         flag.set(1);
@@ -74,14 +52,12 @@ pub unsafe fn request_get_status_any(
 
 /// `MPI_Request_get_status_all` (MPI-4.1 section 3.7.6).
 pub unsafe fn request_get_status_all(
-    count: c_int,
-    array_of_requests: *const MPI_Request,
+    requests: Array<MPI_Request>,
     flag: Out<c_int>,
     array_of_statuses: *mut MPI_Status,
 ) -> Result<()> {
     let runtime = runtime()?;
-    // SAFETY: the caller's contract.
-    let all = unsafe { resolve(runtime, count, "count", array_of_requests)? };
+    let all = resolve(runtime, requests)?;
     let complete = |runtime: &Runtime| all.iter().all(|resolved| runtime.is_complete(*resolved));
     let done = is_complete_after_poll(runtime, &all, complete)?;
     // SAFETY: the caller's contract.
@@ -99,15 +75,13 @@ pub unsafe fn request_get_status_all(
 
 /// `MPI_Request_get_status_some` (MPI-4.1 section 3.7.6).
 pub unsafe fn request_get_status_some(
-    incount: c_int,
-    array_of_requests: *const MPI_Request,
+    requests: Array<MPI_Request>,
     outcount: Out<c_int>,
     array_of_indices: *mut c_int,
     array_of_statuses: *mut MPI_Status,
 ) -> Result<()> {
     let runtime = runtime()?;
-    // SAFETY: the caller's contract.
-    let all = unsafe { resolve(runtime, incount, "incount", array_of_requests)? };
+    let all = resolve(runtime, requests)?;
     if all_idle(&all) {
         outcount.set(MPI_UNDEFINED);
         return Ok(());

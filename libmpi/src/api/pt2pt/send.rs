@@ -12,8 +12,8 @@ use mpi_runtime::lifecycle::runtime::{Runtime, running, runtime};
 use mpi_runtime::requests::{self, READY};
 
 use super::check::check_send;
-use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_Request, MPI_SUCCESS};
-use crate::api::null;
+use crate::abi::{MPI_Comm, MPI_Datatype, MPI_Request, MPI_SUCCESS};
+use crate::args::{LateOut, UserBuffer};
 use crate::raise::{Arg, On, raise};
 
 /// A checked send. `rank` is `None` for `MPI_PROC_NULL`.
@@ -23,21 +23,17 @@ pub(super) struct Outgoing<'a> {
     pub(super) buffer: Buffer,
 }
 
-/// # Safety
-/// The buffer is as MPI demands of a send buffer.
+/// Checks the arguments of a send.
 #[inline(always)]
-pub(super) unsafe fn outgoing(
+pub(super) fn outgoing(
     runtime: &Runtime,
-    buf: *const c_void,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
+    data: UserBuffer,
     dest: c_int,
     tag: c_int,
     comm: MPI_Comm,
 ) -> Result<Outgoing<'_>> {
     let (comm, rank) = check_send(runtime, dest, tag, comm)?;
-    // SAFETY: the caller's contract.
-    let buffer = unsafe { types::buffer_for(rank, buf, count, datatype)? };
+    let buffer = data.message(rank)?;
     Ok(Outgoing { comm, rank, buffer })
 }
 
@@ -130,38 +126,9 @@ fn contiguous_failed(
     raise(error, function, On::Comm(handle), &args)
 }
 
-/// The fast path of `MPI_Isend`.
+/// The fast path of `MPI_Isend` and `MPI_Isend_c`.
 #[inline(always)]
-pub(crate) unsafe fn isend_fast(
-    buf: *const c_void,
-    count: c_int,
-    datatype: MPI_Datatype,
-    dest: c_int,
-    tag: c_int,
-    comm: MPI_Comm,
-    request: *mut MPI_Request,
-) -> Option<c_int> {
-    // SAFETY: the caller's contract.
-    unsafe { isend_fast_as::<false>(buf, count, datatype, dest, tag, comm, request) }
-}
-
-/// The fast path of `MPI_Isend_c`.
-#[inline(always)]
-pub(crate) unsafe fn isend_c_fast(
-    buf: *const c_void,
-    count: c_int,
-    datatype: MPI_Datatype,
-    dest: c_int,
-    tag: c_int,
-    comm: MPI_Comm,
-    request: *mut MPI_Request,
-) -> Option<c_int> {
-    // SAFETY: the caller's contract.
-    unsafe { isend_fast_as::<true>(buf, count, datatype, dest, tag, comm, request) }
-}
-
-#[inline(always)]
-unsafe fn isend_fast_as<const LARGE: bool>(
+pub(crate) unsafe fn isend_fast<const LARGE: bool>(
     buf: *const c_void,
     count: c_int,
     datatype: MPI_Datatype,
@@ -214,36 +181,9 @@ unsafe fn isend_long<const LARGE: bool>(
     }
 }
 
-/// The fast path of `MPI_Send`.
+/// The fast path of `MPI_Send` and `MPI_Send_c`.
 #[inline(always)]
-pub(crate) unsafe fn send_fast(
-    buf: *const c_void,
-    count: c_int,
-    datatype: MPI_Datatype,
-    dest: c_int,
-    tag: c_int,
-    comm: MPI_Comm,
-) -> Option<c_int> {
-    // SAFETY: the caller's contract.
-    unsafe { send_fast_as::<false>(buf, count, datatype, dest, tag, comm) }
-}
-
-/// The fast path of `MPI_Send_c`.
-#[inline(always)]
-pub(crate) unsafe fn send_c_fast(
-    buf: *const c_void,
-    count: c_int,
-    datatype: MPI_Datatype,
-    dest: c_int,
-    tag: c_int,
-    comm: MPI_Comm,
-) -> Option<c_int> {
-    // SAFETY: the caller's contract.
-    unsafe { send_fast_as::<true>(buf, count, datatype, dest, tag, comm) }
-}
-
-#[inline(always)]
-unsafe fn send_fast_as<const LARGE: bool>(
+pub(crate) unsafe fn send_fast<const LARGE: bool>(
     buf: *const c_void,
     count: c_int,
     datatype: MPI_Datatype,
@@ -299,188 +239,50 @@ pub(super) fn finish_send(started: Option<RequestId>) -> Result<()> {
     }
 }
 
-/// # Safety
-/// The standard's contract of a send.
-#[inline(never)]
-unsafe fn start_send(
+/// Starts a checked send. Returns `None` if it is complete.
+#[inline]
+fn start(
+    runtime: &Runtime,
+    out: Outgoing<'_>,
+    tag: c_int,
     mode: Mode,
-    buf: *const c_void,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
+) -> Result<Option<RequestId>> {
+    let Some(rank) = out.rank else {
+        return Ok(None);
+    };
+    let (process, comm) = (&runtime.process, &out.comm.comm);
+    let purpose = Purpose::PointToPoint;
+    mpi_core::comm::send_on(process, comm, purpose, out.buffer, rank, tag, mode)
+}
+
+/// Starts a send: `MPI_Isend`, `MPI_Issend` and `MPI_Irsend` (section 3.7.2). A ready send is a
+/// standard one, since the receive has been posted.
+#[inline(never)]
+pub(crate) fn start_send(
+    mode: Mode,
+    data: UserBuffer,
     dest: c_int,
     tag: c_int,
     comm: MPI_Comm,
-    request: *mut MPI_Request,
+    request: LateOut<MPI_Request>,
 ) -> Result<()> {
     let runtime = runtime()?;
-    // SAFETY: the caller's contract.
-    let out = unsafe { outgoing(runtime, buf, count, datatype, dest, tag, comm)? };
-    if request.is_null() {
-        return Err(null("request"));
-    }
-    let started = match out.rank {
-        Some(rank) => mpi_core::comm::send_on(
-            &runtime.process,
-            &out.comm.comm,
-            Purpose::PointToPoint,
-            out.buffer,
-            rank,
-            tag,
-            mode,
-        )?,
-        None => None,
-    };
-    // SAFETY: not NULL, so valid by the caller's contract.
-    unsafe { request.write(requests::handle(started)) };
+    let out = outgoing(runtime, data, dest, tag, comm)?;
+    let request = request.demand()?;
+    request.set(requests::handle(start(runtime, out, tag, mode)?));
     Ok(())
 }
 
-/// # Safety
-/// The standard's contract of a send.
+/// Sends: `MPI_Send`, `MPI_Ssend` and `MPI_Rsend` (sections 3.2.1 and 3.4).
 #[inline(never)]
-unsafe fn blocking_send(
+pub(crate) fn blocking_send(
     mode: Mode,
-    buf: *const c_void,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
+    data: UserBuffer,
     dest: c_int,
     tag: c_int,
     comm: MPI_Comm,
 ) -> Result<()> {
     let runtime = runtime()?;
-    // SAFETY: the caller's contract.
-    let out = unsafe { outgoing(runtime, buf, count, datatype, dest, tag, comm)? };
-    let Some(rank) = out.rank else { return Ok(()) };
-    let purpose = Purpose::PointToPoint;
-    match mpi_core::comm::send_on(
-        &runtime.process,
-        &out.comm.comm,
-        purpose,
-        out.buffer,
-        rank,
-        tag,
-        mode,
-    )? {
-        None => Ok(()),
-        Some(id) => match runtime.process.wait(id)?.1 {
-            None => Ok(()),
-            Some(error) => Err(error),
-        },
-    }
-}
-
-/// `MPI_Send` (section 3.2.1).
-#[inline]
-pub unsafe fn send(
-    buf: *const c_void,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
-    dest: c_int,
-    tag: c_int,
-    comm: MPI_Comm,
-) -> Result<()> {
-    // SAFETY: the caller's contract.
-    unsafe { blocking_send(Mode::Standard, buf, count, datatype, dest, tag, comm) }
-}
-
-/// `MPI_Ssend` (section 3.4).
-pub unsafe fn ssend(
-    buf: *const c_void,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
-    dest: c_int,
-    tag: c_int,
-    comm: MPI_Comm,
-) -> Result<()> {
-    // SAFETY: the caller's contract.
-    unsafe { blocking_send(Mode::Synchronous, buf, count, datatype, dest, tag, comm) }
-}
-
-/// `MPI_Rsend` (section 3.4): a standard send, since the receive has been posted.
-pub unsafe fn rsend(
-    buf: *const c_void,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
-    dest: c_int,
-    tag: c_int,
-    comm: MPI_Comm,
-) -> Result<()> {
-    // SAFETY: the caller's contract.
-    unsafe { blocking_send(Mode::Standard, buf, count, datatype, dest, tag, comm) }
-}
-
-/// `MPI_Isend` (section 3.7.2).
-#[inline]
-pub unsafe fn isend(
-    buf: *const c_void,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
-    dest: c_int,
-    tag: c_int,
-    comm: MPI_Comm,
-    request: *mut MPI_Request,
-) -> Result<()> {
-    // SAFETY: the caller's contract.
-    unsafe {
-        start_send(
-            Mode::Standard,
-            buf,
-            count,
-            datatype,
-            dest,
-            tag,
-            comm,
-            request,
-        )
-    }
-}
-
-/// `MPI_Issend` (section 3.7.2).
-pub unsafe fn issend(
-    buf: *const c_void,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
-    dest: c_int,
-    tag: c_int,
-    comm: MPI_Comm,
-    request: *mut MPI_Request,
-) -> Result<()> {
-    // SAFETY: the caller's contract.
-    unsafe {
-        start_send(
-            Mode::Synchronous,
-            buf,
-            count,
-            datatype,
-            dest,
-            tag,
-            comm,
-            request,
-        )
-    }
-}
-
-/// `MPI_Irsend` (section 3.7.2).
-pub unsafe fn irsend(
-    buf: *const c_void,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
-    dest: c_int,
-    tag: c_int,
-    comm: MPI_Comm,
-    request: *mut MPI_Request,
-) -> Result<()> {
-    // SAFETY: the caller's contract.
-    unsafe {
-        start_send(
-            Mode::Standard,
-            buf,
-            count,
-            datatype,
-            dest,
-            tag,
-            comm,
-            request,
-        )
-    }
+    let out = outgoing(runtime, data, dest, tag, comm)?;
+    finish_send(start(runtime, out, tag, mode)?)
 }

@@ -1,11 +1,11 @@
 //! Send and receive in one call (section 3.10).
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 
 use mpi_core::comm::{Purpose, Sent};
 use mpi_core::process::Mode;
 use mpi_core::{Buffer, Class, Error, RequestId, Result, Status};
-use mpi_runtime::handles::types;
+use mpi_runtime::handles::comms::CommObject;
 use mpi_runtime::lifecycle::runtime::{Runtime, runtime};
 
 use super::check::check_source;
@@ -13,76 +13,75 @@ use super::recv::{receive_contiguous, receive_from};
 use super::send::{
     Outgoing, contiguous, finish_inline, finish_send, outgoing, send_inline, start_contiguous,
 };
-use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_Status};
-use crate::status;
+use crate::abi::MPI_Comm;
+use crate::args::{StatusOut, UserBuffer};
 
 /// `MPI_Sendrecv` (section 3.10).
-pub unsafe fn sendrecv(
-    sendbuf: *const c_void,
-    sendcount: MPI_Count,
-    sendtype: MPI_Datatype,
+pub fn sendrecv(
+    send: UserBuffer,
     dest: c_int,
     sendtag: c_int,
-    recvbuf: *mut c_void,
-    recvcount: MPI_Count,
-    recvtype: MPI_Datatype,
+    recv: UserBuffer,
     source: c_int,
     recvtag: c_int,
     comm: MPI_Comm,
-    status: *mut MPI_Status,
+    status: StatusOut,
 ) -> Result<()> {
     let runtime = runtime()?;
-    if let Ok(count) = c_int::try_from(sendcount)
-        && let Some((_, to, len)) = contiguous(sendbuf, count, sendtype, dest, sendtag, comm)
-        && let Some(room) = types::message_len_large(recvbuf, recvcount, recvtype)
+    if let Some((to, len)) = inline_data(send, dest, sendtag, comm)
+        && let Some(space) = recv.message_len()
         && let (_, Some(source), recvtag) = check_source(runtime, source, recvtag, comm)?
     {
-        // SAFETY: `sendbuf` has `len` bytes to read until the call returns (buffers, chapter of the
-        // module `api`).
+        let from = send.address();
+        // SAFETY: `from` has `len` bytes to read until the call returns, by the contract of
+        // `args::buffer`.
         let sent = unsafe {
-            match send_inline(runtime, to, sendbuf, len, dest, sendtag) {
-                Sent::Full => start_contiguous(to, sendbuf, len, dest, sendtag)?,
+            match send_inline(runtime, to, from, len, dest, sendtag) {
+                Sent::Full => start_contiguous(to, from, len, dest, sendtag)?,
                 sent => {
                     finish_inline(sent, to, dest);
                     None
                 }
             }
         };
-        // SAFETY: `recvbuf` has `room` bytes to write and `status` is valid or ignored until the call
-        // returns (buffers, chapter of the module `api`).
-        return unsafe {
-            match sent {
-                // Without a send to wait for, the receive waits as MPI_Recv does.
-                None => receive_from(
-                    runtime, to, recvbuf, recvcount, recvtype, source, recvtag, status,
-                ),
-                Some(send) => match receive_contiguous(to, recvbuf, room, source, recvtag) {
-                    Ok(receive) => exchanged(runtime, receive, Some(send), status),
-                    Err(error) => Err(not_started(runtime, Some(send), error)),
-                },
-            }
+        let Some(send) = sent else {
+            // Without a send to wait for, the receive waits as MPI_Recv does.
+            return receive_from(runtime, to, recv, source, recvtag, status);
+        };
+        // SAFETY: the address has `space` bytes to write until the call returns, by the contract of
+        // `args::buffer`; the runtime was found.
+        return match unsafe { receive_contiguous(to, recv.address(), space, source, recvtag) } {
+            Ok(receive) => exchanged(runtime, receive, Some(send), status),
+            Err(error) => Err(not_started(runtime, Some(send), error)),
         };
     }
-    // SAFETY: the caller's contract.
-    let out = unsafe { outgoing(runtime, sendbuf, sendcount, sendtype, dest, sendtag, comm)? };
+    let out = outgoing(runtime, send, dest, sendtag, comm)?;
     let (_, source, recvtag) = check_source(runtime, source, recvtag, comm)?;
-    // SAFETY: the caller's contract.
-    let into = unsafe { types::buffer_for(source, recvbuf, recvcount, recvtype)? };
-    // SAFETY: the caller's contract.
-    unsafe { exchange(runtime, out, sendtag, into, source, recvtag, status) }
+    let into = recv.message(source)?;
+    exchange(runtime, out, sendtag, into, source, recvtag, status)
+}
+
+/// Returns the destination and the length of a send that may leave inline ([`contiguous`]).
+#[inline(always)]
+fn inline_data(
+    send: UserBuffer,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> Option<(&'static CommObject, usize)> {
+    let count = c_int::try_from(send.count()).ok()?;
+    let (_, to, len) = contiguous(send.address(), count, send.datatype(), dest, tag, comm)?;
+    Some((to, len))
 }
 
 /// Completes the two halves of an exchange. If one fails because a process is lost or unreachable,
 /// the other is ended, since it may never complete.
-///
-/// # Safety
-/// `status` is valid or ignored.
 #[inline(always)]
-unsafe fn exchanged(
+fn exchanged(
     runtime: &Runtime,
     receive: RequestId,
     send: Option<RequestId>,
-    status: *mut MPI_Status,
+    status: StatusOut<'_>,
 ) -> Result<()> {
     let process = &runtime.process;
     let waited = match send {
@@ -101,13 +100,11 @@ unsafe fn exchanged(
         && error.class() == Class::ProcFailed
     {
         process.end_operation(send)?;
-        // SAFETY: the caller's contract.
-        unsafe { status::write(status, &found) };
+        status.set(&found);
         return Err(error.clone());
     }
     let sent = finish_send(send);
-    // SAFETY: the caller's contract.
-    unsafe { status::write(status, &found) };
+    status.set(&found);
     error.map_or(sent, Err)
 }
 
@@ -118,16 +115,15 @@ fn not_started(runtime: &Runtime, started: Option<RequestId>, error: Error) -> E
     ended.err().unwrap_or(error)
 }
 
-/// # Safety
-/// `status` is valid or ignored.
-unsafe fn exchange(
+/// Receives and sends.
+fn exchange(
     runtime: &Runtime,
     out: Outgoing<'_>,
     sendtag: c_int,
     into: Buffer,
     source: Option<i32>,
     recvtag: c_int,
-    status: *mut MPI_Status,
+    status: StatusOut<'_>,
 ) -> Result<()> {
     let Outgoing { comm, rank, buffer } = out;
     let (process, comm, purpose) = (&runtime.process, &comm.comm, Purpose::PointToPoint);
@@ -150,14 +146,11 @@ unsafe fn exchange(
         .map_err(|error| not_started(runtime, receive, error))?,
         None => None,
     };
-    // SAFETY: the caller's contract.
-    unsafe {
-        match receive {
-            Some(receive) => exchanged(runtime, receive, send, status),
-            None => {
-                status::write(status, &Status::PROC_NULL);
-                finish_send(send)
-            }
+    match receive {
+        Some(receive) => exchanged(runtime, receive, send, status),
+        None => {
+            status.set(&Status::PROC_NULL);
+            finish_send(send)
         }
     }
 }
@@ -174,51 +167,33 @@ pub(super) fn copy_of(buffer: &Buffer) -> Result<Vec<u8>> {
 }
 
 /// `MPI_Sendrecv_replace` (section 3.10).
-pub unsafe fn sendrecv_replace(
-    buf: *mut c_void,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
+pub fn sendrecv_replace(
+    data: UserBuffer,
     dest: c_int,
     sendtag: c_int,
     source: c_int,
     recvtag: c_int,
     comm: MPI_Comm,
-    status: *mut MPI_Status,
+    status: StatusOut,
 ) -> Result<()> {
     let runtime = runtime()?;
-    if let Ok(short) = c_int::try_from(count)
-        && let Some((_, to, len)) = contiguous(buf, short, datatype, dest, sendtag, comm)
+    if let Some((to, len)) = inline_data(data, dest, sendtag, comm)
         && let (_, Some(source), recvtag) = check_source(runtime, source, recvtag, comm)?
     {
         // An inline message has left: it needs no copy.
-        // SAFETY: `buf` has `len` bytes to read (buffers, chapter of the module `api`).
-        let sent = unsafe { send_inline(runtime, to, buf, len, dest, sendtag) };
+        // SAFETY: the address has `len` bytes to read, by the contract of `args::buffer`.
+        let sent = unsafe { send_inline(runtime, to, data.address(), len, dest, sendtag) };
         if sent != Sent::Full {
             finish_inline(sent, to, dest);
-            // SAFETY: the caller's contract.
-            return unsafe {
-                receive_from(runtime, to, buf, count, datatype, source, recvtag, status)
-            };
+            return receive_from(runtime, to, data, source, recvtag, status);
         }
     }
-    // SAFETY: the caller's contract.
-    let out = unsafe { outgoing(runtime, buf, count, datatype, dest, sendtag, comm)? };
+    let out = outgoing(runtime, data, dest, sendtag, comm)?;
     let (_, source, recvtag) = check_source(runtime, source, recvtag, comm)?;
-    // SAFETY: the caller's contract; the message that is sent is the copy made below.
-    let into = unsafe { types::buffer_for(source, buf, count, datatype)? };
+    let into = data.message(source)?;
     let mut copy = copy_of(&out.buffer)?;
-    // SAFETY: the copy outlives the exchange, which completes below; the caller's contract for
-    // `status`.
-    unsafe {
-        let buffer = Buffer::bytes(copy.as_mut_ptr(), copy.len());
-        exchange(
-            runtime,
-            Outgoing { buffer, ..out },
-            sendtag,
-            into,
-            source,
-            recvtag,
-            status,
-        )
-    }
+    // SAFETY: the copy outlives the exchange, which completes below.
+    let buffer = unsafe { Buffer::bytes(copy.as_mut_ptr(), copy.len()) };
+    let out = Outgoing { buffer, ..out };
+    exchange(runtime, out, sendtag, into, source, recvtag, status)
 }

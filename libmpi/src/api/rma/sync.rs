@@ -9,9 +9,6 @@ use crate::abi::{
     MPI_LOCK_EXCLUSIVE, MPI_LOCK_SHARED, MPI_MODE_NOCHECK, MPI_MODE_NOPRECEDE, MPI_MODE_NOPUT,
     MPI_MODE_NOSTORE, MPI_MODE_NOSUCCEED, MPI_PROC_NULL,
 };
-pub(crate) use crate::api::rma::fast_path::{
-    win_flush_fast, win_flush_local_fast, win_lock_fast, win_sync_fast, win_unlock_fast,
-};
 use crate::api::rma::window::check_rank;
 use crate::args::{LiveGroup, LiveWin, Out};
 

@@ -1,16 +1,14 @@
 //! Windows (section 11.2), with their names, attributes and error handlers.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::mem::transmute;
 use std::sync::atomic::Ordering;
 
 use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
 use mpi_rma::{Flavor, Window};
 use mpi_runtime::handles::destructors;
-use mpi_runtime::handles::errhandler;
 use mpi_runtime::handles::groups;
-use mpi_runtime::handles::handler::{Attached, Callback, Function, Handler};
+use mpi_runtime::handles::handler::Attached;
 use mpi_runtime::handles::infos;
 use mpi_runtime::handles::wins::{self, WinObject};
 use mpi_runtime::lifecycle::runtime::{demand_memory, runtime};
@@ -19,13 +17,14 @@ use mpi_runtime::settings::text;
 
 use crate::abi::{
     MPI_Aint, MPI_Comm, MPI_Errhandler, MPI_Group, MPI_Info, MPI_MAX_OBJECT_NAME, MPI_PROC_NULL,
-    MPI_WIN_NULL, MPI_Win, MPI_Win_errhandler_function,
+    MPI_WIN_NULL, MPI_Win,
 };
 use crate::api::env::put_text;
+use crate::api::errhandler::{call, demand_made_by};
 use crate::api::{attr, null, put};
 use crate::args::{LiveWin, Out, OutInt};
 use crate::attributes::{self, Form, ObjectKind, Value};
-use crate::raise::{self, On};
+use crate::raise::On;
 use crate::win_values;
 
 /// Makes a window and gives it a handle.
@@ -303,15 +302,15 @@ pub unsafe fn win_get_name(
     unsafe { put_text(win_name, "win_name", &name, resultlen) }
 }
 
-/// `MPI_Win_set_attr` (section 6.7).
-pub fn win_set_attr(win: MPI_Win, keyval: c_int, value: *mut c_void) -> Result<()> {
+/// `MPI_Win_set_attr` and `MPII_Win_set_attr` (section 6.7).
+pub fn win_set_attr(form: Form, win: MPI_Win, keyval: c_int, value: *mut c_void) -> Result<()> {
     runtime()?;
     // The delete callback of the old value may free the window.
     let object = wins::hold(win)?;
     object.attributes.set(
         &win,
         &attributes::key(keyval, ObjectKind::Win)?,
-        Value::new(Form::Pointer, value),
+        Value::new(form, value),
     )
 }
 
@@ -341,27 +340,9 @@ pub fn win_get_attr(
     Ok(())
 }
 
-/// `MPI_Win_create_errhandler` (section 8.3.2).
-pub fn win_create_errhandler(
-    function: MPI_Win_errhandler_function,
-    errhandler: Out<MPI_Errhandler>,
-) -> Result<()> {
-    // SAFETY: both are addresses of functions; before it is called it becomes again what it was.
-    let function = unsafe { transmute::<MPI_Win_errhandler_function, Function>(function) };
-    errhandler.set(errhandler::make(Handler::Win(Callback::Plain(function)))?);
-    Ok(())
-}
-
 /// `MPI_Win_set_errhandler` (section 8.3.2).
 pub fn win_set_errhandler(win: LiveWin, errhandler: Attached) -> Result<()> {
-    match errhandler.handler() {
-        Handler::Fatal | Handler::Abort | Handler::Return | Handler::Throw | Handler::Win(_) => {}
-        Handler::Comm(_) | Handler::File(_) | Handler::Session(_) => {
-            let why = "the error handler was made for another kind of object; make one by \
-                       MPI_Win_create_errhandler";
-            return Err(Error::new(Class::Errhandler, why));
-        }
-    }
+    demand_made_by("MPI_Win_create_errhandler", &errhandler)?;
     let before = std::mem::replace(&mut *win.errhandler.lock(), errhandler);
     win.handler_chosen.store(true, Ordering::Relaxed);
     drop(before);
@@ -377,12 +358,5 @@ pub fn win_get_errhandler(win: LiveWin, errhandler: Out<MPI_Errhandler>) -> Resu
 
 /// `MPI_Win_call_errhandler` (section 8.5).
 pub fn win_call_errhandler(win: LiveWin, errorcode: c_int) -> Result<()> {
-    let detail = "the program called the error handler with this code";
-    raise::raise(
-        Error::new(Class::User(errorcode), detail),
-        "MPI_Win_call_errhandler",
-        On::Win(win.handle),
-        &[],
-    );
-    Ok(())
+    call("MPI_Win_call_errhandler", On::Win(win.handle), errorcode)
 }

@@ -4,15 +4,13 @@ pub mod comm;
 pub mod world;
 
 use std::ffi::{CStr, c_char, c_int};
-use std::mem::transmute;
 use std::sync::Arc;
 
 use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
 use mpi_runtime::handles::destructors;
-use mpi_runtime::handles::errhandler;
 use mpi_runtime::handles::groups;
-use mpi_runtime::handles::handler::{Attached, Callback, Function, Handler};
+use mpi_runtime::handles::handler::Attached;
 use mpi_runtime::handles::session_object::SessionObject;
 use mpi_runtime::handles::sessions;
 use mpi_runtime::lifecycle::init;
@@ -23,31 +21,13 @@ use mpi_runtime::requests::bsend::Buffered;
 use mpi_runtime::settings::hints::MEMORY_KINDS;
 use parking_lot::Mutex;
 
+use super::errhandler::{call, demand_made_by};
 use super::info::{give, write};
 use super::null;
-use crate::abi::{
-    MPI_Errhandler, MPI_Group, MPI_Info, MPI_SESSION_NULL, MPI_Session,
-    MPI_Session_errhandler_function,
-};
+use crate::abi::{MPI_Errhandler, MPI_Group, MPI_Info, MPI_SESSION_NULL, MPI_Session};
 use crate::args::Out;
 use crate::binding::BINDING;
-use crate::raise::{self, On};
-
-/// Returns an error handler that fits a session.
-fn fitting(attached: Attached) -> Result<Attached> {
-    match attached.handler() {
-        Handler::Fatal
-        | Handler::Abort
-        | Handler::Return
-        | Handler::Throw
-        | Handler::Session(_) => Ok(attached),
-        Handler::Comm(_) | Handler::Win(_) | Handler::File(_) => Err(Error::new(
-            Class::Errhandler,
-            "the error handler was made for another kind of object; make one by \
-             MPI_Session_create_errhandler",
-        )),
-    }
-}
+use crate::raise::On;
 
 /// `MPI_Session_init` (MPI-4.1 section 11.3.1).
 pub fn session_init(
@@ -55,7 +35,8 @@ pub fn session_init(
     errhandler: Attached,
     session: Out<MPI_Session>,
 ) -> Result<()> {
-    let errhandler = Mutex::new(fitting(errhandler)?);
+    demand_made_by("MPI_Session_create_errhandler", &errhandler)?;
+    let errhandler = Mutex::new(errhandler);
     let given = match info {
         Some(info) => info.get("thread_level")?,
         None => None,
@@ -175,22 +156,9 @@ pub fn group_from_session_pset(
     Ok(())
 }
 
-/// `MPI_Session_create_errhandler` (MPI-4.1 section 9.3.4).
-pub fn session_create_errhandler(
-    function: MPI_Session_errhandler_function,
-    errhandler: Out<MPI_Errhandler>,
-) -> Result<()> {
-    // SAFETY: both are addresses of functions; before it is called it becomes again what it was.
-    let function = unsafe { transmute::<MPI_Session_errhandler_function, Function>(function) };
-    errhandler.set(errhandler::make(Handler::Session(Callback::Plain(
-        function,
-    )))?);
-    Ok(())
-}
-
 /// `MPI_Session_set_errhandler` (MPI-4.1 section 9.3.4).
 pub fn session_set_errhandler(session: &SessionObject, errhandler: Attached) -> Result<()> {
-    let errhandler = fitting(errhandler)?;
+    demand_made_by("MPI_Session_create_errhandler", &errhandler)?;
     let before = std::mem::replace(&mut *session.errhandler.lock(), errhandler);
     drop(before);
     destructors::run();
@@ -210,12 +178,9 @@ pub fn session_get_errhandler(
 /// `MPI_Session_call_errhandler` (MPI-4.1 section 9.5).
 pub fn session_call_errhandler(session: MPI_Session, errorcode: c_int) -> Result<()> {
     sessions::get(session)?;
-    let detail = "the program called the error handler with this code";
-    raise::raise(
-        Error::new(Class::User(errorcode), detail),
+    call(
         "MPI_Session_call_errhandler",
         On::Session(session),
-        &[],
-    );
-    Ok(())
+        errorcode,
+    )
 }

@@ -1,34 +1,37 @@
 //! The tool information interface MPI_T (chapter 14.3). Its functions return codes, call no error
 //! handler, and also work before `MPI_Init` and after `MPI_Finalize`.
+//!
+//! Unless the table calls it `plain`, a function takes the interface's state, which the shim has
+//! locked, and returns a `Result`, of which the shim makes a code.
 
 pub mod events;
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
 
 use mpi_runtime::settings;
-use mpi_runtime::tool::Error;
-use mpi_runtime::tool::Select;
 use mpi_runtime::tool::at;
 use mpi_runtime::tool::categories::{self, Category, Verbosity};
 use mpi_runtime::tool::cvars::{Cvar, Handle, Value, enumerated, enumeration};
 use mpi_runtime::tool::named;
-use mpi_runtime::tool::outputs::{name_of, put, put_optional, put_text};
+use mpi_runtime::tool::outputs::{Output, TextOutput};
 use mpi_runtime::tool::pvars;
-use mpi_runtime::tool::tool;
+use mpi_runtime::tool::{Error, Result, Select, Tool};
 
 use crate::abi::{
     MPI_Datatype, MPI_T_BIND_NO_OBJECT, MPI_T_ENUM_NULL, MPI_T_cvar_handle, MPI_T_enum,
     MPI_T_pvar_handle, MPI_T_pvar_session, MPI_THREAD_MULTIPLE, MPI_THREAD_SERIALIZED,
     MPI_THREAD_SINGLE, MPI_UNSIGNED_LONG,
 };
+use crate::args::ArrayMut;
 use crate::data::MPI_T_PVAR_ALL_HANDLES;
 use crate::tool_codes::{self, code};
 
 /// `MPI_T_init_thread` (section 14.3.4).
-pub unsafe fn init_thread(required: c_int, provided: *mut c_int) -> c_int {
+pub fn init_thread(required: c_int, provided: Output<c_int>) -> c_int {
     let run = || {
-        if provided.is_null() || !(MPI_THREAD_SINGLE..=MPI_THREAD_MULTIPLE).contains(&required) {
+        provided.demand()?;
+        if !(MPI_THREAD_SINGLE..=MPI_THREAD_MULTIPLE).contains(&required) {
             return Err(Error::Invalid);
         }
         let threaded = required == MPI_THREAD_MULTIPLE;
@@ -37,8 +40,7 @@ pub unsafe fn init_thread(required: c_int, provided: *mut c_int) -> c_int {
         } else {
             MPI_THREAD_SERIALIZED
         };
-        // SAFETY: the caller's contract.
-        unsafe { put(provided, level) }
+        provided.put(level)
     };
     code(run())
 }
@@ -49,330 +51,219 @@ pub fn finalize() -> c_int {
 }
 
 /// `MPI_T_enum_get_info` (section 14.3.5).
-pub unsafe fn enum_get_info(
+pub fn enum_get_info(
+    _: &mut Tool,
     enumtype: MPI_T_enum,
-    num: *mut c_int,
-    name: *mut c_char,
-    name_len: *mut c_int,
-) -> c_int {
-    let run = || {
-        let _initialised = tool()?;
-        let variable = enumerated(enumtype.addr())?;
-        // SAFETY: the caller's contract.
-        unsafe {
-            put_optional(num, variable.names().len() as c_int);
-            put_text(name, name_len, variable.name);
-        }
-        Ok(())
-    };
-    code(run())
+    num: Output<c_int>,
+    name: TextOutput,
+) -> Result {
+    let variable = enumerated(enumtype.addr())?;
+    num.put_optional(variable.names().len() as c_int);
+    name.put(variable.name);
+    Ok(())
 }
 
 /// `MPI_T_enum_get_item` (section 14.3.5).
-pub unsafe fn enum_get_item(
+pub fn enum_get_item(
+    _: &mut Tool,
     enumtype: MPI_T_enum,
     index: c_int,
-    value: *mut c_int,
-    name: *mut c_char,
-    name_len: *mut c_int,
-) -> c_int {
-    let run = || {
-        let _initialised = tool()?;
-        let names = enumerated(enumtype.addr())?.names();
-        let item = at(&names, index)?;
-        // SAFETY: the caller's contract.
-        unsafe {
-            put_optional(value, index);
-            put_text(name, name_len, item);
-        }
-        Ok(())
-    };
-    code(run())
+    value: Output<c_int>,
+    name: TextOutput,
+) -> Result {
+    let names = enumerated(enumtype.addr())?.names();
+    let item = at(&names, index)?;
+    value.put_optional(index);
+    name.put(item);
+    Ok(())
 }
 
-/// Writes a number of items.
-///
-/// # Safety
-/// `out` is valid or NULL.
-pub(crate) unsafe fn number(out: *mut c_int, number: usize) -> c_int {
-    // SAFETY: the caller's contract.
-    code(tool().and_then(|_initialised| unsafe { put(out, number as c_int) }))
+/// Writes a number of items: `MPI_T_cvar_get_num` …
+pub(crate) fn number(_: &mut Tool, out: Output<c_int>, number: usize) -> Result {
+    out.put(number as c_int)
 }
 
-/// Writes the index of the item with a name.
-///
-/// # Safety
-/// `name` is NULL or ends in NUL; `index` is valid or NULL.
-pub(crate) unsafe fn index<T>(
-    name: *const c_char,
-    index: *mut c_int,
+/// Writes the index of the item with a name: `MPI_T_cvar_get_index` …
+pub(crate) fn index<T>(
+    _: &mut Tool,
+    name: &CStr,
+    index: Output<c_int>,
     all: &'static [T],
     name_if_fit: impl Fn(&'static T) -> Option<&'static str>,
-) -> c_int {
-    let run = || {
-        let _initialised = tool()?;
-        // SAFETY: the caller's contract.
-        let name = unsafe { name_of(name)? };
-        let found = named(all, name, name_if_fit)?;
-        // SAFETY: the caller's contract.
-        unsafe { put(index, found as c_int) }
-    };
-    code(run())
-}
-
-/// `MPI_T_cvar_get_num` (section 14.3.6).
-pub unsafe fn cvar_get_num(num_cvar: *mut c_int) -> c_int {
-    // SAFETY: the caller's contract.
-    unsafe { number(num_cvar, settings::variables().len()) }
+) -> Result {
+    index.put(named(all, name.to_bytes(), name_if_fit)? as c_int)
 }
 
 /// `MPI_T_cvar_get_info` (section 14.3.6).
-pub unsafe fn cvar_get_info(
+pub fn cvar_get_info(
+    _: &mut Tool,
     cvar_index: c_int,
-    name: *mut c_char,
-    name_len: *mut c_int,
-    verbosity: *mut c_int,
-    datatype: *mut MPI_Datatype,
-    enumtype: *mut MPI_T_enum,
-    desc: *mut c_char,
-    desc_len: *mut c_int,
-    bind: *mut c_int,
-    scope: *mut c_int,
-) -> c_int {
-    let run = || {
-        let _initialised = tool()?;
-        let variable = at(settings::variables(), cvar_index)?;
-        let names = enumeration(cvar_index as usize);
-        let names = names.map_or(MPI_T_ENUM_NULL, ptr::without_provenance_mut);
-        let level = categories::of_cvar(variable.name).verbosity;
-        // SAFETY: the caller's contract.
-        unsafe {
-            put_text(name, name_len, variable.name);
-            put_optional(verbosity, tool_codes::verbosity(level));
-            put_optional(datatype, variable.datatype());
-            put_optional(enumtype, names);
-            put_text(desc, desc_len, &variable.description());
-            put_optional(bind, MPI_T_BIND_NO_OBJECT);
-            put_optional(scope, tool_codes::scope(variable.scope()));
-        }
-        Ok(())
-    };
-    code(run())
-}
-
-/// `MPI_T_cvar_get_index` (section 14.3.6).
-pub unsafe fn cvar_get_index(name: *const c_char, cvar_index: *mut c_int) -> c_int {
-    // SAFETY: the caller's contract.
-    unsafe { index(name, cvar_index, settings::variables(), |it| Some(it.name)) }
+    name: TextOutput,
+    verbosity: Output<c_int>,
+    datatype: Output<MPI_Datatype>,
+    enumtype: Output<MPI_T_enum>,
+    desc: TextOutput,
+    bind: Output<c_int>,
+    scope: Output<c_int>,
+) -> Result {
+    let variable = at(settings::variables(), cvar_index)?;
+    let names = enumeration(cvar_index as usize);
+    let level = categories::of_cvar(variable.name).verbosity;
+    name.put(variable.name);
+    verbosity.put_optional(tool_codes::verbosity(level));
+    datatype.put_optional(variable.datatype());
+    enumtype.put_optional(names.map_or(MPI_T_ENUM_NULL, ptr::without_provenance_mut));
+    desc.put(&variable.description());
+    bind.put_optional(MPI_T_BIND_NO_OBJECT);
+    scope.put_optional(tool_codes::scope(variable.scope()));
+    Ok(())
 }
 
 /// `MPI_T_cvar_handle_alloc` (section 14.3.6).
-pub unsafe fn cvar_handle_alloc(
+pub fn cvar_handle_alloc(
+    tool: &mut Tool,
     cvar_index: c_int,
     _obj_handle: *mut c_void,
-    handle: *mut MPI_T_cvar_handle,
-    count: *mut c_int,
-) -> c_int {
-    let run = || {
-        let mut tool = tool()?;
-        let made = Handle::new(at(settings::variables(), cvar_index)?);
-        if handle.is_null() || count.is_null() {
-            return Err(Error::Invalid);
-        }
-        // SAFETY: the caller's contract.
-        unsafe {
-            put(count, made.count as c_int)?;
-            put(handle, ptr::without_provenance_mut(tool.add_cvar(made)))
-        }
-    };
-    code(run())
+    handle: Output<MPI_T_cvar_handle>,
+    count: Output<c_int>,
+) -> Result {
+    let made = Handle::new(at(settings::variables(), cvar_index)?);
+    handle.demand()?;
+    count.put(made.count as c_int)?;
+    handle.put(ptr::without_provenance_mut(tool.add_cvar(made)))
 }
 
 /// `MPI_T_cvar_handle_free` (section 14.3.6).
-pub unsafe fn cvar_handle_free(handle: *mut MPI_T_cvar_handle) -> c_int {
-    let run = || {
-        let mut tool = tool()?;
-        // SAFETY: the caller's contract.
-        let handle = unsafe { handle.as_mut() }.ok_or(Error::Invalid)?;
-        tool.remove_cvar(handle.addr())?;
-        *handle = ptr::null_mut();
-        Ok(())
-    };
-    code(run())
+pub fn cvar_handle_free(tool: &mut Tool, handle: &mut MPI_T_cvar_handle) -> Result {
+    tool.remove_cvar(handle.addr())?;
+    *handle = ptr::null_mut();
+    Ok(())
 }
 
 /// `MPI_T_cvar_read` (section 14.3.6).
-pub unsafe fn cvar_read(handle: MPI_T_cvar_handle, buf: *mut c_void) -> c_int {
-    let run = || {
-        let tool = tool()?;
-        let handle = tool.cvar(handle.addr())?;
-        match handle.variable.value() {
-            // SAFETY: the caller's contract: room for an int.
-            Value::Number(number) => unsafe { put(buf.cast::<c_int>(), number) },
-            Value::Text(text) => {
-                if buf.is_null() {
-                    return Err(Error::Invalid);
-                }
-                let mut room = handle.count as c_int;
-                // SAFETY: by the contract of this function `buf` has space for as many characters as
-                // `cvar_handle_alloc` returned for this handle.
-                unsafe { put_text(buf.cast(), &raw mut room, &text) };
-                Ok(())
-            }
+pub unsafe fn cvar_read(tool: &mut Tool, handle: MPI_T_cvar_handle, buf: *mut c_void) -> Result {
+    let handle = tool.cvar(handle.addr())?;
+    match handle.variable.value() {
+        // SAFETY: `buf` is NULL or has space for an int (output arguments, chapter of the module
+        // `api`).
+        Value::Number(number) => unsafe { Output::new(buf.cast()) }.put(number),
+        Value::Text(_) if buf.is_null() => Err(Error::Invalid),
+        Value::Text(text) => {
+            let mut space = handle.count as c_int;
+            // SAFETY: `buf` has space for as many characters as `cvar_handle_alloc` returned for
+            // this handle.
+            unsafe { TextOutput::new(buf.cast(), &raw mut space) }.put(&text);
+            Ok(())
         }
-    };
-    code(run())
+    }
 }
 
 /// `MPI_T_cvar_write` (section 14.3.6).
-pub unsafe fn cvar_write(handle: MPI_T_cvar_handle, buf: *const c_void) -> c_int {
-    let run = || {
-        let tool = tool()?;
-        let handle = tool.cvar(handle.addr())?;
-        if buf.is_null() {
-            return Err(Error::Invalid);
-        }
-        let value = match handle.variable.value() {
-            // SAFETY: the caller's contract: an int.
-            Value::Number(_) => Value::Number(unsafe { buf.cast::<c_int>().read() }),
-            Value::Text(_) => {
-                let mut text = Vec::new();
-                // SAFETY: the caller's contract: characters to a NUL, at most the handle's count.
-                let char_at = |place| unsafe { buf.cast::<u8>().add(place).read() };
-                text.extend((0..handle.count).map(char_at).take_while(|it| *it != 0));
-                if text.len() == handle.count {
-                    return Err(Error::Invalid); // no NUL
-                }
-                Value::Text(String::from_utf8(text).map_err(|_| Error::Invalid)?)
+pub unsafe fn cvar_write(tool: &mut Tool, handle: MPI_T_cvar_handle, buf: *const c_void) -> Result {
+    let handle = tool.cvar(handle.addr())?;
+    if buf.is_null() {
+        return Err(Error::Invalid);
+    }
+    let value = match handle.variable.value() {
+        // SAFETY: `buf` is not NULL, so an int (buffers, chapter of the module `api`).
+        Value::Number(_) => Value::Number(unsafe { buf.cast::<c_int>().read() }),
+        Value::Text(_) => {
+            let mut text = Vec::new();
+            // SAFETY: `buf` has characters up to a NUL, or as many as the handle's count.
+            let char_at = |place| unsafe { buf.cast::<u8>().add(place).read() };
+            text.extend((0..handle.count).map(char_at).take_while(|it| *it != 0));
+            if text.len() == handle.count {
+                return Err(Error::Invalid); // no NUL
             }
-        };
-        handle.variable.set(value)
+            Value::Text(String::from_utf8(text).map_err(|_| Error::Invalid)?)
+        }
     };
-    code(run())
-}
-
-/// `MPI_T_pvar_get_num` (section 14.3.7).
-pub unsafe fn pvar_get_num(num_pvar: *mut c_int) -> c_int {
-    // SAFETY: the caller's contract.
-    unsafe { number(num_pvar, pvars::VARIABLES.len()) }
+    handle.variable.set(value)
 }
 
 /// `MPI_T_pvar_get_info` (section 14.3.7).
-pub unsafe fn pvar_get_info(
+pub fn pvar_get_info(
+    _: &mut Tool,
     pvar_index: c_int,
-    name: *mut c_char,
-    name_len: *mut c_int,
-    verbosity: *mut c_int,
-    var_class: *mut c_int,
-    datatype: *mut MPI_Datatype,
-    enumtype: *mut MPI_T_enum,
-    desc: *mut c_char,
-    desc_len: *mut c_int,
-    bind: *mut c_int,
-    readonly: *mut c_int,
-    continuous: *mut c_int,
-    atomic: *mut c_int,
-) -> c_int {
-    let run = || {
-        let _initialised = tool()?;
-        let variable = at(pvars::VARIABLES, pvar_index)?;
-        let level = categories::of_pvar(variable).map_or(Verbosity::UserBasic, |it| it.verbosity);
-        let fixed = variable.class.is_continuous();
-        // SAFETY: the caller's contract.
-        unsafe {
-            put_text(name, name_len, variable.name);
-            put_optional(verbosity, tool_codes::verbosity(level));
-            put_optional(var_class, tool_codes::class(variable.class));
-            put_optional(datatype, MPI_UNSIGNED_LONG);
-            put_optional(enumtype, MPI_T_ENUM_NULL);
-            put_text(desc, desc_len, variable.help);
-            put_optional(bind, MPI_T_BIND_NO_OBJECT);
-            put_optional(readonly, c_int::from(fixed));
-            put_optional(continuous, c_int::from(fixed));
-            put_optional(atomic, c_int::from(!fixed));
-        }
-        Ok(())
-    };
-    code(run())
+    name: TextOutput,
+    verbosity: Output<c_int>,
+    var_class: Output<c_int>,
+    datatype: Output<MPI_Datatype>,
+    enumtype: Output<MPI_T_enum>,
+    desc: TextOutput,
+    bind: Output<c_int>,
+    readonly: Output<c_int>,
+    continuous: Output<c_int>,
+    atomic: Output<c_int>,
+) -> Result {
+    let variable = at(pvars::VARIABLES, pvar_index)?;
+    let level = categories::of_pvar(variable).map_or(Verbosity::UserBasic, |it| it.verbosity);
+    let fixed = variable.class.is_continuous();
+    name.put(variable.name);
+    verbosity.put_optional(tool_codes::verbosity(level));
+    var_class.put_optional(tool_codes::class(variable.class));
+    datatype.put_optional(MPI_UNSIGNED_LONG);
+    enumtype.put_optional(MPI_T_ENUM_NULL);
+    desc.put(variable.help);
+    bind.put_optional(MPI_T_BIND_NO_OBJECT);
+    readonly.put_optional(c_int::from(fixed));
+    continuous.put_optional(c_int::from(fixed));
+    atomic.put_optional(c_int::from(!fixed));
+    Ok(())
 }
 
 /// `MPI_T_pvar_get_index` (section 14.3.7).
-pub unsafe fn pvar_get_index(
-    name: *const c_char,
+pub fn pvar_get_index(
+    tool: &mut Tool,
+    name: &CStr,
     var_class: c_int,
-    pvar_index: *mut c_int,
-) -> c_int {
+    pvar_index: Output<c_int>,
+) -> Result {
     let fits = |it: &'static pvars::Variable| {
         (tool_codes::class(it.class) == var_class).then_some(it.name)
     };
-    // SAFETY: the caller's contract.
-    unsafe { index(name, pvar_index, pvars::VARIABLES, fits) }
+    index(tool, name, pvar_index, pvars::VARIABLES, fits)
 }
 
 /// `MPI_T_pvar_session_create` (section 14.3.7).
-pub unsafe fn pvar_session_create(session: *mut MPI_T_pvar_session) -> c_int {
-    let run = || {
-        let mut tool = tool()?;
-        if session.is_null() {
-            return Err(Error::Invalid);
-        }
-        // SAFETY: the caller's contract.
-        unsafe { put(session, ptr::without_provenance_mut(tool.add_session())) }
-    };
-    code(run())
+pub fn pvar_session_create(tool: &mut Tool, session: Output<MPI_T_pvar_session>) -> Result {
+    session.demand()?;
+    session.put(ptr::without_provenance_mut(tool.add_session()))
 }
 
 /// `MPI_T_pvar_session_free` (section 14.3.7).
-pub unsafe fn pvar_session_free(session: *mut MPI_T_pvar_session) -> c_int {
-    let run = || {
-        let mut tool = tool()?;
-        // SAFETY: the caller's contract.
-        let session = unsafe { session.as_mut() }.ok_or(Error::Invalid)?;
-        tool.remove_session(session.addr())?;
-        *session = ptr::null_mut();
-        Ok(())
-    };
-    code(run())
+pub fn pvar_session_free(tool: &mut Tool, session: &mut MPI_T_pvar_session) -> Result {
+    tool.remove_session(session.addr())?;
+    *session = ptr::null_mut();
+    Ok(())
 }
 
 /// `MPI_T_pvar_handle_alloc` (section 14.3.7).
-pub unsafe fn pvar_handle_alloc(
+pub fn pvar_handle_alloc(
+    tool: &mut Tool,
     session: MPI_T_pvar_session,
     pvar_index: c_int,
     _obj_handle: *mut c_void,
-    handle: *mut MPI_T_pvar_handle,
-    count: *mut c_int,
-) -> c_int {
-    let run = || {
-        let mut tool = tool()?;
-        let variable = at(pvars::VARIABLES, pvar_index)?;
-        if handle.is_null() || count.is_null() {
-            return Err(Error::Invalid);
-        }
-        let made = tool.add_pvar(session.addr(), variable)?;
-        // SAFETY: the caller's contract.
-        unsafe {
-            put(count, 1)?;
-            put(handle, ptr::without_provenance_mut(made))
-        }
-    };
-    code(run())
+    handle: Output<MPI_T_pvar_handle>,
+    count: Output<c_int>,
+) -> Result {
+    let variable = at(pvars::VARIABLES, pvar_index)?;
+    handle.demand()?;
+    count.demand()?;
+    let made = tool.add_pvar(session.addr(), variable)?;
+    count.put(1)?;
+    handle.put(ptr::without_provenance_mut(made))
 }
 
 /// `MPI_T_pvar_handle_free` (section 14.3.7).
-pub unsafe fn pvar_handle_free(
+pub fn pvar_handle_free(
+    tool: &mut Tool,
     session: MPI_T_pvar_session,
-    handle: *mut MPI_T_pvar_handle,
-) -> c_int {
-    let run = || {
-        let mut tool = tool()?;
-        // SAFETY: the caller's contract.
-        let handle = unsafe { handle.as_mut() }.ok_or(Error::Invalid)?;
-        tool.remove_pvar(session.addr(), handle.addr())?;
-        *handle = ptr::null_mut();
-        Ok(())
-    };
-    code(run())
+    handle: &mut MPI_T_pvar_handle,
+) -> Result {
+    tool.remove_pvar(session.addr(), handle.addr())?;
+    *handle = ptr::null_mut();
+    Ok(())
 }
 
 /// Returns the handle or handles that the tool selects.
@@ -387,155 +278,94 @@ fn select(handle: MPI_T_pvar_handle) -> Select {
 }
 
 /// `MPI_T_pvar_start` (section 14.3.7).
-pub fn pvar_start(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> c_int {
-    code(tool().and_then(|mut tool| tool.start(session.addr(), select(handle))))
+pub fn pvar_start(
+    tool: &mut Tool,
+    session: MPI_T_pvar_session,
+    handle: MPI_T_pvar_handle,
+) -> Result {
+    tool.start(session.addr(), select(handle))
 }
 
 /// `MPI_T_pvar_stop` (section 14.3.7).
-pub fn pvar_stop(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> c_int {
-    code(tool().and_then(|mut tool| tool.stop(session.addr(), select(handle))))
+pub fn pvar_stop(
+    tool: &mut Tool,
+    session: MPI_T_pvar_session,
+    handle: MPI_T_pvar_handle,
+) -> Result {
+    tool.stop(session.addr(), select(handle))
 }
 
 /// `MPI_T_pvar_read` (section 14.3.7).
-pub unsafe fn pvar_read(
+pub fn pvar_read(
+    tool: &mut Tool,
     session: MPI_T_pvar_session,
     handle: MPI_T_pvar_handle,
-    buf: *mut c_void,
-) -> c_int {
-    let run = || {
-        let value = tool()?.read(session.addr(), handle.addr())?;
-        // SAFETY: the caller's contract: room for an unsigned long.
-        unsafe { put(buf.cast::<u64>(), value) }
-    };
-    code(run())
+    value: Output<u64>,
+) -> Result {
+    value.put(tool.read(session.addr(), handle.addr())?)
 }
 
 /// `MPI_T_pvar_write` (section 14.3.7).
 pub unsafe fn pvar_write(
+    tool: &mut Tool,
     session: MPI_T_pvar_session,
     handle: MPI_T_pvar_handle,
     buf: *const c_void,
-) -> c_int {
-    let run = || {
-        let mut tool = tool()?;
-        if buf.is_null() {
-            return Err(Error::Invalid);
-        }
-        // SAFETY: the caller's contract: an unsigned long.
-        let value = unsafe { buf.cast::<u64>().read() };
-        tool.write(session.addr(), handle.addr(), value)
-    };
-    code(run())
+) -> Result {
+    // SAFETY: `buf` is NULL or an unsigned long (buffers, chapter of the module `api`).
+    let value = unsafe { buf.cast::<u64>().as_ref() }.ok_or(Error::Invalid)?;
+    tool.write(session.addr(), handle.addr(), *value)
 }
 
 /// `MPI_T_pvar_reset` (section 14.3.7).
-pub fn pvar_reset(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> c_int {
-    code(tool().and_then(|mut tool| tool.reset(session.addr(), select(handle))))
+pub fn pvar_reset(
+    tool: &mut Tool,
+    session: MPI_T_pvar_session,
+    handle: MPI_T_pvar_handle,
+) -> Result {
+    tool.reset(session.addr(), select(handle))
 }
 
 /// `MPI_T_pvar_readreset` (section 14.3.7).
-pub unsafe fn pvar_readreset(
+pub fn pvar_readreset(
+    tool: &mut Tool,
     session: MPI_T_pvar_session,
     handle: MPI_T_pvar_handle,
-    buf: *mut c_void,
-) -> c_int {
-    let run = || {
-        let mut tool = tool()?;
-        if buf.is_null() {
-            return Err(Error::Invalid);
-        }
-        let value = tool.read_reset(session.addr(), handle.addr())?;
-        // SAFETY: the caller's contract: room for an unsigned long.
-        unsafe { put(buf.cast::<u64>(), value) }
-    };
-    code(run())
-}
-
-/// `MPI_T_category_get_num` (section 14.3.8).
-pub unsafe fn category_get_num(num_cat: *mut c_int) -> c_int {
-    // SAFETY: the caller's contract.
-    unsafe { number(num_cat, categories::all().len()) }
+    value: Output<u64>,
+) -> Result {
+    value.demand()?;
+    value.put(tool.read_reset(session.addr(), handle.addr())?)
 }
 
 /// `MPI_T_category_get_info` (section 14.3.8).
-pub unsafe fn category_get_info(
+pub fn category_get_info(
+    _: &mut Tool,
     cat_index: c_int,
-    name: *mut c_char,
-    name_len: *mut c_int,
-    desc: *mut c_char,
-    desc_len: *mut c_int,
-    num_cvars: *mut c_int,
-    num_pvars: *mut c_int,
-    num_categories: *mut c_int,
-) -> c_int {
-    let run = || {
-        let _initialised = tool()?;
-        let category = at(categories::all(), cat_index)?;
-        // SAFETY: the caller's contract.
-        unsafe {
-            put_text(name, name_len, category.name);
-            put_text(desc, desc_len, category.help);
-            put_optional(num_cvars, category.cvars().len() as c_int);
-            put_optional(num_pvars, category.pvars().len() as c_int);
-            put_optional(num_categories, category.parts().len() as c_int);
-        }
-        Ok(())
-    };
-    code(run())
+    name: TextOutput,
+    desc: TextOutput,
+    num_cvars: Output<c_int>,
+    num_pvars: Output<c_int>,
+    num_categories: Output<c_int>,
+) -> Result {
+    let category = at(categories::all(), cat_index)?;
+    name.put(category.name);
+    desc.put(category.help);
+    num_cvars.put_optional(category.cvars().len() as c_int);
+    num_pvars.put_optional(category.pvars().len() as c_int);
+    num_categories.put_optional(category.parts().len() as c_int);
+    Ok(())
 }
 
-/// `MPI_T_category_get_index` (section 14.3.8).
-pub unsafe fn category_get_index(name: *const c_char, cat_index: *mut c_int) -> c_int {
-    // SAFETY: the caller's contract.
-    unsafe { index(name, cat_index, categories::all(), |it| Some(it.name)) }
-}
-
-/// Writes the members of a category, as many as fit.
-///
-/// # Safety
-/// `indices` is NULL or has space for `len` integers.
-pub(crate) unsafe fn members(
+/// Writes the members of a category, as many as fit: `MPI_T_category_get_cvars` …
+pub(crate) fn members(
+    _: &mut Tool,
     cat_index: c_int,
-    len: c_int,
-    indices: *mut c_int,
+    indices: ArrayMut<c_int>,
     which: fn(&Category) -> Vec<usize>,
-) -> c_int {
-    let run = || {
-        let _initialised = tool()?;
-        let category = at(categories::all(), cat_index)?;
-        let room = usize::try_from(len).map_err(|_| Error::Invalid)?;
-        if room > 0 && indices.is_null() {
-            return Err(Error::Invalid);
-        }
-        for (place, member) in which(category).into_iter().take(room).enumerate() {
-            // SAFETY: not NULL, and `place` is below `len`: the caller's contract.
-            unsafe { indices.add(place).write(member as c_int) };
-        }
-        Ok(())
-    };
-    code(run())
-}
-
-/// `MPI_T_category_get_cvars` (section 14.3.8).
-pub unsafe fn category_get_cvars(cat_index: c_int, len: c_int, indices: *mut c_int) -> c_int {
-    // SAFETY: the caller's contract.
-    unsafe { members(cat_index, len, indices, Category::cvars) }
-}
-
-/// `MPI_T_category_get_pvars` (section 14.3.8).
-pub unsafe fn category_get_pvars(cat_index: c_int, len: c_int, indices: *mut c_int) -> c_int {
-    // SAFETY: the caller's contract.
-    unsafe { members(cat_index, len, indices, Category::pvars) }
-}
-
-/// `MPI_T_category_get_categories` (section 14.3.8).
-pub unsafe fn category_get_categories(cat_index: c_int, len: c_int, indices: *mut c_int) -> c_int {
-    // SAFETY: the caller's contract.
-    unsafe { members(cat_index, len, indices, Category::parts) }
-}
-
-/// `MPI_T_category_changed` (section 14.3.8): never.
-pub unsafe fn category_changed(update_number: *mut c_int) -> c_int {
-    // SAFETY: the caller's contract.
-    unsafe { number(update_number, 0) }
+) -> Result {
+    let category = at(categories::all(), cat_index)?;
+    for (place, member) in indices.list()?.iter_mut().zip(which(category)) {
+        *place = member as c_int;
+    }
+    Ok(())
 }
