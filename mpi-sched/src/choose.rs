@@ -656,4 +656,6 @@ impl Choices {
 }
 
 #[cfg(test)]
+mod selections;
+#[cfg(test)]
 mod tests;
