@@ -89,7 +89,7 @@ fn listed(items: &[String], last: &str) -> String {
 }
 
 /// Splits a text at a bracket that closes at its end.
-fn bracketed<'a>(text: &'a str, open: char, close: char) -> Result<(&'a str, &'a str), String> {
+fn bracketed(text: &str, open: char, close: char) -> Result<(&str, &str), String> {
     match text.strip_suffix(close) {
         None => Ok((text, "")),
         Some(inner) => inner
@@ -146,7 +146,7 @@ impl Parameter {
     }
 
     /// Returns the expression of the field from a parsed value, an `Option<usize>`.
-    fn from_value(&self, value: &str) -> String {
+    fn value_of(&self, value: &str) -> String {
         let cast = match self.ty.as_str() {
             "usize" => String::new(),
             ty => format!(" as {ty}"),
@@ -513,7 +513,7 @@ impl Collectives {
                 let full = shared.iter().find(|one| one.name == algorithm.name);
                 let full = full.copied().unwrap_or(algorithm);
                 let fields = full.fields(|at, parameter| {
-                    let value = parameter.from_value(&format!("values[{at}]"));
+                    let value = parameter.value_of(&format!("values[{at}]"));
                     format!("{}: {value}", parameter.name)
                 });
                 let variant = algorithm.variant();

@@ -42,13 +42,13 @@ fn algorithms(collective: &str) -> Vec<(String, Algorithm)> {
     let tree = |k: &u32| format!("tree {k}");
     let mut ways: Vec<(String, Algorithm)> = match collective {
         "bcast" => vec![
-            ("binomial".into(), Algorithm::Bcast(RdmaBcast::Tree)),
+            ("binomial".into(), Algorithm::Bcast(RdmaBcast::Binomial)),
             ("chain".into(), Algorithm::Bcast(RdmaBcast::Chain)),
         ],
         "reduce" => {
             let trees = DEGREES
                 .iter()
-                .map(|k| (tree(k), Algorithm::Reduce(RdmaReduce::Tree(*k))));
+                .map(|k| (tree(k), Algorithm::Reduce(RdmaReduce::Tree { degree: *k })));
             let chain = ("chain".to_string(), Algorithm::Reduce(RdmaReduce::Chain));
             trees.chain([chain]).collect()
         }

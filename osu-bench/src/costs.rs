@@ -11,7 +11,7 @@ use clap::Args;
 use mpi_sched::costs::{Measured, Network, Quick, usual_file};
 use mpi_sched::model::{FAST, GUESSED, Parameters, THESIS};
 use mpi_sched::rdma::{DEGREES, RdmaAllreduce};
-use mpi_sched::virtual_time;
+use mpi_sched::{Collective, virtual_time};
 
 use crate::error::{Error, Result};
 use crate::find::this_program;
@@ -46,12 +46,12 @@ const LENGTHS: [usize; 11] = [
 ];
 
 /// Collectives to compare, and the number of ranks whose data the limit counts per byte.
-const COMPARED: [(&str, usize); 5] = [
-    ("bcast", 1),
-    ("allreduce", 1),
-    ("reduce", 1),
-    ("allgather", 2),
-    ("alltoall", 1),
+const COMPARED: [(Collective, usize); 5] = [
+    (Collective::Bcast, 1),
+    (Collective::Allreduce, 1),
+    (Collective::Reduce, 1),
+    (Collective::Allgather, 2),
+    (Collective::Alltoall, 1),
 ];
 
 /// Largest ratio of writes' time to messages' at which writes are still chosen: it allows for
@@ -115,6 +115,7 @@ fn measure(plan: &Plan<'_>) -> Result<Network> {
     }
     for round in 1..=plan.rounds {
         for ((collective, _), found) in COMPARED.into_iter().zip(&mut pairs) {
+            let collective = collective.name();
             let ways = [format!("{collective}=rdma"), "rdma=off".to_string()];
             for (way, found) in ways.iter().zip(found) {
                 let what = (collective, &LENGTHS[..]);
@@ -139,8 +140,9 @@ fn measure(plan: &Plan<'_>) -> Result<Network> {
         let [writes, messages] = found.map(|rounds| medians(&rounds));
         for (at, size) in LENGTHS.iter().enumerate() {
             let [writes, messages] = [writes[at], messages[at]];
+            let name = collective.name();
             output::say(&format!(
-                "# {collective} of {size} bytes: writes {writes:.2} us, messages {messages:.2} us"
+                "# {name} of {size} bytes: writes {writes:.2} us, messages {messages:.2} us"
             ));
         }
         let bytes = quick(&LENGTHS, &writes, &messages);

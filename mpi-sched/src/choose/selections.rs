@@ -2,9 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::iter;
 
 use super::*;
+use crate::collective::entries;
 use crate::costs::Quick;
+use crate::slots::Direct;
 
 /// The expected selections. A line has a collective, what is selected, numbers of ranks, and from
 /// which bytes on what is selected.
@@ -70,33 +73,31 @@ fn add(blocks: &mut Vec<(Vec<String>, String)>, heading: String, lines: String) 
     }
 }
 
-fn messages(choices: &Choices, collective: &str, at: &Situation) -> String {
+fn messages(choices: &Choices, collective: Collective, at: &Situation) -> String {
     match collective {
-        "barrier" => format!("{:?}", choices.barrier(at)),
-        "bcast" => format!("{:?}", choices.bcast(at)),
-        "gather" => format!("{:?}", choices.gather(at)),
-        "scatter" => format!("{:?}", choices.scatter(at)),
-        "allgather" => format!("{:?}", choices.allgather(at)),
-        "alltoall" => format!("{:?}", choices.alltoall(at)),
-        "reduce" => format!("{:?}", choices.reduce(at)),
-        "allreduce" => format!("{:?}", choices.allreduce(at)),
-        "reduce_scatter" => format!("{:?}", choices.reduce_scatter(at)),
-        _ => "RecursiveDoubling".to_string(),
+        Collective::Barrier => format!("{:?}", choices.barrier(at)),
+        Collective::Bcast => format!("{:?}", choices.bcast(at)),
+        Collective::Gather => format!("{:?}", choices.gather(at)),
+        Collective::Scatter => format!("{:?}", choices.scatter(at)),
+        Collective::Allgather => format!("{:?}", choices.allgather(at)),
+        Collective::Alltoall => format!("{:?}", choices.alltoall(at)),
+        Collective::Reduce => format!("{:?}", choices.reduce(at)),
+        Collective::Allreduce => format!("{:?}", choices.allreduce(at)),
+        Collective::ReduceScatter => format!("{:?}", choices.reduce_scatter(at)),
+        Collective::Scan => format!("{:?}", choices.scan(at)),
+        Collective::Exscan => format!("{:?}", choices.exscan(at)),
     }
 }
 
-fn has_direct(collective: &str) -> bool {
-    NAMES
-        .iter()
-        .any(|(name, algorithms)| *name == collective && algorithms.contains(&"direct"))
+fn tree(choices: &Choices, collective: Collective, at: &Situation, slots: Slots) -> Option<Tree> {
+    let is_reduce = collective == Collective::Reduce;
+    is_reduce.then(|| choices.reduce_tree(at, slots)).flatten()
 }
 
-fn within_node(choices: &Choices, collective: &str, at: &Situation, slots: Slots) -> String {
-    let direct = has_direct(collective) && choices.goes_direct(collective, at, slots);
-    let in_slots = choices.in_slots(collective, at)
-        && !(slots.crowded && choices.is_long_in_a_crowd(collective, at))
-        && !choices.is_for_a_message(collective, at, slots.direct);
-    let tree = choices.slot_ways(collective, at, slots).tree;
+fn within_node(choices: &Choices, collective: Collective, at: &Situation, slots: Slots) -> String {
+    let direct = choices.goes_direct(collective, at, slots);
+    let in_slots = choices.in_slots(collective, at, slots.into());
+    let tree = tree(choices, collective, at, slots);
     let tree = tree.map_or(String::new(), |tree| format!(" tree {}", tree.degree));
     match (direct, in_slots) {
         (true, true) => format!("direct or slots{tree}"),
@@ -109,10 +110,7 @@ fn within_node(choices: &Choices, collective: &str, at: &Situation, slots: Slots
 fn selections() -> String {
     let mut text = String::new();
     let choices = Choices::default();
-    let collectives = NAMES
-        .iter()
-        .filter(|(name, _)| !["nodes", "slots", "rdma"].contains(name));
-    for (collective, _) in collectives.clone() {
+    for collective in Collective::ALL {
         let mut blocks = Vec::new();
         for (what, far, commutes) in [
             ("on one node", false, true),
@@ -164,7 +162,12 @@ fn selections() -> String {
             }
         }
         for (headings, lines) in blocks {
-            let _ = write!(text, "{collective} ({}):\n{lines}", headings.join("; "));
+            let _ = write!(
+                text,
+                "{} ({}):\n{lines}",
+                collective.name(),
+                headings.join("; ")
+            );
         }
     }
     // What names and rules select: per rule (none, then each algorithm) 1 for slots, 2 for direct,
@@ -184,31 +187,28 @@ fn selections() -> String {
         is_nonblocking: false,
         crowded: false,
     };
-    for (collective, names) in collectives {
-        for name in ["auto"].iter().chain(*names) {
-            let select = |rule: &&str| {
+    for collective in Collective::ALL {
+        let names = || iter::once("auto").chain(entries(collective).map(|entry| entry.name));
+        for named in names() {
+            let select = |rule: &str| {
                 let mut choices = Choices::default();
-                let rule = if *rule == "auto" {
-                    String::new()
-                } else {
-                    format!("{collective} 2 1 50 {rule}")
-                };
-                choices.read_table(&rule).unwrap();
-                choices.set(collective, name).unwrap();
-                let in_slots = choices.in_slots(collective, &at);
-                let direct = has_direct(collective) && choices.goes_direct(collective, &at, slots);
+                if rule != "auto" {
+                    let rule = format!("{} 2 1 50 {rule}", collective.name());
+                    choices.read_table(&rule).unwrap();
+                }
+                choices.set(collective.name(), named).unwrap();
+                let in_slots = choices.in_slots(collective, &at, slots.into());
+                let direct = choices.goes_direct(collective, &at, slots);
                 let writes = choices.by_writes(collective, &at, &Quick::all(Some(10)));
-                let tree = in_slots && choices.slot_ways(collective, &at, slots).tree.is_some();
+                let tree = in_slots && tree(&choices, collective, &at, slots).is_some();
                 let flags = [in_slots, direct, writes, tree].into_iter().rev();
                 format!("{:x}", flags.fold(0, |all, flag| 2 * all + u32::from(flag)))
             };
-            let rules: String = ["auto"].iter().chain(*names).map(select).collect();
-            let plain = {
-                let mut choices = Choices::default();
-                choices.set(collective, name).unwrap();
-                messages(&choices, collective, &at)
-            };
-            let _ = writeln!(text, "{collective}={name}: {rules} {plain}");
+            let rules: String = names().map(select).collect();
+            let mut choices = Choices::default();
+            choices.set(collective.name(), named).unwrap();
+            let messages = messages(&choices, collective, &at);
+            let _ = writeln!(text, "{}={named}: {rules} {messages}", collective.name());
         }
     }
     text + "by nodes:\n"

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::{
-    Allgather, Alltoall, Ints, Layout, Part, Rooted, Team, allgather, alltoall, gather, scatter,
+    Allgather, Alltoall, Gather, Ints, Layout, Part, Scatter, Team, allgather, alltoall, gather,
+    scatter,
 };
 
 fn team(rank: usize, size: usize) -> Team<'static> {
@@ -48,7 +49,10 @@ impl Uneven {
     }
 }
 
-const ROOTED: [Rooted; 2] = [Rooted::Linear, Rooted::Binomial];
+const ROOTED: [(Gather, Scatter); 2] = [
+    (Gather::Linear, Scatter::Linear),
+    (Gather::Binomial, Scatter::Binomial),
+];
 
 /// A type with another layout but the same signature as `count` of this one.
 fn flat(datatype: &Datatype, count: usize) -> Datatype {
@@ -93,7 +97,7 @@ fn gather_and_scatter_are_right() {
                     let build = |rank: usize, s: &mut Schedule| {
                         let send = (rank != root || !in_place).then_some(one);
                         let recv = (rank == root).then_some(layout);
-                        gather(s, team(rank, size), root, send, recv, algorithm);
+                        gather(s, team(rank, size), root, send, recv, algorithm.0);
                     };
                     let mut send = each.clone();
                     let mut recv = blank.clone();
@@ -109,7 +113,7 @@ fn gather_and_scatter_are_right() {
                     let build = |rank: usize, s: &mut Schedule| {
                         let send = (rank == root).then_some(layout);
                         let recv = (rank != root || !in_place).then_some(one);
-                        scatter(s, team(rank, size), root, send, recv, algorithm);
+                        scatter(s, team(rank, size), root, send, recv, algorithm.1);
                     };
                     let mut send = blank.clone();
                     send[root] = all;
@@ -160,7 +164,7 @@ fn gatherv_and_scatterv_are_right() {
                     let build = |rank: usize, s: &mut Schedule| {
                         let send = (rank != root || !in_place).then_some(part(rank));
                         let recv = (rank == root).then_some(layout);
-                        gather(s, team(rank, size), root, send, recv, Rooted::Linear);
+                        gather(s, team(rank, size), root, send, recv, Gather::Linear);
                     };
                     let mut send = each.clone();
                     let mut recv = blank.clone();
@@ -176,7 +180,7 @@ fn gatherv_and_scatterv_are_right() {
                     let build = |rank: usize, s: &mut Schedule| {
                         let send = (rank == root).then_some(layout);
                         let recv = (rank != root || !in_place).then_some(part(rank));
-                        scatter(s, team(rank, size), root, send, recv, Rooted::Linear);
+                        scatter(s, team(rank, size), root, send, recv, Scatter::Linear);
                     };
                     let mut send = blank.clone();
                     send[root] = all;
@@ -252,11 +256,12 @@ fn allgather_is_right() {
     }
 }
 
-const ALLTOALL: [Alltoall; 4] = [
+const ALLTOALL: [Alltoall; 5] = [
     Alltoall::Bruck,
     Alltoall::Pairwise { window: 1 },
     Alltoall::Pairwise { window: 3 },
     Alltoall::Pairwise { window: usize::MAX },
+    Alltoall::Spread,
 ];
 
 #[test]
@@ -416,7 +421,7 @@ fn movement_costs() {
         assert_eq!(bruck.time, rounds);
         let tree = run(&|rank, s| {
             let root = (rank == 0).then_some(layout);
-            gather(s, team(rank, size), 0, Some(part), root, Rooted::Binomial);
+            gather(s, team(rank, size), 0, Some(part), root, Gather::Binomial);
         });
         assert!(tree.time <= rounds);
     }
