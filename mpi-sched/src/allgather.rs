@@ -156,8 +156,9 @@ fn doubling(schedule: &mut Schedule, team: Team<'_>, run: impl Fn(usize, usize) 
 }
 
 /// Builds Bruck's algorithm. Scratch memory holds the blocks in the order of ranks from this one
-/// on, so that the gathered ones always come first.
-pub(crate) fn bruck(schedule: &mut Schedule, args: &AllgatherArgs<'_>) {
+/// on, so that the gathered ones always come first. In each round a rank that has `known` blocks
+/// gets more from `radix` - 1 ranks: `known`, 2 `known`, … further on.
+pub(crate) fn bruck(schedule: &mut Schedule, args: &AllgatherArgs<'_>, radix: usize) {
     let AllgatherArgs {
         team,
         source,
@@ -165,27 +166,31 @@ pub(crate) fn bruck(schedule: &mut Schedule, args: &AllgatherArgs<'_>) {
         ..
     } = *args;
     let size = team.size();
+    let radix = radix.clamp(2, size.max(2));
     let bytes_of = |i: usize| blocks.layout().bytes((team.rank + i) % size);
-    let total = (0..size).map(bytes_of).sum();
-    let room = schedule.scratch_bytes(total);
+    let bytes_in = |range: std::ops::Range<usize>| range.map(bytes_of).sum::<usize>();
+    let room = schedule.scratch_bytes(bytes_in(0..size));
     let mut known = 1;
     let mut have = bytes_of(0);
     schedule.copy(source, room.cut(0..have));
     while known < size {
-        let more = known.min(size - known);
-        let given: usize = (0..more).map(bytes_of).sum();
-        let taken: usize = (known..known + more).map(bytes_of).sum();
         let first = schedule.here();
-        if taken > 0 {
-            let from = team.peer(team.after(known));
-            schedule.recv(from, room.cut(have..have + taken));
-        }
-        if given > 0 {
-            schedule.send(team.peer(team.before(known)), room.cut(0..given));
+        let mut next = known;
+        while next < size && next < known * radix {
+            let more = known.min(size - next);
+            let (given, taken) = (bytes_in(0..more), bytes_in(next..next + more));
+            if taken > 0 {
+                let from = team.peer(team.after(next));
+                schedule.recv(from, room.cut(have..have + taken));
+            }
+            if given > 0 {
+                schedule.send(team.peer(team.before(next)), room.cut(0..given));
+            }
+            have += taken;
+            next += more;
         }
         schedule.wait(first..schedule.here());
-        have += taken;
-        known += more;
+        known = next;
     }
     let mut at = 0;
     for i in 0..size {

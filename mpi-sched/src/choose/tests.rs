@@ -2,7 +2,7 @@ use super::*;
 use crate::collective::{ENTRIES, entries};
 use crate::rdma::RdmaAllreduce;
 use crate::slots::Direct;
-use crate::{Allreduce, Alltoall, Bcast, ReduceScatter};
+use crate::{Allgather, Allreduce, Alltoall, Bcast, ReduceScatter};
 use mpi_types::error::Class;
 
 const KIB: usize = 1024;
@@ -130,6 +130,10 @@ fn parameters() {
     let chosen = choices.alltoall(&situation(4, 8));
     assert_eq!(chosen, Alltoall::Pairwise { window: 2 });
     assert!(choices.set("reduce_scatter", "pairwise:2").is_err());
+    choices.set("allgather", "bruck:4").unwrap();
+    let chosen = choices.allgather(&situation(4, 8));
+    assert_eq!(chosen, Allgather::Bruck { radix: 4 });
+    assert!(choices.set("allgather", "bruck:1").is_err());
     let error = choices.set("allreduce", "rdma-tree:4").unwrap_err();
     assert!(error.detail().contains("1|3|7|15"), "{error}");
     choices.set("allreduce", "rdma-tree:15:7").unwrap();

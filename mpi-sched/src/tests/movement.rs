@@ -1,6 +1,7 @@
 //! Gather, scatter, allgather and alltoall with their `v` and `w` forms.
 
 use super::*;
+use crate::schedule::Step;
 use crate::{
     Allgather, Alltoall, Gather, Ints, Layout, Part, Scatter, Team, allgather, alltoall, gather,
     scatter,
@@ -197,9 +198,12 @@ fn gatherv_and_scatterv_are_right() {
     }
 }
 
-const ALLGATHER: [Allgather; 4] = [
+const ALLGATHER: [Allgather; 7] = [
     Allgather::RecursiveDoubling,
-    Allgather::Bruck,
+    Allgather::Bruck { radix: 2 },
+    Allgather::Bruck { radix: 3 },
+    Allgather::Bruck { radix: 4 },
+    Allgather::Bruck { radix: usize::MAX },
     Allgather::Ring,
     Allgather::NeighborExchange,
 ];
@@ -407,7 +411,7 @@ fn movement_costs() {
         let all = |algorithm| {
             run(&|rank, s| allgather(s, team(rank, size), Some(part), layout, algorithm))
         };
-        assert_eq!(all(Allgather::Bruck).time, rounds);
+        assert_eq!(all(Allgather::Bruck { radix: 2 }).time, rounds);
         assert_eq!(all(Allgather::Ring).time, size as u64 - 1);
         if size % 2 == 0 {
             assert_eq!(all(Allgather::NeighborExchange).time, size as u64 / 2);
@@ -424,5 +428,37 @@ fn movement_costs() {
             gather(s, team(rank, size), 0, Some(part), root, Gather::Binomial);
         });
         assert!(tree.time <= rounds);
+    }
+}
+
+#[test]
+fn a_larger_radix_takes_fewer_rounds_and_more_messages() {
+    let int = Datatype::predefined(Predefined::Int);
+    let part = Part {
+        count: 1,
+        datatype: &int,
+    };
+    for (size, radix, rounds, messages) in [
+        (8, 2, 3, 3),
+        (9, 3, 2, 4),
+        (16, 4, 2, 6),
+        (17, 4, 3, 7),
+        (16, usize::MAX, 1, 15),
+        (2, 4, 1, 1),
+    ] {
+        let mut schedule = Schedule::new();
+        let (layout, algorithm) = (Layout::Uniform(part), Allgather::Bruck { radix });
+        allgather(&mut schedule, team(1, size), Some(part), layout, algorithm);
+        let count = |is: fn(&Step) -> bool| schedule.steps().iter().filter(|step| is(step)).count();
+        assert_eq!(
+            count(|step| matches!(step, Step::Wait { .. })),
+            rounds,
+            "{size} {radix}"
+        );
+        assert_eq!(
+            count(|step| matches!(step, Step::Send { .. })),
+            messages,
+            "{size} {radix}"
+        );
     }
 }
