@@ -1,7 +1,8 @@
 //! Targets: control variables, tables in files, hints, and the strings of Info objects.
 
 use mpi_sched::costs::Measured;
-use mpi_sched::{Choices, Situation};
+use mpi_sched::tuning::Locality;
+use mpi_sched::{Choices, Collective, Situation};
 use mpi_types::info::{Info, MAX_KEY, MAX_VALUE};
 use netmod_kit::variables::{Reader, parse_number};
 
@@ -23,7 +24,7 @@ pub fn algorithms(bytes: &[u8]) {
             let _ = (choices.bcast(&situation), choices.allreduce(&situation));
             let _ = (
                 choices.barrier(&situation),
-                choices.in_slots("bcast", &situation),
+                choices.in_slots(Collective::Bcast, &situation, Locality::NODE),
             );
         }
     }

@@ -1,22 +1,34 @@
 //! Allgather and allgatherv (MPI-3.1 section 5.7).
 
+use super::collective::Allgather;
 use super::schedule::{Block, Buf, Schedule, Staged};
 use super::team::{Blocks, Layout, Part, Team};
 
-/// The algorithm of an allgather.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Allgather {
-    /// All gathered blocks go to partners 1, 2, 4, … apart. For equal blocks and powers of two of
-    /// ranks; otherwise Bruck's algorithm is used.
-    RecursiveDoubling,
-    /// All gathered blocks go 1, 2, 4, … ranks back: ⌈log2 N⌉ rounds for any number of ranks, and
-    /// one more copy of everything.
-    Bruck,
-    /// Block after block round the ring: N - 1 rounds, no copies.
-    Ring,
-    /// Two blocks at a time between alternating neighbours: N / 2 rounds. For even numbers of
-    /// ranks; otherwise the ring is used.
-    NeighborExchange,
+/// The arguments of the builders.
+pub(crate) struct AllgatherArgs<'a> {
+    team: Team<'a>,
+    /// This member's block where the caller has it.
+    source: Block,
+    blocks: Blocks<'a>,
+    /// A block, if all are alike.
+    uniform: Option<Part<'a>>,
+}
+
+impl AllgatherArgs<'_> {
+    /// Returns whether all blocks are alike.
+    pub fn is_uniform(&self) -> bool {
+        self.uniform.is_some()
+    }
+
+    /// Returns whether the number of members is a power of two.
+    pub fn is_power_of_two(&self) -> bool {
+        self.team.size().is_power_of_two()
+    }
+
+    /// Returns whether the number of members is even.
+    pub fn is_even(&self) -> bool {
+        self.team.size().is_multiple_of(2)
+    }
 }
 
 /// Builds an allgather to the receive buffer; `send` is `None` in place.
@@ -45,34 +57,50 @@ pub fn allgather(
         Some(send) => send.block(Buf::Send, schedule),
         None => own,
     };
-    match (algorithm, uniform) {
-        (Allgather::RecursiveDoubling, Some(part)) if size.is_power_of_two() => {
-            let dense = Dense::new(schedule, blocks, part, size, team.rank, source);
-            doubling(schedule, team, |from, len| dense.run(from, len));
-            dense.staged.unpack(schedule);
-        }
-        (Allgather::RecursiveDoubling | Allgather::Bruck, _) => {
-            bruck(schedule, team, source, blocks);
-        }
-        (Allgather::NeighborExchange, Some(part)) if size.is_multiple_of(2) => {
-            let dense = Dense::new(schedule, blocks, part, size, team.rank, source);
-            pairs(schedule, team, |pair| dense.run(2 * pair, 2));
-            dense.staged.unpack(schedule);
-        }
-        (_, Some(part)) => {
-            let dense = Dense::new(schedule, blocks, part, size, team.rank, source);
-            let peer = |i| team.peer(i);
-            let piece = |i| dense.run(i, 1);
-            ring_bytes(schedule, size, team.rank, peer, piece, |member, piece| {
-                member == piece
-            });
-            dense.staged.unpack(schedule);
-        }
-        _ => {
-            schedule.copy(source, own);
-            ring(schedule, team, blocks);
-        }
-    }
+    let args = AllgatherArgs {
+        team,
+        source,
+        blocks,
+        uniform,
+    };
+    algorithm.build(schedule, &args);
+}
+
+pub(crate) fn recursive_doubling(schedule: &mut Schedule, args: &AllgatherArgs<'_>) {
+    let Some(dense) = Dense::new(schedule, args) else {
+        return;
+    };
+    doubling(schedule, args.team, |from, len| dense.run(from, len));
+    dense.staged.unpack(schedule);
+}
+
+pub(crate) fn neighbor_exchange(schedule: &mut Schedule, args: &AllgatherArgs<'_>) {
+    let Some(dense) = Dense::new(schedule, args) else {
+        return;
+    };
+    pairs(schedule, args.team, |pair| dense.run(2 * pair, 2));
+    dense.staged.unpack(schedule);
+}
+
+pub(crate) fn ring(schedule: &mut Schedule, args: &AllgatherArgs<'_>) {
+    let team = args.team;
+    let Some(dense) = Dense::new(schedule, args) else {
+        let own = args.blocks.get(team.rank, schedule);
+        schedule.copy(args.source, own);
+        ring_blocks(schedule, team, args.blocks);
+        return;
+    };
+    let peer = |i| team.peer(i);
+    let piece = |i| dense.run(i, 1);
+    ring_bytes(
+        schedule,
+        team.size(),
+        team.rank,
+        peer,
+        piece,
+        |member, piece| member == piece,
+    );
+    dense.staged.unpack(schedule);
 }
 
 /// The equal blocks of all ranks as contiguous bytes in the order of ranks.
@@ -82,18 +110,18 @@ struct Dense {
 }
 
 impl Dense {
-    /// Stages the blocks and copies the rank's own one, from `source`, to its position.
-    fn new(
-        schedule: &mut Schedule,
-        blocks: Blocks<'_>,
-        part: Part<'_>,
-        size: usize,
-        rank: usize,
-        source: Block,
-    ) -> Dense {
+    /// Stages the blocks and copies the rank's own one to its position; `None` if they are not alike.
+    fn new(schedule: &mut Schedule, args: &AllgatherArgs<'_>) -> Option<Dense> {
+        let AllgatherArgs {
+            team,
+            source,
+            blocks,
+            ..
+        } = *args;
+        let part = args.uniform?;
         let first = blocks.get(0, schedule);
         let whole = Block {
-            count: size * part.count,
+            count: team.size() * part.count,
             ..first
         };
         let staged = schedule.stage(whole, part.datatype);
@@ -101,11 +129,11 @@ impl Dense {
             staged,
             each: part.bytes(),
         };
-        let own = blocks.get(rank, schedule);
+        let own = blocks.get(team.rank, schedule);
         if staged.apart || source != own {
-            schedule.copy(source, dense.run(rank, 1));
+            schedule.copy(source, dense.run(team.rank, 1));
         }
-        dense
+        Some(dense)
     }
 
     fn run(&self, from: usize, len: usize) -> Block {
@@ -128,30 +156,41 @@ fn doubling(schedule: &mut Schedule, team: Team<'_>, run: impl Fn(usize, usize) 
 }
 
 /// Builds Bruck's algorithm. Scratch memory holds the blocks in the order of ranks from this one
-/// on, so that the gathered ones always come first.
-fn bruck(schedule: &mut Schedule, team: Team<'_>, source: Block, blocks: Blocks<'_>) {
+/// on, so that the gathered ones always come first. In each round a rank that has `known` blocks
+/// gets more from `radix` - 1 ranks: `known`, 2 `known`, … further on.
+pub(crate) fn bruck(schedule: &mut Schedule, args: &AllgatherArgs<'_>, radix: usize) {
+    let AllgatherArgs {
+        team,
+        source,
+        blocks,
+        ..
+    } = *args;
     let size = team.size();
+    let radix = radix.clamp(2, size.max(2));
     let bytes_of = |i: usize| blocks.layout().bytes((team.rank + i) % size);
-    let total = (0..size).map(bytes_of).sum();
-    let room = schedule.scratch_bytes(total);
+    let bytes_in = |range: std::ops::Range<usize>| range.map(bytes_of).sum::<usize>();
+    let room = schedule.scratch_bytes(bytes_in(0..size));
     let mut known = 1;
     let mut have = bytes_of(0);
     schedule.copy(source, room.cut(0..have));
     while known < size {
-        let more = known.min(size - known);
-        let given: usize = (0..more).map(bytes_of).sum();
-        let taken: usize = (known..known + more).map(bytes_of).sum();
         let first = schedule.here();
-        if taken > 0 {
-            let from = team.peer(team.after(known));
-            schedule.recv(from, room.cut(have..have + taken));
-        }
-        if given > 0 {
-            schedule.send(team.peer(team.before(known)), room.cut(0..given));
+        let mut next = known;
+        while next < size && next < known * radix {
+            let more = known.min(size - next);
+            let (given, taken) = (bytes_in(0..more), bytes_in(next..next + more));
+            if taken > 0 {
+                let from = team.peer(team.after(next));
+                schedule.recv(from, room.cut(have..have + taken));
+            }
+            if given > 0 {
+                schedule.send(team.peer(team.before(next)), room.cut(0..given));
+            }
+            have += taken;
+            next += more;
         }
         schedule.wait(first..schedule.here());
-        have += taken;
-        known += more;
+        known = next;
     }
     let mut at = 0;
     for i in 0..size {
@@ -195,7 +234,7 @@ fn pairs(schedule: &mut Schedule, team: Team<'_>, pair: impl Fn(usize) -> Block)
     }
 }
 
-fn ring(schedule: &mut Schedule, team: Team<'_>, blocks: Blocks<'_>) {
+fn ring_blocks(schedule: &mut Schedule, team: Team<'_>, blocks: Blocks<'_>) {
     let size = team.size();
     let (from, to) = (team.peer(team.before(1)), team.peer(team.after(1)));
     for round in 0..size - 1 {

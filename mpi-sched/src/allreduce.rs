@@ -5,22 +5,32 @@
 //! ring, which needs an operation that commutes.
 
 use super::allgather::ring_bytes;
+use super::collective::Allreduce;
 use super::pairs::{Pairs, halve, halved, take_in};
 use super::schedule::{Block, Buf, Schedule};
 use super::team::{Part, Team, share};
 use mpi_types::op::Op;
 
-/// The algorithm of an allreduce.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Allreduce {
-    /// Whole vectors between partners 1, 2, 4, … apart: fewest rounds.
-    RecursiveDoubling,
-    /// Halves, quarters, … reduced between partners 1, 2, 4, … apart, then gathered in reverse:
-    /// every rank sends about twice the data in 2 log2 N rounds (Rabenseifner).
-    Halving,
-    /// Chunks reduced round a ring, then passed round again: as much data in 2 (N - 1) rounds,
-    /// neighbours only. Operations that do not commute use recursive doubling instead.
-    Ring,
+/// The arguments of the builders.
+pub(crate) struct AllreduceArgs<'a> {
+    team: Team<'a>,
+    pairs: Pairs,
+    send: Block,
+    recv: Block,
+    part: Part<'a>,
+    commutes: bool,
+}
+
+impl AllreduceArgs<'_> {
+    /// Returns whether the operation commutes.
+    pub fn is_commutative(&self) -> bool {
+        self.commutes
+    }
+
+    /// Returns whether the vector has an element for each member that halving counts.
+    pub fn is_long_enough(&self) -> bool {
+        self.part.count >= self.pairs.power
+    }
 }
 
 /// Builds an allreduce to the receive buffer, from the send buffer or in place.
@@ -45,25 +55,26 @@ pub fn allreduce(
         schedule.copy(send, recv);
         return;
     }
-    let commutes = op.is_commutative();
-    let pairs = Pairs::new(team);
-    match algorithm {
-        Allreduce::Ring if commutes => ring(schedule, team, send, recv, part),
-        Allreduce::Halving if part.count >= pairs.power => {
-            halving(schedule, team, pairs, send, recv, part, commutes);
-        }
-        _ => doubling(schedule, team, pairs, send, recv, part),
-    }
+    let args = AllreduceArgs {
+        team,
+        pairs: Pairs::new(team),
+        send,
+        recv,
+        part,
+        commutes: op.is_commutative(),
+    };
+    algorithm.build(schedule, &args);
 }
 
-fn doubling(
-    schedule: &mut Schedule,
-    team: Team<'_>,
-    pairs: Pairs,
-    send: Block,
-    recv: Block,
-    part: Part<'_>,
-) {
+pub(crate) fn recursive_doubling(schedule: &mut Schedule, args: &AllreduceArgs<'_>) {
+    let AllreduceArgs {
+        team,
+        pairs,
+        send,
+        recv,
+        part,
+        ..
+    } = *args;
     let Some(number) = pairs.number else {
         taken_in(schedule, team, send, recv);
         return;
@@ -102,15 +113,15 @@ fn taken_in(schedule: &mut Schedule, team: Team<'_>, send: Block, recv: Block) {
     schedule.recv(neighbour, recv);
 }
 
-fn halving(
-    schedule: &mut Schedule,
-    team: Team<'_>,
-    pairs: Pairs,
-    send: Block,
-    recv: Block,
-    part: Part<'_>,
-    commutes: bool,
-) {
+pub(crate) fn halving(schedule: &mut Schedule, args: &AllreduceArgs<'_>) {
+    let AllreduceArgs {
+        team,
+        pairs,
+        send,
+        recv,
+        part,
+        commutes,
+    } = *args;
     let Some(number) = pairs.number else {
         taken_in(schedule, team, send, recv);
         return;
@@ -136,7 +147,14 @@ fn halving(
     }
 }
 
-fn ring(schedule: &mut Schedule, team: Team<'_>, send: Block, recv: Block, part: Part<'_>) {
+pub(crate) fn ring(schedule: &mut Schedule, args: &AllreduceArgs<'_>) {
+    let AllreduceArgs {
+        team,
+        send,
+        recv,
+        part,
+        ..
+    } = *args;
     let size = team.size();
     let extent = part.datatype.extent();
     let piece = |i: usize| recv.slice(extent, share(part.count, size, i % size));

@@ -1,22 +1,26 @@
 //! Alltoall, alltoallv and alltoallw (MPI-3.1 section 5.8).
 
+use super::collective::Alltoall;
 use super::schedule::{Block, Buf, Schedule};
 use super::team::{Blocks, Layout, Part, Team};
 
-/// The algorithm of an alltoall.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Alltoall {
-    /// Blocks travel distances 1, 2, 4, … as needed, many in one message: ⌈log2 N⌉ rounds, every
-    /// block sent about log2 N / 2 times. Blocks of different sizes go pairwise instead.
-    Bruck,
-    /// Every block directly: to rank + k and from rank - k in round k.
-    Pairwise {
-        /// Rounds in flight; `usize::MAX` starts all together.
-        window: usize,
-    },
+/// The arguments of the builders.
+pub(crate) struct AlltoallArgs<'a> {
+    team: Team<'a>,
+    /// The outgoing blocks; `None` in place.
+    send: Option<Layout<'a>>,
+    recv: Layout<'a>,
 }
 
-/// Rounds in flight where a window is needed but the algorithm has none.
+impl AlltoallArgs<'_> {
+    /// Returns whether all blocks are of one size.
+    pub fn is_uniform(&self) -> bool {
+        let is_uniform = |layout: &Layout<'_>| matches!(layout, Layout::Uniform(_));
+        self.send.is_none_or(|send| is_uniform(&send)) && is_uniform(&self.recv)
+    }
+}
+
+/// Most rounds in flight in place, each of which needs a buffer.
 const WINDOW: usize = 8;
 
 /// Builds an alltoall; `send` is `None` in place.
@@ -27,24 +31,34 @@ pub fn alltoall(
     recv: Layout<'_>,
     algorithm: Alltoall,
 ) {
-    let blocks = recv.of(Buf::Recv, schedule);
-    let window = match algorithm {
-        Alltoall::Pairwise { window } => window.max(1),
-        Alltoall::Bruck => WINDOW,
-    };
-    match (algorithm, send, recv) {
-        (Alltoall::Bruck, None, Layout::Uniform(part)) => {
-            bruck(schedule, team, blocks, part, blocks);
-        }
-        (Alltoall::Bruck, Some(Layout::Uniform(part)), Layout::Uniform(_)) => {
-            let source = Layout::Uniform(part).of(Buf::Send, schedule);
-            bruck(schedule, team, source, part, blocks);
-        }
-        (_, Some(send), _) => {
+    algorithm.build(schedule, &AlltoallArgs { team, send, recv });
+}
+
+pub(crate) fn pairwise(schedule: &mut Schedule, args: &AlltoallArgs<'_>, window: usize) {
+    let window = window.max(1);
+    let blocks = args.recv.of(Buf::Recv, schedule);
+    match args.send {
+        Some(send) => {
             let source = send.of(Buf::Send, schedule);
-            pairwise(schedule, team, source, blocks, window);
+            exchange(schedule, args.team, source, blocks, window);
         }
-        (_, None, _) => swap(schedule, team, blocks, window.min(WINDOW)),
+        None => swap(schedule, args.team, blocks, window.min(WINDOW)),
+    }
+}
+
+pub(crate) fn spread(schedule: &mut Schedule, args: &AlltoallArgs<'_>) {
+    pairwise(schedule, args, usize::MAX);
+}
+
+pub(crate) fn bruck(schedule: &mut Schedule, args: &AlltoallArgs<'_>) {
+    let blocks = args.recv.of(Buf::Recv, schedule);
+    match (args.send, args.recv) {
+        (Some(Layout::Uniform(part)), _) => {
+            let source = Layout::Uniform(part).of(Buf::Send, schedule);
+            bruck_blocks(schedule, args.team, source, part, blocks);
+        }
+        (None, Layout::Uniform(part)) => bruck_blocks(schedule, args.team, blocks, part, blocks),
+        _ => {}
     }
 }
 
@@ -84,7 +98,7 @@ impl Window {
     }
 }
 
-fn pairwise(
+fn exchange(
     schedule: &mut Schedule,
     team: Team<'_>,
     source: Blocks<'_>,
@@ -140,7 +154,7 @@ fn swap(schedule: &mut Schedule, team: Team<'_>, blocks: Blocks<'_>, window: usi
 
 /// Builds Bruck's algorithm. Block i has i ranks to travel; in the round of a bit, all blocks whose
 /// number has that bit travel its distance.
-fn bruck(
+fn bruck_blocks(
     schedule: &mut Schedule,
     team: Team<'_>,
     source: Blocks<'_>,

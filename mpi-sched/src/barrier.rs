@@ -1,26 +1,20 @@
 //! Barrier (MPI-3.1 section 5.3).
 
+use super::collective::Barrier;
 use super::schedule::{Block, Schedule};
 use super::team::{Binomial, Team};
 
-/// The algorithm of a barrier.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Barrier {
-    /// Every rank signals ranks 1, 2, 4, … further on: ⌈log2 N⌉ rounds.
-    Dissemination,
-    /// Up and down a binomial tree: 2 ⌈log2 N⌉ rounds but only 2 (N - 1) messages.
-    Tree,
-}
+/// The arguments of the builders: the members.
+pub(crate) type BarrierArgs<'a> = Team<'a>;
 
 /// Builds a barrier.
 pub fn barrier(schedule: &mut Schedule, team: Team<'_>, algorithm: Barrier) {
-    match algorithm {
-        Barrier::Dissemination => dissemination(schedule, team),
-        Barrier::Tree => {
-            arrive(schedule, team);
-            release(schedule, team);
-        }
-    }
+    algorithm.build(schedule, &team);
+}
+
+pub(crate) fn tree(schedule: &mut Schedule, team: &BarrierArgs<'_>) {
+    arrive(schedule, *team);
+    release(schedule, *team);
 }
 
 /// Builds the upward half of a tree barrier: once member 0 completes it, all members have entered.
@@ -48,7 +42,7 @@ pub(super) fn release(schedule: &mut Schedule, team: Team<'_>) {
     }
 }
 
-fn dissemination(schedule: &mut Schedule, team: Team<'_>) {
+pub(crate) fn dissemination(schedule: &mut Schedule, team: &BarrierArgs<'_>) {
     let mut distance = 1;
     while distance < team.size() {
         let from = team.peer(team.before(distance));

@@ -1,23 +1,17 @@
 //! Broadcast (MPI-3.1 section 5.4).
 
 use super::allgather::ring_bytes;
+use super::collective::Bcast;
 use super::schedule::{Block, Buf, Schedule};
 use super::team::{Binomial, Part, Team, share};
 use mpi_types::datatype::Datatype;
 
-/// The algorithm of a broadcast.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Bcast {
-    /// Whole messages down a binomial tree: fewest rounds.
-    Binomial,
-    /// A scatter down a binomial tree, then an allgather round a ring: every rank sends about twice
-    /// the data, whatever the number of ranks.
-    ScatterRing,
-    /// A pipeline of segments from rank to rank; all ranks work at the same time.
-    Chain {
-        /// Bytes of a segment.
-        segment: usize,
-    },
+/// The arguments of the builders.
+pub(crate) struct BcastArgs<'a> {
+    team: Team<'a>,
+    root: usize,
+    typed: Block,
+    datatype: &'a Datatype,
 }
 
 /// Messages in flight on each link of a chain.
@@ -36,29 +30,26 @@ pub fn bcast(
         return;
     }
     let typed = part.block(Buf::Recv, schedule);
-    match algorithm {
-        Bcast::Binomial => binomial(schedule, team, root, None, typed, part.datatype),
-        Bcast::ScatterRing => {
-            let staged = schedule.stage(typed, part.datatype);
-            if team.rank == root {
-                staged.pack(schedule);
-            }
-            scatter_ring(schedule, team, root, staged.bytes);
-            if team.rank != root {
-                staged.unpack(schedule);
-            }
-        }
-        Bcast::Chain { segment } => {
-            let staged = schedule.stage(typed, part.datatype);
-            if team.rank == root {
-                staged.pack(schedule);
-            }
-            chain(schedule, team, root, staged.bytes, segment.max(1));
-            if team.rank != root {
-                staged.unpack(schedule);
-            }
-        }
-    }
+    let datatype = part.datatype;
+    let args = BcastArgs {
+        team,
+        root,
+        typed,
+        datatype,
+    };
+    algorithm.build(schedule, &args);
+}
+
+/// Builds a binomial broadcast of the root's data.
+pub(crate) fn whole(schedule: &mut Schedule, args: &BcastArgs<'_>) {
+    binomial(
+        schedule,
+        args.team,
+        args.root,
+        None,
+        args.typed,
+        args.datatype,
+    );
 }
 
 /// Builds a binomial broadcast. The root has the data, or receives it from `source` first.
@@ -92,7 +83,27 @@ pub(super) fn binomial(
     }
 }
 
-fn scatter_ring(schedule: &mut Schedule, team: Team<'_>, root: usize, bytes: Block) {
+/// Builds steps that move the data as bytes: packed at the root, and unpacked at all others.
+fn packed(schedule: &mut Schedule, args: &BcastArgs<'_>, build: impl FnOnce(&mut Schedule, Block)) {
+    let is_root = args.team.rank == args.root;
+    let staged = schedule.stage(args.typed, args.datatype);
+    if is_root {
+        staged.pack(schedule);
+    }
+    build(schedule, staged.bytes);
+    if !is_root {
+        staged.unpack(schedule);
+    }
+}
+
+pub(crate) fn scatter_ring(schedule: &mut Schedule, args: &BcastArgs<'_>) {
+    packed(schedule, args, |schedule, bytes| {
+        scatter_ring_bytes(schedule, args, bytes)
+    });
+}
+
+fn scatter_ring_bytes(schedule: &mut Schedule, args: &BcastArgs<'_>, bytes: Block) {
+    let BcastArgs { team, root, .. } = *args;
     let size = team.size();
     let tree = Binomial::of(team, root);
     let member = |relative: usize| team.peer((relative + root) % size);
@@ -126,7 +137,14 @@ fn scatter_ring(schedule: &mut Schedule, team: Team<'_>, root: usize, bytes: Blo
     );
 }
 
-fn chain(schedule: &mut Schedule, team: Team<'_>, root: usize, bytes: Block, segment: usize) {
+pub(crate) fn chain(schedule: &mut Schedule, args: &BcastArgs<'_>, segment: usize) {
+    packed(schedule, args, |schedule, bytes| {
+        chain_bytes(schedule, args, bytes, segment.max(1))
+    });
+}
+
+fn chain_bytes(schedule: &mut Schedule, args: &BcastArgs<'_>, bytes: Block, segment: usize) {
+    let BcastArgs { team, root, .. } = *args;
     let size = team.size();
     let relative = team.before(root);
     let parent = (relative > 0).then(|| team.peer(team.before(1)));

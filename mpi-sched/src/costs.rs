@@ -8,6 +8,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use super::collective::{Collective, WRITTEN};
 use super::model::Parameters;
 
 /// The costs of a network.
@@ -20,14 +21,7 @@ pub struct Network {
 }
 
 /// The collectives that can use remote writes.
-pub const COLLECTIVES: [&str; 6] = [
-    "barrier",
-    "bcast",
-    "allreduce",
-    "reduce",
-    "allgather",
-    "alltoall",
-];
+pub const COLLECTIVES: [Collective; WRITTEN.len()] = WRITTEN;
 
 /// The bytes, as [`Situation`] counts them, up to which each of [`COLLECTIVES`] is faster by writes
 /// than by messages; `None` for never.
@@ -50,10 +44,14 @@ impl Quick {
         let over_libfabric = netmod == "ofi";
         let at_most = |most: usize| bytes.map(|bytes| bytes.min(most));
         if over_libfabric {
-            quick.set("bcast", at_most(1024));
-            quick.set("reduce", at_most(64));
+            quick.set(Collective::Bcast, at_most(1024));
+            quick.set(Collective::Reduce, at_most(64));
         } else {
-            for collective in ["reduce", "allgather", "alltoall"] {
+            for collective in [
+                Collective::Reduce,
+                Collective::Allgather,
+                Collective::Alltoall,
+            ] {
                 quick.set(collective, None);
             }
         }
@@ -65,19 +63,19 @@ impl Quick {
         self.0.iter().any(Option::is_some)
     }
 
-    fn place(collective: &str) -> Option<usize> {
-        COLLECTIVES.iter().position(|name| *name == collective)
+    fn index(collective: Collective) -> Option<usize> {
+        COLLECTIVES.iter().position(|known| *known == collective)
     }
 
     /// Returns the limit of a collective.
-    pub fn of(&self, collective: &str) -> Option<usize> {
-        self.0[Quick::place(collective)?]
+    pub fn of(&self, collective: Collective) -> Option<usize> {
+        self.0[Quick::index(collective)?]
     }
 
     /// Sets the limit of a collective, which must be one of [`COLLECTIVES`].
-    pub fn set(&mut self, collective: &str, bytes: Option<usize>) {
-        if let Some(place) = Quick::place(collective) {
-            self.0[place] = bytes;
+    pub fn set(&mut self, collective: Collective, bytes: Option<usize>) {
+        if let Some(index) = Quick::index(collective) {
+            self.0[index] = bytes;
         }
     }
 
@@ -157,14 +155,13 @@ fn network<'a>(words: &[&'a str]) -> Result<(&'a str, Network), String> {
     let mut quick = Quick::all(limit(common)?);
     for word in others {
         let (name, bytes) = word.split_once('=').unwrap_or((word, ""));
-        if Quick::place(name).is_none() {
+        let Some(collective) = COLLECTIVES.into_iter().find(|one| one.name() == name) else {
             return Err(format!(
-                "{word:?} is no collective with a limit, as in {}=1024; there are {}",
-                COLLECTIVES[3],
-                COLLECTIVES.join(", ")
+                "{word:?} is no collective with a limit, as in reduce=1024; there are {}",
+                COLLECTIVES.map(Collective::name).join(", ")
             ));
-        }
-        quick.set(name, limit(bytes)?);
+        };
+        quick.set(collective, limit(bytes)?);
     }
     Ok((netmod, Network { costs, quick }))
 }
@@ -185,9 +182,9 @@ impl std::fmt::Display for Measured {
         for (netmod, Network { costs, quick }) in &self.0 {
             let common = quick.0[0];
             write!(f, "{netmod} {costs} {}", say(common))?;
-            for (name, bytes) in COLLECTIVES.iter().zip(quick.0) {
+            for (collective, bytes) in COLLECTIVES.iter().zip(quick.0) {
                 if bytes != common {
-                    write!(f, " {name}={}", say(bytes))?;
+                    write!(f, " {}={}", collective.name(), say(bytes))?;
                 }
             }
             writeln!(f)?;
@@ -209,8 +206,8 @@ mod tests {
             costs: FAST,
             quick: {
                 let mut quick = Quick::all(Some(4096));
-                quick.set("reduce", None);
-                quick.set("bcast", Some(1 << 20));
+                quick.set(Collective::Reduce, None);
+                quick.set(Collective::Bcast, Some(1 << 20));
                 quick
             },
         };
@@ -234,7 +231,7 @@ mod tests {
             (other.costs, other.quick),
             (GUESSED, Quick::guess("ofi", Some(9)))
         );
-        assert_eq!(fast.quick.of("bcast"), Some(1 << 20));
+        assert_eq!(fast.quick.of(Collective::Bcast), Some(1 << 20));
         assert_eq!(Quick::from_words(fast.quick.to_words()), fast.quick);
         choices.set_costs(FAST);
         assert_eq!(choices.network("tcp", Some(9)).costs, FAST);
@@ -245,10 +242,16 @@ mod tests {
         let guess = |netmod: &str| Quick::guess(netmod, Some(8192));
         assert!(!Quick::guess("tcp", None).is_any());
         let ofi = guess("ofi");
-        assert_eq!(ofi.of("alltoall"), Some(8192));
-        assert_eq!((ofi.of("bcast"), ofi.of("reduce")), (Some(1024), Some(64)));
+        assert_eq!(ofi.of(Collective::Alltoall), Some(8192));
+        assert_eq!(
+            (ofi.of(Collective::Bcast), ofi.of(Collective::Reduce)),
+            (Some(1024), Some(64))
+        );
         let verbs = Quick::guess("verbs", Some(32));
-        assert_eq!((verbs.of("bcast"), verbs.of("reduce")), (Some(32), None));
+        assert_eq!(
+            (verbs.of(Collective::Bcast), verbs.of(Collective::Reduce)),
+            (Some(32), None)
+        );
         assert!(!Quick::guess("ucx", None).is_any());
     }
 

@@ -1,15 +1,49 @@
 //! Gather and scatter, with and without `v` (MPI-3.1 sections 5.5 and 5.6).
 
+use super::collective::{Gather, Scatter};
 use super::schedule::{Block, Buf, Schedule};
 use super::team::{Binomial, Blocks, Layout, Part, Team};
 
-/// The algorithm of a gather or scatter.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Rooted {
-    /// Every rank directly with the root.
-    Linear,
-    /// Along a binomial tree. Not for `v` forms, where no rank but the root knows all counts.
-    Binomial,
+/// The arguments of a gather's builders.
+pub(crate) struct GatherArgs<'a> {
+    team: Team<'a>,
+    root: usize,
+    send: Option<Part<'a>>,
+    /// The blocks at the root; `None` at all other members.
+    recv: Option<Layout<'a>>,
+}
+
+impl GatherArgs<'_> {
+    /// Returns whether all blocks are of one size, as far as this member knows.
+    pub fn is_uniform(&self) -> bool {
+        matches!(self.recv, None | Some(Layout::Uniform(_)))
+    }
+
+    /// The data that a member sends to the root.
+    fn sent(&self) -> Option<Part<'_>> {
+        self.send.filter(|send| send.bytes() > 0)
+    }
+}
+
+/// The arguments of a scatter's builders.
+pub(crate) struct ScatterArgs<'a> {
+    team: Team<'a>,
+    root: usize,
+    /// The blocks at the root; `None` at all other members.
+    send: Option<Layout<'a>>,
+    recv: Option<Part<'a>>,
+}
+
+impl ScatterArgs<'_> {
+    /// Returns whether all blocks are of one size, as far as this member knows.
+    pub fn is_uniform(&self) -> bool {
+        matches!(self.send, None | Some(Layout::Uniform(_)))
+    }
+
+    /// The data that a member receives from the root.
+    fn received(&self) -> Option<Part<'_>> {
+        self.recv.filter(|recv| recv.bytes() > 0)
+    }
 }
 
 /// Builds a gather to member `root`'s receive buffer.
@@ -21,38 +55,50 @@ pub fn gather(
     root: usize,
     send: Option<Part<'_>>,
     recv: Option<Layout<'_>>,
-    algorithm: Rooted,
+    algorithm: Gather,
 ) {
-    if team.rank == root {
-        let Some(layout) = recv else { return };
-        let blocks = layout.of(Buf::Recv, schedule);
-        match (algorithm, layout) {
-            (Rooted::Binomial, Layout::Uniform(part)) => {
-                binomial_gather_root(schedule, team, send, blocks, part);
-            }
-            _ => {
-                for i in 1..team.size() {
-                    let from = team.after(i);
-                    let block = blocks.get(from, schedule);
-                    if layout.bytes(from) > 0 {
-                        schedule.recv(team.peer(from), block);
-                    }
-                }
-                let block = blocks.get(root, schedule);
-                own(schedule, send, Buf::Send, block, true);
-            }
-        }
+    let is_root = team.rank == root;
+    if is_root && recv.is_none() {
         return;
     }
-    let Some(send) = send.filter(|send| send.bytes() > 0) else {
-        return;
+    let args = GatherArgs {
+        team,
+        root,
+        send,
+        recv: recv.filter(|_| is_root),
     };
-    let block = send.block(Buf::Send, schedule);
-    match algorithm {
-        Rooted::Linear => {
+    algorithm.build(schedule, &args);
+}
+
+pub(crate) fn linear_gather(schedule: &mut Schedule, args: &GatherArgs<'_>) {
+    let GatherArgs { team, root, .. } = *args;
+    let Some(layout) = args.recv else {
+        if let Some(send) = args.sent() {
+            let block = send.block(Buf::Send, schedule);
             schedule.send(team.peer(root), block);
         }
-        Rooted::Binomial => binomial_gather(schedule, team, root, block, send.bytes()),
+        return;
+    };
+    let blocks = layout.of(Buf::Recv, schedule);
+    for i in 1..team.size() {
+        let from = team.after(i);
+        let block = blocks.get(from, schedule);
+        if layout.bytes(from) > 0 {
+            schedule.recv(team.peer(from), block);
+        }
+    }
+    let block = blocks.get(root, schedule);
+    own(schedule, args.send, Buf::Send, block, true);
+}
+
+pub(crate) fn binomial_gather(schedule: &mut Schedule, args: &GatherArgs<'_>) {
+    let GatherArgs { team, root, .. } = *args;
+    if let Some(Layout::Uniform(part)) = args.recv {
+        let blocks = Layout::Uniform(part).of(Buf::Recv, schedule);
+        binomial_gather_root(schedule, team, args.send, blocks, part);
+    } else if let Some(send) = args.sent() {
+        let block = send.block(Buf::Send, schedule);
+        binomial_gather_member(schedule, team, root, block, send.bytes());
     }
 }
 
@@ -133,7 +179,7 @@ fn binomial_gather_root(
     }
 }
 
-fn binomial_gather(
+fn binomial_gather_member(
     schedule: &mut Schedule,
     team: Team<'_>,
     root: usize,
@@ -170,38 +216,52 @@ pub fn scatter(
     root: usize,
     send: Option<Layout<'_>>,
     recv: Option<Part<'_>>,
-    algorithm: Rooted,
+    algorithm: Scatter,
 ) {
-    if team.rank == root {
-        let Some(layout) = send else { return };
-        let blocks = layout.of(Buf::Send, schedule);
-        match (algorithm, layout) {
-            (Rooted::Binomial, Layout::Uniform(part)) => {
-                binomial_scatter_root(schedule, team, blocks, part);
-            }
-            _ => {
-                for i in 1..team.size() {
-                    let to = team.after(i);
-                    let block = blocks.get(to, schedule);
-                    if layout.bytes(to) > 0 {
-                        schedule.send(team.peer(to), block);
-                    }
-                }
-            }
-        }
-        let block = blocks.get(root, schedule);
-        own(schedule, recv, Buf::Recv, block, false);
+    let is_root = team.rank == root;
+    if is_root && send.is_none() {
         return;
     }
-    let Some(recv) = recv.filter(|recv| recv.bytes() > 0) else {
-        return;
+    let args = ScatterArgs {
+        team,
+        root,
+        send: send.filter(|_| is_root),
+        recv,
     };
-    let block = recv.block(Buf::Recv, schedule);
-    match algorithm {
-        Rooted::Linear => {
+    algorithm.build(schedule, &args);
+}
+
+pub(crate) fn linear_scatter(schedule: &mut Schedule, args: &ScatterArgs<'_>) {
+    let ScatterArgs { team, root, .. } = *args;
+    let Some(layout) = args.send else {
+        if let Some(recv) = args.received() {
+            let block = recv.block(Buf::Recv, schedule);
             schedule.recv(team.peer(root), block);
         }
-        Rooted::Binomial => binomial_scatter(schedule, team, root, block, recv.bytes()),
+        return;
+    };
+    let blocks = layout.of(Buf::Send, schedule);
+    for i in 1..team.size() {
+        let to = team.after(i);
+        let block = blocks.get(to, schedule);
+        if layout.bytes(to) > 0 {
+            schedule.send(team.peer(to), block);
+        }
+    }
+    let block = blocks.get(root, schedule);
+    own(schedule, args.recv, Buf::Recv, block, false);
+}
+
+pub(crate) fn binomial_scatter(schedule: &mut Schedule, args: &ScatterArgs<'_>) {
+    let ScatterArgs { team, root, .. } = *args;
+    if let Some(Layout::Uniform(part)) = args.send {
+        let blocks = Layout::Uniform(part).of(Buf::Send, schedule);
+        binomial_scatter_root(schedule, team, blocks, part);
+        let block = blocks.get(root, schedule);
+        own(schedule, args.recv, Buf::Recv, block, false);
+    } else if let Some(recv) = args.received() {
+        let block = recv.block(Buf::Recv, schedule);
+        binomial_scatter_member(schedule, team, root, block, recv.bytes());
     }
 }
 
@@ -233,7 +293,7 @@ fn binomial_scatter_root(
     }
 }
 
-fn binomial_scatter(
+fn binomial_scatter_member(
     schedule: &mut Schedule,
     team: Team<'_>,
     root: usize,

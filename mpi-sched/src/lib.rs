@@ -41,6 +41,7 @@ pub mod alltoall;
 pub mod barrier;
 pub mod bcast;
 pub mod choose;
+pub mod collective;
 mod copy;
 pub mod costs;
 pub mod gather;
@@ -58,8 +59,8 @@ pub mod scan;
 pub mod schedule;
 mod slot;
 pub mod slots;
-pub mod table;
 pub mod team;
+pub mod tuning;
 pub mod writes;
 
 #[cfg(test)]
@@ -68,19 +69,23 @@ mod sim;
 mod tests;
 pub mod virtual_time;
 
-pub use allgather::{Allgather, allgather};
-pub use allreduce::{Allreduce, allreduce};
-pub use alltoall::{Alltoall, alltoall};
-pub use barrier::{Barrier, barrier};
-pub use bcast::{Bcast, bcast};
+pub use allgather::allgather;
+pub use allreduce::allreduce;
+pub use alltoall::alltoall;
+pub use barrier::barrier;
+pub use bcast::bcast;
 pub use choose::{Choices, Situation};
-pub use gather::{Rooted, gather, scatter};
+pub use collective::{
+    Allgather, Allreduce, Alltoall, Barrier, Bcast, Collective, Gather, Reduce, ReduceScatter,
+    Scatter,
+};
+pub use gather::{gather, scatter};
 pub use inter::{Inter, Root};
 pub use neighbor::{Neighbors, neighbor_allgather, neighbor_alltoall};
 pub use nodes::Nodes;
 pub use rdma::Reach;
-pub use reduce::{Reduce, reduce};
-pub use reduce_scatter::{ReduceScatter, reduce_scatter};
+pub use reduce::reduce;
+pub use reduce_scatter::reduce_scatter;
 pub use run::{Port, Progress, Put, Run};
 pub use scan::{exscan, scan};
 pub use schedule::{Block, Buf, Schedule, Slot, Step, Type};

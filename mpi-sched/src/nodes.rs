@@ -2,11 +2,9 @@
 //! node by messages or remote writes. Both levels are one schedule; their phases are numbered
 //! separately, since only leaders go through those of the writes.
 
-use super::allgather::{self, Allgather};
-use super::allreduce::{self, Allreduce};
-use super::barrier::Barrier;
 use super::barrier::{arrive, barrier as flat_barrier, release};
 use super::bcast::binomial;
+use super::collective::{Allgather, Allreduce, Barrier};
 use super::rdma::{self, RdmaAllgather, RdmaAllreduce, RdmaBcast, RdmaReduce, Reach};
 use super::reduce::reduce_blocks;
 use super::schedule::{Block, Buf, Schedule};
@@ -298,7 +296,7 @@ pub fn allreduce(
         (None, _) => {}
         (Some(leaders), BetweenNodes::Messages(algorithm)) => {
             let first = schedule.here();
-            allreduce::allreduce(schedule, leaders, true, part, op, algorithm);
+            super::allreduce::allreduce(schedule, leaders, true, part, op, algorithm);
             schedule.wait(first..schedule.here());
         }
         (Some(_), BetweenNodes::Writes(reach, way)) => by_writes(schedule, nodes, |schedule| {
@@ -466,7 +464,7 @@ pub fn allgather(
         match between {
             BetweenNodes::Messages(algorithm) => {
                 let layout = Layout::Uniform(of_node);
-                allgather::allgather(schedule, leaders, None, layout, algorithm);
+                super::allgather::allgather(schedule, leaders, None, layout, algorithm);
                 schedule.wait(first..schedule.here());
             }
             BetweenNodes::Writes(reach, how) => by_writes(schedule, nodes, |schedule| {

@@ -9,8 +9,9 @@ use super::rdma::{
 };
 
 /// Returns the first of the algorithms with the least time.
-fn least<W: Copy>(ways: impl Iterator<Item = W>, time: impl Fn(W) -> f64) -> Option<W> {
-    ways.map(|way| (way, time(way)))
+fn fastest<W: Copy>(algorithms: impl Iterator<Item = W>, time: impl Fn(W) -> f64) -> Option<W> {
+    algorithms
+        .map(|algorithm| (algorithm, time(algorithm)))
         .min_by(|one, other| one.1.total_cmp(&other.1))
         .map(|best| best.0)
 }
@@ -42,18 +43,18 @@ impl Parameters {
 
     /// Returns the share of `pieces` chunks in the time of sending and receiving an acknowledgement
     /// per half ring.
-    fn give_free(&self, reach: &Reach, pieces: f64) -> f64 {
+    fn acknowledgements(&self, reach: &Reach, pieces: f64) -> f64 {
         let one = self.library + self.descriptor + self.startup;
         2.0 * one * pieces / f64::from(reach.depth)
     }
 
     /// Returns the time of a broadcast.
-    pub fn spread(&self, reach: &Reach, bytes: usize, how: RdmaBcast) -> f64 {
+    pub fn bcast_time(&self, reach: &Reach, bytes: usize, algorithm: RdmaBcast) -> f64 {
         let (count, piece) = pieces(bytes, reach.room);
         let rounds = f64::from(steps(reach.size, 2));
         let copy = self.copy * piece as f64;
-        match how {
-            RdmaBcast::Tree => {
+        match algorithm {
+            RdmaBcast::Binomial => {
                 let each = (rounds * self.gap(piece)).max(self.cycle(piece, false));
                 let pace = self.pace(reach.size, count, reach.depth);
                 rounds * self.hop(piece) + (count - 1.0) * each + copy + pace
@@ -61,52 +62,56 @@ impl Parameters {
             RdmaBcast::Chain => {
                 let hops = f64::from(reach.size - 1);
                 let others = (count - 1.0) * self.cycle(piece, false);
-                hops * self.hop(piece) + others + copy + self.give_free(reach, count)
+                hops * self.hop(piece) + others + copy + self.acknowledgements(reach, count)
             }
         }
     }
 
     /// Returns the fastest algorithm of a broadcast, if any takes it.
-    pub fn best_spread(&self, reach: &Reach, bytes: usize) -> Option<RdmaBcast> {
-        let ways = [RdmaBcast::Tree, RdmaBcast::Chain].into_iter();
-        least(ways.filter(|how| how.takes(*reach, bytes)), |how| {
-            self.spread(reach, bytes, how)
-        })
+    pub fn best_bcast(&self, reach: &Reach, bytes: usize) -> Option<RdmaBcast> {
+        let algorithms = [RdmaBcast::Binomial, RdmaBcast::Chain].into_iter();
+        fastest(
+            algorithms.filter(|algorithm| algorithm.takes(*reach, bytes)),
+            |algorithm| self.bcast_time(reach, bytes, algorithm),
+        )
     }
 
     /// Returns the time of a reduction to one rank.
-    pub fn rise(&self, reach: &Reach, bytes: usize, how: RdmaReduce) -> f64 {
-        match how {
-            RdmaReduce::Tree(k) => {
-                let (count, piece) = pieces(bytes, reach.rise_room());
+    pub fn reduce_time(&self, reach: &Reach, bytes: usize, algorithm: RdmaReduce) -> f64 {
+        match algorithm {
+            RdmaReduce::Tree { degree: k } => {
+                let (count, piece) = pieces(bytes, reach.reduce_room());
                 let children = k.min(reach.size.saturating_sub(1));
                 let each = f64::from(children) * self.cycle(piece, true);
-                let pace = self.pace(reach.size, count, reach.rise_depth());
+                let pace = self.pace(reach.size, count, reach.reduce_depth());
                 self.up(reach.size, k, piece) + (count - 1.0) * each + pace
             }
             RdmaReduce::Chain => {
                 let (count, piece) = pieces(bytes, reach.room);
                 let hops = f64::from(reach.size - 1);
                 let others = (count - 1.0) * self.cycle(piece, true);
-                hops * self.step(1, piece) + others + self.give_free(reach, count)
+                hops * self.step(1, piece) + others + self.acknowledgements(reach, count)
             }
         }
     }
 
     /// Returns the fastest algorithm of a reduction, if any takes it.
-    pub fn best_rise(
+    pub fn best_reduce(
         &self,
         reach: &Reach,
         root: u32,
         bytes: usize,
         commutes: bool,
     ) -> Option<RdmaReduce> {
-        let ways = DEGREES
-            .map(RdmaReduce::Tree)
+        let algorithms = DEGREES
+            .map(|degree| RdmaReduce::Tree { degree })
             .into_iter()
             .chain([RdmaReduce::Chain]);
-        let possible = ways.filter(|how| how.takes(*reach, root, bytes, commutes));
-        least(possible, |how| self.rise(reach, bytes, how))
+        let possible =
+            algorithms.filter(|algorithm| algorithm.takes(*reach, root, bytes, commutes));
+        fastest(possible, |algorithm| {
+            self.reduce_time(reach, bytes, algorithm)
+        })
     }
 
     /// Returns the time in which all ranks write `bytes` bytes to all others and receive theirs.
@@ -116,9 +121,9 @@ impl Parameters {
     }
 
     /// Returns the time of an allgather of blocks of `block` bytes.
-    pub fn collect(&self, reach: &Reach, block: usize, how: RdmaAllgather) -> f64 {
+    pub fn allgather_time(&self, reach: &Reach, block: usize, algorithm: RdmaAllgather) -> f64 {
         let size = reach.size;
-        match how {
+        match algorithm {
             RdmaAllgather::Direct => self.all_to_all(size, block),
             RdmaAllgather::Doubling => {
                 let mut time = 0.0;
@@ -135,28 +140,29 @@ impl Parameters {
                 let step = self.hop(piece) + self.copy * piece as f64;
                 let hops = f64::from(size - 1);
                 let steps = hops * step.max(count * self.cycle(piece, false));
-                steps + self.give_free(reach, hops * count)
+                steps + self.acknowledgements(reach, hops * count)
             }
         }
     }
 
     /// Returns the fastest algorithm of an allgather, if any takes it.
-    pub fn best_collect(&self, reach: &Reach, block: usize) -> Option<RdmaAllgather> {
-        let ways = [
+    pub fn best_allgather(&self, reach: &Reach, block: usize) -> Option<RdmaAllgather> {
+        let algorithms = [
             RdmaAllgather::Direct,
             RdmaAllgather::Doubling,
             RdmaAllgather::Ring,
         ]
         .into_iter();
-        least(ways.filter(|how| how.takes(*reach, block)), |how| {
-            self.collect(reach, block, how)
-        })
+        fastest(
+            algorithms.filter(|algorithm| algorithm.takes(*reach, block)),
+            |algorithm| self.allgather_time(reach, block, algorithm),
+        )
     }
 
     /// Returns the time of an alltoall of blocks of `block` bytes.
-    pub fn trade(&self, reach: &Reach, block: usize, how: RdmaAlltoall) -> f64 {
+    pub fn alltoall_time(&self, reach: &Reach, block: usize, algorithm: RdmaAlltoall) -> f64 {
         let rounds = steps(reach.size, 2);
-        match how {
+        match algorithm {
             RdmaAlltoall::Direct => self.all_to_all(reach.size, block),
             RdmaAlltoall::Doubling => {
                 let bytes = reach.size as usize / 2 * block;
@@ -167,25 +173,26 @@ impl Parameters {
     }
 
     /// Returns the fastest algorithm of an alltoall, if any takes it.
-    pub fn best_trade(&self, reach: &Reach, block: usize) -> Option<RdmaAlltoall> {
-        let ways = [RdmaAlltoall::Direct, RdmaAlltoall::Doubling].into_iter();
-        least(ways.filter(|how| how.takes(*reach, block)), |how| {
-            self.trade(reach, block, how)
-        })
+    pub fn best_alltoall(&self, reach: &Reach, block: usize) -> Option<RdmaAlltoall> {
+        let algorithms = [RdmaAlltoall::Direct, RdmaAlltoall::Doubling].into_iter();
+        fastest(
+            algorithms.filter(|algorithm| algorithm.takes(*reach, block)),
+            |algorithm| self.alltoall_time(reach, block, algorithm),
+        )
     }
 
     /// Returns the time of an allreduce round the ring.
-    pub fn ring(&self, reach: &Reach, bytes: usize) -> f64 {
+    pub fn ring_time(&self, reach: &Reach, bytes: usize) -> f64 {
         if reach.size == 2 {
             let (count, piece) = pieces(bytes, reach.room);
             let others = (count - 1.0) * self.cycle(piece, true);
-            return self.step(1, piece) + others + self.give_free(reach, count);
+            return self.step(1, piece) + others + self.acknowledgements(reach, count);
         }
         let (count, piece) = pieces(bytes.div_ceil(reach.size as usize), reach.room);
         let hops = f64::from(reach.size - 1);
         let first = self.step(1, piece).max(count * self.cycle(piece, true));
         let second = self.hop(piece).max(count * self.cycle(piece, false));
-        hops * (first + second) + self.give_free(reach, 2.0 * hops * count)
+        hops * (first + second) + self.acknowledgements(reach, 2.0 * hops * count)
     }
 
     /// Returns the fastest algorithm of an allreduce, if any takes it.
@@ -200,7 +207,7 @@ impl Parameters {
         let goes_round = RdmaAllreduce::Ring.takes(*reach, bytes, commutes);
         match (fits, goes_round) {
             // Two ranks exchange whole vectors either way, and pairs need no acknowledgements.
-            (true, true) if reach.size > 2 && self.ring(reach, bytes) < short_time => {
+            (true, true) if reach.size > 2 && self.ring_time(reach, bytes) < short_time => {
                 Some(RdmaAllreduce::Ring)
             }
             (true, _) => Some(short),

@@ -1,17 +1,27 @@
 //! Reduce (MPI-3.1 section 5.9.1).
 
+use super::collective::Reduce;
 use super::pairs::{Pairs, halve, halved, take_in};
 use super::schedule::{Block, Buf, Schedule};
 use super::team::{Binomial, Part, Team};
 use mpi_types::op::Op;
 
-/// The algorithm of a reduction to one rank.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Reduce {
-    /// Whole vectors up a binomial tree.
-    Binomial,
-    /// Halves, quarters, … reduced between partners, then collected at the root (Rabenseifner).
-    Halving,
+/// The arguments of the builders.
+pub(crate) struct ReduceArgs<'a> {
+    team: Team<'a>,
+    root: usize,
+    send: Block,
+    /// The buffer of the result, at the root.
+    recv: Option<Block>,
+    part: Part<'a>,
+    commutes: bool,
+}
+
+impl ReduceArgs<'_> {
+    /// Returns whether the vector has an element for each member that halving counts.
+    pub fn is_long_enough(&self) -> bool {
+        self.part.count >= 1 << self.team.size().ilog2()
+    }
 }
 
 /// Builds a reduction to member `root`'s receive buffer, from the send buffers or, at the root,
@@ -38,13 +48,28 @@ pub fn reduce(
             ..buffer
         },
     };
-    let commutes = op.is_commutative();
-    let power = 1 << team.size().ilog2();
-    if algorithm == Reduce::Halving && part.count >= power {
-        halving(schedule, team, root, send, recv, part, commutes);
-    } else {
-        reduce_blocks(schedule, team, root, send, recv, part, commutes);
-    }
+    let args = ReduceArgs {
+        team,
+        root,
+        send,
+        recv,
+        part,
+        commutes: op.is_commutative(),
+    };
+    algorithm.build(schedule, &args);
+}
+
+pub(crate) fn binomial(schedule: &mut Schedule, args: &ReduceArgs<'_>) {
+    let ReduceArgs { team, root, .. } = *args;
+    reduce_blocks(
+        schedule,
+        team,
+        root,
+        args.send,
+        args.recv,
+        args.part,
+        args.commutes,
+    );
 }
 
 /// Builds a binomial reduction of `send` to `recv`, which only the root has. `part` describes both.
@@ -125,15 +150,15 @@ fn up_the_tree(
     }
 }
 
-fn halving(
-    schedule: &mut Schedule,
-    team: Team<'_>,
-    root: usize,
-    send: Block,
-    recv: Option<Block>,
-    part: Part<'_>,
-    commutes: bool,
-) {
+pub(crate) fn halving(schedule: &mut Schedule, args: &ReduceArgs<'_>) {
+    let ReduceArgs {
+        team,
+        root,
+        send,
+        recv,
+        part,
+        commutes,
+    } = *args;
     let pairs = Pairs::new(team);
     let Some(number) = pairs.number else {
         let gone = schedule.send(team.peer(team.rank + 1), send);

@@ -2,19 +2,20 @@
 
 use std::ops::Range;
 
+use super::collective::ReduceScatter;
 use super::pairs::{Pairs, halve};
 use super::schedule::{Block, Buf, Schedule};
 use super::team::{Layout, Part, Team};
 use mpi_types::op::Op;
 
-/// The algorithm of a reduce-scatter. Both keep the order of ranks.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ReduceScatter {
-    /// Halves, quarters, … between partners 1, 2, 4, … apart: about log2 N rounds.
-    Halving,
-    /// Each block from every rank directly to the one that reduces it: N - 1 rounds, the least
-    /// data.
-    Pairwise,
+/// The arguments of the builders.
+pub(crate) struct ReduceScatterArgs<'a> {
+    team: Team<'a>,
+    send: Block,
+    recv: Block,
+    whole: Part<'a>,
+    blocks: Layout<'a>,
+    commutes: bool,
 }
 
 /// Builds a reduce-scatter to the receive buffer. `blocks` divides the vector: uniform, or varying
@@ -47,15 +48,15 @@ pub fn reduce_scatter(
         schedule.copy(send, recv);
         return;
     }
-    let mut starts = starts(schedule, &blocks, team.size());
-    match algorithm {
-        ReduceScatter::Halving => {
-            let commutes = op.is_commutative();
-            halving(schedule, team, send, recv, whole, &mut starts, commutes);
-        }
-        ReduceScatter::Pairwise => pairwise(schedule, team, send, recv, whole, &starts),
-    }
-    schedule.give_list(starts);
+    let args = ReduceScatterArgs {
+        team,
+        send,
+        recv,
+        whole,
+        blocks,
+        commutes: op.is_commutative(),
+    };
+    algorithm.build(schedule, &args);
 }
 
 /// Returns the first element of each rank's block, and the end.
@@ -95,16 +96,22 @@ impl Order<'_> {
     }
 }
 
+pub(crate) fn halving(schedule: &mut Schedule, args: &ReduceScatterArgs<'_>) {
+    let mut starts = starts(schedule, &args.blocks, args.team.size());
+    halving_from(schedule, args, &mut starts);
+    schedule.give_list(starts);
+}
+
 /// Builds the algorithm by halving. `starts` has the start of each rank's block and is overwritten.
-fn halving(
-    schedule: &mut Schedule,
-    team: Team<'_>,
-    send: Block,
-    recv: Block,
-    whole: Part<'_>,
-    starts: &mut Vec<usize>,
-    commutes: bool,
-) {
+fn halving_from(schedule: &mut Schedule, args: &ReduceScatterArgs<'_>, starts: &mut Vec<usize>) {
+    let ReduceScatterArgs {
+        team,
+        send,
+        recv,
+        whole,
+        commutes,
+        ..
+    } = *args;
     let pairs = Pairs::new(team);
     let Some(number) = pairs.number else {
         let peer = team.peer(team.rank + 1);
@@ -164,14 +171,15 @@ fn halving(
 /// Builds the pairwise algorithm. Operands of lower ranks come from the nearest to the farthest,
 /// then those of higher ranks from the farthest to the nearest; each is the left operand of one of
 /// two sums.
-fn pairwise(
-    schedule: &mut Schedule,
-    team: Team<'_>,
-    send: Block,
-    recv: Block,
-    whole: Part<'_>,
-    starts: &[usize],
-) {
+pub(crate) fn pairwise(schedule: &mut Schedule, args: &ReduceScatterArgs<'_>) {
+    let ReduceScatterArgs {
+        team,
+        send,
+        recv,
+        whole,
+        ..
+    } = *args;
+    let starts = starts(schedule, &args.blocks, team.size());
     let extent = whole.datatype.extent();
     let (size, own) = (team.size(), starts[team.rank]..starts[team.rank + 1]);
     let mut room = || schedule.scratch_for(own.len(), whole.datatype, send.datatype);
@@ -221,4 +229,5 @@ fn pairwise(
         schedule.wait(0..schedule.here());
         schedule.copy(below, recv);
     }
+    schedule.give_list(starts);
 }

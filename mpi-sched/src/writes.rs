@@ -2,106 +2,55 @@
 
 use std::sync::Arc;
 
-use super::choose::{Choices, KIB, Situation, bit};
+use super::choose::{Choices, Situation};
+use super::collective::{Algorithm, Collective, Executor, Switch};
 use super::costs::{Measured, Network, Quick};
 use super::model::{GUESSED, Parameters};
 use super::rdma::{RdmaAllgather, RdmaAllreduce, RdmaAlltoall, RdmaBcast, RdmaReduce, Reach};
+use super::tuning::Locality;
 
-/// The algorithms that were chosen by name.
-#[derive(Clone, Copy, Default, Debug)]
-pub(super) struct Written {
-    bcast: Option<RdmaBcast>,
-    reduce: Option<RdmaReduce>,
-    allgather: Option<RdmaAllgather>,
-    alltoall: Option<RdmaAlltoall>,
-    allreduce: Option<RdmaAllreduce>,
-}
-
-impl Written {
-    /// Sets an algorithm. The name must be valid; `rdma` alone leaves the choice to the cost model.
-    pub fn set(&mut self, collective: &str, name: &str, parameter: Option<usize>) {
-        let degree = parameter.map_or(3, |k| k as u32);
-        match (collective, name) {
-            ("bcast", "rdma-binomial") => self.bcast = Some(RdmaBcast::Tree),
-            ("bcast", "rdma-chain") => self.bcast = Some(RdmaBcast::Chain),
-            ("reduce", "rdma-tree") => self.reduce = Some(RdmaReduce::Tree(degree)),
-            ("reduce", "rdma-chain") => self.reduce = Some(RdmaReduce::Chain),
-            ("allgather", "rdma-direct") => self.allgather = Some(RdmaAllgather::Direct),
-            ("allgather", "rdma-doubling") => self.allgather = Some(RdmaAllgather::Doubling),
-            ("allgather", "rdma-ring") => self.allgather = Some(RdmaAllgather::Ring),
-            ("alltoall", "rdma-direct") => self.alltoall = Some(RdmaAlltoall::Direct),
-            ("alltoall", "rdma-doubling") => self.alltoall = Some(RdmaAlltoall::Doubling),
-            ("allreduce", "rdma-pairs") => self.allreduce = Some(RdmaAllreduce::Pairs),
-            ("allreduce", "rdma-ring") => self.allreduce = Some(RdmaAllreduce::Ring),
-            ("allreduce", "rdma-tree") => {
-                self.allreduce = Some(RdmaAllreduce::Tree {
-                    up: degree,
-                    down: 1,
-                });
-            }
-            _ => {}
-        }
-    }
-
-    pub fn clear(&mut self, collective: &str) {
-        match collective {
-            "bcast" => self.bcast = None,
-            "reduce" => self.reduce = None,
-            "allgather" => self.allgather = None,
-            "alltoall" => self.alltoall = None,
-            "allreduce" => self.allreduce = None,
-            _ => {}
-        }
-    }
-}
+/// Bytes up to which all collectives use writes when they are switched on.
+const SWITCHED_ON: usize = 8 << 10;
 
 impl Choices {
-    /// Returns whether ranks that can write to each other's slots over the network do so: as the
-    /// tables say unless another algorithm was chosen by name, else up to the bytes of `quick`.
-    pub fn by_writes(&self, collective: &str, situation: &Situation, quick: &Quick) -> bool {
-        if self.rdma == Some(false) || self.is_asked(collective) {
-            return false;
-        }
-        let own = bit(collective);
-        if self.by_rdma & own != 0 {
-            return true;
-        }
-        match self.rule(collective, situation) {
-            Some(rule) => rule.by_rdma & own != 0,
-            None if self.rdma == Some(true) => situation.bytes <= 8 * KIB,
+    /// Returns whether ranks that can write to each other's slots over the network do so: as
+    /// selected, else up to the bytes of `quick`.
+    pub fn by_writes(&self, collective: Collective, situation: &Situation, quick: &Quick) -> bool {
+        let locality = Locality::default();
+        match self.selected(collective, Executor::Writes, situation, locality) {
+            Some(selected) => selected.is_some(),
+            None if self.switch(Switch::Rdma) == Some(true) => situation.bytes <= SWITCHED_ON,
             None => quick
                 .of(collective)
                 .is_some_and(|quick| situation.bytes <= quick),
         }
     }
 
-    /// Returns whether ranks should create slots for remote writes over the network: as chosen,
+    /// Returns whether ranks should create slots for remote writes over the network: as selected,
     /// else by `quick`, the netmod's estimate.
     pub fn wants_writes(&self, quick: bool) -> bool {
-        let asked = self.by_rdma != 0 || self.rules.iter().any(|rule| rule.asks_for_writes());
-        self.rdma.unwrap_or(quick || asked)
+        let switch = self.switch(Switch::Rdma);
+        switch.unwrap_or_else(|| quick || self.has_writes())
     }
 
-    /// Returns whether any collective by remote writes was chosen by name.
-    pub(super) fn asks_for_writes(&self) -> bool {
-        self.by_rdma != 0
-    }
-
-    /// Returns the algorithm of a collective by writes: the chosen one if it `takes` the call, else
-    /// the fastest. cost model says.
-    fn way<W: Copy>(
+    /// Returns the algorithm of a collective by writes: the selected one if it `takes` the call,
+    /// else the fastest one by the cost model.
+    fn write_algorithm<W: Copy>(
         &self,
-        (collective, situation, quick): (&str, &Situation, &Quick),
-        said: impl Fn(&Written) -> Option<W>,
+        (collective, situation, quick): (Collective, &Situation, &Quick),
+        of: impl Fn(Algorithm) -> Option<W>,
         takes: impl Fn(W) -> bool,
         best: impl FnOnce() -> Option<W>,
     ) -> Option<W> {
         if !self.by_writes(collective, situation, quick) {
             return None;
         }
-        let ruled = || said(&self.rule(collective, situation)?.written);
-        match said(&self.written).or_else(ruled) {
-            Some(way) => Some(way).filter(|way| takes(*way)),
+        let ruled = || {
+            let rule = self.rule(collective, situation, Locality::default());
+            rule?.algorithm(Executor::Writes).and_then(&of)
+        };
+        match self.named(collective).and_then(&of).or_else(ruled) {
+            Some(selected) => Some(selected).filter(|algorithm| takes(*algorithm)),
             None => best(),
         }
     }
@@ -114,11 +63,11 @@ impl Choices {
         network: &Network,
     ) -> Option<RdmaBcast> {
         let bytes = situation.bytes;
-        self.way(
-            ("bcast", situation, &network.quick),
-            |written| written.bcast,
-            |how| how.takes(*reach, bytes),
-            || network.costs.best_spread(reach, bytes),
+        self.write_algorithm(
+            (Collective::Bcast, situation, &network.quick),
+            RdmaBcast::of,
+            |algorithm| algorithm.takes(*reach, bytes),
+            || network.costs.best_bcast(reach, bytes),
         )
     }
 
@@ -134,11 +83,11 @@ impl Choices {
         let Situation {
             bytes, commutes, ..
         } = *situation;
-        self.way(
-            ("reduce", situation, &network.quick),
-            |written| written.reduce,
-            |how| how.takes(*reach, root, bytes, commutes),
-            || network.costs.best_rise(reach, root, bytes, commutes),
+        self.write_algorithm(
+            (Collective::Reduce, situation, &network.quick),
+            RdmaReduce::of,
+            |algorithm| algorithm.takes(*reach, root, bytes, commutes),
+            || network.costs.best_reduce(reach, root, bytes, commutes),
         )
     }
 
@@ -151,11 +100,11 @@ impl Choices {
         reach: &Reach,
         network: &Network,
     ) -> Option<RdmaAllgather> {
-        self.way(
-            ("allgather", situation, &network.quick),
-            |written| written.allgather,
-            |how| how.takes(*reach, block),
-            || network.costs.best_collect(reach, block),
+        self.write_algorithm(
+            (Collective::Allgather, situation, &network.quick),
+            RdmaAllgather::of,
+            |algorithm| algorithm.takes(*reach, block),
+            || network.costs.best_allgather(reach, block),
         )
     }
 
@@ -167,11 +116,11 @@ impl Choices {
         network: &Network,
     ) -> Option<RdmaAlltoall> {
         let block = situation.bytes;
-        self.way(
-            ("alltoall", situation, &network.quick),
-            |written| written.alltoall,
-            |how| how.takes(*reach, block),
-            || network.costs.best_trade(reach, block),
+        self.write_algorithm(
+            (Collective::Alltoall, situation, &network.quick),
+            RdmaAlltoall::of,
+            |algorithm| algorithm.takes(*reach, block),
+            || network.costs.best_alltoall(reach, block),
         )
     }
 
@@ -185,10 +134,10 @@ impl Choices {
         let Situation {
             bytes, commutes, ..
         } = *situation;
-        self.way(
-            ("allreduce", situation, &network.quick),
-            |written| written.allreduce,
-            |how| how.takes(*reach, bytes, commutes),
+        self.write_algorithm(
+            (Collective::Allreduce, situation, &network.quick),
+            RdmaAllreduce::of,
+            |algorithm| algorithm.takes(*reach, bytes, commutes),
             || network.costs.best_allreduce(reach, bytes, commutes),
         )
     }
@@ -250,16 +199,19 @@ mod tests {
     fn writes_are_taken_where_they_are_quicker() {
         let choices = Choices::default();
         let network = network(Some(4096));
-        let spread = |bytes| choices.bcast_by_writes(&at(4, bytes), &reach(4), &network);
-        assert_eq!((spread(4096), spread(4097)), (Some(RdmaBcast::Tree), None));
+        let bcast = |bytes| choices.bcast_by_writes(&at(4, bytes), &reach(4), &network);
+        assert_eq!(
+            (bcast(4096), bcast(4097)),
+            (Some(RdmaBcast::Binomial), None)
+        );
         let mut only_reduce = Network {
             quick: Quick::all(None),
             ..network
         };
-        only_reduce.quick.set("reduce", Some(1 << 20));
-        let rise = |bytes| choices.reduce_by_writes(&at(4, bytes), 3, &reach(4), &only_reduce);
-        assert!(matches!(rise(8), Some(RdmaReduce::Tree(_))));
-        assert_eq!(rise(1 << 20), Some(RdmaReduce::Chain));
+        only_reduce.quick.set(Collective::Reduce, Some(1 << 20));
+        let reduce = |bytes| choices.reduce_by_writes(&at(4, bytes), 3, &reach(4), &only_reduce);
+        assert!(matches!(reduce(8), Some(RdmaReduce::Tree { .. })));
+        assert_eq!(reduce(1 << 20), Some(RdmaReduce::Chain));
         let other = choices.allreduce_by_writes(&at(4, 8), &reach(4), &only_reduce);
         assert_eq!(other, None);
     }
@@ -269,22 +221,22 @@ mod tests {
         let mut choices = Choices::default();
         let network = network(None);
         choices.set("allgather", "rdma-direct").unwrap();
-        let collect = |choices: &Choices, ranks: u32, block: usize| {
+        let allgather = |choices: &Choices, ranks: u32, block: usize| {
             let situation = at(ranks, ranks as usize * block);
             choices.allgather_by_writes(&situation, block, &reach(ranks), &network)
         };
-        assert_eq!(collect(&choices, 16, 8192), Some(RdmaAllgather::Direct));
-        assert_eq!(collect(&choices, 16, 8193), None);
-        assert_eq!(collect(&choices, 17, 8), None);
+        assert_eq!(allgather(&choices, 16, 8192), Some(RdmaAllgather::Direct));
+        assert_eq!(allgather(&choices, 16, 8193), None);
+        assert_eq!(allgather(&choices, 17, 8), None);
         choices.set("allgather", "rdma").unwrap();
-        assert_eq!(collect(&choices, 17, 8), Some(RdmaAllgather::Doubling));
-        assert_eq!(collect(&choices, 17, 8192), Some(RdmaAllgather::Ring));
-        assert_eq!(collect(&choices, 1 << 12, 8192), None);
+        assert_eq!(allgather(&choices, 17, 8), Some(RdmaAllgather::Doubling));
+        assert_eq!(allgather(&choices, 17, 8192), Some(RdmaAllgather::Ring));
+        assert_eq!(allgather(&choices, 1 << 12, 8192), None);
         choices.set("rdma", "off").unwrap();
-        assert_eq!(collect(&choices, 16, 8), None);
+        assert_eq!(allgather(&choices, 16, 8), None);
         choices.set("rdma", "on").unwrap();
         choices.set("allgather", "ring").unwrap();
-        assert_eq!(collect(&choices, 16, 8), None);
+        assert_eq!(allgather(&choices, 16, 8), None);
         // A ring of more than two ranks needs an operation that commutes.
         choices.set("allreduce", "rdma").unwrap();
         let ordered = |ranks: u32, bytes: usize| {

@@ -1,11 +1,13 @@
-//! The table of all MPI functions and constants, and the generators of C headers, Rust constants,
-//! exported symbols, Fortran and C++ bindings, manual pages and a coverage report.
+//! The tables of all MPI functions, constants and algorithms of collectives, and the generators of C
+//! headers, Rust constants, exported symbols, Fortran and C++ bindings, manual pages, a coverage
+//! report, and the selection of collective algorithms.
 //!
-//! `functions.mpi`, `constants.mpi`, `abi_constants.mpi` and `openmpi_constants.mpi` explain their
-//! formats in their first lines. To add a function to the library, name a Rust function under
-//! `libmpi/src/api`, a new one or one of its family, after `->` behind its prototype in
-//! `functions.mpi`.
+//! `functions.mpi`, `constants.mpi`, `abi_constants.mpi`, `openmpi_constants.mpi` and
+//! `collectives.mpi` explain their formats in their first lines. To add a function to the library,
+//! name a Rust function under `libmpi/src/api`, a new one or one of its family, after `->` behind
+//! its prototype in `functions.mpi`.
 
+pub mod collectives;
 pub mod constant;
 mod conversions;
 pub mod ctype;
@@ -23,6 +25,7 @@ mod source;
 pub mod standard;
 pub mod standard_shims;
 
+pub use collectives::Collectives;
 pub use constant::{Constants, Group, Item, Value};
 pub use ctype::CType;
 pub use function::{Chapter, Direction, Form, Function, Functions, Kind, Param, Style};
@@ -36,6 +39,9 @@ pub const FUNCTIONS: &str = include_str!("../functions.mpi");
 pub const CONSTANTS: &str = include_str!("../constants.mpi");
 /// The text of the table of the standard ABI.
 pub const STANDARD: &str = include_str!("../abi_constants.mpi");
+
+/// The text of the table of collectives.
+pub const COLLECTIVES: &str = include_str!("../collectives.mpi");
 
 /// The text of the table of Open MPI's ABI.
 pub const OPENMPI: &str = include_str!("../openmpi_constants.mpi");

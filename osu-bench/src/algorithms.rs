@@ -49,12 +49,12 @@ fn algorithms(collective: &str) -> Vec<(String, Algorithm)> {
     };
     let all = match collective {
         "bcast" => [
-            named("binomial", Bcast(RdmaBcast::Tree)),
+            named("binomial", Bcast(RdmaBcast::Binomial)),
             named("chain", Bcast(RdmaBcast::Chain)),
             vec![],
         ],
         "reduce" => [
-            trees(|k| Reduce(RdmaReduce::Tree(k))),
+            trees(|k| Reduce(RdmaReduce::Tree { degree: k })),
             named("chain", Reduce(RdmaReduce::Chain)),
             vec![],
         ],

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
+use mpi_sched::Collective;
 use mpi_sched::costs::{Measured, Network, Quick, usual_file};
 use mpi_sched::model::Parameters;
 
@@ -44,12 +45,12 @@ const LENGTHS: [usize; 11] = [
 ];
 
 /// Collectives to compare, and the number of ranks whose data the limit counts per byte.
-const COMPARED: [(Name, usize); 5] = [
-    (Name::Bcast, 1),
-    (Name::Allreduce, 1),
-    (Name::Reduce, 1),
-    (Name::Allgather, 2),
-    (Name::Alltoall, 1),
+const COMPARED: [(Name, Collective, usize); 5] = [
+    (Name::Bcast, Collective::Bcast, 1),
+    (Name::Allreduce, Collective::Allreduce, 1),
+    (Name::Reduce, Collective::Reduce, 1),
+    (Name::Allgather, Collective::Allgather, 2),
+    (Name::Alltoall, Collective::Alltoall, 1),
 ];
 
 /// Largest ratio of writes' time to messages' at which writes are still chosen: it allows for
@@ -114,7 +115,7 @@ fn measure(plan: &Plan<'_>) -> Result<Network> {
         }
     }
     for round in 1..=plan.rounds {
-        for ((collective, _), found) in COMPARED.into_iter().zip(&mut pairs) {
+        for ((collective, ..), found) in COMPARED.into_iter().zip(&mut pairs) {
             let name = collective.text();
             let choices = [format!("{name}=rdma"), "rdma=off".to_string()];
             for (choice, found) in choices.iter().zip(found) {
@@ -135,17 +136,17 @@ fn measure(plan: &Plan<'_>) -> Result<Network> {
         ));
     }
     let mut limits = Quick::all(quick(&SIZES, &writes, &messages));
-    for ((collective, ranks), found) in COMPARED.into_iter().zip(pairs) {
+    for ((_, collective, ranks), found) in COMPARED.into_iter().zip(pairs) {
         let [writes, messages] = found.map(|rounds| medians(&rounds));
-        let collective = collective.text();
         for (at, size) in LENGTHS.iter().enumerate() {
             let [writes, messages] = [writes[at], messages[at]];
+            let name = collective.name();
             output::say(&format!(
-                "# {collective} of {size} bytes: writes {writes:.2} us, messages {messages:.2} us"
+                "# {name} of {size} bytes: writes {writes:.2} us, messages {messages:.2} us"
             ));
         }
         let bytes = quick(&LENGTHS, &writes, &messages);
-        limits.set(&collective, bytes.map(|bytes| ranks * bytes));
+        limits.set(collective, bytes.map(|bytes| ranks * bytes));
     }
     Ok(Network {
         costs: fit(&writes, tree[0], copy_of_byte(), reduction()),

@@ -358,6 +358,16 @@ mod tests {
     }
 
     #[test]
+    fn the_library_has_all_algorithms() {
+        for (collective, algorithms) in CHOICES {
+            for algorithm in algorithms.split(' ') {
+                let mut choices = mpi_sched::Choices::default();
+                choices.set(&collective.text(), algorithm).unwrap();
+            }
+        }
+    }
+
+    #[test]
     fn lines_of_other_sizes_stay() {
         let old = "# collective ranks ranks-per-node bytes algorithm\n\
                    bcast 2 2 0 slots\nbcast 4 4 0 ring\nbarrier 2 2 0 tree\n";

@@ -5,7 +5,8 @@ use crate::plan::writes::barrier_by_writes;
 use mpi_core::op::Op;
 use mpi_sched::nodes::{BetweenNodes, NodeAlgorithm};
 use mpi_sched::{
-    self, Choices, Inter, Layout, Neighbors, Part, Rooted, Schedule, Situation, Team, inter, slots,
+    self, Choices, Collective, Gather, Inter, Layout, Neighbors, Part, Scatter, Schedule,
+    Situation, Team, inter, slots,
 };
 
 /// The root of a rooted collective.
@@ -264,10 +265,9 @@ impl Call<'_> {
                 }
                 (None, None) if schedule.lends() => "direct".to_string(),
                 (None, None) => {
-                    let ways = |slots| choices.slot_ways(name, &at(bytes), slots);
                     let split = context.slots.filter(|slots| !self.is_flat(*slots));
-                    let way = split.and_then(|slots| ways(slots).describe(name));
-                    way.unwrap_or("slots".to_string())
+                    let tree = split.and_then(|slots| choices.reduce_tree(&at(bytes), slots));
+                    tree.map_or("slots".to_string(), |tree| format!("slots, {tree}"))
                 }
             },
         };
@@ -305,9 +305,10 @@ impl Call<'_> {
             Call::Nothing => {}
             Call::Barrier => match nodes {
                 Some(nodes) if choices.by_nodes(&plain(0)) => {
-                    let by_nodes = context.node_algorithm("barrier", 0, (), |reach, network| {
-                        barrier_by_writes(choices, reach, network)
-                    });
+                    let by_nodes =
+                        context.node_algorithm(Collective::Barrier, 0, (), |reach, network| {
+                            barrier_by_writes(choices, reach, network)
+                        });
                     mpi_sched::nodes::barrier(schedule, nodes, by_nodes);
                 }
                 _ => mpi_sched::barrier(schedule, team, choices.barrier(&plain(0))),
@@ -317,11 +318,15 @@ impl Call<'_> {
                 let root = number(root);
                 match nodes {
                     Some(nodes) if choices.by_nodes(&situation) => {
-                        let by_nodes =
-                            context.node_algorithm("bcast", part.bytes(), (), |reach, network| {
+                        let by_nodes = context.node_algorithm(
+                            Collective::Bcast,
+                            part.bytes(),
+                            (),
+                            |reach, network| {
                                 let situation = leaders(reach, part.bytes());
                                 choices.bcast_by_writes(&situation, reach, network)
-                            });
+                            },
+                        );
                         mpi_sched::nodes::bcast(schedule, nodes, root as u32, part, by_nodes);
                     }
                     _ => mpi_sched::bcast(schedule, team, root, part, choices.bcast(&situation)),
@@ -336,7 +341,7 @@ impl Call<'_> {
                 let block = send.map(|part| part.bytes());
                 let bytes = block.or(recv.map(|layout| layout.bytes(0))).unwrap_or(0);
                 let algorithm = match varying {
-                    true => Rooted::Linear,
+                    true => Gather::Linear,
                     false => choices.gather(&plain(bytes)),
                 };
                 mpi_sched::gather(schedule, team, number(root), send, recv, algorithm);
@@ -350,7 +355,7 @@ impl Call<'_> {
                 let block = recv.map(|part| part.bytes());
                 let bytes = block.or(send.map(|layout| layout.bytes(0))).unwrap_or(0);
                 let algorithm = match varying {
-                    true => Rooted::Linear,
+                    true => Scatter::Linear,
                     false => choices.scatter(&plain(bytes)),
                 };
                 mpi_sched::scatter(schedule, team, number(root), send, recv, algorithm);
@@ -364,7 +369,7 @@ impl Call<'_> {
                     {
                         let bytes = situation.bytes;
                         let by_nodes = context.node_algorithm(
-                            "allgather",
+                            Collective::Allgather,
                             bytes,
                             algorithm,
                             |reach, network| {
@@ -397,8 +402,11 @@ impl Call<'_> {
                 let (root, algorithm) = (number(root), choices.reduce(&situation));
                 match nodes {
                     Some(nodes) if self.goes_by_nodes(nodes) && choices.by_nodes(&situation) => {
-                        let by_nodes =
-                            context.node_algorithm("reduce", part.bytes(), (), |reach, network| {
+                        let by_nodes = context.node_algorithm(
+                            Collective::Reduce,
+                            part.bytes(),
+                            (),
+                            |reach, network| {
                                 let leaders = leaders(reach, part.bytes());
                                 let situation = Situation {
                                     commutes,
@@ -406,7 +414,8 @@ impl Call<'_> {
                                 };
                                 let root = nodes.node_of(root as u32);
                                 choices.reduce_by_writes(&situation, root, reach, network)
-                            });
+                            },
+                        );
                         let root = (root as u32, in_place);
                         mpi_sched::nodes::reduce(schedule, nodes, root, part, op, by_nodes);
                     }
@@ -423,7 +432,7 @@ impl Call<'_> {
                     {
                         let by_nodes = match slots::can_reduce(&part) {
                             true => context.node_algorithm(
-                                "allreduce",
+                                Collective::Allreduce,
                                 part.bytes(),
                                 algorithm,
                                 |reach, network| {
@@ -517,6 +526,7 @@ impl Call<'_> {
                 let window = match choices.alltoall(&situation) {
                     mpi_sched::Alltoall::Pairwise { window } => window,
                     mpi_sched::Alltoall::Bruck => 1,
+                    mpi_sched::Alltoall::Spread => usize::MAX,
                 };
                 inter::alltoall(schedule, groups, send, recv, window);
             }

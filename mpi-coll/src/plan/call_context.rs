@@ -5,7 +5,8 @@
 use mpi_core::comm::Comm;
 use mpi_sched::costs::Network;
 use mpi_sched::nodes::{BetweenNodes, NodeAlgorithm};
-use mpi_sched::{Choices, Nodes, Reach, Situation, Slots};
+use mpi_sched::tuning::Locality;
+use mpi_sched::{Choices, Collective, Nodes, Reach, Situation, Slots};
 
 /// Slots that are written over a network.
 #[derive(Clone, Copy)]
@@ -59,7 +60,7 @@ impl CallContext<'_> {
     /// Leaders use writes if `by_writes` returns an algorithm, and otherwise `messages`.
     pub fn node_algorithm<A, W>(
         &self,
-        collective: &str,
+        collective: Collective,
         bytes: usize,
         messages: A,
         by_writes: impl FnOnce(&Reach, &Network) -> Option<W>,
@@ -72,7 +73,8 @@ impl CallContext<'_> {
                 bytes,
                 commutes: true,
             };
-            self.choices.in_slots(collective, &situation)
+            self.choices
+                .in_slots(collective, &situation, Locality::NODE)
         };
         let writes = self
             .leaders_reach()

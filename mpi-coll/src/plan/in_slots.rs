@@ -1,7 +1,7 @@
 //! Which collective calls use the slots of a node, and by which algorithm.
 
 use crate::plan::call::{Call, Root, total};
-use mpi_sched::{Choices, Layout, Part, Schedule, Situation, Slots, slots};
+use mpi_sched::{Choices, Collective, Layout, Part, Schedule, Situation, Slots, slots};
 
 /// Slots that the data of one nonblocking collective may fill.
 const SLOTS_PER_CALL: usize = 4;
@@ -38,48 +38,48 @@ impl Call<'_> {
             true => SLOTS_PER_CALL * slots.room,
             false => usize::MAX,
         };
-        let wanted = |collective: &str, bytes: usize| {
-            bytes <= most
-                && choices.in_slots(collective, &at(bytes))
-                && !(slots.crowded && choices.is_long_in_a_crowd(collective, &at(bytes)))
-                && !choices.is_for_a_message(collective, &at(bytes), slots.direct)
+        let wanted = |collective: Collective, bytes: usize| {
+            bytes <= most && choices.in_slots(collective, &at(bytes), slots.into())
         };
-        let ways =
-            |collective: &str, bytes: usize| choices.slot_ways(collective, &at(bytes), slots);
+        let chunk = |collective: Collective, bytes: usize| {
+            choices.direct_chunk(collective, &at(bytes), slots)
+        };
         let number = |root: Root| match root {
             Root::Rank(rank) => rank,
             Root::This | Root::Other => slots.rank,
         };
-        let asks = |collective: &str, bytes: usize| choices.asks_for_direct(collective, &at(bytes));
+        let asks = |collective: Collective, bytes: usize| {
+            choices.asks_for_direct(collective, &at(bytes), slots.into())
+        };
         // Long data is read in place by default.
-        let direct = |collective: &str, bytes: usize| {
-            let is_same = matches!(collective, "bcast" | "allgather");
+        let direct = |collective: Collective, bytes: usize| {
+            let is_same = matches!(collective, Collective::Bcast | Collective::Allgather);
             slots.direct != slots::Direct::No
                 && (!is_same || size <= MAX_DIRECT_READERS || asks(collective, bytes))
                 && bytes > 0
                 && choices.goes_direct(collective, &at(bytes), slots)
         };
-        let by_shares = |collective: &str, bytes: usize| {
+        let by_shares = |collective: Collective, bytes: usize| {
             direct(collective, bytes) && (size > 2 || asks(collective, bytes))
         };
         match *self {
-            Call::Bcast { root, part } if direct("bcast", part.bytes()) => {
+            Call::Bcast { root, part } if direct(Collective::Bcast, part.bytes()) => {
                 slots::bcast_direct(schedule, slots, number(root), part);
             }
             Call::Allgather {
                 send,
                 recv: Layout::Uniform(part),
-            } if direct("allgather", part.bytes() * size) => {
+            } if direct(Collective::Allgather, part.bytes() * size) => {
                 slots::allgather_direct(schedule, slots, send, part);
             }
             Call::Alltoall {
                 send: Some(Layout::Uniform(send)),
                 recv: Layout::Uniform(recv),
-            } if direct("alltoall", recv.bytes()) => {
+            } if direct(Collective::Alltoall, recv.bytes()) => {
                 slots::alltoall_direct(schedule, slots, send, recv);
             }
-            Call::Barrier if wanted("barrier", 0) => slots::barrier(schedule, slots),
-            Call::Bcast { root, part } if wanted("bcast", part.bytes()) => {
+            Call::Barrier if wanted(Collective::Barrier, 0) => slots::barrier(schedule, slots),
+            Call::Bcast { root, part } if wanted(Collective::Bcast, part.bytes()) => {
                 slots::bcast(schedule, slots, number(root), part);
             }
             Call::Gather {
@@ -90,7 +90,7 @@ impl Call<'_> {
             } => {
                 let own = send.map(|part| part.bytes());
                 let bytes = own.or(recv.map(|layout| layout.bytes(0))).unwrap_or(0);
-                if !wanted("gather", bytes) {
+                if !wanted(Collective::Gather, bytes) {
                     return false;
                 }
                 slots::gather(schedule, slots, number(root), send, recv);
@@ -107,12 +107,12 @@ impl Call<'_> {
                     Some(Layout::Uniform(part)) => Some(part),
                     _ => None,
                 };
-                if !slots::can_scatter(slots) || !wanted("scatter", bytes) {
+                if !slots::can_scatter(slots) || !wanted(Collective::Scatter, bytes) {
                     return false;
                 }
                 slots::scatter(schedule, slots, number(root), send, recv);
             }
-            Call::Allgather { send, recv } if wanted("allgather", total(&recv, size)) => {
+            Call::Allgather { send, recv } if wanted(Collective::Allgather, total(&recv, size)) => {
                 slots::allgather(schedule, slots, send, recv);
             }
             Call::Alltoall { send, recv } => {
@@ -124,7 +124,7 @@ impl Call<'_> {
                     Some(Layout::Uniform(part)) => Some(part),
                     Some(_) => return false,
                 };
-                if !slots::can_scatter(slots) || !wanted("alltoall", part.bytes()) {
+                if !slots::can_scatter(slots) || !wanted(Collective::Alltoall, part.bytes()) {
                     return false;
                 }
                 slots::alltoall(schedule, slots, send, part);
@@ -134,7 +134,9 @@ impl Call<'_> {
                 in_place,
                 part,
                 op,
-            } if slots::can_reduce_direct(slots, &part, op) && direct("reduce", part.bytes()) => {
+            } if slots::can_reduce_direct(slots, &part, op)
+                && direct(Collective::Reduce, part.bytes()) =>
+            {
                 slots::reduce_direct(schedule, slots, number(root), in_place, part, op);
             }
             Call::Reduce {
@@ -142,15 +144,15 @@ impl Call<'_> {
                 in_place,
                 part,
                 op,
-            } if slots::can_reduce(&part) && by_shares("reduce", part.bytes()) => {
-                let piece = ways("reduce", part.bytes()).reduce_piece;
+            } if slots::can_reduce(&part) && by_shares(Collective::Reduce, part.bytes()) => {
+                let piece = chunk(Collective::Reduce, part.bytes());
                 let how = (number(root), in_place);
                 slots::reduce_direct_by_shares(schedule, slots, how, part, op, piece);
             }
             Call::Allreduce { in_place, part, op }
-                if slots::can_reduce(&part) && by_shares("allreduce", part.bytes()) =>
+                if slots::can_reduce(&part) && by_shares(Collective::Allreduce, part.bytes()) =>
             {
-                let piece = ways("allreduce", part.bytes()).allreduce_piece;
+                let piece = chunk(Collective::Allreduce, part.bytes());
                 slots::allreduce_direct(schedule, slots, in_place, part, op, piece);
             }
             Call::Reduce {
@@ -158,9 +160,9 @@ impl Call<'_> {
                 in_place,
                 part,
                 op,
-            } if slots::can_reduce(&part) && wanted("reduce", part.bytes()) => {
+            } if slots::can_reduce(&part) && wanted(Collective::Reduce, part.bytes()) => {
                 let root = number(root);
-                match ways("reduce", part.bytes()).tree {
+                match choices.reduce_tree(&at(part.bytes()), slots) {
                     Some(tree) => {
                         let how = (root, in_place);
                         slots::reduce_by_tree(schedule, slots, how, part, op, tree);
@@ -170,7 +172,7 @@ impl Call<'_> {
             }
             Call::Allreduce { in_place, part, op }
                 if (slots::can_reduce(&part) || slots::can_reduce_with_gaps(slots, &part))
-                    && wanted("allreduce", part.bytes()) =>
+                    && wanted(Collective::Allreduce, part.bytes()) =>
             {
                 slots::allreduce(schedule, slots, in_place, part, op);
             }
@@ -179,7 +181,9 @@ impl Call<'_> {
                 in_place,
                 part,
                 op,
-            } if slots::can_reduce_with_gaps(slots, &part) && wanted("reduce", part.bytes()) => {
+            } if slots::can_reduce_with_gaps(slots, &part)
+                && wanted(Collective::Reduce, part.bytes()) =>
+            {
                 slots::reduce(schedule, slots, number(root), in_place, part, op);
             }
             Call::ReduceScatter {
@@ -191,7 +195,7 @@ impl Call<'_> {
                 let bytes = total(&blocks, size);
                 if !slots::can_reduce(&Part { count, datatype })
                     || bytes > slots.room
-                    || !wanted("reduce_scatter", bytes)
+                    || !wanted(Collective::ReduceScatter, bytes)
                 {
                     return false;
                 }
@@ -200,14 +204,14 @@ impl Call<'_> {
             Call::Scan { in_place, part, op }
                 if slots::can_reduce(&part)
                     && part.bytes() <= slots.room.min(4096)
-                    && wanted("scan", part.bytes()) =>
+                    && wanted(Collective::Scan, part.bytes()) =>
             {
                 slots::scan(schedule, slots, in_place, part, op, false);
             }
             Call::Exscan { in_place, part, op }
                 if slots::can_reduce(&part)
                     && part.bytes() <= slots.room.min(4096)
-                    && wanted("exscan", part.bytes()) =>
+                    && wanted(Collective::Exscan, part.bytes()) =>
             {
                 slots::scan(schedule, slots, in_place, part, op, true);
             }

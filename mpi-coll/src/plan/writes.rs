@@ -6,7 +6,7 @@ use crate::plan::call::{Call, Root, total};
 use crate::plan::call_context::{CallContext, RemoteSlots, leaders};
 use mpi_sched::costs::Network;
 use mpi_sched::rdma::{self, RdmaAllgather, RdmaAllreduce, RdmaAlltoall, RdmaBcast, RdmaReduce};
-use mpi_sched::{Choices, Layout, Nodes, Reach, Schedule, Situation, slots};
+use mpi_sched::{Choices, Collective, Layout, Nodes, Reach, Schedule, Situation, slots};
 
 /// The algorithm of a call by writes.
 enum WriteAlgorithm {
@@ -21,7 +21,7 @@ enum WriteAlgorithm {
 /// Returns whether a barrier goes by writes.
 pub(crate) fn barrier_by_writes(choices: &Choices, reach: &Reach, network: &Network) -> Option<()> {
     choices
-        .by_writes("barrier", &leaders(reach, 0), &network.quick)
+        .by_writes(Collective::Barrier, &leaders(reach, 0), &network.quick)
         .then_some(())
 }
 
@@ -194,7 +194,9 @@ impl Call<'_> {
         };
         match call.write_algorithm(written, context.choices) {
             Some(WriteAlgorithm::Bcast(how)) => format!("rdma ({})", lowercase(&how)),
-            Some(WriteAlgorithm::Reduce(RdmaReduce::Tree(k))) => format!("rdma (tree:{k})"),
+            Some(WriteAlgorithm::Reduce(RdmaReduce::Tree { degree })) => {
+                format!("rdma (tree:{degree})")
+            }
             Some(WriteAlgorithm::Reduce(how)) => format!("rdma ({})", lowercase(&how)),
             Some(WriteAlgorithm::Allreduce(RdmaAllreduce::Tree { up, down })) => {
                 format!("rdma (tree:{up}, down by {down})")

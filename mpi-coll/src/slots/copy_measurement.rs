@@ -23,6 +23,7 @@ use mpi_core::comm::{Comm, Purpose};
 use mpi_core::datatype::{Datatype, Predefined};
 use mpi_core::error::Result;
 use mpi_core::process::Process;
+use mpi_sched::collective::{Algorithm, Collective};
 use mpi_sched::slots::Direct;
 use mpi_sched::{Choices, Layout, Part};
 
@@ -97,8 +98,9 @@ fn measure(process: &Process, comm: &Comm, state: &CommState, shared: &SharedSlo
         let choices = own.as_deref().unwrap_or(choices(process));
         // Touching pages for the first time would take longer than any copy.
         shared.touch((TRIALS * BLOCK_BYTES.div_ceil(shared.slots.room)) as u32);
-        let two = fastest_time(process, comm, state, shared, choices, "slots")?;
-        let one = fastest_time(process, comm, state, shared, choices, "direct")?;
+        let two = fastest_time(process, comm, state, shared, choices, Algorithm::Slots)?;
+        let direct = Algorithm::Direct { chunk: None };
+        let one = fastest_time(process, comm, state, shared, choices, direct)?;
         copying.set(match is_worth_it(one, two) {
             true => CopyResult::OneCopy,
             false => CopyResult::TwoCopies,
@@ -128,10 +130,10 @@ fn fastest_time(
     state: &CommState,
     shared: &SharedSlots,
     choices: &Choices,
-    algorithm: &str,
+    algorithm: Algorithm,
 ) -> Result<u64> {
     let mut choices = choices.clone();
-    choices.set("allgather", algorithm)?;
+    choices.choose(Collective::Allgather, algorithm);
     let bytes = Datatype::predefined(Predefined::Byte);
     let part = Part {
         count: BLOCK_BYTES,

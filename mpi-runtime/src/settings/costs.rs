@@ -104,6 +104,13 @@ mod tests {
         std::fs::write(&path, format!("# costs\ntcp {FAST} 4096\n")).unwrap();
         let (measured, source) = read(Some(name));
         assert_eq!(source, Source::File(path.clone()));
-        assert_eq!(measured.of("tcp").unwrap().quick.of("bcast"), Some(4096));
+        assert_eq!(
+            measured
+                .of("tcp")
+                .unwrap()
+                .quick
+                .of(mpi_sched::Collective::Bcast),
+            Some(4096)
+        );
     }
 }

@@ -248,32 +248,16 @@ const COMMON: &[Variable] = &[
         name: "WEFT_COLL",
         kind: "list",
         default: "auto",
-        help: "Algorithms of collectives, the same on all ranks: \"bcast=chain:65536,barrier=tree\". \
-               There are barrier (dissemination, tree), bcast (binomial, scatter-ring, chain with \
-               the bytes of a chunk), gather and scatter (linear, binomial), allgather \
-               (recursive-doubling, bruck, ring, neighbor-exchange), alltoall (bruck, spread, \
-               pairwise with the number of concurrent rounds), reduce (binomial, halving), allreduce \
-               (recursive-doubling, halving, ring), reduce_scatter (halving, pairwise), scan and exscan \
-               (recursive-doubling). Ranks of one node add, for each of these, slots (through shared \
-               memory); for reduce, slots-tree with its degree and the bytes of a chunk, as in \
-               slots-tree:4:8192; for bcast, allgather, alltoall, reduce and allreduce, direct (by copies \
-               from each other's memory; the latter two with the bytes of a chunk, as in direct:65536). \
-               Networks with remote memory add rdma (by writes to each other's memory) for barrier, bcast, \
-               reduce, allgather, alltoall and allreduce: the algorithm with the least predicted time, or \
-               one by name: for bcast rdma-binomial and rdma-chain, for reduce rdma-tree with the degree \
-               1, 3, 7 or 15 and rdma-chain, for allgather rdma-direct, rdma-doubling and rdma-ring, for \
-               alltoall rdma-direct and rdma-doubling, for allreduce rdma-pairs, rdma-tree with a degree \
-               and rdma-ring; calls that the named algorithm does not support use messages. Switches: nodes \
-               (on, off: within each node and between nodes, whatever the size), slots (off: no collective \
-               uses them) and rdma (off: no collective uses it; on: up to 8 KiB). auto uses WEFT_COLL_TABLE, or else ranks and bytes. The info hint \
-               weft_coll sets the same for one communicator, if all members give it.",
+        help: mpi_sched::collective::HELP,
     },
     Variable {
         name: "WEFT_COLL_TABLE",
         kind: "name",
         default: "none",
-        help: "A file with a table of algorithms by ranks, ranks per node and bytes, the same on all ranks; \
-               osu-bench tune writes it.",
+        help: "A tuning file, the same on all ranks; osu-bench tune writes it. A line is a rule: collective, ranks, \
+               ranks per node, bytes, algorithms as in WEFT_COLL, for instance \"bcast 8 1 32k scatter-ring\". It \
+               applies from these numbers on; of the rules that apply the one with the most ranks decides, then \
+               ranks per node, then bytes. mpi-sched/tuning has the built-in rules.",
     },
     Variable {
         name: "WEFT_COLL_COSTS",

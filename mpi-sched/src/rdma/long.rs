@@ -5,7 +5,7 @@
 
 use super::edges::Edges;
 use super::reach::Reach;
-use super::rise::{as_bytes, operands};
+use super::reduce::{as_bytes, operands};
 use crate::schedule::{Block, Buf, Schedule, Staged};
 use crate::team::{Part, share};
 use mpi_types::op::Op;

@@ -19,23 +19,23 @@
 //! count. A slot is free when the receiver acknowledges it, which it does with one flag for half of
 //! the slots. The sender waits for that flag before it reuses these slots, and never otherwise.
 
+mod destinations;
 mod edges;
 mod exchange;
-mod how;
+mod limits;
 pub mod long;
 mod pace;
 mod reach;
-mod rise;
+mod reduce;
 mod trees;
-mod written;
 
+pub use super::collective::{RdmaAllgather, RdmaAllreduce, RdmaAlltoall, RdmaBcast, RdmaReduce};
+pub use destinations::written_to;
 pub use exchange::{allgather_direct, allgather_doubling, alltoall_direct, alltoall_doubling};
-pub use how::{RdmaAllgather, RdmaAllreduce, RdmaAlltoall, RdmaBcast, RdmaReduce};
 pub use pace::Pace;
 pub use reach::{DEGREES, Reach, SLOT_HEAD, steps};
-pub use rise::reduce;
+pub use reduce::reduce;
 pub use trees::{Signals, allreduce, barrier, bcast, exchange};
-pub use written::written_to;
 
 use super::schedule::Schedule;
 use super::team::Part;
@@ -48,9 +48,9 @@ pub fn allreduce_by(
     in_place: bool,
     part: Part<'_>,
     op: &Op,
-    way: RdmaAllreduce,
+    algorithm: RdmaAllreduce,
 ) {
-    match way {
+    match algorithm {
         RdmaAllreduce::Pairs => exchange(schedule, reach, in_place, part, op),
         RdmaAllreduce::Tree { up, down } => {
             allreduce(schedule, reach, in_place, part, op, [up, down])
@@ -60,9 +60,15 @@ pub fn allreduce_by(
 }
 
 /// Builds a broadcast by an algorithm that takes the call ([`RdmaBcast::takes`]).
-pub fn bcast_by(schedule: &mut Schedule, reach: Reach, root: u32, part: Part<'_>, how: RdmaBcast) {
-    match how {
-        RdmaBcast::Tree => bcast(schedule, reach, root, part),
+pub fn bcast_by(
+    schedule: &mut Schedule,
+    reach: Reach,
+    root: u32,
+    part: Part<'_>,
+    algorithm: RdmaBcast,
+) {
+    match algorithm {
+        RdmaBcast::Binomial => bcast(schedule, reach, root, part),
         RdmaBcast::Chain => long::bcast(schedule, reach, root, part),
     }
 }
@@ -74,10 +80,10 @@ pub fn reduce_by(
     (root, in_place): (u32, bool),
     part: Part<'_>,
     op: &Op,
-    how: RdmaReduce,
+    algorithm: RdmaReduce,
 ) {
-    match how {
-        RdmaReduce::Tree(k) => reduce(schedule, reach, (root, in_place), part, op, k),
+    match algorithm {
+        RdmaReduce::Tree { degree } => reduce(schedule, reach, (root, in_place), part, op, degree),
         RdmaReduce::Chain => long::reduce(schedule, reach, (root, in_place), part, op),
     }
 }
@@ -88,9 +94,9 @@ pub fn allgather_by(
     reach: Reach,
     send: Option<Part<'_>>,
     recv: Part<'_>,
-    how: RdmaAllgather,
+    algorithm: RdmaAllgather,
 ) {
-    match how {
+    match algorithm {
         RdmaAllgather::Direct => allgather_direct(schedule, reach, send, recv),
         RdmaAllgather::Doubling => allgather_doubling(schedule, reach, send, recv),
         RdmaAllgather::Ring => long::allgather(schedule, reach, send, recv),
@@ -103,9 +109,9 @@ pub fn alltoall_by(
     reach: Reach,
     send: Option<Part<'_>>,
     recv: Part<'_>,
-    how: RdmaAlltoall,
+    algorithm: RdmaAlltoall,
 ) {
-    match how {
+    match algorithm {
         RdmaAlltoall::Direct => alltoall_direct(schedule, reach, send, recv),
         RdmaAlltoall::Doubling => alltoall_doubling(schedule, reach, send, recv),
     }

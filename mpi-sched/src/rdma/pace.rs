@@ -44,7 +44,7 @@ impl Pace {
         let (oneway, ring) = match course {
             Course::Meets => return true,
             Course::Down => (self.oneway[0], reach.depth),
-            Course::Up => (self.oneway[1], reach.rise_depth()),
+            Course::Up => (self.oneway[1], reach.reduce_depth()),
         };
         let ahead = oneway.next.wrapping_sub(oneway.met) + u64::from(phases);
         ahead <= ring.into()

@@ -120,7 +120,7 @@ impl Reach {
     }
 
     /// Returns the cell of child `j`, from 1 to `k`, in step `step` of a reduction to one rank.
-    pub(super) fn rise_cell(&self, k: u32, step: u32, j: u32) -> u32 {
+    pub(super) fn reduce_cell(&self, k: u32, step: u32, j: u32) -> u32 {
         self.bcast_cell() + step * k + j
     }
 
@@ -135,17 +135,17 @@ impl Reach {
             SENT | CAME | FREE | FREED => self.depth,
             _ if cell < self.bcast_cell() => MEETINGS,
             _ if cell == self.bcast_cell() => self.depth,
-            _ => self.rise_depth(),
+            _ => self.reduce_depth(),
         }
     }
 
     /// Returns the number of slots of a child's ring in a reduction to one rank.
-    pub fn rise_depth(&self) -> u32 {
+    pub fn reduce_depth(&self) -> u32 {
         self.half()
     }
 
     /// Returns the bytes of data in a slot of a reduction to one rank; small, since there are many.
-    pub fn rise_room(&self) -> usize {
+    pub fn reduce_room(&self) -> usize {
         ((self.room / 4) & !63).max(64)
     }
 
@@ -205,10 +205,10 @@ impl Reach {
             SENT | CAME => at(before + self.depth, number, self.depth),
             _ if cell == last => at(before, number, self.depth),
             _ => {
-                let ring = self.rise_depth();
+                let ring = self.reduce_depth();
                 let slots = (cell - last - 1) as usize * ring as usize;
                 let slot = slots + number as usize % ring as usize;
-                at(before + 2 * self.depth, 0, 1) + slot * (SLOT_HEAD + self.rise_room())
+                at(before + 2 * self.depth, 0, 1) + slot * (SLOT_HEAD + self.reduce_room())
             }
         }
     }
@@ -237,7 +237,7 @@ impl Reach {
 
     /// Returns the most bytes of a reduction up a tree to one rank: half a ring.
     pub fn most_up(&self) -> usize {
-        self.rise_room() * (self.rise_depth() as usize / 2).max(1)
+        self.reduce_room() * (self.reduce_depth() as usize / 2).max(1)
     }
 
     pub(super) fn signal(&self, schedule: &mut Schedule, of: u32, cell: u32, phase: i32) {

@@ -68,7 +68,7 @@ pub fn bcast(schedule: &mut Schedule, reach: Reach, root: u32, part: Part<'_>) {
         let to = (from + reach.room).min(len);
         let phase = schedule.phase();
         let (bytes, cell) = (staged.bytes.cut(from..to), reach.bcast_cell());
-        spread(schedule, reach, root, bytes, cell, phase);
+        bcast_chunk(schedule, reach, root, bytes, cell, phase);
     }
     if reach.rank != root {
         staged.unpack(schedule);
@@ -76,7 +76,14 @@ pub fn bcast(schedule: &mut Schedule, reach: Reach, root: u32, part: Part<'_>) {
 }
 
 /// Builds a broadcast of bytes that fit a slot from `root`.
-fn spread(schedule: &mut Schedule, reach: Reach, root: u32, bytes: Block, cell: u32, phase: i32) {
+fn bcast_chunk(
+    schedule: &mut Schedule,
+    reach: Reach,
+    root: u32,
+    bytes: Block,
+    cell: u32,
+    phase: i32,
+) {
     let tree = Binomial::of(reach.team(), root as usize);
     let mut source = bytes;
     let member = |number: usize| ((number + root as usize) % reach.size as usize) as u32;
@@ -94,7 +101,7 @@ fn spread(schedule: &mut Schedule, reach: Reach, root: u32, bytes: Block, cell: 
 }
 
 /// Builds a broadcast of bytes that fit a slot from rank 0 down a tree of degree `k`.
-fn spread_down(schedule: &mut Schedule, reach: Reach, k: u32, bytes: Block, phase: i32) {
+fn bcast_down(schedule: &mut Schedule, reach: Reach, k: u32, bytes: Block, phase: i32) {
     let (rank, cell) = (reach.rank, reach.down_cell());
     let mut source = bytes;
     // The steps in which this rank has children: all below the step in which it is a child.
@@ -189,7 +196,7 @@ pub fn allreduce(
     if rank == 0 {
         schedule.copy(as_bytes(sum), result);
     }
-    spread_down(schedule, reach, down, result, phase);
+    bcast_down(schedule, reach, down, result, phase);
 }
 
 /// Builds an allreduce of a vector that fits a slot: whole vectors between partners 1, 2, 4, …

@@ -1,6 +1,7 @@
 //! Reductions to one rank up a tree through slots: a rank that has stored its operand leaves
 //! without waiting.
 
+use std::fmt;
 use std::ops::Range;
 
 use super::reductions::{is_small, reduce};
@@ -24,6 +25,16 @@ impl Default for Tree {
         Tree {
             degree: 4,
             piece: None,
+        }
+    }
+}
+
+impl fmt::Display for Tree {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "up a tree of degree {}", self.degree)?;
+        match self.piece {
+            Some(bytes) => write!(f, " in chunks of {bytes} bytes"),
+            None => Ok(()),
         }
     }
 }

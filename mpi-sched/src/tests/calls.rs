@@ -59,7 +59,7 @@ impl Kind {
         match rng.below(12) {
             0 => Kind::Barrier(Signals::Dissemination),
             1 => Kind::Barrier(Signals::Pairwise),
-            2 => Kind::Bcast(root, RdmaBcast::Tree),
+            2 => Kind::Bcast(root, RdmaBcast::Binomial),
             3 => Kind::Bcast(root, RdmaBcast::Chain),
             4 => Kind::Allreduce {
                 way: any_way(rng),
@@ -73,7 +73,9 @@ impl Kind {
             },
             6 | 7 => Kind::Reduce {
                 root,
-                how: RdmaReduce::Tree(any_degree(rng)),
+                how: RdmaReduce::Tree {
+                    degree: any_degree(rng),
+                },
                 in_place,
                 commutes: root > 0 || rng.below(2) == 0,
             },
@@ -99,7 +101,7 @@ impl Kind {
         let doubling = ROOM / (size.next_power_of_two() / 2);
         match self {
             Kind::Barrier(_) => 0,
-            Kind::Bcast(_, RdmaBcast::Tree) => 2 * ROOM,
+            Kind::Bcast(_, RdmaBcast::Binomial) => 2 * ROOM,
             Kind::Bcast(_, RdmaBcast::Chain) => 21 * ROOM,
             Kind::Allreduce {
                 way: RdmaAllreduce::Ring,
@@ -107,7 +109,7 @@ impl Kind {
             } => 3 * size * ROOM,
             Kind::Allreduce { .. } => ROOM,
             Kind::Reduce {
-                how: RdmaReduce::Tree(_),
+                how: RdmaReduce::Tree { .. },
                 ..
             } => reach(0, size).most_up(),
             Kind::Reduce { .. } => 11 * ROOM,

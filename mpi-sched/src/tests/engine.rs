@@ -43,7 +43,13 @@ fn several_collectives_overlap() {
                 let layout = Layout::Uniform(part);
                 match tag % 4 {
                     0 => allreduce(s, team(rank, size), false, part, &op, Allreduce::Halving),
-                    1 => allgather(s, team(rank, size), Some(part), layout, Allgather::Bruck),
+                    1 => allgather(
+                        s,
+                        team(rank, size),
+                        Some(part),
+                        layout,
+                        Allgather::Bruck { radix: 2 },
+                    ),
                     2 => barrier(s, team(rank, size), Barrier::Dissemination),
                     _ => {
                         let window = Alltoall::Pairwise { window: 2 };

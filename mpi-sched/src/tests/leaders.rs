@@ -50,11 +50,13 @@ impl One {
         let kind = match rng.below(8) {
             0 => Kind::Barrier,
             1 => Kind::Bcast(root, RdmaBcast::Chain),
-            2 => Kind::Bcast(root, RdmaBcast::Tree),
+            2 => Kind::Bcast(root, RdmaBcast::Binomial),
             3 => Kind::Allreduce(super::calls::any_way(rng), in_place, commutes),
             4 => Kind::Allreduce(RdmaAllreduce::Ring, in_place, commutes || nodes.count() > 2),
             5 => {
-                let how = RdmaReduce::Tree(DEGREES[rng.below(4) as usize]);
+                let how = RdmaReduce::Tree {
+                    degree: DEGREES[rng.below(4) as usize],
+                };
                 let commutes = commutes || nodes.node_of(root as u32) > 0;
                 Kind::Reduce(how, in_place, commutes, root)
             }

@@ -1,8 +1,10 @@
 //! Gather, scatter, allgather and alltoall with their `v` and `w` forms.
 
 use super::*;
+use crate::schedule::Step;
 use crate::{
-    Allgather, Alltoall, Ints, Layout, Part, Rooted, Team, allgather, alltoall, gather, scatter,
+    Allgather, Alltoall, Gather, Ints, Layout, Part, Scatter, Team, allgather, alltoall, gather,
+    scatter,
 };
 
 fn team(rank: usize, size: usize) -> Team<'static> {
@@ -48,7 +50,10 @@ impl Uneven {
     }
 }
 
-const ROOTED: [Rooted; 2] = [Rooted::Linear, Rooted::Binomial];
+const ROOTED: [(Gather, Scatter); 2] = [
+    (Gather::Linear, Scatter::Linear),
+    (Gather::Binomial, Scatter::Binomial),
+];
 
 /// A type with another layout but the same signature as `count` of this one.
 fn flat(datatype: &Datatype, count: usize) -> Datatype {
@@ -93,7 +98,7 @@ fn gather_and_scatter_are_right() {
                     let build = |rank: usize, s: &mut Schedule| {
                         let send = (rank != root || !in_place).then_some(one);
                         let recv = (rank == root).then_some(layout);
-                        gather(s, team(rank, size), root, send, recv, algorithm);
+                        gather(s, team(rank, size), root, send, recv, algorithm.0);
                     };
                     let mut send = each.clone();
                     let mut recv = blank.clone();
@@ -109,7 +114,7 @@ fn gather_and_scatter_are_right() {
                     let build = |rank: usize, s: &mut Schedule| {
                         let send = (rank == root).then_some(layout);
                         let recv = (rank != root || !in_place).then_some(one);
-                        scatter(s, team(rank, size), root, send, recv, algorithm);
+                        scatter(s, team(rank, size), root, send, recv, algorithm.1);
                     };
                     let mut send = blank.clone();
                     send[root] = all;
@@ -160,7 +165,7 @@ fn gatherv_and_scatterv_are_right() {
                     let build = |rank: usize, s: &mut Schedule| {
                         let send = (rank != root || !in_place).then_some(part(rank));
                         let recv = (rank == root).then_some(layout);
-                        gather(s, team(rank, size), root, send, recv, Rooted::Linear);
+                        gather(s, team(rank, size), root, send, recv, Gather::Linear);
                     };
                     let mut send = each.clone();
                     let mut recv = blank.clone();
@@ -176,7 +181,7 @@ fn gatherv_and_scatterv_are_right() {
                     let build = |rank: usize, s: &mut Schedule| {
                         let send = (rank == root).then_some(layout);
                         let recv = (rank != root || !in_place).then_some(part(rank));
-                        scatter(s, team(rank, size), root, send, recv, Rooted::Linear);
+                        scatter(s, team(rank, size), root, send, recv, Scatter::Linear);
                     };
                     let mut send = blank.clone();
                     send[root] = all;
@@ -193,9 +198,12 @@ fn gatherv_and_scatterv_are_right() {
     }
 }
 
-const ALLGATHER: [Allgather; 4] = [
+const ALLGATHER: [Allgather; 7] = [
     Allgather::RecursiveDoubling,
-    Allgather::Bruck,
+    Allgather::Bruck { radix: 2 },
+    Allgather::Bruck { radix: 3 },
+    Allgather::Bruck { radix: 4 },
+    Allgather::Bruck { radix: usize::MAX },
     Allgather::Ring,
     Allgather::NeighborExchange,
 ];
@@ -252,11 +260,12 @@ fn allgather_is_right() {
     }
 }
 
-const ALLTOALL: [Alltoall; 4] = [
+const ALLTOALL: [Alltoall; 5] = [
     Alltoall::Bruck,
     Alltoall::Pairwise { window: 1 },
     Alltoall::Pairwise { window: 3 },
     Alltoall::Pairwise { window: usize::MAX },
+    Alltoall::Spread,
 ];
 
 #[test]
@@ -402,7 +411,7 @@ fn movement_costs() {
         let all = |algorithm| {
             run(&|rank, s| allgather(s, team(rank, size), Some(part), layout, algorithm))
         };
-        assert_eq!(all(Allgather::Bruck).time, rounds);
+        assert_eq!(all(Allgather::Bruck { radix: 2 }).time, rounds);
         assert_eq!(all(Allgather::Ring).time, size as u64 - 1);
         if size % 2 == 0 {
             assert_eq!(all(Allgather::NeighborExchange).time, size as u64 / 2);
@@ -416,8 +425,40 @@ fn movement_costs() {
         assert_eq!(bruck.time, rounds);
         let tree = run(&|rank, s| {
             let root = (rank == 0).then_some(layout);
-            gather(s, team(rank, size), 0, Some(part), root, Rooted::Binomial);
+            gather(s, team(rank, size), 0, Some(part), root, Gather::Binomial);
         });
         assert!(tree.time <= rounds);
+    }
+}
+
+#[test]
+fn a_larger_radix_takes_fewer_rounds_and_more_messages() {
+    let int = Datatype::predefined(Predefined::Int);
+    let part = Part {
+        count: 1,
+        datatype: &int,
+    };
+    for (size, radix, rounds, messages) in [
+        (8, 2, 3, 3),
+        (9, 3, 2, 4),
+        (16, 4, 2, 6),
+        (17, 4, 3, 7),
+        (16, usize::MAX, 1, 15),
+        (2, 4, 1, 1),
+    ] {
+        let mut schedule = Schedule::new();
+        let (layout, algorithm) = (Layout::Uniform(part), Allgather::Bruck { radix });
+        allgather(&mut schedule, team(1, size), Some(part), layout, algorithm);
+        let count = |is: fn(&Step) -> bool| schedule.steps().iter().filter(|step| is(step)).count();
+        assert_eq!(
+            count(|step| matches!(step, Step::Wait { .. })),
+            rounds,
+            "{size} {radix}"
+        );
+        assert_eq!(
+            count(|step| matches!(step, Step::Send { .. })),
+            messages,
+            "{size} {radix}"
+        );
     }
 }

@@ -75,7 +75,7 @@ fn roots_in_rotation_with_a_late_child() {
         for late in 0..size {
             let mut rng = Rng::new(seed + late as u64);
             let mut calls: Vec<One> = (0..60)
-                .map(|i| One::new(Kind::Bcast(i % size, RdmaBcast::Tree), &mut rng, size))
+                .map(|i| One::new(Kind::Bcast(i % size, RdmaBcast::Binomial), &mut rng, size))
                 .collect();
             in_turn(seed, size, late, &mut calls);
         }
@@ -87,7 +87,10 @@ fn reductions_to_one_rank_with_a_late_parent() {
     let seed = seed();
     for size in [2, 3, 5, 8] {
         for late in 0..size {
-            for ways in [&DEGREES.map(RdmaReduce::Tree)[..], &[RdmaReduce::Chain]] {
+            for ways in [
+                &DEGREES.map(|degree| RdmaReduce::Tree { degree })[..],
+                &[RdmaReduce::Chain],
+            ] {
                 let mut rng = Rng::new(seed + late as u64);
                 let mut calls: Vec<One> = (0..60)
                     .map(|i| {
@@ -228,11 +231,11 @@ fn nobody_writes_to_others_than_it_says() {
                 let mut schedule = Schedule::new();
                 let reach = reach(rank, size);
                 let op = operation(true);
-                for how in [RdmaBcast::Tree, RdmaBcast::Chain] {
+                for how in [RdmaBcast::Binomial, RdmaBcast::Chain] {
                     rdma::bcast_by(&mut schedule, reach, root, part, how);
                 }
                 for how in DEGREES
-                    .map(RdmaReduce::Tree)
+                    .map(|degree| RdmaReduce::Tree { degree })
                     .into_iter()
                     .chain([RdmaReduce::Chain])
                 {

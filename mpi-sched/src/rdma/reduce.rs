@@ -44,12 +44,12 @@ pub fn reduce(
     debug_assert!(part.bytes() <= reach.most_up());
     schedule.rise();
     let size = part.datatype.size();
-    let each = (reach.rise_room() / size).max(1);
+    let each = (reach.reduce_room() / size).max(1);
     for from in (0..part.count).step_by(each) {
         let range = from..(from + each).min(part.count);
         let own = send.slice(size as isize, range.clone());
         let phase = schedule.phase();
-        if let Some(sum) = rise(schedule, reach, root, k, phase, own, size) {
+        if let Some(sum) = reduce_chunk(schedule, reach, root, k, phase, own, size) {
             let to = recv.slice(size as isize, range);
             schedule.copy(as_bytes(sum, size), as_bytes(to, size));
         }
@@ -62,7 +62,7 @@ pub(super) fn as_bytes(block: Block, size: usize) -> Block {
 }
 
 /// Builds the reduction of one chunk; returns the sum at the root.
-fn rise(
+fn reduce_chunk(
     schedule: &mut Schedule,
     reach: Reach,
     root: u32,
@@ -78,7 +78,7 @@ fn rise(
         let place = u64::from(number) / step % u64::from(k + 1);
         if place != 0 {
             let of = reach.before((place * step) as u32);
-            let cell = reach.rise_cell(k, level, place as u32);
+            let cell = reach.reduce_cell(k, level, place as u32);
             schedule.put(Slot { of, cell, phase }, as_bytes(sum, size));
             return None;
         }
@@ -87,7 +87,7 @@ fn rise(
             if u64::from(number) + away >= reach.size.into() {
                 break;
             }
-            let cell = reach.rise_cell(k, level, j);
+            let cell = reach.reduce_cell(k, level, j);
             let len = own.count * size;
             reach.arrival(schedule, reach.after(away as u32), cell, phase, len);
             let operand = Block {
