@@ -9,24 +9,10 @@ use std::sync::Arc;
 use super::collective::{Algorithm, ByMessages, Collective, Executor, Setting, Subject, Switch};
 use super::costs::Measured;
 use super::model::Parameters;
+use super::situation::Situation;
 use super::slots::{Slots, Tree};
 use super::tuning::{Locality, Rule, Rules, built_in_rule};
 use mpi_types::error::Result;
-
-/// What all ranks of a call know.
-#[derive(Clone, Copy, Debug)]
-pub struct Situation {
-    /// Ranks in the communicator.
-    pub ranks: usize,
-    /// The most ranks on one node.
-    pub per_node: usize,
-    /// Bytes of data: of a broadcast or reduction the vector, of an allgather all that a rank
-    /// receives, of a reduce-scatter all that a rank gives, of a gather, scatter or alltoall one
-    /// block; of a `v` or `w` form that not all ranks know, 0.
-    pub bytes: usize,
-    /// Whether the operation commutes.
-    pub commutes: bool,
-}
 
 /// The selection of algorithms: names that were set, before rules that were read, before the
 /// built-in rules.

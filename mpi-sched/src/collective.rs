@@ -3,8 +3,8 @@
 //! The build script generates the enums, the dispatch of algorithms by messages to the functions
 //! that build their schedules, and the [`ENTRIES`] by which names are read.
 
-use super::choose::{Choices, Situation};
 use super::schedule::Schedule;
+use super::situation::Situation;
 use mpi_types::error::{Class, Error, Result};
 
 include!(concat!(env!("OUT_DIR"), "/collectives.rs"));

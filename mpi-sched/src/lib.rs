@@ -57,6 +57,7 @@ pub mod reduce_scatter;
 pub mod run;
 pub mod scan;
 pub mod schedule;
+mod situation;
 mod slot;
 pub mod slots;
 pub mod team;
@@ -74,7 +75,7 @@ pub use allreduce::allreduce;
 pub use alltoall::alltoall;
 pub use barrier::barrier;
 pub use bcast::bcast;
-pub use choose::{Choices, Situation};
+pub use choose::Choices;
 pub use collective::{
     Allgather, Allreduce, Alltoall, Barrier, Bcast, Collective, Gather, Reduce, ReduceScatter,
     Scatter,
@@ -89,5 +90,6 @@ pub use reduce_scatter::reduce_scatter;
 pub use run::{Port, Progress, Put, Run};
 pub use scan::{exscan, scan};
 pub use schedule::{Block, Buf, Schedule, Slot, Step, Type};
+pub use situation::Situation;
 pub use slots::Slots;
 pub use team::{Ints, Layout, Part, Team};

@@ -17,8 +17,8 @@
 
 use std::sync::LazyLock;
 
-use super::choose::Situation;
 use super::collective::{Algorithm, Executor, Setting, Subject};
+use super::situation::Situation;
 use super::slots::{Direct, Slots};
 use mpi_types::error::{Class, Error, Result};
 

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use super::choose::{Choices, Situation};
+use super::choose::Choices;
 use super::collective::{Algorithm, Collective, Executor, Switch};
 use super::costs::{Measured, Network, Quick};
 use super::model::{GUESSED, Parameters};
 use super::rdma::{RdmaAllgather, RdmaAllreduce, RdmaAlltoall, RdmaBcast, RdmaReduce, Reach};
+use super::situation::Situation;
 use super::tuning::Locality;
 
 /// Bytes up to which all collectives use writes when they are switched on.

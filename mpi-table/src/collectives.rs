@@ -638,7 +638,7 @@ fn by_messages(code: &mut String, collective: &Collective, algorithms: &[&Algori
     }
     let _ = writeln!(
         code,
-        "}}\nimpl Choices {{\n/// Returns the algorithm of `{name}` by messages.\n\
+        "}}\nimpl crate::Choices {{\n/// Returns the algorithm of `{name}` by messages.\n\
          pub fn {name}(&self, situation: &Situation) -> {ty} {{\nself.by_messages(situation)\n}}\n}}"
     );
     let Some((file, _)) = algorithms[0]
