@@ -24,6 +24,8 @@ pub(crate) struct Ops {
     pub(crate) notes: Box<[Note]>,
     /// Operand or comparand, and result, of each atomic.
     pub(crate) words: Box<[[u64; 2]]>,
+    /// Operations that wait for their keys, with their endpoints.
+    pub(crate) waiting: Vec<(u32, u32)>,
 }
 
 impl Ops {
@@ -37,6 +39,7 @@ impl Ops {
                 })
                 .collect(),
             words: vec![[0; 2]; count].into_boxed_slice(),
+            waiting: Vec::new(),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::ffi::{ucp_ep, ucp_rkey};
 use crate::inbox::Tie;
-use netmod::{LaneError, VciId};
+use netmod::VciId;
 use netmod_kit::bundle::Outgoing;
 use std::collections::HashMap;
 use std::time::Instant;
@@ -30,8 +30,8 @@ pub(crate) struct Endpoint {
     pub(crate) has_farewell: bool,
     /// Pending operations that use its keys.
     pub(crate) ops: u32,
-    /// Keys by their words.
-    pub(crate) keys: HashMap<[u64; 2], KeyState>,
+    /// Unpacked keys by their words.
+    pub(crate) keys: HashMap<[u64; 2], *mut ucp_rkey>,
     /// The argument of UCX's callback.
     pub(crate) _tie: Box<Tie>,
 }
@@ -41,25 +41,10 @@ impl Endpoint {
     /// calls `destroy` for all of them.
     pub(crate) fn has_room_for_key(&mut self, destroy: impl FnMut(*mut ucp_rkey)) -> bool {
         if self.keys.len() >= KEYS_MOST && self.ops == 0 {
-            self.take_keys().for_each(destroy);
+            self.keys.drain().map(|(_, key)| key).for_each(destroy);
         }
         self.keys.len() < KEYS_MOST
     }
-
-    /// Removes all keys. Returns the unpacked ones.
-    pub(crate) fn take_keys(&mut self) -> impl Iterator<Item = *mut ucp_rkey> {
-        self.keys.drain().filter_map(|(_, state)| match state {
-            KeyState::Unpacked(key) => Some(key),
-            KeyState::Unusable(_) => None,
-        })
-    }
-}
-
-/// State of a peer's memory key.
-pub(crate) enum KeyState {
-    Unpacked(*mut ucp_rkey),
-    /// The peer does not expose the memory, or no network reaches it.
-    Unusable(LaneError),
 }
 
 impl netmod_kit::Endpoint for Endpoint {

@@ -5,7 +5,6 @@ use crate::inbox::{Note, Work, on_end};
 use crate::keys::{self, Key};
 use crate::lane::{Drain, UcxLane};
 use crate::ops::{Flush, Op};
-use crate::peers::KeyState;
 use crate::pulls;
 use crate::wire::MessageKind;
 use netmod::{AtomicOp, Issued, LaneError, Peer, RemoteAddr, Token, VciId};
@@ -65,7 +64,7 @@ impl UcxLane {
         self.start(peer, vci, action, result.cast(), 8, remote, token)
     }
 
-    /// Issues an operation. Fails with `Again` until its key has arrived. `local` must be valid as the
+    /// Issues an operation, or keeps it until its key has arrived. `local` must be valid as the
     /// lane's methods demand.
     fn start(
         &mut self,
@@ -84,7 +83,7 @@ impl UcxLane {
         if !self.ops.has_room() {
             return Err(LaneError::Again);
         }
-        let (key, is_own) = self.find_key(endpoint, remote.key.words)?;
+        let found = self.find_key(endpoint, remote.key.words)?;
         let index = self.ops.insert(Op {
             action,
             token,
@@ -92,10 +91,19 @@ impl UcxLane {
             local,
             len,
             remote,
-            own_key: if is_own { key } else { null_mut() },
+            own_key: match found {
+                Some((key, true)) => key,
+                _ => null_mut(),
+            },
         });
         self.peers.endpoint(endpoint).ops += 1;
-        self.issue(index, key)
+        match found {
+            Some((key, _)) => self.issue(index, key),
+            None => {
+                self.ops.waiting.push((index, endpoint));
+                Ok(Issued::Pending)
+            }
+        }
     }
 
     /// Implements `signal`: two writes with a fence between them.
@@ -109,7 +117,8 @@ impl UcxLane {
         at: RemoteAddr,
     ) -> Result<(), LaneError> {
         let endpoint = self.endpoint(peer, vci)?;
-        let (key, is_own) = self.find_key(endpoint, at.key.words)?;
+        let found = self.find_key(endpoint, at.key.words)?;
+        let (key, is_own) = found.ok_or(LaneError::Again)?;
         if is_own {
             // The endpoint can keep it once the operations that use the others have ended.
             // SAFETY: the key was just unpacked and is not used.
@@ -183,17 +192,14 @@ impl UcxLane {
     }
 
     /// Looks up the unpacked key of a peer's memory. Returns it, and whether it is the caller's to
-    /// destroy, because the endpoint keeps no more. Fails with `Again` until a requested key has
-    /// arrived.
+    /// destroy, because the endpoint keeps no more; `None` if the key has been requested.
     fn find_key(
         &mut self,
         endpoint: u32,
         words: [u64; 2],
-    ) -> Result<(*mut ucp_rkey, bool), LaneError> {
-        match self.peers.endpoint(endpoint).keys.get(&words) {
-            Some(KeyState::Unpacked(key)) => return Ok((*key, false)),
-            Some(KeyState::Unusable(error)) => return Err(error.clone()),
-            None => {}
+    ) -> Result<Option<(*mut ucp_rkey, bool)>, LaneError> {
+        if let Some(&key) = self.peers.endpoint(endpoint).keys.get(&words) {
+            return Ok(Some((key, false)));
         }
         match keys::unpack(words) {
             Key::Inline(packed) => {
@@ -203,16 +209,16 @@ impl UcxLane {
                 // SAFETY: keys of an endpoint without operations are not in use.
                 let is_kept = state.has_room_for_key(|key| unsafe { destroy(key) });
                 if is_kept {
-                    state.keys.insert(words, KeyState::Unpacked(key));
+                    state.keys.insert(words, key);
                 }
-                Ok((key, !is_kept))
+                Ok(Some((key, !is_kept)))
             }
             Key::Named(number) => {
                 if !self.asked.contains(&(endpoint, number)) {
                     self.internal(endpoint, MessageKind::KeyRequest, number, &[])?;
                     self.asked.insert((endpoint, number));
                 }
-                Err(LaneError::Again)
+                Ok(None)
             }
             Key::Invalid => Err(self.no_memory(endpoint)),
         }
@@ -252,9 +258,44 @@ impl UcxLane {
             true => Err(self.no_memory(endpoint)),
             false => self.unpack(endpoint, packed),
         };
-        let state = key.map_or_else(KeyState::Unusable, KeyState::Unpacked);
-        let keys = &mut self.peers.endpoint(endpoint).keys;
-        keys.insert(keys::named(number), state);
+        let words = keys::named(number);
+        if let Ok(key) = key {
+            self.peers.endpoint(endpoint).keys.insert(words, key);
+        }
+        for (index, of) in std::mem::take(&mut self.ops.waiting) {
+            let op = self
+                .ops
+                .get(index)
+                .filter(|op| op.remote.key.words == words);
+            let Some(op) = op.filter(|_| of == endpoint) else {
+                self.ops.waiting.push((index, of));
+                continue;
+            };
+            let token = op.token;
+            let issued = match &key {
+                Ok(key) if !self.peers.endpoint(endpoint).broken => self.issue(index, *key),
+                // Issuing the previous operation has shown that the connection is broken.
+                Ok(_) => {
+                    self.end(index);
+                    Err(self.unusable(endpoint))
+                }
+                Err(error) => {
+                    let error = error.clone();
+                    self.end(index);
+                    Err(error)
+                }
+            };
+            let result = match issued {
+                Ok(Issued::Pending) => continue,
+                Ok(Issued::Complete) => Ok(()),
+                // It was reported as issued, so that `Again` is no longer an answer.
+                Err(_) if self.peers.endpoint(endpoint).broken => {
+                    self.result(endpoint, "access to its memory", UCS_ERR_CANCELED)
+                }
+                Err(error) => Err(error),
+            };
+            self.notices.push_back(Notice::Complete(token, result));
+        }
     }
 
     /// Issues an operation to UCX. On error it is removed.
@@ -383,8 +424,16 @@ impl UcxLane {
         Err(LaneError::lost(number, why))
     }
 
-    /// Ends the requests to a lost process. UCX ends the operations with errors.
+    /// Ends the requests to a lost process, and the operations that wait for its keys. UCX ends the
+    /// others with errors.
     pub(crate) fn abandon(&mut self, process: u32) {
+        for (index, endpoint) in std::mem::take(&mut self.ops.waiting) {
+            if self.peers.endpoint(endpoint).process == process {
+                self.op_ended(index, UCS_ERR_CANCELED);
+            } else {
+                self.ops.waiting.push((index, endpoint));
+            }
+        }
         self.abandon_pulls(process);
         let peers = &mut self.peers;
         self.asked
@@ -400,6 +449,15 @@ impl UcxLane {
             return Err(state.error());
         }
         let mut endpoints = self.peers.endpoints_of(process);
+        // Operations that wait for a key must be issued first.
+        if self
+            .ops
+            .waiting
+            .iter()
+            .any(|(_, of)| endpoints.contains(of))
+        {
+            return Err(LaneError::Again);
+        }
         endpoints.retain(|&endpoint| {
             let state = self.peers.endpoint(endpoint);
             state.written || state.flushes > 0
@@ -494,7 +552,7 @@ impl UcxLane {
     pub(crate) fn destroy_keys(&mut self) {
         let destroy = self.shared.lib.rkey_destroy;
         for endpoint in &mut self.peers.endpoints {
-            for key in endpoint.take_keys() {
+            for (_, key) in endpoint.keys.drain() {
                 // SAFETY: the endpoint is closed, so that nothing uses the key.
                 unsafe { destroy(key) };
             }
