@@ -72,10 +72,10 @@ pub fn command_line(bytes: &[u8]) {
     };
     // Names of hosts are not looked up.
     options.many.bootstrap.get_or_insert("fork".to_owned());
-    let Ok(Some(placement)) = plan::plan(&mut options, &around) else {
+    let Ok(placement) = plan::plan(&mut options, &around) else {
         return;
     };
-    let _ = plan::map(&options, Some(&placement));
+    let _ = plan::map(&placement);
     let ranks = placement.node_of.len();
     assert_eq!(placement.counts.iter().sum::<usize>(), ranks);
     assert_eq!(placement.ranks().iter().map(Vec::len).sum::<usize>(), ranks);

@@ -29,7 +29,6 @@ mod hang;
 mod hang_detector;
 mod help;
 mod hosts;
-mod job;
 mod label;
 mod lines;
 mod many;
@@ -41,10 +40,8 @@ mod output;
 mod probe;
 mod profile;
 mod program;
-mod rank;
 mod report;
 mod spawned;
-mod stdin;
 mod system;
 mod topology;
 

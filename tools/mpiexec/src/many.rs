@@ -32,15 +32,14 @@ use std::process::ExitCode;
 use crate::affinity::Affinity;
 use crate::hosts::place::Placement;
 use crate::options::Options;
-use crate::{job, report};
 
 /// The exit code for mistakes on the command line.
 const USAGE: u8 = 2;
 
-/// Runs a job, on this machine or on several.
+/// Places the ranks of a job and runs it.
 pub fn run(mut options: Options) -> ExitCode {
-    let planned = match plan::plan(&mut options, &plan::Here) {
-        Ok(planned) => planned,
+    let placement = match plan::plan(&mut options, &plan::Here) {
+        Ok(placement) => placement,
         Err(message) => {
             match &options.spawned {
                 Some(spawned) => spawned.failed(&message),
@@ -50,43 +49,22 @@ pub fn run(mut options: Options) -> ExitCode {
         }
     };
     if options.many.print_map {
-        print!("{}", plan::map(&options, planned.as_ref()));
+        print!("{}", plan::map(&placement));
     }
     if options.many.dry_run {
-        return dry_run(&options, planned.as_ref());
+        return dry_run(&options, &placement);
     }
-    match planned {
-        None => job::run(&options),
-        Some(placement) => {
-            for note in &options.notes {
-                eprintln!("mpiexec: {note}");
-            }
-            root::run(&options, &placement)
-        }
+    for note in &options.notes {
+        eprintln!("mpiexec: {note}");
     }
+    root::run(&options, &placement)
 }
 
-/// Says which rank would be where and bound to what, if all hosts were like this one.
-fn dry_run(options: &Options, placement: Option<&Placement>) -> ExitCode {
-    let (names, ranks) = match placement {
-        Some(placement) => (
-            placement
-                .hosts
-                .iter()
-                .map(|host| host.name.clone())
-                .collect(),
-            placement.ranks(),
-        ),
-        None => {
-            let count = options.sections.iter().map(|section| section.count).sum();
-            (
-                vec![report::host()],
-                vec![(0..count).collect::<Vec<usize>>()],
-            )
-        }
-    };
+/// Prints the host and the binding of each rank, as if all hosts were like this one.
+fn dry_run(options: &Options, placement: &Placement) -> ExitCode {
     let mut lines: Vec<(usize, String)> = Vec::new();
-    for (name, ranks) in names.iter().zip(ranks) {
+    for (host, ranks) in placement.hosts.iter().zip(placement.ranks()) {
+        let name = &host.name;
         let numbers: Vec<u32> = ranks.iter().map(|&rank| rank as u32).collect();
         match Affinity::find(&options.bind.clone().of(&numbers), ranks.len()) {
             Ok(affinity) => {

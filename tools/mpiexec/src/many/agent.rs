@@ -1,18 +1,25 @@
-//! An agent: `mpiexec` in the role of looking after the ranks of one host, for a parent that is
-//! `mpiexec` itself or another agent.
+//! An agent: `mpiexec` in the role of looking after the ranks of one host, for a parent that is the
+//! root or another agent.
+//!
+//! The agent of the root's own host is a fork of the root with a socket pair. All others are started
+//! by a command and call their parent over TCP ([`calling`]). Both kinds speak the same protocol.
 
 mod calling;
 pub mod fuzzing;
+mod output;
 mod ranks;
 
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use pmi::server::Server;
 
-use self::ranks::{Feed, Output};
+use self::output::Feed;
+use self::ranks::Rank;
 use super::check::check_plan;
 use super::children::{Children, Event, Key};
 use super::link::Link;
@@ -21,12 +28,8 @@ use super::tree::{self, Fence, OWN, Way, way};
 use super::wire::Bytes;
 use crate::guardian::Guardian;
 use crate::orphans;
-use crate::rank::Rank;
 use crate::report::host;
-use crate::system::{self, Pid, Signals};
-
-/// Signals that an agent handles itself.
-const HANDLED: &[i32] = &[libc::SIGCHLD, libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
+use crate::system::{self, HANDLED, Pid, Signals};
 
 /// Time for the agents below to say farewell.
 const FAREWELL: Duration = Duration::from_millis(1500);
@@ -38,56 +41,77 @@ const ASKED_TO_END: &str = "it was asked to end by a signal";
 /// The exit code of an agent that has failed; its parent knows why or is gone.
 const FAILED: u8 = 1;
 
-/// Is an agent, from the line on standard input to the end.
+/// Runs the agent that a command has started.
 pub fn run() -> ExitCode {
-    let (link, plan) = match calling::parent() {
-        Ok(both) => both,
-        Err(text) => {
-            eprintln!("mpiexec on {}: {text}", host());
-            return ExitCode::from(FAILED);
-        }
-    };
-    match Agent::start(link, plan) {
-        Ok(mut agent) => agent.serve(),
-        Err(text) => {
-            eprintln!("mpiexec on {}: {text}", host());
-            ExitCode::from(FAILED)
-        }
+    ExitCode::from(run_with(calling::parent(), false))
+}
+
+/// Starts the agent of this host in a fork of this process, which must have one thread and no open
+/// descriptors that the agent should not have. Returns the connection and the agent's process.
+pub fn fork() -> io::Result<(Link, Pid)> {
+    let (near, far) = UnixStream::pair()?;
+    if let Some(pid) = system::fork(c"mpiexec-agent")? {
+        drop(far);
+        return Ok((Link::local(near)?, pid));
     }
+    drop(near);
+    let run = || {
+        let plan = Link::local(far).map_err(|error| error.to_string());
+        run_with(plan.and_then(calling::plan), true)
+    };
+    // Unwinding must not reach the caller's copy of the root.
+    system::exit(panic::catch_unwind(AssertUnwindSafe(run)).unwrap_or(FAILED))
+}
+
+/// Runs an agent from its plan to its end. Returns its exit code.
+fn run_with(plan: Result<(Link, Plan), String>, is_own: bool) -> u8 {
+    let text = match plan.map(|(link, plan)| Agent::start(link, plan, is_own)) {
+        Ok(Ok(mut agent)) => return agent.serve(),
+        // The root of this host has said why it sends no plan.
+        Err(_) if is_own => return FAILED,
+        Ok(Err(text)) | Err(text) => text,
+    };
+    eprintln!("mpiexec on {}: {text}", host());
+    FAILED
 }
 
 struct Agent {
     parent: Link,
+    /// Whether this is the agent of the root's own host.
+    is_own: bool,
     me: Member,
+    /// Ranks in the job.
     size: usize,
     cleanup: bool,
     children: Children,
     signals: Signals,
     guardian: Guardian,
     not_ours: Vec<Pid>,
-    /// The ranks here, by their place in `me.ranks`.
+    /// The started ranks, in the order of `me.ranks`.
     ranks: Vec<Rank>,
     server: Server,
     fence: Fence,
-    /// What ranks print, by rank and stream.
-    output: Vec<[Output; 2]>,
-    /// Bytes of output that may be sent.
-    credit: i64,
-    feeds: Vec<Feed>,
-    /// Ranks that have ended, which the parent doesn't know yet, and when to tell.
+    /// Bytes of standard output and standard error that may be sent.
+    credit: [i64; 2],
+    /// Ranks that have ended and are not reported yet.
     ended: Vec<(u32, (u32, u8))>,
+    /// When to report them.
     report: Option<Instant>,
-    /// Whether the parent waits for all ranks to have said where they are.
-    asked: bool,
-    stuck: bool,
-    left: bool,
-    /// When to be gone, once that was asked for.
+    /// Whether the root waits for wait reports of all ranks.
+    is_asked: bool,
+    /// The number of stuck ranks that the root knows.
+    stuck: u32,
+    /// Whether the parent knows that no rank comes to a fence again.
+    has_left: bool,
+    /// Whether the ranks were killed.
+    is_killed: bool,
+    /// When to end, once that was requested.
     quit: Option<Instant>,
-    /// What the parent has said while ranks were started.
+    /// Messages that came while ranks were started.
     early: Vec<Down>,
-    /// Whether a signal has asked this process to end while ranks were started.
+    /// Whether a signal came that ends this process while ranks were started.
     is_asked_to_end: bool,
-    /// What is known of the children's traffic, for those who count.
+    /// Notes of the children's traffic.
     notes: Vec<String>,
 }
 
@@ -102,9 +126,9 @@ enum Who {
 }
 
 impl Agent {
-    fn start(parent: Link, plan: Plan) -> Result<Agent, String> {
+    fn start(parent: Link, plan: Plan, is_own: bool) -> Result<Agent, String> {
         let common = plan.common.clone();
-        let (mut agent, mut events) = Agent::of(parent, plan, Guardian::start)?;
+        let (mut agent, mut events) = Agent::of(parent, plan, is_own, Guardian::start)?;
         agent.start_ranks(&common);
         agent.take(&mut events);
         Ok(agent)
@@ -114,6 +138,7 @@ impl Agent {
     fn of(
         parent: Link,
         plan: Plan,
+        is_own: bool,
         guardian: impl FnOnce() -> io::Result<Guardian>,
     ) -> Result<(Agent, Vec<Event>), String> {
         check_plan(&plan)?;
@@ -135,7 +160,7 @@ impl Agent {
             .map(|branch| (branch, common.boot.clone()))
             .collect();
         let mut events = Vec::new();
-        let children = Children::start(common.clone(), branches, &mut events)
+        let children = Children::start(common.clone(), branches, None, &mut events)
             .map_err(|e| format!("can't wait for calls of other agents: {e}"))?;
         let appnums = me.ranks.iter().map(|&rank| common.appnum(rank));
         let appnums = appnums.collect::<Option<Vec<u32>>>();
@@ -151,6 +176,7 @@ impl Agent {
         let fence = Fence::new(!me.ranks.is_empty(), children.len());
         let agent = Agent {
             parent,
+            is_own,
             size: common.size as usize,
             cleanup: common.cleanup,
             children,
@@ -160,14 +186,13 @@ impl Agent {
             ranks: Vec::new(),
             server,
             fence,
-            output: me.ranks.iter().map(|_| Default::default()).collect(),
-            credit: common.window.into(),
-            feeds: Vec::new(),
+            credit: [common.window.into(); 2],
             ended: Vec::new(),
             report: None,
-            asked: false,
-            stuck: false,
-            left: false,
+            is_asked: false,
+            stuck: 0,
+            has_left: false,
+            is_killed: false,
             quit: None,
             early: Vec::new(),
             is_asked_to_end: false,
@@ -177,7 +202,8 @@ impl Agent {
         Ok((agent, events))
     }
 
-    fn serve(&mut self) -> ExitCode {
+    /// Serves the ranks, the parent and the children. Returns the exit code.
+    fn serve(&mut self) -> u8 {
         let mut entries: Vec<libc::pollfd> = Vec::new();
         let mut owners: Vec<Who> = Vec::new();
         let mut events = Vec::new();
@@ -231,7 +257,8 @@ impl Agent {
             self.children.look_at_clock(now, &mut events);
             self.take(&mut events);
             self.send_pieces(now);
-            self.look_for_words();
+            self.look_for_reports();
+            self.look_whether_stuck();
             self.report_ended(now);
             self.parent.flush();
             if !self.parent.is_open() {
@@ -258,25 +285,28 @@ impl Agent {
                 };
                 add(pmi.as_raw_fd(), events, Who::Pmi(index));
             }
-            if self.credit > 0 {
-                for (stream, output) in self.output[index].iter().enumerate() {
-                    if let Some(fd) = output.descriptor() {
-                        add(fd, libc::POLLIN, Who::Output(index, stream));
-                    }
+            for (stream, output) in rank.output.iter().enumerate() {
+                if let Some(fd) = output.descriptor().filter(|_| self.credit[stream] > 0) {
+                    add(fd, libc::POLLIN, Who::Output(index, stream));
                 }
             }
-        }
-        for (index, feed) in self.feeds.iter().enumerate() {
-            if let Some(fd) = feed.wanted() {
+            if let Some(fd) = rank.feed.as_ref().and_then(Feed::wanted) {
                 add(fd, libc::POLLOUT, Who::Feed(index));
             }
         }
     }
 
     fn wait_time(&self) -> i32 {
+        if self.quit.is_some() && !self.children.any_up() {
+            return 0;
+        }
         let now = Instant::now();
-        let pieces = self.output.iter().flatten().filter_map(Output::due);
-        let pieces = pieces.filter(|_| self.credit > 0).min();
+        let outputs = self
+            .ranks
+            .iter()
+            .flat_map(|rank| rank.output.iter().zip(self.credit));
+        let outputs = outputs.filter(|(_, credit)| *credit > 0);
+        let pieces = outputs.filter_map(|(output, _)| output.due()).min();
         let due = [pieces, self.children.due(), self.quit, self.report];
         match due.into_iter().flatten().min() {
             Some(at) => {
@@ -287,11 +317,11 @@ impl Agent {
         }
     }
 
-    /// Looks, while ranks are started, whether the job is to end: then the others need not be started.
+    /// Returns whether the job is to end, so that the remaining ranks need not be started.
     fn is_to_end(&mut self) -> bool {
         while let Some(signal) = self.signals.next() {
-            // Those who have ended are looked for later.
-            self.is_asked_to_end |= signal != libc::SIGCHLD;
+            // `serve` reaps the ranks that have ended.
+            self.is_asked_to_end |= self.ends_by(signal);
         }
         self.parent.read();
         let mut is_over = self.is_asked_to_end || !self.parent.is_open();
@@ -308,17 +338,28 @@ impl Agent {
         is_over
     }
 
-    /// Handles signals; `false` if this process is to end.
+    /// Handles signals. Returns `false` if this process is to end.
     fn handle_signals(&mut self, events: &mut Vec<Event>) -> bool {
         let mut go_on = true;
         while let Some(signal) = self.signals.next() {
-            go_on &= signal == libc::SIGCHLD;
+            go_on &= !self.ends_by(signal);
         }
         self.reap(events);
         go_on
     }
 
-    /// Does what the parent says, and passes it on.
+    /// Returns whether a signal ends this process. The root handles the signals of its own host, and
+    /// a batch system may send them to all processes there.
+    fn ends_by(&self, signal: i32) -> bool {
+        !self.is_own && [libc::SIGINT, libc::SIGTERM, libc::SIGHUP].contains(&signal)
+    }
+
+    /// Returns whether all ranks of the job are on the root's own host.
+    fn is_alone(&self) -> bool {
+        self.is_own && self.me.ranks.len() == self.size
+    }
+
+    /// Carries out a message of the parent, and passes it on.
     fn obey(&mut self, message: Down) {
         match way(&message) {
             Way::Host(host) if host != self.me.number => {
@@ -341,7 +382,7 @@ impl Agent {
                     self.answer(index, &line.0);
                 }
             }
-            Down::Input { rank, bytes, .. } => self.input(rank, bytes),
+            Down::Input { rank, bytes, .. } => self.input(rank, &bytes.0),
             Down::Signal { number, .. } if !(1..=64).contains(&number) => {}
             Down::Signal { number, group } => match group {
                 true => self.guardian.signal(number),
@@ -350,33 +391,43 @@ impl Agent {
                     running.for_each(|rank| system::kill(rank.pid, number));
                 }
             },
-            Down::Where {} => {
-                self.guardian.signal(libc::SIGQUIT);
-                self.guardian.signal(libc::SIGCONT);
-                for output in &mut self.output {
-                    output[1].mark();
+            Down::Where { by_signal } => {
+                if by_signal {
+                    self.guardian.signal(libc::SIGQUIT);
                 }
-                self.asked = true;
+                for rank in &mut self.ranks {
+                    rank.output[1].mark();
+                }
+                self.is_asked = true;
+            }
+            Down::Stages {} => {
+                let host = self.me.number;
+                let stages = (0..self.me.ranks.len()).map(|index| self.stage(index));
+                let stages = Bytes(stages.collect());
+                self.parent.send(&Up::Stages { host, stages });
             }
             Down::Kill {} => {
                 self.children.give_up_the_unborn();
                 self.kill();
             }
-            Down::Credit { bytes, .. } => self.credit = self.credit.saturating_add(bytes.into()),
+            Down::Credit { stream, bytes, .. } => {
+                let credit = &mut self.credit[usize::from(stream.min(1))];
+                *credit = credit.saturating_add(bytes.into());
+            }
             Down::Lose { rank, .. } => self.lose(rank),
             Down::Abort { caller, ranks } => {
                 for rank in ranks {
                     self.server.note_aborted(rank);
                     let here = self.index(rank).filter(|_| rank != caller);
-                    let running = here.filter(|index| self.ranks[*index].ending.is_none());
-                    if let Some(index) = running {
-                        system::kill(self.ranks[index].pid, libc::SIGKILL);
+                    let state = here.and_then(|index| self.ranks.get(index));
+                    if let Some(running) = state.filter(|rank| rank.ending.is_none()) {
+                        system::kill(running.pid, libc::SIGKILL);
                     }
                 }
             }
             Down::Deaf { stream } => {
-                for output in &mut self.output {
-                    output[usize::from(stream.min(1))].close();
+                for rank in &mut self.ranks {
+                    rank.output[usize::from(stream.min(1))].close();
                 }
             }
             Down::Quit {} => {
@@ -418,7 +469,6 @@ impl Agent {
         if let Some(pairs) = complete {
             self.parent.send(&Up::Fence { pairs });
         }
-        self.look_whether_stuck();
     }
 
     /// Fences go on without whoever has this number in them.
@@ -428,7 +478,7 @@ impl Agent {
         }
         let complete = self.fence.leave(who);
         self.tell_fence(complete);
-        if self.fence.is_over() && !std::mem::replace(&mut self.left, true) {
+        if self.fence.is_over() && !std::mem::replace(&mut self.has_left, true) {
             self.parent.send(&Up::Left {});
         }
     }
@@ -437,56 +487,61 @@ impl Agent {
         self.me.ranks.iter().position(|mine| *mine == rank)
     }
 
-    fn kill(&self) {
+    fn kill(&mut self) {
+        self.is_killed = true;
         self.guardian.signal(libc::SIGKILL);
         let running = self.ranks.iter().filter(|rank| rank.ending.is_none());
         running.for_each(|rank| system::kill(rank.pid, libc::SIGKILL));
     }
 
-    /// Ends everything here; agents below notice that their parent is gone.
-    fn break_off(&mut self, why: &str) -> ExitCode {
+    /// Ends everything here. Agents below notice the end of their connections. Returns the exit
+    /// code.
+    fn break_off(&mut self, why: &str) -> u8 {
         self.kill();
         self.children.end();
         orphans::end(&self.guardian, &self.not_ours, true);
-        eprintln!("mpiexec on {}: {why}", host());
-        ExitCode::from(FAILED)
+        // The root of the own host has said why it ends, or was killed.
+        if !self.is_own {
+            eprintln!("mpiexec on {}: {why}", host());
+        }
+        FAILED
     }
 
-    /// The end as it should be: the last output, and a farewell.
-    fn leave(&mut self) -> ExitCode {
+    /// Ends in order: sends the last output and says farewell. Returns the exit code.
+    fn leave(&mut self) -> u8 {
         self.children.end();
-        orphans::end(&self.guardian, &self.not_ours, false);
+        orphans::end(&self.guardian, &self.not_ours, self.is_killed);
         for index in 0..self.ranks.len() {
             for stream in [0, 1] {
-                let rank = self.me.ranks[index];
-                let rest = self.output[index][stream].drain();
+                let rest = self.ranks[index].output[stream].drain();
                 for bytes in rest.chunks(1 << 20) {
-                    let bytes = Bytes(bytes.to_vec());
-                    let stream = stream as u8;
-                    self.parent.send(&Up::Output {
-                        rank,
-                        stream,
-                        bytes,
-                    });
+                    self.pass_on(index, stream, bytes.to_vec());
                 }
             }
         }
         let notes = std::mem::take(&mut self.notes);
         self.parent.send(&Up::Gone { notes });
         self.parent.flush_within(LAST_WORDS);
-        ExitCode::SUCCESS
+        0
     }
 
-    /// A fence is stuck here if ranks or agents wait for a rank of this host that is gone.
+    /// Reports how many ranks and agents' ranks wait in a fence for a rank of this host that is gone.
     fn look_whether_stuck(&mut self) {
-        let gone = |index: usize| self.ranks[index].ending.is_some() && !self.server.is_lost(index);
-        let waiting = self.server.waiting();
-        let waits = waiting > 0 || self.fence.children_wait();
-        if self.stuck || !waits || !(0..self.ranks.len()).any(gone) || self.fence.has_come(OWN) {
-            return;
+        let is_gone =
+            |index: usize| self.ranks[index].ending.is_some() && !self.server.is_lost(index);
+        let gone = (0..self.ranks.len()).any(is_gone);
+        let waiting = match gone && !self.fence.has_come(OWN) {
+            true => {
+                let come = (0..self.children.len()).filter(|child| self.fence.has_come(child + 1));
+                let below: usize = come.map(|child| self.children.ranks(child)).sum();
+                (self.server.waiting() + below) as u32
+            }
+            false => 0,
+        };
+        if waiting != self.stuck {
+            self.stuck = waiting;
+            let host = self.me.number;
+            self.parent.send(&Up::Stuck { host, waiting });
         }
-        self.stuck = true;
-        let waiting = waiting.max(1) as u32;
-        self.parent.send(&Up::Stuck { waiting });
     }
 }

@@ -145,10 +145,13 @@ fn with(program: &OsStr, args: &[&str]) -> Command {
     command
 }
 
-/// Whether the command has nothing more to do once its agent has said farewell, so that nobody need wait for
-/// it to say good-bye to the other host.
+/// The kind of the agent of the root's own host, which is a fork of the root.
+pub const OWN: &str = "own";
+
+/// Returns whether the process that runs an agent has nothing more to do after the agent's farewell,
+/// so that it need not end by itself.
 pub fn may_be_ended(boot: &Boot) -> bool {
-    boot.kind == "ssh" && boot.exec.is_none()
+    boot.kind == OWN || boot.kind == "ssh" && boot.exec.is_none()
 }
 
 /// The words for the shell of the other host.

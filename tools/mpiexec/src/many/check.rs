@@ -114,13 +114,26 @@ impl Claims {
             | Up::Line { rank, .. }
             | Up::Core { rank, .. }
             | Up::Taken { rank } => self.rank(*rank),
-            Up::Stuck { waiting } => match *waiting as usize <= self.ranks() {
-                true => Ok(()),
-                false => Err(format!(
-                    "says that {waiting} ranks wait, but has {}",
-                    self.ranks()
-                )),
-            },
+            Up::Stuck { host, waiting } => {
+                self.host(*host)?;
+                match *waiting as usize <= self.ranks() {
+                    true => Ok(()),
+                    false => Err(format!(
+                        "says that {waiting} ranks wait, but has {}",
+                        self.ranks()
+                    )),
+                }
+            }
+            Up::Stages { host, stages } => {
+                let ranks = self.host(*host)?.ranks;
+                match stages.0.len() == ranks && stages.0.iter().all(|stage| *stage <= 2) {
+                    true => Ok(()),
+                    false => Err(format!(
+                        "reports impossible stages {:?} of {ranks} ranks",
+                        stages.0
+                    )),
+                }
+            }
             Up::Spoken { host } | Up::Trouble { host, .. } => self.host(*host).map(drop),
             Up::Lost { hosts, .. } => hosts.iter().try_for_each(|&host| self.host(host).map(drop)),
             Up::Fence { .. } | Up::Left {} | Up::Gone { .. } => Ok(()),
@@ -208,6 +221,11 @@ mod tests {
             stream,
             bytes: Bytes::default(),
         };
+        let stuck = |host, waiting| Up::Stuck { host, waiting };
+        let stages = |host, stages: &[u8]| Up::Stages {
+            host,
+            stages: Bytes(stages.to_vec()),
+        };
         let lost = |host| Up::Lost {
             hosts: vec![3, host],
             text: String::new(),
@@ -228,8 +246,13 @@ mod tests {
             (ended(6, 0, 3), Some("(0, 3)")),
             (ended(7, 0, 0), Some("rank 7")),
             (Up::Taken { rank: u32::MAX }, Some("rank 4294967295")),
-            (Up::Stuck { waiting: 3 }, None),
-            (Up::Stuck { waiting: 4 }, Some("4 ranks wait")),
+            (stuck(3, 3), None),
+            (stuck(4, 4), Some("4 ranks wait")),
+            (stuck(1, 0), Some("host number 1")),
+            (stages(4, &[2, 0]), None),
+            (stages(4, &[2]), Some("of 2 ranks")),
+            (stages(3, &[3]), Some("impossible stages [3]")),
+            (stages(5, &[]), Some("host number 5")),
             (Up::Spoken { host: 3 }, None),
             (Up::Spoken { host: 0 }, Some("host number 0")),
             (lost(4), None),
@@ -297,7 +320,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_that_can_be_read_ends_the_check(bytes: Vec<u8>, kind in 1u8..16) {
+        fn nothing_that_can_be_read_ends_the_check(bytes: Vec<u8>, kind in 1u8..17) {
             let bytes = [&[kind][..], &bytes].concat();
             if let Some(message) = Up::read(&mut &bytes[..]) {
                 let _ = Claims::new(&members()).check(&message);

@@ -78,6 +78,16 @@ struct Child {
     claims: Claims,
 }
 
+/// The agent of the root's own host, which runs already.
+pub struct OwnAgent {
+    /// Its host.
+    pub member: Member,
+    /// The connection to it.
+    pub link: Link,
+    /// Its process.
+    pub pid: Pid,
+}
+
 /// Time for a connection to prove the secret of a child.
 const PROVING: Duration = Duration::from_secs(10);
 /// Most unproved connections at the same time.
@@ -99,13 +109,17 @@ pub struct Children {
 }
 
 impl Children {
-    /// Starts an agent for each branch; what fails at once is among the events.
+    /// Starts an agent for each branch, and adds the agent of this host, if there is one, behind
+    /// them. What fails at once is among the events.
     pub fn start(
         common: Common,
         branches: Vec<(Vec<Member>, Boot)>,
+        own: Option<OwnAgent>,
         events: &mut Vec<Event>,
     ) -> io::Result<Children> {
-        let routes = Routes::new(branches.iter().map(|branch| branch.0.as_slice()));
+        let hosts = branches.iter().map(|branch| branch.0.as_slice());
+        let own_host = own.iter().map(|own| std::slice::from_ref(&own.member));
+        let routes = Routes::new(hosts.chain(own_host));
         let mut all = Children {
             common,
             listeners: Listeners::default(),
@@ -115,15 +129,33 @@ impl Children {
             routes,
             past: [(0, 0); 2],
         };
-        if branches.is_empty() {
-            return Ok(all);
+        if !branches.is_empty() {
+            all.launch(branches, events)?;
         }
+        if let Some(OwnAgent { member, link, pid }) = own {
+            let boot = Boot {
+                kind: boot::OWN.to_owned(),
+                ..Boot::default()
+            };
+            let mut child = Child::new(vec![member], boot)?;
+            child.pid = Some(pid);
+            child.begin(link, &all.common);
+            all.children.push(child);
+        }
+        Ok(all)
+    }
+
+    fn launch(
+        &mut self,
+        branches: Vec<(Vec<Member>, Boot)>,
+        events: &mut Vec<Event>,
+    ) -> io::Result<()> {
         let forks = branches
             .iter()
             .filter(|(_, boot)| boot.kind == "fork")
             .count();
-        let interface = all.common.boot.interface.as_deref();
-        all.listeners = Listeners::open(interface, forks, branches.len() - forks)?;
+        let interface = self.common.boot.interface.as_deref();
+        self.listeners = Listeners::open(interface, forks, branches.len() - forks)?;
         let several = branches.iter().filter(|(_, boot)| boot.kind == "ssh");
         let keys = match several.clone().count() {
             0 | 1 => Keys::Unknown,
@@ -133,23 +165,10 @@ impl Children {
                 .unwrap_or_default(),
         };
         for (index, (branch, boot)) in branches.into_iter().enumerate() {
-            let patience = Duration::from_secs(boot.patience.max(1).into());
-            // The command itself gives up a little earlier, and knows more to say.
-            let until = Instant::now() + patience + Duration::from_secs(2);
-            let mut child = Child {
-                boot,
-                secret: Secret::random()?,
-                claims: Claims::new(&branch),
-                branch,
-                pid: None,
-                errors: None,
-                tail: Vec::new(),
-                link: None,
-                state: State::Starting(until),
-            };
+            let mut child = Child::new(branch, boot)?;
             let addresses = match child.boot.kind.as_str() {
-                "fork" => all.listeners.for_this_host(),
-                _ => all.listeners.for_others(),
+                "fork" => self.listeners.for_this_host(),
+                _ => self.listeners.for_others(),
             };
             let greeting = Greeting {
                 host: child.branch[0].number,
@@ -167,9 +186,9 @@ impl Children {
                 };
                 events.push(failed);
             }
-            all.children.push(child);
+            self.children.push(child);
         }
-        Ok(all)
+        Ok(())
     }
 
     /// How many there are.
@@ -180,6 +199,11 @@ impl Children {
     /// The numbers of the hosts below a child, its own among them.
     pub fn below(&self, child: usize) -> Vec<u32> {
         self.routes.below(child)
+    }
+
+    /// Returns the number of ranks below a child, its own among them.
+    pub fn ranks(&self, child: usize) -> usize {
+        self.children[child].claims.ranks()
     }
 
     /// Lists what to wait for.
@@ -255,16 +279,7 @@ impl Children {
             return;
         }
         match Link::new(stream, keys, Role::Responder) {
-            Ok(mut link) => {
-                link.set_ranks(child.claims.ranks());
-                let plan = Box::new(Plan {
-                    common: self.common.clone(),
-                    hosts: child.branch.clone(),
-                });
-                link.send(&Down::Plan { plan });
-                child.link = Some(link);
-                child.state = State::Up;
-            }
+            Ok(link) => child.begin(link, &self.common),
             Err(error) => events.push(child.lose(index, &error.to_string())),
         }
         if !self
@@ -454,6 +469,35 @@ impl Children {
 }
 
 impl Child {
+    fn new(branch: Vec<Member>, boot: Boot) -> io::Result<Child> {
+        let patience = Duration::from_secs(boot.patience.max(1).into());
+        // The command itself gives up a little earlier, and knows more to say.
+        let until = Instant::now() + patience + Duration::from_secs(2);
+        Ok(Child {
+            boot,
+            secret: Secret::random()?,
+            claims: Claims::new(&branch),
+            branch,
+            pid: None,
+            errors: None,
+            tail: Vec::new(),
+            link: None,
+            state: State::Starting(until),
+        })
+    }
+
+    /// Sends the plan over a connection to the child's agent.
+    fn begin(&mut self, mut link: Link, common: &Common) {
+        link.set_ranks(self.claims.ranks());
+        let plan = Box::new(Plan {
+            common: common.clone(),
+            hosts: self.branch.clone(),
+        });
+        link.send(&Down::Plan { plan });
+        self.link = Some(link);
+        self.state = State::Up;
+    }
+
     fn launch(&mut self, keys: &Keys, line: &str) -> Result<(), String> {
         let boot = &self.boot;
         let host = &self.branch[0];

@@ -1,17 +1,20 @@
-//! A connection between an agent and its parent: how both make sure of each other, and messages over it.
+//! A connection between an agent and its parent: the proof of the secret, and the messages.
 
+use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::os::fd::{AsRawFd, RawFd};
-use std::time::Duration;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
 
 use netmod_kit::admission::handshake;
 use netmod_kit::admission::{Keys, Protocol, Role, Sealed, Secret};
 use rustix::net::sockopt;
 
 use super::wire::{Field, Frames, Garbled, frame};
+use crate::system;
 
-/// The protocol's name and version; the context of an agent's hello is the number of its host.
+/// The protocol's name, and the length of the context of an agent's hello: the number of its host.
 pub const PROTOCOL: Protocol = Protocol::new(*b"WeftAgt\x02", 4);
 
 /// The context of the hello of the agent of `host`.
@@ -32,12 +35,17 @@ const SEALED: usize = 64 << 10;
 /// Most bytes read at once, so that no connection is read without end.
 const READ: usize = 1 << 20;
 
-/// A connection whose ends have proved a secret to each other. All data is encrypted and authenticated: the plan has
-/// the ranks' environment, and the key-value store the secrets of their transports.
+/// A connection to an agent or a parent.
+///
+/// The ends of a TCP connection have proved a secret to each other, and all data is encrypted and
+/// authenticated: the plan contains the ranks' environment, and the key-value store the secrets of
+/// their transports. A socket pair within this host needs neither.
 pub struct Link {
-    stream: TcpStream,
-    sealed: Sealed,
-    /// The other end did not seal the received bytes.
+    /// A non-blocking socket.
+    stream: File,
+    /// The encryption; `None` for a socket pair.
+    sealed: Option<Sealed>,
+    /// Whether bytes came that the other end has not sealed.
     is_forged: bool,
     /// The part of a message that is still to be encrypted.
     plain: Vec<u8>,
@@ -45,14 +53,14 @@ pub struct Link {
     written: usize,
     frames: Frames,
     open: bool,
-    /// Messages and bytes that went out, and that came.
+    /// Sent messages and bytes.
     pub sent: (u64, u64),
-    /// The same for what came.
+    /// Received messages and bytes.
     pub got: (u64, u64),
 }
 
 impl Link {
-    /// Over a connection whose ends have proved a secret and have these keys.
+    /// Creates a link over a connection whose ends have proved a secret and have these keys.
     pub fn new(stream: TcpStream, keys: &Keys, role: Role) -> io::Result<Link> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
@@ -62,9 +70,22 @@ impl Link {
         sockopt::set_tcp_keepintvl(&stream, Duration::from_secs(1))?;
         sockopt::set_tcp_keepcnt(&stream, SILENCE.as_secs() as u32 - 1)?;
         sockopt::set_tcp_user_timeout(&stream, SILENCE.as_millis() as u32)?;
-        Ok(Link {
-            stream,
-            sealed: Sealed::new(keys, role, SEALED),
+        Ok(Link::over(
+            stream.into(),
+            Some(Sealed::new(keys, role, SEALED)),
+        ))
+    }
+
+    /// Creates a link over one end of a socket pair.
+    pub fn local(stream: UnixStream) -> io::Result<Link> {
+        stream.set_nonblocking(true)?;
+        Ok(Link::over(stream.into(), None))
+    }
+
+    fn over(stream: OwnedFd, sealed: Option<Sealed>) -> Link {
+        Link {
+            stream: File::from(stream),
+            sealed,
             is_forged: false,
             plain: Vec::new(),
             out: Vec::new(),
@@ -73,7 +94,7 @@ impl Link {
             open: true,
             sent: (0, 0),
             got: (0, 0),
-        })
+        }
     }
 
     /// Says how many ranks messages of the other end are about, which bounds their length.
@@ -110,14 +131,19 @@ impl Link {
             return;
         }
         let before = self.out.len();
-        self.plain.clear();
-        frame(message, &mut self.plain);
-        for part in self.plain.chunks(SEALED) {
-            // No part is longer than allowed.
-            let _ = self.sealed.seal(part, &mut self.out);
+        match &mut self.sealed {
+            None => frame(message, &mut self.out),
+            Some(sealed) => {
+                self.plain.clear();
+                frame(message, &mut self.plain);
+                for part in self.plain.chunks(SEALED) {
+                    // No part is longer than allowed.
+                    let _ = sealed.seal(part, &mut self.out);
+                }
+                // A long message is rare, and not worth its memory.
+                self.plain.shrink_to(SEALED);
+            }
         }
-        // A long message is rare, and not worth its memory.
-        self.plain.shrink_to(SEALED);
         self.sent.0 += 1;
         self.sent.1 += (self.out.len() - before) as u64;
         self.flush();
@@ -144,14 +170,23 @@ impl Link {
         }
     }
 
-    /// Sends everything that waits, within this time.
+    /// Sends everything that waits, as far as the other end takes it within `time`.
     pub fn flush_within(&mut self, time: Duration) {
-        let _ = self.stream.set_nonblocking(false);
-        let _ = self.stream.set_write_timeout(Some(time));
-        let rest = std::mem::take(&mut self.out);
-        let _ = self.stream.write_all(&rest[self.written..]);
-        self.written = 0;
-        let _ = self.stream.set_nonblocking(true);
+        let until = Instant::now() + time;
+        self.flush();
+        while self.waits() {
+            let rest = until.saturating_duration_since(Instant::now());
+            if rest.is_zero() {
+                break;
+            }
+            let mut entry = [libc::pollfd {
+                fd: self.descriptor(),
+                events: libc::POLLOUT,
+                revents: 0,
+            }];
+            system::poll(&mut entry, rest.as_millis() as i32 + 1);
+            self.flush();
+        }
     }
 
     /// Takes in what has come; what is whole is had by [`Link::next`] afterwards.
@@ -164,7 +199,7 @@ impl Link {
                 Ok(n) => {
                     self.got.1 += n as u64;
                     most = most.saturating_sub(n);
-                    self.unseal(&buffer[..n]);
+                    self.take(&buffer[..n]);
                     if n < buffer.len() {
                         break;
                     }
@@ -176,10 +211,13 @@ impl Link {
         }
     }
 
-    fn unseal(&mut self, bytes: &[u8]) {
-        self.sealed.push(bytes);
+    fn take(&mut self, bytes: &[u8]) {
+        let Some(sealed) = &mut self.sealed else {
+            return self.frames.push(bytes);
+        };
+        sealed.push(bytes);
         while !self.is_forged {
-            match self.sealed.next_frame() {
+            match sealed.next_frame() {
                 Ok(Some(part)) => self.frames.push(&part),
                 Ok(None) => break,
                 Err(_) => self.is_forged = true,
@@ -249,8 +287,15 @@ mod tests {
         let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let far = listener.accept().unwrap().0;
         let keys = keys();
-        let mut near = Link::new(near, &keys, Role::Initiator).unwrap();
-        let mut far = Link::new(far, &keys, Role::Responder).unwrap();
+        cross(
+            Link::new(near, &keys, Role::Initiator).unwrap(),
+            Link::new(far, &keys, Role::Responder).unwrap(),
+        );
+        let (near, far) = UnixStream::pair().unwrap();
+        cross(Link::local(near).unwrap(), Link::local(far).unwrap());
+    }
+
+    fn cross(mut near: Link, mut far: Link) {
         let text = "x".repeat(3 << 20);
         near.send(&text);
         let mut got: Option<String> = None;

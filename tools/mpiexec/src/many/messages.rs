@@ -19,12 +19,13 @@ pub enum Down {
     Input { host: u32, rank: u32, bytes: Bytes },
     /// A signal for the ranks, or for all of their process groups.
     Signal { number: i32, group: bool },
-    /// Ask ranks where they are, and tell when all that are in MPI have said so.
-    Where {},
+    /// Report when all ranks in MPI have printed a wait report from now on. With `by_signal`, the
+    /// agent asks them for it; otherwise the root asks each in an answer.
+    Where { by_signal: bool },
     /// Kill all ranks.
     Kill {},
-    /// So many bytes of output were written.
-    Credit { host: u32, bytes: u32 },
+    /// Credit for more output of a stream: the bytes of earlier output that were written.
+    Credit { host: u32, stream: u8, bytes: u32 },
     /// Fences are to do without this rank.
     Lose { host: u32, rank: u32 },
     /// All is over.
@@ -33,6 +34,8 @@ pub enum Down {
     Deaf { stream: u8 },
     /// These ranks were aborted by one of them, the caller, which ends by itself.
     Abort { caller: u32, ranks: Vec<u32> },
+    /// Report how far each rank has come in MPI.
+    Stages {},
 }
 
 fields! {
@@ -42,13 +45,14 @@ fields! {
         3 Answer { host, rank, line },
         4 Input { host, rank, bytes },
         5 Signal { number, group },
-        6 Where {},
+        6 Where { by_signal },
         7 Kill {},
-        8 Credit { host, bytes },
+        8 Credit { host, stream, bytes },
         9 Lose { host, rank },
         10 Quit {},
         11 Deaf { stream },
         12 Abort { caller, ranks },
+        13 Stages {},
     }
 }
 
@@ -104,8 +108,9 @@ pub enum Up {
     Fence { pairs: Vec<Pair> },
     /// Neither the agent's ranks nor those below it will come to a fence again.
     Left {},
-    /// So many ranks wait in a fence for others of the same host that are gone.
-    Stuck { waiting: u32 },
+    /// The number of ranks that wait in a fence for a rank of this host that is gone; 0 if they do
+    /// not any more.
+    Stuck { host: u32, waiting: u32 },
     /// A rank has taken the input that it was sent.
     Taken { rank: u32 },
     /// All ranks of the host that are in MPI have said where they are.
@@ -116,6 +121,9 @@ pub enum Up {
     Lost { hosts: Vec<u32>, text: String },
     /// The agent, and those below it, have nothing left.
     Gone { notes: Vec<String> },
+    /// How far each rank of a host has come in MPI, in order of their ranks: silent (0), active (1)
+    /// or finalized (2).
+    Stages { host: u32, stages: Bytes },
 }
 
 fields! {
@@ -127,7 +135,7 @@ fields! {
         5 Violation { rank, detail },
         6 Line { rank, line },
         7 Fence { pairs },
-        8 Stuck { waiting },
+        8 Stuck { host, waiting },
         9 Taken { rank },
         10 Spoken { host },
         11 Trouble { host, code, text },
@@ -135,6 +143,7 @@ fields! {
         13 Gone { notes },
         14 Left {},
         15 Core { rank, place },
+        16 Stages { host, stages },
     }
 }
 
@@ -146,7 +155,7 @@ impl Up {
             // The picture of a binding.
             1 => each(16 << 10).saturating_add(TEXT),
             2 => TEXT,
-            3 => each(SHORT),
+            3 | 16 => each(SHORT),
             6 => pmi::server::LONGEST_BLOCK.saturating_add(SHORT),
             7 => each(PUT),
             4 | 5 | 11 | 12 | 13 | 15 => each(SHORT).saturating_add(TEXT),
@@ -220,9 +229,11 @@ pub struct Common {
     pub report: bool,
     /// Whether fences and the like are to go on without ranks that are gone.
     pub cleanup: bool,
-    /// Ranks that get standard input.
+    /// Ranks that get standard input from the root.
     pub input: Vec<u32>,
-    /// Whether it comes from a terminal.
+    /// The rank of the root's own host that inherits standard input instead.
+    pub inherits_input: Option<u32>,
+    /// Whether standard input is a terminal.
     pub terminal: bool,
     /// How agents are started.
     pub boot: Boot,
@@ -236,7 +247,7 @@ pub struct Common {
     pub preput: Vec<(String, String)>,
 }
 
-fields! { struct Common { kvs, size, mapping, sections, bind, report, cleanup, input, terminal, boot, window, universe, spawned, preput } }
+fields! { struct Common { kvs, size, mapping, sections, bind, report, cleanup, input, inherits_input, terminal, boot, window, universe, spawned, preput } }
 
 impl Common {
     /// Returns the number of a rank's section, or `None` if no section has the rank or the section has no program.
@@ -256,7 +267,7 @@ impl Common {
 pub struct Part {
     /// Ranks in it, which follow those of the section before.
     pub count: u32,
-    /// Working folder.
+    /// Working folder; empty for the agent's own.
     pub wdir: Bytes,
     /// Program and arguments.
     pub command: Vec<Bytes>,

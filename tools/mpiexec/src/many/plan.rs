@@ -12,7 +12,7 @@ use crate::hosts::batch::{self, Surroundings};
 use crate::hosts::place::{Order, Placement, Wanted, Wishes, place};
 use crate::hosts::{Host, file, rankfile};
 
-use crate::options::{Input, Options, Section};
+use crate::options::{Options, Section};
 
 /// The machine and the environment that this program runs in.
 pub struct Here;
@@ -38,11 +38,11 @@ impl Surroundings for Here {
     }
 }
 
-/// Where the job's ranks are to be, if not all on this machine; the sections' counts are filled in.
-pub fn plan(
-    options: &mut Options,
-    around: &impl Surroundings,
-) -> Result<Option<Placement>, String> {
+/// Places the job's ranks, and fills in the sections' counts.
+///
+/// # Errors
+/// The hosts are contradictory or too few.
+pub fn plan(options: &mut Options, around: &impl Surroundings) -> Result<Placement, String> {
     let own = options
         .sections
         .iter()
@@ -50,7 +50,7 @@ pub fn plan(
     let mut hosts = options.many.hosts.clone();
     // What a rank spawns is beside it, unless other hosts are named.
     if options.spawned.is_some() && hosts.is_empty() && !own {
-        return Ok(None);
+        return Ok(here(options));
     }
     variables::take(&mut options.many, around)?;
     let rmk = options.many.rmk.as_deref();
@@ -81,13 +81,11 @@ pub fn plan(
         own = true;
     }
     let many = &options.many;
-    // Ranks other than the first get their input from an agent, be it the only one.
-    let usual = many.input == Input::Ranks(vec![0]);
-    if !known && !own && many.bootstrap.is_none() && usual {
+    if !known && !own && many.bootstrap.is_none() {
         let ranks: usize = options.sections.iter().map(|section| section.count).sum();
         let slots = affinity::slots();
         return match many.oversubscribe || ranks <= slots {
-            true => Ok(None),
+            true => Ok(here(options)),
             false => Err(format!(
                 "{ranks} ranks were asked for, and this machine has {slots} CPUs that may be used; -nooversubscribe \
                  forbids more"
@@ -127,24 +125,33 @@ pub fn plan(
     for (section, &count) in options.sections.iter_mut().zip(&placement.counts) {
         section.count = count;
     }
-    let here = |host: &Host| canonical(&host.name) == "localhost";
-    // A spawned job has been told how to start agents in any case.
-    let told = options.many.bootstrap.is_some() || options.many.exec.is_some();
-    let asked = told && (apart || options.spawned.is_none());
-    if placement.hosts.iter().all(here) && !asked {
-        if usual {
-            return Ok(None);
-        }
-        options.many.bootstrap = Some("fork".to_owned());
+    let is_here = |host: &Host| canonical(&host.name) == "localhost";
+    if placement.hosts.iter().all(is_here) && !apart {
+        return Ok(here(options));
     }
     if options.many.bootstrap.is_none() {
         let is_set = |name: &str| around.variable(name).is_some();
         options.many.bootstrap = Some(boot::usual(is_set).to_owned());
     }
-    Ok(Some(placement))
+    Ok(placement)
 }
 
-/// All hosts that were named, with their slots.
+/// Places all ranks on this host.
+fn here(options: &Options) -> Placement {
+    let counts: Vec<usize> = options
+        .sections
+        .iter()
+        .map(|section| section.count)
+        .collect();
+    Placement {
+        hosts: vec![Host::named(&crate::report::host())],
+        node_of: vec![0; counts.iter().sum()],
+        counts,
+        is_local: true,
+    }
+}
+
+/// Returns all hosts that were named, with their slots.
 fn pool(wishes: &Wishes, sections: &[Section]) -> Vec<Host> {
     let own = sections
         .iter()
@@ -172,25 +179,16 @@ fn pool(wishes: &Wishes, sections: &[Section]) -> Vec<Host> {
     pool
 }
 
-/// Who is where, a host in each line, as Intel MPI prints it.
-pub fn map(options: &Options, placement: Option<&Placement>) -> String {
+/// Formats the placement as Intel MPI prints it, a host in each line.
+pub fn map(placement: &Placement) -> String {
     let line = |name: &str, ranks: &[usize]| {
         let ranks: Vec<String> = ranks.iter().map(usize::to_string).collect();
         format!("({name}:{})\n", ranks.join(","))
     };
-    match placement {
-        None => {
-            let count = options.sections.iter().map(|section| section.count).sum();
-            let ranks: Vec<usize> = (0..count).collect();
-            line(&crate::report::host(), &ranks)
-        }
-        Some(placement) => {
-            let hosts = placement.hosts.iter().zip(placement.ranks());
-            hosts
-                .map(|(host, ranks)| line(&host.name, &ranks))
-                .collect()
-        }
-    }
+    let hosts = placement.hosts.iter().zip(placement.ranks());
+    hosts
+        .map(|(host, ranks)| line(&host.name, &ranks))
+        .collect()
 }
 
 #[cfg(test)]
@@ -226,18 +224,16 @@ mod tests {
             .map(|s| s.count.to_string())
             .collect();
         let counts = counts.join("+");
-        Ok(match placement {
-            None => format!("{counts} here"),
-            Some(placement) => {
-                let names = placement
-                    .node_of
-                    .iter()
-                    .map(|&n| placement.hosts[n].name.as_str());
-                let names: Vec<&str> = names.collect();
-                let kind = options.many.bootstrap.unwrap_or_default();
-                format!("{counts} by {kind}: {}", names.join(" "))
-            }
-        })
+        let names = placement
+            .node_of
+            .iter()
+            .map(|&n| placement.hosts[n].name.as_str());
+        let names: Vec<&str> = names.collect();
+        if placement.is_local {
+            return Ok(format!("{counts} here"));
+        }
+        let kind = options.many.bootstrap.unwrap_or_default();
+        Ok(format!("{counts} by {kind}: {}", names.join(" ")))
     }
 
     #[test]
@@ -266,12 +262,8 @@ mod tests {
             ("-hosts x,x,y -map-by seq a", &[], "3 by ssh: x x y"),
             ("-bootstrap rsh -hosts x a", &[], "1 by rsh: x"),
             ("-bootstrap fork -hosts x,y a", &[], "2 by fork: x y"),
-            ("-s all -n 2 a", &[], "2 by fork: localhost localhost"),
-            (
-                "-hosts localhost:3 -s 2 a",
-                &[],
-                "3 by fork: localhost localhost localhost",
-            ),
+            ("-s all -n 2 a", &[], "2 here"),
+            ("-hosts localhost:3 -s 2 a", &[], "3 here"),
             ("-s 0 -n 2 a", &[], "2 here"),
             ("-n 3 a", &slurm, "3 by slurm: n1 n2 n1"),
             ("a", &slurm, "2 by slurm: n1 n2"),

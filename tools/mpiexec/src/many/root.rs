@@ -1,5 +1,5 @@
-//! `mpiexec` itself in a job on several hosts: it has agents to look after the ranks, passes on what
-//! they print and read, and decides when the job is over. How it ends is in [`ending`].
+//! The root of a job: it has agents that look after the ranks of each host, forwards the ranks'
+//! output and input, and decides when the job is over ([`ending`]).
 
 mod ending;
 pub mod fuzzing;
@@ -18,8 +18,9 @@ use pmi::server::{Action, Server};
 use self::ending::{Bereaved, Cause, Deserters, Ended, Phase};
 use self::input::Input;
 use self::output::Output;
-use super::children::{Children, Event, Key};
-use super::messages::{Down, Pair, Up, to_ending};
+use super::agent;
+use super::children::{Children, Event, Key, OwnAgent};
+use super::messages::{Common, Down, Pair, Up, to_ending};
 use super::tree::{Fence, OWN};
 use super::wire::Bytes;
 use crate::debugger;
@@ -29,22 +30,10 @@ use crate::hosts::place::Placement;
 use crate::names::Asker;
 use crate::options::Options;
 use crate::output::message;
+use crate::program::{NOT_RUNNABLE, Program, Unfit};
 use crate::report::exit_codes;
 use crate::spawned::{Offspring, Whose};
-use crate::system::{self, Ending, Pid, Signals};
-
-/// Signals that this program handles itself.
-const HANDLED: &[i32] = &[
-    libc::SIGCHLD,
-    libc::SIGINT,
-    libc::SIGTERM,
-    libc::SIGHUP,
-    libc::SIGQUIT,
-    libc::SIGUSR1,
-    libc::SIGUSR2,
-    libc::SIGALRM,
-    libc::SIGTSTP,
-];
+use crate::system::{self, Ending, HANDLED, Pid, Signals};
 
 /// How often to look whether the terminal has become ours.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
@@ -53,30 +42,40 @@ const FAREWELL: Duration = Duration::from_millis(2000);
 /// Time for the commands that started them to end after that.
 const COMMANDS: Duration = Duration::from_millis(300);
 
-/// Runs a job; the result is our exit code.
+/// Runs a job. Returns the exit code.
 pub fn run(options: &Options, placement: &Placement) -> ExitCode {
-    match Root::start(options, placement) {
+    ExitCode::from(match Root::start(options, placement) {
         Ok(mut root) => {
             root.serve(|root| root.tell_spawner(options, placement));
-            ExitCode::from(root.finish(options))
+            root.finish(options)
         }
-        Err(text) => {
+        Err(unfit) => {
             match &options.spawned {
-                Some(spawned) => spawned.failed(&text),
-                None => eprintln!("mpiexec: {text}"),
+                Some(spawned) => spawned.failed(&unfit.message),
+                None => eprintln!("mpiexec: {}", unfit.message),
             }
-            ExitCode::FAILURE
+            unfit.code
         }
+    })
+}
+
+/// Returns an error from before the start of anything.
+fn unfit(what: &str, error: std::io::Error) -> Unfit {
+    Unfit {
+        code: NOT_RUNNABLE,
+        message: format!("{what}: {error}"),
     }
 }
 
-/// What is known of a rank.
+/// A rank of the job, as far as its agent has reported it.
 #[derive(Debug, Clone)]
 struct Rank {
     host: usize,
     pid: Option<u32>,
     ending: Option<Ending>,
+    /// Its last reported stage.
     stage: Stage,
+    /// Whether the others go on without it.
     lost: bool,
     /// Whether another rank has ended it by MPI_Abort.
     aborted: bool,
@@ -84,20 +83,37 @@ struct Rank {
     core: Option<PathBuf>,
 }
 
-/// How far a rank had come in MPI when it ended.
+/// How far a rank has come in MPI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
+    /// It has not called MPI_Init.
     Silent,
     Active,
     Finalized,
 }
 
+impl Stage {
+    /// Decodes a stage of a message, which was checked.
+    fn read(code: u8) -> Stage {
+        match code {
+            0 => Stage::Silent,
+            1 => Stage::Active,
+            _ => Stage::Finalized,
+        }
+    }
+}
+
 struct Host {
     name: String,
     ranks: Vec<usize>,
-    /// Its ranks run, or it is known that they will not.
+    /// Whether its agent is a fork of this process.
+    is_own: bool,
+    /// Whether its ranks run, or are known not to be started.
     settled: bool,
+    /// Whether all its ranks in MPI have printed the requested wait report.
     spoken: bool,
+    /// Number of ranks that wait in a fence for a rank of this host that is gone.
+    stuck: usize,
 }
 
 struct Root {
@@ -114,32 +130,37 @@ struct Root {
     offspring: Offspring,
     /// Whether this is a spawned job, which ends as quickly as a rank does.
     is_spawned: bool,
-    /// Whether who has spawned it knows what came of that, and whether nothing did.
+    /// Whether the spawner knows whether the job runs.
     told: bool,
+    /// Whether the spawner has got the reason why the job does not run.
     refused: bool,
     signals: Signals,
     output: Output,
     input: Option<Input>,
     limit: Option<(Instant, Duration)>,
     phase: Phase,
-    /// Whether ranks were asked where they are, and the answer is still to be told.
+    /// A request for wait reports that is not answered yet.
     inquiry: Option<Inquiry>,
     standstill: HangDetector,
+    /// When the agents were last asked for their ranks' stages.
+    stages_asked: Option<Instant>,
+    /// Why the job ends early.
     cause: Option<Cause>,
-    /// Core files that were not told of.
+    /// Core files of ranks that are not the cause.
     cores: Vec<PathBuf>,
     ended: Ended,
+    /// The exit code of the ranks that ended by themselves.
     code: u8,
+    /// Whether the loss of a rank ends the others.
     cleanup: bool,
     deserters: Option<Deserters>,
     bereaved: Option<Bereaved>,
-    /// Ranks that wait in a fence for others of their host that are gone.
-    stuck: usize,
-    /// Whether to say at the end how much went over the connections.
+    /// Whether to print the traffic of the connections at the end.
     verbose: bool,
+    /// Whether to print how each rank has ended.
     print_codes: bool,
     events: Vec<Event>,
-    /// How many hosts had started when agents were last told that a stream is not read.
+    /// The number of started hosts when agents last heard that a stream is closed.
     deaf: [usize; 2],
 }
 
@@ -153,27 +174,48 @@ enum Who {
 }
 
 impl Root {
-    fn start(options: &Options, placement: &Placement) -> Result<Root, String> {
-        Root::of(options, placement, setup::setup(options, placement)?)
+    fn start(options: &Options, placement: &Placement) -> Result<Root, Unfit> {
+        let mut setup = setup::setup(options, placement)?;
+        let programs = programs(options, setup.is_alone())?;
+        // A fork has all that this process has, so it comes before anything else.
+        let own = match setup.own.take() {
+            None => None,
+            Some(member) => {
+                let (link, pid) = agent::fork()
+                    .map_err(|e| unfit("can't start a process that looks after the ranks", e))?;
+                Some(OwnAgent { member, link, pid })
+            }
+        };
+        Root::of(options, placement, setup, own, programs)
     }
 
-    fn of(options: &Options, placement: &Placement, setup: setup::Setup) -> Result<Root, String> {
+    /// Makes the root of a job. `programs` are the names of the sections' programs.
+    fn of(
+        options: &Options,
+        placement: &Placement,
+        setup: setup::Setup,
+        own: Option<OwnAgent>,
+        programs: Vec<String>,
+    ) -> Result<Root, Unfit> {
         let began = Instant::now();
-        let count = placement.hosts.len() as u64;
-        system::allow_files(count * 3 + 64)
-            .map_err(|e| format!("can't raise the limit of open files: {e}"))?;
-        let signals =
-            Signals::take(HANDLED).map_err(|e| format!("can't take signals over: {e}"))?;
+        let ranks = placement.node_of.len();
+        let files = options.files.iter().flatten().count() * ranks;
+        system::allow_files((placement.hosts.len() * 3 + files + 64) as u64)
+            .map_err(|e| unfit("can't raise the limit of open files", e))?;
+        let signals = Signals::take(HANDLED).map_err(|e| unfit("can't take over signals", e))?;
         let ranks = placement.hosts.iter().zip(placement.ranks());
         let ranks = ranks.map(|(host, ranks)| (host.name.clone(), ranks.len()));
-        let offspring = Offspring::new(options, ranks).map_err(|unfit| unfit.message)?;
+        let offspring = Offspring::new(options, ranks)?;
         let mut server = Server::new(&setup.common.kvs, &setup.appnums);
         if offspring.asks_for_names() {
             server.ask_for_names();
         }
+        let input = Input::new(&setup.common.input);
+        let hosts = placement.hosts.iter().map(|host| host.name.clone());
+        let output = Output::new(options, &hosts.collect::<Vec<_>>(), &placement.node_of)?;
+        let own_number = own.as_ref().map(|own| own.member.number as usize);
         let mut events = Vec::new();
-        let children = Children::start(setup.common.clone(), setup.branches, &mut events)
-            .map_err(|e| format!("can't wait for calls of agents: {e}"))?;
+        let children = start_children(setup.common, setup.branches, own, &mut events)?;
         let rank = |&host: &usize| Rank {
             host,
             pid: None,
@@ -183,31 +225,27 @@ impl Root {
             aborted: false,
             core: None,
         };
-        let host = |(host, ranks): (&crate::hosts::Host, Vec<usize>)| Host {
+        let host = |(number, (host, ranks)): (usize, (&crate::hosts::Host, Vec<usize>))| Host {
             name: host.name.clone(),
             ranks,
+            is_own: own_number == Some(number),
             settled: false,
             spoken: false,
+            stuck: 0,
         };
         let hosts: Vec<Host> = placement
             .hosts
             .iter()
             .zip(placement.ranks())
+            .enumerate()
             .map(host)
             .collect();
-        let names = placement
-            .node_of
-            .iter()
-            .map(|&node| hosts[node].name.clone());
         Ok(Root {
             ranks: placement.node_of.iter().map(rank).collect(),
-            programs: options
-                .sections
+            programs: setup
+                .appnums
                 .iter()
-                .flat_map(|section| {
-                    let name = section.command[0].to_string_lossy().into_owned();
-                    std::iter::repeat_n(name, section.count)
-                })
+                .map(|&appnum| programs[appnum as usize].clone())
                 .collect(),
             running: 0,
             fence: Fence::new(false, children.len()),
@@ -218,14 +256,15 @@ impl Root {
             told: false,
             refused: false,
             signals,
-            output: Output::new(options, names.collect(), &placement.node_of),
-            input: Input::new(&setup.common.input),
+            output,
+            input,
             limit: options
                 .timeout
                 .and_then(|limit| Some((began.checked_add(limit)?, limit))),
             phase: Phase::Running,
             inquiry: None,
             standstill: HangDetector::default(),
+            stages_asked: None,
             cause: None,
             cores: Vec::new(),
             ended: Ended::default(),
@@ -233,7 +272,6 @@ impl Root {
             cleanup: options.cleanup,
             deserters: None,
             bereaved: None,
-            stuck: 0,
             verbose: options.many.verbose,
             print_codes: options.print_codes,
             hosts,
@@ -242,7 +280,7 @@ impl Root {
         })
     }
 
-    /// Serves the agents until no rank is left; `look` is called each time that something has happened.
+    /// Serves the agents until no rank is left. Calls `look` after each event.
     fn serve(&mut self, mut look: impl FnMut(&mut Root)) {
         self.take_events();
         while !self.is_over() {
@@ -255,7 +293,7 @@ impl Root {
         look(self);
     }
 
-    /// Waits for something to happen, and takes it in.
+    /// Waits for an event, and handles it.
     fn step(&mut self, until: Option<Instant>) {
         let mut entries: Vec<libc::pollfd> = Vec::new();
         let mut owners: Vec<Who> = Vec::new();
@@ -287,8 +325,12 @@ impl Root {
         self.children
             .look_at_clock(Instant::now(), &mut self.events);
         self.take_events();
-        for (host, bytes) in self.output.write() {
-            self.children.send(&Down::Credit { host, bytes });
+        for ((host, stream), bytes) in self.output.write() {
+            self.children.send(&Down::Credit {
+                host,
+                stream,
+                bytes,
+            });
         }
         if self.output.tell_failures() {
             self.keep(1);
@@ -421,12 +463,7 @@ impl Root {
                 let mut ranks = ranks;
                 ranks.sort_by_key(|(_, (how, _))| *how < 256);
                 for (rank, (how, stage)) in ranks {
-                    let stage = match stage {
-                        0 => Stage::Silent,
-                        1 => Stage::Active,
-                        _ => Stage::Finalized,
-                    };
-                    self.has_ended(rank as usize, to_ending(how), stage);
+                    self.has_ended(rank as usize, to_ending(how), Stage::read(stage));
                 }
             }
             Up::Core { rank, place } => {
@@ -455,7 +492,12 @@ impl Root {
                 self.release(complete);
             }
             Up::Left {} => self.leave_fence(child),
-            Up::Stuck { waiting } => self.stuck = self.stuck.saturating_add(waiting as usize),
+            Up::Stuck { host, waiting } => self.hosts[host as usize].stuck = waiting as usize,
+            Up::Stages { host, stages } => {
+                for (&rank, stage) in self.hosts[host as usize].ranks.iter().zip(stages.0) {
+                    self.ranks[rank].stage = Stage::read(stage);
+                }
+            }
             Up::Taken { .. } => {
                 if let Some(input) = &mut self.input {
                     input.taken();
@@ -542,9 +584,11 @@ impl Root {
         }
     }
 
-    /// Whether no rank is left, or none can be heard of any more.
+    /// Returns whether no rank is left, or none can report any more.
     fn is_over(&self) -> bool {
-        let settled = self.cause.is_some() || self.hosts.iter().all(|host| host.settled);
+        // The agent of this host reports soon which ranks it has started; others may take long.
+        let waits = |host: &Host| !host.settled && (host.is_own || self.cause.is_none());
+        let settled = !self.hosts.iter().any(waits);
         self.running == 0 && settled && !self.offspring.any() || self.is_given_up()
     }
 
@@ -595,4 +639,31 @@ impl Root {
             code => code,
         }
     }
+}
+
+/// Returns the names of the sections' programs for debuggers: their paths, if all ranks are on this
+/// host.
+///
+/// # Errors
+/// A program is missing on this host, where all ranks are to run.
+fn programs(options: &Options, are_here: bool) -> Result<Vec<String>, Unfit> {
+    let sections = options.sections.iter();
+    let name = |section: &crate::options::Section| match are_here {
+        true => Program::find(section).map(|program| program.path.display().to_string()),
+        false => Ok(section.command[0].to_string_lossy().into_owned()),
+    };
+    sections.map(name).collect()
+}
+
+fn start_children(
+    common: Common,
+    branches: Vec<setup::Branch>,
+    own: Option<OwnAgent>,
+    events: &mut Vec<Event>,
+) -> Result<Children, Unfit> {
+    let started = Children::start(common, branches, own, events);
+    started.map_err(|error| Unfit {
+        code: 1,
+        message: format!("can't wait for calls of agents: {error}"),
+    })
 }

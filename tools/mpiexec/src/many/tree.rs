@@ -30,7 +30,8 @@ pub fn way(message: &Down) -> Way {
         Down::Plan { .. }
         | Down::Release { .. }
         | Down::Signal { .. }
-        | Down::Where {}
+        | Down::Where { .. }
+        | Down::Stages {}
         | Down::Kill {}
         | Down::Deaf { .. }
         | Down::Abort { .. }
@@ -135,19 +136,9 @@ impl Fence {
         !self.gone.contains(&false)
     }
 
-    /// How many have come and wait.
-    pub fn waiting(&self) -> usize {
-        self.come.iter().filter(|come| **come).count()
-    }
-
     /// Whether `who` has come and waits.
     pub fn has_come(&self, who: usize) -> bool {
         self.come[who]
-    }
-
-    /// Whether children have come and wait.
-    pub fn children_wait(&self) -> bool {
-        self.come[1..].contains(&true)
     }
 }
 
@@ -209,11 +200,14 @@ mod tests {
         let mut fence = Fence::new(true, 2);
         assert_eq!(fence.come(1, vec![pair("a")]), None);
         assert_eq!(fence.come(OWN, vec![pair("b")]), None);
-        assert_eq!((fence.waiting(), fence.children_wait()), (2, true));
+        assert_eq!(
+            [0, 1, 2].map(|who| fence.has_come(who)),
+            [true, true, false]
+        );
         let all = fence.come(2, vec![]).unwrap();
         assert_eq!(all, [pair("a"), pair("b")]);
         // The next one.
-        assert_eq!(fence.waiting(), 0);
+        assert!(![0, 1, 2].iter().any(|who| fence.has_come(*who)));
         assert_eq!(fence.come(2, vec![]), None);
         assert_eq!(fence.leave(1), None);
         assert_eq!(fence.come(OWN, vec![]), Some(vec![]));

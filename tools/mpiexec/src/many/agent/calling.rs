@@ -19,12 +19,21 @@ const ANSWER: Duration = Duration::from_secs(5);
 /// Longest line.
 const LONGEST: usize = 64 * 1024;
 
-/// The connection to the parent, and what it wants.
+/// Calls the parent that the line on standard input names. Returns the connection and the plan.
 pub fn parent() -> Result<(Link, Plan), String> {
     let greeting = Greeting::read(&line()?)?;
     let until = Instant::now() + Duration::from_secs(greeting.patience.max(1).into());
     let (stream, keys) = call(&greeting, until)?;
-    let mut link = Link::new(stream, &keys, Role::Initiator).map_err(|error| error.to_string())?;
+    let link = Link::new(stream, &keys, Role::Initiator).map_err(|error| error.to_string())?;
+    plan_until(link, until)
+}
+
+/// Waits for the plan on a connection to the root of this host.
+pub fn plan(link: Link) -> Result<(Link, Plan), String> {
+    plan_until(link, Instant::now() + LINE)
+}
+
+fn plan_until(mut link: Link, until: Instant) -> Result<(Link, Plan), String> {
     loop {
         match link.next::<Down>() {
             Ok(Some(Down::Plan { plan })) => return Ok((link, *plan)),

@@ -43,14 +43,14 @@ pub fn parent(bytes: &[u8]) {
         to_initiator: Secret::from_bytes([2; 32]),
     };
     let link = Link::new(near, &keys, Role::Initiator).expect("a connection");
-    let Ok((mut agent, _)) = Agent::of(link, *plan, guardian) else {
+    let Ok((mut agent, _)) = Agent::of(link, *plan, false, guardian) else {
         return;
     };
     let mut events = Vec::new();
     while let Ok(Some(message)) = frames.next::<Down>() {
         agent.obey(message);
         agent.take(&mut events);
-        agent.look_for_words();
+        agent.look_for_reports();
         agent.look_whether_stuck();
         let _ = agent.wait_time();
     }

@@ -1,237 +1,203 @@
-//! The ranks of an agent's host: their start, their output and input, and what they say by PMI.
+//! The ranks of an agent's host: their start, their PMI sockets, their output and their ends.
 
-use std::collections::VecDeque;
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::{ErrorKind, Read};
-use std::os::fd::{AsRawFd, RawFd};
+use std::io::{self, ErrorKind, Read};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::PathBuf;
-use std::process::{ChildStdin, Stdio};
-use std::time::{Duration, Instant};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant, SystemTime};
 
 use pmi::server::{Action, Stage};
 
 use super::Agent;
-use crate::affinity::Affinity;
+use super::output::{Feed, Output};
+use crate::affinity::{Affinity, CpuShare};
 use crate::binding::Bind;
-use crate::lines::Lines;
+use crate::core_files::{self, Dumped};
 use crate::many::children::Event;
 use crate::many::messages::{Common, Part, Up, from_ending};
 use crate::many::tree::OWN;
 use crate::many::wire::Bytes;
 use crate::options::{Inherit, Section};
 use crate::output::Outbox;
-use crate::program::{NOT_FOUND, NOT_RUNNABLE, Program};
-use crate::rank::{Rank, RankSpec};
-use crate::system::{self, Ending};
+use crate::program::{NOT_FOUND, NOT_RUNNABLE, Program, Unfit};
+use crate::system::{self, Ending, Pid, Setup};
 
-/// How long the news of ranks that ended in order waits for more of them.
+/// Time for which the report of ranks that ended in order waits for more of them.
 const TOGETHER: Duration = Duration::from_millis(50);
-/// Lines of a rank that has said where it is.
-const WORDS: usize = 2;
+/// Lines of a wait report: the request, and the operation that the rank waits for.
+const REPORT_LINES: usize = 2;
 
-/// What a rank prints to one of its streams.
-#[derive(Default)]
-pub struct Output {
-    pipe: Option<File>,
-    pieces: Lines,
-    lines: usize,
-    marked: usize,
+/// A rank of this host.
+pub struct Rank {
+    /// Its process.
+    pub pid: Pid,
+    /// How it ended, if it did.
+    pub ending: Option<Ending>,
+    /// The launcher's end of its PMI socket, until the rank closes the other.
+    pub pmi: Option<UnixStream>,
+    /// Answers that did not fit into its socket's buffer.
+    pub answers: Outbox,
+    /// Its standard output and standard error.
+    pub output: [Output; 2],
+    /// Its standard input, if that comes from the root.
+    pub feed: Option<Feed>,
+    /// Its working directory at its start.
+    folder: PathBuf,
+    /// The time of its start.
+    since: SystemTime,
 }
 
-impl Output {
-    /// To be polled for reading.
-    pub fn descriptor(&self) -> Option<RawFd> {
-        self.pipe.as_ref().map(AsRawFd::as_raw_fd)
-    }
-
-    /// When a piece of a line is to be passed on.
-    pub fn due(&self) -> Option<Instant> {
-        self.pieces.due()
-    }
-
-    /// Reads no more: whoever writes there learns of it.
-    pub fn close(&mut self) {
-        self.pipe = None;
-        self.pieces.rest();
-    }
-
-    /// Lines from here on answer a question.
-    pub fn mark(&mut self) {
-        self.marked = self.lines;
-    }
-
-    /// Reads once; returns what is to be passed on.
-    fn read(&mut self, now: Instant) -> Vec<u8> {
-        let mut buffer = [0u8; 16 * 1024];
-        let Some(pipe) = &mut self.pipe else {
-            return Vec::new();
-        };
-        match pipe.read(&mut buffer) {
-            Ok(n) if n > 0 => {
-                let got = &buffer[..n];
-                self.lines += got.iter().filter(|&&b| b == b'\n').count();
-                self.pieces.add(got, now)
-            }
-            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
-                Vec::new()
-            }
-            _ => {
-                self.pipe = None;
-                self.pieces.rest()
-            }
-        }
-    }
-
-    /// The piece of a line that has waited long enough.
-    fn piece(&mut self, now: Instant) -> Vec<u8> {
-        let Some(until) = self.due().filter(|until| now >= *until) else {
-            return Vec::new();
-        };
-        // The rest may have come while nothing could be read.
-        let mut whole = self.read(now);
-        if self.due() == Some(until) {
-            whole.extend(self.pieces.rest());
-        }
-        whole
-    }
-
-    /// Everything that is left.
-    pub fn drain(&mut self) -> Vec<u8> {
-        let mut all = self.pieces.rest();
-        if let Some(mut pipe) = self.pipe.take() {
-            // Whoever still holds the other end is not waited for.
-            let mut buffer = [0u8; 16 * 1024];
-            while let Ok(n) = pipe.read(&mut buffer) {
-                if n == 0 {
-                    break;
-                }
-                all.extend_from_slice(&buffer[..n]);
-            }
-        }
-        all
-    }
-}
-
-/// Standard input on its way to a rank.
-pub struct Feed {
+/// The properties of a rank to start, besides its program.
+struct RankSpec {
+    /// Its rank in the job.
     rank: u32,
-    to: Option<ChildStdin>,
-    waiting: Outbox,
-    /// Nothing comes after what waits.
-    ends: bool,
-    /// Messages that were not yet taken.
-    owed: VecDeque<()>,
-}
-
-impl Feed {
-    /// To be polled for writing.
-    pub fn wanted(&self) -> Option<RawFd> {
-        let to = self.to.as_ref().filter(|_| self.waiting.waits())?;
-        Some(to.as_raw_fd())
-    }
+    /// Its index among the ranks of this host, and their number.
+    local: (usize, usize),
+    /// Its CPUs and memory policy.
+    share: CpuShare,
+    /// The limit of open files to restore, if the agent has raised its own.
+    limit: Option<libc::rlimit>,
 }
 
 impl Agent {
-    /// Starts the ranks; whatever is wrong is told to the parent.
+    /// Starts the ranks, and reports to the parent that they run or what is wrong.
     pub(super) fn start_ranks(&mut self, common: &Common) {
         let host = self.me.number;
-        let trouble = |code: u8, text: String| Up::Trouble { host, code, text };
-        let sections: Vec<Section> = common.sections.iter().map(section).collect();
-        let mut programs: Vec<Option<Program>> = sections.iter().map(|_| None).collect();
-        let appnums = (0..self.me.ranks.len()).map(|index| self.server.appnum(index));
-        let appnums: Vec<u32> = appnums.collect();
-        for &appnum in &appnums {
-            let slot = &mut programs[appnum as usize];
-            if slot.is_some() {
-                continue;
-            }
-            match Program::find(&sections[appnum as usize]) {
-                Ok(program) => *slot = Some(program),
-                Err(unfit) => {
-                    let text = format!("on host '{}': {}", self.me.name, unfit.message);
-                    return self.parent.send(&trouble(unfit.code, text));
-                }
-            }
-        }
-        let count = appnums.len();
-        let limit = system::allow_files(count as u64 * 4 + self.children.len() as u64 * 3 + 64);
-        let bind = Bind::read(&common.bind).unwrap_or(Bind::AUTO);
-        let affinity = match Affinity::find(&bind.of(&self.me.ranks), count) {
-            Ok(affinity) => affinity,
-            Err(why) => {
-                let text = format!("on host '{}': {why}", self.me.name);
-                return self.parent.send(&trouble(NOT_RUNNABLE, text));
-            }
-        };
-        for (index, (&appnum, share)) in appnums.iter().zip(affinity.shares()).enumerate() {
-            let rank = self.me.ranks[index];
-            let reads = common.input.contains(&rank);
-            let spec = RankSpec {
-                rank: rank as usize,
-                spawned: common.spawned,
-                size: self.size,
-                local: (index, count),
-                group: self.guardian.group(),
-                share,
-                label: None,
-                stdin: if reads { Stdio::piped() } else { Stdio::null() },
-                files: [None, None],
-                signals: &self.signals,
-                limit: limit.as_ref().ok().copied().flatten(),
+        let notes = self.try_start_ranks(common).unwrap_or_else(|unfit| {
+            let text = match self.is_alone() {
+                true => unfit.message,
+                false => format!("on host '{}': {}", self.me.name, unfit.message),
             };
-            let Some(program) = &programs[appnum as usize] else {
-                continue;
-            };
-            match Rank::start(&sections[appnum as usize], program, spec) {
-                Ok((mut started, stdin)) => {
-                    for (stream, source) in started.sources.iter_mut().enumerate() {
-                        let output = &mut self.output[index][stream];
-                        output.pipe = source.take().map(Into::into);
-                        output.pieces.set_asks(reads && common.terminal);
-                    }
-                    self.ranks.push(started);
-                    if let Some(to) = stdin
-                        && system::set_nonblocking(&to).is_ok()
-                    {
-                        self.feeds.push(Feed {
-                            rank,
-                            to: Some(to),
-                            waiting: Outbox::default(),
-                            ends: false,
-                            owed: VecDeque::new(),
-                        });
-                    }
-                    // With many ranks this takes long; who ends the job meanwhile is not to wait for the rest.
-                    if self.is_to_end() {
-                        break;
-                    }
-                }
-                Err(error) => {
-                    let name = sections[appnum as usize].command[0].to_string_lossy();
-                    let text = format!(
-                        "on host '{}': can't start rank {rank}, '{name}': {error}",
-                        self.me.name
-                    );
-                    let code = match error.kind() {
-                        ErrorKind::NotFound => NOT_FOUND,
-                        _ => NOT_RUNNABLE,
-                    };
-                    self.parent.send(&trouble(code, text));
-                    break;
-                }
-            }
-        }
+            let code = unfit.code;
+            self.parent.send(&Up::Trouble { host, code, text });
+            Vec::new()
+        });
         let pids = self.ranks.iter().map(|rank| rank.pid as u32).collect();
-        let notes = match common.report {
-            true => affinity.pictures(),
-            false => Vec::new(),
-        };
         self.parent.send(&Up::Started { host, pids, notes });
     }
 
-    /// Takes note of processes that have ended.
+    /// Starts the ranks, unless the job is to end. Returns the pictures of their bindings, if the
+    /// user wants these.
+    fn try_start_ranks(&mut self, common: &Common) -> Result<Vec<String>, Unfit> {
+        let count = self.me.ranks.len();
+        let appnums: Vec<usize> = (0..count)
+            .map(|index| self.server.appnum(index) as usize)
+            .collect();
+        // Everything that can be wrong with the programs shows before any process exists.
+        let mut programs: Vec<Option<(Section, Program)>> =
+            common.sections.iter().map(|_| None).collect();
+        for &appnum in &appnums {
+            if programs[appnum].is_none() {
+                let section = section(&common.sections[appnum]);
+                let program = Program::find(&section)?;
+                programs[appnum] = Some((section, program));
+            }
+        }
+        let limit = system::allow_files(count as u64 * 4 + self.children.len() as u64 * 3 + 64);
+        let bind = Bind::read(&common.bind).unwrap_or(Bind::AUTO);
+        let affinity = Affinity::find(&bind.of(&self.me.ranks), count).map_err(|message| {
+            let code = NOT_RUNNABLE;
+            Unfit { code, message }
+        })?;
+        for (index, share) in affinity.shares().into_iter().enumerate() {
+            let Some((section, program)) = &programs[appnums[index]] else {
+                continue;
+            };
+            let rank = self.me.ranks[index];
+            let spec = RankSpec {
+                rank,
+                local: (index, count),
+                share,
+                limit: limit.as_ref().ok().copied().flatten(),
+            };
+            let started = self.start_rank(common, section, program, spec);
+            let started = started.map_err(|error| {
+                let name = section.command[0].to_string_lossy();
+                Unfit {
+                    code: match error.kind() {
+                        ErrorKind::NotFound => NOT_FOUND,
+                        _ => NOT_RUNNABLE,
+                    },
+                    message: format!("can't start rank {rank}, '{name}': {error}"),
+                }
+            })?;
+            self.ranks.push(started);
+            // Many ranks take long; a job that is ended meanwhile does not wait for the rest.
+            if self.is_to_end() {
+                break;
+            }
+        }
+        Ok(match common.report {
+            true => affinity.pictures(),
+            false => Vec::new(),
+        })
+    }
+
+    fn start_rank(
+        &self,
+        common: &Common,
+        section: &Section,
+        program: &Program,
+        spec: RankSpec,
+    ) -> io::Result<Rank> {
+        let (ours, theirs) = UnixStream::pair()?;
+        ours.set_nonblocking(true)?;
+        let is_fed = common.input.contains(&spec.rank);
+        let inherits = common.inherits_input == Some(spec.rank);
+        let stdin = match (inherits, is_fed) {
+            (true, _) => Stdio::inherit(),
+            (false, true) => Stdio::piped(),
+            (false, false) => Stdio::null(),
+        };
+        let mut command = Command::new(&program.path);
+        command
+            .arg0(&section.command[0])
+            .args(&section.command[1..])
+            .env_clear()
+            .envs(program.environment.iter().cloned())
+            .envs(variables(common, section.count, theirs.as_raw_fd(), &spec))
+            .stdin(stdin)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(self.guardian.group());
+        if let Some(dir) = &section.wdir {
+            command.current_dir(dir).env("PWD", dir);
+        }
+        let setup = Setup {
+            inherit: vec![theirs.as_raw_fd()],
+            cpus: spec.share.cpus,
+            memory: spec.share.memory,
+            files: spec.limit,
+        };
+        system::prepare(&mut command, &self.signals, setup);
+        let folder = section.wdir.as_deref().unwrap_or(Path::new("."));
+        let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf());
+        let since = SystemTime::now();
+        let mut child = command.spawn()?;
+        let asks = common.terminal && (is_fed || inherits);
+        let output = |pipe: Option<OwnedFd>| {
+            pipe.map_or(Ok(Output::default()), |pipe| Output::new(pipe, asks))
+        };
+        Ok(Rank {
+            pid: Pid::try_from(child.id()).unwrap_or(0),
+            ending: None,
+            pmi: Some(ours),
+            answers: Outbox::default(),
+            output: [
+                output(child.stdout.take().map(OwnedFd::from))?,
+                output(child.stderr.take().map(OwnedFd::from))?,
+            ],
+            feed: child.stdin.take().map(Feed::new).transpose()?,
+            folder,
+            since,
+        })
+    }
+
+    /// Reaps the processes that have ended.
     pub(super) fn reap(&mut self, events: &mut Vec<Event>) {
         while let Some((pid, ending)) = system::reap() {
             if self.children.reaped(pid, ending, events) {
@@ -245,27 +211,40 @@ impl Agent {
     }
 
     fn has_ended(&mut self, index: usize, ending: Ending) {
-        // Its last words may say that it finalized or aborted, and nobody reads answers.
+        let rank = self.me.ranks[index];
+        // Its last request may be that it finalized or aborted; it reads no answers any more.
         self.ranks[index].answers.clear();
         self.hear(index);
-        let rank = self.me.ranks[index];
-        self.ranks[index].note_core(rank as usize, ending);
-        if let Some(place) = &self.ranks[index].core {
-            let place = Bytes(place.as_os_str().as_bytes().to_vec());
-            self.parent.send(&Up::Core { rank, place });
+        let state = &mut self.ranks[index];
+        state.ending = Some(ending);
+        if let Ending::Signal { core: true, .. } = ending {
+            let core = core_files::rename(&Dumped {
+                pid: state.pid,
+                rank: rank as usize,
+                folder: &state.folder,
+                since: state.since,
+            });
+            if let Some(core) = core {
+                let place = Bytes(core.as_os_str().as_bytes().to_vec());
+                self.parent.send(&Up::Core { rank, place });
+            }
         }
-        self.ranks[index].ending = Some(ending);
-        let stage = match self.server.stage(index) {
+        self.ended
+            .push((rank, (from_ending(ending), self.stage(index))));
+        self.report.get_or_insert(Instant::now() + TOGETHER);
+    }
+
+    /// Returns how far a rank has come in MPI, as messages encode it.
+    pub(super) fn stage(&self, index: usize) -> u8 {
+        match self.server.stage(index) {
             Stage::Silent => 0,
             Stage::Active => 1,
             Stage::Finalized => 2,
-        };
-        self.ended.push((rank, (from_ending(ending), stage)));
-        self.report.get_or_insert(Instant::now() + TOGETHER);
-        self.look_whether_stuck();
+        }
     }
 
-    /// Tells which ranks have ended: at once if one has failed, otherwise those of a while together.
+    /// Reports the ranks that have ended: at once if one has failed, otherwise those of a while
+    /// together.
     pub(super) fn report_ended(&mut self, now: Instant) {
         let failed = self.ended.iter().any(|(_, (how, _))| *how != 0);
         let all = self.ranks.iter().all(|rank| rank.ending.is_some());
@@ -277,7 +256,7 @@ impl Agent {
         }
     }
 
-    /// Fences are to do without a rank.
+    /// Removes a rank from the fences, which then do not wait for it.
     pub(super) fn lose(&mut self, rank: u32) {
         let Some(index) = self.index(rank).filter(|&index| index < self.ranks.len()) else {
             return;
@@ -373,27 +352,27 @@ impl Agent {
     }
 
     pub(super) fn read_output(&mut self, index: usize, stream: usize) {
-        let bytes = self.output[index][stream].read(Instant::now());
+        let bytes = self.ranks[index].output[stream].read(Instant::now());
         self.pass_on(index, stream, bytes);
     }
 
-    /// Passes on pieces of lines whose ends are long in coming.
+    /// Passes on unfinished lines that are due.
     pub(super) fn send_pieces(&mut self, now: Instant) {
-        // A rank that was not read from for lack of credit may have sent the end meanwhile.
-        if self.credit <= 0 {
-            return;
-        }
         for index in 0..self.ranks.len() {
             for stream in [0, 1] {
-                let bytes = self.output[index][stream].piece(now);
-                self.pass_on(index, stream, bytes);
+                // Without credit the end of the line may be waiting in the pipe.
+                if self.credit[stream] > 0 {
+                    let bytes = self.ranks[index].output[stream].piece(now);
+                    self.pass_on(index, stream, bytes);
+                }
             }
         }
     }
 
-    fn pass_on(&mut self, index: usize, stream: usize, bytes: Vec<u8>) {
+    /// Sends a rank's output to the parent, against credit.
+    pub(super) fn pass_on(&mut self, index: usize, stream: usize, bytes: Vec<u8>) {
         if !bytes.is_empty() {
-            self.credit -= bytes.len() as i64;
+            self.credit[stream] -= bytes.len() as i64;
             let rank = self.me.ranks[index];
             let (stream, bytes) = (stream as u8, Bytes(bytes));
             self.parent.send(&Up::Output {
@@ -404,53 +383,63 @@ impl Agent {
         }
     }
 
-    /// Tells once that all ranks in MPI have said where they are.
-    pub(super) fn look_for_words(&mut self) {
-        let silent = |index: usize| {
-            let [_, errors] = &self.output[index];
+    /// Reports once that all ranks in MPI have printed their wait reports.
+    pub(super) fn look_for_reports(&mut self) {
+        let is_silent = |index: usize| {
             self.ranks[index].ending.is_none()
                 && self.server.stage(index) == Stage::Active
-                && errors.lines < errors.marked + WORDS
+                && !self.ranks[index].output[1].has_answered(REPORT_LINES)
         };
-        if self.asked && !(0..self.ranks.len()).any(silent) {
-            self.asked = false;
+        if self.is_asked && !(0..self.ranks.len()).any(is_silent) {
+            self.is_asked = false;
             let host = self.me.number;
             self.parent.send(&Up::Spoken { host });
         }
     }
 
-    /// Input for a rank has come; nothing is its end.
-    pub(super) fn input(&mut self, rank: u32, bytes: Bytes) {
-        let Some(index) = self.feeds.iter().position(|feed| feed.rank == rank) else {
-            return self.parent.send(&Up::Taken { rank });
-        };
-        let feed = &mut self.feeds[index];
-        feed.ends |= bytes.0.is_empty();
-        feed.waiting.push(&bytes.0);
-        feed.owed.push_back(());
-        self.feed(index);
+    /// Passes standard input on to a rank; empty at its end.
+    pub(super) fn input(&mut self, rank: u32, bytes: &[u8]) {
+        let index = self.index(rank);
+        let state = index.and_then(|index| self.ranks.get_mut(index));
+        match state.and_then(|state| state.feed.as_mut()) {
+            Some(feed) => {
+                feed.push(bytes);
+                self.feed(index.unwrap_or_default());
+            }
+            None => self.parent.send(&Up::Taken { rank }),
+        }
     }
 
     pub(super) fn feed(&mut self, index: usize) {
-        let feed = &mut self.feeds[index];
-        if let Some(to) = &mut feed.to
-            && !feed.waiting.write(to)
-        {
-            // The rank reads no more.
-            feed.to = None;
-        }
-        if feed.to.is_none() {
-            feed.waiting.clear();
-        }
-        if !feed.waiting.waits() {
-            if feed.ends {
-                feed.to = None;
-            }
-            for () in std::mem::take(&mut feed.owed) {
-                self.parent.send(&Up::Taken { rank: feed.rank });
-            }
+        let rank = self.me.ranks[index];
+        let taken = self.ranks[index].feed.as_mut().map_or(0, Feed::write);
+        for _ in 0..taken {
+            self.parent.send(&Up::Taken { rank });
         }
     }
+}
+
+/// Returns the variables of a rank. `together` is the number of ranks in its section.
+fn variables(
+    common: &Common,
+    together: usize,
+    socket: i32,
+    spec: &RankSpec,
+) -> [(&'static str, OsString); 10] {
+    let text = |number: usize| OsString::from(number.to_string());
+    [
+        ("PMI_FD", OsString::from(socket.to_string())),
+        ("PMI_RANK", text(spec.rank as usize)),
+        ("PMI_SIZE", text(common.size as usize)),
+        ("PMI_SPAWNED", text(common.spawned.into())),
+        ("MPI_LOCALNRANKS", text(spec.local.1)),
+        ("MPI_LOCALRANKID", text(spec.local.0)),
+        ("WEFT_LOCAL_SIZE", text(spec.local.1)),
+        ("WEFT_LOCAL_RANK", text(spec.local.0)),
+        ("WEFT_APP_SIZE", text(together)),
+        // A rank's own affinity doesn't show whether other ranks share its cores.
+        ("WEFT_LOCAL_CORES", text(spec.share.cores)),
+    ]
 }
 
 fn section(part: &Part) -> Section {
@@ -465,38 +454,7 @@ fn section(part: &Part) -> Section {
             .iter()
             .map(|(name, value)| (os(name), os(value)))
             .collect(),
-        wdir: Some(PathBuf::from(os(&part.wdir))),
+        wdir: (!part.wdir.0.is_empty()).then(|| PathBuf::from(os(&part.wdir))),
         command: part.command.iter().map(os).collect(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::lines::PIECE;
-    use std::io::Write;
-
-    #[test]
-    fn lines_are_passed_on_whole() {
-        let (read, mut write) = std::io::pipe().unwrap();
-        system::set_nonblocking(&read).unwrap();
-        let mut output = Output {
-            pipe: Some(File::from(std::os::fd::OwnedFd::from(read))),
-            ..Output::default()
-        };
-        let now = Instant::now();
-        write.write_all(b"one\ntwo\nthr").unwrap();
-        assert_eq!(output.read(now), b"one\ntwo\n");
-        assert_eq!(output.lines, 2);
-        assert!(output.piece(now).is_empty());
-        write.write_all(b"ee\nfo").unwrap();
-        assert_eq!(output.read(now), b"three\n");
-        assert_eq!(output.piece(now + PIECE), b"fo");
-        assert_eq!(output.due(), None);
-        write.write_all(b"ur").unwrap();
-        drop(write);
-        assert!(output.read(now).is_empty());
-        assert_eq!(output.read(now), b"ur");
-        assert_eq!(output.descriptor(), None);
     }
 }

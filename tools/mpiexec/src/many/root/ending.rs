@@ -1,9 +1,11 @@
-//! How a job on several hosts ends: the rules of [`crate::job`], by what agents report.
+//! The end of a job: the rank that is to blame, the ranks that are asked to end and killed, and the
+//! report of it.
 
 use std::time::{Duration, Instant};
 
 use super::{Root, Stage};
 use crate::core_files;
+use crate::debugger;
 use crate::hang::{self, Inquiry, LAST_WORDS, LAST_WORDS_OF_ALL, LOOK_FOR_WORDS};
 use crate::hosts::place::Placement;
 use crate::many::messages::Down;
@@ -12,38 +14,44 @@ use crate::output::message;
 use crate::report::{early_exit_hint, signal_hint, signal_name};
 use crate::system::{self, Ending};
 
-/// Between asking a rank to end and making it.
+/// Time between asking ranks to end and killing them.
 const GRACE: Duration = Duration::from_millis(300);
 /// The same after a signal from outside, whose sender may want a program to save its work.
 const GRACE_FOR_SIGNALS: Duration = Duration::from_secs(5);
-/// How long others may run on after one that ended with 0 but without MPI_Finalize.
+/// Time that others may run on after a rank that ended with 0 but without MPI_Finalize: programs that
+/// leave like this do so at about the same time. Longer than a process takes to report a lost peer (a
+/// second over UCX), also on a busy machine.
 const GRACE_FOR_OTHERS: Duration = Duration::from_secs(3);
-/// From the closing of a killed process's connections to the news of its end, at most.
+/// Most time from the closing of a killed process's connections to the report of its end.
 const DYING: Duration = Duration::from_millis(500);
-/// Time for agents to report the end of ranks that were killed.
+/// Time for agents to report the ends of killed ranks.
 const REPORTS: Duration = Duration::from_millis(1000);
+/// Age at which the ranks' stages are asked for again.
+const STAGES_AGE: Duration = Duration::from_secs(1);
 /// The exit code after a time-out, as timeout(1) has it.
 const TIMED_OUT: u8 = 124;
-/// What a rank ends with that has found another lost: the class MPIX_ERR_PROC_FAILED.
+/// The exit code of a rank that has found another lost: the class MPIX_ERR_PROC_FAILED.
 const PROC_FAILED: i32 = 101;
 
-/// How far the end has come.
+/// Progress of the job's end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     /// Not begun.
     Running,
-    /// Ranks were asked where they are.
+    /// Ranks were asked for wait reports: they have time until `least`, and until `most` if one of
+    /// them has not printed it.
     LastWords { least: Instant, most: Instant },
-    /// Ranks were asked to end, and will be made to at this time.
+    /// Ranks were asked to end, and are killed at this time.
     Asked(Instant),
-    /// Ranks were killed, and agents will have said so at this time.
+    /// Ranks were killed, and agents have reported it by this time.
     Killed(Instant),
 }
 
+/// Why the job ends early.
 pub(super) struct Cause {
     code: u8,
     text: String,
-    /// The ranks that still ran when it came, less the one to blame, in order.
+    /// The ranks that still ran when it came, without the one to blame, in order.
     others: Vec<usize>,
 }
 
@@ -51,6 +59,7 @@ pub(super) struct Cause {
 pub(super) struct Deserters {
     first: usize,
     count: usize,
+    /// When ranks that still run are taken to wait for them.
     grace: Option<Instant>,
 }
 
@@ -58,10 +67,11 @@ pub(super) struct Deserters {
 pub(super) struct Bereaved {
     rank: usize,
     text: String,
+    /// When it is taken for the cause itself.
     until: Instant,
 }
 
-/// How the ranks ended that were not the cause.
+/// Numbers of ranks that were not the cause, by their ends.
 #[derive(Default)]
 pub(super) struct Ended {
     asked: usize,
@@ -90,11 +100,12 @@ impl Root {
                     // Here we have been continued.
                     self.signal(libc::SIGCONT);
                 }
+                // The terminal's key sends it as well; it then reaches programs behind shell scripts.
                 libc::SIGQUIT => {
-                    self.ask_where();
+                    self.ask_for_reports(true);
                     self.inquiry = Some(Inquiry::new());
                 }
-                // These kill whoever doesn't expect them: for the ranks only.
+                // These kill a process that does not handle them, so only the ranks get them.
                 _ => self.children.send(&Down::Signal {
                     number,
                     group: false,
@@ -152,13 +163,14 @@ impl Root {
         self.judge(rank, ending, stage);
     }
 
-    /// Hosts are lost, and with them their ranks.
+    /// Records the loss of hosts and of their ranks.
     pub(super) fn lose_hosts(&mut self, hosts: &[u32], text: String) {
         let mut lost = Vec::new();
         for &host in hosts {
             let host = &mut self.hosts[host as usize];
             host.settled = true;
             host.spoken = true;
+            host.stuck = 0;
             lost.extend(host.ranks.iter().copied());
         }
         lost.retain(|&rank| self.ranks[rank].ending.is_none());
@@ -224,7 +236,7 @@ impl Root {
         }
     }
 
-    /// Ends some ranks because one of them has called MPI_Abort on a communicator of theirs; the others go on.
+    /// Ends the ranks of a communicator on which `caller` has called MPI_Abort; the others go on.
     fn end_some(&mut self, caller: usize, ranks: &[usize], code: u8, text: &str) {
         let what = format!(
             "{text}, and with it {}",
@@ -243,7 +255,7 @@ impl Root {
         });
     }
 
-    /// All ranks have ended, and none of them is the one that was lost.
+    /// Blames the rank that has found another lost, if all ranks have ended and none was it.
     pub(super) fn end_without_the_dead(&mut self) {
         if let Some(bereaved) = &self.bereaved {
             self.look_at_loss(bereaved.until);
@@ -282,7 +294,7 @@ impl Root {
         if self.ranks[rank].aborted {
             return self.lose(rank);
         }
-        // What others end with who have found somebody lost says nothing of the cause.
+        // The exit code of a rank that has found another lost says nothing of the cause.
         if self.bereaved.is_some() && matches!(ending, Ending::Code(PROC_FAILED)) {
             return;
         }
@@ -328,32 +340,41 @@ impl Root {
         }
     }
 
-    /// Ranks that wait for one that is gone wait for ever.
+    /// Ends the job if ranks wait in a fence for one that is gone.
     pub(super) fn look_for_deadlock(&mut self) {
-        let waiting = self.fence.waiting() > 0 || self.stuck > 0;
-        if self.cause.is_some() || !waiting {
+        if self.cause.is_some() {
             return;
         }
-        let gone = self
-            .ranks
-            .iter()
-            .position(|rank| rank.ending.is_some() && !rank.lost);
-        let Some(gone) = gone else {
+        let is_gone = |rank: &super::Rank| rank.ending.is_some() && !rank.lost;
+        let Some(gone) = self.ranks.iter().position(is_gone) else {
             return;
         };
+        let waiting = self.waiting();
+        if waiting == 0 {
+            return;
+        }
         let how = match self.ranks[gone].stage {
             Stage::Silent => "ended without calling MPI_Init",
             Stage::Active => "exited with code 0 without calling MPI_Finalize",
             Stage::Finalized => "has ended",
         };
         let text = format!(
-            "{} {how}, but others wait for it (in MPI_Init, most likely)",
+            "{} {how}, but others wait for it (in MPI_Init, most likely): {waiting} of {} ranks",
             self.name(gone),
+            self.ranks.len()
         );
         self.fail(Some(gone), self.code.max(1), text);
     }
 
-    /// When something is due by the clock.
+    /// Returns the number of ranks that are known to wait in a fence: those of children that wait for
+    /// other children, and those that wait for a rank of their own host that is gone.
+    fn waiting(&self) -> usize {
+        let come = (0..self.children.len()).filter(|child| self.fence.has_come(child + 1));
+        let come: usize = come.map(|child| self.children.ranks(child)).sum();
+        come + self.hosts.iter().map(|host| host.stuck).sum::<usize>()
+    }
+
+    /// Returns when to call [`Self::look_at_clock`].
     pub(super) fn due(&self) -> Option<Instant> {
         match self.phase {
             Phase::Running => {
@@ -378,8 +399,8 @@ impl Root {
         }
     }
 
-    /// Asks all ranks where they are, and keeps what they say from now on.
-    fn ask_where(&mut self) {
+    /// Collects the ranks' wait reports from now on. With `by_signal`, all ranks are asked for one.
+    fn ask_for_reports(&mut self, by_signal: bool) {
         for host in &mut self.hosts {
             host.spoken = host
                 .ranks
@@ -387,26 +408,47 @@ impl Root {
                 .all(|&rank| self.ranks[rank].ending.is_some());
         }
         self.output.listen();
-        self.children.send(&Down::Where {});
+        self.children.send(&Down::Where { by_signal });
     }
 
-    /// As on one machine. Which of those that run have not called MPI_Init, or have finalized, isn't known here:
-    /// they say nothing, so that nobody takes that for a hang.
+    /// Handles the notice that a rank waits without progress: when all ranks in MPI do, each is asked
+    /// for a wait report.
     pub(super) fn hear_of_standstill(&mut self, rank: usize, seconds: u64) {
+        let now = Instant::now();
         let free = self.phase == Phase::Running && self.inquiry.is_none();
-        let known = !self.is_spawned && !self.offspring.any();
-        let runs = |rank: &usize| self.ranks[*rank].ending.is_none();
-        let in_mpi = known.then(|| (0..self.ranks.len()).filter(runs).collect());
-        let heard = self.standstill.hear(rank, Instant::now(), in_mpi);
+        let heard = self.standstill.hear(rank, now, self.ranks_in_mpi());
         if heard.hang && free {
-            // Agents would say when all have answered, if they had asked them.
-            self.hosts.iter_mut().for_each(|host| host.spoken = false);
-            self.output.listen();
+            self.ask_for_reports(false);
             self.inquiry = Some(Inquiry::of_standstill(seconds));
         }
         let mut actions = Vec::new();
         self.server.report_wanted(rank, heard.asked, &mut actions);
         actions.into_iter().for_each(|action| self.act(action));
+        // An old stage only hides a hang: a rank calls MPI_Init and MPI_Finalize once.
+        if self.stages_asked.is_none_or(|at| now >= at + STAGES_AGE) {
+            self.stages_asked = Some(now);
+            self.children.send(&Down::Stages {});
+        }
+    }
+
+    /// Returns the running ranks that are in MPI; `None` if there may be others that make progress:
+    /// a running rank has not called MPI_Init, or processes of other jobs, which the launcher of
+    /// neither job sees together.
+    fn ranks_in_mpi(&self) -> Option<Vec<usize>> {
+        if self.is_spawned || self.offspring.any() {
+            return None;
+        }
+        let running = self.ranks.iter().enumerate();
+        let running = running.filter(|(_, rank)| rank.ending.is_none());
+        let mut in_mpi = Vec::new();
+        for (number, rank) in running {
+            match rank.stage {
+                Stage::Silent => return None,
+                Stage::Active => in_mpi.push(number),
+                Stage::Finalized => {}
+            }
+        }
+        Some(in_mpi)
     }
 
     pub(super) fn look_at_clock(&mut self) {
@@ -434,7 +476,9 @@ impl Root {
                 let seconds = limit.as_secs_f64();
                 let text = format!("the job ran into its time limit of {seconds} seconds");
                 self.blame(None, TIMED_OUT, text);
-                self.ask_where();
+                self.ask_for_reports(true);
+                // A process that is stopped gets the request when it goes on.
+                self.signal(libc::SIGCONT);
                 self.inquiry = None;
                 self.phase = Phase::LastWords {
                     least: now + LAST_WORDS,
@@ -451,12 +495,12 @@ impl Root {
         }
     }
 
-    /// Whether ranks were killed, and agents had their time to say so.
+    /// Returns whether ranks were killed and agents had their time to report it.
     pub(super) fn is_given_up(&self) -> bool {
         matches!(self.phase, Phase::Killed(until) if Instant::now() >= until)
     }
 
-    /// Does without a rank: the others' fences don't wait for it.
+    /// Removes a rank from the fences of the others, which go on.
     fn lose(&mut self, rank: usize) {
         if !self.cleanup {
             self.ranks[rank].lost = true;
@@ -466,8 +510,8 @@ impl Root {
         }
     }
 
-    /// Ends the job because of what `text` says, unless it ends already, or because of the loss of a
-    /// rank that the others are to survive.
+    /// Ends the job for the reason `text`, unless it ends already or the others survive the loss of
+    /// the rank `culprit`.
     pub(super) fn fail(&mut self, culprit: Option<usize>, code: u8, text: String) {
         let gone = culprit.filter(|&rank| self.ranks[rank].ending.is_some());
         if let (Some(rank), false, None) = (gone, self.cleanup, &self.cause) {
@@ -491,6 +535,7 @@ impl Root {
             state.pid.is_some() && state.ending.is_none() && culprit != Some(*rank)
         };
         let others = (0..self.ranks.len()).filter(runs).collect();
+        debugger::aborting(&text);
         self.cause = Some(Cause { code, text, others });
     }
 
@@ -517,7 +562,7 @@ impl Root {
         }
     }
 
-    /// Says to who has spawned this job, if it is one, that it runs, or why not.
+    /// Reports to the spawner of this job, if it is a spawned one, that it runs, or why not.
     pub(super) fn tell_spawner(&mut self, options: &Options, placement: &Placement) {
         let Some(spawned) = options.spawned.as_ref().filter(|_| !self.told) else {
             return;
@@ -527,15 +572,13 @@ impl Root {
                 spawned.failed(&cause.text);
                 self.refused = true;
             }
-            None if self.hosts.iter().all(|host| host.settled) => {
-                spawned.started(Some(placement));
-            }
+            None if self.hosts.iter().all(|host| host.settled) => spawned.started(placement),
             None => return,
         }
         self.told = true;
     }
 
-    /// Says what happened; the result is the job's exit code, if that says more than the ranks' own.
+    /// Reports what happened. Returns the job's exit code, or 0 if the ranks' own counts.
     pub(super) fn tell_end(&mut self, options: &Options) -> u8 {
         let mut code = 0;
         if let Some(spawned) = &options.spawned {
@@ -544,12 +587,15 @@ impl Root {
         }
         if let Some(cause) = self.cause.as_ref().filter(|_| !self.refused) {
             let all = self.ranks.iter().filter(|rank| rank.pid.is_some()).count();
-            let text = format!(
-                "{}\n{}{}",
-                cause.text,
-                self.ended.tell(cause.others.len(), all),
-                core_files::describe_others(&self.cores)
-            );
+            let text = match all {
+                0 => cause.text.clone(),
+                _ => format!(
+                    "{}\n{}{}",
+                    cause.text,
+                    self.ended.tell(cause.others.len(), all),
+                    core_files::describe_others(&self.cores)
+                ),
+            };
             self.output.sinks[0].write_ready();
             message(&mut self.output.sinks[1], &text);
             code = cause.code;
@@ -603,12 +649,26 @@ impl Ended {
     }
 }
 
-/// The exit code for a rank's, which the kernel has cut to 8 bits already.
+/// Returns the exit code for a rank's, which the kernel has cut to 8 bits already.
 fn exit_code(code: i32) -> u8 {
     (code & 0xff) as u8
 }
 
-/// The exit code for one given to MPI_Abort. A job that was aborted has failed, which 0 would hide.
+/// Returns the exit code for one given to MPI_Abort (section 8.7 leaves it to the launcher). A job
+/// that was aborted has failed, which 0, given or left by the cut to 8 bits, would hide.
 fn abort_code(code: i32) -> u8 {
     exit_code(code).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_says_how_long_others_may_run_on() {
+        let seconds = GRACE_FOR_OTHERS.as_secs();
+        let text = format!("for more than {seconds} seconds");
+        let words: Vec<&str> = crate::options::HELP.split_whitespace().collect();
+        assert!(words.join(" ").contains(&text), "{text}");
+    }
 }

@@ -54,10 +54,13 @@ pub fn agents(bytes: &[u8]) {
         panic!("{words:?}");
     };
     let placement = plan::plan(&mut options, &crate::fuzzing::Around::default());
-    let placement = placement.expect("hosts").expect("agents");
-    let mut setup = setup::setup(&options, &placement).expect("a setup");
+    let placement = placement.expect("hosts");
+    let setup = setup::setup(&options, &placement);
+    let mut setup = setup.unwrap_or_else(|unfit| panic!("{}", unfit.message));
     let mut agents: Vec<Agent> = setup.branches.drain(..).map(Agent::of).collect();
-    let mut root = Root::of(&options, &placement, setup).expect("a root");
+    let programs = vec!["program".to_owned(); options.sections.len()];
+    let root = Root::of(&options, &placement, setup, None, programs);
+    let mut root = root.unwrap_or_else(|unfit| panic!("{}", unfit.message));
     // No agent is started, so messages to agents are dropped.
     root.fence = Fence::new(false, agents.len());
     let nowhere = File::options()

@@ -1,4 +1,7 @@
-//! Standard input on its way to ranks of any host.
+//! Standard input on its way to the ranks that do not inherit it.
+//!
+//! Ranks can't inherit a terminal: they are a background process group, which the terminal would stop
+//! for reading. The root reads it while it is in the foreground.
 
 use std::io::{self, IsTerminal};
 
@@ -7,7 +10,7 @@ use crate::system;
 /// Bytes that are read at once.
 const CHUNK: usize = 32 * 1024;
 
-/// What is read, for whom, and whether they have taken it.
+/// Standard input of this process, and the ranks that get it.
 pub struct Input {
     ranks: Vec<u32>,
     terminal: bool,
@@ -16,7 +19,7 @@ pub struct Input {
 }
 
 impl Input {
-    /// For these ranks; `None` if there are none.
+    /// Creates the reader for these ranks; `None` if there are none.
     pub fn new(ranks: &[u32]) -> Option<Input> {
         (!ranks.is_empty()).then(|| Input {
             ranks: ranks.to_vec(),
@@ -25,22 +28,23 @@ impl Input {
         })
     }
 
-    /// Who gets it.
+    /// Returns the ranks that get the input.
     pub fn ranks(&self) -> &[u32] {
         &self.ranks
     }
 
-    /// Whether to read on.
+    /// Returns whether to read on.
     pub fn is_wanted(&self) -> bool {
         self.out == 0 && !self.waits_for_terminal()
     }
 
-    /// Whether the terminal belongs to another job, whose end nobody tells us.
+    /// Returns whether the terminal has another process group in the foreground, whose end no event
+    /// announces.
     pub fn waits_for_terminal(&self) -> bool {
         self.terminal && !system::owns_terminal()
     }
 
-    /// Reads once; nothing at its end, `None` if there is nothing now.
+    /// Reads once. Returns nothing at the end, and `None` if there is no input now.
     pub fn read(&mut self) -> Option<Vec<u8>> {
         let mut buffer = vec![0; CHUNK];
         match system::read(0, &mut buffer) {
@@ -55,7 +59,7 @@ impl Input {
         }
     }
 
-    /// A rank has taken what it was sent.
+    /// Records that a rank has taken a message.
     pub fn taken(&mut self) {
         self.out = self.out.saturating_sub(1);
     }

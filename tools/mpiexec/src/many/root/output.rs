@@ -1,83 +1,109 @@
-//! What ranks of all hosts print, on its way to our own streams or to files.
+//! The ranks' output on its way to this process's streams or to files.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{IsTerminal, Write};
 
+use super::unfit;
 use crate::label;
 use crate::options::Options;
 use crate::output::{ATTENTION, Sink, create, message};
+use crate::program::Unfit;
 
-/// Where it goes.
+/// The output of all ranks.
 pub struct Output {
-    /// Our standard output and standard error.
+    /// This process's standard output and standard error.
     pub sinks: [Sink; 2],
+    /// Whether the user knows that a sink has failed.
     told: [bool; 2],
-    /// What each rank has said on standard error since it is listened to, up to a limit.
+    /// Each rank's output on standard error since [`Self::listen`], up to [`ATTENTION`] bytes.
     heard: Option<HashMap<usize, Vec<u8>>>,
-    /// For each rank what its lines start with.
+    /// The label of each rank's lines.
     labels: Vec<Option<Vec<u8>>>,
-    patterns: [Option<OsString>; 2],
-    files: HashMap<OsString, Option<File>>,
-    /// Whether to make the folders that they are in.
-    folders: bool,
-    /// For each rank and stream the file's name.
-    names: Vec<[Option<OsString>; 2]>,
-    /// With labels: lines without an end so far.
+    files: Vec<RankFile>,
+    /// For each rank the indices in `files` of its standard output and standard error.
+    file_of: Vec<[Option<usize>; 2]>,
+    /// Unfinished lines, if lines get labels.
     lines: HashMap<(usize, usize), Vec<u8>>,
-    /// Ranks that somebody at a terminal talks to: what they print without an end may be a question.
+    /// Ranks that read a terminal: an unfinished line may be a prompt.
     asked: Vec<u32>,
-    /// Bytes that agents wait for leave to send, by host.
-    owed: HashMap<u32, u32>,
+    /// Credit that agents get when the sinks have room, by host and stream.
+    owed: HashMap<(u32, u8), u32>,
 }
 
-/// A line longer than this is passed on in pieces.
+/// A file that one or more ranks write to.
+struct RankFile {
+    name: OsString,
+    /// `None` after an error.
+    file: Option<File>,
+}
+
+/// Bytes after which a labelled line is split.
 const LONGEST: usize = 16 << 20;
 
 impl Output {
-    /// For ranks on hosts of these names and numbers.
-    pub fn new(options: &Options, hosts: Vec<String>, nodes: &[usize]) -> Output {
-        let name = |rank: usize, stream: usize| {
-            let pattern = options.files[stream].as_deref()?;
-            Some(label::file(pattern, rank, &hosts[rank], nodes[rank]))
-        };
-        Output {
+    /// Creates the output of ranks on the hosts `nodes` and opens its files.
+    ///
+    /// # Errors
+    /// A file can't be created.
+    pub fn new(options: &Options, hosts: &[String], nodes: &[usize]) -> Result<Output, Unfit> {
+        let mut output = Output {
             sinks: [Sink::new(1), Sink::new(2)],
             told: [false; 2],
             heard: None,
-            labels: (0..hosts.len())
-                .map(|rank| {
-                    let pattern = options.label.as_ref()?;
-                    Some(label::of(pattern, rank, &hosts[rank], nodes[rank]))
-                })
-                .collect(),
-            patterns: options.files.clone(),
-            files: HashMap::new(),
-            folders: options.folders,
-            names: (0..hosts.len())
-                .map(|rank| [name(rank, 0), name(rank, 1)])
-                .collect(),
+            labels: Vec::new(),
+            files: Vec::new(),
+            file_of: Vec::new(),
             lines: HashMap::new(),
             asked: match std::io::stdin().is_terminal() {
-                true => options.many.input.ranks(hosts.len()),
+                true => options.many.input.ranks(nodes.len()),
                 false => Vec::new(),
             },
             owed: HashMap::new(),
+        };
+        // Ranks with the same name share a file.
+        let mut numbers: HashMap<OsString, usize> = HashMap::new();
+        for (rank, &node) in nodes.iter().enumerate() {
+            let host = &hosts[node];
+            let label = options.label.as_ref();
+            output
+                .labels
+                .push(label.map(|pattern| label::of(pattern, rank, host, node)));
+            let mut file_of = [None, None];
+            for (pattern, number) in options.files.iter().zip(&mut file_of) {
+                let Some(pattern) = pattern else { continue };
+                let name = label::file(pattern, rank, host, node);
+                *number = Some(match numbers.entry(name) {
+                    Entry::Occupied(known) => *known.get(),
+                    Entry::Vacant(place) => {
+                        let name = place.key().clone();
+                        let file = create(&name, options.folders).map_err(|e| {
+                            unfit(&format!("can't write to '{}'", name.display()), e)
+                        })?;
+                        let file = Some(file);
+                        output.files.push(RankFile { name, file });
+                        *place.insert(output.files.len() - 1)
+                    }
+                });
+            }
+            output.file_of.push(file_of);
         }
+        Ok(output)
     }
 
-    /// Takes in what a rank has printed.
+    /// Adds a rank's output.
     pub fn push(&mut self, rank: usize, stream: usize, bytes: &[u8], host: u32) {
-        let owed = self.owed.entry(host).or_default();
+        let owed = self.owed.entry((host, stream as u8)).or_default();
         *owed = owed.saturating_add(bytes.len() as u32);
         if let (1, Some(heard)) = (stream, &mut self.heard) {
             let heard = heard.entry(rank).or_default();
             let room = ATTENTION.saturating_sub(heard.len());
             heard.extend_from_slice(&bytes[..bytes.len().min(room)]);
         }
-        if self.patterns[stream].is_some() {
-            return self.file_away(rank, stream, bytes);
+        if let Some(file) = self.file_of[rank][stream] {
+            return self.write_to_file(file, bytes);
         }
         let sink = &mut self.sinks[stream];
         let Some(label) = &self.labels[rank] else {
@@ -100,45 +126,36 @@ impl Output {
         }
     }
 
-    fn file_away(&mut self, rank: usize, stream: usize, bytes: &[u8]) {
-        let Some(name) = self.names[rank][stream].clone() else {
-            return;
-        };
-        let sinks = &mut self.sinks;
-        let mut failed = |error: std::io::Error| {
+    fn write_to_file(&mut self, file: usize, bytes: &[u8]) {
+        let RankFile { name, file } = &mut self.files[file];
+        if let Some(open) = file
+            && let Err(error) = open.write_all(bytes)
+        {
+            *file = None;
             let text = format!(
                 "can't write to '{}': {error}. What ranks print there is lost",
                 name.display()
             );
-            message(&mut sinks[1], &text);
-            None
-        };
-        let file = self
-            .files
-            .entry(name.clone())
-            .or_insert_with(|| create(&name, self.folders).map_or_else(&mut failed, Some));
-        if let Some(open) = file
-            && let Err(error) = open.write_all(bytes)
-        {
-            *file = failed(error);
+            message(&mut self.sinks[1], &text);
         }
     }
 
-    /// Writes what there is room for; returns what agents may send more.
-    pub fn write(&mut self) -> Vec<(u32, u32)> {
+    /// Writes what the sinks have room for. Returns the credit for agents, by host and stream.
+    pub fn write(&mut self) -> Vec<((u32, u8), u32)> {
         self.sinks.iter_mut().for_each(Sink::write_ready);
-        match self.sinks.iter().any(Sink::is_full) {
-            true => Vec::new(),
-            false => self.owed.drain().collect(),
-        }
+        let full = [0, 1].map(|stream| self.sinks[stream].is_full());
+        let open = self
+            .owed
+            .extract_if(|(_, stream), _| !full[usize::from(*stream)]);
+        open.collect()
     }
 
-    /// Keeps what ranks say on standard error from now on.
+    /// Starts keeping the ranks' standard error for [`Self::heard`].
     pub fn listen(&mut self) {
         self.heard = Some(HashMap::new());
     }
 
-    /// What has come since then.
+    /// Returns the ranks' standard error since [`Self::listen`].
     pub fn heard(&self) -> impl Iterator<Item = &[u8]> {
         self.heard
             .iter()
@@ -146,7 +163,7 @@ impl Output {
             .map(Vec::as_slice)
     }
 
-    /// Says once why a stream can't be written to; whether there was something new to say.
+    /// Reports once why a stream can't be written to. Returns whether there was something new.
     pub fn tell_failures(&mut self) -> bool {
         let mut new = false;
         for (stream, name) in [(0, "standard output"), (1, "standard error")] {
@@ -164,7 +181,7 @@ impl Output {
         new
     }
 
-    /// Passes on lines that have no end.
+    /// Passes on the unfinished lines.
     pub fn finish(&mut self) {
         let mut rest: Vec<_> = self
             .lines
