@@ -6,15 +6,15 @@ use std::os::unix::ffi::OsStringExt;
 
 use crate::hosts::batch::{self, Surroundings};
 use crate::hosts::{file, list, rankfile};
-use crate::many::greeting::Greeting;
-use crate::many::plan;
 use crate::options::{self, Request, syntax};
+use crate::root::plan;
 use crate::spawned;
+use crate::wire::greeting::Greeting;
 
-pub use crate::many::agent::fuzzing::parent;
-pub use crate::many::root::fuzzing::{agents, frames};
+pub use crate::agent::fuzzing::parent;
 pub use crate::names::fuzzing::client as name_client;
 pub use crate::names::server::fuzzing::server as name_server;
+pub use crate::root::fuzzing::{agents, frames};
 
 /// An environment from a fuzz input. The file NAME has the content of the variable NAME.
 #[derive(Default)]

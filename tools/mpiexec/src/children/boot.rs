@@ -5,10 +5,10 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::process::Command;
 
-use super::greeting::OPTION;
-use super::keys::Keys;
-use super::messages::{Boot, Member};
-use super::wire::Bytes;
+use crate::children::keys::Keys;
+use crate::wire::frames::Bytes;
+use crate::wire::greeting::OPTION;
+use crate::wire::messages::{Boot, Member};
 
 /// What `-bootstrap` knows.
 pub const KINDS: &[&str] = &[

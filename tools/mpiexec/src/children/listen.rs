@@ -4,7 +4,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, RawFd};
 
-use super::system as calls;
+use crate::children::system as calls;
 
 /// The sockets, and where they are.
 #[derive(Debug, Default)]

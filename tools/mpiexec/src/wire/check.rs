@@ -4,7 +4,7 @@
 //! An agent has proved a secret, but its host may be broken or in other hands. It must not end `mpiexec`, or speak for
 //! ranks of other hosts.
 
-use super::messages::{Plan, Up};
+use crate::wire::messages::{Plan, Up};
 
 /// The hosts and ranks of a child and of the agents below it: its messages may name no others.
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ const RANKS: u32 = 1 << 24;
 
 impl Claims {
     /// Returns the claims of the first member's agent, with the other members below it.
-    pub fn new(branch: &[super::messages::Member]) -> Claims {
+    pub fn new(branch: &[crate::wire::messages::Member]) -> Claims {
         let mut hosts: Vec<Host> = branch
             .iter()
             .map(|member| Host {
@@ -193,8 +193,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::many::messages::{Common, Member, Part};
-    use crate::many::wire::{Bytes, Field};
+    use crate::wire::frames::{Bytes, Field};
+    use crate::wire::messages::{Common, Member, Part};
 
     fn members() -> Vec<Member> {
         [(4, vec![6, 2]), (3, vec![9])]

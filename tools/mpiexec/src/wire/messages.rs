@@ -1,7 +1,7 @@
 //! The messages between a parent and the agents below it.
 
-use super::wire::{Bytes, LONGEST, fields};
 use crate::system::Ending;
+use crate::wire::frames::{Bytes, LONGEST, fields};
 
 /// A key of the key-value store and its value, as they travelled.
 pub type Pair = (Bytes, Bytes);
@@ -301,7 +301,7 @@ fields! { struct Boot { kind, exec, words, agent, width, patience, interface } }
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::many::wire::{Frames, frame};
+    use crate::wire::frames::{Frames, frame};
 
     #[test]
     fn messages_survive_the_way() {

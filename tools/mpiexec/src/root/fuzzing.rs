@@ -5,12 +5,12 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 
 use super::{Fence, Root, setup};
-use crate::many::check::Claims;
-use crate::many::messages::{Boot, Down, Member, Up};
-use crate::many::plan;
-use crate::many::wire::{Field, Frames, frame};
 use crate::options::{Request, parse};
 use crate::output::Sink;
+use crate::root::plan;
+use crate::wire::check::Claims;
+use crate::wire::frames::{Field, Frames, frame};
+use crate::wire::messages::{Boot, Down, Member, Up};
 
 /// The job: three agents with a host each, five ranks.
 const LINE: &[&str] = &["-bootstrap", "fork", "-hosts", "a:2,b:2,c:1", "-n", "5"];

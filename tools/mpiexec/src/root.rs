@@ -3,9 +3,12 @@
 
 mod ending;
 pub mod fuzzing;
+pub mod here;
 mod input;
 mod output;
+pub mod plan;
 mod setup;
+pub mod variables;
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -18,11 +21,8 @@ use pmi::server::{Action, Server};
 use self::ending::{Bereaved, Cause, Deserters, Ended, Phase};
 use self::input::Input;
 use self::output::Output;
-use super::agent;
-use super::children::{Children, Event, Key, OwnAgent};
-use super::messages::{Common, Down, Pair, Up, to_ending};
-use super::tree::{Fence, OWN};
-use super::wire::Bytes;
+use crate::agent;
+use crate::children::{Children, Event, Key, OwnAgent};
 use crate::debugger;
 use crate::hang::Inquiry;
 use crate::hang_detector::HangDetector;
@@ -34,6 +34,9 @@ use crate::program::{NOT_RUNNABLE, Program, Unfit};
 use crate::report::exit_codes;
 use crate::spawned::{Offspring, Whose};
 use crate::system::{self, Ending, HANDLED, Pid, Signals};
+use crate::wire::frames::Bytes;
+use crate::wire::messages::{Common, Down, Pair, Up, to_ending};
+use crate::wire::tree::{Fence, OWN};
 
 /// How often to look whether the terminal has become ours.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
@@ -42,8 +45,35 @@ const FAREWELL: Duration = Duration::from_millis(2000);
 /// Time for the commands that started them to end after that.
 const COMMANDS: Duration = Duration::from_millis(300);
 
-/// Runs a job. Returns the exit code.
-pub fn run(options: &Options, placement: &Placement) -> ExitCode {
+/// The exit code for mistakes on the command line.
+const USAGE: u8 = 2;
+
+/// Places the ranks of a job and runs it. Returns the exit code.
+pub fn run(mut options: Options) -> ExitCode {
+    let placement = match plan::plan(&mut options, &plan::Here) {
+        Ok(placement) => placement,
+        Err(message) => {
+            match &options.spawned {
+                Some(spawned) => spawned.failed(&message),
+                None => eprintln!("mpiexec: {message}"),
+            }
+            return ExitCode::from(USAGE);
+        }
+    };
+    if options.many.print_map {
+        print!("{}", plan::map(&placement));
+    }
+    if options.many.dry_run {
+        return plan::dry_run(&options, &placement);
+    }
+    for note in &options.notes {
+        eprintln!("mpiexec: {note}");
+    }
+    run_placed(&options, &placement)
+}
+
+/// Runs a job whose ranks are placed. Returns the exit code.
+fn run_placed(options: &Options, placement: &Placement) -> ExitCode {
     ExitCode::from(match Root::start(options, placement) {
         Ok(mut root) => {
             root.serve(|root| root.tell_spawner(options, placement));
@@ -424,7 +454,7 @@ impl Root {
         }
     }
 
-    /// Handles a child's message, whose numbers were checked ([`super::check`]).
+    /// Handles a child's message, whose numbers were checked ([`crate::wire::check`]).
     fn hear(&mut self, child: usize, message: Up) {
         match message {
             Up::Started { host, pids, notes } => {

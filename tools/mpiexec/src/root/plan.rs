@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
-use std::process::Command;
+use std::process::{Command, ExitCode};
 
-use super::boot;
 use super::here::canonical;
 use super::variables;
-use crate::affinity;
+use crate::affinity::{self, Affinity};
+use crate::children;
 use crate::hosts::batch::{self, Surroundings};
 use crate::hosts::place::{Order, Placement, Wanted, Wishes, place};
 use crate::hosts::{Host, file, rankfile};
@@ -131,7 +131,7 @@ pub fn plan(options: &mut Options, around: &impl Surroundings) -> Result<Placeme
     }
     if options.many.bootstrap.is_none() {
         let is_set = |name: &str| around.variable(name).is_some();
-        options.many.bootstrap = Some(boot::usual(is_set).to_owned());
+        options.many.bootstrap = Some(children::usual(is_set).to_owned());
     }
     Ok(placement)
 }
@@ -189,6 +189,30 @@ pub fn map(placement: &Placement) -> String {
     hosts
         .map(|(host, ranks)| line(&host.name, &ranks))
         .collect()
+}
+
+/// Prints the host and the binding of each rank, as if all hosts were like this one.
+pub fn dry_run(options: &Options, placement: &Placement) -> ExitCode {
+    let mut lines: Vec<(usize, String)> = Vec::new();
+    for (host, ranks) in placement.hosts.iter().zip(placement.ranks()) {
+        let name = &host.name;
+        let numbers: Vec<u32> = ranks.iter().map(|&rank| rank as u32).collect();
+        match Affinity::find(&options.bind.clone().of(&numbers), ranks.len()) {
+            Ok(affinity) => {
+                let pictures = affinity.pictures().into_iter();
+                let line =
+                    |(rank, picture)| (rank, format!("rank {rank} on {name} is {picture}\n"));
+                lines.extend(ranks.into_iter().zip(pictures).map(line));
+            }
+            Err(why) => {
+                eprintln!("mpiexec: on host '{name}': {why}");
+                return ExitCode::from(super::USAGE);
+            }
+        }
+    }
+    lines.sort();
+    let text: String = lines.into_iter().map(|(_, line)| line).collect();
+    crate::print(&text)
 }
 
 #[cfg(test)]

@@ -20,16 +20,16 @@ use pmi::server::Server;
 
 use self::output::Feed;
 use self::ranks::Rank;
-use super::check::check_plan;
-use super::children::{Children, Event, Key};
-use super::link::Link;
-use super::messages::{Down, Member, Plan, Up};
-use super::tree::{self, Fence, OWN, Way, way};
-use super::wire::Bytes;
+use crate::children::{Children, Event, Key};
 use crate::guardian::Guardian;
 use crate::orphans;
 use crate::report::host;
 use crate::system::{self, HANDLED, Pid, Signals};
+use crate::wire::check::check_plan;
+use crate::wire::frames::Bytes;
+use crate::wire::link::Link;
+use crate::wire::messages::{Down, Member, Plan, Up};
+use crate::wire::tree::{self, Fence, OWN, Way, way};
 
 /// Time for the agents below to say farewell.
 const FAREWELL: Duration = Duration::from_millis(1500);
@@ -465,7 +465,7 @@ impl Agent {
         }
     }
 
-    fn tell_fence(&mut self, complete: Option<Vec<super::messages::Pair>>) {
+    fn tell_fence(&mut self, complete: Option<Vec<crate::wire::messages::Pair>>) {
         if let Some(pairs) = complete {
             self.parent.send(&Up::Fence { pairs });
         }

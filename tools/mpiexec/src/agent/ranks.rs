@@ -16,15 +16,15 @@ use super::Agent;
 use super::output::{Feed, Output};
 use crate::affinity::{Affinity, CpuShare};
 use crate::binding::Bind;
+use crate::children::Event;
 use crate::core_files::{self, Dumped};
-use crate::many::children::Event;
-use crate::many::messages::{Common, Part, Up, from_ending};
-use crate::many::tree::OWN;
-use crate::many::wire::Bytes;
 use crate::options::{Inherit, Section};
 use crate::output::Outbox;
 use crate::program::{NOT_FOUND, NOT_RUNNABLE, Program, Unfit};
 use crate::system::{self, Ending, Pid, Setup};
+use crate::wire::frames::Bytes;
+use crate::wire::messages::{Common, Part, Up, from_ending};
+use crate::wire::tree::OWN;
 
 /// Time for which the report of ranks that ended in order waits for more of them.
 const TOGETHER: Duration = Duration::from_millis(50);

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::messages::Boot;
+use crate::wire::messages::Boot;
 
 /// What is known of the order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -90,8 +90,11 @@ fn is_known(exec: &OsStr) -> bool {
 /// Asks ssh about `host` for all hosts, if its files treat all alike. It costs as much as a third of what
 /// starting an agent costs.
 pub fn ask(boot: &Boot, host: &str) -> Keys {
-    let words: Vec<OsString> = boot.words.iter().map(super::boot::os).collect();
-    let exec = boot.exec.as_ref().map_or("ssh".into(), super::boot::os);
+    let words: Vec<OsString> = boot.words.iter().map(crate::children::boot::os).collect();
+    let exec = boot
+        .exec
+        .as_ref()
+        .map_or("ssh".into(), crate::children::boot::os);
     if boot.kind != "ssh"
         || !is_known(&exec)
         || !files(&words).iter().all(|file| file_is_alike(file))
@@ -114,7 +117,7 @@ pub fn ask(boot: &Boot, host: &str) -> Keys {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::many::wire::Bytes;
+    use crate::wire::frames::Bytes;
 
     #[test]
     fn slow_ones_go_behind() {

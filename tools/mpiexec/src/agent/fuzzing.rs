@@ -9,10 +9,10 @@ use rustix::net::sockopt;
 
 use super::Agent;
 use crate::guardian::Guardian;
-use crate::many::check::check_plan;
-use crate::many::link::Link;
-use crate::many::messages::Down;
-use crate::many::wire::Frames;
+use crate::wire::check::check_plan;
+use crate::wire::frames::Frames;
+use crate::wire::link::Link;
+use crate::wire::messages::Down;
 
 thread_local! {
     /// The guardian that all inputs share, since each is a process.

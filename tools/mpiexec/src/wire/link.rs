@@ -11,8 +11,8 @@ use netmod_kit::admission::handshake;
 use netmod_kit::admission::{Keys, Protocol, Role, Sealed, Secret};
 use rustix::net::sockopt;
 
-use super::wire::{Field, Frames, Garbled, frame};
 use crate::system;
+use crate::wire::frames::{Field, Frames, Garbled, frame};
 
 /// The protocol's name, and the length of the context of an agent's hello: the number of its host.
 pub const PROTOCOL: Protocol = Protocol::new(*b"WeftAgt\x02", 4);

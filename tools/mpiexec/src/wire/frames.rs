@@ -116,29 +116,29 @@ impl<A: Field, B: Field> Field for (A, B) {
 /// Makes a structure or an enumeration a field; variants are told apart by their number.
 macro_rules! fields {
     (struct $name:ident { $($field:ident),* $(,)? }) => {
-        impl $crate::many::wire::Field for $name {
+        impl $crate::wire::frames::Field for $name {
             fn write(&self, out: &mut Vec<u8>) {
-                $($crate::many::wire::Field::write(&self.$field, out);)*
+                $($crate::wire::frames::Field::write(&self.$field, out);)*
             }
             fn read(from: &mut &[u8]) -> Option<Self> {
-                Some($name { $($field: $crate::many::wire::Field::read(from)?),* })
+                Some($name { $($field: $crate::wire::frames::Field::read(from)?),* })
             }
         }
     };
     (enum $name:ident { $($number:literal $variant:ident { $($field:ident),* }),* $(,)? }) => {
-        impl $crate::many::wire::Field for $name {
+        impl $crate::wire::frames::Field for $name {
             fn write(&self, out: &mut Vec<u8>) {
                 match self {
                     $($name::$variant { $($field),* } => {
                         out.push($number);
-                        $($crate::many::wire::Field::write($field, out);)*
+                        $($crate::wire::frames::Field::write($field, out);)*
                     })*
                 }
             }
             fn read(from: &mut &[u8]) -> Option<Self> {
                 Some(match u8::read(from)? {
                     $($number => $name::$variant {
-                        $($field: $crate::many::wire::Field::read(from)?),*
+                        $($field: $crate::wire::frames::Field::read(from)?),*
                     },)*
                     _ => return None,
                 })

@@ -1,6 +1,6 @@
 //! The tree of agents: who starts whom, who has whom below, and what of a fence has come.
 
-use super::messages::{Down, Member, Pair};
+use crate::wire::messages::{Down, Member, Pair};
 
 /// An agent to start, and those that it is to start in turn.
 pub fn branches(hosts: &[Member], width: usize) -> Vec<Vec<Member>> {
@@ -145,7 +145,7 @@ impl Fence {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::many::wire::Bytes;
+    use crate::wire::frames::Bytes;
 
     fn members(count: u32) -> Vec<Member> {
         let member = |number| Member {

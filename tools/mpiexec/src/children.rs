@@ -1,5 +1,10 @@
 //! The agents that this process starts and has a connection to.
 
+mod boot;
+mod keys;
+mod listen;
+mod system;
+
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -11,15 +16,16 @@ use netmod_kit::admission::{
     Admitted, Keys as SessionKeys, Pending, Role, Secret, Served, descriptors,
 };
 
-use super::check::Claims;
-use super::greeting::Greeting;
-use super::keys::{self, Keys};
-use super::link::{Link, PROTOCOL, host_of};
-use super::listen::Listeners;
-use super::messages::{Boot, Common, Down, Member, Plan, Up};
-use super::tree::{Routes, Way, way};
-use super::{boot, system as calls};
-use crate::system::{self, Ending, Pid};
+pub use self::boot::{KINDS, usual};
+use self::keys::Keys;
+use self::listen::Listeners;
+use self::system as calls;
+use crate::system::{Ending, Pid, kill, set_nonblocking};
+use crate::wire::check::Claims;
+use crate::wire::greeting::Greeting;
+use crate::wire::link::{Link, PROTOCOL, host_of};
+use crate::wire::messages::{Boot, Common, Down, Member, Plan, Up};
+use crate::wire::tree::{Routes, Way, way};
 
 /// What a child has to do with.
 pub enum Event {
@@ -316,7 +322,7 @@ impl Children {
                     if let Up::Gone { .. } = message {
                         child.state = State::Over;
                         if let (Some(pid), true) = (child.pid, boot::may_be_ended(&child.boot)) {
-                            system::kill(pid, libc::SIGKILL);
+                            kill(pid, libc::SIGKILL);
                         }
                     }
                     events.push(Event::Message(index, Box::new(message)));
@@ -506,7 +512,7 @@ impl Child {
             eprint!(
                 "mpiexec: on host '{}' start '{agent} {}' and give it this line:\n{line}",
                 host.name,
-                super::greeting::OPTION
+                crate::wire::greeting::OPTION
             );
             return Ok(());
         };
@@ -526,7 +532,7 @@ impl Child {
         }
         if let Some(errors) = child.stderr.take() {
             let errors = OwnedFd::from(errors);
-            system::set_nonblocking(&errors).map_err(|error| error.to_string())?;
+            set_nonblocking(&errors).map_err(|error| error.to_string())?;
             self.errors = Some(File::from(errors));
         }
         Ok(())
@@ -582,7 +588,7 @@ impl Child {
 
     fn end(&self) {
         if let Some(pid) = self.pid {
-            system::kill(pid, libc::SIGKILL);
+            kill(pid, libc::SIGKILL);
         }
     }
 }

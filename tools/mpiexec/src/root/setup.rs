@@ -11,12 +11,12 @@ use std::path::PathBuf;
 use super::unfit;
 use crate::affinity;
 use crate::hosts::place::Placement;
-use crate::many::here::is_here;
-use crate::many::messages::{Boot, Common, Member, Part};
-use crate::many::tree;
-use crate::many::wire::Bytes;
 use crate::options::{Inherit, Input, Options, Section};
 use crate::program::{Unfit, environment};
+use crate::root::here::is_here;
+use crate::wire::frames::Bytes;
+use crate::wire::messages::{Boot, Common, Member, Part};
+use crate::wire::tree;
 
 /// An agent to start, with those below it, and how it is started.
 pub type Branch = (Vec<Member>, Boot);

@@ -1,8 +1,8 @@
 //! The protocol over many agents, without processes: who sends how much to whom, in how many steps.
 
-use super::messages::{Common, Down, Member, Pair, Plan, Up};
-use super::tree::{Fence, OWN, Routes, branches};
-use super::wire::{Bytes, Field, Frames, frame};
+use crate::wire::frames::{Bytes, Field, Frames, frame};
+use crate::wire::messages::{Common, Down, Member, Pair, Plan, Up};
+use crate::wire::tree::{Fence, OWN, Routes, branches};
 
 /// Agents that one starts.
 const WIDTH: usize = 32;

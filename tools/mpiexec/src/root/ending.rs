@@ -8,11 +8,11 @@ use crate::core_files;
 use crate::debugger;
 use crate::hang::{self, Inquiry, LAST_WORDS, LAST_WORDS_OF_ALL, LOOK_FOR_WORDS};
 use crate::hosts::place::Placement;
-use crate::many::messages::Down;
 use crate::options::Options;
 use crate::output::message;
 use crate::report::{early_exit_hint, signal_hint, signal_name};
 use crate::system::{self, Ending};
+use crate::wire::messages::Down;
 
 /// Time between asking ranks to end and killing them.
 const GRACE: Duration = Duration::from_millis(300);

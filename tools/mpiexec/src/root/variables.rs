@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
-use super::boot::KINDS;
+use crate::children::KINDS;
 use crate::hosts::batch::Surroundings;
 use crate::options::{Many, split};
 

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use netmod_kit::admission::{Keys, Role};
 
-use crate::many::greeting::Greeting;
-use crate::many::link::{Link, introduce};
-use crate::many::messages::{Down, Plan};
 use crate::system;
+use crate::wire::greeting::Greeting;
+use crate::wire::link::{Link, introduce};
+use crate::wire::messages::{Down, Plan};
 
 /// Time for the line on standard input.
 const LINE: Duration = Duration::from_secs(30);
