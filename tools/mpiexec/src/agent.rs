@@ -28,17 +28,17 @@ use crate::system::{self, HANDLED, Pid, Signals};
 use crate::wire::check::check_plan;
 use crate::wire::frames::Bytes;
 use crate::wire::link::Link;
-use crate::wire::messages::{Down, Member, Plan, Up};
-use crate::wire::tree::{self, Fence, OWN, Way, way};
+use crate::wire::messages::{Down, Member, Plan, Up, from_stage};
+use crate::wire::tree::{self, Fence, OWN, Receivers, receivers};
 
-/// Time for the agents below to say farewell.
+/// Time for the farewells of the agents below.
 const FAREWELL: Duration = Duration::from_millis(1500);
-/// Time for the last words to the parent to leave.
+/// Time to send the last messages to the parent.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
-/// Why an agent ends that has got a signal.
+/// The reason of an agent that a signal ends.
 const ASKED_TO_END: &str = "it was asked to end by a signal";
-/// The exit code of an agent that has failed; its parent knows why or is gone.
+/// The exit code of an agent that has failed; its parent knows the reason or is gone.
 const FAILED: u8 = 1;
 
 /// Runs the agent that a command has started.
@@ -116,7 +116,7 @@ struct Agent {
 }
 
 #[derive(Clone, Copy)]
-enum Who {
+enum Owner {
     Signals,
     Parent,
     Child(Key),
@@ -134,7 +134,7 @@ impl Agent {
         Ok(agent)
     }
 
-    /// An agent before its ranks are started, and the events of starting the agents below it.
+    /// Creates an agent without ranks, starts the agents below it, and returns the events of that.
     fn of(
         parent: Link,
         plan: Plan,
@@ -205,7 +205,7 @@ impl Agent {
     /// Serves the ranks, the parent and the children. Returns the exit code.
     fn serve(&mut self) -> u8 {
         let mut entries: Vec<libc::pollfd> = Vec::new();
-        let mut owners: Vec<Who> = Vec::new();
+        let mut owners: Vec<Owner> = Vec::new();
         let mut events = Vec::new();
         for message in std::mem::take(&mut self.early) {
             self.obey(message);
@@ -232,16 +232,16 @@ impl Agent {
                     continue;
                 }
                 match who {
-                    Who::Signals => {
+                    Owner::Signals => {
                         if !self.handle_signals(&mut events) {
                             return self.break_off(ASKED_TO_END);
                         }
                     }
-                    Who::Parent => self.parent.read(),
-                    Who::Child(key) => self.children.handle(key, &mut events),
-                    Who::Pmi(rank) => self.hear(rank),
-                    Who::Output(rank, stream) => self.read_output(rank, stream),
-                    Who::Feed(feed) => self.feed(feed),
+                    Owner::Parent => self.parent.read(),
+                    Owner::Child(key) => self.children.handle(key, &mut events),
+                    Owner::Pmi(rank) => self.hear(rank),
+                    Owner::Output(rank, stream) => self.read_output(rank, stream),
+                    Owner::Feed(feed) => self.feed(feed),
                 }
             }
             loop {
@@ -272,26 +272,30 @@ impl Agent {
         }
     }
 
-    fn list(&self, mut add: impl FnMut(RawFd, i16, Who)) {
-        add(self.signals.descriptor(), libc::POLLIN, Who::Signals);
-        add(self.parent.descriptor(), self.parent.events(), Who::Parent);
+    fn list(&self, mut add: impl FnMut(RawFd, i16, Owner)) {
+        add(self.signals.descriptor(), libc::POLLIN, Owner::Signals);
+        add(
+            self.parent.descriptor(),
+            self.parent.events(),
+            Owner::Parent,
+        );
         self.children
-            .list(|fd, events, key| add(fd, events, Who::Child(key)));
+            .list(|fd, events, key| add(fd, events, Owner::Child(key)));
         for (index, rank) in self.ranks.iter().enumerate() {
             if let Some(pmi) = &rank.pmi {
                 let events = match rank.answers.waits() {
                     true => libc::POLLOUT,
                     false => libc::POLLIN,
                 };
-                add(pmi.as_raw_fd(), events, Who::Pmi(index));
+                add(pmi.as_raw_fd(), events, Owner::Pmi(index));
             }
             for (stream, output) in rank.output.iter().enumerate() {
                 if let Some(fd) = output.descriptor().filter(|_| self.credit[stream] > 0) {
-                    add(fd, libc::POLLIN, Who::Output(index, stream));
+                    add(fd, libc::POLLIN, Owner::Output(index, stream));
                 }
             }
             if let Some(fd) = rank.feed.as_ref().and_then(Feed::wanted) {
-                add(fd, libc::POLLOUT, Who::Feed(index));
+                add(fd, libc::POLLOUT, Owner::Feed(index));
             }
         }
     }
@@ -361,13 +365,13 @@ impl Agent {
 
     /// Carries out a message of the parent, and passes it on.
     fn obey(&mut self, message: Down) {
-        match way(&message) {
-            Way::Host(host) if host != self.me.number => {
+        match receivers(&message) {
+            Receivers::Host(host) if host != self.me.number => {
                 self.children.send(&message);
                 return;
             }
-            Way::Host(_) => {}
-            Way::All => self.children.send(&message),
+            Receivers::Host(_) => {}
+            Receivers::All => self.children.send(&message),
         }
         match message {
             Down::Plan { .. } => {}
@@ -402,7 +406,8 @@ impl Agent {
             }
             Down::Stages {} => {
                 let host = self.me.number;
-                let stages = (0..self.me.ranks.len()).map(|index| self.stage(index));
+                let stages =
+                    (0..self.me.ranks.len()).map(|index| from_stage(self.server.stage(index)));
                 let stages = Bytes(stages.collect());
                 self.parent.send(&Up::Stages { host, stages });
             }
@@ -437,7 +442,7 @@ impl Agent {
         }
     }
 
-    /// Takes in what children have to say.
+    /// Handles the events of the children.
     fn take(&mut self, events: &mut Vec<Event>) {
         for event in events.drain(..) {
             match event {
@@ -471,7 +476,7 @@ impl Agent {
         }
     }
 
-    /// Fences go on without whoever has this number in them.
+    /// Removes the member `who` from the fence, if others go on without lost ranks.
     fn leave_fence(&mut self, who: usize) {
         if self.cleanup {
             return;

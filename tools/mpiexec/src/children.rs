@@ -1,4 +1,4 @@
-//! The agents that this process starts and has a connection to.
+//! The agents that this process starts and is connected to.
 
 mod boot;
 mod keys;
@@ -25,22 +25,22 @@ use crate::wire::check::Claims;
 use crate::wire::greeting::Greeting;
 use crate::wire::link::{Link, PROTOCOL, host_of};
 use crate::wire::messages::{Boot, Common, Down, Member, Plan, Up};
-use crate::wire::tree::{Routes, Way, way};
+use crate::wire::tree::{Receivers, Routes, receivers};
 
-/// What a child has to do with.
+/// A message or the loss of a child.
 pub enum Event {
-    /// It says something.
+    /// A message of the child with this index.
     Message(usize, Box<Up>),
-    /// It could not be started, or has not called.
+    /// The child could not be started, or has not called.
     Failed {
         /// Which.
         child: usize,
-        /// An exit code for the job.
+        /// The job's exit code.
         code: u8,
         /// For people.
         text: String,
     },
-    /// Its connection has ended without a farewell.
+    /// The connection of the child has ended without a farewell.
     Lost {
         /// Which.
         child: usize,
@@ -54,9 +54,9 @@ pub enum Event {
 pub enum Key {
     /// A listening socket.
     Listener(usize),
-    /// A connection that has not proved the secret of a child.
+    /// A connection that has not proved a child's secret yet.
     Pending(usize),
-    /// What the command that starts a child says.
+    /// The standard error of the command that starts a child.
     Errors(usize),
     /// The connection to a child.
     Link(usize),
@@ -72,12 +72,12 @@ enum State {
 struct Child {
     /// Its own host, then those that it is to start.
     branch: Vec<Member>,
-    /// How it is started.
+    /// The kind and command of its start.
     boot: Boot,
     secret: Secret,
     pid: Option<Pid>,
     errors: Option<File>,
-    /// The last that the command said.
+    /// The end of the command's standard error.
     tail: Vec<u8>,
     link: Option<Link>,
     state: State,
@@ -98,7 +98,7 @@ pub struct OwnAgent {
 const PROVING: Duration = Duration::from_secs(10);
 /// Most unproved connections at the same time.
 const UNPROVED: usize = 256;
-/// How much of what a command says is kept.
+/// Bytes of a command's standard error that are kept.
 const TAIL: usize = 2048;
 
 /// All children.
@@ -106,11 +106,11 @@ pub struct Children {
     common: Common,
     listeners: Listeners,
     pending: Pending<TcpStream>,
-    /// Whether the children have got the message that ends them, after which they may leave.
+    /// Whether the children were asked to end, after which they may leave.
     has_quit: bool,
     children: Vec<Child>,
     routes: Routes,
-    /// Messages and bytes of connections that have ended, to and from the children.
+    /// Messages and bytes to and from children whose connections have ended.
     past: [(u64, u64); 2],
 }
 
@@ -197,12 +197,12 @@ impl Children {
         Ok(())
     }
 
-    /// How many there are.
+    /// Returns the number of children.
     pub fn len(&self) -> usize {
         self.children.len()
     }
 
-    /// The numbers of the hosts below a child, its own among them.
+    /// Returns the numbers of the hosts below a child, its own among them.
     pub fn below(&self, child: usize) -> Vec<u32> {
         self.routes.below(child)
     }
@@ -232,7 +232,7 @@ impl Children {
         }
     }
 
-    /// Does what is to be done about a descriptor that is ready.
+    /// Handles a descriptor that is ready.
     pub fn handle(&mut self, key: Key, events: &mut Vec<Event>) {
         match key {
             Key::Listener(index) => self.accept(index),
@@ -245,7 +245,7 @@ impl Children {
     fn accept(&mut self, index: usize) {
         let listeners = &self.listeners;
         let pending = &mut self.pending;
-        // What is left shows at the next poll: a flood must not hold up the agents that are there.
+        // The next poll shows the remaining ones: a flood must not delay the agents that are there.
         let _ = pending.accept(|| listeners.accept(index), |_, _| Ok(()));
     }
 
@@ -272,7 +272,7 @@ impl Children {
         }
     }
 
-    /// The child at the other end is ours: it is told what to do.
+    /// Sends the plan to a child that has proved its secret.
     fn welcome(
         &mut self,
         index: usize,
@@ -293,7 +293,7 @@ impl Children {
             .iter()
             .any(|child| matches!(child.state, State::Starting(_)))
         {
-            // Nobody is to call any more.
+            // No child is to call any more.
             self.listeners = Listeners::default();
             self.pending.clear();
         }
@@ -347,7 +347,7 @@ impl Children {
         }
     }
 
-    /// When something is due by the clock.
+    /// Returns when to call [`Self::look_at_clock`].
     pub fn due(&self) -> Option<Instant> {
         let starting = self.children.iter().filter_map(|child| match child.state {
             State::Starting(until) => Some(until),
@@ -356,7 +356,7 @@ impl Children {
         starting.chain(self.pending.deadline()).min()
     }
 
-    /// Gives up what has had its time.
+    /// Gives up the children that have not called in time.
     pub fn look_at_clock(&mut self, now: Instant, events: &mut Vec<Event>) {
         self.pending.expire(now);
         for (index, child) in self.children.iter_mut().enumerate() {
@@ -383,7 +383,7 @@ impl Children {
         }
     }
 
-    /// Takes note of a process that has ended, which may be none of these.
+    /// Records the end of a process. Returns whether it was the command of a child.
     pub fn reaped(&mut self, pid: Pid, ending: Ending, events: &mut Vec<Event>) -> bool {
         let Some(index) = self
             .children
@@ -419,16 +419,16 @@ impl Children {
         true
     }
 
-    /// Sends a message to whom it is for.
+    /// Sends a message to its receivers.
     pub fn send(&mut self, message: &Down) {
         self.has_quit |= matches!(message, Down::Quit {});
-        match way(message) {
-            Way::All => {
+        match receivers(message) {
+            Receivers::All => {
                 for child in &mut self.children {
                     child.send(message);
                 }
             }
-            Way::Host(host) => {
+            Receivers::Host(host) => {
                 if let Some(child) = self.routes.to(host) {
                     self.children[child].send(message);
                 }
@@ -436,7 +436,7 @@ impl Children {
         }
     }
 
-    /// Ends the commands of children that have not called; they will not.
+    /// Ends the commands of children that have not called yet.
     pub fn give_up_the_unborn(&mut self) {
         for child in &mut self.children {
             if matches!(child.state, State::Starting(_)) {
@@ -446,13 +446,13 @@ impl Children {
         }
     }
 
-    /// Whether a child still has something to say.
+    /// Returns whether a child has not said farewell and is not lost.
     pub fn any_up(&self) -> bool {
         let up = |child: &Child| !matches!(child.state, State::Over);
         self.children.iter().any(up)
     }
 
-    /// Whether a command still runs.
+    /// Returns whether a command still runs.
     pub fn any_command(&self) -> bool {
         self.children.iter().any(|child| child.pid.is_some())
     }
@@ -462,7 +462,7 @@ impl Children {
         self.children.iter().for_each(Child::end);
     }
 
-    /// Messages and bytes to and from all children.
+    /// Returns the messages and bytes to and from all children.
     pub fn traffic(&self) -> [(u64, u64); 2] {
         let mut all = self.past;
         for link in self.children.iter().filter_map(|child| child.link.as_ref()) {
@@ -555,7 +555,7 @@ impl Child {
         }
     }
 
-    /// The command's last words, for the end of a sentence.
+    /// Returns the last lines of the command's standard error, for the end of a sentence.
     fn said(&self) -> String {
         let text = String::from_utf8_lossy(&self.tail);
         let lines: Vec<&str> = text

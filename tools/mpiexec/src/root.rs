@@ -16,9 +16,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use pmi::server::{Action, Server};
+use pmi::server::{Action, Server, Stage};
 
-use self::ending::{Bereaved, Cause, Deserters, Ended, Phase};
+use self::ending::{Cause, Ended, PeerLoss, Phase, UnfinalizedExits};
 use self::input::Input;
 use self::output::Output;
 use crate::agent;
@@ -35,7 +35,7 @@ use crate::report::exit_codes;
 use crate::spawned::{Offspring, Whose};
 use crate::system::{self, Ending, HANDLED, Pid, Signals};
 use crate::wire::frames::Bytes;
-use crate::wire::messages::{Common, Down, Pair, Up, to_ending};
+use crate::wire::messages::{Common, Down, Pair, Up, to_ending, to_stage};
 use crate::wire::tree::{Fence, OWN};
 
 /// How often to look whether the terminal has become ours.
@@ -113,26 +113,6 @@ struct Rank {
     core: Option<PathBuf>,
 }
 
-/// How far a rank has come in MPI.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    /// It has not called MPI_Init.
-    Silent,
-    Active,
-    Finalized,
-}
-
-impl Stage {
-    /// Decodes a stage of a message, which was checked.
-    fn read(code: u8) -> Stage {
-        match code {
-            0 => Stage::Silent,
-            1 => Stage::Active,
-            _ => Stage::Finalized,
-        }
-    }
-}
-
 struct Host {
     name: String,
     ranks: Vec<usize>,
@@ -161,7 +141,7 @@ struct Root {
     /// Whether this is a spawned job, which ends as quickly as a rank does.
     is_spawned: bool,
     /// Whether the spawner knows whether the job runs.
-    told: bool,
+    is_spawn_answered: bool,
     /// Whether the spawner has got the reason why the job does not run.
     refused: bool,
     signals: Signals,
@@ -183,8 +163,8 @@ struct Root {
     code: u8,
     /// Whether the loss of a rank ends the others.
     cleanup: bool,
-    deserters: Option<Deserters>,
-    bereaved: Option<Bereaved>,
+    unfinalized: Option<UnfinalizedExits>,
+    peer_loss: Option<PeerLoss>,
     /// Whether to print the traffic of the connections at the end.
     verbose: bool,
     /// Whether to print how each rank has ended.
@@ -195,7 +175,7 @@ struct Root {
 }
 
 #[derive(Clone, Copy)]
-enum Who {
+enum Owner {
     Signals,
     Input,
     Sink,
@@ -283,7 +263,7 @@ impl Root {
             server,
             offspring,
             is_spawned: options.spawned.is_some(),
-            told: false,
+            is_spawn_answered: false,
             refused: false,
             signals,
             output,
@@ -300,8 +280,8 @@ impl Root {
             ended: Ended::default(),
             code: 0,
             cleanup: options.cleanup,
-            deserters: None,
-            bereaved: None,
+            unfinalized: None,
+            peer_loss: None,
             verbose: options.many.verbose,
             print_codes: options.print_codes,
             hosts,
@@ -326,7 +306,7 @@ impl Root {
     /// Waits for an event, and handles it.
     fn step(&mut self, until: Option<Instant>) {
         let mut entries: Vec<libc::pollfd> = Vec::new();
-        let mut owners: Vec<Who> = Vec::new();
+        let mut owners: Vec<Owner> = Vec::new();
         self.list(|fd, events, who| {
             entries.push(libc::pollfd {
                 fd,
@@ -341,11 +321,11 @@ impl Root {
                 continue;
             }
             match who {
-                Who::Signals => self.handle_signals(),
-                Who::Input => self.read_input(),
-                Who::Sink => {}
-                Who::Child(key) => self.children.handle(key, &mut self.events),
-                Who::Offspring(whose) => {
+                Owner::Signals => self.handle_signals(),
+                Owner::Input => self.read_input(),
+                Owner::Sink => {}
+                Owner::Child(key) => self.children.handle(key, &mut self.events),
+                Owner::Offspring(whose) => {
                     let mut actions = Vec::new();
                     self.offspring.handle(whose, &mut self.server, &mut actions);
                     actions.into_iter().for_each(|action| self.act(action));
@@ -379,23 +359,23 @@ impl Root {
         }
     }
 
-    fn list(&self, mut add: impl FnMut(i32, i16, Who)) {
-        add(self.signals.descriptor(), libc::POLLIN, Who::Signals);
+    fn list(&self, mut add: impl FnMut(i32, i16, Owner)) {
+        add(self.signals.descriptor(), libc::POLLIN, Owner::Signals);
         if let Some(input) = &self.input
             && input.is_wanted()
             && self.targets_run(input)
         {
-            add(0, libc::POLLIN, Who::Input);
+            add(0, libc::POLLIN, Owner::Input);
         }
         for sink in &self.output.sinks {
             if sink.waits() {
-                add(sink.descriptor(), libc::POLLOUT, Who::Sink);
+                add(sink.descriptor(), libc::POLLOUT, Owner::Sink);
             }
         }
         self.offspring
-            .list(|fd, whose| add(fd, libc::POLLIN, Who::Offspring(whose)));
+            .list(|fd, whose| add(fd, libc::POLLIN, Owner::Offspring(whose)));
         self.children
-            .list(|fd, events, key| add(fd, events, Who::Child(key)));
+            .list(|fd, events, key| add(fd, events, Owner::Child(key)));
     }
 
     fn wait_time(&self, until: Option<Instant>) -> i32 {
@@ -493,7 +473,7 @@ impl Root {
                 let mut ranks = ranks;
                 ranks.sort_by_key(|(_, (how, _))| *how < 256);
                 for (rank, (how, stage)) in ranks {
-                    self.has_ended(rank as usize, to_ending(how), Stage::read(stage));
+                    self.has_ended(rank as usize, to_ending(how), to_stage(stage));
                 }
             }
             Up::Core { rank, place } => {
@@ -525,7 +505,7 @@ impl Root {
             Up::Stuck { host, waiting } => self.hosts[host as usize].stuck = waiting as usize,
             Up::Stages { host, stages } => {
                 for (&rank, stage) in self.hosts[host as usize].ranks.iter().zip(stages.0) {
-                    self.ranks[rank].stage = Stage::read(stage);
+                    self.ranks[rank].stage = to_stage(stage);
                 }
             }
             Up::Taken { .. } => {

@@ -1,4 +1,4 @@
-//! How an agent finds its parent.
+//! The call of an agent to its parent.
 
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -14,9 +14,9 @@ use crate::wire::messages::{Down, Plan};
 const LINE: Duration = Duration::from_secs(30);
 /// Time for one attempt to connect.
 const ATTEMPT: Duration = Duration::from_secs(2);
-/// Time for the other end to show who it is.
+/// Time for the other end to prove the secret.
 const ANSWER: Duration = Duration::from_secs(5);
-/// Longest line.
+/// Most bytes of the line.
 const LONGEST: usize = 64 * 1024;
 
 /// Calls the parent that the line on standard input names. Returns the connection and the plan.
@@ -91,10 +91,10 @@ fn line() -> Result<String, String> {
     Ok(String::from_utf8_lossy(&line).into_owned())
 }
 
-/// Tries the parent's addresses until one answers that knows the secret.
+/// Tries the parent's addresses until one proves the secret.
 fn call(greeting: &Greeting, until: Instant) -> Result<(TcpStream, Keys), String> {
     let mut addresses = greeting.addresses.clone();
-    // Where ssh came from is the likeliest to lead back.
+    // The address that ssh came from is the likeliest to lead back.
     if let Some(from) = caller(|name| std::env::var(name).ok())
         && let Some(port) = addresses.first().map(SocketAddr::port)
     {
@@ -126,7 +126,7 @@ fn call(greeting: &Greeting, until: Instant) -> Result<(TcpStream, Keys), String
             }
         }
         if is_deserted() {
-            return Err("who started this agent is gone".to_owned());
+            return Err("the process that started this agent has ended".to_owned());
         }
         if Instant::now() + Duration::from_millis(200) >= until {
             break;
@@ -140,8 +140,8 @@ fn call(greeting: &Greeting, until: Instant) -> Result<(TcpStream, Keys), String
     ))
 }
 
-/// Whether nobody reads what this process says any more: the command that started it is gone, and so is,
-/// most likely, whoever ran it.
+/// Returns whether the readers of this process's output are gone, that is the command that started it
+/// and most likely the process that ran it.
 fn is_deserted() -> bool {
     let mut entries = [1, 2].map(|fd| libc::pollfd {
         fd,
@@ -153,7 +153,7 @@ fn is_deserted() -> bool {
     entries.iter().any(|entry| entry.revents & gone != 0)
 }
 
-/// The address that ssh says the caller has.
+/// Returns the caller's address, as ssh reports it.
 fn caller(variable: impl Fn(&str) -> Option<String>) -> Option<IpAddr> {
     let text = variable("SSH_CONNECTION").or_else(|| variable("SSH_CLIENT"))?;
     text.split_whitespace().next()?.parse().ok()

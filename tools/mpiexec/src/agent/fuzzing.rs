@@ -1,4 +1,4 @@
-//! Messages of a parent to an agent, for the fuzz targets alone.
+//! The fuzz target for messages of a parent to an agent.
 
 use std::cell::RefCell;
 use std::net::{TcpListener, TcpStream};
@@ -19,7 +19,7 @@ thread_local! {
     static GUARDIAN: RefCell<Option<Guardian>> = const { RefCell::new(None) };
 }
 
-/// Has an agent take a plan and obey the messages behind it. Neither ranks nor other agents are started.
+/// Gives an agent a plan and the messages behind it. Starts no ranks and no other agents.
 pub fn parent(bytes: &[u8]) {
     let mut frames = Frames::default();
     frames.push(bytes);

@@ -23,7 +23,7 @@ use crate::output::Outbox;
 use crate::program::{NOT_FOUND, NOT_RUNNABLE, Program, Unfit};
 use crate::system::{self, Ending, Pid, Setup};
 use crate::wire::frames::Bytes;
-use crate::wire::messages::{Common, Part, Up, from_ending};
+use crate::wire::messages::{Common, Part, Up, from_ending, from_stage};
 use crate::wire::tree::OWN;
 
 /// Time for which the report of ranks that ended in order waits for more of them.
@@ -229,18 +229,11 @@ impl Agent {
                 self.parent.send(&Up::Core { rank, place });
             }
         }
-        self.ended
-            .push((rank, (from_ending(ending), self.stage(index))));
+        self.ended.push((
+            rank,
+            (from_ending(ending), from_stage(self.server.stage(index))),
+        ));
         self.report.get_or_insert(Instant::now() + TOGETHER);
-    }
-
-    /// Returns how far a rank has come in MPI, as messages encode it.
-    pub(super) fn stage(&self, index: usize) -> u8 {
-        match self.server.stage(index) {
-            Stage::Silent => 0,
-            Stage::Active => 1,
-            Stage::Finalized => 2,
-        }
     }
 
     /// Reports the ranks that have ended: at once if one has failed, otherwise those of a while

@@ -10,12 +10,12 @@ use crate::wire::frames::Bytes;
 use crate::wire::greeting::OPTION;
 use crate::wire::messages::{Boot, Member};
 
-/// What `-bootstrap` knows.
+/// The kinds of `-bootstrap`.
 pub const KINDS: &[&str] = &[
     "ssh", "rsh", "fork", "slurm", "pbs", "lsf", "sge", "k8s", "manual",
 ];
 
-/// The kind that fits the surroundings if none was asked for.
+/// Returns the kind for this environment if the user has not chosen one.
 pub fn usual(variable: impl Fn(&str) -> bool) -> &'static str {
     match () {
         () if variable("SLURM_JOB_ID") && variable("SLURM_JOB_NODELIST") => "slurm",
@@ -29,12 +29,12 @@ pub(super) fn os(bytes: &Bytes) -> OsString {
     OsString::from_vec(bytes.0.clone())
 }
 
-/// Calls ssh with the slow one of the ways to agree on keys behind the others.
+/// A shell script that calls ssh with its slow key exchange behind the others.
 ///
-/// OpenSSH before 9.9 prefers a hybrid (sntrup761) that protects what is said today from the computers of
-/// some later day. It takes five times as long as the rest of a connection, on both sides, and all that
-/// is said here is a secret that is worth nothing once the job has ended. Only the order is
-/// changed: what ssh's own files leave out for this host stays out.
+/// OpenSSH before 9.9 prefers a hybrid (sntrup761) that protects today's traffic from later computers. It
+/// takes five times as long as the rest of a connection, on both sides, and the only secret of this
+/// traffic is worth nothing once the job has ended. Only the order is changed: what ssh's own files
+/// leave out for a host stays out.
 const QUICKLY: &str = r#"ssh=$1; shift
 list=$("$ssh" -G "$@" 2>/dev/null </dev/null | while read -r name value; do
   [ "$name" = kexalgorithms ] && echo "$value"
@@ -46,15 +46,15 @@ done
 if [ -n "$quick" ] && [ -n "$slow" ]; then exec "$ssh" "-oKexAlgorithms=${quick#,}$slow" "$@"; fi
 exec "$ssh" "$@""#;
 
-/// Whether a program is there, by its path or in `PATH`.
+/// Returns whether a program exists, by its path or in `PATH`.
 fn is_there(program: &OsStr) -> bool {
     let folders = std::env::var_os("PATH").unwrap_or_default();
     program.as_bytes().contains(&b'/') && Path::new(program).exists()
         || std::env::split_paths(&folders).any(|dir| dir.join(program).is_file())
 }
 
-/// The command that starts the agent of `member`; `None` if a person is to do it. `keys` is what is known of
-/// the order in which ssh tries the ways to agree on keys.
+/// Returns the command that starts the agent of `member`; `None` if the user starts it. `keys` is ssh's
+/// order of key exchanges.
 pub fn command(boot: &Boot, keys: &Keys, member: &Member) -> Option<Command> {
     let kind = boot.kind.as_str();
     let agent = os(&boot.agent);
@@ -154,7 +154,7 @@ pub fn may_be_ended(boot: &Boot) -> bool {
     boot.kind == OWN || boot.kind == "ssh" && boot.exec.is_none()
 }
 
-/// The words for the shell of the other host.
+/// Returns the command line for the shell of the other host.
 pub fn remote(agent: &OsStr) -> OsString {
     let mut words = quoted(agent.as_bytes());
     words.push(b' ');
@@ -178,7 +178,7 @@ fn quoted(word: &[u8]) -> Vec<u8> {
     text
 }
 
-/// What to do about a host whose agent did not start.
+/// Returns the advice for a host whose agent did not start.
 pub fn advice(boot: &Boot, member: &Member, code: Option<i32>) -> String {
     let name = &member.name;
     let agent = os(&boot.agent);

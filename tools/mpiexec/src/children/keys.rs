@@ -1,4 +1,4 @@
-//! In which order ssh is to try the ways to agree on keys; asked once for all hosts where that is right.
+//! The order in which ssh tries key exchanges; asked once for all hosts where that is right.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -9,25 +9,25 @@ use std::process::{Command, Stdio};
 
 use crate::wire::messages::Boot;
 
-/// What is known of the order.
+/// The order of key exchanges.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Keys {
-    /// It is to be asked for each host.
+    /// Unknown: ssh is asked for each host.
     #[default]
     Unknown,
-    /// As ssh has it.
+    /// The order of ssh itself.
     Usual,
     /// This list.
     List(String),
 }
 
-/// Where Debian's, Fedora's and SUSE's ssh have the file for all users, which may read the files of a folder.
+/// The file for all users of Debian's, Fedora's and SUSE's ssh, which may include a folder.
 const SYSTEM: &str = "/etc/ssh/ssh_config";
 const FOLDER: &str = "/etc/ssh/ssh_config.d";
 /// The ssh that reads them.
 const PROGRAMS: [&str; 2] = ["/usr/bin/ssh", "/bin/ssh"];
 
-/// Puts the slow ones of a list behind the others; nothing if that changes nothing, or no others are allowed.
+/// Puts the slow key exchanges of a list behind the others. Returns `None` if that changes nothing.
 fn reordered(list: &str) -> Option<String> {
     let is_slow = |one: &&str| one.starts_with("sntrup");
     let (slow, quick): (Vec<&str>, Vec<&str>) = list.split(',').partition(is_slow);
@@ -35,8 +35,7 @@ fn reordered(list: &str) -> Option<String> {
     some.then(|| [quick, slow].concat().join(","))
 }
 
-/// Whether what a file of ssh says is the same for all hosts as far as keys are concerned, and takes no time to
-/// find out.
+/// Returns whether a file of ssh has the same key exchanges for all hosts, which is quick to find out.
 fn is_alike(text: &str) -> bool {
     let mut lines = text.lines().map(|line| line.trim().to_ascii_lowercase());
     lines.all(|line| {
@@ -48,7 +47,7 @@ fn is_alike(text: &str) -> bool {
     })
 }
 
-/// As [`is_alike`], of a file that may be missing.
+/// Returns [`is_alike`] of a file; `true` if it is missing.
 fn file_is_alike(path: &Path) -> bool {
     match fs::read_to_string(path) {
         Ok(text) => is_alike(&text),
@@ -56,7 +55,7 @@ fn file_is_alike(path: &Path) -> bool {
     }
 }
 
-/// The files that ssh reads when it is called with these words.
+/// Returns the files that ssh reads if it is called with these arguments.
 fn files(words: &[OsString]) -> Vec<PathBuf> {
     let mut words = words.iter();
     while let Some(word) = words.next() {
@@ -75,7 +74,7 @@ fn files(words: &[OsString]) -> Vec<PathBuf> {
     all
 }
 
-/// Whether the program `exec` is the ssh whose files are known.
+/// Returns whether the program `exec` is the ssh whose files are known.
 fn is_known(exec: &OsStr) -> bool {
     let folders = std::env::var_os("PATH").unwrap_or_default();
     let found = match exec.as_bytes().contains(&b'/') {

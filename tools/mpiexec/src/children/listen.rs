@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, RawFd};
 
 use crate::children::system as calls;
 
-/// The sockets, and where they are.
+/// The listening sockets and their addresses.
 #[derive(Debug, Default)]
 pub struct Listeners {
     sockets: Vec<TcpListener>,
@@ -67,17 +67,17 @@ impl Listeners {
         Ok(place)
     }
 
-    /// Addresses for an agent on this host.
+    /// Returns the addresses for an agent on this host.
     pub fn for_this_host(&self) -> Vec<SocketAddr> {
         self.here.clone()
     }
 
-    /// Addresses for an agent on another host.
+    /// Returns the addresses for an agent on another host.
     pub fn for_others(&self) -> Vec<SocketAddr> {
         self.others.clone()
     }
 
-    /// To be polled.
+    /// Returns the descriptors to be polled.
     pub fn descriptors(&self) -> impl Iterator<Item = RawFd> {
         self.sockets.iter().map(TcpListener::as_raw_fd)
     }
@@ -91,7 +91,7 @@ impl Listeners {
     }
 }
 
-/// A socket at one of `addresses`, the first that the kernel has, on a port of the allowed range.
+/// Opens a socket at the first of `addresses` that the kernel has, on a port of the allowed range.
 fn listen(addresses: &[IpAddr]) -> io::Result<TcpListener> {
     let range = ["MPIEXEC_PORT_RANGE", "MPIEXEC_PORTRANGE"];
     let range = range.iter().find_map(|name| std::env::var(name).ok());

@@ -1,4 +1,4 @@
-//! System calls for many hosts, each behind a safe function.
+//! System calls for agents on other hosts, each behind a safe function.
 #![allow(
     unsafe_code,
     reason = "with crate::system the one place of this program that calls libc"
@@ -12,8 +12,8 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::ptr;
 
-/// Makes `command` start with all signals let through, those ignored that we were to ignore, in a group of its own, and be
-/// asked to end when this process ends.
+/// Makes `command` start with no signal blocked, with the ignored signals of this process's start, in a
+/// process group of its own, and get SIGTERM when this process ends.
 pub fn prepare(command: &mut Command) {
     command.process_group(0);
     // SAFETY: getpid can't fail.
@@ -32,11 +32,11 @@ pub fn prepare(command: &mut Command) {
         crate::system::give_quit_back();
         Ok(())
     };
-    // SAFETY: the closure is fit to run between fork and exec, as said above.
+    // SAFETY: the closure makes async-signal-safe system calls only, takes no lock and does not allocate.
     unsafe { command.pre_exec(prepare) };
 }
 
-/// The addresses of interfaces that are up, each with the interface's name; those of `lo` last.
+/// Returns the addresses of interfaces that are up, each with the interface's name; those of `lo` last.
 pub fn addresses() -> io::Result<Vec<(String, IpAddr)>> {
     let mut list: *mut libc::ifaddrs = ptr::null_mut();
     // SAFETY: fills the pointer with a list that freeifaddrs takes back.

@@ -3,7 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Root, Stage};
+use pmi::server::Stage;
+
+use super::Root;
 use crate::core_files;
 use crate::debugger;
 use crate::hang::{self, Inquiry, LAST_WORDS, LAST_WORDS_OF_ALL, LOOK_FOR_WORDS};
@@ -56,7 +58,7 @@ pub(super) struct Cause {
 }
 
 /// Ranks that ended with 0 but without MPI_Finalize.
-pub(super) struct Deserters {
+pub(super) struct UnfinalizedExits {
     first: usize,
     count: usize,
     /// When ranks that still run are taken to wait for them.
@@ -64,7 +66,7 @@ pub(super) struct Deserters {
 }
 
 /// A rank that ended because it has found another lost.
-pub(super) struct Bereaved {
+pub(super) struct PeerLoss {
     rank: usize,
     text: String,
     /// When it is taken for the cause itself.
@@ -226,7 +228,7 @@ impl Root {
         match (code, some) {
             (_, Some(some)) if !self.cleanup => self.end_some(rank, &some, code_of_job, &text),
             (PROC_FAILED, _) => {
-                self.bereaved.get_or_insert(Bereaved {
+                self.peer_loss.get_or_insert(PeerLoss {
                     rank,
                     text,
                     until: Instant::now() + DYING,
@@ -257,16 +259,17 @@ impl Root {
 
     /// Blames the rank that has found another lost, if all ranks have ended and none was it.
     pub(super) fn end_without_the_dead(&mut self) {
-        if let Some(bereaved) = &self.bereaved {
-            self.look_at_loss(bereaved.until);
+        if let Some(peer_loss) = &self.peer_loss {
+            self.look_at_loss(peer_loss.until);
         }
     }
 
     fn look_at_loss(&mut self, now: Instant) {
         if self.cause.is_none()
-            && let Some(Bereaved { rank, text, .. }) = self.bereaved.take_if(|one| now >= one.until)
+            && let Some(PeerLoss { rank, text, .. }) =
+                self.peer_loss.take_if(|one| now >= one.until)
         {
-            let text = match &self.deserters {
+            let text = match &self.unfinalized {
                 Some(one) => {
                     crate::report::after_exit_without_finalize(&self.name(one.first), &text)
                 }
@@ -295,7 +298,7 @@ impl Root {
             return self.lose(rank);
         }
         // The exit code of a rank that has found another lost says nothing of the cause.
-        if self.bereaved.is_some() && matches!(ending, Ending::Code(PROC_FAILED)) {
+        if self.peer_loss.is_some() && matches!(ending, Ending::Code(PROC_FAILED)) {
             return;
         }
         let who = self.name(rank);
@@ -319,12 +322,12 @@ impl Root {
             (Ending::Code(0), Stage::Active) => {
                 self.lose(rank);
                 let grace = self.cleanup.then(|| Instant::now() + GRACE_FOR_OTHERS);
-                let first = Deserters {
+                let first = UnfinalizedExits {
                     first: rank,
                     count: 0,
                     grace,
                 };
-                self.deserters.get_or_insert(first).count += 1;
+                self.unfinalized.get_or_insert(first).count += 1;
             }
             (Ending::Code(code), Stage::Active) => {
                 let text = format!("{who} exited with code {code} without calling MPI_Finalize");
@@ -379,8 +382,8 @@ impl Root {
         match self.phase {
             Phase::Running => {
                 let limit = self.limit.map(|limit| limit.0);
-                let grace = self.deserters.as_ref().and_then(|some| some.grace);
-                let patience = self.bereaved.as_ref().map(|one| one.until);
+                let grace = self.unfinalized.as_ref().and_then(|some| some.grace);
+                let patience = self.peer_loss.as_ref().map(|one| one.until);
                 let inquiry = self.inquiry.map(|inquiry| inquiry.due());
                 [limit, grace, patience, inquiry]
                     .into_iter()
@@ -461,15 +464,15 @@ impl Root {
             message(&mut self.output.sinks[1], &text);
         }
         self.look_at_loss(now);
-        if let (Phase::Running, Some(deserters)) = (self.phase, &self.deserters)
-            && deserters.grace.is_some_and(|at| now >= at)
+        if let (Phase::Running, Some(unfinalized)) = (self.phase, &self.unfinalized)
+            && unfinalized.grace.is_some_and(|at| now >= at)
             && self.running > 0
         {
             let text = format!(
                 "{} exited with code 0 without calling MPI_Finalize, and others have not ended",
-                self.name(deserters.first)
+                self.name(unfinalized.first)
             );
-            self.fail(Some(deserters.first), self.code.max(1), text);
+            self.fail(Some(unfinalized.first), self.code.max(1), text);
         }
         match (self.phase, self.limit) {
             (Phase::Running, Some((at, limit))) if now >= at => {
@@ -564,7 +567,7 @@ impl Root {
 
     /// Reports to the spawner of this job, if it is a spawned one, that it runs, or why not.
     pub(super) fn tell_spawner(&mut self, options: &Options, placement: &Placement) {
-        let Some(spawned) = options.spawned.as_ref().filter(|_| !self.told) else {
+        let Some(spawned) = options.spawned.as_ref().filter(|_| !self.is_spawn_answered) else {
             return;
         };
         match &self.cause {
@@ -575,7 +578,7 @@ impl Root {
             None if self.hosts.iter().all(|host| host.settled) => spawned.started(placement),
             None => return,
         }
-        self.told = true;
+        self.is_spawn_answered = true;
     }
 
     /// Reports what happened. Returns the job's exit code, or 0 if the ranks' own counts.
@@ -601,14 +604,16 @@ impl Root {
             code = cause.code;
         }
         let said = |cause: &Cause| cause.text.contains("without calling MPI_Finalize");
-        if let (false, Some(deserters)) = (self.cause.as_ref().is_some_and(said), &self.deserters) {
-            let others = match deserters.count {
+        if let (false, Some(unfinalized)) =
+            (self.cause.as_ref().is_some_and(said), &self.unfinalized)
+        {
+            let others = match unfinalized.count {
                 1 => String::new(),
                 n => format!(", and so did {} more", n - 1),
             };
             let text = format!(
                 "warning: {} exited with code 0 without calling MPI_Finalize{others}",
-                self.name(deserters.first)
+                self.name(unfinalized.first)
             );
             message(&mut self.output.sinks[1], &text);
         }

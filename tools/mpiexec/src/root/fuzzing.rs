@@ -1,4 +1,4 @@
-//! Messages of agents to the root, for the fuzz targets only.
+//! The fuzz targets for messages of agents to the root, and for frames.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -40,8 +40,8 @@ impl Agent {
     }
 }
 
-/// Has the root of a job handle the messages of its agents, in turn. The agents have proved the job's secret, but the
-/// root must survive a host that is out of order.
+/// Gives the root of a job the messages of its agents in turn. The agents have proved the job's secret,
+/// but the root must survive a host that is out of order.
 pub fn agents(bytes: &[u8]) {
     let Some((&choice, bytes)) = bytes.split_first() else {
         return;
@@ -77,7 +77,7 @@ pub fn agents(bytes: &[u8]) {
         if spawns {
             continue;
         }
-        // An agent that may say this says it; if there is none, the one whose turn it is lies and is lost.
+        // The next agent that may send the message sends it; without one, the next agent lies and is lost.
         let all = (turn..agents.len()).chain(0..turn);
         let all: Vec<usize> = all.filter(|child| !agents[*child].is_lost).collect();
         let mut speakers = all.iter().copied();

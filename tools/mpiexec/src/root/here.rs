@@ -1,19 +1,19 @@
-//! Which names are this machine's.
+//! Recognizes the names of this machine.
 
 use std::net::{IpAddr, UdpSocket};
 
 use crate::report;
 
-/// Whether a name or an address is this machine's, without asking anybody else.
+/// Returns whether a name or an address is this machine's, without a name server.
 pub fn is_here(host: &str) -> bool {
     let host = host.trim_matches(['[', ']']);
     if host.eq_ignore_ascii_case("localhost") {
         return true;
     }
     match host.parse::<IpAddr>() {
-        // Only what is an address of ours can be bound to.
+        // A socket can be bound to this machine's addresses only.
         Ok(address) => address.is_loopback() || UdpSocket::bind((address, 0)).is_ok(),
-        // What follows a name's dot is its domain.
+        // The domain follows a name's first dot.
         Err(_) => same(host, &report::host()),
     }
 }
@@ -27,7 +27,7 @@ fn same(one: &str, other: &str) -> bool {
     }
 }
 
-/// What two names of one host have in common.
+/// Returns the same name for all names of one host.
 pub fn canonical(host: &str) -> String {
     match is_here(host) {
         true => "localhost".to_owned(),

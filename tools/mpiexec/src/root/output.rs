@@ -17,7 +17,7 @@ pub struct Output {
     /// This process's standard output and standard error.
     pub sinks: [Sink; 2],
     /// Whether the user knows that a sink has failed.
-    told: [bool; 2],
+    is_reported: [bool; 2],
     /// Each rank's output on standard error since [`Self::listen`], up to [`ATTENTION`] bytes.
     heard: Option<HashMap<usize, Vec<u8>>>,
     /// The label of each rank's lines.
@@ -51,7 +51,7 @@ impl Output {
     pub fn new(options: &Options, hosts: &[String], nodes: &[usize]) -> Result<Output, Unfit> {
         let mut output = Output {
             sinks: [Sink::new(1), Sink::new(2)],
-            told: [false; 2],
+            is_reported: [false; 2],
             heard: None,
             labels: Vec::new(),
             files: Vec::new(),
@@ -173,7 +173,7 @@ impl Output {
             let text = format!(
                 "{name} can't be written to: {error}. What the ranks print there from now on is lost"
             );
-            if !std::mem::replace(&mut self.told[stream], true) {
+            if !std::mem::replace(&mut self.is_reported[stream], true) {
                 new = true;
                 message(&mut self.sinks[1], &text);
             }

@@ -1,4 +1,4 @@
-//! What the command line and the surroundings say about hosts, put together.
+//! Placement of the ranks, from the command line, the environment and the batch system.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -48,7 +48,7 @@ pub fn plan(options: &mut Options, around: &impl Surroundings) -> Result<Placeme
         .iter()
         .any(|section| section.hosts.is_some());
     let mut hosts = options.many.hosts.clone();
-    // What a rank spawns is beside it, unless other hosts are named.
+    // Spawned ranks are on the spawning rank's host, unless other hosts are named.
     if options.spawned.is_some() && hosts.is_empty() && !own {
         return Ok(here(options));
     }
@@ -113,7 +113,7 @@ pub fn plan(options: &mut Options, around: &impl Surroundings) -> Result<Placeme
         })
         .collect();
     let all = pool(&wishes, &options.sections);
-    // With agents started by fork, hosts of all names are on this machine.
+    // With `-bootstrap fork`, hosts of all names are on this machine.
     let apart = many.bootstrap.as_deref() == Some("fork");
     let placement = place(&wishes, &wanted, |name| match apart {
         true => name.to_owned(),

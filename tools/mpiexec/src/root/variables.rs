@@ -1,5 +1,5 @@
-//! Variables by which people, and mpi-operator, tell other launchers where and how to start ranks. An
-//! option counts more than a variable.
+//! Variables of other launchers, which users and mpi-operator set, for hosts and the start of agents. An
+//! option overrides a variable.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -8,7 +8,7 @@ use crate::children::KINDS;
 use crate::hosts::batch::Surroundings;
 use crate::options::{Many, split};
 
-/// Files of hosts. mpi-operator sets one of each launcher.
+/// Variables with host files. mpi-operator sets one of each launcher.
 pub const FILES: &[&str] = &[
     "HYDRA_HOST_FILE",
     "I_MPI_HYDRA_HOST_FILE",
@@ -16,7 +16,7 @@ pub const FILES: &[&str] = &[
     "PRTE_MCA_prte_default_hostfile",
 ];
 
-/// Commands that take the place of ssh.
+/// Variables with a command in place of ssh.
 const COMMANDS: &[&str] = &[
     "HYDRA_LAUNCHER_EXEC",
     "I_MPI_HYDRA_BOOTSTRAP_EXEC",
@@ -24,7 +24,7 @@ const COMMANDS: &[&str] = &[
     "PRTE_MCA_plm_ssh_agent",
 ];
 
-/// Words for ssh.
+/// Variables with arguments for ssh.
 const WORDS: &[&str] = &[
     "HYDRA_LAUNCH_EXTRA_ARGS",
     "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS",
@@ -32,16 +32,16 @@ const WORDS: &[&str] = &[
     "PRTE_MCA_plm_ssh_args",
 ];
 
-/// How agents are started.
+/// Variables with the kind of `-bootstrap`.
 const BOOTSTRAPS: &[&str] = &["HYDRA_LAUNCHER", "HYDRA_BOOTSTRAP", "I_MPI_HYDRA_BOOTSTRAP"];
-/// The batch system to ask.
+/// Variables with the batch system to ask.
 const SYSTEMS: &[&str] = &["HYDRA_RMK", "I_MPI_HYDRA_RMK"];
-/// The network between agents.
+/// Variables with the network interface of agents.
 const INTERFACES: &[&str] = &["HYDRA_IFACE", "I_MPI_HYDRA_IFACE"];
-/// Ranks on each host.
+/// Variables with the number of ranks on each host.
 const PER_HOST: &[&str] = &["I_MPI_PERHOST"];
 
-/// The names of all of them, for the manual.
+/// Returns the names of all variables, for the manual.
 #[cfg(test)]
 pub fn names() -> impl Iterator<Item = &'static str> {
     let all = [
@@ -50,13 +50,13 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     all.into_iter().flatten().copied()
 }
 
-/// Takes what variables say and options don't.
+/// Takes the settings of variables that no option sets.
 pub fn take(many: &mut Many, around: &impl Surroundings) -> Result<(), String> {
     let find = |names: &[&'static str]| {
         let found = names
             .iter()
             .find_map(|&name| Some((name, around.variable(name)?)));
-        // The machine's way to say that nothing is said.
+        // This value stands for no setting.
         found.filter(|(_, value)| value != "default")
     };
     let find_text = |names: &[&'static str]| {

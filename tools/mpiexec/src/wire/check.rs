@@ -9,9 +9,9 @@ use crate::wire::messages::{Plan, Up};
 /// The hosts and ranks of a child and of the agents below it: its messages may name no others.
 #[derive(Debug, Default)]
 pub struct Claims {
-    /// In order of their numbers.
+    /// Hosts in order of their numbers.
     hosts: Vec<Host>,
-    /// In order.
+    /// Ranks in order.
     ranks: Vec<u32>,
 }
 
@@ -22,7 +22,7 @@ struct Host {
     has_started: bool,
 }
 
-/// Numbers of processes that the kernel gives.
+/// Process numbers that the kernel gives.
 const PIDS: std::ops::RangeInclusive<u32> = 1..=i32::MAX as u32;
 /// Ranks of a job, at most.
 const RANKS: u32 = 1 << 24;
@@ -45,7 +45,7 @@ impl Claims {
         Claims { hosts, ranks }
     }
 
-    /// Number of ranks.
+    /// Returns the number of ranks.
     pub fn ranks(&self) -> usize {
         self.ranks.len()
     }

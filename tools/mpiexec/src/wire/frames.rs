@@ -1,12 +1,12 @@
-//! What travels between `mpiexec` and its agents: frames of a length, a kind and fields.
+//! Frames of the connections between the root and agents: a length, a kind and fields.
 
 /// A value that is written to a frame and read from one.
 pub trait Field: Sized {
-    /// Appends it.
+    /// Appends the value to a frame.
     fn write(&self, out: &mut Vec<u8>);
-    /// Takes it from the front; `None` if it isn't there.
+    /// Takes a value from the front of a frame. Returns `None` if the frame is malformed.
     fn read(from: &mut &[u8]) -> Option<Self>;
-    /// Longest frame of a message whose first byte is `kind`, where it is about `ranks` ranks.
+    /// Returns the most bytes of a message whose first byte is `kind`, from or to `ranks` ranks.
     fn longest(_kind: u8, _ranks: usize) -> usize {
         LONGEST
     }
@@ -42,7 +42,7 @@ impl Field for bool {
     }
 }
 
-/// Bytes as they are; strings of the system are these as well.
+/// Bytes, such as strings of the operating system.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Bytes(pub Vec<u8>);
 
@@ -113,7 +113,7 @@ impl<A: Field, B: Field> Field for (A, B) {
     }
 }
 
-/// Makes a structure or an enumeration a field; variants are told apart by their number.
+/// Implements [`Field`] for a structure, or for an enumeration with numbered variants.
 macro_rules! fields {
     (struct $name:ident { $($field:ident),* $(,)? }) => {
         impl $crate::wire::frames::Field for $name {
@@ -154,7 +154,7 @@ pub(crate) use fields;
 /// Longest frame of any kind; no process of Weft sends a longer one.
 pub const LONGEST: usize = 1 << 30;
 
-/// Ranks that a message is about, until the number is known.
+/// Number of ranks behind a connection, until it is known.
 const MANY: usize = 1 << 24;
 
 /// Appends `message` as a frame.
@@ -166,26 +166,26 @@ pub fn frame(message: &impl Field, out: &mut Vec<u8>) {
     out[at..at + 4].copy_from_slice(&length.to_le_bytes());
 }
 
-/// Bytes that have come, taken apart into frames.
+/// Received bytes, and the frames in them.
 #[derive(Debug, Default)]
 pub struct Frames {
     buffer: Vec<u8>,
     taken: usize,
-    /// Ranks that messages are about, once that is known.
+    /// Number of ranks behind the connection, once it is known.
     ranks: Option<usize>,
 }
 
-/// Something that is none of our frames.
+/// The error for bytes that are not a frame.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Garbled;
 
 impl Frames {
-    /// Says how many ranks messages are about.
+    /// Sets the number of ranks behind the connection.
     pub fn set_ranks(&mut self, ranks: usize) {
         self.ranks = Some(ranks);
     }
 
-    /// Adds bytes that have come.
+    /// Adds received bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         if self.taken > 0 && self.taken >= self.buffer.len() / 2 {
             self.buffer.drain(..self.taken);
@@ -194,7 +194,7 @@ impl Frames {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next whole message.
+    /// Returns the next whole message.
     pub fn next<T: Field>(&mut self) -> Result<Option<T>, Garbled> {
         let rest = &self.buffer[self.taken..];
         let Some(length) = u32::read(&mut &rest[..]) else {

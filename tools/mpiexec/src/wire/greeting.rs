@@ -1,17 +1,17 @@
-//! What an agent is told over its standard input, one line: the version that it must have, who it is,
-//! whom to call and the secret to show there.
+//! The line that an agent gets over its standard input: the version that it must have, the number of its
+//! host, the addresses of its parent, and the secret to prove there.
 
 use std::net::SocketAddr;
 
 use netmod_kit::admission::Secret;
 
-/// The option by which `mpiexec` is an agent.
+/// The option that makes `mpiexec` an agent.
 pub const OPTION: &str = "-weft-agent";
 
 /// The first word. It and the version after it stay as they are in all versions.
 const FIRST: &str = "weft-agent";
 
-/// Our version.
+/// The version of this program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The line's content.
@@ -19,16 +19,16 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 pub struct Greeting {
     /// The number of the agent's host.
     pub host: u32,
-    /// What to show to the parent.
+    /// The secret to prove to the parent.
     pub secret: Secret,
-    /// Seconds to reach it.
+    /// Seconds to reach the parent.
     pub patience: u32,
-    /// Where it listens.
+    /// The addresses of the parent.
     pub addresses: Vec<SocketAddr>,
 }
 
 impl Greeting {
-    /// The line.
+    /// Formats the line.
     pub fn line(&self) -> String {
         let secret = self.secret.to_hex();
         let addresses: Vec<String> = self.addresses.iter().map(SocketAddr::to_string).collect();
@@ -40,7 +40,7 @@ impl Greeting {
         )
     }
 
-    /// Reads the line. The error is for the parent's eyes.
+    /// Parses the line. The parent prints the error.
     pub fn read(line: &str) -> Result<Greeting, String> {
         let mut words = line.split_whitespace();
         if words.next() != Some(FIRST) {

@@ -17,17 +17,17 @@ use crate::wire::frames::{Field, Frames, Garbled, frame};
 /// The protocol's name, and the length of the context of an agent's hello: the number of its host.
 pub const PROTOCOL: Protocol = Protocol::new(*b"WeftAgt\x02", 4);
 
-/// The context of the hello of the agent of `host`.
+/// Returns the context of the hello that the agent of `host` sends.
 pub fn context(host: u32) -> [u8; 4] {
     host.to_le_bytes()
 }
 
-/// The host whose agent says such a hello.
+/// Returns the host whose agent sends a hello with this context.
 pub fn host_of(context: &[u8]) -> Option<u32> {
     Some(u32::from_le_bytes(context.try_into().ok()?))
 }
 
-/// How long the other end's kernel may be silent before the connection counts as broken.
+/// Time without a sign of the other end's kernel after which the connection counts as broken.
 pub const SILENCE: Duration = Duration::from_secs(3);
 
 /// Bytes of a message that are encrypted together, at most.
@@ -97,17 +97,17 @@ impl Link {
         }
     }
 
-    /// Says how many ranks messages of the other end are about, which bounds their length.
+    /// Sets the number of ranks of the other end, which bounds the length of its messages.
     pub fn set_ranks(&mut self, ranks: usize) {
         self.frames.set_ranks(ranks);
     }
 
-    /// To be polled.
+    /// Returns the descriptor to be polled.
     pub fn descriptor(&self) -> RawFd {
         self.stream.as_raw_fd()
     }
 
-    /// What to poll for.
+    /// Returns the events to poll for.
     pub fn events(&self) -> i16 {
         match self.waits() {
             true => libc::POLLIN | libc::POLLOUT,
@@ -115,17 +115,17 @@ impl Link {
         }
     }
 
-    /// Whether the other end is there.
+    /// Returns whether the connection is open.
     pub fn is_open(&self) -> bool {
         self.open
     }
 
-    /// Whether something waits to be sent.
+    /// Returns whether bytes wait to be sent.
     pub fn waits(&self) -> bool {
         self.open && self.written < self.out.len()
     }
 
-    /// Sends a message, as soon as there is room.
+    /// Queues a message, and sends what the kernel takes.
     pub fn send(&mut self, message: &impl Field) {
         if !self.open {
             return;
@@ -149,7 +149,7 @@ impl Link {
         self.flush();
     }
 
-    /// Sends what there is room for.
+    /// Sends what the kernel takes.
     pub fn flush(&mut self) {
         while self.waits() {
             match self.stream.write(&self.out[self.written..]) {
@@ -189,7 +189,7 @@ impl Link {
         }
     }
 
-    /// Takes in what has come; what is whole is had by [`Link::next`] afterwards.
+    /// Reads what has come. [`Link::next`] returns the messages.
     pub fn read(&mut self) {
         let mut buffer = [0u8; 64 * 1024];
         let mut most = READ;
@@ -225,7 +225,7 @@ impl Link {
         }
     }
 
-    /// The next message that has come.
+    /// Returns the next message that has come.
     pub fn next<T: Field>(&mut self) -> Result<Option<T>, Garbled> {
         let next = match self.frames.next() {
             Ok(None) if self.is_forged => Err(Garbled),
@@ -238,7 +238,8 @@ impl Link {
     }
 }
 
-/// Makes sure of the parent at the other end, as the agent of `host`, within `time`.
+/// Proves the secret to the parent at the other end, and checks the parent's proof, as the agent of
+/// `host` within `time`.
 pub fn introduce(
     stream: &TcpStream,
     time: Duration,

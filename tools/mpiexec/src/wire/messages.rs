@@ -1,23 +1,25 @@
 //! The messages between a parent and the agents below it.
 
+use pmi::server::Stage;
+
 use crate::system::Ending;
 use crate::wire::frames::{Bytes, LONGEST, fields};
 
-/// A key of the key-value store and its value, as they travelled.
+/// A key of the key-value store and its value, escaped as ranks put them.
 pub type Pair = (Bytes, Bytes);
 
-/// Towards the agents. `host` is the number of the one that it is for; the others pass it on.
+/// A message to agents. `host` is the number of the receiver's host; other agents pass it on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Down {
-    /// What to do; the first message, to the agent at the other end of the connection.
+    /// The plan: the first message, for the agent at the other end of the connection.
     Plan { plan: Box<Plan> },
-    /// All hosts' ranks have come to the fence, and this is what they have put.
+    /// The fence is complete; `pairs` are the values that ranks have put.
     Release { pairs: Vec<Pair> },
     /// An answer to a rank's PMI line.
     Answer { host: u32, rank: u32, line: Bytes },
-    /// Standard input for a rank; nothing at its end.
+    /// Standard input for a rank; empty at its end.
     Input { host: u32, rank: u32, bytes: Bytes },
-    /// A signal for the ranks, or for all of their process groups.
+    /// A signal for the ranks, or for their whole process groups.
     Signal { number: i32, group: bool },
     /// Report when all ranks in MPI have printed a wait report from now on. With `by_signal`, the
     /// agent asks them for it; otherwise the root asks each in an answer.
@@ -26,13 +28,13 @@ pub enum Down {
     Kill {},
     /// Credit for more output of a stream: the bytes of earlier output that were written.
     Credit { host: u32, stream: u8, bytes: u32 },
-    /// Fences are to do without this rank.
+    /// Remove this rank from the fences.
     Lose { host: u32, rank: u32 },
-    /// All is over.
+    /// End in order: the job is over.
     Quit {},
-    /// Nobody reads this stream any more, and ranks are to learn of it.
+    /// Close this stream of the ranks, since its reader has left.
     Deaf { stream: u8 },
-    /// These ranks were aborted by one of them, the caller, which ends by itself.
+    /// Kill these ranks, which one of them has aborted; that one, `caller`, ends by itself.
     Abort { caller: u32, ranks: Vec<u32> },
     /// Report how far each rank has come in MPI.
     Stages {},
@@ -77,21 +79,22 @@ impl Down {
     }
 }
 
-/// Towards `mpiexec`.
+/// A message to the root.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Up {
-    /// A host's ranks run; their process numbers, in order of their ranks.
+    /// A host's ranks run: their process numbers, and descriptions of their bindings if requested,
+    /// both in the order of their ranks.
     Started {
         host: u32,
         pids: Vec<u32>,
         notes: Vec<String>,
     },
-    /// What a rank has printed: to standard output (0) or standard error (1).
+    /// Output of a rank to standard output (0) or standard error (1).
     Output { rank: u32, stream: u8, bytes: Bytes },
-    /// Ranks have ended; for each how (the code, or the signal with 256 added, and with 512 if there is
-    /// a core dump) and how far it had come in MPI.
+    /// Ranks have ended: for each the end (the code, or the signal plus 256, plus 512 with a core
+    /// dump) and the stage, as in `Stages`.
     Ended { ranks: Vec<(u32, (u32, u8))> },
-    /// A rank that will be among those that have ended has left a core file.
+    /// A rank has left a core file; its end follows.
     Core { rank: u32, place: Bytes },
     /// A rank called MPI_Abort.
     Abort {
@@ -100,26 +103,26 @@ pub enum Up {
         ranks: String,
         message: String,
     },
-    /// A rank sent something that is no PMI.
+    /// A rank has violated the PMI protocol.
     Violation { rank: u32, detail: String },
-    /// A PMI line that is not for the host's agent to answer.
+    /// A PMI line that the root answers.
     Line { rank: u32, line: Bytes },
     /// All ranks of the agent and of those below it have come to the fence.
     Fence { pairs: Vec<Pair> },
-    /// Neither the agent's ranks nor those below it will come to a fence again.
+    /// No rank of the agent or below it comes to a fence again.
     Left {},
     /// The number of ranks that wait in a fence for a rank of this host that is gone; 0 if they do
     /// not any more.
     Stuck { host: u32, waiting: u32 },
-    /// A rank has taken the input that it was sent.
+    /// A rank has taken a message of input.
     Taken { rank: u32 },
-    /// All ranks of the host that are in MPI have said where they are.
+    /// All ranks of the host that are in MPI have printed their wait reports.
     Spoken { host: u32 },
-    /// Something is wrong with a host, and the job can't be.
+    /// Ranks of a host can't be started, for the reason `text`; `code` is the exit code.
     Trouble { host: u32, code: u8, text: String },
-    /// A host's agent is gone.
+    /// The agents of these hosts are lost.
     Lost { hosts: Vec<u32>, text: String },
-    /// The agent, and those below it, have nothing left.
+    /// Farewell of the agent and those below it.
     Gone { notes: Vec<String> },
     /// How far each rank of a host has come in MPI, in order of their ranks: silent (0), active (1)
     /// or finalized (2).
@@ -164,7 +167,7 @@ impl Up {
     }
 }
 
-/// How a process ended, as a number.
+/// Encodes the end of a process.
 pub fn from_ending(ending: Ending) -> u32 {
     match ending {
         Ending::Code(code) => (code & 0xff) as u32,
@@ -172,7 +175,7 @@ pub fn from_ending(ending: Ending) -> u32 {
     }
 }
 
-/// The reverse of [`from_ending`].
+/// Decodes the result of [`from_ending`].
 pub fn to_ending(how: u32) -> Ending {
     let number = (how & 0xff) as i32;
     match how {
@@ -184,10 +187,28 @@ pub fn to_ending(how: u32) -> Ending {
     }
 }
 
-/// What an agent is to do.
+/// Encodes a rank's progress in MPI.
+pub fn from_stage(stage: Stage) -> u8 {
+    match stage {
+        Stage::Silent => 0,
+        Stage::Active => 1,
+        Stage::Finalized => 2,
+    }
+}
+
+/// Decodes the result of [`from_stage`].
+pub fn to_stage(code: u8) -> Stage {
+    match code {
+        0 => Stage::Silent,
+        1 => Stage::Active,
+        _ => Stage::Finalized,
+    }
+}
+
+/// The plan of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// What is the same for all.
+    /// The part that is the same for all agents.
     pub common: Common,
     /// The agent's own host, then those that it is to start.
     pub hosts: Vec<Member>,
@@ -200,11 +221,11 @@ fields! { struct Plan { common, hosts } }
 pub struct Member {
     /// Its number.
     pub number: u32,
-    /// What it is called by who started the job.
+    /// Its name, as the user wrote it.
     pub name: String,
-    /// Whom to log in as.
+    /// The user to log in as.
     pub user: Option<String>,
-    /// Where ssh listens.
+    /// The port of its ssh.
     pub port: Option<u16>,
     /// Its ranks.
     pub ranks: Vec<u32>,
@@ -212,22 +233,22 @@ pub struct Member {
 
 fields! { struct Member { number, name, user, port, ranks } }
 
-/// What all agents are told alike.
+/// The part of the plan that is the same for all agents.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Common {
-    /// The job's name.
+    /// The name of the job's key-value store.
     pub kvs: String,
     /// Ranks in the job.
     pub size: u32,
-    /// The placement, for ranks.
+    /// The placement, as ranks read it (`PMI_process_mapping`); may be empty.
     pub mapping: String,
     /// The sections.
     pub sections: Vec<Part>,
-    /// Ranks that are bound how.
+    /// The binding, as [`crate::binding::Bind::show`] writes it.
     pub bind: String,
-    /// Whether agents are to say what that comes to.
+    /// Whether to report the CPUs of each rank.
     pub report: bool,
-    /// Whether fences and the like are to go on without ranks that are gone.
+    /// Whether the loss of a rank ends the others; without it, fences go on without lost ranks.
     pub cleanup: bool,
     /// Ranks that get standard input from the root.
     pub input: Vec<u32>,
@@ -237,13 +258,13 @@ pub struct Common {
     pub terminal: bool,
     /// How agents are started.
     pub boot: Boot,
-    /// Bytes of output that a host may have under way.
+    /// Bytes of each stream's output that a host may send before it gets credit.
     pub window: u32,
-    /// The universe's size, if it is known.
+    /// The size of the universe, if it is known.
     pub universe: Option<u32>,
-    /// Whether the job was spawned by another.
+    /// Whether `MPI_Comm_spawn` has started the job.
     pub spawned: bool,
-    /// What the key-value space has from the beginning.
+    /// The initial values of the key-value store.
     pub preput: Vec<(String, String)>,
 }
 
@@ -265,13 +286,13 @@ impl Common {
 /// A section of the command line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Part {
-    /// Ranks in it, which follow those of the section before.
+    /// Number of its ranks, which follow those of the section before.
     pub count: u32,
     /// Working folder; empty for the agent's own.
     pub wdir: Bytes,
     /// Program and arguments.
     pub command: Vec<Bytes>,
-    /// The whole environment.
+    /// The environment without the variables that differ between ranks.
     pub environment: Vec<Pair>,
 }
 
@@ -282,17 +303,17 @@ fields! { struct Part { count, wdir, command, environment } }
 pub struct Boot {
     /// The kind, as `-bootstrap` names it.
     pub kind: String,
-    /// The command, if it is not the kind's own.
+    /// The command, if it is not that of the kind.
     pub exec: Option<Bytes>,
-    /// Words to put before the host's name.
+    /// Arguments before the host's name.
     pub words: Vec<Bytes>,
-    /// The program to run there.
+    /// The path of `mpiexec` on the hosts.
     pub agent: Bytes,
-    /// Agents that one starts at most.
+    /// Most agents that one agent starts.
     pub width: u32,
-    /// Seconds for a host to answer.
+    /// Seconds that a host has to answer.
     pub patience: u32,
-    /// The network that agents use among each other.
+    /// The network interface of agents.
     pub interface: Option<String>,
 }
 

@@ -1,12 +1,12 @@
-//! The protocol over many agents, without processes: who sends how much to whom, in how many steps.
+//! Simulation of the protocol over many agents without processes: messages, bytes and steps.
 
 use crate::wire::frames::{Bytes, Field, Frames, frame};
 use crate::wire::messages::{Common, Down, Member, Pair, Plan, Up};
 use crate::wire::tree::{Fence, OWN, Routes, branches};
 
-/// Agents that one starts.
+/// Most agents that one agent starts.
 const WIDTH: usize = 32;
-/// Bytes of what a rank puts.
+/// Bytes of the value that a rank puts.
 const CARD: usize = 160;
 
 /// An agent, or the root, which has no host.
@@ -27,7 +27,7 @@ struct Traffic {
 }
 
 impl Traffic {
-    /// A message goes over the wire: as bytes, and back.
+    /// Encodes and decodes a message, and counts it at the root.
     fn carry<T: Field>(&mut self, message: &T, at_root: bool) -> T {
         let mut bytes = Vec::new();
         frame(message, &mut bytes);
@@ -45,12 +45,12 @@ struct World {
     nodes: Vec<Node>,
     down: Traffic,
     up: Traffic,
-    /// Plans that are on their way, as many steps as the tree is deep.
+    /// Depth of the tree: the steps of a plan to the last agent.
     steps: usize,
 }
 
 impl World {
-    /// Everybody has a plan and knows whom to start.
+    /// Distributes the plans.
     fn start(hosts: u32, ranks: u32) -> World {
         let member = |number| Member {
             number,
@@ -96,7 +96,7 @@ impl World {
         }
     }
 
-    /// An agent says something that goes to the root as it is.
+    /// Passes a message of an agent on to the root.
     fn say(&mut self, mut node: usize, mut message: Up) {
         while node != 0 {
             let parent = self.nodes[node].parent;
@@ -105,7 +105,7 @@ impl World {
         }
     }
 
-    /// All ranks put a card and come to the fence; returns what everybody has in the end.
+    /// Runs a fence to which each rank brings a value. Returns all values.
     fn fence(&mut self) -> Vec<Pair> {
         let mut complete = None;
         // From the leaves, which were added last.
@@ -145,7 +145,7 @@ impl World {
     }
 }
 
-/// Starts, a fence and the end over so many hosts; what went over the root's connections.
+/// Runs a job with one fence over `hosts` hosts. Returns its state and the number of values.
 fn job(hosts: u32, each: u32) -> (World, usize) {
     let mut world = World::start(hosts, each);
     let agents: Vec<(usize, Member)> = world

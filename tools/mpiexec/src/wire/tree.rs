@@ -1,8 +1,9 @@
-//! The tree of agents: who starts whom, who has whom below, and what of a fence has come.
+//! The tree of agents: its branches, its routes, and its fences.
 
 use crate::wire::messages::{Down, Member, Pair};
 
-/// An agent to start, and those that it is to start in turn.
+/// Cuts hosts into at most `width` branches. The first host of a branch gets an agent that starts
+/// those of the rest.
 pub fn branches(hosts: &[Member], width: usize) -> Vec<Vec<Member>> {
     let count = width.max(1).min(hosts.len());
     let share = |n: usize| n * hosts.len() / count.max(1);
@@ -11,22 +12,22 @@ pub fn branches(hosts: &[Member], width: usize) -> Vec<Vec<Member>> {
         .collect()
 }
 
-/// How a message finds its way down.
+/// The receivers of a message.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
-pub enum Way {
-    /// To all agents.
+pub enum Receivers {
+    /// All agents.
     All,
-    /// To this host's agent.
+    /// The agent of this host.
     Host(u32),
 }
 
-/// Who a message is for.
-pub fn way(message: &Down) -> Way {
+/// Returns the receivers of a message.
+pub fn receivers(message: &Down) -> Receivers {
     match message {
         Down::Answer { host, .. }
         | Down::Input { host, .. }
         | Down::Credit { host, .. }
-        | Down::Lose { host, .. } => Way::Host(*host),
+        | Down::Lose { host, .. } => Receivers::Host(*host),
         Down::Plan { .. }
         | Down::Release { .. }
         | Down::Signal { .. }
@@ -35,57 +36,60 @@ pub fn way(message: &Down) -> Way {
         | Down::Kill {}
         | Down::Deaf { .. }
         | Down::Abort { .. }
-        | Down::Quit {} => Way::All,
+        | Down::Quit {} => Receivers::All,
     }
 }
 
-/// Which hosts are below which child.
+/// The child below which each host is.
 #[derive(Debug, Default)]
 pub struct Routes {
     /// Pairs of a host and a child, in order of hosts.
-    ways: Vec<(u32, usize)>,
+    children: Vec<(u32, usize)>,
 }
 
 impl Routes {
-    /// The routes to the hosts of `branches`, which belong to the children in turn.
+    /// Creates the routes to the hosts of `branches`, one for each child.
     pub fn new<'a>(branches: impl IntoIterator<Item = &'a [Member]>) -> Routes {
-        let mut ways: Vec<(u32, usize)> = Vec::new();
+        let mut children: Vec<(u32, usize)> = Vec::new();
         for (child, branch) in branches.into_iter().enumerate() {
-            ways.extend(branch.iter().map(|member| (member.number, child)));
+            children.extend(branch.iter().map(|member| (member.number, child)));
         }
-        ways.sort_unstable();
-        Routes { ways }
+        children.sort_unstable();
+        Routes { children }
     }
 
-    /// The child to go by to a host.
+    /// Returns the child below which a host is.
     pub fn to(&self, host: u32) -> Option<usize> {
-        let at = self.ways.binary_search_by_key(&host, |way| way.0).ok()?;
-        Some(self.ways[at].1)
+        let at = self
+            .children
+            .binary_search_by_key(&host, |route| route.0)
+            .ok()?;
+        Some(self.children[at].1)
     }
 
-    /// The hosts below a child.
+    /// Returns the hosts below a child.
     pub fn below(&self, child: usize) -> Vec<u32> {
-        let mine = self.ways.iter().filter(|way| way.1 == child);
-        mine.map(|way| way.0).collect()
+        let mine = self.children.iter().filter(|route| route.1 == child);
+        mine.map(|route| route.0).collect()
     }
 }
 
-/// A fence, as an agent or `mpiexec` sees it: the agent's own ranks and each child must have come.
+/// A fence in an agent or the root: it is complete when the own ranks and all children have come.
 #[derive(Debug)]
 pub struct Fence {
-    /// Whether they have, the own ranks first.
+    /// Whether each has come, the own ranks first.
     come: Vec<bool>,
-    /// Who is waited for no longer.
+    /// Whether each has left: the fence does not wait for it.
     gone: Vec<bool>,
     missing: usize,
     pairs: Vec<Pair>,
 }
 
-/// The place of the own ranks in a [`Fence`].
+/// The index of the own ranks in a [`Fence`]; the children follow.
 pub const OWN: usize = 0;
 
 impl Fence {
-    /// A fence over the own ranks, if there are some, and `children`.
+    /// Creates a fence over the own ranks, if there are any, and `children`.
     pub fn new(own: bool, children: usize) -> Fence {
         let mut fence = Fence {
             come: vec![false; children + 1],
@@ -99,7 +103,8 @@ impl Fence {
         fence
     }
 
-    /// Whoever has the number `who` has come and brings these; returns everything once all have.
+    /// Records that the member `who` has come with `pairs`. Returns the pairs of all when the fence is
+    /// complete.
     pub fn come(&mut self, who: usize, pairs: Vec<Pair>) -> Option<Vec<Pair>> {
         if self.pairs.is_empty() {
             self.pairs = pairs;
@@ -112,7 +117,7 @@ impl Fence {
         self.complete()
     }
 
-    /// Whoever has the number `who` is waited for no longer.
+    /// Removes the member `who`. Returns the pairs of all if the fence is complete without it.
     pub fn leave(&mut self, who: usize) -> Option<Vec<Pair>> {
         if !std::mem::replace(&mut self.gone[who], true) && !self.come[who] {
             self.missing -= 1;
@@ -131,12 +136,12 @@ impl Fence {
         Some(std::mem::take(&mut self.pairs))
     }
 
-    /// Whether nobody is left to come.
+    /// Returns whether all members have left.
     pub fn is_over(&self) -> bool {
         !self.gone.contains(&false)
     }
 
-    /// Whether `who` has come and waits.
+    /// Returns whether the member `who` has come and waits.
     pub fn has_come(&self, who: usize) -> bool {
         self.come[who]
     }
