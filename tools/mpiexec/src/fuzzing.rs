@@ -6,15 +6,15 @@ use std::os::unix::ffi::OsStringExt;
 
 use crate::hosts::batch::{self, Surroundings};
 use crate::hosts::{file, list, rankfile};
-use crate::many::greeting::Greeting;
-use crate::many::plan;
 use crate::options::{self, Request, syntax};
+use crate::root::plan;
 use crate::spawned;
+use crate::wire::greeting::Greeting;
 
-pub use crate::many::agent::fuzzing::parent;
-pub use crate::many::root::fuzzing::{agents, frames};
+pub use crate::agent::fuzzing::parent;
 pub use crate::names::fuzzing::client as name_client;
 pub use crate::names::server::fuzzing::server as name_server;
+pub use crate::root::fuzzing::{agents, frames};
 
 /// An environment from a fuzz input. The file NAME has the content of the variable NAME.
 #[derive(Default)]
@@ -72,10 +72,10 @@ pub fn command_line(bytes: &[u8]) {
     };
     // Names of hosts are not looked up.
     options.many.bootstrap.get_or_insert("fork".to_owned());
-    let Ok(Some(placement)) = plan::plan(&mut options, &around) else {
+    let Ok(placement) = plan::plan(&mut options, &around) else {
         return;
     };
-    let _ = plan::map(&options, Some(&placement));
+    let _ = plan::map(&placement);
     let ranks = placement.node_of.len();
     assert_eq!(placement.counts.iter().sum::<usize>(), ranks);
     assert_eq!(placement.ranks().iter().map(Vec::len).sum::<usize>(), ranks);

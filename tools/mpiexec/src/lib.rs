@@ -4,10 +4,11 @@
 //! One thread and one poll loop serve everything: the ranks' PMI sockets, their output, signals
 //! and time limits. See `mpiexec -h` for the options and the exit codes.
 //!
+//! - `root` places the ranks, has agents start them, and decides when the job is over.
+//! - `agent` looks after the ranks of one host, the own one among them; `children` are the agents that a
+//!   root or an agent starts; `wire` are the messages between them.
 //! - `hosts`: names of hosts in lists, files and batch systems, and the placement of ranks; pure
 //!   functions.
-//! - `job` runs a job on this machine; `many` one on several hosts, with a root and agents in a
-//!   tree.
 //! - `affinity`, `binding`, `topology`, `cgroup`: which CPUs a rank gets.
 //! - `spawned`, `names`: jobs started by `MPI_Comm_spawn`, and published names.
 //! - Output goes up in whole lines within the credit that the root has given, so a slow reader
@@ -16,8 +17,10 @@
 #![deny(unsafe_code)]
 
 mod affinity;
+mod agent;
 mod binding;
 mod cgroup;
+mod children;
 mod completion;
 mod core_files;
 mod debugger;
@@ -29,10 +32,8 @@ mod hang;
 mod hang_detector;
 mod help;
 mod hosts;
-mod job;
 mod label;
 mod lines;
-mod many;
 mod names;
 mod openmpi;
 mod options;
@@ -41,12 +42,12 @@ mod output;
 mod probe;
 mod profile;
 mod program;
-mod rank;
 mod report;
+mod root;
 mod spawned;
-mod stdin;
 mod system;
 mod topology;
+mod wire;
 
 use std::process::ExitCode;
 
@@ -58,8 +59,11 @@ const USAGE: u8 = 2;
 /// Runs the command line and returns the exit code.
 pub fn main() -> ExitCode {
     let args: Vec<_> = std::env::args_os().skip(1).collect();
-    if args.first().is_some_and(|first| first == many::OPTION) {
-        return many::agent::run();
+    if args
+        .first()
+        .is_some_and(|first| first == wire::greeting::OPTION)
+    {
+        return agent::run();
     }
     let parsed = spawned::whole_line(&args)
         .and_then(|args| options::parse(&args, |name| std::env::var_os(name)));
@@ -71,7 +75,7 @@ pub fn main() -> ExitCode {
         Ok(Request::Probe(library)) => probe::start(&library),
         Ok(Request::NameServer(settings)) => names::server::serve(&settings),
         Ok(Request::Top) => profile::top(&args),
-        Ok(Request::Run(options)) => many::run(*options),
+        Ok(Request::Run(options)) => root::run(*options),
         Err(message) => {
             if !spawned::refuse(&args, &message) {
                 eprintln!("mpiexec: {message}\nmpiexec: 'mpiexec -h' lists the options");

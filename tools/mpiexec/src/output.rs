@@ -2,11 +2,9 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, Read, Write};
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::time::Instant;
+use std::io::{self, Write};
+use std::os::fd::RawFd;
 
-use crate::lines::Lines;
 use crate::system;
 
 /// The launcher's standard output or standard error.
@@ -129,20 +127,7 @@ impl Sink {
     }
 }
 
-/// The reading end of one rank's standard output or error.
-pub struct Source {
-    pipe: File,
-    /// The start of an unfinished line, if lines get labels.
-    line: Vec<u8>,
-    /// The start of an unfinished line without labels, which is passed on after a while.
-    pieces: Lines,
-    /// Number of finished lines.
-    lines: usize,
-    /// Output since [`Self::listen`], up to [`ATTENTION`] bytes.
-    heard: Option<Vec<u8>>,
-}
-
-/// Most bytes of a rank's output that [`Source::listen`] keeps.
+/// Most bytes of a rank's output that are kept for the summary of wait reports.
 pub const ATTENTION: usize = 256 * 1024;
 
 /// Creates a file for ranks' output, and its folder if `folder`.
@@ -151,141 +136,6 @@ pub fn create(name: &OsStr, folder: bool) -> io::Result<File> {
         std::fs::create_dir_all(folder)?;
     }
     File::create(name)
-}
-
-/// Bytes after which a labelled line is split.
-const LONGEST: usize = 16 << 20;
-
-impl From<Source> for File {
-    fn from(source: Source) -> File {
-        source.pipe
-    }
-}
-
-impl Source {
-    /// Creates a source from the reading end of a rank's pipe.
-    pub fn new(pipe: OwnedFd) -> io::Result<Source> {
-        system::set_nonblocking(&pipe)?;
-        Ok(Source {
-            pipe: File::from(pipe),
-            line: Vec::new(),
-            pieces: Lines::default(),
-            lines: 0,
-            heard: None,
-        })
-    }
-
-    /// Returns the descriptor to be polled for reading.
-    pub fn descriptor(&self) -> RawFd {
-        self.pipe.as_raw_fd()
-    }
-
-    /// Sets whether an unfinished line may be a prompt for a user at a terminal.
-    pub fn set_asks(&mut self, asks: bool) {
-        self.pieces.set_asks(asks);
-    }
-
-    /// Returns when to call [`Self::pass_piece`].
-    pub fn due(&self) -> Option<Instant> {
-        self.pieces.due()
-    }
-
-    /// Passes on an unfinished line that is due. Returns `false` at the end of the pipe.
-    pub fn pass_piece(&mut self, sink: &mut Sink, now: Instant) -> bool {
-        let Some(until) = self.due().filter(|until| now >= *until) else {
-            return true;
-        };
-        // The rest of the line may have arrived in the meantime.
-        let open = self.read(sink, None);
-        if self.due() == Some(until) {
-            sink.push(&self.pieces.rest());
-        }
-        open
-    }
-
-    /// Returns the number of finished lines.
-    pub fn lines(&self) -> usize {
-        self.lines
-    }
-
-    /// Starts keeping the output for [`Self::heard`].
-    pub fn listen(&mut self) {
-        self.heard = Some(Vec::new());
-    }
-
-    /// Returns the output since [`Self::listen`].
-    pub fn heard(&self) -> &[u8] {
-        self.heard.as_deref().unwrap_or_default()
-    }
-
-    /// Reads once and passes the bytes on to `sink`, with `label` before each line. Returns `false`
-    /// at the end of the pipe.
-    pub fn read(&mut self, sink: &mut Sink, label: Option<&[u8]>) -> bool {
-        let mut buffer = [0u8; 16 * 1024];
-        match self.pipe.read(&mut buffer) {
-            Ok(0) => {
-                self.finish(sink, label);
-                false
-            }
-            Ok(n) => {
-                if let Some(heard) = &mut self.heard {
-                    let room = ATTENTION.saturating_sub(heard.len());
-                    heard.extend_from_slice(&buffer[..n.min(room)]);
-                }
-                self.lines += buffer[..n].iter().filter(|&&b| b == b'\n').count();
-                match label {
-                    None => sink.push(&self.pieces.add(&buffer[..n], Instant::now())),
-                    Some(label) => self.label(&buffer[..n], sink, label),
-                }
-                true
-            }
-            Err(e) => matches!(
-                e.kind(),
-                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
-            ),
-        }
-    }
-
-    /// Passes on everything that is in the pipe now, and an unfinished last line.
-    pub fn drain(&mut self, sink: &mut Sink, label: Option<&[u8]>) {
-        let mut entry = [libc::pollfd {
-            fd: self.descriptor(),
-            events: libc::POLLIN,
-            revents: 0,
-        }];
-        loop {
-            entry[0].revents = 0;
-            system::poll(&mut entry, 0);
-            if entry[0].revents & libc::POLLIN == 0 || !self.read(sink, label) {
-                break;
-            }
-            if sink.is_full() {
-                sink.write_all();
-            }
-        }
-        self.finish(sink, label);
-    }
-
-    fn finish(&mut self, sink: &mut Sink, label: Option<&[u8]>) {
-        sink.push(&self.pieces.rest());
-        if !self.line.is_empty() {
-            self.label(b"\n", sink, label.unwrap_or_default());
-        }
-    }
-
-    fn label(&mut self, bytes: &[u8], sink: &mut Sink, label: &[u8]) {
-        for piece in bytes.split_inclusive(|&b| b == b'\n') {
-            self.line.extend_from_slice(piece);
-            if piece.ends_with(b"\n") || self.line.len() > LONGEST {
-                sink.push(label);
-                sink.push(&self.line);
-                if !piece.ends_with(b"\n") {
-                    sink.push(b"\n");
-                }
-                self.line.clear();
-            }
-        }
-    }
 }
 
 /// Writes a message of the launcher, on a line of its own.

@@ -82,13 +82,11 @@ impl Spawned {
         })
     }
 
-    /// Answers that the job has been started, and on which hosts; `None` for this machine.
-    pub fn started(&self, placement: Option<&Placement>) {
+    /// Answers that the job has been started, and on which hosts.
+    pub fn started(&self, placement: &Placement) {
         let mut text = String::from("ok");
-        if let Some(placement) = placement {
-            for (host, ranks) in placement.hosts.iter().zip(placement.ranks()) {
-                text.push_str(&format!("\n{} {}", host.name, ranks.len()));
-            }
+        for (host, ranks) in placement.hosts.iter().zip(placement.ranks()) {
+            text.push_str(&format!("\n{} {}", host.name, ranks.len()));
         }
         answer(self.status, &text);
     }

@@ -14,6 +14,19 @@ use crate::binding::{Mode, Policy};
 /// A process number.
 pub type Pid = i32;
 
+/// The signals that the launcher and its agents handle themselves.
+pub const HANDLED: &[i32] = &[
+    libc::SIGCHLD,
+    libc::SIGINT,
+    libc::SIGTERM,
+    libc::SIGHUP,
+    libc::SIGQUIT,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGALRM,
+    libc::SIGTSTP,
+];
+
 /// The end of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
@@ -364,6 +377,28 @@ pub fn keep(fd: RawFd) {
 pub fn hang_up(fd: RawFd) {
     // SAFETY: shutdown gets values only; on other descriptors it fails and changes nothing.
     unsafe { libc::shutdown(fd, libc::SHUT_RDWR) };
+}
+
+/// Forks this process, which has one thread. The child has a process group of its own and the name
+/// `name`. Returns the child's process number, and `None` in the child.
+pub fn fork(name: &std::ffi::CStr) -> io::Result<Option<Pid>> {
+    // SAFETY: this program has one thread, so no lock is held in the child, which may go on like
+    // the parent. The other calls get values and a C string.
+    unsafe {
+        let pid = check(libc::fork())?;
+        if pid != 0 {
+            return Ok(Some(pid));
+        }
+        libc::setpgid(0, 0);
+        libc::prctl(libc::PR_SET_NAME, name.as_ptr());
+    }
+    Ok(None)
+}
+
+/// Ends a forked process without the parent's exit handlers.
+pub fn exit(code: u8) -> ! {
+    // SAFETY: takes a value only.
+    unsafe { libc::_exit(code.into()) }
 }
 
 /// Forks a process that kills its process group when a pipe closes; see the module `guardian`.

@@ -48,9 +48,9 @@ impl Random {
         out.extend(count.to_le_bytes());
         (0..count).for_each(|_| out.extend(self.number().to_le_bytes()));
     }
-    /// A frame as `tools/mpiexec/src/many/messages.rs` has them; now and then it is none.
+    /// A frame as `tools/mpiexec/src/wire/messages.rs` has them; now and then it is none.
     fn frame(&mut self) -> Vec<u8> {
-        let kind = 1 + self.below(16) as u8;
+        let kind = 1 + self.below(17) as u8;
         let mut body = vec![kind];
         match kind {
             1 => {
@@ -77,12 +77,16 @@ impl Random {
                 body.extend(self.number().to_le_bytes());
                 self.text(&mut body);
             }
-            5 | 6 | 15 => {
+            5 | 6 | 15 | 16 => {
                 body.extend(self.number().to_le_bytes());
                 self.text(&mut body);
             }
             7 => body.extend([0; 4]),
-            8..=10 => body.extend(self.number().to_le_bytes()),
+            8 => {
+                body.extend(self.number().to_le_bytes());
+                body.extend(self.number().to_le_bytes());
+            }
+            9 | 10 => body.extend(self.number().to_le_bytes()),
             11 => {
                 body.extend(self.number().to_le_bytes());
                 body.push(self.next() as u8);

@@ -188,14 +188,73 @@ fn nonsense_ends_the_job() {
     }
 }
 
+/// Options that put three ranks on one host, on two and on three.
+const PLACES: [&[&str]; 3] = [
+    &[],
+    &["-bootstrap", "fork", "-hosts", "a:2,b:1"],
+    &["-bootstrap", "fork", "-hosts", "a,b,c"],
+];
+
 #[test]
 fn waiting_for_a_rank_that_never_comes_is_noticed() {
-    let outcome = play(&["-n", "3"], "silent");
-    outcome
-        .expect(1)
-        .says("rank 1 on ")
-        .says("ended without calling MPI_Init");
-    assert!(outcome.took < Duration::from_secs(10));
+    for place in PLACES {
+        let outcome = play(&[place, &["-n", "3"]].concat(), "silent");
+        outcome
+            .expect(1)
+            .says("rank 1 on ")
+            .says("ended without calling MPI_Init, but others wait for it")
+            .says(" of 3 ranks\n");
+        assert!(outcome.took < Duration::from_secs(10));
+    }
+}
+
+#[test]
+fn without_cleanup_nobody_waits_for_a_rank_that_never_comes() {
+    for place in PLACES {
+        let options = [place, &["-disable-auto-cleanup", "-n", "3"]].concat();
+        let outcome = play(&options, "silent");
+        outcome
+            .expect(1)
+            .says("rank 1 on ")
+            .says("the others go on");
+        let said = outcome.err.matches("but others wait").count();
+        assert_eq!(said, 1, "{place:?}: {}", outcome.err);
+    }
+}
+
+/// Runs a rank that waits in MPI without progress, and one that does `other`.
+fn stand_still(place: &[&str], other: &str) -> Outcome {
+    let script = format!(
+        "ask() {{ echo \"$1\" >&$PMI_FD; read -r answer <&$PMI_FD; }}; \
+         if test $PMI_RANK = 1; then {other} sleep 5; exit; fi; \
+         ask 'cmd=init pmi_version=1 pmi_subversion=1'; for i in $(seq 20); do \
+         ask 'cmd=weft_still seconds=1'; case $answer in *report=1*) \
+         echo 'Weft: process 0 is waiting in MPI_Recv. Pending operations:' >&2; \
+         echo '  VCI 0: receive, not matched: rank 1, tag 7, context 0x0, room for 4 bytes' >&2;; \
+         esac; sleep 0.25; done; ask 'cmd=finalize'"
+    );
+    let mut command = mpiexec();
+    start(command.args(place).args(["-n", "2", "bash", "-c", &script])).finish()
+}
+
+#[test]
+fn a_hang_is_that_of_the_ranks_in_mpi() {
+    let hang = "mpiexec: no rank has made progress for 1 second (WEFT_HANG)";
+    let init = "ask 'cmd=init pmi_version=1 pmi_subversion=1'";
+    for place in [&[][..], &["-bootstrap", "fork", "-hosts", "a,b"]] {
+        let finalized = stand_still(place, &format!("{init}; ask 'cmd=finalize';"));
+        finalized
+            .expect(0)
+            .says(hang)
+            .says("mpiexec: rank 0 waits in MPI_Recv");
+        let silent = stand_still(place, "");
+        assert!(!silent.expect(0).err.contains(hang), "{}", silent.err);
+        let active = stand_still(
+            place,
+            &format!("{init}; sleep 5; ask 'cmd=finalize'; exit;"),
+        );
+        assert!(!active.expect(0).err.contains(hang), "{}", active.err);
+    }
 }
 
 #[test]

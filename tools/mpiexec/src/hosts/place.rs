@@ -45,6 +45,8 @@ pub struct Placement {
     pub node_of: Vec<usize>,
     /// Ranks of each section.
     pub counts: Vec<usize>,
+    /// Whether all ranks are on the launcher's own host, by whatever name.
+    pub is_local: bool,
 }
 
 /// Consecutive slots of a host in the order of ranks.
@@ -217,6 +219,7 @@ impl Placer<'_> {
             hosts,
             node_of,
             counts,
+            is_local: false,
         }
     }
 }

@@ -5,11 +5,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use crate::binding::{self, Bind, Memory, To};
+use crate::children::KINDS;
 use crate::hosts::batch::SYSTEMS;
 use crate::hosts::place::Order;
 use crate::hosts::rankfile::{self, Entry};
 use crate::hosts::{self, Host, MOST_SLOTS};
-use crate::many::KINDS;
 use crate::spawned;
 use crate::topology::{ObjectKind, cpu_list};
 

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 
 use crate::hosts::{self, Host};
-use crate::many::canonical;
+use crate::root::here::canonical;
 
 /// The hosts of a job and the jobs that it spawns.
 pub struct Pool {

@@ -119,9 +119,6 @@ impl SpawnedJob {
                 Some((name.to_owned(), count.parse().ok()?))
             };
             self.places = lines.filter_map(place).collect();
-            if self.places.is_empty() {
-                self.places.push(("localhost".to_owned(), self.size));
-            }
             return Some(Ok(self.size));
         }
         Some(Err(match word.strip_prefix("no ") {
