@@ -12,12 +12,14 @@
 //! | session, datatype, operation, error handler | a reference to the object, [`Attached`] | a handle of no object |
 //! | info | `&Info`, or `Option<&Info>` where `MPI_INFO_NULL` means no hints | a handle of no object |
 //! | result | [`Out`], [`OutInt`] | NULL |
-//! | result that is checked later | [`LateOut`]; of a tool [`Output`] | nothing |
+//! | result that is checked later | [`LateOut`], [`LateOutInt`]; of a tool [`Output`] | nothing |
 //! | array with its length, as `[array; n]` in the table | [`Array`], [`ArrayMut`] | nothing: it is checked where it is used |
 //! | buffer, count and datatype, as `buffer(…)` in the table | [`UserBuffer`] | nothing: it is checked where it is used |
 //! | status | [`StatusOut`] | nothing: NULL and the constants mean that it is not wanted |
+//! | status that is read | [`StatusIn`] | nothing: it is checked where it is read |
 //! | input and output | `&mut T`, or `Option<&mut T>` | NULL, or nothing |
 //! | string | [`CStr`] | NULL |
+//! | string that is returned | [`OutText`] | nothing: it is checked where it is written |
 //! | callback | the function | NULL |
 //!
 //! Every argument can also be taken unchecked, by functions that must check other things first, or
@@ -45,6 +47,7 @@ use mpi_runtime::handles::type_object::TypeObject;
 use mpi_runtime::handles::types;
 use mpi_runtime::handles::wins::{self, WinObject};
 use mpi_runtime::lifecycle::runtime::{Runtime, invalid_argument, runtime};
+use mpi_runtime::settings::text;
 use mpi_runtime::tool::outputs::Output;
 
 use crate::abi::{
@@ -75,6 +78,10 @@ pub mod kind {
     pub struct Variable;
     /// An input string.
     pub struct Text;
+    /// An output string.
+    pub struct OutText;
+    /// The address of an input status.
+    pub struct StatusIn;
     /// A function of the program.
     pub struct Callback;
     /// The function of an error handler.
@@ -395,6 +402,71 @@ impl<T> Given<kind::Output, *mut T> for LateOut<'_, T> {
     }
 }
 
+/// `void *` is the type of the address of a pointer if that is an output (MPI-4.1 section 9.2).
+impl Given<kind::Output, *mut c_void> for LateOut<'_, *mut c_void> {
+    #[inline(always)]
+    unsafe fn given(place: *mut c_void, name: &'static str) -> Result<Self> {
+        let _of = PhantomData;
+        let place = place.cast();
+        Ok(LateOut { place, name, _of })
+    }
+}
+
+/// A string output with space for `SPACE` characters, one of the `MPI_MAX_…` constants. It is checked
+/// where it is written.
+pub struct OutText<const SPACE: c_int> {
+    start: *mut c_char,
+    name: &'static str,
+}
+
+impl<const SPACE: c_int> OutText<SPACE> {
+    /// Checks the address.
+    ///
+    /// # Errors
+    /// Of class `Arg` if it is NULL.
+    pub fn demand(&self) -> Result<()> {
+        match self.start.is_null() {
+            true => Err(null(self.name)),
+            false => Ok(()),
+        }
+    }
+
+    /// Writes a string, as much as there is space for, and a NUL. Returns the length.
+    ///
+    /// # Errors
+    /// Of class `Arg` if the address is NULL.
+    pub fn write(&self, text: &[u8]) -> Result<c_int> {
+        self.demand()?;
+        let length = text.len().min(SPACE as usize - 1);
+        // SAFETY: not NULL, so there is space by the contract of `given`; memory of the program
+        // doesn't overlap with the text.
+        unsafe {
+            std::ptr::copy_nonoverlapping(text.as_ptr().cast(), self.start, length);
+            self.start.add(length).write(0);
+        }
+        Ok(length as c_int)
+    }
+
+    /// Writes a text of the library in the program's encoding ([`text::bytes`]), and its length.
+    ///
+    /// # Errors
+    /// Of class `Arg` if the address is NULL.
+    pub fn set(&self, text: &str, resultlen: &Out<c_int>) -> Result<()> {
+        let length = match text.is_ascii() {
+            true => self.write(text.as_bytes())?,
+            false => self.write(&text::bytes(text))?,
+        };
+        resultlen.set(length);
+        Ok(())
+    }
+}
+
+impl<const SPACE: c_int> Given<kind::OutText, *mut c_char> for OutText<SPACE> {
+    unsafe fn given(start: *mut c_char, name: &'static str) -> Result<Self> {
+        Ok(OutText { start, name })
+    }
+}
+
 /// An array argument that is read, with the argument that is its length.
 #[derive(Clone, Copy)]
 pub struct Array<'a, T> {
@@ -639,6 +711,29 @@ impl Given<kind::Output, IntOut> for OutInt<'_> {
     }
 }
 
+/// An integer output that is checked after other arguments, whose errors come first.
+pub struct LateOutInt {
+    place: IntOut,
+    name: &'static str,
+}
+
+impl LateOutInt {
+    /// Checks the address.
+    ///
+    /// # Errors
+    /// Of class `Arg` if it is NULL.
+    pub fn demand<'a>(&self) -> Result<OutInt<'a>> {
+        // SAFETY: `given` got the address under the same contract.
+        unsafe { OutInt::given(self.place, self.name) }
+    }
+}
+
+impl Given<kind::Output, IntOut> for LateOutInt {
+    unsafe fn given(place: IntOut, name: &'static str) -> Result<Self> {
+        Ok(LateOutInt { place, name })
+    }
+}
+
 impl OutInt<'_> {
     /// Writes an integer, or `MPI_UNDEFINED` for `None` and for a value that does not fit, as the
     /// standard requires of counts (section 3.2.5).
@@ -671,6 +766,15 @@ impl OutInt<'_> {
     }
 }
 
+/// A public field of a status.
+#[derive(Clone, Copy)]
+#[allow(missing_docs, reason = "fields by their names")]
+pub enum StatusField {
+    Source,
+    Tag,
+    Error,
+}
+
 /// A status that the program may ignore.
 #[derive(Clone, Copy)]
 pub struct StatusOut<'a> {
@@ -687,11 +791,80 @@ impl StatusOut<'_> {
         unsafe { status::write(self.place, status) };
     }
 
+    /// Returns the status, unless the program ignores it.
+    ///
+    /// # Safety
+    /// All fields are initialized.
+    pub unsafe fn initialized(&mut self) -> Option<&mut MPI_Status> {
+        match status::ignored(self.place) {
+            true => None,
+            // SAFETY: not one of the constants, so valid during the call by the contract of
+            // `given`, and initialized (# Safety).
+            false => Some(unsafe { &mut *self.place }),
+        }
+    }
+
+    /// Sets one of the public fields.
+    ///
+    /// # Errors
+    /// Of class `Arg` for NULL and for the constants.
+    pub fn set_field(&self, field: StatusField, value: c_int) -> Result<()> {
+        if self.place.is_null() {
+            return Err(null("status"));
+        }
+        if status::ignored(self.place) {
+            let why = "status is MPI_STATUS_IGNORE; it must be the address of a variable";
+            return Err(Error::new(Class::Arg, why));
+        }
+        // SAFETY: not one of the constants, so valid for writes by the contract of `given`. The
+        // other fields may be uninitialized.
+        unsafe {
+            match field {
+                StatusField::Source => (&raw mut (*self.place).MPI_SOURCE).write(value),
+                StatusField::Tag => (&raw mut (*self.place).MPI_TAG).write(value),
+                StatusField::Error => (&raw mut (*self.place).MPI_ERROR).write(value),
+            }
+        }
+        Ok(())
+    }
+
     /// Writes the status of a completed request, or the empty one if there was nothing to complete.
     pub fn set_ended(&self, status: Option<&Status>) {
         // SAFETY: the caller of `given` guarantees that the address is valid for writes during the
         // call, or is one of the constants.
         unsafe { status::write_ended(self.place, status) };
+    }
+}
+
+/// A status that the program passes. It is checked where it is read.
+pub struct StatusIn<'a>(*const MPI_Status, PhantomData<&'a MPI_Status>);
+
+impl<'a> StatusIn<'a> {
+    /// Returns the status.
+    ///
+    /// # Errors
+    /// Of class `Arg` for NULL and for the constants.
+    #[inline]
+    pub fn read(&self) -> Result<&'a MPI_Status> {
+        // SAFETY: the caller of `given` guarantees that the address is valid during the call, NULL,
+        // or one of the constants.
+        unsafe { status::told(self.0) }
+    }
+}
+
+impl Given<kind::StatusIn, *const MPI_Status> for StatusIn<'_> {
+    #[inline(always)]
+    unsafe fn given(status: *const MPI_Status, _: &'static str) -> Result<Self> {
+        Ok(StatusIn(status, PhantomData))
+    }
+}
+
+/// A status that the program may ignore and of which fields are set.
+impl Given<kind::Variable, *mut MPI_Status> for StatusOut<'_> {
+    #[inline(always)]
+    unsafe fn given(place: *mut MPI_Status, _: &'static str) -> Result<Self> {
+        let _of = PhantomData;
+        Ok(StatusOut { place, _of })
     }
 }
 

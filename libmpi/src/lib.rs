@@ -52,14 +52,16 @@ mod shims {
     use crate::abi::*;
     use crate::api::coll::{Blocks, How};
     use crate::api::rma::data::target;
-    use crate::args::{array, array_mut, buffer, given, kind};
+    use crate::args::{OutInt, StatusField, array, array_mut, buffer, given, kind};
     use crate::attributes::{Form, ObjectKind};
     #[cfg(pointer_abi)]
     use crate::outward::{self, Outward, OutwardFile};
     use crate::raise::{Arg, On, raise};
     use crate::tool_codes::with_tool;
+    use mpi_core::group::Group;
     use mpi_core::process::Mode;
     use mpi_io::{At, Direction, SplitKind};
+    use mpi_rma::Window;
     use mpi_runtime::handles::counts::{IntArray, IntOut};
     use mpi_runtime::handles::handler::Handler;
     use mpi_runtime::requests::persistent::Transfer;

@@ -21,37 +21,39 @@ impl Function {
     }
 
     /// Returns the text of arguments with parameters converted, arrays with their lengths, and the
-    /// form of a collective.
-    fn expanded(&self, passed: &str, arguments: &[String]) -> String {
-        let value_of = |word: &str| match word {
-            "how" => Some(match self.how {
-                How::Blocking => "How::Wait".to_owned(),
-                How::Nonblocking => "How::Start(request)".to_owned(),
-                How::Persistent => "How::Init(info, request)".to_owned(),
-            }),
-            _ => {
-                let index = self.params.iter().position(|param| param.name == word)?;
-                Some(arguments[index].clone())
-            }
-        };
+    /// form of a collective. A parameter of which a method is called is as it is.
+    fn expanded(&self, passed: &str, converted: &[String]) -> String {
+        let plain = self.arguments();
         let mut text = String::new();
         let mut done = 0;
         for (at, word) in identifiers(passed) {
-            if at < done {
-                continue;
-            }
-            if let Some((start, end, array)) = self.array(passed, at, word) {
-                text.push_str(&passed[done..start]);
-                text.push_str(&array);
-                done = end;
-            } else if let Some(value) = value_of(word) {
-                text.push_str(&passed[done..at]);
-                text.push_str(&value);
-                done = at + word.len();
-            }
+            let end = at + word.len();
+            let param = self.params.iter().position(|param| param.name == word);
+            let (from, to, value) = match param {
+                _ if at < done => continue,
+                None if word == "how" => (at, end, self.how().to_owned()),
+                None => continue,
+                Some(index) => match self.array(passed, at, word) {
+                    Some(array) => array,
+                    None if passed[end..].starts_with('.') => (at, end, plain[index].clone()),
+                    None => (at, end, converted[index].clone()),
+                },
+            };
+            text.push_str(&passed[done..from]);
+            text.push_str(&value);
+            done = to;
         }
         text.push_str(&passed[done..]);
         text
+    }
+
+    /// Returns the form of a collective, as the library has it.
+    fn how(&self) -> &'static str {
+        match self.how {
+            How::Blocking => "How::Wait",
+            How::Nonblocking => "How::Start(request)",
+            How::Persistent => "How::Init(info, request)",
+        }
     }
 
     /// Returns the array with its length that `[ARRAY; LENGTH]` stands for, if `word` is the array,
@@ -116,6 +118,8 @@ fn conversion(param: &Param) -> Option<&'static str> {
     let one = ctype.pointers == 1 && ctype.dimensions.is_empty();
     match (param.kind, param.direction) {
         (Kind::Text, Direction::In) if one && ctype.is_const => Some("Text"),
+        (Kind::Text, Direction::Out) if one => Some("OutText"),
+        (Kind::Status, Direction::In) if one => Some("StatusIn"),
         (Kind::Text | Kind::Texts | Kind::Buffer, _) => None,
         (_, Direction::Out) if one => Some("Output"),
         (_, Direction::InOut) if one => Some("Variable"),
@@ -142,11 +146,11 @@ mod tests {
         assert_eq!(
             calls(
                 "int MPI_X(MPI_File fh, MPI_Offset offset, int *flag)\n    \
-                 -> file::x(fh, At::offset(offset), Place { flag: 0 }, flag)"
+                 -> file::x(fh, At::offset(offset), Place { flag: fh.get() }, flag)"
             ),
             [
                 "MPI_X: file::x(given::<kind::File, _, _>(fh, \"fh\")?, At::offset(offset), \
-              Place { flag: 0 }, \
+              Place { flag: fh.get() }, \
               given::<kind::Output, _, _>(flag, \"flag\")?)"
             ]
         );

@@ -306,16 +306,17 @@ fn conversion(function: &Function, implementation: &str) -> String {
         return implementation.to_owned();
     }
     let name = function.name.trim_start_matches("MPI_").to_lowercase();
-    let name = match name.strip_suffix("_c2f") {
-        Some(handle) => format!("{handle}_toint"),
-        None => name.replace("_f2c", "_fromint"),
+    let (handle, direction) = match name.strip_suffix("_c2f") {
+        Some(handle) => (handle, "to_int"),
+        None => (name.trim_end_matches("_f2c"), "from_int"),
     };
+    let handle = if handle == "type" { "datatype" } else { handle };
     debug_assert!(
         function.result.base == "MPI_Fint" || function.params[0].kind == Kind::Fint,
         "{} is no conversion",
         function.name
     );
-    format!("standard_abi::{name}")
+    format!("standard_abi::Outward::{handle}_{direction}")
 }
 
 /// Returns the functions behind `MPI_COMM_DUP_FN` and its kin in `mpi.h`.

@@ -68,7 +68,7 @@ pub(crate) fn statements<'a>(file: &str, text: &'a str) -> Result<Vec<Statement<
 }
 
 /// Iterates over the identifiers of a Rust expression that can be names of variables, with their
-/// positions: not those of paths, fields and functions.
+/// positions: not those of paths, fields, functions and strings.
 pub(crate) fn identifiers(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let mut at = 0;
@@ -84,7 +84,7 @@ pub(crate) fn identifiers(text: &str) -> impl Iterator<Item = (usize, &str)> {
         let after = text[start + word.len()..].trim_start();
         let first = word.chars().next();
         first.is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
-            && !before.ends_with('.')
+            && !before.ends_with(['.', '"'])
             && !before.ends_with("::")
             && !after.starts_with([':', '(', '{'])
     })

@@ -76,7 +76,7 @@ fn shims_of_all_functions_compile() {
          pub enum File {{}} pub enum Session {{}} pub enum Datatype {{}} pub enum Op {{}} \
          pub enum Errhandler {{}} pub enum Info {{}} pub enum Output {{}} pub enum Variable {{}} \
          pub enum Text {{}} pub enum Callback {{}} \
-         pub enum ErrorFunction {{}} }} \
+         pub enum ErrorFunction {{}} pub enum OutText {{}} pub enum StatusIn {{}} }} \
          pub unsafe fn given<K, R, T: From<R>>(raw: R, _: &'static str) -> Result<T, crate::mpi_core::Error> \
          {{ Ok(raw.into()) }} }}\n\
          mod tool_codes {{ use std::ffi::*; pub fn with_tool(_: impl FnOnce(&mut ()) \

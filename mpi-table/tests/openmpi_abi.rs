@@ -22,8 +22,8 @@ fn each_function_has_a_rule_for_each_parameter() {
         "pub unsafe extern \"C\" fn PMPI_Send(buf: *const c_void, count: c_int, datatype: Outward,",
         "pub unsafe extern \"C\" fn PMPI_Type_hvector(",
         "pub unsafe extern \"C\" fn OMPI_C_MPI_WIN_DUP_FN(",
-        "crate::api::standard_abi::comm_toint(comm)",
-        "crate::api::standard_abi::type_fromint(datatype)",
+        "crate::api::standard_abi::Outward::comm_to_int(comm)",
+        "crate::api::standard_abi::Outward::datatype_from_int(datatype)",
     ] {
         assert!(shims.contains(text), "{text}");
     }

@@ -59,6 +59,9 @@ int main(int argc, char **argv) {
     CHECK_EQ(class_of(statuses[0].MPI_ERROR), MPI_ERR_TRUNCATE);
     CHECK(statuses[0].MPI_ERROR != MPI_ERR_TRUNCATE);
     CHECK_EQ(statuses[1].MPI_ERROR, MPI_SUCCESS);
+    int some, three = MPI_Waitsome(-1, requests, &some, pair, statuses);
+    CHECK_EQ(class_of(three), MPI_ERR_COUNT);
+    CHECK(strstr(text(three), "incount is -1"));
 
     /* A handler of the program's gets the code that is returned. */
     OK(MPI_Errhandler_create(handler, &errhandler));

@@ -1,6 +1,6 @@
 //! Communicators (chapter 6).
 
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{CStr, c_int};
 use std::sync::Arc;
 
 use mpi_comm::creation::Choice;
@@ -18,15 +18,13 @@ use mpi_runtime::lifecycle::runtime::{Runtime, invalid_comm, invalid_named, runt
 use mpi_runtime::requests;
 use mpi_runtime::settings::text;
 
-use super::env::put_text;
 use super::group::comparison;
 use super::pt2pt::check::{bad_rank, bad_tag};
-use super::{null, put};
 use crate::abi::{
     MPI_COMM_NULL, MPI_COMM_SELF, MPI_COMM_WORLD, MPI_CONGRUENT, MPI_Comm, MPI_Group, MPI_IDENT,
     MPI_MAX_OBJECT_NAME, MPI_Request, MPI_SIMILAR, MPI_UNDEFINED, MPI_UNEQUAL,
 };
-use crate::args::{LiveComm, LiveGroup, Out};
+use crate::args::{LateOut, LiveComm, LiveGroup, Out, OutText};
 
 /// `MPI_Comm_size` (section 6.4.1).
 pub fn comm_size(comm: LiveComm, size: Out<c_int>) -> Result<()> {
@@ -177,42 +175,37 @@ fn duplicate(
 }
 
 /// `MPI_Comm_idup` (section 6.4.2): the copy can be used once the request is complete.
-pub unsafe fn comm_idup(
+pub fn comm_idup(
     comm: MPI_Comm,
-    newcomm: *mut MPI_Comm,
-    request: *mut MPI_Request,
+    newcomm: LateOut<MPI_Comm>,
+    request: LateOut<MPI_Request>,
 ) -> Result<()> {
-    // SAFETY: the caller's contract.
-    unsafe { idup(comm, None, newcomm, request) }
+    idup(comm, None, &newcomm, &request)
 }
 
 /// `MPI_Comm_idup_with_info` (MPI-4.1 section 7.4.2): hints are those of `info` instead of the old
 /// ones.
-pub unsafe fn comm_idup_with_info(
+pub fn comm_idup_with_info(
     comm: MPI_Comm,
     info: Option<&Info>,
-    newcomm: *mut MPI_Comm,
-    request: *mut MPI_Request,
+    newcomm: LateOut<MPI_Comm>,
+    request: LateOut<MPI_Request>,
 ) -> Result<()> {
-    // SAFETY: the caller's contract.
-    unsafe { idup(comm, Some(info), newcomm, request) }
+    idup(comm, Some(info), &newcomm, &request)
 }
 
-/// # Safety
-/// `newcomm` is valid until the request is complete; `request` is valid or NULL.
-unsafe fn idup(
+fn idup(
     comm: MPI_Comm,
     hints: Option<Option<&Info>>,
-    newcomm: *mut MPI_Comm,
-    request: *mut MPI_Request,
+    newcomm: &LateOut<MPI_Comm>,
+    request: &LateOut<MPI_Request>,
 ) -> Result<()> {
     let runtime = runtime()?;
     let parent = runtime.comm_arc(comm)?;
-    // SAFETY: the caller's contract. Who doesn't look at the code finds no communicator.
-    unsafe { put(newcomm, "newcomm", MPI_COMM_NULL)? };
-    if request.is_null() {
-        return Err(null("request"));
-    }
+    let newcomm = newcomm.demand()?;
+    // A program that ignores the error gets the null handle.
+    newcomm.set(MPI_COMM_NULL);
+    let request = request.demand()?;
     let object = |copy| {
         let object = CommObject::new(copy, MPI_COMM_NULL);
         object.inherit(&parent);
@@ -241,11 +234,9 @@ unsafe fn idup(
         runtime.comms.remove(handle);
         return Err(error);
     }
-    // SAFETY: the caller's contract.
-    unsafe {
-        put(newcomm, "newcomm", handle)?;
-        put(request, "request", requests::handle(Some(id)))
-    }
+    newcomm.set(handle);
+    request.set(requests::handle(Some(id)));
+    Ok(())
 }
 
 /// `MPI_Comm_create` (section 6.4.2).
@@ -475,14 +466,13 @@ pub fn comm_set_name(comm: LiveComm, comm_name: &CStr) -> Result<()> {
 }
 
 /// `MPI_Comm_get_name` (section 6.8). The null handle has a name, too (MPI-4.0 section 7.8).
-pub unsafe fn comm_get_name(
+pub fn comm_get_name(
     comm: MPI_Comm,
-    comm_name: *mut c_char,
+    comm_name: OutText<MPI_MAX_OBJECT_NAME>,
     resultlen: Out<c_int>,
 ) -> Result<()> {
     let runtime = runtime()?;
-    // SAFETY: the caller's contract; names are kept short enough.
-    let put = |name: &str| unsafe { put_text(comm_name, "comm_name", name, resultlen) };
+    let put = |name: &str| comm_name.set(name, &resultlen);
     match comm {
         MPI_COMM_NULL => put("MPI_COMM_NULL"),
         comm => runtime.comm(comm)?.comm.with_name(put),

@@ -5,7 +5,7 @@ use std::ffi::c_int;
 use mpi_core::{Class, Error, Result};
 
 use super::null;
-use crate::abi::{MPI_F_STATUS_SIZE, MPI_F08_status, MPI_File, MPI_Fint, MPI_Status};
+use crate::abi::{MPI_F_STATUS_SIZE, MPI_File, MPI_Fint};
 use crate::data;
 use crate::library::LIBRARY;
 
@@ -39,59 +39,12 @@ pub fn file_f2c(file: MPI_Fint) -> MPI_File {
     std::ptr::with_exposed_provenance_mut(address.unwrap_or(0))
 }
 
-/// `MPI_Status_f2c`.
-pub unsafe fn status_f2c(f_status: *const MPI_Fint, c_status: *mut MPI_Status) -> Result<()> {
-    // SAFETY: the caller's contract.
-    unsafe { copy(f_status, "f_status", c_status.cast(), "c_status") }
-}
-
-/// `MPI_Status_c2f`.
-pub unsafe fn status_c2f(c_status: *const MPI_Status, f_status: *mut MPI_Fint) -> Result<()> {
-    // SAFETY: the caller's contract.
-    unsafe { copy(c_status.cast(), "c_status", f_status, "f_status") }
-}
-
-/// `MPI_Status_f082c`.
-pub unsafe fn status_f082c(
-    f08_status: *const MPI_F08_status,
-    c_status: *mut MPI_Status,
-) -> Result<()> {
-    // SAFETY: the caller's contract.
-    unsafe { copy(f08_status.cast(), "f08_status", c_status.cast(), "c_status") }
-}
-
-/// `MPI_Status_c2f08`.
-pub unsafe fn status_c2f08(
-    c_status: *const MPI_Status,
-    f08_status: *mut MPI_F08_status,
-) -> Result<()> {
-    // SAFETY: the caller's contract.
-    unsafe { copy(c_status.cast(), "c_status", f08_status.cast(), "f08_status") }
-}
-
-/// `MPI_Status_f082f`.
-pub unsafe fn status_f082f(
-    f08_status: *const MPI_F08_status,
-    f_status: *mut MPI_Fint,
-) -> Result<()> {
-    // SAFETY: the caller's contract.
-    unsafe { copy(f08_status.cast(), "f08_status", f_status, "f_status") }
-}
-
-/// `MPI_Status_f2f08`.
-pub unsafe fn status_f2f08(
-    f_status: *const MPI_Fint,
-    f08_status: *mut MPI_F08_status,
-) -> Result<()> {
-    // SAFETY: the caller's contract.
-    unsafe { copy(f_status, "f_status", f08_status.cast(), "f08_status") }
-}
-
-/// Copies a status: in all three languages it is the same five integers.
+/// Copies a status: in all three languages it is the same five integers. `MPI_Status_f2c` and its
+/// kin.
 ///
 /// # Safety
 /// Where not NULL or `MPI_STATUS_IGNORE` (1), `from` and `to` are valid for five integers.
-unsafe fn copy(
+pub unsafe fn copy_status(
     from: *const MPI_Fint,
     from_name: &str,
     to: *mut MPI_Fint,

@@ -1,14 +1,11 @@
 //! Inquiry about the environment, and addresses (sections 4.1.5, 8.1, 8.6).
 
-use std::ffi::{c_char, c_double, c_int, c_void};
-use std::ptr;
+use std::ffi::{c_double, c_int, c_void};
 
 use mpi_core::Result;
-use mpi_runtime::settings::text;
 
-use super::null;
-use crate::abi::{MPI_Aint, MPI_SUBVERSION, MPI_VERSION};
-use crate::args::Out;
+use crate::abi::{MPI_Aint, MPI_MAX_LIBRARY_VERSION_STRING, MPI_SUBVERSION, MPI_VERSION};
+use crate::args::{Out, OutText};
 pub use crate::attributes::dup_fn;
 use crate::version::LIBRARY_VERSION;
 
@@ -56,40 +53,11 @@ pub fn get_version(version: Out<c_int>, subversion: Out<c_int>) -> Result<()> {
 }
 
 /// `MPI_Get_library_version`.
-pub unsafe fn get_library_version(version: *mut c_char, resultlen: Out<c_int>) -> Result<()> {
-    // SAFETY: by the contract of this function: the text is far shorter than its maximum.
-    unsafe { put_text(version, "version", LIBRARY_VERSION, resultlen) }
-}
-
-/// Writes a string, a NUL, and the length.
-///
-/// # Safety
-/// `out` is NULL, or has space for the string and NUL.
-pub(crate) unsafe fn put_text(
-    out: *mut c_char,
-    name: &str,
-    text: &str,
+pub fn get_library_version(
+    version: OutText<MPI_MAX_LIBRARY_VERSION_STRING>,
     resultlen: Out<c_int>,
 ) -> Result<()> {
-    if out.is_null() {
-        return Err(null(name));
-    }
-    let converted;
-    let bytes = match text.is_ascii() {
-        true => text.as_bytes(),
-        false => {
-            converted = text::bytes(text);
-            &converted
-        }
-    };
-    // SAFETY: `out` is not NULL and has room by the contract of this function; a string of ours
-    // can't overlap with memory of the program.
-    unsafe {
-        ptr::copy_nonoverlapping(bytes.as_ptr().cast(), out, bytes.len());
-        out.add(bytes.len()).write(0);
-    }
-    resultlen.set(c_int::try_from(bytes.len()).unwrap_or(0));
-    Ok(())
+    version.set(LIBRARY_VERSION, &resultlen)
 }
 
 /// `MPI_Pcontrol` (section 14.2.4): nothing, unless a profiling library takes its place.

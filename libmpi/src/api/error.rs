@@ -1,14 +1,14 @@
 //! Error codes, classes and their texts (sections 8.4 and 8.5).
 
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{CStr, c_int};
 
 use mpi_core::{Class, Error, Result};
 use mpi_runtime::settings::text;
 
-use super::env::put_text;
-use crate::args::Out;
+use crate::abi::MPI_MAX_ERROR_STRING;
+use crate::args::{Out, OutText};
+use crate::codes;
 use crate::codes::Removal;
-use crate::{abi, codes};
 
 /// `MPI_Error_class`.
 pub fn error_class(errorcode: c_int, errorclass: Out<c_int>) -> Result<()> {
@@ -18,14 +18,13 @@ pub fn error_class(errorcode: c_int, errorclass: Out<c_int>) -> Result<()> {
 }
 
 /// `MPI_Error_string`.
-pub unsafe fn error_string(
+pub fn error_string(
     errorcode: c_int,
-    string: *mut c_char,
+    string: OutText<MPI_MAX_ERROR_STRING>,
     resultlen: Out<c_int>,
 ) -> Result<()> {
     let text = codes::text_of(errorcode).ok_or_else(|| unknown(errorcode))?;
-    // SAFETY: by the contract of this function; texts are kept short enough.
-    unsafe { put_text(string, "string", &text, resultlen) }
+    string.set(&text, &resultlen)
 }
 
 fn unknown(errorcode: c_int) -> Error {
@@ -56,12 +55,12 @@ pub fn add_error_code(errorclass: c_int, errorcode: Out<c_int>) -> Result<()> {
 /// `MPI_Add_error_string` (section 8.5). An earlier text is replaced.
 pub fn add_error_string(errorcode: c_int, string: &CStr) -> Result<()> {
     let (text, length) = (text::of(string.to_bytes()), string.count_bytes());
-    if length >= abi::MPI_MAX_ERROR_STRING as usize {
+    if length >= MPI_MAX_ERROR_STRING as usize {
         return Err(Error::new(
             Class::Arg,
             format!(
                 "string has {length} characters; it must be shorter than MPI_MAX_ERROR_STRING, {}",
-                abi::MPI_MAX_ERROR_STRING
+                MPI_MAX_ERROR_STRING
             ),
         ));
     }

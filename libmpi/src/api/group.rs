@@ -84,63 +84,26 @@ pub fn comm_group(comm: LiveComm, group: Out<MPI_Group>) -> Result<()> {
     Ok(())
 }
 
-/// `MPI_Group_union` (section 6.3.2): the members of the first, then those of the second that are
-/// not in the first.
-pub fn group_union(group1: LiveGroup, group2: LiveGroup, newgroup: Out<MPI_Group>) -> Result<()> {
-    let group = group1.union(group2.object);
-    give(group, &group1, newgroup)
-}
-
-/// `MPI_Group_intersection` (section 6.3.2): the members of the first that are also in the second.
-pub fn group_intersection(
+/// Makes a group of two: `MPI_Group_union`, `MPI_Group_intersection` and `MPI_Group_difference`
+/// (section 6.3.2).
+pub(crate) fn of_two(
+    make: fn(&Group, &Group) -> Group,
     group1: LiveGroup,
     group2: LiveGroup,
     newgroup: Out<MPI_Group>,
 ) -> Result<()> {
-    let group = group1.intersection(group2.object);
-    give(group, &group1, newgroup)
+    give(make(group1.object, group2.object), &group1, newgroup)
 }
 
-/// `MPI_Group_difference` (section 6.3.2): the members of the first that are not in the second.
-pub fn group_difference(
-    group1: LiveGroup,
-    group2: LiveGroup,
-    newgroup: Out<MPI_Group>,
-) -> Result<()> {
-    let group = group1.difference(group2.object);
-    give(group, &group1, newgroup)
-}
-
-/// `MPI_Group_incl` (section 6.3.2): the members of these ranks, in this order.
-pub fn group_incl(group: LiveGroup, ranks: Array<c_int>, newgroup: Out<MPI_Group>) -> Result<()> {
-    let made = group.incl(ranks.list()?)?;
-    give(made, &group, newgroup)
-}
-
-/// `MPI_Group_range_incl` (section 6.3.2): as [`group_incl`] with ranges (first, last, stride).
-pub fn group_range_incl(
+/// Makes a group of some members: `MPI_Group_incl`, `MPI_Group_excl`, and with ranges (first, last,
+/// stride) `MPI_Group_range_incl` and `MPI_Group_range_excl` (section 6.3.2).
+pub(crate) fn of_some<T>(
+    make: fn(&Group, &[T]) -> Result<Group>,
     group: LiveGroup,
-    ranges: Array<[c_int; 3]>,
+    ranks: Array<T>,
     newgroup: Out<MPI_Group>,
 ) -> Result<()> {
-    let made = group.range_incl(ranges.list()?)?;
-    give(made, &group, newgroup)
-}
-
-/// `MPI_Group_excl` (section 6.3.2): the members without those of these ranks, in their order.
-pub fn group_excl(group: LiveGroup, ranks: Array<c_int>, newgroup: Out<MPI_Group>) -> Result<()> {
-    let made = group.excl(ranks.list()?)?;
-    give(made, &group, newgroup)
-}
-
-/// `MPI_Group_range_excl` (section 6.3.2): as [`group_excl`] with ranges (first, last, stride).
-pub fn group_range_excl(
-    group: LiveGroup,
-    ranges: Array<[c_int; 3]>,
-    newgroup: Out<MPI_Group>,
-) -> Result<()> {
-    let made = group.range_excl(ranges.list()?)?;
-    give(made, &group, newgroup)
+    give(make(group.object, ranks.list()?)?, &group, newgroup)
 }
 
 /// `MPI_Group_free` (section 6.3.3).

@@ -8,7 +8,7 @@ use mpi_runtime::handles::infos;
 
 use super::null;
 use crate::abi::{MPI_INFO_NULL, MPI_Info, MPI_MAX_INFO_KEY};
-use crate::args::{InfoKey, InfoValue, LiveComm, Out};
+use crate::args::{InfoKey, InfoValue, LiveComm, Out, OutText};
 
 /// Writes a string and a NUL.
 ///
@@ -159,19 +159,11 @@ pub fn info_get_nkeys(info: &Info, nkeys: Out<c_int>) -> Result<()> {
 }
 
 /// `MPI_Info_get_nthkey`.
-pub unsafe fn info_get_nthkey(info: &Info, n: c_int, key: *mut c_char) -> Result<()> {
+pub fn info_get_nthkey(info: &Info, n: c_int, key: OutText<MPI_MAX_INFO_KEY>) -> Result<()> {
     let found = info.nthkey(n)?;
-    if key.is_null() {
-        return Err(Error::new(
-            Class::InfoKey,
-            "key is NULL; it must be an array",
-        ));
-    }
+    let absent = |_| Error::new(Class::InfoKey, "key is NULL; it must be an array");
     // MPI_Info_set accepts one character more than fits here, as other libraries of this ABI do.
-    let fits = found.len().min(MPI_MAX_INFO_KEY as usize - 1);
-    // SAFETY: the caller's contract; with the NUL it is not longer.
-    unsafe { write(key, &found[..fits]) };
-    Ok(())
+    key.write(&found).map(drop).map_err(absent)
 }
 
 /// `MPI_Info_dup`.

@@ -7,14 +7,11 @@ use mpi_core::{Class, Error, Result};
 use mpi_runtime::handles::memory;
 use mpi_runtime::lifecycle::runtime::runtime;
 
-use super::null;
 use crate::abi::MPI_Aint;
+use crate::args::LateOut;
 
 /// `MPI_Alloc_mem`.
-///
-/// # Safety
-/// `baseptr` is the address of a pointer, or NULL.
-pub unsafe fn alloc_mem(size: MPI_Aint, info: Option<&Info>, baseptr: *mut c_void) -> Result<()> {
+pub fn alloc_mem(size: MPI_Aint, info: Option<&Info>, baseptr: LateOut<*mut c_void>) -> Result<()> {
     let runtime = runtime()?;
     let Ok(bytes) = usize::try_from(size) else {
         return Err(Error::new(
@@ -22,12 +19,8 @@ pub unsafe fn alloc_mem(size: MPI_Aint, info: Option<&Info>, baseptr: *mut c_voi
             format!("size is {size}; it must be 0 or more"),
         ));
     };
-    if baseptr.is_null() {
-        return Err(null("baseptr"));
-    }
-    let piece = memory::allocate(runtime, bytes, info)?;
-    // SAFETY: the caller's contract.
-    unsafe { baseptr.cast::<*mut u8>().write(piece) };
+    let baseptr = baseptr.demand()?;
+    baseptr.set(memory::allocate(runtime, bytes, info)?.cast());
     Ok(())
 }
 

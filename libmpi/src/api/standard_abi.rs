@@ -9,13 +9,11 @@ use mpi_runtime::handles::infos;
 
 use super::info::give;
 use super::{convert, null, put};
-use crate::abi::{
-    MPI_Comm, MPI_Datatype, MPI_Errhandler, MPI_File, MPI_Group, MPI_Info, MPI_Message, MPI_Op,
-    MPI_Request, MPI_Session, MPI_Win,
-};
+use crate::abi::{MPI_File, MPI_Info};
 use crate::args::Out;
 use crate::library::LIBRARY;
-use crate::outward::{Outward, OutwardFile};
+pub(crate) use crate::outward::Outward;
+use crate::outward::OutwardFile;
 
 /// The standard ABI's version; -1 in the other ABIs.
 const VERSION: [c_int; 2] = if cfg!(standard_abi) { [1, 0] } else { [-1, -1] };
@@ -176,106 +174,6 @@ pub unsafe fn abi_set_fortran_booleans(
         }
     }
     first(1, "MPI_Abi_set_fortran_booleans")
-}
-
-/// `MPI_Comm_toint` (MPI-5.0 section 21.4.4).
-pub fn comm_toint(comm: MPI_Comm) -> c_int {
-    Outward::comm_to_int(comm)
-}
-
-/// `MPI_Comm_fromint` (MPI-5.0 section 21.4.4).
-pub fn comm_fromint(comm: c_int) -> MPI_Comm {
-    Outward::comm_from_int(comm)
-}
-
-/// `MPI_Errhandler_toint` (MPI-5.0 section 21.4.4).
-pub fn errhandler_toint(errhandler: MPI_Errhandler) -> c_int {
-    Outward::errhandler_to_int(errhandler)
-}
-
-/// `MPI_Errhandler_fromint` (MPI-5.0 section 21.4.4).
-pub fn errhandler_fromint(errhandler: c_int) -> MPI_Errhandler {
-    Outward::errhandler_from_int(errhandler)
-}
-
-/// `MPI_Group_toint` (MPI-5.0 section 21.4.4).
-pub fn group_toint(group: MPI_Group) -> c_int {
-    Outward::group_to_int(group)
-}
-
-/// `MPI_Group_fromint` (MPI-5.0 section 21.4.4).
-pub fn group_fromint(group: c_int) -> MPI_Group {
-    Outward::group_from_int(group)
-}
-
-/// `MPI_Info_toint` (MPI-5.0 section 21.4.4).
-pub fn info_toint(info: MPI_Info) -> c_int {
-    Outward::info_to_int(info)
-}
-
-/// `MPI_Info_fromint` (MPI-5.0 section 21.4.4).
-pub fn info_fromint(info: c_int) -> MPI_Info {
-    Outward::info_from_int(info)
-}
-
-/// `MPI_Message_toint` (MPI-5.0 section 21.4.4).
-pub fn message_toint(message: MPI_Message) -> c_int {
-    Outward::message_to_int(message)
-}
-
-/// `MPI_Message_fromint` (MPI-5.0 section 21.4.4).
-pub fn message_fromint(message: c_int) -> MPI_Message {
-    Outward::message_from_int(message)
-}
-
-/// `MPI_Op_toint` (MPI-5.0 section 21.4.4).
-pub fn op_toint(op: MPI_Op) -> c_int {
-    Outward::op_to_int(op)
-}
-
-/// `MPI_Op_fromint` (MPI-5.0 section 21.4.4).
-pub fn op_fromint(op: c_int) -> MPI_Op {
-    Outward::op_from_int(op)
-}
-
-/// `MPI_Request_toint` (MPI-5.0 section 21.4.4).
-pub fn request_toint(request: MPI_Request) -> c_int {
-    Outward::request_to_int(request)
-}
-
-/// `MPI_Request_fromint` (MPI-5.0 section 21.4.4).
-pub fn request_fromint(request: c_int) -> MPI_Request {
-    Outward::request_from_int(request)
-}
-
-/// `MPI_Session_toint` (MPI-5.0 section 21.4.4).
-pub fn session_toint(session: MPI_Session) -> c_int {
-    Outward::session_to_int(session)
-}
-
-/// `MPI_Session_fromint` (MPI-5.0 section 21.4.4).
-pub fn session_fromint(session: c_int) -> MPI_Session {
-    Outward::session_from_int(session)
-}
-
-/// `MPI_Type_toint` (MPI-5.0 section 21.4.4).
-pub fn type_toint(datatype: MPI_Datatype) -> c_int {
-    Outward::datatype_to_int(datatype)
-}
-
-/// `MPI_Type_fromint` (MPI-5.0 section 21.4.4).
-pub fn type_fromint(datatype: c_int) -> MPI_Datatype {
-    Outward::datatype_from_int(datatype)
-}
-
-/// `MPI_Win_toint` (MPI-5.0 section 21.4.4).
-pub fn win_toint(win: MPI_Win) -> c_int {
-    Outward::win_to_int(win)
-}
-
-/// `MPI_Win_fromint` (MPI-5.0 section 21.4.4).
-pub fn win_fromint(win: c_int) -> MPI_Win {
-    Outward::win_from_int(win)
 }
 
 /// `MPI_File_toint` (MPI-5.0 section 21.4.4).

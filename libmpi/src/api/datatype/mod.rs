@@ -106,7 +106,7 @@ pub fn type_vector(
     give(newtype, large, made)
 }
 
-/// `MPI_Type_create_hvector`.
+/// `MPI_Type_create_hvector`, and `MPI_Type_hvector` of MPI-1.
 pub fn type_create_hvector(
     large: bool,
     count: MPI_Count,
@@ -139,7 +139,7 @@ pub unsafe fn type_indexed(
     }
 }
 
-/// `MPI_Type_create_hindexed`.
+/// `MPI_Type_create_hindexed`, and `MPI_Type_hindexed` of MPI-1.
 pub unsafe fn type_create_hindexed(
     count: MPI_Count,
     array_of_blocklengths: IntArray,
@@ -194,7 +194,7 @@ pub unsafe fn type_create_hindexed_block(
     }
 }
 
-/// `MPI_Type_create_struct`.
+/// `MPI_Type_create_struct`, and `MPI_Type_struct` of MPI-1.
 pub unsafe fn type_create_struct(
     count: MPI_Count,
     array_of_blocklengths: IntArray,
@@ -214,46 +214,6 @@ pub unsafe fn type_create_struct(
             Datatype::structure(&blocks, places, &types?),
         )
     }
-}
-
-/// `MPI_Type_hvector` of MPI-1.
-pub fn type_hvector(
-    count: c_int,
-    blocklength: c_int,
-    stride: MPI_Aint,
-    oldtype: &Datatype,
-    newtype: Out<MPI_Datatype>,
-) -> Result<()> {
-    let (count, block) = (count.into(), blocklength.into());
-    type_create_hvector(false, count, block, stride, oldtype, newtype)
-}
-
-/// `MPI_Type_hindexed` of MPI-1.
-pub unsafe fn type_hindexed(
-    count: c_int,
-    array_of_blocklengths: *const c_int,
-    array_of_displacements: *const MPI_Aint,
-    oldtype: &Datatype,
-    newtype: Out<MPI_Datatype>,
-) -> Result<()> {
-    let blocks = IntArray::Int(array_of_blocklengths);
-    let places = array_of_displacements;
-    // SAFETY: by the contract of this function.
-    unsafe { type_create_hindexed(count.into(), blocks, places, oldtype, newtype) }
-}
-
-/// `MPI_Type_struct` of MPI-1.
-pub unsafe fn type_struct(
-    count: c_int,
-    array_of_blocklengths: *const c_int,
-    array_of_displacements: *const MPI_Aint,
-    array_of_types: *const MPI_Datatype,
-    newtype: Out<MPI_Datatype>,
-) -> Result<()> {
-    let blocks = IntArray::Int(array_of_blocklengths);
-    let (places, types) = (array_of_displacements, array_of_types);
-    // SAFETY: by the contract of this function.
-    unsafe { type_create_struct(count.into(), blocks, places, types, newtype) }
 }
 
 fn order(number: c_int) -> Result<Order> {

@@ -1,6 +1,6 @@
 //! Inquiry about datatypes (sections 4.1, 6.8, 12.3 and 16.1).
 
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{CStr, c_int};
 use std::ptr;
 
 use mpi_core::datatype::{Combiner, Datatype, Envelope, Numbers};
@@ -8,11 +8,10 @@ use mpi_core::{Class, Error, Result};
 use mpi_runtime::handles::types;
 use mpi_runtime::settings::text;
 
-use crate::abi::{self, MPI_Aint, MPI_Count, MPI_DATATYPE_NULL, MPI_Datatype, MPI_Status};
+use crate::abi::{self, MPI_Aint, MPI_Count, MPI_DATATYPE_NULL, MPI_Datatype};
 use crate::api::datatype::handle_of;
-use crate::api::env::put_text;
 use crate::api::null;
-use crate::args::{Out, OutInt};
+use crate::args::{Out, OutInt, OutText, StatusIn, StatusOut};
 use crate::status;
 
 /// Returns the size of a datatype; `None` for an optional one that the library lacks (MPI-5.0
@@ -25,19 +24,14 @@ fn size_of(datatype: MPI_Datatype) -> Result<Option<usize>> {
     Ok(Some(types::object(datatype)?.datatype.size()))
 }
 
-/// `MPI_Type_size`.
+/// `MPI_Type_size` and `MPI_Type_size_x`.
 pub fn type_size(datatype: MPI_Datatype, size: OutInt) -> Result<()> {
     let bytes = size_of(datatype)?;
     size.set_defined(bytes);
     Ok(())
 }
 
-/// `MPI_Type_size_x`.
-pub fn type_size_x(datatype: MPI_Datatype, size: Out<MPI_Count>) -> Result<()> {
-    type_size(datatype, OutInt::Large(size))
-}
-
-/// `MPI_Type_get_extent`.
+/// `MPI_Type_get_extent` and `MPI_Type_get_extent_x`.
 pub fn type_get_extent(
     datatype: &Datatype,
     lb: Out<MPI_Aint>,
@@ -48,18 +42,7 @@ pub fn type_get_extent(
     Ok(())
 }
 
-/// `MPI_Type_get_extent_x`.
-pub fn type_get_extent_x(
-    datatype: &Datatype,
-    lb: Out<MPI_Count>,
-    extent: Out<MPI_Count>,
-) -> Result<()> {
-    lb.set(datatype.lb() as MPI_Count);
-    extent.set(datatype.extent() as MPI_Count);
-    Ok(())
-}
-
-/// `MPI_Type_get_true_extent`.
+/// `MPI_Type_get_true_extent` and `MPI_Type_get_true_extent_x`.
 pub fn type_get_true_extent(
     datatype: &Datatype,
     true_lb: Out<MPI_Aint>,
@@ -67,17 +50,6 @@ pub fn type_get_true_extent(
 ) -> Result<()> {
     true_lb.set(datatype.true_lb() as MPI_Aint);
     true_extent.set(datatype.true_extent() as MPI_Aint);
-    Ok(())
-}
-
-/// `MPI_Type_get_true_extent_x`.
-pub fn type_get_true_extent_x(
-    datatype: &Datatype,
-    true_lb: Out<MPI_Count>,
-    true_extent: Out<MPI_Count>,
-) -> Result<()> {
-    true_lb.set(datatype.true_lb() as MPI_Count);
-    true_extent.set(datatype.true_extent() as MPI_Count);
     Ok(())
 }
 
@@ -99,44 +71,17 @@ pub fn type_ub(datatype: &Datatype, displacement: Out<MPI_Aint>) -> Result<()> {
     Ok(())
 }
 
-/// Returns the number of basic elements in a status.
-///
-/// # Safety
-/// `status` is valid, NULL, or a constant.
-unsafe fn elements(status: *const MPI_Status, datatype: &Datatype) -> Result<Option<usize>> {
-    // SAFETY: the caller's contract.
-    let bytes = status::bytes(unsafe { status::told(status)? });
-    Ok(usize::try_from(bytes)
-        .ok()
-        .and_then(|bytes| datatype.elements_in(bytes))
-        .and_then(|elements| elements.try_into().ok()))
-}
-
-/// `MPI_Get_elements`.
-pub unsafe fn get_elements(
-    status: *const MPI_Status,
-    datatype: &Datatype,
-    count: OutInt,
-) -> Result<()> {
-    // SAFETY: the caller's contract.
-    let elements = unsafe { elements(status, datatype)? };
-    count.set_defined(elements);
+/// `MPI_Get_elements` and `MPI_Get_elements_x`: the number of basic elements.
+pub fn get_elements(status: StatusIn, datatype: &Datatype, count: OutInt) -> Result<()> {
+    let bytes = usize::try_from(status::bytes(status.read()?)).ok();
+    let elements = bytes.and_then(|bytes| datatype.elements_in(bytes));
+    count.set_defined(elements.and_then(|elements| elements.try_into().ok()));
     Ok(())
 }
 
-/// `MPI_Get_elements_x`.
-pub unsafe fn get_elements_x(
-    status: *const MPI_Status,
-    datatype: &Datatype,
-    count: Out<MPI_Count>,
-) -> Result<()> {
-    // SAFETY: the caller's contract.
-    unsafe { get_elements(status, datatype, OutInt::Large(count)) }
-}
-
-/// `MPI_Status_set_elements`.
+/// `MPI_Status_set_elements` and `MPI_Status_set_elements_x`.
 pub unsafe fn status_set_elements(
-    status: *mut MPI_Status,
+    mut status: StatusOut,
     datatype: &Datatype,
     count: MPI_Count,
 ) -> Result<()> {
@@ -149,21 +94,11 @@ pub unsafe fn status_set_elements(
             format!("count is {count}; the size of that many elements of {datatype} overflows");
         return Err(Error::new(Class::Count, detail));
     };
-    if !status::ignored(status) {
-        // SAFETY: valid by the contract of this function.
-        status::set_bytes(unsafe { &mut *status }, bytes as u64);
+    // SAFETY: the program passes a status that is set (output arguments, chapter of the module `api`).
+    if let Some(status) = unsafe { status.initialized() } {
+        status::set_bytes(status, bytes as u64);
     }
     Ok(())
-}
-
-/// `MPI_Status_set_elements_x`.
-pub unsafe fn status_set_elements_x(
-    status: *mut MPI_Status,
-    datatype: &Datatype,
-    count: MPI_Count,
-) -> Result<()> {
-    // SAFETY: by the contract of this function.
-    unsafe { status_set_elements(status, datatype, count) }
 }
 
 fn combiner(combiner: Combiner) -> c_int {
@@ -373,14 +308,13 @@ pub fn type_set_name(datatype: MPI_Datatype, type_name: &CStr) -> Result<()> {
 
 /// `MPI_Type_get_name`. Predefined types and the null handle (MPI-4.0 section 7.8) have names from
 /// the start, others have none.
-pub unsafe fn type_get_name(
+pub fn type_get_name(
     datatype: MPI_Datatype,
-    type_name: *mut c_char,
+    type_name: OutText<{ abi::MPI_MAX_OBJECT_NAME }>,
     resultlen: Out<c_int>,
 ) -> Result<()> {
     if datatype == MPI_DATATYPE_NULL {
-        // SAFETY: by the contract of this function.
-        return unsafe { put_text(type_name, "type_name", "MPI_DATATYPE_NULL", resultlen) };
+        return type_name.set("MPI_DATATYPE_NULL", &resultlen);
     }
     let object = types::object(datatype)?;
     let name = object.name.lock().clone().unwrap_or_else(|| {
@@ -390,6 +324,5 @@ pub unsafe fn type_get_name(
             _ => String::new(),
         }
     });
-    // SAFETY: by the contract of this function; names are kept short enough.
-    unsafe { put_text(type_name, "type_name", &name, resultlen) }
+    type_name.set(&name, &resultlen)
 }

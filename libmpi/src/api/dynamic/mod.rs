@@ -19,7 +19,7 @@ use mpi_runtime::settings::text;
 use super::comm::{give, intra_only};
 use super::null;
 use crate::abi::{MPI_COMM_NULL, MPI_COMM_SELF, MPI_Comm, MPI_MAX_PORT_NAME};
-use crate::args::Out;
+use crate::args::{Out, OutText};
 
 /// A string of the program's.
 ///
@@ -33,34 +33,13 @@ pub(crate) unsafe fn string(text: *const c_char, name: &str) -> Result<String> {
     Ok(text::of(unsafe { CStr::from_ptr(text) }.to_bytes()))
 }
 
-/// Writes the name of a port.
-///
-/// # Safety
-/// `port_name` has room for `MPI_MAX_PORT_NAME` characters, or is NULL.
-pub(crate) unsafe fn put_port(port_name: *mut c_char, name: &str) -> Result<()> {
-    if port_name.is_null() {
-        return Err(null("port_name"));
-    }
-    let name = text::bytes(name);
-    let bytes = &name[..name.len().min(MPI_MAX_PORT_NAME as usize - 1)];
-    // SAFETY: the caller's contract; the name is short enough.
-    unsafe {
-        std::ptr::copy_nonoverlapping(bytes.as_ptr(), port_name.cast(), bytes.len());
-        port_name.add(bytes.len()).write(0);
-    }
-    Ok(())
-}
-
 /// `MPI_Open_port` (section 10.4.2). There are no keys of Info that matter here.
-pub unsafe fn open_port(_: Option<&Info>, port_name: *mut c_char) -> Result<()> {
+pub fn open_port(_: Option<&Info>, port_name: OutText<MPI_MAX_PORT_NAME>) -> Result<()> {
     let runtime = runtime()?;
-    if port_name.is_null() {
-        return Err(null("port_name"));
-    }
+    port_name.demand()?;
     let port = Port::open(runtime.node)?;
     let name = port.name(MPI_MAX_PORT_NAME as usize);
-    // SAFETY: the caller's contract.
-    unsafe { put_port(port_name, &name)? };
+    port_name.write(&text::bytes(&name))?;
     runtime.dynamic.ports.lock().insert(name, Arc::new(port));
     Ok(())
 }

@@ -13,9 +13,8 @@ use mpi_runtime::settings::text;
 use pmi::Command;
 
 use crate::abi::{MPI_COMM_NULL, MPI_Comm, MPI_Info, MPI_MAX_PORT_NAME, MPI_SUCCESS};
-use crate::api::dynamic::{connect_groups, group_and_root, put_port, string};
-use crate::api::{list, null};
-use crate::args::Out;
+use crate::api::dynamic::{connect_groups, group_and_root, string};
+use crate::args::{Array, Out, OutText};
 use crate::raise::class_code;
 
 /// A word for the launcher, byte for byte.
@@ -151,11 +150,10 @@ pub unsafe fn comm_spawn(
 
 /// `MPI_Comm_spawn_multiple` (section 10.3.3). The first five arguments matter at the root only.
 pub unsafe fn comm_spawn_multiple(
-    count: c_int,
-    array_of_commands: *mut *mut c_char,
+    programs: Array<*mut c_char>,
     array_of_argv: *mut *mut *mut c_char,
-    array_of_maxprocs: *const c_int,
-    array_of_info: *const MPI_Info,
+    counts: Array<c_int>,
+    infos: Array<MPI_Info>,
     root: c_int,
     comm: MPI_Comm,
     intercomm: Out<MPI_Comm>,
@@ -163,23 +161,12 @@ pub unsafe fn comm_spawn_multiple(
 ) -> Result<()> {
     let runtime = runtime()?;
     let commands = || {
+        let count = programs.length();
         if count < 1 {
             let why = format!("count is {count}; it must be 1 or more");
             return Err(Error::new(Class::Arg, why));
         }
-        // SAFETY: the caller's contract, for these three.
-        let (programs, counts, infos) = unsafe {
-            (
-                list(
-                    count,
-                    "count",
-                    array_of_commands.cast_const(),
-                    "array_of_commands",
-                )?,
-                list(count, "count", array_of_maxprocs, "array_of_maxprocs")?,
-                list(count, "count", array_of_info, "array_of_info")?,
-            )
-        };
+        let (programs, counts, infos) = (programs.list()?, counts.list()?, infos.list()?);
         let one = |at: usize| {
             let argv = match array_of_argv.is_null() {
                 true => std::ptr::null_mut(),
@@ -254,14 +241,12 @@ pub unsafe fn unpublish_name(
 pub unsafe fn lookup_name(
     service_name: *const c_char,
     _: Option<&Info>,
-    port_name: *mut c_char,
+    port_name: OutText<MPI_MAX_PORT_NAME>,
 ) -> Result<()> {
     let runtime = runtime()?;
     // SAFETY: the caller's contract.
     let name = unsafe { service(service_name)? };
-    if port_name.is_null() {
-        return Err(null("port_name"));
-    }
+    port_name.demand()?;
     let what = format!("'{name}' can't be looked up");
     let port = runtime.pmi.lookup(&name);
     let port = port.map_err(|error| published(Class::Name, &what, &error))?;
@@ -274,6 +259,5 @@ pub unsafe fn lookup_name(
             ),
         )
     })?;
-    // SAFETY: the caller's contract.
-    unsafe { put_port(port_name, &port) }
+    port_name.write(&text::bytes(&port)).map(drop)
 }

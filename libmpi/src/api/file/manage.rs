@@ -146,16 +146,10 @@ pub unsafe fn file_delete(filename: *const c_char, _: Option<&Info>) -> Result<(
     mpi_io::delete(&name)
 }
 
-/// `MPI_File_set_size` (section 13.2.4).
-pub fn file_set_size(fh: LiveFile, size: MPI_Offset) -> Result<()> {
+/// `MPI_File_set_size` and `MPI_File_preallocate` (sections 13.2.4 and 13.2.5).
+pub fn file_set_size(preallocates: bool, fh: LiveFile, size: MPI_Offset) -> Result<()> {
     let process = &fh.runtime.process;
-    fh.file.set_size(process, size, false)
-}
-
-/// `MPI_File_preallocate` (section 13.2.5).
-pub fn file_preallocate(fh: LiveFile, size: MPI_Offset) -> Result<()> {
-    let process = &fh.runtime.process;
-    fh.file.set_size(process, size, true)
+    fh.file.set_size(process, size, preallocates)
 }
 
 /// `MPI_File_get_size` (section 13.2.6).

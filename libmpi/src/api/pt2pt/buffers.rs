@@ -14,9 +14,7 @@ use mpi_runtime::requests::object::Object;
 
 use crate::abi::{MPI_BSEND_OVERHEAD, MPI_BUFFER_AUTOMATIC};
 use crate::abi::{MPI_Comm, MPI_Count, MPI_Request, MPI_Session};
-use crate::api::{null, put};
-use crate::args::LiveComm;
-use mpi_runtime::handles::counts::IntOut;
+use crate::args::{LateOut, LateOutInt, LiveComm, Out, OutInt};
 
 /// Returns the communicator's own buffer; an empty place if it has none.
 fn of_comm(comm: MPI_Comm) -> Result<Arc<Buffered>> {
@@ -28,34 +26,18 @@ fn of_session(session: MPI_Session) -> Result<Arc<Buffered>> {
     Ok(sessions::get(session)?.bsend.clone())
 }
 
-/// # Safety
-/// `buffer_addr` is the address of a pointer, `size` valid, or they are NULL.
-unsafe fn detach(buffer: &Buffered, buffer_addr: *mut c_void, size: IntOut) -> Result<()> {
-    if buffer_addr.is_null() {
-        return Err(null("buffer_addr"));
-    }
-    if size.is_null() {
-        return Err(null("size"));
-    }
+fn detach(buffer: &Buffered, buffer_addr: &Out<*mut c_void>, size: &OutInt) -> Result<()> {
     let (address, length) = buffer.detach(&runtime()?.process)?;
-    let place = buffer_addr.cast::<*mut c_void>();
-    // SAFETY: the caller's contract: the address of a pointer, though declared otherwise.
-    unsafe {
-        put(place, "buffer_addr", address.cast())?;
-        size.put_defined("size", Some(length))
-    }
+    buffer_addr.set(address.cast());
+    size.set_defined(Some(length));
+    Ok(())
 }
 
-/// # Safety
-/// `request` is valid or NULL.
-unsafe fn iflush(owner: Owner, request: *mut MPI_Request) -> Result<()> {
-    if request.is_null() {
-        return Err(null("request"));
-    }
+fn iflush(owner: Owner, request: &LateOut<MPI_Request>) -> Result<()> {
+    let request = request.demand()?;
     let flushing = Flushing::new(owner, &runtime()?.process)?;
-    let handle = requests::insert(Object::Other(Box::new(flushing)))?;
-    // SAFETY: the caller's contract.
-    unsafe { put(request, "request", handle) }
+    request.set(requests::insert(Object::Other(Box::new(flushing)))?);
+    Ok(())
 }
 
 /// `MPI_Buffer_flush`.
@@ -65,9 +47,8 @@ pub fn buffer_flush() -> Result<()> {
 }
 
 /// `MPI_Buffer_iflush`.
-pub unsafe fn buffer_iflush(request: *mut MPI_Request) -> Result<()> {
-    // SAFETY: the caller's contract.
-    unsafe { iflush(Owner::Process(&runtime()?.bsend), request) }
+pub fn buffer_iflush(request: LateOut<MPI_Request>) -> Result<()> {
+    iflush(Owner::Process(&runtime()?.bsend), &request)
 }
 
 /// # Safety
@@ -94,16 +75,12 @@ pub unsafe fn comm_attach_buffer(
 }
 
 /// `MPI_Comm_detach_buffer`.
-///
-/// # Safety
-/// `buffer_addr` is the address of a pointer, `size` valid, or they are NULL.
-pub unsafe fn comm_detach_buffer(
+pub fn comm_detach_buffer(
     comm: MPI_Comm,
-    buffer_addr: *mut c_void,
-    size: IntOut,
+    buffer_addr: LateOut<*mut c_void>,
+    size: LateOutInt,
 ) -> Result<()> {
-    // SAFETY: the caller's contract.
-    unsafe { detach(&*of_comm(comm)?, buffer_addr, size) }
+    detach(&*of_comm(comm)?, &buffer_addr.demand()?, &size.demand()?)
 }
 
 /// `MPI_Comm_flush_buffer`.
@@ -112,9 +89,8 @@ pub fn comm_flush_buffer(comm: MPI_Comm) -> Result<()> {
 }
 
 /// `MPI_Comm_iflush_buffer`.
-pub unsafe fn comm_iflush_buffer(comm: MPI_Comm, request: *mut MPI_Request) -> Result<()> {
-    // SAFETY: the caller's contract.
-    unsafe { iflush(Owner::Object(of_comm(comm)?), request) }
+pub fn comm_iflush_buffer(comm: MPI_Comm, request: LateOut<MPI_Request>) -> Result<()> {
+    iflush(Owner::Object(of_comm(comm)?), &request)
 }
 
 /// `MPI_Session_attach_buffer`.
@@ -128,13 +104,16 @@ pub unsafe fn session_attach_buffer(
 }
 
 /// `MPI_Session_detach_buffer`.
-pub unsafe fn session_detach_buffer(
+pub fn session_detach_buffer(
     session: MPI_Session,
-    buffer_addr: *mut c_void,
-    size: IntOut,
+    buffer_addr: LateOut<*mut c_void>,
+    size: LateOutInt,
 ) -> Result<()> {
-    // SAFETY: the caller's contract.
-    unsafe { detach(&*of_session(session)?, buffer_addr, size) }
+    detach(
+        &*of_session(session)?,
+        &buffer_addr.demand()?,
+        &size.demand()?,
+    )
 }
 
 /// `MPI_Session_flush_buffer`.
@@ -143,7 +122,6 @@ pub fn session_flush_buffer(session: MPI_Session) -> Result<()> {
 }
 
 /// `MPI_Session_iflush_buffer`.
-pub unsafe fn session_iflush_buffer(session: MPI_Session, request: *mut MPI_Request) -> Result<()> {
-    // SAFETY: the caller's contract.
-    unsafe { iflush(Owner::Object(of_session(session)?), request) }
+pub fn session_iflush_buffer(session: MPI_Session, request: LateOut<MPI_Request>) -> Result<()> {
+    iflush(Owner::Object(of_session(session)?), &request)
 }

@@ -11,9 +11,10 @@ use mpi_runtime::requests::polled;
 
 use crate::abi::{
     MPI_Grequest_cancel_function, MPI_Grequest_free_function, MPI_Grequest_query_function,
-    MPI_Request, MPI_Status,
+    MPI_Request,
 };
 use crate::api::null;
+use crate::args::StatusOut;
 use crate::grequest_calls::{Callbacks, Calls};
 use crate::status;
 
@@ -87,10 +88,10 @@ pub fn grequest_complete(request: MPI_Request) -> Result<()> {
 }
 
 /// `MPI_Status_set_cancelled` (section 12.3).
-pub unsafe fn status_set_cancelled(status: *mut MPI_Status, flag: c_int) -> Result<()> {
-    if !status::ignored(status) {
-        // SAFETY: valid by the contract of this function.
-        status::set_cancelled(unsafe { &mut *status }, flag != 0);
+pub unsafe fn status_set_cancelled(mut status: StatusOut, flag: c_int) -> Result<()> {
+    // SAFETY: the program passes a status that is set (output arguments, chapter of the module `api`).
+    if let Some(status) = unsafe { status.initialized() } {
+        status::set_cancelled(status, flag != 0);
     }
     Ok(())
 }

@@ -6,19 +6,13 @@ use mpi_core::Result;
 use mpi_core::datatype::Datatype;
 use mpi_runtime::lifecycle::runtime::runtime;
 
-use crate::abi::{MPI_Request, MPI_Status};
-use crate::args::{Out, OutInt};
+use crate::abi::MPI_Request;
+use crate::args::{Out, OutInt, StatusIn};
 use crate::status;
 
 /// `MPI_Get_count` (section 3.2.5).
-pub unsafe fn get_count(
-    status: *const MPI_Status,
-    datatype: &Datatype,
-    count: OutInt,
-) -> Result<()> {
-    // SAFETY: the caller's contract.
-    let status = unsafe { status::told(status)? };
-    let bytes = usize::try_from(status::bytes(status)).unwrap_or(usize::MAX);
+pub fn get_count(status: StatusIn, datatype: &Datatype, count: OutInt) -> Result<()> {
+    let bytes = usize::try_from(status::bytes(status.read()?)).unwrap_or(usize::MAX);
     count.set_defined(datatype.count_in(bytes));
     Ok(())
 }
@@ -30,10 +24,7 @@ pub fn cancel(request: &mut MPI_Request) -> Result<()> {
 }
 
 /// `MPI_Test_cancelled` (section 3.8.4).
-pub unsafe fn test_cancelled(status: *const MPI_Status, flag: Out<c_int>) -> Result<()> {
-    // SAFETY: the caller's contract.
-    unsafe {
-        flag.set(c_int::from(status::cancelled(status::told(status)?)));
-        Ok(())
-    }
+pub fn test_cancelled(status: StatusIn, flag: Out<c_int>) -> Result<()> {
+    flag.set(c_int::from(status::cancelled(status.read()?)));
+    Ok(())
 }

@@ -2,8 +2,8 @@
 
 use std::ffi::c_int;
 
-use mpi_core::{Class, Error, Result};
-use mpi_rma::FenceAssert;
+use mpi_core::{Class, Error, Process, Result};
+use mpi_rma::{FenceAssert, Window};
 
 use crate::abi::{
     MPI_LOCK_EXCLUSIVE, MPI_LOCK_SHARED, MPI_MODE_NOCHECK, MPI_MODE_NOPRECEDE, MPI_MODE_NOPUT,
@@ -46,24 +46,12 @@ pub fn win_start(group: LiveGroup, assert: c_int, win: LiveWin) -> Result<()> {
     object.window.start(&runtime.process, group)
 }
 
-/// `MPI_Win_complete` (section 11.5.2).
-pub fn win_complete(win: LiveWin) -> Result<()> {
-    let runtime = win.runtime;
-    win.window.complete(&runtime.process)
-}
-
 /// `MPI_Win_post` (section 11.5.2).
 pub fn win_post(group: LiveGroup, assert: c_int, win: LiveWin) -> Result<()> {
     let (runtime, object) = (win.runtime, win.object);
     let group = group.object;
     check_assert(assert, MPI_MODE_NOCHECK | MPI_MODE_NOSTORE | MPI_MODE_NOPUT)?;
     object.window.post(&runtime.process, group)
-}
-
-/// `MPI_Win_wait` (section 11.5.2).
-pub fn win_wait(win: LiveWin) -> Result<()> {
-    let runtime = win.runtime;
-    win.window.wait(&runtime.process)
 }
 
 /// `MPI_Win_test` (section 11.5.2).
@@ -106,56 +94,24 @@ pub fn win_lock_all(assert: c_int, win: LiveWin) -> Result<()> {
     object.window.lock_all(&runtime.process, assert != 0)
 }
 
-/// `MPI_Win_unlock` (section 11.5.3).
-pub fn win_unlock(rank: c_int, win: LiveWin) -> Result<()> {
-    let runtime = win.runtime;
-    let window = &win.window;
+/// Synchronizes with one target: `MPI_Win_unlock`, `MPI_Win_flush` and `MPI_Win_flush_local`.
+pub(crate) fn with_target(
+    synchronize: fn(&Window, &Process, u32) -> Result<()>,
+    rank: c_int,
+    win: LiveWin,
+) -> Result<()> {
     if rank == MPI_PROC_NULL {
         return Ok(());
     }
-    window.unlock(&runtime.process, check_rank(window, rank)?)
+    let target = check_rank(&win.window, rank)?;
+    synchronize(&win.window, &win.runtime.process, target)
 }
 
-/// `MPI_Win_unlock_all` (section 11.5.3).
-pub fn win_unlock_all(win: LiveWin) -> Result<()> {
-    let runtime = win.runtime;
-    win.window.unlock_all(&runtime.process)
-}
-
-/// `MPI_Win_flush` (section 11.5.4).
-pub fn win_flush(rank: c_int, win: LiveWin) -> Result<()> {
-    let runtime = win.runtime;
-    let window = &win.window;
-    if rank == MPI_PROC_NULL {
-        return Ok(());
-    }
-    window.flush(&runtime.process, check_rank(window, rank)?)
-}
-
-/// `MPI_Win_flush_all` (section 11.5.4).
-pub fn win_flush_all(win: LiveWin) -> Result<()> {
-    let runtime = win.runtime;
-    win.window.flush_all(&runtime.process)
-}
-
-/// `MPI_Win_flush_local` (section 11.5.4).
-pub fn win_flush_local(rank: c_int, win: LiveWin) -> Result<()> {
-    let runtime = win.runtime;
-    let window = &win.window;
-    if rank == MPI_PROC_NULL {
-        return Ok(());
-    }
-    window.flush_local(&runtime.process, check_rank(window, rank)?)
-}
-
-/// `MPI_Win_flush_local_all` (section 11.5.4).
-pub fn win_flush_local_all(win: LiveWin) -> Result<()> {
-    let runtime = win.runtime;
-    win.window.flush_local_all(&runtime.process)
-}
-
-/// `MPI_Win_sync` (section 11.5.4).
-pub fn win_sync(win: LiveWin) -> Result<()> {
-    let runtime = win.runtime;
-    win.window.sync(&runtime.process)
+/// Synchronizes a window: `MPI_Win_complete`, `MPI_Win_wait`, `MPI_Win_unlock_all`,
+/// `MPI_Win_flush_all`, `MPI_Win_flush_local_all` and `MPI_Win_sync`.
+pub(crate) fn with_all(
+    synchronize: fn(&Window, &Process) -> Result<()>,
+    win: LiveWin,
+) -> Result<()> {
+    synchronize(&win.window, &win.runtime.process)
 }

@@ -1,6 +1,6 @@
 //! Windows (section 11.2), with their names, attributes and error handlers.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::Ordering;
 
 use mpi_core::info::Info;
@@ -19,10 +19,9 @@ use crate::abi::{
     MPI_Aint, MPI_Comm, MPI_Errhandler, MPI_Group, MPI_Info, MPI_MAX_OBJECT_NAME, MPI_PROC_NULL,
     MPI_WIN_NULL, MPI_Win,
 };
-use crate::api::env::put_text;
+use crate::api::attr;
 use crate::api::errhandler::{call, demand_made_by};
-use crate::api::{attr, null, put};
-use crate::args::{LiveWin, Out, OutInt};
+use crate::args::{LateOut, LiveWin, Out, OutInt, OutText};
 use crate::attributes::{self, Form, ObjectKind, Value};
 use crate::raise::On;
 use crate::win_values;
@@ -30,14 +29,14 @@ use crate::win_values;
 /// Makes a window and gives it a handle.
 ///
 /// # Safety
-/// The memory satisfies the contract of [`Window::new`]; `win` is valid or NULL.
+/// The memory satisfies the contract of [`Window::new`].
 unsafe fn make(
     comm: MPI_Comm,
     flavor: Flavor,
     size: MPI_Aint,
     unit: MPI_Aint,
     info: MPI_Info,
-    win: *mut MPI_Win,
+    win: &LateOut<MPI_Win>,
 ) -> Result<&'static WinObject> {
     let runtime = runtime()?;
     let comm = &runtime.comm(comm)?.comm;
@@ -61,9 +60,7 @@ unsafe fn make(
         check_base(base.cast(), bytes)?;
     }
     let info = infos::hints(info)?;
-    if win.is_null() {
-        return Err(null("win"));
-    }
+    let win = win.demand()?;
     let flavor = match flavor {
         Flavor::Shared { .. } => {
             let hint = info.and_then(|info| info.hint("alloc_shared_noncontig"));
@@ -83,8 +80,7 @@ unsafe fn make(
     hints.settle_win(&window);
     let values = win_values::of(&window);
     let handle = wins::insert(WinObject::new(window, hints, values))?;
-    // SAFETY: the caller's contract.
-    unsafe { put(win, "win", handle)? };
+    win.set(handle);
     wins::get(handle)
 }
 
@@ -103,14 +99,14 @@ fn check_base(base: *const c_void, size: usize) -> Result<()> {
 /// `MPI_Win_create` (section 11.2.1).
 ///
 /// # Safety
-/// `base` is valid for `size` bytes until the window is freed; `win` is valid or NULL.
+/// `base` is valid for `size` bytes until the window is freed.
 pub unsafe fn win_create(
     base: *mut c_void,
     size: MPI_Aint,
     disp_unit: MPI_Aint,
     info: MPI_Info,
     comm: MPI_Comm,
-    win: *mut MPI_Win,
+    win: LateOut<MPI_Win>,
 ) -> Result<()> {
     // SAFETY: the caller's contract.
     unsafe {
@@ -120,48 +116,41 @@ pub unsafe fn win_create(
             size,
             disp_unit,
             info,
-            win,
+            &win,
         )
     }
     .map(drop)
 }
 
 /// `MPI_Win_allocate` (section 11.2.2).
-///
-/// # Safety
-/// `baseptr` is the address of a pointer, or NULL; `win` is valid or NULL.
-pub unsafe fn win_allocate(
+pub fn win_allocate(
     size: MPI_Aint,
     disp_unit: MPI_Aint,
     info: MPI_Info,
     comm: MPI_Comm,
     baseptr: Out<*mut c_void>,
-    win: *mut MPI_Win,
+    win: LateOut<MPI_Win>,
 ) -> Result<()> {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let object = make(comm, Flavor::Allocated, size, disp_unit, info, win)?;
-        baseptr.set(object.window.base().cast());
-        Ok(())
-    }
+    // SAFETY: the window has no memory of the program.
+    let object = unsafe { make(comm, Flavor::Allocated, size, disp_unit, info, &win)? };
+    baseptr.set(object.window.base().cast());
+    Ok(())
 }
 
 /// `MPI_Win_allocate_shared` (section 11.2.3).
-pub unsafe fn win_allocate_shared(
+pub fn win_allocate_shared(
     size: MPI_Aint,
     disp_unit: MPI_Aint,
     info: MPI_Info,
     comm: MPI_Comm,
     baseptr: Out<*mut c_void>,
-    win: *mut MPI_Win,
+    win: LateOut<MPI_Win>,
 ) -> Result<()> {
     let flavor = Flavor::Shared { contiguous: true };
-    // SAFETY: the caller's contract.
-    unsafe {
-        let object = make(comm, flavor, size, disp_unit, info, win)?;
-        baseptr.set(object.window.base().cast());
-        Ok(())
-    }
+    // SAFETY: the window has no memory of the program.
+    let object = unsafe { make(comm, flavor, size, disp_unit, info, &win)? };
+    baseptr.set(object.window.base().cast());
+    Ok(())
 }
 
 /// `MPI_Win_shared_query` (MPI-4.1 section 12.2.3): for all windows but dynamic ones.
@@ -210,9 +199,9 @@ fn wrong_rank(window: &Window, rank: c_int) -> Error {
 }
 
 /// `MPI_Win_create_dynamic` (section 11.2.4).
-pub unsafe fn win_create_dynamic(info: MPI_Info, comm: MPI_Comm, win: *mut MPI_Win) -> Result<()> {
-    // SAFETY: the caller's contract.
-    unsafe { make(comm, Flavor::Dynamic, 0, 1, info, win) }.map(drop)
+pub fn win_create_dynamic(info: MPI_Info, comm: MPI_Comm, win: LateOut<MPI_Win>) -> Result<()> {
+    // SAFETY: the window has no memory of the program yet.
+    unsafe { make(comm, Flavor::Dynamic, 0, 1, info, &win) }.map(drop)
 }
 
 /// `MPI_Win_attach` (section 11.2.4).
@@ -288,9 +277,9 @@ pub fn win_set_name(win: LiveWin, win_name: &CStr) -> Result<()> {
 }
 
 /// `MPI_Win_get_name` (section 6.8). The null handle has a name, too (MPI-4.0 section 7.8).
-pub unsafe fn win_get_name(
+pub fn win_get_name(
     win: MPI_Win,
-    win_name: *mut c_char,
+    win_name: OutText<MPI_MAX_OBJECT_NAME>,
     resultlen: Out<c_int>,
 ) -> Result<()> {
     runtime()?;
@@ -298,8 +287,7 @@ pub unsafe fn win_get_name(
         MPI_WIN_NULL => "MPI_WIN_NULL".into(),
         win => wins::get(win)?.window.name(),
     };
-    // SAFETY: the caller's contract; names are kept short enough.
-    unsafe { put_text(win_name, "win_name", &name, resultlen) }
+    win_name.set(&name, &resultlen)
 }
 
 /// `MPI_Win_set_attr` and `MPII_Win_set_attr` (section 6.7).

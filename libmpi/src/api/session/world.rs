@@ -12,8 +12,7 @@ use mpi_runtime::lifecycle::thread_level::ThreadLevel;
 use mpi_runtime::settings::text;
 
 use crate::abi::{MPI_Comm, MPI_MAX_PROCESSOR_NAME};
-use crate::api::env::put_text;
-use crate::args::Out;
+use crate::args::{Out, OutText};
 use crate::binding::BINDING;
 use crate::thread_levels;
 
@@ -111,10 +110,12 @@ pub fn is_thread_main(flag: Out<c_int>) -> Result<()> {
 }
 
 /// `MPI_Get_processor_name` (section 8.1): the name of the node.
-pub unsafe fn get_processor_name(name: *mut c_char, resultlen: Out<c_int>) -> Result<()> {
+pub fn get_processor_name(
+    name: OutText<MPI_MAX_PROCESSOR_NAME>,
+    resultlen: Out<c_int>,
+) -> Result<()> {
     runtime()?;
     let host = text::bytes(&identity::host());
     let host = text::beginning(&host, MPI_MAX_PROCESSOR_NAME as usize - 1);
-    // SAFETY: the caller's contract; the text is short enough.
-    unsafe { put_text(name, "name", &host, resultlen) }
+    name.set(&host, &resultlen)
 }
