@@ -100,7 +100,7 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    pub fn to_wire(&self) -> WireKey {
+    pub fn to_wire(self) -> WireKey {
         let of = |key: &RemoteKey| [key.address, key.words[0], key.words[1]];
         let ([a, b, c], [d, e, f]) = (of(&self.block), of(&self.memory));
         [a, b, c, d, e, f]
