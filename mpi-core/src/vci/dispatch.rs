@@ -11,13 +11,14 @@ use crate::pt2pt::request::{RequestId, Role};
 use crate::pt2pt::wire::{self, Control, Name, PacketKind, Trailer};
 
 impl VciState {
-    /// Carries out the outbox, and what waits for room. Returns whether anything left.
+    /// Carries out the outbox and retries what waits for space. Returns whether anything left.
     ///
-    /// Invariant: the outbox is empty when this returns. Answers to what was retried leave at once
-    /// too, since the program may not call again for a long time once its receive is complete.
+    /// Invariant: the outbox is empty when this returns. Answers to retried actions leave at once too,
+    /// since the program may not call again for a long time once its receive is complete.
     ///
-    /// Invariant: what goes to the process itself has arrived, and so have the answers, so that what
-    /// needs nobody else is complete. Programs may test once and then wait for something of theirs.
+    /// Invariant: messages to the process itself have arrived, and so have the answers: an operation
+    /// that involves no other process is complete. Programs may test once and then wait for an event of
+    /// their own.
     pub fn dispatch(&mut self) -> bool {
         let mut any = self.dispatch_once();
         while std::mem::take(&mut self.own_due)
@@ -28,8 +29,8 @@ impl VciState {
         any
     }
 
-    /// As [`VciState::dispatch`] where the outbox says nothing but to take a message from a pipe. That needs no room, and so
-    /// waits for nothing.
+    /// Dispatches an outbox whose only action receives from a pipeline. That needs no space and never
+    /// waits.
     #[inline(never)]
     pub(super) fn follow_first(&mut self) -> bool {
         if let Some(action) = self.engine.outbox.pop() {
@@ -43,7 +44,7 @@ impl VciState {
         true
     }
 
-    /// As [`VciState::dispatch`] where the outbox says nothing but to read a message, after which its sender is told.
+    /// Dispatches an outbox whose only action fetches a message, and notifies its sender.
     #[inline(never)]
     pub(super) fn fetch_first(&mut self) -> bool {
         let mut any = false;
@@ -62,7 +63,7 @@ impl VciState {
         any
     }
 
-    /// What found no room waits for it, and all that goes to there behind it.
+    /// Queues an action that found no space; later ones to the same address wait behind it.
     fn hold(&mut self, to: Address, action: Action) {
         self.waiting.begin(to, action);
         self.engine.streams.get(to.peer, to.vci).set_pending(true);
@@ -88,14 +89,14 @@ impl VciState {
         any
     }
 
-    /// Tells all lanes but the one to oneself whether what they are given may travel together.
+    /// Sets for all lanes but the loopback whether messages may be bundled.
     pub(super) fn gather(&mut self, on: bool) {
         for route in self.routes.iter_mut().skip(1) {
             route.lane.coalesce(on);
         }
     }
 
-    /// Carries out the outbox; what finds no room joins what waits for it.
+    /// Carries out the outbox. Actions that find no space join the pending queue.
     pub(super) fn carry_out(&mut self) -> bool {
         let mut any = false;
         while !self.engine.outbox.is_empty() {
@@ -103,7 +104,7 @@ impl VciState {
             std::mem::swap(&mut actions, &mut self.engine.outbox);
             for action in actions.drain(..) {
                 let to = action.address();
-                // What needs no room must not wait behind what does.
+                // An action that needs no space must not wait behind one that does.
                 let waits = !matches!(
                     action,
                     Action::Withdraw(..)
@@ -125,9 +126,9 @@ impl VciState {
         any
     }
 
-    /// Tries again what waits for room, address by address.
+    /// Retries the actions that wait for space, address by address.
     ///
-    /// Invariant (non-overtaking): the first action that finds no room holds up all later ones to
+    /// Invariant (non-overtaking): the first action that finds no space holds up all later ones to
     /// the same address, here and in [`VciState::send`] and [`VciState::carry_out`].
     pub(super) fn retry(&mut self) -> bool {
         let mut any = false;
@@ -195,7 +196,7 @@ impl VciState {
         }
     }
 
-    /// What becomes of an action that could not be carried out: it may have to wait for room.
+    /// Handles the error of an action. Returns the action if it has to wait for space.
     #[cold]
     fn end_action(&mut self, action: Action, error: LaneError) -> Option<Action> {
         match error {
@@ -220,7 +221,7 @@ impl VciState {
         None
     }
 
-    /// The request of this name, if it has not ended nor gone on to another role since.
+    /// Returns the request of this name, if it still has this role.
     pub(super) fn in_role(&mut self, name: Name, role: Role) -> Option<RequestId> {
         let record = self.engine.records.named(name)?;
         (record.role == role).then(|| name.id())?
@@ -254,7 +255,7 @@ impl VciState {
         result.map(drop)
     }
 
-    /// Asks the receiver of a send to give it back.
+    /// Asks the receiver of a send to cancel it.
     pub(super) fn recall(&mut self, to: Address, name: Name) -> Result<(), LaneError> {
         let Some(record) = self.engine.records.named(name) else {
             return Ok(());
@@ -268,7 +269,7 @@ impl VciState {
         result.map(drop)
     }
 
-    /// Credit that did not leave is still owed.
+    /// Restores credit whose message did not leave.
     pub(super) fn restore_credit<T>(
         &mut self,
         to: Address,

@@ -1,4 +1,4 @@
-//! A VCI with its lock, or the promise that takes its place, and the guard that stands for either.
+//! A VCI with its lock, or the promise that takes the lock's place, and the guard for either.
 
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
@@ -30,15 +30,15 @@ pub(crate) enum LockMode {
 
 /// A VCI with its lock.
 pub(crate) struct Vci {
-    /// Never taken, and so without an owner, where there is a shared one.
+    /// Never taken, and so without an owner, if there is a shared lock.
     pub(super) lock: BiasedLock,
     /// A [`LockMode`].
     mode: AtomicU8,
-    /// Whether no lock is taken because one thread alone uses this VCI. Others keep away.
+    /// Whether no lock is taken because one thread alone uses this VCI. Other threads don't visit it.
     exclusive: AtomicBool,
     /// The lock to take in place of `lock`.
     shared: Option<SharedLock>,
-    /// Whether there is a guard without a lock: a second one breaks the promise that it stands on.
+    /// Whether there is a guard without a lock: a second guard breaks the promise of the first.
     #[cfg(debug_assertions)]
     pub(super) in_use: AtomicBool,
     pub returned: Arc<Returned>,
@@ -50,7 +50,7 @@ pub(crate) struct Vci {
 // 11.6.2, or the hint for one VCI). Threads that the promise does not cover come by `Vci::visit`.
 unsafe impl Sync for Vci {}
 
-/// Exclusive access to a VCI, of the thread that has got it: neither sent nor shared.
+/// Exclusive access to a VCI by the thread that acquired it; neither `Send` nor `Sync`.
 pub(crate) struct VciGuard<'a> {
     vci: &'a Vci,
     /// How its lock was taken, if one was.
@@ -59,11 +59,11 @@ pub(crate) struct VciGuard<'a> {
 }
 
 impl Vci {
-    /// Where its state is, for debuggers.
+    /// Offset of the state, for debuggers.
     #[cfg(not(loom))]
     pub const STATE: usize = std::mem::offset_of!(Vci, state);
 
-    /// `shared` is a lock to take in place of one of its own.
+    /// Makes a VCI whose calls take `shared`, if there is one, in place of its own lock.
     pub fn new(state: VciState, threaded: bool, shared: Option<SharedLock>) -> Self {
         Vci {
             lock: BiasedLock::new(threaded && shared.is_none()),
@@ -98,7 +98,7 @@ impl Vci {
         guard
     }
 
-    /// As [`Vci::lock`], not counted.
+    /// Waits for the lock like [`Vci::lock`], without counting it.
     #[inline(always)]
     pub fn lock_uncounted(&self) -> VciGuard<'_> {
         if self.mode() == LockMode::Unlocked {
@@ -110,8 +110,8 @@ impl Vci {
         }
     }
 
-    /// The guard of a VCI whose lock is had, or not wanted. In debug builds it makes sure that there is
-    /// no other.
+    /// Makes the guard of a VCI whose lock is held or not needed. In debug builds, panics if there is
+    /// another guard without a lock.
     #[inline(always)]
     fn guard(&self, acquired: Option<Acquired>) -> VciGuard<'_> {
         #[cfg(debug_assertions)]
@@ -152,7 +152,8 @@ impl Vci {
         }
     }
 
-    /// For a round of progress: `None` if another thread has the lock, or makes one round after the other.
+    /// Tries the lock for a round of progress. Returns `None` if another thread holds it, or keeps
+    /// taking it for rounds of its own.
     #[inline(always)]
     pub fn try_lock(&self) -> Option<VciGuard<'_>> {
         if self.mode() == LockMode::Unlocked {
@@ -161,7 +162,7 @@ impl Vci {
         self.looked(self.raw().try_poll())
     }
 
-    /// `None` if another thread has the lock.
+    /// Tries the lock once. Returns `None` if another thread holds it.
     #[inline(always)]
     pub fn try_lock_once(&self) -> Option<VciGuard<'_>> {
         match self.mode() {
@@ -172,14 +173,14 @@ impl Vci {
 
     #[inline(always)]
     fn looked(&self, acquired: Option<Acquired>) -> Option<VciGuard<'_>> {
-        // A guard that is made is dropped, and unlocks: make none without the lock.
+        // Dropping a guard unlocks, so none is made without the lock.
         let mut guard = self.guard(Some(acquired?));
         guard.engine.counters.locked += 1;
         Some(guard)
     }
 
-    /// As [`Vci::try_lock_once`], for a thread that has nothing to do with this VCI: `None` too if one
-    /// thread has it for itself, or comes for it again and again.
+    /// Tries the lock for a thread that does not use this VCI otherwise. Returns `None` also if one
+    /// thread uses the VCI exclusively, or keeps coming back to it.
     #[inline]
     pub fn visit(&self) -> Option<VciGuard<'_>> {
         if self.exclusive.load(Ordering::Acquire) || self.raw().has_active_owner() {
@@ -188,7 +189,7 @@ impl Vci {
         self.visited(|lock| lock.try_poll_once())
     }
 
-    /// As [`Vci::visit`], and waits for the lock.
+    /// Waits for the lock for a visitor ([`Vci::visit`]). Returns `None` if the VCI is exclusive.
     pub fn visit_blocking(&self) -> Option<VciGuard<'_>> {
         if self.exclusive.load(Ordering::Acquire) {
             return None;
@@ -196,14 +197,14 @@ impl Vci {
         self.visited(|lock| Some(lock.lock()))
     }
 
-    /// Access for a visitor, by what `take` does with the lock.
+    /// Acquires access for a visitor by `take`.
     #[inline(always)]
     fn visited(&self, take: impl FnOnce(&BiasedLock) -> Option<Acquired>) -> Option<VciGuard<'_>> {
         if self.mode() == LockMode::Unlocked {
             return (!self.is_exclusive()).then(|| self.guard(None));
         }
         let mut guard = self.guard(Some(take(self.raw())?));
-        // It may have been given to one thread meanwhile, whose all of it is then.
+        // The VCI may have become exclusive to one thread meanwhile.
         if self.is_exclusive() {
             return None;
         }
@@ -211,22 +212,22 @@ impl Vci {
         Some(guard)
     }
 
-    /// Whether another thread comes for it again and again, so that nobody else need look after it.
+    /// Returns whether another thread keeps coming back to it, so that no visitor needs to poll it.
     pub fn has_active_owner(&self) -> bool {
         self.raw().has_active_owner()
     }
 
-    /// Whether any thread may be waiting for an operation on it: until its request is freed, the last that who waits does to
-    /// the VCI.
+    /// Returns whether any thread may be waiting for an operation on it: until the operation's request
+    /// is freed, which is the waiting thread's last access to the VCI.
     pub fn has_operations(&self) -> bool {
-        // With the lock: whoever has freed a request does not have it any more, and does not take it again.
+        // Under the lock: a thread that has freed a request has released the lock and won't take it again.
         let state = self.visit_blocking();
         state.is_some_and(|state| state.engine.records.any_live())
     }
 
-    /// Has its lock taken from now on: threads may come at the same time.
+    /// Makes all later calls take the lock, as threads may call at the same time.
     ///
-    /// Nobody may be using it at the time, and no lock may have been taken before.
+    /// No call may be in progress, and no lock may have been taken before.
     pub fn start_locking(&self) {
         debug_assert!(self.mode() == LockMode::Unlocked && !self.is_exclusive());
         if self.shared.is_none() {
@@ -239,29 +240,29 @@ impl Vci {
         self.mode.store(mode as u8, Ordering::Relaxed);
     }
 
-    /// Whether one thread has it for itself.
+    /// Returns whether one thread uses it exclusively.
     pub fn is_exclusive(&self) -> bool {
         self.exclusive.load(Ordering::Relaxed)
     }
 
-    /// Gives the VCI to one thread, which takes no lock, or ends that. Without threads nothing
-    /// changes.
+    /// Makes the VCI exclusive to one thread, which takes no lock, or ends that. Does nothing without
+    /// threads.
     ///
-    /// Nobody may be using it at the time but visitors.
+    /// No call but visitors' may be in progress.
     pub fn set_exclusive(&self, exclusive: bool) {
         if self.exclusive.load(Ordering::Relaxed) == exclusive {
             return;
         }
         if exclusive && self.mode() == LockMode::Own {
-            // Visitors have left when the lock is had, and later ones look once more. By the word: an owner, who would not
-            // see what is done without a lock, is none any more.
+            // Once the lock is held, no visitor is inside, and later ones check `exclusive` again. Locking
+            // by the word ends the ownership of a thread that would miss what is done without a lock.
             let acquired = self.raw().lock_by_word();
             let _guard = self.guard(Some(acquired));
             self.exclusive.store(true, Ordering::Relaxed);
             self.set_mode(LockMode::Unlocked);
         } else if !exclusive {
             self.set_mode(LockMode::Own);
-            // Release: who comes by a lock from now on sees what the one thread has done.
+            // Release: threads that take the lock from now on see what the one thread has done.
             self.exclusive.store(false, Ordering::Release);
         }
     }
@@ -275,24 +276,24 @@ fn mode_of_threads(shared: &Option<SharedLock>) -> LockMode {
     }
 }
 
-/// A place for a VCI, which is filled once: a word as long as it is empty.
+/// A slot for a VCI, filled once; one word while it is empty.
 #[derive(Default)]
 pub(crate) struct VciSlot(AtomicPtr<CachePadded<Vci>>);
 
 impl VciSlot {
-    /// The VCI, if it is open.
+    /// Returns the VCI, if it is open.
     #[inline(always)]
     pub fn get(&self) -> Option<&Vci> {
         let vci = self.0.load(Ordering::Acquire);
-        // SAFETY: null, or made from a box by `fill` and valid until the slot is dropped; shared
-        // references only are given out.
+        // SAFETY: the pointer is null, or comes from a box in `fill` and is valid until the slot is
+        // dropped; only shared references are given out.
         unsafe { vci.as_ref() }.map(|vci| &**vci)
     }
 
     /// Fills an empty slot.
     pub fn fill(&self, vci: Vci) {
         let vci = Box::into_raw(Box::new(CachePadded::new(vci)));
-        // Release: whoever finds it sees all of it.
+        // Release: threads that read the pointer see the whole VCI.
         let filled = self.0.compare_exchange(
             std::ptr::null_mut(),
             vci,
@@ -300,7 +301,7 @@ impl VciSlot {
             Ordering::Relaxed,
         );
         if filled.is_err() {
-            // SAFETY: made above, and nobody else has it.
+            // SAFETY: the box was made above, and its pointer was not published.
             drop(unsafe { Box::from_raw(vci) });
         }
     }
@@ -310,19 +311,20 @@ impl Drop for VciSlot {
     fn drop(&mut self) {
         let vci = *self.0.get_mut();
         if !vci.is_null() {
-            // SAFETY: made from a box by `fill`; no reference outlives the slot.
+            // SAFETY: the pointer comes from a box in `fill`; no reference outlives the slot.
             drop(unsafe { Box::from_raw(vci) });
         }
     }
 }
 
-// SAFETY: a slot owns a VCI, which may be sent to and shared with other threads like any other.
+// SAFETY: a slot owns a `Vci`, which is `Send` and `Sync`, and is changed only by an atomic exchange.
 unsafe impl Send for VciSlot {}
-// SAFETY: as above.
+// SAFETY: a slot gives out shared references to a `Vci`, which is `Sync`; it is filled by an atomic
+// exchange.
 unsafe impl Sync for VciSlot {}
 
 impl VciGuard<'_> {
-    /// Gives the VCI back, to others that wait for it: there is nothing more to do for now.
+    /// Releases the VCI to threads that wait for it, when there is nothing more to do.
     #[inline(always)]
     pub fn vacate(self) {
         let vci = self.vci;
@@ -355,7 +357,7 @@ impl Drop for VciGuard<'_> {
     #[inline(always)]
     fn drop(&mut self) {
         if let Some(acquired) = self.acquired {
-            // SAFETY: the lock was taken for this guard in this acquired, by this thread: guards are not sent.
+            // SAFETY: this thread took the lock for this guard, as `acquired` says: guards are not `Send`.
             unsafe { self.vci.raw().unlock(acquired) };
         }
         #[cfg(debug_assertions)]

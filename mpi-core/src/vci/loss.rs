@@ -1,4 +1,4 @@
-//! Lost peers: looking for them, telling others, ending what they take part in.
+//! Lost peers: checking for them, notifying others, failing operations with them.
 
 #![deny(unsafe_code)]
 
@@ -14,33 +14,35 @@ use crate::pt2pt::request::Role;
 use crate::pt2pt::wire::{Control, PacketKind};
 
 impl VciState {
-    /// Whether there is something of which [`VciState::take_news`] has not told.
+    /// Returns whether [`VciState::take_news`] has anything new to return.
     #[inline(always)]
     pub fn has_news(&self) -> bool {
         self.engine.news
     }
 
-    /// The processes lost and the notices that have come since the last time.
+    /// Returns the processes lost and the notices received since the last call.
     pub fn take_news(&mut self) -> (Vec<(Peer, String)>, Vec<Notice>) {
-        let told = std::mem::replace(&mut self.engine.lost_reported, self.engine.lost.len());
+        let reported = std::mem::replace(&mut self.engine.lost_reported, self.engine.lost.len());
         self.engine.news = false;
         let notices = std::mem::take(&mut self.engine.notices);
-        (self.engine.lost[told..].to_vec(), notices)
+        (self.engine.lost[reported..].to_vec(), notices)
     }
 
-    /// All losses have been told of.
+    /// Marks all losses as reported.
     pub(super) fn losses_are_known(&mut self) {
         self.engine.lost_reported = self.engine.lost.len();
         self.engine.news = !self.engine.notices.is_empty();
     }
 
-    /// Ends, with an error, what a lost process takes part in, or might: receives from any.
+    /// Fails the operations in which a lost process takes part, or may take part: receives from any
+    /// source.
     ///
-    /// What the transport is at (a read of the peer's memory) it ends itself, and tells; till then
-    /// the buffer is not free.
+    /// A transfer of the transport (a read of the peer's memory) is ended and reported by the
+    /// transport; until then its buffer is in use.
     ///
-    /// One of another job matters to what has it as a member: `owners`, as requests say. `None`: to all.
-    /// `spares`: the program's receives from any stay; who waits for them finds out.
+    /// `owners` are the owners of requests that have a process of another job as a member; `None`
+    /// stands for all. With `spares` the program's receives from any source stay pending, and waiting
+    /// for them reports the loss.
     pub fn handle_lost_peer(
         &mut self,
         peer: Peer,
@@ -51,10 +53,10 @@ impl VciState {
         self.engine.spares_any = spares;
         let concerns = |owner| owners.is_none_or(|owners| owners.contains(&owner));
         let owners = owners.unwrap_or(&[]);
-        // Another that was found here meanwhile is still to be told.
-        let all_told = self.engine.lost_reported == self.engine.lost.len();
+        // A loss that this VCI has found itself meanwhile is still to be reported.
+        let all_reported = self.engine.lost_reported == self.engine.lost.len();
         netmod::Sink::peer_lost(&mut self.engine, peer, why.to_string());
-        if all_told {
+        if all_reported {
             self.losses_are_known();
         }
         let members = &mut self.engine.lost_members;
@@ -89,12 +91,12 @@ impl VciState {
                 self.engine.fail(id, lost_peer(peer, why));
             }
         }
-        // What waits for room finds out that there is none any more.
+        // Actions that wait for space to this peer fail now.
         self.dispatch();
     }
 
-    /// Ends the program's messages in a context that has been revoked. A send that its receiver may be reading is
-    /// asked back; what is being moved goes on.
+    /// Fails the program's messages in a revoked context. A send that its receiver may be reading is
+    /// recalled; a transfer in progress goes on.
     pub fn end_messages(&mut self, context: ContextId, error: &Error) {
         let contexts = [Purpose::PointToPoint, Purpose::Partitioned].map(|one| context.of(one));
         for id in self.engine.records.active() {
@@ -114,9 +116,9 @@ impl VciState {
         self.dispatch();
     }
 
-    /// Tells the processes that this one has to do with that one is lost: they may wait for somebody
-    /// who has given up because of that.
-    /// Only those of the own job know it by this number: others find out for themselves.
+    /// Notifies the processes with which this one communicates of a loss: they may wait for a process
+    /// that has given up because of it. Only processes of the own job are notified, since others know
+    /// the lost process by another number.
     pub fn announce_loss(&mut self, peer: Peer, is_foreign: impl Fn(Peer) -> bool) {
         if is_foreign(peer) {
             return;
@@ -143,14 +145,14 @@ impl VciState {
         self.dispatch();
     }
 
-    /// Adds all that messages were sent to.
+    /// Adds all peers that messages were sent to.
     pub fn add_known_peers(&mut self, peers: &mut Vec<Peer>) {
         let streams = self.engine.streams.iter();
         let used = streams.filter(|(_, _, stream)| stream.is_used());
         peers.extend(used.map(|(peer, ..)| peer));
     }
 
-    /// The owners of receives that anybody may send to.
+    /// Returns the owners of posted receives from any source.
     pub fn owners_from_any(&mut self) -> Vec<u32> {
         let mut owners = Vec::new();
         for id in self.engine.records.active() {
@@ -166,8 +168,8 @@ impl VciState {
         owners
     }
 
-    /// Has the transports look whether peers still live, above all those that are waited for: by
-    /// requests, and besides `awaited`.
+    /// Makes the transports check whether peers are alive, above all those that requests wait for and
+    /// those in `awaited`.
     pub fn check_peers(&mut self, mut awaited: Vec<Peer>) {
         for id in self.engine.records.active() {
             if let Some(record) = self.engine.records.get(id)
@@ -198,7 +200,7 @@ impl VciState {
         }
     }
 
-    /// Sends a peer that was never sent to a message that says nothing: so there is a connection,
+    /// Sends an empty message to a peer to which none was sent before, so that there is a connection
     /// whose end the transport notices.
     pub(super) fn connect(&mut self, to: Address) {
         let stream = self.engine.streams.get(to.peer, to.vci);
@@ -219,7 +221,7 @@ impl VciState {
                 let Lost { peer, why } = *lost;
                 netmod::Sink::peer_lost(&mut self.engine, peer, why);
             }
-            // No room: the next time.
+            // No space: the next check tries again.
             Err(_) => self.engine.streams.get(to.peer, to.vci).connected = false,
             Ok(_) => {}
         }

@@ -3,7 +3,7 @@
 //! Everything that a VCI writes on its hot path lies behind its own lock and in its own cache
 //! lines; nothing of it is shared with another VCI.
 //!
-//! `guard` is the lock, `access` the ways to the VCI that cost less than the lock. `send` has the
+//! `guard` is the lock, `access` the kinds of access that cost less than the lock. `send` has the
 //! protocols of sends, `receive` the other half of each, `transfers` what moves chunk by chunk;
 //! `queues` keeps what a lane refused, in order per destination. `dispatch` carries out the engine's
 //! outbox when a poll has returned. `direct` and `remote` are accesses to a peer's memory, `loss` and
@@ -53,14 +53,14 @@ pub trait Router: Send + Sync {
     /// Index of the transport in the list that the process was made with.
     fn route(&self, peer: Peer) -> Result<usize, OpenError>;
 
-    /// Notes where a peer's VCI is, for the resolver of the named transport. (VCI 0 is found without
-    /// being told of.)
+    /// Records the address of a peer's VCI for the resolver of the named transport. (VCI 0 is known
+    /// from the bootstrap.)
     fn learn(&self, _peer: Peer, _vci: VciId, _transport: &str, _address: &[u8]) {}
 }
 
-/// Messages of up to this many events are taken in by one poll.
+/// Most events that one poll of a lane takes in.
 const POLL_BUDGET: usize = 64;
-/// The route to the process itself is the first.
+/// Index of the route to the process itself.
 const OWN: usize = 0;
 
 /// A block of a scatter or gather list before it is filled.
@@ -69,8 +69,7 @@ const NO_BLOCK: IoVec = IoVec {
     len: 0,
 };
 
-/// A transport's lane, and how messages are sent through it. Streams to peers that the transport
-/// reaches share its protocols.
+/// A transport's lane and the protocols of its sends, which streams to all its peers share.
 struct Route {
     lane: Box<dyn Lane>,
     transport: Arc<dyn Transport>,
@@ -107,16 +106,16 @@ impl Route {
 pub(crate) struct VciState {
     pub engine: Engine,
     routes: Vec<Route>,
-    /// The queue by which the lane of one route receives, and which.
+    /// The ring by which the lane of one route receives, and the route's index.
     rx_ring: Option<(RxRing, usize)>,
-    /// Messages sent to tx rings, which are that route's.
+    /// Messages sent to tx rings of that route.
     mailed: u64,
-    /// A short message has been sent to the process itself since its lane was polled.
+    /// Whether an eager message was sent to the process itself since its lane was polled.
     own_sent: bool,
-    /// Counts messages taken from the rx_ring without a look at other lanes.
+    /// Polls of the rx ring that brought messages since all lanes were polled, wrapping.
     taken: u8,
     router: Arc<dyn Router>,
-    /// Actions that found no room.
+    /// Actions that found no space.
     waiting: Queues,
     /// Receives whose data comes through pipes.
     pulls: Vec<Pull>,
@@ -234,24 +233,24 @@ impl VciState {
         Ok(usize::from(stream.route) - 1)
     }
 
-    /// A peer to which nothing leads is as good as lost: who waits for it in a collective operation whose own
-    /// part could not be sent is told, too.
+    /// Handles a peer that no transport reaches as lost: operations that wait for it fail, also in a
+    /// collective whose own part could not be sent.
     #[cold]
     fn unreachable(&mut self, peer: Peer, error: &OpenError) -> LaneError {
         netmod::Sink::peer_lost(&mut self.engine, peer, error.to_string());
         LaneError::lost(peer, error.to_string())
     }
 
-    /// The route to a peer.
+    /// Returns the route to a peer.
     fn route_to(&mut self, to: Address) -> Result<&mut Route, LaneError> {
         let index = self.route_index(to)?;
         self.own_due |= index == OWN;
         Ok(&mut self.routes[index])
     }
 
-    /// Takes in what arrived and sends what is due. Returns whether anything happened.
+    /// Receives what has arrived and sends what is due. Returns whether there was progress.
     ///
-    /// What the rx_ring has, and what the VCI has sent to itself, is enough for one round, but for one in many.
+    /// If the rx ring has messages, other lanes are polled only in one of many rounds.
     #[inline]
     pub fn progress(&mut self) -> bool {
         let taken = self.poll_ring();
@@ -265,7 +264,7 @@ impl VciState {
         any
     }
 
-    /// As [`VciState::dispatch`], sooner where all that is to be done is to take a message, or to read it.
+    /// Dispatches the outbox, with short cuts for a single receive from a pipeline or fetch.
     #[inline(always)]
     pub fn clear_outbox(&mut self) -> bool {
         match self.engine.outbox[..] {
@@ -275,8 +274,8 @@ impl VciState {
         }
     }
 
-    /// Takes in what has come by lanes: after messages from the rx_ring only what the VCI has sent to itself, but now and
-    /// then all. Returns whether there was something, or `any`.
+    /// Polls the lanes: after messages from the rx ring only the loopback, but now and then all.
+    /// Returns whether anything arrived, or `any`.
     #[inline(never)]
     fn poll_lanes(&mut self, mut any: bool) -> bool {
         let (own, brief) = match &self.rx_ring {
@@ -296,11 +295,11 @@ impl VciState {
         any
     }
 
-    /// Whether nothing is left that this process still has to send, or to take from pipes.
+    /// Returns whether nothing is left to send or to read from pipelines.
     ///
-    /// Invariant: `MPI_Finalize` waits for this, so that what was accepted arrives although the
-    /// sender is gone. What lies in pipes has been received by then, or never will: all processes wait for each other
-    /// before and after.
+    /// Invariant: `MPI_Finalize` waits for this, so that accepted messages arrive although the sender is
+    /// gone. Data in pipelines has been received by then, or never will be: all processes wait for each
+    /// other before and after.
     pub fn drained(&mut self) -> bool {
         !self.waiting.has_actions()
             && self.pulls.is_empty()
@@ -308,32 +307,33 @@ impl VciState {
             && self.routes.iter_mut().all(|route| route.lane.drained())
     }
 
-    /// Whether all that this process has put into pipes has been received.
+    /// Returns whether receivers are done with all pipelines of this process.
     pub fn pipes_are_taken(&mut self) -> bool {
         let lanes = self.routes.iter_mut();
         let mut pipes = lanes.filter_map(Route::pipes);
         pipes.all(|pipes| pipes.is_drained())
     }
 
-    /// Announces sleep to all lanes and collects their wake-ups. `None`: something has arrived.
+    /// Announces sleep to all lanes and collects their wake-ups. Returns `None` if something has
+    /// arrived.
     pub fn arm(&mut self, wake_ups: &mut WakeUpList<WakeUp>) -> Option<()> {
         if self.waiting.has_actions() {
-            return None; // only polling finds out that there is room
+            return None; // only polling notices new space
         }
         let mut quiet = true;
         for route in &mut self.routes {
             quiet &= route.lane.arm();
         }
-        // What came through a pipe until then, or was taken from one, rang no bell.
+        // Chunks that a pipeline brought or freed until then have not rung the doorbell.
         quiet &= !self.has_transfers() || !self.move_all();
-        // The route to oneself comes first and has no wake-up; who could ring it is awake.
+        // The route to the process itself comes first and has no wake-up: its only sender is awake.
         let others = self.routes.iter().skip(1);
         let others = others.filter(|route| !route.is_absent());
         wake_ups.extend(others.map(|route| route.lane.wake_up()));
         quiet.then_some(())
     }
 
-    /// After waking.
+    /// Revokes the announcement of [`VciState::arm`].
     pub fn disarm(&mut self) {
         for route in &mut self.routes {
             route.lane.disarm();
@@ -341,17 +341,16 @@ impl VciState {
     }
 }
 
-/// What keeps threads that come at the same time from each other (where a process is threaded;
-/// elsewhere nothing is needed).
+/// The locks that separate threads which call at the same time, in a threaded process.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum CriticalSections {
-    /// One lock for all VCIs: for measuring what locks of their own are worth.
+    /// One lock for all VCIs, to measure what per-VCI locks are worth.
     Global,
     /// Each VCI has a lock.
     #[default]
     PerVci,
-    /// As [`CriticalSections::PerVci`], but VCIs that a communicator gets by hints have none: the
-    /// program promises for all of them that each is used by one thread.
+    /// Each VCI has a lock, but for those that a communicator gets by hints: the program promises that
+    /// each of these is used by one thread.
     Lockless,
 }
 

@@ -11,24 +11,25 @@ use crate::pt2pt::engine::failed;
 use crate::pt2pt::operations::{Access, Act, Block, Blocks, Flight, Op, Ops};
 use crate::pt2pt::request::{RequestId, Role};
 
-/// What came of an access.
+/// The outcome of starting an access.
 pub enum Started {
     /// It is complete.
     Done,
-    /// It is under transport; the program's request, if it wanted one.
+    /// The transport is carrying it out; the program's request, if it asked for one.
     Pending(Option<RequestId>),
-    /// A part of it: there is no room for the rest, which [`Process::continue_access`](crate::Process::continue_access) issues.
+    /// A part is issued. There is no space for the rest, which
+    /// [`Process::continue_access`](crate::Process::continue_access) issues.
     Partly(u32, Option<RequestId>),
-    /// No room; nothing was done.
+    /// There is no space; nothing was issued.
     Full(Access),
-    /// The transport can't. Nothing was done.
+    /// The transport can't carry it out; nothing was issued.
     Refused(Access),
 }
 
 impl VciState {
-    /// The name of the transport that leads to a peer, if it has remote memory of its own; and
-    /// whether a burst of small accesses had better go by messages: where they travel together, and the
-    /// target's processor is needed anyway.
+    /// Returns the name of the transport that reaches a peer, if it has remote memory of its own, and
+    /// whether a burst of small accesses is faster by messages: where the transport bundles them and
+    /// the target's processor is needed anyway.
     pub fn remote_memory(&mut self, to: Address) -> Option<(&'static str, bool)> {
         let route = self.route_to(to).ok()?;
         let native = route.limits.native_rma && route.transport.shared_memory().is_none();
@@ -36,19 +37,19 @@ impl VciState {
         native.then(|| (route.transport.name(), in_bursts))
     }
 
-    /// Begins a put, a get or atomics; with an `owner`, for whom a request is made if it is not complete at
-    /// once.
+    /// Starts a put, a get or atomics. With an `owner`, makes a request if the access is not complete
+    /// at once.
     ///
     /// # Safety
-    /// What `access` says of its memory holds until it is complete, and the peer has exposed the
-    /// runs.
+    /// The memory that `access` names stays valid until it is complete, and the peer has exposed the
+    /// blocks.
     pub unsafe fn start_access(
         &mut self,
         mut access: Access,
         owner: Option<u32>,
     ) -> Result<Started> {
         let index = self.engine.remote.next();
-        // SAFETY: the caller's promise.
+        // SAFETY: the memory is valid until the access is complete (# Safety).
         unsafe { self.issue(&mut access, index) };
         if access.next == 0 {
             return match access.failed.take() {
@@ -63,7 +64,7 @@ impl VciState {
                 access.flight.wrote(access.target);
             }
             Act::Get => self.engine.counters.native_gets += u64::from(!access.internal),
-            // Complete ones have been carried out: there is nothing to flush.
+            // Completed atomics have been carried out: there is nothing to flush.
             Act::Atomic(_) => self.engine.counters.native_atomics += u64::from(!access.internal),
         }
         let rest = access.next < access.runs.list().len() && access.failed.is_none();
@@ -93,11 +94,12 @@ impl VciState {
         })
     }
 
-    /// Puts one run from plain memory, if there is room: most are done at once, and need no [`Access`]
-    /// then. Returns whether it was issued; otherwise nothing was done.
+    /// Puts one contiguous block, if there is space. Most such puts complete at once and need no
+    /// [`Access`]. Returns whether it was issued.
     ///
     /// # Safety
-    /// As for [`VciState::start_access`]: `local` holds the bytes of the run.
+    /// `local` holds the bytes of the block and stays valid until the put is complete; the peer has
+    /// exposed the block.
     pub unsafe fn put_at_once(
         &mut self,
         (target, to): (u32, Address),
@@ -113,7 +115,7 @@ impl VciState {
         let (offset, len) = run;
         let remote = RemoteAddr { key, offset };
         let (lane, token) = (&mut self.routes[route].lane, Ops::token(index));
-        // SAFETY: the caller's promise.
+        // SAFETY: `local` is valid until the put is complete (# Safety).
         let issued = unsafe { lane.put(to.peer, to.vci, local, len, remote, token) };
         match issued {
             Ok(Issued::Complete) => {}
@@ -138,17 +140,17 @@ impl VciState {
         let Some(Op::Access(mut access)) = self.engine.remote.take(index) else {
             return true;
         };
-        // SAFETY: promised when it was started.
+        // SAFETY: the memory is valid until the access is complete, by the contract of `start_access`.
         unsafe { self.issue(&mut access, index) };
         access.held = access.next < access.runs.list().len() && access.failed.is_none();
         let rest = access.held;
-        // The index that was given back last is the first to be given out.
+        // `insert` gets the same index again: the index freed last is given out first.
         self.engine.remote.insert(Op::Access(access));
         self.engine.end_if_over(index);
         !rest
     }
 
-    /// The rest of an access will not be issued, because of `why`.
+    /// Gives up the rest of an access because of `why`.
     pub fn give_up(&mut self, index: u32, why: LaneError) {
         if let Some(Op::Access(access)) = self.engine.remote.get(index) {
             access.failed.get_or_insert(why);
@@ -157,10 +159,11 @@ impl VciState {
         self.engine.end_if_over(index);
     }
 
-    /// Issues runs while there is room.
+    /// Issues blocks while there is space.
     ///
     /// # Safety
-    /// As for [`VciState::start_access`].
+    /// The memory that `access` names stays valid until it is complete, and the peer has exposed the
+    /// blocks.
     unsafe fn issue(&mut self, access: &mut Access, index: u32) {
         let route = match &access.act {
             Act::Atomic(atomic) => Ok(atomic.transport),
@@ -185,8 +188,8 @@ impl VciState {
             };
             let Address { peer, vci } = access.to;
             let local = access.local.wrapping_add(access.moved);
-            // SAFETY: `local` holds the bytes of all runs, by the caller's promise; of atomics, the
-            // words, aligned, or it is NULL. What nobody wants goes to a word of this VCI's.
+            // SAFETY: `local` holds the bytes of all blocks (# Safety), or for atomics aligned words or
+            // NULL; unwanted results of atomics go to a word of this VCI's.
             let issued = unsafe {
                 match &access.act {
                     Act::Put => lane.put(peer, vci, local, len, remote, token),
@@ -216,8 +219,8 @@ impl VciState {
         }
     }
 
-    /// Asks for the completion, at the target, of what was written there by a transport, or by the one that
-    /// leads there; `number` ends with it. Returns whether there was room.
+    /// Starts a flush: requests completion at the target of what `transport`, or the one that reaches
+    /// the target, has written there. `number` ends with the flush. Returns whether there was space.
     pub fn start_flush(
         &mut self,
         to: Address,
