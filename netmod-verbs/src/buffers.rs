@@ -55,7 +55,7 @@ impl SendBuffers {
     pub(crate) fn lkey(&self) -> u32 {
         self.area.lkey()
     }
-    /// Returns whether so few are free that each one in use should be signalled.
+    /// Returns whether few enough are free that each one in use should be signalled.
     #[inline]
     pub(crate) fn are_few(&self) -> bool {
         2 * self.free.len() < self.count

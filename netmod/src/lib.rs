@@ -94,7 +94,7 @@ pub struct RemoteAddr {
 pub enum Payload<'a> {
     /// Bytes that are copied or sent during the call.
     Bytes(&'a [u8]),
-    /// So many bytes, which the function writes to the transport's buffer. It is called at most
+    /// This number of bytes, which the function writes to the transport's buffer. It is called at most
     /// once, with a slice of that length, and only if the message will be sent.
     Fill(usize, &'a mut dyn FnMut(&mut [u8])),
     /// Blocks that are sent from where they lie.

@@ -384,7 +384,7 @@ impl TxRing {
     /// # Safety
     /// The pointers are to a ring in memory that outlives this value.
     pub unsafe fn new(me: u32, ring: Parts, wake: fn(&AtomicU32), fence: bool) -> TxRing {
-        // SAFETY: a ring has so many records, by the caller's contract.
+        // SAFETY: a ring has `RECORDS` records (# Safety).
         let records = unsafe { slice::from_raw_parts(ring.records.as_ptr(), RECORDS) };
         TxRing {
             ends: ring.ends,
@@ -596,7 +596,7 @@ impl RxRing {
     /// process lives. Returns whether a cell was skipped.
     #[cold]
     pub fn skip_abandoned(&mut self, exists: impl Fn(u32) -> bool) -> bool {
-        // SAFETY: the caller of `new` promised that the ring outlives this, with so many records.
+        // SAFETY: by the contract of `new` the ring outlives this and has `RECORDS` records.
         let (ends, records) = unsafe {
             let records = slice::from_raw_parts(self.records.as_ptr(), RECORDS);
             (self.ends.as_ref(), records)

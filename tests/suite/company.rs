@@ -9,7 +9,7 @@ const IDLE: usize = 4;
 /// The tests that may run beside a test, in the order in which tests run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Company {
-    /// As for [`Company::Any`]. The ranks are idle most of the time, so the test takes no busy one's place.
+    /// Any other programs, as with [`Company::Any`]. The ranks are idle most of the time, so the test takes no busy one's place.
     Idle,
     /// All tests except exclusive ones.
     Any,

@@ -20,7 +20,7 @@ pub(super) fn check(
     usable.check(start, len, access).map_err(own)
 }
 
-/// The error of memory of this process that can't be used at an address.
+/// Returns the error of memory of this process that can't be used at an address.
 pub(super) fn own(address: u64) -> LaneError {
     LaneError::BadMemory(Box::new(BadMemory {
         is_local: true,
@@ -29,7 +29,7 @@ pub(super) fn own(address: u64) -> LaneError {
 }
 
 impl VciState {
-    /// A transfer met memory that can't be used: the operation here ends, and the other side is told.
+    /// Fails an operation whose memory can't be used, and notifies the other side.
     #[cold]
     pub(super) fn end_on_bad_memory(&mut self, action: Action, bad: BadMemory) {
         let (to, name, receives) = match action {

@@ -19,8 +19,8 @@ pub(crate) enum Ending {
 }
 
 impl VciState {
-    /// Ends an operation so that its memory can be given back: cancels it if it has not begun; what has begun
-    /// is cut off, or must be waited for where others reach into the memory.
+    /// Ends an operation so that its memory can be given back: cancels it if it has not begun. One in
+    /// progress is detached, or must be waited for if others access the memory.
     pub fn end(&mut self, id: RequestId) -> Ending {
         let Some(record) = self.engine.records.get(id) else {
             return Ending::Complete;
@@ -30,7 +30,7 @@ impl VciState {
             // Of a send only the receiver knows whether it is reading, and answers in any case.
             _ if record.is_recallable() => self.engine.cancel(id),
             Role::Receiving if !record.fetching && record.place.is_none() => {
-                // Data that is still to come finds no room; the sender is told when all has come.
+                // Later data is dropped; the sender is notified when all has arrived.
                 record.buffer = Buffer::EMPTY;
                 record.detached = true;
                 return Ending::Detached;

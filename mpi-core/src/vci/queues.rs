@@ -1,4 +1,4 @@
-//! What waits for room, in order per address.
+//! Pending queues: actions that wait for space, in order per address.
 
 #![deny(unsafe_code)]
 
@@ -6,46 +6,46 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::pt2pt::engine::{Action, Address};
 
-/// So many addresses keep a queue that is empty, so that what waits now and then asks for no memory.
+/// Most addresses that keep an empty queue, so that occasional waits allocate no memory.
 const KEPT: usize = 64;
 
-/// Actions that found no room. Addresses take turns in an order that depends on nothing but them, so that runs
-/// over the simulated transport can be repeated.
+/// Actions that found no space. Addresses take turns in their own order, so that runs over the
+/// simulated transport can be repeated.
 #[derive(Default)]
 pub(super) struct Queues {
     by_address: BTreeMap<Address, VecDeque<Action>>,
-    /// How many are not empty, and the transfers.
+    /// Number of queues that are not empty, plus the transfers.
     filled: usize,
-    /// Transfers that are looked after as often as what waits.
+    /// Transfers that are polled as often as the queues are retried.
     transfers: usize,
     /// Kept for its memory.
     addresses: Vec<Address>,
 }
 
 impl Queues {
-    /// Whether nothing waits.
+    /// Returns whether nothing waits.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.filled == 0
     }
 
-    /// Whether something waits for room.
+    /// Returns whether an action waits for space.
     pub fn has_actions(&self) -> bool {
         self.filled > self.transfers
     }
 
-    /// So many transfers are to be looked after.
+    /// Sets the number of transfers to poll.
     pub fn set_transfers(&mut self, transfers: usize) {
         self.filled = self.filled - self.transfers + transfers;
         self.transfers = transfers;
     }
 
-    /// What waits for an address; `None` if nothing does.
+    /// Returns what waits for an address, if anything does.
     pub fn get(&self, to: &Address) -> Option<&VecDeque<Action>> {
         self.by_address.get(to).filter(|queue| !queue.is_empty())
     }
 
-    /// Has an action wait behind what waits for its address; gives it back if nothing does.
+    /// Queues an action behind others for its address. Returns it if none wait.
     pub fn join(&mut self, to: &Address, action: Action) -> Option<Action> {
         match self.by_address.get_mut(to) {
             Some(queue) if !queue.is_empty() => {
@@ -56,7 +56,7 @@ impl Queues {
         }
     }
 
-    /// The first action waits for an address.
+    /// Queues the first action for an address.
     pub fn begin(&mut self, to: Address, action: Action) {
         self.by_address.entry(to).or_default().push_back(action);
         self.filled += 1;
@@ -72,7 +72,7 @@ impl Queues {
         Some(std::mem::take(queue))
     }
 
-    /// Takes back what [`Queues::take`] gave, or what is left of it. Nothing else has begun to wait there.
+    /// Takes back the rest of a queue from [`Queues::take`], if no other has begun for its address.
     pub fn give_back(&mut self, to: Address, queue: VecDeque<Action>) {
         if !queue.is_empty() {
             self.filled += 1;
@@ -83,7 +83,7 @@ impl Queues {
         self.by_address.insert(to, queue);
     }
 
-    /// The addresses that something waits for, in memory to be given back by [`Queues::keep`].
+    /// Returns the addresses for which actions wait, in memory to give back by [`Queues::keep`].
     pub fn addresses(&mut self) -> Vec<Address> {
         let mut addresses = std::mem::take(&mut self.addresses);
         let filled = self
@@ -100,7 +100,7 @@ impl Queues {
         self.addresses = addresses;
     }
 
-    /// Forgets what waits for some addresses.
+    /// Drops the queues of some addresses.
     pub fn retain(&mut self, keeps: impl Fn(&Address) -> bool) {
         self.by_address.retain(|to, _| keeps(to));
         let filled = self.by_address.values().filter(|queue| !queue.is_empty());

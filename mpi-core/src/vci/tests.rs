@@ -121,7 +121,7 @@ fn a_vci_with_operations_under_way_gets_no_thread_of_its_own() {
     assert!(users.take(&[1], false).is_some());
     users.give_back(&[1]);
     process.cancel(receive).unwrap();
-    // Who waits for it may not have seen that yet, and look after the VCI once more.
+    // A waiting thread may not have seen that yet, and polls the VCI once more.
     assert!(users.take(&[1], true).is_none());
     process.wait(receive).unwrap();
     assert!(users.take(&[1], true).is_some());

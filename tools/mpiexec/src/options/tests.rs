@@ -92,7 +92,7 @@ fn colons_are_arguments_of_spawned_programs() {
         [(OsString::from("A"), OsString::from(":"))]
     );
     assert_eq!(job.sections[1].command, ["b", ":"]);
-    // Who is not spawned says what is meant.
+    // `::` separates sections in spawned jobs only.
     assert_eq!(
         read("a ::").map(|request| format!("{request:?}").contains("\"::\"")),
         Ok(true)
