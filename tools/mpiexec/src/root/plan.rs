@@ -82,15 +82,17 @@ pub fn plan(options: &mut Options, around: &impl Surroundings) -> Result<Placeme
     }
     let many = &options.many;
     if !known && !own && many.bootstrap.is_none() {
-        let ranks: usize = options.sections.iter().map(|section| section.count).sum();
-        let slots = affinity::slots();
-        return match many.oversubscribe || ranks <= slots {
-            true => Ok(here(options)),
-            false => Err(format!(
-                "{ranks} ranks were asked for, and this machine has {slots} CPUs that may be used; -nooversubscribe \
-                 forbids more"
-            )),
-        };
+        if !many.oversubscribe {
+            let ranks: usize = options.sections.iter().map(|section| section.count).sum();
+            let slots = affinity::slots();
+            if ranks > slots {
+                return Err(format!(
+                    "{ranks} ranks were asked for, and this machine has {slots} CPUs that may be used; \
+                     -nooversubscribe forbids more"
+                ));
+            }
+        }
+        return Ok(here(options));
     }
     if !known {
         hosts = vec![Host::named("localhost")];
