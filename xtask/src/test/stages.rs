@@ -82,7 +82,6 @@ const LONGEST: &[&str] = &[
     "osu-bench run",
     "netmod-tcp conformance",
     "netmod-ucx conformance",
-    "shmmod turns",
     "netmod-tcp silent",
     "mpi-types",
     "mpi-rma",
