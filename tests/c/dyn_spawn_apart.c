@@ -38,6 +38,17 @@ static void leave_network(void) {
     close(fd);
 }
 
+/* Returns the parent of a process: of an agent, the launcher. */
+static pid_t parent_of(pid_t pid) {
+    char name[64];
+    int parent = 0;
+    snprintf(name, sizeof name, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(name, "r");
+    CHECK(file != NULL && fscanf(file, "%*d (%*[^)]) %*c %d", &parent) == 1 && parent > 1);
+    fclose(file);
+    return parent;
+}
+
 int main(int argc, char **argv) {
     CHECK(argc > 1);
     int is_child = argc > 2;
@@ -45,7 +56,7 @@ int main(int argc, char **argv) {
         if (is_child) {
             /* It says first that the children have been started. */
             nap(1);
-            kill(getppid(), SIGKILL);
+            kill(parent_of(getppid()), SIGKILL);
             pause();
         }
         unsetenv("PMI_FD");

@@ -510,7 +510,7 @@ const RANK_0: &[&str] = &[
     "MPI_COMM_WORLD: rank 0 of 2, [0, 1], 0",
     "MPI_COMM_SELF: rank 0 of 1, [0], a context",
     "solver: rank 0 of 2, [0, 1], a context",
-    "solver: send status 0 rank 1/1 tag 9 1048576 bytes in whole, really 1/1 1048576 bytes",
+    "solver: send status 0 rank 1/1 tag 9 4194304 bytes in whole, really 1/1 4194304 bytes",
     "waits for its receive",
     "solver: receive status 0 rank 1/1 tag 77 160 bytes in exact, really 1/1 0 bytes",
     "solver: message status 0 rank 1/1 tag 31 100 bytes in system, really 1/1 100 bytes",
@@ -528,7 +528,7 @@ const RANK_1: &[&str] = &[
     "1 elements of a datatype with gaps",
     "MPI_COMM_SELF: rank 0 of 1, [1], a context",
     "solver: rank 1 of 2, [0, 1], a context",
-    "solver: message status 0 rank 0/0 tag 9 1048576 bytes in elsewhere, really 0/0 1048576 bytes",
+    "solver: message status 0 rank 0/0 tag 9 4194304 bytes in elsewhere, really 0/0 4194304 bytes",
     "its data waits at the sender",
     "reversed: rank 0 of 2, [1, 0], a context",
     "reversed: message status 0 rank 1/0 tag 5 12 bytes in system, really 1/0 12 bytes",
@@ -557,7 +557,7 @@ fn gdb() -> Result {
     let text = String::from_utf8_lossy(&output.stdout);
     for expected in [
         "\nMPI_COMM_SELF: rank 0 of 1\n",
-        "\nsolver: rank 0 of 2\n  send to rank 1, tag 9, 1048576 bytes at ",
+        "\nsolver: rank 0 of 2\n  send to rank 1, tag 9, 4194304 bytes at ",
         "  receive from rank 1, tag 77, 160 bytes at ",
         "  unexpected message from rank 1, tag 31, 100 bytes at ",
         "  send to rank 0 (1 of all), tag 5, 12 bytes at ",

@@ -319,10 +319,10 @@ fn start_launcher(spawn: &Spawn) -> Result<Child> {
     let _ = status.shutdown(Shutdown::Write);
     drop(program);
     let mut word = String::new();
-    // The answer is `ok` or `no REASON`; a launcher that ends sends neither.
+    // The answer is `ok` with a line for each host, or `no REASON`; a launcher that ends sends neither.
     let _ = status.read_to_string(&mut word);
     match word.strip_prefix("no ") {
-        _ if word == "ok" => Ok(child),
+        _ if word.lines().next() == Some("ok") => Ok(child),
         Some(why) => {
             let _ = child.wait();
             Err(failed(why))

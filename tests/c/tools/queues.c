@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { LONG = 1 << 20 };
+enum { LONG = 4 << 20 };
 
 static void seen(int source, int tag, MPI_Comm comm) {
     int flag = 0;

@@ -145,7 +145,8 @@ pub fn setup(options: &Options, placement: &Placement) -> Result<Setup, Unfit> {
             bind: options.bind.show(),
             report: options.many.report_bindings,
             cleanup: options.cleanup,
-            input: match inherits {
+            // The standard input of a spawned job's launcher is the socket of its options.
+            input: match inherits || options.spawned.is_some() {
                 true => Vec::new(),
                 false => many.input.ranks(size),
             },
