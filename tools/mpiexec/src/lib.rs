@@ -52,9 +52,7 @@ mod wire;
 use std::process::ExitCode;
 
 use options::Request;
-
-/// The exit code for mistakes on the command line.
-const USAGE: u8 = 2;
+use program::USAGE;
 
 /// Runs the command line and returns the exit code.
 pub fn main() -> ExitCode {

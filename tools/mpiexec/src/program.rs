@@ -20,6 +20,16 @@ pub struct Unfit {
     pub message: String,
 }
 
+/// Returns an error from before the start of anything.
+pub fn unfit(what: &str, error: std::io::Error) -> Unfit {
+    Unfit {
+        code: NOT_RUNNABLE,
+        message: format!("{what}: {error}"),
+    }
+}
+
+/// The exit code for mistakes on the command line.
+pub const USAGE: u8 = 2;
 /// The exit code for a missing program, as in shells.
 pub const NOT_FOUND: u8 = 127;
 /// The exit code for a program that can't be run.

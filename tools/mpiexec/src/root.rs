@@ -30,7 +30,7 @@ use crate::hosts::place::Placement;
 use crate::names::Asker;
 use crate::options::Options;
 use crate::output::message;
-use crate::program::{NOT_RUNNABLE, Program, Unfit};
+use crate::program::{Program, USAGE, Unfit, unfit};
 use crate::report::exit_codes;
 use crate::spawned::{Offspring, Whose};
 use crate::system::{self, Ending, HANDLED, Pid, Signals};
@@ -44,9 +44,6 @@ const LOOK_AGAIN: Duration = Duration::from_millis(250);
 const FAREWELL: Duration = Duration::from_millis(2000);
 /// Time for the commands that started them to end after that.
 const COMMANDS: Duration = Duration::from_millis(300);
-
-/// The exit code for mistakes on the command line.
-const USAGE: u8 = 2;
 
 /// Places the ranks of a job and runs it. Returns the exit code.
 pub fn run(mut options: Options) -> ExitCode {
@@ -87,14 +84,6 @@ fn run_placed(options: &Options, placement: &Placement) -> ExitCode {
             unfit.code
         }
     })
-}
-
-/// Returns an error from before the start of anything.
-fn unfit(what: &str, error: std::io::Error) -> Unfit {
-    Unfit {
-        code: NOT_RUNNABLE,
-        message: format!("{what}: {error}"),
-    }
 }
 
 /// A rank of the job, as far as its agent has reported it.

@@ -15,8 +15,8 @@ use mpi_runtime::requests;
 use crate::abi::{
     MPI_Aint, MPI_Count, MPI_Datatype, MPI_NO_OP, MPI_Op, MPI_PROC_NULL, MPI_Request, MPI_Win,
 };
+use crate::api::rma::check_rank;
 use crate::api::rma::element::{swap_element, update_element};
-use crate::api::rma::window::check_rank;
 use crate::api::{self, null};
 use crate::args::UserBuffer;
 use crate::ops;

@@ -9,7 +9,7 @@ use crate::abi::{
     MPI_LOCK_EXCLUSIVE, MPI_LOCK_SHARED, MPI_MODE_NOCHECK, MPI_MODE_NOPRECEDE, MPI_MODE_NOPUT,
     MPI_MODE_NOSTORE, MPI_MODE_NOSUCCEED, MPI_PROC_NULL,
 };
-use crate::api::rma::window::check_rank;
+use crate::api::rma::check_rank;
 use crate::args::{LiveGroup, LiveWin, Out};
 
 /// Checks assertions against those that a function accepts.

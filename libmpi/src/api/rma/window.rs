@@ -21,6 +21,7 @@ use crate::abi::{
 };
 use crate::api::attr;
 use crate::api::errhandler::{call, demand_made_by};
+use crate::api::rma::check_rank;
 use crate::args::{LateOut, LiveWin, Out, OutInt, OutText};
 use crate::attributes::{self, Form, ObjectKind, Value};
 use crate::raise::On;
@@ -176,26 +177,6 @@ pub fn win_shared_query(
     disp_unit.set(unit, "the unit of displacements")?;
     baseptr.set(base.cast());
     Ok(())
-}
-
-/// Checks a rank of the window.
-#[inline(always)]
-pub(crate) fn check_rank(window: &Window, rank: c_int) -> Result<u32> {
-    match u32::try_from(rank) {
-        Ok(rank) if rank < window.size() => Ok(rank),
-        _ => Err(wrong_rank(window, rank)),
-    }
-}
-
-#[cold]
-fn wrong_rank(window: &Window, rank: c_int) -> Error {
-    Error::new(
-        Class::Rank,
-        format!(
-            "rank {rank} is not in the window's group, which has ranks 0 to {}",
-            window.size() - 1
-        ),
-    )
 }
 
 /// `MPI_Win_create_dynamic` (section 11.2.4).

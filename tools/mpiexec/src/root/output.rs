@@ -6,11 +6,10 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{IsTerminal, Write};
 
-use super::unfit;
 use crate::label;
 use crate::options::Options;
 use crate::output::{ATTENTION, Sink, create, message};
-use crate::program::Unfit;
+use crate::program::{Unfit, unfit};
 
 /// The output of all ranks.
 pub struct Output {

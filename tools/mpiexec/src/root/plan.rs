@@ -13,6 +13,7 @@ use crate::hosts::place::{Order, Placement, Wanted, Wishes, place};
 use crate::hosts::{Host, file, rankfile};
 
 use crate::options::{Options, Section};
+use crate::program::USAGE;
 
 /// The machine and the environment that this program runs in.
 pub struct Here;
@@ -208,7 +209,7 @@ pub fn dry_run(options: &Options, placement: &Placement) -> ExitCode {
             }
             Err(why) => {
                 eprintln!("mpiexec: on host '{name}': {why}");
-                return ExitCode::from(super::USAGE);
+                return ExitCode::from(USAGE);
             }
         }
     }

@@ -8,11 +8,10 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-use super::unfit;
 use crate::affinity;
 use crate::hosts::place::Placement;
 use crate::options::{Inherit, Input, Options, Section};
-use crate::program::{Unfit, environment};
+use crate::program::{Unfit, environment, unfit};
 use crate::root::here::is_here;
 use crate::wire::frames::Bytes;
 use crate::wire::messages::{Boot, Common, Member, Part};
