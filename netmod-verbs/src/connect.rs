@@ -313,7 +313,10 @@ impl Engine {
         let now = Instant::now();
         let mut any = false;
         for i in (0..self.connecting.len()).rev() {
-            let index = self.connecting[i];
+            // A failure ends all connections of its peer, so that fewer may be left.
+            let Some(&index) = self.connecting.get(i) else {
+                continue;
+            };
             let connection = &mut self.peers.endpoints[index as usize];
             if now < connection.setup.next {
                 continue;

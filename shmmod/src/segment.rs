@@ -10,7 +10,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use std::ptr::NonNull;
 use std::slice;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{self, Ordering};
 
 use netmod::{OpenError, Peer};
 use shmring::PipeWords;
@@ -37,7 +37,9 @@ pub(crate) struct Front {
     pub ends: Ends,
     /// Written by a receiver now and then, so that the owner can measure how long the line takes to
     /// arrive: the receiver's number and a count, which makes it differ from its last value.
-    probe: Padded<AtomicU64>,
+    probe: Padded<atomic::AtomicU64>,
+    /// In the page of the probe, and never written.
+    beside: Padded<atomic::AtomicU64>,
 }
 
 impl Front {
@@ -54,8 +56,8 @@ impl Front {
     }
 
     /// Returns the probe and a word of another line of the same page.
-    pub fn probe(&self) -> (&AtomicU64, &AtomicU64) {
-        (&self.probe.0, &self.nonce)
+    pub fn probe(&self) -> (&atomic::AtomicU64, &atomic::AtomicU64) {
+        (&self.probe.0, &self.beside.0)
     }
 }
 
