@@ -139,14 +139,22 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Returns what decides between rules that apply; `None` if this one does not.
-    fn priority(&self, situation: &Situation, locality: Locality) -> Option<(Scope, [usize; 3])> {
+    /// Returns what decides between rules that apply, before the least bytes do.
+    fn rank(&self) -> (Scope, usize, usize) {
+        (self.scope, self.ranks, self.per_node)
+    }
+
+    /// Returns the least bytes for which the rule applies; `None` if it does not apply.
+    fn least_bytes(&self, situation: &Situation, locality: Locality) -> Option<usize> {
+        let applies = self.ranks <= situation.ranks
+            && situation.ranks <= self.most_ranks
+            && self.scope <= locality.scope
+            && self.per_node <= situation.per_node;
+        if !applies {
+            return None;
+        }
         let bytes = self.bytes.least(situation.ranks);
-        let applies = self.scope <= locality.scope
-            && (self.ranks..=self.most_ranks).contains(&situation.ranks)
-            && self.per_node <= situation.per_node
-            && bytes <= situation.bytes;
-        applies.then_some((self.scope, [self.ranks, self.per_node, bytes]))
+        (bytes <= situation.bytes).then_some(bytes)
     }
 
     /// Returns the algorithm with this executor, if the rule names one.
@@ -219,7 +227,7 @@ fn wrong_length(words: &[&str]) -> String {
     )
 }
 
-/// The rules of a tuning file, by subject.
+/// The rules of a tuning file, by subject, and of each those with the highest [`Rule::rank`] first.
 #[derive(Clone, Default, Debug)]
 pub struct Rules([Vec<Rule>; Subject::COUNT]);
 
@@ -248,6 +256,9 @@ impl Rules {
                 }
             }
         }
+        for rules in &mut rules.0 {
+            rules.sort_by_key(|rule| std::cmp::Reverse(rule.rank()));
+        }
         Ok(rules)
     }
 
@@ -257,17 +268,21 @@ impl Rules {
         rules.any(|rule| rule.algorithm(Executor::Writes).is_some())
     }
 
-    /// Returns the rule that decides a call, with its priority.
-    fn decide(
-        &self,
-        subject: Subject,
-        situation: &Situation,
-        locality: Locality,
-    ) -> Option<((Scope, [usize; 3]), &Rule)> {
-        self.0[subject.index()]
-            .iter()
-            .filter_map(|rule| Some((rule.priority(situation, locality)?, rule)))
-            .max_by_key(|(priority, _)| *priority)
+    /// Returns the rule that decides a call: of those with the highest rank that apply, the one with
+    /// the most bytes, and of equal ones the last.
+    fn decide(&self, subject: Subject, situation: &Situation, locality: Locality) -> Option<&Rule> {
+        let mut found: Option<(usize, &Rule)> = None;
+        for rule in &self.0[subject.index()] {
+            if found.is_some_and(|(_, known)| known.rank() != rule.rank()) {
+                break;
+            }
+            if let Some(bytes) = rule.least_bytes(situation, locality)
+                && found.is_none_or(|(most, _)| most <= bytes)
+            {
+                found = Some((bytes, rule));
+            }
+        }
+        found.map(|(_, rule)| rule)
     }
 
     /// Returns the rule that decides a call.
@@ -278,7 +293,6 @@ impl Rules {
         locality: Locality,
     ) -> Option<&Rule> {
         self.decide(subject, situation, locality)
-            .map(|(_, rule)| rule)
     }
 }
 
@@ -293,10 +307,9 @@ pub(super) fn built_in_rule(
         true => FAR_CORES.decide(subject, situation, locality),
         false => None,
     };
-    let is_later = |scope: Scope| default.is_none_or(|((known, _), _)| known <= scope);
     match far {
-        Some(((scope, _), rule)) if is_later(scope) => Some(rule),
-        _ => default.map(|(_, rule)| rule),
+        Some(rule) if default.is_none_or(|other| other.scope <= rule.scope) => Some(rule),
+        _ => default,
     }
 }
 
