@@ -12,6 +12,7 @@
  * case: anybody
  * stdout: replaced 6 times
  */
+#include "ancestors.h"
 #include "fails.h"
 
 #include <dirent.h>
@@ -87,8 +88,9 @@ int main(int argc, char **argv) {
     OK(MPI_Init(&argc, &argv));
     OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
     OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
-    char launcher[64];
-    snprintf(launcher, sizeof launcher, "/proc/%d/fd", (int)getppid());
+    char agent[64], launcher[64];
+    snprintf(agent, sizeof agent, "/proc/%d/fd", (int)getppid());
+    snprintf(launcher, sizeof launcher, "/proc/%d/fd", (int)parent_of(getppid()));
     MPI_Comm comm, inter;
     OK(MPI_Comm_get_parent(&inter));
     if (inter == MPI_COMM_NULL) {
@@ -96,7 +98,7 @@ int main(int argc, char **argv) {
     } else {
         comm = merge(inter, 1);
     }
-    int turn = 0, me, open[2] = {0, 0};
+    int turn = 0, me, open[3] = {0, 0, 0};
     long memory = 0;
     for (;;) {
         OK(MPI_Bcast(&turn, 1, MPI_INT, 0, comm));
@@ -120,13 +122,15 @@ int main(int argc, char **argv) {
         turn++;
         if (me == 0 && spares_first && turn == 10) {
             open[0] = descriptors("/proc/self/fd");
-            open[1] = descriptors(launcher);
+            open[1] = descriptors(agent);
+            open[2] = descriptors(launcher);
             memory = resident();
         }
     }
     if (me == 0 && spares_first) {
         CHECK(descriptors("/proc/self/fd") <= open[0] + 2);
-        CHECK(descriptors(launcher) <= open[1] + 2);
+        CHECK(descriptors(agent) <= open[1] + 2);
+        CHECK(descriptors(launcher) <= open[2] + 2);
         fprintf(stderr, "%ld KiB after 10 turns, %ld after %d\n", memory, resident(), turns);
         /* 50 KiB a turn. */
         CHECK(resident() < memory + 1024);

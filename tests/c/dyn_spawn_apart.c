@@ -21,6 +21,7 @@
  * stdout: the spawned job's launcher has ended, and no process of the job has reached this one at 127.0.0.1:
  */
 #define _GNU_SOURCE
+#include "ancestors.h"
 #include "fails.h"
 
 #include <net/if.h>
@@ -36,17 +37,6 @@ static void leave_network(void) {
     int fd = socket(AF_INET, SOCK_DGRAM, 0);
     CHECK(fd >= 0 && ioctl(fd, SIOCSIFFLAGS, &loopback) == 0);
     close(fd);
-}
-
-/* Returns the parent of a process: of an agent, the launcher. */
-static pid_t parent_of(pid_t pid) {
-    char name[64];
-    int parent = 0;
-    snprintf(name, sizeof name, "/proc/%d/stat", (int)pid);
-    FILE *file = fopen(name, "r");
-    CHECK(file != NULL && fscanf(file, "%*d (%*[^)]) %*c %d", &parent) == 1 && parent > 1);
-    fclose(file);
-    return parent;
 }
 
 int main(int argc, char **argv) {

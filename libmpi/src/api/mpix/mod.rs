@@ -134,7 +134,8 @@ pub unsafe fn type_iov(
             iov_base: address.cast(),
             iov_len: len as MPI_Aint,
         };
-        // SAFETY: the caller's contract: there is room for so many.
+        // SAFETY: `iov` has space for `max_iov_len` elements (the standard's contract), and `take` bounds
+        // their number by it.
         unsafe { iov.add(written).write(piece) };
         written += 1;
     }
