@@ -57,6 +57,9 @@ impl Service {
     }
 
     /// Carries out [`crate::messages::message::Kind::Put`].
+    ///
+    /// Not inlined, since `tests/races.supp` names it.
+    #[inline(never)]
     pub(super) fn write(&self, state: &mut State, from: u32, request: &Request<'_>) {
         let mut data = request.data;
         for (at, len) in request.runs() {
