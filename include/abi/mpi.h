@@ -547,286 +547,375 @@ typedef struct MPIX_Iov {
 #define MPI_F_ERROR 2
 
 /* Chapter 3: Point-to-Point Communication */
+/** Sends a message and returns when its buffer may be reused. */
 int MPI_Send(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm);
 int PMPI_Send(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm);
+/** Sends a message and returns when its buffer may be reused (large counts). */
 int MPI_Send_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
     MPI_Comm comm);
 int PMPI_Send_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
     MPI_Comm comm);
+/** Receives a message and returns when it is in the buffer. */
 int MPI_Recv(void *buf, int count, MPI_Datatype datatype, int source, int tag,
     MPI_Comm comm, MPI_Status *status);
 int PMPI_Recv(void *buf, int count, MPI_Datatype datatype, int source, int tag,
     MPI_Comm comm, MPI_Status *status);
+/** Receives a message and returns when it is in the buffer (large counts). */
 int MPI_Recv_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,
     MPI_Comm comm, MPI_Status *status);
 int PMPI_Recv_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,
     MPI_Comm comm, MPI_Status *status);
+/** Computes the number of elements in a received message. */
 int MPI_Get_count(const MPI_Status *status, MPI_Datatype datatype, int *count);
 int PMPI_Get_count(const MPI_Status *status, MPI_Datatype datatype, int *count);
+/** Computes the number of elements in a received message (large counts). */
 int MPI_Get_count_c(const MPI_Status *status, MPI_Datatype datatype, MPI_Count *count);
 int PMPI_Get_count_c(const MPI_Status *status, MPI_Datatype datatype, MPI_Count *count);
+/** Sends a message from a buffer that the program has attached. */
 int MPI_Bsend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm);
 int PMPI_Bsend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm);
+/** Sends a message from a buffer that the program has attached (large counts). */
 int MPI_Bsend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
     MPI_Comm comm);
 int PMPI_Bsend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest,
     int tag, MPI_Comm comm);
+/** Sends a message and returns when its receive has begun. */
 int MPI_Ssend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm);
 int PMPI_Ssend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm);
+/** Sends a message and returns when its receive has begun (large counts). */
 int MPI_Ssend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
     MPI_Comm comm);
 int PMPI_Ssend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest,
     int tag, MPI_Comm comm);
+/** Sends a message for which the receive is posted already. */
 int MPI_Rsend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm);
 int PMPI_Rsend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm);
+/** Sends a message for which the receive is posted already (large counts). */
 int MPI_Rsend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
     MPI_Comm comm);
 int PMPI_Rsend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest,
     int tag, MPI_Comm comm);
+/** Gives memory for buffered sends on all communicators. */
 int MPI_Buffer_attach(void *buffer, int size);
 int PMPI_Buffer_attach(void *buffer, int size);
+/** Gives memory for buffered sends on all communicators (large counts). */
 int MPI_Buffer_attach_c(void *buffer, MPI_Count size);
 int PMPI_Buffer_attach_c(void *buffer, MPI_Count size);
+/** Takes back the process's memory for buffered sends. */
 int MPI_Buffer_detach(void *buffer_addr, int *size);
 int PMPI_Buffer_detach(void *buffer_addr, int *size);
+/** Takes back the process's memory for buffered sends (large counts). */
 int MPI_Buffer_detach_c(void *buffer_addr, MPI_Count *size);
 int PMPI_Buffer_detach_c(void *buffer_addr, MPI_Count *size);
+/** Waits until the process's buffered messages have left. */
 int MPI_Buffer_flush(void);
 int PMPI_Buffer_flush(void);
+/** Begins to flush the process's buffered messages. */
 int MPI_Buffer_iflush(MPI_Request *request);
 int PMPI_Buffer_iflush(MPI_Request *request);
+/** Gives memory for buffered sends on a communicator. */
 int MPI_Comm_attach_buffer(MPI_Comm comm, void *buffer, int size);
 int PMPI_Comm_attach_buffer(MPI_Comm comm, void *buffer, int size);
+/** Gives memory for buffered sends on a communicator (large counts). */
 int MPI_Comm_attach_buffer_c(MPI_Comm comm, void *buffer, MPI_Count size);
 int PMPI_Comm_attach_buffer_c(MPI_Comm comm, void *buffer, MPI_Count size);
+/** Takes back a communicator's memory for buffered sends. */
 int MPI_Comm_detach_buffer(MPI_Comm comm, void *buffer_addr, int *size);
 int PMPI_Comm_detach_buffer(MPI_Comm comm, void *buffer_addr, int *size);
+/** Takes back a communicator's memory for buffered sends (large counts). */
 int MPI_Comm_detach_buffer_c(MPI_Comm comm, void *buffer_addr, MPI_Count *size);
 int PMPI_Comm_detach_buffer_c(MPI_Comm comm, void *buffer_addr, MPI_Count *size);
+/** Waits until a communicator's buffered messages have left. */
 int MPI_Comm_flush_buffer(MPI_Comm comm);
 int PMPI_Comm_flush_buffer(MPI_Comm comm);
+/** Begins to flush a communicator's buffered messages. */
 int MPI_Comm_iflush_buffer(MPI_Comm comm, MPI_Request *request);
 int PMPI_Comm_iflush_buffer(MPI_Comm comm, MPI_Request *request);
+/** Gives memory for buffered sends in a session. */
 int MPI_Session_attach_buffer(MPI_Session session, void *buffer, int size);
 int PMPI_Session_attach_buffer(MPI_Session session, void *buffer, int size);
+/** Gives memory for buffered sends in a session (large counts). */
 int MPI_Session_attach_buffer_c(MPI_Session session, void *buffer, MPI_Count size);
 int PMPI_Session_attach_buffer_c(MPI_Session session, void *buffer, MPI_Count size);
+/** Takes back a session's memory for buffered sends. */
 int MPI_Session_detach_buffer(MPI_Session session, void *buffer_addr, int *size);
 int PMPI_Session_detach_buffer(MPI_Session session, void *buffer_addr, int *size);
+/** Takes back a session's memory for buffered sends (large counts). */
 int MPI_Session_detach_buffer_c(MPI_Session session, void *buffer_addr, MPI_Count *size);
 int PMPI_Session_detach_buffer_c(MPI_Session session, void *buffer_addr, MPI_Count *size);
+/** Waits until a session's buffered messages have left. */
 int MPI_Session_flush_buffer(MPI_Session session);
 int PMPI_Session_flush_buffer(MPI_Session session);
+/** Begins to flush a session's buffered messages. */
 int MPI_Session_iflush_buffer(MPI_Session session, MPI_Request *request);
 int PMPI_Session_iflush_buffer(MPI_Session session, MPI_Request *request);
+/** Begins to send a message. */
 int MPI_Isend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag,
     MPI_Comm comm, MPI_Request *request);
 int PMPI_Isend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag,
     MPI_Comm comm, MPI_Request *request);
+/** Begins to send a message (large counts). */
 int MPI_Isend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
     MPI_Comm comm, MPI_Request *request);
 int PMPI_Isend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest,
     int tag, MPI_Comm comm, MPI_Request *request);
+/** Begins to send a message from attached memory. */
 int MPI_Ibsend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag,
     MPI_Comm comm, MPI_Request *request);
 int PMPI_Ibsend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag,
     MPI_Comm comm, MPI_Request *request);
+/** Begins to send a message from attached memory (large counts). */
 int MPI_Ibsend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest,
     int tag, MPI_Comm comm, MPI_Request *request);
 int PMPI_Ibsend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest,
     int tag, MPI_Comm comm, MPI_Request *request);
+/** Begins to send a message that completes when it is received. */
 int MPI_Issend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag,
     MPI_Comm comm, MPI_Request *request);
 int PMPI_Issend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag,
     MPI_Comm comm, MPI_Request *request);
+/** Begins to send a message that completes when it is received (large counts). */
 int MPI_Issend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest,
     int tag, MPI_Comm comm, MPI_Request *request);
 int PMPI_Issend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest,
     int tag, MPI_Comm comm, MPI_Request *request);
+/** Begins to send a message for which the receive is posted. */
 int MPI_Irsend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag,
     MPI_Comm comm, MPI_Request *request);
 int PMPI_Irsend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag,
     MPI_Comm comm, MPI_Request *request);
+/** Begins to send a message for which the receive is posted (large counts). */
 int MPI_Irsend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest,
     int tag, MPI_Comm comm, MPI_Request *request);
 int PMPI_Irsend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest,
     int tag, MPI_Comm comm, MPI_Request *request);
+/** Begins to receive a message. */
 int MPI_Irecv(void *buf, int count, MPI_Datatype datatype, int source, int tag,
     MPI_Comm comm, MPI_Request *request);
 int PMPI_Irecv(void *buf, int count, MPI_Datatype datatype, int source, int tag,
     MPI_Comm comm, MPI_Request *request);
+/** Begins to receive a message (large counts). */
 int MPI_Irecv_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,
     MPI_Comm comm, MPI_Request *request);
 int PMPI_Irecv_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,
     MPI_Comm comm, MPI_Request *request);
+/** Waits until an operation is complete. */
 int MPI_Wait(MPI_Request *request, MPI_Status *status);
 int PMPI_Wait(MPI_Request *request, MPI_Status *status);
+/** Asks whether an operation is complete, and completes it if so. */
 int MPI_Test(MPI_Request *request, int *flag, MPI_Status *status);
 int PMPI_Test(MPI_Request *request, int *flag, MPI_Status *status);
+/** Releases a request without waiting for its operation. */
 int MPI_Request_free(MPI_Request *request);
 int PMPI_Request_free(MPI_Request *request);
+/** Waits until one operation of several is complete. */
 int MPI_Waitany(int count, MPI_Request array_of_requests[], int *index, MPI_Status *status);
 int PMPI_Waitany(int count, MPI_Request array_of_requests[], int *index, MPI_Status *status);
+/** Asks whether one operation of several is complete. */
 int MPI_Testany(int count, MPI_Request array_of_requests[], int *index, int *flag,
     MPI_Status *status);
 int PMPI_Testany(int count, MPI_Request array_of_requests[], int *index, int *flag,
     MPI_Status *status);
+/** Waits until all operations of an array are complete. */
 int MPI_Waitall(int count, MPI_Request array_of_requests[], MPI_Status *array_of_statuses);
 int PMPI_Waitall(int count, MPI_Request array_of_requests[], MPI_Status *array_of_statuses);
+/** Asks whether all operations of an array are complete. */
 int MPI_Testall(int count, MPI_Request array_of_requests[], int *flag,
     MPI_Status *array_of_statuses);
 int PMPI_Testall(int count, MPI_Request array_of_requests[], int *flag,
     MPI_Status *array_of_statuses);
+/** Waits until at least one operation of several is complete. */
 int MPI_Waitsome(int incount, MPI_Request array_of_requests[], int *outcount,
     int array_of_indices[], MPI_Status *array_of_statuses);
 int PMPI_Waitsome(int incount, MPI_Request array_of_requests[], int *outcount,
     int array_of_indices[], MPI_Status *array_of_statuses);
+/** Asks which operations of several are complete. */
 int MPI_Testsome(int incount, MPI_Request array_of_requests[], int *outcount,
     int array_of_indices[], MPI_Status *array_of_statuses);
 int PMPI_Testsome(int incount, MPI_Request array_of_requests[], int *outcount,
     int array_of_indices[], MPI_Status *array_of_statuses);
+/** Asks whether an operation is complete and keeps its request. */
 int MPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *status);
 int PMPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *status);
+/** Asks for one complete operation and keeps the requests. */
 int MPI_Request_get_status_any(int count, const MPI_Request array_of_requests[], int *index,
     int *flag, MPI_Status *status);
 int PMPI_Request_get_status_any(int count, const MPI_Request array_of_requests[], int *index,
     int *flag, MPI_Status *status);
+/** Asks whether all operations are complete; keeps requests. */
 int MPI_Request_get_status_all(int count, const MPI_Request array_of_requests[],
     int *flag, MPI_Status *array_of_statuses);
 int PMPI_Request_get_status_all(int count, const MPI_Request array_of_requests[],
     int *flag, MPI_Status *array_of_statuses);
+/** Asks for complete operations and keeps the requests. */
 int MPI_Request_get_status_some(int incount, const MPI_Request array_of_requests[],
     int *outcount, int array_of_indices[], MPI_Status *array_of_statuses);
 int PMPI_Request_get_status_some(int incount, const MPI_Request array_of_requests[],
     int *outcount, int array_of_indices[], MPI_Status *array_of_statuses);
+/** Asks whether a message could be received. */
 int MPI_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status);
 int PMPI_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status);
+/** Waits for a message without receiving it. */
 int MPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status);
 int PMPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status);
+/** Asks for a message and takes it out of matching. */
 int MPI_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *message,
     MPI_Status *status);
 int PMPI_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *message,
     MPI_Status *status);
+/** Waits for a message and takes it out of matching. */
 int MPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status);
 int PMPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status);
+/** Receives a message that a matched probe has taken. */
 int MPI_Mrecv(void *buf, int count, MPI_Datatype datatype, MPI_Message *message,
     MPI_Status *status);
 int PMPI_Mrecv(void *buf, int count, MPI_Datatype datatype, MPI_Message *message,
     MPI_Status *status);
+/** Receives a message that a matched probe has taken (large counts). */
 int MPI_Mrecv_c(void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Message *message,
     MPI_Status *status);
 int PMPI_Mrecv_c(void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Message *message,
     MPI_Status *status);
+/** Begins to receive a message that a matched probe has taken. */
 int MPI_Imrecv(void *buf, int count, MPI_Datatype datatype, MPI_Message *message,
     MPI_Request *request);
 int PMPI_Imrecv(void *buf, int count, MPI_Datatype datatype, MPI_Message *message,
     MPI_Request *request);
+/** Begins to receive a message that a matched probe has taken (large counts). */
 int MPI_Imrecv_c(void *buf, MPI_Count count, MPI_Datatype datatype,
     MPI_Message *message, MPI_Request *request);
 int PMPI_Imrecv_c(void *buf, MPI_Count count, MPI_Datatype datatype,
     MPI_Message *message, MPI_Request *request);
+/** Asks to give up an operation that has not matched yet. */
 int MPI_Cancel(MPI_Request *request);
 int PMPI_Cancel(MPI_Request *request);
+/** Asks whether a completed operation was cancelled. */
 int MPI_Test_cancelled(const MPI_Status *status, int *flag);
 int PMPI_Test_cancelled(const MPI_Status *status, int *flag);
+/** Creates a persistent request for a standard send. */
 int MPI_Send_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag,
     MPI_Comm comm, MPI_Request *request);
 int PMPI_Send_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag,
     MPI_Comm comm, MPI_Request *request);
+/** Creates a persistent request for a standard send (large counts). */
 int MPI_Send_init_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest,
     int tag, MPI_Comm comm, MPI_Request *request);
 int PMPI_Send_init_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest,
     int tag, MPI_Comm comm, MPI_Request *request);
+/** Creates a persistent request for a buffered send. */
 int MPI_Bsend_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag,
     MPI_Comm comm, MPI_Request *request);
 int PMPI_Bsend_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag,
     MPI_Comm comm, MPI_Request *request);
+/** Creates a persistent request for a buffered send (large counts). */
 int MPI_Bsend_init_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest,
     int tag, MPI_Comm comm, MPI_Request *request);
 int PMPI_Bsend_init_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest,
     int tag, MPI_Comm comm, MPI_Request *request);
+/** Creates a persistent request for a synchronous send. */
 int MPI_Ssend_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag,
     MPI_Comm comm, MPI_Request *request);
 int PMPI_Ssend_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag,
     MPI_Comm comm, MPI_Request *request);
+/** Creates a persistent request for a synchronous send (large counts). */
 int MPI_Ssend_init_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest,
     int tag, MPI_Comm comm, MPI_Request *request);
 int PMPI_Ssend_init_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest,
     int tag, MPI_Comm comm, MPI_Request *request);
+/** Creates a persistent request for a ready send. */
 int MPI_Rsend_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag,
     MPI_Comm comm, MPI_Request *request);
 int PMPI_Rsend_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag,
     MPI_Comm comm, MPI_Request *request);
+/** Creates a persistent request for a ready send (large counts). */
 int MPI_Rsend_init_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest,
     int tag, MPI_Comm comm, MPI_Request *request);
 int PMPI_Rsend_init_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest,
     int tag, MPI_Comm comm, MPI_Request *request);
+/** Creates a persistent request for a receive. */
 int MPI_Recv_init(void *buf, int count, MPI_Datatype datatype, int source, int tag,
     MPI_Comm comm, MPI_Request *request);
 int PMPI_Recv_init(void *buf, int count, MPI_Datatype datatype, int source, int tag,
     MPI_Comm comm, MPI_Request *request);
+/** Creates a persistent request for a receive (large counts). */
 int MPI_Recv_init_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,
     MPI_Comm comm, MPI_Request *request);
 int PMPI_Recv_init_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source,
     int tag, MPI_Comm comm, MPI_Request *request);
+/** Begins the operation of a persistent request. */
 int MPI_Start(MPI_Request *request);
 int PMPI_Start(MPI_Request *request);
+/** Begins the operations of several persistent requests. */
 int MPI_Startall(int count, MPI_Request array_of_requests[]);
 int PMPI_Startall(int count, MPI_Request array_of_requests[]);
+/** Sends a message and receives another one. */
 int MPI_Sendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int dest,
     int sendtag, void *recvbuf, int recvcount, MPI_Datatype recvtype, int source,
     int recvtag, MPI_Comm comm, MPI_Status *status);
 int PMPI_Sendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int dest,
     int sendtag, void *recvbuf, int recvcount, MPI_Datatype recvtype, int source,
     int recvtag, MPI_Comm comm, MPI_Status *status);
+/** Sends a message and receives another one (large counts). */
 int MPI_Sendrecv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, int dest,
     int sendtag, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int source,
     int recvtag, MPI_Comm comm, MPI_Status *status);
 int PMPI_Sendrecv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, int dest,
     int sendtag, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int source,
     int recvtag, MPI_Comm comm, MPI_Status *status);
+/** Sends a message and replaces it by a received one. */
 int MPI_Sendrecv_replace(void *buf, int count, MPI_Datatype datatype, int dest, int sendtag,
     int source, int recvtag, MPI_Comm comm, MPI_Status *status);
 int PMPI_Sendrecv_replace(void *buf, int count, MPI_Datatype datatype, int dest, int sendtag,
     int source, int recvtag, MPI_Comm comm, MPI_Status *status);
+/** Sends a message and replaces it by a received one (large counts). */
 int MPI_Sendrecv_replace_c(void *buf, MPI_Count count, MPI_Datatype datatype, int dest,
     int sendtag, int source, int recvtag, MPI_Comm comm, MPI_Status *status);
 int PMPI_Sendrecv_replace_c(void *buf, MPI_Count count, MPI_Datatype datatype, int dest,
     int sendtag, int source, int recvtag, MPI_Comm comm, MPI_Status *status);
+/** Begins to send a message and to receive another one. */
 int MPI_Isendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int dest,
     int sendtag, void *recvbuf, int recvcount, MPI_Datatype recvtype, int source,
     int recvtag, MPI_Comm comm, MPI_Request *request);
 int PMPI_Isendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int dest,
     int sendtag, void *recvbuf, int recvcount, MPI_Datatype recvtype, int source,
     int recvtag, MPI_Comm comm, MPI_Request *request);
+/** Begins to send a message and to receive another one (large counts). */
 int MPI_Isendrecv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, int dest,
     int sendtag, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int source,
     int recvtag, MPI_Comm comm, MPI_Request *request);
 int PMPI_Isendrecv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, int dest,
     int sendtag, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int source,
     int recvtag, MPI_Comm comm, MPI_Request *request);
+/** Begins to exchange a buffer's message for another one. */
 int MPI_Isendrecv_replace(void *buf, int count, MPI_Datatype datatype, int dest, int sendtag,
     int source, int recvtag, MPI_Comm comm, MPI_Request *request);
 int PMPI_Isendrecv_replace(void *buf, int count, MPI_Datatype datatype, int dest, int sendtag,
     int source, int recvtag, MPI_Comm comm, MPI_Request *request);
+/** Begins to exchange a buffer's message for another one (large counts). */
 int MPI_Isendrecv_replace_c(void *buf, MPI_Count count, MPI_Datatype datatype, int dest,
     int sendtag, int source, int recvtag, MPI_Comm comm, MPI_Request *request);
 int PMPI_Isendrecv_replace_c(void *buf, MPI_Count count, MPI_Datatype datatype, int dest,
     int sendtag, int source, int recvtag, MPI_Comm comm, MPI_Request *request);
+/** Creates a request for a send whose parts get ready one by one. */
 int MPI_Psend_init(const void *buf, int partitions, MPI_Count count, MPI_Datatype datatype,
     int dest, int tag, MPI_Comm comm, MPI_Info info, MPI_Request *request);
 int PMPI_Psend_init(const void *buf, int partitions, MPI_Count count, MPI_Datatype datatype,
     int dest, int tag, MPI_Comm comm, MPI_Info info, MPI_Request *request);
+/** Creates a request for a receive in partitions. */
 int MPI_Precv_init(void *buf, int partitions, MPI_Count count, MPI_Datatype datatype,
     int source, int tag, MPI_Comm comm, MPI_Info info, MPI_Request *request);
 int PMPI_Precv_init(void *buf, int partitions, MPI_Count count, MPI_Datatype datatype,
     int source, int tag, MPI_Comm comm, MPI_Info info, MPI_Request *request);
+/** Marks a partition of a started send as ready. */
 int MPI_Pready(int partition, MPI_Request request);
 int PMPI_Pready(int partition, MPI_Request request);
+/** Marks consecutive partitions of a started send as ready. */
 int MPI_Pready_range(int partition_low, int partition_high, MPI_Request request);
 int PMPI_Pready_range(int partition_low, int partition_high, MPI_Request request);
+/** Marks listed partitions of a started send as ready. */
 int MPI_Pready_list(int length, const int array_of_partitions[], MPI_Request request);
 int PMPI_Pready_list(int length, const int array_of_partitions[], MPI_Request request);
+/** Asks whether a partition of a started receive is there. */
 int MPI_Parrived(MPI_Request request, int partition, int *flag);
 int PMPI_Parrived(MPI_Request request, int partition, int *flag);
 

@@ -1,6 +1,7 @@
 //! The function table: prototypes by chapter, and the meanings of their parameters.
 
 use crate::ctype::CType;
+use crate::description::Description;
 use crate::source::{ParseError, Tokens, identifiers, statements};
 
 /// All functions.
@@ -58,6 +59,8 @@ pub struct Function {
     pub form: Option<Form>,
     /// The section of the standard, "3.2 Blocking send and receive"; may be empty.
     pub section: String,
+    /// What readers learn about it.
+    pub description: Description,
     /// The line of the table.
     pub line: usize,
 }
@@ -307,6 +310,7 @@ impl Function {
             is_macro: false,
             is_companion: false,
             section: String::new(),
+            description: Description::default(),
             line,
             form: None,
         };

@@ -182,6 +182,9 @@ fn chapter_text(text: &mut String, chapter: &Chapter, wanted: impl Fn(&Function)
         None => comment(text, &chapter.title),
     }
     for function in present {
+        if let Some(sentence) = function.sentence() {
+            let _ = writeln!(text, "/** {sentence} */");
+        }
         line(text, &format!("{};", function.prototype(&function.name)));
         if function.is_standard() {
             let twin = function.strong_name();
@@ -212,9 +215,14 @@ fn comment(text: &mut String, title: &str) {
 
 /// Writes one C statement, broken after commas if it is too long.
 fn line(text: &mut String, statement: &str) {
+    wrapped(text, statement, WIDTH);
+}
+
+/// Writes a C statement in lines of up to `width` columns, broken after commas.
+pub(crate) fn wrapped(text: &mut String, statement: &str, width: usize) {
     let mut current = String::new();
     for word in statement.split(' ') {
-        if !current.is_empty() && current.len() + 1 + word.len() > WIDTH {
+        if !current.is_empty() && current.len() + 1 + word.len() > width {
             // A parameter's words stay together: moves its beginning to the next line.
             let kept = current.rfind(", ").map_or(current.len(), |comma| comma + 1);
             let tail = current.split_off(kept);

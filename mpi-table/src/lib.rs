@@ -3,7 +3,8 @@
 //! report, and the selection of collective algorithms.
 //!
 //! `functions.mpi`, `constants.mpi`, `abi_constants.mpi`, `openmpi_constants.mpi` and
-//! `collectives.mpi` explain their formats in their first lines. To add a function to the library,
+//! `collectives.mpi` explain their formats in their first lines, [`description`] that of the texts
+//! about functions in `descriptions/`. To add a function to the library,
 //! name a Rust function under `libmpi/src/api`, a new one or one of its family, after `->` behind
 //! its prototype in `functions.mpi`.
 
@@ -12,6 +13,7 @@ pub mod constant;
 mod conversions;
 pub mod ctype;
 mod cxx;
+pub mod description;
 pub mod fortran;
 pub mod function;
 pub mod header;
@@ -28,6 +30,7 @@ pub mod standard_shims;
 pub use collectives::Collectives;
 pub use constant::{Constants, Group, Item, Value};
 pub use ctype::CType;
+pub use description::Description;
 pub use function::{Chapter, Direction, Form, Function, Functions, Kind, Param, Style};
 pub use openmpi::OpenMpi;
 pub use source::ParseError;
@@ -67,8 +70,10 @@ impl Table {
     /// # Errors
     /// The first mistake in one of them, with file and line.
     pub fn load() -> Result<Self, ParseError> {
+        let mut functions = Functions::parse("functions.mpi", FUNCTIONS)?;
+        description::describe(&mut functions)?;
         Ok(Table {
-            functions: Functions::parse("functions.mpi", FUNCTIONS)?,
+            functions,
             constants: Constants::parse("constants.mpi", CONSTANTS)?,
             standard: Standard::parse("abi_constants.mpi", STANDARD)?,
             openmpi: OpenMpi::parse("openmpi_constants.mpi", OPENMPI)?,

@@ -2,54 +2,69 @@
 
 use std::fmt::Write as _;
 
+use crate::description::blocking_name;
 use crate::fortran;
+use crate::header::wrapped;
 use crate::{Direction, Function, Kind, Param, Style, Table};
 
 /// Returns the names of the pages, `MPI_Send.3`, and their texts.
 pub fn pages(table: &Table) -> Vec<(String, String)> {
     let routines = fortran::routines(table);
+    let described = |function: &&Function| {
+        function.implementation.is_some() && function.is_standard() && !function.is_companion
+    };
+    let functions: Vec<&Function> = table.functions.all().filter(described).collect();
+    let find = |name: &str| functions.iter().copied().find(|other| other.name == name);
     let mut pages = Vec::new();
-    for chapter in table
-        .functions
-        .chapters
-        .iter()
-        .filter(|chapter| chapter.number.is_some())
-    {
-        let present =
-            |function: &&Function| function.implementation.is_some() && !function.is_companion;
-        let functions: Vec<&Function> = chapter.functions.iter().filter(present).collect();
-        for function in &functions {
-            // The form with large counts shares the page of the other.
-            let is_own = function
-                .narrow_name()
-                .is_none_or(|narrow| functions.iter().all(|other| other.name != narrow));
-            let text = if is_own {
-                let large = functions
-                    .iter()
-                    .find(|other| other.narrow_name() == Some(&function.name))
-                    .copied();
-                let routine = routines
-                    .iter()
-                    .find(|routine| routine.function.name == function.name);
-                let others: Vec<&str> = functions
-                    .iter()
-                    .filter(|other| {
-                        other.section == function.section
-                            && other.name != function.name
-                            && other.narrow_name().is_none()
-                    })
-                    .map(|other| other.name.as_str())
-                    .collect();
-                page(&chapter.title, function, large, routine, &others)
-            } else {
-                let narrow = function.narrow_name().unwrap_or(&function.name);
-                format!(".so man3/{narrow}.3\n")
-            };
-            pages.push((format!("{}.3", function.name), text));
-        }
+    for function in &functions {
+        // The form with large counts shares the page of the other.
+        let text = if let Some(narrow) = function.narrow_name().and_then(find) {
+            format!(".so man3/{}.3\n", narrow.name)
+        } else {
+            let large = find(&format!("{}_c", function.name));
+            let routine = routines
+                .iter()
+                .find(|routine| routine.function.name == function.name);
+            page(function, large, routine, &related(function, &functions))
+        };
+        pages.push((format!("{}.3", function.name), text));
     }
     pages
 }
+
+/// Returns the names of related functions: those that the table gives, else the next ones of the
+/// section; and the forms of a collective.
+fn related<'t>(function: &'t Function, all: &[&'t Function]) -> Vec<&'t str> {
+    let base = |other: &Function| blocking_name(&other.name, other.how);
+    let own_base = base(function);
+    let is_form = |other: &&Function| {
+        let others = base(other);
+        own_base.as_ref() == Some(&other.name)
+            || others.as_ref() == Some(&function.name)
+            || (others.is_some() && others == own_base)
+    };
+    let of_form = all.iter().copied().filter(is_form);
+    let mut names: Vec<&str> = of_form.map(|other| other.name.as_str()).collect();
+    let given = &function.description.see_also;
+    names.extend(given.iter().map(String::as_str));
+    if given.is_empty() && own_base.is_none() {
+        let section = all
+            .iter()
+            .filter(|other| other.section == function.section && other.narrow_name().is_none());
+        let section: Vec<&str> = section.map(|other| other.name.as_str()).collect();
+        let at = section.iter().position(|name| *name == function.name);
+        let from = at.unwrap_or(0).saturating_sub(NEIGHBORS / 2);
+        names.extend(section.iter().skip(from).take(NEIGHBORS + 1));
+    }
+    names.retain(|name| *name != function.name);
+    names
+}
+
+/// Number of functions of the same section that a page without a list of its own refers to.
+const NEIGHBORS: usize = 6;
+
+/// Columns of C and Fortran in a page, which `man` indents.
+const WIDTH: usize = 72;
 
 /// Escapes text for roff, so that no line looks like a request.
 fn plain(text: &str) -> String {
@@ -63,49 +78,70 @@ fn plain(text: &str) -> String {
 }
 
 fn page(
-    chapter: &str,
     function: &Function,
     large: Option<&Function>,
     routine: Option<&fortran::Routine<'_>>,
     others: &[&str],
 ) -> String {
     let name = &function.name;
-    let section = function
-        .section
-        .split_once(' ')
-        .map_or("", |(_, title)| title);
-    let about = if section.is_empty() { chapter } else { section };
+    let description = &function.description;
     let version = env!("CARGO_PKG_VERSION");
+    let names = match large {
+        Some(large) => format!("{name}, {}", large.name),
+        None => name.clone(),
+    };
     let mut text = format!(
-        ".TH {name} 3 \"\" \"Weft {version}\" \"MPI\"\n.SH NAME\n{name} \\- {}",
-        plain(&about.to_lowercase())
+        ".TH {name} 3 \"\" \"Weft {version}\" \"MPI\"\n.SH NAME\n{names} \\- {}",
+        plain(&description.summary)
     );
     text.push_str(".SH SYNOPSIS\n.SS C\n.nf\n#include <mpi.h>\n\n");
     for form in [Some(function), large].into_iter().flatten() {
-        text.push_str(&plain(&form.prototype(&form.name)));
+        let mut prototype = String::new();
+        wrapped(&mut prototype, &form.prototype(&form.name), WIDTH);
+        text.push_str(&plain(&prototype));
         text.push('\n');
     }
     text.push_str(".fi\n");
     if let Some(routine) = routine {
         if routine.in_f08() {
-            let form = fortran::interfaces::synopsis(routine, true);
+            let form = fortran::interfaces::synopsis(routine, true, WIDTH);
             let _ = write!(
                 text,
                 ".SS Fortran 2008\n.nf\nuse mpi_f08\n\n{}.fi\n",
                 plain(&form)
             );
         }
-        let form = fortran::interfaces::synopsis(routine, false);
+        let form = fortran::interfaces::synopsis(routine, false, WIDTH);
         let _ = write!(
             text,
             ".SS Fortran\n.nf\nuse mpi  ! or include 'mpif.h'\n\n{}.fi\n",
             plain(&form)
         );
     }
+    text.push_str(".SH DESCRIPTION\n");
+    text.push_str(&plain(&description.details.replace(". ", ".\n")));
+    if large.is_some() {
+        let _ = write!(
+            text,
+            "{name}_c has MPI_Count or MPI_Aint where the synopsis says so, and is otherwise the same.\n"
+        );
+    }
     if !function.params.is_empty() {
         text.push_str(".SH PARAMETERS\n");
         for param in &function.params {
-            let _ = write!(text, ".TP\n.I {}\n{}", param.name, plain(&describe(param)));
+            let direction = match param.direction {
+                Direction::In => "in",
+                Direction::Out => "out",
+                Direction::InOut => "in and out",
+            };
+            let given = description.params.iter().find(|one| one.0 == param.name);
+            let phrase = given.map_or_else(|| by_kind(param), |(_, phrase)| phrase.clone());
+            let _ = write!(
+                text,
+                ".TP\n.I {}\n({direction}) {}",
+                param.name,
+                plain(&phrase)
+            );
         }
     }
     status(&mut text, function);
@@ -113,7 +149,6 @@ fn page(
     if !others.is_empty() {
         let list: Vec<String> = others
             .iter()
-            .take(12)
             .map(|other| format!(".BR {other} (3)"))
             .collect();
         let _ = write!(text, ".SH SEE ALSO\n{}\n", list.join(" ,\n"));
@@ -121,8 +156,8 @@ fn page(
     text
 }
 
-/// Describes a parameter.
-fn describe(param: &Param) -> String {
+/// Describes a parameter by what it is.
+fn by_kind(param: &Param) -> String {
     let many = !param.ctype.dimensions.is_empty();
     let what = match param.kind {
         Kind::Buffer => "address of the data",
@@ -160,17 +195,12 @@ fn describe(param: &Param) -> String {
         Kind::Texts => "texts",
         Kind::Callback => "function of the program",
     };
-    let direction = match param.direction {
-        Direction::In => "in",
-        Direction::Out => "out",
-        Direction::InOut => "in and out",
-    };
     let array = if many && param.kind != Kind::Status {
         "array: "
     } else {
         ""
     };
-    format!("({direction}) {array}{what}\n")
+    format!("{array}{what}")
 }
 
 /// Writes the version that introduced the function, and whether it is deprecated or removed.
@@ -201,10 +231,11 @@ fn errors(text: &mut String, function: &Function) {
         return;
     }
     text.push_str(
-        ".SH RETURN VALUE\nMPI_SUCCESS, or an error code, which Fortran has in IERROR. Before a code is returned the error handler is \
-         called: by default that ends the job with a message that names the function, its arguments, what was wrong \
-         and what to do.\n.SH ERRORS\n",
+        ".SH RETURN VALUE\nMPI_SUCCESS, or an error code, which Fortran has in IERROR.\nBefore a code is returned the \
+         error handler is called: by default that ends the job with a\nmessage that names the function, its \
+         arguments, what was wrong and what to do.\n.SH ERRORS\n",
     );
+    let given = &function.description.errors;
     let classes = [
         (
             Kind::Comm,
@@ -262,11 +293,22 @@ fn errors(text: &mut String, function: &Function) {
         let takes = |param: &Param| {
             param.kind == kind && (param.direction != Direction::Out || kind == Kind::Buffer)
         };
-        if function.params.iter().any(takes) {
-            let _ = write!(text, ".TP\n.B {class}\n{}", plain(what));
+        let has_own = given.iter().any(|(other, _)| other == class);
+        if function.params.iter().any(takes) && !has_own {
+            error(text, class, what);
         }
     }
-    text.push_str(".TP\n.B MPI_ERR_ARG\nanother argument can't be used\n");
+    if given.iter().all(|(class, _)| class != "MPI_ERR_ARG") && !function.params.is_empty() {
+        error(text, "MPI_ERR_ARG", "another argument can't be used");
+    }
+    for (class, what) in given {
+        error(text, class, what);
+    }
+}
+
+/// Writes an error class and its reason.
+fn error(text: &mut String, class: &str, what: &str) {
+    let _ = write!(text, ".TP\n.B {class}\n{}", plain(what));
 }
 
 #[cfg(test)]

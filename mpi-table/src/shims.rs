@@ -62,17 +62,8 @@ pub(crate) fn version_script<'a>(names: impl Iterator<Item = &'a str>) -> String
     text
 }
 
-/// Returns the chapter of the standard that has a function.
-pub(crate) fn section_of(chapter: &Chapter) -> String {
-    match chapter.number {
-        Some(number) => format!("MPI-3.1 chapter {number}, {}", chapter.title),
-        None => chapter.title.clone(),
-    }
-}
-
 fn shim(text: &mut String, chapter: &Chapter, function: &Function, implementation: &str) {
     let name = &function.name;
-    let section = section_of(chapter);
     let params: Vec<String> = function.params.iter().map(rust_param).collect();
     let names: Vec<String> = function
         .params
@@ -81,12 +72,12 @@ fn shim(text: &mut String, chapter: &Chapter, function: &Function, implementatio
         .collect();
     let _ = writeln!(
         text,
-        "/// `{name}` ({section}).\n\
-         ///\n\
+        "{}///\n\
          /// # Safety\n\
          /// The arguments are as the standard asks.\n\
          #[unsafe(no_mangle)]\n\
          pub unsafe extern \"C\" fn {}({}){} {{",
+        function.doc_comment(chapter),
         function.strong_name(),
         params.join(", "),
         rust_result(&function.result)

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use crate::Table;
 use crate::function::{Chapter, Direction, Function, Kind, Param, Style};
 use crate::rust::{outward_type, rust_name, rust_param, rust_result};
-use crate::shims::{aliases, argument, fast_call, object, section_of, version_script};
+use crate::shims::{aliases, argument, fast_call, object, version_script};
 use crate::standard::Abi;
 
 /// The conversion of a parameter.
@@ -162,7 +162,6 @@ impl Table {
             .map(|param| rust_name(&param.name))
             .collect();
         let names = names.join(", ");
-        let name = &function.name;
         let is_outward = self.is_outward(&function.result.base) && !function.result.is_pointer();
         let result = if is_outward {
             format!(" -> {}", outward_type(&function.result.base))
@@ -171,13 +170,12 @@ impl Table {
         };
         let _ = writeln!(
             text,
-            "/// `{name}` ({}).\n\
-             ///\n\
+            "{}///\n\
              /// # Safety\n\
              /// The arguments are as the standard asks.\n\
              #[unsafe(no_mangle)]\n\
              pub unsafe extern \"C\" fn {}({params}){result} {{",
-            section_of(chapter),
+            function.doc_comment(chapter),
             function.strong_name(),
         );
         let before = self.before(function, &conversions);

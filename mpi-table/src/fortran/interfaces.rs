@@ -9,6 +9,9 @@ use super::{Arg, Pass, Routine, routines};
 use crate::function::{Direction, Kind};
 use crate::{Abi, CType, Table};
 
+/// Columns of the modules' lines.
+const WIDTH: usize = 96;
+
 /// The handles that have types of their own in `mpi_f08`.
 const HANDLES: &[&str] = &[
     "MPI_Comm",
@@ -272,33 +275,34 @@ fn interface(text: &mut String, forms: &[&Routine<'_>], prefix: &str, module: Mo
 }
 
 /// Returns the declaration of a routine in `mpi_f08` or `mpi` for readers, without directives for
-/// compilers.
-pub fn synopsis(routine: &Routine<'_>, f08: bool) -> String {
+/// compilers, in lines of up to `width` columns where commas allow.
+pub fn synopsis(routine: &Routine<'_>, f08: bool, width: usize) -> String {
     let module = if f08 { Module::F08 } else { Module::Mpi };
+    let mut declared = String::new();
+    procedure(
+        &mut declared,
+        routine,
+        &routine.function.name,
+        module,
+        false,
+    );
+    let starts = ["import", "implicit", "use,", "!", "ANY_RANK", "end "];
     let mut text = String::new();
-    procedure(&mut text, routine, &routine.function.name, module, false);
-    let mut lines: Vec<&str> = Vec::new();
-    let mut skips = false;
-    for line in text.lines() {
-        let starts = ["import", "implicit", "use,", "!", "ANY_RANK", "end "];
-        skips = skips
-            || starts
-                .iter()
-                .any(|start| line.trim_start().starts_with(start));
-        if !skips {
-            lines.push(line.strip_prefix("    ").unwrap_or(line));
+    for line in declared.replace("&\n        ", "").lines() {
+        let statement = line.trim_start();
+        if starts.iter().any(|start| statement.starts_with(start)) {
+            continue;
         }
-        // A skipped statement may continue on the next line.
-        skips = skips && line.ends_with('&');
+        let line = line.strip_prefix("    ").unwrap_or(line);
+        let line = line.split("BIND_C(").next().unwrap_or(line);
+        let line = line.replace(" BUFFER", " type(*), dimension(..)");
+        let line = line.replace("real ::", "<type> ::");
+        broken(
+            &mut text,
+            &line.replace(" LATER ", ", asynchronous "),
+            width,
+        );
     }
-    let mut text = lines.join("\n");
-    if let Some(at) = text.find("BIND_C('") {
-        let end = text[at..].find("')").map_or(text.len(), |end| at + end + 2);
-        text.replace_range(at..end, "");
-    }
-    text = text.replace(" BUFFER", " type(*), dimension(..)");
-    text = text.replace(" LATER ", ", asynchronous ");
-    text.push('\n');
     text
 }
 
@@ -328,7 +332,7 @@ fn procedure(text: &mut String, routine: &Routine<'_>, name: &str, module: Modul
         // Without a blank, so that both stay on one line.
         let _ = write!(head, "BIND_C('{}_cdesc')", name.to_lowercase());
     }
-    broken(text, &head);
+    broken(text, &head, WIDTH);
     let mut lines: Vec<String> = Vec::new();
     let mut wanted: BTreeSet<String> = BTreeSet::new();
     for arg in routine.passed() {
@@ -349,11 +353,11 @@ fn procedure(text: &mut String, routine: &Routine<'_>, name: &str, module: Modul
     }
     if !wanted.is_empty() {
         let list: Vec<&str> = wanted.iter().map(String::as_str).collect();
-        broken(text, &format!("      import :: {}", list.join(", ")));
+        broken(text, &format!("      import :: {}", list.join(", ")), WIDTH);
     }
     text.push_str("      implicit none\n");
     for line in lines {
-        broken(text, &format!("      {line}"));
+        broken(text, &format!("      {line}"), WIDTH);
     }
     let _ = writeln!(
         text,
@@ -600,10 +604,10 @@ fn shape(ctype: &CType) -> &'static str {
 }
 
 /// Writes a line, broken after commas if it is too long. Directives are never broken.
-fn broken(text: &mut String, line: &str) {
+fn broken(text: &mut String, line: &str, width: usize) {
     let mut current = String::new();
     for word in line.split_inclusive(' ') {
-        if current.len() + word.len() > 96 && current.ends_with(", ") {
+        if current.len() + word.len() > width && current.ends_with(", ") {
             let _ = writeln!(text, "{}&", current);
             current = "        ".to_owned();
         }
