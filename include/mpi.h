@@ -959,88 +959,108 @@ int MPI_Parrived(MPI_Request request, int partition, int *flag);
 int PMPI_Parrived(MPI_Request request, int partition, int *flag);
 
 /* Chapter 4: Datatypes */
+/** Makes a datatype of consecutive copies of another one. */
 int MPI_Type_contiguous(int count, MPI_Datatype oldtype, MPI_Datatype *newtype);
 int PMPI_Type_contiguous(int count, MPI_Datatype oldtype, MPI_Datatype *newtype);
+/** Makes a datatype of consecutive copies of another one (large counts). */
 int MPI_Type_contiguous_c(MPI_Count count, MPI_Datatype oldtype, MPI_Datatype *newtype);
 int PMPI_Type_contiguous_c(MPI_Count count, MPI_Datatype oldtype, MPI_Datatype *newtype);
+/** Makes a datatype of equally spaced blocks, counted in elements. */
 int MPI_Type_vector(int count, int blocklength, int stride, MPI_Datatype oldtype,
     MPI_Datatype *newtype);
 int PMPI_Type_vector(int count, int blocklength, int stride, MPI_Datatype oldtype,
     MPI_Datatype *newtype);
+/** Makes a datatype of equally spaced blocks, counted in elements (large counts). */
 int MPI_Type_vector_c(MPI_Count count, MPI_Count blocklength, MPI_Count stride,
     MPI_Datatype oldtype, MPI_Datatype *newtype);
 int PMPI_Type_vector_c(MPI_Count count, MPI_Count blocklength, MPI_Count stride,
     MPI_Datatype oldtype, MPI_Datatype *newtype);
+/** Makes a datatype of equally spaced blocks, counted in bytes. */
 int MPI_Type_create_hvector(int count, int blocklength, MPI_Aint stride,
     MPI_Datatype oldtype, MPI_Datatype *newtype);
 int PMPI_Type_create_hvector(int count, int blocklength, MPI_Aint stride,
     MPI_Datatype oldtype, MPI_Datatype *newtype);
+/** Makes a datatype of equally spaced blocks, counted in bytes (large counts). */
 int MPI_Type_create_hvector_c(MPI_Count count, MPI_Count blocklength, MPI_Count stride,
     MPI_Datatype oldtype, MPI_Datatype *newtype);
 int PMPI_Type_create_hvector_c(MPI_Count count, MPI_Count blocklength,
     MPI_Count stride, MPI_Datatype oldtype, MPI_Datatype *newtype);
+/** Makes a datatype of blocks of various lengths at given elements. */
 int MPI_Type_indexed(int count, const int array_of_blocklengths[],
     const int array_of_displacements[], MPI_Datatype oldtype, MPI_Datatype *newtype);
 int PMPI_Type_indexed(int count, const int array_of_blocklengths[],
     const int array_of_displacements[], MPI_Datatype oldtype, MPI_Datatype *newtype);
+/** Makes a datatype of blocks of various lengths at given elements (large counts). */
 int MPI_Type_indexed_c(MPI_Count count, const MPI_Count array_of_blocklengths[],
     const MPI_Count array_of_displacements[], MPI_Datatype oldtype, MPI_Datatype *newtype);
 int PMPI_Type_indexed_c(MPI_Count count, const MPI_Count array_of_blocklengths[],
     const MPI_Count array_of_displacements[], MPI_Datatype oldtype, MPI_Datatype *newtype);
+/** Makes a datatype of blocks of various lengths at given bytes. */
 int MPI_Type_create_hindexed(int count, const int array_of_blocklengths[],
     const MPI_Aint array_of_displacements[], MPI_Datatype oldtype, MPI_Datatype *newtype);
 int PMPI_Type_create_hindexed(int count, const int array_of_blocklengths[],
     const MPI_Aint array_of_displacements[], MPI_Datatype oldtype, MPI_Datatype *newtype);
+/** Makes a datatype of blocks of various lengths at given bytes (large counts). */
 int MPI_Type_create_hindexed_c(MPI_Count count, const MPI_Count array_of_blocklengths[],
     const MPI_Count array_of_displacements[], MPI_Datatype oldtype, MPI_Datatype *newtype);
 int PMPI_Type_create_hindexed_c(MPI_Count count, const MPI_Count array_of_blocklengths[],
     const MPI_Count array_of_displacements[], MPI_Datatype oldtype, MPI_Datatype *newtype);
+/** Makes a datatype of equal blocks at given elements. */
 int MPI_Type_create_indexed_block(int count, int blocklength,
     const int array_of_displacements[], MPI_Datatype oldtype, MPI_Datatype *newtype);
 int PMPI_Type_create_indexed_block(int count, int blocklength,
     const int array_of_displacements[], MPI_Datatype oldtype, MPI_Datatype *newtype);
+/** Makes a datatype of equal blocks at given elements (large counts). */
 int MPI_Type_create_indexed_block_c(MPI_Count count, MPI_Count blocklength,
     const MPI_Count array_of_displacements[], MPI_Datatype oldtype, MPI_Datatype *newtype);
 int PMPI_Type_create_indexed_block_c(MPI_Count count, MPI_Count blocklength,
     const MPI_Count array_of_displacements[], MPI_Datatype oldtype, MPI_Datatype *newtype);
+/** Makes a datatype of equal blocks at given bytes. */
 int MPI_Type_create_hindexed_block(int count, int blocklength,
     const MPI_Aint array_of_displacements[], MPI_Datatype oldtype, MPI_Datatype *newtype);
 int PMPI_Type_create_hindexed_block(int count, int blocklength,
     const MPI_Aint array_of_displacements[], MPI_Datatype oldtype, MPI_Datatype *newtype);
+/** Makes a datatype of equal blocks at given bytes (large counts). */
 int MPI_Type_create_hindexed_block_c(MPI_Count count, MPI_Count blocklength,
     const MPI_Count array_of_displacements[], MPI_Datatype oldtype, MPI_Datatype *newtype);
 int PMPI_Type_create_hindexed_block_c(MPI_Count count, MPI_Count blocklength,
     const MPI_Count array_of_displacements[], MPI_Datatype oldtype, MPI_Datatype *newtype);
+/** Makes a datatype of blocks of different types. */
 int MPI_Type_create_struct(int count, const int array_of_blocklengths[],
     const MPI_Aint array_of_displacements[], const MPI_Datatype array_of_types[],
     MPI_Datatype *newtype);
 int PMPI_Type_create_struct(int count, const int array_of_blocklengths[],
     const MPI_Aint array_of_displacements[], const MPI_Datatype array_of_types[],
     MPI_Datatype *newtype);
+/** Makes a datatype of blocks of different types (large counts). */
 int MPI_Type_create_struct_c(MPI_Count count, const MPI_Count array_of_blocklengths[],
     const MPI_Count array_of_displacements[], const MPI_Datatype array_of_types[],
     MPI_Datatype *newtype);
 int PMPI_Type_create_struct_c(MPI_Count count, const MPI_Count array_of_blocklengths[],
     const MPI_Count array_of_displacements[], const MPI_Datatype array_of_types[],
     MPI_Datatype *newtype);
+/** Makes a datatype of a part of an array. */
 int MPI_Type_create_subarray(int ndims, const int array_of_sizes[],
     const int array_of_subsizes[], const int array_of_starts[], int order,
     MPI_Datatype oldtype, MPI_Datatype *newtype);
 int PMPI_Type_create_subarray(int ndims, const int array_of_sizes[],
     const int array_of_subsizes[], const int array_of_starts[], int order,
     MPI_Datatype oldtype, MPI_Datatype *newtype);
+/** Makes a datatype of a part of an array (large counts). */
 int MPI_Type_create_subarray_c(int ndims, const MPI_Count array_of_sizes[],
     const MPI_Count array_of_subsizes[], const MPI_Count array_of_starts[], int order,
     MPI_Datatype oldtype, MPI_Datatype *newtype);
 int PMPI_Type_create_subarray_c(int ndims, const MPI_Count array_of_sizes[],
     const MPI_Count array_of_subsizes[], const MPI_Count array_of_starts[], int order,
     MPI_Datatype oldtype, MPI_Datatype *newtype);
+/** Makes a datatype of one process's part of a distributed array. */
 int MPI_Type_create_darray(int size, int rank, int ndims, const int array_of_gsizes[],
     const int array_of_distribs[], const int array_of_dargs[], const int array_of_psizes[],
     int order, MPI_Datatype oldtype, MPI_Datatype *newtype);
 int PMPI_Type_create_darray(int size, int rank, int ndims, const int array_of_gsizes[],
     const int array_of_distribs[], const int array_of_dargs[], const int array_of_psizes[],
     int order, MPI_Datatype oldtype, MPI_Datatype *newtype);
+/** Makes a datatype of one process's part of a distributed array (large counts). */
 int MPI_Type_create_darray_c(int size, int rank, int ndims, const MPI_Count array_of_gsizes[],
     const int array_of_distribs[], const int array_of_dargs[], const int array_of_psizes[],
     int order, MPI_Datatype oldtype, MPI_Datatype *newtype);
@@ -1048,68 +1068,93 @@ int PMPI_Type_create_darray_c(int size, int rank, int ndims,
     const MPI_Count array_of_gsizes[], const int array_of_distribs[],
     const int array_of_dargs[], const int array_of_psizes[], int order,
     MPI_Datatype oldtype, MPI_Datatype *newtype);
+/** Returns the absolute address of a variable. */
 int MPI_Get_address(const void *location, MPI_Aint *address);
 int PMPI_Get_address(const void *location, MPI_Aint *address);
+/** Adds a displacement to an address. */
 MPI_Aint MPI_Aint_add(MPI_Aint base, MPI_Aint disp);
 MPI_Aint PMPI_Aint_add(MPI_Aint base, MPI_Aint disp);
+/** Subtracts an address from another one. */
 MPI_Aint MPI_Aint_diff(MPI_Aint addr1, MPI_Aint addr2);
 MPI_Aint PMPI_Aint_diff(MPI_Aint addr1, MPI_Aint addr2);
+/** Returns the number of bytes of data in a datatype. */
 int MPI_Type_size(MPI_Datatype datatype, int *size);
 int PMPI_Type_size(MPI_Datatype datatype, int *size);
+/** Returns the number of bytes of data in a datatype (large counts). */
 int MPI_Type_size_c(MPI_Datatype datatype, MPI_Count *size);
 int PMPI_Type_size_c(MPI_Datatype datatype, MPI_Count *size);
+/** Returns a datatype's number of bytes of data as MPI_Count. */
 int MPI_Type_size_x(MPI_Datatype datatype, MPI_Count *size);
 int PMPI_Type_size_x(MPI_Datatype datatype, MPI_Count *size);
+/** Returns lower bound and extent of a datatype. */
 int MPI_Type_get_extent(MPI_Datatype datatype, MPI_Aint *lb, MPI_Aint *extent);
 int PMPI_Type_get_extent(MPI_Datatype datatype, MPI_Aint *lb, MPI_Aint *extent);
+/** Returns lower bound and extent of a datatype (large counts). */
 int MPI_Type_get_extent_c(MPI_Datatype datatype, MPI_Count *lb, MPI_Count *extent);
 int PMPI_Type_get_extent_c(MPI_Datatype datatype, MPI_Count *lb, MPI_Count *extent);
+/** Returns lower bound and extent of a datatype as MPI_Count. */
 int MPI_Type_get_extent_x(MPI_Datatype datatype, MPI_Count *lb, MPI_Count *extent);
 int PMPI_Type_get_extent_x(MPI_Datatype datatype, MPI_Count *lb, MPI_Count *extent);
+/** Makes a datatype with another lower bound and extent. */
 int MPI_Type_create_resized(MPI_Datatype oldtype, MPI_Aint lb, MPI_Aint extent,
     MPI_Datatype *newtype);
 int PMPI_Type_create_resized(MPI_Datatype oldtype, MPI_Aint lb, MPI_Aint extent,
     MPI_Datatype *newtype);
+/** Makes a datatype with another lower bound and extent (large counts). */
 int MPI_Type_create_resized_c(MPI_Datatype oldtype, MPI_Count lb, MPI_Count extent,
     MPI_Datatype *newtype);
 int PMPI_Type_create_resized_c(MPI_Datatype oldtype, MPI_Count lb, MPI_Count extent,
     MPI_Datatype *newtype);
+/** Returns the bounds of a datatype's data without resizing. */
 int MPI_Type_get_true_extent(MPI_Datatype datatype, MPI_Aint *true_lb, MPI_Aint *true_extent);
 int PMPI_Type_get_true_extent(MPI_Datatype datatype, MPI_Aint *true_lb, MPI_Aint *true_extent);
+/** Returns the bounds of a datatype's data without resizing (large counts). */
 int MPI_Type_get_true_extent_c(MPI_Datatype datatype, MPI_Count *true_lb, MPI_Count *true_extent);
 int PMPI_Type_get_true_extent_c(MPI_Datatype datatype, MPI_Count *true_lb, MPI_Count *true_extent);
+/** Returns the bounds of a datatype's data as MPI_Count. */
 int MPI_Type_get_true_extent_x(MPI_Datatype datatype, MPI_Count *true_lb, MPI_Count *true_extent);
 int PMPI_Type_get_true_extent_x(MPI_Datatype datatype, MPI_Count *true_lb, MPI_Count *true_extent);
+/** Makes a datatype ready for communication. */
 int MPI_Type_commit(MPI_Datatype *datatype);
 int PMPI_Type_commit(MPI_Datatype *datatype);
+/** Releases a datatype. */
 int MPI_Type_free(MPI_Datatype *datatype);
 int PMPI_Type_free(MPI_Datatype *datatype);
+/** Makes a copy of a datatype with its attributes. */
 int MPI_Type_dup(MPI_Datatype oldtype, MPI_Datatype *newtype);
 int PMPI_Type_dup(MPI_Datatype oldtype, MPI_Datatype *newtype);
+/** Computes the number of basic elements in a received message. */
 int MPI_Get_elements(const MPI_Status *status, MPI_Datatype datatype, int *count);
 int PMPI_Get_elements(const MPI_Status *status, MPI_Datatype datatype, int *count);
+/** Computes the number of basic elements in a received message (large counts). */
 int MPI_Get_elements_c(const MPI_Status *status, MPI_Datatype datatype, MPI_Count *count);
 int PMPI_Get_elements_c(const MPI_Status *status, MPI_Datatype datatype, MPI_Count *count);
+/** Computes a message's number of basic elements as MPI_Count. */
 int MPI_Get_elements_x(const MPI_Status *status, MPI_Datatype datatype, MPI_Count *count);
 int PMPI_Get_elements_x(const MPI_Status *status, MPI_Datatype datatype, MPI_Count *count);
+/** Returns how a datatype was made and with how many arguments. */
 int MPI_Type_get_envelope(MPI_Datatype datatype, int *num_integers, int *num_addresses,
     int *num_datatypes, int *combiner);
 int PMPI_Type_get_envelope(MPI_Datatype datatype, int *num_integers, int *num_addresses,
     int *num_datatypes, int *combiner);
+/** Returns how a datatype was made, also with large counts. */
 int MPI_Type_get_envelope_c(MPI_Datatype datatype, MPI_Count *num_integers,
     MPI_Count *num_addresses, MPI_Count *num_large_counts, MPI_Count *num_datatypes, int *combiner);
 int PMPI_Type_get_envelope_c(MPI_Datatype datatype, MPI_Count *num_integers,
     MPI_Count *num_addresses, MPI_Count *num_large_counts, MPI_Count *num_datatypes, int *combiner);
+/** Returns the arguments with which a datatype was made. */
 int MPI_Type_get_contents(MPI_Datatype datatype, int max_integers, int max_addresses,
     int max_datatypes, int array_of_integers[], MPI_Aint array_of_addresses[],
     MPI_Datatype array_of_datatypes[]);
 int PMPI_Type_get_contents(MPI_Datatype datatype, int max_integers, int max_addresses,
     int max_datatypes, int array_of_integers[], MPI_Aint array_of_addresses[],
     MPI_Datatype array_of_datatypes[]);
+/** Returns the predefined type of a value with its index. */
 int MPI_Type_get_value_index(MPI_Datatype value_type, MPI_Datatype index_type,
     MPI_Datatype *pair_type);
 int PMPI_Type_get_value_index(MPI_Datatype value_type, MPI_Datatype index_type,
     MPI_Datatype *pair_type);
+/** Returns the arguments of a datatype, also large counts. */
 int MPI_Type_get_contents_c(MPI_Datatype datatype, MPI_Count max_integers,
     MPI_Count max_addresses, MPI_Count max_large_counts, MPI_Count max_datatypes,
     int array_of_integers[], MPI_Aint array_of_addresses[],
@@ -1118,139 +1163,172 @@ int PMPI_Type_get_contents_c(MPI_Datatype datatype, MPI_Count max_integers,
     MPI_Count max_addresses, MPI_Count max_large_counts, MPI_Count max_datatypes,
     int array_of_integers[], MPI_Aint array_of_addresses[],
     MPI_Count array_of_large_counts[], MPI_Datatype array_of_datatypes[]);
+/** Copies elements into a buffer of packed data. */
 int MPI_Pack(const void *inbuf, int incount, MPI_Datatype datatype, void *outbuf, int outsize,
     int *position, MPI_Comm comm);
 int PMPI_Pack(const void *inbuf, int incount, MPI_Datatype datatype, void *outbuf, int outsize,
     int *position, MPI_Comm comm);
+/** Copies elements into a buffer of packed data (large counts). */
 int MPI_Pack_c(const void *inbuf, MPI_Count incount, MPI_Datatype datatype, void *outbuf,
     MPI_Count outsize, MPI_Count *position, MPI_Comm comm);
 int PMPI_Pack_c(const void *inbuf, MPI_Count incount, MPI_Datatype datatype, void *outbuf,
     MPI_Count outsize, MPI_Count *position, MPI_Comm comm);
+/** Copies elements out of a buffer of packed data. */
 int MPI_Unpack(const void *inbuf, int insize, int *position, void *outbuf,
     int outcount, MPI_Datatype datatype, MPI_Comm comm);
 int PMPI_Unpack(const void *inbuf, int insize, int *position, void *outbuf,
     int outcount, MPI_Datatype datatype, MPI_Comm comm);
+/** Copies elements out of a buffer of packed data (large counts). */
 int MPI_Unpack_c(const void *inbuf, MPI_Count insize, MPI_Count *position, void *outbuf,
     MPI_Count outcount, MPI_Datatype datatype, MPI_Comm comm);
 int PMPI_Unpack_c(const void *inbuf, MPI_Count insize, MPI_Count *position, void *outbuf,
     MPI_Count outcount, MPI_Datatype datatype, MPI_Comm comm);
+/** Returns an upper bound for the size of packed data. */
 int MPI_Pack_size(int incount, MPI_Datatype datatype, MPI_Comm comm, int *size);
 int PMPI_Pack_size(int incount, MPI_Datatype datatype, MPI_Comm comm, int *size);
+/** Returns an upper bound for the size of packed data (large counts). */
 int MPI_Pack_size_c(MPI_Count incount, MPI_Datatype datatype, MPI_Comm comm, MPI_Count *size);
 int PMPI_Pack_size_c(MPI_Count incount, MPI_Datatype datatype, MPI_Comm comm, MPI_Count *size);
+/** Copies elements into a buffer in a portable representation. */
 int MPI_Pack_external(const char *datarep, const void *inbuf, int incount,
     MPI_Datatype datatype, void *outbuf, MPI_Aint outsize, MPI_Aint *position);
 int PMPI_Pack_external(const char *datarep, const void *inbuf, int incount,
     MPI_Datatype datatype, void *outbuf, MPI_Aint outsize, MPI_Aint *position);
+/** Copies elements into a buffer in a portable representation (large counts). */
 int MPI_Pack_external_c(const char *datarep, const void *inbuf, MPI_Count incount,
     MPI_Datatype datatype, void *outbuf, MPI_Count outsize, MPI_Count *position);
 int PMPI_Pack_external_c(const char *datarep, const void *inbuf, MPI_Count incount,
     MPI_Datatype datatype, void *outbuf, MPI_Count outsize, MPI_Count *position);
+/** Copies elements out of portably represented data. */
 int MPI_Unpack_external(const char *datarep, const void *inbuf, MPI_Aint insize,
     MPI_Aint *position, void *outbuf, int outcount, MPI_Datatype datatype);
 int PMPI_Unpack_external(const char *datarep, const void *inbuf, MPI_Aint insize,
     MPI_Aint *position, void *outbuf, int outcount, MPI_Datatype datatype);
+/** Copies elements out of portably represented data (large counts). */
 int MPI_Unpack_external_c(const char *datarep, const void *inbuf, MPI_Count insize,
     MPI_Count *position, void *outbuf, MPI_Count outcount, MPI_Datatype datatype);
 int PMPI_Unpack_external_c(const char *datarep, const void *inbuf, MPI_Count insize,
     MPI_Count *position, void *outbuf, MPI_Count outcount, MPI_Datatype datatype);
+/** Returns the size of data in a portable representation. */
 int MPI_Pack_external_size(const char *datarep, int incount, MPI_Datatype datatype, MPI_Aint *size);
 int PMPI_Pack_external_size(const char *datarep, int incount, MPI_Datatype datatype,
     MPI_Aint *size);
+/** Returns the size of data in a portable representation (large counts). */
 int MPI_Pack_external_size_c(const char *datarep, MPI_Count incount,
     MPI_Datatype datatype, MPI_Count *size);
 int PMPI_Pack_external_size_c(const char *datarep, MPI_Count incount,
     MPI_Datatype datatype, MPI_Count *size);
 
 /* Chapter 5: Collective Communication */
+/** Waits until all processes of a communicator have called it. */
 int MPI_Barrier(MPI_Comm comm);
 int PMPI_Barrier(MPI_Comm comm);
+/** Copies data from the root to all processes of a communicator. */
 int MPI_Bcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm);
 int PMPI_Bcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm);
+/** Copies data from the root to all processes of a communicator (large counts). */
 int MPI_Bcast_c(void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm);
 int PMPI_Bcast_c(void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm);
+/** Collects equal parts of all processes at the root. */
 int MPI_Gather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
     int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm);
 int PMPI_Gather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
     int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm);
+/** Collects equal parts of all processes at the root (large counts). */
 int MPI_Gather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
     void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm);
 int PMPI_Gather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
     void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm);
+/** Collects parts of various lengths at the root. */
 int MPI_Gatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
     const int recvcounts[], const int displs[], MPI_Datatype recvtype, int root, MPI_Comm comm);
 int PMPI_Gatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
     const int recvcounts[], const int displs[], MPI_Datatype recvtype, int root, MPI_Comm comm);
+/** Collects parts of various lengths at the root (large counts). */
 int MPI_Gatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
     void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype,
     int root, MPI_Comm comm);
 int PMPI_Gatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
     void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype,
     int root, MPI_Comm comm);
+/** Distributes equal parts of the root's data to all processes. */
 int MPI_Scatter(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
     int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm);
 int PMPI_Scatter(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
     int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm);
+/** Distributes equal parts of the root's data to all processes (large counts). */
 int MPI_Scatter_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
     void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm);
 int PMPI_Scatter_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
     void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm);
+/** Distributes parts of various lengths of the root's data. */
 int MPI_Scatterv(const void *sendbuf, const int sendcounts[], const int displs[],
     MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, int root,
     MPI_Comm comm);
 int PMPI_Scatterv(const void *sendbuf, const int sendcounts[], const int displs[],
     MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, int root,
     MPI_Comm comm);
+/** Distributes parts of various lengths of the root's data (large counts). */
 int MPI_Scatterv_c(const void *sendbuf, const MPI_Count sendcounts[],
     const MPI_Aint displs[], MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount,
     MPI_Datatype recvtype, int root, MPI_Comm comm);
 int PMPI_Scatterv_c(const void *sendbuf, const MPI_Count sendcounts[],
     const MPI_Aint displs[], MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount,
     MPI_Datatype recvtype, int root, MPI_Comm comm);
+/** Collects equal parts of all processes on every process. */
 int MPI_Allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
     int recvcount, MPI_Datatype recvtype, MPI_Comm comm);
 int PMPI_Allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
     int recvcount, MPI_Datatype recvtype, MPI_Comm comm);
+/** Collects equal parts of all processes on every process (large counts). */
 int MPI_Allgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
     void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm);
 int PMPI_Allgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
     void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm);
+/** Collects parts of various lengths on every process. */
 int MPI_Allgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
     const int recvcounts[], const int displs[], MPI_Datatype recvtype, MPI_Comm comm);
 int PMPI_Allgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
     const int recvcounts[], const int displs[], MPI_Datatype recvtype, MPI_Comm comm);
+/** Collects parts of various lengths on every process (large counts). */
 int MPI_Allgatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
     void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[],
     MPI_Datatype recvtype, MPI_Comm comm);
 int PMPI_Allgatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
     void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[],
     MPI_Datatype recvtype, MPI_Comm comm);
+/** Sends a part of equal length from each process to each other one. */
 int MPI_Alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
     int recvcount, MPI_Datatype recvtype, MPI_Comm comm);
 int PMPI_Alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
     int recvcount, MPI_Datatype recvtype, MPI_Comm comm);
+/** Sends a part of equal length from each process to each other one (large counts). */
 int MPI_Alltoall_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
     void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm);
 int PMPI_Alltoall_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
     void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm);
+/** Sends a part of its own length from each process to each other one. */
 int MPI_Alltoallv(const void *sendbuf, const int sendcounts[], const int sdispls[],
     MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int rdispls[],
     MPI_Datatype recvtype, MPI_Comm comm);
 int PMPI_Alltoallv(const void *sendbuf, const int sendcounts[], const int sdispls[],
     MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int rdispls[],
     MPI_Datatype recvtype, MPI_Comm comm);
+/** Sends a part of its own length from each process to each other one (large counts). */
 int MPI_Alltoallv_c(const void *sendbuf, const MPI_Count sendcounts[],
     const MPI_Aint sdispls[], MPI_Datatype sendtype, void *recvbuf,
     const MPI_Count recvcounts[], const MPI_Aint rdispls[], MPI_Datatype recvtype, MPI_Comm comm);
 int PMPI_Alltoallv_c(const void *sendbuf, const MPI_Count sendcounts[],
     const MPI_Aint sdispls[], MPI_Datatype sendtype, void *recvbuf,
     const MPI_Count recvcounts[], const MPI_Aint rdispls[], MPI_Datatype recvtype, MPI_Comm comm);
+/** Exchanges parts of various lengths and types among all processes. */
 int MPI_Alltoallw(const void *sendbuf, const int sendcounts[], const int sdispls[],
     const MPI_Datatype sendtypes[], void *recvbuf, const int recvcounts[],
     const int rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm);
 int PMPI_Alltoallw(const void *sendbuf, const int sendcounts[], const int sdispls[],
     const MPI_Datatype sendtypes[], void *recvbuf, const int recvcounts[],
     const int rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm);
+/** Exchanges parts of various lengths and types among all processes (large counts). */
 int MPI_Alltoallw_c(const void *sendbuf, const MPI_Count sendcounts[],
     const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void *recvbuf,
     const MPI_Count recvcounts[], const MPI_Aint rdispls[], const MPI_Datatype recvtypes[],
@@ -1259,158 +1337,195 @@ int PMPI_Alltoallw_c(const void *sendbuf, const MPI_Count sendcounts[],
     const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void *recvbuf,
     const MPI_Count recvcounts[], const MPI_Aint rdispls[], const MPI_Datatype recvtypes[],
     MPI_Comm comm);
+/** Combines data of all processes by an operation at the root. */
 int MPI_Reduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op,
     int root, MPI_Comm comm);
 int PMPI_Reduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op,
     int root, MPI_Comm comm);
+/** Combines data of all processes by an operation at the root (large counts). */
 int MPI_Reduce_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype,
     MPI_Op op, int root, MPI_Comm comm);
 int PMPI_Reduce_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype,
     MPI_Op op, int root, MPI_Comm comm);
+/** Makes a reduction operation of a function of the program. */
 int MPI_Op_create(MPI_User_function *user_fn, int commute, MPI_Op *op);
 int PMPI_Op_create(MPI_User_function *user_fn, int commute, MPI_Op *op);
+/** Makes a reduction operation of a function with large counts. */
 int MPI_Op_create_c(MPI_User_function_c *user_fn, int commute, MPI_Op *op);
 int PMPI_Op_create_c(MPI_User_function_c *user_fn, int commute, MPI_Op *op);
+/** Releases a reduction operation of the program. */
 int MPI_Op_free(MPI_Op *op);
 int PMPI_Op_free(MPI_Op *op);
+/** Combines data of all processes and gives all the result. */
 int MPI_Allreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype,
     MPI_Op op, MPI_Comm comm);
 int PMPI_Allreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype,
     MPI_Op op, MPI_Comm comm);
+/** Combines data of all processes and gives all the result (large counts). */
 int MPI_Allreduce_c(const void *sendbuf, void *recvbuf, MPI_Count count,
     MPI_Datatype datatype, MPI_Op op, MPI_Comm comm);
 int PMPI_Allreduce_c(const void *sendbuf, void *recvbuf, MPI_Count count,
     MPI_Datatype datatype, MPI_Op op, MPI_Comm comm);
+/** Combines two vectors of this process by an operation. */
 int MPI_Reduce_local(const void *inbuf, void *inoutbuf, int count, MPI_Datatype datatype,
     MPI_Op op);
 int PMPI_Reduce_local(const void *inbuf, void *inoutbuf, int count, MPI_Datatype datatype,
     MPI_Op op);
+/** Combines two vectors of this process by an operation (large counts). */
 int MPI_Reduce_local_c(const void *inbuf, void *inoutbuf, MPI_Count count,
     MPI_Datatype datatype, MPI_Op op);
 int PMPI_Reduce_local_c(const void *inbuf, void *inoutbuf, MPI_Count count,
     MPI_Datatype datatype, MPI_Op op);
+/** Asks whether a reduction operation is commutative. */
 int MPI_Op_commutative(MPI_Op op, int *commute);
 int PMPI_Op_commutative(MPI_Op op, int *commute);
+/** Combines data and gives each process an equal part of it. */
 int MPI_Reduce_scatter_block(const void *sendbuf, void *recvbuf, int recvcount,
     MPI_Datatype datatype, MPI_Op op, MPI_Comm comm);
 int PMPI_Reduce_scatter_block(const void *sendbuf, void *recvbuf, int recvcount,
     MPI_Datatype datatype, MPI_Op op, MPI_Comm comm);
+/** Combines data and gives each process an equal part of it (large counts). */
 int MPI_Reduce_scatter_block_c(const void *sendbuf, void *recvbuf, MPI_Count recvcount,
     MPI_Datatype datatype, MPI_Op op, MPI_Comm comm);
 int PMPI_Reduce_scatter_block_c(const void *sendbuf, void *recvbuf,
     MPI_Count recvcount, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm);
+/** Combines data and gives each process its part of the result. */
 int MPI_Reduce_scatter(const void *sendbuf, void *recvbuf, const int recvcounts[],
     MPI_Datatype datatype, MPI_Op op, MPI_Comm comm);
 int PMPI_Reduce_scatter(const void *sendbuf, void *recvbuf, const int recvcounts[],
     MPI_Datatype datatype, MPI_Op op, MPI_Comm comm);
+/** Combines data and gives each process its part of the result (large counts). */
 int MPI_Reduce_scatter_c(const void *sendbuf, void *recvbuf,
     const MPI_Count recvcounts[], MPI_Datatype datatype, MPI_Op op, MPI_Comm comm);
 int PMPI_Reduce_scatter_c(const void *sendbuf, void *recvbuf,
     const MPI_Count recvcounts[], MPI_Datatype datatype, MPI_Op op, MPI_Comm comm);
+/** Combines data of all processes up to this one. */
 int MPI_Scan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype,
     MPI_Op op, MPI_Comm comm);
 int PMPI_Scan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype,
     MPI_Op op, MPI_Comm comm);
+/** Combines data of all processes up to this one (large counts). */
 int MPI_Scan_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype,
     MPI_Op op, MPI_Comm comm);
 int PMPI_Scan_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype,
     MPI_Op op, MPI_Comm comm);
+/** Combines data of all processes before this one. */
 int MPI_Exscan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype,
     MPI_Op op, MPI_Comm comm);
 int PMPI_Exscan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype,
     MPI_Op op, MPI_Comm comm);
+/** Combines data of all processes before this one (large counts). */
 int MPI_Exscan_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype,
     MPI_Op op, MPI_Comm comm);
 int PMPI_Exscan_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype,
     MPI_Op op, MPI_Comm comm);
+/** Announces arrival at a barrier without waiting. */
 int MPI_Ibarrier(MPI_Comm comm, MPI_Request *request);
 int PMPI_Ibarrier(MPI_Comm comm, MPI_Request *request);
+/** Begins to copy data from the root to all processes. */
 int MPI_Ibcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm,
     MPI_Request *request);
 int PMPI_Ibcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm,
     MPI_Request *request);
+/** Begins to copy data from the root to all processes (large counts). */
 int MPI_Ibcast_c(void *buffer, MPI_Count count, MPI_Datatype datatype, int root,
     MPI_Comm comm, MPI_Request *request);
 int PMPI_Ibcast_c(void *buffer, MPI_Count count, MPI_Datatype datatype, int root,
     MPI_Comm comm, MPI_Request *request);
+/** Begins to collect equal parts of all processes at the root. */
 int MPI_Igather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
     int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request);
 int PMPI_Igather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
     int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request);
+/** Begins to collect equal parts of all processes at the root (large counts). */
 int MPI_Igather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
     void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm,
     MPI_Request *request);
 int PMPI_Igather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
     void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm,
     MPI_Request *request);
+/** Begins to collect parts of various lengths at the root. */
 int MPI_Igatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
     const int recvcounts[], const int displs[], MPI_Datatype recvtype, int root,
     MPI_Comm comm, MPI_Request *request);
 int PMPI_Igatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
     const int recvcounts[], const int displs[], MPI_Datatype recvtype, int root,
     MPI_Comm comm, MPI_Request *request);
+/** Begins to collect parts of various lengths at the root (large counts). */
 int MPI_Igatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
     void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype,
     int root, MPI_Comm comm, MPI_Request *request);
 int PMPI_Igatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
     void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype,
     int root, MPI_Comm comm, MPI_Request *request);
+/** Begins to distribute equal parts of the root's data. */
 int MPI_Iscatter(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
     int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request);
 int PMPI_Iscatter(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
     int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request);
+/** Begins to distribute equal parts of the root's data (large counts). */
 int MPI_Iscatter_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
     void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm,
     MPI_Request *request);
 int PMPI_Iscatter_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
     void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm,
     MPI_Request *request);
+/** Begins to distribute parts of various lengths. */
 int MPI_Iscatterv(const void *sendbuf, const int sendcounts[], const int displs[],
     MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, int root,
     MPI_Comm comm, MPI_Request *request);
 int PMPI_Iscatterv(const void *sendbuf, const int sendcounts[], const int displs[],
     MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, int root,
     MPI_Comm comm, MPI_Request *request);
+/** Begins to distribute parts of various lengths (large counts). */
 int MPI_Iscatterv_c(const void *sendbuf, const MPI_Count sendcounts[],
     const MPI_Aint displs[], MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount,
     MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request);
 int PMPI_Iscatterv_c(const void *sendbuf, const MPI_Count sendcounts[],
     const MPI_Aint displs[], MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount,
     MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request);
+/** Begins to collect equal parts on every process. */
 int MPI_Iallgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
     int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request);
 int PMPI_Iallgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
     int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request);
+/** Begins to collect equal parts on every process (large counts). */
 int MPI_Iallgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
     void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request);
 int PMPI_Iallgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
     void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request);
+/** Begins to collect parts of various lengths on every process. */
 int MPI_Iallgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
     const int recvcounts[], const int displs[], MPI_Datatype recvtype, MPI_Comm comm,
     MPI_Request *request);
 int PMPI_Iallgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
     const int recvcounts[], const int displs[], MPI_Datatype recvtype, MPI_Comm comm,
     MPI_Request *request);
+/** Begins to collect parts of various lengths on every process (large counts). */
 int MPI_Iallgatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
     void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[],
     MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request);
 int PMPI_Iallgatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
     void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[],
     MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request);
+/** Begins an exchange of equal parts among all processes. */
 int MPI_Ialltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
     int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request);
 int PMPI_Ialltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
     int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request);
+/** Begins an exchange of equal parts among all processes (large counts). */
 int MPI_Ialltoall_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
     void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request);
 int PMPI_Ialltoall_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
     void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request);
+/** Begins an exchange of parts of various lengths. */
 int MPI_Ialltoallv(const void *sendbuf, const int sendcounts[], const int sdispls[],
     MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int rdispls[],
     MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request);
 int PMPI_Ialltoallv(const void *sendbuf, const int sendcounts[], const int sdispls[],
     MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int rdispls[],
     MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request);
+/** Begins an exchange of parts of various lengths (large counts). */
 int MPI_Ialltoallv_c(const void *sendbuf, const MPI_Count sendcounts[],
     const MPI_Aint sdispls[], MPI_Datatype sendtype, void *recvbuf,
     const MPI_Count recvcounts[], const MPI_Aint rdispls[], MPI_Datatype recvtype,
@@ -1419,12 +1534,14 @@ int PMPI_Ialltoallv_c(const void *sendbuf, const MPI_Count sendcounts[],
     const MPI_Aint sdispls[], MPI_Datatype sendtype, void *recvbuf,
     const MPI_Count recvcounts[], const MPI_Aint rdispls[], MPI_Datatype recvtype,
     MPI_Comm comm, MPI_Request *request);
+/** Begins an exchange of parts of various lengths and types. */
 int MPI_Ialltoallw(const void *sendbuf, const int sendcounts[], const int sdispls[],
     const MPI_Datatype sendtypes[], void *recvbuf, const int recvcounts[],
     const int rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Request *request);
 int PMPI_Ialltoallw(const void *sendbuf, const int sendcounts[], const int sdispls[],
     const MPI_Datatype sendtypes[], void *recvbuf, const int recvcounts[],
     const int rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Request *request);
+/** Begins an exchange of parts of various lengths and types (large counts). */
 int MPI_Ialltoallw_c(const void *sendbuf, const MPI_Count sendcounts[],
     const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void *recvbuf,
     const MPI_Count recvcounts[], const MPI_Aint rdispls[], const MPI_Datatype recvtypes[],
@@ -1433,153 +1550,184 @@ int PMPI_Ialltoallw_c(const void *sendbuf, const MPI_Count sendcounts[],
     const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void *recvbuf,
     const MPI_Count recvcounts[], const MPI_Aint rdispls[], const MPI_Datatype recvtypes[],
     MPI_Comm comm, MPI_Request *request);
+/** Begins to combine data of all processes at the root. */
 int MPI_Ireduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op,
     int root, MPI_Comm comm, MPI_Request *request);
 int PMPI_Ireduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype,
     MPI_Op op, int root, MPI_Comm comm, MPI_Request *request);
+/** Begins to combine data of all processes at the root (large counts). */
 int MPI_Ireduce_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype,
     MPI_Op op, int root, MPI_Comm comm, MPI_Request *request);
 int PMPI_Ireduce_c(const void *sendbuf, void *recvbuf, MPI_Count count,
     MPI_Datatype datatype, MPI_Op op, int root, MPI_Comm comm, MPI_Request *request);
+/** Begins to combine data of all processes for all of them. */
 int MPI_Iallreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype,
     MPI_Op op, MPI_Comm comm, MPI_Request *request);
 int PMPI_Iallreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype,
     MPI_Op op, MPI_Comm comm, MPI_Request *request);
+/** Begins to combine data of all processes for all of them (large counts). */
 int MPI_Iallreduce_c(const void *sendbuf, void *recvbuf, MPI_Count count,
     MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request);
 int PMPI_Iallreduce_c(const void *sendbuf, void *recvbuf, MPI_Count count,
     MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request);
+/** Begins to combine data and to distribute equal parts. */
 int MPI_Ireduce_scatter_block(const void *sendbuf, void *recvbuf, int recvcount,
     MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request);
 int PMPI_Ireduce_scatter_block(const void *sendbuf, void *recvbuf, int recvcount,
     MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request);
+/** Begins to combine data and to distribute equal parts (large counts). */
 int MPI_Ireduce_scatter_block_c(const void *sendbuf, void *recvbuf,
     MPI_Count recvcount, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request);
 int PMPI_Ireduce_scatter_block_c(const void *sendbuf, void *recvbuf,
     MPI_Count recvcount, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request);
+/** Begins to combine data and to distribute the result. */
 int MPI_Ireduce_scatter(const void *sendbuf, void *recvbuf, const int recvcounts[],
     MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request);
 int PMPI_Ireduce_scatter(const void *sendbuf, void *recvbuf, const int recvcounts[],
     MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request);
+/** Begins to combine data and to distribute the result (large counts). */
 int MPI_Ireduce_scatter_c(const void *sendbuf, void *recvbuf,
     const MPI_Count recvcounts[], MPI_Datatype datatype, MPI_Op op, MPI_Comm comm,
     MPI_Request *request);
 int PMPI_Ireduce_scatter_c(const void *sendbuf, void *recvbuf,
     const MPI_Count recvcounts[], MPI_Datatype datatype, MPI_Op op, MPI_Comm comm,
     MPI_Request *request);
+/** Begins to combine data of all processes up to this one. */
 int MPI_Iscan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype,
     MPI_Op op, MPI_Comm comm, MPI_Request *request);
 int PMPI_Iscan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype,
     MPI_Op op, MPI_Comm comm, MPI_Request *request);
+/** Begins to combine data of all processes up to this one (large counts). */
 int MPI_Iscan_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype,
     MPI_Op op, MPI_Comm comm, MPI_Request *request);
 int PMPI_Iscan_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype,
     MPI_Op op, MPI_Comm comm, MPI_Request *request);
+/** Begins to combine data of all processes before this one. */
 int MPI_Iexscan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype,
     MPI_Op op, MPI_Comm comm, MPI_Request *request);
 int PMPI_Iexscan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype,
     MPI_Op op, MPI_Comm comm, MPI_Request *request);
+/** Begins to combine data of all processes before this one (large counts). */
 int MPI_Iexscan_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype,
     MPI_Op op, MPI_Comm comm, MPI_Request *request);
 int PMPI_Iexscan_c(const void *sendbuf, void *recvbuf, MPI_Count count,
     MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request);
+/** Creates a persistent request for a barrier. */
 int MPI_Barrier_init(MPI_Comm comm, MPI_Info info, MPI_Request *request);
 int PMPI_Barrier_init(MPI_Comm comm, MPI_Info info, MPI_Request *request);
+/** Creates a persistent request for a broadcast. */
 int MPI_Bcast_init(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm,
     MPI_Info info, MPI_Request *request);
 int PMPI_Bcast_init(void *buffer, int count, MPI_Datatype datatype, int root,
     MPI_Comm comm, MPI_Info info, MPI_Request *request);
+/** Creates a persistent request for a broadcast (large counts). */
 int MPI_Bcast_init_c(void *buffer, MPI_Count count, MPI_Datatype datatype, int root,
     MPI_Comm comm, MPI_Info info, MPI_Request *request);
 int PMPI_Bcast_init_c(void *buffer, MPI_Count count, MPI_Datatype datatype, int root,
     MPI_Comm comm, MPI_Info info, MPI_Request *request);
+/** Creates a persistent request for a gather. */
 int MPI_Gather_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
     int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info,
     MPI_Request *request);
 int PMPI_Gather_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
     int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info,
     MPI_Request *request);
+/** Creates a persistent request for a gather (large counts). */
 int MPI_Gather_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
     void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm,
     MPI_Info info, MPI_Request *request);
 int PMPI_Gather_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
     void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm,
     MPI_Info info, MPI_Request *request);
+/** Creates a persistent request for a gather of various lengths. */
 int MPI_Gatherv_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
     const int recvcounts[], const int displs[], MPI_Datatype recvtype, int root,
     MPI_Comm comm, MPI_Info info, MPI_Request *request);
 int PMPI_Gatherv_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
     void *recvbuf, const int recvcounts[], const int displs[], MPI_Datatype recvtype,
     int root, MPI_Comm comm, MPI_Info info, MPI_Request *request);
+/** Creates a persistent request for a gather of various lengths (large counts). */
 int MPI_Gatherv_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
     void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype,
     int root, MPI_Comm comm, MPI_Info info, MPI_Request *request);
 int PMPI_Gatherv_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
     void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype,
     int root, MPI_Comm comm, MPI_Info info, MPI_Request *request);
+/** Creates a persistent request for a scatter. */
 int MPI_Scatter_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
     int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info,
     MPI_Request *request);
 int PMPI_Scatter_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
     int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info,
     MPI_Request *request);
+/** Creates a persistent request for a scatter (large counts). */
 int MPI_Scatter_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
     void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm,
     MPI_Info info, MPI_Request *request);
 int PMPI_Scatter_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
     void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm,
     MPI_Info info, MPI_Request *request);
+/** Creates a persistent request for a scatter of various lengths. */
 int MPI_Scatterv_init(const void *sendbuf, const int sendcounts[], const int displs[],
     MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, int root,
     MPI_Comm comm, MPI_Info info, MPI_Request *request);
 int PMPI_Scatterv_init(const void *sendbuf, const int sendcounts[], const int displs[],
     MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, int root,
     MPI_Comm comm, MPI_Info info, MPI_Request *request);
+/** Creates a persistent request for a scatter of various lengths (large counts). */
 int MPI_Scatterv_init_c(const void *sendbuf, const MPI_Count sendcounts[],
     const MPI_Aint displs[], MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount,
     MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request);
 int PMPI_Scatterv_init_c(const void *sendbuf, const MPI_Count sendcounts[],
     const MPI_Aint displs[], MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount,
     MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request);
+/** Creates a persistent request for an allgather. */
 int MPI_Allgather_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
     int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request);
 int PMPI_Allgather_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
     void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
     MPI_Request *request);
+/** Creates a persistent request for an allgather (large counts). */
 int MPI_Allgather_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
     void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm,
     MPI_Info info, MPI_Request *request);
 int PMPI_Allgather_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
     void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm,
     MPI_Info info, MPI_Request *request);
+/** Creates a persistent request for an allgather of various lengths. */
 int MPI_Allgatherv_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
     void *recvbuf, const int recvcounts[], const int displs[], MPI_Datatype recvtype,
     MPI_Comm comm, MPI_Info info, MPI_Request *request);
 int PMPI_Allgatherv_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
     void *recvbuf, const int recvcounts[], const int displs[], MPI_Datatype recvtype,
     MPI_Comm comm, MPI_Info info, MPI_Request *request);
+/** Creates a persistent request for an allgather of various lengths (large counts). */
 int MPI_Allgatherv_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
     void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[],
     MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request);
 int PMPI_Allgatherv_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
     void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[],
     MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request);
+/** Creates a persistent request for an exchange of equal parts. */
 int MPI_Alltoall_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
     int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request);
 int PMPI_Alltoall_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
     int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request);
+/** Creates a persistent request for an exchange of equal parts (large counts). */
 int MPI_Alltoall_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
     void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm,
     MPI_Info info, MPI_Request *request);
 int PMPI_Alltoall_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
     void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm,
     MPI_Info info, MPI_Request *request);
+/** Creates a persistent request for an exchange of various lengths. */
 int MPI_Alltoallv_init(const void *sendbuf, const int sendcounts[],
     const int sdispls[], MPI_Datatype sendtype, void *recvbuf, const int recvcounts[],
     const int rdispls[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request);
 int PMPI_Alltoallv_init(const void *sendbuf, const int sendcounts[],
     const int sdispls[], MPI_Datatype sendtype, void *recvbuf, const int recvcounts[],
     const int rdispls[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request);
+/** Creates a persistent request for an exchange of various lengths (large counts). */
 int MPI_Alltoallv_init_c(const void *sendbuf, const MPI_Count sendcounts[],
     const MPI_Aint sdispls[], MPI_Datatype sendtype, void *recvbuf,
     const MPI_Count recvcounts[], const MPI_Aint rdispls[], MPI_Datatype recvtype,
@@ -1588,6 +1736,7 @@ int PMPI_Alltoallv_init_c(const void *sendbuf, const MPI_Count sendcounts[],
     const MPI_Aint sdispls[], MPI_Datatype sendtype, void *recvbuf,
     const MPI_Count recvcounts[], const MPI_Aint rdispls[], MPI_Datatype recvtype,
     MPI_Comm comm, MPI_Info info, MPI_Request *request);
+/** Creates a persistent request for an exchange of various types. */
 int MPI_Alltoallw_init(const void *sendbuf, const int sendcounts[], const int sdispls[],
     const MPI_Datatype sendtypes[], void *recvbuf, const int recvcounts[],
     const int rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Info info,
@@ -1596,6 +1745,7 @@ int PMPI_Alltoallw_init(const void *sendbuf, const int sendcounts[], const int s
     const MPI_Datatype sendtypes[], void *recvbuf, const int recvcounts[],
     const int rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Info info,
     MPI_Request *request);
+/** Creates a persistent request for an exchange of various types (large counts). */
 int MPI_Alltoallw_init_c(const void *sendbuf, const MPI_Count sendcounts[],
     const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void *recvbuf,
     const MPI_Count recvcounts[], const MPI_Aint rdispls[], const MPI_Datatype recvtypes[],
@@ -1604,273 +1754,367 @@ int PMPI_Alltoallw_init_c(const void *sendbuf, const MPI_Count sendcounts[],
     const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void *recvbuf,
     const MPI_Count recvcounts[], const MPI_Aint rdispls[], const MPI_Datatype recvtypes[],
     MPI_Comm comm, MPI_Info info, MPI_Request *request);
+/** Creates a persistent request for a reduction at the root. */
 int MPI_Reduce_init(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype,
     MPI_Op op, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request);
 int PMPI_Reduce_init(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype,
     MPI_Op op, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request);
+/** Creates a persistent request for a reduction at the root (large counts). */
 int MPI_Reduce_init_c(const void *sendbuf, void *recvbuf, MPI_Count count,
     MPI_Datatype datatype, MPI_Op op, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request);
 int PMPI_Reduce_init_c(const void *sendbuf, void *recvbuf, MPI_Count count,
     MPI_Datatype datatype, MPI_Op op, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request);
+/** Creates a persistent request for an allreduce. */
 int MPI_Allreduce_init(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype,
     MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request);
 int PMPI_Allreduce_init(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype,
     MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request);
+/** Creates a persistent request for an allreduce (large counts). */
 int MPI_Allreduce_init_c(const void *sendbuf, void *recvbuf, MPI_Count count,
     MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request);
 int PMPI_Allreduce_init_c(const void *sendbuf, void *recvbuf, MPI_Count count,
     MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request);
+/** Creates a persistent request for a reduce-scatter of equal parts. */
 int MPI_Reduce_scatter_block_init(const void *sendbuf, void *recvbuf, int recvcount,
     MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request);
 int PMPI_Reduce_scatter_block_init(const void *sendbuf, void *recvbuf, int recvcount,
     MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request);
+/** Creates a persistent request for a reduce-scatter of equal parts (large counts). */
 int MPI_Reduce_scatter_block_init_c(const void *sendbuf, void *recvbuf,
     MPI_Count recvcount, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info,
     MPI_Request *request);
 int PMPI_Reduce_scatter_block_init_c(const void *sendbuf, void *recvbuf,
     MPI_Count recvcount, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info,
     MPI_Request *request);
+/** Creates a persistent request for a reduce-scatter. */
 int MPI_Reduce_scatter_init(const void *sendbuf, void *recvbuf, const int recvcounts[],
     MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request);
 int PMPI_Reduce_scatter_init(const void *sendbuf, void *recvbuf,
     const int recvcounts[], MPI_Datatype datatype, MPI_Op op, MPI_Comm comm,
     MPI_Info info, MPI_Request *request);
+/** Creates a persistent request for a reduce-scatter (large counts). */
 int MPI_Reduce_scatter_init_c(const void *sendbuf, void *recvbuf,
     const MPI_Count recvcounts[], MPI_Datatype datatype, MPI_Op op, MPI_Comm comm,
     MPI_Info info, MPI_Request *request);
 int PMPI_Reduce_scatter_init_c(const void *sendbuf, void *recvbuf,
     const MPI_Count recvcounts[], MPI_Datatype datatype, MPI_Op op, MPI_Comm comm,
     MPI_Info info, MPI_Request *request);
+/** Creates a persistent request for a scan. */
 int MPI_Scan_init(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype,
     MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request);
 int PMPI_Scan_init(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype,
     MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request);
+/** Creates a persistent request for a scan (large counts). */
 int MPI_Scan_init_c(const void *sendbuf, void *recvbuf, MPI_Count count,
     MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request);
 int PMPI_Scan_init_c(const void *sendbuf, void *recvbuf, MPI_Count count,
     MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request);
+/** Creates a persistent request for an exclusive scan. */
 int MPI_Exscan_init(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype,
     MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request);
 int PMPI_Exscan_init(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype,
     MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request);
+/** Creates a persistent request for an exclusive scan (large counts). */
 int MPI_Exscan_init_c(const void *sendbuf, void *recvbuf, MPI_Count count,
     MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request);
 int PMPI_Exscan_init_c(const void *sendbuf, void *recvbuf, MPI_Count count,
     MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request);
 
 /* Chapter 6: Groups, Contexts, Communicators, and Caching */
+/** Returns the number of processes in a group. */
 int MPI_Group_size(MPI_Group group, int *size);
 int PMPI_Group_size(MPI_Group group, int *size);
+/** Returns this process's rank in a group. */
 int MPI_Group_rank(MPI_Group group, int *rank);
 int PMPI_Group_rank(MPI_Group group, int *rank);
+/** Finds the ranks of one group's processes in another group. */
 int MPI_Group_translate_ranks(MPI_Group group1, int n, const int ranks1[], MPI_Group group2,
     int ranks2[]);
 int PMPI_Group_translate_ranks(MPI_Group group1, int n, const int ranks1[], MPI_Group group2,
     int ranks2[]);
+/** Compares the processes of two groups. */
 int MPI_Group_compare(MPI_Group group1, MPI_Group group2, int *result);
 int PMPI_Group_compare(MPI_Group group1, MPI_Group group2, int *result);
+/** Returns the group of a communicator's processes. */
 int MPI_Comm_group(MPI_Comm comm, MPI_Group *group);
 int PMPI_Comm_group(MPI_Comm comm, MPI_Group *group);
+/** Makes a group of the processes of two groups. */
 int MPI_Group_union(MPI_Group group1, MPI_Group group2, MPI_Group *newgroup);
 int PMPI_Group_union(MPI_Group group1, MPI_Group group2, MPI_Group *newgroup);
+/** Makes a group of the processes that two groups share. */
 int MPI_Group_intersection(MPI_Group group1, MPI_Group group2, MPI_Group *newgroup);
 int PMPI_Group_intersection(MPI_Group group1, MPI_Group group2, MPI_Group *newgroup);
+/** Makes a group of one group's processes that another one lacks. */
 int MPI_Group_difference(MPI_Group group1, MPI_Group group2, MPI_Group *newgroup);
 int PMPI_Group_difference(MPI_Group group1, MPI_Group group2, MPI_Group *newgroup);
+/** Makes a group of listed ranks of another group. */
 int MPI_Group_incl(MPI_Group group, int n, const int ranks[], MPI_Group *newgroup);
 int PMPI_Group_incl(MPI_Group group, int n, const int ranks[], MPI_Group *newgroup);
+/** Makes a group of all processes but listed ranks. */
 int MPI_Group_excl(MPI_Group group, int n, const int ranks[], MPI_Group *newgroup);
 int PMPI_Group_excl(MPI_Group group, int n, const int ranks[], MPI_Group *newgroup);
+/** Makes a group of ranges of ranks of another group. */
 int MPI_Group_range_incl(MPI_Group group, int n, int ranges[][3], MPI_Group *newgroup);
 int PMPI_Group_range_incl(MPI_Group group, int n, int ranges[][3], MPI_Group *newgroup);
+/** Makes a group of all processes but ranges of ranks. */
 int MPI_Group_range_excl(MPI_Group group, int n, int ranges[][3], MPI_Group *newgroup);
 int PMPI_Group_range_excl(MPI_Group group, int n, int ranges[][3], MPI_Group *newgroup);
+/** Releases a group. */
 int MPI_Group_free(MPI_Group *group);
 int PMPI_Group_free(MPI_Group *group);
+/** Returns the number of processes in a communicator. */
 int MPI_Comm_size(MPI_Comm comm, int *size);
 int PMPI_Comm_size(MPI_Comm comm, int *size);
+/** Returns this process's rank in a communicator. */
 int MPI_Comm_rank(MPI_Comm comm, int *rank);
 int PMPI_Comm_rank(MPI_Comm comm, int *rank);
+/** Compares two communicators. */
 int MPI_Comm_compare(MPI_Comm comm1, MPI_Comm comm2, int *result);
 int PMPI_Comm_compare(MPI_Comm comm1, MPI_Comm comm2, int *result);
+/** Makes a copy of a communicator, with a context of its own. */
 int MPI_Comm_dup(MPI_Comm comm, MPI_Comm *newcomm);
 int PMPI_Comm_dup(MPI_Comm comm, MPI_Comm *newcomm);
+/** Makes a copy of a communicator with other hints. */
 int MPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm);
 int PMPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm);
+/** Begins to copy a communicator. */
 int MPI_Comm_idup(MPI_Comm comm, MPI_Comm *newcomm, MPI_Request *request);
 int PMPI_Comm_idup(MPI_Comm comm, MPI_Comm *newcomm, MPI_Request *request);
+/** Begins to copy a communicator with other hints. */
 int MPI_Comm_idup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm, MPI_Request *request);
 int PMPI_Comm_idup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm, MPI_Request *request);
+/** Makes a communicator of a group that all processes agree on. */
 int MPI_Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm *newcomm);
 int PMPI_Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm *newcomm);
+/** Makes a communicator; only its future members call. */
 int MPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *newcomm);
 int PMPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *newcomm);
+/** Splits a communicator by colors. */
 int MPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm *newcomm);
 int PMPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm *newcomm);
+/** Splits a communicator by the hardware that processes share. */
 int MPI_Comm_split_type(MPI_Comm comm, int split_type, int key, MPI_Info info, MPI_Comm *newcomm);
 int PMPI_Comm_split_type(MPI_Comm comm, int split_type, int key, MPI_Info info, MPI_Comm *newcomm);
+/** Releases a communicator. */
 int MPI_Comm_free(MPI_Comm *comm);
 int PMPI_Comm_free(MPI_Comm *comm);
+/** Gives a communicator hints. */
 int MPI_Comm_set_info(MPI_Comm comm, MPI_Info info);
 int PMPI_Comm_set_info(MPI_Comm comm, MPI_Info info);
+/** Returns the hints of a communicator. */
 int MPI_Comm_get_info(MPI_Comm comm, MPI_Info *info_used);
 int PMPI_Comm_get_info(MPI_Comm comm, MPI_Info *info_used);
+/** Asks whether a communicator is an intercommunicator. */
 int MPI_Comm_test_inter(MPI_Comm comm, int *flag);
 int PMPI_Comm_test_inter(MPI_Comm comm, int *flag);
+/** Returns the size of an intercommunicator's remote group. */
 int MPI_Comm_remote_size(MPI_Comm comm, int *size);
 int PMPI_Comm_remote_size(MPI_Comm comm, int *size);
+/** Returns the remote group of an intercommunicator. */
 int MPI_Comm_remote_group(MPI_Comm comm, MPI_Group *group);
 int PMPI_Comm_remote_group(MPI_Comm comm, MPI_Group *group);
+/** Joins two groups of processes in an intercommunicator. */
 int MPI_Intercomm_create(MPI_Comm local_comm, int local_leader, MPI_Comm peer_comm,
     int remote_leader, int tag, MPI_Comm *newintercomm);
 int PMPI_Intercomm_create(MPI_Comm local_comm, int local_leader, MPI_Comm peer_comm,
     int remote_leader, int tag, MPI_Comm *newintercomm);
+/** Makes an intracommunicator of both groups of an intercommunicator. */
 int MPI_Intercomm_merge(MPI_Comm intercomm, int high, MPI_Comm *newintracomm);
 int PMPI_Intercomm_merge(MPI_Comm intercomm, int high, MPI_Comm *newintracomm);
+/** Makes a key for attributes of communicators. */
 int MPI_Comm_create_keyval(MPI_Comm_copy_attr_function *comm_copy_attr_fn,
     MPI_Comm_delete_attr_function *comm_delete_attr_fn, int *comm_keyval, void *extra_state);
 int PMPI_Comm_create_keyval(MPI_Comm_copy_attr_function *comm_copy_attr_fn,
     MPI_Comm_delete_attr_function *comm_delete_attr_fn, int *comm_keyval, void *extra_state);
+/** Releases a key for attributes of communicators. */
 int MPI_Comm_free_keyval(int *comm_keyval);
 int PMPI_Comm_free_keyval(int *comm_keyval);
+/** Stores an attribute of a communicator. */
 int MPI_Comm_set_attr(MPI_Comm comm, int comm_keyval, void *attribute_val);
 int PMPI_Comm_set_attr(MPI_Comm comm, int comm_keyval, void *attribute_val);
+/** Returns an attribute of a communicator. */
 int MPI_Comm_get_attr(MPI_Comm comm, int comm_keyval, void *attribute_val, int *flag);
 int PMPI_Comm_get_attr(MPI_Comm comm, int comm_keyval, void *attribute_val, int *flag);
+/** Deletes an attribute of a communicator. */
 int MPI_Comm_delete_attr(MPI_Comm comm, int comm_keyval);
 int PMPI_Comm_delete_attr(MPI_Comm comm, int comm_keyval);
+/** Makes a key for attributes of windows. */
 int MPI_Win_create_keyval(MPI_Win_copy_attr_function *win_copy_attr_fn,
     MPI_Win_delete_attr_function *win_delete_attr_fn, int *win_keyval, void *extra_state);
 int PMPI_Win_create_keyval(MPI_Win_copy_attr_function *win_copy_attr_fn,
     MPI_Win_delete_attr_function *win_delete_attr_fn, int *win_keyval, void *extra_state);
+/** Releases a key for attributes of windows. */
 int MPI_Win_free_keyval(int *win_keyval);
 int PMPI_Win_free_keyval(int *win_keyval);
+/** Stores an attribute of a window. */
 int MPI_Win_set_attr(MPI_Win win, int win_keyval, void *attribute_val);
 int PMPI_Win_set_attr(MPI_Win win, int win_keyval, void *attribute_val);
+/** Returns an attribute of a window. */
 int MPI_Win_get_attr(MPI_Win win, int win_keyval, void *attribute_val, int *flag);
 int PMPI_Win_get_attr(MPI_Win win, int win_keyval, void *attribute_val, int *flag);
+/** Deletes an attribute of a window. */
 int MPI_Win_delete_attr(MPI_Win win, int win_keyval);
 int PMPI_Win_delete_attr(MPI_Win win, int win_keyval);
+/** Makes a key for attributes of datatypes. */
 int MPI_Type_create_keyval(MPI_Type_copy_attr_function *type_copy_attr_fn,
     MPI_Type_delete_attr_function *type_delete_attr_fn, int *type_keyval, void *extra_state);
 int PMPI_Type_create_keyval(MPI_Type_copy_attr_function *type_copy_attr_fn,
     MPI_Type_delete_attr_function *type_delete_attr_fn, int *type_keyval, void *extra_state);
+/** Releases a key for attributes of datatypes. */
 int MPI_Type_free_keyval(int *type_keyval);
 int PMPI_Type_free_keyval(int *type_keyval);
+/** Stores an attribute of a datatype. */
 int MPI_Type_set_attr(MPI_Datatype datatype, int type_keyval, void *attribute_val);
 int PMPI_Type_set_attr(MPI_Datatype datatype, int type_keyval, void *attribute_val);
+/** Returns an attribute of a datatype. */
 int MPI_Type_get_attr(MPI_Datatype datatype, int type_keyval, void *attribute_val, int *flag);
 int PMPI_Type_get_attr(MPI_Datatype datatype, int type_keyval, void *attribute_val, int *flag);
+/** Deletes an attribute of a datatype. */
 int MPI_Type_delete_attr(MPI_Datatype datatype, int type_keyval);
 int PMPI_Type_delete_attr(MPI_Datatype datatype, int type_keyval);
+/** Gives a communicator a name. */
 int MPI_Comm_set_name(MPI_Comm comm, const char *comm_name);
 int PMPI_Comm_set_name(MPI_Comm comm, const char *comm_name);
+/** Returns the name of a communicator. */
 int MPI_Comm_get_name(MPI_Comm comm, char *comm_name, int *resultlen);
 int PMPI_Comm_get_name(MPI_Comm comm, char *comm_name, int *resultlen);
+/** Gives a datatype a name. */
 int MPI_Type_set_name(MPI_Datatype datatype, const char *type_name);
 int PMPI_Type_set_name(MPI_Datatype datatype, const char *type_name);
+/** Returns the name of a datatype. */
 int MPI_Type_get_name(MPI_Datatype datatype, char *type_name, int *resultlen);
 int PMPI_Type_get_name(MPI_Datatype datatype, char *type_name, int *resultlen);
+/** Gives a window a name. */
 int MPI_Win_set_name(MPI_Win win, const char *win_name);
 int PMPI_Win_set_name(MPI_Win win, const char *win_name);
+/** Returns the name of a window. */
 int MPI_Win_get_name(MPI_Win win, char *win_name, int *resultlen);
 int PMPI_Win_get_name(MPI_Win win, char *win_name, int *resultlen);
 
 /* Chapter 7: Process Topologies */
+/** Makes a communicator whose processes form a grid. */
 int MPI_Cart_create(MPI_Comm comm_old, int ndims, const int dims[], const int periods[],
     int reorder, MPI_Comm *comm_cart);
 int PMPI_Cart_create(MPI_Comm comm_old, int ndims, const int dims[], const int periods[],
     int reorder, MPI_Comm *comm_cart);
+/** Chooses balanced dimensions for a grid of processes. */
 int MPI_Dims_create(int nnodes, int ndims, int dims[]);
 int PMPI_Dims_create(int nnodes, int ndims, int dims[]);
+/** Makes a communicator with a graph that all processes describe. */
 int MPI_Graph_create(MPI_Comm comm_old, int nnodes, const int index[], const int edges[],
     int reorder, MPI_Comm *comm_graph);
 int PMPI_Graph_create(MPI_Comm comm_old, int nnodes, const int index[], const int edges[],
     int reorder, MPI_Comm *comm_graph);
+/** Makes a graph communicator; each process names its own edges. */
 int MPI_Dist_graph_create_adjacent(MPI_Comm comm_old, int indegree, const int sources[],
     const int *sourceweights, int outdegree, const int destinations[],
     const int *destweights, MPI_Info info, int reorder, MPI_Comm *comm_dist_graph);
 int PMPI_Dist_graph_create_adjacent(MPI_Comm comm_old, int indegree, const int sources[],
     const int *sourceweights, int outdegree, const int destinations[],
     const int *destweights, MPI_Info info, int reorder, MPI_Comm *comm_dist_graph);
+/** Makes a graph communicator; any process may name any edge. */
 int MPI_Dist_graph_create(MPI_Comm comm_old, int n, const int sources[], const int degrees[],
     const int destinations[], const int *weights, MPI_Info info, int reorder,
     MPI_Comm *comm_dist_graph);
 int PMPI_Dist_graph_create(MPI_Comm comm_old, int n, const int sources[], const int degrees[],
     const int destinations[], const int *weights, MPI_Info info, int reorder,
     MPI_Comm *comm_dist_graph);
+/** Returns the kind of topology that a communicator has. */
 int MPI_Topo_test(MPI_Comm comm, int *status);
 int PMPI_Topo_test(MPI_Comm comm, int *status);
+/** Returns the numbers of nodes and edges of a graph. */
 int MPI_Graphdims_get(MPI_Comm comm, int *nnodes, int *nedges);
 int PMPI_Graphdims_get(MPI_Comm comm, int *nnodes, int *nedges);
+/** Returns the graph of a communicator. */
 int MPI_Graph_get(MPI_Comm comm, int maxindex, int maxedges, int index[], int edges[]);
 int PMPI_Graph_get(MPI_Comm comm, int maxindex, int maxedges, int index[], int edges[]);
+/** Returns the number of dimensions of a grid. */
 int MPI_Cartdim_get(MPI_Comm comm, int *ndims);
 int PMPI_Cartdim_get(MPI_Comm comm, int *ndims);
+/** Returns the shape of a grid and this process's coordinates. */
 int MPI_Cart_get(MPI_Comm comm, int maxdims, int dims[], int periods[], int coords[]);
 int PMPI_Cart_get(MPI_Comm comm, int maxdims, int dims[], int periods[], int coords[]);
+/** Returns the rank of the process at given coordinates. */
 int MPI_Cart_rank(MPI_Comm comm, const int coords[], int *rank);
 int PMPI_Cart_rank(MPI_Comm comm, const int coords[], int *rank);
+/** Returns the coordinates of a rank in a grid. */
 int MPI_Cart_coords(MPI_Comm comm, int rank, int maxdims, int coords[]);
 int PMPI_Cart_coords(MPI_Comm comm, int rank, int maxdims, int coords[]);
+/** Returns the number of a node's neighbors in a graph. */
 int MPI_Graph_neighbors_count(MPI_Comm comm, int rank, int *nneighbors);
 int PMPI_Graph_neighbors_count(MPI_Comm comm, int rank, int *nneighbors);
+/** Returns a node's neighbors in a graph. */
 int MPI_Graph_neighbors(MPI_Comm comm, int rank, int maxneighbors, int neighbors[]);
 int PMPI_Graph_neighbors(MPI_Comm comm, int rank, int maxneighbors, int neighbors[]);
+/** Returns this process's degrees in a distributed graph. */
 int MPI_Dist_graph_neighbors_count(MPI_Comm comm, int *indegree, int *outdegree, int *weighted);
 int PMPI_Dist_graph_neighbors_count(MPI_Comm comm, int *indegree, int *outdegree, int *weighted);
+/** Returns this process's neighbors in a distributed graph. */
 int MPI_Dist_graph_neighbors(MPI_Comm comm, int maxindegree, int sources[], int *sourceweights,
     int maxoutdegree, int destinations[], int *destweights);
 int PMPI_Dist_graph_neighbors(MPI_Comm comm, int maxindegree, int sources[], int *sourceweights,
     int maxoutdegree, int destinations[], int *destweights);
+/** Returns source and destination for a shift along a grid's dimension. */
 int MPI_Cart_shift(MPI_Comm comm, int direction, int disp, int *rank_source, int *rank_dest);
 int PMPI_Cart_shift(MPI_Comm comm, int direction, int disp, int *rank_source, int *rank_dest);
+/** Splits a grid into grids of fewer dimensions. */
 int MPI_Cart_sub(MPI_Comm comm, const int remain_dims[], MPI_Comm *newcomm);
 int PMPI_Cart_sub(MPI_Comm comm, const int remain_dims[], MPI_Comm *newcomm);
+/** Computes the rank that a grid would give to this process. */
 int MPI_Cart_map(MPI_Comm comm, int ndims, const int dims[], const int periods[], int *newrank);
 int PMPI_Cart_map(MPI_Comm comm, int ndims, const int dims[], const int periods[], int *newrank);
+/** Computes the rank that a graph would give to this process. */
 int MPI_Graph_map(MPI_Comm comm, int nnodes, const int index[], const int edges[], int *newrank);
 int PMPI_Graph_map(MPI_Comm comm, int nnodes, const int index[], const int edges[], int *newrank);
+/** Sends the same data to all neighbors and collects theirs. */
 int MPI_Neighbor_allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
     void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm);
 int PMPI_Neighbor_allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
     void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm);
+/** Sends the same data to all neighbors and collects theirs (large counts). */
 int MPI_Neighbor_allgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
     void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm);
 int PMPI_Neighbor_allgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
     void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm);
+/** Collects parts of various lengths from all neighbors. */
 int MPI_Neighbor_allgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
     void *recvbuf, const int recvcounts[], const int displs[], MPI_Datatype recvtype,
     MPI_Comm comm);
 int PMPI_Neighbor_allgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
     void *recvbuf, const int recvcounts[], const int displs[], MPI_Datatype recvtype,
     MPI_Comm comm);
+/** Collects parts of various lengths from all neighbors (large counts). */
 int MPI_Neighbor_allgatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
     void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[],
     MPI_Datatype recvtype, MPI_Comm comm);
 int PMPI_Neighbor_allgatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
     void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[],
     MPI_Datatype recvtype, MPI_Comm comm);
+/** Sends a part of equal length to each neighbor. */
 int MPI_Neighbor_alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
     void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm);
 int PMPI_Neighbor_alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
     void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm);
+/** Sends a part of equal length to each neighbor (large counts). */
 int MPI_Neighbor_alltoall_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
     void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm);
 int PMPI_Neighbor_alltoall_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
     void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm);
+/** Sends a part of its own length to each neighbor. */
 int MPI_Neighbor_alltoallv(const void *sendbuf, const int sendcounts[],
     const int sdispls[], MPI_Datatype sendtype, void *recvbuf, const int recvcounts[],
     const int rdispls[], MPI_Datatype recvtype, MPI_Comm comm);
 int PMPI_Neighbor_alltoallv(const void *sendbuf, const int sendcounts[],
     const int sdispls[], MPI_Datatype sendtype, void *recvbuf, const int recvcounts[],
     const int rdispls[], MPI_Datatype recvtype, MPI_Comm comm);
+/** Sends a part of its own length to each neighbor (large counts). */
 int MPI_Neighbor_alltoallv_c(const void *sendbuf, const MPI_Count sendcounts[],
     const MPI_Aint sdispls[], MPI_Datatype sendtype, void *recvbuf,
     const MPI_Count recvcounts[], const MPI_Aint rdispls[], MPI_Datatype recvtype, MPI_Comm comm);
 int PMPI_Neighbor_alltoallv_c(const void *sendbuf, const MPI_Count sendcounts[],
     const MPI_Aint sdispls[], MPI_Datatype sendtype, void *recvbuf,
     const MPI_Count recvcounts[], const MPI_Aint rdispls[], MPI_Datatype recvtype, MPI_Comm comm);
+/** Sends a part of its own length and type to each neighbor. */
 int MPI_Neighbor_alltoallw(const void *sendbuf, const int sendcounts[],
     const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void *recvbuf,
     const int recvcounts[], const MPI_Aint rdispls[], const MPI_Datatype recvtypes[],
@@ -1879,6 +2123,7 @@ int PMPI_Neighbor_alltoallw(const void *sendbuf, const int sendcounts[],
     const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void *recvbuf,
     const int recvcounts[], const MPI_Aint rdispls[], const MPI_Datatype recvtypes[],
     MPI_Comm comm);
+/** Sends a part of its own length and type to each neighbor (large counts). */
 int MPI_Neighbor_alltoallw_c(const void *sendbuf, const MPI_Count sendcounts[],
     const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void *recvbuf,
     const MPI_Count recvcounts[], const MPI_Aint rdispls[], const MPI_Datatype recvtypes[],
@@ -1887,40 +2132,48 @@ int PMPI_Neighbor_alltoallw_c(const void *sendbuf, const MPI_Count sendcounts[],
     const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void *recvbuf,
     const MPI_Count recvcounts[], const MPI_Aint rdispls[], const MPI_Datatype recvtypes[],
     MPI_Comm comm);
+/** Begins to collect equal parts of all neighbors. */
 int MPI_Ineighbor_allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
     void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request);
 int PMPI_Ineighbor_allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
     void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request);
+/** Begins to collect equal parts of all neighbors (large counts). */
 int MPI_Ineighbor_allgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
     void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request);
 int PMPI_Ineighbor_allgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
     void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request);
+/** Begins to collect parts of various lengths of all neighbors. */
 int MPI_Ineighbor_allgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
     void *recvbuf, const int recvcounts[], const int displs[], MPI_Datatype recvtype,
     MPI_Comm comm, MPI_Request *request);
 int PMPI_Ineighbor_allgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
     void *recvbuf, const int recvcounts[], const int displs[], MPI_Datatype recvtype,
     MPI_Comm comm, MPI_Request *request);
+/** Begins to collect parts of various lengths of all neighbors (large counts). */
 int MPI_Ineighbor_allgatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
     void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[],
     MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request);
 int PMPI_Ineighbor_allgatherv_c(const void *sendbuf, MPI_Count sendcount,
     MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[],
     const MPI_Aint displs[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request);
+/** Begins an exchange of equal parts among neighbors. */
 int MPI_Ineighbor_alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
     void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request);
 int PMPI_Ineighbor_alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
     void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request);
+/** Begins an exchange of equal parts among neighbors (large counts). */
 int MPI_Ineighbor_alltoall_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
     void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request);
 int PMPI_Ineighbor_alltoall_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
     void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request);
+/** Begins an exchange of various lengths among neighbors. */
 int MPI_Ineighbor_alltoallv(const void *sendbuf, const int sendcounts[],
     const int sdispls[], MPI_Datatype sendtype, void *recvbuf, const int recvcounts[],
     const int rdispls[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request);
 int PMPI_Ineighbor_alltoallv(const void *sendbuf, const int sendcounts[],
     const int sdispls[], MPI_Datatype sendtype, void *recvbuf, const int recvcounts[],
     const int rdispls[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request);
+/** Begins an exchange of various lengths among neighbors (large counts). */
 int MPI_Ineighbor_alltoallv_c(const void *sendbuf, const MPI_Count sendcounts[],
     const MPI_Aint sdispls[], MPI_Datatype sendtype, void *recvbuf,
     const MPI_Count recvcounts[], const MPI_Aint rdispls[], MPI_Datatype recvtype,
@@ -1929,6 +2182,7 @@ int PMPI_Ineighbor_alltoallv_c(const void *sendbuf, const MPI_Count sendcounts[]
     const MPI_Aint sdispls[], MPI_Datatype sendtype, void *recvbuf,
     const MPI_Count recvcounts[], const MPI_Aint rdispls[], MPI_Datatype recvtype,
     MPI_Comm comm, MPI_Request *request);
+/** Begins an exchange of various types among neighbors. */
 int MPI_Ineighbor_alltoallw(const void *sendbuf, const int sendcounts[],
     const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void *recvbuf,
     const int recvcounts[], const MPI_Aint rdispls[], const MPI_Datatype recvtypes[],
@@ -1937,6 +2191,7 @@ int PMPI_Ineighbor_alltoallw(const void *sendbuf, const int sendcounts[],
     const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void *recvbuf,
     const int recvcounts[], const MPI_Aint rdispls[], const MPI_Datatype recvtypes[],
     MPI_Comm comm, MPI_Request *request);
+/** Begins an exchange of various types among neighbors (large counts). */
 int MPI_Ineighbor_alltoallw_c(const void *sendbuf, const MPI_Count sendcounts[],
     const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void *recvbuf,
     const MPI_Count recvcounts[], const MPI_Aint rdispls[], const MPI_Datatype recvtypes[],
@@ -1945,24 +2200,28 @@ int PMPI_Ineighbor_alltoallw_c(const void *sendbuf, const MPI_Count sendcounts[]
     const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void *recvbuf,
     const MPI_Count recvcounts[], const MPI_Aint rdispls[], const MPI_Datatype recvtypes[],
     MPI_Comm comm, MPI_Request *request);
+/** Creates a persistent request for an allgather among neighbors. */
 int MPI_Neighbor_allgather_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
     void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
     MPI_Request *request);
 int PMPI_Neighbor_allgather_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
     void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
     MPI_Request *request);
+/** Creates a persistent request for an allgather among neighbors (large counts). */
 int MPI_Neighbor_allgather_init_c(const void *sendbuf, MPI_Count sendcount,
     MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype,
     MPI_Comm comm, MPI_Info info, MPI_Request *request);
 int PMPI_Neighbor_allgather_init_c(const void *sendbuf, MPI_Count sendcount,
     MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype,
     MPI_Comm comm, MPI_Info info, MPI_Request *request);
+/** Creates a persistent request for an allgatherv among neighbors. */
 int MPI_Neighbor_allgatherv_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
     void *recvbuf, const int recvcounts[], const int displs[], MPI_Datatype recvtype,
     MPI_Comm comm, MPI_Info info, MPI_Request *request);
 int PMPI_Neighbor_allgatherv_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
     void *recvbuf, const int recvcounts[], const int displs[], MPI_Datatype recvtype,
     MPI_Comm comm, MPI_Info info, MPI_Request *request);
+/** Creates a persistent request for an allgatherv among neighbors (large counts). */
 int MPI_Neighbor_allgatherv_init_c(const void *sendbuf, MPI_Count sendcount,
     MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[],
     const MPI_Aint displs[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
@@ -1971,24 +2230,28 @@ int PMPI_Neighbor_allgatherv_init_c(const void *sendbuf, MPI_Count sendcount,
     MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[],
     const MPI_Aint displs[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
     MPI_Request *request);
+/** Creates a persistent request for an alltoall among neighbors. */
 int MPI_Neighbor_alltoall_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
     void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
     MPI_Request *request);
 int PMPI_Neighbor_alltoall_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
     void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
     MPI_Request *request);
+/** Creates a persistent request for an alltoall among neighbors (large counts). */
 int MPI_Neighbor_alltoall_init_c(const void *sendbuf, MPI_Count sendcount,
     MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype,
     MPI_Comm comm, MPI_Info info, MPI_Request *request);
 int PMPI_Neighbor_alltoall_init_c(const void *sendbuf, MPI_Count sendcount,
     MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype,
     MPI_Comm comm, MPI_Info info, MPI_Request *request);
+/** Creates a persistent request for an alltoallv among neighbors. */
 int MPI_Neighbor_alltoallv_init(const void *sendbuf, const int sendcounts[],
     const int sdispls[], MPI_Datatype sendtype, void *recvbuf, const int recvcounts[],
     const int rdispls[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request);
 int PMPI_Neighbor_alltoallv_init(const void *sendbuf, const int sendcounts[],
     const int sdispls[], MPI_Datatype sendtype, void *recvbuf, const int recvcounts[],
     const int rdispls[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request);
+/** Creates a persistent request for an alltoallv among neighbors (large counts). */
 int MPI_Neighbor_alltoallv_init_c(const void *sendbuf, const MPI_Count sendcounts[],
     const MPI_Aint sdispls[], MPI_Datatype sendtype, void *recvbuf,
     const MPI_Count recvcounts[], const MPI_Aint rdispls[], MPI_Datatype recvtype,
@@ -1997,6 +2260,7 @@ int PMPI_Neighbor_alltoallv_init_c(const void *sendbuf, const MPI_Count sendcoun
     const MPI_Aint sdispls[], MPI_Datatype sendtype, void *recvbuf,
     const MPI_Count recvcounts[], const MPI_Aint rdispls[], MPI_Datatype recvtype,
     MPI_Comm comm, MPI_Info info, MPI_Request *request);
+/** Creates a persistent request for an alltoallw among neighbors. */
 int MPI_Neighbor_alltoallw_init(const void *sendbuf, const int sendcounts[],
     const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void *recvbuf,
     const int recvcounts[], const MPI_Aint rdispls[], const MPI_Datatype recvtypes[],
@@ -2005,6 +2269,7 @@ int PMPI_Neighbor_alltoallw_init(const void *sendbuf, const int sendcounts[],
     const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void *recvbuf,
     const int recvcounts[], const MPI_Aint rdispls[], const MPI_Datatype recvtypes[],
     MPI_Comm comm, MPI_Info info, MPI_Request *request);
+/** Creates a persistent request for an alltoallw among neighbors (large counts). */
 int MPI_Neighbor_alltoallw_init_c(const void *sendbuf, const MPI_Count sendcounts[],
     const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void *recvbuf,
     const MPI_Count recvcounts[], const MPI_Aint rdispls[], const MPI_Datatype recvtypes[],
@@ -2015,170 +2280,240 @@ int PMPI_Neighbor_alltoallw_init_c(const void *sendbuf, const MPI_Count sendcoun
     MPI_Comm comm, MPI_Info info, MPI_Request *request);
 
 /* Chapter 8: MPI Environmental Management */
+/** Returns the version of the standard that the library has. */
 int MPI_Get_version(int *version, int *subversion);
 int PMPI_Get_version(int *version, int *subversion);
+/** Returns a text that identifies the library. */
 int MPI_Get_library_version(char *version, int *resultlen);
 int PMPI_Get_library_version(char *version, int *resultlen);
+/** Returns which hardware resources a process may be bound to. */
 int MPI_Get_hw_resource_info(MPI_Info *hw_info);
 int PMPI_Get_hw_resource_info(MPI_Info *hw_info);
+/** Returns the name of the machine that this process runs on. */
 int MPI_Get_processor_name(char *name, int *resultlen);
 int PMPI_Get_processor_name(char *name, int *resultlen);
+/** Allocates memory that communication can use well. */
 int MPI_Alloc_mem(MPI_Aint size, MPI_Info info, void *baseptr);
 int PMPI_Alloc_mem(MPI_Aint size, MPI_Info info, void *baseptr);
+/** Releases memory of MPI_Alloc_mem. */
 int MPI_Free_mem(void *base);
 int PMPI_Free_mem(void *base);
+/** Makes an error handler of a function, for communicators. */
 int MPI_Comm_create_errhandler(MPI_Comm_errhandler_function *comm_errhandler_fn,
     MPI_Errhandler *errhandler);
 int PMPI_Comm_create_errhandler(MPI_Comm_errhandler_function *comm_errhandler_fn,
     MPI_Errhandler *errhandler);
+/** Chooses what happens on errors of a communicator. */
 int MPI_Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler errhandler);
 int PMPI_Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler errhandler);
+/** Returns the error handler of a communicator. */
 int MPI_Comm_get_errhandler(MPI_Comm comm, MPI_Errhandler *errhandler);
 int PMPI_Comm_get_errhandler(MPI_Comm comm, MPI_Errhandler *errhandler);
+/** Makes an error handler of a function, for windows. */
 int MPI_Win_create_errhandler(MPI_Win_errhandler_function *win_errhandler_fn,
     MPI_Errhandler *errhandler);
 int PMPI_Win_create_errhandler(MPI_Win_errhandler_function *win_errhandler_fn,
     MPI_Errhandler *errhandler);
+/** Chooses what happens on errors of a window. */
 int MPI_Win_set_errhandler(MPI_Win win, MPI_Errhandler errhandler);
 int PMPI_Win_set_errhandler(MPI_Win win, MPI_Errhandler errhandler);
+/** Returns the error handler of a window. */
 int MPI_Win_get_errhandler(MPI_Win win, MPI_Errhandler *errhandler);
 int PMPI_Win_get_errhandler(MPI_Win win, MPI_Errhandler *errhandler);
+/** Makes an error handler of a function, for files. */
 int MPI_File_create_errhandler(MPI_File_errhandler_function *file_errhandler_fn,
     MPI_Errhandler *errhandler);
 int PMPI_File_create_errhandler(MPI_File_errhandler_function *file_errhandler_fn,
     MPI_Errhandler *errhandler);
+/** Chooses what happens on errors of a file. */
 int MPI_File_set_errhandler(MPI_File file, MPI_Errhandler errhandler);
 int PMPI_File_set_errhandler(MPI_File file, MPI_Errhandler errhandler);
+/** Returns the error handler of a file. */
 int MPI_File_get_errhandler(MPI_File file, MPI_Errhandler *errhandler);
 int PMPI_File_get_errhandler(MPI_File file, MPI_Errhandler *errhandler);
+/** Releases an error handler. */
 int MPI_Errhandler_free(MPI_Errhandler *errhandler);
 int PMPI_Errhandler_free(MPI_Errhandler *errhandler);
+/** Returns the text of an error code or class. */
 int MPI_Error_string(int errorcode, char *string, int *resultlen);
 int PMPI_Error_string(int errorcode, char *string, int *resultlen);
+/** Returns the class of an error code. */
 int MPI_Error_class(int errorcode, int *errorclass);
 int PMPI_Error_class(int errorcode, int *errorclass);
+/** Adds an error class of the program. */
 int MPI_Add_error_class(int *errorclass);
 int PMPI_Add_error_class(int *errorclass);
+/** Adds an error code to a class. */
 int MPI_Add_error_code(int errorclass, int *errorcode);
 int PMPI_Add_error_code(int errorclass, int *errorcode);
+/** Gives an error code or class of the program its text. */
 int MPI_Add_error_string(int errorcode, const char *string);
 int PMPI_Add_error_string(int errorcode, const char *string);
+/** Removes an error class of the program. */
 int MPI_Remove_error_class(int errorclass);
 int PMPI_Remove_error_class(int errorclass);
+/** Removes an error code of the program. */
 int MPI_Remove_error_code(int errorcode);
 int PMPI_Remove_error_code(int errorcode);
+/** Removes the text of an error code of the program. */
 int MPI_Remove_error_string(int errorcode);
 int PMPI_Remove_error_string(int errorcode);
+/** Makes an error handler of a function, for sessions. */
 int MPI_Session_create_errhandler(MPI_Session_errhandler_function *session_errhandler_fn,
     MPI_Errhandler *errhandler);
 int PMPI_Session_create_errhandler(MPI_Session_errhandler_function *session_errhandler_fn,
     MPI_Errhandler *errhandler);
+/** Chooses what happens on errors of a session. */
 int MPI_Session_set_errhandler(MPI_Session session, MPI_Errhandler errhandler);
 int PMPI_Session_set_errhandler(MPI_Session session, MPI_Errhandler errhandler);
+/** Returns the error handler of a session. */
 int MPI_Session_get_errhandler(MPI_Session session, MPI_Errhandler *errhandler);
 int PMPI_Session_get_errhandler(MPI_Session session, MPI_Errhandler *errhandler);
+/** Calls the error handler of a session. */
 int MPI_Session_call_errhandler(MPI_Session session, int errorcode);
 int PMPI_Session_call_errhandler(MPI_Session session, int errorcode);
+/** Calls the error handler of a communicator. */
 int MPI_Comm_call_errhandler(MPI_Comm comm, int errorcode);
 int PMPI_Comm_call_errhandler(MPI_Comm comm, int errorcode);
+/** Calls the error handler of a window. */
 int MPI_Win_call_errhandler(MPI_Win win, int errorcode);
 int PMPI_Win_call_errhandler(MPI_Win win, int errorcode);
+/** Calls the error handler of a file. */
 int MPI_File_call_errhandler(MPI_File fh, int errorcode);
 int PMPI_File_call_errhandler(MPI_File fh, int errorcode);
+/** Returns the time in seconds. */
 double MPI_Wtime(void);
 double PMPI_Wtime(void);
+/** Returns the resolution of MPI_Wtime in seconds. */
 double MPI_Wtick(void);
 double PMPI_Wtick(void);
+/** Starts MPI in the world model. */
 int MPI_Init(int *argc, char ***argv);
 int PMPI_Init(int *argc, char ***argv);
+/** Ends MPI in the world model. */
 int MPI_Finalize(void);
 int PMPI_Finalize(void);
+/** Asks whether MPI_Init or MPI_Init_thread was called. */
 int MPI_Initialized(int *flag);
 int PMPI_Initialized(int *flag);
+/** Ends the processes of a communicator. */
 int MPI_Abort(MPI_Comm comm, int errorcode);
 int PMPI_Abort(MPI_Comm comm, int errorcode);
+/** Asks whether MPI_Finalize has completed. */
 int MPI_Finalized(int *flag);
 int PMPI_Finalized(int *flag);
 
 /* Chapter 9: The Info Object */
+/** Makes an empty info object. */
 int MPI_Info_create(MPI_Info *info);
 int PMPI_Info_create(MPI_Info *info);
+/** Stores a key with a value in an info object. */
 int MPI_Info_set(MPI_Info info, const char *key, const char *value);
 int PMPI_Info_set(MPI_Info info, const char *key, const char *value);
+/** Removes a key from an info object. */
 int MPI_Info_delete(MPI_Info info, const char *key);
 int PMPI_Info_delete(MPI_Info info, const char *key);
+/** Returns a value of an info object, with a limit to its length. */
 int MPI_Info_get(MPI_Info info, const char *key, int valuelen, char *value, int *flag);
 int PMPI_Info_get(MPI_Info info, const char *key, int valuelen, char *value, int *flag);
+/** Returns a value of an info object and its length. */
 int MPI_Info_get_string(MPI_Info info, const char *key, int *buflen, char *value, int *flag);
 int PMPI_Info_get_string(MPI_Info info, const char *key, int *buflen, char *value, int *flag);
+/** Makes an info object that describes how the process was started. */
 int MPI_Info_create_env(int argc, char *argv[], MPI_Info *info);
 int PMPI_Info_create_env(int argc, char *argv[], MPI_Info *info);
+/** Returns the length of a value of an info object. */
 int MPI_Info_get_valuelen(MPI_Info info, const char *key, int *valuelen, int *flag);
 int PMPI_Info_get_valuelen(MPI_Info info, const char *key, int *valuelen, int *flag);
+/** Returns the number of keys in an info object. */
 int MPI_Info_get_nkeys(MPI_Info info, int *nkeys);
 int PMPI_Info_get_nkeys(MPI_Info info, int *nkeys);
+/** Returns a key of an info object by its number. */
 int MPI_Info_get_nthkey(MPI_Info info, int n, char *key);
 int PMPI_Info_get_nthkey(MPI_Info info, int n, char *key);
+/** Makes a copy of an info object. */
 int MPI_Info_dup(MPI_Info info, MPI_Info *newinfo);
 int PMPI_Info_dup(MPI_Info info, MPI_Info *newinfo);
+/** Releases an info object. */
 int MPI_Info_free(MPI_Info *info);
 int PMPI_Info_free(MPI_Info *info);
 
 /* Chapter 10: Process Creation and Management */
+/** Starts processes of a program and connects to them. */
 int MPI_Comm_spawn(const char *command, char *argv[], int maxprocs, MPI_Info info,
     int root, MPI_Comm comm, MPI_Comm *intercomm, int array_of_errcodes[]);
 int PMPI_Comm_spawn(const char *command, char *argv[], int maxprocs, MPI_Info info,
     int root, MPI_Comm comm, MPI_Comm *intercomm, int array_of_errcodes[]);
+/** Starts processes of several programs and connects to them. */
 int MPI_Comm_spawn_multiple(int count, char *array_of_commands[], char **array_of_argv[],
     const int array_of_maxprocs[], const MPI_Info array_of_info[], int root, MPI_Comm comm,
     MPI_Comm *intercomm, int array_of_errcodes[]);
 int PMPI_Comm_spawn_multiple(int count, char *array_of_commands[], char **array_of_argv[],
     const int array_of_maxprocs[], const MPI_Info array_of_info[], int root, MPI_Comm comm,
     MPI_Comm *intercomm, int array_of_errcodes[]);
+/** Returns the intercommunicator with the processes that spawned this one. */
 int MPI_Comm_get_parent(MPI_Comm *parent);
 int PMPI_Comm_get_parent(MPI_Comm *parent);
+/** Opens a port to which other programs can connect. */
 int MPI_Open_port(MPI_Info info, char *port_name);
 int PMPI_Open_port(MPI_Info info, char *port_name);
+/** Closes a port. */
 int MPI_Close_port(const char *port_name);
 int PMPI_Close_port(const char *port_name);
+/** Waits for another program to connect to a port. */
 int MPI_Comm_accept(const char *port_name, MPI_Info info, int root, MPI_Comm comm,
     MPI_Comm *newcomm);
 int PMPI_Comm_accept(const char *port_name, MPI_Info info, int root, MPI_Comm comm,
     MPI_Comm *newcomm);
+/** Connects to the port of another program. */
 int MPI_Comm_connect(const char *port_name, MPI_Info info, int root, MPI_Comm comm,
     MPI_Comm *newcomm);
 int PMPI_Comm_connect(const char *port_name, MPI_Info info, int root, MPI_Comm comm,
     MPI_Comm *newcomm);
+/** Makes a port's name known under the name of a service. */
 int MPI_Publish_name(const char *service_name, MPI_Info info, const char *port_name);
 int PMPI_Publish_name(const char *service_name, MPI_Info info, const char *port_name);
+/** Withdraws a published name. */
 int MPI_Unpublish_name(const char *service_name, MPI_Info info, const char *port_name);
 int PMPI_Unpublish_name(const char *service_name, MPI_Info info, const char *port_name);
+/** Finds the port that was published under the name of a service. */
 int MPI_Lookup_name(const char *service_name, MPI_Info info, char *port_name);
 int PMPI_Lookup_name(const char *service_name, MPI_Info info, char *port_name);
+/** Waits for a communicator's communication and releases it. */
 int MPI_Comm_disconnect(MPI_Comm *comm);
 int PMPI_Comm_disconnect(MPI_Comm *comm);
+/** Makes an intercommunicator of two processes with a connected socket. */
 int MPI_Comm_join(int fd, MPI_Comm *intercomm);
 int PMPI_Comm_join(int fd, MPI_Comm *intercomm);
+/** Starts a session. */
 int MPI_Session_init(MPI_Info info, MPI_Errhandler errhandler, MPI_Session *session);
 int PMPI_Session_init(MPI_Info info, MPI_Errhandler errhandler, MPI_Session *session);
+/** Ends a session. */
 int MPI_Session_finalize(MPI_Session *session);
 int PMPI_Session_finalize(MPI_Session *session);
+/** Returns the number of process sets. */
 int MPI_Session_get_num_psets(MPI_Session session, MPI_Info info, int *npset_names);
 int PMPI_Session_get_num_psets(MPI_Session session, MPI_Info info, int *npset_names);
+/** Returns the name of a process set by its number. */
 int MPI_Session_get_nth_pset(MPI_Session session, MPI_Info info, int n, int *pset_len,
     char *pset_name);
 int PMPI_Session_get_nth_pset(MPI_Session session, MPI_Info info, int n, int *pset_len,
     char *pset_name);
+/** Returns the hints of a session. */
 int MPI_Session_get_info(MPI_Session session, MPI_Info *info_used);
 int PMPI_Session_get_info(MPI_Session session, MPI_Info *info_used);
+/** Returns what is known of a process set. */
 int MPI_Session_get_pset_info(MPI_Session session, const char *pset_name, MPI_Info *info);
 int PMPI_Session_get_pset_info(MPI_Session session, const char *pset_name, MPI_Info *info);
+/** Makes a group of a process set's processes. */
 int MPI_Group_from_session_pset(MPI_Session session, const char *pset_name, MPI_Group *newgroup);
 int PMPI_Group_from_session_pset(MPI_Session session, const char *pset_name, MPI_Group *newgroup);
+/** Makes a communicator of a group without another communicator. */
 int MPI_Comm_create_from_group(MPI_Group group, const char *stringtag, MPI_Info info,
     MPI_Errhandler errhandler, MPI_Comm *newcomm);
 int PMPI_Comm_create_from_group(MPI_Group group, const char *stringtag,
     MPI_Info info, MPI_Errhandler errhandler, MPI_Comm *newcomm);
+/** Makes an intercommunicator of two groups. */
 int MPI_Intercomm_create_from_groups(MPI_Group local_group, int local_leader,
     MPI_Group remote_group, int remote_leader, const char *stringtag, MPI_Info info,
     MPI_Errhandler errhandler, MPI_Comm *newintercomm);
@@ -2187,86 +2522,108 @@ int PMPI_Intercomm_create_from_groups(MPI_Group local_group, int local_leader,
     MPI_Errhandler errhandler, MPI_Comm *newintercomm);
 
 /* Chapter 11: One-Sided Communications */
+/** Exposes memory of each process in a window. */
 int MPI_Win_create(void *base, MPI_Aint size, int disp_unit, MPI_Info info, MPI_Comm comm,
     MPI_Win *win);
 int PMPI_Win_create(void *base, MPI_Aint size, int disp_unit, MPI_Info info, MPI_Comm comm,
     MPI_Win *win);
+/** Exposes memory of each process in a window (large counts). */
 int MPI_Win_create_c(void *base, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info,
     MPI_Comm comm, MPI_Win *win);
 int PMPI_Win_create_c(void *base, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info,
     MPI_Comm comm, MPI_Win *win);
+/** Allocates memory on each process and exposes it in a window. */
 int MPI_Win_allocate(MPI_Aint size, int disp_unit, MPI_Info info, MPI_Comm comm,
     void *baseptr, MPI_Win *win);
 int PMPI_Win_allocate(MPI_Aint size, int disp_unit, MPI_Info info, MPI_Comm comm,
     void *baseptr, MPI_Win *win);
+/** Allocates memory on each process and exposes it in a window (large counts). */
 int MPI_Win_allocate_c(MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm,
     void *baseptr, MPI_Win *win);
 int PMPI_Win_allocate_c(MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm,
     void *baseptr, MPI_Win *win);
+/** Allocates memory that all processes of a node load and store. */
 int MPI_Win_allocate_shared(MPI_Aint size, int disp_unit, MPI_Info info, MPI_Comm comm,
     void *baseptr, MPI_Win *win);
 int PMPI_Win_allocate_shared(MPI_Aint size, int disp_unit, MPI_Info info, MPI_Comm comm,
     void *baseptr, MPI_Win *win);
+/** Allocates memory that all processes of a node load and store (large counts). */
 int MPI_Win_allocate_shared_c(MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm,
     void *baseptr, MPI_Win *win);
 int PMPI_Win_allocate_shared_c(MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm,
     void *baseptr, MPI_Win *win);
+/** Returns where another process's part of a window lies here. */
 int MPI_Win_shared_query(MPI_Win win, int rank, MPI_Aint *size, int *disp_unit, void *baseptr);
 int PMPI_Win_shared_query(MPI_Win win, int rank, MPI_Aint *size, int *disp_unit, void *baseptr);
+/** Returns where another process's part of a window lies here (large counts). */
 int MPI_Win_shared_query_c(MPI_Win win, int rank, MPI_Aint *size, MPI_Aint *disp_unit,
     void *baseptr);
 int PMPI_Win_shared_query_c(MPI_Win win, int rank, MPI_Aint *size, MPI_Aint *disp_unit,
     void *baseptr);
+/** Makes a window to which memory is attached later. */
 int MPI_Win_create_dynamic(MPI_Info info, MPI_Comm comm, MPI_Win *win);
 int PMPI_Win_create_dynamic(MPI_Info info, MPI_Comm comm, MPI_Win *win);
+/** Exposes memory in a dynamic window. */
 int MPI_Win_attach(MPI_Win win, void *base, MPI_Aint size);
 int PMPI_Win_attach(MPI_Win win, void *base, MPI_Aint size);
+/** Withdraws memory from a dynamic window. */
 int MPI_Win_detach(MPI_Win win, const void *base);
 int PMPI_Win_detach(MPI_Win win, const void *base);
+/** Releases a window. */
 int MPI_Win_free(MPI_Win *win);
 int PMPI_Win_free(MPI_Win *win);
+/** Returns the group of a window's processes. */
 int MPI_Win_get_group(MPI_Win win, MPI_Group *group);
 int PMPI_Win_get_group(MPI_Win win, MPI_Group *group);
+/** Gives a window hints. */
 int MPI_Win_set_info(MPI_Win win, MPI_Info info);
 int PMPI_Win_set_info(MPI_Win win, MPI_Info info);
+/** Returns the hints of a window. */
 int MPI_Win_get_info(MPI_Win win, MPI_Info *info_used);
 int PMPI_Win_get_info(MPI_Win win, MPI_Info *info_used);
+/** Writes data into the memory of another process. */
 int MPI_Put(const void *origin_addr, int origin_count, MPI_Datatype origin_datatype,
     int target_rank, MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype,
     MPI_Win win);
 int PMPI_Put(const void *origin_addr, int origin_count, MPI_Datatype origin_datatype,
     int target_rank, MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype,
     MPI_Win win);
+/** Writes data into the memory of another process (large counts). */
 int MPI_Put_c(const void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype,
     int target_rank, MPI_Aint target_disp, MPI_Count target_count,
     MPI_Datatype target_datatype, MPI_Win win);
 int PMPI_Put_c(const void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype,
     int target_rank, MPI_Aint target_disp, MPI_Count target_count,
     MPI_Datatype target_datatype, MPI_Win win);
+/** Reads data from the memory of another process. */
 int MPI_Get(void *origin_addr, int origin_count, MPI_Datatype origin_datatype,
     int target_rank, MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype,
     MPI_Win win);
 int PMPI_Get(void *origin_addr, int origin_count, MPI_Datatype origin_datatype,
     int target_rank, MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype,
     MPI_Win win);
+/** Reads data from the memory of another process (large counts). */
 int MPI_Get_c(void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype,
     int target_rank, MPI_Aint target_disp, MPI_Count target_count,
     MPI_Datatype target_datatype, MPI_Win win);
 int PMPI_Get_c(void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype,
     int target_rank, MPI_Aint target_disp, MPI_Count target_count,
     MPI_Datatype target_datatype, MPI_Win win);
+/** Combines data with the memory of another process. */
 int MPI_Accumulate(const void *origin_addr, int origin_count, MPI_Datatype origin_datatype,
     int target_rank, MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype,
     MPI_Op op, MPI_Win win);
 int PMPI_Accumulate(const void *origin_addr, int origin_count, MPI_Datatype origin_datatype,
     int target_rank, MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype,
     MPI_Op op, MPI_Win win);
+/** Combines data with the memory of another process (large counts). */
 int MPI_Accumulate_c(const void *origin_addr, MPI_Count origin_count,
     MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp,
     MPI_Count target_count, MPI_Datatype target_datatype, MPI_Op op, MPI_Win win);
 int PMPI_Accumulate_c(const void *origin_addr, MPI_Count origin_count,
     MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp,
     MPI_Count target_count, MPI_Datatype target_datatype, MPI_Op op, MPI_Win win);
+/** Returns the target's data and combines new data with it. */
 int MPI_Get_accumulate(const void *origin_addr, int origin_count, MPI_Datatype origin_datatype,
     void *result_addr, int result_count, MPI_Datatype result_datatype, int target_rank,
     MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype, MPI_Op op, MPI_Win win);
@@ -2274,6 +2631,7 @@ int PMPI_Get_accumulate(const void *origin_addr, int origin_count,
     MPI_Datatype origin_datatype, void *result_addr, int result_count,
     MPI_Datatype result_datatype, int target_rank, MPI_Aint target_disp,
     int target_count, MPI_Datatype target_datatype, MPI_Op op, MPI_Win win);
+/** Returns the target's data and combines new data with it (large counts). */
 int MPI_Get_accumulate_c(const void *origin_addr, MPI_Count origin_count,
     MPI_Datatype origin_datatype, void *result_addr, MPI_Count result_count,
     MPI_Datatype result_datatype, int target_rank, MPI_Aint target_disp,
@@ -2282,44 +2640,52 @@ int PMPI_Get_accumulate_c(const void *origin_addr, MPI_Count origin_count,
     MPI_Datatype origin_datatype, void *result_addr, MPI_Count result_count,
     MPI_Datatype result_datatype, int target_rank, MPI_Aint target_disp,
     MPI_Count target_count, MPI_Datatype target_datatype, MPI_Op op, MPI_Win win);
+/** Returns one element of the target and combines a value with it. */
 int MPI_Fetch_and_op(const void *origin_addr, void *result_addr, MPI_Datatype datatype,
     int target_rank, MPI_Aint target_disp, MPI_Op op, MPI_Win win);
 int PMPI_Fetch_and_op(const void *origin_addr, void *result_addr, MPI_Datatype datatype,
     int target_rank, MPI_Aint target_disp, MPI_Op op, MPI_Win win);
+/** Replaces an element of the target if it has an expected value. */
 int MPI_Compare_and_swap(const void *origin_addr, const void *compare_addr,
     void *result_addr, MPI_Datatype datatype, int target_rank, MPI_Aint target_disp, MPI_Win win);
 int PMPI_Compare_and_swap(const void *origin_addr, const void *compare_addr,
     void *result_addr, MPI_Datatype datatype, int target_rank, MPI_Aint target_disp, MPI_Win win);
+/** Writes data into the memory of another process, with a request. */
 int MPI_Rput(const void *origin_addr, int origin_count, MPI_Datatype origin_datatype,
     int target_rank, MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype,
     MPI_Win win, MPI_Request *request);
 int PMPI_Rput(const void *origin_addr, int origin_count, MPI_Datatype origin_datatype,
     int target_rank, MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype,
     MPI_Win win, MPI_Request *request);
+/** Writes data into the memory of another process, with a request (large counts). */
 int MPI_Rput_c(const void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype,
     int target_rank, MPI_Aint target_disp, MPI_Count target_count,
     MPI_Datatype target_datatype, MPI_Win win, MPI_Request *request);
 int PMPI_Rput_c(const void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype,
     int target_rank, MPI_Aint target_disp, MPI_Count target_count,
     MPI_Datatype target_datatype, MPI_Win win, MPI_Request *request);
+/** Reads data from the memory of another process, with a request. */
 int MPI_Rget(void *origin_addr, int origin_count, MPI_Datatype origin_datatype,
     int target_rank, MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype,
     MPI_Win win, MPI_Request *request);
 int PMPI_Rget(void *origin_addr, int origin_count, MPI_Datatype origin_datatype,
     int target_rank, MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype,
     MPI_Win win, MPI_Request *request);
+/** Reads data from the memory of another process, with a request (large counts). */
 int MPI_Rget_c(void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype,
     int target_rank, MPI_Aint target_disp, MPI_Count target_count,
     MPI_Datatype target_datatype, MPI_Win win, MPI_Request *request);
 int PMPI_Rget_c(void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype,
     int target_rank, MPI_Aint target_disp, MPI_Count target_count,
     MPI_Datatype target_datatype, MPI_Win win, MPI_Request *request);
+/** Combines data with the memory of another process, with a request. */
 int MPI_Raccumulate(const void *origin_addr, int origin_count, MPI_Datatype origin_datatype,
     int target_rank, MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype,
     MPI_Op op, MPI_Win win, MPI_Request *request);
 int PMPI_Raccumulate(const void *origin_addr, int origin_count, MPI_Datatype origin_datatype,
     int target_rank, MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype,
     MPI_Op op, MPI_Win win, MPI_Request *request);
+/** Combines data with the memory of another process, with a request (large counts). */
 int MPI_Raccumulate_c(const void *origin_addr, MPI_Count origin_count,
     MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp,
     MPI_Count target_count, MPI_Datatype target_datatype, MPI_Op op, MPI_Win win,
@@ -2328,6 +2694,7 @@ int PMPI_Raccumulate_c(const void *origin_addr, MPI_Count origin_count,
     MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp,
     MPI_Count target_count, MPI_Datatype target_datatype, MPI_Op op, MPI_Win win,
     MPI_Request *request);
+/** Returns the target's data and combines new data, with a request. */
 int MPI_Rget_accumulate(const void *origin_addr, int origin_count,
     MPI_Datatype origin_datatype, void *result_addr, int result_count,
     MPI_Datatype result_datatype, int target_rank, MPI_Aint target_disp,
@@ -2336,6 +2703,7 @@ int PMPI_Rget_accumulate(const void *origin_addr, int origin_count,
     MPI_Datatype origin_datatype, void *result_addr, int result_count,
     MPI_Datatype result_datatype, int target_rank, MPI_Aint target_disp,
     int target_count, MPI_Datatype target_datatype, MPI_Op op, MPI_Win win, MPI_Request *request);
+/** Returns the target's data and combines new data, with a request (large counts). */
 int MPI_Rget_accumulate_c(const void *origin_addr, MPI_Count origin_count,
     MPI_Datatype origin_datatype, void *result_addr, MPI_Count result_count,
     MPI_Datatype result_datatype, int target_rank, MPI_Aint target_disp,
@@ -2346,335 +2714,447 @@ int PMPI_Rget_accumulate_c(const void *origin_addr, MPI_Count origin_count,
     MPI_Datatype result_datatype, int target_rank, MPI_Aint target_disp,
     MPI_Count target_count, MPI_Datatype target_datatype, MPI_Op op, MPI_Win win,
     MPI_Request *request);
+/** Ends one epoch of accesses on a window and begins the next. */
 int MPI_Win_fence(int assert, MPI_Win win);
 int PMPI_Win_fence(int assert, MPI_Win win);
+/** Begins accesses to the windows of a group. */
 int MPI_Win_start(MPI_Group group, int assert, MPI_Win win);
 int PMPI_Win_start(MPI_Group group, int assert, MPI_Win win);
+/** Ends the accesses that MPI_Win_start began. */
 int MPI_Win_complete(MPI_Win win);
 int PMPI_Win_complete(MPI_Win win);
+/** Lets a group of processes access this process's window. */
 int MPI_Win_post(MPI_Group group, int assert, MPI_Win win);
 int PMPI_Win_post(MPI_Group group, int assert, MPI_Win win);
+/** Waits until the accesses that MPI_Win_post has allowed are over. */
 int MPI_Win_wait(MPI_Win win);
 int PMPI_Win_wait(MPI_Win win);
+/** Asks whether the accesses that MPI_Win_post has allowed are over. */
 int MPI_Win_test(MPI_Win win, int *flag);
 int PMPI_Win_test(MPI_Win win, int *flag);
+/** Begins accesses to one process's window, without its help. */
 int MPI_Win_lock(int lock_type, int rank, int assert, MPI_Win win);
 int PMPI_Win_lock(int lock_type, int rank, int assert, MPI_Win win);
+/** Begins accesses to all processes' windows by shared locks. */
 int MPI_Win_lock_all(int assert, MPI_Win win);
 int PMPI_Win_lock_all(int assert, MPI_Win win);
+/** Completes the accesses to a locked target and unlocks it. */
 int MPI_Win_unlock(int rank, MPI_Win win);
 int PMPI_Win_unlock(int rank, MPI_Win win);
+/** Completes the accesses to all targets and unlocks them. */
 int MPI_Win_unlock_all(MPI_Win win);
 int PMPI_Win_unlock_all(MPI_Win win);
+/** Completes the accesses to one target without unlocking it. */
 int MPI_Win_flush(int rank, MPI_Win win);
 int PMPI_Win_flush(int rank, MPI_Win win);
+/** Completes the accesses to all targets without unlocking them. */
 int MPI_Win_flush_all(MPI_Win win);
 int PMPI_Win_flush_all(MPI_Win win);
+/** Waits until the buffers of accesses to one target may be reused. */
 int MPI_Win_flush_local(int rank, MPI_Win win);
 int PMPI_Win_flush_local(int rank, MPI_Win win);
+/** Waits until the buffers of all accesses may be reused. */
 int MPI_Win_flush_local_all(MPI_Win win);
 int PMPI_Win_flush_local_all(MPI_Win win);
+/** Orders this process's loads and stores with accesses to its window. */
 int MPI_Win_sync(MPI_Win win);
 int PMPI_Win_sync(MPI_Win win);
 
 /* Chapter 12: External Interfaces */
+/** Creates a request for an operation that the program carries out. */
 int MPI_Grequest_start(MPI_Grequest_query_function *query_fn,
     MPI_Grequest_free_function *free_fn, MPI_Grequest_cancel_function *cancel_fn,
     void *extra_state, MPI_Request *request);
 int PMPI_Grequest_start(MPI_Grequest_query_function *query_fn,
     MPI_Grequest_free_function *free_fn, MPI_Grequest_cancel_function *cancel_fn,
     void *extra_state, MPI_Request *request);
+/** Marks a generalized request as complete. */
 int MPI_Grequest_complete(MPI_Request request);
 int PMPI_Grequest_complete(MPI_Request request);
+/** Sets the number of elements that a status reports. */
 int MPI_Status_set_elements(MPI_Status *status, MPI_Datatype datatype, int count);
 int PMPI_Status_set_elements(MPI_Status *status, MPI_Datatype datatype, int count);
+/** Sets the number of elements that a status reports (large counts). */
 int MPI_Status_set_elements_c(MPI_Status *status, MPI_Datatype datatype, MPI_Count count);
 int PMPI_Status_set_elements_c(MPI_Status *status, MPI_Datatype datatype, MPI_Count count);
+/** Sets a status's number of elements as MPI_Count. */
 int MPI_Status_set_elements_x(MPI_Status *status, MPI_Datatype datatype, MPI_Count count);
 int PMPI_Status_set_elements_x(MPI_Status *status, MPI_Datatype datatype, MPI_Count count);
+/** Sets whether a status reports a cancelled operation. */
 int MPI_Status_set_cancelled(MPI_Status *status, int flag);
 int PMPI_Status_set_cancelled(MPI_Status *status, int flag);
+/** Returns the sender's rank of a status. */
 int MPI_Status_get_source(const MPI_Status *status, int *source);
 int PMPI_Status_get_source(const MPI_Status *status, int *source);
+/** Returns the tag of a status. */
 int MPI_Status_get_tag(const MPI_Status *status, int *tag);
 int PMPI_Status_get_tag(const MPI_Status *status, int *tag);
+/** Returns the error code of a status. */
 int MPI_Status_get_error(const MPI_Status *status, int *err);
 int PMPI_Status_get_error(const MPI_Status *status, int *err);
+/** Sets the sender's rank in a status. */
 int MPI_Status_set_source(MPI_Status *status, int source);
 int PMPI_Status_set_source(MPI_Status *status, int source);
+/** Sets the tag in a status. */
 int MPI_Status_set_tag(MPI_Status *status, int tag);
 int PMPI_Status_set_tag(MPI_Status *status, int tag);
+/** Sets the error code in a status. */
 int MPI_Status_set_error(MPI_Status *status, int err);
 int PMPI_Status_set_error(MPI_Status *status, int err);
+/** Starts MPI and says how threads will call it. */
 int MPI_Init_thread(int *argc, char ***argv, int required, int *provided);
 int PMPI_Init_thread(int *argc, char ***argv, int required, int *provided);
+/** Returns the level of thread support. */
 int MPI_Query_thread(int *provided);
 int PMPI_Query_thread(int *provided);
+/** Asks whether this thread has started MPI. */
 int MPI_Is_thread_main(int *flag);
 int PMPI_Is_thread_main(int *flag);
 
 /* Chapter 13: I/O */
+/** Opens a file on all processes of a communicator. */
 int MPI_File_open(MPI_Comm comm, const char *filename, int amode, MPI_Info info, MPI_File *fh);
 int PMPI_File_open(MPI_Comm comm, const char *filename, int amode, MPI_Info info, MPI_File *fh);
+/** Closes a file. */
 int MPI_File_close(MPI_File *fh);
 int PMPI_File_close(MPI_File *fh);
+/** Deletes a file. */
 int MPI_File_delete(const char *filename, MPI_Info info);
 int PMPI_File_delete(const char *filename, MPI_Info info);
+/** Sets the size of a file. */
 int MPI_File_set_size(MPI_File fh, MPI_Offset size);
 int PMPI_File_set_size(MPI_File fh, MPI_Offset size);
+/** Reserves space on the disk for a file. */
 int MPI_File_preallocate(MPI_File fh, MPI_Offset size);
 int PMPI_File_preallocate(MPI_File fh, MPI_Offset size);
+/** Returns the size of a file in bytes. */
 int MPI_File_get_size(MPI_File fh, MPI_Offset *size);
 int PMPI_File_get_size(MPI_File fh, MPI_Offset *size);
+/** Returns the group of the processes that have opened a file. */
 int MPI_File_get_group(MPI_File fh, MPI_Group *group);
 int PMPI_File_get_group(MPI_File fh, MPI_Group *group);
+/** Returns the access mode of a file. */
 int MPI_File_get_amode(MPI_File fh, int *amode);
 int PMPI_File_get_amode(MPI_File fh, int *amode);
+/** Gives a file hints. */
 int MPI_File_set_info(MPI_File fh, MPI_Info info);
 int PMPI_File_set_info(MPI_File fh, MPI_Info info);
+/** Returns the hints of a file. */
 int MPI_File_get_info(MPI_File fh, MPI_Info *info_used);
 int PMPI_File_get_info(MPI_File fh, MPI_Info *info_used);
+/** Chooses which bytes of a file this process sees. */
 int MPI_File_set_view(MPI_File fh, MPI_Offset disp, MPI_Datatype etype, MPI_Datatype filetype,
     const char *datarep, MPI_Info info);
 int PMPI_File_set_view(MPI_File fh, MPI_Offset disp, MPI_Datatype etype,
     MPI_Datatype filetype, const char *datarep, MPI_Info info);
+/** Returns the view of a file. */
 int MPI_File_get_view(MPI_File fh, MPI_Offset *disp, MPI_Datatype *etype,
     MPI_Datatype *filetype, char *datarep);
 int PMPI_File_get_view(MPI_File fh, MPI_Offset *disp, MPI_Datatype *etype,
     MPI_Datatype *filetype, char *datarep);
+/** Reads from a file at an offset. */
 int MPI_File_read_at(MPI_File fh, MPI_Offset offset, void *buf, int count,
     MPI_Datatype datatype, MPI_Status *status);
 int PMPI_File_read_at(MPI_File fh, MPI_Offset offset, void *buf, int count,
     MPI_Datatype datatype, MPI_Status *status);
+/** Reads from a file at an offset (large counts). */
 int MPI_File_read_at_c(MPI_File fh, MPI_Offset offset, void *buf, MPI_Count count,
     MPI_Datatype datatype, MPI_Status *status);
 int PMPI_File_read_at_c(MPI_File fh, MPI_Offset offset, void *buf, MPI_Count count,
     MPI_Datatype datatype, MPI_Status *status);
+/** Reads from a file at an offset, together with all processes. */
 int MPI_File_read_at_all(MPI_File fh, MPI_Offset offset, void *buf, int count,
     MPI_Datatype datatype, MPI_Status *status);
 int PMPI_File_read_at_all(MPI_File fh, MPI_Offset offset, void *buf, int count,
     MPI_Datatype datatype, MPI_Status *status);
+/** Reads from a file at an offset, together with all processes (large counts). */
 int MPI_File_read_at_all_c(MPI_File fh, MPI_Offset offset, void *buf, MPI_Count count,
     MPI_Datatype datatype, MPI_Status *status);
 int PMPI_File_read_at_all_c(MPI_File fh, MPI_Offset offset, void *buf, MPI_Count count,
     MPI_Datatype datatype, MPI_Status *status);
+/** Writes to a file at an offset. */
 int MPI_File_write_at(MPI_File fh, MPI_Offset offset, const void *buf, int count,
     MPI_Datatype datatype, MPI_Status *status);
 int PMPI_File_write_at(MPI_File fh, MPI_Offset offset, const void *buf, int count,
     MPI_Datatype datatype, MPI_Status *status);
+/** Writes to a file at an offset (large counts). */
 int MPI_File_write_at_c(MPI_File fh, MPI_Offset offset, const void *buf,
     MPI_Count count, MPI_Datatype datatype, MPI_Status *status);
 int PMPI_File_write_at_c(MPI_File fh, MPI_Offset offset, const void *buf,
     MPI_Count count, MPI_Datatype datatype, MPI_Status *status);
+/** Writes to a file at an offset, together with all processes. */
 int MPI_File_write_at_all(MPI_File fh, MPI_Offset offset, const void *buf, int count,
     MPI_Datatype datatype, MPI_Status *status);
 int PMPI_File_write_at_all(MPI_File fh, MPI_Offset offset, const void *buf, int count,
     MPI_Datatype datatype, MPI_Status *status);
+/** Writes to a file at an offset, together with all processes (large counts). */
 int MPI_File_write_at_all_c(MPI_File fh, MPI_Offset offset, const void *buf,
     MPI_Count count, MPI_Datatype datatype, MPI_Status *status);
 int PMPI_File_write_at_all_c(MPI_File fh, MPI_Offset offset, const void *buf,
     MPI_Count count, MPI_Datatype datatype, MPI_Status *status);
+/** Begins to read from a file at an offset. */
 int MPI_File_iread_at(MPI_File fh, MPI_Offset offset, void *buf, int count,
     MPI_Datatype datatype, MPI_Request *request);
 int PMPI_File_iread_at(MPI_File fh, MPI_Offset offset, void *buf, int count,
     MPI_Datatype datatype, MPI_Request *request);
+/** Begins to read from a file at an offset (large counts). */
 int MPI_File_iread_at_c(MPI_File fh, MPI_Offset offset, void *buf, MPI_Count count,
     MPI_Datatype datatype, MPI_Request *request);
 int PMPI_File_iread_at_c(MPI_File fh, MPI_Offset offset, void *buf, MPI_Count count,
     MPI_Datatype datatype, MPI_Request *request);
+/** Begins to read at an offset, together with all processes. */
 int MPI_File_iread_at_all(MPI_File fh, MPI_Offset offset, void *buf, int count,
     MPI_Datatype datatype, MPI_Request *request);
 int PMPI_File_iread_at_all(MPI_File fh, MPI_Offset offset, void *buf, int count,
     MPI_Datatype datatype, MPI_Request *request);
+/** Begins to read at an offset, together with all processes (large counts). */
 int MPI_File_iread_at_all_c(MPI_File fh, MPI_Offset offset, void *buf, MPI_Count count,
     MPI_Datatype datatype, MPI_Request *request);
 int PMPI_File_iread_at_all_c(MPI_File fh, MPI_Offset offset, void *buf,
     MPI_Count count, MPI_Datatype datatype, MPI_Request *request);
+/** Begins to write to a file at an offset. */
 int MPI_File_iwrite_at(MPI_File fh, MPI_Offset offset, const void *buf, int count,
     MPI_Datatype datatype, MPI_Request *request);
 int PMPI_File_iwrite_at(MPI_File fh, MPI_Offset offset, const void *buf, int count,
     MPI_Datatype datatype, MPI_Request *request);
+/** Begins to write to a file at an offset (large counts). */
 int MPI_File_iwrite_at_c(MPI_File fh, MPI_Offset offset, const void *buf,
     MPI_Count count, MPI_Datatype datatype, MPI_Request *request);
 int PMPI_File_iwrite_at_c(MPI_File fh, MPI_Offset offset, const void *buf,
     MPI_Count count, MPI_Datatype datatype, MPI_Request *request);
+/** Begins to write at an offset, together with all processes. */
 int MPI_File_iwrite_at_all(MPI_File fh, MPI_Offset offset, const void *buf, int count,
     MPI_Datatype datatype, MPI_Request *request);
 int PMPI_File_iwrite_at_all(MPI_File fh, MPI_Offset offset, const void *buf, int count,
     MPI_Datatype datatype, MPI_Request *request);
+/** Begins to write at an offset, together with all processes (large counts). */
 int MPI_File_iwrite_at_all_c(MPI_File fh, MPI_Offset offset, const void *buf,
     MPI_Count count, MPI_Datatype datatype, MPI_Request *request);
 int PMPI_File_iwrite_at_all_c(MPI_File fh, MPI_Offset offset, const void *buf,
     MPI_Count count, MPI_Datatype datatype, MPI_Request *request);
+/** Reads from a file at this process's file pointer. */
 int MPI_File_read(MPI_File fh, void *buf, int count, MPI_Datatype datatype, MPI_Status *status);
 int PMPI_File_read(MPI_File fh, void *buf, int count, MPI_Datatype datatype, MPI_Status *status);
+/** Reads from a file at this process's file pointer (large counts). */
 int MPI_File_read_c(MPI_File fh, void *buf, MPI_Count count, MPI_Datatype datatype,
     MPI_Status *status);
 int PMPI_File_read_c(MPI_File fh, void *buf, MPI_Count count, MPI_Datatype datatype,
     MPI_Status *status);
+/** Reads at the processes' file pointers, together with all. */
 int MPI_File_read_all(MPI_File fh, void *buf, int count, MPI_Datatype datatype, MPI_Status *status);
 int PMPI_File_read_all(MPI_File fh, void *buf, int count, MPI_Datatype datatype,
     MPI_Status *status);
+/** Reads at the processes' file pointers, together with all (large counts). */
 int MPI_File_read_all_c(MPI_File fh, void *buf, MPI_Count count, MPI_Datatype datatype,
     MPI_Status *status);
 int PMPI_File_read_all_c(MPI_File fh, void *buf, MPI_Count count, MPI_Datatype datatype,
     MPI_Status *status);
+/** Writes to a file at this process's file pointer. */
 int MPI_File_write(MPI_File fh, const void *buf, int count, MPI_Datatype datatype,
     MPI_Status *status);
 int PMPI_File_write(MPI_File fh, const void *buf, int count, MPI_Datatype datatype,
     MPI_Status *status);
+/** Writes to a file at this process's file pointer (large counts). */
 int MPI_File_write_c(MPI_File fh, const void *buf, MPI_Count count,
     MPI_Datatype datatype, MPI_Status *status);
 int PMPI_File_write_c(MPI_File fh, const void *buf, MPI_Count count,
     MPI_Datatype datatype, MPI_Status *status);
+/** Writes at the processes' file pointers, together with all. */
 int MPI_File_write_all(MPI_File fh, const void *buf, int count, MPI_Datatype datatype,
     MPI_Status *status);
 int PMPI_File_write_all(MPI_File fh, const void *buf, int count, MPI_Datatype datatype,
     MPI_Status *status);
+/** Writes at the processes' file pointers, together with all (large counts). */
 int MPI_File_write_all_c(MPI_File fh, const void *buf, MPI_Count count,
     MPI_Datatype datatype, MPI_Status *status);
 int PMPI_File_write_all_c(MPI_File fh, const void *buf, MPI_Count count,
     MPI_Datatype datatype, MPI_Status *status);
+/** Begins to read at this process's file pointer. */
 int MPI_File_iread(MPI_File fh, void *buf, int count, MPI_Datatype datatype, MPI_Request *request);
 int PMPI_File_iread(MPI_File fh, void *buf, int count, MPI_Datatype datatype, MPI_Request *request);
+/** Begins to read at this process's file pointer (large counts). */
 int MPI_File_iread_c(MPI_File fh, void *buf, MPI_Count count, MPI_Datatype datatype,
     MPI_Request *request);
 int PMPI_File_iread_c(MPI_File fh, void *buf, MPI_Count count, MPI_Datatype datatype,
     MPI_Request *request);
+/** Begins to read at the file pointers, together with all processes. */
 int MPI_File_iread_all(MPI_File fh, void *buf, int count, MPI_Datatype datatype,
     MPI_Request *request);
 int PMPI_File_iread_all(MPI_File fh, void *buf, int count, MPI_Datatype datatype,
     MPI_Request *request);
+/** Begins to read at the file pointers, together with all processes (large counts). */
 int MPI_File_iread_all_c(MPI_File fh, void *buf, MPI_Count count, MPI_Datatype datatype,
     MPI_Request *request);
 int PMPI_File_iread_all_c(MPI_File fh, void *buf, MPI_Count count,
     MPI_Datatype datatype, MPI_Request *request);
+/** Begins to write at this process's file pointer. */
 int MPI_File_iwrite(MPI_File fh, const void *buf, int count, MPI_Datatype datatype,
     MPI_Request *request);
 int PMPI_File_iwrite(MPI_File fh, const void *buf, int count, MPI_Datatype datatype,
     MPI_Request *request);
+/** Begins to write at this process's file pointer (large counts). */
 int MPI_File_iwrite_c(MPI_File fh, const void *buf, MPI_Count count,
     MPI_Datatype datatype, MPI_Request *request);
 int PMPI_File_iwrite_c(MPI_File fh, const void *buf, MPI_Count count,
     MPI_Datatype datatype, MPI_Request *request);
+/** Begins to write at the file pointers, together with all processes. */
 int MPI_File_iwrite_all(MPI_File fh, const void *buf, int count, MPI_Datatype datatype,
     MPI_Request *request);
 int PMPI_File_iwrite_all(MPI_File fh, const void *buf, int count, MPI_Datatype datatype,
     MPI_Request *request);
+/** Begins to write at the file pointers, together with all processes (large counts). */
 int MPI_File_iwrite_all_c(MPI_File fh, const void *buf, MPI_Count count,
     MPI_Datatype datatype, MPI_Request *request);
 int PMPI_File_iwrite_all_c(MPI_File fh, const void *buf, MPI_Count count,
     MPI_Datatype datatype, MPI_Request *request);
+/** Moves this process's file pointer. */
 int MPI_File_seek(MPI_File fh, MPI_Offset offset, int whence);
 int PMPI_File_seek(MPI_File fh, MPI_Offset offset, int whence);
+/** Returns this process's file pointer. */
 int MPI_File_get_position(MPI_File fh, MPI_Offset *offset);
 int PMPI_File_get_position(MPI_File fh, MPI_Offset *offset);
+/** Converts a position in the view to one in the file. */
 int MPI_File_get_byte_offset(MPI_File fh, MPI_Offset offset, MPI_Offset *disp);
 int PMPI_File_get_byte_offset(MPI_File fh, MPI_Offset offset, MPI_Offset *disp);
+/** Reads at the file pointer that all processes share. */
 int MPI_File_read_shared(MPI_File fh, void *buf, int count, MPI_Datatype datatype,
     MPI_Status *status);
 int PMPI_File_read_shared(MPI_File fh, void *buf, int count, MPI_Datatype datatype,
     MPI_Status *status);
+/** Reads at the file pointer that all processes share (large counts). */
 int MPI_File_read_shared_c(MPI_File fh, void *buf, MPI_Count count,
     MPI_Datatype datatype, MPI_Status *status);
 int PMPI_File_read_shared_c(MPI_File fh, void *buf, MPI_Count count,
     MPI_Datatype datatype, MPI_Status *status);
+/** Writes at the file pointer that all processes share. */
 int MPI_File_write_shared(MPI_File fh, const void *buf, int count, MPI_Datatype datatype,
     MPI_Status *status);
 int PMPI_File_write_shared(MPI_File fh, const void *buf, int count,
     MPI_Datatype datatype, MPI_Status *status);
+/** Writes at the file pointer that all processes share (large counts). */
 int MPI_File_write_shared_c(MPI_File fh, const void *buf, MPI_Count count,
     MPI_Datatype datatype, MPI_Status *status);
 int PMPI_File_write_shared_c(MPI_File fh, const void *buf, MPI_Count count,
     MPI_Datatype datatype, MPI_Status *status);
+/** Begins to read at the shared file pointer. */
 int MPI_File_iread_shared(MPI_File fh, void *buf, int count, MPI_Datatype datatype,
     MPI_Request *request);
 int PMPI_File_iread_shared(MPI_File fh, void *buf, int count, MPI_Datatype datatype,
     MPI_Request *request);
+/** Begins to read at the shared file pointer (large counts). */
 int MPI_File_iread_shared_c(MPI_File fh, void *buf, MPI_Count count,
     MPI_Datatype datatype, MPI_Request *request);
 int PMPI_File_iread_shared_c(MPI_File fh, void *buf, MPI_Count count,
     MPI_Datatype datatype, MPI_Request *request);
+/** Begins to write at the shared file pointer. */
 int MPI_File_iwrite_shared(MPI_File fh, const void *buf, int count,
     MPI_Datatype datatype, MPI_Request *request);
 int PMPI_File_iwrite_shared(MPI_File fh, const void *buf, int count,
     MPI_Datatype datatype, MPI_Request *request);
+/** Begins to write at the shared file pointer (large counts). */
 int MPI_File_iwrite_shared_c(MPI_File fh, const void *buf, MPI_Count count,
     MPI_Datatype datatype, MPI_Request *request);
 int PMPI_File_iwrite_shared_c(MPI_File fh, const void *buf, MPI_Count count,
     MPI_Datatype datatype, MPI_Request *request);
+/** Reads at the shared file pointer in the order of ranks. */
 int MPI_File_read_ordered(MPI_File fh, void *buf, int count, MPI_Datatype datatype,
     MPI_Status *status);
 int PMPI_File_read_ordered(MPI_File fh, void *buf, int count, MPI_Datatype datatype,
     MPI_Status *status);
+/** Reads at the shared file pointer in the order of ranks (large counts). */
 int MPI_File_read_ordered_c(MPI_File fh, void *buf, MPI_Count count,
     MPI_Datatype datatype, MPI_Status *status);
 int PMPI_File_read_ordered_c(MPI_File fh, void *buf, MPI_Count count,
     MPI_Datatype datatype, MPI_Status *status);
+/** Writes at the shared file pointer in the order of ranks. */
 int MPI_File_write_ordered(MPI_File fh, const void *buf, int count,
     MPI_Datatype datatype, MPI_Status *status);
 int PMPI_File_write_ordered(MPI_File fh, const void *buf, int count,
     MPI_Datatype datatype, MPI_Status *status);
+/** Writes at the shared file pointer in the order of ranks (large counts). */
 int MPI_File_write_ordered_c(MPI_File fh, const void *buf, MPI_Count count,
     MPI_Datatype datatype, MPI_Status *status);
 int PMPI_File_write_ordered_c(MPI_File fh, const void *buf, MPI_Count count,
     MPI_Datatype datatype, MPI_Status *status);
+/** Moves the file pointer that all processes share. */
 int MPI_File_seek_shared(MPI_File fh, MPI_Offset offset, int whence);
 int PMPI_File_seek_shared(MPI_File fh, MPI_Offset offset, int whence);
+/** Returns the file pointer that all processes share. */
 int MPI_File_get_position_shared(MPI_File fh, MPI_Offset *offset);
 int PMPI_File_get_position_shared(MPI_File fh, MPI_Offset *offset);
+/** Begins to read at an offset by a split collective. */
 int MPI_File_read_at_all_begin(MPI_File fh, MPI_Offset offset, void *buf, int count,
     MPI_Datatype datatype);
 int PMPI_File_read_at_all_begin(MPI_File fh, MPI_Offset offset, void *buf, int count,
     MPI_Datatype datatype);
+/** Begins to read at an offset by a split collective (large counts). */
 int MPI_File_read_at_all_begin_c(MPI_File fh, MPI_Offset offset, void *buf,
     MPI_Count count, MPI_Datatype datatype);
 int PMPI_File_read_at_all_begin_c(MPI_File fh, MPI_Offset offset, void *buf,
     MPI_Count count, MPI_Datatype datatype);
+/** Completes MPI_File_read_at_all_begin. */
 int MPI_File_read_at_all_end(MPI_File fh, void *buf, MPI_Status *status);
 int PMPI_File_read_at_all_end(MPI_File fh, void *buf, MPI_Status *status);
+/** Begins to write at an offset by a split collective. */
 int MPI_File_write_at_all_begin(MPI_File fh, MPI_Offset offset, const void *buf,
     int count, MPI_Datatype datatype);
 int PMPI_File_write_at_all_begin(MPI_File fh, MPI_Offset offset, const void *buf,
     int count, MPI_Datatype datatype);
+/** Begins to write at an offset by a split collective (large counts). */
 int MPI_File_write_at_all_begin_c(MPI_File fh, MPI_Offset offset, const void *buf,
     MPI_Count count, MPI_Datatype datatype);
 int PMPI_File_write_at_all_begin_c(MPI_File fh, MPI_Offset offset, const void *buf,
     MPI_Count count, MPI_Datatype datatype);
+/** Completes MPI_File_write_at_all_begin. */
 int MPI_File_write_at_all_end(MPI_File fh, const void *buf, MPI_Status *status);
 int PMPI_File_write_at_all_end(MPI_File fh, const void *buf, MPI_Status *status);
+/** Begins to read at the file pointers by a split collective. */
 int MPI_File_read_all_begin(MPI_File fh, void *buf, int count, MPI_Datatype datatype);
 int PMPI_File_read_all_begin(MPI_File fh, void *buf, int count, MPI_Datatype datatype);
+/** Begins to read at the file pointers by a split collective (large counts). */
 int MPI_File_read_all_begin_c(MPI_File fh, void *buf, MPI_Count count, MPI_Datatype datatype);
 int PMPI_File_read_all_begin_c(MPI_File fh, void *buf, MPI_Count count, MPI_Datatype datatype);
+/** Completes MPI_File_read_all_begin. */
 int MPI_File_read_all_end(MPI_File fh, void *buf, MPI_Status *status);
 int PMPI_File_read_all_end(MPI_File fh, void *buf, MPI_Status *status);
+/** Begins to write at the file pointers by a split collective. */
 int MPI_File_write_all_begin(MPI_File fh, const void *buf, int count, MPI_Datatype datatype);
 int PMPI_File_write_all_begin(MPI_File fh, const void *buf, int count, MPI_Datatype datatype);
+/** Begins to write at the file pointers by a split collective (large counts). */
 int MPI_File_write_all_begin_c(MPI_File fh, const void *buf, MPI_Count count,
     MPI_Datatype datatype);
 int PMPI_File_write_all_begin_c(MPI_File fh, const void *buf, MPI_Count count,
     MPI_Datatype datatype);
+/** Completes MPI_File_write_all_begin. */
 int MPI_File_write_all_end(MPI_File fh, const void *buf, MPI_Status *status);
 int PMPI_File_write_all_end(MPI_File fh, const void *buf, MPI_Status *status);
+/** Begins to read in the order of ranks by a split collective. */
 int MPI_File_read_ordered_begin(MPI_File fh, void *buf, int count, MPI_Datatype datatype);
 int PMPI_File_read_ordered_begin(MPI_File fh, void *buf, int count, MPI_Datatype datatype);
+/** Begins to read in the order of ranks by a split collective (large counts). */
 int MPI_File_read_ordered_begin_c(MPI_File fh, void *buf, MPI_Count count, MPI_Datatype datatype);
 int PMPI_File_read_ordered_begin_c(MPI_File fh, void *buf, MPI_Count count, MPI_Datatype datatype);
+/** Completes MPI_File_read_ordered_begin. */
 int MPI_File_read_ordered_end(MPI_File fh, void *buf, MPI_Status *status);
 int PMPI_File_read_ordered_end(MPI_File fh, void *buf, MPI_Status *status);
+/** Begins to write in the order of ranks by a split collective. */
 int MPI_File_write_ordered_begin(MPI_File fh, const void *buf, int count, MPI_Datatype datatype);
 int PMPI_File_write_ordered_begin(MPI_File fh, const void *buf, int count, MPI_Datatype datatype);
+/** Begins to write in the order of ranks by a split collective (large counts). */
 int MPI_File_write_ordered_begin_c(MPI_File fh, const void *buf, MPI_Count count,
     MPI_Datatype datatype);
 int PMPI_File_write_ordered_begin_c(MPI_File fh, const void *buf, MPI_Count count,
     MPI_Datatype datatype);
+/** Completes MPI_File_write_ordered_begin. */
 int MPI_File_write_ordered_end(MPI_File fh, const void *buf, MPI_Status *status);
 int PMPI_File_write_ordered_end(MPI_File fh, const void *buf, MPI_Status *status);
+/** Returns the extent of a datatype in a file. */
 int MPI_File_get_type_extent(MPI_File fh, MPI_Datatype datatype, MPI_Aint *extent);
 int PMPI_File_get_type_extent(MPI_File fh, MPI_Datatype datatype, MPI_Aint *extent);
+/** Returns the extent of a datatype in a file (large counts). */
 int MPI_File_get_type_extent_c(MPI_File fh, MPI_Datatype datatype, MPI_Count *extent);
 int PMPI_File_get_type_extent_c(MPI_File fh, MPI_Datatype datatype, MPI_Count *extent);
+/** Adds a data representation of the program. */
 int MPI_Register_datarep(const char *datarep,
     MPI_Datarep_conversion_function *read_conversion_fn,
     MPI_Datarep_conversion_function *write_conversion_fn,
@@ -2683,6 +3163,7 @@ int PMPI_Register_datarep(const char *datarep,
     MPI_Datarep_conversion_function *read_conversion_fn,
     MPI_Datarep_conversion_function *write_conversion_fn,
     MPI_Datarep_extent_function *dtype_file_extent_fn, void *extra_state);
+/** Adds a data representation with functions for large counts. */
 int MPI_Register_datarep_c(const char *datarep,
     MPI_Datarep_conversion_function_c *read_conversion_fn,
     MPI_Datarep_conversion_function_c *write_conversion_fn,
@@ -2691,478 +3172,654 @@ int PMPI_Register_datarep_c(const char *datarep,
     MPI_Datarep_conversion_function_c *read_conversion_fn,
     MPI_Datarep_conversion_function_c *write_conversion_fn,
     MPI_Datarep_extent_function *dtype_file_extent_fn, void *extra_state);
+/** Chooses whether overlapping accesses of processes are atomic. */
 int MPI_File_set_atomicity(MPI_File fh, int flag);
 int PMPI_File_set_atomicity(MPI_File fh, int flag);
+/** Asks whether a file is in atomic mode. */
 int MPI_File_get_atomicity(MPI_File fh, int *flag);
 int PMPI_File_get_atomicity(MPI_File fh, int *flag);
+/** Stores written data on the disk and shows it to other processes. */
 int MPI_File_sync(MPI_File fh);
 int PMPI_File_sync(MPI_File fh);
 
 /* Chapter 14: Tool Support */
+/** Passes a level to a profiling library. */
 int MPI_Pcontrol(const int level, ...);
 int PMPI_Pcontrol(const int level, ...);
+/** Starts the tool information interface. */
 int MPI_T_init_thread(int required, int *provided);
 int PMPI_T_init_thread(int required, int *provided);
+/** Ends the tool information interface. */
 int MPI_T_finalize(void);
 int PMPI_T_finalize(void);
+/** Returns name and number of items of an enumeration. */
 int MPI_T_enum_get_info(MPI_T_enum enumtype, int *num, char *name, int *name_len);
 int PMPI_T_enum_get_info(MPI_T_enum enumtype, int *num, char *name, int *name_len);
+/** Returns value and name of an item of an enumeration. */
 int MPI_T_enum_get_item(MPI_T_enum enumtype, int index, int *value, char *name, int *name_len);
 int PMPI_T_enum_get_item(MPI_T_enum enumtype, int index, int *value, char *name, int *name_len);
+/** Returns the number of control variables. */
 int MPI_T_cvar_get_num(int *num_cvar);
 int PMPI_T_cvar_get_num(int *num_cvar);
+/** Describes a control variable. */
 int MPI_T_cvar_get_info(int cvar_index, char *name, int *name_len, int *verbosity,
     MPI_Datatype *datatype, MPI_T_enum *enumtype, char *desc, int *desc_len, int *bind, int *scope);
 int PMPI_T_cvar_get_info(int cvar_index, char *name, int *name_len, int *verbosity,
     MPI_Datatype *datatype, MPI_T_enum *enumtype, char *desc, int *desc_len, int *bind, int *scope);
+/** Finds a control variable by its name. */
 int MPI_T_cvar_get_index(const char *name, int *cvar_index);
 int PMPI_T_cvar_get_index(const char *name, int *cvar_index);
+/** Makes a handle by which a control variable is read and written. */
 int MPI_T_cvar_handle_alloc(int cvar_index, void *obj_handle, MPI_T_cvar_handle *handle,
     int *count);
 int PMPI_T_cvar_handle_alloc(int cvar_index, void *obj_handle, MPI_T_cvar_handle *handle,
     int *count);
+/** Releases a handle of a control variable. */
 int MPI_T_cvar_handle_free(MPI_T_cvar_handle *handle);
 int PMPI_T_cvar_handle_free(MPI_T_cvar_handle *handle);
+/** Returns the value of a control variable. */
 int MPI_T_cvar_read(MPI_T_cvar_handle handle, void *buf);
 int PMPI_T_cvar_read(MPI_T_cvar_handle handle, void *buf);
+/** Sets the value of a control variable. */
 int MPI_T_cvar_write(MPI_T_cvar_handle handle, const void *buf);
 int PMPI_T_cvar_write(MPI_T_cvar_handle handle, const void *buf);
+/** Returns the number of performance variables. */
 int MPI_T_pvar_get_num(int *num_pvar);
 int PMPI_T_pvar_get_num(int *num_pvar);
+/** Describes a performance variable. */
 int MPI_T_pvar_get_info(int pvar_index, char *name, int *name_len, int *verbosity,
     int *var_class, MPI_Datatype *datatype, MPI_T_enum *enumtype, char *desc, int *desc_len,
     int *bind, int *readonly, int *continuous, int *atomic);
 int PMPI_T_pvar_get_info(int pvar_index, char *name, int *name_len, int *verbosity,
     int *var_class, MPI_Datatype *datatype, MPI_T_enum *enumtype, char *desc, int *desc_len,
     int *bind, int *readonly, int *continuous, int *atomic);
+/** Finds a performance variable by its name and class. */
 int MPI_T_pvar_get_index(const char *name, int var_class, int *pvar_index);
 int PMPI_T_pvar_get_index(const char *name, int var_class, int *pvar_index);
+/** Makes a session for performance variables. */
 int MPI_T_pvar_session_create(MPI_T_pvar_session *session);
 int PMPI_T_pvar_session_create(MPI_T_pvar_session *session);
+/** Ends a session for performance variables. */
 int MPI_T_pvar_session_free(MPI_T_pvar_session *session);
 int PMPI_T_pvar_session_free(MPI_T_pvar_session *session);
+/** Makes a handle of a performance variable in a session. */
 int MPI_T_pvar_handle_alloc(MPI_T_pvar_session session, int pvar_index,
     void *obj_handle, MPI_T_pvar_handle *handle, int *count);
 int PMPI_T_pvar_handle_alloc(MPI_T_pvar_session session, int pvar_index,
     void *obj_handle, MPI_T_pvar_handle *handle, int *count);
+/** Releases a handle of a performance variable. */
 int MPI_T_pvar_handle_free(MPI_T_pvar_session session, MPI_T_pvar_handle *handle);
 int PMPI_T_pvar_handle_free(MPI_T_pvar_session session, MPI_T_pvar_handle *handle);
+/** Starts a performance variable. */
 int MPI_T_pvar_start(MPI_T_pvar_session session, MPI_T_pvar_handle handle);
 int PMPI_T_pvar_start(MPI_T_pvar_session session, MPI_T_pvar_handle handle);
+/** Stops a performance variable. */
 int MPI_T_pvar_stop(MPI_T_pvar_session session, MPI_T_pvar_handle handle);
 int PMPI_T_pvar_stop(MPI_T_pvar_session session, MPI_T_pvar_handle handle);
+/** Returns the value of a performance variable. */
 int MPI_T_pvar_read(MPI_T_pvar_session session, MPI_T_pvar_handle handle, void *buf);
 int PMPI_T_pvar_read(MPI_T_pvar_session session, MPI_T_pvar_handle handle, void *buf);
+/** Sets the value of a performance variable. */
 int MPI_T_pvar_write(MPI_T_pvar_session session, MPI_T_pvar_handle handle, const void *buf);
 int PMPI_T_pvar_write(MPI_T_pvar_session session, MPI_T_pvar_handle handle, const void *buf);
+/** Sets a performance variable back to its first value. */
 int MPI_T_pvar_reset(MPI_T_pvar_session session, MPI_T_pvar_handle handle);
 int PMPI_T_pvar_reset(MPI_T_pvar_session session, MPI_T_pvar_handle handle);
+/** Returns the value of a performance variable and resets it. */
 int MPI_T_pvar_readreset(MPI_T_pvar_session session, MPI_T_pvar_handle handle, void *buf);
 int PMPI_T_pvar_readreset(MPI_T_pvar_session session, MPI_T_pvar_handle handle, void *buf);
+/** Returns the number of event sources. */
 int MPI_T_source_get_num(int *num_sources);
 int PMPI_T_source_get_num(int *num_sources);
+/** Describes an event source. */
 int MPI_T_source_get_info(int source_index, char *name, int *name_len, char *desc,
     int *desc_len, MPI_T_source_order *ordering, MPI_Count *ticks_per_second,
     MPI_Count *max_ticks, MPI_Info *info);
 int PMPI_T_source_get_info(int source_index, char *name, int *name_len, char *desc,
     int *desc_len, MPI_T_source_order *ordering, MPI_Count *ticks_per_second,
     MPI_Count *max_ticks, MPI_Info *info);
+/** Returns the present time of an event source's clock. */
 int MPI_T_source_get_timestamp(int source_index, MPI_Count *timestamp);
 int PMPI_T_source_get_timestamp(int source_index, MPI_Count *timestamp);
+/** Returns the number of event types. */
 int MPI_T_event_get_num(int *num_events);
 int PMPI_T_event_get_num(int *num_events);
+/** Describes an event type and the layout of its data. */
 int MPI_T_event_get_info(int event_index, char *name, int *name_len, int *verbosity,
     MPI_Datatype array_of_datatypes[], MPI_Aint array_of_displacements[],
     int *num_elements, MPI_T_enum *enumtype, MPI_Info *info, char *desc, int *desc_len, int *bind);
 int PMPI_T_event_get_info(int event_index, char *name, int *name_len, int *verbosity,
     MPI_Datatype array_of_datatypes[], MPI_Aint array_of_displacements[],
     int *num_elements, MPI_T_enum *enumtype, MPI_Info *info, char *desc, int *desc_len, int *bind);
+/** Finds an event type by its name. */
 int MPI_T_event_get_index(const char *name, int *event_index);
 int PMPI_T_event_get_index(const char *name, int *event_index);
+/** Registers for events of a type. */
 int MPI_T_event_handle_alloc(int event_index, void *obj_handle,
     MPI_Info info, MPI_T_event_registration *event_registration);
 int PMPI_T_event_handle_alloc(int event_index, void *obj_handle,
     MPI_Info info, MPI_T_event_registration *event_registration);
+/** Gives a registration handle hints. */
 int MPI_T_event_handle_set_info(MPI_T_event_registration event_registration, MPI_Info info);
 int PMPI_T_event_handle_set_info(MPI_T_event_registration event_registration, MPI_Info info);
+/** Returns the hints of a registration handle. */
 int MPI_T_event_handle_get_info(MPI_T_event_registration event_registration, MPI_Info *info_used);
 int PMPI_T_event_handle_get_info(MPI_T_event_registration event_registration, MPI_Info *info_used);
+/** Sets the function that is called on events. */
 int MPI_T_event_register_callback(MPI_T_event_registration event_registration,
     MPI_T_cb_safety cb_safety, MPI_Info info, void *user_data,
     MPI_T_event_cb_function *event_cb_function);
 int PMPI_T_event_register_callback(MPI_T_event_registration event_registration,
     MPI_T_cb_safety cb_safety, MPI_Info info, void *user_data,
     MPI_T_event_cb_function *event_cb_function);
+/** Gives a callback of a registration hints. */
 int MPI_T_event_callback_set_info(MPI_T_event_registration event_registration,
     MPI_T_cb_safety cb_safety, MPI_Info info);
 int PMPI_T_event_callback_set_info(MPI_T_event_registration event_registration,
     MPI_T_cb_safety cb_safety, MPI_Info info);
+/** Returns the hints of a callback of a registration. */
 int MPI_T_event_callback_get_info(MPI_T_event_registration event_registration,
     MPI_T_cb_safety cb_safety, MPI_Info *info_used);
 int PMPI_T_event_callback_get_info(MPI_T_event_registration event_registration,
     MPI_T_cb_safety cb_safety, MPI_Info *info_used);
+/** Ends a registration for events. */
 int MPI_T_event_handle_free(MPI_T_event_registration event_registration,
     void *user_data, MPI_T_event_free_cb_function *free_cb_function);
 int PMPI_T_event_handle_free(MPI_T_event_registration event_registration,
     void *user_data, MPI_T_event_free_cb_function *free_cb_function);
+/** Sets the function that learns of lost events. */
 int MPI_T_event_set_dropped_handler(MPI_T_event_registration event_registration,
     MPI_T_event_dropped_cb_function *dropped_cb_function);
 int PMPI_T_event_set_dropped_handler(MPI_T_event_registration event_registration,
     MPI_T_event_dropped_cb_function *dropped_cb_function);
+/** Returns one element of an event's data. */
 int MPI_T_event_read(MPI_T_event_instance event_instance, int element_index, void *buffer);
 int PMPI_T_event_read(MPI_T_event_instance event_instance, int element_index, void *buffer);
+/** Returns all data of an event. */
 int MPI_T_event_copy(MPI_T_event_instance event_instance, void *buffer);
 int PMPI_T_event_copy(MPI_T_event_instance event_instance, void *buffer);
+/** Returns the time at which an event happened. */
 int MPI_T_event_get_timestamp(MPI_T_event_instance event_instance, MPI_Count *event_timestamp);
 int PMPI_T_event_get_timestamp(MPI_T_event_instance event_instance, MPI_Count *event_timestamp);
+/** Returns the source of an event. */
 int MPI_T_event_get_source(MPI_T_event_instance event_instance, int *source_index);
 int PMPI_T_event_get_source(MPI_T_event_instance event_instance, int *source_index);
+/** Returns the number of categories. */
 int MPI_T_category_get_num(int *num_cat);
 int PMPI_T_category_get_num(int *num_cat);
+/** Describes a category. */
 int MPI_T_category_get_info(int cat_index, char *name, int *name_len, char *desc, int *desc_len,
     int *num_cvars, int *num_pvars, int *num_categories);
 int PMPI_T_category_get_info(int cat_index, char *name, int *name_len, char *desc,
     int *desc_len, int *num_cvars, int *num_pvars, int *num_categories);
+/** Finds a category by its name. */
 int MPI_T_category_get_index(const char *name, int *cat_index);
 int PMPI_T_category_get_index(const char *name, int *cat_index);
+/** Returns the control variables of a category. */
 int MPI_T_category_get_cvars(int cat_index, int len, int indices[]);
 int PMPI_T_category_get_cvars(int cat_index, int len, int indices[]);
+/** Returns the performance variables of a category. */
 int MPI_T_category_get_pvars(int cat_index, int len, int indices[]);
 int PMPI_T_category_get_pvars(int cat_index, int len, int indices[]);
+/** Returns the number of event types in a category. */
 int MPI_T_category_get_num_events(int cat_index, int *num_events);
 int PMPI_T_category_get_num_events(int cat_index, int *num_events);
+/** Returns the event types of a category. */
 int MPI_T_category_get_events(int cat_index, int len, int indices[]);
 int PMPI_T_category_get_events(int cat_index, int len, int indices[]);
+/** Returns the categories in a category. */
 int MPI_T_category_get_categories(int cat_index, int len, int indices[]);
 int PMPI_T_category_get_categories(int cat_index, int len, int indices[]);
+/** Returns a number that grows when categories change. */
 int MPI_T_category_changed(int *update_number);
 int PMPI_T_category_changed(int *update_number);
 
 /* Chapter 15: Deprecated Functions */
+/** Makes a key for attributes, in MPI-1's form. */
 int MPI_Keyval_create(MPI_Copy_function *copy_fn, MPI_Delete_function *delete_fn, int *keyval,
     void *extra_state);
 int PMPI_Keyval_create(MPI_Copy_function *copy_fn, MPI_Delete_function *delete_fn, int *keyval,
     void *extra_state);
+/** Releases a key for attributes, in MPI-1's form. */
 int MPI_Keyval_free(int *keyval);
 int PMPI_Keyval_free(int *keyval);
+/** Stores an attribute of a communicator, in MPI-1's form. */
 int MPI_Attr_put(MPI_Comm comm, int keyval, void *attribute_val);
 int PMPI_Attr_put(MPI_Comm comm, int keyval, void *attribute_val);
+/** Returns an attribute of a communicator, in MPI-1's form. */
 int MPI_Attr_get(MPI_Comm comm, int keyval, void *attribute_val, int *flag);
 int PMPI_Attr_get(MPI_Comm comm, int keyval, void *attribute_val, int *flag);
+/** Deletes an attribute of a communicator, in MPI-1's form. */
 int MPI_Attr_delete(MPI_Comm comm, int keyval);
 int PMPI_Attr_delete(MPI_Comm comm, int keyval);
 
 /* Chapter 16: Removed Interfaces */
+/** Returns the address of a variable, in MPI-1's form. */
 int MPI_Address(void *location, MPI_Aint *address);
 int PMPI_Address(void *location, MPI_Aint *address);
+/** Makes a datatype of blocks at byte displacements, in MPI-1's form. */
 int MPI_Type_hindexed(int count, int array_of_blocklengths[],
     MPI_Aint array_of_displacements[], MPI_Datatype oldtype, MPI_Datatype *newtype);
 int PMPI_Type_hindexed(int count, int array_of_blocklengths[],
     MPI_Aint array_of_displacements[], MPI_Datatype oldtype, MPI_Datatype *newtype);
+/** Makes a datatype of blocks with a byte stride, in MPI-1's form. */
 int MPI_Type_hvector(int count, int blocklength, MPI_Aint stride, MPI_Datatype oldtype,
     MPI_Datatype *newtype);
 int PMPI_Type_hvector(int count, int blocklength, MPI_Aint stride,
     MPI_Datatype oldtype, MPI_Datatype *newtype);
+/** Makes a datatype of blocks of different types, in MPI-1's form. */
 int MPI_Type_struct(int count, int array_of_blocklengths[],
     MPI_Aint array_of_displacements[], MPI_Datatype array_of_types[], MPI_Datatype *newtype);
 int PMPI_Type_struct(int count, int array_of_blocklengths[],
     MPI_Aint array_of_displacements[], MPI_Datatype array_of_types[], MPI_Datatype *newtype);
+/** Returns the extent of a datatype, in MPI-1's form. */
 int MPI_Type_extent(MPI_Datatype datatype, MPI_Aint *extent);
 int PMPI_Type_extent(MPI_Datatype datatype, MPI_Aint *extent);
+/** Returns the lower bound of a datatype, in MPI-1's form. */
 int MPI_Type_lb(MPI_Datatype datatype, MPI_Aint *displacement);
 int PMPI_Type_lb(MPI_Datatype datatype, MPI_Aint *displacement);
+/** Returns the upper bound of a datatype, in MPI-1's form. */
 int MPI_Type_ub(MPI_Datatype datatype, MPI_Aint *displacement);
 int PMPI_Type_ub(MPI_Datatype datatype, MPI_Aint *displacement);
+/** Makes an error handler for communicators, in MPI-1's form. */
 int MPI_Errhandler_create(MPI_Handler_function *handler_fn, MPI_Errhandler *errhandler);
 int PMPI_Errhandler_create(MPI_Handler_function *handler_fn, MPI_Errhandler *errhandler);
+/** Chooses a communicator's error handler, in MPI-1's form. */
 int MPI_Errhandler_set(MPI_Comm comm, MPI_Errhandler errhandler);
 int PMPI_Errhandler_set(MPI_Comm comm, MPI_Errhandler errhandler);
+/** Returns a communicator's error handler, in MPI-1's form. */
 int MPI_Errhandler_get(MPI_Comm comm, MPI_Errhandler *errhandler);
 int PMPI_Errhandler_get(MPI_Comm comm, MPI_Errhandler *errhandler);
 
 /* Chapter 17: Language Bindings */
+/** Returns the datatype of a REAL with precision and range. */
 int MPI_Type_create_f90_real(int p, int r, MPI_Datatype *newtype);
 int PMPI_Type_create_f90_real(int p, int r, MPI_Datatype *newtype);
+/** Returns the datatype of a COMPLEX with precision and range. */
 int MPI_Type_create_f90_complex(int p, int r, MPI_Datatype *newtype);
 int PMPI_Type_create_f90_complex(int p, int r, MPI_Datatype *newtype);
+/** Returns the datatype of an INTEGER with a range. */
 int MPI_Type_create_f90_integer(int r, MPI_Datatype *newtype);
 int PMPI_Type_create_f90_integer(int r, MPI_Datatype *newtype);
+/** Returns the Fortran datatype of a class and size. */
 int MPI_Type_match_size(int typeclass, int size, MPI_Datatype *datatype);
 int PMPI_Type_match_size(int typeclass, int size, MPI_Datatype *datatype);
+/** Converts Fortran's handle of a communicator to C's. */
 MPI_Comm MPI_Comm_f2c(MPI_Fint comm);
 MPI_Comm PMPI_Comm_f2c(MPI_Fint comm);
 #define MPI_Comm_f2c(comm) ((MPI_Comm)(comm))
 #define PMPI_Comm_f2c(comm) ((MPI_Comm)(comm))
+/** Converts C's handle of a communicator to Fortran's. */
 MPI_Fint MPI_Comm_c2f(MPI_Comm comm);
 MPI_Fint PMPI_Comm_c2f(MPI_Comm comm);
 #define MPI_Comm_c2f(comm) ((MPI_Fint)(comm))
 #define PMPI_Comm_c2f(comm) ((MPI_Fint)(comm))
+/** Converts Fortran's handle of a datatype to C's. */
 MPI_Datatype MPI_Type_f2c(MPI_Fint datatype);
 MPI_Datatype PMPI_Type_f2c(MPI_Fint datatype);
 #define MPI_Type_f2c(datatype) ((MPI_Datatype)(datatype))
 #define PMPI_Type_f2c(datatype) ((MPI_Datatype)(datatype))
+/** Converts C's handle of a datatype to Fortran's. */
 MPI_Fint MPI_Type_c2f(MPI_Datatype datatype);
 MPI_Fint PMPI_Type_c2f(MPI_Datatype datatype);
 #define MPI_Type_c2f(datatype) ((MPI_Fint)(datatype))
 #define PMPI_Type_c2f(datatype) ((MPI_Fint)(datatype))
+/** Converts Fortran's handle of a group to C's. */
 MPI_Group MPI_Group_f2c(MPI_Fint group);
 MPI_Group PMPI_Group_f2c(MPI_Fint group);
 #define MPI_Group_f2c(group) ((MPI_Group)(group))
 #define PMPI_Group_f2c(group) ((MPI_Group)(group))
+/** Converts C's handle of a group to Fortran's. */
 MPI_Fint MPI_Group_c2f(MPI_Group group);
 MPI_Fint PMPI_Group_c2f(MPI_Group group);
 #define MPI_Group_c2f(group) ((MPI_Fint)(group))
 #define PMPI_Group_c2f(group) ((MPI_Fint)(group))
+/** Converts Fortran's handle of a request to C's. */
 MPI_Request MPI_Request_f2c(MPI_Fint request);
 MPI_Request PMPI_Request_f2c(MPI_Fint request);
 #define MPI_Request_f2c(request) ((MPI_Request)(request))
 #define PMPI_Request_f2c(request) ((MPI_Request)(request))
+/** Converts C's handle of a request to Fortran's. */
 MPI_Fint MPI_Request_c2f(MPI_Request request);
 MPI_Fint PMPI_Request_c2f(MPI_Request request);
 #define MPI_Request_c2f(request) ((MPI_Fint)(request))
 #define PMPI_Request_c2f(request) ((MPI_Fint)(request))
+/** Converts Fortran's handle of a file to C's. */
 MPI_File MPI_File_f2c(MPI_Fint file);
 MPI_File PMPI_File_f2c(MPI_Fint file);
+/** Converts C's handle of a file to Fortran's. */
 MPI_Fint MPI_File_c2f(MPI_File file);
 MPI_Fint PMPI_File_c2f(MPI_File file);
+/** Converts Fortran's handle of a window to C's. */
 MPI_Win MPI_Win_f2c(MPI_Fint win);
 MPI_Win PMPI_Win_f2c(MPI_Fint win);
 #define MPI_Win_f2c(win) ((MPI_Win)(win))
 #define PMPI_Win_f2c(win) ((MPI_Win)(win))
+/** Converts C's handle of a window to Fortran's. */
 MPI_Fint MPI_Win_c2f(MPI_Win win);
 MPI_Fint PMPI_Win_c2f(MPI_Win win);
 #define MPI_Win_c2f(win) ((MPI_Fint)(win))
 #define PMPI_Win_c2f(win) ((MPI_Fint)(win))
+/** Converts Fortran's handle of a reduction operation to C's. */
 MPI_Op MPI_Op_f2c(MPI_Fint op);
 MPI_Op PMPI_Op_f2c(MPI_Fint op);
 #define MPI_Op_f2c(op) ((MPI_Op)(op))
 #define PMPI_Op_f2c(op) ((MPI_Op)(op))
+/** Converts C's handle of a reduction operation to Fortran's. */
 MPI_Fint MPI_Op_c2f(MPI_Op op);
 MPI_Fint PMPI_Op_c2f(MPI_Op op);
 #define MPI_Op_c2f(op) ((MPI_Fint)(op))
 #define PMPI_Op_c2f(op) ((MPI_Fint)(op))
+/** Converts Fortran's handle of an info object to C's. */
 MPI_Info MPI_Info_f2c(MPI_Fint info);
 MPI_Info PMPI_Info_f2c(MPI_Fint info);
 #define MPI_Info_f2c(info) ((MPI_Info)(info))
 #define PMPI_Info_f2c(info) ((MPI_Info)(info))
+/** Converts C's handle of an info object to Fortran's. */
 MPI_Fint MPI_Info_c2f(MPI_Info info);
 MPI_Fint PMPI_Info_c2f(MPI_Info info);
 #define MPI_Info_c2f(info) ((MPI_Fint)(info))
 #define PMPI_Info_c2f(info) ((MPI_Fint)(info))
+/** Converts Fortran's handle of an error handler to C's. */
 MPI_Errhandler MPI_Errhandler_f2c(MPI_Fint errhandler);
 MPI_Errhandler PMPI_Errhandler_f2c(MPI_Fint errhandler);
 #define MPI_Errhandler_f2c(errhandler) ((MPI_Errhandler)(errhandler))
 #define PMPI_Errhandler_f2c(errhandler) ((MPI_Errhandler)(errhandler))
+/** Converts C's handle of an error handler to Fortran's. */
 MPI_Fint MPI_Errhandler_c2f(MPI_Errhandler errhandler);
 MPI_Fint PMPI_Errhandler_c2f(MPI_Errhandler errhandler);
 #define MPI_Errhandler_c2f(errhandler) ((MPI_Fint)(errhandler))
 #define PMPI_Errhandler_c2f(errhandler) ((MPI_Fint)(errhandler))
+/** Converts Fortran's handle of a session to C's. */
 MPI_Session MPI_Session_f2c(MPI_Fint session);
 MPI_Session PMPI_Session_f2c(MPI_Fint session);
 #define MPI_Session_f2c(session) ((MPI_Session)(session))
 #define PMPI_Session_f2c(session) ((MPI_Session)(session))
+/** Converts C's handle of a session to Fortran's. */
 MPI_Fint MPI_Session_c2f(MPI_Session session);
 MPI_Fint PMPI_Session_c2f(MPI_Session session);
 #define MPI_Session_c2f(session) ((MPI_Fint)(session))
 #define PMPI_Session_c2f(session) ((MPI_Fint)(session))
+/** Converts Fortran's handle of a matched message to C's. */
 MPI_Message MPI_Message_f2c(MPI_Fint message);
 MPI_Message PMPI_Message_f2c(MPI_Fint message);
 #define MPI_Message_f2c(message) ((MPI_Message)(message))
 #define PMPI_Message_f2c(message) ((MPI_Message)(message))
+/** Converts C's handle of a matched message to Fortran's. */
 MPI_Fint MPI_Message_c2f(MPI_Message message);
 MPI_Fint PMPI_Message_c2f(MPI_Message message);
 #define MPI_Message_c2f(message) ((MPI_Fint)(message))
 #define PMPI_Message_c2f(message) ((MPI_Fint)(message))
+/** Converts a status of Fortran's form to C's form. */
 int MPI_Status_f2c(const MPI_Fint *f_status, MPI_Status *c_status);
 int PMPI_Status_f2c(const MPI_Fint *f_status, MPI_Status *c_status);
+/** Converts a status of C's form to Fortran's form. */
 int MPI_Status_c2f(const MPI_Status *c_status, MPI_Fint *f_status);
 int PMPI_Status_c2f(const MPI_Status *c_status, MPI_Fint *f_status);
+/** Converts a status of Fortran 2008's form to C's form. */
 int MPI_Status_f082c(const MPI_F08_status *f08_status, MPI_Status *c_status);
 int PMPI_Status_f082c(const MPI_F08_status *f08_status, MPI_Status *c_status);
+/** Converts a status of C's form to Fortran 2008's form. */
 int MPI_Status_c2f08(const MPI_Status *c_status, MPI_F08_status *f08_status);
 int PMPI_Status_c2f08(const MPI_Status *c_status, MPI_F08_status *f08_status);
+/** Converts a status of Fortran's form to Fortran 2008's form. */
 int MPI_Status_f2f08(const MPI_Fint *f_status, MPI_F08_status *f08_status);
 int PMPI_Status_f2f08(const MPI_Fint *f_status, MPI_F08_status *f08_status);
+/** Converts a status of Fortran 2008's form to Fortran's form. */
 int MPI_Status_f082f(const MPI_F08_status *f08_status, MPI_Fint *f_status);
 int PMPI_Status_f082f(const MPI_F08_status *f08_status, MPI_Fint *f_status);
 
 /* Chapter 21: Application Binary Interface */
+/** Returns the version of the ABI that the library has. */
 int MPI_Abi_get_version(int *abi_major, int *abi_minor);
 int PMPI_Abi_get_version(int *abi_major, int *abi_minor);
+/** Returns sizes of types that the ABI leaves open. */
 int MPI_Abi_get_info(MPI_Info *info);
 int PMPI_Abi_get_info(MPI_Info *info);
+/** Returns what the library assumes about Fortran's types. */
 int MPI_Abi_get_fortran_info(MPI_Info *info);
 int PMPI_Abi_get_fortran_info(MPI_Info *info);
+/** Tells the library the properties of Fortran's types. */
 int MPI_Abi_set_fortran_info(MPI_Info info);
 int PMPI_Abi_set_fortran_info(MPI_Info info);
+/** Returns the bytes of Fortran's true and false. */
 int MPI_Abi_get_fortran_booleans(int logical_size, void *logical_true, void *logical_false,
     int *is_set);
 int PMPI_Abi_get_fortran_booleans(int logical_size, void *logical_true, void *logical_false,
     int *is_set);
+/** Tells the library the bytes of Fortran's true and false. */
 int MPI_Abi_set_fortran_booleans(int logical_size, void *logical_true, void *logical_false);
 int PMPI_Abi_set_fortran_booleans(int logical_size, void *logical_true, void *logical_false);
+/** Converts the handle of a communicator to an int. */
 int MPI_Comm_toint(MPI_Comm comm);
 int PMPI_Comm_toint(MPI_Comm comm);
+/** Converts an int to the handle of a communicator. */
 MPI_Comm MPI_Comm_fromint(int comm);
 MPI_Comm PMPI_Comm_fromint(int comm);
+/** Converts the handle of an error handler to an int. */
 int MPI_Errhandler_toint(MPI_Errhandler errhandler);
 int PMPI_Errhandler_toint(MPI_Errhandler errhandler);
+/** Converts an int to the handle of an error handler. */
 MPI_Errhandler MPI_Errhandler_fromint(int errhandler);
 MPI_Errhandler PMPI_Errhandler_fromint(int errhandler);
+/** Converts the handle of a file to an int. */
 int MPI_File_toint(MPI_File file);
 int PMPI_File_toint(MPI_File file);
+/** Converts an int to the handle of a file. */
 MPI_File MPI_File_fromint(int file);
 MPI_File PMPI_File_fromint(int file);
+/** Converts the handle of a group to an int. */
 int MPI_Group_toint(MPI_Group group);
 int PMPI_Group_toint(MPI_Group group);
+/** Converts an int to the handle of a group. */
 MPI_Group MPI_Group_fromint(int group);
 MPI_Group PMPI_Group_fromint(int group);
+/** Converts the handle of an info object to an int. */
 int MPI_Info_toint(MPI_Info info);
 int PMPI_Info_toint(MPI_Info info);
+/** Converts an int to the handle of an info object. */
 MPI_Info MPI_Info_fromint(int info);
 MPI_Info PMPI_Info_fromint(int info);
+/** Converts the handle of a matched message to an int. */
 int MPI_Message_toint(MPI_Message message);
 int PMPI_Message_toint(MPI_Message message);
+/** Converts an int to the handle of a matched message. */
 MPI_Message MPI_Message_fromint(int message);
 MPI_Message PMPI_Message_fromint(int message);
+/** Converts the handle of a reduction operation to an int. */
 int MPI_Op_toint(MPI_Op op);
 int PMPI_Op_toint(MPI_Op op);
+/** Converts an int to the handle of a reduction operation. */
 MPI_Op MPI_Op_fromint(int op);
 MPI_Op PMPI_Op_fromint(int op);
+/** Converts the handle of a request to an int. */
 int MPI_Request_toint(MPI_Request request);
 int PMPI_Request_toint(MPI_Request request);
+/** Converts an int to the handle of a request. */
 MPI_Request MPI_Request_fromint(int request);
 MPI_Request PMPI_Request_fromint(int request);
+/** Converts the handle of a session to an int. */
 int MPI_Session_toint(MPI_Session session);
 int PMPI_Session_toint(MPI_Session session);
+/** Converts an int to the handle of a session. */
 MPI_Session MPI_Session_fromint(int session);
 MPI_Session PMPI_Session_fromint(int session);
+/** Converts the handle of a datatype to an int. */
 int MPI_Type_toint(MPI_Datatype datatype);
 int PMPI_Type_toint(MPI_Datatype datatype);
+/** Converts an int to the handle of a datatype. */
 MPI_Datatype MPI_Type_fromint(int datatype);
 MPI_Datatype PMPI_Type_fromint(int datatype);
+/** Converts the handle of a window to an int. */
 int MPI_Win_toint(MPI_Win win);
 int PMPI_Win_toint(MPI_Win win);
+/** Converts an int to the handle of a window. */
 MPI_Win MPI_Win_fromint(int win);
 MPI_Win PMPI_Win_fromint(int win);
 
 /* Extensions */
+/** Makes a communicator with several ranks in each process. */
 int MPIX_Comm_create_endpoints(MPI_Comm parent_comm, int my_num_ep, MPI_Info info,
     MPI_Comm out_comm_hdls[]);
 int PMPIX_Comm_create_endpoints(MPI_Comm parent_comm, int my_num_ep, MPI_Info info,
     MPI_Comm out_comm_hdls[]);
+/** Makes a window with several ranks in each process. */
 int MPIX_Win_create_endpoints(void *base[], const MPI_Aint size[], int disp_unit,
     int my_num_ep, MPI_Info info, MPI_Comm comm, MPI_Win out_win_hdls[]);
 int PMPIX_Win_create_endpoints(void *base[], const MPI_Aint size[], int disp_unit,
     int my_num_ep, MPI_Info info, MPI_Comm comm, MPI_Win out_win_hdls[]);
+/** Makes a communicator in which threads are ranks. */
 int MPIX_Threadcomm_init(MPI_Comm comm, int num_threads, MPI_Comm *newthreadcomm);
 int PMPIX_Threadcomm_init(MPI_Comm comm, int num_threads, MPI_Comm *newthreadcomm);
+/** Releases a thread communicator. */
 int MPIX_Threadcomm_free(MPI_Comm *threadcomm);
 int PMPIX_Threadcomm_free(MPI_Comm *threadcomm);
+/** Makes this thread a rank of a thread communicator. */
 int MPIX_Threadcomm_start(MPI_Comm threadcomm);
 int PMPIX_Threadcomm_start(MPI_Comm threadcomm);
+/** Gives this thread's rank of a thread communicator back. */
 int MPIX_Threadcomm_finish(MPI_Comm threadcomm);
 int PMPIX_Threadcomm_finish(MPI_Comm threadcomm);
+/** Asks whether a communicator's ranks are threads. */
 int MPIX_Comm_test_threadcomm(MPI_Comm comm, int *flag);
 int PMPIX_Comm_test_threadcomm(MPI_Comm comm, int *flag);
+/** Asks whether buffers may be in memory of CUDA devices. */
 int MPIX_Query_cuda_support(void);
 int PMPIX_Query_cuda_support(void);
+/** Asks whether buffers may be in memory of HIP devices. */
 int MPIX_Query_hip_support(void);
 int PMPIX_Query_hip_support(void);
+/** Asks whether buffers may be in memory of Level Zero devices. */
 int MPIX_Query_ze_support(void);
 int PMPIX_Query_ze_support(void);
+/** Asks whether buffers may be in memory of ROCm devices. */
 int MPIX_Query_rocm_support(void);
 int PMPIX_Query_rocm_support(void);
+/** Asks whether buffers may be in memory of a kind of GPU. */
 int MPIX_GPU_query_support(int gpu_type, int *is_supported);
 int PMPIX_GPU_query_support(int gpu_type, int *is_supported);
+/** Removes an error class of the program, by MPICH's older name. */
 int MPIX_Delete_error_class(int errorclass);
 int PMPIX_Delete_error_class(int errorclass);
+/** Removes an error code of the program, by MPICH's older name. */
 int MPIX_Delete_error_code(int errorcode);
 int PMPIX_Delete_error_code(int errorcode);
+/** Removes an error code's text, by MPICH's older name. */
 int MPIX_Delete_error_string(int errorcode);
 int PMPIX_Delete_error_string(int errorcode);
+/** Asks whether an operation is complete, without progress. */
 int MPIX_Request_is_complete(MPI_Request request);
 int PMPIX_Request_is_complete(MPI_Request request);
+/** Stores bytes as a hexadecimal value in an info object. */
 int MPIX_Info_set_hex(MPI_Info info, const char *key, const void *value, int value_size);
 int PMPIX_Info_set_hex(MPI_Info info, const char *key, const void *value, int value_size);
+/** Returns the number of contiguous blocks in a datatype. */
 int MPIX_Type_iov_len(MPI_Datatype datatype, MPI_Count max_iov_bytes, MPI_Count *iov_len,
     MPI_Count *actual_iov_bytes);
 int PMPIX_Type_iov_len(MPI_Datatype datatype, MPI_Count max_iov_bytes, MPI_Count *iov_len,
     MPI_Count *actual_iov_bytes);
+/** Returns the contiguous blocks of a datatype. */
 int MPIX_Type_iov(MPI_Datatype datatype, MPI_Count iov_offset, MPIX_Iov *iov,
     MPI_Count max_iov_len, MPI_Count *actual_iov_len);
 int PMPIX_Type_iov(MPI_Datatype datatype, MPI_Count iov_offset, MPIX_Iov *iov,
     MPI_Count max_iov_len, MPI_Count *actual_iov_len);
+/** Makes all further communication on a communicator fail. */
 int MPIX_Comm_revoke(MPI_Comm comm);
 int PMPIX_Comm_revoke(MPI_Comm comm);
+/** Asks whether a communicator is known to be revoked. */
 int MPIX_Comm_is_revoked(MPI_Comm comm, int *flag);
 int PMPIX_Comm_is_revoked(MPI_Comm comm, int *flag);
+/** Returns the group of a communicator's failed processes. */
 int MPIX_Comm_get_failed(MPI_Comm comm, MPI_Group *failedgrp);
 int PMPIX_Comm_get_failed(MPI_Comm comm, MPI_Group *failedgrp);
+/** Acknowledges failed processes of a communicator. */
 int MPIX_Comm_ack_failed(MPI_Comm comm, int num_to_ack, int *num_acked);
 int PMPIX_Comm_ack_failed(MPI_Comm comm, int num_to_ack, int *num_acked);
+/** Acknowledges all known failures of a communicator. */
 int MPIX_Comm_failure_ack(MPI_Comm comm);
 int PMPIX_Comm_failure_ack(MPI_Comm comm);
+/** Returns the group of acknowledged failed processes. */
 int MPIX_Comm_failure_get_acked(MPI_Comm comm, MPI_Group *failedgrp);
 int PMPIX_Comm_failure_get_acked(MPI_Comm comm, MPI_Group *failedgrp);
+/** Agrees on a value in spite of failures. */
 int MPIX_Comm_agree(MPI_Comm comm, int *flag);
 int PMPIX_Comm_agree(MPI_Comm comm, int *flag);
+/** Begins to agree on a value in spite of failures. */
 int MPIX_Comm_iagree(MPI_Comm comm, int *flag, MPI_Request *request);
 int PMPIX_Comm_iagree(MPI_Comm comm, int *flag, MPI_Request *request);
+/** Makes a communicator of the processes that have not failed. */
 int MPIX_Comm_shrink(MPI_Comm comm, MPI_Comm *newcomm);
 int PMPIX_Comm_shrink(MPI_Comm comm, MPI_Comm *newcomm);
+/** Begins to make a communicator of the living processes. */
 int MPIX_Comm_ishrink(MPI_Comm comm, MPI_Comm *newcomm, MPI_Request *request);
 int PMPIX_Comm_ishrink(MPI_Comm comm, MPI_Comm *newcomm, MPI_Request *request);
+/** Takes a communication channel for one thread's use. */
 int MPIX_Stream_create(MPI_Info info, MPIX_Stream *stream);
 int PMPIX_Stream_create(MPI_Info info, MPIX_Stream *stream);
+/** Gives a stream back. */
 int MPIX_Stream_free(MPIX_Stream *stream);
 int PMPIX_Stream_free(MPIX_Stream *stream);
+/** Makes a communicator on which each process uses a stream. */
 int MPIX_Stream_comm_create(MPI_Comm comm, MPIX_Stream stream, MPI_Comm *newcomm);
 int PMPIX_Stream_comm_create(MPI_Comm comm, MPIX_Stream stream, MPI_Comm *newcomm);
+/** Makes a communicator with several streams per process. */
 int MPIX_Stream_comm_create_multiplex(MPI_Comm comm, int count,
     MPIX_Stream array_of_streams[], MPI_Comm *newcomm);
 int PMPIX_Stream_comm_create_multiplex(MPI_Comm comm, int count,
     MPIX_Stream array_of_streams[], MPI_Comm *newcomm);
+/** Returns a stream of a communicator. */
 int MPIX_Comm_get_stream(MPI_Comm comm, int idx, MPIX_Stream *stream);
 int PMPIX_Comm_get_stream(MPI_Comm comm, int idx, MPIX_Stream *stream);
+/** Makes progress on a stream. */
 int MPIX_Stream_progress(MPIX_Stream stream);
 int PMPIX_Stream_progress(MPIX_Stream stream);
+/** Starts a thread that makes progress on a stream. */
 int MPIX_Start_progress_thread(MPIX_Stream stream);
 int PMPIX_Start_progress_thread(MPIX_Stream stream);
+/** Ends the thread that makes progress on a stream. */
 int MPIX_Stop_progress_thread(MPIX_Stream stream);
 int PMPIX_Stop_progress_thread(MPIX_Stream stream);
+/** Sends a message from one stream to another. */
 int MPIX_Stream_send(const void *buf, int count, MPI_Datatype datatype, int dest, int tag,
     MPI_Comm comm, int source_stream_index, int dest_stream_index);
 int PMPIX_Stream_send(const void *buf, int count, MPI_Datatype datatype, int dest, int tag,
     MPI_Comm comm, int source_stream_index, int dest_stream_index);
+/** Sends a message from one stream to another (large counts). */
 int MPIX_Stream_send_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest,
     int tag, MPI_Comm comm, int source_stream_index, int dest_stream_index);
 int PMPIX_Stream_send_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest,
     int tag, MPI_Comm comm, int source_stream_index, int dest_stream_index);
+/** Begins to send a message from one stream to another. */
 int MPIX_Stream_isend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag,
     MPI_Comm comm, int source_stream_index, int dest_stream_index, MPI_Request *request);
 int PMPIX_Stream_isend(const void *buf, int count, MPI_Datatype datatype, int dest,
     int tag, MPI_Comm comm, int source_stream_index, int dest_stream_index, MPI_Request *request);
+/** Begins to send a message from one stream to another (large counts). */
 int MPIX_Stream_isend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest,
     int tag, MPI_Comm comm, int source_stream_index, int dest_stream_index, MPI_Request *request);
 int PMPIX_Stream_isend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest,
     int tag, MPI_Comm comm, int source_stream_index, int dest_stream_index, MPI_Request *request);
+/** Receives a message that was sent to a stream. */
 int MPIX_Stream_recv(void *buf, int count, MPI_Datatype datatype, int source, int tag,
     MPI_Comm comm, int source_stream_index, int dest_stream_index, MPI_Status *status);
 int PMPIX_Stream_recv(void *buf, int count, MPI_Datatype datatype, int source, int tag,
     MPI_Comm comm, int source_stream_index, int dest_stream_index, MPI_Status *status);
+/** Receives a message that was sent to a stream (large counts). */
 int MPIX_Stream_recv_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source,
     int tag, MPI_Comm comm, int source_stream_index, int dest_stream_index, MPI_Status *status);
 int PMPIX_Stream_recv_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source,
     int tag, MPI_Comm comm, int source_stream_index, int dest_stream_index, MPI_Status *status);
+/** Begins to receive a message that was sent to a stream. */
 int MPIX_Stream_irecv(void *buf, int count, MPI_Datatype datatype, int source, int tag,
     MPI_Comm comm, int source_stream_index, int dest_stream_index, MPI_Request *request);
 int PMPIX_Stream_irecv(void *buf, int count, MPI_Datatype datatype, int source, int tag,
     MPI_Comm comm, int source_stream_index, int dest_stream_index, MPI_Request *request);
+/** Begins to receive a message that was sent to a stream (large counts). */
 int MPIX_Stream_irecv_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source,
     int tag, MPI_Comm comm, int source_stream_index, int dest_stream_index, MPI_Request *request);
 int PMPIX_Stream_irecv_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source,
     int tag, MPI_Comm comm, int source_stream_index, int dest_stream_index, MPI_Request *request);
+/** Creates a generalized request that MPI's progress polls. */
 int MPIX_Grequest_start(MPI_Grequest_query_function *query_fn,
     MPI_Grequest_free_function *free_fn,
     MPI_Grequest_cancel_function *cancel_fn,
@@ -3173,6 +3830,7 @@ int PMPIX_Grequest_start(MPI_Grequest_query_function *query_fn,
     MPI_Grequest_cancel_function *cancel_fn,
     MPIX_Grequest_poll_function *poll_fn, MPIX_Grequest_wait_function *wait_fn,
     void *extra_state, MPI_Request *request);
+/** Makes a class of generalized requests. */
 int MPIX_Grequest_class_create(MPI_Grequest_query_function *query_fn,
     MPI_Grequest_free_function *free_fn,
     MPI_Grequest_cancel_function *cancel_fn,
@@ -3183,34 +3841,43 @@ int PMPIX_Grequest_class_create(MPI_Grequest_query_function *query_fn,
     MPI_Grequest_cancel_function *cancel_fn,
     MPIX_Grequest_poll_function *poll_fn, MPIX_Grequest_wait_function *wait_fn,
     MPIX_Grequest_class *greq_class);
+/** Creates a generalized request of a class. */
 int MPIX_Grequest_class_allocate(MPIX_Grequest_class greq_class, void *extra_state,
     MPI_Request *request);
 int PMPIX_Grequest_class_allocate(MPIX_Grequest_class greq_class, void *extra_state,
     MPI_Request *request);
+/** Has progress call a function until it is done. */
 int MPIX_Async_start(MPIX_Async_poll_function *poll_fn, void *extra_state, MPIX_Stream stream);
 int PMPIX_Async_start(MPIX_Async_poll_function *poll_fn, void *extra_state, MPIX_Stream stream);
+/** Returns the state that a progress function was started with. */
 void *MPIX_Async_get_state(MPIX_Async_thing async_thing);
 void *PMPIX_Async_get_state(MPIX_Async_thing async_thing);
+/** Starts another progress function from within one. */
 int MPIX_Async_spawn(MPIX_Async_thing async_thing, MPIX_Async_poll_function *poll_fn,
     void *extra_state, MPIX_Stream stream);
 int PMPIX_Async_spawn(MPIX_Async_thing async_thing, MPIX_Async_poll_function *poll_fn,
     void *extra_state, MPIX_Stream stream);
+/** Makes a reduction operation of a function with a state. */
 int MPIX_Op_create_x(MPIX_User_function_x *user_fn_x, MPIX_Destructor_function *destructor_fn,
     int commute, void *extra_state, MPI_Op *op);
 int PMPIX_Op_create_x(MPIX_User_function_x *user_fn_x, MPIX_Destructor_function *destructor_fn,
     int commute, void *extra_state, MPI_Op *op);
+/** Makes an error handler with a state, for communicators. */
 int MPIX_Comm_create_errhandler_x(MPIX_Comm_errhandler_function_x *comm_errhandler_fn_x,
     MPIX_Destructor_function *destructor_fn, void *extra_state, MPI_Errhandler *errhandler);
 int PMPIX_Comm_create_errhandler_x(MPIX_Comm_errhandler_function_x *comm_errhandler_fn_x,
     MPIX_Destructor_function *destructor_fn, void *extra_state, MPI_Errhandler *errhandler);
+/** Makes an error handler with a state, for windows. */
 int MPIX_Win_create_errhandler_x(MPIX_Win_errhandler_function_x *comm_errhandler_fn_x,
     MPIX_Destructor_function *destructor_fn, void *extra_state, MPI_Errhandler *errhandler);
 int PMPIX_Win_create_errhandler_x(MPIX_Win_errhandler_function_x *comm_errhandler_fn_x,
     MPIX_Destructor_function *destructor_fn, void *extra_state, MPI_Errhandler *errhandler);
+/** Makes an error handler with a state, for files. */
 int MPIX_File_create_errhandler_x(MPIX_File_errhandler_function_x *comm_errhandler_fn_x,
     MPIX_Destructor_function *destructor_fn, void *extra_state, MPI_Errhandler *errhandler);
 int PMPIX_File_create_errhandler_x(MPIX_File_errhandler_function_x *comm_errhandler_fn_x,
     MPIX_Destructor_function *destructor_fn, void *extra_state, MPI_Errhandler *errhandler);
+/** Makes an error handler with a state, for sessions. */
 int MPIX_Session_create_errhandler_x(MPIX_Session_errhandler_function_x *comm_errhandler_fn_x,
     MPIX_Destructor_function *destructor_fn, void *extra_state, MPI_Errhandler *errhandler);
 int PMPIX_Session_create_errhandler_x(MPIX_Session_errhandler_function_x *comm_errhandler_fn_x,

@@ -21,10 +21,60 @@ use crate::function::{Chapter, Function, Functions, How};
 use crate::source::{ParseError, statements};
 
 /// The files with their texts.
-const FILES: [(&str, &str); 1] = [(
-    "descriptions/point-to-point.mpi",
-    include_str!("../descriptions/point-to-point.mpi"),
-)];
+const FILES: [(&str, &str); 13] = [
+    (
+        "descriptions/point-to-point.mpi",
+        include_str!("../descriptions/point-to-point.mpi"),
+    ),
+    (
+        "descriptions/datatypes.mpi",
+        include_str!("../descriptions/datatypes.mpi"),
+    ),
+    (
+        "descriptions/collectives.mpi",
+        include_str!("../descriptions/collectives.mpi"),
+    ),
+    (
+        "descriptions/communicators.mpi",
+        include_str!("../descriptions/communicators.mpi"),
+    ),
+    (
+        "descriptions/topologies.mpi",
+        include_str!("../descriptions/topologies.mpi"),
+    ),
+    (
+        "descriptions/environment.mpi",
+        include_str!("../descriptions/environment.mpi"),
+    ),
+    (
+        "descriptions/one-sided.mpi",
+        include_str!("../descriptions/one-sided.mpi"),
+    ),
+    (
+        "descriptions/external.mpi",
+        include_str!("../descriptions/external.mpi"),
+    ),
+    (
+        "descriptions/files.mpi",
+        include_str!("../descriptions/files.mpi"),
+    ),
+    (
+        "descriptions/tools.mpi",
+        include_str!("../descriptions/tools.mpi"),
+    ),
+    (
+        "descriptions/outdated.mpi",
+        include_str!("../descriptions/outdated.mpi"),
+    ),
+    (
+        "descriptions/languages.mpi",
+        include_str!("../descriptions/languages.mpi"),
+    ),
+    (
+        "descriptions/extensions.mpi",
+        include_str!("../descriptions/extensions.mpi"),
+    ),
+];
 const PARAMETERS: (&str, &str) = (
     "descriptions/parameters.mpi",
     include_str!("../descriptions/parameters.mpi"),
@@ -65,10 +115,11 @@ pub(crate) fn describe(functions: &mut Functions) -> Result<(), ParseError> {
     let names: Vec<String> = functions.all().map(|one| one.name.clone()).collect();
     for chapter in &mut functions.chapters {
         for function in &mut chapter.functions {
-            let Some(text) = text_of(function, &mut entries)? else {
-                continue;
-            };
-            function.description = text;
+            match text_of(function, &mut entries)? {
+                Some(text) => function.description = text,
+                None if !function.has_page() => continue,
+                None => return Err(undescribed(function)),
+            }
             add_defaults(function, &defaults);
         }
     }
@@ -82,6 +133,15 @@ pub(crate) fn describe(functions: &mut Functions) -> Result<(), ParseError> {
         return Err(entry.error(what));
     }
     Ok(())
+}
+
+/// Returns the error of a function without a description.
+fn undescribed(function: &Function) -> ParseError {
+    ParseError {
+        file: "functions.mpi".to_owned(),
+        line: function.line,
+        what: format!("{} has no text in descriptions/", function.name),
+    }
 }
 
 /// Returns the description of a function: its own, that of its narrow form, or one derived from the
@@ -111,6 +171,13 @@ fn text_of(
         }
         text.params.append(&mut base.params);
         text.errors.append(&mut base.errors);
+        if text.see_also.is_empty() {
+            let completion: &[&str] = match function.how {
+                How::Persistent => &["MPI_Start", "MPI_Wait", "MPI_Request_free"],
+                _ => &["MPI_Wait", "MPI_Test"],
+            };
+            text.see_also = completion.iter().map(|one| (*one).to_owned()).collect();
+        }
     }
     Ok(Some(text))
 }
@@ -245,13 +312,25 @@ impl Entry {
 }
 
 impl Function {
+    /// Returns whether it has a manual page: whether programs call it.
+    pub fn has_page(&self) -> bool {
+        self.implementation.is_some() && self.is_standard() && !self.is_companion
+    }
+
+    /// Returns whether it is the form with large counts of the other one and has the same text.
+    pub fn shares_text(&self, other: &Function) -> bool {
+        self.narrow_name() == Some(&other.name)
+            && self.description.summary == other.description.summary
+    }
+
     /// Returns the summary as a sentence.
     pub(crate) fn sentence(&self) -> Option<String> {
         let summary = &self.description.summary;
         let (first, rest) = summary.split_at_checked(1)?;
+        // A text of its own names the form.
         let large = match self.narrow_name() {
-            Some(_) => " (large counts)",
-            None => "",
+            Some(_) if !summary.contains("large counts") => " (large counts)",
+            _ => "",
         };
         Some(format!("{}{rest}{large}.", first.to_uppercase()))
     }
@@ -267,7 +346,7 @@ impl Function {
             None => format!("/// `{name}` ({place}).\n"),
             Some(sentence) => format!(
                 "/// {sentence}\n///\n/// `{name}` ({place}). {}\n",
-                self.description.details
+                self.description.details.replace('[', "\\[")
             ),
         }
     }
