@@ -32,7 +32,45 @@ pub fn pages(table: &Table) -> Vec<(String, String)> {
         };
         pages.push((format!("{}.3", function.name), text));
     }
+    pages.push(("MPI.3".to_owned(), overview(table)));
     pages
+}
+
+/// Returns the page that lists all functions with their summaries.
+fn overview(table: &Table) -> String {
+    let mut text = heading("MPI");
+    text.push_str(
+        "MPI \\- functions of the Message Passing Interface, by chapter of the standard\n\
+         .SH DESCRIPTION\n\
+         Each function has a page of its own in section 3.\n\
+         Forms with large counts, whose names end in _c, share the page of the other form.\n",
+    );
+    for chapter in &table.functions.chapters {
+        let is_twin = |function: &Function| {
+            chapter
+                .functions
+                .iter()
+                .any(|other| function.shares_text(other))
+        };
+        let listed = chapter.functions.iter();
+        let mut listed = listed
+            .filter(|one| one.has_page() && !is_twin(one))
+            .peekable();
+        if listed.peek().is_some() {
+            let _ = writeln!(text, ".SH {}", chapter.title.to_uppercase());
+            for function in listed {
+                let summary = plain(&function.description.summary);
+                let _ = write!(text, ".TP\n.B {}\n{summary}", function.name);
+            }
+        }
+    }
+    text
+}
+
+/// Returns the beginning of a page.
+fn heading(name: &str) -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    format!(".TH {name} 3 \"\" \"Weft {version}\" \"MPI\"\n.SH NAME\n")
 }
 
 /// Returns the names of related functions: the other forms of a collective, and those that the
@@ -70,15 +108,12 @@ fn page(
 ) -> String {
     let name = &function.name;
     let description = &function.description;
-    let version = env!("CARGO_PKG_VERSION");
     let names = match large {
         Some(large) => format!("{name}, {}", large.name),
         None => name.clone(),
     };
-    let mut text = format!(
-        ".TH {name} 3 \"\" \"Weft {version}\" \"MPI\"\n.SH NAME\n{names} \\- {}",
-        plain(&description.summary)
-    );
+    let mut text = heading(name);
+    let _ = write!(text, "{names} \\- {}", plain(&description.summary));
     text.push_str(".SH SYNOPSIS\n.SS C\n.nf\n#include <mpi.h>\n\n");
     for form in [Some(function), large].into_iter().flatten() {
         let mut prototype = String::new();
@@ -106,9 +141,9 @@ fn page(
     text.push_str(".SH DESCRIPTION\n");
     text.push_str(&plain(&description.details.replace(". ", ".\n")));
     if large.is_some() {
-        let _ = write!(
+        let _ = writeln!(
             text,
-            "{name}_c has MPI_Count or MPI_Aint where the synopsis says so, and is otherwise the same.\n"
+            "{name}_c has MPI_Count or MPI_Aint where the synopsis says so, and is otherwise the same."
         );
     }
     if !function.params.is_empty() {

@@ -187,3 +187,26 @@ fn main() -> ExitCode {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_manual_page_names_all_commands() {
+        let page = include_str!("../../docs/osu-bench.1").replace('\\', "");
+        let words = |name: &str| {
+            let mut all = page.split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-')));
+            all.any(|word| word == name)
+        };
+        let command = Cli::command();
+        let shown = command.get_subcommands().filter(|one| !one.is_hide_set());
+        let lacking: Vec<&str> = shown
+            .map(clap::Command::get_name)
+            .filter(|name| !words(name))
+            .collect();
+        assert!(lacking.is_empty(), "docs/osu-bench.1 lacks {lacking:?}");
+    }
+}

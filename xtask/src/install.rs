@@ -104,10 +104,6 @@ pub fn run_as(prefix: &Path, final_prefix: &Path, dev: bool) -> Result {
     documents(&tree, &workspace::root(), "docs")?;
     manuals(&tree, &table)?;
     completions(&tree)?;
-    let manual = workspace::root().join("docs/mpiexec.1");
-    for name in ["mpiexec", "mpirun"] {
-        tree.copy(&manual, &format!("share/man/man1/{name}.1"), 0o644)?;
-    }
     println!("xtask: Weft is in {}", tree.prefix.display());
     Ok(())
 }
@@ -132,7 +128,7 @@ fn documents(tree: &Tree, root: &Path, folder: &str) -> Result {
     Ok(())
 }
 
-/// Installs a manual page for each function of MPI and for the wrappers.
+/// Installs a manual page for each function of MPI and for the programs.
 fn manuals(tree: &Tree, table: &Table) -> Result {
     for (name, text) in mpi_table::man::pages(table) {
         tree.write(&text, &format!("share/man/man3/{name}"), 0o644)?;
@@ -153,6 +149,10 @@ fn manuals(tree: &Tree, table: &Table) -> Result {
             "mpifort.1",
             &["mpifort", "mpif90", "mpif77", "mpif08", "mpifort_abi"],
         ),
+        ("mpiexec.1", &["mpiexec", "mpirun"]),
+        ("weft-info.1", &["weft-info", "mpichversion"]),
+        ("weft-top.1", &["weft-top"]),
+        ("osu-bench.1", &["osu-bench"]),
     ] {
         let source = workspace::root().join("docs").join(page);
         for name in names {

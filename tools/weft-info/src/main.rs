@@ -218,3 +218,19 @@ impl Report {
         text
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_manual_page_names_all_options() {
+        let page = include_str!("../../../docs/weft-info.1").replace('\\', "");
+        for option in Options::command().get_opts() {
+            let long = format!("--{}", option.get_long().expect("a long name"));
+            assert!(page.contains(&long), "docs/weft-info.1 lacks {long}");
+        }
+    }
+}
