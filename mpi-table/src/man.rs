@@ -244,19 +244,34 @@ fn errors(text: &mut String, function: &Function) {
     if function.style == Style::Plain || function.result.base != "int" {
         return;
     }
-    if function.name.starts_with("MPI_T_") {
-        text.push_str(
-            ".SH RETURN VALUE\nMPI_SUCCESS, or a code MPI_T_ERR_ that says what was wrong. No error handler is called.\n",
-        );
-        return;
-    }
-    text.push_str(
-        ".SH RETURN VALUE\nMPI_SUCCESS, or an error code, which Fortran has in IERROR.\nBefore a code is returned the \
-         error handler is called: by default that ends the job with a\nmessage that names the function, its \
-         arguments, what was wrong and what to do.\n.SH ERRORS\n",
-    );
+    let is_tool = function.name.starts_with("MPI_T_");
+    text.push_str(".SH RETURN VALUE\n");
+    text.push_str(if is_tool {
+        "MPI_SUCCESS, or a code MPI_T_ERR_ that says what was wrong.\nNo error handler is called.\n"
+    } else {
+        "MPI_SUCCESS, or an error code, which Fortran has in IERROR.\nBefore a code is returned the error handler \
+         is called: by default that ends the job with a\nmessage that names the function, its arguments, what was \
+         wrong and what to do.\n"
+    });
     let given = &function.description.errors;
-    let classes = [
+    let mut all = if is_tool { Vec::new() } else { usual(function) };
+    all.retain(|(class, _)| given.iter().all(|(other, _)| other != class));
+    all.extend(
+        given
+            .iter()
+            .map(|(class, what)| (class.as_str(), what.as_str())),
+    );
+    if !all.is_empty() {
+        text.push_str(".SH ERRORS\n");
+    }
+    for (class, what) in all {
+        let _ = write!(text, ".TP\n.B {class}\n{}", plain(what));
+    }
+}
+
+/// Returns the error classes that follow from a function's parameters, with reasons.
+fn usual(function: &Function) -> Vec<(&str, &str)> {
+    const CLASSES: [(Kind, &str, &str); 16] = [
         (
             Kind::Comm,
             "MPI_ERR_COMM",
@@ -278,11 +293,8 @@ fn errors(text: &mut String, function: &Function) {
             "MPI_ERR_TYPE",
             "not a datatype, or one that is not committed",
         ),
-        (
-            Kind::Rank,
-            "MPI_ERR_RANK",
-            "a rank that the communicator does not have",
-        ),
+        (Kind::Rank, "MPI_ERR_RANK", "a rank that does not exist"),
+        (Kind::Rank, "MPI_ERR_ROOT", "a root that does not exist"),
         (
             Kind::Tag,
             "MPI_ERR_TAG",
@@ -309,26 +321,21 @@ fn errors(text: &mut String, function: &Function) {
         (Kind::Session, "MPI_ERR_SESSION", "not a session"),
         (Kind::Keyval, "MPI_ERR_KEYVAL", "not an attribute key"),
     ];
-    for (kind, class, what) in classes {
+    let mut found: Vec<(&str, &str)> = Vec::new();
+    for (kind, class, what) in CLASSES {
         let takes = |param: &Param| {
-            param.kind == kind && (param.direction != Direction::Out || kind == Kind::Buffer)
+            param.kind == kind
+                && (param.name == "root") == (class == "MPI_ERR_ROOT")
+                && (param.direction != Direction::Out || kind == Kind::Buffer)
         };
-        let has_own = given.iter().any(|(other, _)| other == class);
-        if function.params.iter().any(takes) && !has_own {
-            error(text, class, what);
+        if function.params.iter().any(takes) {
+            found.push((class, what));
         }
     }
-    if given.iter().all(|(class, _)| class != "MPI_ERR_ARG") && !function.params.is_empty() {
-        error(text, "MPI_ERR_ARG", "another argument can't be used");
+    if !function.params.is_empty() {
+        found.push(("MPI_ERR_ARG", "another argument can't be used"));
     }
-    for (class, what) in given {
-        error(text, class, what);
-    }
-}
-
-/// Writes an error class and its reason.
-fn error(text: &mut String, class: &str, what: &str) {
-    let _ = write!(text, ".TP\n.B {class}\n{}", plain(what));
+    found
 }
 
 #[cfg(test)]
