@@ -3378,7 +3378,7 @@ int PMPI_Abi_get_info(MPI_Info *info);
 /** Returns what the library assumes about Fortran's types. */
 int MPI_Abi_get_fortran_info(MPI_Info *info);
 int PMPI_Abi_get_fortran_info(MPI_Info *info);
-/** Tells the library the properties of Fortran's types. */
+/** Gives the library the properties of Fortran's types. */
 int MPI_Abi_set_fortran_info(MPI_Info info);
 int PMPI_Abi_set_fortran_info(MPI_Info info);
 /** Returns the bytes of Fortran's true and false. */
@@ -3386,7 +3386,7 @@ int MPI_Abi_get_fortran_booleans(int logical_size, void *logical_true, void *log
     int *is_set);
 int PMPI_Abi_get_fortran_booleans(int logical_size, void *logical_true, void *logical_false,
     int *is_set);
-/** Tells the library the bytes of Fortran's true and false. */
+/** Gives the library the bytes of Fortran's true and false. */
 int MPI_Abi_set_fortran_booleans(int logical_size, void *logical_true, void *logical_false);
 int PMPI_Abi_set_fortran_booleans(int logical_size, void *logical_true, void *logical_false);
 /** Converts the handle of a communicator to an int. */
