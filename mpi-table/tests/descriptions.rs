@@ -101,7 +101,7 @@ fn error_classes_are_constants() {
     }
 }
 
-/// roff finds nothing to complain about, where it is installed.
+/// groff finds nothing to complain about in the pages of functions and programs, where it is installed.
 #[test]
 fn pages_are_good_roff() {
     use std::io::Write as _;
@@ -116,6 +116,13 @@ fn pages_are_good_roff() {
         );
         if !text.starts_with(".so ") {
             all.push_str(&text);
+        }
+    }
+    let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs");
+    for entry in std::fs::read_dir(docs).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.extension().is_some_and(|ending| ending == "1") {
+            all.push_str(&std::fs::read_to_string(path).expect("a page"));
         }
     }
     let child = Command::new("groff")
