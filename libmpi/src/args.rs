@@ -467,12 +467,13 @@ impl Given<'_, kind::Output, *mut c_void> for LateOut<'_, *mut c_void> {
 
 /// A string output with space for `SPACE` characters, one of the `MPI_MAX_…` constants. It is checked
 /// where it is written.
-pub struct OutText<const SPACE: c_int> {
+pub struct OutText<'a, const SPACE: c_int> {
     start: *mut c_char,
     name: &'static str,
+    _of: PhantomData<&'a mut [c_char]>,
 }
 
-impl<const SPACE: c_int> OutText<SPACE> {
+impl<const SPACE: c_int> OutText<'_, SPACE> {
     /// Checks the address.
     ///
     /// # Errors
@@ -514,9 +515,10 @@ impl<const SPACE: c_int> OutText<SPACE> {
     }
 }
 
-impl<const SPACE: c_int> Given<'_, kind::OutText, *mut c_char> for OutText<SPACE> {
+impl<const SPACE: c_int> Given<'_, kind::OutText, *mut c_char> for OutText<'_, SPACE> {
     unsafe fn given(start: *mut c_char, name: &'static str, _: InCall) -> Result<Self> {
-        Ok(OutText { start, name })
+        let _of = PhantomData;
+        Ok(OutText { start, name, _of })
     }
 }
 
@@ -791,25 +793,27 @@ impl Given<'_, kind::Output, IntOut> for OutInt<'_> {
 }
 
 /// An integer output that is checked after other arguments, whose errors come first.
-pub struct LateOutInt {
+pub struct LateOutInt<'a> {
     place: IntOut,
     name: &'static str,
+    _of: PhantomData<&'a mut MPI_Count>,
 }
 
-impl LateOutInt {
+impl<'a> LateOutInt<'a> {
     /// Checks the address.
     ///
     /// # Errors
     /// Of class `Arg` if it is NULL.
-    pub fn demand<'a>(&self) -> Result<OutInt<'a>> {
+    pub fn demand(&self) -> Result<OutInt<'a>> {
         // SAFETY: `given` got the address under the same contract.
         unsafe { given(self.place, self.name) }
     }
 }
 
-impl Given<'_, kind::Output, IntOut> for LateOutInt {
+impl Given<'_, kind::Output, IntOut> for LateOutInt<'_> {
     unsafe fn given(place: IntOut, name: &'static str, _: InCall) -> Result<Self> {
-        Ok(LateOutInt { place, name })
+        let _of = PhantomData;
+        Ok(LateOutInt { place, name, _of })
     }
 }
 
