@@ -145,6 +145,9 @@ pub fn phase() -> Phase {
 }
 
 /// Returns the runtime, if MPI is initialized.
+///
+/// It exists until the process ends or calls [`discard`], which is unsafe: its caller ensures that no
+/// reference is left.
 #[inline(always)]
 pub fn running() -> Option<&'static Runtime> {
     // SAFETY: the pointer is null or was installed by `install`; `discard` alone frees it, after
@@ -204,7 +207,8 @@ pub fn suspend() {
 /// Frees the suspended runtime and closes its transports; it cannot be resumed any more.
 ///
 /// # Safety
-/// The caller ensures that no reference to the runtime is left and that no thread calls MPI.
+/// No reference to the runtime is left, which [`running`] has handed out for `'static`: no thread
+/// calls MPI, and the library's own threads have ended.
 pub unsafe fn discard() {
     let runtime = SUSPENDED.swap(ptr::null_mut(), Ordering::AcqRel);
     if !runtime.is_null() {
