@@ -13,6 +13,26 @@ use std::marker::PhantomData;
 /// [begins](InCall::begin) a call relies. Functions of the program that a call runs may free handles:
 /// such a call holds what it uses afterwards by
 /// [`HandleTable::get_arc`](crate::handles::HandleTable::get_arc).
+///
+/// ```
+/// use mpi_core::info::Info;
+/// use mpi_runtime::handles::{in_call::InCall, infos};
+///
+/// fn find(handle: i32, call: InCall<'_>) -> &Info {
+///     infos::get(handle, call).unwrap()
+/// }
+/// ```
+///
+/// A reference can't be kept:
+///
+/// ```compile_fail
+/// use mpi_core::info::Info;
+/// use mpi_runtime::handles::{in_call::InCall, infos};
+///
+/// fn find(handle: i32, call: InCall<'_>) -> &'static Info {
+///     infos::get(handle, call).unwrap()
+/// }
+/// ```
 #[derive(Clone, Copy)]
 pub struct InCall<'c>(PhantomData<&'c ()>);
 
