@@ -10,6 +10,7 @@
 //! | --- | --- | --- |
 //! | communicator, window, file, group | [`Live`] | before `MPI_Init`; a handle of no object |
 //! | session, datatype, operation, error handler | a reference to the object, [`Attached`] | a handle of no object |
+//! | handle that is looked up later | [`Late`] | nothing: it is looked up where it is used |
 //! | info | `&Info`, or `Option<&Info>` where `MPI_INFO_NULL` means no hints | a handle of no object |
 //! | result | [`Out`], [`OutInt`] | NULL |
 //! | result that is checked later | [`LateOut`], [`LateOutInt`]; of a tool [`Output`] | nothing |
@@ -40,6 +41,7 @@ use mpi_runtime::handles::errhandler;
 use mpi_runtime::handles::files::{self, FileObject};
 use mpi_runtime::handles::groups;
 use mpi_runtime::handles::handler::{self, Attached};
+use mpi_runtime::handles::in_call::InCall;
 use mpi_runtime::handles::infos;
 use mpi_runtime::handles::session_object::SessionObject;
 use mpi_runtime::handles::sessions;
@@ -72,6 +74,7 @@ pub mod kind {
     pub struct Op;
     pub struct Errhandler;
     pub struct Info;
+    pub struct Request;
     /// The address of an output.
     pub struct Output;
     /// The address of an input and output.
@@ -90,8 +93,8 @@ pub mod kind {
 
 /// A form in which a function can take an argument. `Raw` is the argument's type in C, `Kind` the
 /// parameter's kind in the table.
-pub trait Given<Kind, Raw>: Sized {
-    /// Converts and checks the argument for the parameter `name`.
+pub trait Given<'c, Kind, Raw>: Sized {
+    /// Converts and checks the argument of a call for the parameter `name`.
     ///
     /// # Errors
     /// Those of the table in the module's documentation.
@@ -99,7 +102,7 @@ pub trait Given<Kind, Raw>: Sized {
     /// # Safety
     /// The argument satisfies the [chapter on safety](crate::api), and the value is not used beyond
     /// the call.
-    unsafe fn given(raw: Raw, name: &'static str) -> Result<Self>;
+    unsafe fn given(raw: Raw, name: &'static str, call: InCall<'c>) -> Result<Self>;
 }
 
 /// Converts an argument in a shim, by [`Given::given`].
@@ -111,39 +114,85 @@ pub trait Given<Kind, Raw>: Sized {
 /// The argument satisfies the [chapter on safety](crate::api), and the value is not used beyond the
 /// call.
 #[inline(always)]
-pub unsafe fn given<Kind, Raw, T: Given<Kind, Raw>>(raw: Raw, name: &'static str) -> Result<T> {
-    // SAFETY: the caller of this function guarantees the same contract.
-    unsafe { T::given(raw, name) }
+pub unsafe fn given<'c, Kind, Raw, T: Given<'c, Kind, Raw>>(
+    raw: Raw,
+    name: &'static str,
+) -> Result<T> {
+    // SAFETY: the argument satisfies the chapter on safety, by which no other thread frees a handle
+    // of the call's; the value, which may borrow for `'c`, is not used beyond the call (# Safety).
+    unsafe { T::given(raw, name, InCall::begin()) }
 }
 
 /// The unchanged argument.
-impl<Kind, Raw> Given<Kind, Raw> for Raw {
+impl<Kind, Raw> Given<'_, Kind, Raw> for Raw {
     #[inline(always)]
-    unsafe fn given(raw: Raw, _: &'static str) -> Result<Raw> {
+    unsafe fn given(raw: Raw, _: &'static str, _: InCall) -> Result<Raw> {
         Ok(raw)
     }
 }
 
+/// An unchanged handle, or variable with one, and the call in which it is to be looked up.
+#[derive(Clone, Copy)]
+pub struct Late<'c, Handle>(pub Handle, pub InCall<'c>);
+
+impl<'c, Handle> Late<'c, Handle> {
+    /// Returns a handle that a call looks up.
+    ///
+    /// # Safety
+    /// The handle is an argument of the call, and satisfies the [chapter on safety](crate::api). `'c`
+    /// ends with the call.
+    #[inline(always)]
+    pub unsafe fn new(handle: Handle) -> Self {
+        // SAFETY: by the chapter on safety no other thread frees a handle of the call's.
+        Late(handle, unsafe { InCall::begin() })
+    }
+}
+
+impl<'c, Kind> Given<'c, Kind, c_int> for Late<'c, c_int> {
+    #[inline(always)]
+    unsafe fn given(handle: c_int, _: &'static str, call: InCall<'c>) -> Result<Self> {
+        Ok(Late(handle, call))
+    }
+}
+
+impl<'c, T> Given<'c, kind::Variable, *mut T> for Late<'c, &'c mut T> {
+    #[inline(always)]
+    unsafe fn given(variable: *mut T, name: &'static str, call: InCall<'c>) -> Result<Self> {
+        // SAFETY: the variable satisfies the contract of this function.
+        Ok(Late(unsafe { given(variable, name)? }, call))
+    }
+}
+
+impl<'c, T> Given<'c, kind::Variable, *mut T> for Late<'c, Option<&'c mut T>> {
+    #[inline(always)]
+    unsafe fn given(variable: *mut T, name: &'static str, call: InCall<'c>) -> Result<Self> {
+        // SAFETY: the variable satisfies the contract of this function.
+        Ok(Late(unsafe { given(variable, name)? }, call))
+    }
+}
+
 /// An object behind a handle, in an initialized process.
-pub struct Live<T: 'static, Handle = c_int> {
+pub struct Live<'c, T, Handle = c_int> {
     /// The process.
     pub runtime: &'static Runtime,
     /// The handle.
     pub handle: Handle,
-    /// The object, which exists until the program frees it.
-    pub object: &'static T,
+    /// The object, which exists during the call.
+    pub object: &'c T,
+    /// The call.
+    pub call: InCall<'c>,
 }
 
 /// A communicator.
-pub type LiveComm = Live<CommObject>;
+pub type LiveComm<'c> = Live<'c, CommObject>;
 /// A group.
-pub type LiveGroup = Live<Group>;
+pub type LiveGroup<'c> = Live<'c, Group>;
 /// A window.
-pub type LiveWin = Live<WinObject>;
+pub type LiveWin<'c> = Live<'c, WinObject>;
 /// A file.
-pub type LiveFile = Live<FileObject, MPI_File>;
+pub type LiveFile<'c> = Live<'c, FileObject, MPI_File>;
 
-impl<T, Handle> Deref for Live<T, Handle> {
+impl<T, Handle> Deref for Live<'_, T, Handle> {
     type Target = T;
 
     #[inline(always)]
@@ -152,107 +201,111 @@ impl<T, Handle> Deref for Live<T, Handle> {
     }
 }
 
-impl Given<kind::Comm, MPI_Comm> for LiveComm {
+impl<'c> Given<'c, kind::Comm, MPI_Comm> for LiveComm<'c> {
     #[inline(always)]
-    unsafe fn given(handle: MPI_Comm, name: &'static str) -> Result<Self> {
+    unsafe fn given(handle: MPI_Comm, name: &'static str, call: InCall<'c>) -> Result<Self> {
         let runtime = runtime()?;
-        let object = runtime.find_comm(handle);
+        let object = runtime.find_comm(handle, call);
         Ok(Live {
             runtime,
             handle,
             object: object.ok_or_else(|| invalid_argument(handle, name))?,
+            call,
         })
     }
 }
 
-impl Given<kind::Group, MPI_Group> for LiveGroup {
+impl<'c> Given<'c, kind::Group, MPI_Group> for LiveGroup<'c> {
     #[inline(always)]
-    unsafe fn given(handle: MPI_Group, name: &'static str) -> Result<Self> {
+    unsafe fn given(handle: MPI_Group, name: &'static str, call: InCall<'c>) -> Result<Self> {
         Ok(Live {
             runtime: runtime()?,
             handle,
-            object: groups::get_named(handle, name)?,
+            object: groups::get_named(handle, name, call)?,
+            call,
         })
     }
 }
 
-impl Given<kind::Win, MPI_Win> for LiveWin {
+impl<'c> Given<'c, kind::Win, MPI_Win> for LiveWin<'c> {
     #[inline(always)]
-    unsafe fn given(handle: MPI_Win, _: &'static str) -> Result<Self> {
+    unsafe fn given(handle: MPI_Win, _: &'static str, call: InCall<'c>) -> Result<Self> {
         Ok(Live {
             runtime: runtime()?,
             handle,
-            object: wins::get(handle)?,
+            object: wins::get(handle, call)?,
+            call,
         })
     }
 }
 
-impl Given<kind::File, MPI_File> for LiveFile {
+impl<'c> Given<'c, kind::File, MPI_File> for LiveFile<'c> {
     #[inline(always)]
-    unsafe fn given(handle: MPI_File, _: &'static str) -> Result<Self> {
+    unsafe fn given(handle: MPI_File, _: &'static str, call: InCall<'c>) -> Result<Self> {
         Ok(Live {
             runtime: runtime()?,
             handle,
-            object: files::get(handle)?,
+            object: files::get(handle, call)?,
+            call,
         })
     }
 }
 
-impl Given<kind::Session, MPI_Session> for &'static SessionObject {
+impl<'c> Given<'c, kind::Session, MPI_Session> for &'c SessionObject {
     #[inline(always)]
-    unsafe fn given(handle: MPI_Session, _: &'static str) -> Result<Self> {
-        sessions::get(handle)
+    unsafe fn given(handle: MPI_Session, _: &'static str, call: InCall<'c>) -> Result<Self> {
+        sessions::get(handle, call)
     }
 }
 
-impl Given<kind::Datatype, MPI_Datatype> for &'static TypeObject {
+impl<'c> Given<'c, kind::Datatype, MPI_Datatype> for &'c TypeObject {
     #[inline(always)]
-    unsafe fn given(handle: MPI_Datatype, name: &'static str) -> Result<Self> {
-        types::object_named(handle, name)
+    unsafe fn given(handle: MPI_Datatype, name: &'static str, call: InCall<'c>) -> Result<Self> {
+        types::object_named(handle, name, call)
     }
 }
 
 /// The datatype need not be committed.
-impl Given<kind::Datatype, MPI_Datatype> for &'static Datatype {
+impl<'c> Given<'c, kind::Datatype, MPI_Datatype> for &'c Datatype {
     #[inline(always)]
-    unsafe fn given(handle: MPI_Datatype, name: &'static str) -> Result<Self> {
-        Ok(&types::object_named(handle, name)?.datatype)
+    unsafe fn given(handle: MPI_Datatype, name: &'static str, call: InCall<'c>) -> Result<Self> {
+        Ok(&types::object_named(handle, name, call)?.datatype)
     }
 }
 
-impl Given<kind::Op, MPI_Op> for &'static Op {
+impl<'c> Given<'c, kind::Op, MPI_Op> for &'c Op {
     #[inline(always)]
-    unsafe fn given(handle: MPI_Op, _: &'static str) -> Result<Self> {
-        ops::lookup(handle)
+    unsafe fn given(handle: MPI_Op, _: &'static str, call: InCall<'c>) -> Result<Self> {
+        ops::lookup(handle, call)
     }
 }
 
-impl Given<kind::Errhandler, MPI_Errhandler> for Attached {
+impl Given<'_, kind::Errhandler, MPI_Errhandler> for Attached {
     #[inline(always)]
-    unsafe fn given(handle: MPI_Errhandler, _: &'static str) -> Result<Self> {
+    unsafe fn given(handle: MPI_Errhandler, _: &'static str, _: InCall) -> Result<Self> {
         errhandler::attach(handle)
     }
 }
 
-impl Given<kind::Info, MPI_Info> for &'static Info {
+impl<'c> Given<'c, kind::Info, MPI_Info> for &'c Info {
     #[inline(always)]
-    unsafe fn given(handle: MPI_Info, _: &'static str) -> Result<Self> {
-        infos::get(handle)
+    unsafe fn given(handle: MPI_Info, _: &'static str, call: InCall<'c>) -> Result<Self> {
+        infos::get(handle, call)
     }
 }
 
 /// Hints; `MPI_INFO_NULL` is `None`.
-impl Given<kind::Info, MPI_Info> for Option<&'static Info> {
+impl<'c> Given<'c, kind::Info, MPI_Info> for Option<&'c Info> {
     #[inline(always)]
-    unsafe fn given(handle: MPI_Info, _: &'static str) -> Result<Self> {
-        infos::hints(handle)
+    unsafe fn given(handle: MPI_Info, _: &'static str, call: InCall<'c>) -> Result<Self> {
+        infos::hints(handle, call)
     }
 }
 
 /// A string of the program.
-impl Given<kind::Text, *const c_char> for &CStr {
+impl Given<'_, kind::Text, *const c_char> for &CStr {
     #[inline(always)]
-    unsafe fn given(text: *const c_char, name: &'static str) -> Result<Self> {
+    unsafe fn given(text: *const c_char, name: &'static str, _: InCall) -> Result<Self> {
         if text.is_null() {
             return Err(no_text(name));
         }
@@ -265,8 +318,8 @@ impl Given<kind::Text, *const c_char> for &CStr {
 /// A key of an info object.
 pub struct InfoKey<'a>(pub &'a [u8]);
 
-impl Given<kind::Text, *const c_char> for InfoKey<'_> {
-    unsafe fn given(text: *const c_char, name: &'static str) -> Result<Self> {
+impl Given<'_, kind::Text, *const c_char> for InfoKey<'_> {
+    unsafe fn given(text: *const c_char, name: &'static str, _: InCall) -> Result<Self> {
         // SAFETY: the caller guarantees that `text` is NULL or a string that ends in NUL.
         Ok(InfoKey(unsafe { bytes(text, name, Class::InfoKey)? }))
     }
@@ -275,8 +328,8 @@ impl Given<kind::Text, *const c_char> for InfoKey<'_> {
 /// A value of an info object.
 pub struct InfoValue<'a>(pub &'a [u8]);
 
-impl Given<kind::Text, *const c_char> for InfoValue<'_> {
-    unsafe fn given(text: *const c_char, name: &'static str) -> Result<Self> {
+impl Given<'_, kind::Text, *const c_char> for InfoValue<'_> {
+    unsafe fn given(text: *const c_char, name: &'static str, _: InCall) -> Result<Self> {
         // SAFETY: the caller guarantees that `text` is NULL or a string that ends in NUL.
         Ok(InfoValue(unsafe { bytes(text, name, Class::InfoValue)? }))
     }
@@ -300,17 +353,17 @@ fn no_text(name: &str) -> Error {
     Error::new(Class::Arg, format!("{name} is NULL; it must be a string"))
 }
 
-impl<Function> Given<kind::Callback, Option<Function>> for Function {
+impl<Function> Given<'_, kind::Callback, Option<Function>> for Function {
     #[inline(always)]
-    unsafe fn given(function: Option<Function>, name: &'static str) -> Result<Self> {
+    unsafe fn given(function: Option<Function>, name: &'static str, _: InCall) -> Result<Self> {
         function.ok_or_else(|| null(name))
     }
 }
 
 /// The function of an error handler, of a type that depends on the object.
-impl<F: Copy> Given<kind::ErrorFunction, Option<F>> for handler::Function {
+impl<F: Copy> Given<'_, kind::ErrorFunction, Option<F>> for handler::Function {
     #[inline(always)]
-    unsafe fn given(function: Option<F>, name: &'static str) -> Result<Self> {
+    unsafe fn given(function: Option<F>, name: &'static str, _: InCall) -> Result<Self> {
         const { assert!(size_of::<F>() == size_of::<handler::Function>()) };
         let function = function.ok_or_else(|| null(name))?;
         // SAFETY: both are addresses of functions; before it is called it becomes again what it was.
@@ -318,9 +371,9 @@ impl<F: Copy> Given<kind::ErrorFunction, Option<F>> for handler::Function {
     }
 }
 
-impl<T> Given<kind::Variable, *mut T> for &mut T {
+impl<T> Given<'_, kind::Variable, *mut T> for &mut T {
     #[inline(always)]
-    unsafe fn given(variable: *mut T, name: &'static str) -> Result<Self> {
+    unsafe fn given(variable: *mut T, name: &'static str, _: InCall) -> Result<Self> {
         // SAFETY: the pointer is NULL, or the caller guarantees a variable that no other thread
         // uses during the call.
         unsafe { variable.as_mut() }.ok_or_else(|| null(name))
@@ -328,9 +381,9 @@ impl<T> Given<kind::Variable, *mut T> for &mut T {
 }
 
 /// A variable that is checked after other arguments; NULL is `None`.
-impl<T> Given<kind::Variable, *mut T> for Option<&mut T> {
+impl<T> Given<'_, kind::Variable, *mut T> for Option<&mut T> {
     #[inline(always)]
-    unsafe fn given(variable: *mut T, _: &'static str) -> Result<Self> {
+    unsafe fn given(variable: *mut T, _: &'static str, _: InCall) -> Result<Self> {
         // SAFETY: the pointer is NULL, or the caller guarantees a variable that no other thread
         // uses during the call.
         Ok(unsafe { variable.as_mut() })
@@ -361,17 +414,17 @@ impl<T> Out<'_, T> {
     }
 }
 
-impl<T> Given<kind::Output, *mut T> for Out<'_, T> {
+impl<T> Given<'_, kind::Output, *mut T> for Out<'_, T> {
     #[inline(always)]
-    unsafe fn given(place: *mut T, name: &'static str) -> Result<Self> {
+    unsafe fn given(place: *mut T, name: &'static str, _: InCall) -> Result<Self> {
         Out::new(place, name)
     }
 }
 
 /// `void *` is the type of the address of a pointer if that is an output (MPI-4.1 section 9.2).
-impl Given<kind::Output, *mut c_void> for Out<'_, *mut c_void> {
+impl Given<'_, kind::Output, *mut c_void> for Out<'_, *mut c_void> {
     #[inline(always)]
-    unsafe fn given(place: *mut c_void, name: &'static str) -> Result<Self> {
+    unsafe fn given(place: *mut c_void, name: &'static str, _: InCall) -> Result<Self> {
         Out::new(place.cast(), name)
     }
 }
@@ -394,18 +447,18 @@ impl<'a, T> LateOut<'a, T> {
     }
 }
 
-impl<T> Given<kind::Output, *mut T> for LateOut<'_, T> {
+impl<T> Given<'_, kind::Output, *mut T> for LateOut<'_, T> {
     #[inline(always)]
-    unsafe fn given(place: *mut T, name: &'static str) -> Result<Self> {
+    unsafe fn given(place: *mut T, name: &'static str, _: InCall) -> Result<Self> {
         let _of = PhantomData;
         Ok(LateOut { place, name, _of })
     }
 }
 
 /// `void *` is the type of the address of a pointer if that is an output (MPI-4.1 section 9.2).
-impl Given<kind::Output, *mut c_void> for LateOut<'_, *mut c_void> {
+impl Given<'_, kind::Output, *mut c_void> for LateOut<'_, *mut c_void> {
     #[inline(always)]
-    unsafe fn given(place: *mut c_void, name: &'static str) -> Result<Self> {
+    unsafe fn given(place: *mut c_void, name: &'static str, _: InCall) -> Result<Self> {
         let _of = PhantomData;
         let place = place.cast();
         Ok(LateOut { place, name, _of })
@@ -414,12 +467,13 @@ impl Given<kind::Output, *mut c_void> for LateOut<'_, *mut c_void> {
 
 /// A string output with space for `SPACE` characters, one of the `MPI_MAX_…` constants. It is checked
 /// where it is written.
-pub struct OutText<const SPACE: c_int> {
+pub struct OutText<'a, const SPACE: c_int> {
     start: *mut c_char,
     name: &'static str,
+    _of: PhantomData<&'a mut [c_char]>,
 }
 
-impl<const SPACE: c_int> OutText<SPACE> {
+impl<const SPACE: c_int> OutText<'_, SPACE> {
     /// Checks the address.
     ///
     /// # Errors
@@ -461,9 +515,10 @@ impl<const SPACE: c_int> OutText<SPACE> {
     }
 }
 
-impl<const SPACE: c_int> Given<kind::OutText, *mut c_char> for OutText<SPACE> {
-    unsafe fn given(start: *mut c_char, name: &'static str) -> Result<Self> {
-        Ok(OutText { start, name })
+impl<const SPACE: c_int> Given<'_, kind::OutText, *mut c_char> for OutText<'_, SPACE> {
+    unsafe fn given(start: *mut c_char, name: &'static str, _: InCall) -> Result<Self> {
+        let _of = PhantomData;
+        Ok(OutText { start, name, _of })
     }
 }
 
@@ -474,13 +529,14 @@ pub struct Array<'a, T> {
     name: &'static str,
     length: c_int,
     length_name: &'static str,
-    _of: PhantomData<&'a [T]>,
+    call: InCall<'a>,
 }
 
 /// Returns an array argument. It is checked where it is used.
 ///
 /// # Safety
-/// `start` is NULL, or the array has `length` elements, which stay unchanged during the call.
+/// `start` is NULL, or the array has `length` elements, which stay unchanged during the call, which
+/// `'a` does not outlast.
 #[inline(always)]
 pub unsafe fn array<'a, T>(
     start: *const T,
@@ -493,11 +549,19 @@ pub unsafe fn array<'a, T>(
         name,
         length,
         length_name,
-        _of: PhantomData,
+        // SAFETY: the array is an argument of the call (# Safety), whose handles no other thread
+        // frees, by the chapter on safety.
+        call: unsafe { InCall::begin() },
     }
 }
 
 impl<'a, T> Array<'a, T> {
+    /// Returns the call whose argument it is.
+    #[inline(always)]
+    pub fn call(&self) -> InCall<'a> {
+        self.call
+    }
+
     /// Returns the length argument, which may be negative.
     pub fn length(&self) -> c_int {
         self.length
@@ -538,7 +602,8 @@ pub struct ArrayMut<'a, T> {
 /// Returns an array argument that is written. It is checked where it is used.
 ///
 /// # Safety
-/// `start` is NULL, or the array has `length` elements, which nothing else uses during the call.
+/// `start` is NULL, or the array has `length` elements, which nothing else uses during the call,
+/// which `'a` does not outlast.
 #[inline(always)]
 pub unsafe fn array_mut<'a, T>(
     start: *mut T,
@@ -552,6 +617,12 @@ pub unsafe fn array_mut<'a, T>(
 }
 
 impl<'a, T> ArrayMut<'a, T> {
+    /// Returns the call whose argument it is.
+    #[inline(always)]
+    pub fn call(&self) -> InCall<'a> {
+        self.array.call
+    }
+
     /// Returns the elements. An empty array may have any address.
     ///
     /// # Errors
@@ -604,31 +675,41 @@ fn wrong_length(class: Class, length: c_int, name: &str) -> Error {
 
 /// The buffer that a program describes as `buf, count, datatype`.
 #[derive(Clone, Copy)]
-pub struct UserBuffer {
+pub struct UserBuffer<'c> {
     address: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
+    call: InCall<'c>,
 }
 
 /// Returns the buffer of a call. Its description is checked where it is used.
 ///
 /// # Safety
 /// If the description is right, the memory satisfies the [chapter on safety](crate::api) until the
-/// operation is complete.
+/// operation is complete. `'c` does not outlast the call.
 #[inline(always)]
-pub unsafe fn buffer(
+pub unsafe fn buffer<'c>(
     address: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
-) -> UserBuffer {
+) -> UserBuffer<'c> {
     UserBuffer {
         address: address.cast_mut(),
         count,
         datatype,
+        // SAFETY: the description is an argument of the call (# Safety), whose handles no other
+        // thread frees, by the chapter on safety.
+        call: unsafe { InCall::begin() },
     }
 }
 
-impl UserBuffer {
+impl<'c> UserBuffer<'c> {
+    /// Returns the call whose argument it is.
+    #[inline(always)]
+    pub fn call(&self) -> InCall<'c> {
+        self.call
+    }
+
     /// Returns the address.
     #[inline(always)]
     pub fn address(&self) -> *mut c_void {
@@ -660,7 +741,7 @@ impl UserBuffer {
     #[inline(always)]
     pub fn message<Rank>(&self, rank: Option<Rank>) -> Result<Buffer> {
         // SAFETY: the memory is as its description says, by the contract of `buffer`.
-        unsafe { types::buffer_for(rank, self.address, self.count, self.datatype) }
+        unsafe { types::buffer_for(rank, self.address, self.count, self.datatype, self.call) }
     }
 
     /// Checks the count and the datatype of a message to or from `MPI_PROC_NULL`.
@@ -669,7 +750,7 @@ impl UserBuffer {
     /// Those of [`types::check_nobody`].
     #[inline(always)]
     pub fn check_nobody(&self) -> Result<()> {
-        types::check_nobody(self.count, self.datatype)
+        types::check_nobody(self.count, self.datatype, self.call)
     }
 
     /// Checks the description of data that is moved.
@@ -677,17 +758,17 @@ impl UserBuffer {
     /// # Errors
     /// Those of [`types::checked`] and [`types::check_address`].
     #[inline]
-    pub fn checked(&self) -> Result<(usize, &'static Datatype)> {
-        let (count, datatype) = types::checked(self.count, self.datatype)?;
+    pub fn checked(&self) -> Result<(usize, &'c Datatype)> {
+        let (count, datatype) = types::checked(self.count, self.datatype, self.call)?;
         types::check_address(self.address, count, datatype)?;
         Ok((count, datatype))
     }
 }
 
 /// An output of a tool, checked where it is written: errors that come before it are reported first.
-impl<T> Given<kind::Output, *mut T> for Output<T> {
+impl<T> Given<'_, kind::Output, *mut T> for Output<T> {
     #[inline(always)]
-    unsafe fn given(place: *mut T, _: &'static str) -> Result<Self> {
+    unsafe fn given(place: *mut T, _: &'static str, _: InCall) -> Result<Self> {
         // SAFETY: the caller guarantees that the address is NULL or valid for writes during the call.
         Ok(unsafe { Output::new(place) })
     }
@@ -701,9 +782,9 @@ pub enum OutInt<'a> {
     Large(Out<'a, MPI_Count>),
 }
 
-impl Given<kind::Output, IntOut> for OutInt<'_> {
+impl Given<'_, kind::Output, IntOut> for OutInt<'_> {
     #[inline(always)]
-    unsafe fn given(place: IntOut, name: &'static str) -> Result<Self> {
+    unsafe fn given(place: IntOut, name: &'static str, _: InCall) -> Result<Self> {
         Ok(match place {
             IntOut::Int(place) => OutInt::Int(Out::new(place, name)?),
             IntOut::Large(place) => OutInt::Large(Out::new(place, name)?),
@@ -712,25 +793,27 @@ impl Given<kind::Output, IntOut> for OutInt<'_> {
 }
 
 /// An integer output that is checked after other arguments, whose errors come first.
-pub struct LateOutInt {
+pub struct LateOutInt<'a> {
     place: IntOut,
     name: &'static str,
+    _of: PhantomData<&'a mut MPI_Count>,
 }
 
-impl LateOutInt {
+impl<'a> LateOutInt<'a> {
     /// Checks the address.
     ///
     /// # Errors
     /// Of class `Arg` if it is NULL.
-    pub fn demand<'a>(&self) -> Result<OutInt<'a>> {
+    pub fn demand(&self) -> Result<OutInt<'a>> {
         // SAFETY: `given` got the address under the same contract.
-        unsafe { OutInt::given(self.place, self.name) }
+        unsafe { given(self.place, self.name) }
     }
 }
 
-impl Given<kind::Output, IntOut> for LateOutInt {
-    unsafe fn given(place: IntOut, name: &'static str) -> Result<Self> {
-        Ok(LateOutInt { place, name })
+impl Given<'_, kind::Output, IntOut> for LateOutInt<'_> {
+    unsafe fn given(place: IntOut, name: &'static str, _: InCall) -> Result<Self> {
+        let _of = PhantomData;
+        Ok(LateOutInt { place, name, _of })
     }
 }
 
@@ -852,25 +935,25 @@ impl<'a> StatusIn<'a> {
     }
 }
 
-impl Given<kind::StatusIn, *const MPI_Status> for StatusIn<'_> {
+impl Given<'_, kind::StatusIn, *const MPI_Status> for StatusIn<'_> {
     #[inline(always)]
-    unsafe fn given(status: *const MPI_Status, _: &'static str) -> Result<Self> {
+    unsafe fn given(status: *const MPI_Status, _: &'static str, _: InCall) -> Result<Self> {
         Ok(StatusIn(status, PhantomData))
     }
 }
 
 /// A status that the program may ignore and of which fields are set.
-impl Given<kind::Variable, *mut MPI_Status> for StatusOut<'_> {
+impl Given<'_, kind::Variable, *mut MPI_Status> for StatusOut<'_> {
     #[inline(always)]
-    unsafe fn given(place: *mut MPI_Status, _: &'static str) -> Result<Self> {
+    unsafe fn given(place: *mut MPI_Status, _: &'static str, _: InCall) -> Result<Self> {
         let _of = PhantomData;
         Ok(StatusOut { place, _of })
     }
 }
 
-impl Given<kind::Output, *mut MPI_Status> for StatusOut<'_> {
+impl Given<'_, kind::Output, *mut MPI_Status> for StatusOut<'_> {
     #[inline(always)]
-    unsafe fn given(place: *mut MPI_Status, _: &'static str) -> Result<Self> {
+    unsafe fn given(place: *mut MPI_Status, _: &'static str, _: InCall) -> Result<Self> {
         let _of = PhantomData;
         Ok(StatusOut { place, _of })
     }

@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use mpi_core::attr::{CopyFn, DeleteFn, Keyval};
 use mpi_core::{Class, Error, Result};
+use mpi_runtime::handles::in_call::InCall;
 use mpi_runtime::handles::{Type, predefined_index};
 use parking_lot::Mutex;
 
@@ -207,7 +208,8 @@ pub fn copy_function(
 
 /// Makes the callbacks of a key be called through proxies of another language. To be called once.
 pub fn set_proxies(handle: c_int, copy: CopyProxy, delete: DeleteProxy) -> Result<()> {
-    let key = LIBRARY.keyvals.get(handle).ok_or_else(|| invalid(handle))?;
+    let key = LIBRARY.keyvals.get_arc(handle);
+    let key = key.ok_or_else(|| invalid(handle))?;
     key.proxies
         .set((copy, delete))
         .map_err(|_| Error::new(Class::Keyval, "the key has proxies already"))
@@ -245,10 +247,15 @@ fn mark(handle: c_int) -> Option<usize> {
 
 /// Returns the value of an attribute if no lock is needed; `None` if the slow path must search.
 #[inline]
-pub fn peek(store: &Store, handle: c_int, kind: ObjectKind) -> Option<Option<*mut c_void>> {
+pub fn peek(
+    store: &Store,
+    handle: c_int,
+    kind: ObjectKind,
+    call: InCall,
+) -> Option<Option<*mut c_void>> {
     let found = store.peek(mark(handle)?)?;
     let Some(bits) = found else {
-        let is_right = LIBRARY.keyvals.get_early(handle)?.kind == kind;
+        let is_right = LIBRARY.keyvals.get_early(handle, call)?.kind == kind;
         return is_right.then_some(None);
     };
     // Only keys of this kind are set on the store.

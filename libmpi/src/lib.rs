@@ -52,7 +52,7 @@ mod shims {
     use crate::abi::*;
     use crate::api::coll::{Blocks, How};
     use crate::api::rma::data::target;
-    use crate::args::{OutInt, StatusField, array, array_mut, buffer, given, kind};
+    use crate::args::{Late, OutInt, StatusField, array, array_mut, buffer, given, kind};
     use crate::attributes::{Form, ObjectKind};
     #[cfg(pointer_abi)]
     use crate::outward::{self, Outward, OutwardFile};

@@ -8,6 +8,7 @@ use mpi_core::datatype::Datatype;
 use mpi_core::op::{Op, PredefinedOp, Reduce};
 use mpi_core::{Class, Error, Result};
 use mpi_runtime::handles::destructors::OwnedState;
+use mpi_runtime::handles::in_call::InCall;
 use mpi_runtime::handles::types;
 use mpi_runtime::handles::{Type, predefined_index};
 
@@ -46,15 +47,21 @@ fn predefined() -> &'static [Op] {
 /// # Errors
 /// Of class `Op` if the operation does not exist or is not defined on the datatype.
 #[inline]
-pub fn checked(handle: MPI_Op, datatype: MPI_Datatype, found: &Datatype) -> Result<&'static Op> {
+pub fn checked<'c>(
+    handle: MPI_Op,
+    datatype: MPI_Datatype,
+    found: &Datatype,
+    call: InCall<'c>,
+) -> Result<&'c Op> {
     match predefined_index(handle, Type::Op) {
         Some(_) => {
-            let op = lookup(handle)?;
+            let op = lookup(handle, call)?;
             op.check(found)?;
             Ok(op)
         }
         None => {
-            let made = LIBRARY.ops.get(handle).ok_or_else(|| invalid(handle))?;
+            let made = LIBRARY.ops.get(handle, call);
+            let made = made.ok_or_else(|| invalid(handle))?;
             made.call.datatype.store(datatype, Ordering::Relaxed);
             Ok(&made.op)
         }
@@ -62,12 +69,12 @@ pub fn checked(handle: MPI_Op, datatype: MPI_Datatype, found: &Datatype) -> Resu
 }
 
 /// Returns the operation behind a handle.
-pub fn lookup(handle: MPI_Op) -> Result<&'static Op> {
+pub fn lookup<'c>(handle: MPI_Op, call: InCall<'c>) -> Result<&'c Op> {
     let found = match predefined_index(handle, Type::Op) {
         Some(index) => (index as usize)
             .checked_sub(1)
             .and_then(|index| predefined().get(index)),
-        None => LIBRARY.ops.get(handle).map(|made| &made.op),
+        None => LIBRARY.ops.get(handle, call).map(|made| &made.op),
     };
     found.ok_or_else(|| invalid(handle))
 }
@@ -184,7 +191,8 @@ pub fn set_proxy_for(
     proxy: Proxy,
     function: Option<MPI_User_function>,
 ) -> Result<()> {
-    let made = LIBRARY.ops.get(handle).ok_or_else(|| invalid(handle))?;
+    let made = LIBRARY.ops.get_arc(handle);
+    let made = made.ok_or_else(|| invalid(handle))?;
     let twice = |_| Error::new(Class::Op, "the operation has a proxy already");
     made.call.proxy.set((proxy, function)).map_err(twice)
 }
@@ -220,9 +228,11 @@ mod tests {
 
     #[test]
     fn predefined_handles_find_their_operations() {
+        // SAFETY: no operation is freed.
+        let call = unsafe { InCall::begin() };
         for (index, (handle, op)) in PREDEFINED.iter().enumerate() {
             assert_eq!(predefined_index(*handle, Type::Op), Some(index as u32 + 1));
-            assert_eq!(lookup(*handle).unwrap().as_predefined(), Some(*op));
+            assert_eq!(lookup(*handle, call).unwrap().as_predefined(), Some(*op));
             assert!(free(*handle).is_err());
         }
         for wrong in [
@@ -234,7 +244,7 @@ mod tests {
             abi::MPI_INT,
         ] {
             assert_eq!(
-                lookup(wrong).err().map(|e| e.class()),
+                lookup(wrong, call).err().map(|e| e.class()),
                 Some(Class::Op),
                 "{wrong:#x}"
             );
@@ -258,14 +268,16 @@ mod tests {
             }
         }
         let handle = create(UserFunction::Int(add), None, false).unwrap();
-        let int = &types::object(abi::MPI_INT).unwrap().datatype;
-        let op = checked(handle, abi::MPI_INT, int).unwrap();
+        // SAFETY: the operation is not used after it is freed below.
+        let call = unsafe { InCall::begin() };
+        let int = &types::object(abi::MPI_INT, call).unwrap().datatype;
+        let op = checked(handle, abi::MPI_INT, int, call).unwrap();
         assert!(!op.is_commutative());
         let (input, mut inout) = ([1, 2, 3], [10, 20, 30]);
         // SAFETY: both are arrays of three ints.
         unsafe { op.apply(input.as_ptr().cast(), inout.as_mut_ptr().cast(), 3, int) };
         assert_eq!(inout, [11, 22, 33]);
         free(handle).unwrap();
-        assert!(lookup(handle).is_err());
+        assert!(lookup(handle, call).is_err());
     }
 }

@@ -19,7 +19,8 @@ pub fn count(comm: c_int, buffer: *const c_void, sends: bool, neighbors: bool) -
 /// Returns the number of processes to which this one sends (or from which it receives) in an
 /// all-to-all or neighbor exchange.
 fn exchanged(comm: MPI_Comm, sends: bool, neighbors: bool) -> Option<usize> {
-    let comm = &running()?.find_comm(comm)?.comm;
+    let comm = running()?.comm_arc(comm).ok()?;
+    let comm = &comm.comm;
     if !neighbors {
         return Some(comm.targets() as usize);
     }

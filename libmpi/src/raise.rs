@@ -100,7 +100,7 @@ pub fn raise(error: Error, function: &'static str, on: On, args: &[(&'static str
         // revocations meanwhile.
         let _ = runtime.process.poll_all();
         if let On::Win(win) = on
-            && let Ok(object) = wins::get(win)
+            && let Ok(object) = wins::hold(win)
         {
             object.window.mark_failures_raised(&runtime.process);
         }
@@ -116,7 +116,9 @@ pub fn raise(error: Error, function: &'static str, on: On, args: &[(&'static str
             std::thread::sleep(LAST_WORDS);
         }
         let own = match (&handler, on) {
-            (Handler::Abort, On::Comm(comm)) => runtime().ok().and_then(|it| it.comm(comm).ok()),
+            (Handler::Abort, On::Comm(comm)) => {
+                runtime().ok().and_then(|it| it.comm_arc(comm).ok())
+            }
             _ => None,
         };
         match own {
@@ -163,16 +165,16 @@ pub fn code(error: &Error) -> c_int {
 /// Returns the handler for errors on an object.
 fn lookup(on: On) -> Handler {
     match on {
-        On::File(file) => match files::get(file) {
+        On::File(file) => match files::hold(file) {
             Ok(object) => object.errhandler.lock().handler(),
             Err(_) => of_files(),
         },
         On::Comm(comm) => of_comm(comm),
-        On::Win(win) => match wins::get(win) {
-            Ok(object) => of_window(object),
+        On::Win(win) => match wins::hold(win) {
+            Ok(object) => of_window(&object),
             Err(_) => of_process().0,
         },
-        On::Session(session) => match sessions::get(session) {
+        On::Session(session) => match sessions::hold(session) {
             Ok(object) => object.errhandler.lock().handler(),
             Err(_) => of_process().0,
         },
@@ -211,9 +213,9 @@ fn of_window(window: &WinObject) -> Handler {
 
 /// Returns the handler of a communicator; the process's if it does not exist.
 fn of_comm(comm: c_int) -> Handler {
-    match runtime().ok().and_then(|runtime| runtime.find_comm(comm)) {
-        Some(object) => object.errhandler.lock().handler(),
-        None => of_process().0,
+    match runtime().and_then(|runtime| runtime.comm_arc(comm)) {
+        Ok(object) => object.errhandler.lock().handler(),
+        Err(_) => of_process().0,
     }
 }
 
@@ -226,7 +228,7 @@ fn of_owner(comm: c_int) -> Handler {
 }
 
 fn exists(comm: MPI_Comm) -> bool {
-    runtime().is_ok_and(|runtime| runtime.find_comm(comm).is_some())
+    runtime().is_ok_and(|runtime| runtime.comm_arc(comm).is_ok())
 }
 
 /// Returns the handler for errors on no object, with the communicator to call it for.

@@ -217,8 +217,8 @@ impl<T> Guarded<T> {
     #[inline(always)]
     pub unsafe fn peek_as(&self, alone: bool) -> Option<&T> {
         let free = alone && self.lock.0.load(Ordering::Relaxed) == FREE;
-        // SAFETY: no guard exists (the word is FREE), and the caller makes none meanwhile (#
-        // Safety).
+        // SAFETY: no guard exists (the word is FREE), and the caller makes none meanwhile
+        // (# Safety).
         free.then(|| unsafe { &*self.value.get() })
     }
 

@@ -46,6 +46,10 @@ const LOOKS: u32 = 64;
 
 /// A collective access that was started. Those of a file are carried out one after the other, in
 /// the order in which they were started, which is the same on all its members.
+///
+/// The future owns memory that its messages read and write, and ends only when all of them are
+/// over ([`Messages::finish`](crate::messages::Messages::finish)). It is therefore dropped only
+/// after it has ended: `Files` leaks the others.
 struct Operation {
     /// The address of the file, which its future keeps alive.
     file: usize,
@@ -56,8 +60,8 @@ struct Operation {
 }
 
 // SAFETY: an operation holds addresses of the program's memory, which is lent to the library until
-// it is over, and of its own future's; nothing in it belongs to a thread. The lock of `operations`
-// admits one thread at a time.
+// it is over, and of its future's own, which is pinned; nothing in it belongs to a thread. The lock
+// of `operations` admits one thread at a time.
 unsafe impl Send for Operation {}
 
 /// Completed accesses, whose requests a thread that makes progress completes.
@@ -296,8 +300,7 @@ impl Files {
 
 impl Drop for Files {
     fn drop(&mut self) {
-        // Messages of active operations may still write to memory of the operations, which is
-        // leaked therefore.
+        // Their messages may still write to memory of their futures ([`Operation`]).
         mem::forget(mem::take(&mut *self.operations.lock()));
         mem::forget(mem::take(&mut *self.begun.lock()));
     }

@@ -35,8 +35,11 @@ unsafe impl Memory for Kept {
 }
 
 /// Returns a buffer of the words' bytes.
-pub(crate) fn bytes_of(words: &mut [u64]) -> Buffer {
-    // SAFETY: all callers keep `words` allocated and unused until `Messages::finish` has returned.
+///
+/// # Safety
+/// The words stay valid, and unused otherwise, as long as the buffer or a message of it exists.
+pub(crate) unsafe fn bytes_of(words: &mut [u64]) -> Buffer {
+    // SAFETY: the words stay valid as long as the buffer or its message exists (# Safety).
     unsafe { Buffer::bytes(words.as_mut_ptr().cast(), size_of_val(words)) }
 }
 

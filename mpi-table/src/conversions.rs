@@ -112,6 +112,7 @@ fn conversion(param: &Param) -> Option<&'static str> {
             Kind::Op => "Op",
             Kind::Errhandler => "Errhandler",
             Kind::Info => "Info",
+            Kind::Request => "Request",
             _ => return None,
         });
     }

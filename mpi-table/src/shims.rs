@@ -10,7 +10,7 @@ impl Table {
     /// Returns a Rust module with the shims of all implemented functions, for `include!`.
     ///
     /// It expects the types and constants of [`Table::rust_constants`], `std::ffi::*`, `mpi_core`,
-    /// `crate::args::{given, kind}`, `mpi_runtime::handles::counts::{IntArray, IntOut}`,
+    /// `crate::args::{Late, given, kind}`, `mpi_runtime::handles::counts::{IntArray, IntOut}`,
     /// `crate::raise::{Arg, On, raise}`, `crate::tool_codes::with_tool`, and whatever the table's
     /// arguments name in scope. The alias of a function stands in the module of
     /// the function, because the assembler can give another name only to a symbol that it sees.
@@ -154,6 +154,7 @@ pub(crate) fn call(function: &Function, implementation: &str) -> String {
 /// Returns the call of the fast path, which takes counts that fit into ints.
 pub(crate) fn fast_call(function: &Function, fast: &str, list: &str) -> String {
     let path = fast.replace("LARGE", if function.is_large() { "true" } else { "false" });
+    let list = late_handles(function, list);
     // SAFETY: in the generated code, the shim's line above the call states it.
     let call = format!("unsafe {{ crate::api::{path}({list}) }}");
     let narrowed = function.narrowed();
@@ -172,6 +173,18 @@ pub(crate) fn fast_call(function: &Function, fast: &str, list: &str) -> String {
         tries.join(", "),
         oks.join(", ")
     )
+}
+
+/// Wraps the communicator or window among the arguments `list`, which the fast path looks up, in a
+/// `Late`.
+fn late_handles(function: &Function, list: &str) -> String {
+    let wrap = |(param, name): (&Param, &str)| match param.kind {
+        Kind::Comm | Kind::Win => format!("Late::new({name})"),
+        _ => name.to_owned(),
+    };
+    let names = function.params.iter().zip(list.split(", "));
+    let wrapped: Vec<String> = names.map(wrap).collect();
+    wrapped.join(", ")
 }
 
 /// Functions whose error handler argument is for the object that they create and for their own

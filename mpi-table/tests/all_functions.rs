@@ -74,15 +74,16 @@ fn shims_of_all_functions_compile() {
          pub enum IntOut {{ Int(*mut c_int), Large(*mut c_long) }} }} }} }}\n\
          mod args {{ pub mod kind {{ pub enum Comm {{}} pub enum Group {{}} pub enum Win {{}} \
          pub enum File {{}} pub enum Session {{}} pub enum Datatype {{}} pub enum Op {{}} \
-         pub enum Errhandler {{}} pub enum Info {{}} pub enum Output {{}} pub enum Variable {{}} \
+         pub enum Errhandler {{}} pub enum Info {{}} pub enum Request {{}} pub enum Output {{}} pub enum Variable {{}} \
          pub enum Text {{}} pub enum Callback {{}} \
          pub enum ErrorFunction {{}} pub enum OutText {{}} pub enum StatusIn {{}} }} \
+         pub struct Late; impl Late {{ pub unsafe fn new<H>(handle: H) -> H {{ handle }} }} \
          pub unsafe fn given<K, R, T: From<R>>(raw: R, _: &'static str) -> Result<T, crate::mpi_core::Error> \
          {{ Ok(raw.into()) }} }}\n\
          mod tool_codes {{ use std::ffi::*; pub fn with_tool(_: impl FnOnce(&mut ()) \
          -> Result<(), crate::mpi_core::Error>) -> c_int {{ 0 }} }}\n\
          mod api {{ pub mod all {{ use std::ffi::*; use crate::abi::*; use crate::mpi_runtime::handles::counts::*;\n{}}} }}\n\
-         mod shims {{ use std::ffi::*; use crate::abi::*; use crate::args::{{given, kind}}; use crate::mpi_runtime::handles::counts::*; use crate::raise::{{Arg, On, raise}}; use crate::tool_codes::with_tool; use crate::mpi_core;\n\
+         mod shims {{ use std::ffi::*; use crate::abi::*; use crate::args::{{Late, given, kind}}; use crate::mpi_runtime::handles::counts::*; use crate::raise::{{Arg, On, raise}}; use crate::tool_codes::with_tool; use crate::mpi_core;\n\
          {}}}\n",
         table.rust_constants(),
         implementations(&table),

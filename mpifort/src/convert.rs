@@ -19,7 +19,7 @@ pub use crate::sentinels::weights;
 #[inline(always)]
 pub unsafe fn finish(ierror: *mut c_int, code: c_int) {
     if !ierror.is_null() {
-        // SAFETY: the caller's contract.
+        // SAFETY: `ierror` is not NULL, and so valid for writes (# Safety).
         unsafe { ierror.write(code) };
     }
 }
@@ -84,7 +84,7 @@ pub const NO_INDEX: c_int = c_int::MIN;
 /// `index` is valid.
 pub unsafe fn one_based(of_c: c_int, index: *mut c_int) {
     if of_c != NO_INDEX {
-        // SAFETY: the caller's contract.
+        // SAFETY: `index` is valid for writes (# Safety).
         unsafe { index.write(of_c + c_int::from(of_c >= 0)) };
     }
 }
@@ -120,7 +120,7 @@ pub unsafe fn narrowed(value: MPI_Aint, integer: *mut c_int, code: c_int) -> c_i
     if code != MPI_SUCCESS {
         return code;
     }
-    // SAFETY: the caller's contract.
+    // SAFETY: `integer` is valid for writes (# Safety).
     unsafe { integer.write(value as c_int) };
     match c_int::try_from(value) {
         Ok(_) => MPI_SUCCESS,
@@ -134,7 +134,7 @@ pub unsafe fn narrowed(value: MPI_Aint, integer: *mut c_int, code: c_int) -> c_i
 /// `integers` is valid for `count` integers.
 pub unsafe fn widened(integers: *const c_int, count: c_int) -> Vec<MPI_Aint> {
     (0..usize::try_from(count).unwrap_or(0))
-        // SAFETY: the caller's contract.
+        // SAFETY: `integers` has `count` elements (# Safety).
         .map(|index| MPI_Aint::from(unsafe { *integers.add(index) }))
         .collect()
 }
@@ -152,7 +152,7 @@ impl Text {
         if text.is_null() {
             return Text(vec![0]);
         }
-        // SAFETY: the caller's contract.
+        // SAFETY: `text` has `length` characters (# Safety).
         let all = unsafe { std::slice::from_raw_parts(text.cast::<u8>(), length) };
         let end = all.iter().rposition(|byte| *byte != b' ');
         let mut bytes = all[..end.map_or(0, |end| end + 1)].to_vec();
@@ -165,7 +165,7 @@ impl Text {
     /// # Safety
     /// `text` is valid for `length` characters.
     pub unsafe fn trimmed(text: *const c_char, length: usize) -> Text {
-        // SAFETY: the caller's contract.
+        // SAFETY: `text` has `length` characters (# Safety).
         let Text(mut bytes) = unsafe { Text::new(text, length) };
         let begin = bytes.iter().position(|byte| *byte != b' ');
         bytes.drain(..begin.unwrap_or(0));
@@ -206,7 +206,7 @@ impl StringBuffer {
     /// # Safety
     /// C has written a string; `out` is valid for `length` characters.
     pub unsafe fn give(&self, out: *mut c_char, length: usize) {
-        // SAFETY: the caller's contract.
+        // SAFETY: `out` has room for `length` characters (# Safety).
         unsafe { give(self.0.as_ptr().cast(), out, length) };
     }
 }

@@ -181,7 +181,8 @@ pub unsafe fn register_datarep(
         write_conversion_fn,
         dtype_file_extent_fn,
     ];
-    // SAFETY: the caller's contract.
+    // SAFETY: the name has `datarep_len` characters, and the subroutines have the standard's
+    // arguments (# Safety).
     unsafe {
         let name = Text::new(datarep, datarep_len);
         register::<c_int>(subroutines, extra_state, |state| {
@@ -211,7 +212,8 @@ pub unsafe fn register_datarep_c(
         write_conversion_fn,
         dtype_file_extent_fn,
     ];
-    // SAFETY: the caller's contract.
+    // SAFETY: the name has `datarep_len` characters, and the subroutines have the standard's
+    // arguments (# Safety).
     unsafe {
         let name = Text::new(datarep, datarep_len);
         register::<MPI_Count>(subroutines, extra_state, |state| {

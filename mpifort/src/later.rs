@@ -97,7 +97,7 @@ fn copies(places: &mut [&mut Substitute]) -> Vec<Copied> {
 /// `request` is valid, the copies' sections are the operation's.
 pub unsafe fn keep(places: &mut [&mut Substitute], request: *const MPI_Request, persistent: bool) {
     let copies = copies(places);
-    // SAFETY: the caller's contract.
+    // SAFETY: `request` is valid (# Safety).
     let request = unsafe { *request };
     // After an error no operation uses them.
     if copies.is_empty() || request == MPI_REQUEST_NULL {
@@ -175,7 +175,7 @@ pub struct HeldRequests(Vec<(usize, MPI_Request, Operation)>);
 pub unsafe fn hold(requests: *const MPI_Request, count: c_int) -> HeldRequests {
     match COUNT.load(Ordering::Relaxed) {
         0 => HeldRequests(Vec::new()),
-        // SAFETY: the caller's contract.
+        // SAFETY: `requests` is valid for `count` requests (# Safety).
         _ => unsafe { hold_all(requests, count) },
     }
 }
@@ -184,7 +184,7 @@ pub unsafe fn hold(requests: *const MPI_Request, count: c_int) -> HeldRequests {
 unsafe fn hold_all(requests: *const MPI_Request, count: c_int) -> HeldRequests {
     let mut held = Vec::new();
     for index in 0..usize::try_from(count).unwrap_or(0) {
-        // SAFETY: the caller's contract.
+        // SAFETY: `requests` is valid for `count` requests (# Safety).
         let request = unsafe { *requests.add(index) };
         if let Some(operation) = take(Key::Request(request)) {
             held.push((index, request, operation));
@@ -201,7 +201,8 @@ impl HeldRequests {
     #[inline(always)]
     pub unsafe fn looked_at(self, requests: *const MPI_Request) {
         if !self.0.is_empty() {
-            // SAFETY: the caller's contract.
+            // SAFETY: `requests` are those of [`hold`], so that each index of `self` is among them
+            // (# Safety).
             unsafe { self.sort(requests, false) };
         }
     }
@@ -213,7 +214,8 @@ impl HeldRequests {
     #[inline(always)]
     pub unsafe fn freed(self, requests: *const MPI_Request) {
         if !self.0.is_empty() {
-            // SAFETY: the caller's contract.
+            // SAFETY: `requests` are those of [`hold`], so that each index of `self` is among them
+            // (# Safety).
             unsafe { self.sort(requests, true) };
         }
     }
@@ -221,7 +223,8 @@ impl HeldRequests {
     #[cold]
     unsafe fn sort(self, requests: *const MPI_Request, freed: bool) {
         for (index, request, mut operation) in self.0 {
-            // SAFETY: the caller's contract.
+            // SAFETY: `requests` are those of [`hold`], so that each index of `self` is among them
+            // (# Safety).
             let gone = unsafe { *requests.add(index) } != request;
             if gone && freed && operation.active {
                 // The operation continues, and its end cannot be observed: leaks the copy.
@@ -247,7 +250,7 @@ impl HeldRequests {
 #[inline(always)]
 pub unsafe fn start(requests: *const MPI_Request, count: c_int) {
     if COUNT.load(Ordering::Relaxed) != 0 {
-        // SAFETY: the caller's contract.
+        // SAFETY: `requests` is valid for `count` requests (# Safety).
         unsafe { start_all(requests, count) };
     }
 }
@@ -259,7 +262,7 @@ unsafe fn start_all(requests: *const MPI_Request, count: c_int) {
         return;
     };
     for index in 0..usize::try_from(count).unwrap_or(0) {
-        // SAFETY: the caller's contract.
+        // SAFETY: `requests` is valid for `count` requests (# Safety).
         let request = unsafe { *requests.add(index) };
         if let Some(operation) = table
             .get_mut(&Key::Request(request))

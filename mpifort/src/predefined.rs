@@ -100,7 +100,7 @@ pub unsafe extern "C" fn mpi_conversion_fn_null_() {}
 /// Both are valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn weft_handles_eq(one: *const c_int, other: *const c_int) -> c_int {
-    // SAFETY: the caller's contract.
+    // SAFETY: both are addresses of handles (# Safety).
     unsafe { c_int::from(*one == *other) }
 }
 
@@ -110,7 +110,7 @@ pub unsafe extern "C" fn weft_handles_eq(one: *const c_int, other: *const c_int)
 /// Both are valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn weft_handles_neq(one: *const c_int, other: *const c_int) -> c_int {
-    // SAFETY: the caller's contract.
+    // SAFETY: both are addresses of handles (# Safety).
     unsafe { c_int::from(*one != *other) }
 }
 
@@ -121,7 +121,7 @@ pub extern "C" fn weft_nothing(_buffer: *const c_void) {}
 /// # Safety
 /// `size` is valid, `ierror` valid or NULL.
 unsafe fn store_size(value: c_int, size: *mut c_int, ierror: *mut c_int) {
-    // SAFETY: the caller's contract.
+    // SAFETY: `size` is valid, and `ierror` valid or NULL (# Safety).
     unsafe {
         *size = value;
         crate::convert::finish(ierror, MPI_SUCCESS);
@@ -138,7 +138,7 @@ pub unsafe extern "C" fn weft_sizeof_1(
     size: *mut c_int,
     ierror: *mut c_int,
 ) {
-    // SAFETY: the caller's contract.
+    // SAFETY: `size` is valid, and `ierror` valid or NULL (# Safety).
     unsafe { store_size(1, size, ierror) };
 }
 
@@ -152,7 +152,7 @@ pub unsafe extern "C" fn weft_sizeof_2(
     size: *mut c_int,
     ierror: *mut c_int,
 ) {
-    // SAFETY: the caller's contract.
+    // SAFETY: `size` is valid, and `ierror` valid or NULL (# Safety).
     unsafe { store_size(2, size, ierror) };
 }
 
@@ -166,7 +166,7 @@ pub unsafe extern "C" fn weft_sizeof_4(
     size: *mut c_int,
     ierror: *mut c_int,
 ) {
-    // SAFETY: the caller's contract.
+    // SAFETY: `size` is valid, and `ierror` valid or NULL (# Safety).
     unsafe { store_size(4, size, ierror) };
 }
 
@@ -180,7 +180,7 @@ pub unsafe extern "C" fn weft_sizeof_8(
     size: *mut c_int,
     ierror: *mut c_int,
 ) {
-    // SAFETY: the caller's contract.
+    // SAFETY: `size` is valid, and `ierror` valid or NULL (# Safety).
     unsafe { store_size(8, size, ierror) };
 }
 
@@ -194,7 +194,7 @@ pub unsafe extern "C" fn weft_sizeof_16(
     size: *mut c_int,
     ierror: *mut c_int,
 ) {
-    // SAFETY: the caller's contract.
+    // SAFETY: `size` is valid, and `ierror` valid or NULL (# Safety).
     unsafe { store_size(16, size, ierror) };
 }
 
@@ -208,7 +208,7 @@ pub unsafe extern "C" fn weft_sizeof_32(
     size: *mut c_int,
     ierror: *mut c_int,
 ) {
-    // SAFETY: the caller's contract.
+    // SAFETY: `size` is valid, and `ierror` valid or NULL (# Safety).
     unsafe { store_size(32, size, ierror) };
 }
 

@@ -28,7 +28,7 @@ impl Section {
         back: bool,
     ) -> Result<Substitute, &'static str> {
         let count = count.into();
-        // SAFETY: the caller's contract.
+        // SAFETY: the section is a valid array of the program (# Safety).
         unsafe {
             if self.is_plain() {
                 return Ok(Substitute::plain(self.base, count, datatype));
@@ -87,7 +87,7 @@ impl Section {
         may_copy: bool,
         back: bool,
     ) -> Result<Substitute, &'static str> {
-        // SAFETY: the caller's contract.
+        // SAFETY: the section is a valid array of the program (# Safety).
         unsafe {
             if self.is_plain() {
                 return Ok(Substitute::plain(self.base, 0, datatype));
@@ -420,7 +420,7 @@ impl Copied {
             .bytes
             .chunks_exact(size)
             .zip(self.before.chunks_exact(size));
-        // SAFETY: the caller's contract.
+        // SAFETY: the section is a valid array of the program (# Safety).
         unsafe {
             let (rank, base) = (self.section.rank, self.section.base.cast());
             self.section.each(rank, base, &mut |element| {

@@ -88,7 +88,8 @@ pub unsafe extern "C" fn mpi_sizeof_cdesc(
     size: *mut c_int,
     ierror: *mut c_int,
 ) {
-    // SAFETY: the caller's contract.
+    // SAFETY: the compiler passes a descriptor and the addresses of two integers, as the interface
+    // in `mpi_f08` says.
     unsafe {
         *size = c_int::try_from((*variable).element()).unwrap_or(c_int::MAX);
         crate::convert::finish(ierror, MPI_SUCCESS);
@@ -106,7 +107,8 @@ pub unsafe extern "C" fn pmpi_sizeof_cdesc(
     size: *mut c_int,
     ierror: *mut c_int,
 ) {
-    // SAFETY: the caller's contract.
+    // SAFETY: the compiler passes a descriptor and the addresses of two integers, as the interface
+    // in `mpi_f08` says.
     unsafe { mpi_sizeof_cdesc(variable, size, ierror) };
 }
 

@@ -61,7 +61,7 @@ pub fn wide(handle: c_int) -> Pointer {
 /// The address is valid or NULL.
 #[inline(always)]
 pub unsafe fn load(at: *const c_int) -> Pointer {
-    // SAFETY: the caller's contract.
+    // SAFETY: the address is NULL or valid (# Safety).
     unsafe { at.as_ref() }.map_or(0, |handle| wide(*handle))
 }
 
@@ -81,7 +81,7 @@ pub fn place(narrow: *mut c_int, wide: *mut Pointer) -> *mut Pointer {
 #[inline(always)]
 pub unsafe fn store(at: *mut c_int, handle: Pointer) {
     if !at.is_null() {
-        // SAFETY: the caller's contract.
+        // SAFETY: the address is not NULL, and so valid (# Safety).
         unsafe { at.write(handle as c_int) };
     }
 }
@@ -100,7 +100,7 @@ impl Array {
             return Array(None);
         }
         let length = usize::try_from(length).unwrap_or(0);
-        // SAFETY: the caller's contract.
+        // SAFETY: not NULL, and so valid for `length` handles (# Safety).
         let each = (0..length).map(|index| wide(unsafe { narrow.add(index).read() }));
         Array(Some(each.collect()))
     }
@@ -119,7 +119,8 @@ impl Array {
     /// The address is the one that the array was made from.
     pub unsafe fn store(&self, narrow: *mut c_int) {
         for (index, handle) in self.0.iter().flatten().enumerate() {
-            // SAFETY: the caller's contract.
+            // SAFETY: the address is the one that the array was made from, with as many handles
+            // (# Safety).
             unsafe { narrow.add(index).write(*handle as c_int) };
         }
     }
@@ -161,7 +162,7 @@ pub unsafe extern "C" fn MPI_File_f2c(file: MPI_Fint) -> MPI_File {
 /// # Safety
 /// `file` is a file's handle.
 pub unsafe extern "C" fn MPI_File_c2f(file: MPI_File) -> MPI_Fint {
-    // SAFETY: the caller's contract.
+    // SAFETY: `file` is a file's handle (# Safety).
     unsafe { outer::MPI_File_toint(file) }
 }
 

@@ -111,7 +111,7 @@ pub fn wide(of: Of, handle: c_int) -> Pointer {
 /// `handle` is a C handle of this type.
 #[inline(always)]
 pub unsafe fn narrow(of: Of, handle: Pointer) -> c_int {
-    // SAFETY: the caller's contract.
+    // SAFETY: `handle` is a handle of this kind (# Safety).
     unsafe { (of.c2f)(handle) }
 }
 
@@ -121,7 +121,7 @@ pub unsafe fn narrow(of: Of, handle: Pointer) -> c_int {
 /// The address is valid or NULL.
 #[inline(always)]
 pub unsafe fn load(of: Of, at: *const c_int) -> Pointer {
-    // SAFETY: the caller's contract.
+    // SAFETY: the address is NULL or valid (# Safety).
     unsafe { at.as_ref() }.map_or(0, |handle| wide(of, *handle))
 }
 
@@ -141,7 +141,7 @@ pub fn place(narrow: *mut c_int, wide: *mut Pointer) -> *mut Pointer {
 #[inline(always)]
 pub unsafe fn store(of: Of, at: *mut c_int, handle: Pointer) {
     if !at.is_null() && handle != 0 {
-        // SAFETY: the caller's contract.
+        // SAFETY: the address is not NULL, and so valid (# Safety).
         unsafe { at.write(narrow(of, handle)) };
     }
 }
@@ -160,7 +160,7 @@ impl Array {
             return Array(None, of);
         }
         let length = usize::try_from(length).unwrap_or(0);
-        // SAFETY: the caller's contract.
+        // SAFETY: not NULL, and so valid for `length` handles (# Safety).
         let each = (0..length).map(|index| wide(of, unsafe { narrow.add(index).read() }));
         Array(Some(each.collect()), of)
     }
@@ -179,7 +179,8 @@ impl Array {
     /// The address is the one that the array was made from.
     pub unsafe fn store(&self, at: *mut c_int) {
         for (index, handle) in self.0.iter().flatten().enumerate() {
-            // SAFETY: the caller's contract.
+            // SAFETY: the address is the one that the array was made from, with as many handles
+            // (# Safety).
             unsafe { store(self.1, at.wrapping_add(index), *handle) };
         }
     }

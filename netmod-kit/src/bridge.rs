@@ -93,7 +93,7 @@ impl Transport for Bridge {
     }
 
     unsafe fn expose(&self, ptr: *mut u8, len: usize) -> Result<RemoteKey, OpenError> {
-        // SAFETY: the caller upholds the same contract, passed on unchanged.
+        // SAFETY: the memory stays valid until it is withdrawn (`Transport::expose`).
         unsafe { self.inner.expose(ptr, len) }
     }
 
@@ -200,7 +200,7 @@ impl Lane for BridgedLane {
         token: Token,
     ) -> Result<Issued, LaneError> {
         let peer = self.inside(peer);
-        // SAFETY: the caller upholds the same contract, passed on unchanged.
+        // SAFETY: `local` is valid for writes of `len` bytes until completion (`Lane::get`).
         let result = unsafe { self.inner.get(peer, vci, local, len, remote, token) };
         self.translated(result)
     }
@@ -215,7 +215,7 @@ impl Lane for BridgedLane {
         token: Token,
     ) -> Result<Issued, LaneError> {
         let peer = self.inside(peer);
-        // SAFETY: the caller upholds the same contract, passed on unchanged.
+        // SAFETY: `local` is valid for reads of `len` bytes until completion (`Lane::put`).
         let result = unsafe { self.inner.put(peer, vci, local, len, remote, token) };
         self.translated(result)
     }
@@ -246,7 +246,8 @@ impl Lane for BridgedLane {
         token: Token,
     ) -> Result<Issued, LaneError> {
         let peer = self.inside(peer);
-        // SAFETY: the caller upholds the same contract, passed on unchanged.
+        // SAFETY: `result` is aligned and valid for writing a `u64` until completion
+        // (`Lane::atomic`).
         let issued = unsafe {
             self.inner
                 .atomic(peer, vci, op, operand, compare, result, remote, token)
@@ -311,7 +312,8 @@ impl DirectCopy for BridgedLane {
     ) -> Result<(), LaneError> {
         let (peer, numbers) = (self.inside(peer), self.numbers);
         let copy = self.inner_copy()?;
-        // SAFETY: the caller upholds the same contract, passed on unchanged.
+        // SAFETY: `local` is valid for writes of `len` bytes, and the peer has lent the bytes at
+        // `address` (`DirectCopy`).
         let result = unsafe { copy.read(peer, vci, local, len, address) };
         result.map_err(|error| numbers.error(error))
     }
@@ -326,7 +328,8 @@ impl DirectCopy for BridgedLane {
     ) -> Result<(), LaneError> {
         let (peer, numbers) = (self.inside(peer), self.numbers);
         let copy = self.inner_copy()?;
-        // SAFETY: the caller upholds the same contract, passed on unchanged.
+        // SAFETY: `local` is valid for reads of `len` bytes, and the peer has lent the bytes at
+        // `address` (`DirectCopy`).
         let result = unsafe { copy.write(peer, vci, local, len, address) };
         result.map_err(|error| numbers.error(error))
     }
@@ -340,7 +343,8 @@ impl DirectCopy for BridgedLane {
     ) -> Result<(), LaneError> {
         let (peer, numbers) = (self.inside(peer), self.numbers);
         let copy = self.inner_copy()?;
-        // SAFETY: the caller upholds the same contract, passed on unchanged.
+        // SAFETY: the blocks are valid for writes, and the peer has lent the bytes at `address`
+        // (`DirectCopy`).
         let result = unsafe { copy.readv(peer, vci, local, address) };
         result.map_err(|error| numbers.error(error))
     }
@@ -354,7 +358,8 @@ impl DirectCopy for BridgedLane {
     ) -> Result<(), LaneError> {
         let (peer, numbers) = (self.inside(peer), self.numbers);
         let copy = self.inner_copy()?;
-        // SAFETY: the caller upholds the same contract, passed on unchanged.
+        // SAFETY: the blocks are valid for reads, and the peer has lent the bytes at `address`
+        // (`DirectCopy`).
         let result = unsafe { copy.writev(peer, vci, local, address) };
         result.map_err(|error| numbers.error(error))
     }

@@ -493,7 +493,7 @@ impl Lane for OfiLane {
         token: Token,
     ) -> Result<Issued, LaneError> {
         let to = (self.vci, token);
-        // SAFETY: the caller upholds the same contract, passed on unchanged.
+        // SAFETY: `local` is valid for writes of `len` bytes until completion (`Lane::get`).
         unsafe { remote::get(self, peer, vci, local, len, remote, to) }
     }
 
@@ -507,7 +507,7 @@ impl Lane for OfiLane {
         token: Token,
     ) -> Result<Issued, LaneError> {
         let to = (self.vci, token);
-        // SAFETY: the caller upholds the same contract, passed on unchanged.
+        // SAFETY: `local` is valid for reads of `len` bytes until completion (`Lane::put`).
         unsafe { remote::put(self, peer, vci, local, len, remote, to) }
     }
 
@@ -535,7 +535,8 @@ impl Lane for OfiLane {
         token: Token,
     ) -> Result<Issued, LaneError> {
         let (operands, to) = ([operand, compare], (self.vci, token));
-        // SAFETY: the caller upholds the same contract, passed on unchanged.
+        // SAFETY: `result` is aligned and valid for writing a `u64` until completion
+        // (`Lane::atomic`).
         unsafe { remote::atomic(self, peer, vci, op, operands, result, remote, to) }
     }
 

@@ -585,7 +585,7 @@ impl Lane for TcpLane {
         remote: RemoteAddr,
         token: Token,
     ) -> Result<Issued, LaneError> {
-        // SAFETY: the caller upholds the same contract, passed on unchanged.
+        // SAFETY: `local` is valid for writes of `len` bytes until completion (`Lane::get`).
         unsafe { self.issue_get(peer, vci, local, len, remote, token) }
     }
 
@@ -598,7 +598,7 @@ impl Lane for TcpLane {
         remote: RemoteAddr,
         token: Token,
     ) -> Result<Issued, LaneError> {
-        // SAFETY: the caller upholds the same contract, passed on unchanged.
+        // SAFETY: `local` is valid for reads of `len` bytes until completion (`Lane::put`).
         unsafe { self.issue_put(peer, vci, local, len, remote, token) }
     }
 
@@ -625,7 +625,8 @@ impl Lane for TcpLane {
         remote: RemoteAddr,
         token: Token,
     ) -> Result<Issued, LaneError> {
-        // SAFETY: the caller upholds the same contract, passed on unchanged.
+        // SAFETY: `result` is aligned and valid for writing a `u64` until completion
+        // (`Lane::atomic`).
         unsafe { self.issue_atomic(peer, vci, op, operand, compare, result, remote, token) }
     }
 

@@ -561,7 +561,7 @@ impl Lane for UcxLane {
         remote: RemoteAddr,
         token: Token,
     ) -> Result<Issued, LaneError> {
-        // SAFETY: the caller upholds the same contract, passed on unchanged.
+        // SAFETY: `local` is valid for writes of `len` bytes until completion (`Lane::get`).
         unsafe { self.issue_get(peer, vci, local, len, remote, token) }
     }
 
@@ -574,7 +574,7 @@ impl Lane for UcxLane {
         remote: RemoteAddr,
         token: Token,
     ) -> Result<Issued, LaneError> {
-        // SAFETY: the caller upholds the same contract, passed on unchanged.
+        // SAFETY: `local` is valid for reads of `len` bytes until completion (`Lane::put`).
         unsafe { self.issue_put(peer, vci, local, len, remote, token) }
     }
 
@@ -601,7 +601,8 @@ impl Lane for UcxLane {
         remote: RemoteAddr,
         token: Token,
     ) -> Result<Issued, LaneError> {
-        // SAFETY: the caller upholds the same contract, passed on unchanged.
+        // SAFETY: `result` is aligned and valid for writing a `u64` until completion
+        // (`Lane::atomic`).
         unsafe { self.issue_atomic(peer, vci, op, operand, compare, result, remote, token) }
     }
 

@@ -106,7 +106,7 @@ impl Transport for UcxTransport {
     }
 
     unsafe fn expose(&self, ptr: *mut u8, len: usize) -> Result<RemoteKey, OpenError> {
-        // SAFETY: the caller upholds the same contract, passed on unchanged.
+        // SAFETY: the memory stays valid until it is withdrawn (`Transport::expose`).
         unsafe { self.shared.expose(ptr, len) }
     }
 

@@ -95,7 +95,7 @@ impl Lane for VerbsLane {
         remote: RemoteAddr,
         token: Token,
     ) -> Result<Issued, LaneError> {
-        // SAFETY: the caller upholds the same contract, passed on unchanged.
+        // SAFETY: `local` is valid for writes of `len` bytes until completion (`Lane::get`).
         self.with(|engine| unsafe {
             let to = (engine.turn, token);
             remote::get(engine, peer, vci, local, len, remote, to)
@@ -111,7 +111,7 @@ impl Lane for VerbsLane {
         remote: RemoteAddr,
         token: Token,
     ) -> Result<Issued, LaneError> {
-        // SAFETY: the caller upholds the same contract, passed on unchanged.
+        // SAFETY: `local` is valid for reads of `len` bytes until completion (`Lane::put`).
         self.with(|engine| unsafe {
             let to = (engine.turn, token);
             remote::put(engine, peer, vci, local, len, remote, to)
@@ -141,7 +141,8 @@ impl Lane for VerbsLane {
         remote: RemoteAddr,
         token: Token,
     ) -> Result<Issued, LaneError> {
-        // SAFETY: the caller upholds the same contract, passed on unchanged.
+        // SAFETY: `result` is aligned and valid for writing a `u64` until completion
+        // (`Lane::atomic`).
         self.with(|engine| unsafe {
             let (operands, to) = ([operand, compare], (engine.turn, token));
             remote::atomic(engine, peer, vci, op, operands, result, remote, to)

@@ -4,6 +4,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use mpi_core::Result;
+use mpi_runtime::handles::in_call::InCall;
 use mpi_runtime::handles::types;
 use mpi_runtime::lifecycle::runtime::{Runtime, runtime};
 
@@ -12,7 +13,7 @@ use crate::abi::{
     MPI_HOST, MPI_IO, MPI_KEYVAL_INVALID, MPI_LASTUSEDCODE, MPI_TAG_UB, MPI_UNIVERSE_SIZE,
     MPI_WTIME_IS_GLOBAL,
 };
-use crate::args::{LiveComm, Out};
+use crate::args::{Late, LiveComm, Out};
 use crate::attributes::{self, Form, ObjectKind, Store, Value};
 use crate::codes;
 use crate::library::LIBRARY;
@@ -53,8 +54,9 @@ pub(crate) fn stored(
     store: &Store,
     keyval: c_int,
     kind: ObjectKind,
+    call: InCall,
 ) -> Result<Option<*mut c_void>> {
-    if let Some(found) = attributes::peek(store, keyval, kind) {
+    if let Some(found) = attributes::peek(store, keyval, kind, call) {
         return Ok(found);
     }
     let value = store.get(&attributes::key(keyval, kind)?);
@@ -62,10 +64,15 @@ pub(crate) fn stored(
 }
 
 /// `MPI_Comm_set_attr` and `MPII_Comm_set_attr` (section 6.7).
-pub fn comm_set_attr(form: Form, comm: MPI_Comm, keyval: c_int, value: *mut c_void) -> Result<()> {
+pub fn comm_set_attr(
+    form: Form,
+    Late(comm, call): Late<MPI_Comm>,
+    keyval: c_int,
+    value: *mut c_void,
+) -> Result<()> {
     let runtime = runtime()?;
     if form == Form::Pointer
-        && let Some(object) = runtime.find_comm(comm)
+        && let Some(object) = runtime.find_comm(comm, call)
         && attributes::replace(&object.attributes, keyval, value)
     {
         return Ok(());
@@ -96,11 +103,11 @@ pub fn comm_get_attr(
     flag: Out<c_int>,
 ) -> Result<()> {
     let (runtime, object) = (comm.runtime, comm.object);
-    let found = match attributes::peek(&object.attributes, keyval, ObjectKind::Comm) {
+    let found = match attributes::peek(&object.attributes, keyval, ObjectKind::Comm, comm.call) {
         Some(found) => found,
         None => match predefined(runtime, keyval) {
             Some(found) => found,
-            None => stored(&object.attributes, keyval, ObjectKind::Comm)?,
+            None => stored(&object.attributes, keyval, ObjectKind::Comm, comm.call)?,
         },
     };
     tell(found, attribute_val, flag);
@@ -148,17 +155,17 @@ pub(crate) fn predefined(runtime: &Runtime, keyval: c_int) -> Option<Option<*mut
 /// `MPI_Type_set_attr` and `MPII_Type_set_attr` (section 6.7).
 pub fn type_set_attr(
     form: Form,
-    datatype: MPI_Datatype,
+    Late(datatype, call): Late<MPI_Datatype>,
     keyval: c_int,
     value: *mut c_void,
 ) -> Result<()> {
-    let object = types::object(datatype)?;
+    let object = types::object(datatype, call)?;
     if form == Form::Pointer && attributes::replace(&object.attributes, keyval, value) {
         return Ok(());
     }
     // The delete callback of the old value may free the datatype.
     let _held = types::hold(datatype);
-    let store = &types::object(datatype)?.attributes;
+    let store = &types::object(datatype, call)?.attributes;
     store.set(
         &datatype,
         &attributes::key(keyval, ObjectKind::Type)?,
@@ -167,9 +174,9 @@ pub fn type_set_attr(
 }
 
 /// `MPI_Type_delete_attr` (section 6.7). An attribute that is not set is no error.
-pub fn type_delete_attr(datatype: MPI_Datatype, keyval: c_int) -> Result<()> {
+pub fn type_delete_attr(Late(datatype, call): Late<MPI_Datatype>, keyval: c_int) -> Result<()> {
     let _held = types::hold(datatype);
-    let store = &types::object(datatype)?.attributes;
+    let store = &types::object(datatype, call)?.attributes;
     store
         .delete(&datatype, &attributes::key(keyval, ObjectKind::Type)?)
         .map(drop)
@@ -177,16 +184,13 @@ pub fn type_delete_attr(datatype: MPI_Datatype, keyval: c_int) -> Result<()> {
 
 /// `MPI_Type_get_attr` (section 6.7).
 pub fn type_get_attr(
-    datatype: MPI_Datatype,
+    Late(datatype, call): Late<MPI_Datatype>,
     keyval: c_int,
     attribute_val: Out<*mut c_void>,
     flag: Out<c_int>,
 ) -> Result<()> {
-    let found = stored(
-        &types::object(datatype)?.attributes,
-        keyval,
-        ObjectKind::Type,
-    )?;
+    let store = &types::object(datatype, call)?.attributes;
+    let found = stored(store, keyval, ObjectKind::Type, call)?;
     tell(found, attribute_val, flag);
     Ok(())
 }

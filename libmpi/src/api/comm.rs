@@ -24,7 +24,7 @@ use crate::abi::{
     MPI_COMM_NULL, MPI_COMM_SELF, MPI_COMM_WORLD, MPI_CONGRUENT, MPI_Comm, MPI_Group, MPI_IDENT,
     MPI_MAX_OBJECT_NAME, MPI_Request, MPI_SIMILAR, MPI_UNDEFINED, MPI_UNEQUAL,
 };
-use crate::args::{LateOut, LiveComm, LiveGroup, Out, OutText};
+use crate::args::{Late, LateOut, LiveComm, LiveGroup, Out, OutText};
 
 /// `MPI_Comm_size` (section 6.4.1).
 pub fn comm_size(comm: LiveComm, size: Out<c_int>) -> Result<()> {
@@ -105,7 +105,8 @@ fn give_to(
         Some(comm) => {
             let handle = runtime.add_comm(comm, Some(parent))?;
             if let Some(info) = hints {
-                runtime.comm(handle)?.take_hints(&runtime.process, info)?;
+                let object = runtime.comm_arc(handle)?;
+                object.take_hints(&runtime.process, info)?;
             }
             handle
         }
@@ -294,7 +295,7 @@ pub fn comm_split_type(
     let (runtime, parent) = (comm.runtime, comm.object);
     // A program that ignores the error gets the null handle.
     newcomm.set(MPI_COMM_NULL);
-    let color = super::hardware::color(runtime, &parent.comm, split_type, info)?;
+    let color = super::hardware::color(runtime, &parent.comm, split_type, info, comm.call)?;
     let made =
         mpi_comm::creation::split_comm(&runtime.process, &parent.comm, Choice { color, key })?;
     give_with_info(runtime, made, parent, info, newcomm)
@@ -327,8 +328,8 @@ pub fn comm_disconnect(comm: &mut MPI_Comm) -> Result<()> {
 }
 
 /// Returns a communicator that the program may free.
-fn freeable(runtime: &Runtime, handle: MPI_Comm) -> Result<&CommObject> {
-    let object = runtime.comm(handle)?;
+fn freeable(runtime: &Runtime, handle: MPI_Comm) -> Result<Arc<CommObject>> {
+    let object = runtime.comm_arc(handle)?;
     if handle == MPI_COMM_WORLD || handle == MPI_COMM_SELF {
         let why = "MPI_COMM_WORLD and MPI_COMM_SELF cannot be freed";
         return Err(Error::new(Class::Comm, why));
@@ -351,17 +352,15 @@ fn release_as(runtime: &Runtime, handle: &mut MPI_Comm) -> Result<()> {
 }
 
 fn release(runtime: &Runtime, handle: &mut MPI_Comm) -> Result<()> {
-    freeable(runtime, *handle)?;
-    let object = runtime.comm_arc(*handle)?;
+    let object = freeable(runtime, *handle)?;
     object.attributes.delete_all(handle)?;
     // A callback may have freed the communicator, and a new one may have got its handle.
-    match runtime.comms.get(*handle) {
-        Some(still) if std::ptr::eq(still, &raw const *object) => {
-            runtime.process.name_context(object.comm.context(), "");
-            runtime.retire_comm(object);
-        }
-        _ => return Err(invalid_comm(*handle)),
+    let is_still = |still: &CommObject| std::ptr::eq(still, &raw const *object);
+    if !runtime.comms.is(*handle, is_still) {
+        return Err(invalid_comm(*handle));
     }
+    runtime.process.name_context(object.comm.context(), "");
+    runtime.retire_comm(object);
     *handle = MPI_COMM_NULL;
     Ok(())
 }
@@ -388,7 +387,7 @@ pub fn comm_remote_group(comm: LiveComm, group: Out<MPI_Group>) -> Result<()> {
 
 /// `MPI_Intercomm_create` (section 6.6.2). The last arguments matter at the local leader only.
 pub fn intercomm_create(
-    local_comm: MPI_Comm,
+    Late(local_comm, call): Late<MPI_Comm>,
     local_leader: c_int,
     peer_comm: MPI_Comm,
     remote_leader: c_int,
@@ -396,7 +395,7 @@ pub fn intercomm_create(
     newintercomm: Out<MPI_Comm>,
 ) -> Result<()> {
     let runtime = runtime()?;
-    let parent = runtime.find_comm(local_comm);
+    let parent = runtime.find_comm(local_comm, call);
     let parent = parent.ok_or_else(|| invalid_named(local_comm, "local_comm"))?;
     let local = &parent.comm;
     intra_only(local)?;
@@ -407,7 +406,7 @@ pub fn intercomm_create(
         .filter(|rank| *rank < local.size());
     let leader = leader.ok_or_else(|| bad_rank(local_leader, local.size(), "local_leader"))?;
     let bridge = (leader == local.rank()).then(|| {
-        let peer = runtime.find_comm(peer_comm);
+        let peer = runtime.find_comm(peer_comm, call);
         let peer = &peer
             .ok_or_else(|| invalid_named(peer_comm, "peer_comm"))?
             .comm;
@@ -467,7 +466,7 @@ pub fn comm_set_name(comm: LiveComm, comm_name: &CStr) -> Result<()> {
 
 /// `MPI_Comm_get_name` (section 6.8). The null handle has a name, too (MPI-4.0 section 7.8).
 pub fn comm_get_name(
-    comm: MPI_Comm,
+    Late(comm, call): Late<MPI_Comm>,
     comm_name: OutText<MPI_MAX_OBJECT_NAME>,
     resultlen: Out<c_int>,
 ) -> Result<()> {
@@ -475,6 +474,6 @@ pub fn comm_get_name(
     let put = |name: &str| comm_name.set(name, &resultlen);
     match comm {
         MPI_COMM_NULL => put("MPI_COMM_NULL"),
-        comm => runtime.comm(comm)?.comm.with_name(put),
+        comm => runtime.comm(comm, call)?.comm.with_name(put),
     }
 }

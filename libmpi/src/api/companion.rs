@@ -6,17 +6,16 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use mpi_core::{Class, Error, Result};
 use mpi_runtime::handles::errhandler;
 use mpi_runtime::handles::handler::{Caller, Proxy};
+use mpi_runtime::handles::in_call::InCall;
 use mpi_runtime::handles::types;
-use mpi_runtime::handles::wins;
-use mpi_runtime::lifecycle::runtime::runtime;
 use mpi_runtime::requests;
 
 use super::attr::{self, tell};
 use crate::abi::{
-    MPI_APPNUM, MPI_Aint, MPI_COMM_WORLD, MPI_Comm, MPI_Datatype, MPI_Errhandler, MPI_Op,
-    MPI_Request, MPI_TAG_UB, MPI_WIN_BASE, MPI_WIN_MODEL, MPI_WIN_SIZE, MPI_Win,
+    MPI_APPNUM, MPI_Aint, MPI_COMM_WORLD, MPI_Datatype, MPI_Errhandler, MPI_Op, MPI_Request,
+    MPI_TAG_UB, MPI_WIN_BASE, MPI_WIN_MODEL, MPI_WIN_SIZE,
 };
-use crate::args::Out;
+use crate::args::{Late, LiveComm, LiveWin, Out};
 use crate::attributes::{self, CopyProxy, DeleteProxy, Form, ObjectKind, Store};
 use crate::ops;
 use crate::raise::{On, raise, take_thrown};
@@ -63,14 +62,13 @@ fn get(
 /// `MPII_Comm_get_attr`: `MPI_Comm_get_attr` with the form of the result. Predefined attributes are
 /// returned by value in forms other than C's.
 pub fn comm_get_attr(
-    comm: MPI_Comm,
+    comm: LiveComm,
     keyval: c_int,
     value: Out<*mut c_void>,
     flag: Out<c_int>,
     form: c_int,
 ) -> Result<()> {
-    let (runtime, form) = (runtime()?, Form::named(form)?);
-    let object = runtime.comm(comm)?;
+    let (runtime, object, form) = (comm.runtime, comm.object, Form::named(form)?);
     // SAFETY: the predefined attributes of communicators are integers.
     unsafe {
         match attr::predefined(runtime, key_of_c(keyval)) {
@@ -96,27 +94,22 @@ pub fn comm_get_attr(
 
 /// `MPII_Type_get_attr`: `MPI_Type_get_attr` with the form in which the value is wanted.
 pub fn type_get_attr(
-    datatype: MPI_Datatype,
+    Late(datatype, call): Late<MPI_Datatype>,
     keyval: c_int,
     value: Out<*mut c_void>,
     flag: Out<c_int>,
     form: c_int,
 ) -> Result<()> {
-    let store = &types::object(datatype)?.attributes;
-    get(
-        store,
-        ObjectKind::Type,
-        keyval,
-        value,
-        flag,
-        Form::named(form)?,
-    )
+    let store = &types::object(datatype, call)?.attributes;
+    let form = Form::named(form)?;
+    get(store, ObjectKind::Type, keyval, value, flag, form)
 }
 
 /// `MPII_Type_state`: 2 for a committed datatype, 1 for another one, 0 for none. Raises no error,
 /// so that it can be called before the call that does.
-pub fn type_state(datatype: MPI_Datatype) -> c_int {
-    match types::object(datatype) {
+pub unsafe fn type_state(datatype: MPI_Datatype) -> c_int {
+    // SAFETY: by the chapter on safety no other thread frees the datatype during the call.
+    match types::object(datatype, unsafe { InCall::begin() }) {
         Ok(object) if object.datatype.is_committed() => 2,
         Ok(_) => 1,
         Err(_) => 0,
@@ -126,14 +119,13 @@ pub fn type_state(datatype: MPI_Datatype) -> c_int {
 /// `MPII_Win_get_attr`: `MPI_Win_get_attr` with the form of the result. Predefined attributes are
 /// returned by value in forms other than C's; the base is its address.
 pub fn win_get_attr(
-    win: MPI_Win,
+    win: LiveWin,
     keyval: c_int,
     value: Out<*mut c_void>,
     flag: Out<c_int>,
     form: c_int,
 ) -> Result<()> {
-    runtime()?;
-    let (object, form) = (wins::get(win)?, Form::named(form)?);
+    let (object, form) = (win.object, Form::named(form)?);
     let key = key_of_c(keyval);
     // SAFETY: `find` returns the base, or the address of an integer of the type in the table of
     // section 11.2.6, which lives as long as the window.
@@ -181,8 +173,10 @@ pub unsafe fn keyval_set_proxy(keyval: c_int, copy: *mut c_void, delete: *mut c_
 
 /// `MPII_Grequest_set_lang_f77`: makes the callbacks of a generalized request be called as Fortran
 /// subroutines, with the address that was given as extra state.
-pub fn grequest_set_lang_f77(request: MPI_Request) {
-    if let Some(generalized) = requests::generalized(request) {
+pub unsafe fn grequest_set_lang_f77(request: MPI_Request) {
+    // SAFETY: by the chapter on safety no other thread frees the request during the call.
+    let call = unsafe { InCall::begin() };
+    if let Some(generalized) = requests::generalized(request, call) {
         generalized.calls().set_fortran();
     }
 }
@@ -217,7 +211,7 @@ pub fn errhandler_set_fc(handler: MPI_Errhandler) {
 /// `MPII_Missing`: raises the error for a function of another language's binding that this library
 /// lacks, on `MPI_COMM_WORLD`. Returns its code.
 pub unsafe fn missing(function: *const c_char) -> c_int {
-    // SAFETY: the caller's contract.
+    // SAFETY: the companion library passes the literal name of a function, which ends in NUL.
     let name = unsafe { CStr::from_ptr::<'static>(function) };
     let name = name.to_str().unwrap_or("MPI");
     let why = format!("{name} is not in this version of the library; call another function");

@@ -7,6 +7,7 @@ use mpi_core::comm::Comm;
 use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
 use mpi_runtime::bootstrap::hardware::resources;
+use mpi_runtime::handles::in_call::InCall;
 use mpi_runtime::handles::infos;
 use mpi_runtime::handles::split_colors::{by_pset, guided, unguided};
 use mpi_runtime::lifecycle::runtime::Runtime;
@@ -44,6 +45,7 @@ pub(crate) fn color(
     comm: &Comm,
     split_type: c_int,
     info: Option<&Info>,
+    call: InCall,
 ) -> Result<Option<u64>> {
     let hint = |key| info.and_then(|info: &Info| info.hint(key));
     Ok(match split_type {
@@ -62,7 +64,7 @@ pub(crate) fn color(
         }
         MPI_COMM_TYPE_HW_UNGUIDED => {
             let chosen = unguided(runtime, comm)?;
-            let constant = infos::get(MPI_INFO_ENV).ok();
+            let constant = infos::get(MPI_INFO_ENV, call).ok();
             let own = info.filter(|info| !constant.is_some_and(|it| ptr::eq(it, *info)));
             if let (Some((_, kind)), Some(info)) = (chosen, own) {
                 info.set("mpi_hw_resource_type", kind)?;

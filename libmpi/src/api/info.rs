@@ -8,7 +8,7 @@ use mpi_runtime::handles::infos;
 
 use super::null;
 use crate::abi::{MPI_INFO_NULL, MPI_Info, MPI_MAX_INFO_KEY};
-use crate::args::{InfoKey, InfoValue, LiveComm, Out, OutText};
+use crate::args::{InfoKey, InfoValue, Late, LiveComm, Out, OutText};
 
 /// Writes a string and a NUL.
 ///
@@ -34,15 +34,14 @@ pub fn info_create(info: Out<MPI_Info>) -> Result<()> {
 }
 
 /// `MPI_Info_set`.
-pub fn info_set(info: MPI_Info, key: InfoKey, value: InfoValue) -> Result<()> {
-    let info = infos::get_mut(info)?;
+pub fn info_set(Late(info, call): Late<MPI_Info>, key: InfoKey, value: InfoValue) -> Result<()> {
+    let info = infos::get_mut(info, call)?;
     info.set(key.0, value.0)
 }
 
 /// `MPI_Info_delete`.
-pub fn info_delete(info: MPI_Info, key: InfoKey) -> Result<()> {
-    let info = infos::get_mut(info)?;
-    // SAFETY: the caller's contract.
+pub fn info_delete(Late(info, call): Late<MPI_Info>, key: InfoKey) -> Result<()> {
+    let info = infos::get_mut(info, call)?;
     info.delete(key.0)
 }
 
@@ -70,7 +69,8 @@ pub unsafe fn info_get(
             "value is NULL; it must be an array",
         ));
     }
-    // SAFETY: the caller's contract.
+    // SAFETY: `value` has room for `valuelen` characters and a NUL (strings, chapter of the module
+    // `api`).
     let put = |found: &[u8]| unsafe { write(value, &found[..found.len().min(room)]) };
     let found = info.read(key.0, put)?;
     flag.set(c_int::from(found.is_some()));
@@ -86,7 +86,8 @@ pub unsafe fn info_get_string(
     value: *mut c_char,
     flag: Out<c_int>,
 ) -> Result<()> {
-    // SAFETY: the caller's contract.
+    // SAFETY: `buflen` is NULL or a variable of the program's (output arguments, chapter of the
+    // module `api`).
     let (found, buflen) = unsafe {
         let found = info.get(key.0)?;
         (found, buflen.as_mut().ok_or_else(|| null("buflen"))?)
@@ -99,7 +100,8 @@ pub unsafe fn info_get_string(
         let why = format!("value is NULL, but *buflen is {room}; it must be an array");
         return Err(Error::new(Class::InfoValue, why));
     }
-    // SAFETY: the caller's contract.
+    // SAFETY: `value` has room for `buflen` characters, which the program says (strings, chapter of
+    // the module `api`).
     unsafe {
         flag.set(c_int::from(found.is_some()));
         if let Some(found) = found {
@@ -123,7 +125,8 @@ pub unsafe fn info_create_env(
     let given = if argv.is_null() { 0 } else { given };
     let mut words = Vec::new();
     for index in 0..given {
-        // SAFETY: the caller's contract.
+        // SAFETY: `argv` has `argc` elements and NULL, as the `argv` of `main` has (MPI-4.1 section
+        // 10).
         let word = unsafe { argv.add(index).read() };
         if word.is_null() {
             break;

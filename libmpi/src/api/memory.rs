@@ -33,6 +33,6 @@ pub unsafe fn free_mem(base: *mut c_void) -> Result<()> {
     if base.is_null() {
         return Ok(());
     }
-    // SAFETY: the caller's contract.
+    // SAFETY: `base` comes from `MPI_Alloc_mem`, and the program uses it no more (section 8.2).
     unsafe { memory::free(runtime, base.cast()) }
 }

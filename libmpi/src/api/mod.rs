@@ -12,7 +12,8 @@
 //!
 //! - *Handles* are integers and may have any value. They are looked up, never followed: one that is
 //!   null, freed, made up or of another kind is an error. What a program may not do is to free an
-//!   object while another of its threads passes the handle (section 12.4.2).
+//!   object while another of its threads passes the handle (MPI-5.0 section 11.6.2): objects are
+//!   borrowed for a call, in which an [`InCall`](mpi_runtime::handles::in_call::InCall) finds them.
 //! - *Output arguments* are NULL, which is an error that names the argument
 //!   ([`Out`](crate::args::Out), [`put`]), or valid for writes of their type until the call
 //!   returns. Where the standard has a constant for "not wanted" (`MPI_STATUS_IGNORE`,

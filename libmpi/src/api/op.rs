@@ -10,7 +10,7 @@ use crate::abi::{
     MPI_OP_NULL, MPI_Op, MPI_User_function, MPI_User_function_c, MPIX_Destructor_function,
     MPIX_User_function_x,
 };
-use crate::args::Out;
+use crate::args::{Late, Out};
 use crate::ops::{self, UserFunction};
 
 /// `MPI_Op_create` (section 5.9.5).
@@ -59,9 +59,9 @@ pub fn op_free(op: &mut MPI_Op) -> Result<()> {
 }
 
 /// `MPI_Op_commutative` (section 5.9.7).
-pub fn op_commutative(op: MPI_Op, commute: Out<c_int>) -> Result<()> {
+pub fn op_commutative(Late(op, call): Late<MPI_Op>, commute: Out<c_int>) -> Result<()> {
     runtime()?;
-    let commutes = ops::lookup(op)?.is_commutative();
+    let commutes = ops::lookup(op, call)?.is_commutative();
     commute.set(c_int::from(commutes));
     Ok(())
 }

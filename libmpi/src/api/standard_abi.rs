@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering;
 
 use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
-use mpi_runtime::handles::infos;
 
 use super::info::give;
 use super::{convert, null, put};
@@ -94,8 +93,7 @@ fn first(kind: usize, function: &str) -> Result<()> {
 
 /// `MPI_Abi_set_fortran_info` (MPI-5.0 section 21.4.1). The library's types are fixed, so the
 /// values that are given must be the library's.
-pub fn abi_set_fortran_info(info: MPI_Info) -> Result<()> {
-    let given = infos::get(info)?;
+pub fn abi_set_fortran_info(given: &Info) -> Result<()> {
     for (key, value) in fortran() {
         // `false`: the compiler lacks the type, so the program does not use it.
         let found = given.get(key.as_bytes())?;
@@ -145,7 +143,7 @@ pub unsafe fn abi_get_fortran_booleans(
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), place.cast(), size);
         }
     }
-    // SAFETY: the caller's contract.
+    // SAFETY: `is_set` is NULL or valid for writes (output arguments, chapter of the module `api`).
     unsafe { put(is_set, "is_set", 1) }
 }
 

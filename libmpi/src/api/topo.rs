@@ -177,7 +177,7 @@ unsafe fn weights<'a>(count: usize, weights: *const c_int, name: &str) -> Result
     } else if weights == empty {
         Ok(Weights::Empty)
     } else {
-        // SAFETY: the caller's contract.
+        // SAFETY: `weights` is NULL or has `count` elements (# Safety).
         let list = unsafe { list(count as c_int, "the number of edges", weights, name)? };
         Ok(Weights::Given(list))
     }

@@ -23,7 +23,8 @@ impl VciState {
         let lane = &mut self.route_to(to)?.lane;
         let direct = lane.node().and_then(|node| node.direct_copy());
         let direct = direct.ok_or(LaneError::Unsupported)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: `local` is valid for `len` bytes, and the peer has lent what is at `remote`
+        // (# Safety).
         let copied = unsafe {
             match write {
                 true => direct.write(to.peer, to.vci, local, len, remote),

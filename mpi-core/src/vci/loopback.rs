@@ -213,8 +213,8 @@ impl Lane for LoopbackLane {
         remote: RemoteAddr,
         _token: Token,
     ) -> Result<Issued, LaneError> {
-        // SAFETY: the caller vouches for `local`, whoever exposed the memory for its end. They may
-        // overlap when a program sends to itself in place, hence `copy`.
+        // SAFETY: `local` is valid for `len` bytes (`Lane::get`), and whoever exposed the memory of
+        // `remote` keeps it valid (`Transport::expose`). They may overlap.
         unsafe { netmod_kit::copy_overlapping(place(remote), local, len) };
         Ok(Issued::Complete)
     }
@@ -228,7 +228,8 @@ impl Lane for LoopbackLane {
         remote: RemoteAddr,
         _token: Token,
     ) -> Result<Issued, LaneError> {
-        // SAFETY: as for `get`.
+        // SAFETY: `local` is valid for `len` bytes (`Lane::put`), and whoever exposed the memory of
+        // `remote` keeps it valid (`Transport::expose`). They may overlap.
         unsafe { netmod_kit::copy_overlapping(local, place(remote), len) };
         Ok(Issued::Complete)
     }

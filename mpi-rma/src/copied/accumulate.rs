@@ -146,7 +146,7 @@ unsafe fn offer(call: &Accumulate<'_>, input: &[u8]) -> Result<bool> {
         input,
         output,
     };
-    // SAFETY: this function has the same contract.
+    // SAFETY: the result's buffer is writable, and not used before the call is complete (# Safety).
     unsafe {
         call.window
             .offer(call.process, target, access, call.completion)
@@ -168,7 +168,7 @@ unsafe fn offer_swap(call: &CompareAndSwap<'_>) -> Result<bool> {
         output: (call.result, call.size),
     };
     let completion = Completion::Blocking;
-    // SAFETY: this function has the same contract.
+    // SAFETY: the result's buffer is writable, and not used before the call is complete (# Safety).
     unsafe {
         call.window
             .offer(call.process, &call.target, access, completion)

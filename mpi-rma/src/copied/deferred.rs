@@ -83,11 +83,13 @@ impl Window {
         completion: Completion,
     ) -> Result<bool> {
         match &self.requests {
-            // SAFETY: this function has the same contract.
+            // SAFETY: the output is writable, and not used before the access is complete
+            // (`Window::offer`).
             RequestPath::Rings(outbox) => unsafe {
                 self.defer(process, outbox, target, access, completion)
             },
-            // SAFETY: this function has the same contract.
+            // SAFETY: the output is writable, and not used before the access is complete
+            // (`Window::offer`).
             RequestPath::Slots => unsafe { self.ask_slot(process, target, access) },
             RequestPath::None => Ok(false),
         }
@@ -106,7 +108,8 @@ impl Window {
         completion: Completion,
     ) -> Result<bool> {
         let accumulates = !matches!(access.what, SmallAccess::Put | SmallAccess::Get);
-        // SAFETY: this function has the same contract.
+        // SAFETY: the output is writable, and not used before the access is complete
+        // (`Window::offer`).
         let left = unsafe { self.leave(process, outbox, target, &access)? };
         if !left && accumulates {
             self.settle_before(process, target.rank)?;

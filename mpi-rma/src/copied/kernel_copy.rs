@@ -32,7 +32,8 @@ impl Window {
         address: u64,
     ) -> Result<()> {
         process.source::<Windows>().count_kernel_copy();
-        // SAFETY: this function has the same contract.
+        // SAFETY: `local` is valid for `len` bytes, and `address` is memory of the window
+        // (# Safety).
         let copied = unsafe { cma::copy(process, &self.comm, target, write, local, len, address) };
         if let Err(error) = &copied
             && error.class() == Class::ProcFailed

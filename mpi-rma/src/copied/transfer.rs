@@ -61,7 +61,7 @@ impl TargetMemory for Copied {
 /// That of [`Window::offer`](crate::window::Window::offer).
 unsafe fn offer(transfer: &Transfer<'_>, access: Deferred<'_>) -> Result<bool> {
     let Transfer { window, target, .. } = transfer;
-    // SAFETY: this function has the same contract.
+    // SAFETY: the output is writable, and not used before the access is complete (`Window::offer`).
     unsafe { window.offer(transfer.process, target, access, transfer.completion) }
 }
 

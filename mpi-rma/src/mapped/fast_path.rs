@@ -198,7 +198,7 @@ impl Window {
         target: i32,
         displacement: isize,
     ) -> Option<()> {
-        // SAFETY: this function has the same contract.
+        // SAFETY: the operands hold an element of the size of `W` each (`Window::update`).
         let operand = unsafe { update.operand::<W>()? };
         let (place, at) = self.find(target, displacement, size_of::<W>())?;
         if at.addr() & (size_of::<W>() - 1) != 0 {

@@ -11,7 +11,8 @@ use mpi_types::error::Result;
 
 impl Atomicity for MessageDomain<'_> {
     unsafe fn accumulate(self, call: &Accumulate<'_>) -> Result<Option<RequestId>> {
-        // SAFETY: these functions have the same contract.
+        // SAFETY: the operands stay as the call describes them until it is complete
+        // (`Atomicity`).
         unsafe {
             match WordUpdate::of_accumulate(call, self.0)? {
                 Some(update) => update.issue(self.0, call.process, call.completion),
@@ -28,7 +29,8 @@ impl Atomicity for MessageDomain<'_> {
         };
         let completion = Completion::Blocking;
         if let Some(update) = WordUpdate::of_swap(call, self.0, result)? {
-            // SAFETY: this function has the same contract.
+            // SAFETY: the operands stay as the call describes them until it is complete
+            // (`Atomicity`).
             return unsafe { update.issue(self.0, call.process, completion) }.map(drop);
         }
         let MessageDomain(service) = self;

@@ -18,7 +18,8 @@ impl TargetMemory for Messages {
     unsafe fn put(self, transfer: &Transfer<'_>) -> Result<Option<RequestId>> {
         let Transfer { origin, target, .. } = transfer;
         let Some((skip, len)) = target.datatype.as_block(target.count) else {
-            // SAFETY: this function has the same contract.
+            // SAFETY: the origin's buffer stays as the transfer describes it until the access is
+            // complete (`TargetMemory`).
             return unsafe { put_blocks(transfer) }.map(|()| None);
         };
         let service = transfer.window.service()?;

@@ -173,7 +173,8 @@ impl Window {
         {
             let lane = service.lanes.any();
             let runs = Blocks::Many(runs.into());
-            // SAFETY: this function has the same contract.
+            // SAFETY: the origin's buffer stays as the transfer describes it until the access is
+            // complete (`TargetMemory`).
             let mut access = unsafe { self.access(service, transfer, (key, lane), runs, write) };
             access.shift = start;
             let issued = service.issue(process, access, lane, transfer.completion)?;

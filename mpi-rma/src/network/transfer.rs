@@ -48,7 +48,8 @@ pub(crate) enum Issued {
 
 impl TargetMemory for Network {
     unsafe fn put(self, transfer: &Transfer<'_>) -> Result<Option<RequestId>> {
-        // SAFETY: these functions have the same contract.
+        // SAFETY: the origin's buffer stays as the transfer describes it until the access is
+        // complete (`TargetMemory`).
         unsafe {
             match self.begin(transfer, true)? {
                 Issued::Begun(request) => Ok(request),
@@ -58,7 +59,8 @@ impl TargetMemory for Network {
     }
 
     unsafe fn get(self, transfer: &Transfer<'_>) -> Result<Option<RequestId>> {
-        // SAFETY: these functions have the same contract.
+        // SAFETY: the origin's buffer stays as the transfer describes it until the access is
+        // complete (`TargetMemory`).
         unsafe {
             match self.begin(transfer, false)? {
                 Issued::Begun(request) => Ok(request),
@@ -76,18 +78,21 @@ impl Network {
     unsafe fn begin(self, transfer: &Transfer<'_>, write: bool) -> Result<Issued> {
         let Transfer { window, target, .. } = transfer;
         if window.flavor == Flavor::Dynamic {
-            // SAFETY: this function has the same contract.
+            // SAFETY: the origin's buffer stays as the transfer describes it until the access is
+            // complete (`TargetMemory`).
             return unsafe { window.move_attached(transfer, write) };
         }
         let service = window.service()?;
         let Some(Remote { key, lane, blocks }) = self.select(transfer, service)? else {
             return Ok(Issued::Refused);
         };
-        // SAFETY: this function has the same contract.
+        // SAFETY: the origin's buffer stays as the transfer describes it until the access is
+        // complete (`TargetMemory`).
         if write && unsafe { put_inline(transfer, service, (key, lane), &blocks)? } {
             return Ok(Issued::Begun(None));
         }
-        // SAFETY: this function has the same contract.
+        // SAFETY: the origin's buffer stays as the transfer describes it until the access is
+        // complete (`TargetMemory`).
         let access = unsafe { window.access(service, transfer, (key, lane), blocks, write) };
         match service.issue(transfer.process, access, lane, transfer.completion)? {
             Ok(request) => Ok(Issued::Begun(request)),

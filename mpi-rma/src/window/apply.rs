@@ -217,7 +217,8 @@ impl Reduction {
         result: *mut u8,
     ) {
         if self.has_gap() {
-            // SAFETY: this function has the same contract.
+            // SAFETY: all three hold `count` elements, and nothing else changes those at `at`
+            // (# Safety).
             return unsafe { self.apply_with_gaps(at, count, input, result) };
         }
         // SAFETY: all three hold `count` elements without gaps, by this function's contract.

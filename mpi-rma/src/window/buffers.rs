@@ -27,7 +27,7 @@ impl Origin<'_> {
     /// # Safety
     /// The contract of [`Buffer::typed`].
     pub(crate) unsafe fn buffer(&self) -> Buffer {
-        // SAFETY: this function has the contract of `Buffer::typed`.
+        // SAFETY: the memory is valid for `count` elements, as `Buffer::typed` asks (# Safety).
         unsafe { Buffer::typed(self.base, self.count, self.datatype) }
     }
 

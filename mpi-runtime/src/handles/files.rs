@@ -10,6 +10,7 @@ use mpi_io::File;
 use parking_lot::Mutex;
 
 use crate::handles::handler::Attached;
+use crate::handles::in_call::InCall;
 use crate::handles::predefined::{MPI_FILE_NULL, MPI_File};
 use crate::handles::{HandleTable, Type, made_index};
 
@@ -34,8 +35,9 @@ fn pointer(number: i32) -> MPI_File {
 }
 
 /// Returns the file behind a handle.
-pub fn get(handle: MPI_File) -> Result<&'static FileObject> {
-    MADE.get(number(handle)).ok_or_else(|| invalid(handle))
+pub fn get<'c>(handle: MPI_File, call: InCall<'c>) -> Result<&'c FileObject> {
+    MADE.get(number(handle), call)
+        .ok_or_else(|| invalid(handle))
 }
 
 /// Returns a reference that keeps the file alive over callbacks, which may close it.

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 
 use crate::handles::comms::CommObject;
 use crate::handles::handler::{Attached, Handler};
+use crate::handles::in_call::InCall;
 use crate::handles::predefined::MPI_Comm;
 use crate::lifecycle::runtime::Runtime;
 
@@ -89,7 +90,9 @@ impl Runtime {
         // A thread that waits for the operation does not use the communicator, so another thread
         // may be freeing it.
         let list = self.freed_comms.0.lock();
-        if let Some(object) = self.find_comm(handle) {
+        // SAFETY: the lock keeps other threads from freeing communicators until this returns.
+        let call = unsafe { InCall::begin() };
+        if let Some(object) = self.find_comm(handle, call) {
             return Some(object.errhandler.lock().handler());
         }
         let freed = list.comms.iter().find(|freed| freed.handle == handle)?;

@@ -7,26 +7,27 @@ use std::sync::atomic::Ordering;
 use mpi_core::group::Group;
 use mpi_core::{Class, Error, Result};
 
+use crate::handles::in_call::InCall;
 use crate::handles::predefined::{MPI_GROUP_EMPTY, MPI_GROUP_NULL, MPI_Group, MPI_Session};
 use crate::lifecycle::library::LIBRARY;
 
 /// Returns the group behind a handle.
-pub fn get(handle: MPI_Group) -> Result<&'static Group> {
-    get_named(handle, "group")
+pub fn get<'c>(handle: MPI_Group, call: InCall<'c>) -> Result<&'c Group> {
+    get_named(handle, "group", call)
 }
 
 /// Returns the group behind a handle, which is the parameter `name`.
 #[inline(always)]
-pub fn get_named(handle: MPI_Group, name: &str) -> Result<&'static Group> {
-    match LIBRARY.groups.get_early(handle) {
+pub fn get_named<'c>(handle: MPI_Group, name: &str, call: InCall<'c>) -> Result<&'c Group> {
+    match LIBRARY.groups.get_early(handle, call) {
         Some(group) => Ok(group),
-        None => late(handle, name),
+        None => late(handle, name, call),
     }
 }
 
 #[inline(never)]
-fn late(handle: MPI_Group, name: &str) -> Result<&'static Group> {
-    match LIBRARY.groups.get(handle) {
+fn late<'c>(handle: MPI_Group, name: &str, call: InCall<'c>) -> Result<&'c Group> {
+    match LIBRARY.groups.get(handle, call) {
         Some(group) => Ok(group),
         None if handle == MPI_GROUP_EMPTY => Ok(LIBRARY.empty_group.get_or_init(Group::empty)),
         None => Err(invalid(handle, name)),

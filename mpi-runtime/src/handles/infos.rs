@@ -11,6 +11,7 @@ use mpi_core::{Class, Error, Result};
 use pmi::Launch;
 
 use crate::handles::handler;
+use crate::handles::in_call::InCall;
 use crate::handles::predefined::{MPI_INFO_ENV, MPI_INFO_NULL, MPI_Info};
 use crate::lifecycle::identity;
 use crate::lifecycle::library::LIBRARY;
@@ -91,8 +92,8 @@ fn command_size(size: u32) -> u32 {
 }
 
 /// Returns the info object behind a handle.
-pub fn get(handle: MPI_Info) -> Result<&'static Info> {
-    match LIBRARY.infos.get(handle) {
+pub fn get<'c>(handle: MPI_Info, call: InCall<'c>) -> Result<&'c Info> {
+    match LIBRARY.infos.get(handle, call) {
         Some(info) => Ok(info),
         None if handle == MPI_INFO_ENV => LIBRARY
             .env_info
@@ -103,19 +104,19 @@ pub fn get(handle: MPI_Info) -> Result<&'static Info> {
 }
 
 /// Returns the info object behind a handle, for a change.
-pub fn get_mut(handle: MPI_Info) -> Result<&'static Info> {
+pub fn get_mut<'c>(handle: MPI_Info, call: InCall<'c>) -> Result<&'c Info> {
     if handle == MPI_INFO_ENV {
         return Err(constant());
     }
-    get(handle)
+    get(handle, call)
 }
 
 /// Returns the hints of the program: `None` for `MPI_INFO_NULL`.
-pub fn hints(handle: MPI_Info) -> Result<Option<&'static Info>> {
+pub fn hints<'c>(handle: MPI_Info, call: InCall<'c>) -> Result<Option<&'c Info>> {
     if handle == MPI_INFO_NULL {
         Ok(None)
     } else {
-        get(handle).map(Some)
+        get(handle, call).map(Some)
     }
 }
 

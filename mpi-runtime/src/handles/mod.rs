@@ -14,6 +14,7 @@ pub mod files;
 pub mod freed_comms;
 pub mod groups;
 pub mod handler;
+pub mod in_call;
 pub mod infos;
 pub mod memory;
 pub mod messages;
@@ -32,6 +33,8 @@ use std::sync::{Arc, OnceLock};
 
 use mpi_core::layout::{Layout, of_once, of_slice};
 use mpi_core::local::Local;
+
+use crate::handles::in_call::InCall;
 
 const INDEX_BITS: u32 = 26;
 const INDEX_MASK: u32 = (1 << INDEX_BITS) - 1;
@@ -144,24 +147,21 @@ impl<T> HandleTable<T> {
             .get((position - (FIRST << segment)) as usize)
     }
 
-    /// Returns the object behind a handle, if there is one.
-    ///
-    /// The reference must not be used beyond the program's call: freeing a handle while another
-    /// thread uses it is an error of the program (MPI-3.1 section 12.4.2).
+    /// Returns the object behind a handle, if there is one, for the duration of a call.
     #[inline(always)]
-    pub fn get(&self, handle: c_int) -> Option<&T> {
+    pub fn get<'c>(&'c self, handle: c_int, _call: InCall<'c>) -> Option<&'c T> {
         let object = self
             .slot(made_index(handle, self.object)?)?
             .load(Ordering::Acquire);
         // SAFETY: a pointer in a slot is null or comes from `Arc::into_raw` in `insert`, and stays
-        // valid until `remove`, which the program may not call while another call uses the handle.
+        // valid until `remove`, which nobody calls while the call uses the object (`InCall::begin`).
         unsafe { object.as_ref() }
     }
 
     /// Returns the object behind a handle in the first segment, in fewer instructions than
     /// [`HandleTable::get`].
     #[inline(always)]
-    pub fn get_early(&self, handle: c_int) -> Option<&T> {
+    pub fn get_early<'c>(&'c self, handle: c_int, _call: InCall<'c>) -> Option<&'c T> {
         let index = (handle as u32).wrapping_sub(self.base as u32);
         if index >= FIRST {
             return None;
@@ -169,7 +169,7 @@ impl<T> HandleTable<T> {
         // SAFETY: `index` is below FIRST, and `early` points to FIRST slots: those of the first
         // segment, which is never freed, or of `EMPTY`, whose slots are null pointers of the same
         // size. A pointer in a slot comes from `Arc::into_raw` and stays valid until `remove`,
-        // which the program may not call while another call uses the handle.
+        // which nobody calls while the call uses the object (`InCall::begin`).
         unsafe {
             let slot = self.early.load(Ordering::Acquire).add(index as usize);
             (*slot).load(Ordering::Acquire).as_ref()
@@ -402,14 +402,16 @@ mod tests {
 
     #[test]
     fn handles_find_their_objects_until_freed() {
+        // SAFETY: no reference is used after its object was removed.
+        let call = unsafe { InCall::begin() };
         let table = HandleTable::<String>::new(Type::Info);
         let handles: Vec<_> = (0..1000)
             .map(|i| table.insert(Arc::new(i.to_string())).unwrap())
             .collect();
         for (i, &handle) in handles.iter().enumerate() {
-            assert_eq!(table.get(handle), Some(&i.to_string()));
+            assert_eq!(table.get(handle, call), Some(&i.to_string()));
             assert_eq!(table.get_arc(handle).as_deref(), Some(&i.to_string()));
-            let early = table.get_early(handle);
+            let early = table.get_early(handle, call);
             assert_eq!(early, (i < FIRST as usize).then_some(&i.to_string()));
         }
         assert_eq!(table.handles(), handles);
@@ -417,7 +419,7 @@ mod tests {
             table.remove(handles[500]).as_deref(),
             Some(&"500".to_string())
         );
-        assert!(table.get(handles[500]).is_none());
+        assert!(table.get(handles[500], call).is_none());
         assert!(table.remove(handles[500]).is_none());
         assert_eq!(table.insert(Arc::new("again".into())), Some(handles[500]));
         // A reserved handle is reused only after `give_back`.
@@ -459,8 +461,10 @@ mod tests {
 
     #[test]
     fn made_up_handles_are_detected() {
+        // SAFETY: no object is removed.
+        let call = unsafe { InCall::begin() };
         let table = HandleTable::<u8>::new(Type::Comm);
-        assert!(table.get_early(made(Type::Comm, 0)).is_none());
+        assert!(table.get_early(made(Type::Comm, 0), call).is_none());
         let comm = table.insert(Arc::new(1)).unwrap();
         assert_eq!(comm as u32, 0x8400_0000);
         for wrong in [
@@ -471,8 +475,8 @@ mod tests {
             made(Type::Group, 0),
             made(Type::Comm, INDEX_MASK),
         ] {
-            assert!(table.get(wrong).is_none(), "{wrong:#x}");
-            assert!(table.get_early(wrong).is_none(), "{wrong:#x}");
+            assert!(table.get(wrong, call).is_none(), "{wrong:#x}");
+            assert!(table.get_early(wrong, call).is_none(), "{wrong:#x}");
         }
     }
 }

@@ -4,13 +4,23 @@ use std::sync::Arc;
 
 use mpi_core::{Class, Error, Result};
 
+use crate::handles::in_call::InCall;
 use crate::handles::predefined::{MPI_SESSION_NULL, MPI_Session};
 use crate::handles::session_object::SessionObject;
 use crate::lifecycle::library::LIBRARY;
 
 /// Returns the session behind a handle.
-pub fn get(handle: MPI_Session) -> Result<&'static SessionObject> {
-    LIBRARY.sessions.get(handle).ok_or_else(|| invalid(handle))
+pub fn get<'c>(handle: MPI_Session, call: InCall<'c>) -> Result<&'c SessionObject> {
+    LIBRARY
+        .sessions
+        .get(handle, call)
+        .ok_or_else(|| invalid(handle))
+}
+
+/// Returns a reference that keeps the session.
+pub fn hold(handle: MPI_Session) -> Result<Arc<SessionObject>> {
+    let session = LIBRARY.sessions.get_arc(handle);
+    session.ok_or_else(|| invalid(handle))
 }
 
 /// Inserts a session. Returns its handle.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use mpi_core::datatype::{Constructor, Datatype, Predefined};
 use mpi_core::{Buffer, Class, Error, Result};
 
+use crate::handles::in_call::InCall;
 use crate::handles::predefined::{self, MPI_Count, MPI_DATATYPE_NULL, MPI_Datatype};
 pub use crate::handles::type_object::TypeObject;
 use crate::handles::{HandleTable, Type, predefined_index};
@@ -294,42 +295,46 @@ pub fn is_predefined(handle: MPI_Datatype) -> bool {
 }
 
 /// Returns the datatype behind a handle.
-pub fn object(handle: MPI_Datatype) -> Result<&'static TypeObject> {
-    object_named(handle, "datatype")
+pub fn object<'c>(handle: MPI_Datatype, call: InCall<'c>) -> Result<&'c TypeObject> {
+    object_named(handle, "datatype", call)
 }
 
 /// Returns the datatype behind a handle, which is the parameter `name`.
 #[inline(always)]
-pub fn object_named(handle: MPI_Datatype, name: &str) -> Result<&'static TypeObject> {
-    match early(handle) {
+pub fn object_named<'c>(
+    handle: MPI_Datatype,
+    name: &str,
+    call: InCall<'c>,
+) -> Result<&'c TypeObject> {
+    match early(handle, call) {
         Some(object) => Ok(object),
-        None => late(handle, name),
+        None => late(handle, name, call),
     }
 }
 
 /// Returns the datatype behind a handle if it is predefined or in the first segment.
 #[inline(always)]
-fn early(handle: MPI_Datatype) -> Option<&'static TypeObject> {
+fn early<'c>(handle: MPI_Datatype, call: InCall<'c>) -> Option<&'c TypeObject> {
     if handle as u32 >> 26 == 0x13 {
         let all = LIBRARY.predefined_datatypes.get()?;
         return all[(handle & 0xff) as usize]
             .as_ref()
             .filter(|_| exact(handle));
     }
-    LIBRARY.datatypes.get()?.get_early(handle)
+    LIBRARY.datatypes.get()?.get_early(handle, call)
 }
 
 #[inline(never)]
-fn late(handle: MPI_Datatype, name: &str) -> Result<&'static TypeObject> {
-    let found = if handle as u32 >> 26 == 0x13 {
-        let object = LIBRARY.predefined_datatypes.get_or_init(predefined_objects)
-            [(handle & 0xff) as usize]
-            .as_ref();
-        object.filter(|_| exact(handle))
-    } else {
-        made().get(handle)
-    };
+fn late<'c>(handle: MPI_Datatype, name: &str, call: InCall<'c>) -> Result<&'c TypeObject> {
+    let found = predefined_object(handle).or_else(|| made().get(handle, call));
     found.ok_or_else(|| invalid_named(handle, name))
+}
+
+/// Returns the datatype behind a predefined handle without a slot of the table.
+fn predefined_object(handle: MPI_Datatype) -> Option<&'static TypeObject> {
+    predefined_index(handle, Type::Datatype).filter(|_| exact(handle))?;
+    let all = LIBRARY.predefined_datatypes.get_or_init(predefined_objects);
+    all[(handle & 0xff) as usize].as_ref()
 }
 
 /// Returns a reference that keeps a datatype alive over callbacks, which may free it.
@@ -369,7 +374,7 @@ pub fn with_handle<T>(
     call: impl FnOnce(MPI_Datatype) -> T,
 ) -> Result<T> {
     let is_it = |object: &TypeObject| object.datatype.is_same(datatype);
-    if predefined_index(likely, Type::Datatype).is_some() && object(likely).is_ok_and(is_it) {
+    if predefined_object(likely).is_some_and(is_it) {
         return Ok(call(likely));
     }
     let begin = |object: &TypeObject| is_it(object) && object.begin_use();
@@ -400,11 +405,11 @@ fn take_if_over(handle: MPI_Datatype) {
 }
 
 /// Copies attributes to a duplicate, by their copy callbacks.
-pub fn copy_attributes(from: MPI_Datatype, to: MPI_Datatype) -> Result<()> {
+pub fn copy_attributes(from: MPI_Datatype, to: MPI_Datatype, call: InCall) -> Result<()> {
     let _held = (hold(from), hold(to));
-    object(from)?
+    object(from, call)?
         .attributes
-        .copy_all(&from, &object(to)?.attributes, &to)
+        .copy_all(&from, &object(to, call)?.attributes, &to)
 }
 
 /// Frees a handle, after the attributes' delete callbacks.
@@ -531,13 +536,15 @@ pub unsafe fn buffer(
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
+    call: InCall,
 ) -> Result<Buffer> {
     match message_len_large(buf, count, datatype) {
         // SAFETY: the caller guarantees the contract of [`Buffer::typed`] for `count` elements,
         // which occupy `len` bytes.
         Some(len) => Ok(unsafe { Buffer::bytes(buf.cast_mut().cast(), len) }),
-        // SAFETY: the caller guarantees the contract of [`Buffer::typed`].
-        None => unsafe { buffer_checked(buf, count, datatype) },
+        // SAFETY: the memory is valid for `count` elements of the datatype as [`Buffer::typed`]
+        // asks (# Safety).
+        None => unsafe { buffer_checked(buf, count, datatype, call) },
     }
 }
 
@@ -548,35 +555,45 @@ unsafe fn buffer_checked(
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
+    call: InCall,
 ) -> Result<Buffer> {
-    let (count, datatype) = checked(count, datatype)?;
+    let (count, datatype) = checked(count, datatype, call)?;
     check_address(buf, count, datatype)?;
-    // SAFETY: the caller guarantees the contract of [`Buffer::typed`].
+    // SAFETY: the memory is valid for `count` elements of the datatype as [`Buffer::typed`] asks
+    // (# Safety).
     Ok(unsafe { Buffer::typed(buf.cast_mut().cast(), count, datatype) })
 }
 
 /// Checks the count and datatype of data to be communicated.
 #[inline]
-pub fn checked(count: MPI_Count, datatype: MPI_Datatype) -> Result<(usize, &'static Datatype)> {
+pub fn checked<'c>(
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    call: InCall<'c>,
+) -> Result<(usize, &'c Datatype)> {
     // An int's worth of elements of a predefined type never overflows the total size.
     if len_in(&GAPLESS_HANDLES, datatype).is_some()
         && let Ok(some) = u32::try_from(count)
-        && let Some(object) = early(datatype)
+        && let Some(object) = early(datatype, call)
     {
         return Ok((some as usize, &object.datatype));
     }
-    checked_further(count, datatype)
+    checked_further(count, datatype, call)
 }
 
 #[inline(never)]
-fn checked_further(count: MPI_Count, datatype: MPI_Datatype) -> Result<(usize, &'static Datatype)> {
+fn checked_further<'c>(
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    call: InCall<'c>,
+) -> Result<(usize, &'c Datatype)> {
     let Ok(count) = usize::try_from(count) else {
         return Err(Error::new(
             Class::Count,
             format!("count is {count}; it must be 0 or more"),
         ));
     };
-    let object = object(datatype)?;
+    let object = object(datatype, call)?;
     if !object.datatype.is_committed() {
         return Err(Error::new(
             Class::Type,
@@ -606,9 +623,10 @@ pub unsafe fn buffer_for<Rank>(
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
+    call: InCall,
 ) -> Result<Buffer> {
     if rank.is_none() {
-        check_nobody(count, datatype)?;
+        check_nobody(count, datatype, call)?;
         return Ok(Buffer::EMPTY);
     }
     match message_len_large(buf, count, datatype) {
@@ -616,8 +634,9 @@ pub unsafe fn buffer_for<Rank>(
         // which occupy `len` bytes.
         Some(len) => Ok(unsafe { Buffer::bytes(buf.cast_mut().cast(), len) }),
         None if is_untyped(count, datatype) => Ok(Buffer::EMPTY),
-        // SAFETY: the caller guarantees the contract of [`Buffer::typed`].
-        None => unsafe { buffer_checked(buf, count, datatype) },
+        // SAFETY: the memory is valid for `count` elements of the datatype as [`Buffer::typed`]
+        // asks (# Safety).
+        None => unsafe { buffer_checked(buf, count, datatype, call) },
     }
 }
 
@@ -626,10 +645,10 @@ pub unsafe fn buffer_for<Rank>(
 /// # Errors
 /// Those of [`checked`].
 #[inline]
-pub fn check_nobody(count: MPI_Count, datatype: MPI_Datatype) -> Result<()> {
+pub fn check_nobody(count: MPI_Count, datatype: MPI_Datatype, call: InCall) -> Result<()> {
     match is_untyped(count, datatype) {
         true => Ok(()),
-        false => checked(count.min(0), datatype).map(drop),
+        false => checked(count.min(0), datatype, call).map(drop),
     }
 }
 
@@ -662,8 +681,11 @@ mod tests {
 
     #[test]
     fn every_predefined_handle_finds_its_type_and_no_other_does() {
+        // SAFETY: no datatype is freed.
+        let call = unsafe { InCall::begin() };
         for &(handle, predefined) in PREDEFINED {
-            let object = object(handle).unwrap_or_else(|error| panic!("{handle:#x}: {error:?}"));
+            let object =
+                object(handle, call).unwrap_or_else(|error| panic!("{handle:#x}: {error:?}"));
             assert_eq!(object.datatype.as_predefined(), Some(predefined));
             assert!(is_predefined(handle));
             if handle > 0 {
@@ -681,7 +703,7 @@ mod tests {
             predefined::MPI_SUM,
         ] {
             assert_eq!(
-                object(wrong).err().map(|e| e.class()),
+                object(wrong, call).err().map(|e| e.class()),
                 Some(Class::Type),
                 "{wrong:#x}"
             );

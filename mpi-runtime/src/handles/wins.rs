@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 
 use crate::handles::attribute_value::Store;
 use crate::handles::handler::{Attached, FATAL};
+use crate::handles::in_call::InCall;
 use crate::handles::predefined::{MPI_Aint, MPI_WIN_NULL, MPI_Win};
 use crate::handles::{self, HandleTable, Type};
 
@@ -67,8 +68,8 @@ impl WinObject {
 
 /// Returns the window behind a handle.
 #[inline(always)]
-pub fn get(handle: MPI_Win) -> Result<&'static WinObject> {
-    MADE.get(handle).ok_or_else(|| invalid(handle))
+pub fn get<'c>(handle: MPI_Win, call: InCall<'c>) -> Result<&'c WinObject> {
+    MADE.get(handle, call).ok_or_else(|| invalid(handle))
 }
 
 /// Returns a reference that keeps the window alive over callbacks, which may free it.
@@ -88,9 +89,9 @@ fn first(handle: MPI_Win) -> Option<&'static AtomicPtr<Window>> {
 /// Returns the window behind one of the first handles, without an error text. If it returns one,
 /// MPI is initialized.
 #[inline(always)]
-pub fn find_early(handle: MPI_Win) -> Option<&'static Window> {
+pub fn find_early<'c>(handle: MPI_Win, _call: InCall<'c>) -> Option<&'c Window> {
     // SAFETY: the pointer is null or of a window that `MADE` owns from `insert` to `remove`, which
-    // clears the slot. A program that uses a window while another thread frees it is erroneous.
+    // clears the slot, and which nobody calls while the call uses the window (`InCall::begin`).
     unsafe { first(handle)?.load(Ordering::Acquire).as_ref() }
 }
 

@@ -279,7 +279,7 @@ fn at_exit() {
         }
         // Closing the transports also removes what a network keeps under this process's name.
         // SAFETY: no session and no world model is open, so no call of the program uses the
-        // runtime.
+        // runtime, and `shut_down` has ended the library's threads.
         unsafe { runtime::discard() };
     }
     PROCESS.store(std::process::id(), Ordering::Relaxed);
@@ -384,8 +384,8 @@ fn take_down(runtime: &Runtime) -> Result<()> {
         if alone {
             // Survivors may still be at work and must not take this process for lost, so the
             // transports say goodbye.
-            // SAFETY: the program has no calls under way (MPI-4.1 section 11.2.2), and `runtime` is
-            // not used from here on.
+            // SAFETY: the program has no calls under way (MPI-4.1 section 11.2.2), `shut_down` has
+            // ended the library's threads, and `runtime` is not used from here on.
             unsafe { runtime::discard() };
         }
     }

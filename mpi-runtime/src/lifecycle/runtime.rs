@@ -23,6 +23,7 @@ use crate::handles::HandleTable;
 use crate::handles::comms::CommObject;
 use crate::handles::freed_comms::FreedComms;
 use crate::handles::handler::Attached;
+use crate::handles::in_call::InCall;
 use crate::handles::predefined::{MPI_COMM_NULL, MPI_COMM_SELF, MPI_COMM_WORLD, MPI_Comm};
 use crate::lifecycle::thread_level::ThreadLevel;
 use crate::mpix::streams::Streams;
@@ -144,6 +145,9 @@ pub fn phase() -> Phase {
 }
 
 /// Returns the runtime, if MPI is initialized.
+///
+/// It exists until the process ends or calls [`discard`], which is unsafe: its caller ensures that no
+/// reference is left.
 #[inline(always)]
 pub fn running() -> Option<&'static Runtime> {
     // SAFETY: the pointer is null or was installed by `install`; `discard` alone frees it, after
@@ -203,7 +207,8 @@ pub fn suspend() {
 /// Frees the suspended runtime and closes its transports; it cannot be resumed any more.
 ///
 /// # Safety
-/// The caller ensures that no reference to the runtime is left and that no thread calls MPI.
+/// No reference to the runtime is left, which [`running`] has handed out for `'static`: no thread
+/// calls MPI, and the library's own threads have ended.
 pub unsafe fn discard() {
     let runtime = SUSPENDED.swap(ptr::null_mut(), Ordering::AcqRel);
     if !runtime.is_null() {
@@ -267,18 +272,18 @@ impl Runtime {
 
     /// Returns the communicator behind a handle, if there is one.
     #[inline(always)]
-    pub fn find_comm(&self, handle: MPI_Comm) -> Option<&CommObject> {
-        match self.early_comm(handle) {
-            None => self.find_late_comm(handle),
+    pub fn find_comm<'c>(&'c self, handle: MPI_Comm, call: InCall<'c>) -> Option<&'c CommObject> {
+        match self.early_comm(handle, call) {
+            None => self.find_late_comm(handle, call),
             found => found,
         }
     }
 
     #[inline(never)]
-    fn find_late_comm(&self, handle: MPI_Comm) -> Option<&CommObject> {
-        match self.comms.get(handle) {
+    fn find_late_comm<'c>(&'c self, handle: MPI_Comm, call: InCall<'c>) -> Option<&'c CommObject> {
+        match self.comms.get(handle, call) {
             None if handle == MPI_COMM_SELF && self.has_world() => Some(&self.self_comm),
-            None => self.comms.get(threadcomms::own_point(handle)?),
+            None => self.comms.get(threadcomms::own_point(handle)?, call),
             found => found,
         }
     }
@@ -286,17 +291,18 @@ impl Runtime {
     /// Returns the communicator behind a handle if it is the world or in the table's first segment.
     /// The slow paths find the others.
     #[inline(always)]
-    pub fn early_comm(&self, handle: MPI_Comm) -> Option<&CommObject> {
+    pub fn early_comm<'c>(&'c self, handle: MPI_Comm, call: InCall<'c>) -> Option<&'c CommObject> {
         if handle == self.world_handle.load(Ordering::Relaxed) {
             return Some(&self.world);
         }
-        self.comms.get_early(handle)
+        self.comms.get_early(handle, call)
     }
 
     /// Returns the communicator behind a handle.
     #[inline(always)]
-    pub fn comm(&self, handle: MPI_Comm) -> Result<&CommObject> {
-        self.find_comm(handle).ok_or_else(|| invalid_comm(handle))
+    pub fn comm<'c>(&'c self, handle: MPI_Comm, call: InCall<'c>) -> Result<&'c CommObject> {
+        self.find_comm(handle, call)
+            .ok_or_else(|| invalid_comm(handle))
     }
 
     /// Returns a reference to keep the communicator behind a handle.

@@ -6,6 +6,7 @@
 use mpi_core::process::Vcis;
 use mpi_core::{Request, RequestId, Result};
 
+use crate::handles::in_call::InCall;
 use crate::handles::predefined::{MPI_REQUEST_NULL, MPI_Request};
 use crate::handles::{Type, made, made_index};
 use crate::lifecycle::runtime::Runtime;
@@ -14,9 +15,9 @@ use crate::requests::lists::resolve_all;
 use crate::requests::{READY, ResolvedRequest, is_object};
 
 /// The result of a scan for a complete request.
-pub enum Scan {
+pub enum Scan<'c> {
     /// The first complete request. Later ones were not examined.
-    Complete(usize, ResolvedRequest),
+    Complete(usize, ResolvedRequest<'c>),
     /// No request is complete; all of them are on these VCIs.
     Pending(Vcis),
     /// All handles are null.
@@ -53,7 +54,7 @@ impl<'a> Block<'a> {
 }
 
 /// Scans the requests up to the first complete one.
-pub fn scan(runtime: &Runtime, requests: &[MPI_Request]) -> Scan {
+pub fn scan<'c>(runtime: &Runtime, requests: &[MPI_Request]) -> Scan<'c> {
     let (mut block, mut last) = (Block::NONE, u32::MAX);
     let mut vcis = Vcis::default();
     for (index, &handle) in requests.iter().enumerate() {
@@ -139,10 +140,10 @@ pub fn scan_all(runtime: &Runtime, requests: &[MPI_Request]) -> ScanAll {
 }
 
 /// Returns the first complete request of an array that [`scan`] found pending.
-pub fn find_complete(
+pub fn find_complete<'c>(
     runtime: &Runtime,
     requests: &[MPI_Request],
-) -> Option<(usize, ResolvedRequest)> {
+) -> Option<(usize, ResolvedRequest<'c>)> {
     requests.iter().enumerate().find_map(|(index, &handle)| {
         let id = operation(handle)?;
         let done = runtime.process.request(id)?.is_done();
@@ -155,14 +156,15 @@ pub fn find_complete(
 /// # Errors
 /// Errors of progress, and [`ProcFailedPending`](mpi_core::Class::ProcFailedPending) if a receive
 /// is interrupted by a loss.
-pub fn wait(
+pub fn wait<'c>(
     runtime: &Runtime,
     requests: &[MPI_Request],
     vcis: &Vcis,
-) -> Result<(usize, ResolvedRequest)> {
+    call: InCall<'c>,
+) -> Result<(usize, ResolvedRequest<'c>)> {
     let done = || match find_complete(runtime, requests) {
         None if runtime.has_losses() => {
-            let all = resolve_all(runtime, requests)?;
+            let all = resolve_all(runtime, requests, call)?;
             interrupted::check(runtime, &all).map(|()| None)
         }
         found => Ok(found),

@@ -4,6 +4,7 @@
 
 use mpi_core::{Class, Error, Request, Result};
 
+use crate::handles::in_call::InCall;
 use crate::handles::predefined::MPI_Request;
 use crate::lifecycle::runtime::Runtime;
 use crate::requests::ResolvedRequest;
@@ -36,12 +37,17 @@ pub fn any_lost(runtime: &Runtime, all: &[ResolvedRequest]) -> bool {
 /// Returns the index of the interrupted request that `error` is about; `None` for errors of other
 /// classes.
 #[cold]
-pub fn position(runtime: &Runtime, requests: &[MPI_Request], error: &Error) -> Option<usize> {
+pub fn position(
+    runtime: &Runtime,
+    requests: &[MPI_Request],
+    error: &Error,
+    call: InCall,
+) -> Option<usize> {
     if error.class() != Class::ProcFailedPending {
         return None;
     }
     let is_it = |request: &MPI_Request| {
-        let resolved = runtime.resolve(*request);
+        let resolved = runtime.resolve(*request, call);
         resolved.is_ok_and(|resolved| runtime.interruption(resolved).is_some())
     };
     requests.iter().position(is_it)

@@ -4,6 +4,7 @@
 use mpi_core::process::Vcis;
 use mpi_core::{Class, Request, Result};
 
+use crate::handles::in_call::InCall;
 use crate::handles::predefined::MPI_Request;
 use crate::lifecycle::runtime::Runtime;
 use crate::requests::ResolvedRequest;
@@ -13,9 +14,13 @@ use crate::requests::interrupted;
 ///
 /// # Errors
 /// A handle is invalid; the text has its index.
-pub fn resolve_all(runtime: &Runtime, requests: &[MPI_Request]) -> Result<Vec<ResolvedRequest>> {
+pub fn resolve_all<'c>(
+    runtime: &Runtime,
+    requests: &[MPI_Request],
+    call: InCall<'c>,
+) -> Result<Vec<ResolvedRequest<'c>>> {
     let resolve = |(index, request): (usize, &MPI_Request)| {
-        let resolved = runtime.resolve(*request);
+        let resolved = runtime.resolve(*request, call);
         resolved.map_err(|error| error.reworded(|why| format!("array_of_requests[{index}]: {why}")))
     };
     requests.iter().enumerate().map(resolve).collect()
@@ -106,8 +111,12 @@ pub fn is_done(runtime: &Runtime, resolved: ResolvedRequest, operation: &Request
 /// # Errors
 /// The handle is invalid, or the errors of [`is_complete_after_poll`].
 #[inline(never)]
-pub fn is_other_done(runtime: &Runtime, request: MPI_Request) -> Result<(ResolvedRequest, bool)> {
-    let resolved = runtime.resolve(request)?;
+pub fn is_other_done<'c>(
+    runtime: &Runtime,
+    request: MPI_Request,
+    call: InCall<'c>,
+) -> Result<(ResolvedRequest<'c>, bool)> {
+    let resolved = runtime.resolve(request, call)?;
     let done = is_complete_after_poll(runtime, &[resolved], |runtime| {
         runtime.is_complete(resolved)
     })?;

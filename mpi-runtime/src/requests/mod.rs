@@ -25,6 +25,7 @@ use std::sync::Arc;
 use mpi_core::process::Vcis;
 use mpi_core::{Class, Error, Request, RequestId, Result, Status};
 
+use crate::handles::in_call::InCall;
 use crate::handles::predefined::{MPI_REQUEST_NULL, MPI_Request};
 use crate::handles::{HandleTable, Type, made, made_index};
 use crate::lifecycle::runtime::{Runtime, running, runtime};
@@ -61,8 +62,8 @@ fn objects() -> Option<&'static HandleTable<Object>> {
 }
 
 /// Returns the generalized request behind a handle.
-pub fn generalized(handle: MPI_Request) -> Option<&'static Generalized> {
-    match object(handle)? {
+pub fn generalized<'c>(handle: MPI_Request, call: InCall<'c>) -> Option<&'c Generalized> {
+    match object(handle, call)? {
         Object::Generalized(generalized) => Some(generalized),
         Object::Persistent(_) | Object::Other(_) => None,
     }
@@ -92,11 +93,11 @@ pub fn insert_arc(object: Arc<Object>) -> Result<MPI_Request> {
 
 /// Returns the object behind a handle.
 #[inline]
-pub fn object(handle: MPI_Request) -> Option<&'static Object> {
+pub fn object<'c>(handle: MPI_Request, call: InCall<'c>) -> Option<&'c Object> {
     if handle & OBJECT_BIT == 0 {
         return None;
     }
-    objects()?.get(handle & !OBJECT_BIT)
+    objects()?.get(handle & !OBJECT_BIT, call)
 }
 
 /// Returns a reference that keeps the object alive over callbacks, which may free the handle.
@@ -104,9 +105,9 @@ fn object_arc(handle: MPI_Request) -> Option<Arc<Object>> {
     objects()?.get_arc(handle & !OBJECT_BIT)
 }
 
-/// A resolved handle.
+/// A handle that a call has resolved.
 #[derive(Clone, Copy)]
-pub enum ResolvedRequest {
+pub enum ResolvedRequest<'c> {
     /// `MPI_REQUEST_NULL`.
     Null,
     /// A complete operation without a result.
@@ -114,16 +115,16 @@ pub enum ResolvedRequest {
     /// An operation of the process.
     Operation(RequestId),
     /// An object, by its handle.
-    Object(MPI_Request),
+    Object(MPI_Request, InCall<'c>),
 }
 
-impl ResolvedRequest {
+impl<'c> ResolvedRequest<'c> {
     /// Returns the operation of the process that completes the request, if there is one.
     #[inline]
     pub(crate) fn operation(self) -> Option<RequestId> {
         match self {
             ResolvedRequest::Operation(id) => Some(id),
-            ResolvedRequest::Object(handle) => match object(handle)? {
+            ResolvedRequest::Object(handle, call) => match object(handle, call)? {
                 Object::Persistent(persistent) => persistent.operation(),
                 Object::Generalized(_) | Object::Other(_) => None,
             },
@@ -132,9 +133,9 @@ impl ResolvedRequest {
     }
 
     /// Returns the generalized request, if it is one.
-    fn generalized(self) -> Option<&'static Generalized> {
+    fn generalized(self) -> Option<&'c Generalized> {
         match self {
-            ResolvedRequest::Object(handle) => generalized(handle),
+            ResolvedRequest::Object(handle, call) => generalized(handle, call),
             ResolvedRequest::Null | ResolvedRequest::Ready | ResolvedRequest::Operation(_) => None,
         }
     }
@@ -146,7 +147,7 @@ impl ResolvedRequest {
         match self {
             ResolvedRequest::Null => true,
             ResolvedRequest::Ready | ResolvedRequest::Operation(_) => false,
-            ResolvedRequest::Object(handle) => match object(handle) {
+            ResolvedRequest::Object(handle, call) => match object(handle, call) {
                 Some(Object::Persistent(persistent)) => !persistent.is_active(),
                 Some(Object::Other(other)) => other.is_idle(),
                 _ => false,
@@ -159,7 +160,7 @@ impl ResolvedRequest {
     #[inline]
     pub fn stays(self) -> bool {
         match self {
-            ResolvedRequest::Object(handle) => match object(handle) {
+            ResolvedRequest::Object(handle, call) => match object(handle, call) {
                 Some(Object::Persistent(_)) => true,
                 Some(Object::Other(other)) => other.is_persistent(),
                 _ => false,
@@ -183,14 +184,18 @@ impl Runtime {
     /// # Errors
     /// The request does not exist.
     #[inline(always)]
-    pub fn resolve(&self, handle: MPI_Request) -> Result<ResolvedRequest> {
+    pub fn resolve<'c>(
+        &self,
+        handle: MPI_Request,
+        call: InCall<'c>,
+    ) -> Result<ResolvedRequest<'c>> {
         if let Some((id, _)) = self.operation(handle) {
             return Ok(ResolvedRequest::Operation(id));
         }
         match handle {
             MPI_REQUEST_NULL => Ok(ResolvedRequest::Null),
             READY => Ok(ResolvedRequest::Ready),
-            _ => resolve_object(handle),
+            _ => resolve_object(handle, call),
         }
     }
 
@@ -200,7 +205,7 @@ impl Runtime {
         let id = match resolved {
             ResolvedRequest::Null | ResolvedRequest::Ready => return true,
             ResolvedRequest::Operation(id) => id,
-            ResolvedRequest::Object(handle) => match object(handle) {
+            ResolvedRequest::Object(handle, call) => match object(handle, call) {
                 None => return true,
                 Some(Object::Generalized(request)) => return request.is_complete(),
                 Some(Object::Other(request)) => return request.is_complete(&self.process),
@@ -241,7 +246,7 @@ impl Runtime {
                 error: None,
             }),
             ResolvedRequest::Operation(id) => self.take_operation(id),
-            ResolvedRequest::Object(handle) => self.take_object(handle),
+            ResolvedRequest::Object(handle, _) => self.take_object(handle),
         }
     }
 
@@ -317,7 +322,7 @@ impl Runtime {
             ResolvedRequest::Null => None,
             ResolvedRequest::Ready => Some(Status::EMPTY),
             ResolvedRequest::Operation(id) => status_of(id),
-            ResolvedRequest::Object(handle) => match object_arc(handle).as_deref() {
+            ResolvedRequest::Object(handle, _) => match object_arc(handle).as_deref() {
                 None => None,
                 Some(Object::Persistent(persistent)) => match persistent.active() {
                     Active::No => None,
@@ -344,10 +349,10 @@ impl Runtime {
         let id = match resolved {
             ResolvedRequest::Null | ResolvedRequest::Ready => return Ok(()),
             ResolvedRequest::Operation(id) => id,
-            ResolvedRequest::Object(handle) => match resolved.operation() {
+            ResolvedRequest::Object(handle, call) => match resolved.operation() {
                 Some(id) => id,
                 None => {
-                    if let Some(Object::Other(other)) = object(handle) {
+                    if let Some(Object::Other(other)) = object(handle, call) {
                         return other.wait(&self.process);
                     }
                     return self.wait_for_generalized(&[resolved]);
@@ -390,14 +395,15 @@ impl Runtime {
     }
 
     /// Waits for the incomplete requests by the wait function of their class, if they have one.
-    pub fn wait_by_class(&self, handles: &[MPI_Request]) -> Result<()> {
-        let first = handles.first().and_then(|handle| generalized(*handle));
+    pub fn wait_by_class(&self, handles: &[MPI_Request], call: InCall) -> Result<()> {
+        let first = handles.first();
+        let first = first.and_then(|handle| generalized(*handle, call));
         // Most arrays have none; they are not resolved for this.
         if first.is_none_or(|request| request.wait_class().is_none()) {
             return Ok(());
         }
-        let all: Result<Vec<ResolvedRequest>> =
-            handles.iter().map(|handle| self.resolve(*handle)).collect();
+        let all = handles.iter().map(|handle| self.resolve(*handle, call));
+        let all: Result<Vec<ResolvedRequest>> = all.collect();
         match all {
             Ok(all) if self.wait_class(&all).is_some() => self.wait_for_generalized(&all),
             // The caller reports invalid handles when it completes the requests.
@@ -425,7 +431,7 @@ impl Runtime {
     /// where progress calls none.
     pub fn poll_within(&self, all: &[ResolvedRequest]) {
         for resolved in all {
-            if let ResolvedRequest::Object(handle) = *resolved
+            if let ResolvedRequest::Object(handle, _) = *resolved
                 && polling::is_inside()
                 && let Some(request) = resolved.generalized()
             {
@@ -437,8 +443,12 @@ impl Runtime {
     /// Waits for a request that is an [`Object::Other`], takes its result, and returns it with
     /// whether the handle stays. Returns `None` for other requests.
     #[inline]
-    pub fn complete_other(&self, handle: MPI_Request) -> Option<Result<(Ended, bool)>> {
-        let Some(Object::Other(other)) = object(handle) else {
+    pub fn complete_other(
+        &self,
+        handle: MPI_Request,
+        call: InCall,
+    ) -> Option<Result<(Ended, bool)>> {
+        let Some(Object::Other(other)) = object(handle, call) else {
             return None;
         };
         let persistent = other.is_persistent();
@@ -453,8 +463,8 @@ impl Runtime {
     pub fn vcis_of(&self, all: &[ResolvedRequest]) -> Vcis {
         let mut vcis = Vcis::default();
         for resolved in all {
-            if let ResolvedRequest::Object(handle) = *resolved
-                && let Some(Object::Other(other)) = object(handle)
+            if let ResolvedRequest::Object(handle, call) = *resolved
+                && let Some(Object::Other(other)) = object(handle, call)
             {
                 other.add_vcis(&self.process, &mut vcis);
             } else if let Some(id) = resolved.operation()
@@ -495,7 +505,7 @@ impl Runtime {
                 self.refuse_outside(id, "freed")?;
                 self.process.detach(id)
             }
-            ResolvedRequest::Object(handle) => match object_arc(handle).as_deref() {
+            ResolvedRequest::Object(handle, _) => match object_arc(handle).as_deref() {
                 None => Ok(()),
                 Some(Object::Persistent(persistent)) => {
                     self.requests.remove(handle & !OBJECT_BIT);
@@ -532,7 +542,7 @@ impl Runtime {
                 self.refuse_outside(id, "cancelled")?;
                 self.process.cancel(id)
             }
-            ResolvedRequest::Object(handle) => match object_arc(handle).as_deref() {
+            ResolvedRequest::Object(handle, _) => match object_arc(handle).as_deref() {
                 None => Ok(()),
                 Some(Object::Persistent(persistent)) => match persistent.active() {
                     Active::No => {
@@ -552,9 +562,8 @@ impl Runtime {
 pub(crate) fn poll(handle: MPI_Request, request: &Generalized) -> bool {
     let (complete, freed) = request.poll();
     if freed {
-        if let Some(objects) = objects() {
-            objects.remove(handle & !OBJECT_BIT);
-        }
+        // Dropped after the callback: it may be the last reference to the request.
+        let _held = objects().and_then(|objects| objects.remove(handle & !OBJECT_BIT));
         // The program has freed the handle, so no call can report the error.
         let _ = request.free();
     }
@@ -591,12 +600,12 @@ pub fn complete(handle: MPI_Request) -> Result<()> {
 
 /// Resolves a handle of an object. A generalized request whose handle was freed exists only for its
 /// completion.
-fn resolve_object(handle: MPI_Request) -> Result<ResolvedRequest> {
-    match object(handle) {
+fn resolve_object<'c>(handle: MPI_Request, call: InCall<'c>) -> Result<ResolvedRequest<'c>> {
+    match object(handle, call) {
         Some(Object::Generalized(generalized)) if generalized.is_handle_freed() => {
             Err(invalid(handle))
         }
-        Some(_) => Ok(ResolvedRequest::Object(handle)),
+        Some(_) => Ok(ResolvedRequest::Object(handle, call)),
         None => Err(invalid(handle)),
     }
 }

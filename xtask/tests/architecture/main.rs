@@ -1,11 +1,12 @@
 //! Checks the layers of crates by cargo's graph, those of a crate's folders and files by the paths
-//! in their code, and sizes.
+//! in their code, sizes, and `unsafe` code.
 
 mod circles;
 mod crates;
 mod floors;
 mod modules;
 mod sizes;
+mod unsafety;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

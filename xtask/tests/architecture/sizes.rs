@@ -12,7 +12,7 @@ const CRATE: usize = 20_000;
 const FILE: usize = 900;
 
 /// Collects the Rust files below a folder.
-fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+pub(super) fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     let Ok(entries) = fs::read_dir(folder) else {
         return;
     };
@@ -26,15 +26,20 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
 }
 
 /// Returns whether a file contains only tests, as `tests.rs` and `loom_tests.rs` do.
-fn is_of_tests(path: &Path) -> bool {
+pub(super) fn is_of_tests(path: &Path) -> bool {
     let stem = path.file_stem().and_then(|stem| stem.to_str());
     stem.is_some_and(|stem| stem.ends_with("tests"))
 }
 
+/// Returns the text above the tests at a file's end.
+pub(super) fn code_of(text: &str) -> &str {
+    let code = text.split("\n#[cfg(test)]\nmod tests").next();
+    code.unwrap_or_default()
+}
+
 /// Counts the lines of code above the tests at a file's end.
 fn code_lines(text: &str) -> usize {
-    let code = text.split("\n#[cfg(test)]\nmod tests").next();
-    let lines = code.unwrap_or_default().lines().map(str::trim);
+    let lines = code_of(text).lines().map(str::trim);
     lines
         .filter(|line| !line.is_empty() && !line.starts_with("//"))
         .count()

@@ -11,6 +11,7 @@ use crate::api::coll::repeated::{self, handles};
 use crate::api::coll::{
     Blocks, CallContext, How, TypeList, demand_blocks_apart, demand_buffer, demand_own_apart,
 };
+use crate::args::Late;
 
 #[inline(never)]
 pub(crate) unsafe fn bcast_as(
@@ -19,7 +20,7 @@ pub(crate) unsafe fn bcast_as(
     count: MPI_Count,
     datatype: MPI_Datatype,
     root: c_int,
-    comm: MPI_Comm,
+    comm: Late<MPI_Comm>,
 ) -> Result<()> {
     let site = CallContext::new(comm, how)?;
     let root = site.root(root)?;
@@ -43,7 +44,7 @@ pub(crate) unsafe fn gather_as(
     recvbuf: *mut c_void,
     recv: Blocks,
     root: c_int,
-    comm: MPI_Comm,
+    comm: Late<MPI_Comm>,
 ) -> Result<()> {
     let site = CallContext::new(comm, how)?;
     let root = site.root(root)?;
@@ -57,7 +58,7 @@ pub(crate) unsafe fn gather_as(
             "in a gather; at the root sendbuf can be MPI_IN_PLACE",
         )?;
         // SAFETY: the caller's contract: at the root arrays have an element for every rank.
-        Some(unsafe { recv.layout("recv", recvbuf, site.others(), &mut list)? })
+        Some(unsafe { recv.layout("recv", recvbuf, site.others(), &mut list, site.in_call())? })
     } else {
         None
     };
@@ -90,7 +91,7 @@ pub(crate) unsafe fn scatter_as(
     send: Blocks,
     (recvbuf, recvcount, recvtype): (*mut c_void, MPI_Count, MPI_Datatype),
     root: c_int,
-    comm: MPI_Comm,
+    comm: Late<MPI_Comm>,
 ) -> Result<()> {
     let site = CallContext::new(comm, how)?;
     let root = site.root(root)?;
@@ -104,7 +105,7 @@ pub(crate) unsafe fn scatter_as(
             "in a scatter; at the root recvbuf can be MPI_IN_PLACE",
         )?;
         // SAFETY: the caller's contract: at the root arrays have an element for every rank.
-        Some(unsafe { send.layout("send", sendbuf, site.others(), &mut list)? })
+        Some(unsafe { send.layout("send", sendbuf, site.others(), &mut list, site.in_call())? })
     } else {
         None
     };
@@ -138,7 +139,7 @@ pub(crate) unsafe fn allgather_as(
     sendtype: MPI_Datatype,
     recvbuf: *mut c_void,
     recv: Blocks,
-    comm: MPI_Comm,
+    comm: Late<MPI_Comm>,
 ) -> Result<()> {
     let site = CallContext::new(comm, how)?;
     demand_buffer(
@@ -147,8 +148,9 @@ pub(crate) unsafe fn allgather_as(
         "in an allgather; sendbuf can be MPI_IN_PLACE",
     )?;
     let (mut list, equal) = (TypeList::None, recv.datatype_of_equal());
-    // SAFETY: the caller's contract.
-    let recv = unsafe { recv.layout("recv", recvbuf, site.others(), &mut list)? };
+    // SAFETY: an array is NULL or has an element for every rank (arrays, chapter of the module
+    // `api`).
+    let recv = unsafe { recv.layout("recv", recvbuf, site.others(), &mut list, site.in_call())? };
     let send = match site.in_place("sendbuf", sendbuf)? {
         true => None,
         false => Some(site.part("send", sendbuf, sendcount, sendtype)?),
@@ -170,7 +172,7 @@ pub(crate) unsafe fn alltoall_as(
     send: Blocks,
     recvbuf: *mut c_void,
     recv: Blocks,
-    comm: MPI_Comm,
+    comm: Late<MPI_Comm>,
 ) -> Result<()> {
     let site = CallContext::new(comm, how)?;
     demand_buffer(
@@ -180,13 +182,15 @@ pub(crate) unsafe fn alltoall_as(
     )?;
     let (ranks, mut sent, mut received) = (site.others(), TypeList::None, TypeList::None);
     let equal = recv.datatype_of_equal();
-    // SAFETY: the caller's contract.
-    let recv = unsafe { recv.layout("recv", recvbuf, ranks, &mut received)? };
+    // SAFETY: an array is NULL or has an element for every rank (arrays, chapter of the module
+    // `api`).
+    let recv = unsafe { recv.layout("recv", recvbuf, ranks, &mut received, site.in_call())? };
     let send = match site.in_place("sendbuf", sendbuf)? {
         true => None,
         false => {
-            // SAFETY: the caller's contract.
-            let send = unsafe { send.layout("send", sendbuf, ranks, &mut sent)? };
+            // SAFETY: an array is NULL or has an element for every rank (arrays, chapter of the
+            // module `api`).
+            let send = unsafe { send.layout("send", sendbuf, ranks, &mut sent, site.in_call())? };
             if sendbuf == recvbuf.cast_const() {
                 demand_blocks_apart(sendbuf, &send, &recv, 0..ranks)?;
             }
@@ -206,9 +210,10 @@ pub unsafe fn bcast(
     count: MPI_Count,
     datatype: MPI_Datatype,
     root: c_int,
-    comm: MPI_Comm,
+    comm: Late<MPI_Comm>,
 ) -> Result<()> {
-    // SAFETY: the caller's contract.
+    // SAFETY: the buffers hold what count and datatype describe, until the call returns (buffers,
+    // chapter of the module `api`).
     unsafe {
         match repeated::bcast((buffer, count, datatype), root, comm) {
             Some(done) => done,
@@ -227,16 +232,18 @@ pub unsafe fn gather(
     recvcount: MPI_Count,
     recvtype: MPI_Datatype,
     root: c_int,
-    comm: MPI_Comm,
+    comm: Late<MPI_Comm>,
 ) -> Result<()> {
     let send = (sendbuf, sendcount, sendtype);
     let recv = (recvbuf, recvcount, recvtype);
-    // SAFETY: the caller's contract.
+    // SAFETY: the buffers hold what count and datatype describe, until the call returns (buffers,
+    // chapter of the module `api`).
     if let Some(done) = unsafe { repeated::gather(send, recv, root, comm) } {
         return done;
     }
     let blocks = Blocks::Equal(recvcount, recvtype);
-    // SAFETY: the caller's contract.
+    // SAFETY: the buffers hold what count and datatype describe, until the call returns (buffers,
+    // chapter of the module `api`).
     unsafe { gather_as(How::Wait, send, recvbuf, blocks, root, comm) }
 }
 
@@ -250,16 +257,18 @@ pub unsafe fn scatter(
     recvcount: MPI_Count,
     recvtype: MPI_Datatype,
     root: c_int,
-    comm: MPI_Comm,
+    comm: Late<MPI_Comm>,
 ) -> Result<()> {
     let send = (sendbuf, sendcount, sendtype);
     let recv = (recvbuf, recvcount, recvtype);
-    // SAFETY: the caller's contract.
+    // SAFETY: the buffers hold what count and datatype describe, until the call returns (buffers,
+    // chapter of the module `api`).
     if let Some(done) = unsafe { repeated::scatter(send, recv, root, comm) } {
         return done;
     }
     let blocks = Blocks::Equal(sendcount, sendtype);
-    // SAFETY: the caller's contract.
+    // SAFETY: the buffers hold what count and datatype describe, until the call returns (buffers,
+    // chapter of the module `api`).
     unsafe { scatter_as(How::Wait, sendbuf, blocks, recv, root, comm) }
 }
 
@@ -272,16 +281,18 @@ pub unsafe fn allgather(
     recvbuf: *mut c_void,
     recvcount: MPI_Count,
     recvtype: MPI_Datatype,
-    comm: MPI_Comm,
+    comm: Late<MPI_Comm>,
 ) -> Result<()> {
     let send = (sendbuf, sendcount, sendtype);
     let recv = (recvbuf, recvcount, recvtype);
-    // SAFETY: the caller's contract.
+    // SAFETY: the buffers hold what count and datatype describe, until the call returns (buffers,
+    // chapter of the module `api`).
     if let Some(done) = unsafe { repeated::allgather(send, recv, comm) } {
         return done;
     }
     let recv = Blocks::Equal(recvcount, recvtype);
-    // SAFETY: the caller's contract.
+    // SAFETY: the buffers hold what count and datatype describe, until the call returns (buffers,
+    // chapter of the module `api`).
     unsafe { allgather_as(How::Wait, sendbuf, sendcount, sendtype, recvbuf, recv, comm) }
 }
 
@@ -294,16 +305,18 @@ pub unsafe fn alltoall(
     recvbuf: *mut c_void,
     recvcount: MPI_Count,
     recvtype: MPI_Datatype,
-    comm: MPI_Comm,
+    comm: Late<MPI_Comm>,
 ) -> Result<()> {
     let send = (sendbuf, sendcount, sendtype);
     let recv = (recvbuf, recvcount, recvtype);
-    // SAFETY: the caller's contract.
+    // SAFETY: the buffers hold what count and datatype describe, until the call returns (buffers,
+    // chapter of the module `api`).
     if let Some(done) = unsafe { repeated::alltoall(send, recv, comm) } {
         return done;
     }
     let send = Blocks::Equal(sendcount, sendtype);
     let recv = Blocks::Equal(recvcount, recvtype);
-    // SAFETY: the caller's contract.
+    // SAFETY: the buffers hold what count and datatype describe, until the call returns (buffers,
+    // chapter of the module `api`).
     unsafe { alltoall_as(How::Wait, sendbuf, send, recvbuf, recv, comm) }
 }

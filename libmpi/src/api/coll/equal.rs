@@ -14,6 +14,7 @@ use crate::api::coll::data::bcast_as;
 use crate::api::coll::reduce::{allreduce_as, reduce_as};
 use crate::api::coll::{How, demand_buffer};
 use crate::api::comm::intra_only;
+use crate::args::Late;
 
 /// `MPI_Allreduce`.
 ///
@@ -25,9 +26,10 @@ pub(crate) unsafe fn allreduce(
     recvbuf: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
-    comm: MPI_Comm,
+    comm: Late<MPI_Comm>,
 ) -> Result<()> {
-    // SAFETY: the contract of this function.
+    // SAFETY: the data is as the standard asks of a send buffer, and `recvbuf` is valid for an int
+    // where the result is wanted (# Safety).
     unsafe {
         let data = if sendbuf == MPI_IN_PLACE.cast_const() {
             recvbuf.cast_const()
@@ -58,9 +60,10 @@ pub(crate) unsafe fn reduce(
     count: MPI_Count,
     datatype: MPI_Datatype,
     root: c_int,
-    comm: MPI_Comm,
+    comm: Late<MPI_Comm>,
 ) -> Result<()> {
-    // SAFETY: the contract of this function.
+    // SAFETY: the data is as the standard asks of a send buffer, and `recvbuf` is valid for an int
+    // where the result is wanted (# Safety).
     unsafe {
         let data = if sendbuf == MPI_IN_PLACE.cast_const() {
             recvbuf.cast_const()
@@ -71,7 +74,7 @@ pub(crate) unsafe fn reduce(
         let (mut all, equal) = (equal, (&raw const equal).cast());
         let place = (&raw mut all).cast();
         reduce_as(how, equal, place, 1, MPI_INT, MPI_LAND, root, comm)?;
-        if runtime()?.comm(comm)?.comm.rank() as c_int == root {
+        if runtime()?.comm(comm.0, comm.1)?.comm.rank() as c_int == root {
             demand_buffer("recvbuf", recvbuf, "at the root")?;
             recvbuf.cast::<c_int>().write_unaligned(all);
         }
@@ -88,15 +91,15 @@ unsafe fn is_first(
     data: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
-    comm: MPI_Comm,
+    comm: Late<MPI_Comm>,
 ) -> Result<c_int> {
     if !matches!(how, How::Wait) {
         let why = "op is MPIX_EQUAL, which only MPI_Reduce and MPI_Allreduce accept; compare first and use MPI_LAND";
         return Err(Error::new(Class::Op, why));
     }
-    intra_only(&runtime()?.comm(comm)?.comm)?;
-    // SAFETY: the contract of this function.
-    let own = unsafe { types::buffer_for(Some(()), data, count, datatype)? };
+    intra_only(&runtime()?.comm(comm.0, comm.1)?.comm)?;
+    // SAFETY: the data is as the standard asks of a send buffer (# Safety).
+    let own = unsafe { types::buffer_for(Some(()), data, count, datatype, comm.1)? };
     let lacks = || Error::new(Class::NoMem, format!("cannot allocate {} bytes", own.len()));
     let own = own.to_vec().ok_or_else(lacks)?;
     let mut first = own.clone();

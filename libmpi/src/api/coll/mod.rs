@@ -17,6 +17,7 @@ use mpi_coll::{Buffers, Call, Handles, Root};
 use mpi_core::datatype::Datatype;
 use mpi_core::{Class, Error, Result};
 use mpi_runtime::handles::comms::CommObject;
+use mpi_runtime::handles::in_call::InCall;
 use mpi_runtime::handles::infos;
 use mpi_runtime::handles::types;
 use mpi_runtime::lifecycle::runtime::{Runtime, runtime};
@@ -30,6 +31,7 @@ use crate::abi::{
     MPI_BYTE, MPI_Comm, MPI_Count, MPI_Datatype, MPI_IN_PLACE, MPI_Info, MPI_PROC_NULL, MPI_ROOT,
     MPI_Request,
 };
+use crate::args::Late;
 use mpi_runtime::handles::counts::IntArray;
 
 /// The form in which a collective is called.
@@ -49,37 +51,45 @@ pub(crate) struct CallContext<'a> {
     pub object: &'a CommObject,
     handle: MPI_Comm,
     how: How,
+    call: InCall<'a>,
 }
 
-impl CallContext<'_> {
+impl<'a> CallContext<'a> {
     /// Creates the context of a call on `comm`.
     #[inline]
-    pub fn new(comm: MPI_Comm, how: How) -> Result<CallContext<'static>> {
+    pub fn new(Late(handle, call): Late<'a, MPI_Comm>, how: How) -> Result<Self> {
         let runtime = runtime()?;
-        let object = runtime.comm(comm)?;
+        let object = runtime.comm(handle, call)?;
         match how {
             How::Start(request) | How::Init(_, request) if request.is_null() => {
                 return Err(null("request"));
             }
-            How::Init(info, _) => infos::hints(info).map(drop)?,
+            How::Init(info, _) => infos::hints(info, call).map(drop)?,
             How::Wait | How::Start(_) => {}
         }
         Ok(CallContext {
             runtime,
             object,
-            handle: comm,
+            handle,
             how,
+            call,
         })
     }
 
     /// Creates the context of a call on `comm`, which must be an intracommunicator.
-    pub fn within(comm: MPI_Comm, how: How) -> Result<CallContext<'static>> {
+    pub fn within(comm: Late<'a, MPI_Comm>, how: How) -> Result<Self> {
         let site = CallContext::new(comm, how)?;
         if site.is_inter() {
             let why = "comm is an intercommunicator; this function is for intracommunicators only";
             return Err(Error::new(Class::Comm, why));
         }
         Ok(site)
+    }
+
+    /// Returns the call of MPI.
+    #[inline(always)]
+    pub fn in_call(&self) -> InCall<'a> {
+        self.call
     }
 
     pub fn is_inter(&self) -> bool {
@@ -161,8 +171,8 @@ impl CallContext<'_> {
         buf: *const c_void,
         count: MPI_Count,
         datatype: MPI_Datatype,
-    ) -> Result<Part<'static>> {
-        let part = part(side, buf, count, datatype)?;
+    ) -> Result<Part<'a>> {
+        let part = part(side, buf, count, datatype, self.call)?;
         part.datatype.total(part.count, self.others().max(1))?;
         Ok(part)
     }
@@ -178,7 +188,7 @@ impl CallContext<'_> {
         send: *const c_void,
         recv: *mut c_void,
     ) -> Result<()> {
-        // SAFETY: this function's contract.
+        // SAFETY: the buffers are as the standard asks for the call's arguments (# Safety).
         unsafe { self.run_with_handles(call, Handles::NONE, send, recv) }
     }
 
@@ -202,7 +212,7 @@ impl CallContext<'_> {
         match self.how {
             How::Wait => {
                 let comm = &self.object.comm;
-                // SAFETY: this function's contract.
+                // SAFETY: the buffers are as the standard asks for the call's arguments (# Safety).
                 unsafe { mpi_coll::call_with_handles(process, comm, buffers, call, handles) }
             }
             How::Start(request) => {
@@ -309,16 +319,17 @@ fn addresses(side: &str, buf: *const c_void, layout: &Layout<'_>, ranks: usize) 
 
 /// Checks the arguments `buf, count, datatype`; `side` is the prefix of their names.
 #[inline]
-pub(crate) fn part(
+pub(crate) fn part<'c>(
     side: &str,
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
-) -> Result<Part<'static>> {
+    call: InCall<'c>,
+) -> Result<Part<'c>> {
     if count < 0 {
         return Err(negative(&format!("{side}count"), None, count));
     }
-    let (count, datatype) = types::checked(count, datatype)?;
+    let (count, datatype) = types::checked(count, datatype, call)?;
     address(side, buf, count, datatype)?;
     Ok(Part { count, datatype })
 }
@@ -353,29 +364,30 @@ impl Blocks {
     /// # Safety
     /// The arrays have an element for every rank, or are NULL.
     #[inline]
-    pub unsafe fn layout<'a>(
+    pub unsafe fn layout<'a, 'c: 'a>(
         &self,
         side: &str,
         buf: *const c_void,
         ranks: usize,
-        list: &'a mut TypeList,
+        list: &'a mut TypeList<'c>,
+        call: InCall<'c>,
     ) -> Result<Layout<'a>> {
         match *self {
             // Without blocks the buffer may be NULL.
             Blocks::Equal(count, datatype) if ranks == 0 => {
-                part(side, buf, count.min(0), datatype).map(Layout::Uniform)
+                part(side, buf, count.min(0), datatype, call).map(Layout::Uniform)
             }
             Blocks::Equal(count, datatype) => {
-                let part = part(side, buf, count, datatype)?;
+                let part = part(side, buf, count, datatype, call)?;
                 part.datatype.total(part.count, ranks)?;
                 Ok(Layout::Uniform(part))
             }
 
-            // SAFETY: the caller's contract.
+            // SAFETY: an array is NULL or has an element for every rank (# Safety).
             Blocks::Varying(counts, displs, datatype) => unsafe {
                 let counts = integers(side, "counts", counts, ranks)?;
                 let displs = integers(side, "displacements", displs, ranks)?;
-                let (_, datatype) = types::checked(0, datatype)?;
+                let (_, datatype) = types::checked(0, datatype, call)?;
                 let total = sum(side, counts, ranks)?;
                 datatype.total(total, 1)?;
                 let layout = Layout::Varying {
@@ -386,28 +398,29 @@ impl Blocks {
                 addresses(side, buf, &layout, ranks)?;
                 Ok(layout)
             },
-            // SAFETY: the caller's contract.
+            // SAFETY: an array is NULL or has an element for every rank (# Safety).
             Blocks::Typed(counts, displs, datatypes) => unsafe {
                 let counts = integers(side, "counts", counts, ranks)?;
                 let displs = integers(side, "displacements", displs, ranks)?;
                 let datatypes = array(side, "types", datatypes, ranks)?;
-                typed(side, buf, counts, displs, datatypes, list)
+                typed(side, buf, counts, displs, datatypes, list, call)
             },
         }
     }
 }
 
-fn typed<'a>(
+fn typed<'a, 'c: 'a>(
     side: &str,
     buf: *const c_void,
     counts: Ints<'a>,
     displs: Ints<'a>,
     datatypes: &[MPI_Datatype],
-    list: &'a mut TypeList,
+    list: &'a mut TypeList<'c>,
+    call: InCall<'c>,
 ) -> Result<Layout<'a>> {
     let ranks = datatypes.len();
     sum(side, counts, ranks)?;
-    let datatypes = list.fill(side, counts, datatypes)?;
+    let datatypes = list.fill(side, counts, datatypes, call)?;
     for (rank, datatype) in datatypes.iter().enumerate() {
         datatype.total(counts.get(rank) as usize, ranks)?;
     }
@@ -429,7 +442,7 @@ pub(crate) unsafe fn counts<'a>(
     ranks: usize,
     datatype: &'a Datatype,
 ) -> Result<(Layout<'a>, usize)> {
-    // SAFETY: the caller's contract.
+    // SAFETY: an array is NULL or has an element for every rank (# Safety).
     let counts = unsafe { integers("recv", "counts", counts, ranks)? };
     let total = sum("recv", counts, ranks)?;
     datatype.total(total, 1)?;
@@ -470,7 +483,7 @@ unsafe fn integers<'a>(side: &str, what: &str, array: IntArray, len: usize) -> R
     if len > 0 && array.is_null() {
         return Err(no_array(side, what, len));
     }
-    // SAFETY: the caller's contract.
+    // SAFETY: not NULL unless it is empty, and of `len` elements (# Safety).
     Ok(unsafe { array.ints(len) })
 }
 
@@ -492,21 +505,22 @@ fn sum(side: &str, counts: Ints<'_>, ranks: usize) -> Result<usize> {
 
 /// The datatypes of a `w` function; a few of them need no allocation.
 #[allow(clippy::large_enum_variant, reason = "it is made once and not moved")]
-pub(crate) enum TypeList {
+pub(crate) enum TypeList<'c> {
     None,
-    Few([&'static Datatype; 32]),
-    Many(Vec<&'static Datatype>),
+    Few([&'c Datatype; 32]),
+    Many(Vec<&'c Datatype>),
 }
 
-impl TypeList {
+impl<'c> TypeList<'c> {
     /// Looks up the datatypes behind handles. One without elements may be MPI_DATATYPE_NULL.
     fn fill(
         &mut self,
         side: &str,
         counts: Ints<'_>,
         handles: &[MPI_Datatype],
-    ) -> Result<&[&'static Datatype]> {
-        let none = &types::object(MPI_BYTE)?.datatype;
+        call: InCall<'c>,
+    ) -> Result<&[&'c Datatype]> {
+        let none = &types::object(MPI_BYTE, call)?.datatype;
         *self = match handles.len() {
             0..=32 => TypeList::Few([none; 32]),
             many => TypeList::Many(vec![none; many]),
@@ -519,7 +533,7 @@ impl TypeList {
         for (index, handle) in handles.iter().enumerate() {
             let count = counts.get(index);
             if count > 0 {
-                let found = types::checked(count, *handle).map_err(|error| {
+                let found = types::checked(count, *handle, call).map_err(|error| {
                     let detail = format!("{side}types[{index}]: {}", error.detail());
                     Error::new(error.class(), detail)
                 })?;
@@ -623,7 +637,7 @@ pub(crate) fn demand_own_apart(
 
 /// `MPI_Barrier` (section 5.3).
 #[inline(always)]
-pub fn barrier(comm: MPI_Comm) -> Result<()> {
+pub fn barrier(comm: Late<MPI_Comm>) -> Result<()> {
     match repeated::barrier(comm) {
         Some(done) => done,
         // SAFETY: no request is returned.
@@ -636,7 +650,7 @@ pub fn barrier(comm: MPI_Comm) -> Result<()> {
 /// # Safety
 /// A request output is valid for writes, or NULL.
 #[inline(never)]
-pub(crate) unsafe fn barrier_as(how: How, comm: MPI_Comm) -> Result<()> {
+pub(crate) unsafe fn barrier_as(how: How, comm: Late<MPI_Comm>) -> Result<()> {
     let context = CallContext::new(comm, how)?;
     let (send, recv) = (std::ptr::null(), std::ptr::null_mut());
     // SAFETY: a barrier has no buffers; a request output is valid (# Safety).

@@ -9,6 +9,7 @@ use mpi_sched::Layout;
 
 use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype};
 use crate::api::coll::{Blocks, CallContext, How, TypeList, demand_blocks_apart, demand_buffer};
+use crate::args::Late;
 
 const PLACE: &str = "in a neighbourhood collective";
 
@@ -20,15 +21,24 @@ pub(crate) unsafe fn allgather_as(
     sendtype: MPI_Datatype,
     recvbuf: *mut c_void,
     recv: Blocks,
-    comm: MPI_Comm,
+    comm: Late<MPI_Comm>,
 ) -> Result<()> {
     let site = CallContext::within(comm, how)?;
     let neighbors = topo::neighbors(&site.object.comm)?;
     demand_buffer("sendbuf", sendbuf, PLACE)?;
     demand_buffer("recvbuf", recvbuf, PLACE)?;
     let mut list = TypeList::None;
-    // SAFETY: the caller's contract.
-    let recv = unsafe { recv.layout("recv", recvbuf, neighbors.sources.len(), &mut list)? };
+    // SAFETY: an array is NULL or has an element for every rank (arrays, chapter of the module
+    // `api`).
+    let recv = unsafe {
+        recv.layout(
+            "recv",
+            recvbuf,
+            neighbors.sources.len(),
+            &mut list,
+            site.in_call(),
+        )?
+    };
     // A process without destinations needs no buffer.
     let send = match neighbors.destinations.is_empty() {
         true => site.part("send", std::ptr::null(), sendcount.min(0), sendtype)?,
@@ -43,7 +53,8 @@ pub(crate) unsafe fn allgather_as(
         send,
         recv,
     };
-    // SAFETY: the caller's contract.
+    // SAFETY: the buffers hold what the checked arguments describe, until the call is complete
+    // (buffers, chapter of the module `api`).
     unsafe { site.run(&call, sendbuf, recvbuf) }
 }
 
@@ -54,7 +65,7 @@ pub(crate) unsafe fn alltoall_as(
     send: Blocks,
     recvbuf: *mut c_void,
     recv: Blocks,
-    comm: MPI_Comm,
+    comm: Late<MPI_Comm>,
 ) -> Result<()> {
     let site = CallContext::within(comm, how)?;
     let neighbors = topo::neighbors(&site.object.comm)?;
@@ -62,10 +73,12 @@ pub(crate) unsafe fn alltoall_as(
     demand_buffer("sendbuf", sendbuf, PLACE)?;
     demand_buffer("recvbuf", recvbuf, PLACE)?;
     let (mut sent, mut received) = (TypeList::None, TypeList::None);
-    // SAFETY: the caller's contract.
-    let send = unsafe { send.layout("send", sendbuf, to, &mut sent)? };
-    // SAFETY: the caller's contract.
-    let recv = unsafe { recv.layout("recv", recvbuf, from, &mut received)? };
+    // SAFETY: an array is NULL or has an element for every rank (arrays, chapter of the module
+    // `api`).
+    let send = unsafe { send.layout("send", sendbuf, to, &mut sent, site.in_call())? };
+    // SAFETY: an array is NULL or has an element for every rank (arrays, chapter of the module
+    // `api`).
+    let recv = unsafe { recv.layout("recv", recvbuf, from, &mut received, site.in_call())? };
     if sendbuf == recvbuf.cast_const() {
         let both = |&i: &usize| neighbors.sources[i] >= 0 && neighbors.destinations[i] >= 0;
         demand_blocks_apart(sendbuf, &send, &recv, (0..from.min(to)).filter(both))?;
@@ -75,6 +88,7 @@ pub(crate) unsafe fn alltoall_as(
         send,
         recv,
     };
-    // SAFETY: the caller's contract.
+    // SAFETY: the buffers hold what the checked arguments describe, until the call is complete
+    // (buffers, chapter of the module `api`).
     unsafe { site.run(&call, sendbuf, recvbuf) }
 }

@@ -13,30 +13,31 @@ use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_Op, MPIX_EQUAL};
 use crate::api::coll::equal;
 use crate::api::coll::repeated::{self, handles};
 use crate::api::coll::{self, CallContext, How, demand_apart, demand_buffer, part};
+use crate::args::Late;
 use crate::ops;
 use mpi_runtime::handles::counts::IntArray;
 
 const BUFFERS: &str = "sendbuf and recvbuf";
 
 /// The vector of a rank.
-struct Vector {
-    part: Part<'static>,
-    op: &'static Op,
+struct Vector<'c> {
+    part: Part<'c>,
+    op: &'c Op,
     in_place: bool,
 }
 
 /// Checks the arguments of a rank that contributes a vector of `count` elements, and receives one
 /// of `received` elements if that is `Some`.
 #[inline]
-fn vector(
-    site: &CallContext<'_>,
+fn vector<'c>(
+    site: &CallContext<'c>,
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: MPI_Count,
     received: Option<MPI_Count>,
     datatype: MPI_Datatype,
     op: MPI_Op,
-) -> Result<Vector> {
+) -> Result<Vector<'c>> {
     let in_place = match received {
         Some(_) => site.in_place("sendbuf", sendbuf)?,
         None => {
@@ -49,7 +50,7 @@ fn vector(
         false => site.part("", sendbuf, count, datatype),
     };
     let part = part?;
-    let op = ops::checked(op, datatype, part.datatype)?;
+    let op = ops::checked(op, datatype, part.datatype, site.in_call())?;
     if let Some(received) = received {
         demand_buffer(
             "recvbuf",
@@ -75,11 +76,12 @@ pub(crate) unsafe fn reduce_as(
     datatype: MPI_Datatype,
     op: MPI_Op,
     root: c_int,
-    comm: MPI_Comm,
+    comm: Late<MPI_Comm>,
 ) -> Result<()> {
     let site = CallContext::new(comm, how)?;
     if op == MPIX_EQUAL {
-        // SAFETY: the caller's contract.
+        // SAFETY: the send buffer holds what count and datatype describe, and the receive buffer an
+        // int, as `MPIX_EQUAL` asks of the program.
         return unsafe { equal::reduce(how, sendbuf, recvbuf, count, datatype, root, comm) };
     }
     let handles = handles(Some(datatype), op);
@@ -92,7 +94,7 @@ pub(crate) unsafe fn reduce_as(
             let part = site.part("recv", recvbuf, count, datatype)?;
             Vector {
                 part,
-                op: ops::checked(op, datatype, part.datatype)?,
+                op: ops::checked(op, datatype, part.datatype, site.in_call())?,
                 in_place: false,
             }
         }
@@ -119,11 +121,12 @@ pub(crate) unsafe fn allreduce_as(
     count: MPI_Count,
     datatype: MPI_Datatype,
     op: MPI_Op,
-    comm: MPI_Comm,
+    comm: Late<MPI_Comm>,
 ) -> Result<()> {
     let site = CallContext::new(comm, how)?;
     if op == MPIX_EQUAL {
-        // SAFETY: the caller's contract.
+        // SAFETY: the send buffer holds what count and datatype describe, and the receive buffer an
+        // int, as `MPIX_EQUAL` asks of the program.
         return unsafe { equal::allreduce(how, sendbuf, recvbuf, count, datatype, comm) };
     }
     let handles = handles(Some(datatype), op);
@@ -141,7 +144,7 @@ pub(crate) unsafe fn reduce_scatter_block_as(
     recvcount: MPI_Count,
     datatype: MPI_Datatype,
     op: MPI_Op,
-    comm: MPI_Comm,
+    comm: Late<MPI_Comm>,
 ) -> Result<()> {
     let site = CallContext::new(comm, how)?;
     let Vector { part, op, in_place } = vector(
@@ -158,7 +161,8 @@ pub(crate) unsafe fn reduce_scatter_block_as(
         blocks: Layout::Uniform(part),
         op,
     };
-    // SAFETY: the caller's contract.
+    // SAFETY: the buffers hold what the checked arguments describe, until the call is complete
+    // (buffers, chapter of the module `api`).
     unsafe { site.run(&call, sendbuf, recvbuf) }
 }
 
@@ -169,12 +173,13 @@ pub(crate) unsafe fn reduce_scatter_as(
     recvcounts: IntArray,
     datatype: MPI_Datatype,
     op: MPI_Op,
-    comm: MPI_Comm,
+    comm: Late<MPI_Comm>,
 ) -> Result<()> {
     let site = CallContext::new(comm, how)?;
-    let (_, found) = types::checked(0, datatype)?;
+    let (_, found) = types::checked(0, datatype, site.in_call())?;
     let size = site.object.comm.size() as usize;
-    // SAFETY: the caller's contract.
+    // SAFETY: an array is NULL or has an element for every rank (arrays, chapter of the module
+    // `api`).
     let (blocks, total) = unsafe { coll::counts(recvcounts, size, found)? };
     // NULL is allowed only if no rank has elements.
     let given = MPI_Count::from(total > 0);
@@ -186,7 +191,8 @@ pub(crate) unsafe fn reduce_scatter_as(
         blocks,
         op,
     };
-    // SAFETY: the caller's contract.
+    // SAFETY: the buffers hold what the checked arguments describe, until the call is complete
+    // (buffers, chapter of the module `api`).
     unsafe { site.run(&call, sendbuf, recvbuf) }
 }
 
@@ -198,7 +204,7 @@ pub(crate) unsafe fn scan_as(
     count: MPI_Count,
     datatype: MPI_Datatype,
     op: MPI_Op,
-    comm: MPI_Comm,
+    comm: Late<MPI_Comm>,
 ) -> Result<()> {
     let site = CallContext::within(comm, how)?;
     // At rank 0 an exclusive scan uses the receive buffer only as the send buffer in place.
@@ -210,7 +216,8 @@ pub(crate) unsafe fn scan_as(
         true => Call::Exscan { in_place, part, op },
         false => Call::Scan { in_place, part, op },
     };
-    // SAFETY: the caller's contract.
+    // SAFETY: the buffers hold what the checked arguments describe, until the call is complete
+    // (buffers, chapter of the module `api`).
     unsafe { site.run(&call, sendbuf, recvbuf) }
 }
 
@@ -220,14 +227,14 @@ pub unsafe fn reduce_local(
     inoutbuf: *mut c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
-    op: MPI_Op,
+    Late(op, call): Late<MPI_Op>,
 ) -> Result<()> {
     mpi_runtime::lifecycle::runtime::runtime()?;
     demand_buffer("inbuf", inbuf, "in a local reduction")?;
     demand_buffer("inoutbuf", inoutbuf, "in a local reduction")?;
-    let part = part("in", inbuf, count, datatype)?;
+    let part = part("in", inbuf, count, datatype, call)?;
     coll::address("inout", inoutbuf, part.count, part.datatype)?;
-    let found = ops::checked(op, datatype, part.datatype)?;
+    let found = ops::checked(op, datatype, part.datatype, call)?;
     // The program's function may free the operation.
     let held = found.as_predefined().is_none().then(|| found.clone());
     let op = held.as_ref().unwrap_or(found);
@@ -246,9 +253,10 @@ pub unsafe fn reduce(
     datatype: MPI_Datatype,
     op: MPI_Op,
     root: c_int,
-    comm: MPI_Comm,
+    comm: Late<MPI_Comm>,
 ) -> Result<()> {
-    // SAFETY: the caller's contract.
+    // SAFETY: the buffers hold what count and datatype describe, until the call returns (buffers,
+    // chapter of the module `api`).
     unsafe {
         match repeated::reduce(
             sendbuf,
@@ -272,9 +280,10 @@ pub unsafe fn allreduce(
     count: MPI_Count,
     datatype: MPI_Datatype,
     op: MPI_Op,
-    comm: MPI_Comm,
+    comm: Late<MPI_Comm>,
 ) -> Result<()> {
-    // SAFETY: the caller's contract.
+    // SAFETY: the buffers hold what count and datatype describe, until the call returns (buffers,
+    // chapter of the module `api`).
     unsafe {
         match repeated::allreduce(sendbuf, recvbuf, count, Handles { datatype, op }, comm) {
             Some(done) => done,

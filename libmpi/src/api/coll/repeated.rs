@@ -12,6 +12,7 @@ use mpi_runtime::handles::types;
 use mpi_runtime::lifecycle::runtime::running;
 
 use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_IN_PLACE, MPI_Op};
+use crate::args::Late;
 
 /// A buffer argument with its count and datatype.
 type Buffer<P> = (P, MPI_Count, MPI_Datatype);
@@ -27,33 +28,33 @@ pub(crate) fn handles(datatype: Option<MPI_Datatype>, op: MPI_Op) -> Handles {
 
 /// Finds the plan of a call.
 #[inline(always)]
-fn find(
+fn find<'c>(
     kind: CollectiveKind,
     handles: Handles,
     count: MPI_Count,
-    comm: MPI_Comm,
-) -> Option<(PhasePlan, NodeContext<'static>)> {
+    comm: Late<'c, MPI_Comm>,
+) -> Option<(PhasePlan, NodeContext<'c>)> {
     let runtime = running()?;
-    let comm = &runtime.early_comm(comm)?.comm;
+    let comm = &runtime.early_comm(comm.0, comm.1)?.comm;
     repeated::find(&runtime.process, comm, kind, handles, count)
 }
 
 /// Finds the plan of a call that moves blocks.
 #[inline(always)]
-fn find_movement(
+fn find_movement<'c>(
     kind: CollectiveKind,
     datatype: MPI_Datatype,
     count: MPI_Count,
-    comm: MPI_Comm,
-) -> Option<(PhasePlan, NodeContext<'static>)> {
+    comm: Late<'c, MPI_Comm>,
+) -> Option<(PhasePlan, NodeContext<'c>)> {
     find(kind, Handles { datatype, op: 0 }, count, comm)
 }
 
 /// `MPI_Barrier`.
 #[inline(always)]
-pub(crate) fn barrier(comm: MPI_Comm) -> Option<Result<()>> {
+pub(crate) fn barrier(comm: Late<MPI_Comm>) -> Option<Result<()>> {
     let runtime = running()?;
-    repeated::barrier(&runtime.process, &runtime.early_comm(comm)?.comm)
+    repeated::barrier(&runtime.process, &runtime.early_comm(comm.0, comm.1)?.comm)
 }
 
 /// `MPI_Bcast`.
@@ -64,7 +65,7 @@ pub(crate) fn barrier(comm: MPI_Comm) -> Option<Result<()>> {
 pub(crate) unsafe fn bcast(
     (buffer, count, datatype): Buffer<*mut c_void>,
     root: c_int,
-    comm: MPI_Comm,
+    comm: Late<MPI_Comm>,
 ) -> Option<Result<()>> {
     if buffer.is_null() || buffer == MPI_IN_PLACE {
         return None;
@@ -97,15 +98,15 @@ fn equal_blocks(
 /// Finds the plan of a gather or scatter, in which each rank has one block and the root those of all.
 /// Returns this rank's block with it, which is `None` in place.
 #[inline(always)]
-fn find_rooted(
+fn find_rooted<'c>(
     kind: CollectiveKind,
     own: Buffer<*const c_void>,
     all: Buffer<*mut c_void>,
     root: c_int,
-    comm: MPI_Comm,
-) -> Option<(PhasePlan, NodeContext<'static>, u32, Option<*const u8>)> {
+    comm: Late<'c, MPI_Comm>,
+) -> Option<(PhasePlan, NodeContext<'c>, u32, Option<*const u8>)> {
     let runtime = running()?;
-    let comm = &runtime.early_comm(comm)?.comm;
+    let comm = &runtime.early_comm(comm.0, comm.1)?.comm;
     let is_root = comm.rank() as c_int == root;
     // Each rank describes the blocks by arguments that are significant there.
     let (block, count, datatype) = match is_root {
@@ -129,7 +130,7 @@ pub(crate) unsafe fn gather(
     own: Buffer<*const c_void>,
     all: Buffer<*mut c_void>,
     root: c_int,
-    comm: MPI_Comm,
+    comm: Late<MPI_Comm>,
 ) -> Option<Result<()>> {
     let (plan, node, root, block) = find_rooted(CollectiveKind::Gather, own, all, root, comm)?;
     // SAFETY: this function's contract; the plan has the datatype and the count of its key.
@@ -145,7 +146,7 @@ pub(crate) unsafe fn scatter(
     all: Buffer<*const c_void>,
     own: Buffer<*mut c_void>,
     root: c_int,
-    comm: MPI_Comm,
+    comm: Late<MPI_Comm>,
 ) -> Option<Result<()>> {
     let source = (all.0.cast_mut(), all.1, all.2);
     let own = (own.0.cast_const(), own.1, own.2);
@@ -163,7 +164,7 @@ pub(crate) unsafe fn scatter(
 pub(crate) unsafe fn allgather(
     send: Buffer<*const c_void>,
     recv: Buffer<*mut c_void>,
-    comm: MPI_Comm,
+    comm: Late<MPI_Comm>,
 ) -> Option<Result<()>> {
     let from = equal_blocks(send, recv)?;
     let (plan, node) = find_movement(CollectiveKind::Allgather, recv.2, recv.1, comm)?;
@@ -183,7 +184,7 @@ pub(crate) unsafe fn allgather(
 pub(crate) unsafe fn alltoall(
     send: Buffer<*const c_void>,
     recv: Buffer<*mut c_void>,
-    comm: MPI_Comm,
+    comm: Late<MPI_Comm>,
 ) -> Option<Result<()>> {
     let from = equal_blocks(send, recv)?;
     let (plan, node) = find_movement(CollectiveKind::Alltoall, recv.2, recv.1, comm)?;
@@ -214,7 +215,7 @@ pub(crate) unsafe fn allreduce(
     recvbuf: *mut c_void,
     count: MPI_Count,
     handles: Handles,
-    comm: MPI_Comm,
+    comm: Late<MPI_Comm>,
 ) -> Option<Result<()>> {
     let send = operand(sendbuf, recvbuf)?;
     let (plan, node) = find(CollectiveKind::Allreduce, handles, count, comm)?;
@@ -233,7 +234,7 @@ pub(crate) unsafe fn reduce(
     count: MPI_Count,
     handles: Handles,
     root: c_int,
-    comm: MPI_Comm,
+    comm: Late<MPI_Comm>,
 ) -> Option<Result<()>> {
     let (plan, node) = find(CollectiveKind::Reduce, handles, count, comm)?;
     let root = node.root(root)?;

@@ -15,12 +15,12 @@ use mpi_runtime::lifecycle::library::F90;
 
 use super::null;
 use crate::abi::{self, MPI_Aint, MPI_Count, MPI_DATATYPE_NULL, MPI_Datatype};
-use crate::args::Out;
+use crate::args::{Late, Out};
 use mpi_runtime::handles::counts::IntArray;
 
 /// Returns the datatype behind a handle.
-fn datatype(handle: MPI_Datatype) -> Result<&'static Datatype> {
-    Ok(&types::object(handle)?.datatype)
+fn datatype<'c>(Late(handle, call): Late<'c, MPI_Datatype>) -> Result<&'c Datatype> {
+    Ok(&types::object(handle, call)?.datatype)
 }
 
 /// Gives a new datatype to the program; `large` says whether it was made with large counts.
@@ -70,7 +70,7 @@ fn too_long(name: &str, count: MPI_Count) -> Error {
 /// # Safety
 /// `start` is NULL or valid for reads of `count` elements.
 unsafe fn integers<'a>(start: IntArray, count: MPI_Count, name: &str) -> Result<Cow<'a, [i64]>> {
-    // SAFETY: by the contract of this function.
+    // SAFETY: the array is NULL or has `count` elements (# Safety).
     unsafe {
         Ok(match start {
             IntArray::Int(start) => {
@@ -127,7 +127,8 @@ pub unsafe fn type_indexed(
     oldtype: &Datatype,
     newtype: Out<MPI_Datatype>,
 ) -> Result<()> {
-    // SAFETY: by the contract of this function.
+    // SAFETY: each array is NULL or has as many elements as the argument that goes with it says
+    // (arrays, chapter of the module `api`).
     unsafe {
         let blocks = integers(array_of_blocklengths, count, "array_of_blocklengths")?;
         let places = integers(array_of_displacements, count, "array_of_displacements")?;
@@ -147,7 +148,8 @@ pub unsafe fn type_create_hindexed(
     oldtype: &Datatype,
     newtype: Out<MPI_Datatype>,
 ) -> Result<()> {
-    // SAFETY: by the contract of this function.
+    // SAFETY: each array is NULL or has as many elements as the argument that goes with it says
+    // (arrays, chapter of the module `api`).
     unsafe {
         let blocks = integers(array_of_blocklengths, count, "array_of_blocklengths")?;
         let places = array(array_of_displacements, count, "array_of_displacements")?;
@@ -167,7 +169,8 @@ pub unsafe fn type_create_indexed_block(
     oldtype: &Datatype,
     newtype: Out<MPI_Datatype>,
 ) -> Result<()> {
-    // SAFETY: by the contract of this function.
+    // SAFETY: each array is NULL or has as many elements as the argument that goes with it says
+    // (arrays, chapter of the module `api`).
     unsafe {
         let places = integers(array_of_displacements, count, "array_of_displacements")?;
         give(
@@ -187,7 +190,8 @@ pub unsafe fn type_create_hindexed_block(
     oldtype: &Datatype,
     newtype: Out<MPI_Datatype>,
 ) -> Result<()> {
-    // SAFETY: by the contract of this function.
+    // SAFETY: each array is NULL or has as many elements as the argument that goes with it says
+    // (arrays, chapter of the module `api`).
     unsafe {
         let places = array(array_of_displacements, count, "array_of_displacements")?;
         give(newtype, large, oldtype.hindexed_block(blocklength, places))
@@ -202,12 +206,16 @@ pub unsafe fn type_create_struct(
     array_of_types: *const MPI_Datatype,
     newtype: Out<MPI_Datatype>,
 ) -> Result<()> {
-    // SAFETY: by the contract of this function.
+    // SAFETY: each array is NULL or has as many elements as the argument that goes with it says
+    // (arrays, chapter of the module `api`).
     unsafe {
         let blocks = integers(array_of_blocklengths, count, "array_of_blocklengths")?;
         let places = array(array_of_displacements, count, "array_of_displacements")?;
         let handles = array(array_of_types, count, "array_of_types")?;
-        let types: Result<Vec<_>> = handles.iter().map(|&t| datatype(t).cloned()).collect();
+        let types: Result<Vec<_>> = handles
+            .iter()
+            .map(|&t| datatype(Late::new(t)).cloned())
+            .collect();
         give(
             newtype,
             array_of_blocklengths.is_large(),
@@ -240,7 +248,8 @@ pub unsafe fn type_create_subarray(
     dimensions(ndims)?;
     let order = self::order(order)?;
     let ndims = MPI_Count::from(ndims);
-    // SAFETY: by the contract of this function.
+    // SAFETY: each array is NULL or has as many elements as the argument that goes with it says
+    // (arrays, chapter of the module `api`).
     unsafe {
         let sizes = integers(array_of_sizes, ndims, "array_of_sizes")?;
         let subsizes = integers(array_of_subsizes, ndims, "array_of_subsizes")?;
@@ -293,7 +302,8 @@ pub unsafe fn type_create_darray(
     let order = self::order(order)?;
     let ndims = MPI_Count::from(ndims);
     let default = i64::from(abi::MPI_DISTRIBUTE_DFLT_DARG);
-    // SAFETY: by the contract of this function.
+    // SAFETY: each array is NULL or has as many elements as the argument that goes with it says
+    // (arrays, chapter of the module `api`).
     unsafe {
         let gsizes = integers(array_of_gsizes, ndims, "array_of_gsizes")?;
         let distribs = integers(IntArray::Int(array_of_distribs), ndims, "array_of_distribs")?;
@@ -323,12 +333,12 @@ pub fn type_create_resized(
 }
 
 /// `MPI_Type_dup`, with the attributes that the copy callbacks give to the new type.
-pub fn type_dup(oldtype: MPI_Datatype, newtype: Out<MPI_Datatype>) -> Result<()> {
+pub fn type_dup(oldtype: Late<MPI_Datatype>, newtype: Out<MPI_Datatype>) -> Result<()> {
     let made = datatype(oldtype)?.dup()?;
     // A program that ignores the error gets the null handle.
     newtype.set(MPI_DATATYPE_NULL);
     let handle = types::insert(TypeObject::new(made))?;
-    if let Err(error) = types::copy_attributes(oldtype, handle) {
+    if let Err(error) = types::copy_attributes(oldtype.0, handle, oldtype.1) {
         types::remove(handle)?;
         return Err(error);
     }
@@ -337,14 +347,14 @@ pub fn type_dup(oldtype: MPI_Datatype, newtype: Out<MPI_Datatype>) -> Result<()>
 }
 
 /// `MPI_Type_commit`.
-pub fn type_commit(datatype: &mut MPI_Datatype) -> Result<()> {
-    self::datatype(*datatype)?.commit();
+pub fn type_commit(Late(datatype, call): Late<&mut MPI_Datatype>) -> Result<()> {
+    self::datatype(Late(*datatype, call))?.commit();
     Ok(())
 }
 
 /// `MPI_Type_free`. Pending operations that use the type continue.
-pub fn type_free(datatype: &mut MPI_Datatype) -> Result<()> {
-    let old = self::datatype(*datatype)?;
+pub fn type_free(Late(datatype, call): Late<&mut MPI_Datatype>) -> Result<()> {
+    let old = self::datatype(Late(*datatype, call))?;
     if old.is_builtin() {
         return Err(Error::new(
             Class::Type,

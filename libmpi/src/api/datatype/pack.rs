@@ -9,6 +9,7 @@ use mpi_runtime::lifecycle::runtime::{demand_memory, runtime};
 
 use crate::abi::{MPI_Aint, MPI_Comm, MPI_Count, MPI_Datatype};
 use crate::api::{null, put};
+use crate::args::Late;
 use mpi_runtime::handles::counts::IntOut;
 
 /// The length of a pack buffer.
@@ -58,7 +59,8 @@ unsafe fn source<'a>(start: *const c_void, size: i64) -> Result<&'a [u8]> {
 /// # Safety
 /// `position` is NULL or valid.
 unsafe fn at(position: *const MPI_Aint) -> Result<i64> {
-    // SAFETY: by the contract of this function.
+    // SAFETY: the buffers have the sizes that their arguments say, and `position` is NULL or a
+    // variable (chapter of the module `api`).
     let position = unsafe { position.as_ref() }.ok_or_else(|| null("position"))?;
     Ok(*position)
 }
@@ -90,12 +92,13 @@ pub unsafe fn pack(
     outbuf: *mut c_void,
     outsize: MPI_Count,
     position: IntOut,
-    comm: MPI_Comm,
+    Late(comm, call): Late<MPI_Comm>,
 ) -> Result<()> {
-    runtime()?.comm(comm)?;
-    let (count, datatype) = types::checked(incount, datatype)?;
+    runtime()?.comm(comm, call)?;
+    let (count, datatype) = types::checked(incount, datatype, call)?;
     types::check_address(inbuf, count, datatype)?;
-    // SAFETY: by the contract of this function.
+    // SAFETY: the buffers have the sizes that their arguments say, and `position` is NULL or a
+    // variable (chapter of the module `api`).
     unsafe {
         let out = target(outbuf, outsize)?;
         let start = position.get("position")?;
@@ -112,12 +115,13 @@ pub unsafe fn unpack(
     outbuf: *mut c_void,
     outcount: MPI_Count,
     datatype: MPI_Datatype,
-    comm: MPI_Comm,
+    Late(comm, call): Late<MPI_Comm>,
 ) -> Result<()> {
-    runtime()?.comm(comm)?;
-    let (count, datatype) = types::checked(outcount, datatype)?;
+    runtime()?.comm(comm, call)?;
+    let (count, datatype) = types::checked(outcount, datatype, call)?;
     types::check_address(outbuf, count, datatype)?;
-    // SAFETY: by the contract of this function.
+    // SAFETY: the buffers have the sizes that their arguments say, and `position` is NULL or a
+    // variable (chapter of the module `api`).
     unsafe {
         let data = source(inbuf, insize)?;
         let start = position.get("position")?;
@@ -130,13 +134,13 @@ pub unsafe fn unpack(
 pub unsafe fn pack_size(
     incount: MPI_Count,
     datatype: MPI_Datatype,
-    comm: MPI_Comm,
+    Late(comm, call): Late<MPI_Comm>,
     size: IntOut,
 ) -> Result<()> {
-    runtime()?.comm(comm)?;
-    let (count, datatype) = types::checked(incount, datatype)?;
+    runtime()?.comm(comm, call)?;
+    let (count, datatype) = types::checked(incount, datatype, call)?;
     let bytes = datatype.pack_size(count)?;
-    // SAFETY: by the contract of this function.
+    // SAFETY: `size` is NULL or valid for writes (output arguments, chapter of the module `api`).
     unsafe { size.put_defined("size", Some(bytes)) }
 }
 
@@ -145,16 +149,17 @@ pub unsafe fn pack_external(
     datarep: *const c_char,
     inbuf: *const c_void,
     incount: MPI_Count,
-    datatype: MPI_Datatype,
+    Late(datatype, call): Late<MPI_Datatype>,
     outbuf: *mut c_void,
     outsize: MPI_Aint,
     position: *mut MPI_Aint,
 ) -> Result<()> {
-    // SAFETY: by the contract of this function.
+    // SAFETY: a string is NULL or ends in NUL (strings, chapter of the module `api`).
     unsafe { check_datarep(datarep) }?;
-    let (count, datatype) = types::checked(incount, datatype)?;
+    let (count, datatype) = types::checked(incount, datatype, call)?;
     types::check_address(inbuf, count, datatype)?;
-    // SAFETY: as above.
+    // SAFETY: the buffers have the sizes that their arguments say, and `position` is NULL or a
+    // variable (chapter of the module `api`).
     unsafe {
         let out = target(outbuf, outsize)?;
         let end = datatype.pack_external(inbuf.cast(), count, out, at(position)?)?;
@@ -170,13 +175,14 @@ pub unsafe fn unpack_external(
     position: *mut MPI_Aint,
     outbuf: *mut c_void,
     outcount: MPI_Count,
-    datatype: MPI_Datatype,
+    Late(datatype, call): Late<MPI_Datatype>,
 ) -> Result<()> {
-    // SAFETY: by the contract of this function.
+    // SAFETY: a string is NULL or ends in NUL (strings, chapter of the module `api`).
     unsafe { check_datarep(datarep) }?;
-    let (count, datatype) = types::checked(outcount, datatype)?;
+    let (count, datatype) = types::checked(outcount, datatype, call)?;
     types::check_address(outbuf, count, datatype)?;
-    // SAFETY: as above.
+    // SAFETY: the buffers have the sizes that their arguments say, and `position` is NULL or a
+    // variable (chapter of the module `api`).
     unsafe {
         let data = source(inbuf, insize)?;
         let start = at(position)?;
@@ -189,13 +195,13 @@ pub unsafe fn unpack_external(
 pub unsafe fn pack_external_size(
     datarep: *const c_char,
     incount: MPI_Count,
-    datatype: MPI_Datatype,
+    Late(datatype, call): Late<MPI_Datatype>,
     size: *mut MPI_Aint,
 ) -> Result<()> {
-    // SAFETY: by the contract of this function.
+    // SAFETY: a string is NULL or ends in NUL (strings, chapter of the module `api`).
     unsafe { check_datarep(datarep) }?;
-    let (count, datatype) = types::checked(incount, datatype)?;
+    let (count, datatype) = types::checked(incount, datatype, call)?;
     let bytes = datatype.pack_external_size(count)?;
-    // SAFETY: as above.
+    // SAFETY: `size` is NULL or valid for writes (output arguments, chapter of the module `api`).
     unsafe { put(size, "size", bytes as MPI_Aint) }
 }

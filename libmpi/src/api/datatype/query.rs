@@ -5,28 +5,23 @@ use std::ptr;
 
 use mpi_core::datatype::{Combiner, Datatype, Envelope, Numbers};
 use mpi_core::{Class, Error, Result};
+use mpi_runtime::handles::type_object::TypeObject;
 use mpi_runtime::handles::types;
 use mpi_runtime::settings::text;
 
 use crate::abi::{self, MPI_Aint, MPI_Count, MPI_DATATYPE_NULL, MPI_Datatype};
 use crate::api::datatype::handle_of;
 use crate::api::null;
-use crate::args::{Out, OutInt, OutText, StatusIn, StatusOut};
+use crate::args::{Late, Out, OutInt, OutText, StatusIn, StatusOut};
 use crate::status;
 
-/// Returns the size of a datatype; `None` for an optional one that the library lacks (MPI-5.0
-/// section 21.4).
-fn size_of(datatype: MPI_Datatype) -> Result<Option<usize>> {
-    // An optional datatype that the library lacks (MPI-5.0 section 21.4).
-    if crate::outward::ABSENT.contains(&datatype) {
-        return Ok(None);
-    }
-    Ok(Some(types::object(datatype)?.datatype.size()))
-}
-
-/// `MPI_Type_size` and `MPI_Type_size_x`.
-pub fn type_size(datatype: MPI_Datatype, size: OutInt) -> Result<()> {
-    let bytes = size_of(datatype)?;
+/// `MPI_Type_size` and `MPI_Type_size_x`: undefined for an optional datatype that the library lacks
+/// (MPI-5.0 section 21.4).
+pub fn type_size(Late(datatype, call): Late<MPI_Datatype>, size: OutInt) -> Result<()> {
+    let bytes = match crate::outward::ABSENT.contains(&datatype) {
+        true => None,
+        false => Some(types::object(datatype, call)?.datatype.size()),
+    };
     size.set_defined(bytes);
     Ok(())
 }
@@ -219,7 +214,7 @@ unsafe fn put_list<T>(
 /// `MPI_Type_get_contents`. Members that are not predefined get new handles, which the program
 /// is to free.
 pub unsafe fn type_get_contents(
-    datatype: MPI_Datatype,
+    datatype: &Datatype,
     max_integers: c_int,
     max_addresses: c_int,
     max_datatypes: c_int,
@@ -227,12 +222,12 @@ pub unsafe fn type_get_contents(
     array_of_addresses: *mut MPI_Aint,
     array_of_datatypes: *mut MPI_Datatype,
 ) -> Result<()> {
-    let object = types::object(datatype)?;
-    demand_ints(object.datatype.envelope(), "MPI_Type_get_contents_c")?;
-    // SAFETY: by the contract of this function.
+    demand_ints(datatype.envelope(), "MPI_Type_get_contents_c")?;
+    // SAFETY: each array is NULL or has as many elements as its maximum says (arrays, chapter of
+    // the module `api`).
     unsafe {
         contents(
-            &object.datatype,
+            datatype,
             (max_integers.into(), array_of_integers),
             (max_addresses.into(), array_of_addresses),
             (0, ptr::null_mut()),
@@ -253,7 +248,8 @@ pub unsafe fn type_get_contents_c(
     array_of_large_counts: *mut MPI_Count,
     array_of_datatypes: *mut MPI_Datatype,
 ) -> Result<()> {
-    // SAFETY: by the contract of this function.
+    // SAFETY: each array is NULL or has as many elements as its maximum says (arrays, chapter of
+    // the module `api`).
     unsafe {
         contents(
             datatype,
@@ -285,7 +281,7 @@ unsafe fn contents(
     });
     let wide = |list: Vec<i64>| list.into_iter().map(Ok);
     let handles = contents.datatypes.iter().map(handle_of);
-    // SAFETY: by the contract of this function.
+    // SAFETY: the arrays are NULL or have the lengths that go with them (# Safety).
     unsafe {
         put_list(ints, integers, "array_of_integers")?;
         put_list(wide(contents.addresses), addresses, "array_of_addresses")?;
@@ -299,24 +295,23 @@ unsafe fn contents(
 }
 
 /// `MPI_Type_set_name`. Longer names are cut.
-pub fn type_set_name(datatype: MPI_Datatype, type_name: &CStr) -> Result<()> {
-    let object = types::object(datatype)?;
+pub fn type_set_name(datatype: &TypeObject, type_name: &CStr) -> Result<()> {
     let room = abi::MPI_MAX_OBJECT_NAME as usize - 1;
-    *object.name.lock() = Some(text::beginning(type_name.to_bytes(), room));
+    *datatype.name.lock() = Some(text::beginning(type_name.to_bytes(), room));
     Ok(())
 }
 
 /// `MPI_Type_get_name`. Predefined types and the null handle (MPI-4.0 section 7.8) have names from
 /// the start, others have none.
 pub fn type_get_name(
-    datatype: MPI_Datatype,
+    Late(datatype, call): Late<MPI_Datatype>,
     type_name: OutText<{ abi::MPI_MAX_OBJECT_NAME }>,
     resultlen: Out<c_int>,
 ) -> Result<()> {
     if datatype == MPI_DATATYPE_NULL {
         return type_name.set("MPI_DATATYPE_NULL", &resultlen);
     }
-    let object = types::object(datatype)?;
+    let object = types::object(datatype, call)?;
     let name = object.name.lock().clone().unwrap_or_else(|| {
         let datatype = &object.datatype;
         match datatype.envelope().combiner {

@@ -4,7 +4,7 @@ use mpi_core::Result;
 use mpi_runtime::handles::types;
 
 use crate::abi::{self, MPI_Datatype};
-use crate::args::Out;
+use crate::args::{Late, Out};
 
 /// The predefined pairs: value, index, pair.
 const PAIRS: &[(MPI_Datatype, MPI_Datatype, MPI_Datatype)] = &[
@@ -26,12 +26,12 @@ const PAIRS: &[(MPI_Datatype, MPI_Datatype, MPI_Datatype)] = &[
 /// `MPI_Type_get_value_index`: the predefined pair of these types; `MPI_DATATYPE_NULL` if there is
 /// none.
 pub fn type_get_value_index(
-    value_type: MPI_Datatype,
+    Late(value_type, call): Late<MPI_Datatype>,
     index_type: MPI_Datatype,
     pair_type: Out<MPI_Datatype>,
 ) -> Result<()> {
-    types::object(value_type)?;
-    types::object(index_type)?;
+    types::object(value_type, call)?;
+    types::object(index_type, call)?;
     let found = PAIRS
         .iter()
         .find(|(value, index, _)| (*value, *index) == (value_type, index_type));

@@ -47,7 +47,7 @@ pub fn open_port(_: Option<&Info>, port_name: OutText<MPI_MAX_PORT_NAME>) -> Res
 /// `MPI_Close_port` (section 10.4.2).
 pub unsafe fn close_port(port_name: *const c_char) -> Result<()> {
     let runtime = runtime()?;
-    // SAFETY: the caller's contract.
+    // SAFETY: a string is NULL or ends in NUL (strings, chapter of the module `api`).
     let name = unsafe { string(port_name, "port_name")? };
     match runtime.dynamic.ports.lock().remove(&name) {
         Some(_) => Ok(()),
@@ -128,7 +128,7 @@ pub unsafe fn comm_accept(
     // A program that ignores the error gets the null handle.
     newcomm.set(MPI_COMM_NULL);
     let socket = (root == parent.comm.rank()).then(|| {
-        // SAFETY: the caller's contract.
+        // SAFETY: a string is NULL or ends in NUL (strings, chapter of the module `api`).
         let name = unsafe { string(port_name, "port_name")? };
         let port = runtime.dynamic.ports.lock().get(&name).cloned();
         let port = port.ok_or_else(|| no_port(&name))?;
@@ -150,7 +150,7 @@ pub unsafe fn comm_connect(
     // A program that ignores the error gets the null handle.
     newcomm.set(MPI_COMM_NULL);
     let socket = (root == parent.comm.rank()).then(|| {
-        // SAFETY: the caller's contract.
+        // SAFETY: a string is NULL or ends in NUL (strings, chapter of the module `api`).
         let name = unsafe { string(port_name, "port_name")? };
         let within = client::time_to_accept(info)?;
         client::connect(call(runtime, &parent), &name, runtime.node, within)

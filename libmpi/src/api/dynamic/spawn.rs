@@ -14,7 +14,7 @@ use pmi::Command;
 
 use crate::abi::{MPI_COMM_NULL, MPI_Comm, MPI_Info, MPI_MAX_PORT_NAME, MPI_SUCCESS};
 use crate::api::dynamic::{connect_groups, group_and_root, string};
-use crate::args::{Array, Out, OutText};
+use crate::args::{Array, Late, Out, OutText};
 use crate::raise::class_code;
 
 /// A word for the launcher, byte for byte.
@@ -22,7 +22,7 @@ use crate::raise::class_code;
 /// # Safety
 /// `text` is a string or NULL.
 unsafe fn word(text: *const c_char, name: &str) -> Result<OsString> {
-    // SAFETY: the caller's contract.
+    // SAFETY: a string is NULL or ends in NUL (strings, chapter of the module `api`).
     let word = unsafe { string(text, name)? };
     Ok(OsString::from_vec(text::bytes(&word)))
 }
@@ -58,21 +58,22 @@ unsafe fn one_command(
     command: *const c_char,
     argv: *const *mut c_char,
     maxprocs: c_int,
-    info: MPI_Info,
+    Late(info, call): Late<MPI_Info>,
 ) -> Result<Wanted> {
-    // SAFETY: the caller's contract.
+    // SAFETY: a string is NULL or ends in NUL (strings, chapter of the module `api`).
     let program = unsafe { word(command, "command")? };
     if program.is_empty() {
         return Err(Error::new(Class::Arg, "command is empty; name a program"));
     }
-    // SAFETY: the caller's contract.
+    // SAFETY: `argv` is NULL or ends with NULL, and its strings end in NUL (strings, chapter of the
+    // module `api`).
     let args = unsafe { arguments(argv)? };
     let most = usize::try_from(maxprocs).ok().filter(|most| *most > 0);
     let most = most.ok_or_else(|| {
         let why = format!("maxprocs is {maxprocs}; it must be 1 or more");
         Error::new(Class::Arg, why)
     })?;
-    let command = spawn::command(program, args, most, infos::hints(info)?)?;
+    let command = spawn::command(program, args, most, infos::hints(info, call)?)?;
     Ok((command, most))
 }
 
@@ -135,16 +136,17 @@ pub unsafe fn comm_spawn(
     command: *const c_char,
     argv: *mut *mut c_char,
     maxprocs: c_int,
-    info: MPI_Info,
+    info: Late<MPI_Info>,
     root: c_int,
     comm: MPI_Comm,
     intercomm: Out<MPI_Comm>,
     array_of_errcodes: *mut c_int,
 ) -> Result<()> {
     let runtime = runtime()?;
-    // SAFETY: the caller's contract.
+    // SAFETY: the strings end in NUL, and `argv` with NULL (strings, chapter of the module `api`).
     let commands = || unsafe { Ok(vec![one_command(command, argv, maxprocs, info)?]) };
-    // SAFETY: the caller's contract.
+    // SAFETY: `array_of_errcodes` is ignored, or has room for a code of each process (arrays,
+    // chapter of the module `api`).
     unsafe { start(runtime, root, comm, intercomm, array_of_errcodes, commands) }
 }
 
@@ -166,6 +168,7 @@ pub unsafe fn comm_spawn_multiple(
             let why = format!("count is {count}; it must be 1 or more");
             return Err(Error::new(Class::Arg, why));
         }
+        let call = infos.call();
         let (programs, counts, infos) = (programs.list()?, counts.list()?, infos.list()?);
         let one = |at: usize| {
             let argv = match array_of_argv.is_null() {
@@ -173,12 +176,14 @@ pub unsafe fn comm_spawn_multiple(
                 // SAFETY: the array has `count` elements, by the caller's contract.
                 false => unsafe { array_of_argv.add(at).read() },
             };
-            // SAFETY: the caller's contract.
-            unsafe { one_command(programs[at], argv, counts[at], infos[at]) }
+            // SAFETY: the strings end in NUL, and `argv` with NULL (strings, chapter of the module
+            // `api`).
+            unsafe { one_command(programs[at], argv, counts[at], Late(infos[at], call)) }
         };
         (0..programs.len()).map(one).collect()
     };
-    // SAFETY: the caller's contract.
+    // SAFETY: `array_of_errcodes` is ignored, or has room for a code of each process (arrays,
+    // chapter of the module `api`).
     unsafe { start(runtime, root, comm, intercomm, array_of_errcodes, commands) }
 }
 
@@ -191,7 +196,7 @@ fn published(class: Class, what: &str, error: &pmi::PmiError) -> Error {
 /// # Safety
 /// `name` is a string or NULL.
 unsafe fn service(name: *const c_char) -> Result<String> {
-    // SAFETY: the caller's contract.
+    // SAFETY: a string is NULL or ends in NUL (strings, chapter of the module `api`).
     let name = unsafe { string(name, "service_name")? };
     match name.is_empty() {
         true => Err(Error::new(
@@ -209,7 +214,7 @@ pub unsafe fn publish_name(
     port_name: *const c_char,
 ) -> Result<()> {
     let runtime = runtime()?;
-    // SAFETY: the caller's contract.
+    // SAFETY: a string is NULL or ends in NUL (strings, chapter of the module `api`).
     let (name, port) = unsafe { (service(service_name)?, string(port_name, "port_name")?) };
     if port.is_empty() || text::bytes(&port).len() >= MPI_MAX_PORT_NAME as usize {
         let why = "port_name is empty or longer than MPI_MAX_PORT_NAME allows";
@@ -227,7 +232,7 @@ pub unsafe fn unpublish_name(
     port_name: *const c_char,
 ) -> Result<()> {
     let runtime = runtime()?;
-    // SAFETY: the caller's contract.
+    // SAFETY: a string is NULL or ends in NUL (strings, chapter of the module `api`).
     let name = unsafe {
         string(port_name, "port_name")?;
         service(service_name)?
@@ -244,7 +249,7 @@ pub unsafe fn lookup_name(
     port_name: OutText<MPI_MAX_PORT_NAME>,
 ) -> Result<()> {
     let runtime = runtime()?;
-    // SAFETY: the caller's contract.
+    // SAFETY: a string is NULL or ends in NUL (strings, chapter of the module `api`).
     let name = unsafe { service(service_name)? };
     port_name.demand()?;
     let what = format!("'{name}' can't be looked up");

@@ -19,7 +19,7 @@ fn memory(data: UserBuffer) -> Result<Memory> {
         let why = format!("count is {count}; it must be 0 or more");
         return Err(Error::new(Class::Count, why));
     };
-    let (_, datatype) = types::checked(0, data.datatype())?;
+    let (_, datatype) = types::checked(0, data.datatype(), data.call())?;
     datatype.total(number, 1)?;
     types::check_address(data.address(), number, datatype)?;
     // SAFETY: the memory is as its description says, by the contract of `args::buffer`.

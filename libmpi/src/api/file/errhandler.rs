@@ -21,7 +21,7 @@ fn with<T>(file: MPI_File, action: impl FnOnce(&mut Attached) -> T) -> Result<T>
     let runtime = runtime()?;
     match file == MPI_FILE_NULL {
         true => Ok(action(&mut runtime.file_errhandler.lock())),
-        false => Ok(action(&mut files::get(file)?.errhandler.lock())),
+        false => Ok(action(&mut files::hold(file)?.errhandler.lock())),
     }
 }
 

@@ -20,7 +20,7 @@ use super::super::null;
 use crate::abi::{
     self, MPI_FILE_NULL, MPI_File, MPI_Group, MPI_Info, MPI_MAX_DATAREP_STRING, MPI_Offset,
 };
-use crate::args::{LiveComm, LiveFile, Out};
+use crate::args::{Late, LiveComm, LiveFile, Out};
 
 /// The field of an access mode for one bit.
 type Place = fn(&mut Amode) -> &mut bool;
@@ -79,7 +79,7 @@ pub unsafe fn file_open(
     comm: LiveComm,
     filename: *const c_char,
     amode: c_int,
-    info: MPI_Info,
+    Late(info, call): Late<MPI_Info>,
     fh: *mut MPI_File,
 ) -> Result<()> {
     let runtime = comm.runtime;
@@ -98,10 +98,10 @@ pub unsafe fn file_open(
             return Err(null("fh"));
         }
         Ok(Opening {
-            // SAFETY: by the contract of this function.
+            // SAFETY: a string is NULL or ends in NUL (strings, chapter of the module `api`).
             name: unsafe { name_of(filename)? },
             amode: mode_of(amode)?,
-            info: infos::hints(info)?.map(|info| info.dup()),
+            info: infos::hints(info, call)?.map(|info| info.dup()),
         })
     };
     let file = File::open(&runtime.process, comm, opening())?;
@@ -132,7 +132,8 @@ pub unsafe fn file_close(fh: *mut MPI_File) -> Result<()> {
     }
     files::remove(handle)?;
     drop(object);
-    // SAFETY: as above.
+    // SAFETY: `fh` is not NULL, and so valid for writes (output arguments, chapter of the module
+    // `api`).
     unsafe { fh.write(MPI_FILE_NULL) };
     destructors::run();
     closed
@@ -141,7 +142,7 @@ pub unsafe fn file_close(fh: *mut MPI_File) -> Result<()> {
 /// `MPI_File_delete` (section 13.2.3).
 pub unsafe fn file_delete(filename: *const c_char, _: Option<&Info>) -> Result<()> {
     runtime()?;
-    // SAFETY: by the contract of this function.
+    // SAFETY: a string is NULL or ends in NUL (strings, chapter of the module `api`).
     let name = unsafe { name_of(filename)? };
     mpi_io::delete(&name)
 }
@@ -175,9 +176,9 @@ pub fn file_get_amode(fh: LiveFile, amode: Out<c_int>) -> Result<()> {
 }
 
 /// `MPI_File_set_info` (section 13.2.8).
-pub fn file_set_info(fh: LiveFile, info: MPI_Info) -> Result<()> {
+pub fn file_set_info(fh: LiveFile, Late(info, call): Late<MPI_Info>) -> Result<()> {
     let process = &fh.runtime.process;
-    fh.file.set_info(process, infos::hints(info))
+    fh.file.set_info(process, infos::hints(info, call))
 }
 
 /// `MPI_File_get_info` (section 13.2.8).

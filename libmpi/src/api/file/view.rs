@@ -19,7 +19,7 @@ use crate::abi::{
     MPI_Offset,
 };
 use crate::api::datatype::handle_of;
-use crate::args::{LiveFile, Out};
+use crate::args::{Late, LiveFile, Out};
 use crate::datareps::{Conversion, Functions};
 
 /// `MPI_File_set_view` (section 13.3).
@@ -29,19 +29,19 @@ pub unsafe fn file_set_view(
     etype: MPI_Datatype,
     filetype: MPI_Datatype,
     datarep: *const c_char,
-    info: MPI_Info,
+    Late(info, call): Late<MPI_Info>,
 ) -> Result<()> {
     let process = &fh.runtime.process;
     let file = &fh.file;
-    let hints = infos::hints(info);
+    let hints = infos::hints(info, call);
     let arguments = || {
         let disp = match disp == MPI_Offset::from(MPI_DISPLACEMENT_CURRENT) {
             true => None,
             false => Some(disp),
         };
-        let etype = types::object(etype)?.datatype.clone();
-        let filetype = types::object(filetype)?.datatype.clone();
-        // SAFETY: by the contract of this function.
+        let etype = types::object(etype, call)?.datatype.clone();
+        let filetype = types::object(filetype, call)?.datatype.clone();
+        // SAFETY: a string is NULL or ends in NUL (strings, chapter of the module `api`).
         let representation =
             datareps::find(unsafe { datarep_name(datarep, Class::UnsupportedDatarep)? })?;
         Ok((disp, etype, filetype, representation))
@@ -101,7 +101,8 @@ pub unsafe fn register_datarep(
 ) -> Result<()> {
     let read = read_conversion_fn.map(Conversion::Int);
     let write = write_conversion_fn.map(Conversion::Int);
-    // SAFETY: by the contract of this function.
+    // SAFETY: the functions are of their types and take this state (callbacks, chapter of the
+    // module `api`); `datarep` is NULL or a string.
     unsafe { register(datarep, read, write, dtype_file_extent_fn, extra_state) }
 }
 
@@ -115,7 +116,8 @@ pub unsafe fn register_datarep_c(
 ) -> Result<()> {
     let read = read_conversion_fn.map(Conversion::Large);
     let write = write_conversion_fn.map(Conversion::Large);
-    // SAFETY: by the contract of this function.
+    // SAFETY: the functions are of their types and take this state (callbacks, chapter of the
+    // module `api`); `datarep` is NULL or a string.
     unsafe { register(datarep, read, write, dtype_file_extent_fn, extra_state) }
 }
 
@@ -129,7 +131,7 @@ unsafe fn register(
     extra_state: *mut c_void,
 ) -> Result<()> {
     runtime()?;
-    // SAFETY: by the contract of this function.
+    // SAFETY: a string is NULL or ends in NUL (strings, chapter of the module `api`).
     let name = unsafe { datarep_name(datarep, Class::Arg)? };
     let Some(extent) = dtype_file_extent_fn else {
         let why = "dtype_file_extent_fn is NULL; a data representation needs it";

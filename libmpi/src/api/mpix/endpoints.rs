@@ -16,6 +16,7 @@ use mpi_runtime::settings::hints::Hints;
 
 use crate::abi::{MPI_Aint, MPI_Comm, MPI_Win};
 use crate::api::null;
+use crate::args::{Late, LiveComm};
 use crate::win_values;
 
 /// The number of endpoints that the argument `name` asks for.
@@ -28,32 +29,26 @@ pub(crate) fn count_of(name: &str, value: c_int) -> Result<u32> {
 }
 
 /// Makes this process's endpoints, after the local checks.
-fn make(
-    runtime: &Runtime,
-    parent: MPI_Comm,
-    count: c_int,
-    room: bool,
-) -> Result<(&CommObject, Vec<Comm>)> {
-    let parent = runtime.comm(parent)?;
+fn make(runtime: &Runtime, parent: &CommObject, count: c_int, room: bool) -> Result<Vec<Comm>> {
     let count = count_of("my_num_ep", count)?;
     if count > 0 && !room {
         return Err(null("the array of handles"));
     }
     let made =
         mpi_comm::creation::endpoints::create_endpoints(&runtime.process, &parent.comm, count)?;
-    Ok((parent, made))
+    Ok(made)
 }
 
 /// `MPIX_Comm_create_endpoints`: makes a communicator in which each process has as many ranks as it
 /// asks for. One thread of each process calls it. Hints are not read.
 pub unsafe fn comm_create_endpoints(
-    parent_comm: MPI_Comm,
+    parent_comm: LiveComm,
     my_num_ep: c_int,
     _info: Option<&Info>,
     out_comm_hdls: *mut MPI_Comm,
 ) -> Result<()> {
-    let runtime = runtime()?;
-    let (parent, made) = make(runtime, parent_comm, my_num_ep, !out_comm_hdls.is_null())?;
+    let (runtime, parent) = (parent_comm.runtime, parent_comm.object);
+    let made = make(runtime, parent, my_num_ep, !out_comm_hdls.is_null())?;
     for (i, comm) in made.into_iter().enumerate() {
         let handle = runtime.add_comm(comm, Some(parent))?;
         // SAFETY: the caller's contract; there are as many as were asked for.
@@ -86,7 +81,7 @@ pub unsafe fn win_create_endpoints(
     disp_unit: c_int,
     my_num_ep: c_int,
     info: Option<&Info>,
-    comm: MPI_Comm,
+    Late(comm, call): Late<MPI_Comm>,
     out_win_hdls: *mut MPI_Win,
 ) -> Result<()> {
     let runtime = runtime()?;
@@ -107,7 +102,7 @@ pub unsafe fn win_create_endpoints(
     }
     let mut pieces = Vec::new();
     for i in 0..my_num_ep.max(0) as usize {
-        // SAFETY: the caller's contract.
+        // SAFETY: the arrays have `my_num_ep` elements (# Safety).
         let (base, size) = unsafe { (*base.add(i), *size.add(i)) };
         match usize::try_from(size) {
             Ok(bytes) if bytes == 0 || !base.is_null() => pieces.push(Piece(base, bytes)),
@@ -121,7 +116,8 @@ pub unsafe fn win_create_endpoints(
             }
         }
     }
-    let (_, made) = make(runtime, comm, my_num_ep, !out_win_hdls.is_null())?;
+    let parent = runtime.comm(comm, call)?;
+    let made = make(runtime, parent, my_num_ep, !out_win_hdls.is_null())?;
     // The creation is collective over the endpoints, so each has a thread.
     let windows = std::thread::scope(|scope| {
         let threads: Vec<_> = made
@@ -132,7 +128,8 @@ pub unsafe fn win_create_endpoints(
                 std::thread::Builder::new().spawn_scoped(scope, move || {
                     let (base, bytes) = piece.take();
                     let (process, flavor) = (&runtime.process, Flavor::Created(base.cast()));
-                    // SAFETY: the caller's contract.
+                    // SAFETY: the program lends `bytes` bytes at `base` until the window is freed
+                    // (# Safety).
                     unsafe { Window::new(process, comm, flavor, bytes, disp_unit.into(), &wishes) }
                 })
             })

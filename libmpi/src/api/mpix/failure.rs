@@ -85,7 +85,7 @@ impl<T> Later<T> {
     /// # Safety
     /// It is the program's, and lent until the operation is complete.
     unsafe fn write(self, value: T) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the address is valid for writes (# Safety).
         unsafe { self.0.write(value) };
     }
 }
@@ -109,7 +109,8 @@ pub unsafe fn comm_iagree(
     let place = Later(flag);
     // SAFETY: not NULL, so valid by the caller's contract.
     let mine = unsafe { flag.read() }.cast_unsigned();
-    // SAFETY: the caller's contract.
+    // SAFETY: `flag` is valid for writes until the request is complete, as the standard asks of a
+    // nonblocking call's output.
     let done = move |flag: u32| unsafe { place.write(flag.cast_signed()) };
     let id = failure::start_agree(process, comm, mine, done)?;
     // SAFETY: not NULL, so valid by the caller's contract.

@@ -11,6 +11,7 @@ use std::ffi::{c_int, c_void};
 
 use mpi_core::datatype::Datatype;
 use mpi_core::{Class, Error, Result};
+use mpi_runtime::handles::in_call::InCall;
 use mpi_runtime::handles::infos;
 use mpi_runtime::lifecycle::runtime::running;
 
@@ -19,7 +20,7 @@ use crate::abi::{
     MPI_Aint, MPI_Count, MPI_Info, MPI_Request, MPIX_GPU_SUPPORT_CUDA, MPIX_GPU_SUPPORT_HIP,
     MPIX_GPU_SUPPORT_ZE, MPIX_Iov,
 };
-use crate::args::{InfoKey, Out};
+use crate::args::{InfoKey, Late, Out};
 
 /// `MPIX_Query_cuda_support`, `MPIX_Query_hip_support`, `MPIX_Query_ze_support` and Open MPI's
 /// `MPIX_Query_rocm_support`: no, buffers are in host memory.
@@ -44,9 +45,11 @@ pub fn gpu_query_support(gpu_type: c_int, is_supported: Out<c_int>) -> Result<()
 
 /// `MPIX_Request_is_complete`: returns whether an operation is complete, without making progress;
 /// false for an invalid handle.
-pub fn request_is_complete(request: MPI_Request) -> c_int {
+pub unsafe fn request_is_complete(request: MPI_Request) -> c_int {
+    // SAFETY: by the chapter on safety no other thread frees the request during the call.
+    let call = unsafe { InCall::begin() };
     let complete = running().is_some_and(|runtime| {
-        let resolved = runtime.resolve(request);
+        let resolved = runtime.resolve(request, call);
         resolved.is_ok_and(|resolved| runtime.is_complete(resolved))
     });
     c_int::from(complete)
@@ -54,12 +57,12 @@ pub fn request_is_complete(request: MPI_Request) -> c_int {
 
 /// `MPIX_Info_set_hex`: sets a key to the hexadecimal digits of the bytes of a value.
 pub unsafe fn info_set_hex(
-    info: MPI_Info,
+    Late(info, call): Late<MPI_Info>,
     key: InfoKey,
     value: *const c_void,
     value_size: c_int,
 ) -> Result<()> {
-    let info = infos::get_mut(info)?;
+    let info = infos::get_mut(info, call)?;
     let key = key.0;
     let size = usize::try_from(value_size).map_err(|_| {
         let why = format!("value_size is {value_size}; it must be 0 or more");

@@ -88,7 +88,8 @@ pub unsafe fn async_start(
 /// # Safety
 /// The address is NULL, or that of a function which is not done yet.
 unsafe fn thing<'a>(async_thing: MPIX_Async_thing) -> Option<&'a Thing> {
-    // SAFETY: the caller's contract.
+    // SAFETY: the handle is NULL or the `Thing` that the library passed to the function that is
+    // running (# Safety).
     unsafe { async_thing.cast::<Thing>().cast_const().as_ref() }
 }
 

@@ -17,16 +17,16 @@ use mpi_runtime::requests;
 use crate::abi::{MPI_COMM_NULL, MPI_Comm, MPI_Info, MPI_Request, MPIX_STREAM_NULL, MPIX_Stream};
 use crate::api::null;
 use crate::api::pt2pt::check::{check_send, check_source};
-use crate::args::{Array, LateOut, Out, StatusOut, UserBuffer};
+use crate::args::{Array, Late, LateOut, LiveComm, Out, StatusOut, UserBuffer};
 
 /// The source index of a receive that accepts messages of any stream.
 const ANY_INDEX: c_int = -1;
 
 /// `MPIX_Stream_create`: a VCI of its own. GPU streams, which an info object requests by `type`,
 /// are errors.
-pub fn stream_create(info: MPI_Info, stream: LateOut<MPIX_Stream>) -> Result<()> {
+pub fn stream_create(Late(info, call): Late<MPI_Info>, stream: LateOut<MPIX_Stream>) -> Result<()> {
     let runtime = runtime()?;
-    if let Some(info) = infos::hints(info)?
+    if let Some(info) = infos::hints(info, call)?
         && let Some(kind) = info.get("type")?
     {
         let kind = String::from_utf8_lossy(&kind);
@@ -50,8 +50,7 @@ pub fn stream_free(stream: Option<&mut MPIX_Stream>) -> Result<()> {
 }
 
 /// Makes a communicator with streams.
-fn create(runtime: &Runtime, parent: MPI_Comm, handles: Vec<MPIX_Stream>) -> Result<MPI_Comm> {
-    let parent = runtime.comm(parent)?;
+fn create(runtime: &Runtime, parent: &CommObject, handles: Vec<MPIX_Stream>) -> Result<MPI_Comm> {
     let streams: Vec<Option<Arc<Stream>>> = handles
         .iter()
         .map(|handle| runtime.streams.get(*handle))
@@ -66,19 +65,19 @@ fn create(runtime: &Runtime, parent: MPI_Comm, handles: Vec<MPIX_Stream>) -> Res
 /// `MPIX_Stream_comm_create`: a communicator in which this process sends and receives by its
 /// stream.
 pub fn stream_comm_create(
-    comm: MPI_Comm,
+    comm: LiveComm,
     stream: MPIX_Stream,
     newcomm: LateOut<MPI_Comm>,
 ) -> Result<()> {
     let runtime = runtime()?;
     let newcomm = newcomm.demand()?;
-    newcomm.set(create(runtime, comm, vec![stream])?);
+    newcomm.set(create(runtime, comm.object, vec![stream])?);
     Ok(())
 }
 
 /// `MPIX_Stream_comm_create_multiplex`: a communicator in which this process has several streams.
 pub fn stream_comm_create_multiplex(
-    comm: MPI_Comm,
+    comm: LiveComm,
     streams: Array<MPIX_Stream>,
     newcomm: LateOut<MPI_Comm>,
 ) -> Result<()> {
@@ -90,13 +89,12 @@ pub fn stream_comm_create_multiplex(
         return Err(Error::new(Class::Count, why));
     }
     let handles = streams.list_or(Class::Count)?.to_vec();
-    newcomm.set(create(runtime, comm, handles)?);
+    newcomm.set(create(runtime, comm.object, handles)?);
     Ok(())
 }
 
 /// `MPIX_Comm_get_stream`: `MPIX_STREAM_NULL` for a communicator without streams.
-pub fn comm_get_stream(comm: MPI_Comm, idx: c_int, stream: LateOut<MPIX_Stream>) -> Result<()> {
-    let comm = runtime()?.comm(comm)?;
+pub fn comm_get_stream(comm: LiveComm, idx: c_int, stream: LateOut<MPIX_Stream>) -> Result<()> {
     let handles = match comm.streams.get() {
         Some(streams) => &streams.handles[..],
         None => &[MPIX_STREAM_NULL],
@@ -167,7 +165,7 @@ fn start_send(
     runtime: &Runtime,
     data: UserBuffer,
     (dest, tag): (c_int, c_int),
-    comm: MPI_Comm,
+    comm: Late<MPI_Comm>,
     (source_index, dest_index): (c_int, c_int),
 ) -> Result<Option<RequestId>> {
     let (comm, rank) = check_send(runtime, dest, tag, comm)?;
@@ -196,7 +194,7 @@ fn start_receive(
     runtime: &Runtime,
     data: UserBuffer,
     (source, tag): (c_int, c_int),
-    comm: MPI_Comm,
+    comm: Late<MPI_Comm>,
     (source_index, dest_index): (c_int, c_int),
 ) -> Result<Option<RequestId>> {
     let (comm, rank, tag) = check_source(runtime, source, tag, comm)?;
@@ -220,7 +218,7 @@ pub fn stream_send(
     data: UserBuffer,
     dest: c_int,
     tag: c_int,
-    comm: MPI_Comm,
+    comm: Late<MPI_Comm>,
     indices: (c_int, c_int),
 ) -> Result<()> {
     let runtime = runtime()?;
@@ -235,7 +233,7 @@ pub fn stream_isend(
     data: UserBuffer,
     dest: c_int,
     tag: c_int,
-    comm: MPI_Comm,
+    comm: Late<MPI_Comm>,
     indices: (c_int, c_int),
     request: Out<MPI_Request>,
 ) -> Result<()> {
@@ -249,7 +247,7 @@ pub fn stream_recv(
     data: UserBuffer,
     source: c_int,
     tag: c_int,
-    comm: MPI_Comm,
+    comm: Late<MPI_Comm>,
     indices: (c_int, c_int),
     status: StatusOut,
 ) -> Result<()> {
@@ -268,7 +266,7 @@ pub fn stream_irecv(
     data: UserBuffer,
     source: c_int,
     tag: c_int,
-    comm: MPI_Comm,
+    comm: Late<MPI_Comm>,
     indices: (c_int, c_int),
     request: Out<MPI_Request>,
 ) -> Result<()> {
@@ -276,7 +274,9 @@ pub fn stream_irecv(
     let started = start_receive(runtime, data, (source, tag), comm, indices)?;
     let id = match started {
         Some(id) => id,
-        None => crate::api::pt2pt::recv::null_receive(runtime, &runtime.comm(comm)?.comm)?,
+        None => {
+            crate::api::pt2pt::recv::null_receive(runtime, &runtime.comm(comm.0, comm.1)?.comm)?
+        }
     };
     request.set(requests::handle(Some(id)));
     Ok(())

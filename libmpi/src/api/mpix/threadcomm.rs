@@ -10,7 +10,7 @@ use mpi_runtime::lifecycle::runtime::runtime;
 use crate::abi::{MPI_COMM_NULL, MPI_Comm};
 use crate::api::comm::comm_free;
 use crate::api::mpix::endpoints::count_of;
-use crate::args::{LiveComm, Out};
+use crate::args::{Late, LiveComm, Out};
 
 /// `MPIX_Threadcomm_init`: makes a thread communicator, in which each process has as many ranks as
 /// it names threads. One thread of each process of the intracommunicator calls it, outside of
@@ -38,7 +38,7 @@ pub fn threadcomm_init(
     for comm in made {
         let point = runtime.add_comm(comm, Some(&parent))?;
         points.push(point);
-        let copied = runtime.comm(point)?.become_copy_of(&parent);
+        let copied = runtime.comm_arc(point)?.become_copy_of(&parent);
         if let Err(error) = copied {
             free_all(points)?;
             return Err(error);
@@ -85,9 +85,9 @@ pub fn threadcomm_finish(threadcomm: MPI_Comm) -> Result<()> {
 
 /// `MPIX_Comm_test_threadcomm`: whether threads of a process have ranks of their own in it: thread
 /// communicators, started or not, their duplicates, and communicators with endpoints.
-pub fn comm_test_threadcomm(comm: MPI_Comm, flag: Out<c_int>) -> Result<()> {
+pub fn comm_test_threadcomm(Late(comm, call): Late<MPI_Comm>, flag: Out<c_int>) -> Result<()> {
     let runtime = runtime()?;
-    let is_one = runtime.threadcomms.has(comm) || runtime.comm(comm)?.comm.has_endpoints();
+    let is_one = runtime.threadcomms.has(comm) || runtime.comm(comm, call)?.comm.has_endpoints();
     flag.set(is_one.into());
     Ok(())
 }

@@ -9,10 +9,10 @@ use mpi_runtime::requests::READY;
 use super::send::outgoing;
 use crate::abi::{MPI_Comm, MPI_Count, MPI_Request};
 use crate::api::pt2pt::buffers::attach;
-use crate::args::{Out, OutInt, UserBuffer};
+use crate::args::{Late, Out, OutInt, UserBuffer};
 
 /// `MPI_Bsend` (section 3.4).
-pub fn bsend(data: UserBuffer, dest: c_int, tag: c_int, comm: MPI_Comm) -> Result<()> {
+pub fn bsend(data: UserBuffer, dest: c_int, tag: c_int, comm: Late<MPI_Comm>) -> Result<()> {
     let runtime = runtime()?;
     let out = outgoing(runtime, data, dest, tag, comm)?;
     match out.rank {
@@ -32,7 +32,7 @@ pub fn ibsend(
     data: UserBuffer,
     dest: c_int,
     tag: c_int,
-    comm: MPI_Comm,
+    comm: Late<MPI_Comm>,
     request: Out<MPI_Request>,
 ) -> Result<()> {
     bsend(data, dest, tag, comm)?;
@@ -42,7 +42,7 @@ pub fn ibsend(
 
 /// `MPI_Buffer_attach` (section 3.6).
 pub unsafe fn buffer_attach(buffer: *mut c_void, size: MPI_Count) -> Result<()> {
-    // SAFETY: the caller's contract.
+    // SAFETY: the program leaves the memory to the library until it detaches it (section 3.6).
     unsafe { attach(&runtime()?.bsend, buffer, size) }
 }
 

@@ -7,6 +7,7 @@ use mpi_runtime::handles::comms::CommObject;
 use mpi_runtime::lifecycle::runtime::Runtime;
 
 use crate::abi::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_Comm, MPI_PROC_NULL};
+use crate::args::Late;
 
 #[cold]
 pub(crate) fn bad_rank(rank: c_int, size: u32, who: &str) -> Error {
@@ -37,12 +38,12 @@ pub(crate) fn bad_tag(tag: c_int, receive: bool) -> Error {
 /// Checks the communicator and the destination of a send, `None` for `MPI_PROC_NULL`. A revoked
 /// communicator is an error for both.
 #[inline(always)]
-pub(crate) fn check_send(
-    runtime: &Runtime,
+pub(crate) fn check_send<'c>(
+    runtime: &'c Runtime,
     dest: c_int,
     tag: c_int,
-    comm: MPI_Comm,
-) -> Result<(&CommObject, Option<u32>)> {
+    comm: Late<'c, MPI_Comm>,
+) -> Result<(&'c CommObject, Option<u32>)> {
     let (comm, rank) = check_dest(runtime, dest, tag, comm)?;
     if rank.is_none() {
         comm.comm.check_revoked()?;
@@ -53,13 +54,13 @@ pub(crate) fn check_send(
 /// Checks the arguments of a send request that is started later: a revoked communicator is no error
 /// yet.
 #[inline(always)]
-pub(crate) fn check_dest(
-    runtime: &Runtime,
+pub(crate) fn check_dest<'c>(
+    runtime: &'c Runtime,
     dest: c_int,
     tag: c_int,
-    comm: MPI_Comm,
-) -> Result<(&CommObject, Option<u32>)> {
-    let comm = runtime.comm(comm)?;
+    comm: Late<'c, MPI_Comm>,
+) -> Result<(&'c CommObject, Option<u32>)> {
+    let comm = runtime.comm(comm.0, comm.1)?;
     let size = comm.comm.targets();
     if tag < 0 {
         return Err(bad_tag(tag, false));
@@ -76,12 +77,12 @@ pub(crate) fn check_dest(
 /// Checks the communicator, the source of a receive or probe, `None` for `MPI_PROC_NULL`, and the
 /// tag. Wildcards become those of mpi-core. A revoked communicator is an error in any case.
 #[inline(always)]
-pub(crate) fn check_source(
-    runtime: &Runtime,
+pub(crate) fn check_source<'c>(
+    runtime: &'c Runtime,
     source: c_int,
     tag: c_int,
-    comm: MPI_Comm,
-) -> Result<(&CommObject, Option<i32>, i32)> {
+    comm: Late<'c, MPI_Comm>,
+) -> Result<(&'c CommObject, Option<i32>, i32)> {
     let (comm, source, tag) = check_origin(runtime, source, tag, comm)?;
     if source.is_none() {
         comm.comm.check_revoked()?;
@@ -91,13 +92,13 @@ pub(crate) fn check_source(
 
 /// Checks the arguments of a receive that is started later: a revoked communicator is no error yet.
 #[inline(always)]
-pub(crate) fn check_origin(
-    runtime: &Runtime,
+pub(crate) fn check_origin<'c>(
+    runtime: &'c Runtime,
     source: c_int,
     tag: c_int,
-    comm: MPI_Comm,
-) -> Result<(&CommObject, Option<i32>, i32)> {
-    let comm = runtime.comm(comm)?;
+    comm: Late<'c, MPI_Comm>,
+) -> Result<(&'c CommObject, Option<i32>, i32)> {
+    let comm = runtime.comm(comm.0, comm.1)?;
     let size = comm.comm.targets();
     let tag = match tag {
         0.. => tag,

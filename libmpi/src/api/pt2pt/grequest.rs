@@ -73,10 +73,11 @@ pub(crate) unsafe fn start(
     class: u64,
     request: *mut MPI_Request,
 ) -> Result<()> {
-    // SAFETY: the caller's contract.
+    // SAFETY: the callbacks are functions of their types, which take this state (callbacks, chapter
+    // of the module `api`).
     let calls = unsafe { Calls::new(callbacks, extra_state, class) };
     polled::start(Generalized::new(Box::new(calls)), |handle| {
-        // SAFETY: the caller's contract.
+        // SAFETY: `request` is valid for writes (output arguments, chapter of the module `api`).
         unsafe { request.write(handle) };
     })
 }

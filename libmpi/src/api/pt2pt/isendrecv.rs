@@ -17,7 +17,7 @@ use super::recv::null_receive;
 use super::send::outgoing;
 use super::sendrecv::copy_of;
 use crate::abi::{MPI_Comm, MPI_Request};
-use crate::args::{LateOut, UserBuffer};
+use crate::args::{Late, LateOut, UserBuffer};
 
 /// Starts both operations, the receive first. Returns the handle of their request.
 fn begin(
@@ -60,7 +60,7 @@ pub fn isendrecv(
     recv: UserBuffer,
     source: c_int,
     recvtag: c_int,
-    comm: MPI_Comm,
+    comm: Late<MPI_Comm>,
     request: LateOut<MPI_Request>,
 ) -> Result<()> {
     let runtime = runtime()?;
@@ -85,7 +85,7 @@ pub fn isendrecv_replace(
     sendtag: c_int,
     source: c_int,
     recvtag: c_int,
-    comm: MPI_Comm,
+    comm: Late<MPI_Comm>,
     request: LateOut<MPI_Request>,
 ) -> Result<()> {
     let runtime = runtime()?;

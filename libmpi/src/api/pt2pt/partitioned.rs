@@ -16,7 +16,7 @@ use crate::abi::{
     MPI_BYTE, MPI_Comm, MPI_Count, MPI_Info, MPI_PROC_NULL, MPI_REQUEST_NULL, MPI_Request,
 };
 use crate::api::pt2pt::check::{bad_tag, check_send};
-use crate::args::{Array, LateOut, Out, UserBuffer};
+use crate::args::{Array, Late, LateOut, Out, UserBuffer};
 
 /// Checks the arguments that describe the buffer.
 fn partitions(data: UserBuffer, partitions: c_int, rank: c_int) -> Result<Partitions> {
@@ -34,7 +34,7 @@ fn partitions(data: UserBuffer, partitions: c_int, rank: c_int) -> Result<Partit
         true => MPI_BYTE,
         false => datatype,
     };
-    let (_, datatype) = types::checked(0, datatype)?;
+    let (_, datatype) = types::checked(0, datatype, data.call())?;
     datatype.total(count, number)?;
     if rank != MPI_PROC_NULL {
         types::check_address(data.address(), count * number.min(1), datatype)?;
@@ -51,14 +51,14 @@ pub(crate) fn init(
     number: c_int,
     rank: c_int,
     tag: c_int,
-    comm: MPI_Comm,
+    comm: Late<MPI_Comm>,
     info: MPI_Info,
     request: LateOut<MPI_Request>,
 ) -> Result<()> {
     let data = partitions(data, number, rank)?;
     let runtime = runtime()?;
     if !sends && rank == ANY_SOURCE {
-        runtime.comm(comm)?;
+        runtime.comm(comm.0, comm.1)?;
         let why = "source is MPI_ANY_SOURCE; a partitioned receive needs a rank";
         return Err(Error::new(Class::Rank, why));
     }
@@ -69,10 +69,10 @@ pub(crate) fn init(
         true => error,
         false => Error::new(error.class(), error.detail().replacen("dest", "source", 1)),
     })?;
-    infos::hints(info)?;
+    infos::hints(info, comm.1)?;
     let request = request.demand()?;
     let process = &runtime.process;
-    let holder = runtime.comm_arc(comm)?;
+    let holder = runtime.comm_arc(comm.0)?;
     let made = match target {
         None => Partitioned::Null(NullPartitioned {
             sends,
@@ -93,22 +93,22 @@ pub(crate) fn init(
 
 /// Returns the partitioned request behind a handle.
 #[inline]
-fn partitioned(request: MPI_Request) -> Result<&'static Partitioned> {
-    match requests::object(request) {
+fn partitioned(request: Late<'_, MPI_Request>) -> Result<&Partitioned> {
+    match requests::object(request.0, request.1) {
         Some(Object::Other(other)) => other.partitioned().ok_or_else(|| not_partitioned(request)),
         _ => Err(not_partitioned(request)),
     }
 }
 
 #[cold]
-fn not_partitioned(request: MPI_Request) -> Error {
+fn not_partitioned(Late(request, call): Late<MPI_Request>) -> Error {
     if request == MPI_REQUEST_NULL {
         return Error::new(
             Class::Request,
             "request is MPI_REQUEST_NULL; pass a partitioned request",
         );
     }
-    if let Err(error) = runtime().and_then(|runtime| runtime.resolve(request).map(drop)) {
+    if let Err(error) = runtime().and_then(|runtime| runtime.resolve(request, call).map(drop)) {
         return error;
     }
     let why = format!(
@@ -118,7 +118,7 @@ fn not_partitioned(request: MPI_Request) -> Error {
 }
 
 /// `MPI_Pready` (MPI-4.1 section 4.2.1).
-pub fn pready(partition: c_int, request: MPI_Request) -> Result<()> {
+pub fn pready(partition: c_int, request: Late<MPI_Request>) -> Result<()> {
     let process = &runtime()?.process;
     let partition = i64::from(partition);
     partitioned(request)?.ready(process, partition, partition)
@@ -128,7 +128,7 @@ pub fn pready(partition: c_int, request: MPI_Request) -> Result<()> {
 pub fn pready_range(
     partition_low: c_int,
     partition_high: c_int,
-    request: MPI_Request,
+    request: Late<MPI_Request>,
 ) -> Result<()> {
     let process = &runtime()?.process;
     let request = partitioned(request)?;
@@ -142,7 +142,7 @@ pub fn pready_range(
 }
 
 /// `MPI_Pready_list` (MPI-4.1 section 4.2.1).
-pub fn pready_list(partitions: Array<c_int>, request: MPI_Request) -> Result<()> {
+pub fn pready_list(partitions: Array<c_int>, request: Late<MPI_Request>) -> Result<()> {
     let process = &runtime()?.process;
     let request = partitioned(request)?;
     let mut list = partitions.list()?.iter();
@@ -150,12 +150,12 @@ pub fn pready_list(partitions: Array<c_int>, request: MPI_Request) -> Result<()>
 }
 
 /// `MPI_Parrived` (MPI-4.1 section 4.2.2).
-pub fn parrived(request: MPI_Request, partition: c_int, flag: Out<c_int>) -> Result<()> {
+pub fn parrived(request: Late<MPI_Request>, partition: c_int, flag: Out<c_int>) -> Result<()> {
     let process = &runtime()?.process;
-    let arrived = match request {
+    let arrived = match request.0 {
         // A null request behaves like an inactive one (MPI-4.1 section 4.2.2).
         MPI_REQUEST_NULL => true,
-        request => partitioned(request)?.has_arrived(process, partition.into())?,
+        _ => partitioned(request)?.has_arrived(process, partition.into())?,
     };
     flag.set(c_int::from(arrived));
     Ok(())

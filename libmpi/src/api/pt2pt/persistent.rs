@@ -12,7 +12,7 @@ use mpi_runtime::requests::start;
 use crate::abi::{MPI_Comm, MPI_Request};
 use crate::api::null;
 use crate::api::pt2pt::check::{check_dest, check_origin};
-use crate::args::{ArrayMut, LateOut, UserBuffer};
+use crate::args::{ArrayMut, Late, LateOut, UserBuffer};
 
 /// Creates the request of a send: `MPI_Send_init`, `MPI_Bsend_init`, `MPI_Ssend_init` and
 /// `MPI_Rsend_init`.
@@ -21,7 +21,7 @@ pub(crate) fn init_send(
     data: UserBuffer,
     dest: c_int,
     tag: c_int,
-    comm: MPI_Comm,
+    comm: Late<MPI_Comm>,
     request: LateOut<MPI_Request>,
 ) -> Result<()> {
     let (_, rank) = check_dest(runtime()?, dest, tag, comm)?;
@@ -33,10 +33,10 @@ fn init(
     transfer: Transfer,
     data: UserBuffer,
     tag: c_int,
-    comm: MPI_Comm,
+    comm: Late<MPI_Comm>,
     request: &LateOut<MPI_Request>,
 ) -> Result<()> {
-    let comm = runtime()?.comm_arc(comm)?;
+    let comm = runtime()?.comm_arc(comm.0)?;
     let is_null = matches!(transfer, Transfer::NullSend | Transfer::NullReceive);
     let buffer = data.message((!is_null).then_some(()))?;
     let request = request.demand()?;
@@ -52,7 +52,7 @@ pub fn recv_init(
     data: UserBuffer,
     source: c_int,
     tag: c_int,
-    comm: MPI_Comm,
+    comm: Late<MPI_Comm>,
     request: LateOut<MPI_Request>,
 ) -> Result<()> {
     let (_, source, tag) = check_origin(runtime()?, source, tag, comm)?;
@@ -61,12 +61,14 @@ pub fn recv_init(
 }
 
 /// `MPI_Start`.
-pub fn start(request: Option<&mut MPI_Request>) -> Result<()> {
+pub fn start(Late(request, call): Late<Option<&mut MPI_Request>>) -> Result<()> {
     let runtime = runtime()?;
-    start::start(runtime, *request.ok_or_else(|| null("request"))?)
+    let request = request.ok_or_else(|| null("request"))?;
+    start::start(runtime, *request, call)
 }
 
 /// `MPI_Startall`. None is started if one of them can be seen to be wrong.
 pub fn startall(requests: ArrayMut<MPI_Request>) -> Result<()> {
-    start::start_all(runtime()?, requests.list_or(Class::Count)?)
+    let call = requests.call();
+    start::start_all(runtime()?, requests.list_or(Class::Count)?, call)
 }

@@ -8,13 +8,13 @@ use mpi_runtime::lifecycle::runtime::runtime;
 
 use super::check::check_source;
 use crate::abi::{MPI_Comm, MPI_MESSAGE_NO_PROC, MPI_MESSAGE_NULL, MPI_Message};
-use crate::args::{Out, StatusOut};
+use crate::args::{Late, Out, StatusOut};
 
 /// `MPI_Iprobe` (section 3.8.1).
 pub fn iprobe(
     source: c_int,
     tag: c_int,
-    comm: MPI_Comm,
+    comm: Late<MPI_Comm>,
     flag: Out<c_int>,
     status: StatusOut,
 ) -> Result<()> {
@@ -35,7 +35,7 @@ pub fn iprobe(
 }
 
 /// `MPI_Probe` (section 3.8.1).
-pub fn probe(source: c_int, tag: c_int, comm: MPI_Comm, status: StatusOut) -> Result<()> {
+pub fn probe(source: c_int, tag: c_int, comm: Late<MPI_Comm>, status: StatusOut) -> Result<()> {
     let runtime = runtime()?;
     let (comm, source, tag) = check_source(runtime, source, tag, comm)?;
     let comm = &comm.comm;
@@ -56,7 +56,7 @@ pub fn probe(source: c_int, tag: c_int, comm: MPI_Comm, status: StatusOut) -> Re
 pub fn improbe(
     source: c_int,
     tag: c_int,
-    comm: MPI_Comm,
+    comm: Late<MPI_Comm>,
     flag: Out<c_int>,
     message: Out<MPI_Message>,
     status: StatusOut,
@@ -87,7 +87,7 @@ pub fn improbe(
 pub fn mprobe(
     source: c_int,
     tag: c_int,
-    comm: MPI_Comm,
+    comm: Late<MPI_Comm>,
     message: Out<MPI_Message>,
     status: StatusOut,
 ) -> Result<()> {

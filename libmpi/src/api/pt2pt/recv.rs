@@ -14,7 +14,7 @@ use mpi_runtime::requests;
 use super::check::check_source;
 use crate::abi::{MPI_Comm, MPI_Datatype, MPI_Message, MPI_Request, MPI_SUCCESS, MPI_Status};
 use crate::api::null;
-use crate::args::{LateOut, StatusOut, UserBuffer};
+use crate::args::{Late, LateOut, StatusOut, UserBuffer};
 use crate::status;
 
 /// `MPI_Irecv` (section 3.7.2).
@@ -23,7 +23,7 @@ pub fn irecv(
     data: UserBuffer,
     source: c_int,
     tag: c_int,
-    comm: MPI_Comm,
+    comm: Late<MPI_Comm>,
     request: LateOut<MPI_Request>,
 ) -> Result<()> {
     let runtime = runtime()?;
@@ -69,7 +69,7 @@ pub(super) unsafe fn receive_contiguous(
     // SAFETY: the caller has found it, and nobody ends it during a call (passing it on would take
     // more arguments than there are registers).
     let process = unsafe { &running().unwrap_unchecked().process };
-    // SAFETY: the caller's contract.
+    // SAFETY: `len` bytes at `buf` are the receive buffer until the request is complete (# Safety).
     unsafe { mpi_core::comm::receive_bytes(process, &comm.comm, buf.cast(), len, source, tag) }
 }
 
@@ -111,17 +111,18 @@ pub(crate) unsafe fn recv_fast(
     datatype: MPI_Datatype,
     source: c_int,
     tag: c_int,
-    comm: MPI_Comm,
+    comm: Late<MPI_Comm>,
     status: *mut MPI_Status,
 ) -> Option<c_int> {
     let runtime = running()?;
-    let comm = &runtime.early_comm(comm)?.comm;
+    let comm = &runtime.early_comm(comm.0, comm.1)?.comm;
     let len = types::message_len(buf, count, datatype)?;
     if (source as u32) >= comm.targets() || tag < 0 {
         return None;
     }
     let (process, rank) = (&runtime.process, source as u32);
-    // SAFETY: the caller's contract.
+    // SAFETY: `len` bytes at `buf` are the receive buffer, as count and datatype say; `status` is
+    // valid for writes or ignored (chapter of the module `api`).
     unsafe {
         let bytes = receive_inline(process, comm, buf.cast(), len, rank, tag)?;
         status::write_received(status, source, tag, bytes);
@@ -135,7 +136,7 @@ pub fn recv(
     data: UserBuffer,
     source: c_int,
     tag: c_int,
-    comm: MPI_Comm,
+    comm: Late<MPI_Comm>,
     status: StatusOut,
 ) -> Result<()> {
     let runtime = runtime()?;

@@ -3,6 +3,7 @@
 use std::ffi::c_int;
 
 use mpi_core::{Class, Error, Request, Result, Status};
+use mpi_runtime::handles::in_call::InCall;
 use mpi_runtime::lifecycle::runtime::{Runtime, running, runtime};
 use mpi_runtime::requests::any::{self, Scan, ScanAll, scan, scan_all};
 use mpi_runtime::requests::compound_request::Ended;
@@ -16,7 +17,7 @@ use mpi_runtime::requests::{READY, ResolvedRequest};
 use crate::abi::{
     MPI_ERR_PENDING, MPI_REQUEST_NULL, MPI_Request, MPI_SUCCESS, MPI_Status, MPI_UNDEFINED,
 };
-use crate::args::{ArrayMut, Out, StatusOut};
+use crate::args::{ArrayMut, Late, Out, StatusOut};
 use crate::raise;
 use crate::status;
 
@@ -25,7 +26,7 @@ use crate::status;
 #[inline(always)] // counted: tests/instructions.txt
 fn conclude(
     runtime: &Runtime,
-    resolved: ResolvedRequest,
+    resolved: ResolvedRequest<'_>,
     request: &mut MPI_Request,
     status: StatusOut<'_>,
 ) -> Result<()> {
@@ -54,20 +55,23 @@ pub(crate) unsafe fn wait_fast(
     status: *mut MPI_Status,
 ) -> Option<c_int> {
     running()?;
-    // SAFETY: the caller's contract.
+    // SAFETY: `request` is NULL or the variable of a request (output arguments, chapter of the
+    // module `api`).
     let request = unsafe { request.as_mut()? };
     if *request != READY {
         return None;
     }
     *request = MPI_REQUEST_NULL;
-    // SAFETY: the caller's contract.
+    // SAFETY: `status` is ignored, or valid for writes (output arguments, chapter of the module
+    // `api`).
     unsafe { status::write(status, &Status::EMPTY) };
     Some(MPI_SUCCESS)
 }
 
 /// `MPI_Wait`.
 #[inline]
-pub fn wait(request: &mut MPI_Request, status: StatusOut) -> Result<()> {
+pub fn wait(request: Late<&mut MPI_Request>, status: StatusOut) -> Result<()> {
+    let Late(request, call) = request;
     let runtime = runtime()?;
     if let Some((id, operation)) = runtime.operation(*request)
         && let Some(found) = runtime.process.wait_ok(id, operation)?
@@ -76,15 +80,19 @@ pub fn wait(request: &mut MPI_Request, status: StatusOut) -> Result<()> {
         status.set(&found);
         return Ok(());
     }
-    wait_other(runtime, request, status)
+    wait_other(runtime, Late(request, call), status)
 }
 
 /// `MPI_Wait` for a request that is no operation of the process, or that has failed.
 #[inline(never)]
-fn wait_other(runtime: &Runtime, request: &mut MPI_Request, status: StatusOut<'_>) -> Result<()> {
-    let resolved = runtime.resolve(*request)?;
-    if let ResolvedRequest::Object(handle) = resolved {
-        return wait_own(runtime, handle, request, status);
+fn wait_other(
+    runtime: &Runtime,
+    Late(request, call): Late<&mut MPI_Request>,
+    status: StatusOut<'_>,
+) -> Result<()> {
+    let resolved = runtime.resolve(*request, call)?;
+    if let ResolvedRequest::Object(..) = resolved {
+        return wait_own(runtime, resolved, Late(request, call), status);
     }
     runtime.wait_for(resolved)?;
     conclude(runtime, resolved, request, status)
@@ -94,12 +102,11 @@ fn wait_other(runtime: &Runtime, request: &mut MPI_Request, status: StatusOut<'_
 #[inline(never)]
 fn wait_own(
     runtime: &Runtime,
-    handle: MPI_Request,
-    request: &mut MPI_Request,
+    resolved: ResolvedRequest<'_>,
+    Late(request, call): Late<&mut MPI_Request>,
     status: StatusOut<'_>,
 ) -> Result<()> {
-    let Some(ended) = runtime.complete_other(handle) else {
-        let resolved = ResolvedRequest::Object(handle);
+    let Some(ended) = runtime.complete_other(*request, call) else {
         runtime.wait_for(resolved)?;
         return conclude(runtime, resolved, request, status);
     };
@@ -112,7 +119,11 @@ fn wait_own(
 }
 
 /// `MPI_Test`.
-pub fn test(request: &mut MPI_Request, flag: Out<c_int>, status: StatusOut) -> Result<()> {
+pub fn test(
+    Late(request, call): Late<&mut MPI_Request>,
+    flag: Out<c_int>,
+    status: StatusOut,
+) -> Result<()> {
     let runtime = runtime()?;
     let (resolved, done) = match runtime.operation(*request) {
         Some((id, operation)) => {
@@ -120,7 +131,7 @@ pub fn test(request: &mut MPI_Request, flag: Out<c_int>, status: StatusOut) -> R
             (resolved, is_done(runtime, resolved, operation)?)
         }
         None if *request == MPI_REQUEST_NULL => (ResolvedRequest::Null, true),
-        None => is_other_done(runtime, *request)?,
+        None => is_other_done(runtime, *request, call)?,
     };
     flag.set(c_int::from(done));
     if done {
@@ -130,9 +141,9 @@ pub fn test(request: &mut MPI_Request, flag: Out<c_int>, status: StatusOut) -> R
 }
 
 /// `MPI_Request_free`.
-pub fn request_free(request: &mut MPI_Request) -> Result<()> {
+pub fn request_free(Late(request, call): Late<&mut MPI_Request>) -> Result<()> {
     let runtime = runtime()?;
-    runtime.free_request(runtime.resolve(*request)?)?;
+    runtime.free_request(runtime.resolve(*request, call)?)?;
     *request = MPI_REQUEST_NULL;
     // A send that waits to be coalesced leaves now, since no call will wait for it.
     runtime.process.poll_all()?;
@@ -140,14 +151,18 @@ pub fn request_free(request: &mut MPI_Request) -> Result<()> {
 }
 
 /// `MPI_Request_get_status` (section 3.7.6).
-pub fn request_get_status(request: MPI_Request, flag: Out<c_int>, status: StatusOut) -> Result<()> {
+pub fn request_get_status(
+    Late(request, call): Late<MPI_Request>,
+    flag: Out<c_int>,
+    status: StatusOut,
+) -> Result<()> {
     let runtime = runtime()?;
     let (resolved, done) = match runtime.operation(request) {
         Some((id, operation)) => {
             let resolved = ResolvedRequest::Operation(id);
             (resolved, is_done(runtime, resolved, operation)?)
         }
-        None => is_other_done(runtime, request)?,
+        None => is_other_done(runtime, request, call)?,
     };
     flag.set(c_int::from(done));
     if done {
@@ -163,8 +178,9 @@ fn interrupted_any(
     requests: &[MPI_Request],
     index: &Out<c_int>,
     error: Error,
+    call: InCall,
 ) -> Error {
-    if let Some(found) = interrupted::position(runtime, requests, &error) {
+    if let Some(found) = interrupted::position(runtime, requests, &error, call) {
         index.set(found as c_int);
     }
     error
@@ -177,12 +193,13 @@ pub fn waitany(
     status: StatusOut,
 ) -> Result<()> {
     let runtime = runtime()?;
+    let call = requests.call();
     let requests = requests.list_or(Class::Count)?;
     let found = match scan(runtime, requests) {
         Scan::Complete(found, resolved) => Some((found, resolved)),
-        Scan::Pending(vcis) => match any::wait(runtime, requests, &vcis) {
+        Scan::Pending(vcis) => match any::wait(runtime, requests, &vcis, call) {
             Ok(found) => Some(found),
-            Err(error) => return Err(interrupted_any(runtime, requests, &index, error)),
+            Err(error) => return Err(interrupted_any(runtime, requests, &index, error, call)),
         },
         Scan::Idle | Scan::Other => None,
     };
@@ -190,7 +207,7 @@ pub fn waitany(
         index.set(found as c_int);
         return conclude(runtime, resolved, &mut requests[found], status);
     }
-    let all = resolve_all(runtime, requests)?;
+    let all = resolve_all(runtime, requests, call)?;
     if all_idle(&all) {
         status.set_ended(None);
         index.set(MPI_UNDEFINED);
@@ -199,7 +216,7 @@ pub fn waitany(
     let vcis = runtime.vcis_of(&all);
     let found = match wait_for_any(runtime, &vcis, &all) {
         Ok(found) => found,
-        Err(error) => return Err(interrupted_any(runtime, requests, &index, error)),
+        Err(error) => return Err(interrupted_any(runtime, requests, &index, error, call)),
     };
     index.set(found as c_int);
     conclude(runtime, all[found], &mut requests[found], status)
@@ -213,6 +230,7 @@ pub fn testany(
     status: StatusOut,
 ) -> Result<()> {
     let runtime = runtime()?;
+    let call = requests.call();
     let requests = requests.list_or(Class::Count)?;
     let (found, known) = match scan(runtime, requests) {
         Scan::Complete(found, resolved) => (Some((found, resolved)), true),
@@ -233,13 +251,13 @@ pub fn testany(
         flag.set(0);
         index.set(MPI_UNDEFINED);
         if runtime.has_losses() {
-            let all = resolve_all(runtime, requests)?;
+            let all = resolve_all(runtime, requests, call)?;
             return interrupted::check(runtime, &all)
-                .map_err(|error| interrupted_any(runtime, requests, &index, error));
+                .map_err(|error| interrupted_any(runtime, requests, &index, error, call));
         }
         return Ok(());
     }
-    let all = resolve_all(runtime, requests)?;
+    let all = resolve_all(runtime, requests, call)?;
     if all_idle(&all) {
         index.set(MPI_UNDEFINED);
         status.set_ended(None);
@@ -248,7 +266,7 @@ pub fn testany(
     }
     let complete = |runtime: &Runtime| any_complete(runtime, &all).is_some();
     is_complete_after_poll(runtime, &all, complete)
-        .map_err(|error| interrupted_any(runtime, requests, &index, error))?;
+        .map_err(|error| interrupted_any(runtime, requests, &index, error, call))?;
     let found = any_complete(runtime, &all);
     flag.set(c_int::from(found.is_some()));
     index.set(found.map_or(MPI_UNDEFINED, |found| found as c_int));
@@ -263,9 +281,9 @@ pub fn testany(
 ///
 /// # Safety
 /// `statuses` is valid for as many elements as there are requests, or ignored.
-pub(crate) unsafe fn conclude_many(
+pub(crate) unsafe fn conclude_many<'c>(
     runtime: &Runtime,
-    each: impl Iterator<Item = (usize, ResolvedRequest)>,
+    each: impl Iterator<Item = (usize, ResolvedRequest<'c>)>,
     requests: &mut [MPI_Request],
     statuses: *mut MPI_Status,
 ) -> Result<()> {
@@ -286,7 +304,8 @@ pub(crate) unsafe fn conclude_many(
         } else {
             (Ended::EMPTY, MPI_ERR_PENDING)
         };
-        // SAFETY: the caller's contract.
+        // SAFETY: the array of statuses has room for a status of each request, or is ignored
+        // (# Safety).
         unsafe {
             status::write(out, &ended.status.unwrap_or(Status::EMPTY));
             status::write_error(out, code);
@@ -317,12 +336,15 @@ pub unsafe fn waitall(
     array_of_statuses: *mut MPI_Status,
 ) -> Result<()> {
     let runtime = runtime()?;
+    let call = requests.call();
     let requests = requests.list_or(Class::Count)?;
-    // SAFETY: the caller's contract.
-    match unsafe { waitall_each(runtime, requests, array_of_statuses) } {
+    // SAFETY: `array_of_statuses` has room for a status of each request, or is ignored (arrays,
+    // chapter of the module `api`).
+    match unsafe { waitall_each(runtime, requests, array_of_statuses, call) } {
         Ok(()) => Ok(()),
-        // SAFETY: the caller's contract.
-        Err(error) => unsafe { waitall_ended(runtime, requests, array_of_statuses, error) },
+        // SAFETY: `array_of_statuses` has room for a status of each request, or is ignored (arrays,
+        // chapter of the module `api`).
+        Err(error) => unsafe { waitall_ended(runtime, requests, array_of_statuses, error, call) },
     }
 }
 
@@ -333,6 +355,7 @@ unsafe fn waitall_each(
     runtime: &Runtime,
     requests: &mut [MPI_Request],
     array_of_statuses: *mut MPI_Status,
+    call: InCall,
 ) -> Result<()> {
     // Waited for in order: the order of completion does not matter, and all make progress
     // meanwhile.
@@ -345,7 +368,8 @@ unsafe fn waitall_each(
             let write = |operation: Option<&Request>| {
                 if tell {
                     let found = operation.map_or(Status::EMPTY, Request::status);
-                    // SAFETY: the caller's contract.
+                    // SAFETY: `array_of_statuses` has room for a status of each request (# Safety),
+                    // and is not ignored.
                     unsafe { write_well(array_of_statuses.add(index), &found) };
                 }
             };
@@ -366,8 +390,9 @@ unsafe fn waitall_each(
                 requests[index] = MPI_REQUEST_NULL;
             } else {
                 batch.release();
-                // SAFETY: the caller's contract.
-                unsafe { waitall_other(runtime, requests, index, array_of_statuses)? };
+                // SAFETY: the array of statuses has room for a status of each request, or is
+                // ignored (# Safety).
+                unsafe { waitall_other(runtime, requests, index, array_of_statuses, call)? };
             }
         }
         batch.release();
@@ -389,6 +414,7 @@ unsafe fn waitall_ended(
     requests: &mut [MPI_Request],
     statuses: *mut MPI_Status,
     error: Error,
+    call: InCall,
 ) -> Result<()> {
     if error.class() != Class::ProcFailedPending {
         return Err(error);
@@ -396,7 +422,7 @@ unsafe fn waitall_ended(
     // The requests before it are complete, with their statuses written, and their handles are null.
     let from = requests.iter().position(|one| *one != MPI_REQUEST_NULL);
     let from = from.unwrap_or(requests.len());
-    let all = resolve_all(runtime, &requests[from..])?;
+    let all = resolve_all(runtime, &requests[from..], call)?;
     let vcis = runtime.vcis_of(&all);
     runtime.process.wait_until_among(&vcis, || {
         let over = all.iter().all(|resolved| runtime.is_complete(*resolved))
@@ -408,7 +434,8 @@ unsafe fn waitall_ended(
         Ok(over.then_some(()))
     })?;
     let each = all.iter().copied().enumerate();
-    // SAFETY: the caller's contract.
+    // SAFETY: the array of statuses has room for a status of each request, or is ignored
+    // (# Safety).
     unsafe {
         conclude_many(
             runtime,
@@ -433,12 +460,13 @@ unsafe fn waitall_other(
     requests: &mut [MPI_Request],
     index: usize,
     statuses: *mut MPI_Status,
+    call: InCall,
 ) -> Result<()> {
-    let resolved = match runtime.resolve(requests[index]) {
+    let resolved = match runtime.resolve(requests[index], call) {
         Ok(resolved) => resolved,
-        Err(_) => return resolve_all(runtime, requests).map(drop),
+        Err(_) => return resolve_all(runtime, requests, call).map(drop),
     };
-    runtime.wait_by_class(&requests[index..])?;
+    runtime.wait_by_class(&requests[index..], call)?;
     runtime.wait_in_list(resolved)?;
     let stays = resolved.stays();
     let Ended { status, error } = runtime.take(resolved)?;
@@ -446,10 +474,11 @@ unsafe fn waitall_other(
     if !stays {
         requests[index] = MPI_REQUEST_NULL;
     }
-    // SAFETY: the caller's contract.
+    // SAFETY: the array of statuses has room for a status of each request, or is ignored
+    // (# Safety).
     unsafe {
         match error {
-            Some(error) => waitall_failed(runtime, requests, index, status, error, statuses),
+            Some(error) => waitall_failed(runtime, requests, index, status, error, statuses, call),
             None => {
                 write_well(status::at(statuses, index), &status);
                 Ok(())
@@ -465,7 +494,7 @@ unsafe fn waitall_other(
 /// The status is valid for writes, or ignored.
 #[inline(always)]
 unsafe fn write_well(out: *mut MPI_Status, found: &Status) {
-    // SAFETY: the caller's contract.
+    // SAFETY: `out` is valid for writes, or ignored (# Safety).
     unsafe {
         status::write(out, found);
         status::write_error(out, MPI_SUCCESS);
@@ -485,14 +514,16 @@ unsafe fn waitall_failed(
     found: Status,
     error: Error,
     statuses: *mut MPI_Status,
+    call: InCall,
 ) -> Result<()> {
     let out = status::at(statuses, index);
-    // SAFETY: the caller's contract.
+    // SAFETY: the array of statuses has room for a status of each request, or is ignored
+    // (# Safety).
     unsafe {
         status::write(out, &found);
         status::write_error(out, raise::code(&error));
     }
-    let rest = resolve_all(runtime, &requests[index + 1..])?;
+    let rest = resolve_all(runtime, &requests[index + 1..], call)?;
     // After a loss other requests may wait for a message that never comes; only complete ones are
     // completed.
     let awaited = if error.class() == Class::ProcFailed {
@@ -530,6 +561,7 @@ pub unsafe fn testall(
     array_of_statuses: *mut MPI_Status,
 ) -> Result<()> {
     let runtime = runtime()?;
+    let call = requests.call();
     let requests = requests.list_or(Class::Count)?;
     if !runtime.has_losses()
         && let ScanAll::Pending(first, vcis) = scan_all(runtime, requests)
@@ -541,7 +573,7 @@ pub unsafe fn testall(
             return Ok(());
         }
     }
-    let all = resolve_all(runtime, requests)?;
+    let all = resolve_all(runtime, requests, call)?;
     let complete = |runtime: &Runtime| all.iter().all(|resolved| runtime.is_complete(*resolved));
     let done = match is_complete_after_poll(runtime, &all, complete) {
         Err(error) if error.class() == Class::ProcFailedPending => true,
@@ -550,7 +582,8 @@ pub unsafe fn testall(
     flag.set(c_int::from(done));
     if done {
         let each = all.iter().copied().enumerate();
-        // SAFETY: the caller's contract.
+        // SAFETY: `array_of_statuses` has room for a status of each request, or is ignored (arrays,
+        // chapter of the module `api`).
         unsafe { conclude_many(runtime, each, requests, array_of_statuses)? };
     }
     Ok(())

@@ -19,7 +19,7 @@ use crate::args::{ArrayMut, Out};
 /// The arrays satisfy the contract of [`waitsome`].
 unsafe fn conclude_some(
     runtime: &Runtime,
-    all: &[ResolvedRequest],
+    all: &[ResolvedRequest<'_>],
     found: &[usize],
     requests: &mut [MPI_Request],
     outcount: &Out<c_int>,
@@ -48,8 +48,9 @@ pub unsafe fn waitsome(
     array_of_statuses: *mut MPI_Status,
 ) -> Result<()> {
     let runtime = runtime()?;
+    let call = requests.call();
     let requests = requests.list_or(Class::Count)?;
-    let all = resolve_all(runtime, requests)?;
+    let all = resolve_all(runtime, requests, call)?;
     if all_idle(&all) {
         outcount.set(MPI_UNDEFINED);
         return Ok(());
@@ -57,7 +58,8 @@ pub unsafe fn waitsome(
     let vcis = runtime.vcis_of(&all);
     let waited = wait_for_any(runtime, &vcis, &all).map(drop);
     let found = some_ended(runtime, &all, waited)?;
-    // SAFETY: the caller's contract.
+    // SAFETY: the arrays have room for as many entries as there are requests, or are ignored
+    // (arrays, chapter of the module `api`).
     unsafe {
         conclude_some(
             runtime,
@@ -79,6 +81,7 @@ pub unsafe fn testsome(
     array_of_statuses: *mut MPI_Status,
 ) -> Result<()> {
     let runtime = runtime()?;
+    let call = requests.call();
     let requests = requests.list_or(Class::Count)?;
     if !runtime.has_losses()
         && let Scan::Pending(vcis) = scan(runtime, requests)
@@ -90,7 +93,7 @@ pub unsafe fn testsome(
             return Ok(());
         }
     }
-    let all = resolve_all(runtime, requests)?;
+    let all = resolve_all(runtime, requests, call)?;
     if all_idle(&all) {
         outcount.set(MPI_UNDEFINED);
         return Ok(());
@@ -98,7 +101,8 @@ pub unsafe fn testsome(
     let complete = |runtime: &Runtime| any_complete(runtime, &all).is_some();
     let tested = is_complete_after_poll(runtime, &all, complete).map(drop);
     let found = some_ended(runtime, &all, tested)?;
-    // SAFETY: the caller's contract.
+    // SAFETY: the arrays have room for as many entries as there are requests, or are ignored
+    // (arrays, chapter of the module `api`).
     unsafe {
         conclude_some(
             runtime,

@@ -15,10 +15,14 @@ use crate::args::{Array, Out, StatusOut};
 use crate::status;
 
 /// Returns the requests of an array that is only read.
-fn resolve(runtime: &Runtime, requests: Array<MPI_Request>) -> Result<Vec<ResolvedRequest>> {
+fn resolve<'c>(
+    runtime: &Runtime,
+    requests: Array<'c, MPI_Request>,
+) -> Result<Vec<ResolvedRequest<'c>>> {
+    let call = requests.call();
     match requests.list_or(Class::Count)? {
         [] => Ok(Vec::new()),
-        requests => resolve_all(runtime, requests),
+        requests => resolve_all(runtime, requests, call),
     }
 }
 
@@ -60,7 +64,8 @@ pub unsafe fn request_get_status_all(
     let all = resolve(runtime, requests)?;
     let complete = |runtime: &Runtime| all.iter().all(|resolved| runtime.is_complete(*resolved));
     let done = is_complete_after_poll(runtime, &all, complete)?;
-    // SAFETY: the caller's contract.
+    // SAFETY: `array_of_statuses` has room for a status of each request, or is ignored (arrays,
+    // chapter of the module `api`).
     unsafe {
         flag.set(c_int::from(done));
         if done {

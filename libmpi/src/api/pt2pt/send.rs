@@ -13,7 +13,7 @@ use mpi_runtime::requests::{self, READY};
 
 use super::check::check_send;
 use crate::abi::{MPI_Comm, MPI_Datatype, MPI_Request, MPI_SUCCESS};
-use crate::args::{LateOut, UserBuffer};
+use crate::args::{Late, LateOut, UserBuffer};
 use crate::raise::{Arg, On, raise};
 
 /// A checked send. `rank` is `None` for `MPI_PROC_NULL`.
@@ -25,13 +25,13 @@ pub(super) struct Outgoing<'a> {
 
 /// Checks the arguments of a send.
 #[inline(always)]
-pub(super) fn outgoing(
-    runtime: &Runtime,
+pub(super) fn outgoing<'c>(
+    runtime: &'c Runtime,
     data: UserBuffer,
     dest: c_int,
     tag: c_int,
-    comm: MPI_Comm,
-) -> Result<Outgoing<'_>> {
+    comm: Late<'c, MPI_Comm>,
+) -> Result<Outgoing<'c>> {
     let (comm, rank) = check_send(runtime, dest, tag, comm)?;
     let buffer = data.message(rank)?;
     Ok(Outgoing { comm, rank, buffer })
@@ -40,16 +40,16 @@ pub(super) fn outgoing(
 /// Returns the destination and length of a send with valid arguments and contiguous data. Others are
 /// checked by [`outgoing`], which reports errors.
 #[inline(always)]
-pub(super) fn contiguous(
+pub(super) fn contiguous<'c>(
     buf: *const c_void,
     count: c_int,
     datatype: MPI_Datatype,
     dest: c_int,
     tag: c_int,
-    comm: MPI_Comm,
-) -> Option<(&'static Runtime, &'static CommObject, usize)> {
+    comm: Late<'c, MPI_Comm>,
+) -> Option<(&'static Runtime, &'c CommObject, usize)> {
     let runtime = running()?;
-    let comm = runtime.early_comm(comm)?;
+    let comm = runtime.early_comm(comm.0, comm.1)?;
     let len = types::message_len(buf, count, datatype)?;
     ((dest as u32) < comm.comm.targets() && tag >= 0).then_some((runtime, comm, len))
 }
@@ -134,21 +134,24 @@ pub(crate) unsafe fn isend_fast<const LARGE: bool>(
     datatype: MPI_Datatype,
     dest: c_int,
     tag: c_int,
-    comm: MPI_Comm,
+    comm: Late<MPI_Comm>,
     request: *mut MPI_Request,
 ) -> Option<c_int> {
     let (runtime, comm, len) = contiguous(buf, count, datatype, dest, tag, comm)?;
     if request.is_null() {
         return None;
     }
-    // SAFETY: the caller's contract.
+    // SAFETY: `len` bytes at `buf` are the send buffer, as count and datatype say (buffers, chapter
+    // of the module `api`).
     match unsafe { send_inline(runtime, comm, buf, len, dest, tag) } {
         Sent::Full => {
-            // SAFETY: the caller's contract.
+            // SAFETY: `len` bytes at `buf` are the send buffer until the request is complete;
+            // `request` is not NULL, and so valid for writes (chapter of the module `api`).
             Some(unsafe { isend_long::<LARGE>(comm, buf, len, dest, tag, request) })
         }
         sent => {
-            // SAFETY: the caller's contract.
+            // SAFETY: `request` is not NULL, and so valid for writes (output arguments, chapter of
+            // the module `api`).
             unsafe { request.write(READY) };
             Some(finish_inline(sent, comm, dest))
         }
@@ -166,7 +169,8 @@ unsafe fn isend_long<const LARGE: bool>(
     tag: c_int,
     request: *mut MPI_Request,
 ) -> c_int {
-    // SAFETY: the caller's contract.
+    // SAFETY: `len` bytes at `buf` are the send buffer until the request is complete; `request` is
+    // valid for writes (# Safety).
     unsafe {
         match start_contiguous(comm, buf, len, dest, tag) {
             Ok(started) => {
@@ -189,12 +193,14 @@ pub(crate) unsafe fn send_fast<const LARGE: bool>(
     datatype: MPI_Datatype,
     dest: c_int,
     tag: c_int,
-    comm: MPI_Comm,
+    comm: Late<MPI_Comm>,
 ) -> Option<c_int> {
     let (runtime, comm, len) = contiguous(buf, count, datatype, dest, tag, comm)?;
-    // SAFETY: the caller's contract.
+    // SAFETY: `len` bytes at `buf` are the send buffer, as count and datatype say (buffers, chapter
+    // of the module `api`).
     match unsafe { send_inline(runtime, comm, buf, len, dest, tag) } {
-        // SAFETY: the caller's contract.
+        // SAFETY: `len` bytes at `buf` are the send buffer, as count and datatype say (buffers,
+        // chapter of the module `api`).
         Sent::Full => Some(unsafe { MPI_Send_long::<LARGE>(comm, buf, len, dest, tag) }),
         sent => Some(finish_inline(sent, comm, dest)),
     }
@@ -263,7 +269,7 @@ pub(crate) fn start_send(
     data: UserBuffer,
     dest: c_int,
     tag: c_int,
-    comm: MPI_Comm,
+    comm: Late<MPI_Comm>,
     request: LateOut<MPI_Request>,
 ) -> Result<()> {
     let runtime = runtime()?;
@@ -280,7 +286,7 @@ pub(crate) fn blocking_send(
     data: UserBuffer,
     dest: c_int,
     tag: c_int,
-    comm: MPI_Comm,
+    comm: Late<MPI_Comm>,
 ) -> Result<()> {
     let runtime = runtime()?;
     let out = outgoing(runtime, data, dest, tag, comm)?;

@@ -14,7 +14,7 @@ use super::send::{
     Outgoing, contiguous, finish_inline, finish_send, outgoing, send_inline, start_contiguous,
 };
 use crate::abi::MPI_Comm;
-use crate::args::{StatusOut, UserBuffer};
+use crate::args::{Late, StatusOut, UserBuffer};
 
 /// `MPI_Sendrecv` (section 3.10).
 pub fn sendrecv(
@@ -24,7 +24,7 @@ pub fn sendrecv(
     recv: UserBuffer,
     source: c_int,
     recvtag: c_int,
-    comm: MPI_Comm,
+    comm: Late<MPI_Comm>,
     status: StatusOut,
 ) -> Result<()> {
     let runtime = runtime()?;
@@ -63,12 +63,12 @@ pub fn sendrecv(
 
 /// Returns the destination and the length of a send that may leave inline ([`contiguous`]).
 #[inline(always)]
-fn inline_data(
+fn inline_data<'c>(
     send: UserBuffer,
     dest: c_int,
     tag: c_int,
-    comm: MPI_Comm,
-) -> Option<(&'static CommObject, usize)> {
+    comm: Late<'c, MPI_Comm>,
+) -> Option<(&'c CommObject, usize)> {
     let count = c_int::try_from(send.count()).ok()?;
     let (_, to, len) = contiguous(send.address(), count, send.datatype(), dest, tag, comm)?;
     Some((to, len))
@@ -173,7 +173,7 @@ pub fn sendrecv_replace(
     sendtag: c_int,
     source: c_int,
     recvtag: c_int,
-    comm: MPI_Comm,
+    comm: Late<MPI_Comm>,
     status: StatusOut,
 ) -> Result<()> {
     let runtime = runtime()?;

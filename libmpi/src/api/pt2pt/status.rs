@@ -7,7 +7,7 @@ use mpi_core::datatype::Datatype;
 use mpi_runtime::lifecycle::runtime::runtime;
 
 use crate::abi::MPI_Request;
-use crate::args::{Out, OutInt, StatusIn};
+use crate::args::{Late, Out, OutInt, StatusIn};
 use crate::status;
 
 /// `MPI_Get_count` (section 3.2.5).
@@ -18,9 +18,9 @@ pub fn get_count(status: StatusIn, datatype: &Datatype, count: OutInt) -> Result
 }
 
 /// `MPI_Cancel` (sections 3.8.4 and 12.2).
-pub fn cancel(request: &mut MPI_Request) -> Result<()> {
+pub fn cancel(Late(request, call): Late<&mut MPI_Request>) -> Result<()> {
     let runtime = runtime()?;
-    runtime.cancel(runtime.resolve(*request)?)
+    runtime.cancel(runtime.resolve(*request, call)?)
 }
 
 /// `MPI_Test_cancelled` (section 3.8.4).

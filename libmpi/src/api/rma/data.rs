@@ -7,6 +7,7 @@ use mpi_core::datatype::{Datatype, Group};
 use mpi_core::op::PredefinedOp;
 use mpi_core::{Class, Error, RequestId, Result};
 use mpi_rma::{Completion, Origin, Target, Window};
+use mpi_runtime::handles::in_call::InCall;
 use mpi_runtime::handles::types;
 use mpi_runtime::handles::wins;
 use mpi_runtime::lifecycle::runtime::{Runtime, runtime};
@@ -18,10 +19,10 @@ use crate::abi::{
 use crate::api::rma::check_rank;
 use crate::api::rma::element::{swap_element, update_element};
 use crate::api::{self, null};
-use crate::args::UserBuffer;
+use crate::args::{Late, UserBuffer};
 use crate::ops;
 
-impl UserBuffer {
+impl<'c> UserBuffer<'c> {
     /// Returns whether this is one element of a datatype.
     #[inline(always)]
     fn is_one(&self, datatype: MPI_Datatype) -> bool {
@@ -29,8 +30,8 @@ impl UserBuffer {
     }
 
     /// Checks the origin buffer of a transfer with this target.
-    fn origin(&self, rank: c_int) -> Result<Origin<'static>> {
-        let (count, datatype) = types::checked(self.count(), self.datatype())?;
+    fn origin(&self, rank: c_int) -> Result<Origin<'c>> {
+        let (count, datatype) = types::checked(self.count(), self.datatype(), self.call())?;
         if rank != MPI_PROC_NULL {
             types::check_address(self.address(), count, datatype)?;
         }
@@ -59,8 +60,8 @@ impl TargetArgs {
     }
 
     /// Checks the target; `None` for `MPI_PROC_NULL`.
-    fn check(&self, window: &Window) -> Result<Option<Target<'static>>> {
-        let (count, datatype) = types::checked(self.count, self.datatype)?;
+    fn check<'c>(&self, window: &Window, call: InCall<'c>) -> Result<Option<Target<'c>>> {
+        let (count, datatype) = types::checked(self.count, self.datatype, call)?;
         if self.rank == MPI_PROC_NULL {
             return Ok(None);
         }
@@ -110,8 +111,8 @@ unsafe fn give(request: RequestOut, started: Option<RequestId>) -> Result<()> {
     }
 }
 
-fn site(win: MPI_Win) -> Result<(&'static Runtime, &'static Window)> {
-    Ok((runtime()?, &wins::get(win)?.window))
+fn site<'c>(Late(win, call): Late<'c, MPI_Win>) -> Result<(&'static Runtime, &'c Window)> {
+    Ok((runtime()?, &wins::get(win, call)?.window))
 }
 
 /// Starts or carries out a put: `MPI_Put` and `MPI_Rput` (sections 11.3.1 and 11.3.5).
@@ -121,17 +122,18 @@ fn site(win: MPI_Win) -> Result<(&'static Runtime, &'static Window)> {
 pub(crate) unsafe fn put(
     origin: UserBuffer,
     target: TargetArgs,
-    win: MPI_Win,
+    win: Late<MPI_Win>,
     request: RequestOut,
 ) -> Result<()> {
     let (runtime, window) = site(win)?;
     let completion = completion(request)?;
-    let (origin, target) = (origin.origin(target.rank)?, target.check(window)?);
+    let (origin, target) = (origin.origin(target.rank)?, target.check(window, win.1)?);
     let Some(target) = target else {
-        // SAFETY: the caller's contract.
+        // SAFETY: the address for the request is valid, if there is one (# Safety).
         return unsafe { give(request, None) };
     };
-    // SAFETY: the caller's contract.
+    // SAFETY: the origin is readable until the operation is complete, and `request` is valid
+    // (# Safety).
     unsafe {
         let started = window.put(&runtime.process, origin, target, completion)?;
         give(request, started)
@@ -145,17 +147,18 @@ pub(crate) unsafe fn put(
 pub(crate) unsafe fn get(
     origin: UserBuffer,
     target: TargetArgs,
-    win: MPI_Win,
+    win: Late<MPI_Win>,
     request: RequestOut,
 ) -> Result<()> {
     let (runtime, window) = site(win)?;
     let completion = completion(request)?;
-    let (origin, target) = (origin.origin(target.rank)?, target.check(window)?);
+    let (origin, target) = (origin.origin(target.rank)?, target.check(window, win.1)?);
     let Some(target) = target else {
-        // SAFETY: the caller's contract.
+        // SAFETY: the address for the request is valid, if there is one (# Safety).
         return unsafe { give(request, None) };
     };
-    // SAFETY: the caller's contract.
+    // SAFETY: the origin is writable until the operation is complete, and `request` is valid
+    // (# Safety).
     unsafe {
         let started = window.get(&runtime.process, origin, target, completion)?;
         give(request, started)
@@ -173,12 +176,12 @@ pub(crate) unsafe fn accumulate(
     result: Option<UserBuffer>,
     target: TargetArgs,
     op: MPI_Op,
-    win: MPI_Win,
+    win: Late<MPI_Win>,
     request: RequestOut,
 ) -> Result<()> {
     let (runtime, window) = site(win)?;
     let completion = completion(request)?;
-    let op = ops::lookup(op)?;
+    let op = ops::lookup(op, win.1)?;
     // With MPI_NO_OP the origin's arguments are ignored (section 11.3.4).
     let reads = op.as_predefined() == Some(PredefinedOp::NoOp);
     if reads && result.is_none() {
@@ -192,13 +195,14 @@ pub(crate) unsafe fn accumulate(
     let result = result
         .map(|result| result.origin(target.rank))
         .transpose()?;
-    let (datatype, target) = (target.datatype, target.check(window)?);
-    op.check_accumulate(&types::object(datatype)?.datatype)?;
+    let (datatype, target) = (target.datatype, target.check(window, win.1)?);
+    op.check_accumulate(&types::object(datatype, win.1)?.datatype)?;
     let Some(target) = target else {
-        // SAFETY: the caller's contract.
+        // SAFETY: the address for the request is valid, if there is one (# Safety).
         return unsafe { give(request, None) };
     };
-    // SAFETY: the caller's contract.
+    // SAFETY: the standard lets the origin be read and the result be written until the operation is
+    // complete (# Safety), as the checked arguments describe them.
     unsafe {
         let started =
             window.accumulate(&runtime.process, origin, result, target, op, completion)?;
@@ -215,7 +219,7 @@ pub(crate) unsafe fn blocking_accumulate(
     origin: UserBuffer,
     target: TargetArgs,
     op: MPI_Op,
-    win: MPI_Win,
+    win: Late<MPI_Win>,
 ) -> Result<()> {
     if origin.is_one(target.datatype)
         && target.count == 1
@@ -240,7 +244,7 @@ pub(crate) unsafe fn blocking_get_accumulate(
     result: UserBuffer,
     target: TargetArgs,
     op: MPI_Op,
-    win: MPI_Win,
+    win: Late<MPI_Win>,
 ) -> Result<()> {
     let to = result.address();
     // With MPI_NO_OP the origin's arguments are ignored (section 11.3.4).
@@ -267,7 +271,7 @@ pub(crate) unsafe fn fetch_and_op(
     result: UserBuffer,
     target: TargetArgs,
     op: MPI_Op,
-    win: MPI_Win,
+    win: Late<MPI_Win>,
 ) -> Result<()> {
     let to = result.address();
     if types::may_be_data(to)
@@ -276,14 +280,14 @@ pub(crate) unsafe fn fetch_and_op(
     {
         return Ok(());
     }
-    predefined(target.datatype)?;
+    predefined(target.datatype, win.1)?;
     // SAFETY: the contract of an accumulate is that of this function.
     unsafe { accumulate(origin, Some(result), target, op, win, None) }
 }
 
 /// Returns a datatype that must be predefined.
-fn predefined(datatype: MPI_Datatype) -> Result<&'static Datatype> {
-    let found = &types::object(datatype)?.datatype;
+fn predefined<'c>(datatype: MPI_Datatype, call: InCall<'c>) -> Result<&'c Datatype> {
+    let found = &types::object(datatype, call)?.datatype;
     if found.as_predefined().is_none() {
         return Err(Error::new(
             Class::Type,
@@ -302,7 +306,7 @@ fn predefined(datatype: MPI_Datatype) -> Result<&'static Datatype> {
 pub(crate) unsafe fn compare_and_swap(
     buffers: [*mut c_void; 3],
     target: TargetArgs,
-    win: MPI_Win,
+    win: Late<MPI_Win>,
 ) -> Result<()> {
     // SAFETY: the buffers hold one element each (# Safety).
     unsafe {
@@ -322,11 +326,11 @@ pub(crate) unsafe fn compare_and_swap(
 unsafe fn compare_and_swap_long(
     buffers: [*mut c_void; 3],
     target: TargetArgs,
-    win: MPI_Win,
+    win: Late<MPI_Win>,
 ) -> Result<()> {
     let [origin_addr, compare_addr, result_addr] = buffers;
     let (runtime, window) = site(win)?;
-    let element = predefined(target.datatype)?;
+    let element = predefined(target.datatype, win.1)?;
     let group = element.as_predefined().map(|element| element.group());
     let Some(
         Group::CInteger | Group::FInteger | Group::Logical | Group::MultiLanguage | Group::Byte,
@@ -337,7 +341,7 @@ unsafe fn compare_and_swap_long(
             format!("{element} can't be compared; it must be an integer, a logical or a byte"),
         ));
     };
-    let Some(target) = target.check(window)? else {
+    let Some(target) = target.check(window, win.1)? else {
         return Ok(());
     };
     types::check_address(origin_addr, 1, element)?;

@@ -9,6 +9,7 @@ use mpi_runtime::handles::wins;
 
 use crate::abi::{MPI_Aint, MPI_Datatype, MPI_NO_OP, MPI_Op, MPI_REPLACE, MPI_Win};
 use crate::api::rma::fast_path::integer_op;
+use crate::args::Late;
 use crate::ops;
 
 /// Updates an element of the target, and writes the old value to `result` unless that is NULL.
@@ -24,15 +25,16 @@ pub(crate) unsafe fn update_element(
     datatype: MPI_Datatype,
     (rank, displacement): (c_int, MPI_Aint),
     op: MPI_Op,
-    win: MPI_Win,
+    win: Late<MPI_Win>,
 ) -> Option<()> {
     let (Some(size), Some(op)) = (types::integer_len(datatype), integer_op(op)) else {
-        // SAFETY: this function has the same contract.
+        // SAFETY: `origin` holds an element unless `op` is `MPI_NO_OP`, and `result` has space for
+        // one (# Safety).
         return unsafe { reduce_element(origin, result, datatype, (rank, displacement), op, win) };
     };
     let operand = origin.cast();
     let target = (rank, displacement as isize);
-    let window = wins::find_early(win)?;
+    let window = wins::find_early(win.0, win.1)?;
     let update = IntegerUpdate { op, operand };
     // SAFETY: the buffers hold elements of `size` bytes, by this function's contract.
     unsafe { window.update::<1>(size, &update, result.cast(), target) }
@@ -49,10 +51,10 @@ unsafe fn reduce_element(
     datatype: MPI_Datatype,
     (rank, displacement): (c_int, MPI_Aint),
     op: MPI_Op,
-    win: MPI_Win,
+    win: Late<MPI_Win>,
 ) -> Option<()> {
     let size = types::contiguous_element_len(datatype)?;
-    let window = wins::find_early(win)?;
+    let window = wins::find_early(win.0, win.1)?;
     let (operand, result) = (origin.cast(), result.cast());
     let target = (rank, displacement as isize);
     // Replacing and reading need only the datatype's size.
@@ -64,7 +66,10 @@ unsafe fn reduce_element(
     if !types::may_be_data(origin) {
         return None;
     }
-    let (object, op) = (types::object(datatype).ok()?, ops::lookup(op).ok()?);
+    let (object, op) = (
+        types::object(datatype, win.1).ok()?,
+        ops::lookup(op, win.1).ok()?,
+    );
     let update = ElementUpdate::new(op, &object.datatype, operand)?;
     // SAFETY: the buffers hold elements of `size` bytes, by this function's contract.
     unsafe { window.update::<1>(size, &update, result, target) }
@@ -80,7 +85,7 @@ pub(crate) unsafe fn swap_element(
     buffers: [*mut c_void; 3],
     datatype: MPI_Datatype,
     (rank, displacement): (c_int, MPI_Aint),
-    win: MPI_Win,
+    win: Late<MPI_Win>,
 ) -> Option<()> {
     let size = types::comparable_len(datatype)?;
     if buffers.iter().any(|buffer| !types::may_be_data(*buffer)) {
@@ -92,7 +97,7 @@ pub(crate) unsafe fn swap_element(
         new: new.cast(),
     };
     let target = (rank, displacement as isize);
-    let window = wins::find_early(win)?;
+    let window = wins::find_early(win.0, win.1)?;
     // SAFETY: the buffers hold elements of `size` bytes, by this function's contract.
     unsafe { window.update::<1>(size, &update, result.cast(), target) }
 }

@@ -13,20 +13,21 @@ use crate::abi::{
     MPI_Aint, MPI_BAND, MPI_BOR, MPI_BXOR, MPI_Datatype, MPI_LOCK_EXCLUSIVE, MPI_LOCK_SHARED,
     MPI_NO_OP, MPI_Op, MPI_REPLACE, MPI_Request, MPI_SUCCESS, MPI_SUM, MPI_Win,
 };
+use crate::args::Late;
 
 /// Returns the window, and the length of data that both sides describe alike.
 #[inline(always)]
-fn plain(
+fn plain<'c>(
     address: *const c_void,
     (count, datatype): (c_int, MPI_Datatype),
     target: (c_int, MPI_Datatype),
-    win: MPI_Win,
-) -> Option<(&'static Window, usize)> {
+    win: Late<'c, MPI_Win>,
+) -> Option<(&'c Window, usize)> {
     if (count, datatype) != target {
         return None;
     }
     let len = types::contiguous_len(address, count, datatype)?;
-    Some((wins::find_early(win)?, len))
+    Some((wins::find_early(win.0, win.1)?, len))
 }
 
 /// The fast path of `MPI_Put`.
@@ -39,7 +40,7 @@ pub(crate) unsafe fn win_put_fast(
     target_disp: MPI_Aint,
     target_count: c_int,
     target_datatype: MPI_Datatype,
-    win: MPI_Win,
+    win: Late<MPI_Win>,
 ) -> Option<c_int> {
     let origin = (origin_count, origin_datatype);
     let (window, len) = plain(origin_addr, origin, (target_count, target_datatype), win)?;
@@ -58,7 +59,7 @@ pub(crate) unsafe fn win_get_fast(
     target_disp: MPI_Aint,
     target_count: c_int,
     target_datatype: MPI_Datatype,
-    win: MPI_Win,
+    win: Late<MPI_Win>,
 ) -> Option<c_int> {
     let origin = (origin_count, origin_datatype);
     let (window, len) = plain(origin_addr, origin, (target_count, target_datatype), win)?;
@@ -73,7 +74,7 @@ pub(crate) unsafe fn win_get_fast(
 /// Both are valid for `len` bytes.
 #[inline(always)]
 unsafe fn copy(from: *const u8, to: *mut u8, len: usize) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: both addresses are valid for `len` bytes (# Safety).
     unsafe {
         match len {
             8 => to
@@ -94,7 +95,7 @@ unsafe fn copy(from: *const u8, to: *mut u8, len: usize) -> c_int {
 /// Both are valid for `len` bytes.
 #[inline(never)]
 unsafe fn copy_long(from: *const u8, to: *mut u8, len: usize) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: both addresses are valid for `len` bytes (# Safety).
     unsafe { copy_overlapping(from, to, len) };
     MPI_SUCCESS
 }
@@ -109,7 +110,7 @@ pub(crate) unsafe fn win_rput_fast(
     target_disp: MPI_Aint,
     target_count: c_int,
     target_datatype: MPI_Datatype,
-    win: MPI_Win,
+    win: Late<MPI_Win>,
     request: *mut MPI_Request,
 ) -> Option<c_int> {
     let origin = (origin_count, origin_datatype);
@@ -136,7 +137,7 @@ pub(crate) unsafe fn win_rget_fast(
     target_disp: MPI_Aint,
     target_count: c_int,
     target_datatype: MPI_Datatype,
-    win: MPI_Win,
+    win: Late<MPI_Win>,
     request: *mut MPI_Request,
 ) -> Option<c_int> {
     let origin = (origin_count, origin_datatype);
@@ -180,10 +181,10 @@ unsafe fn update_integer(
     datatype: MPI_Datatype,
     (rank, displacement): (c_int, MPI_Aint),
     op: MPI_Op,
-    win: MPI_Win,
+    win: Late<MPI_Win>,
 ) -> Option<c_int> {
     let size = types::integer_len(datatype)?;
-    let (op, window) = (integer_op(op)?, wins::find_early(win)?);
+    let (op, window) = (integer_op(op)?, wins::find_early(win.0, win.1)?);
     let update = IntegerUpdate {
         op,
         operand: origin.cast(),
@@ -202,13 +203,14 @@ pub(crate) unsafe fn win_fetch_and_op_fast(
     target_rank: c_int,
     target_disp: MPI_Aint,
     op: MPI_Op,
-    win: MPI_Win,
+    win: Late<MPI_Win>,
 ) -> Option<c_int> {
     if !types::may_be_data(result_addr) {
         return None;
     }
     let target = (target_rank, target_disp);
-    // SAFETY: the caller's contract.
+    // SAFETY: the buffers hold an integer of the datatype each, as the arguments say (buffers,
+    // chapter of the module `api`).
     unsafe { update_integer(origin_addr, result_addr, datatype, target, op, win) }
 }
 
@@ -223,7 +225,7 @@ pub(crate) unsafe fn win_accumulate_fast(
     target_count: c_int,
     target_datatype: MPI_Datatype,
     op: MPI_Op,
-    win: MPI_Win,
+    win: Late<MPI_Win>,
 ) -> Option<c_int> {
     let alike = (origin_count, origin_datatype) == (target_count, target_datatype);
     if origin_count != 1 || !alike || op == MPI_NO_OP {
@@ -231,7 +233,8 @@ pub(crate) unsafe fn win_accumulate_fast(
     }
     let target = (target_rank, target_disp);
     let nowhere = ptr::null_mut();
-    // SAFETY: the caller's contract.
+    // SAFETY: the buffers hold an integer of the datatype each, as the arguments say (buffers,
+    // chapter of the module `api`).
     unsafe { update_integer(origin_addr, nowhere, origin_datatype, target, op, win) }
 }
 
@@ -261,14 +264,15 @@ pub(crate) unsafe fn win_get_accumulate_fast(
     target_count: c_int,
     target_datatype: MPI_Datatype,
     op: MPI_Op,
-    win: MPI_Win,
+    win: Late<MPI_Win>,
 ) -> Option<c_int> {
     let origin = (origin_count, origin_datatype);
     let target = (target_count, target_datatype);
     if !one(op, origin, (result_count, result_datatype), target) {
         return None;
     }
-    // SAFETY: the caller's contract.
+    // SAFETY: the buffers hold an integer of the datatype each, as the arguments say (buffers,
+    // chapter of the module `api`).
     unsafe {
         win_fetch_and_op_fast(
             origin_addr,
@@ -296,14 +300,14 @@ pub(crate) unsafe fn win_rget_accumulate_fast(
     target_count: c_int,
     target_datatype: MPI_Datatype,
     op: MPI_Op,
-    win: MPI_Win,
+    win: Late<MPI_Win>,
     request: *mut MPI_Request,
 ) -> Option<c_int> {
     let origin = (origin_count, origin_datatype);
     let target = (target_count, target_datatype);
     if !one(op, origin, (result_count, result_datatype), target)
         || request.is_null()
-        || !wins::find_early(win)?.is_locked(target_rank)
+        || !wins::find_early(win.0, win.1)?.is_locked(target_rank)
     {
         return None;
     }
@@ -332,7 +336,7 @@ pub(crate) unsafe fn win_compare_and_swap_fast(
     datatype: MPI_Datatype,
     target_rank: c_int,
     target_disp: MPI_Aint,
-    win: MPI_Win,
+    win: Late<MPI_Win>,
 ) -> Option<c_int> {
     let size = types::integer_len(datatype)?;
     let buffers = [origin_addr, compare_addr, result_addr.cast_const()];
@@ -344,7 +348,7 @@ pub(crate) unsafe fn win_compare_and_swap_fast(
         new: origin_addr.cast(),
     };
     let target = (target_rank, target_disp as isize);
-    let window = wins::find_early(win)?;
+    let window = wins::find_early(win.0, win.1)?;
     // SAFETY: the caller's contract: the buffers hold integers of `size` bytes.
     unsafe { window.update::<4>(size, &update, result_addr.cast(), target) }.map(|()| MPI_SUCCESS)
 }
@@ -358,13 +362,13 @@ pub(crate) unsafe fn win_lock_fast(
     lock_type: c_int,
     rank: c_int,
     assert: c_int,
-    win: MPI_Win,
+    win: Late<MPI_Win>,
 ) -> Option<c_int> {
     let exclusive = lock_type == MPI_LOCK_EXCLUSIVE;
     if assert != 0 || !exclusive && lock_type != MPI_LOCK_SHARED {
         return None;
     }
-    wins::find_early(win)?
+    wins::find_early(win.0, win.1)?
         .fast_lock(rank, exclusive)
         .then_some(MPI_SUCCESS)
 }
@@ -374,8 +378,8 @@ pub(crate) unsafe fn win_lock_fast(
 /// # Safety
 /// No requirements.
 #[inline(always)]
-pub(crate) unsafe fn win_unlock_fast(rank: c_int, win: MPI_Win) -> Option<c_int> {
-    wins::find_early(win)?
+pub(crate) unsafe fn win_unlock_fast(rank: c_int, win: Late<MPI_Win>) -> Option<c_int> {
+    wins::find_early(win.0, win.1)?
         .fast_unlock(rank)
         .then_some(MPI_SUCCESS)
 }
@@ -385,8 +389,8 @@ pub(crate) unsafe fn win_unlock_fast(rank: c_int, win: MPI_Win) -> Option<c_int>
 /// # Safety
 /// No requirements.
 #[inline(always)]
-pub(crate) unsafe fn win_flush_fast(rank: c_int, win: MPI_Win) -> Option<c_int> {
-    wins::find_early(win)?
+pub(crate) unsafe fn win_flush_fast(rank: c_int, win: Late<MPI_Win>) -> Option<c_int> {
+    wins::find_early(win.0, win.1)?
         .fast_flush(rank)
         .then_some(MPI_SUCCESS)
 }
@@ -396,8 +400,10 @@ pub(crate) unsafe fn win_flush_fast(rank: c_int, win: MPI_Win) -> Option<c_int> 
 /// # Safety
 /// No requirements.
 #[inline(always)]
-pub(crate) unsafe fn win_sync_fast(win: MPI_Win) -> Option<c_int> {
-    wins::find_early(win)?.fast_sync().then_some(MPI_SUCCESS)
+pub(crate) unsafe fn win_sync_fast(win: Late<MPI_Win>) -> Option<c_int> {
+    wins::find_early(win.0, win.1)?
+        .fast_sync()
+        .then_some(MPI_SUCCESS)
 }
 
 /// The fast path of `MPI_Win_flush_local`.
@@ -405,8 +411,8 @@ pub(crate) unsafe fn win_sync_fast(win: MPI_Win) -> Option<c_int> {
 /// # Safety
 /// No requirements.
 #[inline(always)]
-pub(crate) unsafe fn win_flush_local_fast(rank: c_int, win: MPI_Win) -> Option<c_int> {
-    wins::find_early(win)?
+pub(crate) unsafe fn win_flush_local_fast(rank: c_int, win: Late<MPI_Win>) -> Option<c_int> {
+    wins::find_early(win.0, win.1)?
         .fast_flush_local(rank)
         .then_some(MPI_SUCCESS)
 }

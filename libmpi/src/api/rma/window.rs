@@ -1,6 +1,7 @@
 //! Windows (section 11.2), with their names, attributes and error handlers.
 
 use std::ffi::{CStr, c_int, c_void};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use mpi_core::info::Info;
@@ -22,7 +23,7 @@ use crate::abi::{
 use crate::api::attr;
 use crate::api::errhandler::{call, demand_made_by};
 use crate::api::rma::check_rank;
-use crate::args::{LateOut, LiveWin, Out, OutInt, OutText};
+use crate::args::{Late, LateOut, LiveWin, Out, OutInt, OutText};
 use crate::attributes::{self, Form, ObjectKind, Value};
 use crate::raise::On;
 use crate::win_values;
@@ -32,15 +33,15 @@ use crate::win_values;
 /// # Safety
 /// The memory satisfies the contract of [`Window::new`].
 unsafe fn make(
-    comm: MPI_Comm,
+    Late(comm, call): Late<MPI_Comm>,
     flavor: Flavor,
     size: MPI_Aint,
     unit: MPI_Aint,
     info: MPI_Info,
     win: &LateOut<MPI_Win>,
-) -> Result<&'static WinObject> {
+) -> Result<Arc<WinObject>> {
     let runtime = runtime()?;
-    let comm = &runtime.comm(comm)?.comm;
+    let comm = &runtime.comm(comm, call)?.comm;
     if comm.remote().is_some() {
         let why = "comm is an intercommunicator; windows are made of intracommunicators only";
         return Err(Error::new(Class::Comm, why));
@@ -60,7 +61,7 @@ unsafe fn make(
     if let Flavor::Created(base) = flavor {
         check_base(base.cast(), bytes)?;
     }
-    let info = infos::hints(info)?;
+    let info = infos::hints(info, call)?;
     let win = win.demand()?;
     let flavor = match flavor {
         Flavor::Shared { .. } => {
@@ -76,13 +77,13 @@ unsafe fn make(
         hints.update_win(info);
     }
     let wishes = hints.of_window();
-    // SAFETY: the caller's contract.
+    // SAFETY: the memory satisfies the contract of `Window::new` (# Safety).
     let window = unsafe { Window::new(&runtime.process, comm, flavor, bytes, unit, &wishes)? };
     hints.settle_win(&window);
     let values = win_values::of(&window);
     let handle = wins::insert(WinObject::new(window, hints, values))?;
     win.set(handle);
-    wins::get(handle)
+    wins::hold(handle)
 }
 
 /// Refuses NULL and `MPI_IN_PLACE` as memory of a window.
@@ -106,10 +107,10 @@ pub unsafe fn win_create(
     size: MPI_Aint,
     disp_unit: MPI_Aint,
     info: MPI_Info,
-    comm: MPI_Comm,
+    comm: Late<MPI_Comm>,
     win: LateOut<MPI_Win>,
 ) -> Result<()> {
-    // SAFETY: the caller's contract.
+    // SAFETY: `base` is valid for `size` bytes as long as the window has it (# Safety).
     unsafe {
         make(
             comm,
@@ -128,7 +129,7 @@ pub fn win_allocate(
     size: MPI_Aint,
     disp_unit: MPI_Aint,
     info: MPI_Info,
-    comm: MPI_Comm,
+    comm: Late<MPI_Comm>,
     baseptr: Out<*mut c_void>,
     win: LateOut<MPI_Win>,
 ) -> Result<()> {
@@ -143,7 +144,7 @@ pub fn win_allocate_shared(
     size: MPI_Aint,
     disp_unit: MPI_Aint,
     info: MPI_Info,
-    comm: MPI_Comm,
+    comm: Late<MPI_Comm>,
     baseptr: Out<*mut c_void>,
     win: LateOut<MPI_Win>,
 ) -> Result<()> {
@@ -180,7 +181,11 @@ pub fn win_shared_query(
 }
 
 /// `MPI_Win_create_dynamic` (section 11.2.4).
-pub fn win_create_dynamic(info: MPI_Info, comm: MPI_Comm, win: LateOut<MPI_Win>) -> Result<()> {
+pub fn win_create_dynamic(
+    info: MPI_Info,
+    comm: Late<MPI_Comm>,
+    win: LateOut<MPI_Win>,
+) -> Result<()> {
     // SAFETY: the window has no memory of the program yet.
     unsafe { make(comm, Flavor::Dynamic, 0, 1, info, &win) }.map(drop)
 }
@@ -198,7 +203,7 @@ pub unsafe fn win_attach(win: LiveWin, base: *mut c_void, size: MPI_Aint) -> Res
         ));
     };
     check_base(base, bytes)?;
-    // SAFETY: the caller's contract.
+    // SAFETY: `base` is valid for `size` bytes as long as the window has it (# Safety).
     unsafe { window.attach(base.cast(), bytes) }
 }
 
@@ -214,7 +219,7 @@ pub fn win_free(win: &mut MPI_Win) -> Result<()> {
     object.window.check_free()?;
     object.attributes.delete_all(win)?;
     // A callback may have freed the window.
-    if !wins::get(*win).is_ok_and(|still| std::ptr::eq(still, &raw const *object)) {
+    if !wins::hold(*win).is_ok_and(|still| Arc::ptr_eq(&still, &object)) {
         let why = "win was freed by a delete callback of one of its attributes";
         return Err(Error::new(Class::Win, why));
     }
@@ -259,14 +264,14 @@ pub fn win_set_name(win: LiveWin, win_name: &CStr) -> Result<()> {
 
 /// `MPI_Win_get_name` (section 6.8). The null handle has a name, too (MPI-4.0 section 7.8).
 pub fn win_get_name(
-    win: MPI_Win,
+    Late(win, call): Late<MPI_Win>,
     win_name: OutText<MPI_MAX_OBJECT_NAME>,
     resultlen: Out<c_int>,
 ) -> Result<()> {
     runtime()?;
     let name = match win {
         MPI_WIN_NULL => "MPI_WIN_NULL".into(),
-        win => wins::get(win)?.window.name(),
+        win => wins::get(win, call)?.window.name(),
     };
     win_name.set(&name, &resultlen)
 }
@@ -303,7 +308,7 @@ pub fn win_get_attr(
     let object = win.object;
     let found = match win_values::find(object, keyval) {
         Some(found) => Some(found),
-        None => attr::stored(&object.attributes, keyval, ObjectKind::Win)?,
+        None => attr::stored(&object.attributes, keyval, ObjectKind::Win, win.call)?,
     };
     attr::tell(found, attribute_val, flag);
     Ok(())

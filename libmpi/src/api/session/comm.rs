@@ -16,7 +16,7 @@ use mpi_runtime::lifecycle::runtime::{self, Phase, Runtime};
 
 use crate::abi::{MPI_COMM_NULL, MPI_Comm, MPI_Group, MPI_MAX_STRINGTAG_LEN};
 use crate::api::pt2pt::check::bad_rank;
-use crate::args::{LiveGroup, Out};
+use crate::args::{Late, LiveGroup, Out};
 
 /// Returns an error handler that fits a communicator.
 fn fitting(attached: Attached) -> Result<Attached> {
@@ -57,13 +57,13 @@ fn add(
     origin: MPI_Group,
 ) -> Result<MPI_Comm> {
     let object = CommObject::new(comm, MPI_COMM_NULL);
-    let session = groups::session_of(origin).and_then(|session| sessions::get(session).ok());
+    let session = groups::session_of(origin).and_then(|session| sessions::hold(session).ok());
     if let Some(session) = session {
         let _ = object.session_bsend.set(session.bsend.clone());
     }
     *object.errhandler.lock() = errhandler;
     let handle = runtime.add_object(Arc::new(object))?;
-    let taken = runtime.comm(handle)?.take_hints(&runtime.process, info);
+    let taken = runtime.comm_arc(handle)?.take_hints(&runtime.process, info);
     if taken.is_err() {
         runtime.comms.remove(handle);
     }
@@ -107,7 +107,7 @@ fn leader_of(group: &Group, rank: c_int, name: &str) -> Result<u32> {
 pub fn intercomm_create_from_groups(
     local_group: LiveGroup,
     local_leader: c_int,
-    remote_group: MPI_Group,
+    Late(remote_group, call): Late<MPI_Group>,
     remote_leader: c_int,
     stringtag: &CStr,
     info: Option<&Info>,
@@ -124,7 +124,7 @@ pub fn intercomm_create_from_groups(
     let leads = local.peer(leader) == runtime.process.me();
     // Errors of these arguments are sent to the other members of the group, which wait.
     let remote = leads.then(|| {
-        let group = groups::get_named(remote_group, "remote_group")?;
+        let group = groups::get_named(remote_group, "remote_group", call)?;
         Ok((group, leader_of(group, remote_leader, "remote_leader")?))
     });
     let made = create_intercomm_from_groups(&runtime.process, local, leader, remote, tag)?;

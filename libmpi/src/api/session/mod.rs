@@ -25,7 +25,7 @@ use super::errhandler::{call, demand_made_by};
 use super::info::{give, write};
 use super::null;
 use crate::abi::{MPI_Errhandler, MPI_Group, MPI_Info, MPI_SESSION_NULL, MPI_Session};
-use crate::args::Out;
+use crate::args::{Late, Out};
 use crate::binding::BINDING;
 use crate::raise::On;
 
@@ -123,7 +123,8 @@ pub unsafe fn session_get_nth_pset(
         if pset_name.is_null() {
             return Err(null("pset_name"));
         }
-        // SAFETY: the caller's contract.
+        // SAFETY: `pset_name` is not NULL and has room for `*pset_len` characters (strings, chapter of
+        // the module `api`).
         unsafe { write(pset_name, &name.as_bytes()[..name.len().min(room - 1)]) };
     }
     *pset_len = name.len() as c_int + 1;
@@ -145,12 +146,12 @@ pub fn session_get_pset_info(
 
 /// `MPI_Group_from_session_pset` (MPI-4.1 section 7.3.2).
 pub fn group_from_session_pset(
-    session: MPI_Session,
+    Late(session, call): Late<MPI_Session>,
     pset_name: &CStr,
     newgroup: Out<MPI_Group>,
 ) -> Result<()> {
     let pset = psets::pset(runtime()?, pset_name.to_bytes())?;
-    sessions::get(session)?;
+    sessions::get(session, call)?;
     let group = pset.group(runtime()?)?;
     newgroup.set(groups::insert_of(group, session)?);
     Ok(())
@@ -176,8 +177,11 @@ pub fn session_get_errhandler(
 }
 
 /// `MPI_Session_call_errhandler` (MPI-4.1 section 9.5).
-pub fn session_call_errhandler(session: MPI_Session, errorcode: c_int) -> Result<()> {
-    sessions::get(session)?;
+pub fn session_call_errhandler(
+    Late(session, in_call): Late<MPI_Session>,
+    errorcode: c_int,
+) -> Result<()> {
+    sessions::get(session, in_call)?;
     call(
         "MPI_Session_call_errhandler",
         On::Session(session),

@@ -12,7 +12,7 @@ use mpi_runtime::lifecycle::thread_level::ThreadLevel;
 use mpi_runtime::settings::text;
 
 use crate::abi::{MPI_Comm, MPI_MAX_PROCESSOR_NAME};
-use crate::args::{Out, OutText};
+use crate::args::{Late, Out, OutText};
 use crate::binding::BINDING;
 use crate::thread_levels;
 
@@ -63,10 +63,10 @@ pub fn finalized(flag: Out<c_int>) -> Result<()> {
 
 /// `MPI_Abort` (MPI-5.0 section 11.4.2): ends all processes of the job or, if the launcher lets
 /// others survive, those of the communicator.
-pub fn abort(comm: MPI_Comm, errorcode: c_int) -> Result<()> {
+pub fn abort(Late(comm, call): Late<MPI_Comm>, errorcode: c_int) -> Result<()> {
     let runtime = runtime()?;
     let name = runtime
-        .comm(comm)
+        .comm(comm, call)
         .map(|comm| comm.comm.name())
         .unwrap_or_default();
     fatal::complain(&format!(
@@ -78,7 +78,7 @@ pub fn abort(comm: MPI_Comm, errorcode: c_int) -> Result<()> {
         },
         identity::Identity
     ));
-    match runtime.comm(comm) {
+    match runtime.comm(comm, call) {
         Ok(comm) => fatal::abort_on(&comm.comm, errorcode),
         Err(_) => fatal::abort(errorcode),
     }

@@ -19,6 +19,7 @@ use crate::abi::{
     MPI_T_event_free_cb_function, MPI_T_event_instance, MPI_T_event_registration,
     MPI_T_source_order,
 };
+use crate::args::Late;
 use crate::tool_calls::{Callback, End};
 use crate::tool_codes::{self, code};
 
@@ -29,8 +30,10 @@ fn no_hints(out: &Output<MPI_Info>) -> Result {
 }
 
 /// Checks that hints are an info object, or `MPI_INFO_NULL`.
-fn check_hints(info: MPI_Info) -> Result {
-    infos::hints(info).map(drop).map_err(|_| Error::Invalid)
+fn check_hints(Late(info, call): Late<MPI_Info>) -> Result {
+    infos::hints(info, call)
+        .map(drop)
+        .map_err(|_| Error::Invalid)
 }
 
 /// `MPI_T_source_get_info`.
@@ -117,7 +120,7 @@ pub fn event_handle_alloc(
     tool: &mut Tool,
     event_index: c_int,
     _obj_handle: *mut c_void,
-    info: MPI_Info,
+    info: Late<MPI_Info>,
     event_registration: Output<MPI_T_event_registration>,
 ) -> Result {
     at(&EVENTS, event_index)?;
@@ -132,7 +135,7 @@ pub fn event_handle_alloc(
 pub fn event_handle_set_info(
     _: &mut Tool,
     registration: MPI_T_event_registration,
-    info: MPI_Info,
+    info: Late<MPI_Info>,
 ) -> Result {
     events::check(registration.addr())?;
     check_hints(info)
@@ -156,7 +159,7 @@ pub unsafe fn event_register_callback(
     _: &mut Tool,
     registration: MPI_T_event_registration,
     cb_safety: MPI_T_cb_safety,
-    info: MPI_Info,
+    info: Late<MPI_Info>,
     user_data: *mut c_void,
     function: Option<MPI_T_event_cb_function>,
 ) -> Result {
@@ -176,7 +179,7 @@ pub fn event_callback_set_info(
     _: &mut Tool,
     registration: MPI_T_event_registration,
     cb_safety: MPI_T_cb_safety,
-    info: MPI_Info,
+    info: Late<MPI_Info>,
 ) -> Result {
     events::check(registration.addr())?;
     tool_codes::safety(cb_safety)?;
