@@ -193,6 +193,16 @@ fn make(binding: &Binding, threaded: bool) -> Result<Runtime> {
             eprintln!("Weft: {note}");
         }
     }
+    if settings.warn && rank == 0 && !pmi.spawned() {
+        let names = std::env::vars_os().filter(|(_, value)| !value.is_empty());
+        let names = names.filter_map(|(name, _)| name.into_string().ok());
+        for line in settings::unread::lines(&names.collect::<Vec<_>>()) {
+            eprintln!(
+                "Weft: {line} ({}=0 leaves such lines out)",
+                settings::unread::SWITCH
+            );
+        }
+    }
 
     let world = Comm::new(ContextId::new(0, 0), Group::identity(size), rank);
     world.set_name("MPI_COMM_WORLD");

@@ -6,6 +6,7 @@
 pub mod document;
 pub mod hints;
 pub mod text;
+pub mod unread;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -358,6 +359,13 @@ const COMMON: &[Variable] = &[
                use, and which were refused and why. With all it also tries the transports that are not \
                needed.",
     },
+    Variable {
+        name: unread::SWITCH,
+        kind: "0 or 1",
+        default: "1",
+        help: "With 1 rank 0 prints at start a line for each variable that looks like a misspelt one of Weft's, \
+               or is another MPI library's with a counterpart in Weft.",
+    },
 ];
 
 /// The values of the control variables.
@@ -394,6 +402,7 @@ pub struct Settings {
     pub local_cores: Option<usize>,
     pub hang: Option<u64>,
     pub info: Info,
+    pub warn: bool,
 }
 
 /// `WEFT_INFO`.
@@ -536,6 +545,7 @@ impl Settings {
                     return Err(format!("WEFT_INFO is {other:?}; it can be off, on or all"));
                 }
             },
+            warn: reader.flag(unread::SWITCH, true)?,
         })
     }
 }
