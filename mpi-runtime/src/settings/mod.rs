@@ -65,6 +65,22 @@ pub fn displayed(name: &str) -> Option<String> {
     })
 }
 
+/// Returns the variables that are set, each with its value and who has set it; without `WEFT_INFO`,
+/// which asks for them.
+pub fn in_force() -> Vec<String> {
+    let line = |variable: &Variable| {
+        let Variable { name, help, .. } = variable;
+        let by = match OVERRIDES.lock().contains_key(name) {
+            true => "MPI_T_cvar_write",
+            false if help.contains("mpiexec sets it") => "the launcher",
+            false => "the environment",
+        };
+        raw(name).map(|value| format!("{name}={value} by {by}"))
+    };
+    let others = variables().iter().filter(|it| it.name != "WEFT_INFO");
+    others.filter_map(line).collect()
+}
+
 /// Returns whether `MPI_Init` has read the variables, so that they can no longer be changed.
 pub fn are_read() -> bool {
     AT_INIT.get().is_some()
@@ -355,8 +371,9 @@ const COMMON: &[Variable] = &[
         name: "WEFT_INFO",
         kind: "off, on or all",
         default: "off",
-        help: "With on, or 1, rank 0 prints at start the library's version, the launcher, the transports in \
-               use, and which were refused and why. With all it also tries the transports that are not \
+        help: "With on, or 1, rank 0 prints at start the library's version and file, the launcher, the transports \
+               in use, which were refused and why, and the variables that are set; mpiexec prints what each rank \
+               is bound to. With all it also tries the transports that are not \
                needed.",
     },
     Variable {
@@ -556,6 +573,13 @@ mod tests {
 
     fn with(name: &'static str, value: &'static str) -> Result<Settings, String> {
         Settings::read(move |asked| (asked == name).then(|| value.to_string()))
+    }
+
+    #[test]
+    fn the_eager_limit_is_the_one_in_use() {
+        let limit = variables().iter().find(|it| it.name == "WEFT_EAGER_LIMIT");
+        let shown = limit.and_then(|limit| limit.default.split(';').next());
+        assert_eq!(shown, Some(&netmod::EAGER.to_string()[..]));
     }
 
     #[test]

@@ -287,6 +287,9 @@ pub fn parse(
                 .to_owned(),
         );
     }
+    let info = variable("WEFT_INFO").filter(|value| !value.is_empty());
+    let is_off = |value: &OsString| ["0", "off", "no", "false"].iter().any(|off| value == off);
+    job.many.report_bindings |= info.is_some_and(|value| !is_off(&value));
     // weft-top sets this variable when it starts mpiexec again.
     if job.top && variable(profile::TOP).is_none() {
         return Ok(Request::Top);

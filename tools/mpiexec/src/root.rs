@@ -23,6 +23,7 @@ use self::ending::{Cause, Ended, PeerLoss, Phase, UnfinalizedExits};
 use self::input::Input;
 use self::other_mpi::OtherMpi;
 use self::output::Output;
+use crate::affinity;
 use crate::agent;
 use crate::children::{Children, Event, Key, OwnAgent};
 use crate::debugger;
@@ -47,6 +48,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(250);
 const FAREWELL: Duration = Duration::from_millis(2000);
 /// Time for the commands that started them to end after that.
 const COMMANDS: Duration = Duration::from_millis(300);
+
+/// Ranks per core from which on a job is announced to take long.
+const CROWD: usize = 1000;
 
 /// Places the ranks of a job and runs it. Returns the exit code.
 pub fn run(mut options: Options) -> ExitCode {
@@ -77,6 +81,10 @@ pub fn run(mut options: Options) -> ExitCode {
     }
     if trace.is_none() {
         options.trace = None;
+    }
+    let (ranks, cores) = (placement.node_of.len(), affinity::slots());
+    if placement.is_local && ranks / cores >= CROWD {
+        eprintln!("mpiexec: {ranks} ranks share {cores} cores; they take long to start and to end");
     }
     run_placed(&options, &placement)
 }

@@ -347,6 +347,18 @@ fn time_limits() {
     assert!(parse(&args, with("x")).is_err());
 }
 
+#[test]
+fn information_includes_bindings() {
+    let args = [OsString::from("a")];
+    for (value, shown) in [("1", true), ("all", true), ("off", false), ("", false)] {
+        let with = |name: &str| (name == "WEFT_INFO").then(|| OsString::from(value));
+        let Ok(Request::Run(job)) = parse(&args, with) else {
+            panic!("not run")
+        };
+        assert_eq!(job.many.report_bindings, shown, "{value}");
+    }
+}
+
 /// What the manual's headings of options name.
 fn manual() -> Vec<String> {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/mpiexec.1");
