@@ -10,7 +10,7 @@
  * stderr: hang.c:
  * stderr: receive, not matched: rank 1, tag 42
  * stderr: unexpected message: rank 1, tag 43, context 0x0, 12 bytes, from process 1
- * stderr: send, waiting for its receive: rank 1, tag 44
+ * stderr: send, waiting for its receive: from rank 1, tag 44, context 0x0, 0 of 4 bytes, to process 0
  */
 #include "check.h"
 

@@ -21,10 +21,37 @@ pub fn trials() -> Vec<Trial> {
         let left_out = lacks::any(name, &[&FORTRAN]);
         timed(name.to_owned(), Company::Any, test).with_ignored_flag(left_out)
     };
+    let by_name = timed("opened/by-name/2".to_owned(), Company::Any, by_name);
     vec![
+        by_name,
         trial("opened/mpich/2", || opened("mpifort")),
         trial("opened/standard/2", || opened("mpifort_abi")),
     ]
+}
+
+/// A program that opens `libmpi.so` must get Weft's under Weft's launcher, whichever are installed.
+fn by_name() -> Result {
+    let prefix = prefix::get()?;
+    let program = programs(prefix)?.join("by_name");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("c/tools/by_name.c");
+    let mut build = Command::new("cc");
+    compile(
+        build
+            .args(["-Wall", "-o"])
+            .arg(&program)
+            .arg(source)
+            .arg("-ldl"),
+    )?;
+    let room = Room::new()?;
+    let mut command = room.command(&prefix.join("bin/mpiexec"));
+    clear(&mut command);
+    command.args(["-timeout", "60", "-n", "2"]).arg(&program);
+    let outcome = Outcome::of(&mut command, patience(70.0))?;
+    let case = Case {
+        stdout: vec!["Weft 2".to_owned(); 2],
+        ..Case::default()
+    };
+    outcome.judge(&case, &room.leftovers())
 }
 
 /// The libraries in the order of opening.

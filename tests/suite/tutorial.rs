@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use libtest_mimic::Trial;
 
@@ -25,7 +26,8 @@ enum Block {
     Commands(String),
 }
 
-/// Returns the fenced blocks of a page, marked `c NAME` or `sh`.
+/// Returns the fenced blocks of a page, marked with a language and a file's name, or `sh`. `sh` may be
+/// followed by what the commands need; without it they are left out.
 fn blocks(text: &str) -> Vec<Block> {
     let mut blocks = Vec::new();
     let mut parts = text.split("```");
@@ -35,12 +37,25 @@ fn blocks(text: &str) -> Vec<Block> {
             continue;
         };
         match head.split_once(' ') {
-            Some(("c", name)) => blocks.push(Block::File(name.to_owned(), body.to_owned())),
+            Some(("sh", need)) if has(need) => blocks.push(Block::Commands(body.to_owned())),
+            Some(("c" | "f90" | "py", name)) => {
+                blocks.push(Block::File(name.to_owned(), body.to_owned()))
+            }
             None if head == "sh" => blocks.push(Block::Commands(body.to_owned())),
             _ => {}
         }
     }
     blocks
+}
+
+/// Returns whether this machine has gfortran or mpi4py.
+fn has(need: &str) -> bool {
+    let words = match need {
+        "mpi4py" => vec!["python3", "-c", "import mpi4py"],
+        need => vec![need, "--version"],
+    };
+    let status = Command::new(words[0]).args(&words[1..]).output();
+    status.is_ok_and(|output| output.status.success())
 }
 
 fn run() -> Result {

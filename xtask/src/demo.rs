@@ -7,6 +7,12 @@ use crate::{Result, install, workspace};
 
 /// Installs below `prefix` and runs `examples/pingpong.c`.
 pub fn run(prefix: &Path, dev: bool) -> Result {
+    println!(
+        "xtask: this compiles Weft, which takes some minutes on two cores and 1 GB in {}, installs it in {}, and \
+         runs examples/pingpong.c",
+        workspace::target()?.display(),
+        prefix.display()
+    );
     install::run(prefix, dev)?;
     let bin = prefix.join("bin");
     let mpiexec = bin.join("mpiexec");

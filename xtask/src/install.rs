@@ -52,6 +52,8 @@ pub fn run_as(prefix: &Path, final_prefix: &Path, dev: bool) -> Result {
         "lib/weft/openmpi/libmpi.so.40",
         0o755,
     )?;
+    // For programs that open this name when they run; mpiexec's ranks look here first.
+    tree.link("../../libmpi.so.12", "lib/weft/mpich/libmpi.so")?;
     // The same file has the symbols of Open MPI's library for C++.
     tree.link("libmpi.so.40", "lib/weft/openmpi/libmpi_cxx.so.40")?;
     for tool in ["libweft_profile.so", "libweft_check.so", "libweft_mqs.so"] {

@@ -13,6 +13,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use netmod::VciId;
 use parking_lot::Mutex;
@@ -33,6 +34,11 @@ const CALLS: usize = 16;
 const GONE: usize = 64;
 /// Inquiries about communicators that are not known yet, at most.
 const EARLY: usize = 1 << 12;
+
+/// Time for answers about a message that was too long for its call.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Members that are asked about such a message, at most.
+const MOST_ASKED: usize = 64;
 
 /// Bits in the word of a call, above its number: a call is noted; it has ended.
 const NOTED: u64 = 1 << 32;
@@ -408,27 +414,11 @@ impl Inquiry {
 
     #[cold]
     fn look_round(&mut self, waiter: &Waiter<'_>, run: &Run<Message>) -> Result<()> {
-        let Waiter {
-            process,
-            comm,
-            notes,
-            tag,
-            signature,
-            is_end: end,
-        } = *waiter;
+        let Waiter { process, comm, .. } = *waiter;
         self.checks = process.peer_checks();
-        while let Some(answer) = {
-            let mut notices = notes.notices.lock();
-            let place = notices.answers.iter().position(|(call, _)| *call == tag);
-            place.map(|place| notices.answers.swap_remove(place).1)
-        } {
+        while let Some(answer) = waiter.take_answer() {
             if self.is_end(waiter, run, answer) {
-                notes.give_up(process, tag, answer, end);
-                return Err(match (answer.reason, answer.theirs.is_none()) {
-                    (Reason::Over, _) => over_error(answer.of),
-                    (_, true) => passed_error(answer.of, end),
-                    _ => signature.disagreement(answer.of, answer.theirs, end),
-                });
+                return Err(waiter.give_up(answer));
             }
         }
         if !std::mem::replace(&mut self.has_waited, true) {
@@ -438,18 +428,7 @@ impl Inquiry {
         awaited.retain(|rank| *rank != comm.rank() && !self.asked.contains(rank));
         for rank in awaited {
             self.asked.push(rank);
-            let to = comm.member_destination(rank, 0, Purpose::Collective);
-            let inquiry = Notice {
-                with: Address {
-                    peer: to.peer,
-                    vci: to.vci,
-                },
-                asks: true,
-                context: to.context,
-                tag,
-                words: [signature.word(), comm.context().of(Purpose::Collective)],
-            };
-            process.send_notice(comm.vci(), inquiry)?;
+            waiter.ask(rank)?;
         }
         Ok(())
     }
@@ -483,6 +462,74 @@ pub(crate) struct Waiter<'a> {
     /// Whether giving this call up ends all collectives on the communicator: other ranks may still
     /// write to its slots.
     pub is_end: bool,
+}
+
+impl Waiter<'_> {
+    /// Sends a member an inquiry about this call.
+    fn ask(&self, rank: u32) -> Result<()> {
+        let comm = self.comm;
+        let to = comm.member_destination(rank, 0, Purpose::Collective);
+        let inquiry = Notice {
+            with: Address {
+                peer: to.peer,
+                vci: to.vci,
+            },
+            asks: true,
+            context: to.context,
+            tag: self.tag,
+            words: [
+                self.signature.word(),
+                comm.context().of(Purpose::Collective),
+            ],
+        };
+        self.process.send_notice(comm.vci(), inquiry)
+    }
+
+    /// Takes an answer about this call.
+    fn take_answer(&self) -> Option<Objection> {
+        let mut notices = self.notes.notices.lock();
+        let place = notices
+            .answers
+            .iter()
+            .position(|(call, _)| *call == self.tag);
+        place.map(|place| notices.answers.swap_remove(place).1)
+    }
+
+    /// Gives the call up because of an answer. Returns the error.
+    fn give_up(&self, answer: Objection) -> Error {
+        let end = self.is_end;
+        self.notes.give_up(self.process, self.tag, answer, end);
+        match (answer.reason, answer.theirs.is_none()) {
+            (Reason::Over, _) => over_error(answer.of),
+            (_, true) => passed_error(answer.of, end),
+            _ => self.signature.disagreement(answer.of, answer.theirs, end),
+        }
+    }
+
+    /// Returns the error of a call that got a message longer than it receives: which call of which
+    /// member differs, if one that is in MPI answers in time, otherwise `error`.
+    #[cold]
+    pub fn explain(&self, error: Error) -> Error {
+        let (process, comm) = (self.process, self.comm);
+        let others = (0..comm.size()).filter(|rank| *rank != comm.rank());
+        for rank in others.take(MOST_ASKED) {
+            if self.ask(rank).is_err() {
+                return error;
+            }
+        }
+        let until = process.clock().now() + PATIENCE;
+        let answer = process.wait_ignoring_loss(comm.vci(), || {
+            let answer = self
+                .take_answer()
+                .filter(|answer| answer.reason != Reason::Passed);
+            let is_over = answer.is_some() || process.clock().now() >= until;
+            Ok(is_over.then_some(answer))
+        });
+        match answer {
+            Ok(Some(answer)) => self.give_up(answer),
+            _ => error,
+        }
+    }
 }
 
 /// Returns the ranks that a run waits for.

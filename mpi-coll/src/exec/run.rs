@@ -1,5 +1,6 @@
 //! Runs a schedule to its end, over the port that it needs.
 
+use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
 use crate::agreement::inquiry::{Inquiry, Waiter, awaited};
@@ -15,7 +16,7 @@ use crate::plan::state::CommState;
 use crate::slots::network::NetworkSlots;
 use crate::slots::shared::SharedSlots;
 use mpi_core::comm::{Comm, Purpose};
-use mpi_core::error::Result;
+use mpi_core::error::{Class, Error, Result};
 use mpi_core::process::Process;
 use mpi_core::process::loan;
 use mpi_sched::{Progress, Schedule, rdma};
@@ -94,6 +95,7 @@ pub(crate) unsafe fn run(
         message_tag,
         signature,
         waiter: None,
+        is_by_message: Cell::new(false),
     };
     if shared.is_some() || signature.is_none() {
         // SAFETY: the buffers are valid for the schedule, by this function's contract.
@@ -127,6 +129,8 @@ struct RunningCall<'a> {
     signature: CallSignature,
     /// The call as inquiring members see it; `None` if they read its signature in shared slots.
     waiter: Option<Waiter<'a>>,
+    /// Whether the call's error is that of a message, not of a mismatch that was found.
+    is_by_message: Cell<bool>,
 }
 
 impl<'a> RunningCall<'a> {
@@ -192,7 +196,24 @@ impl<'a> RunningCall<'a> {
             })?;
         }
         state.plans.give(plan);
-        result
+        match result {
+            Err(error) if error.class() == Class::Truncate => Err(self.explain(error, shared)),
+            result => result,
+        }
+    }
+
+    /// Returns the error of a call that got a message longer than it receives: that of the mismatch
+    /// that this most likely is, if the other call is known.
+    #[cold]
+    fn explain(&self, error: Error, shared: Option<&SharedSlots>) -> Error {
+        match (shared, &self.waiter) {
+            (Some(shared), _) => match shared.compare(self.tag, self.signature) {
+                Err(mismatch) => mismatch,
+                Ok(()) => error,
+            },
+            (None, Some(waiter)) if self.is_by_message.get() => waiter.explain(error),
+            _ => error,
+        }
     }
 
     /// Takes the numbers of a schedule's writes over a network. Returns the slots that it writes to,
@@ -248,6 +269,12 @@ impl<'a> RunningCall<'a> {
         });
     }
 
+    /// Notes whether a step over messages has failed.
+    #[inline]
+    fn of_messages(&self, step: Result<Progress>) -> Result<Progress> {
+        step.inspect_err(|_| self.is_by_message.set(true))
+    }
+
     fn by_messages(&self, plan: &mut ScheduledPlan, shared: Option<&SharedSlots>) -> Result<()> {
         let RunningCall { tag, signature, .. } = *self;
         let mut port = self.port(NoSlots);
@@ -256,7 +283,7 @@ impl<'a> RunningCall<'a> {
         let mut note = ProgressNote::new(self.process);
         self.process.wait_ignoring_loss(self.comm.vci(), || {
             self.check_members()?;
-            if plan.run.advance(&mut port)? == Progress::Done {
+            if self.of_messages(plan.run.advance(&mut port))? == Progress::Done {
                 return Ok(Some(()));
             }
             if let Some(shared) = shared {
@@ -380,7 +407,7 @@ impl<'a> RunningCall<'a> {
         network.awaited.is_waiting.store(true, Ordering::Relaxed);
         let result = self.process.wait_for_stores(self.comm.vci(), || {
             self.check_members()?;
-            if plan.run.advance(&mut port)? == Progress::Done {
+            if self.of_messages(plan.run.advance(&mut port))? == Progress::Done {
                 return Ok(Some(()));
             }
             self.look(&mut inquiry, plan)?;
@@ -438,6 +465,7 @@ fn synchronize_ranks(
         message_tag: 0,
         signature: plan.signature,
         waiter,
+        is_by_message: Cell::new(false),
     };
     // SAFETY: a barrier has no buffers.
     unsafe { call.run(state, Buffers::NONE, plan) }

@@ -134,14 +134,23 @@ fn report_vci<'n>(
             Role::External => "collective or generalized request",
             Role::Idle => continue,
         };
-        let _ = write!(text, "  VCI {vci}: {what}: {}", describe_key(&record.key));
+        // The key of a send names its sender, that of a receive the rank that it is from.
+        let is_receive = matches!(record.role, Role::Receiving | Role::Posted(_));
+        let from = match what.starts_with("send") {
+            true => "from ",
+            false => "",
+        };
+        let key = describe_key(&record.key);
+        let _ = write!(text, "  VCI {vci}: {what}: {from}{key}");
+        let (moved, total) = (record.moved, record.total);
         let _ = match record.role {
             Role::External => Ok(()),
             Role::Posted(_) => write!(text, ", room for {} bytes", record.buffer.len()),
             _ => write!(
                 text,
-                ", {} of {} bytes, peer {}",
-                record.moved, record.total, record.peer
+                ", {moved} of {total} bytes, {} process {}",
+                if is_receive { "from" } else { "to" },
+                record.peer
             ),
         };
         let _ = writeln!(text, "{}", on(record.key.context));

@@ -34,7 +34,7 @@ use crate::lifecycle::progress_thread;
 use crate::lifecycle::runtime::Binding;
 use crate::lifecycle::runtime::{self, NO_WORLD, Phase, Runtime};
 use crate::lifecycle::thread_level::ThreadLevel;
-use crate::lifecycle::wait_report;
+use crate::lifecycle::{crash_report, wait_report};
 use crate::mpix::polling::Polling;
 use crate::mpix::streams::Streams;
 use crate::mpix::threadcomms::Threadcomms;
@@ -174,7 +174,21 @@ fn open(binding: &Binding, threaded: bool) -> Result<&'static Runtime> {
         *runtime.progress_thread.lock() = Some(progress_thread::start(&runtime.process)?);
     }
     wait_report::install();
+    crash_report::install();
     Ok(runtime)
+}
+
+/// Returns the path of the file that this library was loaded from.
+fn library() -> Option<String> {
+    let own = library as *const () as usize;
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    maps.lines().find_map(|line| {
+        let (range, rest) = line.split_once(' ')?;
+        let (first, end) = range.split_once('-')?;
+        let number = |text| usize::from_str_radix(text, 16).ok();
+        let is_own = (number(first)?..number(end)?).contains(&own);
+        is_own.then(|| rest.find('/').map(|at| rest[at..].to_owned()))?
+    })
 }
 
 fn make(binding: &Binding, threaded: bool) -> Result<Runtime> {
@@ -191,6 +205,23 @@ fn make(binding: &Binding, threaded: bool) -> Result<Runtime> {
     if settings.info != Info::None && rank == 0 {
         for note in &started.notes {
             eprintln!("Weft: {note}");
+        }
+        for note in settings::in_force() {
+            eprintln!("Weft: {note}");
+        }
+        eprintln!(
+            "Weft: library: {}",
+            library().as_deref().unwrap_or("unknown")
+        );
+    }
+    if settings.warn && rank == 0 && !pmi.spawned() {
+        let names = std::env::vars_os().filter(|(_, value)| !value.is_empty());
+        let names = names.filter_map(|(name, _)| name.into_string().ok());
+        for line in settings::unread::lines(&names.collect::<Vec<_>>()) {
+            eprintln!(
+                "Weft: {line} ({}=0 leaves such lines out)",
+                settings::unread::SWITCH
+            );
         }
     }
 
@@ -248,6 +279,7 @@ fn shut_down(runtime: &Runtime) {
     runtime.process.source::<Polling>().forget(&runtime.process);
     wins::forget();
     wait_report::uninstall();
+    crash_report::uninstall();
     (runtime.binding.down)();
     runtime::suspend();
 }

@@ -5,6 +5,7 @@
 //! addresses of new transports could not be published. Transports are closed when the process ends,
 //! before their libraries clean up; after a loss, in `MPI_Finalize`.
 
+pub mod crash_report;
 mod failures;
 pub mod fatal;
 pub mod identity;

@@ -63,8 +63,8 @@ mod tests {
             let is_source = path
                 .extension()
                 .is_some_and(|end| end == "rs" || end == "cpp");
-            // Categories are defined by prefixes of names.
-            let others = ["tool/categories.rs", "src/tests.rs"];
+            // Categories are defined by prefixes of names; the tools' variables are known, not read.
+            let others = ["tool/categories.rs", "settings/unread.rs", "src/tests.rs"];
             if !is_source || others.iter().any(|file| path.ends_with(file)) {
                 continue;
             }

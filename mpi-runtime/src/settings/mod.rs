@@ -6,6 +6,7 @@
 pub mod document;
 pub mod hints;
 pub mod text;
+pub mod unread;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -62,6 +63,22 @@ pub fn displayed(name: &str) -> Option<String> {
         }
         _ => None,
     })
+}
+
+/// Returns the variables that are set, each with its value and who has set it; without `WEFT_INFO`,
+/// which asks for them.
+pub fn in_force() -> Vec<String> {
+    let line = |variable: &Variable| {
+        let Variable { name, help, .. } = variable;
+        let by = match OVERRIDES.lock().contains_key(name) {
+            true => "MPI_T_cvar_write",
+            false if help.contains("mpiexec sets it") => "the launcher",
+            false => "the environment",
+        };
+        raw(name).map(|value| format!("{name}={value} by {by}"))
+    };
+    let others = variables().iter().filter(|it| it.name != "WEFT_INFO");
+    others.filter_map(line).collect()
 }
 
 /// Returns whether `MPI_Init` has read the variables, so that they can no longer be changed.
@@ -354,9 +371,17 @@ const COMMON: &[Variable] = &[
         name: "WEFT_INFO",
         kind: "off, on or all",
         default: "off",
-        help: "With on, or 1, rank 0 prints at start the library's version, the launcher, the transports in \
-               use, and which were refused and why. With all it also tries the transports that are not \
+        help: "With on, or 1, rank 0 prints at start the library's version and file, the launcher, the transports \
+               in use, which were refused and why, and the variables that are set; mpiexec prints what each rank \
+               is bound to. With all it also tries the transports that are not \
                needed.",
+    },
+    Variable {
+        name: unread::SWITCH,
+        kind: "0 or 1",
+        default: "1",
+        help: "With 1 rank 0 prints at start a line for each variable that looks like a misspelt one of Weft's, \
+               or is another MPI library's with a counterpart in Weft.",
     },
 ];
 
@@ -394,6 +419,7 @@ pub struct Settings {
     pub local_cores: Option<usize>,
     pub hang: Option<u64>,
     pub info: Info,
+    pub warn: bool,
 }
 
 /// `WEFT_INFO`.
@@ -536,6 +562,7 @@ impl Settings {
                     return Err(format!("WEFT_INFO is {other:?}; it can be off, on or all"));
                 }
             },
+            warn: reader.flag(unread::SWITCH, true)?,
         })
     }
 }
@@ -546,6 +573,13 @@ mod tests {
 
     fn with(name: &'static str, value: &'static str) -> Result<Settings, String> {
         Settings::read(move |asked| (asked == name).then(|| value.to_string()))
+    }
+
+    #[test]
+    fn the_eager_limit_is_the_one_in_use() {
+        let limit = variables().iter().find(|it| it.name == "WEFT_EAGER_LIMIT");
+        let shown = limit.and_then(|limit| limit.default.split(';').next());
+        assert_eq!(shown, Some(&netmod::EAGER.to_string()[..]));
     }
 
     #[test]

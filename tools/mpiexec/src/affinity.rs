@@ -71,6 +71,11 @@ pub fn cores() -> Vec<Vec<usize>> {
     machine(&Bind::AUTO).objects(ObjectKind::Core)
 }
 
+/// Returns the number of this machine's objects of a kind, at least 1.
+pub fn objects(kind: ObjectKind, bind: &Bind) -> usize {
+    machine(bind).objects(kind).len().max(1)
+}
+
 /// Returns the number of ranks that can run at once on this machine.
 pub fn slots() -> usize {
     let cpus: usize = system::allowed_cpus()

@@ -1,10 +1,47 @@
 //! Completion scripts for shells, from the lists of options.
 
+use crate::children::KINDS;
+use crate::hosts::batch::SYSTEMS;
+
 /// The supported shells.
 const SHELLS: [&str; 3] = ["bash", "zsh", "fish"];
 
+/// Options whose values are words, with these.
+const VALUES: &[(&str, &[&str])] = &[
+    (
+        "bind-to",
+        &[
+            "none", "auto", "hwthread", "core", "l2cache", "l3cache", "numa", "socket", "board",
+        ],
+    ),
+    (
+        "map-by",
+        &[
+            "slot", "node", "seq", "hwthread", "core", "l2cache", "l3cache", "numa", "socket",
+        ],
+    ),
+    ("membind", &["local", "none", "bind", "interleave"]),
+    ("topolib", &["auto", "hwloc", "sys"]),
+    ("bootstrap", KINDS),
+    ("launcher", KINDS),
+    ("rmk", SYSTEMS),
+    (
+        "initial-errhandler",
+        &[
+            "mpi_errors_are_fatal",
+            "mpi_errors_abort",
+            "mpi_errors_return",
+        ],
+    ),
+    ("s", &["all", "none"]),
+    ("stdin", &["all", "none"]),
+    ("usize", &["infinite", "system"]),
+    ("completion", &SHELLS),
+];
+
 /// Options whose value is a file or folder.
-const FILES: [&str; 8] = [
+const FILES: [&str; 9] = [
+    "app",
     "f",
     "hostfile",
     "machinefile",
@@ -14,6 +51,13 @@ const FILES: [&str; 8] = [
     "wdir",
     "prefix",
 ];
+
+/// Formats all options with words as values.
+fn by_value(format: impl Fn(&str, &str) -> String) -> String {
+    let all = VALUES.iter();
+    all.map(|(name, values)| format(name, &values.join(" ")))
+        .collect()
+}
 
 /// Returns the completion script for mpiexec and mpirun.
 pub fn script(shell: &str, options: &[&str]) -> Result<String, String> {
@@ -25,7 +69,8 @@ pub fn script(shell: &str, options: &[&str]) -> Result<String, String> {
              _weft_mpiexec() {{\n    \
                  local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}}\n    \
                  case $before in\n        \
-                     {}) COMPREPLY=($(compgen -f -- \"$word\")); return ;;\n    \
+                     {}) COMPREPLY=($(compgen -f -- \"$word\")); return ;;\n\
+                 {}    \
                  esac\n    \
                  case $word in\n        \
                      -*) COMPREPLY=($(compgen -W '{}' -- \"$word\")) ;;\n        \
@@ -34,6 +79,9 @@ pub fn script(shell: &str, options: &[&str]) -> Result<String, String> {
              }}\n\
              complete -o filenames -F _weft_mpiexec mpiexec mpirun\n",
             files.join("|"),
+            by_value(|name, values| format!(
+                "        -{name}) COMPREPLY=($(compgen -W '{values}' -- \"$word\")); return ;;\n"
+            )),
             all.join(" ")
         ),
         "zsh" => format!(
@@ -41,18 +89,27 @@ pub fn script(shell: &str, options: &[&str]) -> Result<String, String> {
              # Completion of mpiexec's options for zsh.\n\
              local -a options\n\
              options=({})\n\
+             case $words[CURRENT-1] in\n\
+             {}\
+             esac\n\
              case $words[CURRENT] in\n    \
                  -*) compadd -- $options ;;\n    \
                  *) _alternative 'commands:program:_command_names -e' 'files:file:_files' ;;\n\
              esac\n",
-            all.join(" ")
+            all.join(" "),
+            by_value(|name, values| format!("    -{name}) compadd -- {values}; return ;;\n"))
         ),
         "fish" => {
             let mut text = "# Completion of mpiexec's options for fish.\n".to_owned();
             for name in options {
-                let file = if FILES.contains(name) { " -r -F" } else { "" };
+                let values = VALUES.iter().find(|(option, _)| option == name);
+                let value = match values {
+                    Some((_, values)) => format!(" -x -a '{}'", values.join(" ")),
+                    None if FILES.contains(name) => " -r -F".to_owned(),
+                    None => String::new(),
+                };
                 // `-o` is fish's old style: a single dash before names of any length.
-                text += &format!("complete -c mpiexec -c mpirun -o {name}{file}\n");
+                text += &format!("complete -c mpiexec -c mpirun -o {name}{value}\n");
             }
             text
         }
@@ -91,5 +148,30 @@ mod tests {
             }
         }
         assert!(script("csh", &[]).is_err());
+    }
+
+    /// The values are those that the options take.
+    #[test]
+    fn values_are_completed() {
+        for (name, values) in VALUES {
+            for value in *values {
+                let args = [format!("-{name}"), (*value).to_owned(), "a".to_owned()];
+                let args = args.map(std::ffi::OsString::from);
+                if let Err(error) = crate::options::parse(&args, |_| None) {
+                    panic!("-{name} {value}: {error}");
+                }
+            }
+        }
+        let script = script("bash", &crate::options::names()).unwrap();
+        let test =
+            "COMP_WORDS=(mpiexec -bind-to l) COMP_CWORD=2; _weft_mpiexec; echo ${COMPREPLY[@]}";
+        let run = std::process::Command::new("bash")
+            .arg("-c")
+            .arg(script + test)
+            .output();
+        let Ok(run) = run else {
+            return; // without bash
+        };
+        assert_eq!(String::from_utf8_lossy(&run.stdout), "l2cache l3cache\n");
     }
 }

@@ -1,6 +1,8 @@
 //! Options of other launchers that are accepted and ignored, with a warning if something is lost.
 //! Options of other launchers with a meaning in Weft are in [`crate::options`].
 
+use netmod_kit::variables::distance;
+
 /// An ignored option of another launcher.
 pub struct Foreign {
     name: &'static str,
@@ -17,7 +19,7 @@ const fn foreign(name: &'static str, values: usize, note: &'static str) -> Forei
 const PLACING: &str = "ranks are placed by -map-by and bound by -bind-to";
 const HERE: &str = "use -info and -v to see what this launcher does";
 const OPEN_MPI: &str =
-    "it sets Open MPI's own parameters; Weft's are the variables in docs/tuning.md";
+    "it sets Open MPI's own parameters; docs/from-openmpi.md has Weft's variables for them";
 const CHECKPOINTS: &str = "there are no checkpoints";
 const GPUS: &str = "GPUs are not assigned to ranks";
 const RECOVERY: &str = "ranks are not started again; -disable-auto-cleanup has the others go on";
@@ -54,7 +56,6 @@ const ALL: &[Foreign] = &[
     foreign("hostname-propagation", 0, ""),
     foreign("gpu-subdevs-per-proc", 1, GPUS),
     foreign("pmi-port", 0, "ranks inherit a socket (PMI_FD)"),
-    foreign("gpus-per-proc", 1, GPUS),
     foreign("enable-auto-cleanup", 0, ""),
     // Intel MPI's.
     foreign("ordered-output", 0, ""),
@@ -149,6 +150,29 @@ const ALL: &[Foreign] = &[
     ),
 ];
 
+/// Options of other launchers without which the job would be another one, and what to write instead.
+pub const REFUSED: &[(&str, &str)] = &[
+    (
+        "rankmap",
+        "-rankfile FILE places each rank, -map-by node places them in turn",
+    ),
+    (
+        "hybrid-hosts",
+        "name all hosts by -hosts H:N,... or -f FILE; hosts may differ",
+    ),
+    (
+        "gpus-per-proc",
+        "start a script that sets CUDA_VISIBLE_DEVICES (or ROCR_VISIBLE_DEVICES) from \
+         MPI_LOCALRANKID, and then the program",
+    ),
+];
+
+/// Returns the error for an option of [`REFUSED`].
+pub fn refused(name: &str) -> Option<String> {
+    let (_, instead) = REFUSED.iter().find(|(refused, _)| *refused == name)?;
+    Some(format!("option -{name} is not supported; {instead}"))
+}
+
 /// Finds the option of this name.
 pub fn find(name: &str) -> Option<&'static Foreign> {
     ALL.iter().find(|option| option.name == name)
@@ -193,22 +217,6 @@ pub fn unknown(name: &str, own: &[&'static [&'static str]]) -> String {
         Some((_, known)) => format!("unknown option -{name}; did you mean -{known}?"),
         None => format!("unknown option -{name}"),
     }
-}
-
-/// Returns the Levenshtein distance of two words.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, &y) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]

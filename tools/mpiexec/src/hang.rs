@@ -219,8 +219,9 @@ fn partner(line: &str) -> Option<usize> {
         let (_, rest) = line.split_once(key)?;
         rest.split([',', ' ']).next()?.parse::<usize>().ok()
     };
-    if let Some(peer) = number(", peer ") {
-        return Some(peer);
+    let process = number(" bytes, to process ").or_else(|| number(" bytes, from process "));
+    if process.is_some() {
+        return process;
     }
     let of_world = line.contains("context 0x0,") || line.contains("context 0x1,");
     if of_world { number(": rank ") } else { None }
@@ -320,7 +321,7 @@ mod tests {
              VCI 0: receive, not matched: rank 0, tag 1, context 0x5, room for 4 bytes\n";
         assert_eq!(of(&[other]).as_deref(), Some("rank 0 waits in MPI"));
         let send = "Weft: process 4 is waiting in MPI_Ssend. Pending operations:\n  \
-             VCI 0: send, waiting for its receive: rank 4, tag 1, context 0x8, 0 of 4 bytes, peer 4\n";
+             VCI 0: send, waiting for its receive: from rank 4, tag 1, context 0x8, 0 of 4 bytes, to process 4\n";
         let expected = "rank 4 waits in MPI_Ssend. They wait for each other: 4 -> 4";
         assert_eq!(of(&[send]).as_deref(), Some(expected));
     }

@@ -33,9 +33,9 @@ mod hang_detector;
 mod help;
 mod hosts;
 mod label;
+mod library_path;
 mod lines;
 mod names;
-mod openmpi;
 mod options;
 mod orphans;
 mod output;
@@ -66,7 +66,10 @@ pub fn main() -> ExitCode {
     let parsed = spawned::whole_line(&args)
         .and_then(|args| options::parse(&args, |name| std::env::var_os(name)));
     match parsed {
-        Ok(Request::Help) => print(options::HELP),
+        Ok(Request::Help(topic)) => match help::text(topic.as_deref()) {
+            Ok(text) => print(&text),
+            Err(message) => refuse(&message),
+        },
         Ok(Request::Version) => print(&report::version()),
         Ok(Request::Info) => print(&format!("{}{}", report::info(), probe::choices())),
         Ok(Request::Completion(text) | Request::Report(text)) => print(&text),
@@ -74,13 +77,15 @@ pub fn main() -> ExitCode {
         Ok(Request::NameServer(settings)) => names::server::serve(&settings),
         Ok(Request::Top) => profile::top(&args),
         Ok(Request::Run(options)) => root::run(*options),
-        Err(message) => {
-            if !spawned::refuse(&args, &message) {
-                eprintln!("mpiexec: {message}\nmpiexec: 'mpiexec -h' lists the options");
-            }
-            ExitCode::from(USAGE)
-        }
+        Err(message) if spawned::refuse(&args, &message) => ExitCode::from(USAGE),
+        Err(message) => refuse(&message),
     }
+}
+
+/// Reports a mistake on the command line.
+fn refuse(message: &str) -> ExitCode {
+    eprintln!("mpiexec: {message}\nmpiexec: 'mpiexec -h' lists the options");
+    ExitCode::from(USAGE)
 }
 
 /// Prints to standard output. Ignores a reader that has closed it.

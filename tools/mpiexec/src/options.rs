@@ -31,8 +31,8 @@ const NAME_SERVER_SECRET: &str = "name-server-secret";
 /// The action that the command line requests.
 #[derive(Debug)]
 pub enum Request {
-    /// Print the help.
-    Help,
+    /// Print the help, or the part of it about this topic.
+    Help(Option<String>),
     /// Print the version.
     Version,
     /// Print what the launcher sees of this machine, and the library's choices.
@@ -89,6 +89,8 @@ pub struct Options {
     pub many: Many,
     /// Whether the job is to be shown live.
     pub top: bool,
+    /// The file that rank 0 writes the timeline to.
+    pub trace: Option<PathBuf>,
     /// Warnings about ignored options of other launchers, each once.
     pub notes: Vec<String>,
 }
@@ -123,8 +125,6 @@ pub enum Inherit {
     List(Vec<OsString>),
 }
 
-pub use crate::help::HELP;
-
 const KNOWN: &[&str] = &[
     "n",
     "np",
@@ -147,6 +147,7 @@ const KNOWN: &[&str] = &[
     "h",
     "help",
     "configfile",
+    "app",
     "prepend-rank",
     "outfile-pattern",
     "prepend-pattern",
@@ -205,16 +206,11 @@ pub fn parse(
         name_server_secret: None,
         many: Many::default(),
         top: false,
+        trace: None,
         notes: Vec::new(),
     };
-    let from_file;
-    let args = match args {
-        [first, file, rest @ ..] if option_name(first).as_deref() == Some("configfile") => {
-            from_file = [config(file)?, rest.to_vec()].concat();
-            &from_file
-        }
-        _ => args,
-    };
+    let from_file = sections_of_file(args)?;
+    let args = from_file.as_deref().unwrap_or(args);
     if let Some(value) = variable("MPIEXEC_TIMEOUT").filter(|value| !value.is_empty()) {
         job.timeout = seconds("the variable MPIEXEC_TIMEOUT", &value)?;
     }
@@ -225,8 +221,10 @@ pub fn parse(
     };
     let mut drafts = Vec::new();
 
-    let is_spawned = args.first().and_then(|first| option_name(first));
-    let is_spawned = is_spawned.as_deref() == Some(SPAWNED);
+    let is_spawned = args
+        .first()
+        .and_then(|first| option_name(first))
+        .is_some_and(|(name, _)| name == SPAWNED);
     for args in args.split(|arg| arg == ":") {
         let mut draft = Draft::default();
         // Arguments of a spawned job that are ":" are protected.
@@ -236,16 +234,25 @@ pub fn parse(
         };
         let mut rest = own.iter();
         while let Some(arg) = rest.next() {
-            let Some(name) = option_name(arg) else {
+            let Some((name, attached)) = option_name(arg) else {
                 draft.command.push(arg.clone());
                 break;
             };
             if name.is_empty() {
                 break;
             }
-            match option(&name, &mut rest, &mut draft, &mut everywhere, &mut job)? {
+            let mut words = Words {
+                attached: attached.as_ref(),
+                rest: &mut rest,
+            };
+            match option(&name, &mut words, &mut draft, &mut everywhere, &mut job)? {
                 Some(request) => return Ok(request),
-                None => continue,
+                None if words.attached.is_none() => continue,
+                None => {
+                    return Err(format!(
+                        "option -{name} takes no value; leave out what follows '='"
+                    ));
+                }
             }
         }
         draft.command.extend(rest.cloned());
@@ -259,6 +266,8 @@ pub fn parse(
         );
     }
     profile::refuse_both(&everywhere.set, job.top)?;
+    let trace = everywhere.set.iter().rfind(|set| set.0 == profile::TRACE);
+    job.trace = trace.map(|(_, path)| PathBuf::from(path));
     for (index, draft) in drafts.into_iter().enumerate() {
         job.sections.push(draft.finish(index, &everywhere)?);
     }
@@ -278,6 +287,9 @@ pub fn parse(
                 .to_owned(),
         );
     }
+    let info = variable("WEFT_INFO").filter(|value| !value.is_empty());
+    let is_off = |value: &OsString| ["0", "off", "no", "false"].iter().any(|off| value == off);
+    job.many.report_bindings |= info.is_some_and(|value| !is_off(&value));
     // weft-top sets this variable when it starts mpiexec again.
     if job.top && variable(profile::TOP).is_none() {
         return Ok(Request::Top);
@@ -327,22 +339,85 @@ impl Draft {
     }
 }
 
-/// Returns an option's name without dashes, empty for `--`. Returns `None` for other arguments.
-fn option_name(arg: &OsStr) -> Option<String> {
-    let text = arg.to_string_lossy();
-    let name = text.strip_prefix('-')?;
-    Some(name.strip_prefix('-').unwrap_or(name).to_owned())
+/// Returns an option's name without dashes, empty for `--`, and the value that `=` attaches to it.
+/// Returns `None` for other arguments.
+fn option_name(arg: &OsStr) -> Option<(String, Option<OsString>)> {
+    let name = arg.as_bytes().strip_prefix(b"-")?;
+    let name = name.strip_prefix(b"-").unwrap_or(name);
+    let mut parts = name.splitn(2, |byte| *byte == b'=');
+    let name = String::from_utf8_lossy(parts.next().unwrap_or_default()).into_owned();
+    Some((
+        name,
+        parts
+            .next()
+            .map(|value| OsStr::from_bytes(value).to_owned()),
+    ))
 }
 
-fn option<'a>(
+/// Returns the command line that a file describes, if the first option names one.
+fn sections_of_file(args: &[OsString]) -> Result<Option<Vec<OsString>>, String> {
+    let Some((first, rest)) = args.split_first() else {
+        return Ok(None);
+    };
+    match (option_name(first), rest) {
+        (Some((name, Some(file))), rest) if FILES_OF_SECTIONS.contains(&name.as_str()) => {
+            Ok(Some([config(&name, &file)?, rest.to_vec()].concat()))
+        }
+        (Some((name, None)), [file, rest @ ..]) if FILES_OF_SECTIONS.contains(&name.as_str()) => {
+            Ok(Some([config(&name, file)?, rest.to_vec()].concat()))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Hydra's and Open MPI's options for a file with a section per line.
+const FILES_OF_SECTIONS: [&str; 2] = ["configfile", "app"];
+
+/// The words that may be values of an option.
+struct Words<'a, 'b> {
+    /// The value that is attached to the option by `=`, until it is taken.
+    attached: Option<&'b OsString>,
+    /// The words after the option.
+    rest: &'b mut std::slice::Iter<'a, OsString>,
+}
+
+impl Words<'_, '_> {
+    fn next(&mut self) -> Option<&OsString> {
+        self.attached.take().or_else(|| self.rest.next())
+    }
+
+    /// Returns the next word if it is attached to the option, or is `fit` to be its value.
+    fn next_if(&mut self, fit: impl FnOnce(&OsStr) -> bool) -> Option<&OsString> {
+        let next = self.attached.or(self.rest.as_slice().first())?;
+        match self.attached.is_some() || fit(next) {
+            true => self.next(),
+            false => None,
+        }
+    }
+}
+
+fn option(
     name: &str,
-    rest: &mut impl Iterator<Item = &'a OsString>,
+    words: &mut Words,
     draft: &mut Draft,
     everywhere: &mut Everywhere,
     job: &mut Options,
 ) -> Result<Option<Request>, String> {
+    // These options may be without a value.
+    match name {
+        "trace" => {
+            let file = words.next_if(|word| word.as_bytes().ends_with(b".json"));
+            let file = file.map_or(profile::TRACE_FILE.as_ref(), |file| file.as_os_str());
+            let preloaded = std::env::var_os("LD_PRELOAD");
+            everywhere.set.extend(profile::trace(file, preloaded)?);
+            return Ok(None);
+        }
+        "h" | "help" => return Ok(Some(Request::Help(words.next().map(|word| text(word))))),
+        _ => {}
+    }
     let mut value = |what: &str| {
-        rest.next()
+        words
+            .next()
             .cloned()
             .ok_or_else(|| format!("option -{name} needs {what} after it"))
     };
@@ -413,7 +488,6 @@ fn option<'a>(
         "memory-alloc-kinds" => memory_kinds(&value("kinds of memory")?)?,
         "stats" => everywhere.set.extend(profile::stats()?),
         "check" => everywhere.set.extend(profile::check()?),
-        "trace" => everywhere.set.extend(profile::trace(&value("a file")?)?),
         "top" => job.top = true,
         "gdb" => {
             everywhere.before = ["gdb", "-q", "--args"].map(OsString::from).into();
@@ -434,8 +508,10 @@ fn option<'a>(
             return Ok(Some(Request::Completion(text)));
         }
         "valgrind" => everywhere.before = profile::valgrind()?,
-        "configfile" => {
-            return Err("option -configfile is not the first option; put it first".into());
+        "configfile" | "app" => {
+            return Err(format!(
+                "option -{name} is not the first option; put it first"
+            ));
         }
         "timeout" => job.timeout = seconds("option -timeout", &value("a number of seconds")?)?,
         "bind-to" => {
@@ -474,9 +550,13 @@ fn option<'a>(
                 secret: job.name_server_secret.take(),
             };
             while let Ok(word) = value("a port") {
-                if option_name(&word).as_deref() == Some(NAME_SERVER_SECRET) {
-                    server.secret = Some(value("a file")?);
-                    continue;
+                match option_name(&word) {
+                    Some((name, attached)) if name == NAME_SERVER_SECRET => {
+                        let file = attached.map_or_else(|| value("a file"), Ok);
+                        server.secret = Some(file?);
+                        continue;
+                    }
+                    _ => {}
                 }
                 let number = word.to_str().and_then(|port| port.parse().ok());
                 server.port = Some(number.ok_or(
@@ -487,7 +567,6 @@ fn option<'a>(
         }
         PROBE => return Ok(Some(Request::Probe(value("a library")?))),
         "version" | "V" => return Ok(Some(Request::Version)),
-        "h" | "help" => return Ok(Some(Request::Help)),
         _ if many::option(
             name,
             &mut value,
@@ -497,7 +576,8 @@ fn option<'a>(
         )? => {}
         _ => {
             let Some(option) = foreign::find(name) else {
-                return Err(foreign::unknown(name, &[KNOWN, many::NAMES]));
+                let unknown = || foreign::unknown(name, &[KNOWN, many::NAMES]);
+                return Err(foreign::refused(name).unwrap_or_else(unknown));
             };
             for _ in 0..option.values {
                 value("a value")?;

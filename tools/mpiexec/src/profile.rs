@@ -9,6 +9,12 @@ use std::process::{Command, ExitCode};
 /// The variable with the address to which ranks send their state for `-top`; weft-top sets it.
 pub const TOP: &str = "WEFT_TOP";
 
+/// The variable with the file for the timeline.
+pub const TRACE: &str = "WEFT_TRACE";
+
+/// The file that `-trace` writes if none is named.
+pub const TRACE_FILE: &str = "weft-trace.json";
+
 /// A variable and its value.
 type Setting = (OsString, OsString);
 
@@ -61,11 +67,27 @@ pub fn stats() -> Result<Vec<Setting>, String> {
     Ok(vec![("WEFT_STATS".into(), "1".into()), profiler(own())?])
 }
 
-/// Returns the variables of `-trace FILE`. The path is absolute, since rank 0 may have another
-/// working directory.
-pub fn trace(file: &OsStr) -> Result<Vec<Setting>, String> {
+/// Returns the variables of `-trace`. The path is absolute, since rank 0 may have another working
+/// directory.
+pub fn trace(file: &OsStr, preloaded: Option<OsString>) -> Result<Vec<Setting>, String> {
     let path = std::path::absolute(file).map_err(|error| format!("option -trace: {error}"))?;
-    Ok(vec![("WEFT_TRACE".into(), path.into()), profiler(own())?])
+    Ok(vec![(TRACE.into(), path.into()), profiler(preloaded)?])
+}
+
+/// Creates the file for the timeline, which stays empty until rank 0 writes it.
+pub fn create_trace(path: &Path) -> Result<(), String> {
+    let failed = |error| {
+        format!(
+            "the timeline can't be written to {} (-trace, WEFT_TRACE): {error}",
+            path.display()
+        )
+    };
+    std::fs::File::create(path).map(drop).map_err(failed)
+}
+
+/// Returns whether rank 0 has written the timeline.
+pub fn is_traced(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|meta| meta.len() > 0 || !meta.is_file())
 }
 
 /// Returns the variables of `-check`.
@@ -87,7 +109,10 @@ pub fn by_environment(
     if let Some(place) = variable(TOP).filter(|place| !place.is_empty()) {
         return Ok(vec![(TOP.into(), place), profiler(preloaded)?]);
     }
-    if wants("WEFT_TRACE") || wants("WEFT_STATS") {
+    if let Some(file) = variable(TRACE).filter(|_| wants(TRACE)) {
+        return trace(&file, preloaded);
+    }
+    if wants("WEFT_STATS") {
         return Ok(vec![profiler(preloaded)?]);
     }
     Ok(Vec::new())
@@ -117,7 +142,7 @@ pub fn top(args: &[OsString]) -> ExitCode {
 pub fn refuse_both(set: &[Setting], top: bool) -> Result<(), String> {
     let has = |name: &str| set.iter().any(|(variable, _)| variable == name);
     let check = has("WEFT_CHECK") || top && std::env::var_os("WEFT_CHECK").is_some();
-    if check && (top || has("WEFT_STATS") || has("WEFT_TRACE")) {
+    if check && (top || has("WEFT_STATS") || has(TRACE)) {
         return Err(
             "-check can't be used together with -top, -stats or -trace, since it changes the timing; leave one out"
                 .to_owned(),

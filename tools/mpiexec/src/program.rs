@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use pmi::SPAWN_KEYS;
 
-use crate::openmpi;
+use crate::library_path;
 use crate::options::{Inherit, Section};
 
 /// Why a section can't be started.
@@ -61,7 +61,7 @@ impl Program {
             }
         }
         let mut environment = environment(section);
-        openmpi::offer(&mut environment);
+        library_path::offer(&mut environment);
         // The PATH of the program's environment counts; without one, the launcher's does.
         let path = environment
             .iter()

@@ -5,6 +5,7 @@ mod ending;
 pub mod fuzzing;
 pub mod here;
 mod input;
+mod other_mpi;
 mod output;
 pub mod plan;
 mod setup;
@@ -20,7 +21,9 @@ use pmi::server::{Action, Server, Stage};
 
 use self::ending::{Cause, Ended, PeerLoss, Phase, UnfinalizedExits};
 use self::input::Input;
+use self::other_mpi::OtherMpi;
 use self::output::Output;
+use crate::affinity;
 use crate::agent;
 use crate::children::{Children, Event, Key, OwnAgent};
 use crate::debugger;
@@ -30,6 +33,7 @@ use crate::hosts::place::Placement;
 use crate::names::Asker;
 use crate::options::Options;
 use crate::output::message;
+use crate::profile;
 use crate::program::{Program, USAGE, Unfit, unfit};
 use crate::report::exit_codes;
 use crate::spawned::{Offspring, Whose};
@@ -44,6 +48,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(250);
 const FAREWELL: Duration = Duration::from_millis(2000);
 /// Time for the commands that started them to end after that.
 const COMMANDS: Duration = Duration::from_millis(300);
+
+/// Ranks per core from which on a job is announced to take long.
+const CROWD: usize = 1000;
 
 /// Places the ranks of a job and runs it. Returns the exit code.
 pub fn run(mut options: Options) -> ExitCode {
@@ -63,8 +70,21 @@ pub fn run(mut options: Options) -> ExitCode {
     if options.many.dry_run {
         return plan::dry_run(&options, &placement);
     }
+    // On another host the file may be writable although it isn't here.
+    let trace = options.trace.as_deref().filter(|_| placement.is_local);
+    if let Some(Err(message)) = trace.map(profile::create_trace) {
+        eprintln!("mpiexec: {message}");
+        return ExitCode::from(USAGE);
+    }
     for note in &options.notes {
         eprintln!("mpiexec: {note}");
+    }
+    if trace.is_none() {
+        options.trace = None;
+    }
+    let (ranks, cores) = (placement.node_of.len(), affinity::slots());
+    if placement.is_local && ranks / cores >= CROWD {
+        eprintln!("mpiexec: {ranks} ranks share {cores} cores; they take long to start and to end");
     }
     run_placed(&options, &placement)
 }
@@ -154,6 +174,7 @@ struct Root {
     cleanup: bool,
     unfinalized: Option<UnfinalizedExits>,
     peer_loss: Option<PeerLoss>,
+    other_mpi: OtherMpi,
     /// Whether to print the traffic of the connections at the end.
     verbose: bool,
     /// Whether to print how each rank has ended.
@@ -271,6 +292,7 @@ impl Root {
             cleanup: options.cleanup,
             unfinalized: None,
             peer_loss: None,
+            other_mpi: OtherMpi::new(began, placement.node_of.len()),
             verbose: options.many.verbose,
             print_codes: options.print_codes,
             hosts,
@@ -632,11 +654,21 @@ impl Root {
         if self.output.tell_failures() {
             self.keep(1);
         }
+        let code = if code == 0 { self.code } else { code };
+        let code = match &options.trace {
+            Some(path) if code == 0 && !profile::is_traced(path) => {
+                let text = format!(
+                    "no timeline was written to {}: rank 0 has not called MPI_Finalize with Weft's \
+                     library, or could not write it",
+                    path.display()
+                );
+                message(&mut self.output.sinks[1], &text);
+                1
+            }
+            _ => code,
+        };
         self.output.sinks[1].write_all();
-        match code {
-            0 => self.code,
-            code => code,
-        }
+        code
     }
 }
 

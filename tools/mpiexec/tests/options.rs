@@ -17,7 +17,11 @@ fn help_version_and_info() {
         let outcome = run(&[name]);
         outcome.expect(0);
         assert!(outcome.out.contains("-bind-to hwthread|core|"));
+        let topic = run(&[name, "tools"]);
+        assert!(topic.expect(0).out.contains("-trace"));
+        assert!(!topic.out.contains("-bind-to") && outcome.out.contains(&topic.out));
     }
+    run(&["--help", "moon"]).expect(2).says("not 'moon'");
     assert!(
         run(&["-version"])
             .expect(0)
@@ -635,4 +639,109 @@ fn options_of_other_launchers_are_understood() {
         .expect(2)
         .says("did you mean -oversubscribe?");
     run(&["--mca", "btl"]).expect(2);
+}
+
+/// A program that has loaded another MPI's library is alone on each rank, which is said; others aren't bothered.
+#[test]
+fn another_mpi_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let library = maps.lines().find(|line| line.contains("libgcc_s.so"));
+    let library = library.and_then(|line| line.find('/').map(|at| &line[at..]));
+    let other = dir.path().join("libmpi.so.99");
+    std::fs::copy(library.unwrap(), &other).unwrap();
+    let preload = format!("LD_PRELOAD={}", other.display());
+    let with =
+        |ranks: &str, program: &[&str]| run(&[&["-n", ranks, "-env", &preload], program].concat());
+    let said = format!("loaded another MPI, {}", other.display());
+    with("2", &["sleep", "0.3"]).expect(0).says(&said);
+    with("2", &["sh", "-c", "sleep 0.3; exit 3"])
+        .expect(3)
+        .says(&said);
+    assert_eq!(with("1", &["sleep", "0.3"]).expect(0).err, "");
+    assert_eq!(run(&["-n", "2", "sleep", "0.3"]).expect(0).err, "");
+    // Below a script that has not loaded it.
+    let script = format!("{preload} sleep 0.3; true");
+    shell(&["-n", "2"], &script).expect(0).says(&said);
+}
+
+/// Libraries that programs look for when they run are found before another MPI's.
+#[test]
+fn ranks_look_for_libraries_in_the_installation_first() {
+    let dir = tempfile::tempdir().unwrap();
+    let prefix = dir.path().canonicalize().unwrap();
+    let path = |name: &str| prefix.join(name);
+    for folder in ["bin", "lib/weft/openmpi", "lib/weft/mpich"] {
+        std::fs::create_dir_all(path(folder)).unwrap();
+    }
+    // Copied by another process; see `words_need_not_be_utf_8`.
+    let copy = [
+        "-p",
+        env!("CARGO_BIN_EXE_mpiexec"),
+        path("bin/mpiexec").to_str().unwrap(),
+    ]
+    .map(OsString::from);
+    let copied = std::process::Command::new("cp").args(copy).status();
+    assert!(copied.unwrap().success());
+    let found = |before: &str| {
+        let mut command = std::process::Command::new(path("bin/mpiexec"));
+        command.args(["-n", "1", "sh", "-c", "echo $LD_LIBRARY_PATH"]);
+        command.env("LD_LIBRARY_PATH", before);
+        start(&mut command).finish().expect(0).out.trim().to_owned()
+    };
+    assert_eq!(found("/a"), "/a");
+    std::fs::write(path("lib/weft/openmpi/libmpi.so.40"), "").unwrap();
+    let openmpi = path("lib/weft/openmpi").display().to_string();
+    assert_eq!(found("/a"), format!("{openmpi}:/a"));
+    std::fs::write(path("lib/weft/mpich/libmpi.so"), "").unwrap();
+    let mpich = path("lib/weft/mpich").display().to_string();
+    assert_eq!(found("/a:/b"), format!("{mpich}:{openmpi}:/a:/b"));
+}
+
+/// A timeline that can't be written is refused before anything is started, one that isn't is an error.
+#[test]
+fn failed_timelines_are_errors() {
+    let dir = tempfile::tempdir().unwrap();
+    let prefix = dir.path().canonicalize().unwrap();
+    for folder in ["bin", "lib"] {
+        std::fs::create_dir_all(prefix.join(folder)).unwrap();
+    }
+    let copied = std::process::Command::new("cp")
+        .args(["-p", env!("CARGO_BIN_EXE_mpiexec")])
+        .arg(prefix.join("bin/mpiexec"))
+        .status();
+    assert!(copied.unwrap().success());
+    // A library that does nothing, in the place of the one that records calls.
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let library = maps.lines().find(|line| line.contains("libgcc_s.so"));
+    let library = library.and_then(|line| line.find('/').map(|at| &line[at..]));
+    std::fs::copy(library.unwrap(), prefix.join("lib/libweft_profile.so")).unwrap();
+    let traced = |args: &[&str], variable: Option<&str>| {
+        let mut command = std::process::Command::new(prefix.join("bin/mpiexec"));
+        command.args(args).current_dir(&prefix);
+        command.envs(variable.map(|file| ("WEFT_TRACE", file)));
+        start(&mut command).finish()
+    };
+    let impossible = "/nowhere/a.json (-trace, WEFT_TRACE): No such file";
+    traced(&["-trace=/nowhere/a.json", "touch", "started"], None)
+        .expect(2)
+        .says(impossible);
+    traced(&["-trace", "/nowhere/a.json", "touch", "started"], None)
+        .expect(2)
+        .says(impossible);
+    traced(&["touch", "started"], Some("/nowhere/a.json"))
+        .expect(2)
+        .says(impossible);
+    assert!(!prefix.join("started").exists());
+    let not_written = format!(
+        "no timeline was written to {}",
+        prefix.join("weft-trace.json").display()
+    );
+    traced(&["-trace", "true"], None)
+        .expect(1)
+        .says(&not_written);
+    traced(&["-trace", "sh", "-c", "exit 3"], None).expect(3);
+    traced(&["-trace", "sh", "-c", "echo x > $WEFT_TRACE"], None).expect(0);
+    traced(&["-trace", "a.json", "sh", "-c", "echo x > a.json"], None).expect(0);
+    traced(&["sh", "-c", "echo x > b"], Some("b")).expect(0);
 }

@@ -158,6 +158,12 @@ fn origin(variable: &Variable) -> &'static str {
     }
 }
 
+/// Returns what the library uses for a variable that is not set, from the end of its description.
+fn default(variable: &Variable) -> &str {
+    let (_, default) = variable.help.rsplit_once("Default: ").unwrap_or_default();
+    default.trim_end_matches(".)")
+}
+
 impl Report {
     fn json(&self) -> Value {
         let libraries = self.libraries.iter();
@@ -166,6 +172,7 @@ impl Report {
             json!({
                 "name": variable.name,
                 "value": variable.value,
+                "default": default(variable),
                 "origin": origin(variable),
                 "help": variable.help,
             })
@@ -209,7 +216,7 @@ impl Report {
                 "file" => '+',
                 _ => ' ',
             };
-            let value = variable.value.as_deref().unwrap_or("(chosen by Weft)");
+            let value = variable.value.as_deref().unwrap_or(default(variable));
             text += &format!("{mark} {:<width$}  {value}\n", variable.name);
             if all {
                 text += &format!("    {}\n", variable.help);

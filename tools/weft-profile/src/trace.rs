@@ -60,6 +60,10 @@ pub fn write(job: &Job, begin: Moment, scale: &Scale, path: &OsStr) {
     }
     put(b"\n]}\n");
     if let Some(error) = failure {
+        // Tells mpiexec that there is no timeline.
+        if let Some(file) = &file {
+            let _ = file.set_len(0);
+        }
         eprintln!(
             "Weft: the timeline can't be written to {} (-trace, WEFT_TRACE): {error}",
             Path::new(path).display()

@@ -29,6 +29,8 @@ pub struct Many {
     pub universe: Option<Universe>,
     /// Ranks on each host.
     pub per_host: Option<usize>,
+    /// Whether the machine's objects give the number of ranks without `-n` (`-map-by ppr:N:socket`).
+    pub ppr: bool,
     /// The order in which ranks take slots.
     pub order: Order,
     /// Whether hosts may get more ranks than they have slots.
@@ -107,6 +109,7 @@ impl Default for Many {
             used: Vec::new(),
             universe: None,
             per_host: None,
+            ppr: false,
             order: Order::Slots,
             oversubscribe: true,
             skip_this: false,
@@ -244,6 +247,7 @@ pub fn option(
         "npersocket" => {
             let count = super::count(name, &value("a number of ranks")?)?;
             bind.map = Some((ObjectKind::Socket, count));
+            many.ppr = true;
         }
         "bind-to-core" => bind.to = To::Objects(ObjectKind::Core, 1),
         "bind-to-socket" => bind.to = To::Objects(ObjectKind::Socket, 1),
@@ -350,6 +354,16 @@ pub fn option(
 }
 
 fn map_by(how: &str, many: &mut Many, bind: &mut Bind) -> Result<(), String> {
+    let instead = match how.to_ascii_lowercase() {
+        how if how.starts_with("rankfile") => Some("-rankfile FILE"),
+        how if how.starts_with("pe-list=") => Some("-bind-to user:LIST"),
+        _ => None,
+    };
+    if let Some(instead) = instead {
+        return Err(format!(
+            "option -map-by: '{how}' is not supported; use {instead}"
+        ));
+    }
     // Open MPI's modifiers follow a colon; `ppr:N:KIND` has two colons of its own.
     let colons = if how.starts_with("ppr:") { 2 } else { 0 };
     let end = how.match_indices(':').nth(colons).map(|(at, _)| at);
@@ -372,7 +386,8 @@ fn map_by(how: &str, many: &mut Many, bind: &mut Bind) -> Result<(), String> {
                 width = Some(number.ok_or_else(|| {
                     format!(
                         "option -map-by: '{modifier}' in '{how}' is not a modifier; use 'pe=N', 'hwtcpus', \
-                         'oversubscribe', 'nooversubscribe' or 'nolocal'"
+                         'oversubscribe', 'nooversubscribe' or 'nolocal', and 'ppr:N:socket' for N ranks \
+                         on each"
                     )
                 })?);
             }
@@ -403,6 +418,7 @@ fn map_by(how: &str, many: &mut Many, bind: &mut Bind) -> Result<(), String> {
                 )
             })?;
             bind.map = Some(map);
+            many.ppr = what.starts_with("ppr:");
         }
     }
     Ok(())

@@ -15,9 +15,9 @@ pub fn contents(option: &str, file: &OsStr) -> Result<Vec<u8>, String> {
 }
 
 /// Parses a file with a section per line into a command line.
-pub fn config(file: &OsStr) -> Result<Vec<OsString>, String> {
+pub fn config(option: &str, file: &OsStr) -> Result<Vec<OsString>, String> {
     let mut words = Vec::new();
-    let text = contents("configfile", file)?;
+    let text = contents(option, file)?;
     for (number, line) in (1..).zip(text.split(|byte| *byte == b'\n')) {
         let line = line.trim_ascii();
         if line.is_empty() || line.starts_with(b"#") {
@@ -25,7 +25,7 @@ pub fn config(file: &OsStr) -> Result<Vec<OsString>, String> {
         }
         let line = split(line).ok_or_else(|| {
             format!(
-                "option -configfile: line {number} of '{}' has a quotation mark that is not closed",
+                "option -{option}: line {number} of '{}' has a quotation mark that is not closed",
                 file.display()
             )
         })?;

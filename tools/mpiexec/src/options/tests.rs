@@ -100,6 +100,181 @@ fn colons_are_arguments_of_spawned_programs() {
 }
 
 #[test]
+fn values_may_be_attached() {
+    let attached =
+        job("-np=3 --ppn=2 -genv=A=1 -env=B=2=3 -bind-to=core:2 -s=all -prepend-rank ./a -n=1");
+    let apart =
+        job("-np 3 -ppn 2 -genv A=1 -env B=2=3 -bind-to core:2 -s all -prepend-rank ./a -n=1");
+    assert_eq!(format!("{attached:?}"), format!("{apart:?}"));
+    for (line, part) in [
+        ("-prepend-rank=1 a", "-prepend-rank takes no value"),
+        ("-nn=2 a", "unknown option -nn; did you mean -n?"),
+        ("-n= a", "option -n is ''"),
+        ("-configfile=/nowhere/x", "'/nowhere/x' can't be read"),
+        (
+            "-app /nowhere/x",
+            "-app: the file '/nowhere/x' can't be read",
+        ),
+        ("-help=moon", "option -help takes nothing or one of"),
+    ] {
+        let error = match read(line) {
+            Ok(Request::Help(topic)) => crate::help::text(topic.as_deref()).unwrap_err(),
+            other => other.expect_err(line),
+        };
+        assert!(error.contains(part), "{line}: {error}");
+    }
+}
+
+/// What becomes of an option of another launcher.
+enum Fate {
+    /// It works, or nothing is lost.
+    Works,
+    /// The job runs, and a warning contains this.
+    Noted(&'static str),
+    /// The job is refused, and the error contains this.
+    Refused(&'static str),
+}
+
+/// The options that the documentation of Hydra and Open MPI shows in its examples.
+#[test]
+fn examples_of_other_launchers_work_or_say_what_to_write() {
+    use Fate::{Noted, Refused, Works};
+    let hydra = [
+        ("-n 4 ./a", Works),
+        ("-np 4 ./a : -np 2 ./b", Works),
+        ("-hosts h1:2,h2 -n 4 ./a", Works),
+        ("-host h1 -n 2 ./a", Works),
+        ("-ppn 2 ./a", Works),
+        ("-launcher ssh -n 2 ./a", Works),
+        ("-launcher-exec /usr/bin/ssh -n 2 ./a", Works),
+        ("-bootstrap slurm -n 2 ./a", Works),
+        ("-rmk pbs ./a", Works),
+        ("-iface ib0 -n 2 ./a", Works),
+        ("-bind-to core -n 2 ./a", Works),
+        ("-bind-to rr -n 2 ./a", Works),
+        ("-bind-to socket -n 2 ./a", Works),
+        ("-bind-to user:0,3,2,1 -n 4 ./a", Works),
+        ("-bind-to core:2 -map-by l2cache -n 2 ./a", Works),
+        ("-map-by socket:2 -n 4 ./a", Refused("ppr:N:socket")),
+        ("-membind bind -n 2 ./a", Works),
+        ("-topolib hwloc -n 2 ./a", Works),
+        ("-genv OMP_NUM_THREADS 2 -n 2 ./a", Works),
+        ("-genvlist A,B -envnone -n 2 ./a", Works),
+        ("-env=A=1 -n=2 ./a", Works),
+        ("-wdir /tmp -n 2 ./a", Works),
+        ("-prepend-rank -n 2 ./a", Works),
+        ("-prepend-pattern=%r: -n 2 ./a", Works),
+        (
+            "-outfile-pattern=out.%r -errfile-pattern=err.%r -n 2 ./a",
+            Works,
+        ),
+        ("-disable-auto-cleanup -n 2 ./a", Works),
+        ("-print-all-exitcodes -verbose -n 2 ./a", Works),
+        ("-usize infinite -n 2 ./a", Works),
+        ("-nameserver h1 -n 2 ./a", Works),
+        ("-skip-launch-node -n 2 ./a", Works),
+        (
+            "-disable-hostname-propagation -localhost h1 -n 2 ./a",
+            Works,
+        ),
+        ("-demux select -n 2 ./a", Works),
+        (
+            "-order-nodes 1 -n 2 ./a",
+            Noted("in the order in which they are named"),
+        ),
+        ("-enable-x -n 2 ./a", Noted("-bootstrap-exec-args -X")),
+        ("-profile -n 2 ./a", Noted("-info")),
+        (
+            "-ckpointlib blcr -ckpoint-prefix /tmp -n 2 ./a",
+            Noted("no checkpoints"),
+        ),
+        ("-pmi-port -n 2 ./a", Noted("PMI_FD")),
+        ("-gpus-per-proc=1 -n 2 ./a", Refused("CUDA_VISIBLE_DEVICES")),
+        (
+            "-rankmap (vector,(0,2,1)) -n 4 ./a",
+            Refused("-rankfile FILE"),
+        ),
+        ("-hybrid-hosts h1,h2 -n 4 ./a", Refused("-hosts H:N")),
+    ];
+    let open_mpi = [
+        ("-np 4 ./a", Works),
+        ("-c 4 ./a : -np 2 ./b", Works),
+        ("--host aa,aa,bb -n 3 ./a", Works),
+        ("-H aa:3,bb ./a", Works),
+        ("-N 2 ./a", Works),
+        ("--npernode 2 ./a", Works),
+        ("--pernode ./a", Works),
+        ("--npersocket 2 ./a", Works),
+        ("--map-by ppr:2:node ./a", Works),
+        ("--map-by ppr:2:package -n 4 ./a", Works),
+        ("--map-by node -n 4 ./a", Works),
+        ("--map-by slot:PE=2 -n 2 ./a", Works),
+        ("--map-by core --bind-to core -n 2 ./a", Works),
+        ("--map-by l3cache --bind-to package -n 2 ./a", Works),
+        ("--map-by seq -H aa,bb ./a", Works),
+        ("--map-by :OVERSUBSCRIBE -n 4 ./a", Works),
+        ("--bind-to socket --report-bindings -n 2 ./a", Works),
+        (
+            "--bind-to hwthread --use-hwthread-cpus -n 2 ./a",
+            Noted("-map-by"),
+        ),
+        ("--bind-to core:overload-allowed -n 2 ./a", Works),
+        ("--oversubscribe -n 4 ./a", Works),
+        ("--nooversubscribe --nolocal -n 2 ./a", Works),
+        ("--cpus-per-proc 2 -n 2 ./a", Works),
+        ("-x PATH -x OFILE=/tmp/out -n 2 ./a", Works),
+        ("--wdir /tmp --path /opt/bin -n 2 ./a", Works),
+        ("--prefix /opt/mpi -n 2 ./a", Works),
+        ("--tag-output --timestamp-output -n 2 ./a", Works),
+        ("--output-filename out -n 2 ./a", Works),
+        ("--output tag,timestamp -n 2 ./a", Works),
+        ("--output file=out -n 2 ./a", Works),
+        ("--display map,bind -n 2 ./a", Works),
+        ("--display-map --display-allocation -n 2 ./a", Works),
+        (
+            "--timeout 60 --report-state-on-timeout --get-stack-traces -n 2 ./a",
+            Works,
+        ),
+        ("--stdin all -n 2 ./a", Works),
+        ("--allow-run-as-root -n 2 ./a", Works),
+        ("--do-not-launch -n 2 ./a", Works),
+        ("--mca btl self,tcp -n 2 ./a", Noted("docs/from-openmpi.md")),
+        (
+            "--am file --tune file -n 2 ./a",
+            Noted("docs/from-openmpi.md"),
+        ),
+        ("--with-ft ulfm -n 2 ./a", Works),
+        ("--rank-by slot -n 2 ./a", Noted("-map-by")),
+        ("--cpu-list 0,1 -n 2 ./a", Noted("-bind-to")),
+        ("--merge-stderr-to-stdout -n 2 ./a", Noted("2>&1")),
+        ("--xterm 0,1 -n 2 ./a", Noted("mpiexec -n 1 TOOL")),
+        ("--report-uri - -n 2 ./a", Noted("no daemons")),
+        (
+            "--map-by pe-list=0,1 -n 2 ./a",
+            Refused("-bind-to user:LIST"),
+        ),
+        (
+            "--map-by rankfile:file=ranks -n 2 ./a",
+            Refused("-rankfile FILE"),
+        ),
+    ];
+    for (line, fate) in hydra.into_iter().chain(open_mpi) {
+        match (read(line), fate) {
+            (Ok(Request::Run(job)), Works) => assert_eq!(job.notes, [""; 0], "{line}"),
+            (Ok(Request::Run(job)), Noted(part)) => {
+                assert!(
+                    job.notes.join("\n").contains(part),
+                    "{line}: {:?}",
+                    job.notes
+                );
+            }
+            (Err(error), Refused(part)) => assert!(error.contains(part), "{line}: {error}"),
+            (other, _) => panic!("{line}: {other:?}"),
+        }
+    }
+}
+
+#[test]
 fn options_end_at_two_dashes() {
     assert_eq!(job("-l -- -n").sections[0].command, ["-n"]);
 }
@@ -172,6 +347,18 @@ fn time_limits() {
     assert!(parse(&args, with("x")).is_err());
 }
 
+#[test]
+fn information_includes_bindings() {
+    let args = [OsString::from("a")];
+    for (value, shown) in [("1", true), ("all", true), ("off", false), ("", false)] {
+        let with = |name: &str| (name == "WEFT_INFO").then(|| OsString::from(value));
+        let Ok(Request::Run(job)) = parse(&args, with) else {
+            panic!("not run")
+        };
+        assert_eq!(job.many.report_bindings, shown, "{value}");
+    }
+}
+
 /// What the manual's headings of options name.
 fn manual() -> Vec<String> {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/mpiexec.1");
@@ -198,7 +385,9 @@ fn manual() -> Vec<String> {
 #[test]
 fn the_manual_has_all_options_and_no_others() {
     let manual = manual();
+    let refused = foreign::REFUSED.iter().map(|(name, _)| *name);
     let foreign = foreign::all().iter().map(foreign::Foreign::name);
+    let foreign = foreign.chain(refused);
     let known: Vec<&str> = KNOWN
         .iter()
         .chain(many::NAMES)
@@ -306,7 +495,7 @@ fn all_options_of_hydra_are_known() {
             "genvlist envlist f hosts host machinefile hostlist wdir wd path n np launcher launcher-exec \
              bootstrap bootstrap-exec rmk topolib bind-to map-by membind demux iface ppn perhost grr \
              prepend-pattern outfile-pattern errfile-pattern nameserver order-nodes localhost usize \
-             gpus-per-proc gpu-subdevs-per-proc umask binding bindlib ckpointlib ckpoint-prefix \
+             gpu-subdevs-per-proc umask binding bindlib ckpointlib ckpoint-prefix \
              ckpoint-num ckpoint-interval s timeout arch soft",
             1,
         ),
@@ -348,9 +537,13 @@ fn options_in(text: &str) -> Vec<String> {
 #[test]
 fn pages_and_the_short_help_name_no_option_that_nobody_knows() {
     let is_known = |name: &str| names().contains(&name) || foreign::find(name).is_some();
-    for name in options_in(crate::help::HELP) {
-        // Of another program's command line.
-        assert!(is_known(&name) || name == "mpi", "-h names -{name}");
+    for name in options_in(&crate::help::text(None).unwrap()) {
+        // Of another program's command line, and the placeholder of the closing lines.
+        let others = ["mpi", "option"];
+        assert!(
+            is_known(&name) || others.contains(&&name[..]),
+            "-h names -{name}"
+        );
     }
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     let pages = std::fs::read_dir(format!("{root}/docs")).unwrap();

@@ -385,7 +385,8 @@ impl Root {
                 let grace = self.unfinalized.as_ref().and_then(|some| some.grace);
                 let patience = self.peer_loss.as_ref().map(|one| one.until);
                 let inquiry = self.inquiry.map(|inquiry| inquiry.due());
-                [limit, grace, patience, inquiry]
+                let other_mpi = self.other_mpi.due().filter(|_| self.running > 0);
+                [limit, grace, patience, inquiry, other_mpi]
                     .into_iter()
                     .flatten()
                     .min()
@@ -464,6 +465,10 @@ impl Root {
             message(&mut self.output.sinks[1], &text);
         }
         self.look_at_loss(now);
+        let mut of_own_host = self.hosts.iter().filter(|host| host.is_own);
+        let first = of_own_host.next().and_then(|host| host.ranks.first());
+        let pid = first.and_then(|&rank| self.ranks[rank].pid);
+        self.other_mpi.look(pid, now);
         if let (Phase::Running, Some(unfinalized)) = (self.phase, &self.unfinalized)
             && unfinalized.grace.is_some_and(|at| now >= at)
             && self.running > 0
@@ -617,6 +622,19 @@ impl Root {
             );
             message(&mut self.output.sinks[1], &text);
         }
+        let is_silent = |rank: &super::Rank| rank.stage == Stage::Silent;
+        if let Some(path) = self
+            .other_mpi
+            .found()
+            .filter(|_| self.ranks.iter().all(is_silent))
+        {
+            let text = format!(
+                "warning: no rank has spoken to mpiexec: the program has loaded another MPI, {}, under \
+                 which each rank is a job of its own; see Existing binaries in docs/run.md",
+                path.display()
+            );
+            message(&mut self.output.sinks[1], &text);
+        }
         code
     }
 
@@ -673,7 +691,8 @@ mod tests {
     fn the_help_says_how_long_others_may_run_on() {
         let seconds = GRACE_FOR_OTHERS.as_secs();
         let text = format!("for more than {seconds} seconds");
-        let words: Vec<&str> = crate::options::HELP.split_whitespace().collect();
+        let help = crate::help::text(Some("ending")).unwrap();
+        let words: Vec<&str> = help.split_whitespace().collect();
         assert!(words.join(" ").contains(&text), "{text}");
     }
 }

@@ -12,7 +12,7 @@ use crate::hosts::batch::{self, Surroundings};
 use crate::hosts::place::{Order, Placement, Wanted, Wishes, place};
 use crate::hosts::{Host, file, rankfile};
 
-use crate::options::{Options, Section};
+use crate::options::{Many, Options, Section};
 use crate::program::USAGE;
 
 /// The machine and the environment that this program runs in.
@@ -83,6 +83,8 @@ pub fn plan(options: &mut Options, around: &impl Surroundings) -> Result<Placeme
     }
     let many = &options.many;
     if !known && !own && many.bootstrap.is_none() {
+        count_by_slots(options);
+        let many = &options.many;
         if !many.oversubscribe {
             let ranks: usize = options.sections.iter().map(|section| section.count).sum();
             let slots = affinity::slots();
@@ -137,6 +139,20 @@ pub fn plan(options: &mut Options, around: &impl Surroundings) -> Result<Placeme
         options.many.bootstrap = Some(children::usual(is_set).to_owned());
     }
     Ok(placement)
+}
+
+/// Counts the ranks of sections without `-n` on this machine by `-ppn N` or `-map-by ppr:N:socket`.
+fn count_by_slots(options: &mut Options) {
+    let Many { per_host, ppr, .. } = options.many;
+    let map = options.bind.map.filter(|_| ppr);
+    let of_objects = map.map(|(kind, each)| each * affinity::objects(kind, &options.bind));
+    let Some(mut left) = per_host.or(of_objects) else {
+        return;
+    };
+    for section in &mut options.sections {
+        section.count = section.asked.unwrap_or(left).max(1);
+        left = left.saturating_sub(section.count);
+    }
 }
 
 /// Places all ranks on this host.
@@ -221,7 +237,7 @@ pub fn dry_run(options: &Options, placement: &Placement) -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::{Many, Request, parse};
+    use crate::options::{Request, parse};
 
     struct Around(HashMap<&'static str, &'static str>);
 
@@ -269,6 +285,14 @@ mod tests {
         for (line, around, expected) in [
             ("-n 2 a", &[][..], "2 here"),
             ("a", &[], "1 here"),
+            ("-ppn 2 a", &[], "2 here"),
+            ("-N 2 a", &[], "2 here"),
+            ("--npernode 2 a", &[], "2 here"),
+            ("--map-by ppr:2:node a", &[], "2 here"),
+            ("--map-by node a", &[], "1 here"),
+            ("-ppn 2 -n 3 a", &[], "3 here"),
+            ("-ppn 3 -n 1 a : b : c", &[], "1+2+1 here"),
+            ("--map-by ppr:2:node -hosts x,y a", &[], "4 by ssh: x x y y"),
             ("-hosts localhost:3,127.0.0.1 -n 5 a", &[], "5 here"),
             ("-hosts localhost:3 a", &[], "3 here"),
             ("-hosts x,y -n 3 a", &[], "3 by ssh: x y x"),

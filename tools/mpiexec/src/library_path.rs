@@ -1,7 +1,9 @@
-//! Library path for programs that were built for Open MPI.
+//! Library path of the ranks.
 //!
-//! They need `libmpi.so.40`, which Weft installs in a folder without other libraries. Ranks search
-//! it first, which does not affect other programs.
+//! Programs that were built for Open MPI need `libmpi.so.40`; those that look for MPI only when they
+//! run (mpi4py's wheel) open `libmpi.so`, which would be another MPI's where one is installed.
+//! Weft installs each in a folder without other libraries. Ranks search these folders first, which
+//! does not affect other programs.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -9,17 +11,28 @@ use std::path::{Path, PathBuf};
 /// The loader's list of folders that it searches first.
 const VARIABLE: &str = "LD_LIBRARY_PATH";
 
-/// Returns the folder of `libmpi.so.40`, if it is installed.
-fn folder() -> Option<PathBuf> {
+/// The folders and libraries, below the installation's prefix.
+const FOLDERS: [(&str, &str); 2] = [
+    ("lib/weft/openmpi", "libmpi.so.40"),
+    ("lib/weft/mpich", "libmpi.so"),
+];
+
+/// Returns the folder where Weft is installed.
+pub fn prefix() -> Option<PathBuf> {
     let program = std::env::current_exe().ok()?;
-    let folder = program.parent()?.parent()?.join("lib/weft/openmpi");
-    folder.join("libmpi.so.40").exists().then_some(folder)
+    Some(program.parent()?.parent()?.to_owned())
 }
 
-/// Adds the folder to an environment.
+/// Adds the folders that are installed to an environment.
 pub fn offer(environment: &mut Vec<(OsString, OsString)>) {
-    if let Some(folder) = folder() {
-        put_first(environment, &folder);
+    let Some(prefix) = prefix() else {
+        return;
+    };
+    for (folder, library) in FOLDERS {
+        let folder = prefix.join(folder);
+        if folder.join(library).exists() {
+            put_first(environment, &folder);
+        }
     }
 }
 
