@@ -12,6 +12,7 @@
 //! - [`remote`]: gets, puts and atomics in parts, with retries, flushes and losses;
 //!   [`emulation`]: their parts by messages. Below them are [`Operations`] and [`Exposures`]: pending
 //!   operations, and the exposed memory.
+//! - [`events`]: events of protocols on standard error, in builds that have them.
 //! - [`library`]: C libraries opened at run time; [`give_back_memory`]: freed memory that they
 //!   leave in the allocator.
 //! - [`spare`]: reused short buffers. [`usable`]: whether memory of the program can be read or
@@ -31,6 +32,7 @@ pub mod bundle;
 pub mod conformance;
 mod copy;
 pub mod emulation;
+pub mod events;
 mod exposures;
 mod fences;
 pub mod interfaces;

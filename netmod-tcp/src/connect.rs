@@ -24,6 +24,7 @@ use crate::lane::{State, TcpLane, about, event};
 use crate::record::Record;
 use crate::silence;
 use crate::streams;
+use netmod_kit::event;
 
 /// Time limit for one address.
 const ADDRESS: Duration = Duration::from_secs(3);
@@ -81,6 +82,17 @@ impl TcpLane {
         self.try_next(index);
     }
 
+    /// Reports an event of a connection.
+    fn report(&self, index: u32, text: std::fmt::Arguments<'_>) {
+        let endpoint = &self.endpoints[index as usize];
+        let (peer, vci, stream) = (endpoint.peer, endpoint.vci, endpoint.stream);
+        event!(
+            Tcp,
+            Info,
+            "process {peer} VCI {vci} stream {stream}: {text}"
+        );
+    }
+
     fn attempt(&mut self, index: u32) -> Option<&mut Attempt> {
         match self
             .endpoints
@@ -105,6 +117,7 @@ impl TcpLane {
             attempt.next += 1;
             match connect(place, &shared) {
                 Ok(stream) => {
+                    self.report(index, format_args!("connecting to {place}"));
                     let flags = EventFlags::IN | EventFlags::OUT;
                     let added = epoll::add(&self.epoll, &stream, event(about::CALL, index), flags);
                     let Some(attempt) = self.attempt(index) else {
@@ -151,6 +164,11 @@ impl TcpLane {
             attempt.next = 0;
             attempt.nobody = true;
             attempt.silent = false;
+            let round = attempt.rounds;
+            self.report(
+                index,
+                format_args!("no address has answered in round {round}; pausing"),
+            );
             return;
         }
         let tried = attempt.refusals.iter();
@@ -211,6 +229,7 @@ impl TcpLane {
                         }
                     }
                     attempt.phase = Phase::Challenged;
+                    self.report(index, format_args!("connected; the challenge is awaited"));
                     let data = event(about::CALL, index);
                     let changed = match self.endpoints[index as usize].state {
                         State::Calling(ref attempt) => attempt
@@ -253,6 +272,10 @@ impl TcpLane {
                                 Ok(()) => {
                                     attempt.phase = Phase::Judged;
                                     attempt.got = 0;
+                                    self.report(
+                                        index,
+                                        format_args!("proved the secret; the verdict is awaited"),
+                                    );
                                     continue;
                                 }
                                 Err(why) => attempt.note(why, false),
@@ -316,6 +339,7 @@ impl TcpLane {
         conn.used = self.round;
         self.endpoints[index as usize].state = State::Open(Box::new(conn));
         self.open += 1;
+        self.report(index, format_args!("the connection is open"));
         match self.endpoints[index as usize].stream {
             0 => self.heat(index),
             _ => self.streams += 1,
@@ -391,6 +415,7 @@ impl TcpLane {
             State::Left | State::Lost(_) => Verdict::Refused,
             _ => verdict,
         };
+        self.report(index, format_args!("its connection is {verdict:?}"));
         let said = say(&stream, &verdict.to_bytes());
         if said.is_ok() && verdict == Verdict::Accepted {
             self.shared
@@ -453,6 +478,7 @@ impl TcpLane {
 
     /// Ends all connections and operations with a process.
     fn end(&mut self, peer: Peer, why: &str, state: impl Fn() -> State) {
+        event!(Tcp, Info, "process {peer}: its connections end: {why}");
         let error = || Err(LaneError::lost(peer, why));
         for endpoint in &mut self.endpoints {
             if endpoint.peer != peer || matches!(endpoint.state, State::Lost(_)) {

@@ -8,6 +8,7 @@
 use crate::conn::Park;
 use crate::lane::{State, TcpLane};
 use crate::wire::FrameKind;
+use netmod_kit::event;
 
 impl TcpLane {
     /// Parks a connection if the lane is at its limit. Called before or after a connection is made.
@@ -40,6 +41,8 @@ impl TcpLane {
             conn.append(FrameKind::Park, 0, &[], &[]);
             conn.write();
             conn.park = Park::Asked;
+            let peer = self.endpoints[index as usize].peer;
+            event!(Tcp, Info, "process {peer}: asked to park its connection");
         }
     }
 
@@ -94,6 +97,12 @@ impl TcpLane {
     pub(crate) fn parked(&mut self, index: u32) {
         let endpoint = &mut self.endpoints[index as usize];
         endpoint.state = State::Idle;
+        event!(
+            Tcp,
+            Info,
+            "process {}: its connection is parked",
+            endpoint.peer
+        );
         self.streams -= usize::from(endpoint.stream > 0);
         self.open -= 1;
     }

@@ -19,6 +19,7 @@ use crate::slots::shared::SharedSlots;
 use mpi_core::comm::Comm;
 use mpi_core::process::Process;
 use mpi_sched::Schedule;
+use netmod_kit::event;
 
 /// How a blocking call is executed.
 pub(crate) enum Selected<'a> {
@@ -87,6 +88,12 @@ impl CommState {
             && call.is_flat(shared.slots)
             && let Some(plan) = PhasePlan::of(&shape, arguments, scheduled.signature)
         {
+            event!(
+                Coll,
+                Debug,
+                "the plan has one phase: {:?}",
+                plan.arguments.kind
+            );
             self.plans.keep_phase(plan, handles);
             self.plans.discard(scheduled);
             return Selected::Phase(plan, shared);
@@ -124,6 +131,15 @@ impl CommState {
         };
         plan.executor = self.executor(schedule);
         plan.signature = CommState::signature(comm, call, phases);
+        event!(
+            Coll,
+            Debug,
+            "new plan on {:?}: {}, {:?}, {phases} phases",
+            comm.context(),
+            call.describe(&context, schedule)
+                .unwrap_or_else(|| format!("{:?}", plan.signature)),
+            plan.executor
+        );
         if process.source::<Collectives>().prints_choices && comm.rank() == 0 {
             describe_choice(call, &context, schedule);
         }

@@ -21,6 +21,7 @@ use mpi_sched::model::{GUESSED, NUMBERS, Parameters};
 use mpi_sched::rdma::{self, Pace};
 use mpi_sched::slots::Direct;
 use mpi_sched::{Choices, Nodes, Reach};
+use netmod_kit::event;
 
 /// Makes the slots of a communicator that are due.
 #[cold]
@@ -31,6 +32,15 @@ pub(crate) fn make_slots(process: &Process, comm: &Comm, state: &CommState) -> R
             Some(_) => (None, None),
             None => network(process, comm, state)?,
         };
+        event!(
+            Coll,
+            Info,
+            "slots of {:?}: in shared memory {}, over a network {}, of the node {}",
+            comm.context(),
+            shared.is_some(),
+            remote.is_some(),
+            node.is_some()
+        );
         state.set_network_slots(remote, node);
         state.set_shared_slots(shared);
     }

@@ -18,6 +18,7 @@ use crate::pt2pt::engine::lost_peer;
 use crate::pt2pt::notice::Notice;
 use crate::pt2pt::request::{RequestId, Role};
 use crate::vci::{Vci, VciGuard};
+use netmod_kit::event;
 
 /// Minimum ratio of the time between two checks of peers to the duration of a check.
 const CHECK_SHARE: u64 = 20;
@@ -67,6 +68,9 @@ impl Process {
             }
             is_new
         };
+        if is_new {
+            event!(Loss, Info, "process {peer} is lost: {why}");
+        }
         let owners = self.foreign.owners(peer);
         let spares = self.judge().is_some();
         for vci in self.open_vcis() {
@@ -108,6 +112,7 @@ impl Process {
     /// accesses.
     pub(crate) fn end_messages(&self, context: ContextId, error: &Error) {
         {
+            event!(Loss, Info, "messages of {context:?} end: {error}");
             let lost = self.lost.lock();
             self.revoked.lock().push((context, error.clone()));
             self.count_losses(&lost);

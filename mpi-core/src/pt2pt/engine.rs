@@ -9,6 +9,8 @@
 //! matched, the receiver takes the data from the pipeline that the message names, or reads it from
 //! the sender's memory (and answers `Fin`), or asks for it in chunks (`Cts`, `Data`).
 
+use std::fmt;
+
 use netmod::{Header, IoVec, LaneError, MAX_IOVECS, Peer, Pipe, RemoteAddr, Sink, Token, VciId};
 use netmod_kit::PeerTable;
 use netmod_kit::spare::Spare;
@@ -22,6 +24,7 @@ use crate::pt2pt::operations::Ops;
 use crate::pt2pt::request::{Cancelled, Records, RequestId, Role, Status};
 use crate::pt2pt::wire::{self, Control, Key, Name, PacketKind, Rts, Trailer};
 use crate::{ANY_SOURCE, ANY_TAG};
+use netmod_kit::event;
 use netmod_kit::usable::Usable;
 
 mod answers;
@@ -41,6 +44,12 @@ pub struct Address {
     pub peer: Peer,
     /// Number of the VCI within the process.
     pub vci: VciId,
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "process {} VCI {}", self.peer, self.vci)
+    }
 }
 
 /// Work for the VCI when the transport has returned, in order per address.
@@ -86,6 +95,22 @@ pub(crate) enum Action {
 }
 
 impl Action {
+    /// Names the action in events.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Action::Control(..) => "a control message",
+            Action::Recall(..) => "a recall",
+            Action::Ask(..) => "a CTS",
+            Action::Launch(..) => "a send",
+            Action::Stream(..) => "data",
+            Action::Fetch { .. } => "a fetch",
+            Action::ReceivePipeline { .. } => "a pipeline's data",
+            Action::ClosePipeline(..) => "a pipeline's end",
+            Action::Withdraw(..) => "a withdrawal",
+            Action::Notice(_) => "a notice",
+        }
+    }
+
     pub fn address(&self) -> Address {
         match *self {
             Action::Control(to, ..) | Action::Ask(to, _) | Action::Recall(to, _) => to,
@@ -381,6 +406,12 @@ impl Engine {
         };
         let room = record.buffer.len() as u64;
         let total = rts.len.min(room);
+        event!(
+            Rendezvous,
+            Debug,
+            "RTS from {from} has met its receive: {total} bytes, its request {:#x}",
+            rts.request.word()
+        );
         record.role = Role::Receiving;
         record.key = key;
         record.peer = from.peer;
@@ -645,6 +676,12 @@ impl Sink for Engine {
             stream.forget_tx_ring();
         }
         if !self.is_lost(peer) {
+            event!(
+                Loss,
+                Debug,
+                "VCI {}: process {peer} is lost: {why}",
+                self.vci
+            );
             self.lost.push((peer, why));
             self.news = true;
         }

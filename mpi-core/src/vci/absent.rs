@@ -7,6 +7,7 @@ use netmod::*;
 
 use super::{Route, VciState};
 use crate::pt2pt::engine::Address;
+use netmod_kit::event;
 
 /// No transport at all.
 struct Absent;
@@ -143,12 +144,25 @@ impl VciState {
             let absent: Arc<dyn Transport> = Arc::new(Absent);
             self.routes.push(Route::open(0, &absent, None)?);
         }
+        event!(
+            Route,
+            Info,
+            "VCI {}: transport {index} is {}",
+            self.engine.vci,
+            transport.name()
+        );
         self.routes[index] = route;
         Ok(())
     }
 
     /// Takes a transport off the list, and closes its lane.
     pub fn remove_route(&mut self, index: usize) {
+        event!(
+            Route,
+            Info,
+            "VCI {}: transport {index} is closed",
+            self.engine.vci
+        );
         // Those that were there from the start stay: what points into their lanes would not survive them.
         debug_assert!(self.rx_ring.as_ref().is_none_or(|(_, own)| *own != index));
         let absent: Arc<dyn Transport> = Arc::new(Absent);

@@ -9,6 +9,7 @@ use crate::pt2pt::engine::{Action, Address, lost_peer};
 use crate::pt2pt::notice::Notice;
 use crate::pt2pt::request::{RequestId, Role};
 use crate::pt2pt::wire::{self, Control, Name, PacketKind, Trailer};
+use netmod_kit::event;
 
 impl VciState {
     /// Carries out the outbox and retries what waits for space. Returns whether anything left.
@@ -65,6 +66,12 @@ impl VciState {
 
     /// Queues an action that found no space; later ones to the same address wait behind it.
     fn hold(&mut self, to: Address, action: Action) {
+        event!(
+            Pending,
+            Debug,
+            "no space for {} to {to}: later ones wait",
+            action.name()
+        );
         self.waiting.begin(to, action);
         self.engine.streams.get(to.peer, to.vci).set_pending(true);
     }
@@ -144,6 +151,7 @@ impl VciState {
                 }
             }
             if queue.is_empty() {
+                event!(Pending, Debug, "all that waited for {to} has left");
                 self.engine.streams.get(to.peer, to.vci).set_pending(false);
             }
             self.waiting.give_back(to, queue);
@@ -241,6 +249,14 @@ impl VciState {
         let result = route
             .lane
             .send(to.peer, to.vci, &body.header(trailer), Payload::Bytes(&[]));
+        if result.is_ok() && kind == PacketKind::Fin {
+            event!(
+                Rendezvous,
+                Debug,
+                "FIN to {to} for its request {:#x}",
+                body.request.word()
+            );
+        }
         self.restore_credit(to, trailer, &result);
         result.map(drop)
     }

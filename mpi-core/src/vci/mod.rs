@@ -19,6 +19,7 @@ use crate::pt2pt::engine::{Action, Address, Counters, Engine};
 use crate::pt2pt::request::{Records, RequestTable};
 use crate::pt2pt::ring::{RxRing, TxRing};
 use crate::wait::{Backoff, WakeUpList};
+use netmod_kit::event;
 use queues::Queues;
 use send::Protocols;
 use transfers::{Pull, Push};
@@ -148,6 +149,12 @@ impl VciState {
         };
         let rx_ring = routes.iter_mut().enumerate().find_map(rx_ring);
         let engine = Engine::new(vci, Records::new(table, vci), window);
+        event!(
+            Vci,
+            Info,
+            "VCI {vci} is open over {} transports",
+            routes.len()
+        );
         Ok(VciState {
             engine,
             routes,
@@ -222,6 +229,12 @@ impl VciState {
                 return Err(LaneError::lost(to.peer, why));
             }
             stream.route = index as u16 + 1;
+            event!(
+                Route,
+                Info,
+                "{to} is reached by {}",
+                self.routes[index].transport.name()
+            );
             let by_rx_ring = |(_, own): &(RxRing, usize)| *own == index;
             if to.vci == self.engine.vci && self.rx_ring.as_ref().is_some_and(by_rx_ring) {
                 let route = &mut self.routes[index];
@@ -237,6 +250,7 @@ impl VciState {
     /// collective whose own part could not be sent.
     #[cold]
     fn unreachable(&mut self, peer: Peer, error: &OpenError) -> LaneError {
+        event!(Route, Info, "process {peer} cannot be reached: {error}");
         netmod::Sink::peer_lost(&mut self.engine, peer, error.to_string());
         LaneError::lost(peer, error.to_string())
     }

@@ -9,6 +9,7 @@ use netmod::VciId;
 use parking_lot::Mutex;
 
 use super::VciSlot;
+use netmod_kit::event;
 
 /// Places for the VCIs of a process, which are opened when they are first asked for.
 pub(crate) type VciSlots = [VciSlot];
@@ -86,6 +87,16 @@ impl Users {
         }
         for vci in vcis {
             self.counts[usize::from(*vci)].fetch_add(1, Ordering::Relaxed);
+            event!(
+                Vci,
+                Info,
+                "VCI {vci} is taken{}",
+                if lockless {
+                    " by one thread, without a lock"
+                } else {
+                    ""
+                }
+            );
             if let (true, Some(vci)) = (lockless, open(vci)) {
                 vci.set_exclusive(true);
             }
@@ -98,6 +109,7 @@ impl Users {
         let _one_at_a_time = self.changing.lock();
         let free = self.counts().position(|users| users == 0)?;
         self.counts[free].store(1, Ordering::Relaxed);
+        event!(Vci, Info, "VCI {free} is taken, which nobody used");
         Some(free as VciId)
     }
 
@@ -111,7 +123,8 @@ impl Users {
             if let (1, Some(vci)) = (self.counts[number].load(Ordering::Relaxed), slot) {
                 vci.set_exclusive(false);
             }
-            self.counts[number].fetch_sub(1, Ordering::Relaxed);
+            let users = self.counts[number].fetch_sub(1, Ordering::Relaxed) - 1;
+            event!(Vci, Info, "VCI {vci} is given back and has {users} users");
         }
     }
 }

@@ -18,6 +18,7 @@ use mpi_core::process::Process;
 use mpi_core::process::loan::Loan;
 use mpi_core::process::notes::AwaitedEvent;
 use mpi_types::error::{Class, Error, Result};
+use netmod_kit::event;
 
 impl Window {
     /// Checks that `target` may be accessed, and acquires its lock if that was deferred.
@@ -92,6 +93,7 @@ impl Window {
                 .all
                 .store(if assert.no_succeed { 0 } else { FENCE }, Ordering::Relaxed);
         }
+        event!(Rma, Debug, "fence, {:?}", self.mode);
         if self.outbox().is_some() {
             let settled = self.settle(process, None, TargetProgress::Expected);
             full_fence();
@@ -162,7 +164,14 @@ impl Window {
         exclusive: bool,
         held: bool,
     ) -> Result<()> {
-        match self.mode {
+        let kind = if exclusive { "exclusive" } else { "shared" };
+        event!(
+            Rma,
+            Debug,
+            "{kind} lock of rank {target} requested, {:?}",
+            self.mode
+        );
+        let taken = match self.mode {
             AccessMode::Mapped | AccessMode::Copied => {
                 let (control, vci) = (self.control()?, self.comm.vci());
                 control.lock(process, vci, target as usize, exclusive, held)
@@ -172,7 +181,14 @@ impl Window {
                 self.take_remote_lock(process, self.network()?, (target, mode), held)
             }
             AccessMode::Messages => self.request_lock(process, target, exclusive, held),
-        }
+        };
+        event!(
+            Rma,
+            Debug,
+            "{kind} lock of rank {target}: {}",
+            if taken.is_ok() { "acquired" } else { "failed" }
+        );
+        taken
     }
 
     /// Asks a target for its lock by a message, and waits for it.
@@ -211,6 +227,7 @@ impl Window {
     }
 
     fn release_lock(&self, process: &Process, target: u32, exclusive: bool) -> Result<()> {
+        event!(Rma, Debug, "lock of rank {target} is released");
         match self.mode {
             AccessMode::Mapped | AccessMode::Copied => {
                 let settled = self.complete_on_node(process, Some(target));
@@ -307,6 +324,12 @@ impl Window {
             }
             AccessMode::Messages => self.lock_deferred(process, self.rank(), false),
         };
+        event!(
+            Rma,
+            Debug,
+            "locks of all ranks: {}",
+            if locked.is_ok() { "acquired" } else { "failed" }
+        );
         match &locked {
             Ok(()) => self.mark_failures_raised(process),
             Err(_) => {

@@ -8,11 +8,18 @@ use crate::messages::lock_queue::{GRANTED, Waiter};
 use crate::messages::service::{Service, State};
 use mpi_core::process::Process;
 use mpi_types::error::Result;
+use netmod_kit::event;
 
 impl Service {
     /// Grants the lock to the first origins of the queue while it is free.
     pub(crate) fn grant(&self, process: &Process, state: &mut State) -> Result<()> {
         while let Some(next) = state.lock.next() {
+            event!(
+                Rma,
+                Debug,
+                "the lock of this rank is granted to rank {}",
+                next.from.0
+            );
             self.answer_lock(process, state, next, GRANTED)?;
         }
         Ok(())
@@ -50,6 +57,11 @@ impl Service {
         self.losses_seen.store(losses, Ordering::Relaxed);
         let found = state.lock.remove_lost(|rank| self.is_lost(process, rank));
         if let Some((dead, waiting)) = found {
+            event!(
+                Rma,
+                Info,
+                "rank {dead} held the lock of this rank and is lost"
+            );
             for waiter in waiting {
                 self.answer_lock(process, &mut state, waiter, 1 + u64::from(dead))?;
             }

@@ -198,6 +198,7 @@ fn make(binding: &Binding, threaded: bool) -> Result<Runtime> {
     let pmi = Arc::new(connected.map_err(|error| failed(error.to_string()))?);
     let (rank, size) = (pmi.rank(), pmi.size());
     identity::set(rank as usize, size as usize);
+    netmod_kit::events::set_rank(rank);
     fatal::set_launcher(pmi.clone());
     let threaded = threaded || (binding.wants_locks)() || settings.async_progress;
     let started = bootstrap::start(&pmi, &settings, threaded, binding.version)

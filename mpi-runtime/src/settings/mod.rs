@@ -14,6 +14,7 @@ use std::sync::{LazyLock, OnceLock};
 
 use mpi_core::process::CriticalSections;
 use mpi_rma::{NetworkAtomics, PassiveTargets};
+use netmod_kit::events;
 use netmod_kit::variables::Reader;
 pub use netmod_kit::variables::{Variable, parse_number};
 use parking_lot::Mutex;
@@ -377,6 +378,14 @@ const COMMON: &[Variable] = &[
                needed.",
     },
     Variable {
+        name: "WEFT_LOG",
+        kind: "list",
+        default: "none",
+        help: "Events of protocols to print on standard error, in debug builds and those with the feature \
+               trace: vci, send, pending, rendezvous, route, tcp, coll, rma, loss or all, each with =info for \
+               rare events only, as in \"vci,rendezvous,tcp=info\". Other builds refuse it.",
+    },
+    Variable {
         name: unread::SWITCH,
         kind: "0 or 1",
         default: "1",
@@ -461,6 +470,17 @@ impl Settings {
             ));
         }
         reader.flag("WEFT_SINGLETON", false)?;
+        // Only validated here: `netmod_kit::events` reads it itself.
+        if let Some(text) = reader.text("WEFT_LOG") {
+            if !events::ARE_BUILT {
+                return Err(
+                    "WEFT_LOG is set, but this library was built without events; unset it, or \
+                            build with the feature trace of libmpi"
+                        .to_string(),
+                );
+            }
+            events::Filter::parse(&text).map_err(|why| format!("WEFT_LOG is {text:?}: {why}"))?;
+        }
         let initial = reader.text(INITIAL_ERRHANDLER);
         if let Some(other) = initial.filter(|name| !ERRHANDLERS.contains(&name.as_str())) {
             return Err(format!(
@@ -609,6 +629,7 @@ mod tests {
             ("WEFT_TCP_INTERFACE", "10.0.0.0/40"),
             ("WEFT_HANG", "soon"),
             ("WEFT_INFO", "2"),
+            ("WEFT_LOG", "vci,rndv"),
             ("WEFT_CRITICAL_SECTION", "locks"),
             ("WEFT_COLL", "bcast"),
             ("WEFT_COLL", "barrier=tree,bcast=chian"),

@@ -15,6 +15,7 @@ use crate::error::Error;
 use crate::pt2pt::bad_memory;
 use crate::pt2pt::request::{Record, RequestId, Role};
 use crate::pt2pt::wire::{Control, Cts, Key, Name, PacketKind};
+use netmod_kit::event;
 
 impl Engine {
     /// Takes the sender of a malformed message for lost.
@@ -60,7 +61,16 @@ impl Engine {
             }
             PacketKind::Fin => {
                 let fits = |record: &Record| record.waits_for_fin();
-                if let Some((id, _)) = self.waiting_for(from, body.request, fits) {
+                let found = self.waiting_for(from, body.request, fits);
+                let found = found.map(|(id, _)| id);
+                event!(
+                    Rendezvous,
+                    Debug,
+                    "FIN from {from} for request {:#x}: {}",
+                    body.request.word(),
+                    if found.is_some() { "complete" } else { "stale" }
+                );
+                if let Some(id) = found {
                     self.finish_send(id);
                 }
             }
@@ -104,6 +114,13 @@ impl Engine {
         let Some(cts) = Cts::parse(payload).filter(|cts| cts.len <= record.total) else {
             return self.malformed(from);
         };
+        event!(
+            Rendezvous,
+            Debug,
+            "CTS from {from} for {} bytes, request {:#x}",
+            cts.len,
+            body.request.word()
+        );
         record.role = Role::Streaming;
         record.pipe = None;
         record.remote = Name::from_word(body.value);
@@ -179,6 +196,7 @@ impl Engine {
             return self.malformed(from);
         };
         if !self.is_lost(from.peer) {
+            event!(Loss, Info, "{from} reports the loss of process {peer}");
             self.peer_lost(peer, format!("process {} has reported it", from.peer));
         }
     }

@@ -6,6 +6,7 @@ use super::super::{NO_BLOCK, OWN, VciState, bad_memory};
 use crate::pt2pt::engine::{Address, Engine};
 use crate::pt2pt::request::{RequestId, Role};
 use crate::pt2pt::wire::{Control, Cts, Name, PacketKind};
+use netmod_kit::event;
 use netmod_kit::usable::Access;
 
 /// Most bytes that one call of the lane reads from a process of the node. In between, other threads
@@ -189,6 +190,14 @@ impl VciState {
         let lane = &mut self.route_to(to)?.lane;
         let payload = Payload::Bytes(&payload[..used]);
         let result = lane.send(to.peer, to.vci, &body.header(trailer), payload);
+        if result.is_ok() {
+            event!(
+                Rendezvous,
+                Debug,
+                "CTS for {len} bytes to {to}, its request {:#x}",
+                body.request.word()
+            );
+        }
         self.restore_credit(to, trailer, &result);
         result.map(drop)
     }

@@ -9,6 +9,7 @@ use super::super::{VciState, bad_memory};
 use crate::pt2pt::engine::{Action, Address, Engine, probe_status};
 use crate::pt2pt::request::{RequestId, Role};
 use crate::pt2pt::wire::{Control, PacketKind};
+use netmod_kit::event;
 use netmod_kit::usable::Access;
 
 impl VciState {
@@ -71,6 +72,11 @@ impl VciState {
             return;
         };
         let (total, remote) = (record.total, record.remote);
+        event!(
+            Rendezvous,
+            Debug,
+            "all {total} bytes have come through the pipeline from {from}"
+        );
         let status = probe_status(&record.key, total);
         let error = record.error.take();
         if record.conclude(request, status, error) {

@@ -7,6 +7,7 @@ use super::super::VciState;
 use crate::pt2pt::engine::Address;
 use crate::pt2pt::flow::cost;
 use crate::pt2pt::wire::{self, Key, PacketKind, Trailer};
+use netmod_kit::event;
 
 impl VciState {
     /// Writes a message of `len` bytes to the ring of its destination, a VCI of the same number.
@@ -49,6 +50,12 @@ impl VciState {
             stream.in_flight = after;
             stream.owed = 0;
             self.mailed += 1;
+            event!(
+                Send,
+                Debug,
+                "{len} bytes with tag {} to {to}: inline",
+                key.tag
+            );
         }
         sent
     }

@@ -15,6 +15,7 @@ use crate::pt2pt::buffer::Buffer;
 use crate::pt2pt::engine::{Action, Address, failed};
 use crate::pt2pt::request::{RequestId, Role};
 use crate::pt2pt::wire::Key;
+use netmod_kit::event;
 
 mod eager;
 mod inline;
@@ -111,11 +112,29 @@ impl VciState {
             let route = self.route_index(to).map_err(failed)?;
             let (len, protocols) = (buffer.len(), self.routes[route].protocols);
             let protocol = protocols.select(len, || self.select_long(route, to, &buffer));
+            event!(
+                Send,
+                Debug,
+                "{len} bytes with tag {} to {to}: {protocol:?} over {}",
+                key.tag,
+                self.routes[route].transport.name()
+            );
             outcome = self.send_by(protocol, route, to, key, &buffer);
             if outcome == Outcome::WouldBlock && self.may_gain_space(protocol, to, len) {
                 outcome = self.send_by(protocol, route, to, key, &buffer);
             }
         }
+        event!(
+            Send,
+            Debug,
+            "{} bytes with tag {} to {to}: {}",
+            buffer.len(),
+            key.tag,
+            match outcome {
+                Outcome::Sent => "has left",
+                Outcome::WouldBlock => "needs a request",
+            }
+        );
         match outcome {
             Outcome::Sent => Ok(None),
             Outcome::WouldBlock => self.enqueue(to, key, buffer, mode, owner).map(Some),
@@ -271,6 +290,11 @@ impl VciState {
             queue.remove(position);
         }
         if queue.is_empty() {
+            event!(
+                Pending,
+                Debug,
+                "a cancelled send was the last that waited for {to}"
+            );
             self.engine.streams.get(to.peer, to.vci).set_pending(false);
         }
         self.waiting.give_back(to, queue);

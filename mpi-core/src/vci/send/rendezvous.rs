@@ -6,6 +6,7 @@ use super::super::{NO_BLOCK, OWN, VciState, bad_memory};
 use crate::pt2pt::engine::{Address, Engine};
 use crate::pt2pt::request::{RequestId, Role};
 use crate::pt2pt::wire::{self, Control, PacketKind, Rts};
+use netmod_kit::event;
 use netmod_kit::usable::Access;
 
 impl VciState {
@@ -70,6 +71,18 @@ impl VciState {
                 .lane
                 .send(to.peer, to.vci, &header, Payload::Bytes(&bytes[..used]));
         if result.is_ok() {
+            event!(
+                Rendezvous,
+                Debug,
+                "RTS of {len} bytes with tag {} to {to}, request {:#x}: {}",
+                key.tag,
+                request.word(),
+                match (exposed, pipe) {
+                    (_, Some(_)) => "through a pipeline",
+                    (Some(_), None) => "its memory can be read",
+                    (None, None) => "to be asked for",
+                }
+            );
             self.engine.counters.rendezvous_sent += 1;
             self.engine.counters.rendezvous_bytes_sent += len;
             if let Some(record) = self.engine.records.get(id) {
@@ -111,6 +124,11 @@ impl VciState {
         any: &mut bool,
     ) -> Result<(), LaneError> {
         if self.put_pieces(to, id)? {
+            event!(
+                Rendezvous,
+                Debug,
+                "all data is written to the memory of {to}"
+            );
             *any = true;
             self.engine.finish_send(id);
             return Ok(());
@@ -133,6 +151,12 @@ impl VciState {
                 self.engine.counters.gathered += u64::from(by_pieces);
                 self.engine.counters.streamed += 1;
                 self.engine.counters.streamed_bytes += record.total;
+                event!(
+                    Rendezvous,
+                    Debug,
+                    "all {} bytes of data have left to {to}",
+                    record.total
+                );
                 self.engine.finish_send(id);
                 return Ok(());
             }
