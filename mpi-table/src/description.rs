@@ -342,12 +342,13 @@ impl Function {
             Some(number) => format!("MPI-3.1 chapter {number}, {}", chapter.title),
             None => chapter.title.clone(),
         };
+        // A bracket would begin a link.
+        let details = self.description.details.replace('[', "\\[");
         match self.sentence() {
             None => format!("/// `{name}` ({place}).\n"),
-            Some(sentence) => format!(
-                "/// {sentence}\n///\n/// `{name}` ({place}). {}\n",
-                self.description.details.replace('[', "\\[")
-            ),
+            Some(sentence) => {
+                format!("/// {sentence}\n///\n/// {details}\n///\n/// `{name}`: {place}.\n")
+            }
         }
     }
 }

@@ -140,11 +140,21 @@ fn page(
     }
     text.push_str(".SH DESCRIPTION\n");
     text.push_str(&plain(&description.details.replace(". ", ".\n")));
-    if large.is_some() {
+    if let Some(large) = large {
         let _ = writeln!(
             text,
             "{name}_c has MPI_Count or MPI_Aint where the synopsis says so, and is otherwise the same."
         );
+        // Fortran can't distinguish kinds of the same size, such as those of addresses and counts.
+        let mut pairs = function.params.iter().zip(&large.params);
+        let is_generic =
+            pairs.any(|(narrow, wide)| narrow.ctype.base == "int" && wide.ctype.base != "int");
+        if is_generic && routine.is_some_and(fortran::Routine::in_f08) {
+            let _ = writeln!(
+                text,
+                "In the module mpi_f08, {name} takes integers of both kinds."
+            );
+        }
     }
     if !function.params.is_empty() {
         text.push_str(".SH PARAMETERS\n");
