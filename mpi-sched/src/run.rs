@@ -266,22 +266,13 @@ impl<R: Copy> Run<R> {
         self.pieces = numbers;
     }
 
-    /// Returns the ranks, by their numbers on the node, whose flags the run waits for, and the
-    /// phase's number.
-    pub fn awaited_on_node(&self) -> Option<(Range<u32>, u64)> {
-        match self.schedule.steps().get(self.next)? {
-            Step::Await { cell: NODE, .. } => self.awaited(),
-            _ => None,
-        }
-    }
-
-    /// Returns the ranks whose flags the run waits for, from the first whose flag is not up on, and
-    /// the phase's number.
-    pub fn awaited(&self) -> Option<(Range<u32>, u64)> {
+    /// Returns the cell and the ranks whose flags the run waits for, from the first whose flag is not up
+    /// on, and the phase's number. In cells [`NODE`] ranks are numbered on the node.
+    pub fn awaited(&self) -> Option<(u32, Range<u32>, u64)> {
         match *self.schedule.steps().get(self.next)? {
             Step::Await {
                 last, cell, phase, ..
-            } if self.running => Some((self.waited as u32..last, self.phase(cell, phase))),
+            } if self.running => Some((cell, self.waited as u32..last, self.phase(cell, phase))),
             _ => None,
         }
     }
@@ -309,14 +300,14 @@ impl<R: Copy> Run<R> {
             (Some(request), Step::Put { slot, .. }) => Some((slot.of, Some(request))),
             _ => None,
         });
-        let flags = match steps.get(self.next) {
-            Some(&Step::Await { by: Some(by), .. }) if self.running => by..by + 1,
-            _ => self.awaited().map_or(0..0, |(ranks, _)| ranks),
+        let (cell, flags) = match (steps.get(self.next), self.awaited()) {
+            (Some(&Step::Await { by: Some(by), .. }), Some((cell, ..))) => (cell, by..by + 1),
+            (_, Some((cell, ranks, _))) => (cell, ranks),
+            (_, None) => (0, 0..0),
         };
-        let on_node = self.awaited_on_node().is_some();
-        let named = move |rank: u32| match on_node {
-            true => self.schedule.node()[rank as usize],
-            false => rank,
+        let named = move |rank: u32| match cell {
+            NODE => self.schedule.node()[rank as usize],
+            _ => rank,
         };
         messages.chain(flags.map(move |rank| (named(rank), None)))
     }

@@ -3,7 +3,7 @@
 use crate::exec::buffers::Buffers;
 use crate::exec::gatherv;
 use crate::exec::phase::NodeContext;
-use crate::exec::run::run;
+use crate::exec::run::{Site, run};
 use crate::exec::unscheduled;
 use crate::plan::call::Call;
 use crate::plan::select::Selected;
@@ -37,8 +37,8 @@ pub(crate) unsafe fn execute(
             Selected::Varying(root, shared) => gatherv::run(node(shared), root, buffers, call),
             Selected::Unscheduled(shared) => unscheduled::run(node(shared), buffers, call),
             Selected::Scheduled(plan) => {
-                let (purpose, tag) = (Purpose::Collective, comm.next_collective());
-                run(process, comm, state, purpose, tag, buffers, plan)
+                let messages = (Purpose::Collective, comm.next_collective());
+                run(Site::new(process, comm, state), messages, buffers, plan)
             }
         }
     }

@@ -30,7 +30,7 @@ const LARGE_SCRATCH: usize = 1 << 20;
 const PHASE_PLANS_LOG2: u32 = 4;
 const PHASE_PLANS: usize = 1 << PHASE_PLANS_LOG2;
 
-/// How a schedule is executed by a blocking call.
+/// How a schedule is executed.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) enum Executor {
     /// By messages.
@@ -38,6 +38,8 @@ pub(crate) enum Executor {
     Messages,
     /// By slots that all members share, possibly with direct copies.
     SharedSlots,
+    /// By slots that all members share, where several calls are in progress together.
+    NonblockingSlots,
     /// By slots of each node and, between the nodes' leaders, messages or writes.
     NodeSlots,
     /// By writes to slots over a network.

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use crate::exec::buffers::Buffers;
 use crate::exec::exchange::{gather_all_u64, gather_all_u64_in_slots};
-use crate::exec::run::run;
+use crate::exec::run::{Site, run};
 use crate::plan::call::Call;
 use crate::plan::in_slots::MAX_DIRECT_READERS;
 use crate::plan::registration::Collectives;
@@ -161,7 +161,14 @@ fn fastest_time(
         let (tag, purpose) = (comm.next_collective(), Purpose::Collective);
         let begun = Instant::now();
         // SAFETY: the buffers hold a block, and one of each rank; they live until the call ends.
-        unsafe { run(process, comm, state, purpose, tag, buffers, plan)? };
+        unsafe {
+            run(
+                Site::new(process, comm, state),
+                (purpose, tag),
+                buffers,
+                plan,
+            )?
+        };
         best = best.min(begun.elapsed().as_nanos() as u64);
     }
     Ok(best)
