@@ -81,22 +81,7 @@ pub fn gather(
     send: Option<Part<'_>>,
     recv: Option<Layout<'_>>,
 ) {
-    match (root, send, recv) {
-        (Root::This, _, Some(layout)) => {
-            let blocks = layout.of(Buf::Recv, schedule);
-            for from in 0..inter.remote.size() {
-                let block = blocks.get(from, schedule);
-                if layout.bytes(from) > 0 {
-                    schedule.recv(inter.remote.peer(from), block);
-                }
-            }
-        }
-        (Root::Remote(rank), Some(part), _) if part.bytes() > 0 => {
-            let block = part.block(Buf::Send, schedule);
-            schedule.send(inter.remote.peer(rank), block);
-        }
-        _ => {}
-    }
+    rooted(schedule, inter, root, (recv, Buf::Recv), (send, Buf::Send));
 }
 
 /// Builds a scatter or scatterv: the root needs `send`, the ranks of the other group `recv`.
@@ -107,19 +92,37 @@ pub fn scatter(
     send: Option<Layout<'_>>,
     recv: Option<Part<'_>>,
 ) {
-    match (root, send, recv) {
-        (Root::This, Some(layout), _) => {
-            let blocks = layout.of(Buf::Send, schedule);
-            for to in 0..inter.remote.size() {
-                let block = blocks.get(to, schedule);
-                if layout.bytes(to) > 0 {
-                    schedule.send(inter.remote.peer(to), block);
+    rooted(schedule, inter, root, (send, Buf::Send), (recv, Buf::Recv));
+}
+
+/// Builds the messages between the root, which has `blocks`, and the ranks of the other group, each of
+/// which has one.
+fn rooted(
+    schedule: &mut Schedule,
+    inter: Inter,
+    root: Root,
+    (blocks, at_root): (Option<Layout<'_>>, Buf),
+    (own, at_others): (Option<Part<'_>>, Buf),
+) {
+    let add = |schedule: &mut Schedule, member: usize, block: Block| {
+        match block.buf {
+            Buf::Recv => schedule.recv(inter.remote.peer(member), block),
+            _ => schedule.send(inter.remote.peer(member), block),
+        };
+    };
+    match (root, own, blocks) {
+        (Root::This, _, Some(layout)) => {
+            let blocks = layout.of(at_root, schedule);
+            for other in 0..inter.remote.size() {
+                let block = blocks.get(other, schedule);
+                if layout.bytes(other) > 0 {
+                    add(schedule, other, block);
                 }
             }
         }
-        (Root::Remote(rank), _, Some(part)) if part.bytes() > 0 => {
-            let block = part.block(Buf::Recv, schedule);
-            schedule.recv(inter.remote.peer(rank), block);
+        (Root::Remote(rank), Some(part), _) if part.bytes() > 0 => {
+            let block = part.block(at_others, schedule);
+            add(schedule, rank, block);
         }
         _ => {}
     }

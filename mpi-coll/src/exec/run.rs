@@ -274,7 +274,7 @@ impl Execution {
         let build = || {
             let mut plan = plans.blank(Some(&Shape::PACE));
             let schedule = plan.run.rebuild();
-            rdma::barrier(schedule, network.reach, rdma::Signals::Dissemination);
+            rdma::barrier(schedule, network.reach);
             if let Some(leaders) = &network.leaders {
                 schedule.rename_slots(0, leaders);
             }

@@ -138,15 +138,31 @@ impl Call<'_> {
         }
     }
 
-    /// Whether the operation commutes, if there is one.
-    pub(crate) fn commutes(&self) -> bool {
+    pub(crate) fn op(&self) -> Option<&Op> {
         match self {
             Call::Reduce { op, .. }
             | Call::Allreduce { op, .. }
             | Call::ReduceScatter { op, .. }
             | Call::Scan { op, .. }
-            | Call::Exscan { op, .. } => op.is_commutative(),
-            _ => true,
+            | Call::Exscan { op, .. } => Some(op),
+            _ => None,
+        }
+    }
+
+    /// Whether the operation commutes, if there is one.
+    pub(crate) fn commutes(&self) -> bool {
+        self.op().is_none_or(Op::is_commutative)
+    }
+
+    /// Whether this rank's operand of a reduction is in the receive buffer.
+    pub(crate) fn is_in_place(&self) -> bool {
+        match *self {
+            Call::Reduce { in_place, .. }
+            | Call::Allreduce { in_place, .. }
+            | Call::ReduceScatter { in_place, .. }
+            | Call::Scan { in_place, .. }
+            | Call::Exscan { in_place, .. } => in_place,
+            _ => false,
         }
     }
 

@@ -105,7 +105,7 @@ impl<'a> Call<'a> {
         };
         let reach = written.reach;
         match (*self, how) {
-            (Call::Barrier, _) => rdma::barrier(schedule, reach, rdma::Signals::Dissemination),
+            (Call::Barrier, _) => rdma::barrier(schedule, reach),
             (Call::Bcast { root, part }, Algorithm::RdmaBcast(how)) => {
                 rdma::bcast_by(schedule, reach, root.number(reach.rank), part, how);
             }

@@ -5,7 +5,7 @@
 
 use super::edges::Edges;
 use super::reach::Reach;
-use super::reduce::{as_bytes, operands};
+use super::reduce::as_bytes;
 use crate::schedule::{Block, Buf, Schedule, Staged};
 use crate::team::{Part, share};
 use mpi_types::op::Op;
@@ -57,7 +57,8 @@ pub fn reduce(
         return;
     }
     let is_root = reach.rank == root;
-    let (send, recv) = operands(schedule, part, op, (is_root, in_place));
+    schedule.set_op(op);
+    let (send, recv) = part.operands(is_root && in_place, schedule);
     if reach.size == 1 {
         schedule.copy(send, recv);
         return;
@@ -185,7 +186,8 @@ pub fn allreduce(schedule: &mut Schedule, reach: Reach, in_place: bool, part: Pa
     if part.count == 0 {
         return;
     }
-    let (send, recv) = operands(schedule, part, op, (true, in_place));
+    schedule.set_op(op);
+    let (send, recv) = part.operands(in_place, schedule);
     let size = part.datatype.size();
     let each = (reach.room / size).max(1);
     match reach.size {

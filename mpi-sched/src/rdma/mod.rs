@@ -36,7 +36,7 @@ pub use limits::WriteCall;
 pub use pace::Pace;
 pub use reach::{DEGREES, Reach, SLOT_HEAD, steps};
 pub use reduce::reduce;
-pub use trees::{Signals, allreduce, barrier, bcast, exchange};
+pub use trees::{allreduce, barrier, bcast, exchange};
 
 use super::schedule::Schedule;
 use super::team::Part;

@@ -1,25 +1,9 @@
 //! Reductions to one rank, of vectors that fit a few slots.
 
 use super::reach::{Reach, steps};
-use crate::schedule::{Block, Buf, Schedule, Slot};
+use crate::schedule::{Block, Schedule, Slot};
 use crate::team::Part;
 use mpi_types::op::Op;
-
-/// Returns the blocks of a reduction: this rank's operand, and the result, which only the root has.
-pub(super) fn operands(
-    schedule: &mut Schedule,
-    part: Part<'_>,
-    op: &Op,
-    (is_root, in_place): (bool, bool),
-) -> (Block, Block) {
-    schedule.set_op(op);
-    let recv = part.block(Buf::Recv, schedule);
-    let buf = match is_root && in_place {
-        true => Buf::Recv,
-        false => Buf::Send,
-    };
-    (Block { buf, ..recv }, recv)
-}
 
 /// Builds a reduction of at most [`Reach::most_up`] bytes that can be reduced in slots to the
 /// root's receive buffer: up a tree of degree `k`, in chunks, each sum replacing its last operand.
@@ -36,7 +20,8 @@ pub fn reduce(
         return;
     }
     let is_root = reach.rank == root;
-    let (send, recv) = operands(schedule, part, op, (is_root, in_place));
+    schedule.set_op(op);
+    let (send, recv) = part.operands(is_root && in_place, schedule);
     if reach.size == 1 {
         schedule.copy(send, recv);
         return;

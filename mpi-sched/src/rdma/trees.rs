@@ -6,48 +6,14 @@ use crate::schedule::{Block, Buf, Schedule, Slot};
 use crate::team::{Binomial, Part};
 use mpi_types::op::Op;
 
-/// The algorithm of a barrier by remote writes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Signals {
-    /// Signals to ranks 1, 2, 4, … further on: ⌈log2 N⌉ writes per rank for any N.
-    Dissemination,
-    /// Signals between partners 1, 2, 4, … apart; ranks beyond a power of two signal one within it
-    /// and are signaled back: two more steps.
-    Pairwise,
-}
-
-/// Builds a barrier.
-pub fn barrier(schedule: &mut Schedule, reach: Reach, how: Signals) {
+/// Builds a barrier: signals to ranks 1, 2, 4, … further on, ⌈log2 N⌉ writes per rank for any N.
+pub fn barrier(schedule: &mut Schedule, reach: Reach) {
     schedule.meet();
     let phase = schedule.phase();
-    let (rank, size) = (reach.rank, reach.size);
-    if how == Signals::Dissemination {
-        for round in 0..reach.rounds() {
-            let away = |distance| ((u64::from(rank) + distance) % u64::from(size)) as u32;
-            reach.signal(schedule, away(1 << round), round, phase);
-            let from = away(u64::from(size) - (1 << round));
-            reach.arrival(schedule, from, round, phase, usize::MAX);
-        }
-        return;
-    }
-    let power = 1 << size.ilog2();
-    let (inward, outward) = (reach.rounds(), reach.rounds() + 1);
-    if rank >= power {
-        reach.signal(schedule, rank - power, inward, phase);
-        reach.arrival(schedule, rank - power, outward, phase, usize::MAX);
-        return;
-    }
-    let extra = rank + power < size;
-    if extra {
-        reach.arrival(schedule, rank + power, inward, phase, usize::MAX);
-    }
-    for round in 0..power.ilog2() {
-        let partner = rank ^ 1 << round;
-        reach.signal(schedule, partner, round, phase);
-        reach.arrival(schedule, partner, round, phase, usize::MAX);
-    }
-    if extra {
-        reach.signal(schedule, rank + power, outward, phase);
+    for round in 0..reach.rounds() {
+        reach.signal(schedule, reach.after(1 << round), round, phase);
+        let from = reach.before(1 << round);
+        reach.arrival(schedule, from, round, phase, usize::MAX);
     }
 }
 
@@ -148,11 +114,7 @@ pub fn allreduce(
         return;
     }
     schedule.set_op(op);
-    let recv = part.block(Buf::Recv, schedule);
-    let send = Block {
-        buf: if in_place { Buf::Recv } else { Buf::Send },
-        ..recv
-    };
+    let (send, recv) = part.operands(in_place, schedule);
     if reach.size == 1 {
         schedule.copy(send, recv);
         return;
@@ -206,11 +168,7 @@ pub fn exchange(schedule: &mut Schedule, reach: Reach, in_place: bool, part: Par
         return;
     }
     schedule.set_op(op);
-    let recv = part.block(Buf::Recv, schedule);
-    let send = Block {
-        buf: if in_place { Buf::Recv } else { Buf::Send },
-        ..recv
-    };
+    let (send, recv) = part.operands(in_place, schedule);
     if reach.size == 1 {
         schedule.copy(send, recv);
         return;

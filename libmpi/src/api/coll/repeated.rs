@@ -6,7 +6,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use mpi_coll::{CollectiveKind, Handles, NodeContext, PhasePlan, repeated};
+use mpi_coll::{Collective, Handles, NodeContext, PhasePlan, repeated};
 use mpi_core::Result;
 use mpi_runtime::handles::types;
 use mpi_runtime::lifecycle::runtime::running;
@@ -28,7 +28,7 @@ pub(crate) fn handles(datatype: Option<MPI_Datatype>, op: MPI_Op) -> Handles {
 /// Finds the plan of a call.
 #[inline(always)]
 fn find(
-    kind: CollectiveKind,
+    kind: Collective,
     handles: Handles,
     count: MPI_Count,
     comm: MPI_Comm,
@@ -41,7 +41,7 @@ fn find(
 /// Finds the plan of a call that moves blocks.
 #[inline(always)]
 fn find_movement(
-    kind: CollectiveKind,
+    kind: Collective,
     datatype: MPI_Datatype,
     count: MPI_Count,
     comm: MPI_Comm,
@@ -69,7 +69,7 @@ pub(crate) unsafe fn bcast(
     if buffer.is_null() || buffer == MPI_IN_PLACE {
         return None;
     }
-    let (plan, node) = find_movement(CollectiveKind::Bcast, datatype, count, comm)?;
+    let (plan, node) = find_movement(Collective::Bcast, datatype, count, comm)?;
     let root = node.root(root)?;
     // SAFETY: this function's contract; the plan has the datatype and the count of its key.
     Some(unsafe { plan.bcast(node, root, buffer.cast()) })
@@ -98,7 +98,7 @@ fn equal_blocks(
 /// Returns this rank's block with it, which is `None` in place.
 #[inline(always)]
 fn find_rooted(
-    kind: CollectiveKind,
+    kind: Collective,
     own: Buffer<*const c_void>,
     all: Buffer<*mut c_void>,
     root: c_int,
@@ -131,7 +131,7 @@ pub(crate) unsafe fn gather(
     root: c_int,
     comm: MPI_Comm,
 ) -> Option<Result<()>> {
-    let (plan, node, root, block) = find_rooted(CollectiveKind::Gather, own, all, root, comm)?;
+    let (plan, node, root, block) = find_rooted(Collective::Gather, own, all, root, comm)?;
     // SAFETY: this function's contract; the plan has the datatype and the count of its key.
     Some(unsafe { plan.gather(node, root, block, all.0.cast()) })
 }
@@ -149,7 +149,7 @@ pub(crate) unsafe fn scatter(
 ) -> Option<Result<()>> {
     let source = (all.0.cast_mut(), all.1, all.2);
     let own = (own.0.cast_const(), own.1, own.2);
-    let (plan, node, root, block) = find_rooted(CollectiveKind::Scatter, own, source, root, comm)?;
+    let (plan, node, root, block) = find_rooted(Collective::Scatter, own, source, root, comm)?;
     let block = block.map(<*const u8>::cast_mut);
     // SAFETY: this function's contract; the plan has the datatype and the count of its key.
     Some(unsafe { plan.scatter(node, root, all.0.cast(), block) })
@@ -166,7 +166,7 @@ pub(crate) unsafe fn allgather(
     comm: MPI_Comm,
 ) -> Option<Result<()>> {
     let from = equal_blocks(send, recv)?;
-    let (plan, node) = find_movement(CollectiveKind::Allgather, recv.2, recv.1, comm)?;
+    let (plan, node) = find_movement(Collective::Allgather, recv.2, recv.1, comm)?;
     let to = recv.0.cast();
     if from == Some(plan.block(to, node.rank()).cast_const()) {
         return None;
@@ -186,7 +186,7 @@ pub(crate) unsafe fn alltoall(
     comm: MPI_Comm,
 ) -> Option<Result<()>> {
     let from = equal_blocks(send, recv)?;
-    let (plan, node) = find_movement(CollectiveKind::Alltoall, recv.2, recv.1, comm)?;
+    let (plan, node) = find_movement(Collective::Alltoall, recv.2, recv.1, comm)?;
     // SAFETY: this function's contract; the plan has the datatype and the count of its key.
     Some(unsafe { plan.alltoall(node, from, recv.0.cast()) })
 }
@@ -217,7 +217,7 @@ pub(crate) unsafe fn allreduce(
     comm: MPI_Comm,
 ) -> Option<Result<()>> {
     let send = operand(sendbuf, recvbuf)?;
-    let (plan, node) = find(CollectiveKind::Allreduce, handles, count, comm)?;
+    let (plan, node) = find(Collective::Allreduce, handles, count, comm)?;
     // SAFETY: this function's contract; the plan has the datatype and the count of its key.
     Some(unsafe { plan.allreduce(node, send.cast(), recvbuf.cast()) })
 }
@@ -235,7 +235,7 @@ pub(crate) unsafe fn reduce(
     root: c_int,
     comm: MPI_Comm,
 ) -> Option<Result<()>> {
-    let (plan, node) = find(CollectiveKind::Reduce, handles, count, comm)?;
+    let (plan, node) = find(Collective::Reduce, handles, count, comm)?;
     let root = node.root(root)?;
     let send = match root == node.rank() {
         true => operand(sendbuf, recvbuf)?,
