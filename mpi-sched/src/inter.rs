@@ -19,15 +19,25 @@ pub struct Inter {
     remote: Team<'static>,
 }
 
-/// The root argument of a rooted collective between groups.
+/// The root of a rooted collective.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Root {
-    /// This rank (`MPI_ROOT`).
+    /// A rank of the communicator, or of the remote group of an intercommunicator.
+    Rank(u32),
+    /// This process (`MPI_ROOT`). The rest of the root's group of an intercommunicator takes no part.
     This,
-    /// Another rank of this group (`MPI_PROC_NULL`).
+    /// Another process of this group of an intercommunicator (`MPI_PROC_NULL`).
     Other,
-    /// The given rank of the remote group.
-    Remote(usize),
+}
+
+impl Root {
+    /// Returns the root's number; `own` is that of this process.
+    pub fn number(self, own: u32) -> u32 {
+        match self {
+            Root::Rank(rank) => rank,
+            Root::This | Root::Other => own,
+        }
+    }
 }
 
 impl Inter {
@@ -66,8 +76,8 @@ pub fn bcast(schedule: &mut Schedule, inter: Inter, root: Root, part: Part<'_>) 
             schedule.send(inter.remote.peer(0), block);
         }
         Root::Other => {}
-        Root::Remote(rank) => {
-            let source = inter.leads().then(|| inter.remote.peer(rank));
+        Root::Rank(rank) => {
+            let source = inter.leads().then(|| inter.remote.peer(rank as usize));
             binomial(schedule, inter.local, 0, source, block, part.datatype);
         }
     }
@@ -120,9 +130,9 @@ fn rooted(
                 }
             }
         }
-        (Root::Remote(rank), Some(part), _) if part.bytes() > 0 => {
+        (Root::Rank(rank), Some(part), _) if part.bytes() > 0 => {
             let block = part.block(at_others, schedule);
-            add(schedule, rank, block);
+            add(schedule, rank as usize, block);
         }
         _ => {}
     }
@@ -235,9 +245,9 @@ pub fn reduce(schedule: &mut Schedule, inter: Inter, root: Root, part: Part<'_>,
             schedule.recv(inter.remote.peer(0), block);
         }
         Root::Other => {}
-        Root::Remote(rank) => {
+        Root::Rank(rank) => {
             if let Some(sum) = reduce_local(schedule, inter, part, op) {
-                schedule.send(inter.remote.peer(rank), sum);
+                schedule.send(inter.remote.peer(rank as usize), sum);
             }
         }
     }

@@ -14,6 +14,7 @@ use super::schedule::{
 };
 use mpi_types::datatype::Datatype;
 use mpi_types::error::{Class, Error, Result};
+use mpi_types::op::Op;
 
 /// The outcome of a put.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -416,7 +417,7 @@ impl<R: Copy> Run<R> {
                     let wrong = self.error.is_some() && self.schedule.is_exact();
                     let len = match wrong {
                         true => 0,
-                        false => block.count * self.schedule.type_of(block.datatype).size(),
+                        false => self.len(&block),
                     };
                     // SAFETY: the block is contiguous and within a buffer that `start` was
                     // promised, or within scratch memory; the run keeps both until the request is
@@ -464,7 +465,7 @@ impl<R: Copy> Run<R> {
                 }
                 Step::Lend { phase, block } => {
                     let data = self.address(block, port);
-                    let len = block.count * self.schedule.type_of(block.datatype).size();
+                    let len = self.len(&block);
                     let said = port.own_slot(self.phase(0, phase), slot_offset(LENT));
                     let lent = [data.expose_provenance() as u64, len as u64];
                     // SAFETY: a slot has aligned space for address and length behind its flag and
@@ -483,7 +484,7 @@ impl<R: Copy> Run<R> {
                     // before it.
                     let [at, lent] = unsafe { said.cast::<[u64; 2]>().read() };
                     let local = self.address(block, port);
-                    let len = block.count * self.schedule.type_of(block.datatype).size();
+                    let len = self.len(&block);
                     let copied = if (offset + len) as u64 > lent {
                         Err(too_long(slot.of as usize, offset + len, lent as usize))
                     } else {
@@ -523,30 +524,20 @@ impl<R: Copy> Run<R> {
                 Step::Reduce { input, inout } => {
                     let (left, right) = (self.address(input, port), self.address(inout, port));
                     let datatype = self.schedule.type_of(inout.datatype);
-                    if let Some(op) = self.schedule.op() {
+                    if let Some(op) = self.op() {
                         // SAFETY: both blocks hold `count` elements of this type in the caller's
                         // buffers, scratch memory or a slot.
                         unsafe { op.apply(left, right, inout.count, datatype) };
-                    } else {
-                        debug_assert!(
-                            false,
-                            "internal error: a schedule with a reduce step has no operation"
-                        );
                     }
                 }
                 Step::Combine { left, right, to } => {
                     let [left, right] = [left, right].map(|block| self.address(block, port));
                     let result = self.address(to, port);
                     let datatype = self.schedule.type_of(to.datatype);
-                    if let Some(op) = self.schedule.op() {
+                    if let Some(op) = self.op() {
                         // SAFETY: all blocks hold `count` elements of this type; builders let two
                         // of them be the same or disjoint.
                         unsafe { op.combine(left, right, result, to.count, datatype) };
-                    } else {
-                        debug_assert!(
-                            false,
-                            "internal error: a schedule with a combine step has no operation"
-                        );
                     }
                 }
             }
@@ -569,8 +560,7 @@ impl<R: Copy> Run<R> {
             if let Some(request) = self.requests[self.waited] {
                 let expected = match self.schedule.steps().get(self.waited) {
                     Some(&Step::Recv { from, block }) if self.schedule.is_exact() => {
-                        let size = self.schedule.type_of(block.datatype).size();
-                        Some((from, block.count * size))
+                        Some((from, self.len(&block)))
                     }
                     _ => None,
                 };
@@ -590,6 +580,20 @@ impl<R: Copy> Run<R> {
             self.waited += 1;
         }
         true
+    }
+
+    /// Returns the operation of the reduce and combine steps.
+    #[inline]
+    fn op(&self) -> Option<&Op> {
+        let op = self.schedule.op();
+        debug_assert!(op.is_some(), "a schedule that reduces has an operation");
+        op
+    }
+
+    /// Returns the bytes of a block.
+    #[inline]
+    fn len(&self, block: &Block) -> usize {
+        block.count * self.schedule.type_of(block.datatype).size()
     }
 
     fn issued(&mut self, request: Result<R>) {
@@ -647,16 +651,16 @@ impl<R> fmt::Debug for Run<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (next, steps) = (self.next, self.schedule.steps());
         write!(f, "step {next} of {}, tag {}", steps.len(), self.tag)?;
-        for (request, step) in self.requests.iter().zip(steps) {
-            match (request, step) {
-                (Some(_), Step::Send { to, block }) => {
-                    write!(f, "; sending {} to {to}", self.amount(block))?;
+        let len = |block: &Block| block.count * self.schedule.type_of(block.datatype).size();
+        let pending = self.requests.iter().zip(steps);
+        for (_, step) in pending.filter(|(request, _)| request.is_some()) {
+            match step {
+                Step::Send { to, block } => write!(f, "; sending {} bytes to {to}", len(block))?,
+                Step::Recv { from, block } => {
+                    write!(f, "; receiving {} bytes from {from}", len(block))?;
                 }
-                (Some(_), Step::Recv { from, block }) => {
-                    write!(f, "; receiving {} from {from}", self.amount(block))?;
-                }
-                (Some(_), Step::Put { slot, block }) => {
-                    write!(f, "; putting {} to {}", self.amount(block), slot.of)?;
+                Step::Put { slot, block } => {
+                    write!(f, "; putting {} bytes to {}", len(block), slot.of)?;
                 }
                 _ => {}
             }
@@ -665,13 +669,6 @@ impl<R> fmt::Debug for Run<R> {
             write!(f, "; waiting for flags of {first} to {}", last - 1)?;
         }
         Ok(())
-    }
-}
-
-impl<R> Run<R> {
-    fn amount(&self, block: &Block) -> String {
-        let bytes = block.count * self.schedule.type_of(block.datatype).size();
-        format!("{bytes} bytes")
     }
 }
 

@@ -8,26 +8,7 @@ use mpi_sched::{
     Situation, Team, inter, nodes,
 };
 
-/// The root of a rooted collective.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Root {
-    /// A rank of the communicator, or of the remote group of an intercommunicator.
-    Rank(u32),
-    /// This process. (The rest of the root's group of an intercommunicator takes no part.)
-    This,
-    /// Another process of this group of an intercommunicator.
-    Other,
-}
-
-impl Root {
-    /// Returns the root's number; `own` is that of this process.
-    pub(crate) fn number(self, own: u32) -> u32 {
-        match self {
-            Root::Rank(rank) => rank,
-            Root::This | Root::Other => own,
-        }
-    }
-}
+pub use mpi_sched::Root;
 
 /// A collective call with its arguments, but for the addresses of the buffers.
 ///
@@ -463,16 +444,16 @@ impl Call<'_> {
     ) {
         match *self {
             Call::Barrier => inter::barrier(schedule, groups),
-            Call::Bcast { root, part } => inter::bcast(schedule, groups, root.into(), part),
+            Call::Bcast { root, part } => inter::bcast(schedule, groups, root, part),
             Call::Gather {
                 root, send, recv, ..
             } => {
-                inter::gather(schedule, groups, root.into(), send, recv);
+                inter::gather(schedule, groups, root, send, recv);
             }
             Call::Scatter {
                 root, send, recv, ..
             } => {
-                inter::scatter(schedule, groups, root.into(), send, recv);
+                inter::scatter(schedule, groups, root, send, recv);
             }
             Call::Allgather {
                 send: Some(send),
@@ -498,7 +479,7 @@ impl Call<'_> {
                 inter::alltoall(schedule, groups, send, recv, window);
             }
             Call::Reduce { root, part, op, .. } => {
-                inter::reduce(schedule, groups, root.into(), part, op);
+                inter::reduce(schedule, groups, root, part, op);
             }
             Call::Allreduce { part, op, .. } => inter::allreduce(schedule, groups, part, op),
             Call::ReduceScatter { blocks, op, .. } => {
@@ -511,16 +492,6 @@ impl Call<'_> {
             | Call::Exscan { .. }
             | Call::NeighborAllgather { .. }
             | Call::NeighborAlltoall { .. } => {}
-        }
-    }
-}
-
-impl From<Root> for inter::Root {
-    fn from(root: Root) -> Self {
-        match root {
-            Root::Rank(rank) => inter::Root::Remote(rank as usize),
-            Root::This => inter::Root::This,
-            Root::Other => inter::Root::Other,
         }
     }
 }

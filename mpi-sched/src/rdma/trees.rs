@@ -1,6 +1,7 @@
 //! Barriers, and collectives of vectors that fit slots: along trees, and between pairs of ranks.
 
 use super::reach::{Reach, steps};
+use super::reduce::{as_bytes, begin, up_a_tree};
 use crate::pairs::Pairs;
 use crate::schedule::{Block, Buf, Schedule, Slot};
 use crate::team::{Binomial, Part};
@@ -110,53 +111,18 @@ pub fn allreduce(
     op: &Op,
     [k, down]: [u32; 2],
 ) {
-    if part.count == 0 {
+    let Some((send, recv)) = begin(schedule, reach, in_place, part, op) else {
         return;
-    }
-    schedule.set_op(op);
-    let (send, recv) = part.operands(in_place, schedule);
-    if reach.size == 1 {
-        schedule.copy(send, recv);
-        return;
-    }
-    let len = part.bytes();
-    debug_assert!(len <= reach.room);
-    schedule.meet();
-    let phase = schedule.phase();
-    let typed = |bytes: Block| Block {
-        datatype: recv.datatype,
-        count: part.count,
-        ..bytes
     };
-    let as_bytes = |block: Block| Block::bytes(block.buf, block.offset, len);
-    let rank = reach.rank;
-    let mut sum = send;
-    let mut step = 1u32;
-    for level in 0..steps(reach.size, k + 1) {
-        let parent = rank - rank % (step * (k + 1));
-        if parent != rank {
-            let j = (rank - parent) / step;
-            let cell = reach.child_cell(k, level, j);
-            let of = parent;
-            schedule.put(Slot { of, cell, phase }, as_bytes(sum));
-            break;
-        }
-        for j in 1..=k {
-            if u64::from(rank) + u64::from(j) * u64::from(step) >= reach.size.into() {
-                break;
-            }
-            let cell = reach.child_cell(k, level, j);
-            reach.arrival(schedule, rank + j * step, cell, phase, len);
-            let operand = typed(reach.arrived(cell, phase, len));
-            schedule.reduce(sum, operand);
-            sum = operand;
-        }
-        step = step.saturating_mul(k + 1);
-    }
+    debug_assert!(part.bytes() <= reach.room);
+    schedule.meet();
+    let (phase, size) = (schedule.phase(), part.datatype.size());
+    let cell = |level, child| reach.child_cell(k, level, child);
+    let sum = up_a_tree(schedule, reach, (0, k), (phase, cell), send, size);
     // The children's slots are read before any data goes down.
-    let result = as_bytes(recv);
-    if rank == 0 {
-        schedule.copy(as_bytes(sum), result);
+    let result = as_bytes(recv, size);
+    if let Some(sum) = sum {
+        schedule.copy(as_bytes(sum, size), result);
     }
     bcast_down(schedule, reach, down, result, phase);
 }
@@ -164,15 +130,9 @@ pub fn allreduce(
 /// Builds an allreduce of a vector that fits a slot: whole vectors between partners 1, 2, 4, …
 /// apart, like [`crate::Allreduce::RecursiveDoubling`] by messages.
 pub fn exchange(schedule: &mut Schedule, reach: Reach, in_place: bool, part: Part<'_>, op: &Op) {
-    if part.count == 0 {
+    let Some((send, recv)) = begin(schedule, reach, in_place, part, op) else {
         return;
-    }
-    schedule.set_op(op);
-    let (send, recv) = part.operands(in_place, schedule);
-    if reach.size == 1 {
-        schedule.copy(send, recv);
-        return;
-    }
+    };
     let len = part.bytes();
     debug_assert!(len <= reach.room);
     schedule.meet();
