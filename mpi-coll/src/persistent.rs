@@ -17,11 +17,11 @@ use crate::exec::buffers::{Buffers, Holder};
 use crate::exec::exchange::gather_all_u64;
 use crate::exec::port::RunSlots;
 use crate::exec::rounds::Rounds;
-use crate::exec::run::{Execution, Site};
+use crate::exec::run::Execution;
 use crate::plan::cache::{Executor, ScheduledPlan};
 use crate::plan::call::Call;
 use crate::plan::registration::Collectives;
-use crate::plan::state::CommState;
+use crate::plan::state::{CommContext, CommState};
 use crate::slots::setup;
 use crate::slots::share::{PERSISTENT_WITH_SLOTS, Share};
 use crate::slots::shared::{DEPTHS, Ring, SharedSlots};
@@ -140,13 +140,13 @@ impl PersistentCollective {
 
     /// Returns where it is executed, and the slots that it uses.
     #[inline]
-    fn place<'a>(&'a self, process: &'a Process) -> (Site<'a>, RunSlots<'a>) {
+    fn place<'a>(&'a self, process: &'a Process) -> (CommContext<'a>, RunSlots<'a>) {
         let comm = self.comm();
         let slots = RunSlots {
             shared: self.slots.as_deref(),
             ..RunSlots::default()
         };
-        (Site::new(process, comm, CommState::of(comm)), slots)
+        (CommContext::new(process, comm, CommState::of(comm)), slots)
     }
 
     /// Starts a run, and advances it.
@@ -165,10 +165,10 @@ impl PersistentCollective {
             ));
         }
         let mut inner = self.inner.lock();
-        let (site, slots) = self.place(process);
+        let (context, slots) = self.place(process);
         // SAFETY: the buffers are valid from each start to its completion, by `new`'s contract; the
         // state was IDLE, so no other run is in progress.
-        if let Err(error) = unsafe { inner.run.start(site, slots, self.buffers, self.tag) } {
+        if let Err(error) = unsafe { inner.run.start(context, slots, self.buffers, self.tag) } {
             self.state.store(IDLE, Ordering::Release);
             return Err(error);
         }
@@ -263,8 +263,8 @@ impl PersistentCollective {
         if !self.is_active() {
             return Ok(());
         }
-        let (site, slots) = self.place(process);
-        if let Some(result) = inner.run.advance(site, slots, looks)? {
+        let (context, slots) = self.place(process);
+        if let Some(result) = inner.run.advance(context, slots, looks)? {
             inner.error = result.err();
             self.complete(process);
         }

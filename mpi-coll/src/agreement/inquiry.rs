@@ -20,6 +20,7 @@ use parking_lot::Mutex;
 use crate::agreement::mismatch_word::is_before;
 use crate::agreement::signature::{CallSignature, ENDED};
 use crate::exec::buffers::Message;
+use crate::plan::state::CommContext;
 use mpi_core::comm::{Comm, Purpose};
 use mpi_core::error::{Class, Error, Result};
 use mpi_core::process::Process;
@@ -400,7 +401,7 @@ impl Inquiry {
     /// Fails, and gives the call up, if ranks disagree about it. A waiting rank calls this.
     #[inline]
     pub fn look(&mut self, waiter: &Waiter<'_>, run: &Run<Message>) -> Result<()> {
-        match waiter.process.peer_checks() == self.checks {
+        match waiter.context.process.peer_checks() == self.checks {
             true => Ok(()),
             false => self.look_round(waiter, run),
         }
@@ -409,13 +410,18 @@ impl Inquiry {
     #[cold]
     fn look_round(&mut self, waiter: &Waiter<'_>, run: &Run<Message>) -> Result<()> {
         let Waiter {
-            process,
-            comm,
-            notes,
+            context,
             tag,
             signature,
-            is_end: end,
         } = *waiter;
+        let CommContext {
+            process,
+            comm,
+            state,
+        } = context;
+        let notes = state.notes(process, comm);
+        // Then other ranks may still write to the communicator's slots.
+        let end = state.network_slots().is_some() || state.node_slots().is_some();
         self.checks = process.peer_checks();
         while let Some(answer) = {
             let mut notices = notes.notices.lock();
@@ -460,7 +466,7 @@ impl Inquiry {
             return true;
         }
         // The other rank has sent all its messages, but its writes may come later than a notice.
-        if !awaited(waiter.process, run).contains(&answer.of) {
+        if !awaited(waiter.context.process, run).contains(&answer.of) {
             return false;
         }
         if self.passed.contains(&answer.of) {
@@ -475,14 +481,9 @@ impl Inquiry {
 /// A waiting rank, and its call.
 #[derive(Clone, Copy)]
 pub(crate) struct Waiter<'a> {
-    pub process: &'a Process,
-    pub comm: &'a Comm,
-    pub notes: &'a CallNotes,
+    pub context: CommContext<'a>,
     pub tag: u32,
     pub signature: CallSignature,
-    /// Whether giving this call up ends all collectives on the communicator: other ranks may still
-    /// write to its slots.
-    pub is_end: bool,
 }
 
 /// Returns the ranks that a run waits for.

@@ -3,11 +3,11 @@
 use crate::exec::buffers::Buffers;
 use crate::exec::gatherv;
 use crate::exec::phase::NodeContext;
-use crate::exec::run::{Site, run};
+use crate::exec::run::run;
 use crate::exec::unscheduled;
 use crate::plan::call::Call;
 use crate::plan::select::Selected;
-use crate::plan::state::CommState;
+use crate::plan::state::{CommContext, CommState};
 use mpi_core::comm::{Comm, Purpose};
 use mpi_core::error::Result;
 use mpi_core::process::Process;
@@ -38,7 +38,12 @@ pub(crate) unsafe fn execute(
             Selected::Unscheduled(shared) => unscheduled::run(node(shared), buffers, call),
             Selected::Scheduled(plan) => {
                 let messages = (Purpose::Collective, comm.next_collective());
-                run(Site::new(process, comm, state), messages, buffers, plan)
+                run(
+                    CommContext::new(process, comm, state),
+                    messages,
+                    buffers,
+                    plan,
+                )
             }
         }
     }

@@ -11,7 +11,7 @@ use crate::exec::progress_note::ProgressNote;
 use crate::plan::cache::{Executor, ScheduledPlan};
 use crate::plan::registration::Collectives;
 use crate::plan::shape::Shape;
-use crate::plan::state::CommState;
+use crate::plan::state::{CommContext, CommState};
 use crate::slots::nearness;
 use crate::slots::network::NetworkSlots;
 use crate::slots::shared::SharedSlots;
@@ -63,7 +63,7 @@ pub unsafe fn collective_for(
     // SAFETY: the buffers are valid for the schedule, by this function's contract.
     unsafe {
         run(
-            Site::new(process, comm, state),
+            CommContext::new(process, comm, state),
             (purpose, tag),
             buffers,
             plan,
@@ -71,23 +71,7 @@ pub unsafe fn collective_for(
     }
 }
 
-/// Where a call is executed.
-#[derive(Clone, Copy)]
-pub(crate) struct Site<'a> {
-    pub process: &'a Process,
-    pub comm: &'a Comm,
-    pub state: &'a CommState,
-}
-
-impl<'a> Site<'a> {
-    pub fn new(process: &'a Process, comm: &'a Comm, state: &'a CommState) -> Site<'a> {
-        Site {
-            process,
-            comm,
-            state,
-        }
-    }
-
+impl<'a> CommContext<'a> {
     /// Returns the slots that a plan's run uses.
     pub fn slots(self, plan: &ScheduledPlan) -> RunSlots<'a> {
         let state = self.state;
@@ -126,15 +110,15 @@ impl<'a> Site<'a> {
 /// The buffers are valid for what the schedule reads and writes.
 #[inline]
 pub(crate) unsafe fn run(
-    site: Site<'_>,
+    context: CommContext<'_>,
     (purpose, tag): (Purpose, u32),
     buffers: Buffers,
     plan: Box<ScheduledPlan>,
 ) -> Result<()> {
-    let mut run = Execution::new(site.process, plan, tag);
-    run.begin(site)?;
+    let mut run = Execution::new(context.process, plan, tag);
+    run.begin(context)?;
     // Messages between ranks that publish their calls carry the signature, if it fits.
-    let slots = site.slots(&run.plan);
+    let slots = context.slots(&run.plan);
     let (purpose, message_tag) = match slots.agreement {
         Some(_) => run.plan.signature.address(tag),
         None => (purpose, tag),
@@ -143,9 +127,9 @@ pub(crate) unsafe fn run(
     // SAFETY: the buffers are valid for the schedule, by this function's contract, and the run has
     // ended when `wait` returns: it is complete, or each of its messages was cancelled. (If
     // cancelling fails, because a VCI is not open, the run keeps its scratch memory.)
-    let started = unsafe { run.start(site, slots, buffers, message_tag) };
-    let result = started.and_then(|()| run.wait(site, slots));
-    run.end(site, slots);
+    let started = unsafe { run.start(context, slots, buffers, message_tag) };
+    let result = started.and_then(|()| run.wait(context, slots));
+    run.end(context, slots);
     result
 }
 
@@ -190,10 +174,10 @@ impl Execution {
     /// # Errors
     /// Members have disagreed about this call or an earlier one.
     #[inline]
-    pub fn begin(&mut self, site: Site<'_>) -> Result<()> {
-        let Site { process, comm, .. } = site;
+    pub fn begin(&mut self, context: CommContext<'_>) -> Result<()> {
+        let CommContext { process, comm, .. } = context;
         let (tag, signature) = (self.tag, self.plan.signature);
-        let slots = site.slots(&self.plan);
+        let slots = context.slots(&self.plan);
         if self.plan.executor == Executor::NodeSlots
             && let Some(node) = slots.shared
         {
@@ -207,7 +191,7 @@ impl Execution {
             }
             None if signature.is_none() => {}
             None => {
-                let notes = site.state.notes(process, comm);
+                let notes = context.state.notes(process, comm);
                 notes.check()?;
                 notes.begin(process, tag, signature);
                 self.asks_for = Some(signature);
@@ -223,14 +207,14 @@ impl Execution {
     #[inline]
     pub unsafe fn start(
         &mut self,
-        site: Site<'_>,
+        context: CommContext<'_>,
         slots: RunSlots<'_>,
         Buffers { send, recv }: Buffers,
         message_tag: u32,
     ) -> Result<()> {
         self.is_abandoned = false;
         if let Some(network) = slots.network {
-            self.take_writes(site, network)?;
+            self.take_writes(context, network)?;
         }
         let run = &mut self.plan.run;
         let (phases, node_phases) = (run.schedule().phases(), run.schedule().node_phases());
@@ -242,7 +226,7 @@ impl Execution {
             (Executor::NodeSlots, Some(node)) => {
                 self.number = node.take(node_phases);
                 run.set_node_number(self.number);
-                site.process.source::<Collectives>().count_by_node();
+                context.process.source::<Collectives>().count_by_node();
             }
             (Executor::Messages, _) => {}
             (Executor::Network, _) if slots.network.is_some() => {}
@@ -253,12 +237,12 @@ impl Execution {
     }
 
     /// Takes the numbers of the plan's writes over a network.
-    fn take_writes(&mut self, site: Site<'_>, network: &NetworkSlots) -> Result<()> {
+    fn take_writes(&mut self, context: CommContext<'_>, network: &NetworkSlots) -> Result<()> {
         let schedule = self.plan.run.schedule();
         let (phases, pieces) = (schedule.phases(), schedule.pieces());
         let course = schedule.course();
         if !network.allows(phases, course) {
-            self.synchronize_ranks(site, network)?;
+            self.synchronize_ranks(context, network)?;
         }
         self.plan.run.set_number(network.take(phases, course));
         if pieces != [0; 2] {
@@ -269,8 +253,8 @@ impl Execution {
 
     /// Runs a barrier between broadcasts, before slots are reused.
     #[cold]
-    fn synchronize_ranks(&self, site: Site<'_>, network: &NetworkSlots) -> Result<()> {
-        let plans = &site.state.plans;
+    fn synchronize_ranks(&self, context: CommContext<'_>, network: &NetworkSlots) -> Result<()> {
+        let plans = &context.state.plans;
         let build = || {
             let mut plan = plans.blank(Some(&Shape::PACE));
             let schedule = plan.run.rebuild();
@@ -282,14 +266,14 @@ impl Execution {
             plan
         };
         let plan = plans.take(&Shape::PACE).unwrap_or_else(build);
-        let mut barrier = Execution::new(site.process, plan, self.tag);
+        let mut barrier = Execution::new(context.process, plan, self.tag);
         barrier.asks_for = self.asks_for;
-        let slots = site.slots(&barrier.plan);
+        let slots = context.slots(&barrier.plan);
         // SAFETY: a barrier has no buffers.
-        let started = unsafe { barrier.start(site, slots, Buffers::NONE, 0) };
-        let result = started.and_then(|()| barrier.wait(site, slots));
+        let started = unsafe { barrier.start(context, slots, Buffers::NONE, 0) };
+        let result = started.and_then(|()| barrier.wait(context, slots));
         barrier.asks_for = None;
-        barrier.end(site, slots);
+        barrier.end(context, slots);
         result
     }
 
@@ -300,12 +284,12 @@ impl Execution {
     #[inline]
     pub fn advance(
         &mut self,
-        site: Site<'_>,
+        context: CommContext<'_>,
         slots: RunSlots<'_>,
         looks: u32,
     ) -> Result<Option<Result<()>>> {
         if self.failed.is_none() {
-            match self.step(site, slots, looks) {
+            match self.step(context, slots, looks) {
                 Ok(Progress::Pending) => return Ok(None),
                 Ok(Progress::Done) => return Ok(Some(Ok(()))),
                 Err(error) if !self.plan.run.is_running() => return Ok(Some(Err(error))),
@@ -313,17 +297,22 @@ impl Execution {
             }
             self.is_abandoned = true;
         }
-        let is_over = give_up(site.process, &mut self.plan)?;
+        let is_over = give_up(context.process, &mut self.plan)?;
         Ok(self.failed.take_if(|_| is_over).map(Err))
     }
 
     #[inline]
-    fn step(&mut self, site: Site<'_>, slots: RunSlots<'_>, looks: u32) -> Result<Progress> {
-        let Site {
+    fn step(
+        &mut self,
+        context: CommContext<'_>,
+        slots: RunSlots<'_>,
+        looks: u32,
+    ) -> Result<Progress> {
+        let CommContext {
             process,
             comm,
             state,
-        } = site;
+        } = context;
         // Invariant: with a failed member the schedule makes no step, so that no rank takes partial
         // data for a result.
         if let Some(error) = comm.trouble(process) {
@@ -373,12 +362,9 @@ impl Execution {
         }
         if let Some(signature) = self.asks_for {
             let waiter = Waiter {
-                process,
-                comm,
-                notes: state.notes(process, comm),
+                context,
                 tag,
                 signature,
-                is_end: state.network_slots().is_some() || state.node_slots().is_some(),
             };
             self.inquiry.look(&waiter, &self.plan.run)?;
         }
@@ -386,14 +372,14 @@ impl Execution {
     }
 
     /// Waits until the run has ended.
-    fn wait(&mut self, site: Site<'_>, slots: RunSlots<'_>) -> Result<()> {
-        let Site { process, comm, .. } = site;
+    fn wait(&mut self, context: CommContext<'_>, slots: RunSlots<'_>) -> Result<()> {
+        let CommContext { process, comm, .. } = context;
         let looks = process.flag_polls_between_rounds();
         let crowded = process.is_oversubscribed();
         let mut note = ProgressNote::new(process);
         let look = || {
             loop {
-                let result = self.advance(site, slots, looks)?;
+                let result = self.advance(context, slots, looks)?;
                 if result.is_some() || self.failed.is_some() {
                     return Ok(result);
                 }
@@ -450,7 +436,7 @@ impl Execution {
     /// Ends the call and keeps its plan. The phases of an abandoned run are not marked as finished: other
     /// ranks may still use their slots.
     #[inline]
-    pub fn end(self, site: Site<'_>, slots: RunSlots<'_>) {
+    pub fn end(self, context: CommContext<'_>, slots: RunSlots<'_>) {
         match (slots.nonblocking, slots.shared) {
             _ if self.is_abandoned => {}
             (Some(slots), _) => slots.end(self.number, self.plan.run.schedule().phases()),
@@ -460,10 +446,13 @@ impl Execution {
             _ => {}
         }
         if self.asks_for.is_some() {
-            site.state.notes(site.process, site.comm).end(self.tag);
+            context
+                .state
+                .notes(context.process, context.comm)
+                .end(self.tag);
         }
         if !self.plan.run.is_running() {
-            site.state.plans.give(self.plan);
+            context.state.plans.give(self.plan);
         }
     }
 }

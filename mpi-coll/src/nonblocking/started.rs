@@ -3,10 +3,10 @@
 
 use crate::exec::buffers::{Buffers, Holder};
 use crate::exec::rounds::Rounds;
-use crate::exec::run::{Execution, Site};
+use crate::exec::run::Execution;
 use crate::plan::cache::{Executor, ScheduledPlan};
 use crate::plan::call::Call;
-use crate::plan::state::CommState;
+use crate::plan::state::{CommContext, CommState};
 use mpi_core::comm::Comm;
 use mpi_core::error::Result;
 use mpi_core::lock::Guarded;
@@ -67,25 +67,11 @@ impl ProgressSource for Nonblocking {
 }
 
 /// Starts a collective by messages that progress completes. `build` is called once, with an empty
-/// schedule.
+/// schedule; `on_success` runs when it has succeeded.
 ///
 /// # Safety
 /// The buffers are valid for what the schedule reads and writes until the request is complete.
 pub unsafe fn start_collective(
-    process: &Process,
-    holder: Holder,
-    buffers: Buffers,
-    build: impl FnOnce(&mut Schedule),
-) -> Result<RequestId> {
-    // SAFETY: the buffers are valid until the request is complete, by this function's contract.
-    unsafe { start_collective_then(process, holder, buffers, build, None) }
-}
-
-/// Starts a collective as [`start_collective`] does. `on_success` runs when it has succeeded.
-///
-/// # Safety
-/// The buffers are valid for what the schedule reads and writes until the request is complete.
-pub unsafe fn start_collective_then(
     process: &Process,
     holder: Holder,
     buffers: Buffers,
@@ -164,13 +150,13 @@ unsafe fn start_plan(
     let comm: &Comm = (*holder).as_ref();
     comm.begin_use()?;
     let request = process.start_external(comm.vci(), comm.owner())?;
-    let site = Site::new(process, comm, CommState::of(comm));
-    let slots = site.slots(&plan);
+    let context = CommContext::new(process, comm, CommState::of(comm));
+    let slots = context.slots(&plan);
     let tag = comm.next_collective();
     let mut run = Execution::new(process, plan, tag);
-    let begun = run.begin(site);
+    let begun = run.begin(context);
     // SAFETY: the buffers are valid until the request is complete, by this function's contract.
-    let started = begun.and_then(|()| unsafe { run.start(site, slots, buffers, tag) });
+    let started = begun.and_then(|()| unsafe { run.start(context, slots, buffers, tag) });
     if let Err(error) = started {
         process.fail(request, error)?;
         return Ok(request);
@@ -192,16 +178,16 @@ unsafe fn start_plan(
 /// Advances a collective, with `looks` polls of other ranks' flags. Returns whether it is done.
 fn advance(process: &Process, active: &mut Active, looks: u32) -> Result<bool> {
     let comm: &Comm = (*active.comm).as_ref();
-    let site = Site::new(process, comm, CommState::of(comm));
+    let context = CommContext::new(process, comm, CommState::of(comm));
     let Some(mut run) = active.run.take() else {
         return Ok(true);
     };
-    let slots = site.slots(&run.plan);
-    let Some(result) = run.advance(site, slots, looks)? else {
+    let slots = context.slots(&run.plan);
+    let Some(result) = run.advance(context, slots, looks)? else {
         active.run = Some(run);
         return Ok(false);
     };
-    run.end(site, slots);
+    run.end(context, slots);
     match result {
         Err(error) => process.fail(active.request, error)?,
         Ok(()) => {

@@ -11,12 +11,12 @@ use std::time::Instant;
 
 use crate::exec::buffers::Buffers;
 use crate::exec::exchange::{gather_all_u64, gather_all_u64_in_slots};
-use crate::exec::run::{Site, run};
+use crate::exec::run::run;
 use crate::plan::call::Call;
 use crate::plan::in_slots::MAX_DIRECT_READERS;
 use crate::plan::registration::Collectives;
 use crate::plan::registration::choices;
-use crate::plan::state::CommState;
+use crate::plan::state::{CommContext, CommState};
 use crate::slots::copy_result::CopyResult;
 use crate::slots::shared::SharedSlots;
 use mpi_core::comm::{Comm, Purpose};
@@ -163,7 +163,7 @@ fn fastest_time(
         // SAFETY: the buffers hold a block, and one of each rank; they live until the call ends.
         unsafe {
             run(
-                Site::new(process, comm, state),
+                CommContext::new(process, comm, state),
                 (purpose, tag),
                 buffers,
                 plan,
