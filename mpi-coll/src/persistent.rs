@@ -15,22 +15,22 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use crate::agreement::signature::CallSignature;
 use crate::exec::buffers::{Buffers, Holder};
 use crate::exec::exchange::gather_all_u64;
-use crate::exec::port::{CommPort, NoSlots, SharedPort};
+use crate::exec::port::RunSlots;
 use crate::exec::rounds::Rounds;
-use crate::exec::run::give_up;
-use crate::plan::cache::ScheduledPlan;
+use crate::exec::run::Execution;
+use crate::plan::cache::{Executor, ScheduledPlan};
 use crate::plan::call::Call;
 use crate::plan::registration::Collectives;
-use crate::plan::state::CommState;
+use crate::plan::state::{CommContext, CommState};
 use crate::slots::setup;
 use crate::slots::share::{PERSISTENT_WITH_SLOTS, Share};
 use crate::slots::shared::{DEPTHS, Ring, SharedSlots};
-use mpi_core::comm::{Comm, Purpose};
+use mpi_core::comm::Comm;
 use mpi_core::error::{Class, Error, Result};
 use mpi_core::lock::Guarded;
 use mpi_core::process::Process;
 use mpi_core::process::source::{PERSISTENT_COLLECTIVES, ProgressSource, Source, Work};
-use mpi_sched::{Progress, Slots};
+use mpi_sched::Slots;
 use netmod::VciId;
 
 /// Inactive.
@@ -60,9 +60,7 @@ pub struct PersistentCollective {
 }
 
 struct Inner {
-    plan: ScheduledPlan,
-    /// Why the run was abandoned, until its buffers are the program's again.
-    given_up: Option<Error>,
+    run: Execution,
     /// Error of the last run.
     error: Option<Error>,
 }
@@ -92,22 +90,22 @@ impl PersistentCollective {
         let comm: &Comm = (*holder).as_ref();
         comm.begin_use()?;
         let state = CommState::of(comm);
-        let mut plan = ScheduledPlan::default();
+        let mut plan = Box::<ScheduledPlan>::default();
         let slots = make_slots(process, comm, state, call, &mut plan)?;
-        if slots.is_none() {
-            plan.run.rebuild();
-            build(process, comm, state, call, None, &mut plan);
+        match &slots {
+            Some(_) => plan.executor = Executor::SharedSlots,
+            None => build(process, comm, state, call, None, &mut plan),
         }
+        let tag = comm.next_persistent();
         let made = PersistentCollective {
-            tag: comm.next_persistent(),
+            tag,
             holder,
             buffers,
             slots: slots.map(Box::new),
             state: AtomicU8::new(IDLE),
             listed: AtomicBool::new(false),
             inner: Guarded::new(Inner {
-                plan,
-                given_up: None,
+                run: Execution::new(process, plan, tag),
                 error: None,
             }),
         };
@@ -140,6 +138,17 @@ impl PersistentCollective {
         (*self.holder).as_ref()
     }
 
+    /// Returns where it is executed, and the slots that it uses.
+    #[inline]
+    fn place<'a>(&'a self, process: &'a Process) -> (CommContext<'a>, RunSlots<'a>) {
+        let comm = self.comm();
+        let slots = RunSlots {
+            shared: self.slots.as_deref(),
+            ..RunSlots::default()
+        };
+        (CommContext::new(process, comm, CommState::of(comm)), slots)
+    }
+
     /// Starts a run, and advances it.
     ///
     /// # Errors
@@ -156,14 +165,10 @@ impl PersistentCollective {
             ));
         }
         let mut inner = self.inner.lock();
-        if let Some(slots) = &self.slots {
-            let number = slots.take(inner.plan.run.schedule().phases());
-            inner.plan.run.set_number(number);
-        }
-        let Buffers { send, recv } = self.buffers;
+        let (context, slots) = self.place(process);
         // SAFETY: the buffers are valid from each start to its completion, by `new`'s contract; the
         // state was IDLE, so no other run is in progress.
-        if let Err(error) = unsafe { inner.plan.run.start(send, recv, self.tag) } {
+        if let Err(error) = unsafe { inner.run.start(context, slots, self.buffers, self.tag) } {
             self.state.store(IDLE, Ordering::Release);
             return Err(error);
         }
@@ -217,7 +222,7 @@ impl PersistentCollective {
                 }
                 let spins = || {
                     let inner = self.inner.try_lock()?;
-                    let (ranks, number) = inner.plan.run.awaited()?;
+                    let (_, ranks, number) = inner.run.plan.run.awaited()?;
                     drop(inner);
                     Some(slots.spin_unless_needed(ranks, number))
                 };
@@ -258,61 +263,18 @@ impl PersistentCollective {
         if !self.is_active() {
             return Ok(());
         }
-        if inner.given_up.is_some() {
-            return self.end(process, inner);
+        let (context, slots) = self.place(process);
+        if let Some(result) = inner.run.advance(context, slots, looks)? {
+            inner.error = result.err();
+            self.complete(process);
         }
-        let (comm, purpose) = (self.comm(), Purpose::Collective);
-        let progress = match (comm.trouble(process), &self.slots) {
-            (Some(error), _) => Err(error),
-            (None, Some(shared)) => inner.plan.run.advance(&mut CommPort {
-                process,
-                comm,
-                purpose,
-                slots: {
-                    let known = CommState::of(comm).shared_slots().unwrap_or(shared);
-                    SharedPort::new(shared, looks, self.tag, inner.plan.signature)
-                        .with_nearness_of(known)
-                },
-            }),
-            (None, None) => inner.plan.run.advance(&mut CommPort {
-                process,
-                comm,
-                purpose,
-                slots: NoSlots,
-            }),
-        };
-        match progress {
-            Ok(Progress::Pending) => Ok(()),
-            Ok(Progress::Done) => {
-                self.complete(process);
-                Ok(())
-            }
-            Err(error) if inner.plan.run.is_running() => {
-                inner.given_up = Some(error);
-                self.end(process, inner)
-            }
-            Err(error) => {
-                inner.error = Some(error);
-                self.complete(process);
-                Ok(())
-            }
-        }
+        Ok(())
     }
 
     #[inline]
     fn complete(&self, process: &Process) {
         self.state.store(DONE, Ordering::Release);
         process.notify();
-    }
-
-    /// Cancels the messages of an abandoned run, as far as possible.
-    #[cold]
-    fn end(&self, process: &Process, inner: &mut Inner) -> Result<()> {
-        if give_up(process, &mut inner.plan)? {
-            inner.error = inner.given_up.take();
-            self.complete(process);
-        }
-        Ok(())
     }
 }
 
@@ -477,7 +439,7 @@ impl ProgressSource for Persistent {
         };
         for one in list.iter().filter(|one| one.is_active()) {
             if let Some(inner) = one.inner.try_lock() {
-                let _ = writeln!(text, "  persistent collective: {:?}", inner.plan.run);
+                let _ = writeln!(text, "  persistent collective: {:?}", inner.run.plan.run);
             }
         }
     }

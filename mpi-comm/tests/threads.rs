@@ -45,10 +45,16 @@ fn collectives(process: &Process, comm: &Arc<Comm>, thread: u32) {
         let value = |rank: u64| [rank * 1000 + round, u64::from(thread)];
         // SAFETY: a barrier has no data.
         let barrier = unsafe {
-            mpi_coll::started::start_collective(process, comm.clone(), Buffers::NONE, |schedule| {
-                let team = Team::all(comm.rank(), comm.size());
-                mpi_sched::barrier(schedule, team, Barrier::Dissemination);
-            })
+            mpi_coll::started::start_collective(
+                process,
+                comm.clone(),
+                Buffers::NONE,
+                |schedule| {
+                    let team = Team::all(comm.rank(), comm.size());
+                    mpi_sched::barrier(schedule, team, Barrier::Dissemination);
+                },
+                None,
+            )
         };
         let all = mpi_coll::gather_all_u64(process, comm, value(rank)).unwrap();
         assert!((0..).zip(&all).all(|(rank, got)| *got == value(rank)));

@@ -46,11 +46,7 @@ pub fn allreduce(
         return;
     }
     schedule.set_op(op);
-    let recv = part.block(Buf::Recv, schedule);
-    let send = Block {
-        buf: if in_place { Buf::Recv } else { Buf::Send },
-        ..recv
-    };
+    let (send, recv) = part.operands(in_place, schedule);
     if team.size() == 1 {
         schedule.copy(send, recv);
         return;

@@ -1,48 +1,97 @@
 //! Gather and scatter, with and without `v` (MPI-3.1 sections 5.5 and 5.6).
+//!
+//! A scatter moves the blocks of a gather the other way.
 
 use super::collective::{Gather, Scatter};
 use super::schedule::{Block, Buf, Schedule};
 use super::team::{Binomial, Blocks, Layout, Part, Team};
 
-/// The arguments of a gather's builders.
-pub(crate) struct GatherArgs<'a> {
+/// Whether blocks go to the root or come from it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    ToRoot,
+    FromRoot,
+}
+
+/// The arguments of a gather's builders, or of a scatter's.
+pub(crate) struct RootedArgs<'a> {
+    direction: Direction,
     team: Team<'a>,
     root: usize,
-    send: Option<Part<'a>>,
+    /// This member's block.
+    own: Option<Part<'a>>,
     /// The blocks at the root; `None` at all other members.
-    recv: Option<Layout<'a>>,
+    blocks: Option<Layout<'a>>,
 }
 
-impl GatherArgs<'_> {
+pub(crate) type GatherArgs<'a> = RootedArgs<'a>;
+pub(crate) type ScatterArgs<'a> = RootedArgs<'a>;
+
+impl<'a> RootedArgs<'a> {
     /// Returns whether all blocks are of one size, as far as this member knows.
     pub fn is_uniform(&self) -> bool {
-        matches!(self.recv, None | Some(Layout::Uniform(_)))
+        matches!(self.blocks, None | Some(Layout::Uniform(_)))
     }
 
-    /// The data that a member sends to the root.
-    fn sent(&self) -> Option<Part<'_>> {
-        self.send.filter(|send| send.bytes() > 0)
-    }
-}
-
-/// The arguments of a scatter's builders.
-pub(crate) struct ScatterArgs<'a> {
-    team: Team<'a>,
-    root: usize,
-    /// The blocks at the root; `None` at all other members.
-    send: Option<Layout<'a>>,
-    recv: Option<Part<'a>>,
-}
-
-impl ScatterArgs<'_> {
-    /// Returns whether all blocks are of one size, as far as this member knows.
-    pub fn is_uniform(&self) -> bool {
-        matches!(self.send, None | Some(Layout::Uniform(_)))
+    /// Returns the block that this member exchanges with the root or with a tree's members, and its
+    /// bytes; `None` if it is empty.
+    fn part(&self, schedule: &mut Schedule) -> Option<(Block, usize)> {
+        let part = self.own.filter(|part| part.bytes() > 0)?;
+        Some((part.block(self.own_buffer(), schedule), part.bytes()))
     }
 
-    /// The data that a member receives from the root.
-    fn received(&self) -> Option<Part<'_>> {
-        self.recv.filter(|recv| recv.bytes() > 0)
+    fn own_buffer(&self) -> Buf {
+        match self.direction {
+            Direction::ToRoot => Buf::Send,
+            Direction::FromRoot => Buf::Recv,
+        }
+    }
+
+    /// Returns the root's blocks.
+    fn blocks_of(&self, layout: Layout<'a>, schedule: &mut Schedule) -> Blocks<'a> {
+        let buf = match self.direction {
+            Direction::ToRoot => Buf::Recv,
+            Direction::FromRoot => Buf::Send,
+        };
+        layout.of(buf, schedule)
+    }
+
+    /// Adds a message between this member and one that is farther from the root.
+    fn with_farther(&self, schedule: &mut Schedule, peer: u32, block: Block) {
+        match self.direction {
+            Direction::ToRoot => schedule.recv(peer, block),
+            Direction::FromRoot => schedule.send(peer, block),
+        };
+    }
+
+    /// Adds a message between this member and one that is nearer to the root; returns the step.
+    fn with_nearer(&self, schedule: &mut Schedule, peer: u32, block: Block) -> u32 {
+        match self.direction {
+            Direction::ToRoot => schedule.send(peer, block),
+            Direction::FromRoot => schedule.recv(peer, block),
+        }
+    }
+
+    /// Adds a copy from the block farther from the root to the one nearer to it, or back.
+    fn copy(&self, schedule: &mut Schedule, farther: Block, nearer: Block) {
+        match self.direction {
+            Direction::ToRoot => schedule.copy(farther, nearer),
+            Direction::FromRoot => schedule.copy(nearer, farther),
+        }
+    }
+
+    /// Copies the root's own block, unless it is in place.
+    fn copy_own(&self, schedule: &mut Schedule, blocks: &Blocks<'_>) {
+        let block = blocks.get(self.root, schedule);
+        if let Some(part) = self.own {
+            let whole = part.block(self.own_buffer(), schedule);
+            self.copy(schedule, whole, block);
+        }
+    }
+
+    /// Returns the rank of the member with this number from the root.
+    fn peer(&self, relative: usize) -> u32 {
+        self.team.peer((relative + self.root) % self.team.size())
     }
 }
 
@@ -61,64 +110,67 @@ pub fn gather(
     if is_root && recv.is_none() {
         return;
     }
-    let args = GatherArgs {
+    let args = RootedArgs {
+        direction: Direction::ToRoot,
         team,
         root,
-        send,
-        recv: recv.filter(|_| is_root),
+        own: send,
+        blocks: recv.filter(|_| is_root),
     };
     algorithm.build(schedule, &args);
 }
 
-pub(crate) fn linear_gather(schedule: &mut Schedule, args: &GatherArgs<'_>) {
-    let GatherArgs { team, root, .. } = *args;
-    let Some(layout) = args.recv else {
-        if let Some(send) = args.sent() {
-            let block = send.block(Buf::Send, schedule);
-            schedule.send(team.peer(root), block);
+/// Builds a scatter from member `root`'s send buffer.
+///
+/// `send` is needed at the root only; `recv` is `None` in place (at the root).
+pub fn scatter(
+    schedule: &mut Schedule,
+    team: Team<'_>,
+    root: usize,
+    send: Option<Layout<'_>>,
+    recv: Option<Part<'_>>,
+    algorithm: Scatter,
+) {
+    let is_root = team.rank == root;
+    if is_root && send.is_none() {
+        return;
+    }
+    let args = RootedArgs {
+        direction: Direction::FromRoot,
+        team,
+        root,
+        own: recv,
+        blocks: send.filter(|_| is_root),
+    };
+    algorithm.build(schedule, &args);
+}
+
+/// Builds messages between the root and each other member.
+pub(crate) fn linear(schedule: &mut Schedule, args: &RootedArgs<'_>) {
+    let team = args.team;
+    let Some(layout) = args.blocks else {
+        if let Some((block, _)) = args.part(schedule) {
+            args.with_nearer(schedule, team.peer(args.root), block);
         }
         return;
     };
-    let blocks = layout.of(Buf::Recv, schedule);
+    let blocks = args.blocks_of(layout, schedule);
     for i in 1..team.size() {
-        let from = team.after(i);
-        let block = blocks.get(from, schedule);
-        if layout.bytes(from) > 0 {
-            schedule.recv(team.peer(from), block);
+        let other = team.after(i);
+        let block = blocks.get(other, schedule);
+        if layout.bytes(other) > 0 {
+            args.with_farther(schedule, team.peer(other), block);
         }
     }
-    let block = blocks.get(root, schedule);
-    own(schedule, args.send, Buf::Send, block, true);
+    args.copy_own(schedule, &blocks);
 }
 
-pub(crate) fn binomial_gather(schedule: &mut Schedule, args: &GatherArgs<'_>) {
-    let GatherArgs { team, root, .. } = *args;
-    if let Some(Layout::Uniform(part)) = args.recv {
-        let blocks = Layout::Uniform(part).of(Buf::Recv, schedule);
-        binomial_gather_root(schedule, team, args.send, blocks, part);
-    } else if let Some(send) = args.sent() {
-        let block = send.block(Buf::Send, schedule);
-        binomial_gather_member(schedule, team, root, block, send.bytes());
-    }
-}
-
-/// Copies the root's own block, unless it is in place.
-fn own(schedule: &mut Schedule, part: Option<Part<'_>>, buf: Buf, block: Block, to_block: bool) {
-    let Some(part) = part else { return };
-    let whole = part.block(buf, schedule);
-    if to_block {
-        schedule.copy(whole, block);
-    } else {
-        schedule.copy(block, whole);
-    }
-}
-
-/// Returns the blocks of `len` members from `first` on as one block.
-fn joined(schedule: &mut Schedule, blocks: &Blocks<'_>, first: usize, len: usize) -> Block {
-    let block = blocks.get(first, schedule);
-    Block {
-        count: block.count * len,
-        ..block
+/// Builds messages along a binomial tree.
+pub(crate) fn binomial(schedule: &mut Schedule, args: &RootedArgs<'_>) {
+    if let Some(Layout::Uniform(part)) = args.blocks {
+        at_root(schedule, args, part);
+    } else if let Some((block, each)) = args.part(schedule) {
+        at_member(schedule, args, block, each);
     }
 }
 
@@ -138,183 +190,72 @@ fn runs(
         .filter(|run| run.2 > 0)
 }
 
-fn binomial_gather_root(
-    schedule: &mut Schedule,
-    team: Team<'_>,
-    send: Option<Part<'_>>,
-    blocks: Blocks<'_>,
-    part: Part<'_>,
-) {
-    let (root, size) = (team.rank, team.size());
-    let tree = Binomial::new(0, size);
+fn at_root(schedule: &mut Schedule, args: &RootedArgs<'_>, part: Part<'_>) {
+    let (team, root) = (args.team, args.root);
+    let blocks = args.blocks_of(Layout::Uniform(part), schedule);
+    let joined = |schedule: &mut Schedule, first: usize, len: usize| {
+        let block = blocks.get(first, schedule);
+        let count = block.count * len;
+        Block { count, ..block }
+    };
+    // Copies a subtree's blocks between their places and consecutive bytes.
+    let copy_runs = |schedule: &mut Schedule, child, bytes: Block| {
+        for (at, member, len) in runs(team, root, child) {
+            let block = joined(schedule, member, len);
+            let at = at * part.bytes();
+            args.copy(schedule, bytes.cut(at..at + len * part.bytes()), block);
+        }
+    };
     let first = schedule.here();
     let mut split = None;
     if part.bytes() > 0 {
-        for child in tree.children() {
-            let peer = team.peer((child.start + root) % size);
+        for child in Binomial::new(0, team.size()).children() {
+            let peer = args.peer(child.start);
             let mut parts = runs(team, root, child.clone());
-            match (parts.next(), parts.next()) {
-                (Some((_, member, len)), None) => {
-                    let block = joined(schedule, &blocks, member, len);
-                    schedule.recv(peer, block);
-                }
-                // The subtree wraps around the last member; that happens to at most one child.
-                _ => {
-                    let bytes = schedule.scratch_bytes(child.len() * part.bytes());
-                    schedule.recv(peer, bytes);
-                    split = Some((child, bytes));
-                }
+            if let (Some((_, member, len)), None) = (parts.next(), parts.next()) {
+                let block = joined(schedule, member, len);
+                args.with_farther(schedule, peer, block);
+                continue;
             }
+            // The subtree wraps around the last member; that happens to at most one child.
+            let bytes = schedule.scratch_bytes(child.len() * part.bytes());
+            match args.direction {
+                Direction::ToRoot => split = Some((child, bytes)),
+                Direction::FromRoot => copy_runs(schedule, child, bytes),
+            }
+            args.with_farther(schedule, peer, bytes);
         }
     }
-    let block = blocks.get(root, schedule);
-    own(schedule, send, Buf::Send, block, true);
+    args.copy_own(schedule, &blocks);
     if let Some((child, bytes)) = split {
         schedule.wait(first..schedule.here());
-        for (at, member, len) in runs(team, root, child) {
-            let block = joined(schedule, &blocks, member, len);
-            let at = at * part.bytes();
-            schedule.copy(bytes.cut(at..at + len * part.bytes()), block);
-        }
+        copy_runs(schedule, child, bytes);
     }
 }
 
-fn binomial_gather_member(
-    schedule: &mut Schedule,
-    team: Team<'_>,
-    root: usize,
-    block: Block,
-    each: usize,
-) {
-    let size = team.size();
-    let tree = Binomial::of(team, root);
+fn at_member(schedule: &mut Schedule, args: &RootedArgs<'_>, block: Block, each: usize) {
+    let tree = Binomial::of(args.team, args.root);
     let Some(parent) = tree.parent() else { return };
-    let member = |relative: usize| team.peer((relative + root) % size);
-    let span = tree.span();
+    let (parent, span) = (args.peer(parent), tree.span());
     if span.len() == 1 {
-        schedule.send(member(parent), block);
+        args.with_nearer(schedule, parent, block);
         return;
     }
     let bytes = schedule.scratch_bytes(span.len() * each);
+    if args.direction == Direction::FromRoot {
+        let arrival = args.with_nearer(schedule, parent, bytes);
+        schedule.wait_for(arrival);
+    }
     let first = schedule.here();
     for child in tree.children() {
         let at = (child.start - span.start) * each;
-        schedule.recv(member(child.start), bytes.cut(at..at + child.len() * each));
+        let block = bytes.cut(at..at + child.len() * each);
+        args.with_farther(schedule, args.peer(child.start), block);
     }
     let until = schedule.here();
-    schedule.copy(block, bytes.cut(0..each));
-    schedule.wait(first..until);
-    schedule.send(member(parent), bytes);
-}
-
-/// Builds a scatter from member `root`'s send buffer.
-///
-/// `send` is needed at the root only; `recv` is `None` in place (at the root).
-pub fn scatter(
-    schedule: &mut Schedule,
-    team: Team<'_>,
-    root: usize,
-    send: Option<Layout<'_>>,
-    recv: Option<Part<'_>>,
-    algorithm: Scatter,
-) {
-    let is_root = team.rank == root;
-    if is_root && send.is_none() {
-        return;
+    args.copy(schedule, block, bytes.cut(0..each));
+    if args.direction == Direction::ToRoot {
+        schedule.wait(first..until);
+        args.with_nearer(schedule, parent, bytes);
     }
-    let args = ScatterArgs {
-        team,
-        root,
-        send: send.filter(|_| is_root),
-        recv,
-    };
-    algorithm.build(schedule, &args);
-}
-
-pub(crate) fn linear_scatter(schedule: &mut Schedule, args: &ScatterArgs<'_>) {
-    let ScatterArgs { team, root, .. } = *args;
-    let Some(layout) = args.send else {
-        if let Some(recv) = args.received() {
-            let block = recv.block(Buf::Recv, schedule);
-            schedule.recv(team.peer(root), block);
-        }
-        return;
-    };
-    let blocks = layout.of(Buf::Send, schedule);
-    for i in 1..team.size() {
-        let to = team.after(i);
-        let block = blocks.get(to, schedule);
-        if layout.bytes(to) > 0 {
-            schedule.send(team.peer(to), block);
-        }
-    }
-    let block = blocks.get(root, schedule);
-    own(schedule, args.recv, Buf::Recv, block, false);
-}
-
-pub(crate) fn binomial_scatter(schedule: &mut Schedule, args: &ScatterArgs<'_>) {
-    let ScatterArgs { team, root, .. } = *args;
-    if let Some(Layout::Uniform(part)) = args.send {
-        let blocks = Layout::Uniform(part).of(Buf::Send, schedule);
-        binomial_scatter_root(schedule, team, blocks, part);
-        let block = blocks.get(root, schedule);
-        own(schedule, args.recv, Buf::Recv, block, false);
-    } else if let Some(recv) = args.received() {
-        let block = recv.block(Buf::Recv, schedule);
-        binomial_scatter_member(schedule, team, root, block, recv.bytes());
-    }
-}
-
-fn binomial_scatter_root(
-    schedule: &mut Schedule,
-    team: Team<'_>,
-    blocks: Blocks<'_>,
-    part: Part<'_>,
-) {
-    if part.bytes() == 0 {
-        return;
-    }
-    let (root, size) = (team.rank, team.size());
-    for child in Binomial::new(0, size).children() {
-        let peer = team.peer((child.start + root) % size);
-        let mut parts = runs(team, root, child.clone());
-        if let (Some((_, member, len)), None) = (parts.next(), parts.next()) {
-            let block = joined(schedule, &blocks, member, len);
-            schedule.send(peer, block);
-            continue;
-        }
-        let bytes = schedule.scratch_bytes(child.len() * part.bytes());
-        for (at, member, len) in runs(team, root, child) {
-            let block = joined(schedule, &blocks, member, len);
-            let at = at * part.bytes();
-            schedule.copy(block, bytes.cut(at..at + len * part.bytes()));
-        }
-        schedule.send(peer, bytes);
-    }
-}
-
-fn binomial_scatter_member(
-    schedule: &mut Schedule,
-    team: Team<'_>,
-    root: usize,
-    block: Block,
-    each: usize,
-) {
-    let size = team.size();
-    let tree = Binomial::of(team, root);
-    let Some(parent) = tree.parent() else { return };
-    let member = |relative: usize| team.peer((relative + root) % size);
-    let span = tree.span();
-    if span.len() == 1 {
-        schedule.recv(member(parent), block);
-        return;
-    }
-    let bytes = schedule.scratch_bytes(span.len() * each);
-    let arrival = schedule.recv(member(parent), bytes);
-    schedule.wait_for(arrival);
-    for child in tree.children() {
-        let at = (child.start - span.start) * each;
-        schedule.send(member(child.start), bytes.cut(at..at + child.len() * each));
-    }
-    schedule.copy(bytes.cut(0..each), block);
 }

@@ -19,15 +19,25 @@ pub struct Inter {
     remote: Team<'static>,
 }
 
-/// The root argument of a rooted collective between groups.
+/// The root of a rooted collective.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Root {
-    /// This rank (`MPI_ROOT`).
+    /// A rank of the communicator, or of the remote group of an intercommunicator.
+    Rank(u32),
+    /// This process (`MPI_ROOT`). The rest of the root's group of an intercommunicator takes no part.
     This,
-    /// Another rank of this group (`MPI_PROC_NULL`).
+    /// Another process of this group of an intercommunicator (`MPI_PROC_NULL`).
     Other,
-    /// The given rank of the remote group.
-    Remote(usize),
+}
+
+impl Root {
+    /// Returns the root's number; `own` is that of this process.
+    pub fn number(self, own: u32) -> u32 {
+        match self {
+            Root::Rank(rank) => rank,
+            Root::This | Root::Other => own,
+        }
+    }
 }
 
 impl Inter {
@@ -66,8 +76,8 @@ pub fn bcast(schedule: &mut Schedule, inter: Inter, root: Root, part: Part<'_>) 
             schedule.send(inter.remote.peer(0), block);
         }
         Root::Other => {}
-        Root::Remote(rank) => {
-            let source = inter.leads().then(|| inter.remote.peer(rank));
+        Root::Rank(rank) => {
+            let source = inter.leads().then(|| inter.remote.peer(rank as usize));
             binomial(schedule, inter.local, 0, source, block, part.datatype);
         }
     }
@@ -81,22 +91,7 @@ pub fn gather(
     send: Option<Part<'_>>,
     recv: Option<Layout<'_>>,
 ) {
-    match (root, send, recv) {
-        (Root::This, _, Some(layout)) => {
-            let blocks = layout.of(Buf::Recv, schedule);
-            for from in 0..inter.remote.size() {
-                let block = blocks.get(from, schedule);
-                if layout.bytes(from) > 0 {
-                    schedule.recv(inter.remote.peer(from), block);
-                }
-            }
-        }
-        (Root::Remote(rank), Some(part), _) if part.bytes() > 0 => {
-            let block = part.block(Buf::Send, schedule);
-            schedule.send(inter.remote.peer(rank), block);
-        }
-        _ => {}
-    }
+    rooted(schedule, inter, root, (recv, Buf::Recv), (send, Buf::Send));
 }
 
 /// Builds a scatter or scatterv: the root needs `send`, the ranks of the other group `recv`.
@@ -107,19 +102,37 @@ pub fn scatter(
     send: Option<Layout<'_>>,
     recv: Option<Part<'_>>,
 ) {
-    match (root, send, recv) {
-        (Root::This, Some(layout), _) => {
-            let blocks = layout.of(Buf::Send, schedule);
-            for to in 0..inter.remote.size() {
-                let block = blocks.get(to, schedule);
-                if layout.bytes(to) > 0 {
-                    schedule.send(inter.remote.peer(to), block);
+    rooted(schedule, inter, root, (send, Buf::Send), (recv, Buf::Recv));
+}
+
+/// Builds the messages between the root, which has `blocks`, and the ranks of the other group, each of
+/// which has one.
+fn rooted(
+    schedule: &mut Schedule,
+    inter: Inter,
+    root: Root,
+    (blocks, at_root): (Option<Layout<'_>>, Buf),
+    (own, at_others): (Option<Part<'_>>, Buf),
+) {
+    let add = |schedule: &mut Schedule, member: usize, block: Block| {
+        match block.buf {
+            Buf::Recv => schedule.recv(inter.remote.peer(member), block),
+            _ => schedule.send(inter.remote.peer(member), block),
+        };
+    };
+    match (root, own, blocks) {
+        (Root::This, _, Some(layout)) => {
+            let blocks = layout.of(at_root, schedule);
+            for other in 0..inter.remote.size() {
+                let block = blocks.get(other, schedule);
+                if layout.bytes(other) > 0 {
+                    add(schedule, other, block);
                 }
             }
         }
-        (Root::Remote(rank), _, Some(part)) if part.bytes() > 0 => {
-            let block = part.block(Buf::Recv, schedule);
-            schedule.recv(inter.remote.peer(rank), block);
+        (Root::Rank(rank), Some(part), _) if part.bytes() > 0 => {
+            let block = part.block(at_others, schedule);
+            add(schedule, rank as usize, block);
         }
         _ => {}
     }
@@ -232,9 +245,9 @@ pub fn reduce(schedule: &mut Schedule, inter: Inter, root: Root, part: Part<'_>,
             schedule.recv(inter.remote.peer(0), block);
         }
         Root::Other => {}
-        Root::Remote(rank) => {
+        Root::Rank(rank) => {
             if let Some(sum) = reduce_local(schedule, inter, part, op) {
-                schedule.send(inter.remote.peer(rank), sum);
+                schedule.send(inter.remote.peer(rank as usize), sum);
             }
         }
     }

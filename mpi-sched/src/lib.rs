@@ -77,8 +77,8 @@ pub use barrier::barrier;
 pub use bcast::bcast;
 pub use choose::Choices;
 pub use collective::{
-    Allgather, Allreduce, Alltoall, Barrier, Bcast, Collective, Gather, Reduce, ReduceScatter,
-    Scatter,
+    Algorithm, Allgather, Allreduce, Alltoall, Barrier, Bcast, Collective, Gather, Reduce,
+    ReduceScatter, Scatter,
 };
 pub use gather::{gather, scatter};
 pub use inter::{Inter, Root};

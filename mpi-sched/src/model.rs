@@ -184,7 +184,7 @@ impl Parameters {
     }
 
     /// Returns the time of a reduction up a tree, with one more step for ranks beyond a power of
-    /// `k` + 1, which the thesis's figure ([`Parameters::reduce`]) omits.
+    /// `k` + 1, which the thesis's figure omits.
     pub(super) fn up(&self, ranks: u32, k: u32, bytes: usize) -> f64 {
         let mut time = 2.0 * self.copy * bytes as f64;
         let mut left = ranks;
@@ -208,25 +208,6 @@ impl Parameters {
         (self.library + self.descriptor).max(self.startup).max(wire)
     }
 
-    /// Returns the time of a reduction of `bytes` over `ranks` up a tree of degree `k`, with copies
-    /// in and out, in microseconds.
-    pub fn reduce(&self, ranks: u32, k: u32, bytes: usize) -> f64 {
-        let base = k + 1;
-        let mut time = 2.0 * self.copy * bytes as f64;
-        let (mut quotient, mut left) = (ranks / base, ranks);
-        let mut remainder = ranks;
-        while quotient != 0 {
-            time += self.step(k, bytes);
-            left = quotient;
-            quotient = left / base;
-            remainder = left % base;
-        }
-        if left > 1 && remainder > 1 {
-            time += self.step(remainder - 1, bytes);
-        }
-        time
-    }
-
     /// Returns the time of a step in which `senders` write to one rank.
     pub(super) fn step(&self, senders: u32, bytes: usize) -> f64 {
         let n = f64::from(senders);
@@ -242,23 +223,44 @@ impl Parameters {
         };
         sending + receiving + self.nic + operation
     }
-
-    /// Returns the fastest degree, the smallest of equals.
-    pub fn best_degree(&self, ranks: u32, bytes: usize) -> u32 {
-        let mut best = (f64::INFINITY, 1);
-        for k in DEGREES {
-            let time = self.reduce(ranks, k, bytes);
-            if time < best.0 {
-                best = (time, k);
-            }
-        }
-        best.1
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl Parameters {
+        /// Returns the time of a reduction of `bytes` over `ranks` up a tree of degree `k`, with copies
+        /// in and out, in microseconds.
+        fn reduce(&self, ranks: u32, k: u32, bytes: usize) -> f64 {
+            let base = k + 1;
+            let mut time = 2.0 * self.copy * bytes as f64;
+            let (mut quotient, mut left) = (ranks / base, ranks);
+            let mut remainder = ranks;
+            while quotient != 0 {
+                time += self.step(k, bytes);
+                left = quotient;
+                quotient = left / base;
+                remainder = left % base;
+            }
+            if left > 1 && remainder > 1 {
+                time += self.step(remainder - 1, bytes);
+            }
+            time
+        }
+
+        /// Returns the fastest degree, the smallest of equals.
+        fn best_degree(&self, ranks: u32, bytes: usize) -> u32 {
+            let mut best = (f64::INFINITY, 1);
+            for k in DEGREES {
+                let time = self.reduce(ranks, k, bytes);
+                if time < best.0 {
+                    best = (time, k);
+                }
+            }
+            best.1
+        }
+    }
 
     #[test]
     fn the_best_degrees_are_those_of_figure_6_30() {

@@ -138,12 +138,50 @@ fn in_slots(schedule: &mut Schedule, nodes: &Nodes, build: impl FnOnce(&mut Sche
     schedule.within_node((0..node.size()).map(|place| node.peer(place)), build);
 }
 
+/// Builds a reduction of `send` to this node's leader, which gets the result in `target`.
+fn up(
+    schedule: &mut Schedule,
+    nodes: &Nodes,
+    within: Option<Slots>,
+    (send, target): (Block, Option<Block>),
+    part: Part<'_>,
+    op: &Op,
+) {
+    let first = schedule.here();
+    let Some(slots) = within else {
+        let commutes = op.is_commutative();
+        reduce_blocks(schedule, nodes.node(), 0, send, target, part, commutes);
+        // In place, the operand sent to the leader lies where the result arrives.
+        schedule.wait(first..schedule.here());
+        return;
+    };
+    in_slots(schedule, nodes, |schedule| {
+        slots::reduce_to_first(schedule, slots, send.buf == Buf::Recv, part, op);
+    });
+    if let Some(target) = target {
+        schedule.redirect(first, Buf::Recv, target);
+    }
+}
+
+/// Builds a broadcast of the leader's data within this node.
+fn down(
+    schedule: &mut Schedule,
+    nodes: &Nodes,
+    within: Option<Slots>,
+    part: Part<'_>,
+    block: Block,
+) {
+    match within {
+        Some(slots) => in_slots(schedule, nodes, |schedule| {
+            slots::bcast(schedule, slots, 0, part);
+        }),
+        None => binomial(schedule, nodes.node(), 0, None, block, part.datatype),
+    }
+}
+
 /// Builds a barrier between the leaders by remote writes.
 pub fn leaders_barrier(schedule: &mut Schedule, nodes: &Nodes, reach: Reach) {
-    let how = rdma::Signals::Dissemination;
-    by_writes(schedule, nodes, |schedule| {
-        rdma::barrier(schedule, reach, how);
-    });
+    by_writes(schedule, nodes, |schedule| rdma::barrier(schedule, reach));
 }
 
 /// Builds a barrier.
@@ -181,7 +219,6 @@ pub fn bcast(
     let NodeAlgorithm { within, between } = algorithm;
     let block = part.block(Buf::Recv, schedule);
     let (root_node, root_place) = nodes.places[root as usize];
-    let node = nodes.node();
     let here = nodes.places[nodes.rank as usize].0 == root_node;
     let from_other = here && root_place != 0;
     match within {
@@ -201,13 +238,8 @@ pub fn bcast(
     let source = (nodes.rank == leader && root_place != 0).then_some(root);
     bcast_between(schedule, nodes, (root_node, source), part, block, between);
     match within {
-        Some(slots) => {
-            in_slots(schedule, nodes, |schedule| {
-                slots::bcast(schedule, slots, 0, part)
-            });
-        }
-        None if !from_other => binomial(schedule, node, 0, None, block, part.datatype),
-        None => below(schedule, node, root_place as usize, block, part),
+        None if from_other => below(schedule, nodes.node(), root_place as usize, block, part),
+        _ => down(schedule, nodes, within, part, block),
     }
 }
 
@@ -274,24 +306,10 @@ pub fn allreduce(
     }
     let NodeAlgorithm { within, between } = algorithm;
     schedule.set_op(op);
-    let recv = part.block(Buf::Recv, schedule);
-    let send = Block {
-        buf: if in_place { Buf::Recv } else { Buf::Send },
-        ..recv
-    };
-    let (node, leaders) = (nodes.node(), nodes.leaders());
-    match within {
-        Some(slots) => in_slots(schedule, nodes, |schedule| {
-            slots::reduce_to_first(schedule, slots, in_place, part, op);
-        }),
-        None => {
-            let first = schedule.here();
-            let target = leaders.map(|_| recv);
-            reduce_blocks(schedule, node, 0, send, target, part, op.is_commutative());
-            // In place, the operand sent to the leader lies where the result arrives.
-            schedule.wait(first..schedule.here());
-        }
-    }
+    let (send, recv) = part.operands(in_place, schedule);
+    let leaders = nodes.leaders();
+    let target = leaders.map(|_| recv);
+    up(schedule, nodes, within, (send, target), part, op);
     match (leaders, between) {
         (None, _) => {}
         (Some(leaders), BetweenNodes::Messages(algorithm)) => {
@@ -303,14 +321,7 @@ pub fn allreduce(
             rdma::allreduce_by(schedule, reach, true, part, op, way);
         }),
     }
-    match within {
-        Some(slots) => {
-            in_slots(schedule, nodes, |schedule| {
-                slots::bcast(schedule, slots, 0, part)
-            });
-        }
-        None => binomial(schedule, node, 0, None, recv, part.datatype),
-    }
+    down(schedule, nodes, within, part, recv);
 }
 
 /// Builds a reduction to rank `root`: within each node to its leader, between the leaders to the
@@ -332,13 +343,8 @@ pub fn reduce(
     let NodeAlgorithm { within, between } = algorithm;
     schedule.set_op(op);
     let (rank, commutes) = (nodes.rank, op.is_commutative());
-    let recv = part.block(Buf::Recv, schedule);
     let own = rank == root && in_place;
-    let send = Block {
-        buf: if own { Buf::Recv } else { Buf::Send },
-        ..recv
-    };
-    let node = nodes.node();
+    let (send, recv) = part.operands(own, schedule);
     let root_node = nodes.node_of(root);
     let leads = nodes.leaders();
     let target = match leads {
@@ -347,22 +353,8 @@ pub fn reduce(
         }
         leads => leads.map(|_| recv),
     };
-    // The node's result: at its leader in `target`, since only the root has a receive buffer.
-    let first = schedule.here();
-    match within {
-        Some(slots) => {
-            in_slots(schedule, nodes, |schedule| {
-                slots::reduce_to_first(schedule, slots, own, part, op);
-            });
-            if let Some(target) = target {
-                schedule.redirect(first, Buf::Recv, target);
-            }
-        }
-        None => {
-            reduce_blocks(schedule, node, 0, send, target, part, commutes);
-            schedule.wait(first..schedule.here());
-        }
-    }
+    // The node's result is at its leader in `target`: only the root has a receive buffer.
+    up(schedule, nodes, within, (send, target), part, op);
     let root_leader = nodes.leaders[root_node as usize];
     if let (Some(leaders), Some(target)) = (leads, target) {
         let here = leaders.rank as u32 == root_node;
@@ -472,12 +464,5 @@ pub fn allgather(
             }),
         }
     }
-    match within {
-        Some(slots) => {
-            in_slots(schedule, nodes, |schedule| {
-                slots::bcast(schedule, slots, 0, all)
-            });
-        }
-        None => binomial(schedule, node, 0, None, block, part.datatype),
-    }
+    down(schedule, nodes, within, all, block);
 }

@@ -3,17 +3,28 @@
 //! In the model of [`super::model`], a write takes a hop to arrive, several writes of a rank are a
 //! gap apart each, and a pipeline of chunks is as fast as its slowest stage.
 
+use super::collective::{Algorithm, Collective};
 use super::model::Parameters;
 use super::rdma::{
-    DEGREES, RdmaAllgather, RdmaAllreduce, RdmaAlltoall, RdmaBcast, RdmaReduce, Reach, steps,
+    DEGREES, RdmaAllgather, RdmaAllreduce, RdmaAlltoall, RdmaBcast, RdmaReduce, Reach, WriteCall,
+    steps,
 };
 
-/// Returns the first of the algorithms with the least time.
-fn fastest<W: Copy>(algorithms: impl Iterator<Item = W>, time: impl Fn(W) -> f64) -> Option<W> {
-    algorithms
-        .map(|algorithm| (algorithm, time(algorithm)))
-        .min_by(|one, other| one.1.total_cmp(&other.1))
-        .map(|best| best.0)
+/// Returns the algorithms by writes, but for those of an allreduce.
+fn algorithms() -> impl Iterator<Item = Algorithm> {
+    let trees = DEGREES.map(|degree| Algorithm::RdmaReduce(RdmaReduce::Tree { degree }));
+    let others = [
+        Algorithm::Rdma,
+        Algorithm::RdmaBcast(RdmaBcast::Binomial),
+        Algorithm::RdmaBcast(RdmaBcast::Chain),
+        Algorithm::RdmaReduce(RdmaReduce::Chain),
+        Algorithm::RdmaAllgather(RdmaAllgather::Direct),
+        Algorithm::RdmaAllgather(RdmaAllgather::Doubling),
+        Algorithm::RdmaAllgather(RdmaAllgather::Ring),
+        Algorithm::RdmaAlltoall(RdmaAlltoall::Direct),
+        Algorithm::RdmaAlltoall(RdmaAlltoall::Doubling),
+    ];
+    trees.into_iter().chain(others)
 }
 
 /// Returns the number of chunks of at most `room` bytes, and the bytes of one.
@@ -23,6 +34,28 @@ fn pieces(bytes: usize, room: usize) -> (f64, usize) {
 }
 
 impl Parameters {
+    /// Returns the first of the fastest algorithms of a call, if any takes it.
+    pub fn best(&self, call: &WriteCall) -> Option<Algorithm> {
+        let WriteCall { reach, bytes, .. } = call;
+        if call.collective == Collective::Allreduce {
+            let best = self.best_allreduce(reach, *bytes, call.commutes);
+            return best.map(Algorithm::RdmaAllreduce);
+        }
+        let possible = algorithms().filter(|algorithm| call.allows(*algorithm));
+        let timed = possible.map(|algorithm| {
+            let time = match algorithm {
+                Algorithm::RdmaBcast(how) => self.bcast_time(reach, *bytes, how),
+                Algorithm::RdmaReduce(how) => self.reduce_time(reach, *bytes, how),
+                Algorithm::RdmaAllgather(how) => self.allgather_time(reach, *bytes, how),
+                Algorithm::RdmaAlltoall(how) => self.alltoall_time(reach, *bytes, how),
+                _ => 0.0,
+            };
+            (algorithm, time)
+        });
+        let best = timed.min_by(|one, other| one.1.total_cmp(&other.1));
+        best.map(|(algorithm, _)| algorithm)
+    }
+
     /// Returns the time to reduce `bytes` bytes.
     fn reduction(&self, bytes: usize) -> f64 {
         self.operation[0] + self.operation[1] * bytes as f64
@@ -49,7 +82,7 @@ impl Parameters {
     }
 
     /// Returns the time of a broadcast.
-    pub fn bcast_time(&self, reach: &Reach, bytes: usize, algorithm: RdmaBcast) -> f64 {
+    fn bcast_time(&self, reach: &Reach, bytes: usize, algorithm: RdmaBcast) -> f64 {
         let (count, piece) = pieces(bytes, reach.room);
         let rounds = f64::from(steps(reach.size, 2));
         let copy = self.copy * piece as f64;
@@ -67,17 +100,8 @@ impl Parameters {
         }
     }
 
-    /// Returns the fastest algorithm of a broadcast, if any takes it.
-    pub fn best_bcast(&self, reach: &Reach, bytes: usize) -> Option<RdmaBcast> {
-        let algorithms = [RdmaBcast::Binomial, RdmaBcast::Chain].into_iter();
-        fastest(
-            algorithms.filter(|algorithm| algorithm.takes(*reach, bytes)),
-            |algorithm| self.bcast_time(reach, bytes, algorithm),
-        )
-    }
-
     /// Returns the time of a reduction to one rank.
-    pub fn reduce_time(&self, reach: &Reach, bytes: usize, algorithm: RdmaReduce) -> f64 {
+    fn reduce_time(&self, reach: &Reach, bytes: usize, algorithm: RdmaReduce) -> f64 {
         match algorithm {
             RdmaReduce::Tree { degree: k } => {
                 let (count, piece) = pieces(bytes, reach.reduce_room());
@@ -95,25 +119,6 @@ impl Parameters {
         }
     }
 
-    /// Returns the fastest algorithm of a reduction, if any takes it.
-    pub fn best_reduce(
-        &self,
-        reach: &Reach,
-        root: u32,
-        bytes: usize,
-        commutes: bool,
-    ) -> Option<RdmaReduce> {
-        let algorithms = DEGREES
-            .map(|degree| RdmaReduce::Tree { degree })
-            .into_iter()
-            .chain([RdmaReduce::Chain]);
-        let possible =
-            algorithms.filter(|algorithm| algorithm.takes(*reach, root, bytes, commutes));
-        fastest(possible, |algorithm| {
-            self.reduce_time(reach, bytes, algorithm)
-        })
-    }
-
     /// Returns the time in which all ranks write `bytes` bytes to all others and receive theirs.
     fn all_to_all(&self, ranks: u32, bytes: usize) -> f64 {
         let others = f64::from(ranks.saturating_sub(2));
@@ -121,7 +126,7 @@ impl Parameters {
     }
 
     /// Returns the time of an allgather of blocks of `block` bytes.
-    pub fn allgather_time(&self, reach: &Reach, block: usize, algorithm: RdmaAllgather) -> f64 {
+    fn allgather_time(&self, reach: &Reach, block: usize, algorithm: RdmaAllgather) -> f64 {
         let size = reach.size;
         match algorithm {
             RdmaAllgather::Direct => self.all_to_all(size, block),
@@ -145,22 +150,8 @@ impl Parameters {
         }
     }
 
-    /// Returns the fastest algorithm of an allgather, if any takes it.
-    pub fn best_allgather(&self, reach: &Reach, block: usize) -> Option<RdmaAllgather> {
-        let algorithms = [
-            RdmaAllgather::Direct,
-            RdmaAllgather::Doubling,
-            RdmaAllgather::Ring,
-        ]
-        .into_iter();
-        fastest(
-            algorithms.filter(|algorithm| algorithm.takes(*reach, block)),
-            |algorithm| self.allgather_time(reach, block, algorithm),
-        )
-    }
-
     /// Returns the time of an alltoall of blocks of `block` bytes.
-    pub fn alltoall_time(&self, reach: &Reach, block: usize, algorithm: RdmaAlltoall) -> f64 {
+    fn alltoall_time(&self, reach: &Reach, block: usize, algorithm: RdmaAlltoall) -> f64 {
         let rounds = steps(reach.size, 2);
         match algorithm {
             RdmaAlltoall::Direct => self.all_to_all(reach.size, block),
@@ -172,17 +163,8 @@ impl Parameters {
         }
     }
 
-    /// Returns the fastest algorithm of an alltoall, if any takes it.
-    pub fn best_alltoall(&self, reach: &Reach, block: usize) -> Option<RdmaAlltoall> {
-        let algorithms = [RdmaAlltoall::Direct, RdmaAlltoall::Doubling].into_iter();
-        fastest(
-            algorithms.filter(|algorithm| algorithm.takes(*reach, block)),
-            |algorithm| self.alltoall_time(reach, block, algorithm),
-        )
-    }
-
     /// Returns the time of an allreduce round the ring.
-    pub fn ring_time(&self, reach: &Reach, bytes: usize) -> f64 {
+    fn ring_time(&self, reach: &Reach, bytes: usize) -> f64 {
         if reach.size == 2 {
             let (count, piece) = pieces(bytes, reach.room);
             let others = (count - 1.0) * self.cycle(piece, true);
@@ -196,12 +178,7 @@ impl Parameters {
     }
 
     /// Returns the fastest algorithm of an allreduce, if any takes it.
-    pub fn best_allreduce(
-        &self,
-        reach: &Reach,
-        bytes: usize,
-        commutes: bool,
-    ) -> Option<RdmaAllreduce> {
+    fn best_allreduce(&self, reach: &Reach, bytes: usize, commutes: bool) -> Option<RdmaAllreduce> {
         let (short, short_time) = self.best_short(reach.size, bytes);
         let fits = short.takes(*reach, bytes, commutes);
         let goes_round = RdmaAllreduce::Ring.takes(*reach, bytes, commutes);

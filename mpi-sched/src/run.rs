@@ -14,6 +14,7 @@ use super::schedule::{
 };
 use mpi_types::datatype::Datatype;
 use mpi_types::error::{Class, Error, Result};
+use mpi_types::op::Op;
 
 /// The outcome of a put.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -266,22 +267,13 @@ impl<R: Copy> Run<R> {
         self.pieces = numbers;
     }
 
-    /// Returns the ranks, by their numbers on the node, whose flags the run waits for, and the
-    /// phase's number.
-    pub fn awaited_on_node(&self) -> Option<(Range<u32>, u64)> {
-        match self.schedule.steps().get(self.next)? {
-            Step::Await { cell: NODE, .. } => self.awaited(),
-            _ => None,
-        }
-    }
-
-    /// Returns the ranks whose flags the run waits for, from the first whose flag is not up on, and
-    /// the phase's number.
-    pub fn awaited(&self) -> Option<(Range<u32>, u64)> {
+    /// Returns the cell and the ranks whose flags the run waits for, from the first whose flag is not up
+    /// on, and the phase's number. In cells [`NODE`] ranks are numbered on the node.
+    pub fn awaited(&self) -> Option<(u32, Range<u32>, u64)> {
         match *self.schedule.steps().get(self.next)? {
             Step::Await {
                 last, cell, phase, ..
-            } if self.running => Some((self.waited as u32..last, self.phase(cell, phase))),
+            } if self.running => Some((cell, self.waited as u32..last, self.phase(cell, phase))),
             _ => None,
         }
     }
@@ -309,14 +301,14 @@ impl<R: Copy> Run<R> {
             (Some(request), Step::Put { slot, .. }) => Some((slot.of, Some(request))),
             _ => None,
         });
-        let flags = match steps.get(self.next) {
-            Some(&Step::Await { by: Some(by), .. }) if self.running => by..by + 1,
-            _ => self.awaited().map_or(0..0, |(ranks, _)| ranks),
+        let (cell, flags) = match (steps.get(self.next), self.awaited()) {
+            (Some(&Step::Await { by: Some(by), .. }), Some((cell, ..))) => (cell, by..by + 1),
+            (_, Some((cell, ranks, _))) => (cell, ranks),
+            (_, None) => (0, 0..0),
         };
-        let on_node = self.awaited_on_node().is_some();
-        let named = move |rank: u32| match on_node {
-            true => self.schedule.node()[rank as usize],
-            false => rank,
+        let named = move |rank: u32| match cell {
+            NODE => self.schedule.node()[rank as usize],
+            _ => rank,
         };
         messages.chain(flags.map(move |rank| (named(rank), None)))
     }
@@ -425,7 +417,7 @@ impl<R: Copy> Run<R> {
                     let wrong = self.error.is_some() && self.schedule.is_exact();
                     let len = match wrong {
                         true => 0,
-                        false => block.count * self.schedule.type_of(block.datatype).size(),
+                        false => self.len(&block),
                     };
                     // SAFETY: the block is contiguous and within a buffer that `start` was
                     // promised, or within scratch memory; the run keeps both until the request is
@@ -473,7 +465,7 @@ impl<R: Copy> Run<R> {
                 }
                 Step::Lend { phase, block } => {
                     let data = self.address(block, port);
-                    let len = block.count * self.schedule.type_of(block.datatype).size();
+                    let len = self.len(&block);
                     let said = port.own_slot(self.phase(0, phase), slot_offset(LENT));
                     let lent = [data.expose_provenance() as u64, len as u64];
                     // SAFETY: a slot has aligned space for address and length behind its flag and
@@ -492,7 +484,7 @@ impl<R: Copy> Run<R> {
                     // before it.
                     let [at, lent] = unsafe { said.cast::<[u64; 2]>().read() };
                     let local = self.address(block, port);
-                    let len = block.count * self.schedule.type_of(block.datatype).size();
+                    let len = self.len(&block);
                     let copied = if (offset + len) as u64 > lent {
                         Err(too_long(slot.of as usize, offset + len, lent as usize))
                     } else {
@@ -532,30 +524,20 @@ impl<R: Copy> Run<R> {
                 Step::Reduce { input, inout } => {
                     let (left, right) = (self.address(input, port), self.address(inout, port));
                     let datatype = self.schedule.type_of(inout.datatype);
-                    if let Some(op) = self.schedule.op() {
+                    if let Some(op) = self.op() {
                         // SAFETY: both blocks hold `count` elements of this type in the caller's
                         // buffers, scratch memory or a slot.
                         unsafe { op.apply(left, right, inout.count, datatype) };
-                    } else {
-                        debug_assert!(
-                            false,
-                            "internal error: a schedule with a reduce step has no operation"
-                        );
                     }
                 }
                 Step::Combine { left, right, to } => {
                     let [left, right] = [left, right].map(|block| self.address(block, port));
                     let result = self.address(to, port);
                     let datatype = self.schedule.type_of(to.datatype);
-                    if let Some(op) = self.schedule.op() {
+                    if let Some(op) = self.op() {
                         // SAFETY: all blocks hold `count` elements of this type; builders let two
                         // of them be the same or disjoint.
                         unsafe { op.combine(left, right, result, to.count, datatype) };
-                    } else {
-                        debug_assert!(
-                            false,
-                            "internal error: a schedule with a combine step has no operation"
-                        );
                     }
                 }
             }
@@ -578,8 +560,7 @@ impl<R: Copy> Run<R> {
             if let Some(request) = self.requests[self.waited] {
                 let expected = match self.schedule.steps().get(self.waited) {
                     Some(&Step::Recv { from, block }) if self.schedule.is_exact() => {
-                        let size = self.schedule.type_of(block.datatype).size();
-                        Some((from, block.count * size))
+                        Some((from, self.len(&block)))
                     }
                     _ => None,
                 };
@@ -599,6 +580,20 @@ impl<R: Copy> Run<R> {
             self.waited += 1;
         }
         true
+    }
+
+    /// Returns the operation of the reduce and combine steps.
+    #[inline]
+    fn op(&self) -> Option<&Op> {
+        let op = self.schedule.op();
+        debug_assert!(op.is_some(), "a schedule that reduces has an operation");
+        op
+    }
+
+    /// Returns the bytes of a block.
+    #[inline]
+    fn len(&self, block: &Block) -> usize {
+        block.count * self.schedule.type_of(block.datatype).size()
     }
 
     fn issued(&mut self, request: Result<R>) {
@@ -656,16 +651,16 @@ impl<R> fmt::Debug for Run<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (next, steps) = (self.next, self.schedule.steps());
         write!(f, "step {next} of {}, tag {}", steps.len(), self.tag)?;
-        for (request, step) in self.requests.iter().zip(steps) {
-            match (request, step) {
-                (Some(_), Step::Send { to, block }) => {
-                    write!(f, "; sending {} to {to}", self.amount(block))?;
+        let len = |block: &Block| block.count * self.schedule.type_of(block.datatype).size();
+        let pending = self.requests.iter().zip(steps);
+        for (_, step) in pending.filter(|(request, _)| request.is_some()) {
+            match step {
+                Step::Send { to, block } => write!(f, "; sending {} bytes to {to}", len(block))?,
+                Step::Recv { from, block } => {
+                    write!(f, "; receiving {} bytes from {from}", len(block))?;
                 }
-                (Some(_), Step::Recv { from, block }) => {
-                    write!(f, "; receiving {} from {from}", self.amount(block))?;
-                }
-                (Some(_), Step::Put { slot, block }) => {
-                    write!(f, "; putting {} to {}", self.amount(block), slot.of)?;
+                Step::Put { slot, block } => {
+                    write!(f, "; putting {} bytes to {}", len(block), slot.of)?;
                 }
                 _ => {}
             }
@@ -674,13 +669,6 @@ impl<R> fmt::Debug for Run<R> {
             write!(f, "; waiting for flags of {first} to {}", last - 1)?;
         }
         Ok(())
-    }
-}
-
-impl<R> Run<R> {
-    fn amount(&self, block: &Block) -> String {
-        let bytes = block.count * self.schedule.type_of(block.datatype).size();
-        format!("{bytes} bytes")
     }
 }
 

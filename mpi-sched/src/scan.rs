@@ -1,6 +1,6 @@
 //! Scan and exscan (MPI-3.1 section 5.11), by recursive doubling in the order of ranks.
 
-use super::schedule::{Block, Buf, Schedule};
+use super::schedule::Schedule;
 use super::team::{Part, Team};
 use mpi_types::op::Op;
 
@@ -10,14 +10,8 @@ pub fn scan(schedule: &mut Schedule, team: Team<'_>, in_place: bool, part: Part<
         return;
     }
     schedule.set_op(op);
-    let recv = part.block(Buf::Recv, schedule);
-    if !in_place {
-        let send = Block {
-            buf: Buf::Send,
-            ..recv
-        };
-        schedule.copy(send, recv);
-    }
+    let (send, recv) = part.operands(in_place, schedule);
+    schedule.copy(send, recv);
     if team.size() == 1 {
         return;
     }
@@ -46,11 +40,7 @@ pub fn exscan(schedule: &mut Schedule, team: Team<'_>, in_place: bool, part: Par
         return;
     }
     schedule.set_op(op);
-    let recv = part.block(Buf::Recv, schedule);
-    let send = Block {
-        buf: if in_place { Buf::Recv } else { Buf::Send },
-        ..recv
-    };
+    let (send, recv) = part.operands(in_place, schedule);
     let sum = schedule.scratch_for(part.count, part.datatype, recv.datatype);
     let coming = schedule.scratch_for(part.count, part.datatype, recv.datatype);
     schedule.copy(send, sum);

@@ -180,6 +180,24 @@ pub enum Step {
     },
 }
 
+impl Step {
+    /// Iterates over the blocks.
+    fn blocks(&mut self) -> impl Iterator<Item = &mut Block> {
+        let blocks = match self {
+            Step::Send { block, .. }
+            | Step::Recv { block, .. }
+            | Step::Put { block, .. }
+            | Step::Direct { block, .. }
+            | Step::Lend { block, .. } => [Some(block), None, None],
+            Step::Copy { from, to } => [Some(from), Some(to), None],
+            Step::Reduce { input, inout } => [Some(input), Some(inout), None],
+            Step::Combine { left, right, to } => [Some(left), Some(right), Some(to)],
+            Step::Await { .. } | Step::Wait { .. } => [None, None, None],
+        };
+        blocks.into_iter().flatten()
+    }
+}
+
 /// A typed block and its packed bytes while an algorithm moves them.
 #[derive(Clone, Copy, Debug)]
 pub struct Staged {
@@ -424,18 +442,7 @@ impl Schedule {
 
     fn push(&mut self, step: Step) -> u32 {
         let number = self.here();
-        debug_assert!(match step {
-            Step::Send { block, .. } | Step::Recv { block, .. } => self.is_within(block),
-            Step::Copy { from, to } => self.is_within(from) && self.is_within(to),
-            Step::Reduce { input, inout } => self.is_within(input) && self.is_within(inout),
-            Step::Combine { left, right, to } => {
-                self.is_within(left) && self.is_within(right) && self.is_within(to)
-            }
-            Step::Put { block, .. } | Step::Lend { block, .. } | Step::Direct { block, .. } => {
-                self.is_within(block)
-            }
-            Step::Wait { .. } | Step::Await { .. } => true,
-        });
+        debug_assert!(step.clone().blocks().all(|block| self.is_within(*block)));
         self.steps.push(step);
         number
     }
@@ -593,19 +600,7 @@ impl Schedule {
     /// Changes all blocks in the steps from `first` on.
     fn change_blocks(&mut self, first: u32, changed: impl Fn(&mut Block)) {
         for step in &mut self.steps[first as usize..] {
-            match step {
-                Step::Send { block, .. }
-                | Step::Recv { block, .. }
-                | Step::Put { block, .. }
-                | Step::Direct { block, .. }
-                | Step::Lend { block, .. } => changed(block),
-                Step::Copy { from, to } => [from, to].into_iter().for_each(&changed),
-                Step::Reduce { input, inout } => [input, inout].into_iter().for_each(&changed),
-                Step::Combine { left, right, to } => {
-                    [left, right, to].into_iter().for_each(&changed);
-                }
-                Step::Await { .. } | Step::Wait { .. } => {}
-            }
+            step.blocks().for_each(&changed);
         }
     }
 

@@ -96,6 +96,17 @@ impl Part<'_> {
         self.count * self.datatype.size()
     }
 
+    /// Returns the blocks of a reduction's operand, which is in the receive buffer if `in_place`, and of
+    /// its result.
+    pub fn operands(&self, in_place: bool, schedule: &mut Schedule) -> (Block, Block) {
+        let recv = self.block(Buf::Recv, schedule);
+        let buf = match in_place {
+            true => Buf::Recv,
+            false => Buf::Send,
+        };
+        (Block { buf, ..recv }, recv)
+    }
+
     /// Returns the block of all elements in `buf`.
     pub fn block(&self, buf: Buf, schedule: &mut Schedule) -> Block {
         Block {

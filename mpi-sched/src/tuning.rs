@@ -270,7 +270,12 @@ impl Rules {
 
     /// Returns the rule that decides a call: of those with the highest rank that apply, the one with
     /// the most bytes, and of equal ones the last.
-    fn decide(&self, subject: Subject, situation: &Situation, locality: Locality) -> Option<&Rule> {
+    pub(super) fn find(
+        &self,
+        subject: Subject,
+        situation: &Situation,
+        locality: Locality,
+    ) -> Option<&Rule> {
         let mut found: Option<(usize, &Rule)> = None;
         for rule in &self.0[subject.index()] {
             if found.is_some_and(|(_, known)| known.rank() != rule.rank()) {
@@ -284,16 +289,6 @@ impl Rules {
         }
         found.map(|(_, rule)| rule)
     }
-
-    /// Returns the rule that decides a call.
-    pub(super) fn find(
-        &self,
-        subject: Subject,
-        situation: &Situation,
-        locality: Locality,
-    ) -> Option<&Rule> {
-        self.decide(subject, situation, locality)
-    }
 }
 
 /// Returns the built-in rule that decides a call.
@@ -302,9 +297,9 @@ pub(super) fn built_in_rule(
     situation: &Situation,
     locality: Locality,
 ) -> Option<&'static Rule> {
-    let default = DEFAULT.decide(subject, situation, locality);
+    let default = DEFAULT.find(subject, situation, locality);
     let far = match locality.has_far_cores {
-        true => FAR_CORES.decide(subject, situation, locality),
+        true => FAR_CORES.find(subject, situation, locality),
         false => None,
     };
     match far {

@@ -6,7 +6,7 @@ use super::choose::Choices;
 use super::collective::{Algorithm, Collective, Executor, Switch};
 use super::costs::{Measured, Network, Quick};
 use super::model::{GUESSED, Parameters};
-use super::rdma::{RdmaAllgather, RdmaAllreduce, RdmaAlltoall, RdmaBcast, RdmaReduce, Reach};
+use super::rdma::WriteCall;
 use super::situation::Situation;
 use super::tuning::Locality;
 
@@ -34,113 +34,25 @@ impl Choices {
         switch.unwrap_or_else(|| quick || self.has_writes())
     }
 
-    /// Returns the algorithm of a collective by writes: the selected one if it `takes` the call,
-    /// else the fastest one by the cost model.
-    fn write_algorithm<W: Copy>(
-        &self,
-        (collective, situation, quick): (Collective, &Situation, &Quick),
-        of: impl Fn(Algorithm) -> Option<W>,
-        takes: impl Fn(W) -> bool,
-        best: impl FnOnce() -> Option<W>,
-    ) -> Option<W> {
-        if !self.by_writes(collective, situation, quick) {
+    /// Returns the algorithm of a call by writes, if writes are used: the selected one if it takes
+    /// the call, else the fastest one by the cost model.
+    pub fn write_algorithm(&self, call: &WriteCall, network: &Network) -> Option<Algorithm> {
+        let (collective, situation) = (call.collective, call.situation());
+        if !self.by_writes(collective, &situation, &network.quick) {
             return None;
         }
-        let ruled = || {
-            let rule = self.rule(collective, situation, Locality::default());
-            rule?.algorithm(Executor::Writes).and_then(&of)
+        // `rdma` alone leaves the algorithm to the cost model.
+        let is_one = |algorithm: &Algorithm| {
+            algorithm.executor() == Executor::Writes && *algorithm != Algorithm::Rdma
         };
-        match self.named(collective).and_then(&of).or_else(ruled) {
-            Some(selected) => Some(selected).filter(|algorithm| takes(*algorithm)),
-            None => best(),
+        let ruled = || {
+            let rule = self.rule(collective, &situation, Locality::default());
+            rule?.algorithm(Executor::Writes).filter(is_one)
+        };
+        match self.named(collective).filter(is_one).or_else(ruled) {
+            Some(selected) => Some(selected).filter(|algorithm| call.allows(*algorithm)),
+            None => network.costs.best(call),
         }
-    }
-
-    /// Returns the algorithm of a broadcast by writes, if writes are used.
-    pub fn bcast_by_writes(
-        &self,
-        situation: &Situation,
-        reach: &Reach,
-        network: &Network,
-    ) -> Option<RdmaBcast> {
-        let bytes = situation.bytes;
-        self.write_algorithm(
-            (Collective::Bcast, situation, &network.quick),
-            RdmaBcast::of,
-            |algorithm| algorithm.takes(*reach, bytes),
-            || network.costs.best_bcast(reach, bytes),
-        )
-    }
-
-    /// Returns the algorithm of a reduction to `root`, a rank among those with slots, if writes are
-    /// used.
-    pub fn reduce_by_writes(
-        &self,
-        situation: &Situation,
-        root: u32,
-        reach: &Reach,
-        network: &Network,
-    ) -> Option<RdmaReduce> {
-        let Situation {
-            bytes, commutes, ..
-        } = *situation;
-        self.write_algorithm(
-            (Collective::Reduce, situation, &network.quick),
-            RdmaReduce::of,
-            |algorithm| algorithm.takes(*reach, root, bytes, commutes),
-            || network.costs.best_reduce(reach, root, bytes, commutes),
-        )
-    }
-
-    /// Returns the algorithm of an allgather of blocks of `block` bytes by writes, if writes are
-    /// used.
-    pub fn allgather_by_writes(
-        &self,
-        situation: &Situation,
-        block: usize,
-        reach: &Reach,
-        network: &Network,
-    ) -> Option<RdmaAllgather> {
-        self.write_algorithm(
-            (Collective::Allgather, situation, &network.quick),
-            RdmaAllgather::of,
-            |algorithm| algorithm.takes(*reach, block),
-            || network.costs.best_allgather(reach, block),
-        )
-    }
-
-    /// Returns the algorithm of an alltoall by writes, if writes are used.
-    pub fn alltoall_by_writes(
-        &self,
-        situation: &Situation,
-        reach: &Reach,
-        network: &Network,
-    ) -> Option<RdmaAlltoall> {
-        let block = situation.bytes;
-        self.write_algorithm(
-            (Collective::Alltoall, situation, &network.quick),
-            RdmaAlltoall::of,
-            |algorithm| algorithm.takes(*reach, block),
-            || network.costs.best_alltoall(reach, block),
-        )
-    }
-
-    /// Returns the algorithm of an allreduce by writes, if writes are used.
-    pub fn allreduce_by_writes(
-        &self,
-        situation: &Situation,
-        reach: &Reach,
-        network: &Network,
-    ) -> Option<RdmaAllreduce> {
-        let Situation {
-            bytes, commutes, ..
-        } = *situation;
-        self.write_algorithm(
-            (Collective::Allreduce, situation, &network.quick),
-            RdmaAllreduce::of,
-            |algorithm| algorithm.takes(*reach, bytes, commutes),
-            || network.costs.best_allreduce(reach, bytes, commutes),
-        )
     }
 
     /// Sets the costs of remote writes for all networks.
@@ -170,20 +82,21 @@ impl Choices {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rdma::{
+        RdmaAllgather::{Direct, Doubling, Ring},
+        RdmaAllreduce, RdmaBcast, RdmaReduce, Reach,
+    };
 
-    fn reach(size: u32) -> Reach {
-        Reach {
-            rank: 0,
-            size,
-            room: 8192,
-            depth: 16,
-        }
-    }
-
-    fn at(ranks: u32, bytes: usize) -> Situation {
-        Situation {
-            ranks: ranks as usize,
-            per_node: 1,
+    fn call(collective: Collective, size: u32, bytes: usize) -> WriteCall {
+        WriteCall {
+            collective,
+            reach: Reach {
+                rank: 0,
+                size,
+                room: 8192,
+                depth: 16,
+            },
+            root: 3,
             bytes,
             commutes: true,
         }
@@ -200,21 +113,26 @@ mod tests {
     fn writes_are_taken_where_they_are_quicker() {
         let choices = Choices::default();
         let network = network(Some(4096));
-        let bcast = |bytes| choices.bcast_by_writes(&at(4, bytes), &reach(4), &network);
-        assert_eq!(
-            (bcast(4096), bcast(4097)),
-            (Some(RdmaBcast::Binomial), None)
-        );
+        let select = |network: &Network, collective, bytes| {
+            choices.write_algorithm(&call(collective, 4, bytes), network)
+        };
+        let bcast = |bytes| select(&network, Collective::Bcast, bytes);
+        let binomial = Algorithm::RdmaBcast(RdmaBcast::Binomial);
+        assert_eq!((bcast(4096), bcast(4097)), (Some(binomial), None));
         let mut only_reduce = Network {
             quick: Quick::all(None),
             ..network
         };
         only_reduce.quick.set(Collective::Reduce, Some(1 << 20));
-        let reduce = |bytes| choices.reduce_by_writes(&at(4, bytes), 3, &reach(4), &only_reduce);
-        assert!(matches!(reduce(8), Some(RdmaReduce::Tree { .. })));
-        assert_eq!(reduce(1 << 20), Some(RdmaReduce::Chain));
-        let other = choices.allreduce_by_writes(&at(4, 8), &reach(4), &only_reduce);
-        assert_eq!(other, None);
+        let reduce = |bytes| select(&only_reduce, Collective::Reduce, bytes);
+        let tree = reduce(8);
+        assert!(matches!(
+            tree,
+            Some(Algorithm::RdmaReduce(RdmaReduce::Tree { .. }))
+        ));
+        let chain = Algorithm::RdmaReduce(RdmaReduce::Chain);
+        assert_eq!(reduce(1 << 20), Some(chain));
+        assert_eq!(select(&only_reduce, Collective::Allreduce, 8), None);
     }
 
     #[test]
@@ -223,15 +141,15 @@ mod tests {
         let network = network(None);
         choices.set("allgather", "rdma-direct").unwrap();
         let allgather = |choices: &Choices, ranks: u32, block: usize| {
-            let situation = at(ranks, ranks as usize * block);
-            choices.allgather_by_writes(&situation, block, &reach(ranks), &network)
+            choices.write_algorithm(&call(Collective::Allgather, ranks, block), &network)
         };
-        assert_eq!(allgather(&choices, 16, 8192), Some(RdmaAllgather::Direct));
+        let found = |how| Some(Algorithm::RdmaAllgather(how));
+        assert_eq!(allgather(&choices, 16, 8192), found(Direct));
         assert_eq!(allgather(&choices, 16, 8193), None);
         assert_eq!(allgather(&choices, 17, 8), None);
         choices.set("allgather", "rdma").unwrap();
-        assert_eq!(allgather(&choices, 17, 8), Some(RdmaAllgather::Doubling));
-        assert_eq!(allgather(&choices, 17, 8192), Some(RdmaAllgather::Ring));
+        assert_eq!(allgather(&choices, 17, 8), found(Doubling));
+        assert_eq!(allgather(&choices, 17, 8192), found(Ring));
         assert_eq!(allgather(&choices, 1 << 12, 8192), None);
         choices.set("rdma", "off").unwrap();
         assert_eq!(allgather(&choices, 16, 8), None);
@@ -241,14 +159,15 @@ mod tests {
         // A ring of more than two ranks needs an operation that commutes.
         choices.set("allreduce", "rdma").unwrap();
         let ordered = |ranks: u32, bytes: usize| {
-            let situation = Situation {
+            let call = WriteCall {
                 commutes: false,
-                ..at(ranks, bytes)
+                ..call(Collective::Allreduce, ranks, bytes)
             };
-            choices.allreduce_by_writes(&situation, &reach(ranks), &network)
+            choices.write_algorithm(&call, &network)
         };
+        let found = |how| Some(Algorithm::RdmaAllreduce(how));
         assert_eq!(ordered(3, 1 << 20), None);
-        assert_eq!(ordered(2, 1 << 20), Some(RdmaAllreduce::Ring));
-        assert_eq!(ordered(4, 8), Some(RdmaAllreduce::Pairs));
+        assert_eq!(ordered(2, 1 << 20), found(RdmaAllreduce::Ring));
+        assert_eq!(ordered(4, 8), found(RdmaAllreduce::Pairs));
     }
 }

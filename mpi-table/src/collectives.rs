@@ -444,11 +444,22 @@ impl Collectives {
                     code,
                     "impl {ty} {{\n\
                      /// Returns the algorithm if it is one of this enum.\n\
-                     pub(crate) fn of(algorithm: Algorithm) -> Option<Self> {{\n\
+                     pub fn of(algorithm: Algorithm) -> Option<Self> {{\n\
                      match algorithm {{ Algorithm::{ty}(own) => Some(own), _ => None }}\n}}\n}}"
                 );
             }
         }
+        let described = self.collectives.iter().map(|one| {
+            let (ty, name) = (camel(&one.name), &one.name);
+            format!("Collective::{ty} => format!(\"{{:?}}\", self.{name}(situation)),\n")
+        });
+        let _ = writeln!(
+            code,
+            "impl crate::Choices {{\n/// Describes a collective's algorithm by messages, for people.\n\
+             pub fn describe_messages(&self, collective: Collective, situation: &Situation) -> String {{\n\
+             match collective {{\n{}}}\n}}\n}}",
+            described.collect::<String>()
+        );
         self.all_algorithms(&mut code);
         let _ = writeln!(
             code,

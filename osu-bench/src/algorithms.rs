@@ -6,8 +6,9 @@ use mpi_sched::costs::{Network, Quick};
 use mpi_sched::model::{FAST, GUESSED, Parameters, THESIS};
 use mpi_sched::rdma::{
     self, DEGREES, RdmaAllgather, RdmaAllreduce, RdmaAlltoall, RdmaBcast, RdmaReduce, Reach,
+    WriteCall,
 };
-use mpi_sched::{Choices, Layout, Part, Schedule, Situation, Team, virtual_time};
+use mpi_sched::{Choices, Collective, Layout, Part, Schedule, Situation, Team, virtual_time};
 use mpi_types::datatype::{Datatype, Predefined};
 use mpi_types::op::{Op, PredefinedOp};
 
@@ -131,24 +132,26 @@ impl Case<'_> {
             costs: *self.costs,
             quick: Quick::all(Some(usize::MAX)),
         };
-        let (choices, reach) = (Choices::default(), reach(0, self.ranks));
-        let situation = self.situation();
-        match self.collective {
-            "bcast" => choices
-                .bcast_by_writes(&situation, &reach, &network)
-                .map(Algorithm::Bcast),
-            "reduce" => choices
-                .reduce_by_writes(&situation, 0, &reach, &network)
-                .map(Algorithm::Reduce),
-            "allgather" => choices
-                .allgather_by_writes(&situation, self.bytes, &reach, &network)
-                .map(Algorithm::Allgather),
-            "alltoall" => choices
-                .alltoall_by_writes(&situation, &reach, &network)
-                .map(Algorithm::Alltoall),
-            _ => choices
-                .allreduce_by_writes(&situation, &reach, &network)
-                .map(Algorithm::Allreduce),
+        let call = WriteCall {
+            collective: match self.collective {
+                "bcast" => Collective::Bcast,
+                "reduce" => Collective::Reduce,
+                "allgather" => Collective::Allgather,
+                "alltoall" => Collective::Alltoall,
+                _ => Collective::Allreduce,
+            },
+            reach: reach(0, self.ranks),
+            root: 0,
+            bytes: self.bytes,
+            commutes: true,
+        };
+        match Choices::default().write_algorithm(&call, &network)? {
+            mpi_sched::Algorithm::RdmaBcast(how) => Some(Algorithm::Bcast(how)),
+            mpi_sched::Algorithm::RdmaReduce(how) => Some(Algorithm::Reduce(how)),
+            mpi_sched::Algorithm::RdmaAllgather(how) => Some(Algorithm::Allgather(how)),
+            mpi_sched::Algorithm::RdmaAlltoall(how) => Some(Algorithm::Alltoall(how)),
+            mpi_sched::Algorithm::RdmaAllreduce(how) => Some(Algorithm::Allreduce(how)),
+            _ => None,
         }
     }
 

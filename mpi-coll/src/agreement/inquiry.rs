@@ -21,6 +21,7 @@ use parking_lot::Mutex;
 use crate::agreement::mismatch_word::is_before;
 use crate::agreement::signature::{CallSignature, ENDED};
 use crate::exec::buffers::Message;
+use crate::plan::state::CommContext;
 use mpi_core::comm::{Comm, Purpose};
 use mpi_core::error::{Class, Error, Result};
 use mpi_core::process::Process;
@@ -406,7 +407,7 @@ impl Inquiry {
     /// Fails, and gives the call up, if ranks disagree about it. A waiting rank calls this.
     #[inline]
     pub fn look(&mut self, waiter: &Waiter<'_>, run: &Run<Message>) -> Result<()> {
-        match waiter.process.peer_checks() == self.checks {
+        match waiter.context.process.peer_checks() == self.checks {
             true => Ok(()),
             false => self.look_round(waiter, run),
         }
@@ -414,7 +415,7 @@ impl Inquiry {
 
     #[cold]
     fn look_round(&mut self, waiter: &Waiter<'_>, run: &Run<Message>) -> Result<()> {
-        let Waiter { process, comm, .. } = *waiter;
+        let CommContext { process, comm, .. } = waiter.context;
         self.checks = process.peer_checks();
         while let Some(answer) = waiter.take_answer() {
             if self.is_end(waiter, run, answer) {
@@ -439,7 +440,7 @@ impl Inquiry {
             return true;
         }
         // The other rank has sent all its messages, but its writes may come later than a notice.
-        if !awaited(waiter.process, run).contains(&answer.of) {
+        if !awaited(waiter.context.process, run).contains(&answer.of) {
             return false;
         }
         if self.passed.contains(&answer.of) {
@@ -454,20 +455,15 @@ impl Inquiry {
 /// A waiting rank, and its call.
 #[derive(Clone, Copy)]
 pub(crate) struct Waiter<'a> {
-    pub process: &'a Process,
-    pub comm: &'a Comm,
-    pub notes: &'a CallNotes,
+    pub context: CommContext<'a>,
     pub tag: u32,
     pub signature: CallSignature,
-    /// Whether giving this call up ends all collectives on the communicator: other ranks may still
-    /// write to its slots.
-    pub is_end: bool,
 }
 
 impl Waiter<'_> {
     /// Sends a member an inquiry about this call.
     fn ask(&self, rank: u32) -> Result<()> {
-        let comm = self.comm;
+        let CommContext { process, comm, .. } = self.context;
         let to = comm.member_destination(rank, 0, Purpose::Collective);
         let inquiry = Notice {
             with: Address {
@@ -482,23 +478,30 @@ impl Waiter<'_> {
                 comm.context().of(Purpose::Collective),
             ],
         };
-        self.process.send_notice(comm.vci(), inquiry)
+        process.send_notice(comm.vci(), inquiry)
+    }
+
+    fn notes(&self) -> &CallNotes {
+        self.context
+            .state
+            .notes(self.context.process, self.context.comm)
     }
 
     /// Takes an answer about this call.
     fn take_answer(&self) -> Option<Objection> {
-        let mut notices = self.notes.notices.lock();
-        let place = notices
-            .answers
-            .iter()
-            .position(|(call, _)| *call == self.tag);
+        let mut notices = self.notes().notices.lock();
+        let mut answers = notices.answers.iter();
+        let place = answers.position(|(call, _)| *call == self.tag);
         place.map(|place| notices.answers.swap_remove(place).1)
     }
 
     /// Gives the call up because of an answer. Returns the error.
     fn give_up(&self, answer: Objection) -> Error {
-        let end = self.is_end;
-        self.notes.give_up(self.process, self.tag, answer, end);
+        let state = self.context.state;
+        // With slots other ranks may still write to those of the communicator.
+        let end = state.network_slots().is_some() || state.node_slots().is_some();
+        let process = self.context.process;
+        self.notes().give_up(process, self.tag, answer, end);
         match (answer.reason, answer.theirs.is_none()) {
             (Reason::Over, _) => over_error(answer.of),
             (_, true) => passed_error(answer.of, end),
@@ -510,7 +513,7 @@ impl Waiter<'_> {
     /// member differs, if one that is in MPI answers in time, otherwise `error`.
     #[cold]
     pub fn explain(&self, error: Error) -> Error {
-        let (process, comm) = (self.process, self.comm);
+        let CommContext { process, comm, .. } = self.context;
         let others = (0..comm.size()).filter(|rank| *rank != comm.rank());
         for rank in others.take(MOST_ASKED) {
             if self.ask(rank).is_err() {

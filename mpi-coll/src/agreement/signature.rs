@@ -2,10 +2,10 @@
 //!
 //! A mismatch is an error at the ranks that find it, instead of a hang or wrong data.
 
-use crate::plan::call::{Call, Root, total};
+use crate::plan::call::{Call, Root};
 use mpi_core::comm::Purpose;
 use mpi_core::error::{Class, Error};
-use mpi_sched::{Layout, Part};
+use mpi_sched::{Collective, Layout};
 
 /// The collective of a call, its root, its phases of slots and its bytes.
 ///
@@ -14,20 +14,9 @@ use mpi_sched::{Layout, Part};
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct CallSignature(u64);
 
-/// Names by number; 0 stands for calls that are not compared.
-const NAMES: [&str; 17] = [
-    "",
-    "barrier",
-    "bcast",
-    "gather",
-    "scatter",
-    "allgather",
-    "alltoall",
-    "reduce",
-    "allreduce",
-    "reduce_scatter",
-    "scan",
-    "exscan",
+/// Names of the numbers after those of [`Collective`], which begin with 1; 0 stands for calls that are
+/// not compared.
+const NAMES: [&str; 5] = [
     "neighbor_allgather",
     "neighbor_alltoall",
     "gatherv",
@@ -46,54 +35,25 @@ const PHASES: u32 = 10;
 const ROOT: u32 = 13;
 /// Bits of the collective's number.
 const KIND: u32 = 5;
-const _: () = assert!(NAMES.len() <= 1 << KIND && KIND + ROOT + PHASES + BYTES <= u64::BITS);
+const _: () = assert!(Collective::ALL.len() == 11 && KIND + ROOT + PHASES + BYTES <= u64::BITS);
 
 impl CallSignature {
     /// Returns the signature of a call among `ranks` ranks that goes through `phases` phases of slots.
     pub fn of(call: &Call<'_>, ranks: usize, phases: u32) -> CallSignature {
-        let part = |part: Option<Part<'_>>, layout: Option<Layout<'_>>| {
-            let own = part.map(|part| part.bytes());
-            own.or(layout.map(|layout| layout.bytes(0))).unwrap_or(0)
-        };
-        let (kind, root, bytes) = match *call {
+        let kind = match *call {
             Call::Nothing => return CallSignature(0),
-            Call::Barrier => (1, None, 0),
-            Call::Bcast { root, part } => (2, Some(root), part.bytes()),
-            Call::Gather {
-                varying: true,
-                root,
-                ..
-            } => (14, Some(root), 0),
-            Call::Scatter {
-                varying: true,
-                root,
-                ..
-            } => (15, Some(root), 0),
-            Call::Gather {
-                root, send, recv, ..
-            } => (3, Some(root), part(send, recv)),
-            Call::Scatter {
-                root, send, recv, ..
-            } => (4, Some(root), part(recv, send)),
-            Call::Allgather { recv, .. } => (5, None, total(&recv, ranks)),
-            Call::Alltoall {
-                recv: Layout::Uniform(part),
-                ..
-            } => (6, None, part.bytes()),
-            Call::Alltoall { .. } => (16, None, 0),
-            Call::Reduce { root, part, .. } => (7, Some(root), part.bytes()),
-            Call::Allreduce { part, .. } => (8, None, part.bytes()),
-            Call::ReduceScatter { blocks, .. } => (9, None, total(&blocks, ranks)),
-            Call::Scan { part, .. } => (10, None, part.bytes()),
-            Call::Exscan { part, .. } => (11, None, part.bytes()),
-            Call::NeighborAllgather { .. } => (12, None, 0),
-            Call::NeighborAlltoall { .. } => (13, None, 0),
+            Call::NeighborAllgather { .. } => 12,
+            Call::NeighborAlltoall { .. } => 13,
+            Call::Gather { varying: true, .. } => 14,
+            Call::Scatter { varying: true, .. } => 15,
+            Call::Alltoall { recv, .. } if !matches!(recv, Layout::Uniform(_)) => 16,
+            _ => call.collective().map_or(0, |one| one as u64 + 1),
         };
-        let root = match root {
+        let root = match call.root() {
             Some(Root::Rank(rank)) => (u64::from(rank) + 1) & ((1 << ROOT) - 1),
             Some(Root::This | Root::Other) | None => 0,
         };
-        let bytes = bytes as u64 & ((1 << BYTES) - 1);
+        let bytes = call.bytes(ranks) as u64 & ((1 << BYTES) - 1);
         let phases = u64::from(phases) & ((1 << PHASES) - 1);
         CallSignature(((kind << ROOT | root) << PHASES | phases) << BYTES | bytes)
     }
@@ -160,7 +120,10 @@ impl CallSignature {
 
     fn name(self) -> &'static str {
         let kind = self.0 >> (BYTES + PHASES + ROOT);
-        NAMES.get(kind as usize).copied().unwrap_or("collective")
+        let known = Collective::ALL.into_iter().map(Collective::name);
+        let mut names = known.chain(NAMES);
+        let place = (kind as usize).checked_sub(1);
+        place.and_then(|place| names.nth(place)).unwrap_or("")
     }
 
     fn root(self) -> Option<u64> {

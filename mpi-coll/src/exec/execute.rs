@@ -7,7 +7,7 @@ use crate::exec::run::run;
 use crate::exec::unscheduled;
 use crate::plan::call::Call;
 use crate::plan::select::Selected;
-use crate::plan::state::CommState;
+use crate::plan::state::{CommContext, CommState};
 use mpi_core::comm::{Comm, Purpose};
 use mpi_core::error::Result;
 use mpi_core::process::Process;
@@ -37,8 +37,13 @@ pub(crate) unsafe fn execute(
             Selected::Varying(root, shared) => gatherv::run(node(shared), root, buffers, call),
             Selected::Unscheduled(shared) => unscheduled::run(node(shared), buffers, call),
             Selected::Scheduled(plan) => {
-                let (purpose, tag) = (Purpose::Collective, comm.next_collective());
-                run(process, comm, state, purpose, tag, buffers, plan)
+                let messages = (Purpose::Collective, comm.next_collective());
+                run(
+                    CommContext::new(process, comm, state),
+                    messages,
+                    buffers,
+                    plan,
+                )
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The ports of a run: messages, and one kind of slots.
+//! The port of a run: messages, slots of a node, and slots written over a network.
 
 use crate::agreement::signature::CallSignature;
 use crate::exec::buffers::Message;
@@ -16,51 +16,80 @@ use mpi_sched::schedule::NODE;
 use mpi_sched::slots::THROUGH;
 use mpi_sched::{Port, Put};
 
-/// The port of a run: a communicator's messages, and one kind of slots.
-pub(crate) struct CommPort<'a, S> {
+/// The slots that a run uses.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct RunSlots<'a> {
+    /// Slots that ranks of this node share.
+    pub shared: Option<&'a SharedSlots>,
+    /// The same ones, if several calls use them together.
+    pub nonblocking: Option<&'a NonblockingSlots>,
+    /// Slots written over a network.
+    pub network: Option<&'a NetworkSlots>,
+    /// The slots in which members publish and compare their calls.
+    pub agreement: Option<&'a SharedSlots>,
+}
+
+/// The port of a run: a communicator's messages, and the slots that the run uses.
+pub(crate) struct CommPort<'a> {
     pub process: &'a Process,
     pub comm: &'a Comm,
     pub purpose: Purpose,
-    pub slots: S,
+    pub slots: RunSlots<'a>,
+    /// Polls of a flag before other work. A call that starts polls none: mostly no flag is up yet,
+    /// and an early poll makes the cache line move twice.
+    pub looks: u32,
+    /// The call's number among the communicator's collectives.
+    pub tag: u32,
+    /// What all members must agree on.
+    pub signature: CallSignature,
+    /// Whether long data is stored past the caches.
+    pub is_far: bool,
+    /// The most bytes stored at a time.
+    pub stored: usize,
 }
 
-/// The methods of a [`Port`] that concern slots.
-pub(crate) trait SlotPort {
-    /// Implements [`Port::put`].
-    ///
-    /// # Safety
-    /// The contract of [`Port::put`].
-    unsafe fn put(
-        &mut self,
-        to: u32,
-        cell: u32,
-        number: u64,
-        data: *const u8,
-        len: usize,
-    ) -> Result<Put<Message>>;
-
-    fn is_up(&mut self, of: u32, cell: u32, number: u64, call: bool) -> Flag;
-
-    fn disagreement(&mut self, of: u32, number: u64) -> Result<Error>;
-
-    fn length(&self, cell: u32, number: u64) -> Option<usize>;
-
-    /// Implements [`Port::store`].
-    ///
-    /// # Safety
-    /// The contract of [`Port::store`].
-    #[inline]
-    unsafe fn store(&mut self, _cell: u32, from: *const u8, to: *mut u8, len: usize) {
-        // SAFETY: `from` and `to` are valid for `len` bytes, by `Port::store`'s contract.
-        unsafe { netmod_kit::copy(from, to, len) };
+impl<'a> CommPort<'a> {
+    /// Creates the port of a call that uses no slots.
+    pub fn of_messages(process: &'a Process, comm: &'a Comm, purpose: Purpose) -> CommPort<'a> {
+        CommPort {
+            process,
+            comm,
+            purpose,
+            slots: RunSlots::default(),
+            looks: 0,
+            tag: 0,
+            signature: CallSignature::default(),
+            is_far: false,
+            stored: 0,
+        }
     }
 
-    fn own_slot(&self, number: u64, offset: isize) -> *mut u8;
+    /// Returns the slots over a network, if the cell is one of theirs.
+    #[inline(always)]
+    fn network(&self, cell: u32) -> Option<&'a NetworkSlots> {
+        self.slots.network.filter(|_| cell != NODE)
+    }
 
-    fn slot(&self, of: u32, cell: u32, number: u64, offset: isize) -> *mut u8;
+    /// Tests a message; `is_short` returns the error of a receive of too few bytes.
+    #[inline]
+    fn test_unless(
+        &self,
+        message: Message,
+        is_short: impl FnOnce(usize) -> Option<Error>,
+    ) -> Result<bool> {
+        let Some(id) = message else { return Ok(true) };
+        match self.process.request(id) {
+            Some(request) if !request.is_done() => Ok(false),
+            _ => {
+                let (status, error) = self.process.finish(id)?;
+                let error = error.or_else(|| is_short(status.bytes as usize));
+                error.map_or(Ok(true), Err)
+            }
+        }
+    }
 }
 
-impl<S: SlotPort> Port for CommPort<'_, S> {
+impl Port for CommPort<'_> {
     type Req = Message;
 
     unsafe fn isend(
@@ -74,14 +103,8 @@ impl<S: SlotPort> Port for CommPort<'_, S> {
         // SAFETY: the engine passes a buffer that is valid until the message is complete
         // (`Port::isend`).
         let buffer = unsafe { Buffer::typed(buf.cast_mut(), count, datatype) };
-        mpi_core::comm::send_to_member(
-            self.process,
-            self.comm,
-            self.purpose,
-            buffer,
-            to,
-            tag as i32,
-        )
+        let (process, comm, purpose) = (self.process, self.comm, self.purpose);
+        mpi_core::comm::send_to_member(process, comm, purpose, buffer, to, tag as i32)
     }
 
     unsafe fn irecv(
@@ -95,45 +118,24 @@ impl<S: SlotPort> Port for CommPort<'_, S> {
         // SAFETY: the engine passes a buffer that is valid until the message is complete
         // (`Port::irecv`).
         let buffer = unsafe { Buffer::typed(buf, count, datatype) };
-        mpi_core::comm::receive_on(
-            self.process,
-            self.comm,
-            self.purpose,
-            buffer,
-            from as i32,
-            tag as i32,
-        )
-        .map(Some)
+        let (process, comm, purpose) = (self.process, self.comm, self.purpose);
+        let (from, tag) = (from as i32, tag as i32);
+        mpi_core::comm::receive_on(process, comm, purpose, buffer, from, tag).map(Some)
     }
 
     #[inline]
     fn test(&mut self, message: Message) -> Result<bool> {
-        let Some(id) = message else { return Ok(true) };
-        match self.process.request(id) {
-            Some(request) if !request.is_done() => Ok(false),
-            _ => match self.process.finish(id)?.1 {
-                None => Ok(true),
-                Some(error) => Err(error),
-            },
-        }
+        self.test_unless(message, |_| None)
     }
 
     #[inline]
     fn test_exact(&mut self, message: Message, from: u32, len: usize) -> Result<bool> {
-        let Some(id) = message else { return Ok(true) };
-        match self.process.request(id) {
-            Some(request) if !request.is_done() => Ok(false),
-            _ => match self.process.finish(id)? {
-                (_, Some(error)) => Err(error),
-                (status, None) if (status.bytes as usize) < len => {
-                    Err(too_short(from, status.bytes as usize, len))
-                }
-                (_, None) => Ok(true),
-            },
-        }
+        self.test_unless(message, |bytes| {
+            (bytes < len).then(|| too_short(from, bytes, len))
+        })
     }
 
-    #[inline(always)]
+    #[inline]
     unsafe fn put(
         &mut self,
         to: u32,
@@ -142,17 +144,45 @@ impl<S: SlotPort> Port for CommPort<'_, S> {
         data: *const u8,
         len: usize,
     ) -> Result<Put<Message>> {
-        // SAFETY: this function has the contract of `SlotPort::put`.
-        unsafe { self.slots.put(to, cell, number, data, len) }
+        let Some(network) = self.network(cell) else {
+            let shared = self.slots.shared.ok_or_else(no_slots)?;
+            debug_assert_eq!(to, shared.slots.rank);
+            shared.raise(number, self.signature);
+            return Ok(Put::Done);
+        };
+        let data = match len {
+            0 => &[][..],
+            // SAFETY: the engine passes `len` readable bytes (`Port::put`).
+            _ => unsafe { std::slice::from_raw_parts(data, len) },
+        };
+        network.put(self.process, self.comm, to, cell, number, data)
     }
 
-    #[inline(always)]
+    #[inline]
     fn is_up(&mut self, of: u32, cell: u32, number: u64, call: bool) -> Flag {
-        self.slots.is_up(of, cell, number, call)
+        let when = |is_up: bool| if is_up { Flag::Up } else { Flag::Down };
+        match (
+            self.network(cell),
+            self.slots.nonblocking,
+            self.slots.shared,
+        ) {
+            (Some(network), ..) => when(network.is_up(cell, number, network.looks(self.looks))),
+            (None, Some(slots), _) if cell == THROUGH => when(slots.is_through(of, number)),
+            (None, Some(_), _) if self.looks == 0 => Flag::Down,
+            (None, Some(slots), _) => slots.ring.is_up_alone(of, number, self.signature),
+            (None, None, Some(shared)) => {
+                let signature = call.then_some(self.signature);
+                shared.is_up(of, number, self.looks, signature)
+            }
+            (None, None, None) => Flag::Up,
+        }
     }
 
     fn disagreement(&mut self, of: u32, number: u64) -> Result<Error> {
-        self.slots.disagreement(of, number)
+        let shared = self.slots.shared.ok_or_else(no_slots)?;
+        let theirs = shared.signature_of(of, number);
+        let judge = self.slots.agreement.unwrap_or(shared);
+        judge.disagree(of, self.tag, self.signature, theirs)
     }
 
     unsafe fn direct(
@@ -176,61 +206,41 @@ impl<S: SlotPort> Port for CommPort<'_, S> {
         })
     }
 
-    #[inline(always)]
+    /// Returns the length of data over a network. That of data in shared slots is part of the
+    /// signature.
+    #[inline]
     fn length(&self, _of: u32, cell: u32, number: u64) -> Option<usize> {
-        self.slots.length(cell, number)
+        let network = self.network(cell)?;
+        Some(network.length(cell, number))
     }
 
     #[inline]
     unsafe fn store(&mut self, cell: u32, from: *const u8, to: *mut u8, len: usize) {
-        // SAFETY: this function has the contract of `SlotPort::store`.
-        unsafe { self.slots.store(cell, from, to, len) };
+        // SAFETY: `from` and `to` are valid for `len` bytes, by `Port::store`'s contract.
+        unsafe {
+            if self.network(cell).is_some() {
+                return netmod_kit::copy(from, to, len);
+            }
+            self.stored = self.stored.max(len);
+            nearness::store(self.is_far, from, to, len);
+        }
     }
 
-    #[inline(always)]
+    #[inline]
     fn own_slot(&self, number: u64, offset: isize) -> *mut u8 {
-        self.slots.own_slot(number, offset)
+        let shared = self.slots.shared;
+        shared.map_or(std::ptr::null_mut(), |shared| {
+            shared.place(shared.slots.rank, number, offset)
+        })
     }
 
-    #[inline(always)]
+    #[inline]
     fn slot(&self, of: u32, cell: u32, number: u64, offset: isize) -> *mut u8 {
-        self.slots.slot(of, cell, number, offset)
-    }
-}
-
-/// No slots, for schedules of messages.
-pub(crate) struct NoSlots;
-
-impl SlotPort for NoSlots {
-    unsafe fn put(
-        &mut self,
-        _: u32,
-        _: u32,
-        _: u64,
-        _: *const u8,
-        _: usize,
-    ) -> Result<Put<Message>> {
-        Err(no_slots())
-    }
-
-    fn is_up(&mut self, _of: u32, _cell: u32, _number: u64, _call: bool) -> Flag {
-        Flag::Up
-    }
-
-    fn disagreement(&mut self, _of: u32, _number: u64) -> Result<Error> {
-        Err(no_slots())
-    }
-
-    fn length(&self, _cell: u32, _number: u64) -> Option<usize> {
-        None
-    }
-
-    fn own_slot(&self, _number: u64, _offset: isize) -> *mut u8 {
-        std::ptr::null_mut()
-    }
-
-    fn slot(&self, _of: u32, _cell: u32, _number: u64, _offset: isize) -> *mut u8 {
-        std::ptr::null_mut()
+        match (self.network(cell), self.slots.shared) {
+            (Some(network), _) => network.slot(cell, number).wrapping_offset(offset),
+            (None, Some(shared)) => shared.place(of, number, offset),
+            (None, None) => std::ptr::null_mut(),
+        }
     }
 }
 
@@ -240,288 +250,4 @@ pub(crate) fn no_slots() -> Error {
         Class::Intern,
         "internal error: the communicator has no slots",
     )
-}
-
-/// A node's shared slots, for blocking calls.
-pub(crate) struct SharedPort<'a> {
-    pub shared: &'a SharedSlots,
-    /// Polls of a flag before other work.
-    pub looks: u32,
-    /// The call's number among the communicator's collectives.
-    tag: u32,
-    /// What all members must agree on.
-    pub signature: CallSignature,
-    /// Whether long data is stored past the caches.
-    far: bool,
-    /// The most bytes stored at a time.
-    stored: usize,
-}
-
-impl<'a> SharedPort<'a> {
-    pub fn new(
-        shared: &'a SharedSlots,
-        looks: u32,
-        tag: u32,
-        signature: CallSignature,
-    ) -> SharedPort<'a> {
-        SharedPort {
-            shared,
-            looks,
-            tag,
-            signature,
-            far: shared.nearness.is_far(),
-            stored: 0,
-        }
-    }
-
-    /// Uses the nearness measured by other slots of the same ranks.
-    #[inline]
-    pub fn with_nearness_of(self, others: &SharedSlots) -> SharedPort<'a> {
-        let far = others.nearness.is_far();
-        SharedPort { far, ..self }
-    }
-
-    /// Ends call number `tag`, whose first phase was `number`.
-    #[inline]
-    pub fn end(&self, tag: u32, number: u64) {
-        if self.stored >= nearness::MIN_BYTES {
-            self.shared.sample_nearness(tag, number, self.stored);
-        }
-    }
-}
-
-impl SlotPort for SharedPort<'_> {
-    #[inline]
-    unsafe fn put(
-        &mut self,
-        to: u32,
-        _cell: u32,
-        number: u64,
-        _data: *const u8,
-        _len: usize,
-    ) -> Result<Put<Message>> {
-        debug_assert_eq!(to, self.shared.slots.rank);
-        self.shared.raise(number, self.signature);
-        Ok(Put::Done)
-    }
-
-    #[inline]
-    fn is_up(&mut self, of: u32, _cell: u32, number: u64, call: bool) -> Flag {
-        self.shared
-            .is_up(of, number, self.looks, call.then_some(self.signature))
-    }
-
-    fn disagreement(&mut self, of: u32, number: u64) -> Result<Error> {
-        self.shared
-            .disagree_in(of, self.tag, number, self.signature)
-    }
-
-    #[inline]
-    fn length(&self, _cell: u32, _number: u64) -> Option<usize> {
-        None // part of the signature
-    }
-
-    #[inline]
-    unsafe fn store(&mut self, _cell: u32, from: *const u8, to: *mut u8, len: usize) {
-        self.stored = self.stored.max(len);
-        // SAFETY: `from` and `to` are valid for `len` bytes, by `Port::store`'s contract.
-        unsafe { nearness::store(self.far, from, to, len) };
-    }
-
-    #[inline]
-    fn own_slot(&self, number: u64, offset: isize) -> *mut u8 {
-        self.shared.place(self.shared.slots.rank, number, offset)
-    }
-
-    #[inline]
-    fn slot(&self, of: u32, _cell: u32, number: u64, offset: isize) -> *mut u8 {
-        self.shared.place(of, number, offset)
-    }
-}
-
-/// Slots that other ranks write over a network.
-pub(crate) struct NetworkPort<'a> {
-    pub process: &'a Process,
-    pub comm: &'a Comm,
-    pub network: &'a NetworkSlots,
-    /// Polls of a flag before the network is polled.
-    pub looks: u32,
-}
-
-impl SlotPort for NetworkPort<'_> {
-    #[inline]
-    unsafe fn put(
-        &mut self,
-        to: u32,
-        cell: u32,
-        number: u64,
-        data: *const u8,
-        len: usize,
-    ) -> Result<Put<Message>> {
-        let data = match len {
-            0 => &[][..],
-            // SAFETY: the engine passes `len` readable bytes (`Port::put`).
-            _ => unsafe { std::slice::from_raw_parts(data, len) },
-        };
-        self.network
-            .put(self.process, self.comm, to, cell, number, data)
-    }
-
-    #[inline]
-    fn is_up(&mut self, _of: u32, cell: u32, number: u64, _call: bool) -> Flag {
-        match self.network.is_up(cell, number, self.looks) {
-            true => Flag::Up,
-            false => Flag::Down,
-        }
-    }
-
-    fn disagreement(&mut self, _of: u32, _number: u64) -> Result<Error> {
-        Err(no_slots())
-    }
-
-    #[inline]
-    fn length(&self, cell: u32, number: u64) -> Option<usize> {
-        Some(self.network.length(cell, number))
-    }
-
-    fn own_slot(&self, number: u64, offset: isize) -> *mut u8 {
-        self.network.slot(0, number).wrapping_offset(offset)
-    }
-
-    #[inline]
-    fn slot(&self, _of: u32, cell: u32, number: u64, offset: isize) -> *mut u8 {
-        self.network.slot(cell, number).wrapping_offset(offset)
-    }
-}
-
-/// A node's shared slots on a communicator over several nodes and, on a leader, slots that other
-/// leaders write.
-pub(crate) struct NodePort<'a> {
-    pub node: SharedPort<'a>,
-    pub network: Option<NetworkPort<'a>>,
-}
-
-impl SlotPort for NodePort<'_> {
-    #[inline]
-    unsafe fn put(
-        &mut self,
-        to: u32,
-        cell: u32,
-        number: u64,
-        data: *const u8,
-        len: usize,
-    ) -> Result<Put<Message>> {
-        match (cell, &mut self.network) {
-            // SAFETY: this function has the contract of `SlotPort::put`.
-            (NODE, _) => unsafe { self.node.put(to, cell, number, data, len) },
-            // SAFETY: this function has the contract of `SlotPort::put`.
-            (_, Some(network)) => unsafe { network.put(to, cell, number, data, len) },
-            (_, None) => Err(no_slots()),
-        }
-    }
-
-    #[inline]
-    fn is_up(&mut self, of: u32, cell: u32, number: u64, call: bool) -> Flag {
-        match (cell, &mut self.network) {
-            (NODE, _) => self.node.is_up(of, cell, number, call),
-            (_, Some(network)) => network.is_up(of, cell, number, call),
-            (_, None) => Flag::Down,
-        }
-    }
-
-    fn disagreement(&mut self, of: u32, number: u64) -> Result<Error> {
-        self.node.disagreement(of, number)
-    }
-
-    #[inline]
-    fn length(&self, cell: u32, number: u64) -> Option<usize> {
-        match (cell, &self.network) {
-            (NODE, _) | (_, None) => None,
-            (_, Some(network)) => network.length(cell, number),
-        }
-    }
-
-    #[inline]
-    unsafe fn store(&mut self, cell: u32, from: *const u8, to: *mut u8, len: usize) {
-        match cell {
-            // SAFETY: this function has the contract of `SlotPort::store`.
-            NODE => unsafe { self.node.store(cell, from, to, len) },
-            // SAFETY: `from` and `to` are valid for `len` bytes, by `Port::store`'s contract.
-            _ => unsafe { netmod_kit::copy(from, to, len) },
-        }
-    }
-
-    fn own_slot(&self, number: u64, offset: isize) -> *mut u8 {
-        self.node.own_slot(number, offset)
-    }
-
-    #[inline]
-    fn slot(&self, of: u32, cell: u32, number: u64, offset: isize) -> *mut u8 {
-        match (cell, &self.network) {
-            (NODE, _) | (_, None) => self.node.slot(of, cell, number, offset),
-            (_, Some(network)) => network.slot(of, cell, number, offset),
-        }
-    }
-}
-
-/// A node's shared slots, for nonblocking calls.
-pub(crate) struct NonblockingPort<'a> {
-    pub nonblocking: &'a NonblockingSlots,
-    pub shared: &'a SharedSlots,
-    /// Whether to poll the flags of other ranks. The starting call doesn't: mostly none is up yet,
-    /// and an early poll makes the cache line move twice.
-    pub polls_flags: bool,
-    /// The call's number among the communicator's collectives.
-    pub tag: u32,
-    /// What all members must agree on.
-    pub signature: CallSignature,
-}
-
-impl SlotPort for NonblockingPort<'_> {
-    #[inline]
-    unsafe fn put(
-        &mut self,
-        to: u32,
-        _cell: u32,
-        number: u64,
-        _data: *const u8,
-        _len: usize,
-    ) -> Result<Put<Message>> {
-        debug_assert_eq!(to, self.nonblocking.slots.rank);
-        self.nonblocking.raise(number, self.signature);
-        Ok(Put::Done)
-    }
-
-    #[inline]
-    fn is_up(&mut self, of: u32, cell: u32, number: u64, _call: bool) -> Flag {
-        match cell {
-            THROUGH if self.nonblocking.is_through(of, number) => Flag::Up,
-            THROUGH => Flag::Down,
-            _ if self.polls_flags => self.nonblocking.is_up(of, number, self.signature),
-            _ => Flag::Down,
-        }
-    }
-
-    fn disagreement(&mut self, of: u32, number: u64) -> Result<Error> {
-        let theirs = self.nonblocking.signature(of, number);
-        self.shared.disagree(of, self.tag, self.signature, theirs)
-    }
-
-    fn length(&self, _cell: u32, _number: u64) -> Option<usize> {
-        None // part of the signature
-    }
-
-    unsafe fn store(&mut self, _cell: u32, from: *const u8, to: *mut u8, len: usize) {
-        // SAFETY: `from` and `to` are valid for `len` bytes, by `Port::store`'s contract.
-        unsafe { nearness::store(self.shared.nearness.is_far(), from, to, len) };
-    }
-
-    fn own_slot(&self, number: u64, offset: isize) -> *mut u8 {
-        self.slot(self.nonblocking.slots.rank, 0, number, offset)
-    }
-
-    #[inline]
-    fn slot(&self, of: u32, _cell: u32, number: u64, offset: isize) -> *mut u8 {
-        self.nonblocking.slot(of, number).wrapping_offset(offset)
-    }
 }

@@ -6,11 +6,11 @@
 
 use crate::exec::phase::{self, NodeContext, PhasePlan};
 use crate::plan::cache::{Handles, PlanKey};
-use crate::plan::shape::CollectiveKind;
 use crate::plan::state::CommState;
 use mpi_core::comm::Comm;
 use mpi_core::error::Result;
 use mpi_core::process::Process;
+use mpi_sched::Collective;
 
 /// Returns the slots of a communicator's members, unless a process was lost.
 #[inline(always)]
@@ -30,7 +30,7 @@ fn node<'a>(process: &'a Process, comm: &'a Comm) -> Option<(&'a CommState, Node
 pub fn find<'a>(
     process: &'a Process,
     comm: &'a Comm,
-    kind: CollectiveKind,
+    kind: Collective,
     handles: Handles,
     count: i64,
 ) -> Option<(PhasePlan, NodeContext<'a>)> {
@@ -38,7 +38,7 @@ pub fn find<'a>(
     let key = PlanKey {
         count,
         handles,
-        kind,
+        kind: Some(kind),
     };
     Some((state.plans.find(process, key)?, node))
 }

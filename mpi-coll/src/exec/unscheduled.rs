@@ -8,7 +8,7 @@ use crate::agreement::mismatch_word::MismatchTimer;
 use crate::agreement::signature::CallSignature;
 use crate::exec::buffers::{Buffers, Message};
 use crate::exec::phase::NodeContext;
-use crate::exec::port::{CommPort, NoSlots};
+use crate::exec::port::CommPort;
 use crate::exec::progress_note::ProgressNote;
 use crate::plan::call::Call;
 use crate::plan::state::CommState;
@@ -81,12 +81,7 @@ impl<'a> NodeCall<'a> {
             "the messages carry the signature, so that no member inquires"
         );
         let mut exchange = Exchange {
-            port: CommPort {
-                process: self.node.process,
-                comm: self.node.comm,
-                purpose,
-                slots: NoSlots,
-            },
+            port: CommPort::of_messages(self.node.process, self.node.comm, purpose),
             call: self,
             tag,
             message_tag,
@@ -145,7 +140,7 @@ fn is_short(layout: &Layout<'_>, comm: &Comm) -> bool {
 /// The messages of a call.
 pub(crate) struct Exchange<'a> {
     call: NodeCall<'a>,
-    port: CommPort<'a, NoSlots>,
+    port: CommPort<'a>,
     /// The call's number among the communicator's collectives.
     tag: u32,
     message_tag: u32,

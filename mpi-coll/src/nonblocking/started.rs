@@ -1,39 +1,26 @@
 //! Nonblocking collectives: started by a call, advanced by any thread that makes progress, in any
 //! order.
 
-use crate::agreement::inquiry::{Inquiry, Waiter};
-use crate::agreement::mismatch_word::MismatchTimer;
 use crate::exec::buffers::{Buffers, Holder};
-use crate::exec::port::{CommPort, NoSlots, NonblockingPort};
 use crate::exec::rounds::Rounds;
-use crate::exec::run::give_up;
-use crate::plan::cache::ScheduledPlan;
+use crate::exec::run::Execution;
+use crate::plan::cache::{Executor, ScheduledPlan};
 use crate::plan::call::Call;
-use crate::plan::state::CommState;
-use mpi_core::comm::{Comm, Purpose};
-use mpi_core::error::{Error, Result};
+use crate::plan::state::{CommContext, CommState};
+use mpi_core::comm::Comm;
+use mpi_core::error::Result;
 use mpi_core::lock::Guarded;
 use mpi_core::process::Process;
 use mpi_core::process::source::{NONBLOCKING_COLLECTIVES, ProgressSource, Source, Work};
 use mpi_core::pt2pt::request::{RequestId, Status};
-use mpi_sched::{Progress, Schedule};
+use mpi_sched::Schedule;
 
 /// A nonblocking collective in progress.
 struct Active {
     /// `None` once it is done.
-    plan: Option<Box<ScheduledPlan>>,
+    run: Option<Execution>,
     comm: Holder,
     request: RequestId,
-    /// Number of its first phase, if it uses slots.
-    number: Option<u64>,
-    /// Its number among the communicator's collectives.
-    tag: u32,
-    /// When to compare signatures.
-    timer: MismatchTimer,
-    /// Its inquiry to other members, if it goes by messages.
-    inquiry: Option<Inquiry>,
-    /// Why it was abandoned. Its request completes when the buffers are the program's again.
-    failed: Option<Error>,
     on_success: Option<OnSuccess>,
 }
 
@@ -53,7 +40,9 @@ impl Nonblocking {
     fn publish(process: &Process, runs: &[Active]) {
         process.set_work::<Nonblocking>(Work {
             any: !runs.is_empty(),
-            stores: runs.iter().any(|active| active.number.is_some()),
+            stores: runs
+                .iter()
+                .any(|active| active.run.as_ref().is_some_and(Execution::needs_stores)),
         });
     }
 }
@@ -78,25 +67,11 @@ impl ProgressSource for Nonblocking {
 }
 
 /// Starts a collective by messages that progress completes. `build` is called once, with an empty
-/// schedule.
+/// schedule; `on_success` runs when it has succeeded.
 ///
 /// # Safety
 /// The buffers are valid for what the schedule reads and writes until the request is complete.
 pub unsafe fn start_collective(
-    process: &Process,
-    holder: Holder,
-    buffers: Buffers,
-    build: impl FnOnce(&mut Schedule),
-) -> Result<RequestId> {
-    // SAFETY: the buffers are valid until the request is complete, by this function's contract.
-    unsafe { start_collective_then(process, holder, buffers, build, None) }
-}
-
-/// Starts a collective as [`start_collective`] does. `on_success` runs when it has succeeded.
-///
-/// # Safety
-/// The buffers are valid for what the schedule reads and writes until the request is complete.
-pub unsafe fn start_collective_then(
     process: &Process,
     holder: Holder,
     buffers: Buffers,
@@ -129,7 +104,11 @@ pub unsafe fn start_call(
     let plan = kept.unwrap_or_else(|| {
         let mut plan = state.plans.blank(shape.as_ref());
         build_started(process, comm, state, call, plan.run.rebuild());
-        plan.signature = CommState::signature(comm, call, plan.run.schedule().phases());
+        let phases = plan.run.schedule().phases();
+        plan.signature = CommState::signature(comm, call, phases);
+        if phases > 0 {
+            plan.executor = Executor::NonblockingSlots;
+        }
         plan
     });
     // SAFETY: the buffers are valid until the request is complete, by this function's contract.
@@ -148,7 +127,7 @@ fn build_started(
     let own = state.choices();
     let context = |slots| state.call_context(process, comm, slots, own.as_deref());
     if let Some(nonblocking) = state.nonblocking_slots() {
-        call.build(&context(Some(nonblocking.slots)), schedule);
+        call.build(&context(Some(nonblocking.ring.slots)), schedule);
         if schedule.phases() <= nonblocking.most_phases() {
             return;
         }
@@ -165,51 +144,30 @@ unsafe fn start_plan(
     process: &Process,
     holder: Holder,
     buffers: Buffers,
-    mut plan: Box<ScheduledPlan>,
+    plan: Box<ScheduledPlan>,
     on_success: Option<OnSuccess>,
 ) -> Result<RequestId> {
     let comm: &Comm = (*holder).as_ref();
     comm.begin_use()?;
-    let state = CommState::of(comm);
     let request = process.start_external(comm.vci(), comm.owner())?;
+    let context = CommContext::new(process, comm, CommState::of(comm));
+    let slots = context.slots(&plan);
     let tag = comm.next_collective();
-    let run = &mut plan.run;
-    let phases = run.schedule().phases();
-    let number = match state.nonblocking_slots() {
-        Some(nonblocking) if phases > 0 => Some(nonblocking.take(phases)),
-        _ => None,
-    };
-    run.set_number(number.unwrap_or(0));
-    let shared = state.shared_slots().filter(|_| !plan.signature.is_none());
-    let mut inquiry = None;
-    if let Some(shared) = shared {
-        shared.publish(tag, plan.signature);
-    } else if !plan.signature.is_none() {
-        let notes = state.notes(process, comm);
-        if let Err(error) = notes.check() {
-            process.fail(request, error)?;
-            return Ok(request);
-        }
-        notes.begin(process, tag, plan.signature);
-        inquiry = Some(Inquiry::new(process));
-    }
+    let mut run = Execution::new(process, plan, tag);
+    let begun = run.begin(context);
     // SAFETY: the buffers are valid until the request is complete, by this function's contract.
-    if let Err(error) = unsafe { run.start(buffers.send, buffers.recv, tag) } {
+    let started = begun.and_then(|()| unsafe { run.start(context, slots, buffers, tag) });
+    if let Err(error) = started {
         process.fail(request, error)?;
         return Ok(request);
     }
     let mut active = Active {
-        plan: Some(plan),
+        run: Some(run),
         comm: holder,
         request,
-        number,
-        tag,
-        timer: MismatchTimer::new(process),
-        inquiry,
-        failed: None,
         on_success,
     };
-    if !advance(process, &mut active, false)? {
+    if !advance(process, &mut active, 0)? {
         let mut runs = process.source::<Nonblocking>().runs.lock();
         runs.push(active);
         Nonblocking::publish(process, &runs);
@@ -217,115 +175,27 @@ unsafe fn start_plan(
     Ok(request)
 }
 
-/// Advances a collective; `polls_flags`: with polls of other ranks' flags. Returns whether it is done.
-fn advance(process: &Process, active: &mut Active, polls_flags: bool) -> Result<bool> {
+/// Advances a collective, with `looks` polls of other ranks' flags. Returns whether it is done.
+fn advance(process: &Process, active: &mut Active, looks: u32) -> Result<bool> {
     let comm: &Comm = (*active.comm).as_ref();
-    let Some(plan) = &mut active.plan else {
+    let context = CommContext::new(process, comm, CommState::of(comm));
+    let Some(mut run) = active.run.take() else {
         return Ok(true);
     };
-    if active.failed.is_some() {
-        return end_failed(process, active);
-    }
-    let state = CommState::of(comm);
-    let shared = state.shared_slots().filter(|_| !plan.signature.is_none());
-    let nonblocking = state
-        .nonblocking_slots()
-        .filter(|_| active.number.is_some());
-    let purpose = Purpose::Collective;
-    let progress = match (comm.trouble(process), nonblocking, shared) {
-        (Some(error), _, _) => Err(error),
-        (None, Some(nonblocking), Some(shared)) => plan.run.advance(&mut CommPort {
-            process,
-            comm,
-            purpose,
-            slots: NonblockingPort {
-                nonblocking,
-                shared,
-                polls_flags,
-                tag: active.tag,
-                signature: plan.signature,
-            },
-        }),
-        (None, ..) => plan.run.advance(&mut CommPort {
-            process,
-            comm,
-            purpose,
-            slots: NoSlots,
-        }),
-    };
-    let progress = match (progress, shared) {
-        (Ok(Progress::Pending), Some(shared)) if polls_flags => shared
-            .check_agreement(active.tag, plan.signature, active.timer.is_due(process))
-            .map(|()| Progress::Pending),
-        // Slots carry signatures, which ranks that sent data by them have checked; messages don't.
-        (Ok(Progress::Done), Some(shared)) if active.number.is_none() => shared
-            .compare(active.tag, plan.signature)
-            .map(|()| Progress::Done),
-        (progress, _) => progress,
-    };
-    let progress = match (progress, &mut active.inquiry) {
-        (Ok(Progress::Pending), Some(inquiry)) if polls_flags => {
-            let waiter = Waiter {
-                process,
-                comm,
-                notes: state.notes(process, comm),
-                tag: active.tag,
-                signature: plan.signature,
-                is_end: state.network_slots().is_some(),
-            };
-            inquiry.look(&waiter, &plan.run).map(|()| Progress::Pending)
-        }
-        (progress, _) => progress,
-    };
-    if matches!(progress, Ok(Progress::Pending)) {
+    let slots = context.slots(&run.plan);
+    let Some(result) = run.advance(context, slots, looks)? else {
+        active.run = Some(run);
         return Ok(false);
-    }
-    let progress = match progress {
-        Err(error) if plan.run.is_running() => {
-            active.failed = Some(error);
-            return end_failed(process, active);
-        }
-        progress => progress,
     };
-    if active.inquiry.is_some() {
-        state.notes(process, comm).end(active.tag);
-    }
-    if let Some(plan) = active.plan.take() {
-        if let (Some(nonblocking), Some(number)) = (nonblocking, active.number) {
-            nonblocking.end(number, plan.run.schedule().phases());
-        }
-        state.plans.give(plan);
-    }
-    match progress {
+    run.end(context, slots);
+    match result {
         Err(error) => process.fail(active.request, error)?,
-        Ok(_) => {
+        Ok(()) => {
             if let Some(on_success) = active.on_success.take() {
                 on_success(process);
             }
             process.complete(active.request, Status::EMPTY, None)?;
         }
-    }
-    Ok(true)
-}
-
-/// Cancels the messages of an abandoned collective, as far as possible. Returns whether all have
-/// ended.
-#[cold]
-fn end_failed(process: &Process, active: &mut Active) -> Result<bool> {
-    if let Some(plan) = &mut active.plan
-        && !give_up(process, plan)?
-    {
-        return Ok(false);
-    }
-    // Its slots are not marked as finished: other ranks may still use them.
-    if let (Some(plan), Some(error)) = (active.plan.take(), active.failed.take()) {
-        let comm: &Comm = (*active.comm).as_ref();
-        let state = CommState::of(comm);
-        if active.inquiry.is_some() {
-            state.notes(process, comm).end(active.tag);
-        }
-        state.plans.give(plan);
-        process.fail(active.request, error)?;
     }
     Ok(true)
 }
@@ -339,7 +209,7 @@ fn advance_all(process: &Process) -> Result<bool> {
     let mut runs = std::mem::take(&mut *guard);
     let mut result = Ok(false);
     runs.retain_mut(|active| {
-        let advanced = advance(process, active, true);
+        let advanced = advance(process, active, 1);
         let stays = matches!(advanced, Ok(false));
         match (&mut result, advanced) {
             (Ok(any), Ok(done)) => *any |= done,

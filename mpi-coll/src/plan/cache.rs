@@ -15,10 +15,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::agreement::signature::CallSignature;
 use crate::exec::buffers::Message;
 use crate::exec::phase::{PhaseArguments, PhasePlan};
-use crate::plan::shape::{CollectiveKind, OwnedShape, Shape};
+use crate::plan::shape::{OwnedShape, Shape};
 use mpi_core::lock::Guarded;
 use mpi_core::process::Process;
-use mpi_sched::Run;
+use mpi_sched::{Collective, Run};
 
 /// Plans with a schedule that a communicator keeps.
 pub(crate) const SCHEDULED_PLANS: usize = 16;
@@ -30,7 +30,7 @@ const LARGE_SCRATCH: usize = 1 << 20;
 const PHASE_PLANS_LOG2: u32 = 4;
 const PHASE_PLANS: usize = 1 << PHASE_PLANS_LOG2;
 
-/// How a schedule is executed by a blocking call.
+/// How a schedule is executed.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) enum Executor {
     /// By messages.
@@ -38,6 +38,8 @@ pub(crate) enum Executor {
     Messages,
     /// By slots that all members share, possibly with direct copies.
     SharedSlots,
+    /// By slots that all members share, where several calls are in progress together.
+    NonblockingSlots,
     /// By slots of each node and, between the nodes' leaders, messages or writes.
     NodeSlots,
     /// By writes to slots over a network.
@@ -85,7 +87,8 @@ impl Handles {
 pub(crate) struct PlanKey {
     pub count: i64,
     pub handles: Handles,
-    pub kind: CollectiveKind,
+    /// `None`: the key of an empty entry.
+    pub kind: Option<Collective>,
 }
 
 impl PlanKey {
@@ -93,7 +96,8 @@ impl PlanKey {
     #[inline(always)]
     fn home(&self) -> usize {
         let Handles { datatype, op } = self.handles;
-        let mixed = (datatype ^ op ^ self.count as i32) as u32 ^ (self.kind as u32) << 16;
+        let mixed = (datatype ^ op ^ self.count as i32) as u32
+            ^ self.kind.map_or(0, |kind| kind as u32 + 1) << 16;
         // A multiplicative hash (Fibonacci hashing): the product's upper bits depend on all bits.
         (mixed.wrapping_mul(0x9e37_79b1) >> (u32::BITS - PHASE_PLANS_LOG2)) as usize
     }
@@ -117,11 +121,11 @@ impl PhasePlans {
         let mut key = PlanKey {
             count: plan.arguments.count as i64,
             handles,
-            kind: plan.arguments.kind,
+            kind: Some(plan.arguments.kind),
         };
         let home = key.home();
         if handles == Handles::NONE {
-            key.kind = CollectiveKind::None;
+            key.kind = None;
         }
         self.0[home] = (key, Some(plan));
     }
@@ -191,7 +195,7 @@ impl PlanCache {
     ///
     /// Keeps it for `handles`, too, if equal calls came with others or none.
     pub fn find_phase(&self, arguments: PhaseArguments, handles: Handles) -> Option<PhasePlan> {
-        if arguments.kind == CollectiveKind::Barrier {
+        if arguments.kind == Collective::Barrier {
             return self.barrier().map(PhasePlan::barrier);
         }
         let mut plans = self.phases.lock();
@@ -206,7 +210,7 @@ impl PlanCache {
     /// Keeps a plan of one phase.
     pub fn keep_phase(&self, plan: PhasePlan, handles: Handles) {
         match plan.arguments.kind {
-            CollectiveKind::Barrier => self.barrier.store(plan.signature.word(), Ordering::Relaxed),
+            Collective::Barrier => self.barrier.store(plan.signature.word(), Ordering::Relaxed),
             _ => self.phases.lock().keep(plan, handles),
         }
     }
@@ -395,7 +399,7 @@ mod tests {
             op: 5,
         };
         let key = PlanKey {
-            kind: CollectiveKind::Allreduce,
+            kind: Some(Collective::Allreduce),
             handles,
             count: 3,
         };
@@ -406,7 +410,7 @@ mod tests {
         let others = [
             PlanKey { count: 4, ..key },
             PlanKey {
-                kind: CollectiveKind::Reduce,
+                kind: Some(Collective::Reduce),
                 ..key
             },
             PlanKey {

@@ -1,24 +1,14 @@
 //! Collective calls as data, and the choice of their algorithms on a communicator.
 
-use crate::plan::call_context::{CallContext, leaders};
-use crate::plan::writes::barrier_by_writes;
+use crate::plan::call_context::CallContext;
 use mpi_core::op::Op;
-use mpi_sched::nodes::{BetweenNodes, NodeAlgorithm};
+use mpi_sched::rdma::{RdmaAllgather, RdmaAllreduce, RdmaBcast, RdmaReduce};
 use mpi_sched::{
     self, Choices, Collective, Gather, Inter, Layout, Neighbors, Part, Scatter, Schedule,
-    Situation, Team, inter, slots,
+    Situation, Team, inter, nodes,
 };
 
-/// The root of a rooted collective.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Root {
-    /// A rank of the communicator, or of the remote group of an intercommunicator.
-    Rank(u32),
-    /// This process. (The rest of the root's group of an intercommunicator takes no part.)
-    This,
-    /// Another process of this group of an intercommunicator.
-    Other,
-}
+pub use mpi_sched::Root;
 
 /// A collective call with its arguments, but for the addresses of the buffers.
 ///
@@ -99,6 +89,99 @@ pub enum Call<'a> {
 }
 
 impl Call<'_> {
+    /// Returns the collective; `None` if it has no choice of algorithms.
+    pub(crate) fn collective(&self) -> Option<Collective> {
+        Some(match self {
+            Call::Barrier => Collective::Barrier,
+            Call::Bcast { .. } => Collective::Bcast,
+            Call::Gather { .. } => Collective::Gather,
+            Call::Scatter { .. } => Collective::Scatter,
+            Call::Allgather { .. } => Collective::Allgather,
+            Call::Alltoall { .. } => Collective::Alltoall,
+            Call::Reduce { .. } => Collective::Reduce,
+            Call::Allreduce { .. } => Collective::Allreduce,
+            Call::ReduceScatter { .. } => Collective::ReduceScatter,
+            Call::Scan { .. } => Collective::Scan,
+            Call::Exscan { .. } => Collective::Exscan,
+            Call::Nothing | Call::NeighborAllgather { .. } | Call::NeighborAlltoall { .. } => {
+                return None;
+            }
+        })
+    }
+
+    pub(crate) fn root(&self) -> Option<Root> {
+        match *self {
+            Call::Bcast { root, .. }
+            | Call::Gather { root, .. }
+            | Call::Scatter { root, .. }
+            | Call::Reduce { root, .. } => Some(root),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn op(&self) -> Option<&Op> {
+        match self {
+            Call::Reduce { op, .. }
+            | Call::Allreduce { op, .. }
+            | Call::ReduceScatter { op, .. }
+            | Call::Scan { op, .. }
+            | Call::Exscan { op, .. } => Some(op),
+            _ => None,
+        }
+    }
+
+    /// Whether the operation commutes, if there is one.
+    pub(crate) fn commutes(&self) -> bool {
+        self.op().is_none_or(Op::is_commutative)
+    }
+
+    /// Whether this rank's operand of a reduction is in the receive buffer.
+    pub(crate) fn is_in_place(&self) -> bool {
+        match *self {
+            Call::Reduce { in_place, .. }
+            | Call::Allreduce { in_place, .. }
+            | Call::ReduceScatter { in_place, .. }
+            | Call::Scan { in_place, .. }
+            | Call::Exscan { in_place, .. } => in_place,
+            _ => false,
+        }
+    }
+
+    /// Returns the bytes of data among `ranks` ranks, as [`Situation::bytes`] counts them.
+    pub(crate) fn bytes(&self, ranks: usize) -> usize {
+        let block = |part: Option<Part<'_>>, layout: Option<Layout<'_>>| {
+            let own = part.map(|part| part.bytes());
+            own.or(layout.map(|layout| layout.bytes(0))).unwrap_or(0)
+        };
+        match *self {
+            Call::Bcast { part, .. }
+            | Call::Reduce { part, .. }
+            | Call::Allreduce { part, .. }
+            | Call::Scan { part, .. }
+            | Call::Exscan { part, .. }
+            | Call::Alltoall {
+                recv: Layout::Uniform(part),
+                ..
+            } => part.bytes(),
+            Call::Gather {
+                send,
+                recv,
+                varying: false,
+                ..
+            } => block(send, recv),
+            Call::Scatter {
+                send,
+                recv,
+                varying: false,
+                ..
+            } => block(recv, send),
+            Call::Allgather { recv: blocks, .. } | Call::ReduceScatter { blocks, .. } => {
+                total(&blocks, ranks)
+            }
+            _ => 0,
+        }
+    }
+
     /// Builds this rank's schedule of the call.
     pub(crate) fn build(&self, context: &CallContext<'_>, schedule: &mut Schedule) {
         let CallContext { comm, choices, .. } = *context;
@@ -181,95 +264,36 @@ impl Call<'_> {
         context: &CallContext<'_>,
         schedule: &Schedule,
     ) -> Option<String> {
-        let phases = schedule.phases();
         let CallContext { comm, choices, .. } = *context;
-        let ranks = comm.size() as usize;
-        let per_node = context.per_node();
-        let at = |bytes: usize| Situation {
+        let situation = context.situation(self);
+        let Situation {
             ranks,
             per_node,
             bytes,
-            commutes: true,
-        };
-        let block = |part: Option<Part<'_>>, layout: Option<Layout<'_>>| {
-            let bytes = part.map(|part| part.bytes());
-            bytes
-                .or(layout.map(|layout| layout.bytes(0)))
-                .unwrap_or_default()
-        };
-        let (name, bytes, way) = match *self {
-            Call::Barrier => ("barrier", 0, format!("{:?}", choices.barrier(&at(0)))),
-            Call::Bcast { part, .. } => {
-                let bytes = part.bytes();
-                ("bcast", bytes, format!("{:?}", choices.bcast(&at(bytes))))
-            }
-            Call::Gather { send, recv, .. } => {
-                let bytes = block(send, recv);
-                ("gather", bytes, format!("{:?}", choices.gather(&at(bytes))))
-            }
-            Call::Scatter { send, recv, .. } => {
-                let bytes = block(recv, send);
-                (
-                    "scatter",
-                    bytes,
-                    format!("{:?}", choices.scatter(&at(bytes))),
-                )
-            }
-            Call::Allgather { recv, .. } => {
-                let bytes = total(&recv, ranks);
-                let way = choices.allgather(&at(bytes));
-                ("allgather", bytes, format!("{way:?}"))
-            }
-            Call::Alltoall { recv, .. } => {
-                let bytes = match recv {
-                    Layout::Uniform(part) => part.bytes(),
-                    _ => 0,
-                };
-                let way = choices.alltoall(&at(bytes));
-                ("alltoall", bytes, format!("{way:?}"))
-            }
-            Call::Reduce { part, .. } => {
-                let bytes = part.bytes();
-                ("reduce", bytes, format!("{:?}", choices.reduce(&at(bytes))))
-            }
-            Call::Allreduce { part, op, .. } => {
-                let situation = Situation {
-                    commutes: op.is_commutative(),
-                    ..at(part.bytes())
-                };
-                let way = choices.allreduce(&situation);
-                ("allreduce", part.bytes(), format!("{way:?}"))
-            }
-            Call::ReduceScatter { blocks, .. } => {
-                let bytes = total(&blocks, ranks);
-                let way = choices.reduce_scatter(&at(bytes));
-                ("reduce_scatter", bytes, format!("{way:?}"))
-            }
-            _ => return None,
-        };
-        let writes = phases > 0 || schedule.pieces() != [0; 2];
-        let way = match writes {
-            false if comm.remote().is_some() => "between groups".to_string(),
-            false
-                if context.nodes.is_some_and(|nodes| self.goes_by_nodes(nodes))
-                    && choices.by_nodes(&at(bytes)) =>
-            {
-                format!("{way} by nodes")
-            }
-            false => way,
-            true => match (context.all_reach(), context.leaders_reach()) {
-                (Some(written), _) => self.describe_writes(context, &written),
-                (None, Some(written)) => {
-                    let between = self.describe_writes(context, &written);
-                    format!("by nodes, {between} between them")
+            ..
+        } = situation;
+        let name = self.collective()?.name();
+        let by_messages = choices.describe_messages(self.collective()?, &situation);
+        let by_nodes = context.nodes.is_some_and(|nodes| self.goes_by_nodes(nodes));
+        let way = match (context.all_reach(), context.leaders_reach()) {
+            _ if schedule.phases() == 0 && schedule.pieces() == [0; 2] => match comm.remote() {
+                Some(_) => "between groups".to_string(),
+                None if by_nodes && choices.by_nodes(&situation) => {
+                    format!("{by_messages} by nodes")
                 }
-                (None, None) if schedule.lends() => "direct".to_string(),
-                (None, None) => {
-                    let split = context.slots.filter(|slots| !self.is_flat(*slots));
-                    let tree = split.and_then(|slots| choices.reduce_tree(&at(bytes), slots));
-                    tree.map_or("slots".to_string(), |tree| format!("slots, {tree}"))
-                }
+                None => by_messages,
             },
+            (Some(written), _) => self.describe_writes(context, &written),
+            (None, Some(written)) => {
+                let between = self.describe_writes(context, &written);
+                format!("by nodes, {between} between them")
+            }
+            (None, None) if schedule.lends() => "direct".to_string(),
+            (None, None) => {
+                let split = context.slots.filter(|slots| !self.is_flat(*slots));
+                let tree = split.and_then(|slots| choices.reduce_tree(&situation, slots));
+                tree.map_or("slots".to_string(), |tree| format!("slots, {tree}"))
+            }
         };
         let within = match schedule.node_phases() {
             0 => "",
@@ -282,55 +306,19 @@ impl Call<'_> {
 
     /// Builds the schedule in an intracommunicator.
     fn within(&self, context: &CallContext<'_>, schedule: &mut Schedule) {
-        let CallContext {
-            comm,
-            choices,
-            nodes,
-            ..
-        } = *context;
+        let CallContext { comm, choices, .. } = *context;
         let team = Team::all(comm.rank(), comm.size());
-        let size = team.size();
-        let situation = |bytes: usize, commutes: bool| Situation {
-            ranks: size,
-            per_node: context.per_node(),
-            bytes,
-            commutes,
-        };
-        let plain = |bytes| situation(bytes, true);
-        let number = |root: Root| match root {
-            Root::Rank(rank) => rank as usize,
-            Root::This | Root::Other => team.rank,
-        };
+        let situation = &context.situation(self);
+        let number = |root: Root| root.number(comm.rank()) as usize;
+        let goes_by_nodes = |nodes: &&_| self.goes_by_nodes(nodes) && choices.by_nodes(situation);
+        if let Some(nodes) = context.nodes.filter(goes_by_nodes) {
+            return self.by_nodes(context, nodes, schedule);
+        }
         match *self {
             Call::Nothing => {}
-            Call::Barrier => match nodes {
-                Some(nodes) if choices.by_nodes(&plain(0)) => {
-                    let by_nodes =
-                        context.node_algorithm(Collective::Barrier, 0, (), |reach, network| {
-                            barrier_by_writes(choices, reach, network)
-                        });
-                    mpi_sched::nodes::barrier(schedule, nodes, by_nodes);
-                }
-                _ => mpi_sched::barrier(schedule, team, choices.barrier(&plain(0))),
-            },
+            Call::Barrier => mpi_sched::barrier(schedule, team, choices.barrier(situation)),
             Call::Bcast { root, part } => {
-                let situation = plain(part.bytes());
-                let root = number(root);
-                match nodes {
-                    Some(nodes) if choices.by_nodes(&situation) => {
-                        let by_nodes = context.node_algorithm(
-                            Collective::Bcast,
-                            part.bytes(),
-                            (),
-                            |reach, network| {
-                                let situation = leaders(reach, part.bytes());
-                                choices.bcast_by_writes(&situation, reach, network)
-                            },
-                        );
-                        mpi_sched::nodes::bcast(schedule, nodes, root as u32, part, by_nodes);
-                    }
-                    _ => mpi_sched::bcast(schedule, team, root, part, choices.bcast(&situation)),
-                }
+                mpi_sched::bcast(schedule, team, number(root), part, choices.bcast(situation));
             }
             Call::Gather {
                 root,
@@ -338,11 +326,9 @@ impl Call<'_> {
                 recv,
                 varying,
             } => {
-                let block = send.map(|part| part.bytes());
-                let bytes = block.or(recv.map(|layout| layout.bytes(0))).unwrap_or(0);
                 let algorithm = match varying {
                     true => Gather::Linear,
-                    false => choices.gather(&plain(bytes)),
+                    false => choices.gather(situation),
                 };
                 mpi_sched::gather(schedule, team, number(root), send, recv, algorithm);
             }
@@ -352,44 +338,17 @@ impl Call<'_> {
                 recv,
                 varying,
             } => {
-                let block = recv.map(|part| part.bytes());
-                let bytes = block.or(send.map(|layout| layout.bytes(0))).unwrap_or(0);
                 let algorithm = match varying {
                     true => Scatter::Linear,
-                    false => choices.scatter(&plain(bytes)),
+                    false => choices.scatter(situation),
                 };
                 mpi_sched::scatter(schedule, team, number(root), send, recv, algorithm);
             }
             Call::Allgather { send, recv } => {
-                let situation = plain(total(&recv, size));
-                let algorithm = choices.allgather(&situation);
-                match (nodes, recv) {
-                    (Some(nodes), Layout::Uniform(part))
-                        if self.goes_by_nodes(nodes) && choices.by_nodes(&situation) =>
-                    {
-                        let bytes = situation.bytes;
-                        let by_nodes = context.node_algorithm(
-                            Collective::Allgather,
-                            bytes,
-                            algorithm,
-                            |reach, network| {
-                                let block = part.bytes() * nodes.largest();
-                                let situation = leaders(reach, bytes);
-                                choices.allgather_by_writes(&situation, block, reach, network)
-                            },
-                        );
-                        mpi_sched::nodes::allgather(schedule, nodes, send, part, by_nodes);
-                    }
-                    _ => mpi_sched::allgather(schedule, team, send, recv, algorithm),
-                }
+                mpi_sched::allgather(schedule, team, send, recv, choices.allgather(situation));
             }
             Call::Alltoall { send, recv } => {
-                let bytes = match recv {
-                    Layout::Uniform(part) => part.bytes(),
-                    _ => 0,
-                };
-                let algorithm = choices.alltoall(&plain(bytes));
-                mpi_sched::alltoall(schedule, team, send, recv, algorithm);
+                mpi_sched::alltoall(schedule, team, send, recv, choices.alltoall(situation));
             }
             Call::Reduce {
                 root,
@@ -397,70 +356,19 @@ impl Call<'_> {
                 part,
                 op,
             } => {
-                let commutes = op.is_commutative();
-                let situation = situation(part.bytes(), commutes);
-                let (root, algorithm) = (number(root), choices.reduce(&situation));
-                match nodes {
-                    Some(nodes) if self.goes_by_nodes(nodes) && choices.by_nodes(&situation) => {
-                        let by_nodes = context.node_algorithm(
-                            Collective::Reduce,
-                            part.bytes(),
-                            (),
-                            |reach, network| {
-                                let leaders = leaders(reach, part.bytes());
-                                let situation = Situation {
-                                    commutes,
-                                    ..leaders
-                                };
-                                let root = nodes.node_of(root as u32);
-                                choices.reduce_by_writes(&situation, root, reach, network)
-                            },
-                        );
-                        let root = (root as u32, in_place);
-                        mpi_sched::nodes::reduce(schedule, nodes, root, part, op, by_nodes);
-                    }
-                    _ => mpi_sched::reduce(schedule, team, root, in_place, part, op, algorithm),
-                }
+                let (root, algorithm) = (number(root), choices.reduce(situation));
+                mpi_sched::reduce(schedule, team, root, in_place, part, op, algorithm);
             }
             Call::Allreduce { in_place, part, op } => {
-                let commutes = op.is_commutative();
-                let situation = situation(part.bytes(), commutes);
-                let algorithm = choices.allreduce(&situation);
-                match nodes {
-                    Some(nodes)
-                        if choices.by_nodes(&situation) && (commutes || nodes.in_order()) =>
-                    {
-                        let by_nodes = match slots::can_reduce(&part) {
-                            true => context.node_algorithm(
-                                Collective::Allreduce,
-                                part.bytes(),
-                                algorithm,
-                                |reach, network| {
-                                    let leaders = leaders(reach, part.bytes());
-                                    let situation = Situation {
-                                        commutes,
-                                        ..leaders
-                                    };
-                                    choices.allreduce_by_writes(&situation, reach, network)
-                                },
-                            ),
-                            false => NodeAlgorithm {
-                                within: None,
-                                between: BetweenNodes::Messages(algorithm),
-                            },
-                        };
-                        mpi_sched::nodes::allreduce(schedule, nodes, in_place, part, op, by_nodes);
-                    }
-                    _ => mpi_sched::allreduce(schedule, team, in_place, part, op, algorithm),
-                }
+                let algorithm = choices.allreduce(situation);
+                mpi_sched::allreduce(schedule, team, in_place, part, op, algorithm);
             }
             Call::ReduceScatter {
                 in_place,
                 blocks,
                 op,
             } => {
-                let situation = situation(total(&blocks, size), op.is_commutative());
-                let algorithm = choices.reduce_scatter(&situation);
+                let algorithm = choices.reduce_scatter(situation);
                 mpi_sched::reduce_scatter(schedule, team, in_place, blocks, op, algorithm);
             }
             Call::Scan { in_place, part, op } => {
@@ -486,6 +394,46 @@ impl Call<'_> {
         }
     }
 
+    /// Builds the schedule of a call that goes node by node.
+    fn by_nodes(&self, context: &CallContext<'_>, of: &nodes::Nodes, schedule: &mut Schedule) {
+        let CallContext { comm, choices, .. } = *context;
+        let situation = &context.situation(self);
+        match *self {
+            Call::Barrier => {
+                let how = context.node_algorithm(self, of, (), |_| Some(()));
+                nodes::barrier(schedule, of, how);
+            }
+            Call::Bcast { root, part } => {
+                let how = context.node_algorithm(self, of, (), RdmaBcast::of);
+                nodes::bcast(schedule, of, root.number(comm.rank()), part, how);
+            }
+            Call::Allgather {
+                send,
+                recv: Layout::Uniform(part),
+            } => {
+                let messages = choices.allgather(situation);
+                let how = context.node_algorithm(self, of, messages, RdmaAllgather::of);
+                nodes::allgather(schedule, of, send, part, how);
+            }
+            Call::Reduce {
+                root,
+                in_place,
+                part,
+                op,
+            } => {
+                let how = context.node_algorithm(self, of, (), RdmaReduce::of);
+                let root = (root.number(comm.rank()), in_place);
+                nodes::reduce(schedule, of, root, part, op, how);
+            }
+            Call::Allreduce { in_place, part, op } => {
+                let messages = choices.allreduce(situation);
+                let how = context.node_algorithm(self, of, messages, RdmaAllreduce::of);
+                nodes::allreduce(schedule, of, in_place, part, op, how);
+            }
+            _ => {}
+        }
+    }
+
     /// Builds the schedule between the groups of an intercommunicator.
     fn between(
         &self,
@@ -496,16 +444,16 @@ impl Call<'_> {
     ) {
         match *self {
             Call::Barrier => inter::barrier(schedule, groups),
-            Call::Bcast { root, part } => inter::bcast(schedule, groups, root.into(), part),
+            Call::Bcast { root, part } => inter::bcast(schedule, groups, root, part),
             Call::Gather {
                 root, send, recv, ..
             } => {
-                inter::gather(schedule, groups, root.into(), send, recv);
+                inter::gather(schedule, groups, root, send, recv);
             }
             Call::Scatter {
                 root, send, recv, ..
             } => {
-                inter::scatter(schedule, groups, root.into(), send, recv);
+                inter::scatter(schedule, groups, root, send, recv);
             }
             Call::Allgather {
                 send: Some(send),
@@ -531,7 +479,7 @@ impl Call<'_> {
                 inter::alltoall(schedule, groups, send, recv, window);
             }
             Call::Reduce { root, part, op, .. } => {
-                inter::reduce(schedule, groups, root.into(), part, op);
+                inter::reduce(schedule, groups, root, part, op);
             }
             Call::Allreduce { part, op, .. } => inter::allreduce(schedule, groups, part, op),
             Call::ReduceScatter { blocks, op, .. } => {
@@ -544,16 +492,6 @@ impl Call<'_> {
             | Call::Exscan { .. }
             | Call::NeighborAllgather { .. }
             | Call::NeighborAlltoall { .. } => {}
-        }
-    }
-}
-
-impl From<Root> for inter::Root {
-    fn from(root: Root) -> Self {
-        match root {
-            Root::Rank(rank) => inter::Root::Remote(rank as usize),
-            Root::This => inter::Root::This,
-            Root::Other => inter::Root::Other,
         }
     }
 }

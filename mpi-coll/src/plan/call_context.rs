@@ -2,11 +2,12 @@
 
 #![deny(unsafe_code)]
 
+use crate::plan::call::Call;
 use mpi_core::comm::Comm;
 use mpi_sched::costs::Network;
 use mpi_sched::nodes::{BetweenNodes, NodeAlgorithm};
 use mpi_sched::tuning::Locality;
-use mpi_sched::{Choices, Collective, Nodes, Reach, Situation, Slots};
+use mpi_sched::{Algorithm, Choices, Nodes, Reach, Situation, Slots};
 
 /// Slots that are written over a network.
 #[derive(Clone, Copy)]
@@ -55,16 +56,28 @@ impl CallContext<'_> {
             .filter(|written| written.reach.size == self.comm.size())
     }
 
-    /// Returns how a collective of `bytes` goes within this node and between nodes.
+    /// Returns what all ranks know of a call.
+    pub fn situation(&self, call: &Call<'_>) -> Situation {
+        let ranks = self.comm.size() as usize;
+        Situation {
+            ranks,
+            per_node: self.per_node(),
+            bytes: call.bytes(ranks),
+            commutes: call.commutes(),
+        }
+    }
+
+    /// Returns how a call goes within this node and between nodes.
     ///
-    /// Leaders use writes if `by_writes` returns an algorithm, and otherwise `messages`.
+    /// Leaders use writes if an algorithm is worth it that `of` knows, and otherwise `messages`.
     pub fn node_algorithm<A, W>(
         &self,
-        collective: Collective,
-        bytes: usize,
+        call: &Call<'_>,
+        nodes: &Nodes,
         messages: A,
-        by_writes: impl FnOnce(&Reach, &Network) -> Option<W>,
+        of: impl FnOnce(Algorithm) -> Option<W>,
     ) -> NodeAlgorithm<A, W> {
+        let bytes = call.bytes(self.comm.size() as usize);
         let is_quick = |slots: &Slots| {
             let ranks = slots.size as usize;
             let situation = Situation {
@@ -73,28 +86,20 @@ impl CallContext<'_> {
                 bytes,
                 commutes: true,
             };
-            self.choices
-                .in_slots(collective, &situation, Locality::NODE)
+            call.can_reduce_in_slots()
+                && call.collective().is_some_and(|collective| {
+                    self.choices
+                        .in_slots(collective, &situation, Locality::NODE)
+                })
         };
-        let writes = self
-            .leaders_reach()
-            .and_then(|RemoteSlots { reach, network }| Some((reach, by_writes(&reach, &network)?)));
+        let writes = self.leaders_reach().and_then(|written| {
+            let leaders = call.between_leaders(nodes);
+            let how = leaders.write_algorithm(&written, self.choices)?;
+            Some(BetweenNodes::Writes(written.reach, of(how)?))
+        });
         NodeAlgorithm {
             within: self.node.filter(is_quick),
-            between: match writes {
-                Some((reach, how)) => BetweenNodes::Writes(reach, how),
-                None => BetweenNodes::Messages(messages),
-            },
+            between: writes.unwrap_or(BetweenNodes::Messages(messages)),
         }
-    }
-}
-
-/// Returns the situation of a collective among ranks with slots over a network.
-pub(crate) fn leaders(reach: &Reach, bytes: usize) -> Situation {
-    Situation {
-        ranks: reach.size as usize,
-        per_node: 1,
-        bytes,
-        commutes: true,
     }
 }

@@ -1,37 +1,16 @@
 //! The arguments by which two calls have the same schedule.
 
 use crate::plan::call::{Call, Root};
+use crate::plan::in_slots::uniform;
 use mpi_core::datatype::Datatype;
 use mpi_core::op::Op;
-use mpi_sched::{Layout, Part};
-
-/// Names the collective of a plan.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-#[repr(u8)]
-#[allow(missing_docs, reason = "names of the standard's functions")]
-pub enum CollectiveKind {
-    /// No collective: the key of an empty entry.
-    #[default]
-    None,
-    Barrier,
-    Bcast,
-    Gather,
-    Scatter,
-    Allgather,
-    Alltoall,
-    Reduce,
-    Allreduce,
-    ReduceScatter,
-    Scan,
-    Exscan,
-    /// The barrier between broadcasts by writes, before slots are reused.
-    Pace,
-}
+use mpi_sched::{Collective, Layout, Part};
 
 /// The arguments of a call that determine its schedule on a communicator.
 #[derive(Clone, Copy)]
 pub(crate) struct Shape<'a> {
-    pub kind: CollectiveKind,
+    /// `None` for the barrier between broadcasts by writes, before slots are reused.
+    pub kind: Option<Collective>,
     is_nonblocking: bool,
     in_place: bool,
     pub root: Option<Root>,
@@ -48,7 +27,7 @@ pub(crate) struct Shape<'a> {
 /// Invariant: a datatype is the same only while both objects live. The plan keeps its own alive, so
 /// a datatype that was freed and made again under the same handle never fits an old plan.
 pub(crate) struct OwnedShape {
-    kind: CollectiveKind,
+    kind: Option<Collective>,
     is_nonblocking: bool,
     in_place: bool,
     root: Option<Root>,
@@ -59,39 +38,16 @@ pub(crate) struct OwnedShape {
 
 impl<'a> Shape<'a> {
     /// The shape of the barrier between broadcasts by writes.
-    pub const PACE: Shape<'static> = Shape::new(CollectiveKind::Pace, None, None, None);
-
-    const fn new(
-        kind: CollectiveKind,
-        root: Option<Root>,
-        send: Option<Part<'a>>,
-        recv: Option<Part<'a>>,
-    ) -> Shape<'a> {
-        Shape {
-            kind,
-            is_nonblocking: false,
-            in_place: false,
-            root,
-            send,
-            recv,
-            op: None,
-            varies: false,
-        }
-    }
-
-    fn reduction(
-        kind: CollectiveKind,
-        root: Option<Root>,
-        in_place: bool,
-        part: Part<'a>,
-        op: &'a Op,
-    ) -> Shape<'a> {
-        Shape {
-            in_place,
-            op: Some(op),
-            ..Shape::new(kind, root, None, Some(part))
-        }
-    }
+    pub const PACE: Shape<'static> = Shape {
+        kind: None,
+        is_nonblocking: false,
+        in_place: false,
+        root: None,
+        send: None,
+        recv: None,
+        op: None,
+        varies: false,
+    };
 
     /// Returns the shape of the same call, nonblocking.
     pub fn nonblocking(self) -> Shape<'a> {
@@ -141,74 +97,51 @@ impl OwnedShape {
     }
 }
 
-/// Returns the part that all blocks share; `None` if they differ.
-fn uniform<'a>(layout: Option<Layout<'a>>) -> Option<Option<Part<'a>>> {
+/// Returns the part that all blocks share, if there are any; `None` if they differ.
+fn same(layout: Option<Layout<'_>>) -> Option<Option<Part<'_>>> {
     match layout {
         None => Some(None),
-        Some(Layout::Uniform(part)) => Some(Some(part)),
-        Some(_) => None,
+        Some(layout) => uniform(layout).map(Some),
     }
 }
 
 impl Call<'_> {
     /// Returns the call's shape among `ranks` ranks; `None` if only some ranks know the lengths.
     pub(crate) fn shape(&self, ranks: u32) -> Option<Shape<'_>> {
-        use CollectiveKind as Kind;
-        Some(match *self {
-            Call::Barrier => Shape::new(Kind::Barrier, None, None, None),
-            Call::Bcast { root, part } => Shape::new(Kind::Bcast, Some(root), None, Some(part)),
-            Call::Gather {
-                root,
-                send,
-                recv,
-                varying: false,
-            } => Shape::new(Kind::Gather, Some(root), send, uniform(recv)?),
-            Call::Scatter {
-                root,
-                send,
-                recv,
-                varying: false,
-            } => Shape::new(Kind::Scatter, Some(root), uniform(send)?, recv),
-            Call::Allgather { send, recv } => {
-                Shape::new(Kind::Allgather, None, send, uniform(Some(recv))?)
+        let mut varies = false;
+        let (send, recv) = match *self {
+            Call::Gather { varying: true, .. } | Call::Scatter { varying: true, .. } => {
+                return None;
             }
-            Call::Alltoall { send, recv } => {
-                Shape::new(Kind::Alltoall, None, uniform(send)?, uniform(Some(recv))?)
+            Call::Gather { send, recv, .. } => (send, same(recv)?),
+            Call::Scatter { send, recv, .. } => (same(send)?, recv),
+            Call::Allgather { send, recv } => (send, same(Some(recv))?),
+            Call::Alltoall { send, recv } => (same(send)?, same(Some(recv))?),
+            Call::ReduceScatter { blocks, .. } => {
+                let part = uniform(blocks).unwrap_or_else(|| {
+                    varies = true;
+                    let datatype = blocks.datatype(0);
+                    let count = (0..ranks as usize).map(|rank| blocks.count(rank)).sum();
+                    Part { count, datatype }
+                });
+                (None, Some(part))
             }
-            Call::Reduce {
-                root,
-                in_place,
-                part,
-                op,
-            } => Shape::reduction(Kind::Reduce, Some(root), in_place, part, op),
-            Call::Allreduce { in_place, part, op } => {
-                Shape::reduction(Kind::Allreduce, None, in_place, part, op)
-            }
-            Call::ReduceScatter {
-                in_place,
-                blocks: Layout::Uniform(part),
-                op,
-            } => Shape::reduction(Kind::ReduceScatter, None, in_place, part, op),
-            Call::ReduceScatter {
-                in_place,
-                blocks,
-                op,
-            } => {
-                let datatype = blocks.datatype(0);
-                let count = (0..ranks as usize).map(|rank| blocks.count(rank)).sum();
-                let part = Part { count, datatype };
-                Shape {
-                    varies: true,
-                    ..Shape::reduction(Kind::ReduceScatter, None, in_place, part, op)
-                }
-            }
-            Call::Scan { in_place, part, op } => {
-                Shape::reduction(Kind::Scan, None, in_place, part, op)
-            }
-            Call::Exscan { in_place, part, op } => {
-                Shape::reduction(Kind::Exscan, None, in_place, part, op)
-            }
-            _ => return None,
+            Call::Bcast { part, .. }
+            | Call::Reduce { part, .. }
+            | Call::Allreduce { part, .. }
+            | Call::Scan { part, .. }
+            | Call::Exscan { part, .. } => (None, Some(part)),
+            _ => (None, None),
+        };
+        Some(Shape {
+            kind: Some(self.collective()?),
+            in_place: self.is_in_place(),
+            root: self.root(),
+            send,
+            recv,
+            op: self.op(),
+            varies,
+            ..Shape::PACE
         })
     }
 }

@@ -249,6 +249,24 @@ impl CommState {
     }
 }
 
+/// Where a call is executed.
+#[derive(Clone, Copy)]
+pub(crate) struct CommContext<'a> {
+    pub process: &'a Process,
+    pub comm: &'a Comm,
+    pub state: &'a CommState,
+}
+
+impl<'a> CommContext<'a> {
+    pub fn new(process: &'a Process, comm: &'a Comm, state: &'a CommState) -> CommContext<'a> {
+        CommContext {
+            process,
+            comm,
+            state,
+        }
+    }
+}
+
 /// Sets a communicator's algorithms; `None`: the process's. All members must set the same.
 pub fn set_comm_choices(comm: &Comm, choices: Option<Choices>) {
     CommState::of(comm).set_choices(choices);

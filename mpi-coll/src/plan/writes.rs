@@ -2,30 +2,13 @@
 
 #![deny(unsafe_code)]
 
-use crate::plan::call::{Call, Root, total};
-use crate::plan::call_context::{CallContext, RemoteSlots, leaders};
-use mpi_sched::costs::Network;
-use mpi_sched::rdma::{self, RdmaAllgather, RdmaAllreduce, RdmaAlltoall, RdmaBcast, RdmaReduce};
-use mpi_sched::{Choices, Collective, Layout, Nodes, Reach, Schedule, Situation, slots};
+use crate::plan::call::{Call, Root};
+use crate::plan::call_context::{CallContext, RemoteSlots};
+use crate::plan::in_slots::uniform;
+use mpi_sched::rdma::{self, RdmaAllreduce, RdmaReduce, WriteCall};
+use mpi_sched::{Algorithm, Choices, Layout, Nodes, Part, Reach, Schedule, slots};
 
-/// The algorithm of a call by writes.
-enum WriteAlgorithm {
-    Barrier,
-    Bcast(RdmaBcast),
-    Reduce(RdmaReduce),
-    Allreduce(RdmaAllreduce),
-    Allgather(RdmaAllgather),
-    Alltoall(RdmaAlltoall),
-}
-
-/// Returns whether a barrier goes by writes.
-pub(crate) fn barrier_by_writes(choices: &Choices, reach: &Reach, network: &Network) -> Option<()> {
-    choices
-        .by_writes(Collective::Barrier, &leaders(reach, 0), &network.quick)
-        .then_some(())
-}
-
-impl Call<'_> {
+impl<'a> Call<'a> {
     /// Whether this call can go node by node at all, apart from its length.
     pub(crate) fn goes_by_nodes(&self, nodes: &Nodes) -> bool {
         match self {
@@ -36,57 +19,77 @@ impl Call<'_> {
             } => nodes.are_alike(),
             Call::Allreduce { op, .. } => op.is_commutative() || nodes.in_order(),
             // A leader that is not the root has space for its sum only if the data has no gaps.
-            Call::Reduce { part, op, .. } => {
-                slots::can_reduce(part) && (op.is_commutative() || nodes.in_order())
+            Call::Reduce { op, .. } => {
+                self.can_reduce_in_slots() && (op.is_commutative() || nodes.in_order())
             }
             _ => false,
         }
     }
 
-    /// Returns the best algorithm by writes, if one is worth it. Between leaders, for the leaders'
-    /// call.
-    fn write_algorithm(
+    /// Whether slots can hold the operands of the reduction, if the call is one.
+    pub(crate) fn can_reduce_in_slots(&self) -> bool {
+        match self {
+            Call::Reduce { part, .. } | Call::Allreduce { part, .. } => slots::can_reduce(part),
+            _ => true,
+        }
+    }
+
+    /// Returns the call between the nodes' leaders, if this one goes node by node.
+    pub(crate) fn between_leaders(&self, nodes: &Nodes) -> Call<'a> {
+        match *self {
+            Call::Allgather {
+                send,
+                recv: Layout::Uniform(part),
+            } => {
+                let count = part.count * nodes.largest();
+                let recv = Layout::Uniform(Part { count, ..part });
+                Call::Allgather { send, recv }
+            }
+            Call::Reduce {
+                root: Root::Rank(root),
+                in_place,
+                part,
+                op,
+            } => Call::Reduce {
+                root: Root::Rank(nodes.node_of(root)),
+                in_place,
+                part,
+                op,
+            },
+            other => other,
+        }
+    }
+
+    /// Returns the call as its algorithm by writes is selected; `None` if there can't be one.
+    fn by_writes_to(&self, reach: Reach) -> Option<WriteCall> {
+        let is_possible = match self {
+            Call::Allgather { recv, .. } => uniform(*recv).is_some(),
+            Call::Alltoall { send, recv } => {
+                send.is_none_or(|send| uniform(send).is_some()) && uniform(*recv).is_some()
+            }
+            _ => self.can_reduce_in_slots(),
+        };
+        let bytes = match self {
+            Call::Allgather { recv, .. } => recv.bytes(0),
+            _ => self.bytes(reach.size as usize),
+        };
+        is_possible.then_some(WriteCall {
+            collective: self.collective()?,
+            reach,
+            root: self.root().map_or(0, |root| root.number(reach.rank)),
+            bytes,
+            commutes: self.commutes(),
+        })
+    }
+
+    /// Returns the best algorithm by writes, if one is worth it. Between leaders, for the
+    /// [leaders' call](Call::between_leaders).
+    pub(crate) fn write_algorithm(
         &self,
         RemoteSlots { reach, network }: &RemoteSlots,
         choices: &Choices,
-    ) -> Option<WriteAlgorithm> {
-        let at = |bytes: usize, commutes: bool| Situation {
-            commutes,
-            ..leaders(reach, bytes)
-        };
-        match *self {
-            Call::Barrier => {
-                barrier_by_writes(choices, reach, network).map(|()| WriteAlgorithm::Barrier)
-            }
-            Call::Bcast { part, .. } => choices
-                .bcast_by_writes(&at(part.bytes(), true), reach, network)
-                .map(WriteAlgorithm::Bcast),
-            Call::Reduce { root, part, op, .. } if slots::can_reduce(&part) => {
-                let situation = at(part.bytes(), op.is_commutative());
-                choices
-                    .reduce_by_writes(&situation, number(root, reach), reach, network)
-                    .map(WriteAlgorithm::Reduce)
-            }
-            Call::Allreduce { part, op, .. } if slots::can_reduce(&part) => choices
-                .allreduce_by_writes(&at(part.bytes(), op.is_commutative()), reach, network)
-                .map(WriteAlgorithm::Allreduce),
-            Call::Allgather {
-                recv: recv @ Layout::Uniform(part),
-                ..
-            } => {
-                let situation = at(total(&recv, reach.size as usize), true);
-                choices
-                    .allgather_by_writes(&situation, part.bytes(), reach, network)
-                    .map(WriteAlgorithm::Allgather)
-            }
-            Call::Alltoall {
-                send: None | Some(Layout::Uniform(_)),
-                recv: Layout::Uniform(part),
-            } => choices
-                .alltoall_by_writes(&at(part.bytes(), true), reach, network)
-                .map(WriteAlgorithm::Alltoall),
-            _ => None,
-        }
+    ) -> Option<Algorithm> {
+        choices.write_algorithm(&self.by_writes_to(*reach)?, network)
     }
 
     /// Builds a schedule of writes to slots over a network. Returns false, and builds nothing, if
@@ -102,11 +105,9 @@ impl Call<'_> {
         };
         let reach = written.reach;
         match (*self, how) {
-            (_, WriteAlgorithm::Barrier) => {
-                rdma::barrier(schedule, reach, rdma::Signals::Dissemination)
-            }
-            (Call::Bcast { root, part }, WriteAlgorithm::Bcast(how)) => {
-                rdma::bcast_by(schedule, reach, number(root, &reach), part, how);
+            (Call::Barrier, _) => rdma::barrier(schedule, reach),
+            (Call::Bcast { root, part }, Algorithm::RdmaBcast(how)) => {
+                rdma::bcast_by(schedule, reach, root.number(reach.rank), part, how);
             }
             (
                 Call::Reduce {
@@ -115,34 +116,28 @@ impl Call<'_> {
                     part,
                     op,
                 },
-                WriteAlgorithm::Reduce(how),
+                Algorithm::RdmaReduce(how),
             ) => {
-                let root = (number(root, &reach), in_place);
+                let root = (root.number(reach.rank), in_place);
                 rdma::reduce_by(schedule, reach, root, part, op, how);
             }
-            (Call::Allreduce { in_place, part, op }, WriteAlgorithm::Allreduce(way)) => {
-                rdma::allreduce_by(schedule, reach, in_place, part, op, way);
+            (Call::Allreduce { in_place, part, op }, Algorithm::RdmaAllreduce(how)) => {
+                rdma::allreduce_by(schedule, reach, in_place, part, op, how);
             }
             (
                 Call::Allgather {
                     send,
                     recv: Layout::Uniform(part),
                 },
-                WriteAlgorithm::Allgather(how),
+                Algorithm::RdmaAllgather(how),
             ) => rdma::allgather_by(schedule, reach, send, part, how),
             (
                 Call::Alltoall {
                     send,
                     recv: Layout::Uniform(part),
                 },
-                WriteAlgorithm::Alltoall(how),
-            ) => {
-                let send = match send {
-                    Some(Layout::Uniform(send)) => Some(send),
-                    _ => None,
-                };
-                rdma::alltoall_by(schedule, reach, send, part, how);
-            }
+                Algorithm::RdmaAlltoall(how),
+            ) => rdma::alltoall_by(schedule, reach, send.and_then(uniform), part, how),
             _ => return false,
         }
         true
@@ -154,69 +149,24 @@ impl Call<'_> {
         context: &CallContext<'_>,
         written: &RemoteSlots,
     ) -> String {
-        // The communicator's call also describes what leaders do, but for two calls.
-        let scaled;
-        let call = match (
-            *self,
-            context.nodes.filter(|_| context.all_reach().is_none()),
-        ) {
-            (
-                Call::Allgather {
-                    send,
-                    recv: Layout::Uniform(part),
-                },
-                Some(nodes),
-            ) => {
-                let count = part.count * nodes.largest();
-                let recv = Layout::Uniform(mpi_sched::Part { count, ..part });
-                scaled = Call::Allgather { send, recv };
-                &scaled
-            }
-            (
-                Call::Reduce {
-                    root: Root::Rank(root),
-                    in_place,
-                    part,
-                    op,
-                },
-                Some(nodes),
-            ) => {
-                let root = Root::Rank(nodes.node_of(root));
-                scaled = Call::Reduce {
-                    root,
-                    in_place,
-                    part,
-                    op,
-                };
-                &scaled
-            }
-            _ => self,
+        let call = match context.nodes {
+            Some(nodes) if context.all_reach().is_none() => self.between_leaders(nodes),
+            _ => *self,
         };
+        let name = |how: &dyn std::fmt::Debug| format!("rdma ({how:?})").to_lowercase();
         match call.write_algorithm(written, context.choices) {
-            Some(WriteAlgorithm::Bcast(how)) => format!("rdma ({})", lowercase(&how)),
-            Some(WriteAlgorithm::Reduce(RdmaReduce::Tree { degree })) => {
+            Some(Algorithm::RdmaBcast(how)) => name(&how),
+            Some(Algorithm::RdmaReduce(RdmaReduce::Tree { degree })) => {
                 format!("rdma (tree:{degree})")
             }
-            Some(WriteAlgorithm::Reduce(how)) => format!("rdma ({})", lowercase(&how)),
-            Some(WriteAlgorithm::Allreduce(RdmaAllreduce::Tree { up, down })) => {
+            Some(Algorithm::RdmaReduce(how)) => name(&how),
+            Some(Algorithm::RdmaAllreduce(RdmaAllreduce::Tree { up, down })) => {
                 format!("rdma (tree:{up}, down by {down})")
             }
-            Some(WriteAlgorithm::Allreduce(how)) => format!("rdma ({})", lowercase(&how)),
-            Some(WriteAlgorithm::Allgather(how)) => format!("rdma ({})", lowercase(&how)),
-            Some(WriteAlgorithm::Alltoall(how)) => format!("rdma ({})", lowercase(&how)),
-            Some(WriteAlgorithm::Barrier) | None => "rdma".to_string(),
+            Some(Algorithm::RdmaAllreduce(how)) => name(&how),
+            Some(Algorithm::RdmaAllgather(how)) => name(&how),
+            Some(Algorithm::RdmaAlltoall(how)) => name(&how),
+            _ => "rdma".to_string(),
         }
-    }
-}
-
-fn lowercase(how: &dyn std::fmt::Debug) -> String {
-    format!("{how:?}").to_lowercase()
-}
-
-/// Returns the root's number among the ranks with slots.
-fn number(root: Root, reach: &Reach) -> u32 {
-    match root {
-        Root::Rank(rank) => rank,
-        Root::This | Root::Other => reach.rank,
     }
 }

@@ -114,10 +114,11 @@ pub fn key_words(made: Option<&PieceResult>) -> KeyWords {
     }
 }
 
-fn make_own(memory: &dyn SharedMemory, len: usize, first: usize) -> PieceResult {
-    let piece = memory.create(len)?;
-    piece.reserve(0, first)?;
-    Ok(Piece::Segment(piece))
+/// Returns the process's shared memory.
+fn memory(process: &Process) -> Result<&dyn SharedMemory, OpenError> {
+    let memory = process.shared_memory();
+    let missing = || OpenError("this process has no shared memory".into());
+    memory.map(|memory| &**memory).ok_or_else(missing)
 }
 
 /// Returns the bits of `pages` pages from `first` on.
@@ -153,12 +154,9 @@ impl Arenas {
     /// # Errors
     /// There is no shared memory, or too little.
     pub fn make(&self, process: &Process, len: usize, first: usize) -> PieceResult {
-        let Some(memory) = process.shared_memory() else {
-            return Err(OpenError("this process has no shared memory".into()));
-        };
         match self.allocate(process, len) {
             Some(chunk) => Ok(Piece::Chunk(chunk)),
-            None => make_own(&**memory, len, first),
+            None => Arenas::make_segment(process, len, first),
         }
     }
 
@@ -167,10 +165,9 @@ impl Arenas {
     /// # Errors
     /// There is no shared memory, or too little.
     pub fn make_segment(process: &Process, len: usize, first: usize) -> PieceResult {
-        match process.shared_memory() {
-            Some(memory) => make_own(&**memory, len, first),
-            None => Err(OpenError("this process has no shared memory".into())),
-        }
+        let piece = memory(process)?.create(len)?;
+        piece.reserve(0, first)?;
+        Ok(Piece::Segment(piece))
     }
 
     /// Returns the piece of `len` bytes that this process has made, or opens the one of this key.
@@ -184,20 +181,17 @@ impl Arenas {
         key: KeyWords,
         len: usize,
     ) -> PieceResult {
-        match (made, process.shared_memory()) {
-            (Some(made), _) => made,
-            (None, None) => Err(OpenError("this process has no shared memory".into())),
-            (None, Some(_)) if key[0] == 0 => {
-                Err(OpenError("the first member could not create it".into()))
-            }
-            (None, Some(memory)) if key[0] == 1 => {
-                let key = RemoteKey {
-                    address: key[1],
-                    words: [key[2], key[3]],
-                };
-                memory.open(&key, len).map(Piece::Segment)
-            }
-            (None, Some(_)) => self.open_chunk(process, key).map(Piece::Chunk),
+        if let Some(made) = made {
+            return made;
+        }
+        let memory = memory(process)?;
+        let [is_made, address, words @ ..] = key;
+        match is_made {
+            0 => Err(OpenError("the first member could not create it".into())),
+            1 => memory
+                .open(&RemoteKey { address, words }, len)
+                .map(Piece::Segment),
+            _ => self.open_chunk(memory, key).map(Piece::Chunk),
         }
     }
 
@@ -246,12 +240,9 @@ impl Arenas {
     }
 
     /// Opens a chunk of another process of the node.
-    fn open_chunk(&self, process: &Process, key: KeyWords) -> Result<Chunk, OpenError> {
+    fn open_chunk(&self, memory: &dyn SharedMemory, key: KeyWords) -> Result<Chunk, OpenError> {
         let [place, address, words @ ..] = key;
         let (offset, len) = ((place >> 32) as usize, place as u32 as usize);
-        let Some(memory) = process.shared_memory() else {
-            return Err(OpenError("this process has no shared memory".into()));
-        };
         if offset + len > ARENA_BYTES {
             return Err(OpenError(format!(
                 "a piece of {len} bytes at {offset} exceeds its arena of {ARENA_BYTES} bytes"

@@ -16,7 +16,7 @@ use crate::plan::call::Call;
 use crate::plan::in_slots::MAX_DIRECT_READERS;
 use crate::plan::registration::Collectives;
 use crate::plan::registration::choices;
-use crate::plan::state::CommState;
+use crate::plan::state::{CommContext, CommState};
 use crate::slots::copy_result::CopyResult;
 use crate::slots::shared::SharedSlots;
 use mpi_core::comm::{Comm, Purpose};
@@ -161,7 +161,14 @@ fn fastest_time(
         let (tag, purpose) = (comm.next_collective(), Purpose::Collective);
         let begun = Instant::now();
         // SAFETY: the buffers hold a block, and one of each rank; they live until the call ends.
-        unsafe { run(process, comm, state, purpose, tag, buffers, plan)? };
+        unsafe {
+            run(
+                CommContext::new(process, comm, state),
+                (purpose, tag),
+                buffers,
+                plan,
+            )?
+        };
         best = best.min(begun.elapsed().as_nanos() as u64);
     }
     Ok(best)

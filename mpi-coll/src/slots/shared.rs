@@ -74,7 +74,7 @@ pub(crate) struct SharedSlots {
     knows_mismatch: AtomicBool,
     /// Long calls of this rank, up to [`LONG_CALLS`].
     long_calls: AtomicU32,
-    _share: Share,
+    _share: Option<Share>,
     /// The memory at `base`.
     piece: Box<dyn SharedSegment>,
 }
@@ -95,7 +95,7 @@ impl SharedSlots {
         rank: u32,
         size: u32,
         ring: Ring,
-        share: Share,
+        share: impl Into<Option<Share>>,
     ) -> SharedSlots {
         let Ring {
             room,
@@ -135,7 +135,7 @@ impl SharedSlots {
             is_copy_measured: AtomicBool::new(false),
             knows_mismatch: AtomicBool::new(false),
             long_calls: AtomicU32::new(0),
-            _share: share,
+            _share: share.into(),
             piece,
         };
         if rank == 0 {
@@ -155,9 +155,14 @@ impl SharedSlots {
     /// Notes that all members have the memory. `direct`: whether they can copy from each other's
     /// memory; `crowded`: whether one of them may have to wait for its core.
     pub fn settle(&mut self, direct: Direct, crowded: bool) {
-        self.piece.seal();
+        self.seal();
         self.slots.direct = direct;
         self.slots.crowded = crowded;
+    }
+
+    /// Notes that all members have the memory.
+    pub fn seal(&self) {
+        self.piece.seal();
     }
 
     /// Returns whether one copy was measured against two; from now on it was.
@@ -353,6 +358,24 @@ impl SharedSlots {
         Flag::Down
     }
 
+    /// Whether a rank's flag is up for a phase of a call with this signature, where several calls use
+    /// the slots together.
+    ///
+    /// Later phases' flags don't imply it: several threads may raise a rank's flags.
+    #[inline]
+    pub fn is_up_alone(&self, of: u32, number: u64, signature: CallSignature) -> Flag {
+        // A wait for all ranks comes after this rank's own flag.
+        if of == self.slots.rank {
+            return Flag::Up;
+        }
+        // No rank raises the slot's flag again before this rank has finished this phase.
+        match self.flag(of, number).poll(number) {
+            Some((0, mark)) if mark == u64::from(signature.mark()) => Flag::Up,
+            Some((0, _)) => Flag::Other,
+            _ => Flag::Down,
+        }
+    }
+
     /// Spins for a moment, on an oversubscribed node, unless a rank that is missing from this phase
     /// needs this core. Returns whether all of `ranks` have arrived.
     pub fn spin_unless_needed(&self, ranks: Range<u32>, number: u64) -> bool {
@@ -385,6 +408,15 @@ impl SharedSlots {
         // SAFETY: aligned, in the first line of the rank's head, in memory that lives as long as
         // `self`.
         unsafe { &*self.base.sub(HEAD).add(of as usize * self.own + 8).cast() }
+    }
+
+    /// The phase up to which a rank has finished all calls, where several calls use the slots
+    /// together.
+    #[inline(always)]
+    pub fn through(&self, of: u32) -> &AtomicU64 {
+        // SAFETY: aligned, in the first line of the rank's head, in memory that lives as long as
+        // `self`.
+        unsafe { &*self.base.sub(HEAD).add(of as usize * self.own + 24).cast() }
     }
 
     /// The mismatch word in rank 0's head, as [`found_by`] encodes it; 0 if there is no mismatch.
@@ -544,17 +576,10 @@ impl SharedSlots {
         })
     }
 
-    /// Handles a flag of another call: returns `Ok` with the error if both calls have the same
-    /// phases and the ranks can go on.
+    /// Returns the signature of the call that raised a rank's flag of a phase.
     #[cold]
-    pub fn disagree_in(
-        &self,
-        of: u32,
-        tag: u32,
-        number: u64,
-        signature: CallSignature,
-    ) -> Result<Error> {
-        self.disagree(of, tag, signature, self.flag(of, number).signature())
+    pub fn signature_of(&self, of: u32, number: u64) -> CallSignature {
+        self.flag(of, number).signature()
     }
 
     /// Handles a mismatch with rank `of` about call number `tag`: publishes it unless both calls

@@ -106,6 +106,7 @@ impl Collectives<'_> {
                         mpi_sched::allreduce(schedule, team, in_place, data, &self.sum, how);
                     }
                 },
+                None,
             )
         };
         part.request = Some(request.unwrap());
@@ -224,6 +225,7 @@ fn probing_makes_progress_on_collectives() {
                     |schedule| {
                         mpi_sched::barrier(schedule, team, Barrier::Dissemination);
                     },
+                    None,
                 )
             }
         })

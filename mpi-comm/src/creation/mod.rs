@@ -234,7 +234,7 @@ pub fn start_dup_comm<T: AsRef<Comm> + Send + Sync + 'static>(
     // SAFETY: the schedule reads or writes the 8 bytes, which `then` keeps alive; `then` reads them
     // after the schedule has ended.
     let request = unsafe {
-        mpi_coll::started::start_collective_then(
+        mpi_coll::started::start_collective(
             process,
             holder,
             buffers,

@@ -1,7 +1,7 @@
 //! The set of ranks that a rank ever writes to.
 
 use super::reach::{DEGREES, DIRECT, Reach, steps};
-use super::trees::{Signals, allreduce, barrier, bcast, exchange};
+use super::trees::{allreduce, barrier, bcast, exchange};
 use crate::schedule::{Schedule, Step};
 use crate::team::Part;
 use mpi_types::datatype::{Datatype, Predefined};
@@ -17,8 +17,7 @@ pub fn written_to(reach: Reach) -> Vec<u32> {
     };
     let op = Op::predefined(PredefinedOp::Bor);
     let mut schedule = Schedule::new();
-    barrier(&mut schedule, reach, Signals::Dissemination);
-    barrier(&mut schedule, reach, Signals::Pairwise);
+    barrier(&mut schedule, reach);
     // As the root this rank has all children that it has in any tree: 1, 2, 4, … further on.
     bcast(&mut schedule, reach, reach.rank, part);
     exchange(&mut schedule, reach, true, part, &op);

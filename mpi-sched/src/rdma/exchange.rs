@@ -16,19 +16,24 @@ pub fn allgather_direct(
     let Some(all) = Blocks::new(schedule, reach, send, part) else {
         return;
     };
-    debug_assert!(reach.size <= DIRECT && all.len <= reach.room);
+    direct(schedule, reach, |_| all.of(reach.rank), &all);
+}
+
+/// Builds the exchange of the blocks that `given` returns for all other ranks.
+fn direct(schedule: &mut Schedule, reach: Reach, given: impl Fn(u32) -> Block, got: &Blocks) {
+    debug_assert!(reach.size <= DIRECT && got.len <= reach.room);
     schedule.meet();
     let phase = schedule.phase();
     for distance in 1..reach.size {
         let (of, cell) = (reach.after(distance), reach.other_cell(distance));
-        schedule.put(Slot { of, cell, phase }, all.of(reach.rank));
+        schedule.put(Slot { of, cell, phase }, given(of));
     }
     for distance in 1..reach.size {
         let (from, cell) = (reach.before(distance), reach.other_cell(distance));
-        reach.arrival(schedule, from, cell, phase, all.len);
-        schedule.copy(reach.arrived(cell, phase, all.len), all.of(from));
+        reach.arrival(schedule, from, cell, phase, got.len);
+        schedule.copy(reach.arrived(cell, phase, got.len), got.of(from));
     }
-    all.finish(schedule);
+    got.finish(schedule);
 }
 
 /// Builds an allgather of equal blocks: each rank sends all gathered blocks to ranks 1, 2, 4, …
@@ -148,19 +153,7 @@ pub fn alltoall_direct(
     let Some(both) = Both::new(schedule, reach, send, recv) else {
         return;
     };
-    debug_assert!(reach.size <= DIRECT && both.len <= reach.room);
-    schedule.meet();
-    let phase = schedule.phase();
-    for distance in 1..reach.size {
-        let (of, cell) = (reach.after(distance), reach.other_cell(distance));
-        schedule.put(Slot { of, cell, phase }, both.of(of));
-    }
-    for distance in 1..reach.size {
-        let (from, cell) = (reach.before(distance), reach.other_cell(distance));
-        reach.arrival(schedule, from, cell, phase, both.len);
-        schedule.copy(reach.arrived(cell, phase, both.len), both.got.of(from));
-    }
-    both.got.finish(schedule);
+    direct(schedule, reach, |of| both.of(of), &both.got);
 }
 
 /// Builds an alltoall of equal blocks by doubling: blocks go to ranks 1, 2, 4, … further on

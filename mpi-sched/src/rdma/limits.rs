@@ -1,7 +1,59 @@
 //! The calls that each algorithm by remote writes takes.
 
 use super::reach::{DIRECT, LONGEST, Reach};
-use crate::collective::{RdmaAllgather, RdmaAllreduce, RdmaAlltoall, RdmaBcast, RdmaReduce};
+use crate::collective::{
+    Algorithm, Collective, RdmaAllgather, RdmaAllreduce, RdmaAlltoall, RdmaBcast, RdmaReduce,
+};
+use crate::situation::Situation;
+
+/// A call among ranks with slots over a network, as the selection of its algorithm sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct WriteCall {
+    /// The collective.
+    pub collective: Collective,
+    /// The slots.
+    pub reach: Reach,
+    /// The root's number among the ranks with slots.
+    pub root: u32,
+    /// Bytes of a vector, or of a block.
+    pub bytes: usize,
+    /// Whether the operation commutes.
+    pub commutes: bool,
+}
+
+impl WriteCall {
+    /// Returns what all ranks know of the call.
+    pub fn situation(&self) -> Situation {
+        let ranks = self.reach.size as usize;
+        Situation {
+            ranks,
+            per_node: 1,
+            bytes: match self.collective {
+                Collective::Allgather => self.bytes * ranks,
+                _ => self.bytes,
+            },
+            commutes: self.commutes,
+        }
+    }
+
+    /// Returns whether this is an algorithm of the collective that takes the call.
+    pub fn allows(&self, algorithm: Algorithm) -> bool {
+        let WriteCall { reach, bytes, .. } = *self;
+        match (self.collective, algorithm) {
+            (Collective::Barrier, Algorithm::Rdma) => true,
+            (Collective::Bcast, Algorithm::RdmaBcast(how)) => how.takes(reach, bytes),
+            (Collective::Reduce, Algorithm::RdmaReduce(how)) => {
+                how.takes(reach, self.root, bytes, self.commutes)
+            }
+            (Collective::Allgather, Algorithm::RdmaAllgather(how)) => how.takes(reach, bytes),
+            (Collective::Alltoall, Algorithm::RdmaAlltoall(how)) => how.takes(reach, bytes),
+            (Collective::Allreduce, Algorithm::RdmaAllreduce(how)) => {
+                how.takes(reach, bytes, self.commutes)
+            }
+            _ => false,
+        }
+    }
+}
 
 impl RdmaAllreduce {
     /// Returns whether the algorithm takes a vector of `bytes` bytes.

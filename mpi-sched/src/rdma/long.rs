@@ -5,7 +5,7 @@
 
 use super::edges::Edges;
 use super::reach::Reach;
-use super::reduce::{as_bytes, operands};
+use super::reduce::{as_bytes, begin};
 use crate::schedule::{Block, Buf, Schedule, Staged};
 use crate::team::{Part, share};
 use mpi_types::op::Op;
@@ -53,15 +53,10 @@ pub fn reduce(
     part: Part<'_>,
     op: &Op,
 ) {
-    if part.count == 0 {
-        return;
-    }
     let is_root = reach.rank == root;
-    let (send, recv) = operands(schedule, part, op, (is_root, in_place));
-    if reach.size == 1 {
-        schedule.copy(send, recv);
+    let Some((send, recv)) = begin(schedule, reach, is_root && in_place, part, op) else {
         return;
-    }
+    };
     let is_first = reach.before(1) == root;
     let size = part.datatype.size();
     let mut edges = Edges::new(reach);
@@ -182,20 +177,15 @@ impl Blocks {
 /// ring, then go round once more. The operation must commute, except between two ranks, which
 /// exchange whole vectors.
 pub fn allreduce(schedule: &mut Schedule, reach: Reach, in_place: bool, part: Part<'_>, op: &Op) {
-    if part.count == 0 {
+    let Some((send, recv)) = begin(schedule, reach, in_place, part, op) else {
         return;
-    }
-    let (send, recv) = operands(schedule, part, op, (true, in_place));
+    };
+    schedule.meet();
     let size = part.datatype.size();
     let each = (reach.room / size).max(1);
     match reach.size {
-        1 => schedule.copy(send, recv),
-        2 => {
-            schedule.meet();
-            whole(schedule, reach, (send, recv), size, each);
-        }
+        2 => whole(schedule, reach, (send, recv), size, each),
         ranks => {
-            schedule.meet();
             let mut edges = Edges::new(reach);
             let at_once = ranks as usize * edges.ahead() as usize * each;
             let passes = part.count.div_ceil(at_once);

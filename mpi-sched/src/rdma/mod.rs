@@ -32,10 +32,11 @@ mod trees;
 pub use super::collective::{RdmaAllgather, RdmaAllreduce, RdmaAlltoall, RdmaBcast, RdmaReduce};
 pub use destinations::written_to;
 pub use exchange::{allgather_direct, allgather_doubling, alltoall_direct, alltoall_doubling};
+pub use limits::WriteCall;
 pub use pace::Pace;
 pub use reach::{DEGREES, Reach, SLOT_HEAD, steps};
 pub use reduce::reduce;
-pub use trees::{Signals, allreduce, barrier, bcast, exchange};
+pub use trees::{allreduce, barrier, bcast, exchange};
 
 use super::schedule::Schedule;
 use super::team::Part;

@@ -71,7 +71,7 @@ impl Reach {
 
     /// Returns the number of cells with flags only: those of barriers.
     fn signals(&self) -> u32 {
-        self.rounds() + 2
+        self.rounds()
     }
 
     /// Returns whether a cell holds flags without data.

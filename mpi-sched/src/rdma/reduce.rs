@@ -1,24 +1,28 @@
 //! Reductions to one rank, of vectors that fit a few slots.
 
 use super::reach::{Reach, steps};
-use crate::schedule::{Block, Buf, Schedule, Slot};
+use crate::schedule::{Block, Schedule, Slot};
 use crate::team::Part;
 use mpi_types::op::Op;
 
-/// Returns the blocks of a reduction: this rank's operand, and the result, which only the root has.
-pub(super) fn operands(
+/// Begins a reduction: returns this rank's operand and the result, unless nothing is left to do.
+pub(super) fn begin(
     schedule: &mut Schedule,
+    reach: Reach,
+    in_place: bool,
     part: Part<'_>,
     op: &Op,
-    (is_root, in_place): (bool, bool),
-) -> (Block, Block) {
+) -> Option<(Block, Block)> {
+    if part.count == 0 {
+        return None;
+    }
     schedule.set_op(op);
-    let recv = part.block(Buf::Recv, schedule);
-    let buf = match is_root && in_place {
-        true => Buf::Recv,
-        false => Buf::Send,
-    };
-    (Block { buf, ..recv }, recv)
+    let (send, recv) = part.operands(in_place, schedule);
+    if reach.size == 1 {
+        schedule.copy(send, recv);
+        return None;
+    }
+    Some((send, recv))
 }
 
 /// Builds a reduction of at most [`Reach::most_up`] bytes that can be reduced in slots to the
@@ -32,15 +36,10 @@ pub fn reduce(
     op: &Op,
     k: u32,
 ) {
-    if part.count == 0 {
+    let in_place = in_place && reach.rank == root;
+    let Some((send, recv)) = begin(schedule, reach, in_place, part, op) else {
         return;
-    }
-    let is_root = reach.rank == root;
-    let (send, recv) = operands(schedule, part, op, (is_root, in_place));
-    if reach.size == 1 {
-        schedule.copy(send, recv);
-        return;
-    }
+    };
     debug_assert!(part.bytes() <= reach.most_up());
     schedule.rise();
     let size = part.datatype.size();
@@ -49,7 +48,8 @@ pub fn reduce(
         let range = from..(from + each).min(part.count);
         let own = send.slice(size as isize, range.clone());
         let phase = schedule.phase();
-        if let Some(sum) = reduce_chunk(schedule, reach, root, k, phase, own, size) {
+        let cell = |level, child| reach.reduce_cell(k, level, child);
+        if let Some(sum) = up_a_tree(schedule, reach, (root, k), (phase, cell), own, size) {
             let to = recv.slice(size as isize, range);
             schedule.copy(as_bytes(sum, size), as_bytes(to, size));
         }
@@ -61,13 +61,14 @@ pub(super) fn as_bytes(block: Block, size: usize) -> Block {
     Block::bytes(block.buf, block.offset, block.count * size)
 }
 
-/// Builds the reduction of one chunk; returns the sum at the root.
-fn reduce_chunk(
+/// Builds the reduction of elements of `size` bytes that fit a slot up a tree of degree `k`; returns
+/// the sum at the root. Each sum replaces its last operand, in the cell that `cell` returns for a step
+/// and a child.
+pub(super) fn up_a_tree(
     schedule: &mut Schedule,
     reach: Reach,
-    root: u32,
-    k: u32,
-    phase: i32,
+    (root, k): (u32, u32),
+    (phase, cell): (i32, impl Fn(u32, u32) -> u32),
     own: Block,
     size: usize,
 ) -> Option<Block> {
@@ -78,7 +79,7 @@ fn reduce_chunk(
         let place = u64::from(number) / step % u64::from(k + 1);
         if place != 0 {
             let of = reach.before((place * step) as u32);
-            let cell = reach.reduce_cell(k, level, place as u32);
+            let cell = cell(level, place as u32);
             schedule.put(Slot { of, cell, phase }, as_bytes(sum, size));
             return None;
         }
@@ -87,7 +88,7 @@ fn reduce_chunk(
             if u64::from(number) + away >= reach.size.into() {
                 break;
             }
-            let cell = reach.reduce_cell(k, level, j);
+            let cell = cell(level, j);
             let len = own.count * size;
             reach.arrival(schedule, reach.after(away as u32), cell, phase, len);
             let operand = Block {

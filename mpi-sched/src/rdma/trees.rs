@@ -1,53 +1,20 @@
 //! Barriers, and collectives of vectors that fit slots: along trees, and between pairs of ranks.
 
 use super::reach::{Reach, steps};
+use super::reduce::{as_bytes, begin, up_a_tree};
 use crate::pairs::Pairs;
 use crate::schedule::{Block, Buf, Schedule, Slot};
 use crate::team::{Binomial, Part};
 use mpi_types::op::Op;
 
-/// The algorithm of a barrier by remote writes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Signals {
-    /// Signals to ranks 1, 2, 4, … further on: ⌈log2 N⌉ writes per rank for any N.
-    Dissemination,
-    /// Signals between partners 1, 2, 4, … apart; ranks beyond a power of two signal one within it
-    /// and are signaled back: two more steps.
-    Pairwise,
-}
-
-/// Builds a barrier.
-pub fn barrier(schedule: &mut Schedule, reach: Reach, how: Signals) {
+/// Builds a barrier: signals to ranks 1, 2, 4, … further on, ⌈log2 N⌉ writes per rank for any N.
+pub fn barrier(schedule: &mut Schedule, reach: Reach) {
     schedule.meet();
     let phase = schedule.phase();
-    let (rank, size) = (reach.rank, reach.size);
-    if how == Signals::Dissemination {
-        for round in 0..reach.rounds() {
-            let away = |distance| ((u64::from(rank) + distance) % u64::from(size)) as u32;
-            reach.signal(schedule, away(1 << round), round, phase);
-            let from = away(u64::from(size) - (1 << round));
-            reach.arrival(schedule, from, round, phase, usize::MAX);
-        }
-        return;
-    }
-    let power = 1 << size.ilog2();
-    let (inward, outward) = (reach.rounds(), reach.rounds() + 1);
-    if rank >= power {
-        reach.signal(schedule, rank - power, inward, phase);
-        reach.arrival(schedule, rank - power, outward, phase, usize::MAX);
-        return;
-    }
-    let extra = rank + power < size;
-    if extra {
-        reach.arrival(schedule, rank + power, inward, phase, usize::MAX);
-    }
-    for round in 0..power.ilog2() {
-        let partner = rank ^ 1 << round;
-        reach.signal(schedule, partner, round, phase);
-        reach.arrival(schedule, partner, round, phase, usize::MAX);
-    }
-    if extra {
-        reach.signal(schedule, rank + power, outward, phase);
+    for round in 0..reach.rounds() {
+        reach.signal(schedule, reach.after(1 << round), round, phase);
+        let from = reach.before(1 << round);
+        reach.arrival(schedule, from, round, phase, usize::MAX);
     }
 }
 
@@ -144,57 +111,18 @@ pub fn allreduce(
     op: &Op,
     [k, down]: [u32; 2],
 ) {
-    if part.count == 0 {
+    let Some((send, recv)) = begin(schedule, reach, in_place, part, op) else {
         return;
-    }
-    schedule.set_op(op);
-    let recv = part.block(Buf::Recv, schedule);
-    let send = Block {
-        buf: if in_place { Buf::Recv } else { Buf::Send },
-        ..recv
     };
-    if reach.size == 1 {
-        schedule.copy(send, recv);
-        return;
-    }
-    let len = part.bytes();
-    debug_assert!(len <= reach.room);
+    debug_assert!(part.bytes() <= reach.room);
     schedule.meet();
-    let phase = schedule.phase();
-    let typed = |bytes: Block| Block {
-        datatype: recv.datatype,
-        count: part.count,
-        ..bytes
-    };
-    let as_bytes = |block: Block| Block::bytes(block.buf, block.offset, len);
-    let rank = reach.rank;
-    let mut sum = send;
-    let mut step = 1u32;
-    for level in 0..steps(reach.size, k + 1) {
-        let parent = rank - rank % (step * (k + 1));
-        if parent != rank {
-            let j = (rank - parent) / step;
-            let cell = reach.child_cell(k, level, j);
-            let of = parent;
-            schedule.put(Slot { of, cell, phase }, as_bytes(sum));
-            break;
-        }
-        for j in 1..=k {
-            if u64::from(rank) + u64::from(j) * u64::from(step) >= reach.size.into() {
-                break;
-            }
-            let cell = reach.child_cell(k, level, j);
-            reach.arrival(schedule, rank + j * step, cell, phase, len);
-            let operand = typed(reach.arrived(cell, phase, len));
-            schedule.reduce(sum, operand);
-            sum = operand;
-        }
-        step = step.saturating_mul(k + 1);
-    }
+    let (phase, size) = (schedule.phase(), part.datatype.size());
+    let cell = |level, child| reach.child_cell(k, level, child);
+    let sum = up_a_tree(schedule, reach, (0, k), (phase, cell), send, size);
     // The children's slots are read before any data goes down.
-    let result = as_bytes(recv);
-    if rank == 0 {
-        schedule.copy(as_bytes(sum), result);
+    let result = as_bytes(recv, size);
+    if let Some(sum) = sum {
+        schedule.copy(as_bytes(sum, size), result);
     }
     bcast_down(schedule, reach, down, result, phase);
 }
@@ -202,19 +130,9 @@ pub fn allreduce(
 /// Builds an allreduce of a vector that fits a slot: whole vectors between partners 1, 2, 4, …
 /// apart, like [`crate::Allreduce::RecursiveDoubling`] by messages.
 pub fn exchange(schedule: &mut Schedule, reach: Reach, in_place: bool, part: Part<'_>, op: &Op) {
-    if part.count == 0 {
+    let Some((send, recv)) = begin(schedule, reach, in_place, part, op) else {
         return;
-    }
-    schedule.set_op(op);
-    let recv = part.block(Buf::Recv, schedule);
-    let send = Block {
-        buf: if in_place { Buf::Recv } else { Buf::Send },
-        ..recv
     };
-    if reach.size == 1 {
-        schedule.copy(send, recv);
-        return;
-    }
     let len = part.bytes();
     debug_assert!(len <= reach.room);
     schedule.meet();

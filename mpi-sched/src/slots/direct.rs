@@ -1,16 +1,49 @@
 //! CMA copies of long data between the ranks' buffers, whose addresses pass through slots.
 
+use super::movement::barrier;
 use super::reductions::can_reduce;
 use super::ring::Slots;
 use crate::schedule::{Block, Buf, Schedule, Slot};
-use crate::team::{Layout, Part};
+use crate::team::{Blocks, Layout, Part};
+use mpi_types::datatype::Datatype;
 use mpi_types::op::Op;
 
-/// Adds a barrier, after which no rank uses exposed memory any more.
-fn finish(schedule: &mut Schedule, slots: Slots) {
+/// Bytes of an exposed block's address and length in a slot.
+const LENT: usize = 16;
+
+/// Exposes bytes to the other ranks in a new phase; returns the phase.
+pub(super) fn lend(schedule: &mut Schedule, slots: Slots, bytes: Block) -> i32 {
     let phase = schedule.phase();
-    slots.signal(schedule, phase);
-    slots.await_all(schedule, phase);
+    slots.claim(schedule, phase);
+    schedule.lend(phase, bytes);
+    slots.raise_over(schedule, phase, Slots::whole(slots.rank, phase, LENT));
+    phase
+}
+
+/// Passes a new phase in which this rank exposes nothing; returns the phase.
+pub(super) fn lend_nothing(schedule: &mut Schedule, slots: Slots) -> i32 {
+    let phase = schedule.phase();
+    slots.pass(schedule, phase);
+    phase
+}
+
+/// Reads the other ranks' blocks, each from byte `from` of what they expose in `phase`.
+fn read_all(
+    schedule: &mut Schedule,
+    slots: Slots,
+    phase: i32,
+    from: usize,
+    (blocks, datatype): (Blocks<'_>, &Datatype),
+) {
+    for rank in slots.others() {
+        let block = blocks.get(rank as usize, schedule);
+        let to = schedule.stage(block, datatype);
+        slots.await_one(schedule, rank, phase);
+        schedule.direct(Slot::first(rank, phase), from, to.bytes, false);
+        to.unpack(schedule);
+    }
+    // After a barrier no rank uses exposed memory any more.
+    barrier(schedule, slots);
 }
 
 /// Builds a broadcast of long data: every rank reads it in the root's memory. Of two ranks each
@@ -26,7 +59,6 @@ pub fn bcast_direct(schedule: &mut Schedule, slots: Slots, root: u32, part: Part
     if is_root {
         staged.pack(schedule);
     }
-    let phase = schedule.phase();
     let two = slots.size == 2;
     // At a page boundary, so that only one rank looks up each page.
     let middle = if two {
@@ -34,14 +66,10 @@ pub fn bcast_direct(schedule: &mut Schedule, slots: Slots, root: u32, part: Part
     } else {
         len
     };
-    if is_root || two {
-        slots.claim(schedule, phase);
-        schedule.lend(phase, staged.bytes);
-        let said = Slots::whole(slots.rank, phase, 16);
-        slots.raise_over(schedule, phase, said);
-    } else {
-        slots.pass(schedule, phase);
-    }
+    let phase = match is_root || two {
+        true => lend(schedule, slots, staged.bytes),
+        false => lend_nothing(schedule, slots),
+    };
     if !is_root {
         slots.await_one(schedule, root, phase);
         let first = staged.bytes.cut(0..middle);
@@ -52,7 +80,7 @@ pub fn bcast_direct(schedule: &mut Schedule, slots: Slots, root: u32, part: Part
         let second = staged.bytes.cut(middle..len);
         schedule.direct(Slot::first(other, phase), middle, second, true);
     }
-    finish(schedule, slots);
+    barrier(schedule, slots);
     if !is_root {
         staged.unpack(schedule);
     }
@@ -74,21 +102,11 @@ pub fn allgather_direct(
     };
     let lent = schedule.stage(source, datatype);
     lent.pack(schedule);
-    let phase = schedule.phase();
-    slots.claim(schedule, phase);
-    schedule.lend(phase, lent.bytes);
-    slots.raise_over(schedule, phase, Slots::whole(slots.rank, phase, 16));
+    let phase = lend(schedule, slots, lent.bytes);
     if send.is_some() {
         schedule.copy(source, own);
     }
-    for rank in slots.others() {
-        let block = blocks.get(rank as usize, schedule);
-        let to = schedule.stage(block, recv.datatype);
-        slots.await_one(schedule, rank, phase);
-        schedule.direct(Slot::first(rank, phase), 0, to.bytes, false);
-        to.unpack(schedule);
-    }
-    finish(schedule, slots);
+    read_all(schedule, slots, phase, 0, (blocks, recv.datatype));
 }
 
 /// Builds an alltoall of long equal blocks: every rank reads its own in the others' send buffers.
@@ -104,20 +122,10 @@ pub fn alltoall_direct(schedule: &mut Schedule, slots: Slots, send: Part<'_>, re
     let source = all.block(Buf::Send, schedule);
     let lent = schedule.stage(source, datatype);
     lent.pack(schedule);
-    let phase = schedule.phase();
-    slots.claim(schedule, phase);
-    schedule.lend(phase, lent.bytes);
-    slots.raise_over(schedule, phase, Slots::whole(slots.rank, phase, 16));
+    let phase = lend(schedule, slots, lent.bytes);
     let own = blocks.get(me, schedule);
     schedule.copy(lent.bytes.cut(me * len..(me + 1) * len), own);
-    for rank in slots.others() {
-        let block = blocks.get(rank as usize, schedule);
-        let to = schedule.stage(block, recv.datatype);
-        slots.await_one(schedule, rank, phase);
-        schedule.direct(Slot::first(rank, phase), me * len, to.bytes, false);
-        to.unpack(schedule);
-    }
-    finish(schedule, slots);
+    read_all(schedule, slots, phase, me * len, (blocks, recv.datatype));
 }
 
 /// Returns whether [`reduce_direct`] applies: two ranks, and an operation that can write to a third
@@ -144,21 +152,13 @@ pub fn reduce_direct(
     }
     schedule.set_op(op);
     let (width, extent) = (part.datatype.size(), part.datatype.extent());
-    let recv = part.block(Buf::Recv, schedule);
-    let in_place = in_place && slots.rank == root;
-    let send = Block {
-        buf: if in_place { Buf::Recv } else { Buf::Send },
-        ..recv
-    };
-    let phase = schedule.phase();
+    let (send, recv) = part.operands(in_place && slots.rank == root, schedule);
     if slots.rank != root {
         let lent = schedule.stage(send, part.datatype);
-        slots.claim(schedule, phase);
-        schedule.lend(phase, lent.bytes);
-        slots.raise_over(schedule, phase, Slots::whole(slots.rank, phase, 16));
+        lend(schedule, slots, lent.bytes);
     } else {
         let other = 1 - root;
-        slots.pass(schedule, phase);
+        let phase = lend_nothing(schedule, slots);
         slots.await_one(schedule, other, phase);
         let each = (PIECE / width).clamp(1, part.count);
         let piece = schedule.scratch_bytes(each * width);
@@ -179,5 +179,5 @@ pub fn reduce_direct(
             schedule.combine(left, right, recv.slice(extent, from..to));
         }
     }
-    finish(schedule, slots);
+    barrier(schedule, slots);
 }

@@ -1,6 +1,6 @@
 //! Barriers and collectives that move data without reducing it, through slots.
 
-use super::ring::{Slots, piece, pieces};
+use super::ring::{Slots, pieces};
 use crate::schedule::{Block, Buf, Schedule, Staged};
 use crate::team::{Blocks, Layout, Part};
 use mpi_types::datatype::Datatype;
@@ -62,12 +62,12 @@ pub fn bcast(schedule: &mut Schedule, slots: Slots, root: u32, part: Part<'_>) {
         let data = Slots::whole(root, phase, to - from);
         if slots.rank == root {
             slots.claim(schedule, phase);
-            schedule.copy(piece(&staged, from, to), data);
+            schedule.copy(staged.bytes.cut(from..to), data);
             slots.raise(schedule, phase);
         } else {
             slots.pass(schedule, phase);
             slots.await_one(schedule, root, phase);
-            schedule.copy(data, piece(&staged, from, to));
+            schedule.copy(data, staged.bytes.cut(from..to));
         }
     }
     if slots.rank != root {
@@ -98,17 +98,20 @@ pub fn gather(
 ) {
     let me = slots.rank as usize;
     if slots.rank != root {
-        if let Some(part) = send {
-            let source = (part.block(Buf::Send, schedule), part.datatype);
-            let len = part.bytes();
-            let mut staged = None;
-            for from in (0..len).step_by(slots.room) {
-                let to = (from + slots.room).min(len);
-                let phase = schedule.phase();
-                slots.claim(schedule, phase);
-                offer(schedule, slots, source, &mut staged, phase, from, to);
-                slots.raise_over(schedule, phase, Slots::whole(slots.rank, phase, to - from));
-            }
+        let Some(part) = send else { return };
+        let (block, len) = (part.block(Buf::Send, schedule), part.bytes());
+        let given = Passing::new(schedule, block, part.datatype, len <= slots.room);
+        given.pack(schedule);
+        for from in (0..len).step_by(slots.room) {
+            let phase = schedule.phase();
+            offer(
+                schedule,
+                slots,
+                &given,
+                phase,
+                from,
+                (from + slots.room).min(len),
+            );
         }
         return;
     }
@@ -123,31 +126,66 @@ pub fn gather(
     collect(schedule, slots, source, place, blocks, Some(root));
 }
 
-/// Stores the bytes `from..to` of a block to this rank's slot.
+/// A block that passes through slots: in chunks of its bytes, or whole.
+struct Passing {
+    block: Block,
+    staged: Option<Staged>,
+}
+
+impl Passing {
+    fn new(schedule: &mut Schedule, block: Block, datatype: &Datatype, is_whole: bool) -> Passing {
+        let staged = (!is_whole).then(|| schedule.stage(block, datatype));
+        Passing { block, staged }
+    }
+
+    /// Returns the blocks of the other ranks, in the order of [`Slots::others`].
+    fn others(
+        schedule: &mut Schedule,
+        slots: Slots,
+        blocks: &Blocks<'_>,
+        is_whole: bool,
+    ) -> Vec<Passing> {
+        let mut list = Vec::with_capacity(slots.size as usize);
+        for rank in slots.others() {
+            let block = blocks.get(rank as usize, schedule);
+            let datatype = blocks.layout().datatype(rank as usize);
+            list.push(Passing::new(schedule, block, datatype, is_whole));
+        }
+        list
+    }
+
+    fn pack(&self, schedule: &mut Schedule) {
+        if let Some(staged) = self.staged {
+            staged.pack(schedule);
+        }
+    }
+
+    fn unpack(&self, schedule: &mut Schedule) {
+        if let Some(staged) = self.staged {
+            staged.unpack(schedule);
+        }
+    }
+
+    /// Returns the bytes `from..to`, which are all of a block that passes whole.
+    fn chunk(&self, from: usize, to: usize) -> Block {
+        self.staged
+            .map_or(self.block, |staged| staged.bytes.cut(from..to))
+    }
+}
+
+/// Stores the bytes `from..to` of a block to this rank's slot, and raises the flag.
 fn offer(
     schedule: &mut Schedule,
     slots: Slots,
-    (source, datatype): (Block, &Datatype),
-    staged: &mut Option<Staged>,
+    given: &Passing,
     phase: i32,
     from: usize,
     to: usize,
 ) {
-    let len = source.count * datatype.size();
     let data = Slots::whole(slots.rank, phase, to - from);
-    if to - from == len {
-        schedule.copy(source, data);
-        return;
-    }
-    let staged = match staged {
-        Some(staged) => *staged,
-        None => {
-            let new = schedule.stage(source, datatype);
-            new.pack(schedule);
-            *staged.insert(new)
-        }
-    };
-    schedule.copy(piece(&staged, from, to), data);
+    slots.claim(schedule, phase);
+    schedule.copy(given.chunk(from, to), data);
+    slots.raise_over(schedule, phase, data);
 }
 
 /// Copies every rank's block to all ranks, or to `root`, which alone calls this then and stores
@@ -173,16 +211,15 @@ fn collect(
     let pieces = longest.div_ceil(slots.room);
     let range = |k: usize, len: usize| ((k * slots.room).min(len), ((k + 1) * slots.room).min(len));
     let first = schedule.phases() as i32;
-    let mut staged = None;
-    let mut rise = |schedule: &mut Schedule, k: usize| {
+    let is_whole = root.is_some() || own <= slots.room;
+    let given = Passing::new(schedule, source.0, source.1, is_whole);
+    given.pack(schedule);
+    let rise = |schedule: &mut Schedule, k: usize| {
         let phase = schedule.phase();
         let (from, to) = range(k, own);
-        if root.is_none() && from < to {
-            slots.claim(schedule, phase);
-            offer(schedule, slots, source, &mut staged, phase, from, to);
-            slots.raise_over(schedule, phase, Slots::whole(slots.rank, phase, to - from));
-        } else {
-            slots.signal(schedule, phase);
+        match root.is_none() && from < to {
+            true => offer(schedule, slots, &given, phase, from, to),
+            false => slots.signal(schedule, phase),
         }
     };
     let keep = |schedule: &mut Schedule| {
@@ -206,13 +243,7 @@ fn collect(
         }
         return;
     }
-    // The destination of each other rank's block; staged if it has gaps.
-    let mut places: Vec<(u32, Staged)> = Vec::with_capacity(slots.size as usize);
-    for rank in slots.others() {
-        let block = blocks.get(rank as usize, schedule);
-        let place = schedule.stage(block, layout.datatype(rank as usize));
-        places.push((rank, place));
-    }
+    let places = Passing::others(schedule, slots, &blocks, false);
     if pieces > 0 {
         rise(schedule, 0);
     }
@@ -224,13 +255,13 @@ fn collect(
         }
         let phase = first + k as i32;
         slots.await_all(schedule, phase);
-        for (rank, place) in &places {
-            let (from, to) = range(k, place.bytes.count);
-            let data = Slots::whole(*rank, phase, to - from);
-            schedule.copy(data, piece(place, from, to));
+        for (rank, place) in slots.others().zip(&places) {
+            let (from, to) = range(k, layout.bytes(rank as usize));
+            let data = Slots::whole(rank, phase, to - from);
+            schedule.copy(data, place.chunk(from, to));
         }
     }
-    for (_, place) in &places {
+    for place in &places {
         place.unpack(schedule);
     }
 }
@@ -244,31 +275,20 @@ pub fn scatter(
     send: Option<Part<'_>>,
     recv: Option<Part<'_>>,
 ) {
-    let size = slots.size as usize;
     if slots.rank == root {
         let Some(send) = send else { return };
         let blocks = Layout::Uniform(send).of(Buf::Send, schedule);
         let len = send.bytes();
         let stride = slots.stride();
-        let mut staged = vec![None; if len > stride { size } else { 0 }];
+        let given = Passing::others(schedule, slots, &blocks, len <= stride);
+        given.iter().for_each(|block| block.pack(schedule));
         for from in (0..len).step_by(stride) {
             let to = (from + stride).min(len);
             let phase = schedule.phase();
             slots.claim(schedule, phase);
-            for rank in slots.others() {
-                let block = blocks.get(rank as usize, schedule);
+            for (rank, block) in slots.others().zip(&given) {
                 let at = slots.part_for(root, phase, rank, to - from);
-                if len <= stride {
-                    schedule.copy(block, at);
-                    continue;
-                }
-                let staged = staged[rank as usize].get_or_insert_with(|| {
-                    let new = schedule.stage(block, send.datatype);
-                    new.pack(schedule);
-                    new
-                });
-                let bytes = piece(staged, from, to);
-                schedule.copy(bytes, at);
+                schedule.copy(block.chunk(from, to), at);
             }
             slots.raise(schedule, phase);
         }
@@ -283,21 +303,16 @@ pub fn scatter(
     let typed = recv.block(Buf::Recv, schedule);
     let len = recv.bytes();
     let stride = slots.stride();
-    let staged = (len > stride).then(|| schedule.stage(typed, recv.datatype));
+    let place = Passing::new(schedule, typed, recv.datatype, len <= stride);
     for from in (0..len).step_by(stride) {
         let to = (from + stride).min(len);
         let phase = schedule.phase();
         slots.pass(schedule, phase);
         slots.await_one(schedule, root, phase);
         let at = slots.part_for(root, phase, slots.rank, to - from);
-        match &staged {
-            None => schedule.copy(at, typed),
-            Some(staged) => schedule.copy(at, piece(staged, from, to)),
-        }
+        schedule.copy(at, place.chunk(from, to));
     }
-    if let Some(staged) = staged {
-        staged.unpack(schedule);
-    }
+    place.unpack(schedule);
 }
 
 /// Returns whether a slot has space for a cache line per rank, as an alltoall or a scatter needs.
@@ -308,8 +323,7 @@ pub fn can_scatter(slots: Slots) -> bool {
 /// Builds an alltoall of equal blocks to the receive buffer; `send` is `None` in place.
 pub fn alltoall(schedule: &mut Schedule, slots: Slots, send: Option<Part<'_>>, recv: Part<'_>) {
     let me = slots.rank as usize;
-    let out_part = send.unwrap_or(recv);
-    let out = Layout::Uniform(out_part).of(
+    let out = Layout::Uniform(send.unwrap_or(recv)).of(
         match send {
             Some(_) => Buf::Send,
             None => Buf::Recv,
@@ -330,31 +344,17 @@ pub fn alltoall(schedule: &mut Schedule, slots: Slots, send: Option<Part<'_>>, r
     }
     let stride = slots.stride();
     let pieces = len.div_ceil(stride);
-    let whole = pieces == 1;
-    let mut sources = Vec::new();
-    let mut places = Vec::new();
-    if !whole {
-        for rank in slots.others() {
-            let block = out.get(rank as usize, schedule);
-            let source = schedule.stage(block, out_part.datatype);
-            source.pack(schedule);
-            sources.push(source);
-            let block = blocks.get(rank as usize, schedule);
-            places.push(schedule.stage(block, recv.datatype));
-        }
-    }
+    let sources = Passing::others(schedule, slots, &out, pieces == 1);
+    sources.iter().for_each(|source| source.pack(schedule));
+    let places = Passing::others(schedule, slots, &blocks, pieces == 1);
     let first = schedule.phases() as i32;
     let rise = |schedule: &mut Schedule, k: usize| {
         let phase = schedule.phase();
         let (from, to) = (k * stride, ((k + 1) * stride).min(len));
         slots.claim(schedule, phase);
-        for (i, rank) in slots.others().enumerate() {
-            let block = match whole {
-                true => out.get(rank as usize, schedule),
-                false => piece(&sources[i], from, to),
-            };
+        for (rank, source) in slots.others().zip(&sources) {
             let at = slots.part_for(slots.rank, phase, rank, to - from);
-            schedule.copy(block, at);
+            schedule.copy(source.chunk(from, to), at);
         }
         slots.raise(schedule, phase);
     };
@@ -367,13 +367,9 @@ pub fn alltoall(schedule: &mut Schedule, slots: Slots, send: Option<Part<'_>>, r
         let (from, to) = (k * stride, ((k + 1) * stride).min(len));
         let phase = first + k as i32;
         slots.await_all(schedule, phase);
-        for (i, rank) in slots.others().enumerate() {
+        for (rank, place) in slots.others().zip(&places) {
             let at = slots.part_for(rank, phase, slots.rank, to - from);
-            let block = match whole {
-                true => blocks.get(rank as usize, schedule),
-                false => piece(&places[i], from, to),
-            };
-            schedule.copy(at, block);
+            schedule.copy(at, place.chunk(from, to));
         }
     }
     for place in &places {

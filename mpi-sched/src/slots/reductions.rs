@@ -95,11 +95,7 @@ fn reduction(
         return;
     }
     schedule.set_op(op);
-    let recv = part.block(Buf::Recv, schedule);
-    let send = Block {
-        buf: if in_place { Buf::Recv } else { Buf::Send },
-        ..recv
-    };
+    let (send, recv) = part.operands(in_place, schedule);
     let takes = root.is_none_or(|root| root == slots.rank);
     let extent = part.datatype.extent();
     let (len, width) = (span(&part), extent.unsigned_abs());
@@ -413,11 +409,7 @@ pub fn scan(
         return;
     }
     schedule.set_op(op);
-    let recv = part.block(Buf::Recv, schedule);
-    let send = Block {
-        buf: if in_place { Buf::Recv } else { Buf::Send },
-        ..recv
-    };
+    let (send, recv) = part.operands(in_place, schedule);
     let phase = schedule.phase();
     let offset = offset_of(part.datatype.size(), part.bytes());
     let of = |rank: u32| Block {

@@ -1,6 +1,6 @@
 //! One rank's view of a communicator's slots, and the steps that use them.
 
-use crate::schedule::{Block, Buf, Schedule, Slot, Staged, slot_offset};
+use crate::schedule::{Block, Buf, Schedule, Slot, slot_offset};
 
 /// A communicator's slots, seen from one rank.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -124,11 +124,6 @@ impl Slots {
             past => past - size,
         })
     }
-}
-
-/// Returns the bytes `from..to` of a staged block.
-pub(super) fn piece(staged: &Staged, from: usize, to: usize) -> Block {
-    staged.bytes.cut(from..to)
 }
 
 /// Returns the number of chunks in which one rank passes `len` bytes to others: one is read while

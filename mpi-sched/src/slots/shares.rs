@@ -3,6 +3,8 @@
 
 use std::ops::Range;
 
+use super::direct::{lend, lend_nothing};
+use super::movement::barrier;
 use super::reductions::{allreduce, is_small, reduce};
 use super::ring::Slots;
 use crate::schedule::{Block, Buf, Schedule, Slot};
@@ -12,9 +14,6 @@ use mpi_types::op::Op;
 /// Bytes of a chunk that the cache holds while it is read and reduced. Larger chunks take fewer
 /// system calls.
 const PIECE: usize = 64 << 10;
-
-/// Bytes of an exposed block's address and length in a slot.
-const SAID: usize = 16;
 
 /// A vector that is reduced in shares, one for each rank.
 struct Vector {
@@ -45,22 +44,10 @@ impl Vector {
     }
 }
 
-/// Exposes bytes to the other ranks in a new phase; returns the phase.
-fn lend(schedule: &mut Schedule, slots: Slots, bytes: Block) -> i32 {
-    let phase = schedule.phase();
-    slots.claim(schedule, phase);
-    schedule.lend(phase, bytes);
-    slots.raise_over(schedule, phase, Slots::whole(slots.rank, phase, SAID));
-    phase
-}
-
 fn vector(schedule: &mut Schedule, in_place: bool, part: Part<'_>) -> Vector {
-    let recv = part.block(Buf::Recv, schedule);
+    let (send, recv) = part.operands(in_place, schedule);
     Vector {
-        send: Block {
-            buf: if in_place { Buf::Recv } else { Buf::Send },
-            ..recv
-        },
+        send,
         recv,
         width: part.datatype.size(),
         extent: part.datatype.extent(),
@@ -263,11 +250,7 @@ pub fn reduce_direct_by_shares(
     let lent = lend(schedule, slots, vector.bytes(vector.send));
     let place = match is_root {
         true => lend(schedule, slots, vector.bytes(vector.recv)),
-        false => {
-            let phase = schedule.phase();
-            slots.pass(schedule, phase);
-            phase
-        }
+        false => lend_nothing(schedule, slots),
     };
     let mine = vector.share(slots, slots.rank);
     for from in mine.clone().step_by(making.each) {
@@ -281,7 +264,5 @@ pub fn reduce_direct_by_shares(
             schedule.direct(Slot::first(root, place), at, made, true);
         }
     }
-    let over = schedule.phase();
-    slots.signal(schedule, over);
-    slots.await_all(schedule, over);
+    barrier(schedule, slots);
 }

@@ -117,11 +117,7 @@ pub fn reduce_by_tree(
     let (width, extent) = (part.datatype.size(), part.datatype.extent());
     let is_root = slots.rank == root;
     let in_place = in_place && is_root;
-    let recv = part.block(Buf::Recv, schedule);
-    let send = Block {
-        buf: if in_place { Buf::Recv } else { Buf::Send },
-        ..recv
-    };
+    let (send, recv) = part.operands(in_place, schedule);
     let list = operands(
         slots.rank,
         slots.size,

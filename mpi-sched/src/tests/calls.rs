@@ -3,7 +3,6 @@
 use super::*;
 use crate::rdma::{
     self, DEGREES, Pace, RdmaAllgather, RdmaAllreduce, RdmaAlltoall, RdmaBcast, RdmaReduce, Reach,
-    Signals,
 };
 use crate::schedule::Course;
 use crate::sim::{DEPTH, FIRST, ROOM, run_late};
@@ -33,7 +32,7 @@ pub(super) fn any_way(rng: &mut Rng) -> RdmaAllreduce {
 
 #[derive(Clone, Debug)]
 pub(super) enum Kind {
-    Barrier(Signals),
+    Barrier,
     Bcast(usize, RdmaBcast),
     Allreduce {
         way: RdmaAllreduce,
@@ -57,8 +56,7 @@ impl Kind {
         let root = rng.below(size as u64) as usize;
         let few = size <= 16;
         match rng.below(12) {
-            0 => Kind::Barrier(Signals::Dissemination),
-            1 => Kind::Barrier(Signals::Pairwise),
+            0 | 1 => Kind::Barrier,
             2 => Kind::Bcast(root, RdmaBcast::Binomial),
             3 => Kind::Bcast(root, RdmaBcast::Chain),
             4 => Kind::Allreduce {
@@ -100,7 +98,7 @@ impl Kind {
     fn most(&self, size: usize) -> usize {
         let doubling = ROOM / (size.next_power_of_two() / 2);
         match self {
-            Kind::Barrier(_) => 0,
+            Kind::Barrier => 0,
             Kind::Bcast(_, RdmaBcast::Binomial) => 2 * ROOM,
             Kind::Bcast(_, RdmaBcast::Chain) => 21 * ROOM,
             Kind::Allreduce {
@@ -164,7 +162,7 @@ impl One {
             packed[i * len..(i + 1) * len].to_vec()
         };
         let (send, recv, expect) = match kind {
-            Kind::Barrier(_) => (none.clone(), none.clone(), none),
+            Kind::Barrier => (none.clone(), none.clone(), none),
             Kind::Bcast(root, _) => {
                 let mut recv = vec![blank; size];
                 recv[root] = vectors[root].clone();
@@ -245,7 +243,7 @@ impl One {
         let reach = reach(rank, size);
         let send = |in_place: bool| (!in_place).then_some(part);
         match self.kind {
-            Kind::Barrier(how) => rdma::barrier(schedule, reach, how),
+            Kind::Barrier => rdma::barrier(schedule, reach),
             Kind::Bcast(root, how) => {
                 assert!(how.takes(reach, bytes));
                 rdma::bcast_by(schedule, reach, root as u32, part, how);
@@ -297,7 +295,7 @@ pub(super) fn in_turn(seed: u64, size: usize, late: usize, calls: &mut [One]) {
             let (phases, course) = (run.schedule().phases(), run.schedule().course());
             if !pace.allows(phases, course, &reach(rank, size)) {
                 let mut first = Run::new();
-                rdma::barrier(first.rebuild(), reach(rank, size), Signals::Dissemination);
+                rdma::barrier(first.rebuild(), reach(rank, size));
                 first.set_number(pace.take(1, Course::Meets));
                 // SAFETY: no buffers are used.
                 unsafe { first.start(std::ptr::null(), std::ptr::null_mut(), 0) }.unwrap();

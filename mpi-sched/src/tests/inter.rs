@@ -46,7 +46,7 @@ impl Two {
         match ((rank < self.a) == (root < self.a), rank == root) {
             (true, true) => Root::This,
             (true, false) => Root::Other,
-            _ => Root::Remote(root - self.other(rank)),
+            _ => Root::Rank((root - self.other(rank)) as u32),
         }
     }
     fn run(

@@ -3,8 +3,7 @@
 use super::calls::{Kind, One, in_turn, reach};
 use super::*;
 use crate::rdma::{
-    self, DEGREES, RdmaAllgather, RdmaAllreduce, RdmaAlltoall, RdmaBcast, RdmaReduce, Reach,
-    Signals, steps,
+    self, DEGREES, RdmaAllgather, RdmaAllreduce, RdmaAlltoall, RdmaBcast, RdmaReduce, Reach, steps,
 };
 use crate::sim::FIRST;
 use crate::virtual_time;
@@ -28,15 +27,13 @@ fn three_hundred_barriers_with_one_late_rank() {
     // so nobody's count of barriers may be more than one above the late one's: a flag that went up
     // too early would overtake, and the simulator looks for flags that go down.
     let seed = seed();
-    for how in [Signals::Dissemination, Signals::Pairwise] {
-        for size in [2, 4, 5, 8] {
-            for late in [0, size - 1] {
-                let mut rng = Rng::new(seed);
-                let mut calls: Vec<One> = (0..300)
-                    .map(|_| One::new(Kind::Barrier(how), &mut rng, size))
-                    .collect();
-                in_turn(seed, size, late, &mut calls);
-            }
+    for size in [2, 4, 5, 8] {
+        for late in [0, size - 1] {
+            let mut rng = Rng::new(seed);
+            let mut calls: Vec<One> = (0..300)
+                .map(|_| One::new(Kind::Barrier, &mut rng, size))
+                .collect();
+            in_turn(seed, size, late, &mut calls);
         }
     }
 }
@@ -44,26 +41,24 @@ fn three_hundred_barriers_with_one_late_rank() {
 #[test]
 fn nobody_leaves_a_barrier_before_the_last_comes() {
     // The late rank first sends itself 100 messages, each of which takes a unit of time.
-    for how in [Signals::Dissemination, Signals::Pairwise] {
-        for size in 2..=17 {
-            for late in [0, size / 2, size - 1] {
-                let mut runs: Vec<Vec<Run<usize>>> = Vec::new();
-                for rank in 0..size {
-                    let mut run = Run::new();
-                    let schedule = run.rebuild();
-                    for _ in 0..if rank == late { 100 } else { 0 } {
-                        let nothing = crate::Block::empty();
-                        schedule.exchange(rank as u32, nothing, rank as u32, nothing);
-                    }
-                    rdma::barrier(schedule, reach(rank, size), how);
-                    run.set_number(FIRST);
-                    // SAFETY: no buffers are used.
-                    unsafe { run.start(std::ptr::null(), std::ptr::null_mut(), 1) }.unwrap();
-                    runs.push(vec![run]);
+    for size in 2..=17 {
+        for late in [0, size / 2, size - 1] {
+            let mut runs: Vec<Vec<Run<usize>>> = Vec::new();
+            for rank in 0..size {
+                let mut run = Run::new();
+                let schedule = run.rebuild();
+                for _ in 0..if rank == late { 100 } else { 0 } {
+                    let nothing = crate::Block::empty();
+                    schedule.exchange(rank as u32, nothing, rank as u32, nothing);
                 }
-                let (cost, _) = run_all(&mut runs, Network::OnePort, &|_, to| to);
-                assert!(cost.done.iter().all(|&done| done >= 100), "{size} {cost:?}");
+                rdma::barrier(schedule, reach(rank, size));
+                run.set_number(FIRST);
+                // SAFETY: no buffers are used.
+                unsafe { run.start(std::ptr::null(), std::ptr::null_mut(), 1) }.unwrap();
+                runs.push(vec![run]);
             }
+            let (cost, _) = run_all(&mut runs, Network::OnePort, &|_, to| to);
+            assert!(cost.done.iter().all(|&done| done >= 100), "{size} {cost:?}");
         }
     }
 }
@@ -151,13 +146,9 @@ fn costs() {
     let op = operation(true);
     for size in SIZES {
         let rounds = u64::from(size.next_power_of_two().ilog2());
-        let barrier = |how| cost(size, &|r, s| rdma::barrier(s, reach(r, size), how), 0);
-        let one = barrier(Signals::Dissemination);
+        let one = cost(size, &|r, s| rdma::barrier(s, reach(r, size)), 0);
         assert!(one.puts.iter().all(|&puts| puts == rounds), "{one:?}");
         assert_eq!(one.time, rounds);
-        let pairs = barrier(Signals::Pairwise);
-        let fold = if size.is_power_of_two() { 0 } else { 2 };
-        assert_eq!(pairs.time, u64::from(size.ilog2()) + fold);
 
         for root in roots(size) {
             let build = |r, s: &mut Schedule| rdma::bcast(s, reach(r, size), root as u32, part);
@@ -283,7 +274,7 @@ fn many_ranks_in_virtual_time() {
     let rounds = u64::from(steps(size as u32, 2));
     let time = rounds as f64;
     let dissemination = |rank, s: &mut Schedule| {
-        rdma::barrier(s, reach(rank, size), Signals::Dissemination);
+        rdma::barrier(s, reach(rank, size));
     };
     let barrier = virtual_time::of(size, &dissemination);
     assert_eq!((barrier.time, barrier.most_puts), (time, rounds));

@@ -6,7 +6,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use mpi_coll::{CollectiveKind, Handles, NodeContext, PhasePlan, repeated};
+use mpi_coll::{Collective, Handles, NodeContext, PhasePlan, repeated};
 use mpi_core::Result;
 use mpi_runtime::handles::types;
 use mpi_runtime::lifecycle::runtime::running;
@@ -29,7 +29,7 @@ pub(crate) fn handles(datatype: Option<MPI_Datatype>, op: MPI_Op) -> Handles {
 /// Finds the plan of a call.
 #[inline(always)]
 fn find<'c>(
-    kind: CollectiveKind,
+    kind: Collective,
     handles: Handles,
     count: MPI_Count,
     comm: Late<'c, MPI_Comm>,
@@ -42,7 +42,7 @@ fn find<'c>(
 /// Finds the plan of a call that moves blocks.
 #[inline(always)]
 fn find_movement<'c>(
-    kind: CollectiveKind,
+    kind: Collective,
     datatype: MPI_Datatype,
     count: MPI_Count,
     comm: Late<'c, MPI_Comm>,
@@ -70,7 +70,7 @@ pub(crate) unsafe fn bcast(
     if buffer.is_null() || buffer == MPI_IN_PLACE {
         return None;
     }
-    let (plan, node) = find_movement(CollectiveKind::Bcast, datatype, count, comm)?;
+    let (plan, node) = find_movement(Collective::Bcast, datatype, count, comm)?;
     let root = node.root(root)?;
     // SAFETY: this function's contract; the plan has the datatype and the count of its key.
     Some(unsafe { plan.bcast(node, root, buffer.cast()) })
@@ -99,7 +99,7 @@ fn equal_blocks(
 /// Returns this rank's block with it, which is `None` in place.
 #[inline(always)]
 fn find_rooted<'c>(
-    kind: CollectiveKind,
+    kind: Collective,
     own: Buffer<*const c_void>,
     all: Buffer<*mut c_void>,
     root: c_int,
@@ -132,7 +132,7 @@ pub(crate) unsafe fn gather(
     root: c_int,
     comm: Late<MPI_Comm>,
 ) -> Option<Result<()>> {
-    let (plan, node, root, block) = find_rooted(CollectiveKind::Gather, own, all, root, comm)?;
+    let (plan, node, root, block) = find_rooted(Collective::Gather, own, all, root, comm)?;
     // SAFETY: this function's contract; the plan has the datatype and the count of its key.
     Some(unsafe { plan.gather(node, root, block, all.0.cast()) })
 }
@@ -150,7 +150,7 @@ pub(crate) unsafe fn scatter(
 ) -> Option<Result<()>> {
     let source = (all.0.cast_mut(), all.1, all.2);
     let own = (own.0.cast_const(), own.1, own.2);
-    let (plan, node, root, block) = find_rooted(CollectiveKind::Scatter, own, source, root, comm)?;
+    let (plan, node, root, block) = find_rooted(Collective::Scatter, own, source, root, comm)?;
     let block = block.map(<*const u8>::cast_mut);
     // SAFETY: this function's contract; the plan has the datatype and the count of its key.
     Some(unsafe { plan.scatter(node, root, all.0.cast(), block) })
@@ -167,7 +167,7 @@ pub(crate) unsafe fn allgather(
     comm: Late<MPI_Comm>,
 ) -> Option<Result<()>> {
     let from = equal_blocks(send, recv)?;
-    let (plan, node) = find_movement(CollectiveKind::Allgather, recv.2, recv.1, comm)?;
+    let (plan, node) = find_movement(Collective::Allgather, recv.2, recv.1, comm)?;
     let to = recv.0.cast();
     if from == Some(plan.block(to, node.rank()).cast_const()) {
         return None;
@@ -187,7 +187,7 @@ pub(crate) unsafe fn alltoall(
     comm: Late<MPI_Comm>,
 ) -> Option<Result<()>> {
     let from = equal_blocks(send, recv)?;
-    let (plan, node) = find_movement(CollectiveKind::Alltoall, recv.2, recv.1, comm)?;
+    let (plan, node) = find_movement(Collective::Alltoall, recv.2, recv.1, comm)?;
     // SAFETY: this function's contract; the plan has the datatype and the count of its key.
     Some(unsafe { plan.alltoall(node, from, recv.0.cast()) })
 }
@@ -218,7 +218,7 @@ pub(crate) unsafe fn allreduce(
     comm: Late<MPI_Comm>,
 ) -> Option<Result<()>> {
     let send = operand(sendbuf, recvbuf)?;
-    let (plan, node) = find(CollectiveKind::Allreduce, handles, count, comm)?;
+    let (plan, node) = find(Collective::Allreduce, handles, count, comm)?;
     // SAFETY: this function's contract; the plan has the datatype and the count of its key.
     Some(unsafe { plan.allreduce(node, send.cast(), recvbuf.cast()) })
 }
@@ -236,7 +236,7 @@ pub(crate) unsafe fn reduce(
     root: c_int,
     comm: Late<MPI_Comm>,
 ) -> Option<Result<()>> {
-    let (plan, node) = find(CollectiveKind::Reduce, handles, count, comm)?;
+    let (plan, node) = find(Collective::Reduce, handles, count, comm)?;
     let root = node.root(root)?;
     let send = match root == node.rank() {
         true => operand(sendbuf, recvbuf)?,

@@ -302,8 +302,8 @@ impl PhaseView<'_> {
                 Flag::Up => {}
                 Flag::Down => return Ok(false),
                 Flag::Other => {
-                    let error =
-                        shared.disagree_in(ranks.start, self.tag, number, self.signature)?;
+                    let (of, theirs) = (ranks.start, shared.signature_of(ranks.start, number));
+                    let error = shared.disagree(of, self.tag, self.signature, theirs)?;
                     found.get_or_insert(error);
                 }
             }

@@ -13,12 +13,12 @@ mod reduction;
 use crate::agreement::signature::CallSignature;
 use crate::exec::buffers::Buffers;
 use crate::plan::call::{Call, Root};
-use crate::plan::shape::{CollectiveKind, Shape};
+use crate::plan::shape::Shape;
 use mpi_core::datatype::Predefined;
 use mpi_core::error::Result;
 use mpi_core::op::PredefinedOp;
 use mpi_sched::schedule::slot_offset;
-use mpi_sched::{Part, slots};
+use mpi_sched::{Collective, Part, slots};
 
 pub use flags::NodeContext;
 use flags::Phase;
@@ -32,7 +32,7 @@ type Kernel = unsafe fn(*const u8, *const u8, *mut u8, usize);
 /// The root is none of them: each rank may be the root of a plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PhaseArguments {
-    pub kind: CollectiveKind,
+    pub kind: Collective,
     datatype: Option<Predefined>,
     op: Option<PredefinedOp>,
     /// Elements of a rank's block or vector; of a reduce-scatter, elements of all blocks.
@@ -41,7 +41,7 @@ pub(crate) struct PhaseArguments {
 
 impl PhaseArguments {
     const BARRIER: PhaseArguments = PhaseArguments {
-        kind: CollectiveKind::Barrier,
+        kind: Collective::Barrier,
         datatype: None,
         op: None,
         count: 0,
@@ -49,7 +49,8 @@ impl PhaseArguments {
 
     /// Returns the arguments of a call among `ranks` ranks; `None` if it can't have such a plan.
     pub fn of(shape: &Shape<'_>, ranks: u32) -> Option<PhaseArguments> {
-        if shape.kind == CollectiveKind::Barrier {
+        let kind = shape.kind?;
+        if kind == Collective::Barrier {
             return Some(PhaseArguments::BARRIER);
         }
         let part = shape.recv.or(shape.send)?;
@@ -65,12 +66,12 @@ impl PhaseArguments {
             Some(op) => Some(op.as_predefined()?),
             None => None,
         };
-        let blocks = match shape.kind {
-            CollectiveKind::ReduceScatter if !shape.varies => ranks as usize,
+        let blocks = match kind {
+            Collective::ReduceScatter if !shape.varies => ranks as usize,
             _ => 1,
         };
         Some(PhaseArguments {
-            kind: shape.kind,
+            kind,
             datatype: Some(part.datatype.as_predefined()?),
             op,
             count: part.count * blocks,

@@ -38,13 +38,9 @@ impl PhasePlan {
     ) -> Result<()> {
         let recv = buffers.recv;
         let slots = &node.shared.slots;
-        let send = match *call {
-            Call::Allreduce { in_place: true, .. }
-            | Call::Reduce { in_place: true, .. }
-            | Call::Scan { in_place: true, .. }
-            | Call::Exscan { in_place: true, .. }
-            | Call::ReduceScatter { in_place: true, .. } => recv.cast_const(),
-            _ => buffers.send,
+        let send = match call.is_in_place() {
+            true => recv.cast_const(),
+            false => buffers.send,
         };
         // SAFETY: the buffers are valid for the call, by this function's contract: `send` holds a
         // vector, and `recv` has space for the elements that the call gives to this rank.
