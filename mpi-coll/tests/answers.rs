@@ -104,7 +104,7 @@ fn communicate(process: &Process, rank: u32, ranks: u32) {
         let of = |rank: u32| (number as u32 * 16 + rank + 1) as u8;
         let send = vec![of(rank); BLOCK * ranks as usize];
         let mut recv = vec![0_u8; BLOCK * ranks as usize];
-        let mut run = |call_: &Call<'_>, recv: &mut [u8]| {
+        let run = |call_: &Call<'_>, recv: &mut [u8]| {
             let buffers = Buffers {
                 send: send.as_ptr(),
                 recv: recv.as_mut_ptr(),
