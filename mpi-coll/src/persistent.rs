@@ -323,7 +323,7 @@ fn make_slots(
     let slots = Slots {
         room,
         depth,
-        ..shared.view()
+        ..shared.slots
     };
     build(process, comm, state, call, Some(slots), plan);
     let phases = plan.run.schedule().phases();

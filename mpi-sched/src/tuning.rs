@@ -12,8 +12,8 @@
 //! per node and bytes, then the later line.
 //!
 //! The built-in rules are `tuning/default`, and before them those of `tuning/far-cores` where one
-//! copy by CMA was measured to be faster than two through slots, as between cores that share no
-//! cache. A file of the user (`WEFT_COLL_TABLE`), which `osu-bench tune` writes, comes before both.
+//! copy by CMA is expected to be faster than two through slots, as the members of a communicator
+//! agree. A file of the user (`WEFT_COLL_TABLE`), which `osu-bench tune` writes, comes before both.
 
 use std::sync::LazyLock;
 

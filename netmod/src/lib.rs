@@ -375,6 +375,12 @@ pub trait SharedMemory: Send + Sync {
         Ok(false)
     }
 
+    /// Returns whether one copy by the kernel between two processes is expected to take less time
+    /// than two copies through a segment. Processes of a node may answer differently.
+    fn prefers_direct_copy(&self) -> bool {
+        false
+    }
+
     /// Maps the segment of this length that a peer created.
     fn open(&self, key: &RemoteKey, len: usize) -> Result<Box<dyn SharedSegment>, OpenError>;
 }

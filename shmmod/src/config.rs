@@ -11,8 +11,8 @@ pub const VARIABLES: &[Variable] = &[Variable {
     help: "Whether large messages between processes of a node are copied once, by the kernel \
                (process_vm_readv): with 1 always, if a trial at first contact shows that it is allowed. With 0 \
                they always go through shared memory, copied by both processes. With auto messages of more than \
-               1 MiB are copied once, and from 64 KiB on where a trial shows that the kernel's copy takes less \
-               time than two copies.",
+               1 MiB are copied once, and from 64 KiB on where a trial at the start shows that the kernel's copy \
+               takes less time than two copies.",
 }];
 
 /// When to use CMA for long messages, where the kernel allows it.

@@ -10,7 +10,7 @@ use netmod::{
     AtomicOp, DirectCopy, Header, IoVec, Issued, Lane, LaneError, NodeLane, Payload, Peer, Pipes,
     RemoteAddr, RemoteKey, Resolver, Sink, Token, VciId, WakeUp,
 };
-use netmod_kit::{Nearness, PeerTable};
+use netmod_kit::{Machine, Nearness, PeerTable};
 use shmring::ring::{CELLS, INLINE, RxRing, Sent, TxRing, publish};
 
 use crate::cma::{self, Direction, NotCopied};
@@ -218,7 +218,7 @@ impl ShmLane {
             remotes: PeerTable::new(vci),
             resolver,
             mode,
-            policy: Box::new(StaticPolicy { single_copy: mode }),
+            policy: Box::new(StaticPolicy::new(mode, Machine::get())),
             sending: Sending::default(),
             watched: HashMap::new(),
             ended: HashSet::new(),

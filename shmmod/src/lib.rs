@@ -11,7 +11,6 @@ mod config;
 mod ends;
 mod lane;
 mod liveness;
-mod machine;
 mod open_pipe;
 mod overcommit;
 mod pipes;

@@ -5,10 +5,10 @@ use shmring::RING;
 
 use crate::segment::{PIPES, UNITS};
 
-/// Chunks that are published together, of messages of at least [`GROUPED_MIN`] chunks.
+/// Most chunks that are published together.
 const GROUP: u32 = 4;
-/// Chunks. Shorter messages are published one by one, so that the receiver starts early.
-const GROUPED_MIN: u32 = 32;
+/// Least groups of a message with groups of several chunks, so that the receiver starts early.
+const GROUPS: u32 = 8;
 
 /// What the name of a pipe says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -118,12 +118,13 @@ impl OpenPipe {
     }
 
     /// Returns the number of chunks to be written next, which have adjacent units: several of a long
-    /// message, since publishing one waits until all of its stores are done.
+    /// message if publishing one waits until all of its stores are done.
     pub fn next_row(&self) -> u32 {
-        let most = match self.chunks {
-            GROUPED_MIN.. => GROUP.min(self.assigned - self.written),
-            _ => 1,
+        let group = match self.is_streaming {
+            true => (self.chunks / GROUPS).clamp(1, GROUP),
+            false => 1,
         };
+        let most = group.min(self.assigned - self.written);
         let first = self.unit(self.written);
         let is_next = |number: &u32| {
             let unit = self.unit(self.written + number);

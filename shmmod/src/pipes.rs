@@ -108,7 +108,9 @@ impl Remote {
         self.segment.words(name.slot).end(name.generation);
         if netmod_kit::streaming_pays() {
             self.ended = self.ended.wrapping_add(1);
-            if self.ended < FIRST_PROBES || self.ended.is_multiple_of(PIPES_PER_PROBE) {
+            // The sender samples at the pipe after it: a line that was written just before.
+            let is_due = self.ended.wrapping_add(1).is_multiple_of(PIPES_PER_PROBE);
+            if self.ended < FIRST_PROBES || is_due {
                 self.segment.front().write_probe(me, self.ended);
             }
         }

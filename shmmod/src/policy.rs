@@ -1,7 +1,8 @@
 //! The choice among the protocols for long messages between processes of a node.
 
+use netmod_kit::Machine;
+
 use crate::config::SingleCopy;
-use crate::machine;
 
 /// Bytes. Shortest message that is read by CMA where the kernel's copy is cheaper than two copies:
 /// below, the system call costs more than the second copy (docs/decisions/long-messages.md).
@@ -41,32 +42,42 @@ pub(crate) trait LongMessagePolicy: Send {
     fn protocol(&self, message: LongMessage) -> LongProtocol;
 }
 
-/// The default policy: thresholds, and the probe of [`machine`].
-#[derive(Debug)]
+/// The default policy: a table by what copies cost on this machine.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct StaticPolicy {
-    pub single_copy: SingleCopy,
+    /// Bytes. Shortest contiguous message that is read by CMA.
+    contiguous_min: usize,
+    /// The same for messages with gaps.
+    gaps_min: usize,
+    /// Whether stores to far cores bypass the caches.
+    is_streaming: bool,
+}
+
+impl StaticPolicy {
+    pub fn new(single_copy: SingleCopy, machine: &Machine) -> StaticPolicy {
+        let (contiguous_min, gaps_min) = match single_copy {
+            SingleCopy::Never => (usize::MAX, usize::MAX),
+            SingleCopy::Always => (0, 0),
+            SingleCopy::Auto if machine.has_cheap_kernel_copy() => (CMA_MIN, usize::MAX),
+            SingleCopy::Auto => (PIPELINE_MAX + 1, usize::MAX),
+        };
+        StaticPolicy {
+            contiguous_min,
+            gaps_min,
+            is_streaming: machine.streaming_pays,
+        }
+    }
 }
 
 impl LongMessagePolicy for StaticPolicy {
     fn protocol(&self, message: LongMessage) -> LongProtocol {
-        let LongMessage {
-            len,
-            is_contiguous,
-            is_readable,
-            is_far,
-        } = message;
-        let is_read = is_readable
-            && match self.single_copy {
-                SingleCopy::Never => false,
-                SingleCopy::Always => true,
-                SingleCopy::Auto if !is_contiguous => false,
-                SingleCopy::Auto => {
-                    len > PIPELINE_MAX || len >= CMA_MIN && machine::has_cheap_kernel_copy()
-                }
-            };
-        if is_read {
+        let cma_min = match message.is_contiguous {
+            true => self.contiguous_min,
+            false => self.gaps_min,
+        };
+        if message.is_readable && message.len >= cma_min {
             LongProtocol::Cma
-        } else if is_far && netmod_kit::streaming_pays() {
+        } else if message.is_far && self.is_streaming {
             LongProtocol::StreamingPipeline
         } else {
             LongProtocol::Pipeline
@@ -76,12 +87,17 @@ impl LongMessagePolicy for StaticPolicy {
 
 #[cfg(test)]
 mod tests {
+    use super::LongProtocol::*;
     use super::*;
 
-    fn protocol(single_copy: SingleCopy, message: LongMessage) -> LongProtocol {
-        StaticPolicy { single_copy }.protocol(message)
-    }
-
+    const CHEAP: Machine = Machine {
+        kernel_copy: Some(3.3),
+        streaming_pays: false,
+    };
+    const DEAR: Machine = Machine {
+        kernel_copy: Some(5.2),
+        streaming_pays: true,
+    };
     const MESSAGE: LongMessage = LongMessage {
         len: 4 << 20,
         is_contiguous: true,
@@ -89,9 +105,12 @@ mod tests {
         is_far: false,
     };
 
+    fn protocol(single_copy: SingleCopy, machine: Machine, message: LongMessage) -> LongProtocol {
+        StaticPolicy::new(single_copy, &machine).protocol(message)
+    }
+
     #[test]
     fn the_control_variable_comes_first() {
-        use LongProtocol::*;
         let short = LongMessage {
             len: 10_000,
             ..MESSAGE
@@ -100,10 +119,13 @@ mod tests {
             is_contiguous: false,
             ..MESSAGE
         };
-        let all = |single_copy| [MESSAGE, short, gaps].map(|one| protocol(single_copy, one));
-        assert_eq!(all(SingleCopy::Always), [Cma; 3]);
-        assert_eq!(all(SingleCopy::Never), [Pipeline; 3]);
-        assert_eq!(all(SingleCopy::Auto), [Cma, Pipeline, Pipeline]);
+        for machine in [CHEAP, DEAR] {
+            let all =
+                |single_copy| [MESSAGE, short, gaps].map(|one| protocol(single_copy, machine, one));
+            assert_eq!(all(SingleCopy::Always), [Cma; 3]);
+            assert_eq!(all(SingleCopy::Never), [Pipeline; 3]);
+            assert_eq!(all(SingleCopy::Auto), [Cma, Pipeline, Pipeline]);
+        }
     }
 
     #[test]
@@ -113,7 +135,7 @@ mod tests {
                 is_readable: false,
                 ..MESSAGE
             };
-            assert_eq!(protocol(single_copy, message), LongProtocol::Pipeline);
+            assert_eq!(protocol(single_copy, CHEAP, message), Pipeline);
         }
     }
 
@@ -125,9 +147,9 @@ mod tests {
                 is_far,
                 ..MESSAGE
             };
-            let is_streamed =
-                protocol(SingleCopy::Auto, message) == LongProtocol::StreamingPipeline;
-            assert_eq!(is_streamed, is_far && netmod_kit::streaming_pays());
+            assert_eq!(protocol(SingleCopy::Auto, CHEAP, message), Pipeline);
+            let is_streamed = protocol(SingleCopy::Auto, DEAR, message) == StreamingPipeline;
+            assert_eq!(is_streamed, is_far);
         }
     }
 
@@ -135,8 +157,8 @@ mod tests {
     fn a_cheap_kernel_copy_decides_between_the_thresholds() {
         for len in [CMA_MIN, PIPELINE_MAX] {
             let message = LongMessage { len, ..MESSAGE };
-            let is_read = protocol(SingleCopy::Auto, message) == LongProtocol::Cma;
-            assert_eq!(is_read, machine::has_cheap_kernel_copy());
+            assert_eq!(protocol(SingleCopy::Auto, CHEAP, message), Cma);
+            assert_eq!(protocol(SingleCopy::Auto, DEAR, message), Pipeline);
         }
     }
 }

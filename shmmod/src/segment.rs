@@ -7,6 +7,7 @@
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
+use std::mem::offset_of;
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use std::ptr::NonNull;
 use std::slice;
@@ -32,14 +33,15 @@ pub(crate) struct Front {
     magic: AtomicU64,
     /// Distinguishes this segment from others that the same descriptor number may name.
     pub nonce: AtomicU64,
+    /// In the page of the probe, far enough from it that no prefetcher takes the two for neighbours,
+    /// and never written.
+    beside: atomic::AtomicU64,
     /// 1 while the owner sleeps or is about to.
     pub wake_up: Padded<AtomicU32>,
     pub ends: Ends,
     /// Written by a receiver now and then, so that the owner can measure how long the line takes to
     /// arrive: the receiver's number and a count, which makes it differ from its last value.
     probe: Padded<atomic::AtomicU64>,
-    /// In the page of the probe, and never written.
-    beside: Padded<atomic::AtomicU64>,
 }
 
 impl Front {
@@ -57,9 +59,12 @@ impl Front {
 
     /// Returns the probe and a word of another line of the same page.
     pub fn probe(&self) -> (&atomic::AtomicU64, &atomic::AtomicU64) {
-        (&self.probe.0, &self.beside.0)
+        (&self.probe.0, &self.beside)
     }
 }
+
+/// A processor that loads a line may fetch the other one of the same 128 bytes, or the next one.
+const _: () = assert!(offset_of!(Front, probe) - offset_of!(Front, beside) >= 256);
 
 const CELLS_AT: usize = 4096;
 const BODIES_AT: usize = CELLS_AT + CELLS * size_of::<Cell>();

@@ -172,6 +172,10 @@ impl SharedMemory for SharedSegments {
         crate::overcommit::commits_lazily(len)
     }
 
+    fn prefers_direct_copy(&self) -> bool {
+        netmod_kit::Machine::get().has_cheap_kernel_copy()
+    }
+
     fn open(&self, key: &RemoteKey, len: usize) -> Result<Box<dyn SharedSegment>, OpenError> {
         let path = format!("/proc/{}/fd/{}", key.words[0], key.words[1]);
         let open = File::options().read(true).write(true).open(&path);

@@ -6,7 +6,6 @@ use crate::plan::cache::Handles;
 use crate::plan::call::Call;
 use crate::plan::registration::Collectives;
 use crate::plan::state::CommState;
-use crate::slots::copy_measurement::measure_after;
 use crate::slots::setup::make_slots;
 use mpi_core::comm::Comm;
 use mpi_core::datatype::Datatype;
@@ -49,8 +48,7 @@ pub unsafe fn call_with_handles(
     }
     let selected = state.select(process, comm, call, handles);
     // SAFETY: the buffers are valid for the call, by this function's contract.
-    unsafe { execute(process, comm, state, selected, buffers, call)? };
-    measure_after(process, comm, state, call)
+    unsafe { execute(process, comm, state, selected, buffers, call) }
 }
 
 /// Completes a collective that moves no data, without waiting.

@@ -2,7 +2,6 @@
 
 use crate::exec::buffers::Buffers;
 use crate::exec::execute::execute;
-use crate::plan::cache::Handles;
 use crate::plan::call::{Call, Root};
 use crate::plan::select::Selected;
 use crate::plan::state::CommState;
@@ -38,25 +37,6 @@ pub fn gather_all_u64<const N: usize>(
     comm: &Comm,
     own: [u64; N],
 ) -> Result<Vec<[u64; N]>> {
-    gather_all(process, comm, own, false)
-}
-
-/// Gathers as [`gather_all_u64`] does, but by slots, as a call of the program: a member that makes
-/// another call meanwhile and this one both get the mismatch error.
-pub(crate) fn gather_all_u64_in_slots<const N: usize>(
-    process: &Process,
-    comm: &Comm,
-    own: [u64; N],
-) -> Result<Vec<[u64; N]>> {
-    gather_all(process, comm, own, true)
-}
-
-fn gather_all<const N: usize>(
-    process: &Process,
-    comm: &Comm,
-    own: [u64; N],
-    by_slots: bool,
-) -> Result<Vec<[u64; N]>> {
     let mut all = vec![[0; N]; comm.size() as usize];
     let slot = all.get_mut(comm.rank() as usize).ok_or_else(|| {
         Error::new(
@@ -77,10 +57,7 @@ fn gather_all<const N: usize>(
     let recv = mpi_sched::Layout::Uniform(part);
     let call = Call::Allgather { send: None, recv };
     let state = CommState::of(comm);
-    let selected = match state.shared_slots() {
-        Some(shared) if by_slots => state.by_slots(process, comm, &call, Handles::NONE, shared),
-        _ => Selected::Scheduled(state.by_messages(process, comm, &call)),
-    };
+    let selected = Selected::Scheduled(state.by_messages(process, comm, &call));
     // SAFETY: the call reads and writes `size` blocks of `all`, which lives until the call ends.
     unsafe { execute(process, comm, state, selected, buffers, &call)? };
     Ok(all)

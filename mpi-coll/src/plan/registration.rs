@@ -8,7 +8,6 @@ use parking_lot::Mutex;
 
 use crate::agreement::inquiry::Inquiries;
 use crate::slots::arenas::Arenas;
-use crate::slots::copy_result::CopyMeasurement;
 use crate::slots::network::AwaitedPeers;
 use mpi_core::op::Op;
 use mpi_core::process::Process;
@@ -26,8 +25,6 @@ pub struct Collectives {
     pub(crate) persistent_with_slots: Arc<AtomicUsize>,
     /// Number of communicators with slots.
     pub(crate) with_slots: Arc<AtomicUsize>,
-    /// Whether one CMA copy beats two copies through slots on this node.
-    pub(crate) copying: CopyMeasurement,
     /// Calls over several nodes that used slots within this one.
     by_node: AtomicU64,
     /// Peers whose failure ends a collective that waits for flags.

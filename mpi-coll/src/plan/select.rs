@@ -118,7 +118,7 @@ impl CommState {
         }
         let mut plan = self.plans.blank(shape.as_ref());
         let own = self.choices();
-        let slots = self.shared_slots().map(SharedSlots::view);
+        let slots = self.shared_slots().map(|shared| shared.slots);
         let mut context = self.call_context(process, comm, slots, own.as_deref());
         context.reach = self.network_slots().map(NetworkSlots::remote_slots);
         context.node = self.node_slots().map(|node| node.slots);

@@ -11,8 +11,6 @@
 
 pub mod arenas;
 pub(crate) mod control_words;
-pub(crate) mod copy_measurement;
-pub(crate) mod copy_result;
 pub(crate) mod nearness;
 pub(crate) mod network;
 pub(crate) mod setup;

@@ -123,18 +123,29 @@ fn shared(process: &Process, comm: &Comm) -> Result<Option<SharedSlots>> {
     let ring = Ring::of(size);
     let piece = common_piece(process, comm, &**memory, ring.bytes())?;
     let mut shared = piece.map(|piece| SharedSlots::over(piece, rank, size, ring, share));
-    let direct = (0..size).all(|of| cma::can_copy(process, comm, of, probes[of as usize]));
-    let crowded = process.is_oversubscribed();
-    let [direct, crowded] = [direct, crowded].map(u64::from);
-    let gathered = gather_all_u64(process, comm, [shared.is_some().into(), direct, crowded])?;
+    let can_copy = (0..size).all(|of| cma::can_copy(process, comm, of, probes[of as usize]));
+    let direct = match can_copy {
+        true if memory.prefers_direct_copy() => Direct::Quicker,
+        true => Direct::Possible,
+        false => Direct::No,
+    };
+    let crowded = u64::from(process.is_oversubscribed());
+    let ready = [u64::from(shared.is_some()), direct as u64, crowded];
+    let gathered = gather_all_u64(process, comm, ready)?;
     if let Some(shared) = &mut shared {
-        let direct = match gathered.iter().all(|ready| ready[1] != 0) {
-            true => Direct::Possible,
-            false => Direct::No,
-        };
+        let direct = agreed(gathered.iter().map(|ready| ready[1]));
         shared.settle(direct, gathered.iter().any(|ready| ready[2] != 0));
     }
     Ok(shared.filter(|_| gathered.iter().all(|ready| ready[0] != 0)))
+}
+
+/// Returns what all members can do, by each one's [`Direct`] as a number.
+fn agreed(members: impl Iterator<Item = u64>) -> Direct {
+    let least = members.min().unwrap_or_default();
+    [Direct::Quicker, Direct::Possible]
+        .into_iter()
+        .find(|direct| *direct as u64 <= least)
+        .unwrap_or(Direct::No)
 }
 
 /// Makes slots for one persistent collective of an intracommunicator that has slots for blocking
@@ -161,7 +172,7 @@ pub(crate) fn persistent(
     };
     let gathered = gather_all_u64(process, comm, [u64::from(own.is_some())])?;
     if let Some(own) = &mut own {
-        own.settle(shared.view().direct, shared.slots.crowded);
+        own.settle(shared.slots.direct, shared.slots.crowded);
     }
     Ok(own.filter(|_| gathered.iter().all(|ready| ready[0] != 0)))
 }
@@ -502,4 +513,19 @@ fn ready_slots(
     awaited_peers.retain(|awaited| Arc::strong_count(awaited) > 1);
     awaited_peers.push(slots.awaited.clone());
     slots
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_agree_on_what_all_can_do() {
+        use Direct::*;
+        let of = |members: &[Direct]| agreed(members.iter().map(|direct| *direct as u64));
+        assert_eq!(of(&[Quicker, Quicker]), Quicker);
+        assert_eq!(of(&[Quicker, Possible, Quicker]), Possible);
+        assert_eq!(of(&[No, Quicker]), No);
+        assert_eq!(of(&[]), No);
+    }
 }

@@ -26,7 +26,7 @@ mod ring;
 
 pub(crate) use addresses::{Flags, SlotAddresses};
 use ring::{
-    AllDataSlots, FIRST, FRONT, HEAD, LINES, LONG_CALLS, LONG_STORE, PAGE, PIECE_FLAGS, PUBLISHED,
+    AllDataSlots, FIRST, FRONT, HEAD, LINES, LONG_CALLS, LONG_STORE, PIECE_FLAGS, PUBLISHED,
 };
 pub(crate) use ring::{DEPTHS, PIECE, Ring};
 
@@ -67,9 +67,6 @@ pub(crate) struct SharedSlots {
     comm_ranks: Option<Box<[u32]>>,
     /// Whether the other ranks' caches are near.
     pub nearness: Nearness,
-    /// Whether one CMA copy is faster than two copies through slots, and whether that was measured.
-    one_copy: AtomicBool,
-    is_copy_measured: AtomicBool,
     /// Whether this rank has learned of a mismatch.
     knows_mismatch: AtomicBool,
     /// Long calls of this rank, up to [`LONG_CALLS`].
@@ -131,8 +128,6 @@ impl SharedSlots {
             all_seen: AtomicU64::new(FIRST - 1),
             comm_ranks: None,
             nearness: Nearness::default(),
-            one_copy: AtomicBool::new(false),
-            is_copy_measured: AtomicBool::new(false),
             knows_mismatch: AtomicBool::new(false),
             long_calls: AtomicU32::new(0),
             _share: share.into(),
@@ -165,31 +160,6 @@ impl SharedSlots {
         self.piece.seal();
     }
 
-    /// Returns whether one copy was measured against two; from now on it was.
-    pub fn begin_copy_measurement(&self) -> bool {
-        // Relaxed and not one operation: collectives on a communicator come one after the other.
-        let is_tried = self.is_copy_measured.load(Ordering::Relaxed);
-        self.is_copy_measured.store(true, Ordering::Relaxed);
-        is_tried
-    }
-
-    /// Notes that one CMA copy is faster than two copies through slots.
-    pub fn set_one_copy(&self) {
-        self.one_copy.store(true, Ordering::Relaxed);
-    }
-
-    /// Returns the properties that builders of schedules use.
-    pub fn view(&self) -> Slots {
-        let direct = match self.one_copy.load(Ordering::Relaxed) {
-            true => Direct::Quicker,
-            false => self.slots.direct,
-        };
-        Slots {
-            direct,
-            ..self.slots
-        }
-    }
-
     /// Sets these ranks' numbers in the communicator, if they aren't all of its ranks.
     pub fn set_comm_ranks(&mut self, names: Box<[u32]>) {
         self.comm_ranks = Some(names);
@@ -219,22 +189,6 @@ impl SharedSlots {
         // SAFETY: aligned, in the first line of rank 0's head, in memory that lives as long as
         // `self`.
         unsafe { &*self.base.sub(HEAD).add(16).cast() }
-    }
-
-    /// Touches the pages of all ranks' slots of the next phases, so that later accesses are not the
-    /// first.
-    pub fn touch(&self, phases: u32) {
-        let first = self.next.load(Ordering::Relaxed);
-        for phase in 0..phases.min(self.slots.depth) {
-            let number = first.wrapping_add(phase.into());
-            for of in 0..self.slots.size {
-                for byte in (FRONT..self.slots.room).step_by(PAGE) {
-                    // SAFETY: within the memory of the slots; the value is not used, so concurrent
-                    // writes are harmless.
-                    unsafe { self.place(of, number, byte as isize).read_volatile() };
-                }
-            }
-        }
     }
 
     /// Returns the address of byte `offset` of a rank's slot.
@@ -625,7 +579,7 @@ pub(crate) mod tests {
 
     use netmod::{OpenError, RemoteKey};
 
-    use super::ring::SWITCH_DELAY;
+    use super::ring::{PAGE, SWITCH_DELAY};
     use super::*;
 
     #[repr(C, align(4096))]

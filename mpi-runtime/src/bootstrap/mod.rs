@@ -460,6 +460,9 @@ fn attempt(
     if settings.info == Info::All {
         netmods::try_others(&place, &transports, &mut notes);
     }
+    if settings.info != Info::None {
+        notes.push(format!("within the node: {}", netmod_kit::Machine::get()));
+    }
     let used = transports.iter().flat_map(|transport| {
         let considered = transport.considered().into_iter();
         let considered = considered.map(|other| format!("  not chosen: {other}"));

@@ -29,7 +29,7 @@ pub enum Direct {
     No,
     /// All ranks can.
     Possible,
-    /// All ranks can, and one such copy was measured to be faster than two through slots.
+    /// All ranks can, and one such copy is expected to be faster than two through slots.
     Quicker,
 }
 

@@ -17,7 +17,13 @@ fn weft_info_describes_the_installation() {
 
     let mut info = Command::new(bin.join("weft-info"));
     let text = run(info.env("WEFT_SPIN", "77").env_remove("WEFT_YIELD"));
-    for part in ["libmpi_abi.so.1", "library:   ", "\n* WEFT_SPIN ", " 77\n"] {
+    for part in [
+        "libmpi_abi.so.1",
+        "library:   ",
+        " stores to far cores",
+        "\n* WEFT_SPIN ",
+        " 77\n",
+    ] {
         assert!(text.contains(part), "{part}: {text}");
     }
 
