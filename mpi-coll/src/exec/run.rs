@@ -1,6 +1,5 @@
 //! Runs a schedule to its end, over the port that it needs.
 
-use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
 use crate::agreement::inquiry::{Inquiry, Waiter, awaited};
@@ -95,7 +94,6 @@ pub(crate) unsafe fn run(
         message_tag,
         signature,
         waiter: None,
-        is_by_message: Cell::new(false),
     };
     if shared.is_some() || signature.is_none() {
         // SAFETY: the buffers are valid for the schedule, by this function's contract.
@@ -129,8 +127,6 @@ struct RunningCall<'a> {
     signature: CallSignature,
     /// The call as inquiring members see it; `None` if they read its signature in shared slots.
     waiter: Option<Waiter<'a>>,
-    /// Whether the call's error is that of a message, not of a mismatch that was found.
-    is_by_message: Cell<bool>,
 }
 
 impl<'a> RunningCall<'a> {
@@ -164,7 +160,7 @@ impl<'a> RunningCall<'a> {
             let tag = self.message_tag;
             plan.run.start(buffers.send, buffers.recv, tag)
         };
-        let result = match (plan.executor, shared) {
+        let mut result = match (plan.executor, shared) {
             (Executor::Messages, _) => {
                 start(&mut plan)?;
                 self.by_messages(&mut plan, shared)
@@ -190,29 +186,29 @@ impl<'a> RunningCall<'a> {
             }
             (Executor::SharedSlots, None) => Err(no_slots()),
         };
+        // Only after an error.
         if plan.run.is_running() {
             process.wait_ignoring_loss(comm.vci(), || {
                 Ok(give_up(process, &mut plan)?.then_some(()))
             })?;
+            result = result.map_err(|error| self.explain(error, shared));
         }
         state.plans.give(plan);
-        match result {
-            Err(error) if error.class() == Class::Truncate => Err(self.explain(error, shared)),
-            result => result,
-        }
+        result
     }
 
     /// Returns the error of a call that got a message longer than it receives: that of the mismatch
-    /// that this most likely is, if the other call is known.
+    /// that this most likely is, if the other call is known. Returns other errors unchanged.
     #[cold]
     fn explain(&self, error: Error, shared: Option<&SharedSlots>) -> Error {
         match (shared, &self.waiter) {
+            _ if error.class() != Class::Truncate => error,
             (Some(shared), _) => match shared.compare(self.tag, self.signature) {
                 Err(mismatch) => mismatch,
                 Ok(()) => error,
             },
-            (None, Some(waiter)) if self.is_by_message.get() => waiter.explain(error),
-            _ => error,
+            (None, Some(waiter)) => waiter.explain(error),
+            (None, None) => error,
         }
     }
 
@@ -269,12 +265,6 @@ impl<'a> RunningCall<'a> {
         });
     }
 
-    /// Notes whether a step over messages has failed.
-    #[inline]
-    fn of_messages(&self, step: Result<Progress>) -> Result<Progress> {
-        step.inspect_err(|_| self.is_by_message.set(true))
-    }
-
     fn by_messages(&self, plan: &mut ScheduledPlan, shared: Option<&SharedSlots>) -> Result<()> {
         let RunningCall { tag, signature, .. } = *self;
         let mut port = self.port(NoSlots);
@@ -283,7 +273,7 @@ impl<'a> RunningCall<'a> {
         let mut note = ProgressNote::new(self.process);
         self.process.wait_ignoring_loss(self.comm.vci(), || {
             self.check_members()?;
-            if self.of_messages(plan.run.advance(&mut port))? == Progress::Done {
+            if plan.run.advance(&mut port)? == Progress::Done {
                 return Ok(Some(()));
             }
             if let Some(shared) = shared {
@@ -407,7 +397,7 @@ impl<'a> RunningCall<'a> {
         network.awaited.is_waiting.store(true, Ordering::Relaxed);
         let result = self.process.wait_for_stores(self.comm.vci(), || {
             self.check_members()?;
-            if self.of_messages(plan.run.advance(&mut port))? == Progress::Done {
+            if plan.run.advance(&mut port)? == Progress::Done {
                 return Ok(Some(()));
             }
             self.look(&mut inquiry, plan)?;
@@ -465,7 +455,6 @@ fn synchronize_ranks(
         message_tag: 0,
         signature: plan.signature,
         waiter,
-        is_by_message: Cell::new(false),
     };
     // SAFETY: a barrier has no buffers.
     unsafe { call.run(state, Buffers::NONE, plan) }
