@@ -7,10 +7,11 @@
  * stderr: Weft: rank 1 of 2 (
  * stderr: got SIGSEGV at address 0x8:
  * stderr: inner
- * stderr: crashed.c:2
+ * stderr: crashed.c:3
  * stderr: was killed by signal 11, SIGSEGV
  * case: own
  * stdout: own handler
+ * stderr: exited with code 0 without calling MPI_Finalize
  */
 #include "check.h"
 #include <signal.h>
@@ -24,7 +25,10 @@ static void handler(int number) {
     _exit(0);
 }
 
+static volatile int calls;
+
 static __attribute__((noinline)) int inner(volatile int *address) {
+    calls++;
     return *address;
 }
 

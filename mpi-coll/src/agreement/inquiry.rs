@@ -514,6 +514,10 @@ impl Waiter<'_> {
     #[cold]
     pub fn explain(&self, error: Error) -> Error {
         let CommContext { process, comm, .. } = self.context;
+        let is_this = |(call, _): &(u32, Objection)| *call == self.tag;
+        if self.notes().notices.lock().given_up.iter().any(is_this) {
+            return error; // that of a mismatch
+        }
         let others = (0..comm.size()).filter(|rank| *rank != comm.rank());
         for rank in others.take(MOST_ASKED) {
             if self.ask(rank).is_err() {

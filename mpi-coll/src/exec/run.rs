@@ -129,10 +129,7 @@ pub(crate) unsafe fn run(
     // cancelling fails, because a VCI is not open, the run keeps its scratch memory.)
     let started = unsafe { run.start(context, slots, buffers, message_tag) };
     let result = started.and_then(|()| run.wait(context, slots));
-    let result = match result {
-        Err(error) if error.class() == Class::Truncate => Err(run.explain(context, slots, error)),
-        result => result,
-    };
+    let result = result.map_err(|error| run.explain(context, slots, error));
     run.end(context, slots);
     result
 }
@@ -152,8 +149,6 @@ pub(crate) struct Execution {
     inquiry: Inquiry,
     /// The signature with which it inquires, if members don't read it in shared slots.
     asks_for: Option<CallSignature>,
-    /// Whether its error is that of a message, not of a mismatch that was found.
-    is_message_error: bool,
     /// Why it was abandoned. It ends when the buffers are the caller's again.
     failed: Option<Error>,
     is_abandoned: bool,
@@ -170,7 +165,6 @@ impl Execution {
             timer: MismatchTimer::new(process),
             inquiry: Inquiry::new(process),
             asks_for: None,
-            is_message_error: false,
             failed: None,
             is_abandoned: false,
         }
@@ -344,8 +338,7 @@ impl Execution {
                 .is_some_and(|shared| shared.nearness.is_far()),
             stored: self.stored,
         };
-        let advanced = self.plan.run.advance(&mut port);
-        let progress = advanced.inspect_err(|_| self.is_message_error = true)?;
+        let progress = self.plan.run.advance(&mut port)?;
         self.stored = port.stored;
         if progress == Progress::Done {
             // Slots carry signatures, which ranks that sent data by them have checked; not all
@@ -437,16 +430,17 @@ impl Execution {
     }
 
     /// Returns the error of a call that got a message longer than it receives: that of the mismatch
-    /// that this most likely is, if the other call is known.
+    /// that this most likely is, if the other call is known. Returns other errors unchanged.
     #[cold]
     fn explain(&self, context: CommContext<'_>, slots: RunSlots<'_>, error: Error) -> Error {
         let (tag, signature) = (self.tag, self.plan.signature);
         match (slots.agreement, self.asks_for) {
+            _ if error.class() != Class::Truncate => error,
             (Some(shared), _) => match shared.compare(tag, signature) {
                 Err(mismatch) => mismatch,
                 Ok(()) => error,
             },
-            (None, Some(signature)) if self.is_message_error && slots.shared.is_none() => {
+            (None, Some(signature)) if slots.shared.is_none() => {
                 let waiter = Waiter {
                     context,
                     tag,
