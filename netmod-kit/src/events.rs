@@ -3,8 +3,6 @@
 //! Builds with debug assertions or the feature `trace` have them. In all others [`event!`](crate::event)
 //! is checked by the compiler and generates no code.
 
-use std::fmt;
-
 /// A protocol that reports events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "`SUBJECTS` names them")]
@@ -119,11 +117,12 @@ pub fn set_rank(_rank: u32) {}
 
 #[cfg(any(feature = "trace", debug_assertions))]
 mod built {
+    use std::fmt;
     use std::io::Write;
     use std::sync::OnceLock;
     use std::time::SystemTime;
 
-    use super::{Filter, Level, SUBJECTS, Subject, fmt};
+    use super::{Filter, Level, SUBJECTS, Subject};
 
     /// This process's rank in its world, once it is known.
     static RANK: OnceLock<u32> = OnceLock::new();

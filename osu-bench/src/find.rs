@@ -78,6 +78,17 @@ pub fn all() -> Result<Vec<Peer>> {
     Ok([own].into_iter().chain(others).collect())
 }
 
+/// Returns the names and folders of [`all`], and the launchers of those that have one elsewhere.
+pub fn assigned() -> Result<[Vec<(String, String)>; 2]> {
+    let [mut libs, mut launchers] = [Vec::new(), Vec::new()];
+    for peer in all()? {
+        let assigned = |path: &Path| (peer.name.to_owned(), path.display().to_string());
+        libs.push(assigned(&peer.folder));
+        launchers.extend(peer.launcher.as_deref().map(assigned));
+    }
+    Ok([libs, launchers])
+}
+
 /// Returns whether `dir` is the folder of Open MPI's library. Debian's has links for compilers,
 /// whose targets are two folders above.
 pub fn is_open_mpi(dir: &Path) -> bool {

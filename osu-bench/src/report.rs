@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser as _};
 
 use crate::bench::Name;
-use crate::compare::{self, CompareOptions};
+use crate::compare::{self, CompareOptions, assignment};
 use crate::error::{Error, Result};
 use crate::{find, output};
 
@@ -16,36 +16,42 @@ use crate::{find, output};
 pub struct ReportOptions {
     /// A further library, as for compare; besides this program's ("Weft", or "here" if
     /// LD_LIBRARY_PATH names one), Debian's MPICH and Open MPI, and I_MPI_ROOT's.
-    #[arg(long = "lib", value_name = "NAME=DIR")]
-    libs: Vec<String>,
+    #[arg(long = "lib", value_name = "NAME=DIR", value_parser = assignment)]
+    libs: Vec<(String, String)>,
     /// The launcher of a library, as for compare.
-    #[arg(long = "launcher", value_name = "NAME=PATH")]
-    launchers: Vec<String>,
+    #[arg(long = "launcher", value_name = "NAME=PATH", value_parser = assignment)]
+    launchers: Vec<(String, String)>,
     /// The page to write.
     #[arg(short, long, value_name = "FILE", default_value = "report.html")]
     output: PathBuf,
     /// Ranks per job.
-    #[arg(short = 'n', long, value_name = "RANKS", default_value_t = 2)]
+    #[arg(short = 'n', long, value_name = "RANKS", default_value_t = 2,
+          value_parser = clap::value_parser!(u32).range(1..=4096))]
     ranks: u32,
     /// Runs of each benchmark under each library.
-    #[arg(long, value_name = "R", default_value_t = 3)]
+    #[arg(long, value_name = "R", default_value_t = 3,
+          value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
     /// Measuring time per message size and run.
-    #[arg(long, value_name = "MILLISECONDS", default_value_t = 20)]
+    #[arg(long, value_name = "MILLISECONDS", default_value_t = 20,
+          value_parser = clap::value_parser!(u64).range(1..=10_000))]
     budget: u64,
     /// Message sizes in bytes.
     #[arg(
         long,
         value_name = "BYTES,…",
+        value_delimiter = ',',
         default_value = "8,64,512,4096,16384,65536,262144,1048576,4194304"
     )]
-    sizes: String,
+    sizes: Vec<usize>,
     /// Benchmarks; without it all that a library of MPI-3 has.
     #[arg(
         long = "bench",
         value_name = "NAME,…",
         value_delimiter = ',',
-        value_enum
+        value_enum,
+        default_value = BENCHES,
+        hide_default_value = true
     )]
     benches: Vec<Name>,
     /// The transport between ranks: shm, tcp or both.
@@ -59,46 +65,19 @@ const BENCHES: &str = "latency,bw,bibw,mbw_mr,barrier,bcast,allreduce,reduce,all
 
 /// Measures, and writes the page.
 pub fn run(options: &ReportOptions) -> Result<()> {
-    let mut libs = Vec::new();
-    let mut launchers = options.launchers.clone();
-    for peer in find::all()? {
-        libs.push(format!("{}={}", peer.name, peer.folder.display()));
-        launchers.extend(
-            peer.launcher
-                .map(|path| format!("{}={}", peer.name, path.display())),
-        );
-    }
-    libs.extend(options.libs.iter().cloned());
-    let benches: Vec<String> = options.benches.iter().map(|bench| bench.text()).collect();
-    let benches = match benches.is_empty() {
-        true => BENCHES.to_owned(),
-        false => benches.join(","),
-    };
-    let numbers = [
-        u64::from(options.ranks),
-        options.rounds.into(),
-        options.budget,
-    ];
-    let [ranks, rounds, budget] = numbers.map(|number| number.to_string());
-    let given = |name: &'static str, values: Vec<String>| {
-        values
-            .into_iter()
-            .flat_map(move |value| [name.to_owned(), value])
-    };
+    let mut compared = Comparison::parse_from(["compare"]).options;
+    [compared.libs, compared.launchers] = find::assigned()?;
+    compared.libs.extend(options.libs.iter().cloned());
+    compared.launchers.extend(options.launchers.iter().cloned());
+    compared.ranks = options.ranks;
+    compared.rounds = options.rounds;
+    compared.budget = options.budget;
+    compared.sizes = options.sizes.clone();
+    compared.benches = options.benches.clone();
     let mut reports = Vec::new();
     for network in &options.over {
-        let words = given("--lib", libs.clone())
-            .chain(given("--launcher", launchers.clone()))
-            .chain(given("--ranks", vec![ranks.clone()]))
-            .chain(given("--rounds", vec![rounds.clone()]))
-            .chain(given("--budget", vec![budget.clone()]))
-            .chain(given("--sizes", vec![options.sizes.clone()]))
-            .chain(given("--bench", vec![benches.clone()]))
-            .chain((network == "tcp").then(|| "--tcp".to_owned()));
-        let words = ["osu-bench".to_owned()].into_iter().chain(words);
-        let Comparison { options } =
-            Comparison::try_parse_from(words).map_err(|error| Error::new(error.to_string()))?;
-        reports.push(compare::measured(&options)?);
+        compared.tcp = network == "tcp";
+        reports.push(compare::measured(&compared)?);
     }
     let page = compare::page(&reports);
     let path = options.output.display();
@@ -113,7 +92,7 @@ pub fn run(options: &ReportOptions) -> Result<()> {
     Ok(())
 }
 
-/// The options of `compare`, parsed from its command line.
+/// The options of `compare` with their defaults.
 #[derive(clap::Parser)]
 struct Comparison {
     #[command(flatten)]

@@ -1,4 +1,5 @@
-//! Collects the names of failed tests from their output, for the error at the end of a run.
+//! Collects the names of failed tests, and ThreadSanitizer's summaries, from their output, for the error
+//! at the end of a run.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::sync::mpsc::{Receiver, channel};
@@ -8,7 +9,18 @@ use std::time::Duration;
 /// Wait for more names: a process that a test left behind may keep the output open.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Parser of the lists of failures that Rust's tests print at their end.
+/// Begins the line in which ThreadSanitizer locates a race.
+pub const SUMMARY: &str = "SUMMARY: ThreadSanitizer";
+
+/// Shown characters of a summary, which may have long mangled names.
+const SUMMARY_LENGTH: usize = 240;
+
+/// Returns the first characters of a summary.
+pub fn shortened(summary: &str) -> String {
+    summary.chars().take(SUMMARY_LENGTH).collect()
+}
+
+/// Parser of the lists of failures that Rust's tests print at their end, and of summaries.
 #[derive(Default)]
 pub struct Failing {
     is_list: bool,
@@ -18,7 +30,12 @@ pub struct Failing {
 impl Failing {
     /// Parses a line of the output.
     fn line(&mut self, line: &str) {
-        if line == "failures:" {
+        if line.starts_with(SUMMARY) {
+            let summary = shortened(line);
+            if !self.names.contains(&summary) {
+                self.names.push(summary);
+            }
+        } else if line == "failures:" {
             self.is_list = true;
         } else if let (true, Some(name)) = (self.is_list, line.strip_prefix("    ")) {
             self.names.push(name.to_owned());
@@ -91,6 +108,14 @@ mod tests {
         assert_eq!(Failing::of("test result: ok\n    Finished"), [""; 0]);
         assert_eq!(said(&Failing::of(OUTPUT)), "; failing: b::c, d, e");
         assert_eq!(said(&[]), "");
+    }
+
+    #[test]
+    fn summaries_are_quoted_once() {
+        let line = "SUMMARY: ThreadSanitizer: data race src/lane.rs:7 in lane::poll";
+        let output = format!("WARNING: …\n{line}\n==1==\n{line}\nSUMMARY: something\n");
+        assert_eq!(said(&Failing::of(&output)), format!("; failing: {line}"));
+        assert_eq!(shortened(&"é".repeat(300)).chars().count(), 240);
     }
 
     #[test]

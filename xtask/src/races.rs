@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::failing::{SUMMARY, shortened};
 use crate::result::Lacking;
 use crate::test::needs::RUSTUP;
 use crate::test::units;
@@ -66,8 +67,15 @@ const LONGEST: &[&str] = &[
 /// The only simulation with threads.
 const SIMULATED: &str = "drain_sends_queued_messages";
 
-/// The feature that the tests of transports enable in the crates below them.
-const SHARED: [&str; 2] = ["--features", "netmod-kit/conformance"];
+/// Packages with tests.
+const PACKAGES: &[&str] = &[
+    "mpi-core",
+    "mpi-coll",
+    "mpi-comm",
+    "mpi-rma",
+    "shmmod",
+    "netmod-sim",
+];
 
 /// Returns whether ThreadSanitizer can be used on this machine.
 pub fn possible() -> bool {
@@ -83,9 +91,6 @@ fn options() -> String {
         suppressions.display()
     )
 }
-
-/// Shown characters of a line with mangled names.
-const LINE: usize = 240;
 
 /// Path of the standard library's source in the toolchain's folder.
 const SOURCE: &str = "lib/rustlib/src/rust/library/Cargo.lock";
@@ -122,45 +127,37 @@ pub fn run(seconds: u32) -> Result<Option<Lacking>> {
         }));
     }
     let target = workspace::target()?.join("races");
-    let cargo = |arguments: &[&str], rest: &[&str]| {
-        let mut command = workspace::cargo();
+    let cargo = |arguments: &[&str]| {
+        // Tests unwind, so the one standard library must unwind, too.
+        let mut command = workspace::unwinding_cargo();
         // The sanitizer and building the standard library are unstable options; with this variable
         // stable tools accept them.
         command
             .env("RUSTC_BOOTSTRAP", "1")
             .env("RUSTFLAGS", "-Zsanitizer=thread")
-            // Tests unwind, so the one standard library must unwind, too.
-            .env("CARGO_PROFILE_DEV_PANIC", "unwind")
             .env("TSAN_OPTIONS", options())
             .args(arguments)
             .arg("-Zbuild-std=std,panic_unwind,test")
             .args(["--target", TARGET, "--target-dir"])
-            .arg(&target)
-            .args(rest);
+            .arg(&target);
         command
     };
-    let packages = [
-        "mpi-core",
-        "mpi-coll",
-        "mpi-comm",
-        "mpi-rma",
-        "shmmod",
-        "netmod-sim",
-    ];
+    // With the same packages and a test of theirs, whose dependencies have features of their own, all
+    // commands agree about the features of the crates below, which cargo then compiles once.
+    let packages = PACKAGES.iter().flat_map(|package| ["-p", package]);
     let mut arguments = vec!["test", "--no-run", "--lib"];
-    arguments.extend(packages.iter().flat_map(|package| ["-p", package]));
+    arguments.extend(packages.clone());
     arguments.extend(TESTS.iter().flat_map(|test| ["--test", test]));
     let what = "building tests for ThreadSanitizer";
-    let mut tests = units::build_by(&mut cargo(&arguments, &[]), what)?;
-    // With the same features as the tests, cargo compiles the shared crates once.
+    let mut tests = units::build_by(&mut cargo(&arguments), what)?;
     let mut arguments = vec!["test", "--no-run", "-p", "mpi-core", "--test", "simulated"];
-    arguments.extend(SHARED);
+    arguments.extend(["--features", "netmod-kit/conformance"]);
     let what = "building a simulation with threads for ThreadSanitizer";
-    tests.extend(units::build_by(&mut cargo(&arguments, &[]), what)?);
-    let mut arguments = vec!["build", "-p", "libmpi", "-p", "netmod-kit"];
-    arguments.extend(SHARED);
+    tests.extend(units::build_by(&mut cargo(&arguments), what)?);
+    let mut arguments = vec!["build", "--lib", "-p", "libmpi", "--test", TESTS[0]];
+    arguments.extend(packages);
     workspace::run(
-        &mut cargo(&arguments, &[]),
+        &mut cargo(&arguments),
         "building the library for ThreadSanitizer",
     )?;
     let place = |test: &units::Executable| {
@@ -243,8 +240,9 @@ impl Reports {
         let mut said = String::new();
         for report in reports {
             println!("{report}");
-            for line in report.lines().filter(|line| line.starts_with("SUMMARY")) {
-                said.extend("\n  ".chars().chain(line.chars().take(LINE)));
+            let summaries = report.lines().filter(|line| line.starts_with(SUMMARY));
+            for line in summaries {
+                said = said + "\n  " + &shortened(line);
             }
         }
         said

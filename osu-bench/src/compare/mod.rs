@@ -50,22 +50,22 @@ pub struct CompareOptions {
     /// program's own library ("Weft", or "here" if LD_LIBRARY_PATH names one), Debian's MPICH and
     /// Open MPI, and I_MPI_ROOT's.
     #[arg(long = "lib", value_name = "NAME=DIR", value_parser = assignment)]
-    libs: Vec<(String, String)>,
+    pub libs: Vec<(String, String)>,
     /// The launcher of a library; otherwise DIR/../bin/mpiexec, the mpiexec beside osu-bench, or
     /// mpiexec.hydra or mpiexec in PATH.
     #[arg(long = "launcher", value_name = "NAME=PATH", value_parser = assignment)]
-    launchers: Vec<(String, String)>,
+    pub launchers: Vec<(String, String)>,
     /// An environment variable for a library's jobs, or for all with an empty NAME.
     #[arg(long = "env", value_name = "NAME:VARIABLE=VALUE", value_parser = library_variable)]
     envs: Vec<(String, (String, String))>,
     /// Ranks per job.
     #[arg(short = 'n', long, value_name = "RANKS", default_value_t = 2,
           value_parser = clap::value_parser!(u32).range(1..=4096))]
-    ranks: u32,
+    pub ranks: u32,
     /// Runs of each benchmark under each library.
     #[arg(long, value_name = "R", default_value_t = 7,
           value_parser = clap::value_parser!(u32).range(1..=1000))]
-    rounds: u32,
+    pub rounds: u32,
     /// Message sizes in bytes.
     #[arg(
         long,
@@ -73,7 +73,7 @@ pub struct CompareOptions {
         value_delimiter = ',',
         default_value = "8,1024,65536"
     )]
-    sizes: Vec<usize>,
+    pub sizes: Vec<usize>,
     /// Threads per rank of mbw_mr_mt.
     #[arg(short = 't', long, value_name = "THREADS", default_value_t = 2,
           value_parser = clap::value_parser!(u16).range(1..=256))]
@@ -86,10 +86,10 @@ pub struct CompareOptions {
         value_enum,
         default_value = "latency,bw"
     )]
-    benches: Vec<Name>,
+    pub benches: Vec<Name>,
     /// Shared memory off: ranks talk TCP over the loopback interface.
     #[arg(long)]
-    tcp: bool,
+    pub tcp: bool,
     /// Ranks talk TCP between network namespaces, one each, with this delay of each packet; 0
     /// for no delay. Needs root, ip and tc; where the kernel lacks netem, /dev/net/tun.
     #[arg(long, value_name = "MICROSECONDS", conflicts_with = "tcp",
@@ -104,7 +104,7 @@ pub struct CompareOptions {
     /// Measuring time per message size and run.
     #[arg(long, value_name = "MILLISECONDS", default_value_t = 50,
           value_parser = clap::value_parser!(u64).range(1..=10_000))]
-    budget: u64,
+    pub budget: u64,
     /// Time limit per run.
     #[arg(long, value_name = "SECONDS", default_value_t = 30,
           value_parser = clap::value_parser!(u64).range(1..=3600))]
@@ -128,7 +128,7 @@ pub struct CompareOptions {
 }
 
 /// Parses `NAME=VALUE`.
-fn assignment(text: &str) -> Result<(String, String)> {
+pub fn assignment(text: &str) -> Result<(String, String)> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() && !value.is_empty() && !name.contains(':') => {
             Ok((name.to_owned(), value.to_owned()))
@@ -337,15 +337,10 @@ fn placed<T>(
 
 /// Returns the libraries in order, with a copy of the first one to show the noise if requested.
 fn sides(options: &CompareOptions) -> Result<Vec<Side>> {
-    let mut libs = options.libs.clone();
-    let mut launchers = Vec::new();
-    if libs.is_empty() {
-        for place in find::all()? {
-            let assigned = |path: &Path| (place.name.to_owned(), path.display().to_string());
-            launchers.extend(place.launcher.as_deref().map(assigned));
-            libs.push(assigned(&place.folder));
-        }
-    }
+    let [libs, mut launchers] = match options.libs.is_empty() {
+        true => find::assigned()?,
+        false => [options.libs.clone(), Vec::new()],
+    };
     launchers.extend(options.launchers.iter().cloned());
     let named = launchers.iter().map(|(name, _)| name);
     let mut named = named.chain(options.envs.iter().map(|(name, _)| name));

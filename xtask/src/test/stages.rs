@@ -111,7 +111,7 @@ fn format(_run: &mut Run) -> Result {
 }
 
 fn clippy(_run: &mut Run) -> Result {
-    let mut command = workspace::cargo();
+    let mut command = workspace::unwinding_cargo();
     command.args([
         "clippy",
         "--workspace",
@@ -123,7 +123,8 @@ fn clippy(_run: &mut Run) -> Result {
 }
 
 fn documentation(_run: &mut Run) -> Result {
-    let mut command = workspace::cargo();
+    // As clippy, so that dependencies are checked once.
+    let mut command = workspace::unwinding_cargo();
     command.args(["doc", "--workspace", "--no-deps"]);
     command.env("RUSTDOCFLAGS", "--deny=warnings");
     workspace::run(&mut command, "building the documentation")
@@ -165,13 +166,11 @@ fn unit_tests(run: &mut Run) -> Result {
     result.and(examples)
 }
 
-/// Runs the examples in the documentation.
+/// Runs the examples in the documentation, of all packages: cargo would compile most crates again for a
+/// few of them, whose dependencies have fewer features.
 fn examples(run: &Run) -> Result {
     let mut command = workspace::cargo();
-    command.args(["test", "--doc"]);
-    for package in units::documented()? {
-        command.args(["--package", &package]);
-    }
+    command.args(["test", "--doc", "--workspace"]);
     run.equip(&mut command);
     workspace::run(&mut command, "running the examples of the documentation")
 }

@@ -42,12 +42,9 @@ const LIMIT: Duration = Duration::from_secs(15 * 60);
 
 /// Builds the installed packages and all tests of the workspace, and returns the executables with
 /// tests.
-///
-/// Tests unwind, so the installed packages do, too: otherwise cargo would compile all crates twice.
 pub fn build() -> Result<Vec<Executable>> {
-    let mut command = workspace::cargo();
+    let mut command = workspace::unwinding_cargo();
     command.args(["build", "--workspace", "--lib", "--bins", "--tests"]);
-    command.env("CARGO_PROFILE_DEV_PANIC", "unwind");
     let built = build_by(&mut command, "building libraries, programs and tests")?;
     install::note_built();
     Ok(built)
@@ -175,29 +172,6 @@ pub fn libraries() -> Result<OsString> {
     env::join_paths([built.join("deps"), built, rust]).map_err(|error| error.to_string())
 }
 
-/// Returns the packages with examples in their documentation, which rustdoc runs as tests.
-pub fn documented() -> Result<Vec<String>> {
-    let members = workspace::members()?;
-    let has = |folder: &Path| has_examples(&folder.join("src"));
-    let found = members.into_iter().filter(|(_, folder)| has(folder));
-    Ok(found.map(|(name, _)| name).collect())
-}
-
-/// Returns whether a doc comment opens a code block.
-fn has_examples(folder: &Path) -> bool {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.map(|entry| entry.path()).any(|path| {
-        if path.is_dir() {
-            return has_examples(&path);
-        }
-        let is_source = path.extension().is_some_and(|ending| ending == "rs");
-        let text = is_source.then(|| fs::read_to_string(&path).unwrap_or_default());
-        let text = text.unwrap_or_default();
-        let mut lines = text.lines().map(str::trim_start);
-        lines.any(|line| line.starts_with("/// ```") || line.starts_with("//! ```"))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -241,12 +215,5 @@ mod tests {
         };
         assert_eq!(run(&[made("a")], succeed, &logs).1, Ok(()));
         fs::remove_dir_all(&logs).unwrap();
-    }
-
-    #[test]
-    fn documentation_with_examples_is_found() {
-        let found = documented().unwrap();
-        assert!(found.contains(&"mpi-sched".to_owned()), "{found:?}");
-        assert!(!found.contains(&"xtask".to_owned()), "{found:?}");
     }
 }
