@@ -160,7 +160,7 @@ impl<'a> RunningCall<'a> {
             let tag = self.message_tag;
             plan.run.start(buffers.send, buffers.recv, tag)
         };
-        let mut result = match (plan.executor, shared) {
+        let result = match (plan.executor, shared) {
             (Executor::Messages, _) => {
                 start(&mut plan)?;
                 self.by_messages(&mut plan, shared)
@@ -186,15 +186,13 @@ impl<'a> RunningCall<'a> {
             }
             (Executor::SharedSlots, None) => Err(no_slots()),
         };
-        // Only after an error.
         if plan.run.is_running() {
             process.wait_ignoring_loss(comm.vci(), || {
                 Ok(give_up(process, &mut plan)?.then_some(()))
             })?;
-            result = result.map_err(|error| self.explain(error, shared));
         }
         state.plans.give(plan);
-        result
+        result.map_err(|error| self.explain(error, shared))
     }
 
     /// Returns the error of a call that got a message longer than it receives: that of the mismatch
