@@ -149,8 +149,8 @@ fn ranks_with_different_answers_choose_alike() {
     ] {
         let book = Book::default();
         let ranks = answers.len();
-        let processes: Vec<Process> = (0..ranks)
-            .map(|rank| process(&book, rank as Peer, ranks, answers[rank]))
+        let processes: Vec<Box<Process>> = (0..ranks)
+            .map(|rank| Box::new(process(&book, rank as Peer, ranks, answers[rank])))
             .collect();
         let (ended, watch) = mpsc::channel();
         for (rank, process) in processes.into_iter().enumerate() {
