@@ -185,7 +185,7 @@ impl Parameters {
 
     /// Returns the time of a reduction up a tree, with one more step for ranks beyond a power of
     /// `k` + 1, which the thesis's figure omits.
-    pub(super) fn up(&self, ranks: u32, k: u32, bytes: usize) -> f64 {
+    pub fn up(&self, ranks: u32, k: u32, bytes: usize) -> f64 {
         let mut time = 2.0 * self.copy * bytes as f64;
         let mut left = ranks;
         while left > 1 {

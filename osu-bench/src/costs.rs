@@ -269,7 +269,7 @@ mod tests {
             operation: [0.02, 0.0003],
         };
         let pairs = SIZES.map(|bytes| known.pairs(2, bytes));
-        let tree = known.reduce(4, 3, 8) + known.down(4, 1, 8);
+        let tree = known.up(4, 3, 8) + known.down(4, 1, 8);
         let found = fit(&pairs, tree, known.copy, known.operation);
         for (one, other) in known.to_numbers().into_iter().zip(found.to_numbers()) {
             assert!((one - other).abs() < 0.02, "{known:?} {found:?}");
