@@ -1,8 +1,10 @@
 //! Packs an installation for other machines: an archive, a wheel for pip, and packages for dpkg and
 //! rpm.
 
+pub mod release;
 mod systems;
 
+use std::env;
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -18,8 +20,9 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Makes `weft-VERSION-ARCHITECTURE-linux.tar.gz`, `weft-VERSION-py3-none-PLATFORM.whl`,
 /// `weft_VERSION_ARCHITECTURE.deb`, `weft-VERSION-1.ARCHITECTURE.rpm`, and the packages `weft-dev`
-/// and `weft-devel`, in `to`, by default `dist` in cargo's target folder.
-pub fn run(to: Option<&Path>, dev: bool) -> Result {
+/// and `weft-devel`, in `to`, by default `dist` in cargo's target folder. Prints and returns their
+/// paths. The same sources, folder and compiler make the same bytes.
+pub fn run(to: Option<&Path>, dev: bool) -> Result<Vec<PathBuf>> {
     let to = match to {
         Some(to) => to.to_owned(),
         None => workspace::target()?.join("dist"),
@@ -29,10 +32,16 @@ pub fn run(to: Option<&Path>, dev: bool) -> Result {
     let aside = to.join(format!("new-{}", std::process::id()));
     let result = pack(&to, &aside, dev);
     let removed = fs::remove_dir_all(&aside).map_err(|error| failed(&aside, error));
-    result.and(removed)
+    let made = result?;
+    removed?;
+    for file in &made {
+        println!("xtask: {}", file.display());
+    }
+    Ok(made)
 }
 
-fn pack(to: &Path, aside: &Path, dev: bool) -> Result {
+fn pack(to: &Path, aside: &Path, dev: bool) -> Result<Vec<PathBuf>> {
+    let time = source_time()?;
     let root = aside.join("system");
     let prefix = root.join(PREFIX);
     let final_prefix = Path::new("/").join(PREFIX);
@@ -41,28 +50,59 @@ fn pack(to: &Path, aside: &Path, dev: bool) -> Result {
         without_debug_information(&prefix)?;
     }
 
-    let archive = archive(to, aside, &prefix)?;
-    println!("xtask: {}", archive.display());
+    set_times(&root, &time)?;
+
+    let mut made = vec![archive(to, aside, &prefix)?];
     if text_of("python3", &["--version"]).is_err() {
         println!("xtask: python3 is not installed: made no wheel");
     } else {
-        println!("xtask: {}", wheel(to, &prefix)?);
+        made.push(wheel(to, &prefix)?);
     }
     let roots = [root, aside.join("development")];
     systems::divide(&roots[0], &roots[1])?;
-    let mut packages = Vec::new();
+    for root in &roots {
+        set_times(root, &time)?;
+    }
     match text_of("dpkg-deb", &["--version"]) {
-        Ok(_) => packages.extend(systems::debian(to, &roots)?),
+        Ok(_) => made.extend(systems::debian(to, &roots, &time)?),
         Err(_) => println!("xtask: dpkg-deb is not installed: made no Debian packages"),
     }
     match text_of("rpmbuild", &["--version"]) {
-        Ok(_) => packages.extend(systems::rpm(to, aside, &roots)?),
+        Ok(_) => made.extend(systems::rpm(to, aside, &roots, &time)?),
         Err(_) => println!("xtask: rpmbuild is not installed: made no rpm packages"),
     }
-    for package in packages {
-        println!("xtask: {}", package.display());
+    Ok(made)
+}
+
+/// Variable that gives all packages a time, in seconds since 1970
+/// (<https://reproducible-builds.org/specs/source-date-epoch/>).
+const SOURCE_TIME: &str = "SOURCE_DATE_EPOCH";
+
+/// Returns the time of the packages and of the files in them: that of [`SOURCE_TIME`], by default
+/// the time of the last commit, or 1980 (the earliest that a wheel can hold) without git.
+fn source_time() -> Result<String> {
+    if let Ok(time) = env::var(SOURCE_TIME) {
+        let valid = !time.is_empty() && time.bytes().all(|byte| byte.is_ascii_digit());
+        return match valid {
+            true => Ok(time),
+            false => Err(format!("{SOURCE_TIME}={time} is no number of seconds")),
+        };
     }
-    Ok(())
+    let root = workspace::root().to_string_lossy().into_owned();
+    let commit = text_of("git", &["-C", &root, "log", "-1", "--format=%ct"]);
+    Ok(commit.unwrap_or_else(|_| "315532800".to_owned()))
+}
+
+/// Sets the times of all files and folders of a tree.
+fn set_times(tree: &Path, time: &str) -> Result {
+    let mut find = Command::new("find");
+    find.arg(tree).args(["-exec", "touch", "--no-dereference"]);
+    find.arg(format!("--date=@{time}")).args(["{}", "+"]);
+    match find.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{find:?} ended with {status}")),
+        Err(error) => Err(format!("{find:?} can't be run: {error}")),
+    }
 }
 
 /// Strips the debug information, which is most of the size of a fast build.
@@ -103,8 +143,10 @@ fn archive(to: &Path, aside: &Path, prefix: &Path) -> Result<PathBuf> {
     tar.args([
         "--create",
         "--gzip",
+        "--format=gnu",
         "--owner=0",
         "--group=0",
+        "--numeric-owner",
         "--sort=name",
     ]);
     tar.arg("--file").arg(&file).arg("--directory").arg(aside);
@@ -113,10 +155,10 @@ fn archive(to: &Path, aside: &Path, prefix: &Path) -> Result<PathBuf> {
 }
 
 /// Packs the wheel, whose name contains the glibc that it needs.
-fn wheel(to: &Path, prefix: &Path) -> Result<String> {
+fn wheel(to: &Path, prefix: &Path) -> Result<PathBuf> {
     let [prefix, to] = [prefix, to].map(|path| path.to_string_lossy().into_owned());
     let arguments = ["-c", WHEEL, &prefix, &to, VERSION, std::env::consts::ARCH];
-    text_of("python3", &arguments)
+    text_of("python3", &arguments).map(PathBuf::from)
 }
 
 /// Returns a command's output without the newline at its end.

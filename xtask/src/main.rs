@@ -53,6 +53,14 @@ enum Task {
         #[arg(long)]
         dev: bool,
     },
+    /// Makes all files of a release from a clean source tree: the packages of `dist`, the sources, a
+    /// bill of materials and checksums.
+    Release {
+        /// The folder for the files; by default `release-files` in cargo's target folder. Its old content
+        /// is removed.
+        #[arg(long)]
+        to: Option<PathBuf>,
+    },
     /// Installs, then compiles examples/pingpong.c and runs it on two ranks.
     Demo(InstallOptions),
     /// Runs the tests for a change in 10 minutes; with --full all tests that must pass before a
@@ -120,7 +128,8 @@ struct InstallOptions {
 fn main() -> ExitCode {
     let result = match Arguments::parse().task {
         Task::Install(place) => install::run(&place.prefix, place.dev),
-        Task::Dist { to, dev } => dist::run(to.as_deref(), dev),
+        Task::Dist { to, dev } => dist::run(to.as_deref(), dev).map(drop),
+        Task::Release { to } => dist::release::run(to.as_deref()),
         Task::Demo(place) => demo::run(&place.prefix, place.dev),
         Task::Test(options) => test::run(&options),
         Task::Loom => loom::run(),

@@ -305,3 +305,18 @@ fn every_page_is_in_the_book_once() {
     assert_eq!(listed.iter().copied().collect::<BTreeSet<_>>(), pages);
     assert_eq!(listed.len(), pages.len(), "a page is listed twice");
 }
+
+#[test]
+fn the_workflow_runs_the_commands_of_the_readme() {
+    let read = |name: &str| fs::read_to_string(root().join(name)).expect("a text");
+    let (readme, workflow) = (read("README.md"), read(".github/workflows/tests.yml"));
+    let commands: Vec<_> = readme
+        .lines()
+        .filter_map(|line| line.strip_prefix("    "))
+        .filter(|line| line.starts_with("cargo xtask"))
+        .collect();
+    assert_eq!(commands.len(), 2, "{commands:?}");
+    for command in commands.into_iter().chain([".ci/run"]) {
+        assert!(workflow.contains(&format!("run: {command}\n")), "{command}");
+    }
+}

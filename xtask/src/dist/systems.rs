@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{PREFIX, VERSION, failed, text_of};
+use super::{PREFIX, SOURCE_TIME, VERSION, failed, set_times, text_of};
 use crate::{Result, workspace};
 
 const CONTROLS: [&str; 2] = [
@@ -83,7 +83,7 @@ fn glibc() -> Result<String> {
 }
 
 /// Packs both trees for dpkg.
-pub fn debian(to: &Path, roots: &[PathBuf; 2]) -> Result<Vec<PathBuf>> {
+pub fn debian(to: &Path, roots: &[PathBuf; 2], time: &str) -> Result<Vec<PathBuf>> {
     let architecture = text_of("dpkg", &["--print-architecture"])?;
     let glibc = glibc()?;
     let mut packages = Vec::new();
@@ -107,8 +107,10 @@ pub fn debian(to: &Path, roots: &[PathBuf; 2]) -> Result<Vec<PathBuf>> {
         for (name, text) in scripts {
             write(&dir.join(name), text, 0o755)?;
         }
+        set_times(&dir, time)?;
         let mut command = Command::new("dpkg-deb");
         command
+            .env(SOURCE_TIME, time)
             .args(["--root-owner-group", "--build"])
             .arg(root)
             .arg(&file);
@@ -120,7 +122,7 @@ pub fn debian(to: &Path, roots: &[PathBuf; 2]) -> Result<Vec<PathBuf>> {
 }
 
 /// Packs both trees for rpm.
-pub fn rpm(to: &Path, aside: &Path, roots: &[PathBuf; 2]) -> Result<Vec<PathBuf>> {
+pub fn rpm(to: &Path, aside: &Path, roots: &[PathBuf; 2], time: &str) -> Result<Vec<PathBuf>> {
     let top = aside.join("rpm");
     fs::create_dir_all(&top).map_err(|error| failed(&top, error))?;
     let spec = top.join("weft.spec");
@@ -145,11 +147,14 @@ pub fn rpm(to: &Path, aside: &Path, roots: &[PathBuf; 2]) -> Result<Vec<PathBuf>
                 "/%P\n",
             ],
         )?;
-        write(&list, &files, 0o644)?;
+        let mut files: Vec<&str> = files.lines().collect();
+        files.sort_unstable();
+        write(&list, &(files.join("\n") + "\n"), 0o644)?;
         lists.push(list);
     }
     let mut command = Command::new("rpmbuild");
     command.args(["-bb", "--quiet", "--target", std::env::consts::ARCH]);
+    command.env(SOURCE_TIME, time);
     let places = [
         ("_topdir", &top),
         ("_rpmdir", &top.join("packages")),
