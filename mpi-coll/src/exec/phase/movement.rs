@@ -285,16 +285,6 @@ impl PhasePlan {
         let (slots, bytes) = (&node.shared.slots, self.bytes);
         let source = send.unwrap_or(recv);
         let at = |rank: u32| rank as usize * bytes;
-        let copy_own = || {
-            if source != recv {
-                let own = at(slots.rank);
-                // SAFETY: both buffers have a block of this rank, and don't overlap, by this
-                // function's contract.
-                unsafe {
-                    netmod_kit::copy(source.wrapping_add(own), recv.wrapping_add(own), bytes)
-                };
-            }
-        };
         phase.claim()?;
         if slots.size == 2 {
             let other = 1 - slots.rank;
@@ -304,7 +294,8 @@ impl PhasePlan {
             // there; `source` has a block for each rank, by this function's contract.
             unsafe { phase.view.store(from, phase.own_of(addresses), bytes) };
             phase.raise();
-            copy_own();
+            // SAFETY: both buffers have a block of each rank, and don't overlap (# Safety).
+            unsafe { copy_own(source, recv, at(slots.rank), bytes) };
             phase.wait()?;
             let to = recv.wrapping_add(at(other));
             // SAFETY: all flags are up, so all slots are written, and are not written again before
@@ -320,7 +311,8 @@ impl PhasePlan {
             unsafe { phase.view.store(from, phase.own_of(addresses), bytes) };
         }
         phase.raise();
-        copy_own();
+        // SAFETY: both buffers have a block of each rank, and don't overlap (# Safety).
+        unsafe { copy_own(source, recv, at(slots.rank), bytes) };
         phase.wait()?;
         for rank in slots.others() {
             let offset = slots.offset_for(rank, slots.rank, bytes);
@@ -330,5 +322,17 @@ impl PhasePlan {
             unsafe { netmod_kit::copy(from, recv.wrapping_add(at(rank)), bytes) };
         }
         phase.end(bytes)
+    }
+}
+
+/// Copies the block at `own` from `source` to `recv`, unless they are the same buffer.
+///
+/// # Safety
+/// Both have `bytes` bytes there, and don't overlap if they differ.
+#[inline(always)] // counted: tests/instructions.txt
+unsafe fn copy_own(source: *const u8, recv: *mut u8, own: usize, bytes: usize) {
+    if source != recv {
+        // SAFETY: both have `bytes` bytes at `own`, and don't overlap (# Safety).
+        unsafe { netmod_kit::copy(source.wrapping_add(own), recv.wrapping_add(own), bytes) };
     }
 }
