@@ -4,13 +4,14 @@
 use std::sync::atomic::Ordering;
 
 use netmod::VciId;
-pub use shmring::ring::Sent;
 
 use super::{Comm, Purpose};
 use crate::error::Result;
 use crate::process::{Mode, Process};
 use crate::pt2pt::buffer::Buffer;
+use crate::pt2pt::engine::Address;
 use crate::pt2pt::wire::Key;
+use crate::vci::with_access;
 use crate::{MatchedMessage, PROC_NULL, RequestId, Status};
 
 /// Starts a send to `rank`. Returns `None` if it is already complete.
@@ -88,47 +89,48 @@ pub fn try_matched_probe_by(
     process.try_improbe(vci, &comm.from(rank, tag, purpose))
 }
 
-/// Writes an inline message of `len` bytes at `data` to the destination's ring, if there is credit
-/// and space and the message is short enough; otherwise it must be sent by [`send_contiguous`]. If
-/// the receiver sleeps, the caller must [`wake`] it.
+/// Sends `len` contiguous bytes at `data`. Returns `None` if the send is already complete.
+///
+/// If no VCI takes all sends of the communicator, or its lock has to be waited for, the message goes
+/// by [`send_on`].
 ///
 /// # Safety
-/// `len` bytes at `data` are valid for reads.
+/// `len` bytes at `data` are valid for reads until a returned request is complete.
 #[inline(always)]
-pub unsafe fn send_inline(
+pub unsafe fn send_contiguous(
     process: &Process,
     comm: &Comm,
     data: *const u8,
     len: usize,
     rank: u32,
     tag: i32,
-) -> Sent {
-    let key = Key {
-        context: comm.context().of(Purpose::PointToPoint),
-        source: comm.rank as i32,
-        tag,
-    };
-    let Some(peer) = comm.regular_target(rank) else {
-        return Sent::Full;
-    };
+) -> Result<Option<RequestId>> {
     let vci = comm.sends.load(Ordering::Relaxed);
-    // SAFETY: `len` bytes at `data` are valid for reads (# Safety).
-    unsafe { process.send_inline(vci, peer, key, data, len) }
+    if let Some(slot) = process.find_vci(vci) {
+        let to = Address {
+            peer: comm.target(rank),
+            vci: vci as VciId,
+        };
+        let key = Key {
+            context: comm.context().of(Purpose::PointToPoint),
+            source: comm.rank as i32,
+            tag,
+        };
+        with_access!(slot, state => {
+            // SAFETY: `len` bytes at `data` stay valid for reads (# Safety).
+            return unsafe { state.send_contiguous(to, key, data, len, &comm.owner) };
+        }, otherwise {});
+    }
+    // SAFETY: `len` bytes at `data` stay valid for reads (# Safety).
+    unsafe { send_locked(process, comm, data, len, rank, tag) }
 }
 
-/// Wakes the receiver of a message sent by [`send_inline`].
-#[cold]
-#[inline(never)]
-pub fn wake(process: &Process, comm: &Comm, rank: u32) {
-    process.wake_receiver(comm.sends.load(Ordering::Relaxed), comm.target(rank));
-}
-
-/// Starts the send of `len` contiguous bytes at `data`. Returns `None` if it is already complete.
+/// Sends contiguous data by [`send_on`].
 ///
 /// # Safety
 /// `len` bytes at `data` are valid for reads until a returned request is complete.
-#[inline]
-pub unsafe fn send_contiguous(
+#[inline(never)]
+unsafe fn send_locked(
     process: &Process,
     comm: &Comm,
     data: *const u8,
