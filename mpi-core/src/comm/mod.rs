@@ -20,9 +20,9 @@ use mpi_types::local::Local;
 use netmod::{Peer, VciId};
 
 pub use self::pt2pt::send_to_member;
+pub use self::pt2pt::{Sent, receive_inline, receive_polling, send_contiguous, send_inline, wake};
 pub use self::pt2pt::{matched_probe_on, probe_on, receive_bytes, receive_on, send_on};
 pub use self::pt2pt::{receive_by, send_by, try_matched_probe_by};
-pub use self::pt2pt::{receive_inline, receive_polling, send_contiguous};
 pub use self::revoked::revoke;
 use crate::comm::attachment::Attachment;
 use crate::comm::automatic::AutomaticVci;
@@ -33,6 +33,7 @@ use crate::group::Group;
 use crate::process::{Destination, NOBODY, Source};
 pub use crate::pt2pt::context::{ContextId, Purpose};
 use crate::pt2pt::engine::Address;
+use crate::pt2pt::wire::Key;
 use crate::vci::pool::Users;
 use crate::{ANY_SOURCE, ANY_TAG};
 
@@ -300,6 +301,23 @@ impl Comm {
             return self.peer_group().peer(rank);
         }
         first.wrapping_add(rank.wrapping_mul(step))
+    }
+
+    /// Returns the process that a send to `rank` goes to, or `None` if the group is irregular.
+    #[inline(always)]
+    fn regular_target(&self, rank: u32) -> Option<Peer> {
+        let Targets { first, step, .. } = self.targets;
+        (!self.targets.irregular).then_some(first.wrapping_add(rank.wrapping_mul(step)))
+    }
+
+    /// Returns the key of a user message that this rank sends.
+    #[inline(always)]
+    fn message_key(&self, tag: i32) -> Key {
+        Key {
+            context: self.context().of(Purpose::PointToPoint),
+            source: self.rank as i32,
+            tag,
+        }
     }
 
     /// Number of ranks that send and receive calls can name.

@@ -4,6 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use netmod::VciId;
+pub use shmring::ring::Sent;
 
 use super::{Comm, Purpose};
 use crate::error::Result;
@@ -89,6 +90,49 @@ pub fn try_matched_probe_by(
     process.try_improbe(vci, &comm.from(rank, tag, purpose))
 }
 
+/// Writes an inline message of `len` bytes at `data` to the destination's ring, if there is credit
+/// and space and the message is short enough; otherwise it must be sent by [`send_contiguous`]. If
+/// the receiver sleeps, the caller must [`wake`] it.
+///
+/// # Safety
+/// `len` bytes at `data` are valid for reads.
+#[inline(always)]
+pub unsafe fn send_inline(
+    process: &Process,
+    comm: &Comm,
+    data: *const u8,
+    len: usize,
+    rank: u32,
+    tag: i32,
+) -> Sent {
+    let key = comm.message_key(tag);
+    let Some(peer) = comm.regular_target(rank) else {
+        return Sent::Full;
+    };
+    let vci = comm.sends.load(Ordering::Relaxed);
+    let Some(slot) = process.find_vci(vci) else {
+        return Sent::Full;
+    };
+    let to = Address {
+        peer,
+        vci: vci as VciId,
+    };
+    with_access!(slot, state => {
+        // SAFETY: `len` bytes at `data` are valid for reads (# Safety).
+        unsafe { state.send_inline(to, key, data, len) }
+    }, otherwise Sent::Full)
+}
+
+/// Wakes the receiver of a message sent by [`send_inline`].
+#[cold]
+#[inline(never)]
+pub fn wake(process: &Process, comm: &Comm, rank: u32) {
+    let vci = comm.sends.load(Ordering::Relaxed);
+    if let Some(slot) = process.find_vci(vci) {
+        slot.lock().wake(comm.target(rank), vci as VciId);
+    }
+}
+
 /// Sends `len` contiguous bytes at `data`. Returns `None` if the send is already complete.
 ///
 /// If no VCI takes all sends of the communicator, or its lock has to be waited for, the message goes
@@ -96,41 +140,8 @@ pub fn try_matched_probe_by(
 ///
 /// # Safety
 /// `len` bytes at `data` are valid for reads until a returned request is complete.
-#[inline(always)]
+#[inline]
 pub unsafe fn send_contiguous(
-    process: &Process,
-    comm: &Comm,
-    data: *const u8,
-    len: usize,
-    rank: u32,
-    tag: i32,
-) -> Result<Option<RequestId>> {
-    let vci = comm.sends.load(Ordering::Relaxed);
-    if let Some(slot) = process.find_vci(vci) {
-        let to = Address {
-            peer: comm.target(rank),
-            vci: vci as VciId,
-        };
-        let key = Key {
-            context: comm.context().of(Purpose::PointToPoint),
-            source: comm.rank as i32,
-            tag,
-        };
-        with_access!(slot, state => {
-            // SAFETY: `len` bytes at `data` stay valid for reads (# Safety).
-            return unsafe { state.send_contiguous(to, key, data, len, &comm.owner) };
-        }, otherwise {});
-    }
-    // SAFETY: `len` bytes at `data` stay valid for reads (# Safety).
-    unsafe { send_locked(process, comm, data, len, rank, tag) }
-}
-
-/// Sends contiguous data by [`send_on`].
-///
-/// # Safety
-/// `len` bytes at `data` are valid for reads until a returned request is complete.
-#[inline(never)]
-unsafe fn send_locked(
     process: &Process,
     comm: &Comm,
     data: *const u8,
@@ -141,6 +152,17 @@ unsafe fn send_locked(
     // SAFETY: `data` is valid for `len` bytes until the request completes (# Safety); a send only
     // reads it.
     let buffer = unsafe { Buffer::bytes(data.cast_mut(), len) };
+    let vci = comm.sends.load(Ordering::Relaxed);
+    if let Some(slot) = process.find_vci(vci) {
+        let to = Address {
+            peer: comm.target(rank),
+            vci: vci as VciId,
+        };
+        let (key, owner) = (comm.message_key(tag), comm.owner());
+        with_access!(slot, state => {
+            return state.send(to, key, buffer, Mode::Standard, owner);
+        }, otherwise {});
+    }
     let purpose = Purpose::PointToPoint;
     send_on(process, comm, purpose, buffer, rank, tag, Mode::Standard)
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use mpi_core::comm::{Purpose, send_contiguous};
+use mpi_core::comm::{Purpose, Sent, send_inline};
 use mpi_core::process::Mode;
 use mpi_core::{Buffer, Error, RequestId, Result};
 use mpi_runtime::handles::comms::CommObject;
@@ -53,6 +53,41 @@ pub(super) fn contiguous(
     ((dest as u32) < comm.comm.targets() && tag >= 0).then_some((runtime, comm, len))
 }
 
+/// Wakes the receiver of an inline message if it sleeps.
+#[inline(always)]
+pub(super) fn finish_inline(sent: Sent, comm: &CommObject, dest: c_int) -> c_int {
+    match sent {
+        Sent::Sent => MPI_SUCCESS,
+        _ => wake(comm, dest),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn wake(comm: &CommObject, dest: c_int) -> c_int {
+    if let Some(runtime) = running() {
+        mpi_core::comm::wake(&runtime.process, &comm.comm, dest as u32);
+    }
+    MPI_SUCCESS
+}
+
+/// Starts a send that `send_inline` has refused. Returns `None` if it is complete.
+///
+/// # Safety
+/// `len` bytes at `buf` are the program's send buffer until a returned request is complete.
+#[inline(always)]
+pub(super) unsafe fn start_contiguous(
+    comm: &CommObject,
+    buf: *const c_void,
+    len: usize,
+    dest: c_int,
+    tag: c_int,
+) -> Result<Option<RequestId>> {
+    let (process, dest) = (&runtime()?.process, dest as u32);
+    // SAFETY: `len` bytes at `buf` are the send buffer until the request is complete (# Safety).
+    unsafe { mpi_core::comm::send_contiguous(process, &comm.comm, buf.cast(), len, dest, tag) }
+}
+
 /// Raises an error of a send with valid arguments.
 #[cold]
 #[inline(never)]
@@ -88,19 +123,44 @@ pub(crate) unsafe fn isend_fast<const LARGE: bool>(
         return None;
     }
     let (process, to) = (&runtime.process, &comm.comm);
-    // SAFETY: `len` bytes at `buf` are the send buffer until the request is complete.
-    let sent = unsafe { send_contiguous(process, to, buf.cast(), len, dest as u32, tag) };
-    let handle = match sent {
-        Ok(None) => READY,
-        Ok(started) => requests::handle(started),
-        Err(error) => {
-            let name = if LARGE { "MPI_Isend_c" } else { "MPI_Isend" };
-            return Some(contiguous_failed(error, name, comm, dest, tag));
-        }
-    };
     // SAFETY: the caller's contract.
-    unsafe { request.write(handle) };
-    Some(MPI_SUCCESS)
+    match unsafe { send_inline(process, to, buf.cast(), len, dest as u32, tag) } {
+        Sent::Full => {
+            // SAFETY: the caller's contract.
+            Some(unsafe { isend_long::<LARGE>(comm, buf, len, dest, tag, request) })
+        }
+        sent => {
+            // SAFETY: the caller's contract.
+            unsafe { request.write(READY) };
+            Some(finish_inline(sent, comm, dest))
+        }
+    }
+}
+
+/// # Safety
+/// `len` bytes at `buf` are the program's send buffer; `request` is valid.
+#[inline(never)]
+unsafe fn isend_long<const LARGE: bool>(
+    comm: &CommObject,
+    buf: *const c_void,
+    len: usize,
+    dest: c_int,
+    tag: c_int,
+    request: *mut MPI_Request,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe {
+        match start_contiguous(comm, buf, len, dest, tag) {
+            Ok(started) => {
+                request.write(requests::handle(started));
+                MPI_SUCCESS
+            }
+            Err(error) => {
+                let name = if LARGE { "MPI_Isend_c" } else { "MPI_Isend" };
+                contiguous_failed(error, name, comm, dest, tag)
+            }
+        }
+    }
 }
 
 /// The fast path of `MPI_Send` and `MPI_Send_c`.
@@ -115,26 +175,33 @@ pub(crate) unsafe fn send_fast<const LARGE: bool>(
 ) -> Option<c_int> {
     let (runtime, comm, len) = contiguous(buf, count, datatype, dest, tag, comm)?;
     let (process, to) = (&runtime.process, &comm.comm);
-    // SAFETY: `len` bytes at `buf` are the send buffer until `MPI_Send_wait` returns.
-    match unsafe { send_contiguous(process, to, buf.cast(), len, dest as u32, tag) } {
-        Ok(None) => Some(MPI_SUCCESS),
-        started => Some(MPI_Send_wait::<LARGE>(started, comm, dest, tag)),
+    // SAFETY: the caller's contract.
+    match unsafe { send_inline(process, to, buf.cast(), len, dest as u32, tag) } {
+        // SAFETY: the caller's contract.
+        Sent::Full => Some(unsafe { MPI_Send_long::<LARGE>(comm, buf, len, dest, tag) }),
+        sent => Some(finish_inline(sent, comm, dest)),
     }
 }
 
-/// Waits in `MPI_Send` for a send that has been started.
+/// Continues `MPI_Send` on the slow path.
 ///
 /// Its name shows the MPI function in a stack trace: the fast path ends in a jump to it, and so has
 /// left the stack.
+///
+/// # Safety
+/// `len` bytes at `buf` are the program's send buffer.
 #[inline(never)]
 #[allow(non_snake_case, reason = "a name of C")]
-fn MPI_Send_wait<const LARGE: bool>(
-    started: Result<Option<RequestId>>,
+unsafe fn MPI_Send_long<const LARGE: bool>(
     comm: &CommObject,
+    buf: *const c_void,
+    len: usize,
     dest: c_int,
     tag: c_int,
 ) -> c_int {
-    match started.and_then(finish_send) {
+    // SAFETY: the caller's contract; the send is complete when this returns.
+    let ended = unsafe { start_contiguous(comm, buf, len, dest, tag) }.and_then(finish_send);
+    match ended {
         Ok(()) => MPI_SUCCESS,
         Err(error) => {
             let name = if LARGE { "MPI_Send_c" } else { "MPI_Send" };

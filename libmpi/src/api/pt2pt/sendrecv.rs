@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use mpi_core::comm::{Purpose, send_contiguous};
+use mpi_core::comm::{Purpose, Sent, send_inline};
 use mpi_core::process::Mode;
 use mpi_core::{Buffer, Class, Error, RequestId, Result, Status};
 use mpi_runtime::handles::comms::CommObject;
@@ -10,7 +10,7 @@ use mpi_runtime::lifecycle::runtime::{Runtime, runtime};
 
 use super::check::check_source;
 use super::recv::{receive_contiguous, receive_from};
-use super::send::{Outgoing, contiguous, finish_send, outgoing};
+use super::send::{Outgoing, contiguous, finish_inline, finish_send, outgoing, start_contiguous};
 use crate::abi::MPI_Comm;
 use crate::args::{StatusOut, UserBuffer};
 
@@ -26,15 +26,32 @@ pub fn sendrecv(
     status: StatusOut,
 ) -> Result<()> {
     let runtime = runtime()?;
-    if let Some((to, len)) = contiguous_data(send, dest, sendtag, comm)
+    if let Some((to, len)) = inline_data(send, dest, sendtag, comm)
         && let Some(space) = recv.message_len()
         && let (_, Some(source), recvtag) = check_source(runtime, source, recvtag, comm)?
     {
-        let (process, dest, from) = (&runtime.process, dest as u32, send.address().cast());
-        // SAFETY: the address has `len` bytes to read until the call returns, by the contract of
+        let (process, from) = (&runtime.process, send.address());
+        // SAFETY: `from` has `len` bytes to read until the call returns, by the contract of
         // `args::buffer`.
-        let send = unsafe { send_contiguous(process, &to.comm, from, len, dest, sendtag)? };
-        return receive_after(runtime, to, send, (recv, space), source, recvtag, status);
+        let sent = unsafe {
+            match send_inline(process, &to.comm, from.cast(), len, dest as u32, sendtag) {
+                Sent::Full => start_contiguous(to, from, len, dest, sendtag)?,
+                sent => {
+                    finish_inline(sent, to, dest);
+                    None
+                }
+            }
+        };
+        let Some(send) = sent else {
+            // Without a send to wait for, the receive waits as MPI_Recv does.
+            return receive_from(runtime, to, recv, source, recvtag, status);
+        };
+        // SAFETY: the address has `space` bytes to write until the call returns, by the contract of
+        // `args::buffer`; the runtime was found.
+        return match unsafe { receive_contiguous(to, recv.address(), space, source, recvtag) } {
+            Ok(receive) => exchanged(runtime, receive, Some(send), status),
+            Err(error) => Err(not_started(runtime, Some(send), error)),
+        };
     }
     let out = outgoing(runtime, send, dest, sendtag, comm)?;
     let (_, source, recvtag) = check_source(runtime, source, recvtag, comm)?;
@@ -42,9 +59,9 @@ pub fn sendrecv(
     exchange(runtime, out, sendtag, into, source, recvtag, status)
 }
 
-/// Returns the destination and the length of a send of [`contiguous`] data.
+/// Returns the destination and the length of a send that may leave inline ([`contiguous`]).
 #[inline(always)]
-fn contiguous_data(
+fn inline_data(
     send: UserBuffer,
     dest: c_int,
     tag: c_int,
@@ -53,28 +70,6 @@ fn contiguous_data(
     let count = c_int::try_from(send.count()).ok()?;
     let (_, to, len) = contiguous(send.address(), count, send.datatype(), dest, tag, comm)?;
     Some((to, len))
-}
-
-/// Receives into a contiguous buffer of `space` bytes and completes the send that was started before.
-fn receive_after(
-    runtime: &Runtime,
-    comm: &CommObject,
-    send: Option<RequestId>,
-    (recv, space): (UserBuffer, usize),
-    source: i32,
-    tag: c_int,
-    status: StatusOut,
-) -> Result<()> {
-    let Some(send) = send else {
-        // Without a send to wait for, the receive waits as MPI_Recv does.
-        return receive_from(runtime, comm, recv, source, tag, status);
-    };
-    // SAFETY: the address has `space` bytes to write until the call returns, by the contract of
-    // `args::buffer`; the runtime was found.
-    match unsafe { receive_contiguous(comm, recv.address(), space, source, tag) } {
-        Ok(receive) => exchanged(runtime, receive, Some(send), status),
-        Err(error) => Err(not_started(runtime, Some(send), error)),
-    }
 }
 
 /// Completes the two halves of an exchange. If one fails because a process is lost or unreachable,
@@ -169,9 +164,6 @@ pub(super) fn copy_of(buffer: &Buffer) -> Result<Vec<u8>> {
     })
 }
 
-/// Bytes. A copy of a shorter message is made without an allocation.
-const SHORT: usize = 64;
-
 /// `MPI_Sendrecv_replace` (section 3.10).
 pub fn sendrecv_replace(
     data: UserBuffer,
@@ -183,19 +175,17 @@ pub fn sendrecv_replace(
     status: StatusOut,
 ) -> Result<()> {
     let runtime = runtime()?;
-    if let Some((to, len)) = contiguous_data(data, dest, sendtag, comm)
-        && len <= SHORT
+    if let Some((to, len)) = inline_data(data, dest, sendtag, comm)
         && let (_, Some(source), recvtag) = check_source(runtime, source, recvtag, comm)?
     {
-        let mut copy = [0; SHORT];
-        let (process, from) = (&runtime.process, copy.as_mut_ptr());
-        // SAFETY: the address has `len` bytes to read, by the contract of `args::buffer`; the copy
-        // has as many, and outlives the send.
-        let send = unsafe {
-            from.copy_from_nonoverlapping(data.address().cast(), len);
-            send_contiguous(process, &to.comm, from, len, dest as u32, sendtag)?
-        };
-        return receive_after(runtime, to, send, (data, len), source, recvtag, status);
+        let (process, from) = (&runtime.process, data.address().cast());
+        // An inline message has left: it needs no copy.
+        // SAFETY: the address has `len` bytes to read, by the contract of `args::buffer`.
+        let sent = unsafe { send_inline(process, &to.comm, from, len, dest as u32, sendtag) };
+        if sent != Sent::Full {
+            finish_inline(sent, to, dest);
+            return receive_from(runtime, to, data, source, recvtag, status);
+        }
     }
     let out = outgoing(runtime, data, dest, sendtag, comm)?;
     let (_, source, recvtag) = check_source(runtime, source, recvtag, comm)?;
