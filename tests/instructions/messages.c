@@ -48,31 +48,6 @@ static int rank, peer;
 static char buffers[WINDOW][SIZE];
 static MPI_Request requests[WINDOW];
 
-/* Counters in the page: receives that are posted, messages that are sent. */
-static struct {
-    unsigned long posted, sent;
-} *page;
-
-static void map_page(const char *path) {
-    int file = open(path, O_RDWR);
-    page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    if (file < 0 || page == MAP_FAILED) {
-        perror(path);
-        exit(1);
-    }
-}
-
-static void publish(unsigned long *counter, unsigned long number) {
-    __atomic_store_n(counter, number, __ATOMIC_RELEASE);
-}
-
-/* Waits for a counter. The other rank may need this core. */
-static void await(unsigned long *counter, unsigned long number) {
-    while (__atomic_load_n(counter, __ATOMIC_ACQUIRE) < number) {
-        sched_yield();
-    }
-}
-
 static inline int isend(const struct calls *calls, int at) {
     return calls->isend(buffers[at], SIZE, MPI_BYTE, peer, TAG, MPI_COMM_WORLD, &requests[at]);
 }

@@ -33,6 +33,7 @@ use crate::group::Group;
 use crate::process::{Destination, NOBODY, Source};
 pub use crate::pt2pt::context::{ContextId, Purpose};
 use crate::pt2pt::engine::Address;
+use crate::pt2pt::wire::Key;
 use crate::vci::pool::Users;
 use crate::{ANY_SOURCE, ANY_TAG};
 
@@ -307,6 +308,16 @@ impl Comm {
     fn regular_target(&self, rank: u32) -> Option<Peer> {
         let Targets { first, step, .. } = self.targets;
         (!self.targets.irregular).then_some(first.wrapping_add(rank.wrapping_mul(step)))
+    }
+
+    /// Returns the key of a user message that this rank sends.
+    #[inline(always)]
+    fn message_key(&self, tag: i32) -> Key {
+        Key {
+            context: self.context().of(Purpose::PointToPoint),
+            source: self.rank as i32,
+            tag,
+        }
     }
 
     /// Number of ranks that send and receive calls can name.

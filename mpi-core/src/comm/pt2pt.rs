@@ -10,7 +10,9 @@ use super::{Comm, Purpose};
 use crate::error::Result;
 use crate::process::{Mode, Process};
 use crate::pt2pt::buffer::Buffer;
+use crate::pt2pt::engine::Address;
 use crate::pt2pt::wire::Key;
+use crate::vci::with_access;
 use crate::{MatchedMessage, PROC_NULL, RequestId, Status};
 
 /// Starts a send to `rank`. Returns `None` if it is already complete.
@@ -103,27 +105,38 @@ pub unsafe fn send_inline(
     rank: u32,
     tag: i32,
 ) -> Sent {
-    let key = Key {
-        context: comm.context().of(Purpose::PointToPoint),
-        source: comm.rank as i32,
-        tag,
-    };
+    let key = comm.message_key(tag);
     let Some(peer) = comm.regular_target(rank) else {
         return Sent::Full;
     };
     let vci = comm.sends.load(Ordering::Relaxed);
-    // SAFETY: `len` bytes at `data` are valid for reads (# Safety).
-    unsafe { process.send_inline(vci, peer, key, data, len) }
+    let Some(slot) = process.find_vci(vci) else {
+        return Sent::Full;
+    };
+    let to = Address {
+        peer,
+        vci: vci as VciId,
+    };
+    with_access!(slot, state => {
+        // SAFETY: `len` bytes at `data` are valid for reads (# Safety).
+        unsafe { state.send_inline(to, key, data, len) }
+    }, otherwise Sent::Full)
 }
 
 /// Wakes the receiver of a message sent by [`send_inline`].
 #[cold]
 #[inline(never)]
 pub fn wake(process: &Process, comm: &Comm, rank: u32) {
-    process.wake_receiver(comm.sends.load(Ordering::Relaxed), comm.target(rank));
+    let vci = comm.sends.load(Ordering::Relaxed);
+    if let Some(slot) = process.find_vci(vci) {
+        slot.lock().wake(comm.target(rank), vci as VciId);
+    }
 }
 
-/// Starts the send of `len` contiguous bytes at `data`. Returns `None` if it is already complete.
+/// Sends `len` contiguous bytes at `data`. Returns `None` if the send is already complete.
+///
+/// If no VCI takes all sends of the communicator, or its lock has to be waited for, the message goes
+/// by [`send_on`].
 ///
 /// # Safety
 /// `len` bytes at `data` are valid for reads until a returned request is complete.
@@ -139,6 +152,17 @@ pub unsafe fn send_contiguous(
     // SAFETY: `data` is valid for `len` bytes until the request completes (# Safety); a send only
     // reads it.
     let buffer = unsafe { Buffer::bytes(data.cast_mut(), len) };
+    let vci = comm.sends.load(Ordering::Relaxed);
+    if let Some(slot) = process.find_vci(vci) {
+        let to = Address {
+            peer: comm.target(rank),
+            vci: vci as VciId,
+        };
+        let (key, owner) = (comm.message_key(tag), comm.owner());
+        with_access!(slot, state => {
+            return state.send(to, key, buffer, Mode::Standard, owner);
+        }, otherwise {});
+    }
     let purpose = Purpose::PointToPoint;
     send_on(process, comm, purpose, buffer, rank, tag, Mode::Standard)
 }

@@ -406,9 +406,15 @@ impl Process {
         Ok(())
     }
 
+    /// Returns a VCI. `None` if it is not open; no VCI has a number above those of [`VciId`].
+    #[inline(always)]
+    pub(crate) fn find_vci(&self, vci: u32) -> Option<&Vci> {
+        self.vcis.get(vci as usize)?.get()
+    }
+
     #[inline(always)]
     fn vci(&self, vci: VciId) -> Result<&Vci> {
-        match self.vcis.get(usize::from(vci)).and_then(VciSlot::get) {
+        match self.find_vci(vci.into()) {
             Some(vci) => Ok(vci),
             None => Err(not_open(vci)),
         }

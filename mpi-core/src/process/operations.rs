@@ -1,7 +1,6 @@
 //! Sends, receives and probes.
 
 use netmod::{Peer, VciId};
-use shmring::ring::Sent;
 
 use super::{Destination, NOBODY, Process, Source};
 use crate::Result;
@@ -9,7 +8,7 @@ use crate::pt2pt::buffer::Buffer;
 use crate::pt2pt::engine::{Address, MatchedMessage, probe_status};
 use crate::pt2pt::request::{RequestId, Status};
 use crate::pt2pt::wire::Key;
-use crate::vci::{Front, LockMode, Mode, Vci, VciSlot, VciState, with_access};
+use crate::vci::{Front, LockMode, Mode, Vci, VciState, with_access};
 
 /// Polls of the ring by a blocking receive before it is posted: a few microseconds.
 const RING_POLLS: u32 = 200;
@@ -41,41 +40,6 @@ impl Process {
         )
     }
 
-    /// Writes an inline message of `len` bytes at `data` to the ring of `peer`. `vci` may be a number
-    /// that no VCI has. `Full`: the message must be sent by [`Process::isend`]; nothing has changed.
-    ///
-    /// # Safety
-    /// `len` bytes at `data` are valid for reads.
-    #[inline(always)]
-    pub(crate) unsafe fn send_inline(
-        &self,
-        vci: u32,
-        peer: Peer,
-        key: Key,
-        data: *const u8,
-        len: usize,
-    ) -> Sent {
-        let Some(slot) = self.vcis.get(vci as usize).and_then(VciSlot::get) else {
-            return Sent::Full;
-        };
-        let to = Address {
-            peer,
-            vci: vci as VciId,
-        };
-        with_access!(slot, state => {
-            // SAFETY: `data` is valid for `len` bytes (# Safety).
-            unsafe { state.send_inline(to, key, data, len) }
-        }, otherwise Sent::Full)
-    }
-
-    /// Wakes the receiver of a message sent by [`Process::send_inline`].
-    #[cold]
-    pub(crate) fn wake_receiver(&self, vci: u32, peer: Peer) {
-        if let Ok(mut state) = self.lock(vci as VciId) {
-            state.wake(peer, vci as VciId);
-        }
-    }
-
     /// Receives the message at the front of the ring of `vci` if it matches `key`, which has no
     /// wildcards. Returns the message's source and tag as headers have them, and its length. `None`:
     /// the receive must be posted; nothing has changed.
@@ -90,7 +54,7 @@ impl Process {
         place: *mut u8,
         room: usize,
     ) -> Option<(u64, usize)> {
-        let slot = self.vcis.get(vci as usize).and_then(VciSlot::get)?;
+        let slot = self.find_vci(vci)?;
         let front = with_access!(slot, state => {
             // SAFETY: `place` is valid for `room` bytes (# Safety).
             unsafe { state.receive_front::<false>(key, place, room) }
@@ -114,7 +78,7 @@ impl Process {
         place: *mut u8,
         room: usize,
     ) -> Option<(u64, usize)> {
-        let slot = self.vcis.get(vci as usize).and_then(VciSlot::get)?;
+        let slot = self.find_vci(vci)?;
         // Threads that share the VCI must not wait for this one's polls.
         let patient = slot.mode() == LockMode::Unlocked
             && peer != NOBODY

@@ -303,7 +303,8 @@ impl Engine {
     /// Starts a request.
     #[inline]
     pub fn start(&mut self, owner: u32) -> Result<RequestId> {
-        self.records.start(owner).ok_or_else(all_in_use)
+        let started = self.records.start(owner);
+        started.map(|(id, _)| id).ok_or_else(all_in_use)
     }
 
     /// Starts a receive: takes a matching message from the unexpected queue or joins the posted
@@ -318,7 +319,7 @@ impl Engine {
         owner: u32,
         peer: Peer,
     ) -> Result<RequestId> {
-        let Some((id, record)) = self.records.start_with_record(owner) else {
+        let Some((id, record)) = self.records.start(owner) else {
             return Err(all_in_use());
         };
         if !self.unexpected.is_empty() {
@@ -401,9 +402,10 @@ impl Engine {
 
     /// Starts the transfer of a matched rendezvous message into the receive buffer.
     fn start_transfer(&mut self, id: RequestId, key: Key, from: Address, rts: Rts) {
-        let Some((request, record)) = self.records.find_renamed(id) else {
+        let Some(record) = self.records.get(id) else {
             return;
         };
+        let request = record.rename(id);
         let room = record.buffer.len() as u64;
         let total = rts.len.min(room);
         event!(
@@ -689,7 +691,7 @@ impl Sink for Engine {
 }
 
 #[cold]
-fn all_in_use() -> Error {
+pub(crate) fn all_in_use() -> Error {
     Error::new(
         Class::NoMem,
         "all 33,554,432 requests are in use; complete or free some before starting more",

@@ -233,6 +233,13 @@ pub(crate) enum Role {
 }
 
 impl Record {
+    /// Gives the request `id`, which this record belongs to, a new name that no earlier use of its
+    /// number had.
+    pub fn rename(&mut self, id: RequestId) -> Name {
+        self.generation = self.generation.wrapping_add(1);
+        Name::new(id, self.generation)
+    }
+
     /// Whether the request is a send whose receiver may read the data itself and answer `Fin`. A
     /// send through a pipeline may get `Fin` before it finds the pipeline closed.
     pub fn waits_for_fin(&self) -> bool {
@@ -446,15 +453,9 @@ impl Records {
         self.table.get(id).map_or(0, Request::owner)
     }
 
-    /// Starts a request. Returns `None` if the table is full.
-    #[inline]
-    pub fn start(&mut self, owner: u32) -> Option<RequestId> {
-        self.start_with_record(owner).map(|(id, _)| id)
-    }
-
-    /// Starts a request and returns its record too. Returns `None` if the table is full.
+    /// Starts a request. Returns its number and record, or `None` if the table is full.
     #[inline(always)]
-    pub fn start_with_record(&mut self, owner: u32) -> Option<(RequestId, &mut Record)> {
+    pub fn start(&mut self, owner: u32) -> Option<(RequestId, &mut Record)> {
         let index = match self.free.pop() {
             Some(index) => index,
             None => self.refill_and_pop()?,
@@ -521,14 +522,6 @@ impl Records {
     pub fn named(&mut self, name: Name) -> Option<&mut Record> {
         let record = self.get(name.id()?)?;
         (u64::from(record.generation) == name.generation()).then_some(record)
-    }
-
-    /// Gives an active request a new name that no earlier use of its number had.
-    #[inline]
-    pub fn find_renamed(&mut self, id: RequestId) -> Option<(Name, &mut Record)> {
-        let record = self.get(id)?;
-        record.generation = record.generation.wrapping_add(1);
-        Some((Name::new(id, record.generation), record))
     }
 
     /// Returns the name of an active request.
@@ -620,7 +613,7 @@ mod tests {
         let table = RequestTable::new();
         let mut records = Records::new(table.clone(), 3);
         let returned = records.returned();
-        let ids: Vec<_> = (0..BLOCK).map(|_| records.start(0).unwrap()).collect();
+        let ids: Vec<_> = (0..BLOCK).map(|_| records.start(0).unwrap().0).collect();
         for (i, &id) in ids.iter().enumerate() {
             assert!(table.get(id).unwrap().is_live());
             assert_eq!(table.get(id).unwrap().vci(), 3);
@@ -633,7 +626,7 @@ mod tests {
             }
             assert!(!table.get(id).unwrap().is_live());
         }
-        let mut again: Vec<_> = (0..BLOCK).map(|_| records.start(0).unwrap()).collect();
+        let mut again: Vec<_> = (0..BLOCK).map(|_| records.start(0).unwrap().0).collect();
         again.sort();
         assert_eq!(again, ids, "no request was lost and none was made");
     }
@@ -642,7 +635,7 @@ mod tests {
     fn detached_requests_free_themselves() {
         let table = RequestTable::new();
         let mut records = Records::new(table.clone(), 0);
-        let id = records.start(0).unwrap();
+        let id = records.start(0).unwrap().0;
         records.get(id).unwrap().detached = true;
         records.complete(id, Status::EMPTY, None);
         assert!(!table.get(id).unwrap().is_live());
@@ -654,7 +647,7 @@ mod tests {
         let table = RequestTable::new();
         let mut records = Records::new(table.clone(), 0);
         let returned = records.returned();
-        let ids: Vec<_> = (0..3000).map(|_| records.start(0).unwrap()).collect();
+        let ids: Vec<_> = (0..3000).map(|_| records.start(0).unwrap().0).collect();
         for id in ids {
             records.complete(id, Status::EMPTY, None);
             returned.give(&table, id);
@@ -674,7 +667,7 @@ mod tests {
     fn caches_return_surplus_requests() {
         let table = RequestTable::new();
         let mut one = Records::new(table.clone(), 0);
-        let ids: Vec<_> = (0..3000).map(|_| one.start(0).unwrap()).collect();
+        let ids: Vec<_> = (0..3000).map(|_| one.start(0).unwrap().0).collect();
         for id in ids {
             one.complete(id, Status::EMPTY, None);
             one.free(id);
@@ -682,7 +675,7 @@ mod tests {
         let before = table.pool.lock().next;
         let mut two = Records::new(table.clone(), 1);
         for _ in 0..1000 {
-            let id = two.start(0).unwrap();
+            let id = two.start(0).unwrap().0;
             assert_eq!(table.get(id).unwrap().vci(), 1);
         }
         assert_eq!(

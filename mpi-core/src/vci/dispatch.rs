@@ -65,7 +65,7 @@ impl VciState {
     }
 
     /// Queues an action that found no space; later ones to the same address wait behind it.
-    fn hold(&mut self, to: Address, action: Action) {
+    pub(super) fn hold(&mut self, to: Address, action: Action) {
         event!(
             Pending,
             Debug,
@@ -168,10 +168,7 @@ impl VciState {
             Action::Recall(_, name) => self.recall(to, name),
             Action::Notice(notice) => self.send_notice(&notice),
             Action::Ask(_, name) => self.ask(to, name),
-            Action::Launch(_, name) => match self.in_role(name, Role::Queued) {
-                Some(id) => self.launch(to, id),
-                None => Ok(()),
-            },
+            Action::Launch(_, name) => self.launch_queued(to, name),
             Action::Stream(_, name) => match self.in_role(name, Role::Streaming) {
                 Some(id) => self.stream(to, id, any),
                 None => Ok(()),
@@ -206,7 +203,7 @@ impl VciState {
 
     /// Handles the error of an action. Returns the action if it has to wait for space.
     #[cold]
-    fn end_action(&mut self, action: Action, error: LaneError) -> Option<Action> {
+    pub(super) fn end_action(&mut self, action: Action, error: LaneError) -> Option<Action> {
         match error {
             LaneError::Again | LaneError::Unsupported => return Some(action),
             LaneError::BadMemory(bad) => self.end_on_bad_memory(action, *bad),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::iter;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{Counted, output, rounded};
@@ -63,6 +63,41 @@ fn count(
     label: &str,
     counts: &mut BTreeMap<String, f64>,
 ) -> Result {
+    let mut calls: BTreeMap<String, Vec<Phase>> = BTreeMap::new();
+    for dump in dumps(counted, program, arguments, counted_rank, &[])? {
+        let phase = Phase {
+            is_real: dump.is_real,
+            iterations: dump.iterations,
+            collected: total(&dump.file)?,
+        };
+        calls.entry(dump.name).or_default().push(phase);
+    }
+    for (name, phases) in calls {
+        let count = per_call(&phases).ok_or_else(|| format!("{name} lacks phases: {phases:?}"))?;
+        let least = counts.entry(format!("{label}, {name}")).or_insert(count);
+        *least = least.min(count);
+    }
+    Ok(())
+}
+
+/// What callgrind wrote about a phase.
+pub struct Dump {
+    is_real: bool,
+    iterations: u32,
+    /// The name of the counted call.
+    pub name: String,
+    pub file: PathBuf,
+}
+
+/// Runs a program once, the counted rank under callgrind with `options`. Returns its phases but for
+/// those that only warm up.
+pub fn dumps(
+    counted: &Counted,
+    program: &Path,
+    arguments: &[&str],
+    counted_rank: usize,
+    options: &[&str],
+) -> Result<Vec<Dump>> {
     let page = counted.work.join("page");
     fs::write(&page, [0; 4096]).map_err(|error| format!("{}: {error}", page.display()))?;
     let out = counted.work.join("callgrind");
@@ -72,6 +107,7 @@ fn count(
         command.args([":"].iter().take(rank)).args(["-n", "1"]);
         if rank == counted_rank {
             command.args(["valgrind", "--tool=callgrind", "--quiet"]);
+            command.args(options);
             command.arg(format!("--callgrind-out-file={}", out.display()));
             command.args(["--toggle-collect=counted_*", "--dump-before=mark_phase"]);
         }
@@ -83,7 +119,7 @@ fn count(
         return Err(format!("{command:?} ended with {}: {text}", output.status));
     }
     let text = String::from_utf8_lossy(&output.stdout);
-    let mut calls: BTreeMap<String, Vec<Phase>> = BTreeMap::new();
+    let mut dumps = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
         let mut words = line.splitn(3, ' ');
         let (Some(kind), Some(Ok(iterations)), Some(name)) =
@@ -92,20 +128,15 @@ fn count(
             return Err(format!("{command:?} printed '{line}'"));
         };
         if kind != "warm-up" {
-            let phase = Phase {
+            dumps.push(Dump {
                 is_real: kind == "real",
                 iterations,
-                collected: total(&out.with_extension(number.to_string()))?,
-            };
-            calls.entry(name.to_owned()).or_default().push(phase);
+                name: name.to_owned(),
+                file: out.with_extension(number.to_string()),
+            });
         }
     }
-    for (name, phases) in calls {
-        let count = per_call(&phases).ok_or_else(|| format!("{name} lacks phases: {phases:?}"))?;
-        let least = counts.entry(format!("{label}, {name}")).or_insert(count);
-        *least = least.min(count);
-    }
-    Ok(())
+    Ok(dumps)
 }
 
 /// Returns the total of a callgrind file. A phase in which nothing ran has only a summary.

@@ -2,6 +2,7 @@
 //! in tests/instructions.
 
 mod calls;
+mod functions;
 mod handles;
 mod traced;
 
@@ -20,6 +21,16 @@ pub struct Options {
     /// Lower the bounds to counts below them.
     #[arg(long)]
     lower: bool,
+    /// Only print which functions of Weft's run between some calls and the lane.
+    ///
+    /// They are counted under callgrind in an unoptimized library in which nothing is inlined
+    /// (RUSTFLAGS="-C no-prepopulate-passes"); with --lib, DIR has the one of another revision. The
+    /// functions counted are those of Weft's crates above the lane, by name: neither closures, nor
+    /// methods of traits' implementations (`<T as Trait>::method`), nor Rust's library, nor what the
+    /// lane calls. Leaves call no other function of Weft's: accessors, look-ups, checks. All others
+    /// are layers.
+    #[arg(long, conflicts_with = "lower")]
+    functions: bool,
     /// Only print the counts of another library of the MPICH ABI: the folder of its libmpi.so.12.
     #[arg(long, value_name = "DIR", conflicts_with = "lower")]
     lib: Option<PathBuf>,
@@ -39,20 +50,14 @@ const ANY: &str = "any";
 /// library.
 pub fn run(options: &Options) -> Result {
     match &options.lib {
+        lib if options.functions => functions::print(lib.as_deref(), options.launcher.as_deref()),
         Some(lib) => print(lib, options.launcher.as_deref()),
         None => compare(options.lower),
     }
 }
 
 fn print(lib: &Path, launcher: Option<&Path>) -> Result {
-    let lib = fs::canonicalize(lib).map_err(|error| format!("{}: {error}", lib.display()))?;
-    let beside = lib.join("../bin/mpiexec");
-    let counts = calls::counts(&Counted {
-        mpiexec: launcher.unwrap_or(&beside).to_owned(),
-        work: workspace::target()?.join("counted-other"),
-        libraries: lib,
-    })?;
-    for (name, count) in counts {
+    for (name, count) in calls::counts(&Counted::installed(lib, launcher)?)? {
         println!("{name}: {count}");
     }
     Ok(())
@@ -156,6 +161,17 @@ pub struct Counted {
 }
 
 impl Counted {
+    /// Returns another installation, whose launcher is bin/mpiexec beside `lib` by default.
+    fn installed(lib: &Path, launcher: Option<&Path>) -> Result<Counted> {
+        let lib = fs::canonicalize(lib).map_err(|error| format!("{}: {error}", lib.display()))?;
+        let beside = lib.join("../bin/mpiexec");
+        Ok(Counted {
+            mpiexec: launcher.unwrap_or(&beside).to_owned(),
+            work: workspace::target()?.join("counted-other"),
+            libraries: lib,
+        })
+    }
+
     /// Compiles tests/instructions/`name`.c with a header's folder in the source tree for one of the
     /// libraries, and returns the program.
     fn compile(&self, name: &str, include: &str, library: &str) -> Result<PathBuf> {

@@ -2,8 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use mpi_core::comm::Purpose;
-use mpi_core::comm::Sent;
+use mpi_core::comm::{Purpose, Sent, send_inline};
 use mpi_core::process::Mode;
 use mpi_core::{Buffer, Error, RequestId, Result};
 use mpi_runtime::handles::comms::CommObject;
@@ -54,24 +53,6 @@ pub(super) fn contiguous<'c>(
     ((dest as u32) < comm.comm.targets() && tag >= 0).then_some((runtime, comm, len))
 }
 
-/// Writes the message inline to the peer's ring, if it is short and the ring has space.
-///
-/// # Safety
-/// `len` bytes at `buf` are the program's send buffer.
-#[inline(always)]
-pub(super) unsafe fn send_inline(
-    runtime: &Runtime,
-    comm: &CommObject,
-    buf: *const c_void,
-    len: usize,
-    dest: c_int,
-    tag: c_int,
-) -> Sent {
-    let (process, comm, dest) = (&runtime.process, &comm.comm, dest as u32);
-    // SAFETY: `len` bytes at `buf` are valid for reads (# Safety).
-    unsafe { mpi_core::comm::send_inline(process, comm, buf.cast(), len, dest, tag) }
-}
-
 /// Wakes the receiver of an inline message if it sleeps.
 #[inline(always)]
 pub(super) fn finish_inline(sent: Sent, comm: &CommObject, dest: c_int) -> c_int {
@@ -90,7 +71,7 @@ fn wake(comm: &CommObject, dest: c_int) -> c_int {
     MPI_SUCCESS
 }
 
-/// Starts a send that [`send_inline`] has refused. Returns `None` if it is complete.
+/// Starts a send that `send_inline` has refused. Returns `None` if it is complete.
 ///
 /// # Safety
 /// `len` bytes at `buf` are the program's send buffer until a returned request is complete.
@@ -141,9 +122,10 @@ pub(crate) unsafe fn isend_fast<const LARGE: bool>(
     if request.is_null() {
         return None;
     }
+    let (process, to) = (&runtime.process, &comm.comm);
     // SAFETY: `len` bytes at `buf` are the send buffer, as count and datatype say (buffers, chapter
     // of the module `api`).
-    match unsafe { send_inline(runtime, comm, buf, len, dest, tag) } {
+    match unsafe { send_inline(process, to, buf.cast(), len, dest as u32, tag) } {
         Sent::Full => {
             // SAFETY: `len` bytes at `buf` are the send buffer until the request is complete;
             // `request` is not NULL, and so valid for writes (chapter of the module `api`).
@@ -196,9 +178,10 @@ pub(crate) unsafe fn send_fast<const LARGE: bool>(
     comm: Late<MPI_Comm>,
 ) -> Option<c_int> {
     let (runtime, comm, len) = contiguous(buf, count, datatype, dest, tag, comm)?;
+    let (process, to) = (&runtime.process, &comm.comm);
     // SAFETY: `len` bytes at `buf` are the send buffer, as count and datatype say (buffers, chapter
     // of the module `api`).
-    match unsafe { send_inline(runtime, comm, buf, len, dest, tag) } {
+    match unsafe { send_inline(process, to, buf.cast(), len, dest as u32, tag) } {
         // SAFETY: `len` bytes at `buf` are the send buffer, as count and datatype say (buffers,
         // chapter of the module `api`).
         Sent::Full => Some(unsafe { MPI_Send_long::<LARGE>(comm, buf, len, dest, tag) }),

@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use mpi_core::comm::{Purpose, Sent};
+use mpi_core::comm::{Purpose, Sent, send_inline};
 use mpi_core::process::Mode;
 use mpi_core::{Buffer, Class, Error, RequestId, Result, Status};
 use mpi_runtime::handles::comms::CommObject;
@@ -10,9 +10,7 @@ use mpi_runtime::lifecycle::runtime::{Runtime, runtime};
 
 use super::check::check_source;
 use super::recv::{receive_contiguous, receive_from};
-use super::send::{
-    Outgoing, contiguous, finish_inline, finish_send, outgoing, send_inline, start_contiguous,
-};
+use super::send::{Outgoing, contiguous, finish_inline, finish_send, outgoing, start_contiguous};
 use crate::abi::MPI_Comm;
 use crate::args::{Late, StatusOut, UserBuffer};
 
@@ -32,11 +30,11 @@ pub fn sendrecv(
         && let Some(space) = recv.message_len()
         && let (_, Some(source), recvtag) = check_source(runtime, source, recvtag, comm)?
     {
-        let from = send.address();
+        let (process, from) = (&runtime.process, send.address());
         // SAFETY: `from` has `len` bytes to read until the call returns, by the contract of
         // `args::buffer`.
         let sent = unsafe {
-            match send_inline(runtime, to, from, len, dest, sendtag) {
+            match send_inline(process, &to.comm, from.cast(), len, dest as u32, sendtag) {
                 Sent::Full => start_contiguous(to, from, len, dest, sendtag)?,
                 sent => {
                     finish_inline(sent, to, dest);
@@ -180,9 +178,10 @@ pub fn sendrecv_replace(
     if let Some((to, len)) = inline_data(data, dest, sendtag, comm)
         && let (_, Some(source), recvtag) = check_source(runtime, source, recvtag, comm)?
     {
+        let (process, from) = (&runtime.process, data.address().cast());
         // An inline message has left: it needs no copy.
         // SAFETY: the address has `len` bytes to read, by the contract of `args::buffer`.
-        let sent = unsafe { send_inline(runtime, to, data.address(), len, dest, sendtag) };
+        let sent = unsafe { send_inline(process, &to.comm, from, len, dest as u32, sendtag) };
         if sent != Sent::Full {
             finish_inline(sent, to, dest);
             return receive_from(runtime, to, data, source, recvtag, status);

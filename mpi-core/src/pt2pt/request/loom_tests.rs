@@ -27,7 +27,7 @@ fn results_are_published_whole() {
     check(|| {
         let table = RequestTable::new();
         let mut records = Records::new(table.clone(), 0);
-        let id = records.start(7).unwrap();
+        let id = records.start(7).unwrap().0;
         let data = Arc::new(UnsafeCell::new(0));
         struct Shared(Arc<UnsafeCell<u32>>);
         // SAFETY: the request hands the data over; loom checks the accesses.
@@ -62,7 +62,7 @@ fn freed_requests_are_started_once() {
         let table = RequestTable::new();
         let mut records = Records::new(table.clone(), 0);
         let returned = records.returned();
-        let ids: Vec<_> = (0..BLOCK).map(|_| records.start(0).unwrap()).collect();
+        let ids: Vec<_> = (0..BLOCK).map(|_| records.start(0).unwrap().0).collect();
         for &id in &ids {
             records.complete(id, status(1), None);
         }
@@ -77,11 +77,11 @@ fn freed_requests_are_started_once() {
             })
             .collect();
         // Concurrently: starts a freed request or one of a new block.
-        let mut alive = vec![records.start(9).unwrap()];
+        let mut alive = vec![records.start(9).unwrap().0];
         records.get(alive[0]).unwrap().total = 9;
         givers.into_iter().for_each(|giver| giver.join().unwrap());
         for _ in 0..2 {
-            let id = records.start(9).unwrap();
+            let id = records.start(9).unwrap().0;
             records.get(id).unwrap().total = 9;
             alive.push(id);
         }
@@ -118,7 +118,7 @@ fn moved_requests_are_not_accessed_by_their_former_vci() {
     check(|| {
         let table = RequestTable::new();
         let mut one = Records::new(table.clone(), 0);
-        let ids: Vec<_> = (0..=CACHE_LIMIT).map(|_| one.start(0).unwrap()).collect();
+        let ids: Vec<_> = (0..=CACHE_LIMIT).map(|_| one.start(0).unwrap().0).collect();
         for &id in &ids {
             one.complete(id, Status::EMPTY, None);
             one.free(id);
@@ -130,7 +130,7 @@ fn moved_requests_are_not_accessed_by_their_former_vci() {
         let other = thread::spawn(move || {
             let mut two = two;
             for _ in 0..hits {
-                let id = two.start(0).unwrap();
+                let id = two.start(0).unwrap().0;
                 two.get(id).unwrap().total = 5;
             }
         });

@@ -8,7 +8,7 @@ use super::super::{OWN, VciState};
 use super::Outcome;
 use crate::pt2pt::engine::{Address, Engine};
 use crate::pt2pt::flow::cost;
-use crate::pt2pt::request::{Record, RequestId, Role};
+use crate::pt2pt::request::{RequestId, Role};
 use crate::pt2pt::wire::{self, Key, Name, PacketKind, Rts, Trailer};
 use netmod_kit::usable::Access;
 
@@ -59,51 +59,73 @@ impl VciState {
         Outcome::Sent
     }
 
-    /// Sends the first message of a queued send: all of the data within the window, otherwise the
-    /// offer of a rendezvous.
-    pub(in crate::vci) fn launch(&mut self, to: Address, id: RequestId) -> Result<(), LaneError> {
-        let eager_max = self.route_to(to)?.protocols.eager_max;
-        let in_flight = self.engine.streams.get(to.peer, to.vci).in_flight;
-        let Some(record) = self.engine.records.get(id) else {
+    /// Sends the first message of a queued send.
+    pub(in crate::vci) fn launch_queued(
+        &mut self,
+        to: Address,
+        name: Name,
+    ) -> Result<(), LaneError> {
+        let Some(id) = self.in_role(name, Role::Queued) else {
             return Ok(());
         };
-        let len = record.total as usize;
+        let route = self.route_index(to)?;
+        self.own_due |= route == OWN;
+        self.launch(route, to, id)
+    }
+
+    /// Sends the first message of a request: all of the data within the window, otherwise the offer
+    /// of a rendezvous.
+    pub(super) fn launch(
+        &mut self,
+        route: usize,
+        to: Address,
+        id: RequestId,
+    ) -> Result<(), LaneError> {
+        let VciState { engine, routes, .. } = self;
+        let Engine {
+            records,
+            streams,
+            usable,
+            window,
+            ..
+        } = engine;
+        let Some(record) = records.get(id) else {
+            return Ok(());
+        };
+        let (len, start) = (record.total as usize, record.buffer.as_ptr());
+        let (eager_max, zcopy_min) = (
+            routes[route].protocols.eager_max,
+            routes[route].limits.zcopy_min,
+        );
+        let in_flight = streams.get(to.peer, to.vci).in_flight;
         let cost = cost(len.min(eager_max));
-        if len <= eager_max && in_flight.saturating_add(cost) <= self.engine.window {
+        if len <= eager_max && in_flight.saturating_add(cost) <= *window {
             // Memory that the lane reads without a copy must be mapped: a provider that meets a hole
             // reports the loss of the peer. After an offer the receiver asks for the data, and is told.
-            let borrowed = len >= self.route_to(to)?.limits.zcopy_min;
-            let Engine {
-                records, usable, ..
-            } = &mut self.engine;
-            let mut is_usable = |record: &mut Record| {
-                let start = record.buffer.as_ptr();
-                start.is_none_or(|start| usable.check(start, len, Access::Read).is_ok())
-            };
-            if borrowed && !records.get(id).is_none_or(&mut is_usable) {
-                return self.launch_rendezvous(to, id);
+            let borrowed = len >= zcopy_min;
+            if borrowed
+                && start.is_some_and(|start| usable.check(start, len, Access::Read).is_err())
+            {
+                return self.launch_rendezvous(route, to, id);
             }
-            if !self.launch_zcopy(to, id, len)? {
-                self.launch_eager(to, id, len)?;
+            if !(borrowed && self.launch_zcopy(route, to, id, len)?) {
+                self.launch_eager(route, to, id, len)?;
             }
-            self.engine.streams.get(to.peer, to.vci).in_flight += cost;
-            Ok(())
         } else if len <= OFFER_SIZED.min(eager_max) && in_flight < MAX_IN_FLIGHT {
             // An offer would take as much memory at the receiver, and a transfer besides.
-            if let Some(record) = self.engine.records.get(id) {
-                record.sync = true;
-            }
-            self.launch_eager(to, id, len)?;
-            self.engine.streams.get(to.peer, to.vci).in_flight += cost;
-            Ok(())
+            record.sync = true;
+            self.launch_eager(route, to, id, len)?;
         } else {
-            self.launch_rendezvous(to, id)
+            return self.launch_rendezvous(route, to, id);
         }
+        self.engine.streams.get(to.peer, to.vci).in_flight += cost;
+        Ok(())
     }
 
     /// Sends all data of a request. A synchronous send then awaits the receiver's answer.
-    pub(super) fn launch_eager(
+    fn launch_eager(
         &mut self,
+        route: usize,
         to: Address,
         id: RequestId,
         len: usize,
@@ -121,7 +143,6 @@ impl VciState {
         let header = wire::matched(key, trailer);
         let prefix = if sync { Name::SIZE } else { 0 };
         let name = self.engine.records.name(id).word().to_ne_bytes();
-        let route = self.route_index(to)?;
         let VciState { engine, routes, .. } = self;
         let Some(record) = engine.records.get(id) else {
             return Ok(());

@@ -9,10 +9,10 @@ use std::collections::VecDeque;
 
 use netmod::Limits;
 
-use super::VciState;
+use super::{OWN, VciState};
 use crate::error::Result;
 use crate::pt2pt::buffer::Buffer;
-use crate::pt2pt::engine::{Action, Address, failed};
+use crate::pt2pt::engine::{Action, Address, all_in_use, failed};
 use crate::pt2pt::request::{RequestId, Role};
 use crate::pt2pt::wire::Key;
 use netmod_kit::event;
@@ -107,38 +107,37 @@ impl VciState {
         mode: Mode,
         owner: u32,
     ) -> Result<Option<RequestId>> {
-        let mut outcome = Outcome::WouldBlock;
-        if mode == Mode::Standard {
-            let route = self.route_index(to).map_err(failed)?;
-            let (len, protocols) = (buffer.len(), self.routes[route].protocols);
-            let protocol = protocols.select(len, || self.select_long(route, to, &buffer));
-            event!(
-                Send,
-                Debug,
-                "{len} bytes with tag {} to {to}: {protocol:?} over {}",
-                key.tag,
-                self.routes[route].transport.name()
-            );
-            outcome = self.send_by(protocol, route, to, key, &buffer);
-            if outcome == Outcome::WouldBlock && self.may_gain_space(protocol, to, len) {
-                outcome = self.send_by(protocol, route, to, key, &buffer);
-            }
-        }
+        let route = self.route_index(to).map_err(failed)?;
+        let (len, protocols) = (buffer.len(), self.routes[route].protocols);
+        let protocol = protocols.select(len, || self.select_long(route, to, &buffer));
         event!(
             Send,
             Debug,
-            "{} bytes with tag {} to {to}: {}",
-            buffer.len(),
+            "{len} bytes with tag {} to {to}: {protocol:?} over {}",
             key.tag,
-            match outcome {
-                Outcome::Sent => "has left",
-                Outcome::WouldBlock => "needs a request",
-            }
+            self.routes[route].transport.name()
         );
-        match outcome {
-            Outcome::Sent => Ok(None),
-            Outcome::WouldBlock => self.enqueue(to, key, buffer, mode, owner).map(Some),
+        let mut is_retry = false;
+        while mode == Mode::Standard {
+            let outcome = match (protocol, buffer.as_bytes()) {
+                (Protocol::Eager, Some(data)) => self.send_eager(route, to, key, data),
+                (Protocol::EagerZcopy, Some(data)) => self.send_zcopy(route, to, key, data),
+                (Protocol::Pipeline, _) => self.send_pipelined(route, to, key, &buffer),
+                // Data with gaps is packed from the request, and a rendezvous completes later.
+                (Protocol::Eager | Protocol::EagerZcopy, None) | (Protocol::Rendezvous, _) => break,
+            };
+            if outcome == Outcome::Sent {
+                event!(Send, Debug, "{len} bytes with tag {} to {to}: has left", key.tag);
+                return Ok(None);
+            }
+            if is_retry || !self.may_gain_space(protocol, to, len) {
+                break;
+            }
+            is_retry = true;
         }
+        event!(Send, Debug, "{len} bytes with tag {} to {to}: needs a request", key.tag);
+        self.enqueue(protocol, route, to, key, buffer, mode, owner)
+            .map(Some)
     }
 
     /// Returns the protocol of a message beyond the eager limit.
@@ -158,27 +157,6 @@ impl VciState {
         match in_flight <= route.protocols.eager_max {
             true => Protocol::EagerZcopy,
             false => Protocol::Rendezvous,
-        }
-    }
-
-    /// Sends a standard message by `protocol` if it can leave now.
-    #[inline]
-    fn send_by(
-        &mut self,
-        protocol: Protocol,
-        route: usize,
-        to: Address,
-        key: Key,
-        buffer: &Buffer,
-    ) -> Outcome {
-        match (protocol, buffer.as_bytes()) {
-            (Protocol::Eager, Some(data)) => self.send_eager(route, to, key, data),
-            (Protocol::EagerZcopy, Some(data)) => self.send_zcopy(route, to, key, data),
-            (Protocol::Pipeline, _) => self.send_pipelined(route, to, key, buffer),
-            // Data with gaps is packed from the request, and a rendezvous completes later.
-            (Protocol::Eager | Protocol::EagerZcopy, None) | (Protocol::Rendezvous, _) => {
-                Outcome::WouldBlock
-            }
         }
     }
 
@@ -207,32 +185,38 @@ impl VciState {
         }
     }
 
-    /// Makes a request of a message and puts it into the pending queue.
+    /// Makes a request of a message, and launches it if nothing is in its way.
     #[inline(never)]
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "those of a send, its route and protocol"
+    )]
     fn enqueue(
         &mut self,
+        protocol: Protocol,
+        route: usize,
         to: Address,
         key: Key,
         buffer: Buffer,
         mode: Mode,
         owner: u32,
     ) -> Result<RequestId> {
-        self.route_index(to).map_err(failed)?;
-        let id = self.engine.start(owner)?;
-        if let Some((_, record)) = self.engine.records.find_renamed(id) {
-            record.role = Role::Queued;
-            record.key = key;
-            record.total = buffer.len() as u64;
-            record.moved = 0;
-            record.buffer = buffer;
-            record.peer = to.peer;
-            record.peer_vci = to.vci;
-            record.sync = mode == Mode::Synchronous;
-            record.exposed = None;
-            record.pipe = None;
-            record.asked_back = false;
-            record.error = None;
-        }
+        let Some((id, record)) = self.engine.records.start(owner) else {
+            return Err(all_in_use());
+        };
+        let action = Action::Launch(to, record.rename(id));
+        record.role = Role::Queued;
+        record.key = key;
+        record.total = buffer.len() as u64;
+        record.moved = 0;
+        record.buffer = buffer;
+        record.peer = to.peer;
+        record.peer_vci = to.vci;
+        record.sync = mode == Mode::Synchronous;
+        record.exposed = None;
+        record.pipe = None;
+        record.asked_back = false;
+        record.error = None;
         if !self.engine.lost.is_empty() {
             // The transport may still accept a message that nobody would ever answer.
             self.engine.fail_if_lost(id, to.peer);
@@ -240,17 +224,31 @@ impl VciState {
                 return Ok(id);
             }
         }
-        let name = self.engine.records.name(id);
-        self.engine.outbox.push(Action::Launch(to, name));
-        // Small messages that a lane bundles leave when the program waits for one of them, or when
-        // many have gathered.
-        if self.route_to(to).is_ok_and(|route| route.limits.coalesces) {
+        if self.routes[route].limits.coalesces {
+            // Small messages that a lane bundles leave when the program waits for one of them, or
+            // when many have gathered.
+            self.engine.outbox.push(action);
             self.carry_out();
             let many = |queue: &VecDeque<Action>| queue.len() >= GATHER_MAX;
             if self.waiting.get(&to).is_some_and(many) {
                 self.dispatch();
             }
+        } else if self.waiting.is_empty() && self.engine.outbox.is_empty() {
+            let launched = match protocol {
+                Protocol::Rendezvous => self.launch_rendezvous(route, to, id),
+                _ => self.launch(route, to, id),
+            };
+            if let Err(error) = launched
+                && let Some(rest) = self.end_action(action, error)
+            {
+                self.hold(to, rest);
+            }
+            self.own_due |= route == OWN;
+            if self.own_due || !self.engine.outbox.is_empty() {
+                self.dispatch();
+            }
         } else {
+            self.engine.outbox.push(action);
             self.dispatch();
         }
         Ok(id)

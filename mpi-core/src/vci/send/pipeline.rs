@@ -2,22 +2,40 @@
 
 #![deny(unsafe_code)]
 
-use netmod::{LaneError, Payload, PushProgress, Source};
+use netmod::{Payload, Pipe, Pipes, PushProgress, Source};
 
 use super::super::VciState;
 use super::super::transfers::Push;
 use super::Outcome;
 use crate::pt2pt::buffer::Buffer;
-use crate::pt2pt::engine::{Address, Engine};
-use crate::pt2pt::request::{RequestId, Role};
+use crate::pt2pt::engine::Address;
+use crate::pt2pt::request::{Record, Role};
 use crate::pt2pt::wire::{self, Key, Name, PacketKind, Rts, Trailer};
-use netmod_kit::usable::Access;
+use netmod_kit::usable::{Access, Usable};
 
 fn source<'a>(buffer: &'a Buffer, parts: &'a mut dyn FnMut(usize, &mut [u8])) -> Source<'a> {
     match buffer.as_bytes() {
         Some(bytes) => Source::Bytes(bytes),
         None => Source::Parts(parts),
     }
+}
+
+/// Opens a pipeline for the data of a request that has none, if pipelines carry it and have space.
+pub(super) fn open_pipe(
+    pipes: &mut dyn Pipes,
+    usable: &mut Usable,
+    to: Address,
+    record: &Record,
+) -> Option<Pipe> {
+    let (len, buffer) = (record.total as usize, &record.buffer);
+    let is_contiguous = buffer.as_bytes().is_some();
+    if !pipes.carries(to.peer, to.vci, len, is_contiguous) {
+        return None;
+    }
+    if let Some(ptr) = buffer.as_ptr() {
+        usable.check_once(ptr, len, Access::Read).ok()?;
+    }
+    pipes.open(to.peer, to.vci, len, is_contiguous)
 }
 
 impl VciState {
@@ -93,31 +111,6 @@ impl VciState {
     pub(super) fn is_pipeline_full(&mut self, to: Address, len: usize) -> bool {
         let pipes = self.route_to(to).ok().and_then(|route| route.pipes());
         pipes.is_some_and(|pipes| pipes.is_full(len))
-    }
-
-    /// Opens a pipeline for the data of a request that has none, if pipelines carry it and have
-    /// space.
-    pub(super) fn open_pipe(&mut self, to: Address, id: RequestId) -> Result<(), LaneError> {
-        let route = self.route_index(to)?;
-        let VciState { engine, routes, .. } = self;
-        let Engine {
-            records, usable, ..
-        } = engine;
-        let (Some(record), Some(pipes)) = (records.get(id), routes[route].pipes()) else {
-            return Ok(());
-        };
-        let len = record.total as usize;
-        let buffer = &record.buffer;
-        let mut is_bad = |ptr: *mut u8| usable.check_once(ptr, len, Access::Read).is_err();
-        let is_contiguous = buffer.as_bytes().is_some();
-        if record.pipe.is_some()
-            || !pipes.carries(to.peer, to.vci, len, is_contiguous)
-            || buffer.as_ptr().is_some_and(&mut is_bad)
-        {
-            return Ok(());
-        }
-        record.pipe = pipes.open(to.peer, to.vci, len, is_contiguous);
-        Ok(())
     }
 
     /// Continues a send whose receiver has been told of its pipeline.

@@ -2,48 +2,57 @@
 
 use netmod::{LaneError, MAX_IOVECS, Payload, Vectored};
 
-use super::super::{NO_BLOCK, OWN, VciState, bad_memory};
+use super::super::{NO_BLOCK, OWN, Route, VciState, bad_memory};
+use super::pipeline::open_pipe;
 use crate::pt2pt::engine::{Address, Engine};
 use crate::pt2pt::request::{RequestId, Role};
-use crate::pt2pt::wire::{self, Control, PacketKind, Rts};
+use crate::pt2pt::wire::{self, Control, Name, PacketKind, Rts, Trailer};
 use netmod_kit::event;
 use netmod_kit::usable::Access;
 
 impl VciState {
-    /// Offers the data of a request, through a pipeline if there is one for it.
+    /// Offers the data of a request: says where it is, or the pipeline that it comes through, if there
+    /// is one for it.
     pub(super) fn launch_rendezvous(
         &mut self,
+        route: usize,
         to: Address,
         id: RequestId,
     ) -> Result<(), LaneError> {
-        self.route_to(to)?;
-        self.open_pipe(to, id)?;
-        self.offer(to, id)
-    }
-
-    /// Sends the offer of a request's data: where it is, or the pipeline that it comes through.
-    fn offer(&mut self, to: Address, id: RequestId) -> Result<(), LaneError> {
-        let route = self.route_index(to)?;
         let VciState { engine, routes, .. } = &mut *self;
-        let (waits, own) = (routes[route].protocols.waits, route == OWN);
-        let (transport, can_get) = (&routes[route].transport, routes[route].limits.get);
         let Engine {
-            records, usable, ..
+            records,
+            streams,
+            usable,
+            counters,
+            ..
         } = engine;
         let Some(record) = records.get(id) else {
             return Ok(());
         };
-        record.sync |= waits && record.pipe.is_some();
+        let Route {
+            lane,
+            transport,
+            limits,
+            protocols,
+            ..
+        } = &mut routes[route];
+        if record.pipe.is_none()
+            && let Some(pipes) = lane.node().and_then(|node| node.pipes())
+        {
+            record.pipe = open_pipe(pipes, usable, to, record);
+        }
+        record.sync |= protocols.waits && record.pipe.is_some();
         let len = record.total;
         // Memory that is not mapped is not exposed: the receiver asks for the data, and is told.
-        let mut is_usable = |ptr| match own {
+        let mut is_usable = |ptr| match route == OWN {
             true => usable.check_once(ptr, len as usize, Access::Read).is_ok(),
             false => {
                 transport.shared_memory().is_some()
                     || usable.check(ptr, len as usize, Access::Read).is_ok()
             }
         };
-        if let (Some(ptr), true, None) = (record.buffer.as_ptr(), can_get, record.exposed)
+        if let (Some(ptr), true, None) = (record.buffer.as_ptr(), limits.get, record.exposed)
             && record.pipe.is_none()
             && is_usable(ptr)
         {
@@ -54,49 +63,45 @@ impl VciState {
                 Err(error) => return Err(LaneError::lost(to.peer, error.to_string())),
             }
         }
-        let (key, exposed, pipe, sync) = (record.key, record.exposed, record.pipe, record.sync);
-        let request = self.engine.records.name(id);
+        let request = Name::new(id, record.generation);
         let rts = Rts {
             len,
             request,
-            key: exposed,
-            pipe,
-            sync,
+            key: record.exposed,
+            pipe: record.pipe,
+            sync: record.sync,
         };
         let (bytes, used) = rts.to_bytes();
-        let trailer = self.engine.trailer(to, PacketKind::Rts);
-        let header = wire::matched(key, trailer);
-        let result =
-            self.route_to(to)?
-                .lane
-                .send(to.peer, to.vci, &header, Payload::Bytes(&bytes[..used]));
-        if result.is_ok() {
-            event!(
-                Rendezvous,
-                Debug,
-                "RTS of {len} bytes with tag {} to {to}, request {:#x}: {}",
-                key.tag,
-                request.word(),
-                match (exposed, pipe) {
-                    (_, Some(_)) => "through a pipeline",
-                    (Some(_), None) => "its memory can be read",
-                    (None, None) => "to be asked for",
-                }
-            );
-            self.engine.counters.rendezvous_sent += 1;
-            self.engine.counters.rendezvous_bytes_sent += len;
-            if let Some(record) = self.engine.records.get(id) {
-                record.role = match pipe {
-                    Some(_) => Role::Streaming,
-                    None => Role::AwaitingReceiver,
-                };
+        let stream = streams.get(to.peer, to.vci);
+        let trailer = Trailer {
+            kind: PacketKind::Rts,
+            from_vci: engine.vci,
+            credit: stream.owed,
+        };
+        let header = wire::matched(record.key, trailer);
+        lane.send(to.peer, to.vci, &header, Payload::Bytes(&bytes[..used]))?;
+        event!(
+            Rendezvous,
+            Debug,
+            "RTS of {len} bytes with tag {} to {to}, request {:#x}: {}",
+            record.key.tag,
+            request.word(),
+            match (record.exposed, record.pipe) {
+                (_, Some(_)) => "through a pipeline",
+                (Some(_), None) => "its memory can be read",
+                (None, None) => "to be asked for",
             }
-            if pipe.is_some() {
-                self.begin_push(to, request);
-            }
+        );
+        stream.owed = 0;
+        counters.rendezvous_sent += 1;
+        counters.rendezvous_bytes_sent += len;
+        if record.pipe.is_some() {
+            record.role = Role::Streaming;
+            self.begin_push(to, request);
+        } else {
+            record.role = Role::AwaitingReceiver;
         }
-        self.restore_credit(to, trailer, &result);
-        result.map(drop)
+        Ok(())
     }
 
     /// Ends the exposure of a request's memory and gives its pipeline back, if it has either.

@@ -54,17 +54,14 @@ impl VciState {
     }
 
     /// Sends the data of a request, which completes when the lane no longer needs the memory.
-    /// Returns whether it was sent: not if it is short, synchronous or has gaps, or if the lane
-    /// always copies.
+    /// Returns whether it was sent: not if it is synchronous or has gaps, or if the lane copies it.
     pub(super) fn launch_zcopy(
         &mut self,
+        route: usize,
         to: Address,
         id: RequestId,
         len: usize,
     ) -> Result<bool, LaneError> {
-        if len < self.route_to(to)?.limits.zcopy_min {
-            return Ok(false);
-        }
         let Some(record) = self.engine.records.get(id) else {
             return Ok(true);
         };
@@ -75,16 +72,16 @@ impl VciState {
         let trailer = self.engine.trailer(to, PacketKind::Eager);
         let header = wire::matched(key, trailer);
         let token = Token(LEFT | u64::from(id.index()));
-        let route = self.route_to(to)?;
+        let route = &mut self.routes[route];
         let block = [IoVec { ptr, len }];
         // SAFETY: the program leaves the memory unchanged until the send completes, which is when the
         // lane reports completion.
         let payload = Payload::Vectored(unsafe { Vectored::new(&block, Some(token)) });
         let result = route.lane.send(to.peer, to.vci, &header, payload);
+        route.eager_sent += u64::from(result.is_ok());
         self.restore_credit(to, trailer, &result);
         match result {
             Ok(issued) => {
-                self.route_to(to)?.eager_sent += 1;
                 match (issued, self.engine.records.get(id)) {
                     (Issued::Pending, Some(record)) => record.role = Role::Leaving,
                     _ => self.engine.finish_send(id),
