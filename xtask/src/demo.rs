@@ -3,11 +3,12 @@
 use std::path::Path;
 use std::process::Command;
 
+use crate::features::Features;
 use crate::{Result, install, workspace};
 
 /// Installs below `prefix` and runs `examples/pingpong.c`.
-pub fn run(prefix: &Path, dev: bool) -> Result {
-    install::run(prefix, dev)?;
+pub fn run(prefix: &Path, dev: bool, features: &Features) -> Result {
+    install::run(prefix, dev, features)?;
     let bin = prefix.join("bin");
     let mpiexec = bin.join("mpiexec");
     if !mpiexec.exists() {

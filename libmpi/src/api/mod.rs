@@ -50,6 +50,7 @@ pub mod dynamic;
 pub mod env;
 pub mod errhandler;
 pub mod error;
+#[cfg(feature = "io")]
 pub mod file;
 pub mod group;
 pub mod hardware;
@@ -61,6 +62,7 @@ pub mod pt2pt;
 pub mod rma;
 pub mod session;
 pub mod standard_abi;
+#[cfg(feature = "tool")]
 pub mod tool;
 pub mod topo;
 
