@@ -168,7 +168,7 @@ pub fn prepare(command: &mut Command, signals: &Signals, setup: Setup) {
             exit(1);
         }
         if let Some(limit) = &setup.files {
-            let _ = process::setrlimit(Resource::Nofile, limit.clone());
+            let _ = process::setrlimit(Resource::Nofile, *limit);
         }
         // SAFETY: the system calls get values, or addresses of data that this closure owns; none
         // takes a lock or allocates, as pre_exec requires after fork.
@@ -311,7 +311,7 @@ pub fn allow_files(count: u64) -> io::Result<Option<Rlimit>> {
     }
     let raised = Rlimit {
         current: Some(before.maximum.map_or(count, |most| count.min(most))),
-        ..before.clone()
+        ..before
     };
     process::setrlimit(Resource::Nofile, raised)?;
     Ok(Some(before))
