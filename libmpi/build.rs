@@ -6,7 +6,7 @@ use std::{env, fs};
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    let table = mpi_table::Table::load().unwrap_or_else(|error| panic!("mpi-table/{error}"));
+    let table = mpi_table::Table::for_package();
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let write = |name: &str, text: String| -> PathBuf {
         let path = out.join(name);

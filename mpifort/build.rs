@@ -12,7 +12,7 @@ fn main() {
     // folder.
     println!("cargo::rerun-if-env-changed=CC");
     println!("cargo::rustc-check-cfg=cfg(standard_abi, openmpi_abi, pointer_abi)");
-    let table = mpi_table::Table::load().unwrap_or_else(|error| panic!("mpi-table/{error}"));
+    let table = mpi_table::Table::for_package();
     let package = env::var("CARGO_PKG_NAME").unwrap_or_default();
     let (table, imports, own, needed) = match package.as_str() {
         "libmpifort-abi" => {

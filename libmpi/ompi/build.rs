@@ -10,7 +10,7 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rustc-cfg=openmpi_abi");
     println!("cargo::rustc-cfg=pointer_abi");
-    let table = Table::load().unwrap_or_else(|error| panic!("mpi-table/{error}"));
+    let table = Table::for_package();
     let wrong = |error: String| -> String { panic!("mpi-table/{error}") };
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let write = |name: &str, text: String| -> PathBuf {

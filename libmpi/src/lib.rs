@@ -10,6 +10,10 @@
 //! error handler ([`raise`]). The exported functions ("shims") are generated from
 //! `mpi-table/functions.mpi`; each calls the function of [`api`] that the table names.
 //!
+//! The Cargo features `io`, `tool` and `fault-tolerance` are for those who embed the library: without
+//! one of them its functions, which the table names, are not exported. `verbs`, `ofi` and `ucx` are
+//! transports. All are on by default.
+//!
 //! Section numbers without a version are those of MPI-3.1.
 
 pub mod abi;
@@ -21,6 +25,7 @@ pub mod binding;
 pub mod class_texts;
 pub mod codes;
 pub mod data;
+#[cfg(feature = "io")]
 mod datareps;
 pub mod debugger;
 pub mod grequest_calls;
@@ -33,7 +38,9 @@ pub mod peers;
 pub mod raise;
 pub mod status;
 pub mod thread_levels;
+#[cfg(feature = "tool")]
 mod tool_calls;
+#[cfg(feature = "tool")]
 mod tool_codes;
 pub mod version;
 pub mod win_values;
@@ -54,20 +61,26 @@ mod shims {
     use crate::api::rma::data::target;
     use crate::args::{Late, OutInt, StatusField, array, array_mut, buffer, given, kind};
     use crate::attributes::{Form, ObjectKind};
+    #[cfg(all(feature = "io", pointer_abi))]
+    use crate::outward::OutwardFile;
     #[cfg(pointer_abi)]
-    use crate::outward::{self, Outward, OutwardFile};
+    use crate::outward::{self, Outward};
     use crate::raise::{Arg, On, raise};
-    use crate::tool_codes::with_tool;
     use mpi_core::group::Group;
     use mpi_core::process::Mode;
+    #[cfg(feature = "io")]
     use mpi_io::{At, Direction, SplitKind};
     use mpi_rma::Window;
     use mpi_runtime::handles::counts::{IntArray, IntOut};
     use mpi_runtime::handles::handler::Handler;
     use mpi_runtime::requests::persistent::Transfer;
-    use mpi_runtime::tool::categories::{self, Category};
-    use mpi_runtime::tool::outputs::{Output, TextOutput};
     use std::ffi::{c_char, c_double, c_int, c_void};
+    #[cfg(feature = "tool")]
+    use {
+        crate::tool_codes::with_tool,
+        mpi_runtime::tool::categories::{self, Category},
+        mpi_runtime::tool::outputs::{Output, TextOutput},
+    };
 
     include!(concat!(env!("OUT_DIR"), "/shims.rs"));
 }

@@ -1,10 +1,7 @@
 //! The interface to file systems, and the choice of a driver.
 
-use std::ffi::CString;
 use std::io;
-use std::mem::MaybeUninit;
 use std::ops::Range;
-use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -13,7 +10,6 @@ use libc::iovec;
 use crate::direction::Direction;
 use crate::nfs::Nfs;
 use crate::posix::Posix;
-use crate::system;
 
 /// How a file is opened in the file system.
 #[derive(Clone, Copy, Debug)]
@@ -133,32 +129,13 @@ fn is_nfs(path: &Path) -> bool {
     magic.is_ok_and(|magic| magic == NFS_MAGIC)
 }
 
-#[allow(unsafe_code, reason = "a call of the C library")]
 fn magic(path: &Path) -> io::Result<i64> {
-    let path = CString::new(path.as_os_str().as_bytes())?;
-    let mut statistics = MaybeUninit::<libc::statfs>::uninit();
-    // SAFETY: `path` is a NUL-terminated string; the structure is a local variable, read only if
-    // the call filled it.
-    unsafe {
-        match libc::statfs(path.as_ptr(), statistics.as_mut_ptr()) {
-            0 => Ok(statistics.assume_init().f_type),
-            _ => Err(system::last()),
-        }
-    }
+    Ok(rustix::fs::statfs(path)?.f_type)
 }
 
 /// Returns the type of the file system of an open file.
-#[allow(unsafe_code, reason = "a call of the C library")]
 pub(crate) fn magic_of(file: &std::fs::File) -> io::Result<i64> {
-    let mut statistics = MaybeUninit::<libc::statfs>::uninit();
-    // SAFETY: the descriptor is open, since `file` is borrowed; the structure is a local variable,
-    // read only if the call filled it.
-    unsafe {
-        match libc::fstatfs(file.as_raw_fd(), statistics.as_mut_ptr()) {
-            0 => Ok(statistics.assume_init().f_type),
-            _ => Err(system::last()),
-        }
-    }
+    Ok(rustix::fs::fstatfs(file)?.f_type)
 }
 
 #[cfg(test)]

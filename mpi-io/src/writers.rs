@@ -15,6 +15,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use netmod::SharedSegment;
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 
 /// Offsets of the flag and of the members' words in the shared words, one cache line each.
 const SIEVED: usize = 64;
@@ -136,14 +138,8 @@ impl Writers {
 
 /// Returns whether a process of this node has ended.
 pub(crate) fn is_gone(process: u32) -> bool {
-    let Ok(process) = libc::pid_t::try_from(process) else {
-        return false;
-    };
-    // SAFETY: the call takes no pointers; signal 0 only tests whether the process exists.
-    let answer = unsafe { libc::kill(process, 0) };
-    process > 0
-        && answer != 0
-        && std::io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
+    let process = i32::try_from(process).ok().and_then(Pid::from_raw);
+    process.is_some_and(|process| test_kill_process(process) == Err(Errno::SRCH))
 }
 
 #[cfg(test)]

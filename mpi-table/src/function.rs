@@ -1,5 +1,7 @@
 //! The function table: prototypes by chapter, and the meanings of their parameters.
 
+use std::collections::BTreeSet;
+
 use crate::ctype::CType;
 use crate::description::Description;
 use crate::source::{ParseError, Tokens, identifiers, statements};
@@ -43,6 +45,8 @@ pub struct Function {
     pub how: How,
     /// The Rust function below `crate::api` that is tried first, with the parameters as they are.
     pub fast: Option<String>,
+    /// The Cargo feature of libmpi without which it is missing.
+    pub feature: Option<String>,
     /// Deprecated or removed by the standard.
     pub outdated: bool,
     /// Removed by MPI-3.0.
@@ -193,6 +197,7 @@ impl Functions {
     pub fn parse(file: &str, text: &str) -> Result<Self, ParseError> {
         let mut chapters: Vec<Chapter> = Vec::new();
         let mut section = String::new();
+        let mut feature: Option<String> = None;
         for statement in statements(file, text)? {
             let fail = |what: String| ParseError {
                 file: file.to_owned(),
@@ -214,6 +219,7 @@ impl Functions {
                         functions: Vec::new(),
                     });
                     section.clear();
+                    feature = None;
                 }
                 Some(("support", title)) => {
                     chapters.push(Chapter {
@@ -222,7 +228,16 @@ impl Functions {
                         functions: Vec::new(),
                     });
                     section.clear();
+                    feature = None;
                 }
+                Some(("feature", rest)) => match rest.split_once(' ') {
+                    None => feature = Some(rest.to_owned()),
+                    Some((feature, names)) => {
+                        for name in names.split_whitespace() {
+                            needs(&mut chapters, name, feature).map_err(fail)?;
+                        }
+                    }
+                },
                 Some(("section", rest)) => rest.clone_into(&mut section),
                 Some((form @ ("nonblocking" | "persistent"), names)) => {
                     let how = match form {
@@ -237,17 +252,36 @@ impl Functions {
                             .map_err(fail)?;
                         function.line = statement.line;
                         section.clone_into(&mut function.section);
+                        function.feature.clone_from(&feature);
                         add(&mut chapters, function).map_err(fail)?;
                     }
                 }
                 _ => {
                     let mut function = Function::parse(&line, statement.line).map_err(fail)?;
                     section.clone_into(&mut function.section);
+                    function.feature.clone_from(&feature);
                     add(&mut chapters, function).map_err(fail)?;
                 }
             }
         }
         Ok(Functions { chapters })
+    }
+
+    /// Returns the Cargo features that functions need.
+    pub fn features(&self) -> BTreeSet<&str> {
+        self.all()
+            .filter_map(|function| function.feature.as_deref())
+            .collect()
+    }
+
+    /// Removes the implementations of functions whose Cargo feature is off.
+    pub fn keep_features(&mut self, is_on: impl Fn(&str) -> bool) {
+        let chapters = self.chapters.iter_mut();
+        for function in chapters.flat_map(|chapter| &mut chapter.functions) {
+            if function.feature.as_deref().is_some_and(|name| !is_on(name)) {
+                function.implementation = None;
+            }
+        }
     }
 
     /// Iterates over all functions, in the order of the table.
@@ -265,6 +299,26 @@ impl Functions {
 /// Iterates over the functions of chapters.
 fn all_of(chapters: &[Chapter]) -> impl Iterator<Item = &Function> {
     chapters.iter().flat_map(|chapter| &chapter.functions)
+}
+
+/// Notes the Cargo feature that a function and its form with large counts need.
+fn needs(chapters: &mut [Chapter], name: &str, feature: &str) -> Result<(), String> {
+    let functions = chapters
+        .iter_mut()
+        .flat_map(|chapter| &mut chapter.functions);
+    let mut forms = functions
+        .filter(|function| {
+            function
+                .name
+                .strip_prefix(name)
+                .is_some_and(|rest| ["", "_c"].contains(&rest))
+        })
+        .peekable();
+    if forms.peek().is_none() {
+        return Err(format!("{name} does not stand above"));
+    }
+    forms.for_each(|function| function.feature = Some(feature.to_owned()));
+    Ok(())
 }
 
 /// Adds a function to the last chapter, and its form with large counts.
@@ -304,6 +358,7 @@ impl Function {
             blocking: None,
             how: How::Blocking,
             fast: None,
+            feature: None,
             outdated: false,
             removed: false,
             since: (3, 1),
@@ -686,6 +741,23 @@ mod tests {
     }
 
     #[test]
+    fn functions_of_a_feature_that_is_off_have_no_implementation() {
+        let text = "chapter 3 One\nint MPI_A(int count) [large] -> a::a\nint MPI_B(void) -> a::b\n\
+                    feature some MPI_A\nchapter 4 Two\nfeature other\nint MPI_C(void) -> a::c\n\
+                    chapter 5 Three\nint MPI_D(void) -> a::d";
+        let mut functions = Functions::parse("t", text).unwrap();
+        assert_eq!(
+            functions.features().into_iter().collect::<Vec<_>>(),
+            ["other", "some"]
+        );
+        functions.keep_features(|name| name == "other");
+        let names: Vec<&str> = functions.present().map(|one| one.name.as_str()).collect();
+        assert_eq!(names, ["MPI_B", "MPI_C", "MPI_D"]);
+        functions.keep_features(|_| false);
+        assert_eq!(functions.present().count(), 2);
+    }
+
+    #[test]
     fn versions() {
         assert_eq!(one("int MPI_X(void)").unwrap().since, (3, 1));
         assert_eq!(one("int MPI_X(void) [since 4.1]").unwrap().since, (4, 1));
@@ -732,6 +804,7 @@ mod tests {
                 "t:2: `(a` has no closing parenthesis",
             ),
             ("nonblocking MPI_X", "t:2: MPI_X does not stand above"),
+            ("feature f MPI_X", "t:2: MPI_X does not stand above"),
             (
                 "int MPI_X(int a) -> x::x\nnonblocking MPI_X",
                 "t:3: MPI_X passes no `how` to its Rust function",

@@ -27,6 +27,8 @@ mod source;
 pub mod standard;
 pub mod standard_shims;
 
+use std::env;
+
 pub use collectives::Collectives;
 pub use constant::{Constants, Group, Item, Value};
 pub use ctype::CType;
@@ -79,5 +81,42 @@ impl Table {
             openmpi: OpenMpi::parse("openmpi_constants.mpi", OPENMPI)?,
             abi: Abi::Mpich,
         })
+    }
+
+    /// Parses the tables in a build script. Functions of Cargo features that are off for its package
+    /// are missing. Tests of the package find the features in `WEFT_FEATURES`, see [`Table::with_features`].
+    ///
+    /// # Panics
+    /// There is a mistake in a table.
+    pub fn for_package() -> Self {
+        let mut table = Table::load().unwrap_or_else(|error| panic!("mpi-table/{error}"));
+        let is_on = |name: &&str| {
+            let variable = name.to_uppercase().replace('-', "_");
+            env::var_os(format!("CARGO_FEATURE_{variable}")).is_some()
+        };
+        let on: Vec<&str> = table
+            .functions
+            .features()
+            .into_iter()
+            .filter(is_on)
+            .collect();
+        let on = on.join(",");
+        println!("cargo::rustc-env=WEFT_FEATURES={on}");
+        table
+            .functions
+            .keep_features(|name| on.split(',').any(|one| one == name));
+        table
+    }
+
+    /// Parses the tables with the functions of these Cargo features, separated by commas.
+    ///
+    /// # Errors
+    /// The first mistake in one of them, with file and line.
+    pub fn with_features(on: &str) -> Result<Self, ParseError> {
+        let mut table = Table::load()?;
+        table
+            .functions
+            .keep_features(|name| on.split(',').any(|one| one == name));
+        Ok(table)
     }
 }

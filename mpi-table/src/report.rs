@@ -1,9 +1,10 @@
 //! The report on the coverage of MPI.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crate::Table;
-use crate::function::VERSIONS;
+use crate::function::{Function, VERSIONS};
 
 impl Table {
     /// Returns a report: the numbers of implemented functions by chapter and by version of the
@@ -14,21 +15,26 @@ impl Table {
             let Some(number) = chapter.number else {
                 continue;
             };
-            let missing: Vec<&str> = chapter
-                .functions
-                .iter()
-                .filter(|function| function.implementation.is_none())
-                .map(|function| function.name.as_str())
-                .collect();
+            let missing = || {
+                let functions = chapter.functions.iter();
+                functions.filter(|function| function.implementation.is_none())
+            };
             let all = chapter.functions.len();
-            let present = all - missing.len();
+            let present = all - missing().count();
             let _ = writeln!(
                 text,
                 "chapter {number:>2}  {present:>3} of {all:>3}  {}",
                 chapter.title
             );
+            for (feature, count) in left_out(missing()) {
+                let _ = writeln!(
+                    text,
+                    "            left out: {count} of the feature {feature}"
+                );
+            }
             let mut line = String::new();
-            for name in missing {
+            for function in missing().filter(|function| function.feature.is_none()) {
+                let name = &function.name;
                 if line.len() + name.len() > 80 {
                     let _ = writeln!(text, "            missing:{line}");
                     line.clear();
@@ -56,4 +62,13 @@ impl Table {
         }
         text
     }
+}
+
+/// Counts the functions of Cargo features that are off, by feature.
+fn left_out<'a>(missing: impl Iterator<Item = &'a Function>) -> BTreeMap<&'a str, usize> {
+    let mut counts = BTreeMap::new();
+    for feature in missing.filter_map(|function| function.feature.as_deref()) {
+        *counts.entry(feature).or_default() += 1;
+    }
+    counts
 }

@@ -55,6 +55,7 @@ unsafe extern "C" fn handle(
     // C handle of that kind.
     unsafe {
         let mut number = match kind {
+            #[cfg(feature = "io")]
             1 => c::MPI_File_c2f(object.cast::<crate::abi::MPI_File>().read()),
             2 => widths::narrow(widths::WIN, object.cast::<Pointer>().read()),
             _ => widths::narrow(widths::COMM, object.cast::<Pointer>().read()),
@@ -98,6 +99,7 @@ pub unsafe fn win_create_errhandler(
 }
 
 /// `MPI_FILE_CREATE_ERRHANDLER`.
+#[cfg(feature = "io")]
 pub unsafe fn file_create_errhandler(
     function: *mut c_void,
     errhandler: *mut MPI_Errhandler,

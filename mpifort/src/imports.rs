@@ -14,7 +14,9 @@ use crate::abi::*;
 use crate::widths::{self, Pointer};
 use std::ffi::{c_char, c_double, c_int, c_void};
 
+#[cfg(all(feature = "io", standard_abi))]
+pub use crate::widths::{MPI_File_c2f, MPI_File_f2c};
 #[cfg(standard_abi)]
-pub use crate::widths::{MPI_File_c2f, MPI_File_f2c, MPI_Status_f2f08, MPI_Status_f082f};
+pub use crate::widths::{MPI_Status_f2f08, MPI_Status_f082f};
 
 include!(concat!(env!("OUT_DIR"), "/imports.rs"));

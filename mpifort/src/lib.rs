@@ -17,7 +17,7 @@
 
 pub mod abi;
 pub mod convert;
-#[cfg(not(openmpi_abi))]
+#[cfg(all(feature = "io", not(openmpi_abi)))]
 pub mod datareps;
 #[cfg(not(openmpi_abi))]
 pub mod descriptors;

@@ -8,19 +8,19 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;
 
-#[cfg(not(openmpi_abi))]
+#[cfg(all(feature = "io", not(openmpi_abi)))]
 use crate::abi::MPI_Errhandler;
 use crate::abi::{
     MPI_Comm, MPI_Comm_copy_attr_function, MPI_Comm_delete_attr_function, MPI_Info, MPI_Request,
     MPI_SUCCESS, MPI_Session, MPI_Status,
 };
 use crate::convert::{Text, callback, error_codes, give};
-#[cfg(not(openmpi_abi))]
+#[cfg(all(feature = "io", not(openmpi_abi)))]
 pub use crate::datareps::{register_datarep, register_datarep_c};
+#[cfg(all(feature = "io", openmpi_abi))]
+pub use crate::handlers::file_create_errhandler;
 #[cfg(openmpi_abi)]
-pub use crate::handlers::{
-    comm_create_errhandler, file_create_errhandler, op_create, win_create_errhandler,
-};
+pub use crate::handlers::{comm_create_errhandler, op_create, win_create_errhandler};
 use crate::imports as c;
 use crate::sentinels;
 
@@ -61,7 +61,7 @@ pub unsafe fn session_detach_buffer(
 }
 
 /// `MPI_FILE_CREATE_ERRHANDLER`: the subroutine receives Fortran's integer for the file.
-#[cfg(not(openmpi_abi))]
+#[cfg(all(feature = "io", not(openmpi_abi)))]
 pub unsafe fn file_create_errhandler(
     function: *mut c_void,
     errhandler: *mut MPI_Errhandler,

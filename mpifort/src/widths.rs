@@ -8,10 +8,7 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
-use crate::abi::{
-    MPI_Comm, MPI_F08_status, MPI_File, MPI_Fint, MPI_MAX_LIBRARY_VERSION_STRING, MPI_SUCCESS,
-};
-use crate::imports::outer;
+use crate::abi::{MPI_Comm, MPI_F08_status, MPI_Fint, MPI_MAX_LIBRARY_VERSION_STRING, MPI_SUCCESS};
 
 #[cfg(target_endian = "big")]
 compile_error!("callbacks get handles of another width on big-endian machines");
@@ -152,18 +149,20 @@ pub fn own(name: &CStr) -> *mut c_void {
 ///
 /// # Safety
 /// None beyond that of C's function.
-pub unsafe extern "C" fn MPI_File_f2c(file: MPI_Fint) -> MPI_File {
+#[cfg(feature = "io")]
+pub unsafe extern "C" fn MPI_File_f2c(file: MPI_Fint) -> crate::abi::MPI_File {
     // SAFETY: takes any integer.
-    unsafe { outer::MPI_File_fromint(file) }
+    unsafe { crate::imports::outer::MPI_File_fromint(file) }
 }
 
 /// Returns the integer of a file.
 ///
 /// # Safety
 /// `file` is a file's handle.
-pub unsafe extern "C" fn MPI_File_c2f(file: MPI_File) -> MPI_Fint {
+#[cfg(feature = "io")]
+pub unsafe extern "C" fn MPI_File_c2f(file: crate::abi::MPI_File) -> MPI_Fint {
     // SAFETY: `file` is a file's handle (# Safety).
-    unsafe { outer::MPI_File_toint(file) }
+    unsafe { crate::imports::outer::MPI_File_toint(file) }
 }
 
 /// Converts a status of `mpif.h` to one of `mpi_f08`: the same integers.

@@ -17,8 +17,8 @@
 //! - [`library`]: C libraries opened at run time; [`give_back_memory`]: freed memory that they
 //!   leave in the allocator.
 //! - [`spare`]: reused short buffers. [`usable`]: whether memory of the program can be read or
-//!   written. [`interfaces`]: the host's network interfaces. [`is_same_user`]: whether a socket's
-//!   peer runs as this process's user.
+//!   written. [`interfaces`]: the host's network interfaces. [`socket_peer`]: the process at the
+//!   other end of a socket; [`is_own`]: whether it runs as this process's user.
 //! - [`Netmod`]: how a transport between nodes describes itself to libmpi, with its control
 //!   [`variables`].
 //! - `conformance` (a feature, for tests): the suite that every transport must pass.
@@ -68,4 +68,4 @@ pub use operations::{Action, Operations};
 pub use peer_table::{NumberMap, PeerTable};
 pub use peers::{Endpoint, Peers, Process};
 pub use registration::{Netmod, Open, Start, need_rdma_device};
-pub use same_user::is_same_user;
+pub use same_user::{is_own, socket_peer};

@@ -1,6 +1,9 @@
-//! Comparison of this process's user with the one that the kernel reports for a socket's peer.
+//! The process at the other end of a socket, as the kernel reports it, and whether its user is this
+//! process's.
 
 use std::fs;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
 
 use rustix::process::geteuid;
 
@@ -15,9 +18,49 @@ const ALL_USERS: u64 = u32::MAX as u64;
 ///
 /// In a user namespace all users without a mapping have the same overflow id. If this process's id is
 /// that one, the result is true only if the namespace maps all users, so that the id is a real one.
-pub fn is_same_user(uid: u32) -> bool {
+fn is_same_user(uid: u32) -> bool {
     let me = geteuid().as_raw();
     uid == me && (me != overflow_id() || maps_all_users())
+}
+
+/// The process that connected to a socket, or that made the socket connected to.
+pub struct SocketPeer {
+    /// Its number, if it is visible from this PID namespace.
+    pub pid: Option<i32>,
+    /// Its user id in this user namespace.
+    pub uid: u32,
+}
+
+/// Asks the kernel for the process at the other end.
+///
+/// (`rustix` has this question, too, but takes the number for one above 0, which it isn't for a process
+/// that is invisible here.)
+pub fn socket_peer(stream: &UnixStream) -> Option<SocketPeer> {
+    let mut peer = libc::ucred {
+        pid: 0,
+        uid: 0,
+        gid: 0,
+    };
+    let mut len = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: `peer` is a local variable of `len` bytes.
+    let rc = unsafe {
+        libc::getsockopt(
+            stream.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut peer).cast(),
+            &mut len,
+        )
+    };
+    (rc == 0).then(|| SocketPeer {
+        pid: Some(peer.pid).filter(|pid| *pid > 0),
+        uid: peer.uid,
+    })
+}
+
+/// Returns whether the process at the other end runs as this process's user.
+pub fn is_own(stream: &UnixStream) -> bool {
+    socket_peer(stream).is_some_and(|peer| is_same_user(peer.uid))
 }
 
 fn overflow_id() -> u32 {
@@ -48,6 +91,44 @@ mod tests {
         let me = geteuid().as_raw();
         assert!(!is_same_user(me.wrapping_add(1)));
         assert_eq!(is_same_user(me), me != overflow_id() || maps_all_users());
+    }
+
+    /// Variable with the name of the socket that a child in another PID namespace connects to.
+    const SOCKET: &str = "WEFT_CONFORMANCE_SOCKET";
+
+    #[test]
+    fn a_process_in_another_pid_namespace_has_a_user_and_no_number() {
+        use std::os::linux::net::SocketAddrExt;
+        use std::os::unix::net::{SocketAddr, UnixListener};
+        use std::process::Command;
+        let address = |name: &str| SocketAddr::from_abstract_name(name).unwrap();
+        if let Ok(name) = std::env::var(SOCKET) {
+            let peer = socket_peer(&UnixStream::connect_addr(&address(&name)).unwrap()).unwrap();
+            assert_eq!((peer.pid, peer.uid), (None, geteuid().as_raw()));
+            return;
+        }
+        let name = format!("weft-test-{}", std::process::id());
+        let listener = UnixListener::bind_addr(&address(&name)).unwrap();
+        let apart = |command: &str| {
+            let mut unshare = Command::new("unshare");
+            unshare.args(["--user", "--map-root-user", "--pid", "--fork", command]);
+            unshare
+        };
+        let here = UnixStream::connect_addr(&address(&name)).unwrap();
+        assert_eq!(
+            socket_peer(&here).unwrap().pid,
+            Some(std::process::id().cast_signed())
+        );
+        if !apart("true").status().is_ok_and(|status| status.success()) {
+            eprintln!("skipped: no user namespaces here");
+            return;
+        }
+        let me = std::env::current_exe().unwrap();
+        let test = "same_user::tests::a_process_in_another_pid_namespace_has_a_user_and_no_number";
+        let mut child = apart(me.to_str().unwrap());
+        let status = child.args(["--exact", test]).env(SOCKET, &name).status();
+        assert!(status.unwrap().success());
+        drop(listener);
     }
 
     #[test]

@@ -5,13 +5,16 @@
 //! connections, so they are found among the process's descriptors by the ports that only the
 //! provider knows. The kernel's keep-alive is enabled on them, so that they are probed while idle.
 
-use std::os::fd::RawFd;
+use std::net::{SocketAddr, SocketAddrV6};
+use std::os::fd::{BorrowedFd, RawFd};
 use std::time::Duration;
 
-/// Seconds between two keep-alive probes.
-const KEEP_EVERY: libc::c_int = 2;
+use rustix::net::{getpeername, getsockname, sockopt};
+
+/// Time between two keep-alive probes.
+const KEEP_EVERY: Duration = Duration::from_secs(2);
 /// Unanswered probes after which the kernel ends the connection: later than Weft does.
-const KEEP_LOOKS: libc::c_int = 9;
+const KEEP_LOOKS: u32 = 9;
 
 /// A connection to a peer's host.
 struct Link(RawFd);
@@ -24,58 +27,64 @@ pub(crate) struct State {
     pub(crate) silent: Duration,
 }
 
-/// IP address and port of a socket address.
-type Name = ([u8; 16], u16);
-
 /// Parses the bytes of a `sockaddr`.
-fn name(address: &[u8]) -> Option<Name> {
+pub(crate) fn parse(address: &[u8]) -> Option<SocketAddr> {
     let family = u16::from_ne_bytes(*address.first_chunk()?);
     let port = u16::from_be_bytes(address.get(2..4)?.try_into().ok()?);
-    let mut ip = [0; 16];
-    match i32::from(family) {
+    Some(match i32::from(family) {
         libc::AF_INET => {
-            ip[10..12].fill(0xff); // IPv4-mapped
-            ip[12..].copy_from_slice(address.get(4..8)?);
+            let ip: [u8; 4] = address.get(4..8)?.try_into().ok()?;
+            SocketAddr::from((ip, port))
         }
-        libc::AF_INET6 => ip.copy_from_slice(address.get(8..24)?),
+        libc::AF_INET6 => {
+            let ip: [u8; 16] = address.get(8..24)?.try_into().ok()?;
+            let scope = u32::from_ne_bytes(address.get(24..28)?.try_into().ok()?);
+            SocketAddrV6::new(ip.into(), port, 0, scope).into()
+        }
         _ => return None,
-    }
-    Some((ip, port))
+    })
 }
 
 /// Returns the port in a socket address.
 pub(crate) fn port(address: &[u8]) -> Option<u16> {
-    name(address).map(|(_, port)| port)
+    parse(address).map(|address| address.port())
 }
 
-type Getter =
-    unsafe extern "C" fn(libc::c_int, *mut libc::sockaddr, *mut libc::socklen_t) -> libc::c_int;
+/// Iterates over the open descriptors of this process.
+fn descriptors() -> impl Iterator<Item = RawFd> {
+    let files = std::fs::read_dir("/proc/self/fd").into_iter().flatten();
+    files.filter_map(|file| file.ok()?.file_name().to_str()?.parse().ok())
+}
 
-fn name_of(fd: RawFd, getter: Getter) -> Option<Name> {
-    let mut address = [0_u64; 16];
-    let mut len = size_of_val(&address) as libc::socklen_t;
-    // SAFETY: `address` has `len` bytes.
-    let rc = unsafe { getter(fd, address.as_mut_ptr().cast(), &mut len) };
-    if rc != 0 {
-        return None;
-    }
-    let bytes: Vec<u8> = address.iter().flat_map(|word| word.to_ne_bytes()).collect();
-    name(&bytes[..(len as usize).min(bytes.len())])
+/// Borrows a descriptor by its number, which is none of a value of this crate.
+fn borrow<'a>(fd: RawFd) -> BorrowedFd<'a> {
+    // SAFETY: numbers come from /proc/self/fd, so none is -1. If it is closed meanwhile, the calls here
+    // fail, or ask another file.
+    unsafe { BorrowedFd::borrow_raw(fd) }
+}
+
+/// Returns the address of a socket.
+fn own_of(fd: RawFd) -> Option<SocketAddr> {
+    getsockname(borrow(fd)).ok()?.try_into().ok()
+}
+
+/// Returns the address that a socket is connected to.
+fn peer_of(fd: RawFd) -> Option<SocketAddr> {
+    getpeername(borrow(fd)).ok()??.try_into().ok()
 }
 
 /// Returns the state of the connections to the host of the peer that listens at `peer`: those to
 /// that address, and those from its host to this process's own `port`. The most recent answer
 /// counts. `None`: no connection.
 pub(crate) fn state(peer: &[u8], port: u16) -> Option<State> {
-    let peer = name(peer)?;
-    let files = std::fs::read_dir("/proc/self/fd").ok()?;
-    let descriptors = files.filter_map(|file| file.ok()?.file_name().to_str()?.parse().ok());
-    descriptors
+    let peer = parse(peer)?;
+    let host = peer.ip().to_canonical();
+    descriptors()
         .filter(|fd| {
             // Only a connected socket has a peer.
-            name_of(*fd, libc::getpeername).is_some_and(|other| {
-                let own = || name_of(*fd, libc::getsockname).map(|(_, port)| port);
-                other == peer || (other.0 == peer.0 && own() == Some(port))
+            peer_of(*fd).is_some_and(|other| {
+                other.ip().to_canonical() == host
+                    && (other.port() == peer.port() || is_at(*fd, port))
             })
         })
         .filter_map(|fd| Link(fd).state())
@@ -87,52 +96,25 @@ pub(crate) fn state(peer: &[u8], port: u16) -> Option<State> {
 
 /// Finds the socket that listens at this process's own `port`.
 pub(crate) fn listener(port: u16) -> Option<RawFd> {
-    let files = std::fs::read_dir("/proc/self/fd").ok()?;
-    let mut descriptors =
-        files.filter_map(|file| file.ok()?.file_name().to_str()?.parse::<RawFd>().ok());
-    descriptors.find(|fd| is_at(*fd, port) && name_of(*fd, libc::getpeername).is_none())
+    descriptors().find(|fd| is_at(*fd, port) && peer_of(*fd).is_none())
 }
 
 /// Returns whether a descriptor is a socket at this process's own `port`.
 pub(crate) fn is_at(fd: RawFd, port: u16) -> bool {
-    name_of(fd, libc::getsockname).is_some_and(|(_, own)| own == port)
+    own_of(fd).is_some_and(|own| own.port() == port)
 }
 
 impl Link {
-    fn set(&self, level: libc::c_int, option: libc::c_int, value: libc::c_int) {
-        // SAFETY: the options take an integer of this size.
-        unsafe {
-            libc::setsockopt(
-                self.0,
-                level,
-                option,
-                (&raw const value).cast(),
-                size_of_val(&value) as libc::socklen_t,
-            )
-        };
-    }
-
     /// Enables keep-alive, and returns how long the other side has been silent. `None` if the
     /// connection is ending.
     fn state(&self) -> Option<State> {
-        let mut kept: libc::c_int = 0;
-        let mut len = size_of_val(&kept) as libc::socklen_t;
-        // SAFETY: `kept` has `len` bytes.
-        let rc = unsafe {
-            libc::getsockopt(
-                self.0,
-                libc::SOL_SOCKET,
-                libc::SO_KEEPALIVE,
-                (&raw mut kept).cast(),
-                &mut len,
-            )
-        };
-        let is_new = rc == 0 && kept == 0;
+        let socket = borrow(self.0);
+        let is_new = sockopt::socket_keepalive(socket) == Ok(false);
         if is_new {
-            self.set(libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, KEEP_EVERY);
-            self.set(libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, KEEP_EVERY);
-            self.set(libc::IPPROTO_TCP, libc::TCP_KEEPCNT, KEEP_LOOKS);
-            self.set(libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1);
+            let _ = sockopt::set_tcp_keepidle(socket, KEEP_EVERY);
+            let _ = sockopt::set_tcp_keepintvl(socket, KEEP_EVERY);
+            let _ = sockopt::set_tcp_keepcnt(socket, KEEP_LOOKS);
+            let _ = sockopt::set_socket_keepalive(socket, true);
         }
         // The head of the kernel's `struct tcp_info`: 8 bytes, then words.
         const ESTABLISHED: u8 = 1;

@@ -6,9 +6,17 @@
 //! refuses a connection there. This is done rarely, never while messages flow, and only if
 //! addresses are those of TCP sockets.
 
-use crate::ffi::{FI_SOCKADDR_IN, FI_SOCKADDR_IN6};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::sockopt::socket_error;
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+
+use crate::ffi::{FI_SOCKADDR_IN, FI_SOCKADDR_IN6};
+use crate::links;
 
 /// Time without space before an endpoint is probed first.
 const FIRST: Duration = Duration::from_millis(300);
@@ -108,71 +116,32 @@ pub(crate) fn is_gone(number: i32) -> bool {
     )
 }
 
-fn last_error() -> i32 {
-    std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
-}
-
 /// Starts a connection to the socket at `address`. Fails with an error number if that is refused
 /// immediately.
 pub(crate) fn ask(address: &[u8]) -> Result<OwnedFd, i32> {
-    let Some(family) = address
-        .first_chunk()
-        .map(|&bytes| u16::from_ne_bytes(bytes))
-    else {
-        return Err(0);
+    let address = links::parse(address).ok_or(0)?;
+    let family = match address {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
     };
-    let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    // SAFETY: no pointers are involved.
-    let raw = unsafe { libc::socket(i32::from(family), kind, 0) };
-    if raw < 0 {
-        return Err(last_error());
-    }
-    // SAFETY: the descriptor is new and owned by no other value.
-    let socket = unsafe { OwnedFd::from_raw_fd(raw) };
-    // Padded, as some systems read the largest address of a family.
-    let mut padded = [0_u64; 16];
-    let len = address.len().min(size_of_val(&padded));
-    // SAFETY: `len` is at most the length of both `padded` and `address`; `connect` reads `len`
-    // bytes.
-    let rc = unsafe {
-        std::ptr::copy_nonoverlapping(address.as_ptr(), padded.as_mut_ptr().cast(), len);
-        libc::connect(raw, padded.as_ptr().cast(), len as libc::socklen_t)
-    };
-    if rc == 0 {
-        return Ok(socket);
-    }
-    match last_error() {
-        libc::EINPROGRESS | libc::EINTR => Ok(socket),
-        number => Err(number),
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None);
+    let socket = socket.map_err(Errno::raw_os_error)?;
+    match rustix::net::connect(&socket, &address) {
+        Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => Ok(socket),
+        Err(error) => Err(error.raw_os_error()),
     }
 }
 
 /// Returns the result of a probe.
 pub(crate) fn answer(socket: &OwnedFd) -> Verdict {
-    let mut poll = libc::pollfd {
-        fd: socket.as_raw_fd(),
-        events: libc::POLLOUT,
-        revents: 0,
-    };
-    // SAFETY: one valid entry, no waiting.
-    if unsafe { libc::poll(&mut poll, 1, 0) } < 1 {
+    let mut entry = [PollFd::new(socket, PollFlags::OUT)];
+    if !matches!(poll(&mut entry, Some(&Timespec::default())), Ok(1..)) {
         return Verdict::Unknown;
     }
-    let mut number = 0_i32;
-    let mut len = size_of_val(&number) as libc::socklen_t;
-    // SAFETY: `number` has `len` bytes.
-    let rc = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_ERROR,
-            (&raw mut number).cast(),
-            &mut len,
-        )
-    };
-    match (rc, number) {
-        (0, 0) => Verdict::Alive,
-        (0, number) => Verdict::Gone(number),
-        _ => Verdict::Unknown,
+    match socket_error(socket) {
+        Ok(Ok(())) => Verdict::Alive,
+        Ok(Err(error)) => Verdict::Gone(error.raw_os_error()),
+        Err(_) => Verdict::Unknown,
     }
 }

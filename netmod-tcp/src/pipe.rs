@@ -6,7 +6,12 @@
 
 use std::io;
 use std::net::TcpStream;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
+
+use rustix::pipe::{
+    IoSliceRaw, PipeFlags, SpliceFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with, splice,
+    vmsplice,
+};
 
 /// Capacity of a pipe, in bytes: the most that unprivileged processes may request.
 const ROOM: usize = 1 << 20;
@@ -24,24 +29,16 @@ pub(crate) struct Pipe {
 impl Pipe {
     /// Makes a pipe. Returns `None` if the kernel refuses descriptors or a useful capacity.
     pub fn new() -> Option<Pipe> {
-        let mut ends = [0; 2];
-        // SAFETY: the call writes two descriptors to `ends`, which holds two.
-        if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) } != 0 {
-            return None;
-        }
-        // SAFETY: the descriptors are new and owned by no other value.
-        let [reader, writer] = ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) });
-        // SAFETY: no memory is passed. If the resize is refused, the pipe keeps its capacity.
-        let room = unsafe {
-            libc::fcntl(writer.as_raw_fd(), libc::F_SETPIPE_SZ, ROOM);
-            libc::fcntl(writer.as_raw_fd(), libc::F_GETPIPE_SZ)
-        };
+        let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).ok()?;
+        // If the resize is refused, the pipe keeps its capacity.
+        let _ = fcntl_setpipe_size(&writer, ROOM);
+        let room = fcntl_getpipe_size(&writer);
         let pipe = Pipe {
             reader,
             writer,
             held: 0,
         };
-        (usize::try_from(room).is_ok_and(|room| room >= LEAST)).then_some(pipe)
+        room.is_ok_and(|room| room >= LEAST).then_some(pipe)
     }
 
     /// Returns the bytes in the pipe.
@@ -54,18 +51,12 @@ impl Pipe {
     /// # Errors
     /// The kernel cannot splice this memory.
     pub fn fill(&mut self, memory: &[u8]) -> io::Result<()> {
-        let piece = libc::iovec {
-            iov_base: memory.as_ptr().cast_mut().cast(),
-            iov_len: memory.len().min(ROOM),
-        };
-        let flags = libc::SPLICE_F_NONBLOCK;
+        let piece = IoSliceRaw::from_slice(&memory[..memory.len().min(ROOM)]);
         // SAFETY: the memory is readable during the call; the kernel only reads it, and keeps its
         // pages.
-        let taken = unsafe { libc::vmsplice(self.writer.as_raw_fd(), &piece, 1, flags) };
-        match usize::try_from(taken) {
-            Ok(taken) if taken > 0 => self.held += taken,
-            Ok(_) => return Err(io::ErrorKind::WriteZero.into()),
-            Err(_) => return Err(io::Error::last_os_error()),
+        match unsafe { vmsplice(&self.writer, &[piece], SpliceFlags::NONBLOCK) }? {
+            0 => return Err(io::ErrorKind::WriteZero.into()),
+            taken => self.held += taken,
         }
         Ok(())
     }
@@ -76,14 +67,10 @@ impl Pipe {
     /// # Errors
     /// Those of `send`, including `WouldBlock`.
     pub fn send(&mut self, to: &TcpStream, more: bool) -> io::Result<usize> {
-        let more = if more { libc::SPLICE_F_MORE } else { 0 };
-        let flags = libc::SPLICE_F_NONBLOCK | more;
-        let (from, to) = (self.reader.as_raw_fd(), to.as_raw_fd());
-        let none = std::ptr::null_mut();
+        let mut flags = SpliceFlags::NONBLOCK;
+        flags.set(SpliceFlags::MORE, more);
         let gone = quietly(self.held, || {
-            // SAFETY: both descriptors are open; no memory is passed.
-            let gone = unsafe { libc::splice(from, none, to, none, self.held, flags) };
-            usize::try_from(gone).map_err(|_| io::Error::last_os_error())
+            Ok(splice(&self.reader, None, to, None, self.held, flags)?)
         })?;
         self.held -= gone;
         Ok(gone)

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use common::{caller, hello, pair, poll_until};
 use netmod::{Header, Payload, Transport};
 use rustix::net::{AddressFamily, SocketType};
+use rustix::process::{Resource, Rlimit, setrlimit};
 
 /// Neither idle strangers nor those that send a hello without a proof cost the job a connection or
 /// keep a process of the job out.
@@ -47,12 +48,11 @@ fn strangers_do_not_exhaust_descriptors() {
         .collect();
     let mut free = (0..).filter(|number| !used.contains(number));
     let most = free.nth(20).unwrap();
-    let few = libc::rlimit {
-        rlim_cur: most,
-        rlim_max: most,
+    let few = Rlimit {
+        current: Some(most),
+        maximum: Some(most),
     };
-    // SAFETY: the call only reads the limit that is passed.
-    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &few) }, 0);
+    setrlimit(Resource::Nofile, few).unwrap();
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(2) {
         nodes.iter_mut().for_each(|node| _ = node.poll());

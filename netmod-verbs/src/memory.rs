@@ -12,6 +12,7 @@ use crate::calls::{errno, errno_text};
 use crate::device::Context;
 use crate::ffi::*;
 use netmod::OpenError;
+use rustix::process::{Resource, getrlimit};
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -93,18 +94,12 @@ unsafe fn register(
 /// Returns the error of a failed registration, with a remedy.
 pub(crate) fn refusal(base: *const u8, len: usize, number: i32) -> OpenError {
     let hint = if number == libc::ENOMEM || number == libc::EAGAIN {
-        let mut limit = libc::rlimit {
-            rlim_cur: 0,
-            rlim_max: 0,
-        };
-        // SAFETY: the structure is written.
-        let rc = unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &mut limit) };
-        if rc == 0 && limit.rlim_cur != libc::RLIM_INFINITY {
+        if let Some(limit) = getrlimit(Resource::Memlock).current {
             format!(
                 "; this process may lock {} KiB: raise the limit on locked memory (`ulimit -l \
                  unlimited`, or memlock in /etc/security/limits.conf; under Slurm, \
                  PropagateResourceLimitsExcept=MEMLOCK)",
-                limit.rlim_cur / 1024
+                limit / 1024
             )
         } else {
             "; the adapter or the system is out of memory for registrations".to_string()
@@ -258,14 +253,8 @@ mod tests {
             refused.contains("4096 bytes") && !refused.contains("ulimit"),
             "{refused}"
         );
-        let mut limit = libc::rlimit {
-            rlim_cur: 0,
-            rlim_max: 0,
-        };
-        // SAFETY: the structure is written.
-        unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &mut limit) };
         let refused = refusal(std::ptr::null(), 4096, libc::ENOMEM).to_string();
-        let is_limited = limit.rlim_cur != libc::RLIM_INFINITY;
+        let is_limited = getrlimit(Resource::Memlock).current.is_some();
         assert_eq!(
             refused.contains("ulimit -l unlimited"),
             is_limited,

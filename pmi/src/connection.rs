@@ -2,7 +2,11 @@
 
 use std::io;
 use std::net::TcpStream;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::{Errno, FdFlags};
+use rustix::net::{RecvFlags, SendFlags};
 
 use crate::PmiError;
 
@@ -20,23 +24,22 @@ impl Connection {
         reason = "an inherited descriptor is known by its number only"
     )]
     pub fn inherited(fd: RawFd) -> Result<Connection, PmiError> {
-        // SAFETY: `fcntl` with these commands only accesses the descriptor table, and answers EBADF
-        // for a number that is not open.
-        let copy = unsafe {
-            libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC);
-            libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3)
-        };
-        if copy < 0 {
-            let source = io::Error::last_os_error();
-            return Err(PmiError::Environment(format!(
+        // SAFETY: not -1. `fcntl` with these commands only accesses the descriptor table, and answers
+        // EBADF for a number that is not open.
+        let inherited = (fd >= 0).then(|| unsafe { BorrowedFd::borrow_raw(fd) });
+        let copy = inherited.ok_or(Errno::BADF).and_then(|inherited| {
+            rustix::io::fcntl_setfd(inherited, FdFlags::CLOEXEC)?;
+            rustix::io::fcntl_dupfd_cloexec(inherited, 3)
+        });
+        let failed = |error: Errno| {
+            let source = io::Error::from(error);
+            PmiError::Environment(format!(
                 "PMI_FD is {fd}, but that descriptor is not open here ({source}); if this program \
                  was started by an MPI program rather than by the launcher, unset PMI_FD, or \
                  set WEFT_SINGLETON=1, to let it run alone"
-            )));
-        }
-        // SAFETY: the kernel just made `copy`; no other value owns it.
-        let socket = unsafe { OwnedFd::from_raw_fd(copy) };
-        Ok(Connection { socket })
+            ))
+        };
+        copy.map(Connection::new).map_err(failed)
     }
 
     /// Makes a connection over a connected stream socket.
@@ -60,77 +63,52 @@ impl Connection {
     }
 
     /// Sends a line, its newline included.
-    #[allow(
-        unsafe_code,
-        reason = "std offers no send without SIGPIPE on a bare descriptor"
-    )]
     pub fn send(&self, line: &[u8], doing: &'static str) -> Result<(), PmiError> {
         let mut rest = line;
         while !rest.is_empty() {
-            // SAFETY: pointer and length describe `rest`, which lives through the call.
-            // MSG_NOSIGNAL makes a dead launcher an error instead of a SIGPIPE.
-            let sent = unsafe {
-                libc::send(
-                    self.socket.as_raw_fd(),
-                    rest.as_ptr().cast(),
-                    rest.len(),
-                    libc::MSG_NOSIGNAL,
-                )
-            };
-            match usize::try_from(sent) {
-                Ok(sent) => rest = &rest[sent.min(rest.len())..],
-                Err(_) => self.recover(libc::POLLOUT, doing)?,
+            // A dead launcher is an error instead of a SIGPIPE.
+            match rustix::net::send(&self.socket, rest, SendFlags::NOSIGNAL) {
+                Ok(sent) => rest = &rest[sent..],
+                Err(error) => self.recover(error, PollFlags::OUT, doing)?,
             }
         }
         Ok(())
     }
 
     /// Waits for more bytes and passes them to `take`.
-    #[allow(unsafe_code, reason = "the counterpart of send")]
     pub fn receive(&self, take: impl FnOnce(&[u8]), doing: &'static str) -> Result<(), PmiError> {
         let mut buffer = [0u8; 4096];
         loop {
-            // SAFETY: pointer and length describe `buffer`, a local variable.
-            let got = unsafe {
-                libc::recv(
-                    self.socket.as_raw_fd(),
-                    buffer.as_mut_ptr().cast(),
-                    buffer.len(),
-                    0,
-                )
-            };
-            match usize::try_from(got) {
-                Ok(0) => return Err(PmiError::Closed { doing }),
-                Ok(got) => {
-                    take(&buffer[..got.min(buffer.len())]);
+            match rustix::net::recv(&self.socket, &mut buffer[..], RecvFlags::empty()) {
+                Ok((0, _)) => return Err(PmiError::Closed { doing }),
+                Ok((got, _)) => {
+                    take(&buffer[..got]);
                     return Ok(());
                 }
-                Err(_) => self.recover(libc::POLLIN, doing)?,
+                Err(error) => self.recover(error, PollFlags::IN, doing)?,
             }
         }
     }
 
     /// Handles a failed call. Returns `Ok` if it should be repeated.
-    #[allow(unsafe_code, reason = "poll")]
-    fn recover(&self, wanted: i16, doing: &'static str) -> Result<(), PmiError> {
-        let source = io::Error::last_os_error();
-        match source.kind() {
-            io::ErrorKind::Interrupted => Ok(()),
-            io::ErrorKind::WouldBlock => {
-                let mut entry = libc::pollfd {
-                    fd: self.socket.as_raw_fd(),
-                    events: wanted,
-                    revents: 0,
-                };
-                // SAFETY: `entry` is one valid local entry. Whatever poll returns, the call is
-                // repeated.
-                unsafe { libc::poll(&mut entry, 1, -1) };
+    fn recover(
+        &self,
+        error: Errno,
+        wanted: PollFlags,
+        doing: &'static str,
+    ) -> Result<(), PmiError> {
+        match error {
+            Errno::INTR => Ok(()),
+            Errno::AGAIN => {
+                // Whatever poll returns, the call is repeated.
+                let _ = poll(&mut [PollFd::new(&self.socket, wanted)], None);
                 Ok(())
             }
-            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => {
-                Err(PmiError::Closed { doing })
-            }
-            _ => Err(PmiError::Io { doing, source }),
+            Errno::PIPE | Errno::CONNRESET => Err(PmiError::Closed { doing }),
+            error => Err(PmiError::Io {
+                doing,
+                source: error.into(),
+            }),
         }
     }
 }

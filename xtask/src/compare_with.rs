@@ -11,6 +11,7 @@ use std::time::Instant;
 use clap::Args;
 use serde_json::Value;
 
+use crate::features::Features;
 use crate::instructions::{self, Counted};
 use crate::{Result, install, workspace};
 
@@ -150,7 +151,7 @@ fn other(name: &'static str, folder: &Path, commit: &str) -> Result<Side> {
 /// Builds and installs this source tree.
 fn present(folder: &Path) -> Result<Side> {
     let prefix = folder.join("present");
-    install::run(&prefix, false)?;
+    install::run(&prefix, false, &Features::default())?;
     Ok(Side {
         name: "after",
         prefix,

@@ -3,17 +3,18 @@
 use std::path::Path;
 use std::process::Command;
 
+use crate::features::Features;
 use crate::{Result, install, workspace};
 
 /// Installs below `prefix` and runs `examples/pingpong.c`.
-pub fn run(prefix: &Path, dev: bool) -> Result {
+pub fn run(prefix: &Path, dev: bool, features: &Features) -> Result {
     println!(
         "xtask: this compiles Weft, which takes some minutes on two cores and 1 GB in {}, installs it in {}, and \
          runs examples/pingpong.c",
         workspace::target()?.display(),
         prefix.display()
     );
-    install::run(prefix, dev)?;
+    install::run(prefix, dev, features)?;
     let bin = prefix.join("bin");
     let mpiexec = bin.join("mpiexec");
     if !mpiexec.exists() {

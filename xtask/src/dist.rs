@@ -10,6 +10,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::features::Features;
 use crate::{Result, install, workspace};
 
 /// Script that makes the wheel with Python's standard library.
@@ -45,7 +46,7 @@ fn pack(to: &Path, aside: &Path, dev: bool) -> Result<Vec<PathBuf>> {
     let root = aside.join("system");
     let prefix = root.join(PREFIX);
     let final_prefix = Path::new("/").join(PREFIX);
-    install::run_as(&prefix, &final_prefix, dev)?;
+    install::run_as(&prefix, &final_prefix, dev, &Features::default())?;
     if dev {
         without_debug_information(&prefix)?;
     }

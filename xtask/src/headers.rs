@@ -5,6 +5,7 @@ use std::path::Path;
 
 use mpi_table::Table;
 
+use crate::features::Features;
 use crate::{Result, workspace};
 
 /// Returns the C headers, which are committed in include/, as names and texts.
@@ -40,7 +41,7 @@ pub fn files(table: &Table) -> impl Iterator<Item = (&'static str, String)> {
 /// Writes the C headers to include/ and, for reading, Fortran's files to target/include/. With
 /// `check` it only compares the C headers.
 pub fn run(check: bool) -> Result {
-    let table = load()?;
+    let table = Features::default().table()?;
     let committed = workspace::root().join("include");
     if check {
         let is_stale = |name: &str, text: &String| {
@@ -76,11 +77,7 @@ fn write<const N: usize>(folder: &Path, files: [(&str, String); N]) -> Result {
 }
 
 /// Prints the coverage report.
-pub fn coverage() -> Result {
-    print!("{}", load()?.coverage());
+pub fn coverage(features: &Features) -> Result {
+    print!("{}", features.table()?.coverage());
     Ok(())
-}
-
-fn load() -> Result<Table> {
-    Table::load().map_err(|error| format!("mpi-table/{error}"))
 }

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use mpi_table::Table;
 
+use crate::features::Features;
 use crate::{Result, headers, workspace};
 
 const WRAPPER: &str = include_str!("../files/mpicc");
@@ -29,14 +30,14 @@ const PROGRAMS: &[(&str, &str)] = &[
 ];
 
 /// Builds and installs below `prefix`; `dev` builds fast and without optimization.
-pub fn run(prefix: &Path, dev: bool) -> Result {
+pub fn run(prefix: &Path, dev: bool, features: &Features) -> Result {
     let prefix = made(prefix)?;
-    run_as(&prefix, &prefix, dev)
+    run_as(&prefix, &prefix, dev, features)
 }
 
 /// Builds and installs below `prefix` a tree that will be moved to `final_prefix`.
-pub fn run_as(prefix: &Path, final_prefix: &Path, dev: bool) -> Result {
-    let built = build(dev)?;
+pub fn run_as(prefix: &Path, final_prefix: &Path, dev: bool, features: &Features) -> Result {
+    let built = build(dev, features)?;
     let tree = Tree {
         prefix: made(prefix)?,
     };
@@ -59,7 +60,7 @@ pub fn run_as(prefix: &Path, final_prefix: &Path, dev: bool) -> Result {
     for tool in ["libweft_profile.so", "libweft_check.so", "libweft_mqs.so"] {
         tree.copy(&built.join(tool), &format!("lib/{tool}"), 0o755)?;
     }
-    let table = Table::load().map_err(|error| format!("mpi-table/{error}"))?;
+    let table = features.table()?;
     for (name, text) in headers::files(&table) {
         tree.write(&text, &format!("include/{name}"), 0o644)?;
     }
@@ -323,8 +324,8 @@ pub fn is_built() -> bool {
 }
 
 /// Builds the installed packages and returns the folder of the results.
-pub fn build(dev: bool) -> Result<PathBuf> {
-    if dev && is_built() {
+pub fn build(dev: bool, features: &Features) -> Result<PathBuf> {
+    if dev && is_built() && !features.no_default_features {
         return Ok(workspace::target()?.join("debug"));
     }
     let mut command = workspace::cargo();
@@ -340,11 +341,14 @@ pub fn build(dev: bool) -> Result<PathBuf> {
             println!("xtask: {package} is not part of this source tree and is left out");
         }
     }
+    features.pass(&mut command);
     if !dev {
         command.arg("--release");
     }
+    let target = features.target()?;
+    command.env("CARGO_TARGET_DIR", &target);
     workspace::run(&mut command, "building")?;
-    Ok(workspace::target()?.join(if dev { "debug" } else { "release" }))
+    Ok(target.join(if dev { "debug" } else { "release" }))
 }
 
 /// The tree below a prefix. Files are renamed into place, so running programs keep their older

@@ -8,6 +8,7 @@ mod deny;
 mod dist;
 mod docs;
 mod failing;
+mod features;
 mod fresh;
 mod fuzz;
 mod headers;
@@ -29,6 +30,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 
+use features::Features;
 pub(crate) use result::Result;
 
 /// Builds, installs and tests Weft.
@@ -99,7 +101,7 @@ enum Task {
     /// Writes the generated documentation, docs/tuning.md.
     Docs,
     /// Reports which functions of MPI Weft has, by version of the standard.
-    Coverage,
+    Coverage(Features),
     /// Runs tests and multithreaded programs under ThreadSanitizer.
     Races {
         /// Seconds of the random program.
@@ -123,14 +125,16 @@ struct InstallOptions {
     /// Build fast, without optimization.
     #[arg(long)]
     dev: bool,
+    #[command(flatten)]
+    features: Features,
 }
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().task {
-        Task::Install(place) => install::run(&place.prefix, place.dev),
+        Task::Install(place) => install::run(&place.prefix, place.dev, &place.features),
         Task::Dist { to, dev } => dist::run(to.as_deref(), dev).map(drop),
         Task::Release { to } => dist::release::run(to.as_deref()),
-        Task::Demo(place) => demo::run(&place.prefix, place.dev),
+        Task::Demo(place) => demo::run(&place.prefix, place.dev, &place.features),
         Task::Test(options) => test::run(&options),
         Task::Loom => loom::run(),
         Task::Fuzz(options) => fuzz::run(&options),
@@ -144,7 +148,7 @@ fn main() -> ExitCode {
         Task::Races { seconds } => races::run(seconds).map(say_left_out),
         Task::Headers { check } => headers::run(check),
         Task::Docs => docs::run(),
-        Task::Coverage => headers::coverage(),
+        Task::Coverage(features) => headers::coverage(&features),
         Task::RdmaTest { filter } => vm::tests::run(filter.as_deref()),
         Task::RdmaVm(options) => return vm::run(&options),
     };

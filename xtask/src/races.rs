@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::failing::{SUMMARY, shortened};
+use crate::features::Features;
 use crate::result::Lacking;
 use crate::test::needs::RUSTUP;
 use crate::test::units;
@@ -188,7 +189,7 @@ pub fn run(seconds: u32) -> Result<Option<Lacking>> {
     for name in ["libmpi.so", "libmpi.so.12"] {
         fs::copy(&built, lib.join(name)).map_err(failed)?;
     }
-    let mpiexec = install::build(true)?.join("mpiexec");
+    let mpiexec = install::build(true, &Features::default())?.join("mpiexec");
     let run = |(name, argument, vcis): &(&str, Option<&str>, u32)| {
         let called = argument.map_or((*name).to_owned(), |argument| format!("{name}-{argument}"));
         let program = target.join(&called);

@@ -78,7 +78,8 @@ pub fn end_within(command: &mut Command, what: &str, limit: Duration) -> Result 
     wait(child, command, what, limit)
 }
 
-fn spawn(command: &mut Command, what: &str) -> Result<Child> {
+/// Starts a command described by `what`.
+pub fn spawn(command: &mut Command, what: &str) -> Result<Child> {
     let spawned = command.spawn();
     spawned.map_err(|error| format!("{what}: {command:?} can't be run: {error}"))
 }

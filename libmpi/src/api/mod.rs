@@ -51,6 +51,7 @@ pub mod dynamic;
 pub mod env;
 pub mod errhandler;
 pub mod error;
+#[cfg(feature = "io")]
 pub mod file;
 pub mod group;
 pub mod hardware;
@@ -62,6 +63,7 @@ pub mod pt2pt;
 pub mod rma;
 pub mod session;
 pub mod standard_abi;
+#[cfg(feature = "tool")]
 pub mod tool;
 pub mod topo;
 

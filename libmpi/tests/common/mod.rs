@@ -7,6 +7,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
+use mpi_table::Table;
 use tempfile::TempDir;
 
 /// `libmpi/`.
@@ -44,6 +45,13 @@ pub fn library() -> PathBuf {
     let path = test.with_file_name("libmpi.so");
     assert!(path.exists(), "{} is not built", path.display());
     path
+}
+
+/// Returns the table of the library's functions: with the Cargo features of this package, or those of
+/// the library in `WEFT_TEST_LIBRARY` if `WEFT_TEST_FEATURES` names them.
+pub fn table() -> Table {
+    let features = env::var("WEFT_TEST_FEATURES").unwrap_or(env!("WEFT_FEATURES").to_owned());
+    Table::with_features(&features).expect("a good table")
 }
 
 /// Makes a folder with the library under the names by which programs find it.

@@ -43,6 +43,8 @@ use mpi_core::process::notes::AwaitedEvent;
 use mpi_core::pt2pt::lost_peer;
 use mpi_types::error::{Error, Result};
 use mpi_types::local::calls_never_overlap;
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 
 /// Bytes that an accumulate changes before it lets other members in.
 pub(crate) const CHUNK: usize = 32 << 10;
@@ -183,12 +185,8 @@ impl Control {
     #[cold]
     pub fn is_dead(&self, member: usize) -> bool {
         let pid = self.block(member).pid.0.load(Ordering::Relaxed);
-        let Some(pid) = libc::pid_t::try_from(pid).ok().filter(|pid| *pid != 0) else {
-            return false;
-        };
-        // SAFETY: no signal is sent and no memory is passed.
-        let there = unsafe { libc::kill(pid, 0) } == 0;
-        !there && std::io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
+        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        pid.is_some_and(|pid| test_kill_process(pid) == Err(Errno::SRCH))
     }
 
     /// Returns the error for a process that waited for a dead member, or for a lock of it.

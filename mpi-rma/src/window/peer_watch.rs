@@ -7,8 +7,9 @@
 //! path needs no further checks. The failure of a process that can't be watched (an old kernel, no
 //! descriptors left) is found only by calls that wait.
 
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::io::{Read, Write};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, OnceLock};
 
@@ -150,11 +151,8 @@ fn start(run: impl FnOnce() + Send + 'static) -> Option<()> {
 }
 
 fn open(pid: u32) -> Option<OwnedFd> {
-    let pid = libc::pid_t::try_from(pid).ok().filter(|pid| *pid > 0)?;
-    // SAFETY: no memory is passed; the call returns a new descriptor or -1.
-    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
-    // SAFETY: the call has just returned `fd`, so nothing else owns it.
-    (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd as i32) })
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw)?;
+    pidfd_open(pid, PidfdFlags::empty()).ok()
 }
 
 /// Sleeps until a process ends or the list changes; ends with the watch.

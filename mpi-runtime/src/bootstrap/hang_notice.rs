@@ -56,8 +56,7 @@ impl Watch for HangNotices {
 /// Returns whether another thread of this process computes, or reads or writes files. Waiting
 /// threads are asleep nearly all of the time.
 fn others_run() -> bool {
-    // SAFETY: the call has no preconditions.
-    let me = unsafe { libc::gettid() }.to_string();
+    let me = rustix::thread::gettid().to_string();
     let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten();
     threads.flatten().any(|thread| {
         let state = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();

@@ -3,6 +3,7 @@
 //! Serves `MPI_Get_hw_resource_info` and the guided modes of `MPI_Comm_split_type` (MPI-4.1
 //! sections 7.4.2 and 9.1). Resource names are hwloc's.
 
+use rustix::thread::{CpuSet, sched_getaffinity};
 use std::fs;
 
 /// A resource type and the instance that this process is bound to.
@@ -122,17 +123,9 @@ fn parse_list(text: &str) -> Vec<usize> {
 
 /// Returns the CPUs that the calling thread may use.
 fn allowed() -> Vec<usize> {
-    // SAFETY: a `cpu_set_t` is an array of integers, for which zeroes are valid.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    let size = size_of::<libc::cpu_set_t>();
-    // SAFETY: `set` is a local variable of `size` bytes.
-    if unsafe { libc::sched_getaffinity(0, size, &raw mut set) } != 0 {
-        return Vec::new();
-    }
-    let limit = libc::CPU_SETSIZE as usize;
-    // SAFETY: `cpu` is below `CPU_SETSIZE`, the number of bits in `set`.
-    (0..limit)
-        .filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &set) })
+    let set = sched_getaffinity(None).unwrap_or_default();
+    (0..CpuSet::MAX_CPU)
+        .filter(|cpu| set.is_set(*cpu))
         .collect()
 }
 

@@ -278,8 +278,7 @@ fn node_id() -> u64 {
             .unwrap_or_default()
             .hash(&mut hasher);
     }
-    // SAFETY: the call takes no pointers and cannot fail.
-    unsafe { libc::geteuid() }.hash(&mut hasher);
+    rustix::process::geteuid().as_raw().hash(&mut hasher);
     hasher.finish()
 }
 

@@ -9,11 +9,15 @@ use netmod_kit::{Netmod, Open, Start};
 /// The transports between nodes, in the order in which they are tried.
 ///
 /// A new transport is a crate that depends on `netmod` and `netmod-kit`, and one line here. Its
-/// control variables, their help and its category in the tool interface come from the crate.
+/// control variables, their help and its category in the tool interface come from the crate. One that
+/// needs a library of the system has a Cargo feature of its name.
 pub const NETMODS: &[Netmod] = &[
+    #[cfg(feature = "verbs")]
     netmod_verbs::NETMOD,
     netmod_tcp::NETMOD,
+    #[cfg(feature = "ucx")]
     netmod_ucx::NETMOD,
+    #[cfg(feature = "ofi")]
     netmod_ofi::NETMOD,
 ];
 

@@ -168,7 +168,7 @@ pub fn begin(
             Err(_) => {}
         }
         match connect(&address) {
-            Ok(mut stream) if scheduling::is_own(&stream) => {
+            Ok(mut stream) if netmod_kit::is_own(&stream) => {
                 let hello = Hello::new(me, &stream).to_bytes();
                 return stream.write_all(&hello).ok().map(|()| Role::Member(stream));
             }
@@ -267,7 +267,7 @@ fn admit_members(
         };
         // A rank sent its hello before the fence, and runs as the same user.
         let mut hello = [0; Hello::SIZE];
-        let is_ready = stream.set_nonblocking(true).is_ok() && scheduling::is_own(&stream);
+        let is_ready = stream.set_nonblocking(true).is_ok() && netmod_kit::is_own(&stream);
         if is_ready && stream.read_exact(&mut hello).is_ok() {
             let hello = Hello::parse(&hello);
             is_complete &= hello.is_reachable();

@@ -6,65 +6,37 @@
 //! for others to run.
 
 use std::fs;
-use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
+use rustix::process::{Pid, getpid, getsid};
+
 /// Returns the process at the other end, if it is visible from this PID namespace.
-pub fn peer(stream: &UnixStream) -> Option<libc::pid_t> {
-    let peer = credentials(stream)?;
-    (peer.pid > 0).then_some(peer.pid)
-}
-
-/// Returns whether the process at the other end runs as this process's user.
-pub fn is_own(stream: &UnixStream) -> bool {
-    credentials(stream).is_some_and(|peer| netmod_kit::is_same_user(peer.uid))
-}
-
-/// Returns the credentials of the process that connected, or that made the socket connected to.
-fn credentials(stream: &UnixStream) -> Option<libc::ucred> {
-    let mut peer = libc::ucred {
-        pid: 0,
-        uid: 0,
-        gid: 0,
-    };
-    let mut len = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: `peer` is a local variable of `len` bytes.
-    let rc = unsafe {
-        libc::getsockopt(
-            stream.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_PEERCRED,
-            (&raw mut peer).cast(),
-            &mut len,
-        )
-    };
-    (rc == 0).then_some(peer)
+pub fn peer(stream: &UnixStream) -> Option<i32> {
+    netmod_kit::socket_peer(stream)?.pid
 }
 
 /// Returns whether a process of this machine is in another scheduling group. A process that is
 /// invisible (in another container) counts as such.
-pub fn is_apart(pid: Option<libc::pid_t>) -> bool {
+pub fn is_apart(pid: Option<i32>) -> bool {
     let Some(pid) = pid else { return true };
     let mine = cpu_cgroup("self");
     if mine != cpu_cgroup(&pid.to_string()) {
         return true;
     }
-    mine.is_none() && groups_by_session() && session(pid) != session(0)
+    mine.is_none() && groups_by_session() && session(Pid::from_raw(pid)) != session(None)
 }
 
 /// Returns whether this process leads a session that the kernel schedules as a group.
 ///
 /// Launchers that give each rank a session are recognized so when no other rank is visible.
 pub fn is_alone() -> bool {
-    // SAFETY: the call takes no pointers and cannot fail.
-    let me = unsafe { libc::getpid() };
-    cpu_cgroup("self").is_none() && groups_by_session() && session(0) == me
+    cpu_cgroup("self").is_none() && groups_by_session() && session(None) == Some(getpid())
 }
 
-fn session(pid: libc::pid_t) -> libc::pid_t {
-    // SAFETY: the call takes no pointers; an error is returned as -1.
-    unsafe { libc::getsid(pid) }
+/// Returns the session of a process; without a number, of this one.
+fn session(pid: Option<Pid>) -> Option<Pid> {
+    getsid(pid).ok()
 }
 
 fn groups_by_session() -> bool {
@@ -139,7 +111,7 @@ mod tests {
     fn a_process_is_not_apart_from_itself() {
         let (one, _other) = UnixStream::pair().unwrap();
         let me = peer(&one);
-        assert_eq!(me, Some(std::process::id() as libc::pid_t));
+        assert_eq!(me, Some(std::process::id().cast_signed()));
         assert!(!is_apart(me));
         assert!(is_apart(None));
     }

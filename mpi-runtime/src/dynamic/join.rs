@@ -5,9 +5,12 @@
 
 use std::cmp::Ordering;
 use std::ffi::c_int;
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::fd::BorrowedFd;
 
 use mpi_core::{Class, Error, Result};
+use rustix::io::fcntl_dupfd_cloexec;
+use rustix::net::SocketType;
+use rustix::net::sockopt::socket_type;
 
 use super::random;
 use super::socket::{Call, Socket};
@@ -23,22 +26,14 @@ const HELLO: &[u8; 8] = b"weftjoi1";
 /// `MPI_Comm_join`.
 pub fn begin(call: Call<'_>, fd: c_int) -> Result<(Socket, bool)> {
     let wrong = |why: &str| Error::new(Class::Arg, format!("fd {fd} {why}"));
-    let mut kind: c_int = 0;
-    let mut len = size_of::<c_int>() as libc::socklen_t;
-    // SAFETY: `kind` and `len` are live locals, and `len` is the size of `kind`.
-    let asked = unsafe {
-        libc::getsockopt(
-            fd,
-            libc::SOL_SOCKET,
-            libc::SO_TYPE,
-            (&raw mut kind).cast(),
-            &mut len,
-        )
-    };
-    if asked != 0 || kind != libc::SOCK_STREAM {
+    // SAFETY: not -1. The calls below fail for a number that is not open.
+    let theirs = (fd >= 0).then(|| unsafe { BorrowedFd::borrow_raw(fd) });
+    let is_stream = |fd: &BorrowedFd| socket_type(fd) == Ok(SocketType::STREAM);
+    let Some(theirs) = theirs.filter(is_stream) else {
         return Err(wrong("is not a stream socket; pass a connected one"));
-    }
-    let own = duplicate(fd).ok_or_else(|| wrong("can't be duplicated; close some files"))?;
+    };
+    let own = fcntl_dupfd_cloexec(theirs, 3);
+    let own = own.map_err(|_| wrong("can't be duplicated; close some files"))?;
     let socket = Socket::new(own);
     let own = [&HELLO[..], &random()].concat();
     let theirs = socket
@@ -61,11 +56,4 @@ pub fn begin(call: Call<'_>, fd: c_int) -> Result<(Socket, bool)> {
         )),
         order => Ok((socket, order == Ordering::Greater)),
     }
-}
-
-fn duplicate(fd: RawFd) -> Option<OwnedFd> {
-    // SAFETY: the call returns a new descriptor or -1.
-    let copy = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3) };
-    // SAFETY: fcntl has just made `copy`, and no other value owns it.
-    (copy >= 0).then(|| unsafe { OwnedFd::from_raw_fd(copy) })
 }

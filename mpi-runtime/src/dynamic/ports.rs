@@ -27,7 +27,7 @@ const MAX_UNPROVED: usize = 64;
 /// Time for a client to prove the secret.
 const PROOF_TIMEOUT: Duration = Duration::from_secs(10);
 /// Connections that the kernel keeps for a port whose process is not in `MPI_Comm_accept`.
-const BACKLOG: libc::c_int = 1024;
+const BACKLOG: i32 = 1024;
 /// The frame of a port to the client that it accepts, which sends it back.
 pub(super) const TAKEN: &[u8] = b"taken";
 /// Interval of the checks whether the spawned job has ended.
@@ -81,8 +81,7 @@ fn listen_at(address: IpAddr) -> io::Result<TcpListener> {
     }
     let listener = result?;
     listener.set_nonblocking(true)?;
-    // SAFETY: the call gets values only; `listener` keeps the descriptor open.
-    unsafe { libc::listen(listener.as_raw_fd(), BACKLOG) };
+    let _ = rustix::net::listen(&listener, BACKLOG);
     Ok(listener)
 }
 

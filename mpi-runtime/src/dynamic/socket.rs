@@ -8,6 +8,8 @@ use mpi_comm::dynamic::Link;
 use mpi_core::comm::Comm;
 use mpi_core::{Class, Error, Process, Result};
 use netmod_kit::admission::{Broken, Keys, Role, Sealed};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags};
 
 /// Largest message between two roots, in bytes.
 pub(super) const MAX_MESSAGE: u64 = 1 << 30;
@@ -100,36 +102,23 @@ impl Socket {
         self.fd.as_raw_fd()
     }
 
-    fn moved(result: isize) -> io::Result<Moved> {
-        match usize::try_from(result) {
+    fn moved(result: rustix::io::Result<usize>) -> io::Result<Moved> {
+        match result {
             Ok(0) => Ok(Moved::End),
             Ok(bytes) => Ok(Moved::Some(bytes)),
-            Err(_) => match io::Error::last_os_error() {
-                error if error.kind() == io::ErrorKind::WouldBlock => Ok(Moved::Nothing),
-                error if error.kind() == io::ErrorKind::Interrupted => Ok(Moved::Nothing),
-                error => Err(error),
-            },
+            Err(Errno::AGAIN | Errno::INTR) => Ok(Moved::Nothing),
+            Err(error) => Err(error.into()),
         }
     }
 
     fn try_send(&self, bytes: &[u8]) -> io::Result<Moved> {
-        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-        // SAFETY: `bytes` is a live slice of the length passed.
-        let result = unsafe { libc::send(self.fd(), bytes.as_ptr().cast(), bytes.len(), flags) };
-        Socket::moved(result)
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        Socket::moved(rustix::net::send(&self.fd, bytes, flags))
     }
 
     fn try_receive(&self, bytes: &mut [u8]) -> io::Result<Moved> {
-        // SAFETY: `bytes` is a live mutable slice of the length passed.
-        let result = unsafe {
-            libc::recv(
-                self.fd(),
-                bytes.as_mut_ptr().cast(),
-                bytes.len(),
-                libc::MSG_DONTWAIT,
-            )
-        };
-        Socket::moved(result)
+        let got = rustix::net::recv(&self.fd, bytes, RecvFlags::DONTWAIT);
+        Socket::moved(got.map(|(bytes, _)| bytes))
     }
 
     /// Sends `out` and receives `wanted` bytes, driving MPI's progress meanwhile.

@@ -5,8 +5,16 @@ use std::sync::Arc;
 use crate::settings::text;
 use mpi_core::{Class, Error, Result};
 use mpi_io::{Conversions, Representation};
+use parking_lot::Mutex;
 
-use crate::lifecycle::library::{Datarep, LIBRARY};
+/// A data representation that the program registered.
+struct Datarep {
+    name: String,
+    functions: Arc<dyn Conversions>,
+}
+
+/// Data representations that the program registered, for as long as the library is loaded.
+static REGISTERED: Mutex<Vec<Datarep>> = Mutex::new(Vec::new());
 
 /// Registers a data representation.
 ///
@@ -14,7 +22,7 @@ use crate::lifecycle::library::{Datarep, LIBRARY};
 /// `MPI_ERR_DUP_DATAREP` if the name is in use.
 pub fn register(name: &[u8], functions: Arc<dyn Conversions>) -> Result<()> {
     let text = text::of(name);
-    let mut all = LIBRARY.datareps.lock();
+    let mut all = REGISTERED.lock();
     if Representation::predefined(name).is_some() || all.iter().any(|one| one.name == text) {
         let why = format!("there is a data representation \"{text}\" already; choose another name");
         return Err(Error::new(Class::DupDatarep, why));
@@ -35,7 +43,7 @@ pub fn find(name: &[u8]) -> Result<Representation> {
         return Ok(predefined);
     }
     let text = text::of(name);
-    let all = LIBRARY.datareps.lock();
+    let all = REGISTERED.lock();
     match all.iter().find(|one| one.name == text) {
         Some(one) => Ok(Representation::User(
             one.name.clone(),

@@ -6,13 +6,19 @@
 use std::sync::Arc;
 
 use mpi_core::{Class, Error, Result};
-use mpi_io::File;
 use parking_lot::Mutex;
 
 use crate::handles::handler::Attached;
 use crate::handles::in_call::InCall;
 use crate::handles::predefined::{MPI_FILE_NULL, MPI_File};
 use crate::handles::{HandleTable, Type, made_index};
+
+#[cfg(feature = "io")]
+pub use mpi_io::File;
+
+/// A file of a library without files: there is none.
+#[cfg(not(feature = "io"))]
+pub enum File {}
 
 /// A file with a handle.
 pub struct FileObject {

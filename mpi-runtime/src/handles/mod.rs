@@ -7,6 +7,7 @@
 pub mod attribute_value;
 pub mod comms;
 pub mod counts;
+#[cfg(feature = "io")]
 pub mod datareps;
 pub mod destructors;
 pub mod errhandler;

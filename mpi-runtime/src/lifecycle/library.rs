@@ -12,7 +12,6 @@ use std::sync::{Arc, OnceLock};
 
 use mpi_core::group::Group;
 use mpi_core::info::Info;
-use mpi_io::Conversions;
 use parking_lot::Mutex;
 
 use crate::handles::handler;
@@ -51,8 +50,6 @@ pub struct Library {
     pub has_group_sessions: AtomicBool,
     /// Sessions that the program opened.
     pub sessions: HandleTable<SessionObject>,
-    /// Data representations that the program registered.
-    pub datareps: Mutex<Vec<Datarep>>,
     /// The open world model and sessions.
     pub users: Mutex<Users>,
     /// The launcher that is notified when this process ends the job.
@@ -74,21 +71,12 @@ pub static LIBRARY: Library = Library {
     group_sessions: Mutex::new(BTreeMap::new()),
     has_group_sessions: AtomicBool::new(false),
     sessions: HandleTable::new(Type::Session),
-    datareps: Mutex::new(Vec::new()),
     users: Mutex::new(Users {
         world: false,
         sessions: 0,
     }),
     launcher: OnceLock::new(),
 };
-
-/// A data representation that the program registered.
-pub struct Datarep {
-    /// Its name.
-    pub name: String,
-    /// The program's conversion functions.
-    pub functions: Arc<dyn Conversions>,
-}
 
 /// The users that keep MPI initialized.
 pub struct Users {

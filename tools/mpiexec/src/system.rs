@@ -1,6 +1,7 @@
 //! System calls that std doesn't offer, each behind a safe function.
 #![allow(unsafe_code, reason = "the one place of this program that calls libc")]
 
+use std::ffi::CStr;
 use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -8,6 +9,11 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::fs::OFlags;
+use rustix::io::retry_on_intr;
+use rustix::pipe::PipeFlags;
+use rustix::process::{self, Resource, Rlimit, Signal, WaitOptions};
 
 use crate::binding::{Mode, Policy};
 
@@ -138,7 +144,7 @@ pub struct Setup {
     /// The memory policy.
     pub memory: Option<Policy>,
     /// The limit of open files to restore, if the launcher has raised its own.
-    pub files: Option<libc::rlimit>,
+    pub files: Option<Rlimit>,
 }
 
 /// Makes `command` apply `setup` when it starts, restore the signal mask of before
@@ -154,17 +160,19 @@ pub fn prepare(command: &mut Command, signals: &Signals, setup: Setup) {
         }
         (policy.mode, nodes)
     });
-    // SAFETY: getpid can't fail.
-    let launcher = unsafe { libc::getpid() };
+    let launcher = Some(process::getpid());
     let prepare = move || {
+        process::set_parent_process_death_signal(Some(Signal::KILL))?;
+        if process::getppid() != launcher {
+            // The launcher died before prctl, so no signal would ever end this process.
+            exit(1);
+        }
+        if let Some(limit) = &setup.files {
+            let _ = process::setrlimit(Resource::Nofile, *limit);
+        }
         // SAFETY: the system calls get values, or addresses of data that this closure owns; none
         // takes a lock or allocates, as pre_exec requires after fork.
         unsafe {
-            check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL))?;
-            if libc::getppid() != launcher {
-                // The launcher died before prctl, so no signal would ever end this process.
-                libc::_exit(1);
-            }
             if !setup.cpus.is_empty() {
                 let size = mem::size_of_val(&setup.cpus[..]);
                 // Fails if the CPUs were taken offline since; the process then runs unbound.
@@ -179,9 +187,6 @@ pub fn prepare(command: &mut Command, signals: &Signals, setup: Setup) {
                 if done < 0 && matches!(mode, Mode::Bind | Mode::Interleave) {
                     return Err(io::Error::last_os_error());
                 }
-            }
-            if let Some(limit) = &setup.files {
-                libc::setrlimit(libc::RLIMIT_NOFILE, limit);
             }
             for fd in &setup.inherit {
                 check(libc::fcntl(*fd, libc::F_SETFD, 0))?;
@@ -198,62 +203,53 @@ pub fn prepare(command: &mut Command, signals: &Signals, setup: Setup) {
 
 /// Makes processes whose parents die become children of this one.
 pub fn become_subreaper() {
-    // SAFETY: prctl gets values only. If it fails, orphans stay unnoticed.
-    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
+    // If it fails, orphans stay unnoticed.
+    let _ = process::set_child_subreaper(Some(process::getpid()));
 }
 
 /// Reaps a child that has ended, if there is one.
 pub fn reap() -> Option<(Pid, Ending)> {
-    // SAFETY: waitid fills the local siginfo_t, which is plain data; the accessors read fields
-    // that are valid for a child's siginfo.
-    unsafe {
-        let mut info: libc::siginfo_t = mem::zeroed();
-        let flags = libc::WEXITED | libc::WNOHANG;
-        check(libc::waitid(libc::P_ALL, 0, &mut info, flags)).ok()?;
-        let pid = info.si_pid();
-        if pid == 0 {
-            return None;
-        }
-        let status = info.si_status();
-        let ending = match info.si_code {
-            libc::CLD_EXITED => Ending::Code(status),
-            code => Ending::Signal {
-                number: status,
-                core: code == libc::CLD_DUMPED,
-            },
-        };
-        Some((pid, ending))
-    }
+    let (pid, status) = process::wait(WaitOptions::NOHANG).ok()??;
+    let ending = match status.exit_status() {
+        Some(code) => Ending::Code(code),
+        None => Ending::Signal {
+            number: status.terminating_signal().unwrap_or(0),
+            core: libc::WCOREDUMP(status.as_raw()),
+        },
+    };
+    Some((pid.as_raw_pid(), ending))
 }
 
 /// Waits for the end of a child and reaps it.
 pub fn wait_for(pid: Pid) {
-    // SAFETY: with a null status, takes values only.
-    while unsafe { libc::waitpid(pid, ptr::null_mut(), 0) } < 0
-        && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
-    {}
+    let _ = retry_on_intr(|| process::waitpid(process::Pid::from_raw(pid), WaitOptions::empty()));
 }
 
 /// Sends a signal to a process.
 pub fn kill(pid: Pid, signal: i32) {
-    if pid > 0 {
-        // SAFETY: the call gets values only.
-        unsafe { libc::kill(pid, signal) };
+    if pid > 0
+        && let (Some(pid), Some(signal)) =
+            (process::Pid::from_raw(pid), Signal::from_named_raw(signal))
+    {
+        let _ = process::kill_process(pid, signal);
     }
 }
 
 /// Sends a signal to a process group.
 pub fn kill_group(group: Pid, signal: i32) {
-    if group > 1 {
-        // SAFETY: the call gets values only.
-        unsafe { libc::kill(-group, signal) };
+    if group > 1
+        && let (Some(group), Some(signal)) = (
+            process::Pid::from_raw(group),
+            Signal::from_named_raw(signal),
+        )
+    {
+        let _ = process::kill_process_group(group, signal);
     }
 }
 
 /// Stops this process, as Ctrl-Z does.
 pub fn stop_self() {
-    // SAFETY: the call gets values only.
-    unsafe { libc::raise(libc::SIGSTOP) };
+    let _ = process::kill_process(process::getpid(), Signal::STOP);
 }
 
 /// Waits until an entry is ready, for at most `timeout` milliseconds (-1: without limit).
@@ -279,19 +275,13 @@ pub fn read(fd: RawFd, buffer: &mut [u8]) -> io::Result<usize> {
 
 /// Makes a descriptor non-blocking.
 pub fn set_nonblocking(fd: impl AsFd) -> io::Result<()> {
-    let fd = fd.as_fd().as_raw_fd();
-    // SAFETY: takes values only, and the descriptor is borrowed.
-    unsafe {
-        let flags = check(libc::fcntl(fd, libc::F_GETFL))?;
-        check(libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK))?;
-    }
-    Ok(())
+    let flags = rustix::fs::fcntl_getfl(&fd)?;
+    Ok(rustix::fs::fcntl_setfl(&fd, flags | OFlags::NONBLOCK)?)
 }
 
 /// Returns whether standard input is a terminal that has this process in the foreground.
 pub fn owns_terminal() -> bool {
-    // SAFETY: both calls get values only.
-    unsafe { libc::tcgetpgrp(0) == libc::getpgrp() }
+    rustix::termios::tcgetpgrp(io::stdin()).is_ok_and(|group| group == process::getpgrp())
 }
 
 /// Returns the affinity mask of this process.
@@ -313,20 +303,17 @@ pub fn allowed_cpus() -> Vec<u64> {
 }
 
 /// Raises the limit of open files to `count`. Returns the previous limit if it was changed.
-pub fn allow_files(count: u64) -> io::Result<Option<libc::rlimit>> {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: getrlimit fills the local `limit`.
-    check(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) })?;
-    if limit.rlim_cur >= count {
+pub fn allow_files(count: u64) -> io::Result<Option<Rlimit>> {
+    // None is no limit.
+    let before = process::getrlimit(Resource::Nofile);
+    if before.current.is_none_or(|current| current >= count) {
         return Ok(None);
     }
-    let before = limit;
-    limit.rlim_cur = count.min(limit.rlim_max);
-    // SAFETY: setrlimit reads the local `limit`.
-    check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) })?;
+    let raised = Rlimit {
+        current: Some(before.maximum.map_or(count, |most| count.min(most))),
+        ..before
+    };
+    process::setrlimit(Resource::Nofile, raised)?;
     Ok(Some(before))
 }
 
@@ -381,18 +368,21 @@ pub fn hang_up(fd: RawFd) {
 
 /// Forks this process, which has one thread. The child has a process group of its own and the name
 /// `name`. Returns the child's process number, and `None` in the child.
-pub fn fork(name: &std::ffi::CStr) -> io::Result<Option<Pid>> {
+pub fn fork(name: &CStr) -> io::Result<Option<Pid>> {
     // SAFETY: this program has one thread, so no lock is held in the child, which may go on like
-    // the parent. The other calls get values and a C string.
-    unsafe {
-        let pid = check(libc::fork())?;
-        if pid != 0 {
-            return Ok(Some(pid));
-        }
-        libc::setpgid(0, 0);
-        libc::prctl(libc::PR_SET_NAME, name.as_ptr());
+    // the parent.
+    let pid = check(unsafe { libc::fork() })?;
+    if pid != 0 {
+        return Ok(Some(pid));
     }
+    begin_group(name);
     Ok(None)
+}
+
+/// Moves this process to a process group of its own, and names it.
+fn begin_group(name: &CStr) {
+    let _ = process::setpgid(None, None);
+    let _ = rustix::thread::set_name(name);
 }
 
 /// Ends a forked process without the parent's exit handlers.
@@ -405,29 +395,25 @@ pub fn exit(code: u8) -> ! {
 ///
 /// Returns the process number and the other end of the pipe.
 pub fn fork_watcher() -> io::Result<(Pid, OwnedFd)> {
-    let mut ends = [0i32; 2];
-    // SAFETY: pipe2 fills the array of two.
-    check(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) })?;
-    // SAFETY: pipe2 has just opened both descriptors, and nothing else owns them.
-    let (read, write) = unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) };
-    // SAFETY: this program has one thread, so no lock is held in the child; the child makes system
-    // calls on values and locals only, and never returns.
+    let (read, write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+    // SAFETY: this program has one thread, so no lock is held in the child, which never returns.
+    let pid = check(unsafe { libc::fork() })?;
+    if pid != 0 {
+        // Parent and child both do it, since either may run first.
+        let child = process::Pid::from_raw(pid);
+        let _ = process::setpgid(child, child);
+        return Ok((pid, write));
+    }
+    begin_group(c"mpiexec-guard");
+    // SAFETY: a sigset_t is plain data that sigfillset makes valid.
     unsafe {
-        let pid = check(libc::fork())?;
-        if pid != 0 {
-            // Parent and child both do it, since either may run first.
-            libc::setpgid(pid, pid);
-            return Ok((pid, write));
-        }
-        libc::setpgid(0, 0);
         let mut all: libc::sigset_t = mem::zeroed();
         libc::sigfillset(&mut all);
         libc::sigprocmask(libc::SIG_SETMASK, &all, ptr::null_mut());
-        libc::prctl(libc::PR_SET_NAME, c"mpiexec-guard".as_ptr());
-        libc::close(ends[1]);
-        let mut byte = 0u8;
-        while libc::read(read.as_raw_fd(), (&raw mut byte).cast(), 1) != 0 {}
-        libc::kill(0, libc::SIGKILL);
-        libc::_exit(0)
     }
+    drop(write);
+    let mut byte = [0];
+    while rustix::io::read(&read, &mut byte) != Ok(0) {}
+    let _ = process::kill_current_process_group(Signal::KILL);
+    exit(0)
 }

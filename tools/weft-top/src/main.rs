@@ -25,6 +25,7 @@ use std::time::{Duration, Instant};
 use board::Board;
 use output::Output;
 use plain::Plain;
+use rustix::process::{self, Pid, Signal};
 use screen::{Screen, Wish};
 use socket::Socket;
 
@@ -85,15 +86,12 @@ fn run(words: &[OsString]) -> Result<ExitStatus, String> {
         // on.
         command.process_group(0);
     }
-    // SAFETY: getpid has no arguments and can't fail.
-    let parent = unsafe { libc::getpid() };
+    let parent = Some(process::getpid());
     let ends_with_us = move || {
-        // SAFETY: the system calls get values only, and are async-signal-safe.
-        unsafe {
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
-            if libc::getppid() != parent {
-                libc::_exit(1);
-            }
+        let _ = process::set_parent_process_death_signal(Some(Signal::TERM));
+        if process::getppid() != parent {
+            // SAFETY: takes a value only.
+            unsafe { libc::_exit(1) };
         }
         Ok(())
     };
@@ -121,8 +119,10 @@ fn run(words: &[OsString]) -> Result<ExitStatus, String> {
 }
 
 fn send(child: &Child, signal: i32) {
-    // SAFETY: kill gets values only; the child is not reaped yet, so the number is its own.
-    unsafe { libc::kill(child.id().cast_signed(), signal) };
+    // The child is not reaped yet, so the number is its own.
+    if let Some(signal) = Signal::from_named_raw(signal) {
+        let _ = process::kill_process(Pid::from_child(child), signal);
+    }
 }
 
 /// Passes pending signals on, and returns the job's exit status if it has ended.

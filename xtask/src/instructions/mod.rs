@@ -13,6 +13,7 @@ use std::process::{Command, Output};
 
 use clap::Args;
 
+use crate::features::Features;
 use crate::{Result, install, workspace};
 
 /// Options of `cargo xtask instructions`.
@@ -220,7 +221,7 @@ fn rounded(count: f64) -> f64 {
 pub fn optimized(name: &str) -> Result<PathBuf> {
     let target = workspace::target()?;
     let prefix = target.join(name);
-    install::run(&prefix, true)?;
+    install::run(&prefix, true, &Features::default())?;
     libraries()?;
     for (built, installed) in [
         ("libmpi.so", "libmpi.so.12"),
@@ -238,7 +239,7 @@ fn counts() -> Result<BTreeMap<String, f64>> {
     libraries()?;
     // Builds all packages, although two are needed: with fewer of them cargo unifies other features
     // and compiles the shared crates again.
-    let programs = install::build(true)?;
+    let programs = install::build(true, &Features::default())?;
     let target = workspace::target()?;
     let lib = target.join("counted");
     let failed = |error: std::io::Error| format!("{}: {error}", lib.display());

@@ -1,6 +1,7 @@
 //! `cargo xtask test`: a short run for every change, the full run before a merge, and tests by name.
 
 pub mod needs;
+mod smallest;
 mod stage;
 mod stages;
 mod times;

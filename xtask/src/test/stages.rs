@@ -2,12 +2,13 @@
 //! `tests/times.txt`.
 
 use std::env;
+use std::path::Path;
 use std::process::Command;
 
 use weft_needs::is_optional;
 
 use super::stage::Stage;
-use super::{Run, needs, units};
+use super::{Run, needs, smallest, units};
 use crate::beside::Beside;
 use crate::result::Lacking;
 use crate::{Result, deny, fuzz, headers, instructions, loom, oldest, races, workspace};
@@ -205,10 +206,39 @@ fn suite(run: &Run) -> Result<Command> {
 const THROWING: &str = "cxx_errors/";
 
 /// Checks the optimized libraries: they must keep symbols that only assembler mentions, and C++
-/// exceptions must pass through them.
+/// exceptions must pass through them. The full run does so for the library without Cargo features, too,
+/// which is built beside them: their link takes one core.
 fn symbols(run: &mut Run) -> Result {
+    let smallest = match run.kind {
+        super::Kind::Full => Some(smallest::begin()?),
+        super::Kind::Short => None,
+    };
     let prefix = instructions::optimized("optimized-prefix")?;
-    let library = workspace::target()?.join("release/libmpi.so");
+    let library = prefix.join("lib/libmpi.so.12");
+    check_symbols(run, &library, None)?;
+    run_installed(run, &prefix, THROWING)?;
+    if let Some(smallest) = smallest {
+        smallest::install(smallest, &prefix)?;
+        check_symbols(run, &library, Some(""))?;
+        run_installed(run, &prefix, smallest::PROGRAMS)?;
+    }
+    Ok(())
+}
+
+/// Runs programs with an installation.
+fn run_installed(run: &mut Run, prefix: &Path, names: &str) -> Result {
+    let mut command = suite(run)?;
+    command
+        .env("WEFT_TEST_PREFIX", prefix)
+        .env("WEFT_TEST_NAMES", names);
+    let what = "running programs with checked libraries";
+    let result = workspace::run_within(&mut command, what, workspace::TESTS);
+    run.take_times();
+    result
+}
+
+/// Runs the tests of a library's exported symbols. `features` are its Cargo features, if not all.
+fn check_symbols(run: &Run, library: &Path, features: Option<&str>) -> Result {
     let symbols = run
         .units
         .iter()
@@ -218,17 +248,10 @@ fn symbols(run: &mut Run) -> Result {
         return Err("the test of symbols was not built".to_owned());
     }
     let equip = |command: &mut Command| {
-        command.env("WEFT_TEST_LIBRARY", &library);
+        command.env("WEFT_TEST_LIBRARY", library);
+        command.envs(features.map(|features| ("WEFT_TEST_FEATURES", features)));
     };
-    units::run(&symbols, equip, &run.folder).1?;
-    let mut command = suite(run)?;
-    command
-        .env("WEFT_TEST_PREFIX", prefix)
-        .env("WEFT_TEST_NAMES", THROWING);
-    let what = "running programs with exceptions";
-    let result = workspace::run_within(&mut command, what, workspace::TESTS);
-    run.take_times();
-    result
+    units::run(&symbols, equip, &run.folder).1
 }
 
 fn count(run: &mut Run) -> Result {

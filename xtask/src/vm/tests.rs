@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use super::{Options, status};
+use crate::features::Features;
 use crate::{Result, workspace};
 
 /// Time limit of all tests in seconds: ten times their time on a quiet machine, since they run beside
@@ -87,7 +88,7 @@ fn prefix(optimized: bool) -> Result<PathBuf> {
         return crate::instructions::optimized("rdma-prefix");
     }
     let prefix = workspace::target()?.join("test-prefix");
-    crate::install::run(&prefix, true)?;
+    crate::install::run(&prefix, true, &Features::default())?;
     Ok(prefix)
 }
 

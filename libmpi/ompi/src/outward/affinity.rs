@@ -3,6 +3,8 @@
 
 use std::ffi::{c_char, c_int};
 
+use rustix::thread::{CpuSet, sched_getaffinity};
+
 use crate::abi::{MPI_ERR_ARG, MPI_SUCCESS};
 
 /// Bytes of each output text, with the NUL.
@@ -10,16 +12,9 @@ const ROOM: usize = 1024;
 
 /// Returns the CPUs that this process may use.
 fn allowed() -> Vec<usize> {
-    // SAFETY: a `cpu_set_t` is an array of integers, for which zeroes are valid.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: the size passed is that of `set`, a local variable; PID 0 is this thread.
-    if unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) } != 0 {
-        return Vec::new();
-    }
-    let most = libc::CPU_SETSIZE as usize;
-    // SAFETY: each number is below the number of bits in `set`.
-    (0..most)
-        .filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &set) })
+    let set = sched_getaffinity(None).unwrap_or_default();
+    (0..CpuSet::MAX_CPU)
+        .filter(|cpu| set.is_set(*cpu))
         .collect()
 }
 

@@ -1,6 +1,7 @@
 //! Extensions of other libraries of this ABI that programs use.
 
 pub mod endpoints;
+#[cfg(feature = "fault-tolerance")]
 pub mod failure;
 pub mod grequest_poll;
 pub mod progress_functions;

@@ -11,6 +11,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
 use pmi::server::{Action, Stage};
+use rustix::process::Rlimit;
 
 use super::Agent;
 use super::output::{Feed, Output};
@@ -60,7 +61,7 @@ struct RankSpec {
     /// Its CPUs and memory policy.
     share: CpuShare,
     /// The limit of open files to restore, if the agent has raised its own.
-    limit: Option<libc::rlimit>,
+    limit: Option<Rlimit>,
 }
 
 impl Agent {

@@ -10,7 +10,7 @@ use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::time::Duration;
 
 use netmod_kit::admission::{Protocol, Secret, random};
-use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 use rustix::process::geteuid;
 
@@ -83,13 +83,8 @@ pub fn read_secret(path: &OsStr) -> Result<Secret, String> {
     Ok(Secret::derive(purpose, text))
 }
 
-/// Returns whether the other end of a socket is a process of the same user.
-pub fn is_own(stream: &UnixStream) -> bool {
-    socket_peercred(stream).is_ok_and(|peer| netmod_kit::is_same_user(peer.uid.as_raw()))
-}
-
 /// Opens a socket for processes of this host, and returns it with its random name. Other users can
-/// connect, so the caller must check [`is_own`].
+/// connect, so the caller must check [`netmod_kit::is_own`].
 ///
 /// # Errors
 /// No socket can be opened.
@@ -121,7 +116,7 @@ pub fn call_own(name: &str) -> Option<Channel> {
     let stream = connect(name).ok()?;
     stream.set_read_timeout(Some(ANSWER)).ok()?;
     stream.set_write_timeout(Some(ANSWER)).ok()?;
-    is_own(&stream).then(|| Channel::own(stream))
+    netmod_kit::is_own(&stream).then(|| Channel::own(stream))
 }
 
 /// A name server's description of itself.
@@ -221,7 +216,7 @@ mod tests {
         let (listener, name) = listen().unwrap();
         let mut channel = call_own(&name).unwrap();
         let (stream, _) = listener.accept().unwrap();
-        assert!(is_own(&stream));
+        assert!(netmod_kit::is_own(&stream));
         channel.send(b"a line\n").unwrap();
         let mut server = Channel::own(stream);
         assert!(server.receive(|line| assert_eq!(line, b"a line")).unwrap());

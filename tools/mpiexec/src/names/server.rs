@@ -202,7 +202,7 @@ impl Server {
         for _ in 0..16 {
             match self.socket.accept() {
                 Ok((stream, _)) => {
-                    if access::is_own(&stream) && stream.set_nonblocking(true).is_ok() {
+                    if netmod_kit::is_own(&stream) && stream.set_nonblocking(true).is_ok() {
                         self.add(Channel::own(stream), Rights::All);
                     }
                 }
