@@ -109,8 +109,11 @@ impl VciState {
         let route = self.route_index(to).map_err(failed)?;
         let (len, protocols) = (buffer.len(), self.routes[route].protocols);
         let protocol = protocols.select(len, || self.select_long(route, to, &buffer));
-        let mut is_retry = false;
-        while mode == Mode::Standard {
+        let attempts = match mode {
+            Mode::Standard => 0..2,
+            Mode::Synchronous => 0..0,
+        };
+        for attempt in attempts {
             let outcome = match (protocol, buffer.as_bytes()) {
                 (Protocol::Eager, Some(data)) => self.send_eager(route, to, key, data),
                 (Protocol::EagerZcopy, Some(data)) => self.send_zcopy(route, to, key, data),
@@ -121,10 +124,9 @@ impl VciState {
             if outcome == Outcome::Sent {
                 return Ok(None);
             }
-            if is_retry || !self.may_gain_space(protocol, to, len) {
+            if attempt == 0 && !self.may_gain_space(protocol, to, len) {
                 break;
             }
-            is_retry = true;
         }
         self.enqueue(protocol, route, to, key, buffer, mode, owner)
             .map(Some)
