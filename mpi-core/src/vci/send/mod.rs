@@ -117,8 +117,11 @@ impl VciState {
             key.tag,
             self.routes[route].transport.name()
         );
-        let mut is_retry = false;
-        while mode == Mode::Standard {
+        let attempts = match mode {
+            Mode::Standard => 0..2,
+            Mode::Synchronous => 0..0,
+        };
+        for attempt in attempts {
             let outcome = match (protocol, buffer.as_bytes()) {
                 (Protocol::Eager, Some(data)) => self.send_eager(route, to, key, data),
                 (Protocol::EagerZcopy, Some(data)) => self.send_zcopy(route, to, key, data),
@@ -130,10 +133,9 @@ impl VciState {
                 event!(Send, Debug, "{len} bytes with tag {} to {to}: has left", key.tag);
                 return Ok(None);
             }
-            if is_retry || !self.may_gain_space(protocol, to, len) {
+            if attempt == 0 && !self.may_gain_space(protocol, to, len) {
                 break;
             }
-            is_retry = true;
         }
         event!(Send, Debug, "{len} bytes with tag {} to {to}: needs a request", key.tag);
         self.enqueue(protocol, route, to, key, buffer, mode, owner)
