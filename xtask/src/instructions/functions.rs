@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::{Counted, calls};
+use crate::features::Features;
 use crate::{Result, install, workspace};
 
 /// Starts of the names of functions in which a walk ends: the lane, and what lies below it.
@@ -120,7 +121,7 @@ pub fn print(lib: Option<&Path>, launcher: Option<&Path>) -> Result {
         Some(lib) => Counted::installed(lib, launcher)?,
         None => Counted {
             libraries: libraries()?,
-            mpiexec: install::build(true)?.join("mpiexec"),
+            mpiexec: install::build(true, &Features::default())?.join("mpiexec"),
             work: target.join("entered"),
         },
     };

@@ -130,14 +130,24 @@ impl VciState {
                 (Protocol::Eager | Protocol::EagerZcopy, None) | (Protocol::Rendezvous, _) => break,
             };
             if outcome == Outcome::Sent {
-                event!(Send, Debug, "{len} bytes with tag {} to {to}: has left", key.tag);
+                event!(
+                    Send,
+                    Debug,
+                    "{len} bytes with tag {} to {to}: has left",
+                    key.tag
+                );
                 return Ok(None);
             }
             if attempt == 0 && !self.may_gain_space(protocol, to, len) {
                 break;
             }
         }
-        event!(Send, Debug, "{len} bytes with tag {} to {to}: needs a request", key.tag);
+        event!(
+            Send,
+            Debug,
+            "{len} bytes with tag {} to {to}: needs a request",
+            key.tag
+        );
         self.enqueue(protocol, route, to, key, buffer, mode, owner)
             .map(Some)
     }
