@@ -10,6 +10,7 @@ mod docs;
 mod failing;
 mod features;
 mod fresh;
+mod functions;
 mod fuzz;
 mod headers;
 mod image;
@@ -138,6 +139,7 @@ fn main() -> ExitCode {
         Task::Test(options) => test::run(&options),
         Task::Loom => loom::run(),
         Task::Fuzz(options) => fuzz::run(&options),
+        Task::Instructions(options) if options.functions => functions::print(&options),
         Task::Instructions(options) => instructions::run(&options),
         Task::CompareWith(options) => compare_with::run(&options),
         Task::Oldest => oldest::run().map(say_left_out),

@@ -1,8 +1,7 @@
 //! Instruction counts of the fast paths, with bounds that are only lowered. The counted programs are
 //! in tests/instructions.
 
-mod calls;
-mod functions;
+pub mod calls;
 mod handles;
 mod traced;
 
@@ -31,13 +30,13 @@ pub struct Options {
     /// lane calls. Leaves call no other function of Weft's: accessors, look-ups, checks. All others
     /// are layers.
     #[arg(long, conflicts_with = "lower")]
-    functions: bool,
+    pub functions: bool,
     /// Only print the counts of another library of the MPICH ABI: the folder of its libmpi.so.12.
     #[arg(long, value_name = "DIR", conflicts_with = "lower")]
-    lib: Option<PathBuf>,
+    pub lib: Option<PathBuf>,
     /// Its launcher; bin/mpiexec beside DIR by default.
     #[arg(long, value_name = "PATH", requires = "lib")]
-    launcher: Option<PathBuf>,
+    pub launcher: Option<PathBuf>,
 }
 
 /// Instructions by which a count may exceed its bound: the C library's copy routines differ between
@@ -51,7 +50,6 @@ const ANY: &str = "any";
 /// library.
 pub fn run(options: &Options) -> Result {
     match &options.lib {
-        lib if options.functions => functions::print(lib.as_deref(), options.launcher.as_deref()),
         Some(lib) => print(lib, options.launcher.as_deref()),
         None => compare(options.lower),
     }
@@ -163,7 +161,7 @@ pub struct Counted {
 
 impl Counted {
     /// Returns another installation, whose launcher is bin/mpiexec beside `lib` by default.
-    fn installed(lib: &Path, launcher: Option<&Path>) -> Result<Counted> {
+    pub fn installed(lib: &Path, launcher: Option<&Path>) -> Result<Counted> {
         let lib = fs::canonicalize(lib).map_err(|error| format!("{}: {error}", lib.display()))?;
         let beside = lib.join("../bin/mpiexec");
         Ok(Counted {
@@ -175,7 +173,7 @@ impl Counted {
 
     /// Compiles tests/instructions/`name`.c with a header's folder in the source tree for one of the
     /// libraries, and returns the program.
-    fn compile(&self, name: &str, include: &str, library: &str) -> Result<PathBuf> {
+    pub fn compile(&self, name: &str, include: &str, library: &str) -> Result<PathBuf> {
         let failed = |error: std::io::Error| format!("{}: {error}", self.work.display());
         fs::create_dir_all(&self.work).map_err(failed)?;
         let program = self.work.join(format!("{name}-{library}"));

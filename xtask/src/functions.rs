@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use super::{Counted, calls};
 use crate::features::Features;
+use crate::instructions::{Counted, Options, calls};
 use crate::{Result, install, workspace};
 
 /// Starts of the names of functions in which a walk ends: the lane, and what lies below it.
@@ -114,11 +114,11 @@ fn is_own(name: &str) -> bool {
     is_weft.iter().any(|start| name.starts_with(start)) && !name.contains("{{closure}}")
 }
 
-/// Prints the functions of each counted call, of the library in `lib` or of this source tree's.
-pub fn print(lib: Option<&Path>, launcher: Option<&Path>) -> Result {
+/// Prints the functions of each counted call, of another library or of this source tree's.
+pub fn print(options: &Options) -> Result {
     let target = workspace::target()?;
-    let counted = match lib {
-        Some(lib) => Counted::installed(lib, launcher)?,
+    let counted = match &options.lib {
+        Some(lib) => Counted::installed(lib, options.launcher.as_deref())?,
         None => Counted {
             libraries: libraries()?,
             mpiexec: install::build(true, &Features::default())?.join("mpiexec"),
