@@ -320,7 +320,9 @@ pub fn comm_disconnect(comm: &mut MPI_Comm) -> Result<()> {
     {
         return settled;
     }
-    // Operations with a lost member are not waited for.
+    // Operations with a lost member are not waited for. The members are disconnected once the last
+    // reference is gone.
+    drop(object);
     release_as(runtime, comm)?;
     destructors::run();
     mpi_comm::dynamic::part::finish(&runtime.process, &|peer| members.contains(&peer))?;
