@@ -96,7 +96,13 @@ pub fn run_as(prefix: &Path, final_prefix: &Path, dev: bool, features: &Features
     let version = env!("CARGO_PKG_VERSION");
     let text = MODULE.replace("@VERSION@", version);
     tree.write(&text, &format!("share/modulefiles/weft/{version}"), 0o644)?;
-    let pages = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"];
+    let pages = [
+        "README.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "SECURITY.md",
+        "CODE_OF_CONDUCT.md",
+    ];
     for name in pages.into_iter().chain(["LICENSE-MIT", "LICENSE-APACHE"]) {
         let source = workspace::root().join(name);
         if source.exists() {
