@@ -7,8 +7,8 @@ use std::process::Child;
 use crate::features::Features;
 use crate::{Result, workspace};
 
-/// Programs that need no Cargo feature of the library.
-pub const PROGRAMS: &str = "sendrecv/ coll_quick/ rma_windows/";
+/// Parts of the names of programs that need no Cargo feature of the library.
+pub const PROGRAMS: &str = "ordering/shm/ ordering/tcp/ coll_quick/ rma_windows/";
 
 /// Begins to build the library in a target folder of its own, without optimization.
 pub fn begin() -> Result<Child> {

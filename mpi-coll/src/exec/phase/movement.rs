@@ -286,53 +286,42 @@ impl PhasePlan {
         let source = send.unwrap_or(recv);
         let at = |rank: u32| rank as usize * bytes;
         phase.claim()?;
-        if slots.size == 2 {
-            let other = 1 - slots.rank;
-            let addresses = phase.addresses(self.offset);
-            let from = source.wrapping_add(at(other));
+        let pair = slots.size == 2;
+        let (other, own) = (1 ^ slots.rank, at(slots.rank));
+        if pair {
+            let to = phase.own_of(phase.addresses(self.offset));
             // SAFETY: the slot is claimed, and has space: the schedule of this call stores as much
             // there; `source` has a block for each rank, by this function's contract.
-            unsafe { phase.view.store(from, phase.own_of(addresses), bytes) };
-            phase.raise();
-            // SAFETY: both buffers have a block of each rank, and don't overlap (# Safety).
-            unsafe { copy_own(source, recv, at(slots.rank), bytes) };
-            phase.wait()?;
-            let to = recv.wrapping_add(at(other));
-            // SAFETY: all flags are up, so all slots are written, and are not written again before
-            // this rank raises the flag of the next phase; `recv` has a block for each rank.
-            unsafe { netmod_kit::copy(addresses.of(other), to, bytes) };
-            return phase.end(bytes);
-        }
-        for rank in slots.others() {
-            let addresses = phase.addresses(slots.offset_for(slots.rank, rank, bytes));
-            let from = source.wrapping_add(at(rank));
-            // SAFETY: the slot is claimed, and has a part for each rank's block, none of which
-            // overlap; `source` has a block for each rank, by this function's contract.
-            unsafe { phase.view.store(from, phase.own_of(addresses), bytes) };
+            unsafe { phase.view.store(source.wrapping_add(at(other)), to, bytes) };
+        } else {
+            for rank in slots.others() {
+                let to = phase.addresses(slots.offset_for(slots.rank, rank, bytes));
+                let from = source.wrapping_add(at(rank));
+                // SAFETY: the slot is claimed, and has a part for each rank's block, none of which
+                // overlap; `source` has a block for each rank, by this function's contract.
+                unsafe { phase.view.store(from, phase.own_of(to), bytes) };
+            }
         }
         phase.raise();
-        // SAFETY: both buffers have a block of each rank, and don't overlap (# Safety).
-        unsafe { copy_own(source, recv, at(slots.rank), bytes) };
+        if source != recv {
+            // SAFETY: both buffers have a block of each rank, and don't overlap (# Safety).
+            unsafe { netmod_kit::copy(source.wrapping_add(own), recv.wrapping_add(own), bytes) };
+        }
         phase.wait()?;
-        for rank in slots.others() {
-            let offset = slots.offset_for(rank, slots.rank, bytes);
-            let from = phase.addresses(offset).of(rank);
+        if pair {
+            let from = phase.addresses(self.offset).of(other);
             // SAFETY: all flags are up, so all slots are written, and are not written again before
             // this rank raises the flag of the next phase; `recv` has a block for each rank.
-            unsafe { netmod_kit::copy(from, recv.wrapping_add(at(rank)), bytes) };
+            unsafe { netmod_kit::copy(from, recv.wrapping_add(at(other)), bytes) };
+        } else {
+            for rank in slots.others() {
+                let offset = slots.offset_for(rank, slots.rank, bytes);
+                let from = phase.addresses(offset).of(rank);
+                // SAFETY: all flags are up, so all slots are written; `recv` has a block for each
+                // rank.
+                unsafe { netmod_kit::copy(from, recv.wrapping_add(at(rank)), bytes) };
+            }
         }
         phase.end(bytes)
-    }
-}
-
-/// Copies the block at `own` from `source` to `recv`, unless they are the same buffer.
-///
-/// # Safety
-/// Both have `bytes` bytes there, and don't overlap if they differ.
-#[inline(always)] // counted: tests/instructions.txt
-unsafe fn copy_own(source: *const u8, recv: *mut u8, own: usize, bytes: usize) {
-    if source != recv {
-        // SAFETY: both have `bytes` bytes at `own`, and don't overlap (# Safety).
-        unsafe { netmod_kit::copy(source.wrapping_add(own), recv.wrapping_add(own), bytes) };
     }
 }
