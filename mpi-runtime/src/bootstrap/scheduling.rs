@@ -8,8 +8,7 @@
 use std::fs;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-
-use rustix::process::{Pid, getpid, getsid};
+use std::process;
 
 /// Returns the process at the other end, if it is visible from this PID namespace.
 pub fn peer(stream: &UnixStream) -> Option<i32> {
@@ -24,19 +23,22 @@ pub fn is_apart(pid: Option<i32>) -> bool {
     if mine != cpu_cgroup(&pid.to_string()) {
         return true;
     }
-    mine.is_none() && groups_by_session() && session(Pid::from_raw(pid)) != session(None)
+    mine.is_none() && groups_by_session() && session(pid) != session(0)
 }
 
 /// Returns whether this process leads a session that the kernel schedules as a group.
 ///
 /// Launchers that give each rank a session are recognized so when no other rank is visible.
 pub fn is_alone() -> bool {
-    cpu_cgroup("self").is_none() && groups_by_session() && session(None) == Some(getpid())
+    cpu_cgroup("self").is_none() && groups_by_session() && session(0) == Some(process::id().cast_signed())
 }
 
-/// Returns the session of a process; without a number, of this one.
-fn session(pid: Option<Pid>) -> Option<Pid> {
-    getsid(pid).ok()
+/// Returns the session of a process, or for 0, of this one. A session whose leader is invisible in
+/// this PID namespace has the number 0, which `rustix::process::getsid` does not allow.
+fn session(pid: i32) -> Option<i32> {
+    // SAFETY: `getsid` takes and returns numbers only.
+    let session = unsafe { libc::getsid(pid) };
+    (session >= 0).then_some(session)
 }
 
 fn groups_by_session() -> bool {
@@ -114,5 +116,28 @@ mod tests {
         assert_eq!(me, Some(std::process::id().cast_signed()));
         assert!(!is_apart(me));
         assert!(is_apart(None));
+    }
+
+    /// Variable that makes the test below a process whose session is invisible.
+    const INVISIBLE_SESSION: &str = "WEFT_CONFORMANCE_INVISIBLE_SESSION";
+
+    #[test]
+    fn a_session_outside_of_the_pid_namespace_is_none_of_its_processes() {
+        if std::env::var_os(INVISIBLE_SESSION).is_some() {
+            assert_eq!(session(0), Some(0));
+            assert!(!is_alone());
+            assert!(!is_apart(Some(process::id().cast_signed())));
+            return;
+        }
+        if !weft_needs::CONTAINERS.there_or_left_out() {
+            return;
+        }
+        let test = "a_session_outside_of_the_pid_namespace_is_none_of_its_processes";
+        let mut child = process::Command::new("unshare");
+        child.args(["--user", "--map-root-user", "--pid", "--fork"]);
+        child.arg(std::env::current_exe().unwrap());
+        child.arg(format!("bootstrap::scheduling::tests::{test}"));
+        child.arg("--exact").env(INVISIBLE_SESSION, "1");
+        assert!(child.status().unwrap().success());
     }
 }

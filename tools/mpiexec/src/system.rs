@@ -281,7 +281,9 @@ pub fn set_nonblocking(fd: impl AsFd) -> io::Result<()> {
 
 /// Returns whether standard input is a terminal that has this process in the foreground.
 pub fn owns_terminal() -> bool {
-    rustix::termios::tcgetpgrp(io::stdin()).is_ok_and(|group| group == process::getpgrp())
+    // A group that is invisible in this PID namespace has the number 0, which rustix does not allow.
+    // SAFETY: both functions take and return numbers only.
+    unsafe { libc::tcgetpgrp(libc::STDIN_FILENO) == libc::getpgrp() }
 }
 
 /// Returns the affinity mask of this process.
