@@ -57,22 +57,15 @@ type Write = (bool, u32, u32, u64, Vec<u8>);
 #[repr(C, align(64))]
 struct SlotMemory([u8; STRIDE]);
 
-/// xorshift64*.
 #[derive(Clone, Debug)]
-pub struct Rng(u64);
+pub struct Rng(fastrand::Rng);
 
 impl Rng {
     pub fn new(seed: u64) -> Rng {
-        let mut rng = Rng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        rng.below(2);
-        rng.below(2);
-        rng
+        Rng(fastrand::Rng::with_seed(seed))
     }
     pub fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % n
+        self.0.u64(..n)
     }
 }
 

@@ -347,14 +347,9 @@ mod tests {
 
     #[test]
     fn garbled_bundles_end() {
-        let mut state = 1_u64;
+        let mut random = fastrand::Rng::with_seed(1);
         for len in 0..300 {
-            let bytes: Vec<u8> = (0..len)
-                .map(|_| {
-                    state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
-                    (state >> 60) as u8
-                })
-                .collect();
+            let bytes: Vec<u8> = (0..len).map(|_| random.u8(..16)).collect();
             assert!(messages(&bytes).count() <= len / EXTRA);
         }
     }

@@ -1,34 +1,33 @@
 //! Reproducible random numbers.
 
-/// A SplitMix64 generator: small, fast, and good enough to choose test cases.
+/// A random generator to choose test cases with.
 #[derive(Clone, Debug)]
-pub struct Rng(u64);
+pub struct Rng(fastrand::Rng);
 
 impl Rng {
     /// Makes a generator from a seed. Different seeds give unrelated numbers.
     pub fn new(seed: u64) -> Rng {
-        Rng(seed)
+        Rng(fastrand::Rng::with_seed(seed))
     }
 
     /// Returns any number.
     pub fn number(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mix(self.0)
+        self.0.u64(..)
     }
 
     /// Returns a number below `end`, which is not 0.
     pub fn below(&mut self, end: u64) -> u64 {
-        ((u128::from(self.number()) * u128::from(end)) >> 64) as u64
+        self.0.u64(..end)
     }
 
     /// Returns an index below `end`, which is not 0.
     pub fn index(&mut self, end: usize) -> usize {
-        self.below(end as u64) as usize
+        self.0.usize(..end)
     }
 
     /// Returns `true` in `percent` of 100 cases.
     pub fn chance(&mut self, percent: u8) -> bool {
-        percent > 0 && self.below(100) < u64::from(percent)
+        self.0.u8(..100) < percent
     }
 
     /// Returns one of the values.
@@ -38,17 +37,8 @@ impl Rng {
 
     /// Shuffles the values.
     pub fn shuffle<T>(&mut self, values: &mut [T]) {
-        for end in (1..values.len()).rev() {
-            values.swap(end, self.index(end + 1));
-        }
+        self.0.shuffle(values);
     }
-}
-
-/// Scrambles the bits of a number.
-pub(crate) fn mix(mut value: u64) -> u64 {
-    value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ (value >> 31)
 }
 
 #[cfg(test)]

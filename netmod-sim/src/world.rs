@@ -11,7 +11,7 @@ use crate::config::SimConfig;
 use crate::event::{Event, Item, What};
 use crate::log::{Entry, Log, Place};
 use crate::memory;
-use crate::rng::{Rng, mix};
+use crate::rng::Rng;
 use crate::simulation::{Delivery, Traffic};
 use crate::watch::{Look, Watch};
 
@@ -68,7 +68,7 @@ impl World {
         World {
             config,
             seed,
-            rng: Rng::new(mix(seed)),
+            rng: Rng::new(seed),
             now: 0,
             order: 0,
             events: BinaryHeap::new(),
@@ -414,8 +414,8 @@ impl World {
 
     fn refused(&self, reader: Peer, owner: Peer) -> bool {
         let pair = u64::from(reader) << 32 | u64::from(owner);
-        let lot = mix(self.seed ^ mix(pair)) % 100;
-        lot < u64::from(self.config.get_refused) || self.refused.contains(&(reader, owner))
+        let mut of_pair = Rng::new(self.seed ^ Rng::new(pair).number());
+        of_pair.chance(self.config.get_refused) || self.refused.contains(&(reader, owner))
     }
 
     /// Returns whether an access of this length is ordered with atomics.

@@ -65,19 +65,14 @@ impl Sink for Counts {
     }
 }
 
-/// A SplitMix64 generator.
-struct Random(u64);
+struct Random(fastrand::Rng);
 
 impl Random {
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.u64(..)
     }
     fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
+        self.0.u64(..limit)
     }
     /// Returns a number that is small, near a bound, or any.
     fn number(&mut self) -> u64 {
@@ -139,7 +134,7 @@ fn frame(random: &mut Random, bytes: &mut Vec<u8>) {
         .flat_map(|_| random.number().to_ne_bytes())
         .collect();
     wire::begin(bytes, kind, code, &fixed, len);
-    bytes.extend(std::iter::repeat_n(random.next() as u8, len));
+    bytes.extend(std::iter::repeat_n(random.0.u8(..), len));
 }
 
 /// Connects as a process of the job, with its proof.
@@ -232,7 +227,7 @@ fn malformed_frames_cause_only_the_loss_of_their_sender() {
     let now = std::time::SystemTime::UNIX_EPOCH.elapsed();
     let seed = number("WEFT_TEST_SEED").unwrap_or_else(|| now.map_or(1, |it| it.as_nanos() as u64));
     eprintln!("seed: WEFT_TEST_SEED={seed}");
-    let mut random = Random(seed);
+    let mut random = Random(fastrand::Rng::with_seed(seed));
     let mut config = Config::new(0);
     config.set_interfaces("lo").unwrap();
     let transport = TcpTransport::open(config, Arc::new(Nobody)).unwrap();
@@ -255,7 +250,7 @@ fn malformed_frames_cause_only_the_loss_of_their_sender() {
         }
         for _ in 0..random.below(3) {
             let place = random.below(bytes.len() as u64) as usize;
-            bytes[place] = random.next() as u8;
+            bytes[place] = random.0.u8(..);
         }
         let mut rest = &bytes[..];
         let mut answers = [0; 4096];

@@ -123,7 +123,7 @@ fn both_ends_connect_at_the_same_time() {
             let others = peers.iter().filter(|peer| **peer != peers[from]);
             open.extend(others.map(|peer| (from, *peer)));
         }
-        let mut random = Random(round);
+        let mut random = Random(fastrand::Rng::with_seed(round));
         let start = Instant::now();
         while !open.is_empty() {
             open.retain(|&(from, to)| {

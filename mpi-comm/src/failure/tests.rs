@@ -8,19 +8,6 @@ use std::collections::VecDeque;
 use super::agreement::{Agreement, Contribution, Decision, Message, answer_late, is_early};
 use super::set::Set;
 
-/// Random numbers, the same for the same seed (splitmix64).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ z >> 31) % limit as u64) as usize
-    }
-}
-
 enum State {
     /// Messages that came before its call.
     Waits(Vec<(u32, Message)>),
@@ -140,14 +127,14 @@ impl World {
 /// Runs an agreement of `size` members of which `deaths` die, by a seed. Returns the survivors'
 /// decisions.
 fn run(seed: u64, size: usize, deaths: usize) -> (World, Vec<Decision>) {
-    let mut random = Random(seed);
+    let mut random = fastrand::Rng::with_seed(seed);
     let mut contribution = || Contribution {
-        flag: random.below(1 << 20) as u32 | 1,
+        flag: random.u32(..1 << 20) | 1,
         ..Contribution::default()
     };
     let contributions = (0..size).map(|_| contribution()).collect();
-    let first = match random.below(3) {
-        0 => 1 + random.below(size) as u32,
+    let first = match random.usize(..3) {
+        0 => 1 + random.usize(..size) as u32,
         _ => size as u32,
     };
     let mut world = World {
@@ -159,14 +146,14 @@ fn run(seed: u64, size: usize, deaths: usize) -> (World, Vec<Decision>) {
         first,
     };
     // Some are dead before; some members know it and some have acknowledged it.
-    let early = random.below(deaths + 1);
+    let early = random.usize(..deaths + 1);
     for _ in 0..early {
-        let dead = random.below(size);
+        let dead = random.usize(..size);
         world.members[dead] = State::Dead;
         for one in 0..size {
-            if one != dead && random.below(2) == 0 {
+            if one != dead && random.bool() {
                 world.found[one].add(dead as u32);
-                if random.below(2) == 0 {
+                if random.bool() {
                     world.contributions[one].acknowledged.add(dead as u32);
                 }
             }
@@ -180,18 +167,18 @@ fn run(seed: u64, size: usize, deaths: usize) -> (World, Vec<Decision>) {
             break;
         }
         // Now and then one dies, mostly among many messages that leave together.
-        let dies = left > 0 && random.below(3 * size) == 0;
+        let dies = left > 0 && random.usize(..3 * size) == 0;
         left -= usize::from(dies);
         let most = match dies {
-            true => random.below(size),
+            true => random.usize(..size),
             false => usize::MAX,
         };
-        if dies && random.below(4) == 0 {
-            let dead = random.below(size);
+        if dies && random.usize(..4) == 0 {
+            let dead = random.usize(..size);
             world.members[dead] = State::Dead;
             continue;
         }
-        let (what, one, other) = choices[random.below(choices.len())];
+        let (what, one, other) = choices[random.usize(..choices.len())];
         match what {
             0 => world.call(one, most),
             1 => world.deliver(one, other, most),

@@ -251,10 +251,9 @@ pub(super) fn is_woken(wake_up: WakeUp, within: Duration) -> bool {
     }
 }
 
-/// A SplitMix64 generator.
 pub(super) struct Random {
     seed: u64,
-    state: u64,
+    numbers: fastrand::Rng,
 }
 
 impl Random {
@@ -266,17 +265,13 @@ impl Random {
                 .elapsed()
                 .map_or(1, |d| d.as_nanos() as u64),
         };
-        Random { seed, state: seed }
-    }
-    pub(super) fn next(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        Random {
+            seed,
+            numbers: fastrand::Rng::with_seed(seed),
+        }
     }
     pub(super) fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit as u64) as usize
+        self.numbers.usize(..limit)
     }
     /// Returns a length up to `most`, small ones more often.
     pub(super) fn length(&mut self, most: usize) -> usize {
@@ -285,10 +280,7 @@ impl Random {
     }
     pub(super) fn bytes(&mut self, len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
-        for chunk in bytes.chunks_mut(8) {
-            let word = self.next().to_ne_bytes();
-            chunk.copy_from_slice(&word[..chunk.len()]);
-        }
+        self.numbers.fill(&mut bytes);
         bytes
     }
 }

@@ -237,8 +237,7 @@ pub fn poll_until(nodes: &mut [Node], what: &str, mut done: impl FnMut(&mut [Nod
     }
 }
 
-/// A SplitMix64 generator.
-pub struct Random(pub u64);
+pub struct Random(pub fastrand::Rng);
 
 impl Random {
     /// Seeds the generator from `WEFT_TEST_SEED` or the clock, and prints the seed.
@@ -250,17 +249,13 @@ impl Random {
                 .map_or(1, |d| d.as_nanos() as u64),
         };
         eprintln!("seed: WEFT_TEST_SEED={seed}");
-        Random(seed)
+        Random(fastrand::Rng::with_seed(seed))
     }
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.u64(..)
     }
     pub fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit as u64) as usize
+        self.0.usize(..limit)
     }
     /// Returns a length up to `most`, small ones more often.
     pub fn length(&mut self, most: usize) -> usize {
@@ -269,10 +264,7 @@ impl Random {
     }
     pub fn bytes(&mut self, len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
-        for chunk in bytes.chunks_mut(8) {
-            let word = self.next().to_ne_bytes();
-            chunk.copy_from_slice(&word[..chunk.len()]);
-        }
+        self.0.fill(&mut bytes);
         bytes
     }
 }

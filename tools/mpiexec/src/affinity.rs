@@ -82,7 +82,7 @@ pub fn slots() -> usize {
         .iter()
         .map(|word| word.count_ones() as usize)
         .sum();
-    cpus.min(Limits::read().whole_cpus()).max(1)
+    cpus.min(Limits::get().whole_cpus()).max(1)
 }
 
 impl Affinity {
@@ -92,7 +92,7 @@ impl Affinity {
     /// The binding names an object that the machine lacks.
     pub fn find(bind: &Bind, ranks: usize) -> Result<Affinity, String> {
         let machine = machine(bind);
-        let mut limits = Limits::read();
+        let mut limits = Limits::get();
         if !machine.is_here() {
             limits = Limits::default();
         }

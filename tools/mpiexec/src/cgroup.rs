@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// The limits of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -16,9 +17,10 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Reads the limits.
-    pub fn read() -> Limits {
-        limits(&|path| fs::read_to_string(path).ok())
+    /// Returns the limits, which are read at the first call.
+    pub fn get() -> Limits {
+        static LIMITS: OnceLock<Limits> = OnceLock::new();
+        *LIMITS.get_or_init(|| limits(&|path| fs::read_to_string(path).ok()))
     }
 
     /// Returns the number of ranks that can run at once within the quota, at least one.
@@ -193,6 +195,6 @@ mod tests {
             .map(|word| word.count_ones())
             .sum();
         let here = std::thread::available_parallelism().unwrap().get();
-        assert_eq!(Limits::read().whole_cpus().min(allowed as usize), here);
+        assert_eq!(Limits::get().whole_cpus().min(allowed as usize), here);
     }
 }

@@ -66,7 +66,8 @@ const ABORTING: i32 = 2;
 
 fn text(text: &str) -> *mut c_char {
     // Leaked: debuggers read it until this process ends.
-    CString::new(text).unwrap_or_default().into_raw()
+    let text = CString::new(text.replace('\0', ""));
+    text.expect("zero bytes have been removed").into_raw()
 }
 
 /// Publishes the ranks with host, program and process number. While a debugger has stopped this
@@ -86,9 +87,11 @@ pub fn started(ranks: impl Iterator<Item = (String, String, Pid)>) {
     tell(SPAWNED);
 }
 
-/// Publishes that the job is aborted.
+/// Publishes that the job is aborted. The first call's reason stays.
 pub fn aborting(why: &str) {
-    MPIR_debug_abort_string.store(text(why), Ordering::SeqCst);
+    if MPIR_debug_abort_string.load(Ordering::SeqCst).is_null() {
+        MPIR_debug_abort_string.store(text(why), Ordering::SeqCst);
+    }
     tell(ABORTING);
 }
 

@@ -32,7 +32,7 @@ pub fn info() -> String {
 
 /// Returns the line about control groups' limits; empty if there are none.
 fn limits() -> String {
-    let limits = Limits::read();
+    let limits = Limits::get();
     let cpus = limits
         .cpus
         .map(|cpus| format!("the time of {cpus:.2} CPUs"));

@@ -68,6 +68,28 @@ struct Thread {
     socket: usize,
 }
 
+/// Returns the CPUs that share a CPU's L2 cache, and those that share its L3 cache. `dir` is the
+/// CPU's folder in sysfs.
+fn data_caches(dir: &Path) -> [Option<Vec<usize>>; 2] {
+    let mut caches = [None, None];
+    for index in 0.. {
+        let index = dir.join(format!("cache/index{index}"));
+        let read = |name: &str| fs::read_to_string(index.join(name));
+        let Ok(level) = read("level") else { break };
+        let cache = match level.trim() {
+            "2" => &mut caches[0],
+            "3" => &mut caches[1],
+            _ => continue,
+        };
+        if read("type").is_ok_and(|kind| kind.trim() != "Instruction") {
+            *cache = read("shared_cpu_list")
+                .ok()
+                .and_then(|list| cpu_list(list.trim()));
+        }
+    }
+    caches
+}
+
 /// A machine, restricted to the CPUs that this process may use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Machine {
@@ -105,21 +127,12 @@ impl Machine {
                 .and_then(|text| text.trim().parse::<i64>().ok());
             let socket = *packages.entry(package.unwrap_or(0)).or_insert(cpu);
             let numa = node_of.get(&cpu).copied().unwrap_or(0);
-            let cache = |level: &str| {
-                (0..10).find_map(|index| {
-                    let index = dir.join(format!("cache/index{index}"));
-                    let read = |name: &str| fs::read_to_string(index.join(name)).ok();
-                    let fits =
-                        read("level")?.trim() == level && read("type")?.trim() != "Instruction";
-                    fits.then(|| first(cpu_list(read("shared_cpu_list")?.trim()), cpu))?
-                })
-            };
-            let l2 = cache("2").unwrap_or(core);
+            let [l2, l3] = data_caches(&dir).map(|list| first(list, cpu));
             threads.push(Thread {
                 cpu,
                 core,
-                l2,
-                l3: cache("3").unwrap_or(no_cache(socket, numa)),
+                l2: l2.unwrap_or(core),
+                l3: l3.unwrap_or(no_cache(socket, numa)),
                 numa,
                 socket,
             });

@@ -15,19 +15,11 @@ use support::{mpiexec, start};
 /// Names the seed of a liar, and makes this program one.
 const SEED: &str = "LYING_AGENT";
 
-/// SplitMix64.
-struct Random(u64);
+struct Random(fastrand::Rng);
 
 impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
     fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
+        self.0.u64(..limit)
     }
     /// Small numbers, which may be right, and any.
     fn number(&mut self) -> u32 {
@@ -35,13 +27,13 @@ impl Random {
             0 => 0,
             1 => self.below(6) as u32,
             2 => u32::MAX - self.below(3) as u32,
-            _ => self.next() as u32,
+            _ => self.0.u32(..),
         }
     }
     fn text(&mut self, out: &mut Vec<u8>) {
         let len = self.below(40) as u32;
         out.extend(len.to_le_bytes());
-        out.extend((0..len).map(|_| b' ' + (self.next() % 90) as u8));
+        out.extend((0..len).map(|_| self.0.u8(b' '..b' ' + 90)));
     }
     fn numbers(&mut self, out: &mut Vec<u8>) {
         let count = self.below(4) as u32;
@@ -89,7 +81,7 @@ impl Random {
             9 | 10 => body.extend(self.number().to_le_bytes()),
             11 => {
                 body.extend(self.number().to_le_bytes());
-                body.push(self.next() as u8);
+                body.push(self.0.u8(..));
                 self.text(&mut body);
             }
             12 => {
@@ -116,12 +108,12 @@ fn lie() {
     let Ok(seed) = std::env::var(SEED) else {
         return;
     };
-    let mut random = Random(seed.parse().unwrap());
+    let seed: u64 = seed.parse().unwrap();
     let mut line = String::new();
     std::io::stdin().read_line(&mut line).unwrap();
     let words: Vec<&str> = line.split_whitespace().collect();
     let host: u32 = words[2].parse().unwrap();
-    random.0 += u64::from(host);
+    let mut random = Random(fastrand::Rng::with_seed(seed + u64::from(host)));
     let secret = Secret::from_hex(words[3]).unwrap();
     let places: Vec<SocketAddr> = words[5].split(',').map(|at| at.parse().unwrap()).collect();
     let mut stream = TcpStream::connect(&places[..]).unwrap();

@@ -8,8 +8,7 @@ use crate::datatype::{BINARY128, Group, Predefined, Representation};
 use crate::op::select::of_kind;
 use crate::op::{Kernel, Level, Op, PredefinedOp, select};
 
-/// SplitMix64.
-struct Random(u64);
+struct Random(fastrand::Rng);
 
 impl Random {
     /// Seeded by `WEFT_TEST_SEED`, or by the clock; a failing test shows the seed.
@@ -25,24 +24,16 @@ impl Random {
             Err(_) => clock(),
         };
         println!("WEFT_TEST_SEED={seed}");
-        Random(seed)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        Random(fastrand::Rng::with_seed(seed))
     }
 
     fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
+        self.0.usize(..n)
     }
 
     /// A value of the format: often an edge case, often small so that equal values meet.
     fn value(&mut self, format: Scalar) -> Vec<u8> {
-        let random = (u128::from(self.next()) << 64) | u128::from(self.next());
+        let random = self.0.u128(..);
         let choice = self.below(4);
         let small = self.below(7) as i64 - 3;
         let edge = self.below(10);
@@ -131,9 +122,8 @@ impl Random {
 
     /// `count` elements, with noise in the gaps.
     fn elements(&mut self, kind: Representation, count: usize) -> Vec<u8> {
-        let mut bytes: Vec<u8> = (0..count * kind.extent())
-            .map(|_| self.next() as u8)
-            .collect();
+        let mut bytes = vec![0; count * kind.extent()];
+        self.0.fill(&mut bytes);
         for i in 0..count {
             for (offset, format) in scalars(kind) {
                 let at = i * kind.extent() + offset;
