@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use netmod::{
-    AtomicOp, DirectCopy, Header, IoVec, Issued, Lane, LaneError, NodeLane, Payload, Peer, Pipes,
-    RemoteAddr, RemoteKey, Resolver, Sink, Token, VciId, WakeUp,
+    DirectCopy, Header, IoVec, Issued, Lane, LaneError, NodeLane, Payload, Peer, Pipes, RemoteAddr,
+    RemoteKey, Resolver, Sink, Token, VciId, WakeUp,
 };
-use netmod_kit::{Machine, Nearness, PeerTable, Sampler};
+use netmod_kit::{Machine, Nearness, PeerTable, Sampler, event};
 use shmring::ring::{CELLS, INLINE, RxRing, Sent, TxRing, publish};
 
 use crate::cma::{self, Direction, NotCopied};
@@ -262,14 +262,19 @@ impl ShmLane {
     fn sample_nearness(&mut self, turn: u32) {
         let remotes = || {
             let slots = self.remotes.iter();
-            slots.filter_map(|(_, _, slot)| slot.as_deref())
+            slots.filter_map(|(peer, _, slot)| Some((peer, slot.as_deref()?)))
         };
         let count = remotes().count().max(1);
-        if let Some(remote) = remotes().nth(turn as usize % count)
+        if let Some((peer, remote)) = remotes().nth(turn as usize % count)
             && let Some(is_far) = self.sampler.sample(&remote.segment.front().beacon)
         {
+            let was_far = remote.nearness.is_far();
             remote.nearness.note(is_far);
             Nearness::of_node().note(is_far);
+            if remote.nearness.is_far() != was_far {
+                let place = if was_far { "near" } else { "far" };
+                event!(Route, Info, "the core of process {peer} is {place}");
+            }
         }
     }
 
@@ -489,25 +494,6 @@ impl Lane for ShmLane {
         _token: Token,
     ) -> Result<Issued, LaneError> {
         self.copy(Direction::Write, peer, vci, local.cast_mut(), len, remote)
-    }
-
-    unsafe fn atomic(
-        &mut self,
-        _peer: Peer,
-        _vci: VciId,
-        _op: AtomicOp,
-        _operand: u64,
-        _compare: u64,
-        _result: *mut u64,
-        _remote: RemoteAddr,
-        _token: Token,
-    ) -> Result<Issued, LaneError> {
-        // The kernel's copy is not atomic.
-        Err(LaneError::Unsupported)
-    }
-
-    fn flush(&mut self, _peer: Peer, _token: Token) -> Result<Issued, LaneError> {
-        Ok(Issued::Complete) // copies are complete and visible on return
     }
 
     fn check_peers(&mut self, awaited: &[Peer], sink: &mut dyn Sink) {
