@@ -13,6 +13,7 @@
 #![allow(non_camel_case_types)]
 
 use std::ffi::{c_char, c_int, c_void};
+use std::ptr::null_mut;
 
 pub type fi_addr_t = u64;
 type Unused = *const c_void;
@@ -524,92 +525,137 @@ pub struct fid_ep {
 // The inline functions of the C headers. All of them: `self` objects must be open, buffers and
 // contexts must stay valid as libfabric's manual pages say (until completion).
 
-/// # Safety
-/// `object` is an open object with nothing bound to it that is still open.
-#[inline]
-pub unsafe fn fi_close(object: *mut fid) -> c_int {
-    // SAFETY: by the contract, `object` and its table are valid.
-    unsafe { ((*(*object).ops).close)(object) }
+/// Defines functions that call an entry of an object's table.
+macro_rules! calls {
+    ($(
+        $(#[$doc:meta])*
+        $name:ident($($arg:ident: $kind:ty),* $(,)?) -> $out:ty
+            = $table:tt.$entry:ident($($given:expr),* $(,)?);
+    )*) => {$(
+        $(#[$doc])*
+        #[inline]
+        pub unsafe fn $name($($arg: $kind),*) -> $out {
+            // SAFETY: by the function's contract, the object and its table are valid.
+            unsafe { ($table.$entry)($($given),*) }
+        }
+    )*};
 }
 
-/// # Safety
-/// Both objects are open.
-#[inline]
-pub unsafe fn fi_ep_bind(ep: *mut fid_ep, object: *mut fid, flags: u64) -> c_int {
-    // SAFETY: by the contract, `ep` and its table are valid.
-    unsafe { ((*(*ep).fid.ops).bind)(&raw mut (*ep).fid, object, flags) }
-}
+calls! {
+    /// # Safety
+    /// `object` is an open object with nothing bound to it that is still open.
+    fi_close(object: *mut fid) -> c_int
+        = (*(*object).ops).close(object);
 
-/// # Safety
-/// `ep` is open and has what it needs bound to it.
-#[inline]
-pub unsafe fn fi_enable(ep: *mut fid_ep) -> c_int {
-    // SAFETY: by the contract, `ep` and its table are valid.
-    unsafe { ((*(*ep).fid.ops).control)(&raw mut (*ep).fid, FI_ENABLE, std::ptr::null_mut()) }
-}
+    /// # Safety
+    /// Both objects are open.
+    fi_ep_bind(ep: *mut fid_ep, object: *mut fid, flags: u64) -> c_int
+        = (*(*ep).fid.ops).bind(&raw mut (*ep).fid, object, flags);
 
-/// # Safety
-/// `object` is open; `arg` is what `command` takes.
-#[inline]
-pub unsafe fn fi_control(object: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
-    // SAFETY: by the contract, `object` and its table are valid.
-    unsafe { ((*(*object).ops).control)(object, command, arg) }
-}
+    /// # Safety
+    /// `ep` is open and has what it needs bound to it.
+    fi_enable(ep: *mut fid_ep) -> c_int
+        = (*(*ep).fid.ops).control(&raw mut (*ep).fid, FI_ENABLE, null_mut());
 
-/// # Safety
-/// `fabric` and `info` are valid; `domain` is written.
-#[inline]
-pub unsafe fn fi_domain(
-    fabric: *mut fid_fabric,
-    info: *mut fi_info,
-    domain: *mut *mut fid_domain,
-) -> c_int {
-    // SAFETY: by the contract, `fabric` and its table are valid.
-    unsafe { ((*(*fabric).ops).domain)(fabric, info, domain, std::ptr::null_mut()) }
-}
+    /// # Safety
+    /// `object` is open; `arg` is what `command` takes.
+    fi_control(object: *mut fid, command: c_int, arg: *mut c_void) -> c_int
+        = (*(*object).ops).control(object, command, arg);
 
-/// # Safety
-/// `fabric` and the `count` objects are open.
-#[inline]
-pub unsafe fn fi_trywait(fabric: *mut fid_fabric, objects: *mut *mut fid, count: c_int) -> c_int {
-    // SAFETY: by the contract, `fabric` and its table are valid.
-    unsafe { ((*(*fabric).ops).trywait)(fabric, objects, count) }
-}
+    /// # Safety
+    /// `fabric` and `info` are valid; `domain` is written.
+    fi_domain(fabric: *mut fid_fabric, info: *mut fi_info, domain: *mut *mut fid_domain) -> c_int
+        = (*(*fabric).ops).domain(fabric, info, domain, null_mut());
 
-/// # Safety
-/// `domain` is open, `attr` valid; `av` is written.
-#[inline]
-pub unsafe fn fi_av_open(
-    domain: *mut fid_domain,
-    attr: *mut fi_av_attr,
-    av: *mut *mut fid_av,
-) -> c_int {
-    // SAFETY: by the contract, `domain` and its table are valid.
-    unsafe { ((*(*domain).ops).av_open)(domain, attr, av, std::ptr::null_mut()) }
-}
+    /// # Safety
+    /// `fabric` and the `count` objects are open.
+    fi_trywait(fabric: *mut fid_fabric, objects: *mut *mut fid, count: c_int) -> c_int
+        = (*(*fabric).ops).trywait(fabric, objects, count);
 
-/// # Safety
-/// `domain` is open, `attr` valid; `cq` is written.
-#[inline]
-pub unsafe fn fi_cq_open(
-    domain: *mut fid_domain,
-    attr: *mut fi_cq_attr,
-    cq: *mut *mut fid_cq,
-) -> c_int {
-    // SAFETY: by the contract, `domain` and its table are valid.
-    unsafe { ((*(*domain).ops).cq_open)(domain, attr, cq, std::ptr::null_mut()) }
-}
+    /// # Safety
+    /// `domain` is open, `attr` valid; `av` is written.
+    fi_av_open(domain: *mut fid_domain, attr: *mut fi_av_attr, av: *mut *mut fid_av) -> c_int
+        = (*(*domain).ops).av_open(domain, attr, av, null_mut());
 
-/// # Safety
-/// `domain` is open, `info` valid; `ep` is written.
-#[inline]
-pub unsafe fn fi_endpoint(
-    domain: *mut fid_domain,
-    info: *mut fi_info,
-    ep: *mut *mut fid_ep,
-) -> c_int {
-    // SAFETY: by the contract, `domain` and its table are valid.
-    unsafe { ((*(*domain).ops).endpoint)(domain, info, ep, std::ptr::null_mut()) }
+    /// # Safety
+    /// `domain` is open, `attr` valid; `cq` is written.
+    fi_cq_open(domain: *mut fid_domain, attr: *mut fi_cq_attr, cq: *mut *mut fid_cq) -> c_int
+        = (*(*domain).ops).cq_open(domain, attr, cq, null_mut());
+
+    /// # Safety
+    /// `domain` is open, `info` valid; `ep` is written.
+    fi_endpoint(domain: *mut fid_domain, info: *mut fi_info, ep: *mut *mut fid_ep) -> c_int
+        = (*(*domain).ops).endpoint(domain, info, ep, null_mut());
+
+    /// # Safety
+    /// `av` is open and `addr` holds one address of its format; `fi_addr` is written.
+    fi_av_insert(av: *mut fid_av, addr: *const c_void, fi_addr: *mut fi_addr_t) -> c_int
+        = (*(*av).ops).insert(av, addr, 1, fi_addr, 0, null_mut());
+
+    /// # Safety
+    /// `cq` is open and `buf` has room for `count` entries of its format.
+    fi_cq_read(cq: *mut fid_cq, buf: *mut c_void, count: usize) -> isize
+        = (*(*cq).ops).read(cq, buf, count);
+
+    /// # Safety
+    /// `cq` is open; `entry` is initialized and is written.
+    fi_cq_readerr(cq: *mut fid_cq, entry: *mut fi_cq_err_entry) -> isize
+        = (*(*cq).ops).readerr(cq, entry, 0);
+
+    /// # Safety
+    /// `cq` is open, `error` comes from its latest `fi_cq_readerr`, `buf` has `len` bytes.
+    fi_cq_strerror(cq: *mut fid_cq, error: &fi_cq_err_entry, buf: *mut c_char,
+        len: usize) -> *const c_char
+        = (*(*cq).ops).strerror(cq, error.prov_errno, error.err_data, buf, len);
+
+    /// # Safety
+    /// `ep` is open; `addr` has `*len` bytes.
+    fi_getname(ep: *mut fid_ep, addr: *mut c_void, len: *mut usize) -> c_int
+        = (*(*ep).cm).getname(&raw mut (*ep).fid, addr, len);
+
+    /// # Safety
+    /// The objects are open; buffers and contexts stay valid until completion.
+    fi_recv(ep: *mut fid_ep, buf: *mut c_void, len: usize, desc: *mut c_void,
+        context: *mut c_void) -> isize
+        = (*(*ep).msg).recv(ep, buf, len, desc, FI_ADDR_UNSPEC, context);
+
+    /// # Safety
+    /// The objects are open; buffers and contexts stay valid until completion.
+    fi_send(ep: *mut fid_ep, buf: *const c_void, len: usize, desc: *mut c_void, to: fi_addr_t,
+        context: *mut c_void) -> isize
+        = (*(*ep).msg).send(ep, buf, len, desc, to, context);
+
+    /// # Safety
+    /// The objects are open; buffers and contexts stay valid until completion; the list itself
+    /// may be freed on return.
+    fi_sendv(ep: *mut fid_ep, pieces: &[iovec], desc: *mut *mut c_void, to: fi_addr_t,
+        context: *mut c_void) -> isize
+        = (*(*ep).msg).sendv(ep, pieces.as_ptr(), desc, pieces.len(), to, context);
+
+    /// # Safety
+    /// The objects are open; `buf` has `len` bytes, which are read during the call only.
+    fi_inject(ep: *mut fid_ep, buf: *const c_void, len: usize, to: fi_addr_t) -> isize
+        = (*(*ep).msg).inject(ep, buf, len, to);
+
+    /// # Safety
+    /// The objects are open; buffers and contexts stay valid until completion. `ep` was opened
+    /// with `FI_RMA`.
+    fi_read(ep: *mut fid_ep, buf: *mut c_void, len: usize, desc: *mut c_void, from: fi_addr_t,
+        addr: u64, key: u64, context: *mut c_void) -> isize
+        = (*(*ep).rma).read(ep, buf, len, desc, from, addr, key, context);
+
+    /// # Safety
+    /// The objects are open; buffers and contexts stay valid until completion. `ep` was opened
+    /// with `FI_RMA`. `msg` and what it points to, except the data, may be freed on return.
+    fi_writemsg(ep: *mut fid_ep, msg: *const fi_msg_rma, flags: u64) -> isize
+        = (*(*ep).rma).writemsg(ep, msg, flags);
+
+    /// # Safety
+    /// The objects are open; `buf` has `len` bytes, at most the provider's inject size, which are read
+    /// during the call only. `ep` was opened with `FI_RMA`.
+    fi_inject_write(ep: *mut fid_ep, buf: *const c_void, len: usize, to: fi_addr_t, addr: u64,
+        key: u64) -> isize
+        = (*(*ep).rma).inject(ep, buf, len, to, addr, key);
 }
 
 /// # Safety
@@ -651,158 +697,8 @@ pub unsafe fn fi_mr_reg(
     unsafe {
         let reg = (*(*domain).mr).reg;
         let fid = &raw mut (*domain).fid;
-        reg(
-            fid,
-            buf,
-            len,
-            access,
-            0,
-            requested_key,
-            0,
-            mr,
-            std::ptr::null_mut(),
-        )
+        reg(fid, buf, len, access, 0, requested_key, 0, mr, null_mut())
     }
-}
-
-/// # Safety
-/// `av` is open and `addr` holds one address of its format; `fi_addr` is written.
-#[inline]
-pub unsafe fn fi_av_insert(av: *mut fid_av, addr: *const c_void, fi_addr: *mut fi_addr_t) -> c_int {
-    // SAFETY: by the contract, `av` and its table are valid.
-    unsafe { ((*(*av).ops).insert)(av, addr, 1, fi_addr, 0, std::ptr::null_mut()) }
-}
-
-/// # Safety
-/// `cq` is open and `buf` has room for `count` entries of its format.
-#[inline]
-pub unsafe fn fi_cq_read(cq: *mut fid_cq, buf: *mut c_void, count: usize) -> isize {
-    // SAFETY: by the contract, `cq` and its table are valid.
-    unsafe { ((*(*cq).ops).read)(cq, buf, count) }
-}
-
-/// # Safety
-/// `cq` is open; `entry` is initialized and is written.
-#[inline]
-pub unsafe fn fi_cq_readerr(cq: *mut fid_cq, entry: *mut fi_cq_err_entry) -> isize {
-    // SAFETY: by the contract, `cq` and its table are valid.
-    unsafe { ((*(*cq).ops).readerr)(cq, entry, 0) }
-}
-
-/// # Safety
-/// `cq` is open, `error` comes from its latest `fi_cq_readerr`, `buf` has `len` bytes.
-#[inline]
-pub unsafe fn fi_cq_strerror(
-    cq: *mut fid_cq,
-    error: &fi_cq_err_entry,
-    buf: *mut c_char,
-    len: usize,
-) -> *const c_char {
-    // SAFETY: by the contract, `cq` and its table are valid.
-    unsafe { ((*(*cq).ops).strerror)(cq, error.prov_errno, error.err_data, buf, len) }
-}
-
-/// # Safety
-/// `ep` is open; `addr` has `*len` bytes.
-#[inline]
-pub unsafe fn fi_getname(ep: *mut fid_ep, addr: *mut c_void, len: *mut usize) -> c_int {
-    // SAFETY: by the contract, `ep` and its table are valid.
-    unsafe { ((*(*ep).cm).getname)(&raw mut (*ep).fid, addr, len) }
-}
-
-/// # Safety
-/// The objects are open; buffers and contexts stay valid until completion.
-#[inline]
-pub unsafe fn fi_recv(
-    ep: *mut fid_ep,
-    buf: *mut c_void,
-    len: usize,
-    desc: *mut c_void,
-    context: *mut c_void,
-) -> isize {
-    // SAFETY: by the contract, `ep` and its table are valid.
-    unsafe { ((*(*ep).msg).recv)(ep, buf, len, desc, FI_ADDR_UNSPEC, context) }
-}
-
-/// # Safety
-/// The objects are open; buffers and contexts stay valid until completion.
-#[inline]
-pub unsafe fn fi_send(
-    ep: *mut fid_ep,
-    buf: *const c_void,
-    len: usize,
-    desc: *mut c_void,
-    to: fi_addr_t,
-    context: *mut c_void,
-) -> isize {
-    // SAFETY: by the contract, `ep` and its table are valid.
-    unsafe { ((*(*ep).msg).send)(ep, buf, len, desc, to, context) }
-}
-
-/// # Safety
-/// The objects are open; buffers and contexts stay valid until completion; the list itself
-/// may be freed on return.
-#[inline]
-pub unsafe fn fi_sendv(
-    ep: *mut fid_ep,
-    pieces: &[iovec],
-    desc: *mut *mut c_void,
-    to: fi_addr_t,
-    context: *mut c_void,
-) -> isize {
-    // SAFETY: by the contract, `ep` and its table are valid.
-    unsafe { ((*(*ep).msg).sendv)(ep, pieces.as_ptr(), desc, pieces.len(), to, context) }
-}
-
-/// # Safety
-/// The objects are open; `buf` has `len` bytes, which are read during the call only.
-#[inline]
-pub unsafe fn fi_inject(ep: *mut fid_ep, buf: *const c_void, len: usize, to: fi_addr_t) -> isize {
-    // SAFETY: by the contract, `ep` and its table are valid.
-    unsafe { ((*(*ep).msg).inject)(ep, buf, len, to) }
-}
-
-/// # Safety
-/// The objects are open; buffers and contexts stay valid until completion. `ep` was opened
-/// with `FI_RMA`.
-#[inline]
-pub unsafe fn fi_read(
-    ep: *mut fid_ep,
-    buf: *mut c_void,
-    len: usize,
-    desc: *mut c_void,
-    from: fi_addr_t,
-    addr: u64,
-    key: u64,
-    context: *mut c_void,
-) -> isize {
-    // SAFETY: by the contract, `ep` and its table are valid.
-    unsafe { ((*(*ep).rma).read)(ep, buf, len, desc, from, addr, key, context) }
-}
-
-/// # Safety
-/// The objects are open; buffers and contexts stay valid until completion. `ep` was opened
-/// with `FI_RMA`. `msg` and what it points to, except the data, may be freed on return.
-#[inline]
-pub unsafe fn fi_writemsg(ep: *mut fid_ep, msg: *const fi_msg_rma, flags: u64) -> isize {
-    // SAFETY: by the contract, `ep` and its table are valid.
-    unsafe { ((*(*ep).rma).writemsg)(ep, msg, flags) }
-}
-
-/// # Safety
-/// The objects are open; `buf` has `len` bytes, at most the provider's inject size, which are read
-/// during the call only. `ep` was opened with `FI_RMA`.
-#[inline]
-pub unsafe fn fi_inject_write(
-    ep: *mut fid_ep,
-    buf: *const c_void,
-    len: usize,
-    to: fi_addr_t,
-    addr: u64,
-    key: u64,
-) -> isize {
-    // SAFETY: by the contract, `ep` and its table are valid.
-    unsafe { ((*(*ep).rma).inject)(ep, buf, len, to, addr, key) }
 }
 
 /// # Safety

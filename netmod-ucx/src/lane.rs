@@ -262,29 +262,47 @@ impl UcxLane {
             seq: state.seq,
             header: *header,
         };
-        let ep = state.ep;
         let bytes = self.buffers.bytes(buffer, HEAD + len);
         bytes[..HEAD].copy_from_slice(&head.to_bytes());
-        let place = bytes.as_ptr();
-        let note = &self.buffers.notes[buffer as usize];
-        let param = ucp_request_param_t::new(on_end, note.arg()).flags(UCP_AM_SEND_FLAG_EAGER);
+        let place: *const u8 = bytes.as_ptr();
         // The head goes with the data: UCX's own header would cost an iov list per message.
-        // SAFETY: the endpoint is open (it is not broken); buffer and note stay until the request
-        // ends.
-        let request = unsafe {
-            (self.shared.lib.am_send_nbx)(ep, AM_ID, null(), 0, place.cast(), HEAD + len, &param)
-        };
-        match error_of(request) {
-            None => {}
-            Some(UCS_ERR_NO_RESOURCE) => return Err(LaneError::Again),
-            Some(status) => {
-                self.broke(endpoint, status);
-                return Err(self.unusable(endpoint));
-            }
-        }
+        let (header, data) = ((null(), 0), (place, HEAD + len));
+        // SAFETY: the buffer stays until the request ends.
+        let pending = unsafe { self.post(endpoint, buffer, UCP_AM_SEND_FLAG_EAGER, header, data)? };
         self.peers.endpoint(endpoint).seq = head.seq.wrapping_add(1);
         self.drain = Drain::Dirty;
-        Ok(!request.is_null())
+        Ok(pending)
+    }
+
+    /// Hands a message to UCX, whose request has the note of a buffer. Returns whether it is pending.
+    ///
+    /// # Safety
+    /// Header and data are valid until the request ends.
+    #[inline]
+    pub(crate) unsafe fn post(
+        &mut self,
+        endpoint: u32,
+        buffer: u32,
+        flags: u32,
+        (header, header_len): (*const u8, usize),
+        (data, len): (*const u8, usize),
+    ) -> Result<bool, LaneError> {
+        let ep = self.peers.endpoint(endpoint).ep;
+        let note = &self.buffers.notes[buffer as usize];
+        let param = ucp_request_param_t::new(on_end, note.arg()).flags(flags);
+        let send = self.shared.lib.am_send_nbx;
+        let (header, data) = (header.cast(), data.cast());
+        // SAFETY: the endpoint is open (it is not broken); the note stays until the request ends, and
+        // header and data do by this function's contract.
+        let request = unsafe { send(ep, AM_ID, header, header_len, data, len, &param) };
+        match error_of(request) {
+            None => Ok(!request.is_null()),
+            Some(UCS_ERR_NO_RESOURCE) => Err(LaneError::Again),
+            Some(status) => {
+                self.broke(endpoint, status);
+                Err(self.unusable(endpoint))
+            }
+        }
     }
 
     /// Sends a message without copying its payload.
@@ -302,45 +320,23 @@ impl UcxLane {
         let Some(&buffer) = self.buffers.free.last() else {
             return Err(LaneError::Again);
         };
-        let (peer, vci) = (self.shared.config.peer, self.vci);
-        let state = self.peers.endpoint(endpoint);
-        let (ep, seq) = (state.ep, state.seq);
+        let seq = self.peers.endpoint(endpoint).seq;
         let head = Head {
-            peer,
-            vci,
+            peer: self.shared.config.peer,
+            vci: self.vci,
             kind: MessageKind::Message,
             seq,
             header: *header,
         };
         let place = self.buffers.bytes(buffer, HEAD);
         place.copy_from_slice(&head.to_bytes());
-        let place = place.as_ptr();
-        let note = &self.buffers.notes[buffer as usize];
-        let param = ucp_request_param_t::new(on_end, note.arg()).flags(UCP_AM_SEND_FLAG_EAGER);
-        // SAFETY: the endpoint is open (it is not broken); head and note stay until the request
-        // ends, and the caller promised that the payload stays until completion.
-        let request = unsafe {
-            (self.shared.lib.am_send_nbx)(
-                ep,
-                AM_ID,
-                place.cast(),
-                HEAD,
-                payload.cast(),
-                len,
-                &param,
-            )
-        };
-        match error_of(request) {
-            None => {}
-            Some(UCS_ERR_NO_RESOURCE) => return Err(LaneError::Again),
-            Some(status) => {
-                self.broke(endpoint, status);
-                return Err(self.unusable(endpoint));
-            }
-        }
+        let (header, data) = ((place.as_ptr(), HEAD), (payload, len));
+        // SAFETY: the head is in the buffer, which stays until the request ends, and the caller
+        // promised that the payload stays until completion.
+        let pending = unsafe { self.post(endpoint, buffer, UCP_AM_SEND_FLAG_EAGER, header, data)? };
         self.peers.endpoint(endpoint).seq = seq.wrapping_add(1);
         self.drain = Drain::Dirty;
-        if request.is_null() {
+        if !pending {
             return Ok(Issued::Complete);
         }
         self.buffers.free.pop();

@@ -3,8 +3,8 @@
 //! a message, and the target sends it by rendezvous.
 
 use crate::ffi::*;
-use crate::inbox::{on_end, on_received};
-use crate::lane::{AM_ID, UcxLane};
+use crate::inbox::on_received;
+use crate::lane::UcxLane;
 use crate::ops::Op;
 use crate::pulls::PullRequest;
 use crate::wire::{HEAD, Head, MessageKind};
@@ -137,32 +137,10 @@ impl UcxLane {
         };
         let place = self.buffers.bytes(buffer, HEAD);
         place.copy_from_slice(&head.to_bytes());
-        let place = place.as_ptr();
-        let note = &self.buffers.notes[buffer as usize];
-        let param = ucp_request_param_t::new(on_end, note.arg()).flags(UCP_AM_SEND_FLAG_RNDV);
-        let ep = self.peers.endpoint(endpoint).ep;
-        // SAFETY: the endpoint is open (it is not broken); head and note stay until the request
-        // ends; the payload is exposed, and is withdrawn only when the initiator has it or is lost.
-        let request = unsafe {
-            (self.shared.lib.am_send_nbx)(
-                ep,
-                AM_ID,
-                place.cast(),
-                HEAD,
-                payload.cast(),
-                len as usize,
-                &param,
-            )
-        };
-        match error_of(request) {
-            None => {}
-            Some(UCS_ERR_NO_RESOURCE) => return Err(LaneError::Again),
-            Some(status) => {
-                self.broke(endpoint, status);
-                return Err(self.unusable(endpoint));
-            }
-        }
-        if !request.is_null() {
+        let (header, data) = ((place.as_ptr(), HEAD), (payload, len as usize));
+        // SAFETY: the head is in the buffer, which stays until the request ends; the payload is
+        // exposed, and is withdrawn only when the initiator has it or is lost.
+        if unsafe { self.post(endpoint, buffer, UCP_AM_SEND_FLAG_RNDV, header, data)? } {
             self.buffers.free.pop();
         }
         Ok(())

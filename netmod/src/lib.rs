@@ -449,13 +449,15 @@ pub trait Lane: Send {
     /// `local` must be valid for writes of `len` bytes until completion.
     unsafe fn get(
         &mut self,
-        peer: Peer,
-        vci: VciId,
-        local: *mut u8,
-        len: usize,
-        remote: RemoteAddr,
-        token: Token,
-    ) -> Result<Issued, LaneError>;
+        _peer: Peer,
+        _vci: VciId,
+        _local: *mut u8,
+        _len: usize,
+        _remote: RemoteAddr,
+        _token: Token,
+    ) -> Result<Issued, LaneError> {
+        Err(LaneError::Unsupported)
+    }
 
     /// Writes `len` bytes from `local` to `peer`'s exposed memory. Completion means that `local`
     /// may be reused; [`Lane::flush`] makes the data visible at the peer.
@@ -464,13 +466,15 @@ pub trait Lane: Send {
     /// `local` must be valid for reads of `len` bytes until completion.
     unsafe fn put(
         &mut self,
-        peer: Peer,
-        vci: VciId,
-        local: *const u8,
-        len: usize,
-        remote: RemoteAddr,
-        token: Token,
-    ) -> Result<Issued, LaneError>;
+        _peer: Peer,
+        _vci: VciId,
+        _local: *const u8,
+        _len: usize,
+        _remote: RemoteAddr,
+        _token: Token,
+    ) -> Result<Issued, LaneError> {
+        Err(LaneError::Unsupported)
+    }
 
     /// Writes `data` to `peer`'s exposed memory at `remote`, then `words` (1 to [`MAX_WORDS`]) at
     /// `at`, which is aligned to 8 bytes. A reader whose acquire load finds all bytes of a word as
@@ -513,18 +517,23 @@ pub trait Lane: Send {
     /// `result` must be aligned and valid for writing a `u64` until completion.
     unsafe fn atomic(
         &mut self,
-        peer: Peer,
-        vci: VciId,
-        op: AtomicOp,
-        operand: u64,
-        compare: u64,
-        result: *mut u64,
-        remote: RemoteAddr,
-        token: Token,
-    ) -> Result<Issued, LaneError>;
+        _peer: Peer,
+        _vci: VciId,
+        _op: AtomicOp,
+        _operand: u64,
+        _compare: u64,
+        _result: *mut u64,
+        _remote: RemoteAddr,
+        _token: Token,
+    ) -> Result<Issued, LaneError> {
+        Err(LaneError::Unsupported)
+    }
 
-    /// Completes when all puts and atomics issued to `peer` before it are visible there.
-    fn flush(&mut self, peer: Peer, token: Token) -> Result<Issued, LaneError>;
+    /// Completes when all puts and atomics issued to `peer` before it are visible there. By default
+    /// they are visible when they are issued.
+    fn flush(&mut self, _peer: Peer, _token: Token) -> Result<Issued, LaneError> {
+        Ok(Issued::Complete)
+    }
 
     /// Returns whether everything accepted by [`Lane::send`] has left this process, so that it may
     /// end.
@@ -572,6 +581,9 @@ pub trait NodeLane {
     fn pipes(&mut self) -> Option<&mut dyn Pipes> {
         None
     }
+
+    /// Does what is left for times in which the VCI's owner waits. Takes up to some microseconds.
+    fn idle(&mut self) {}
 }
 
 /// Copies to and from any memory of a peer on this node, exposed or not. A copy is complete, and

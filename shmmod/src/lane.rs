@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use netmod::{
-    AtomicOp, DirectCopy, Header, IoVec, Issued, Lane, LaneError, NodeLane, Payload, Peer, Pipes,
-    RemoteAddr, RemoteKey, Resolver, Sink, Token, VciId, WakeUp,
+    DirectCopy, Header, IoVec, Issued, Lane, LaneError, NodeLane, Payload, Peer, Pipes, RemoteAddr,
+    RemoteKey, Resolver, Sink, Token, VciId, WakeUp,
 };
-use netmod_kit::{Machine, Nearness, PeerTable};
+use netmod_kit::{Machine, Nearness, PeerTable, Sampler, event};
 use shmring::ring::{CELLS, INLINE, RxRing, Sent, TxRing, publish};
 
 use crate::cma::{self, Direction, NotCopied};
@@ -30,12 +30,7 @@ pub(crate) struct Remote {
     at: Location,
     /// Whether CMA works with the peer; `None` until tried.
     single_copy: Option<bool>,
-    /// Sampled only where streaming stores reach far cores faster than plain ones.
     pub nearness: Nearness,
-    /// The last value of the probe that was sampled.
-    pub probed: u64,
-    /// Number of the peer's pipes that this process has ended, wrapping.
-    pub ended: u32,
     /// Number of messages that the lane had received at the last send to this peer.
     taken_before: u64,
     /// Number of mapped units of the peer's pipeline memory.
@@ -45,6 +40,11 @@ pub(crate) struct Remote {
 /// Bytes. Messages of at least this length reach a core that shares no cache with this one faster
 /// through memory than line by line from this core's cache.
 const PAST: usize = 2048;
+
+/// Calls of [`NodeLane::idle`] per sample of nearness, each of which takes about 1 µs.
+const CALLS_PER_SAMPLE: u32 = 32;
+/// Calls at the beginning that all take a sample.
+const FIRST_SAMPLES: u32 = 64;
 
 /// Bytes. In a stream, the lines of the next message are prefetched if messages are at least this
 /// long, as there is little time between prefetch and write; after a reply they always are.
@@ -56,6 +56,13 @@ impl Remote {
     #[inline(always)]
     fn answers(&mut self, taken: u64) -> bool {
         mem::replace(&mut self.taken_before, taken) != taken
+    }
+
+    /// Returns whether CMA works with the peer; tried at the first call.
+    pub fn is_readable(&mut self, mode: SingleCopy) -> bool {
+        *self
+            .single_copy
+            .get_or_insert_with(|| mode != SingleCopy::Never && cma::works(&self.at))
     }
 
     /// Sends a message that may need a body. `taken`: number of messages that the lane has
@@ -191,8 +198,11 @@ pub(crate) struct ShmLane {
     pub sending: Sending,
     pub remotes: PeerTable<Option<Box<Remote>>>,
     resolver: Arc<dyn Resolver>,
-    mode: SingleCopy,
+    pub mode: SingleCopy,
     pub policy: Box<dyn LongMessagePolicy>,
+    sampler: Sampler,
+    /// Number of calls of [`NodeLane::idle`], wrapping.
+    idle_calls: u32,
     /// Process numbers of the peers that `check_peers` covers: those sent to or waited for.
     watched: HashMap<Peer, u32>,
     /// Peers whose process one check has found dead.
@@ -219,6 +229,8 @@ impl ShmLane {
             resolver,
             mode,
             policy: Box::new(StaticPolicy::new(mode, Machine::get())),
+            sampler: Sampler::default(),
+            idle_calls: 0,
             sending: Sending::default(),
             watched: HashMap::new(),
             ended: HashSet::new(),
@@ -245,6 +257,27 @@ impl ShmLane {
         }
     }
 
+    /// Samples how near a peer's core is, of another peer at each turn.
+    #[cold]
+    fn sample_nearness(&mut self, turn: u32) {
+        let remotes = || {
+            let slots = self.remotes.iter();
+            slots.filter_map(|(peer, _, slot)| Some((peer, slot.as_deref()?)))
+        };
+        let count = remotes().count().max(1);
+        if let Some((peer, remote)) = remotes().nth(turn as usize % count)
+            && let Some(is_far) = self.sampler.sample(&remote.segment.front().beacon)
+        {
+            let was_far = remote.nearness.is_far();
+            remote.nearness.note(is_far);
+            Nearness::of_node().note(is_far);
+            if remote.nearness.is_far() != was_far {
+                let place = if was_far { "near" } else { "far" };
+                event!(Route, Info, "the core of process {peer} is {place}");
+            }
+        }
+    }
+
     /// Sends the first message to a peer, or one to a VCI of another number.
     #[cold]
     #[inline(never)]
@@ -259,16 +292,12 @@ impl ShmLane {
         self.remote(to, vci)?.send_long(from, header, payload)
     }
 
-    /// Returns the process number of a peer with which CMA works; tried at first contact.
+    /// Returns the process number of a peer with which CMA works.
     pub fn single_copy(&mut self, peer: Peer, vci: VciId) -> Result<u32, LaneError> {
-        let allowed = self.mode != SingleCopy::Never;
+        let mode = self.mode;
         let remote = self.remote(peer, vci)?;
-        let at = remote.at;
-        match remote
-            .single_copy
-            .get_or_insert_with(|| allowed && cma::works(&at))
-        {
-            true => Ok(at.pid),
+        match remote.is_readable(mode) {
+            true => Ok(remote.at.pid),
             false => Err(LaneError::Unsupported),
         }
     }
@@ -353,8 +382,6 @@ fn attach(
         at,
         single_copy: None,
         nearness: Nearness::default(),
-        probed: 0,
-        ended: 0,
         units_mapped: 0,
         taken_before: 0,
     }))
@@ -469,25 +496,6 @@ impl Lane for ShmLane {
         self.copy(Direction::Write, peer, vci, local.cast_mut(), len, remote)
     }
 
-    unsafe fn atomic(
-        &mut self,
-        _peer: Peer,
-        _vci: VciId,
-        _op: AtomicOp,
-        _operand: u64,
-        _compare: u64,
-        _result: *mut u64,
-        _remote: RemoteAddr,
-        _token: Token,
-    ) -> Result<Issued, LaneError> {
-        // The kernel's copy is not atomic.
-        Err(LaneError::Unsupported)
-    }
-
-    fn flush(&mut self, _peer: Peer, _token: Token) -> Result<Issued, LaneError> {
-        Ok(Issued::Complete) // copies are complete and visible on return
-    }
-
     fn check_peers(&mut self, awaited: &[Peer], sink: &mut dyn Sink) {
         for &peer in awaited {
             if self.watched.contains_key(&peer) {
@@ -557,6 +565,15 @@ impl NodeLane for ShmLane {
 
     fn pipes(&mut self) -> Option<&mut dyn Pipes> {
         Some(self)
+    }
+
+    fn idle(&mut self) {
+        self.own.front().beacon.write();
+        self.idle_calls = self.idle_calls.wrapping_add(1);
+        let calls = self.idle_calls;
+        if calls < FIRST_SAMPLES || calls.is_multiple_of(CALLS_PER_SAMPLE) {
+            self.sample_nearness(calls / CALLS_PER_SAMPLE + calls % CALLS_PER_SAMPLE);
+        }
     }
 }
 

@@ -102,7 +102,7 @@ pub struct Comm {
     rank: u32,
     /// The VCI of collectives, and of all messages if `map` is not set.
     vci: AtomicU16,
-    /// The VCI of all sends, or [`SLOW_PATH`].
+    /// The VCI of all sends, or [`SLOW_PATH`]; with a VCI, `targets` is regular.
     sends: AtomicU32,
     /// The VCI of all receives and probes, or [`SLOW_PATH`].
     receives: AtomicU32,
@@ -303,18 +303,19 @@ impl Comm {
         first.wrapping_add(rank.wrapping_mul(step))
     }
 
-    /// Returns the process that a send to `rank` goes to, or `None` if the group is irregular.
+    /// Returns the process that a send to `rank` of a regular group goes to.
     #[inline(always)]
-    fn regular_target(&self, rank: u32) -> Option<Peer> {
+    fn regular_target(&self, rank: u32) -> Peer {
         let Targets { first, step, .. } = self.targets;
-        (!self.targets.irregular).then_some(first.wrapping_add(rank.wrapping_mul(step)))
+        first.wrapping_add(rank.wrapping_mul(step))
     }
 
     /// Returns the key of a user message that this rank sends.
     #[inline(always)]
     fn message_key(&self, tag: i32) -> Key {
+        const { assert!(Purpose::PointToPoint as u64 == 0) };
         Key {
-            context: self.context().of(Purpose::PointToPoint),
+            context: self.context.load(Ordering::Relaxed),
             source: self.rank as i32,
             tag,
         }
@@ -391,7 +392,9 @@ impl Comm {
         let unpromised = self.promises.load(Ordering::Relaxed) == 0;
         let vci = self.map.get().map_or(self.vci(), |map| map.first());
         let state = |fast| if fast { vci.into() } else { SLOW_PATH };
-        self.sends.store(state(one && same), Ordering::Release);
+        let regular = !self.targets.irregular;
+        self.sends
+            .store(state(one && same && regular), Ordering::Release);
         self.receives
             .store(state(one && unpromised), Ordering::Release);
     }

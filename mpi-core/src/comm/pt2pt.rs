@@ -4,6 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use netmod::VciId;
+use shmring::ring::INLINE;
 pub use shmring::ring::Sent;
 
 use super::{Comm, Purpose};
@@ -105,16 +106,16 @@ pub unsafe fn send_inline(
     rank: u32,
     tag: i32,
 ) -> Sent {
-    let key = comm.message_key(tag);
-    let Some(peer) = comm.regular_target(rank) else {
+    if len > INLINE {
         return Sent::Full;
-    };
+    }
     let vci = comm.sends.load(Ordering::Relaxed);
     let Some(slot) = process.find_vci(vci) else {
         return Sent::Full;
     };
+    let key = comm.message_key(tag);
     let to = Address {
-        peer,
+        peer: comm.regular_target(rank),
         vci: vci as VciId,
     };
     with_access!(slot, state => {
@@ -129,13 +130,13 @@ pub unsafe fn send_inline(
 pub fn wake(process: &Process, comm: &Comm, rank: u32) {
     let vci = comm.sends.load(Ordering::Relaxed);
     if let Some(slot) = process.find_vci(vci) {
-        slot.lock().wake(comm.target(rank), vci as VciId);
+        slot.lock().wake(comm.regular_target(rank), vci as VciId);
     }
 }
 
 /// Sends `len` contiguous bytes at `data`. Returns `None` if the send is already complete.
 ///
-/// If no VCI takes all sends of the communicator, or its lock has to be waited for, the message goes
+/// If no VCI takes all sends of the communicator, its group is irregular, or the lock has to be waited for, the message goes
 /// by [`send_on`].
 ///
 /// # Safety
@@ -155,7 +156,7 @@ pub unsafe fn send_contiguous(
     let vci = comm.sends.load(Ordering::Relaxed);
     if let Some(slot) = process.find_vci(vci) {
         let to = Address {
-            peer: comm.target(rank),
+            peer: comm.regular_target(rank),
             vci: vci as VciId,
         };
         let (key, owner) = (comm.message_key(tag), comm.owner());

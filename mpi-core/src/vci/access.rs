@@ -6,7 +6,6 @@
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
-#[cfg(debug_assertions)]
 use std::sync::atomic::Ordering;
 
 use super::VciState;
@@ -47,7 +46,7 @@ impl Vci {
     /// Returns access if the VCI takes no lock.
     #[inline(always)]
     pub fn try_unlocked(&self) -> Option<Unlocked<'_>> {
-        if self.mode() != LockMode::Unlocked {
+        if self.mode.load(Ordering::Relaxed) != LockMode::Unlocked as u8 {
             return None;
         }
         #[cfg(debug_assertions)]

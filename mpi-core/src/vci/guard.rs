@@ -33,7 +33,7 @@ pub(crate) struct Vci {
     /// Never taken, and so without an owner, if there is a shared lock.
     pub(super) lock: BiasedLock,
     /// A [`LockMode`].
-    mode: AtomicU8,
+    pub(super) mode: AtomicU8,
     /// Whether no lock is taken because one thread alone uses this VCI. Other threads don't visit it.
     exclusive: AtomicBool,
     /// The lock to take in place of `lock`.

@@ -255,10 +255,6 @@ impl Lane for LoopbackLane {
         Ok(Issued::Complete)
     }
 
-    fn flush(&mut self, _peer: Peer, _token: Token) -> Result<Issued, LaneError> {
-        Ok(Issued::Complete)
-    }
-
     fn drained(&mut self) -> bool {
         true
     }

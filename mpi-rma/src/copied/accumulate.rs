@@ -1,7 +1,6 @@
 //! Accumulates in windows on the program's own memory, within a node: all of them under the target's lock.
 
-use crate::copied::deferred::Deferred;
-use crate::copied::request_slot::SmallAccess;
+use crate::copied::deferred::{Deferred, SmallAccess};
 use crate::window::accumulate::{Accumulate, Atomicity, CompareAndSwap, CopiedDomain};
 use crate::window::apply::{self, LONGEST_COMPARED};
 use crate::window::buffers::{Completion, ResultBuffer, skip};

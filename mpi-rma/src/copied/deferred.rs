@@ -14,13 +14,12 @@
 
 use mpi_core::process::Process;
 use mpi_types::error::Result;
+use mpi_types::op::PredefinedOp;
 
-use crate::copied::outbox::{Outbox, RequestPath};
-use crate::copied::request_slot::{self, SmallAccess};
+use crate::copied::outbox::Outbox;
 use crate::copied::rings::mapped::Mapped;
 use crate::copied::rings::published::{Entry, Published, Side};
 use crate::copied::rings::{EntryRequest, PIECE, Ring, kind};
-use crate::copied::target_requests;
 use crate::epochs::sync_error;
 use crate::window::Window;
 use crate::window::apply::{LONGEST_COMPARED, Reduction};
@@ -49,6 +48,16 @@ pub(crate) enum TargetProgress {
     Unknown,
 }
 
+/// The operation of an access.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum SmallAccess {
+    Put,
+    Get,
+    Accumulate(PredefinedOp, u8),
+    /// The data is the compared value and the new value, [`LONGEST_COMPARED`] bytes each.
+    CompareAndSwap,
+}
+
 /// An access to defer.
 pub(crate) struct Deferred<'a> {
     pub what: SmallAccess,
@@ -67,8 +76,8 @@ fn keep_first(result: &mut Result<()>, next: Result<()>) {
 }
 
 impl Window {
-    /// Offers a small access to one block to the target, by the path that the window has. Returns
-    /// whether the target has carried it out, or will.
+    /// Offers a small access to one block to the target: publishes it in the ring to it, in order
+    /// with earlier ones. Returns whether the target will carry it out.
     ///
     /// # Errors
     /// Those of earlier deferred accesses, if these had to be completed first.
@@ -82,31 +91,9 @@ impl Window {
         access: Deferred<'_>,
         completion: Completion,
     ) -> Result<bool> {
-        match &self.requests {
-            // SAFETY: the output is writable, and not used before the access is complete
-            // (`Window::offer`).
-            RequestPath::Rings(outbox) => unsafe {
-                self.defer(process, outbox, target, access, completion)
-            },
-            // SAFETY: the output is writable, and not used before the access is complete
-            // (`Window::offer`).
-            RequestPath::Slots => unsafe { self.ask_slot(process, target, access) },
-            RequestPath::None => Ok(false),
-        }
-    }
-
-    /// Publishes an access in the ring to its target, in order with earlier ones.
-    ///
-    /// # Safety
-    /// That of [`Window::offer`].
-    unsafe fn defer(
-        &self,
-        process: &Process,
-        outbox: &Outbox,
-        target: &Target<'_>,
-        access: Deferred<'_>,
-        completion: Completion,
-    ) -> Result<bool> {
+        let Some(outbox) = &self.outbox else {
+            return Ok(false);
+        };
         let accumulates = !matches!(access.what, SmallAccess::Put | SmallAccess::Get);
         // SAFETY: the output is writable, and not used before the access is complete
         // (`Window::offer`).
@@ -120,58 +107,10 @@ impl Window {
         Ok(left)
     }
 
-    /// Requests an access by the target's request slot. Returns whether the target carried it out.
-    ///
-    /// # Safety
-    /// The output is writable.
-    unsafe fn ask_slot(
-        &self,
-        process: &Process,
-        target: &Target<'_>,
-        access: Deferred<'_>,
-    ) -> Result<bool> {
-        let Some((skip, len)) = target.datatype.as_block(target.count) else {
-            return Ok(false);
-        };
-        let (output, output_len) = access.output;
-        if len > request_slot::ROOM || output_len > request_slot::ROOM {
-            return Ok(false);
-        }
-        let count = match access.what {
-            SmallAccess::Accumulate(..) => target.count,
-            _ => len,
-        };
-        let output = match output.is_null() {
-            true => &mut [],
-            // SAFETY: the output is writable, by this function's contract.
-            false => unsafe { std::slice::from_raw_parts_mut(output, output_len) },
-        };
-        let windows = process.source::<Windows>();
-        Ok(target_requests::ask(
-            self.control()?,
-            &self.hit_rate,
-            target.rank as usize,
-            access.what,
-            ((access.at + skip as i64) as u64, count),
-            access.input,
-            output,
-            || windows.serve_slots(),
-        ))
-    }
-
-    /// Returns the deferred accesses, if the window has rings.
-    #[inline]
-    pub(crate) fn outbox(&self) -> Option<&Outbox> {
-        match &self.requests {
-            RequestPath::Rings(outbox) => Some(outbox),
-            RequestPath::Slots | RequestPath::None => None,
-        }
-    }
-
     /// Completes the deferred accesses to a target before an accumulate that is not deferred, which
     /// would overtake them.
     pub(crate) fn settle_before(&self, process: &Process, target: u32) -> Result<()> {
-        match self.outbox() {
+        match &self.outbox {
             Some(outbox) if outbox.has_left(target) => {
                 self.settle(process, Some(target), TargetProgress::Unknown)
             }
@@ -234,7 +173,7 @@ impl Window {
                 if usize::from(request.len) >= SERVE_BEFORE
                     || published.len() % SERVE_EVERY == SERVE_EVERY - 1
                 {
-                    windows.serve_slots();
+                    windows.serve_rings();
                 }
                 // SAFETY: this process is the ring's origin; the input is a slice; the output is
                 // writable until the access is complete, by this function's contract.
@@ -275,7 +214,7 @@ impl Window {
         target: Option<u32>,
         progress: TargetProgress,
     ) -> Result<()> {
-        match self.outbox() {
+        match &self.outbox {
             Some(outbox) if !outbox.is_empty() => {
                 self.settle_some(process, outbox, target, progress)
             }
@@ -331,7 +270,7 @@ impl Window {
                 break;
             }
             // The target may be waiting for this process to serve its rings, or for a core.
-            if !windows.serve_slots() {
+            if !windows.serve_rings() {
                 match polls > POLLS && polls.is_multiple_of(64) {
                     true => process.yield_or_nap(),
                     false => std::hint::spin_loop(),

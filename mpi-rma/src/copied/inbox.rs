@@ -2,51 +2,86 @@
 //! ([`deferred`](crate::copied::deferred)).
 
 use std::mem::MaybeUninit;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::copied::rings::{EntryRequest, PIECE, kind};
 use crate::locks::control::Control;
 use crate::window::apply::{self, LONGEST_COMPARED, Reduction};
+use crate::window::attached::Attached;
 
-/// A member's position in the rings to it.
+/// The rings to a member, and the memory that it serves.
 pub(crate) struct Inbox {
+    pub control: Control,
+    /// Address of its memory; NULL for a dynamic window, whose offsets are addresses.
+    pub base: *mut u8,
+    size: usize,
+    /// The regions attached to a dynamic window.
+    attached: Option<Arc<Mutex<Attached>>>,
     /// Line of each origin's next entry.
-    pub next: Box<[u32]>,
+    next: Box<[u32]>,
 }
 
+// SAFETY: `base` is the window's memory, which is valid while the rings are served, and not bound to
+// a thread.
+unsafe impl Send for Inbox {}
+
 impl Inbox {
-    pub fn new(members: usize) -> Inbox {
+    pub fn new(
+        control: Control,
+        (base, size): (*mut u8, usize),
+        attached: Option<Arc<Mutex<Attached>>>,
+    ) -> Inbox {
         Inbox {
-            next: vec![0; members].into(),
+            next: vec![0; control.members()].into(),
+            control,
+            base,
+            size,
+            attached,
         }
     }
 
-    /// Carries out the requests in this member's rings. Its memory begins at `base`; `has` checks
-    /// whether a range belongs to it. Returns whether there were any.
-    pub fn serve(
-        &mut self,
-        control: &Control,
-        base: *mut u8,
-        has: &dyn Fn(u64, usize) -> bool,
-    ) -> bool {
-        let (me, mut any) = (control.me(), false);
-        for (origin, next) in self.next.iter_mut().enumerate() {
-            let Some(ring) = control.ring(origin, me) else {
-                continue;
-            };
-            let served = ring.serve(next, |number| {
-                let request = ring.request(number);
-                // Checked again although origins do: a stray pointer may have overwritten the entry.
-                let most = ring.most().min(PIECE);
-                let fits = usize::from(request.len) <= most;
-                request.kind == kind::FILLER
-                    || fits && carry_out(control, (base, has), request, ring.data(number), most)
-            });
-            if served {
-                any = true;
-            }
+    /// Carries out the requests in this member's rings. Returns whether there were any.
+    pub fn serve(&mut self) -> bool {
+        let size = self.size as u64;
+        match &self.attached {
+            None => serve(&mut self.next, &self.control, self.base, &|at, len| {
+                at.checked_add(len as u64).is_some_and(|end| end <= size)
+            }),
+            Some(attached) => serve(&mut self.next, &self.control, self.base, &|at, len| {
+                attached.lock().covers(at as usize, len)
+            }),
         }
-        any
     }
+}
+
+/// Carries out the requests in a member's rings. Its memory begins at `base`; `has` checks whether a
+/// range belongs to it.
+fn serve(
+    nexts: &mut [u32],
+    control: &Control,
+    base: *mut u8,
+    has: &dyn Fn(u64, usize) -> bool,
+) -> bool {
+    let (me, mut any) = (control.me(), false);
+    for (origin, next) in nexts.iter_mut().enumerate() {
+        let Some(ring) = control.ring(origin, me) else {
+            continue;
+        };
+        let served = ring.serve(next, |number| {
+            let request = ring.request(number);
+            // Checked again although origins do: a stray pointer may have overwritten the entry.
+            let most = ring.most().min(PIECE);
+            let fits = usize::from(request.len) <= most;
+            request.kind == kind::FILLER
+                || fits && carry_out(control, (base, has), request, ring.data(number), most)
+        });
+        if served {
+            any = true;
+        }
+    }
+    any
 }
 
 /// Carries out an entry with space for `most` bytes, at most [`PIECE`]. Returns whether it succeeded.

@@ -3,10 +3,9 @@
 
 pub(crate) mod accumulate;
 pub(crate) mod deferred;
+pub(crate) mod hit_rate;
 pub(crate) mod inbox;
 pub(crate) mod kernel_copy;
 pub(crate) mod outbox;
-pub(crate) mod request_slot;
 pub(crate) mod rings;
-pub(crate) mod target_requests;
 pub(crate) mod transfer;

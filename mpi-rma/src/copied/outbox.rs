@@ -5,16 +5,6 @@ use mpi_types::error::Result;
 use crate::copied::rings::published::Published;
 use crate::primitives::{AtomicU32, Mutex, Ordering};
 
-/// How a window passes small accesses to their targets; chosen at its creation.
-pub(crate) enum RequestPath {
-    /// In a ring per target.
-    Rings(Outbox),
-    /// In the targets' request slots.
-    Slots,
-    /// Origins carry out all accesses.
-    None,
-}
-
 /// A member's deferred accesses.
 pub(crate) struct Outbox {
     targets: Box<[Mutex<Published>]>,

@@ -1,7 +1,6 @@
 //! Puts and gets in another process of this node: small ones by request to the target, others by CMA copies.
 
-use crate::copied::deferred::Deferred;
-use crate::copied::request_slot::SmallAccess;
+use crate::copied::deferred::{Deferred, SmallAccess};
 use crate::window::members::Copied;
 use crate::window::transfer::{TargetMemory, Transfer};
 use mpi_core::pt2pt::request::RequestId;

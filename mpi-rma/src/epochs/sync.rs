@@ -94,7 +94,7 @@ impl Window {
                 .store(if assert.no_succeed { 0 } else { FENCE }, Ordering::Relaxed);
         }
         event!(Rma, Debug, "fence, {:?}", self.mode);
-        if self.outbox().is_some() {
+        if self.outbox.is_some() {
             let settled = self.settle(process, None, TargetProgress::Expected);
             full_fence();
             let number = self.fences.load(Ordering::Relaxed).wrapping_add(1);

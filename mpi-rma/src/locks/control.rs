@@ -32,7 +32,6 @@ use std::time::{Duration, Instant};
 
 use netmod::Peer;
 
-use crate::copied::request_slot::RequestSlot;
 use crate::copied::rings::Ring;
 use crate::copied::rings::mapped::{self, Mapped};
 use crate::locks::access_guard::{AtomicAccess, Busy, BusyGuard};
@@ -77,7 +76,6 @@ pub(crate) struct Block {
     completions: Line<atomic::AtomicU32>,
     /// Fences that the member has reached, in modes where fences are words in memory.
     fences: Line<atomic::AtomicU32>,
-    slot: RequestSlot,
 }
 
 /// The control blocks of all members.
@@ -238,11 +236,6 @@ impl Control {
                 .add(size_of::<Head>() + member * self.stride)
                 .cast()
         }
-    }
-
-    /// Returns a member's request slot.
-    pub fn slot(&self, member: usize) -> &RequestSlot {
-        &self.block(member).slot
     }
 
     /// Whether both belong to the same window.

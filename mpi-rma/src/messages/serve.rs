@@ -70,7 +70,7 @@ pub(crate) fn end_service(process: &Process, service: &Arc<Service>) {
 
 /// Carries out what has arrived for windows on a VCI. Returns whether anything happened.
 pub(crate) fn advance_services(windows: &Windows, process: &Process, vci: VciId) -> Result<bool> {
-    let any = windows.serve_slots();
+    let any = windows.serve_rings();
     let Some(served) = windows.served_on(vci) else {
         return Ok(any);
     };

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
+use crate::copied::hit_rate::HitRate;
 use crate::copied::inbox::Inbox;
-use crate::copied::outbox::{Outbox, RequestPath};
-use crate::copied::target_requests::{self, ServedSlot};
+use crate::copied::outbox::Outbox;
 use crate::epochs::Epochs;
 use crate::locks::control::Control;
 use crate::mapped::fast_targets::FastTargets;
@@ -214,15 +214,11 @@ impl Window {
                 .watch
                 .members(process.suspects(), others)
         });
-        let requests = match (mode, &control) {
-            (AccessMode::Copied, Some(control)) if control.has_rings() => {
-                RequestPath::Rings(Outbox::new(control.members()))
-            }
-            (AccessMode::Copied, Some(_)) if matches!(flavor, Flavor::Created(_)) => {
-                RequestPath::Slots
-            }
-            _ => RequestPath::None,
-        };
+        let with_rings = control
+            .as_ref()
+            .filter(|control| mode == AccessMode::Copied && control.has_rings());
+        let outbox = with_rings.map(|control| Outbox::new(control.members()));
+        let inbox = with_rings.cloned();
         let window = Window {
             flavor,
             base: match flavor {
@@ -239,8 +235,8 @@ impl Window {
             control,
             service,
             epochs: Epochs::new(comm.size() as usize),
-            hit_rate: target_requests::HitRate::default(),
-            requests,
+            hit_rate: HitRate::default(),
+            outbox,
             fences: AtomicU32::new(0),
             syncs: AtomicU32::new(0),
             raised_losses: AtomicU32::new(0),
@@ -251,20 +247,10 @@ impl Window {
             memory,
             comm,
         };
-        if let (AccessMode::Copied, Some(control)) = (mode, &window.control)
-            && (control.has_rings() || flavor != Flavor::Dynamic)
-        {
-            registry::add_slot(
-                process,
-                ServedSlot {
-                    control: control.clone(),
-                    member: window.comm.rank() as usize,
-                    base: window.base,
-                    size,
-                    attached: (flavor == Flavor::Dynamic).then(|| window.attached.clone()),
-                    inbox: control.has_rings().then(|| Inbox::new(control.members())),
-                },
-            );
+        if let Some(control) = inbox {
+            let attached = (flavor == Flavor::Dynamic).then(|| window.attached.clone());
+            let inbox = Inbox::new(control, (window.base, size), attached);
+            registry::add_inbox(process, inbox);
         }
         // No member may be asked before it serves, or free its probe while others read it. In the
         // other modes the last exchange, about what members are able to, has synchronized them.

@@ -37,8 +37,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use netmod::SharedSegment;
 use parking_lot::Mutex;
 
-use crate::copied::outbox::RequestPath;
-use crate::copied::target_requests;
+use crate::copied::hit_rate::HitRate;
+use crate::copied::outbox::Outbox;
 use crate::epochs::Epochs;
 use crate::locks::control::Control;
 use crate::mapped::fast_targets::FastTargets;
@@ -106,8 +106,9 @@ pub struct Window {
     pub(crate) control: Option<Control>,
     pub(crate) service: Option<Arc<Service>>,
     pub(crate) epochs: Epochs,
-    pub(crate) hit_rate: target_requests::HitRate,
-    pub(crate) requests: RequestPath,
+    pub(crate) hit_rate: HitRate,
+    /// The deferred accesses, if the window has rings.
+    pub(crate) outbox: Option<Outbox>,
     /// Fences passed by this process, in modes where fences are words in memory.
     pub(crate) fences: AtomicU32,
     /// Number of `MPI_Win_sync` calls.
@@ -169,10 +170,10 @@ impl Window {
             })?;
             serve::end_service(process, service);
         }
-        // Requests in the slot are not served from here on; their origins copy by CMA. (After the
-        // barrier the words may become another window's.)
-        if let (AccessMode::Copied, Some(control)) = (self.mode, &self.control) {
-            registry::remove_slot(process, self.base, control);
+        // Requests in the rings are not served from here on; their origins copy by CMA. (After the
+        // barrier the rings may become another window's.)
+        if let (Some(_), Some(control)) = (&self.outbox, &self.control) {
+            registry::remove_inbox(process, self.base, control);
         }
         // Invariant: no memory goes before all members are done with it.
         mpi_coll::barrier(process, &self.comm)?;
@@ -434,8 +435,8 @@ mod tests {
             control: None,
             service: Some(service),
             epochs: Epochs::new(size as usize),
-            hit_rate: target_requests::HitRate::default(),
-            requests: RequestPath::None,
+            hit_rate: HitRate::default(),
+            outbox: None,
             fences: AtomicU32::new(0),
             syncs: AtomicU32::new(0),
             attached: Arc::default(),

@@ -1,4 +1,4 @@
-//! The windows of a process that others reach through messages or request slots, as a source of its
+//! The windows of a process that others reach through messages or rings, as a source of its
 //! progress.
 
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use mpi_core::lock::Guarded;
 use netmod::{Peer, VciId};
 use parking_lot::Mutex;
 
-use crate::copied::target_requests::ServedSlot;
+use crate::copied::inbox::Inbox;
 use crate::locks::control::Control;
 use crate::messages::service::Service;
 use crate::messages::service_signal::ServiceSignal;
@@ -28,12 +28,12 @@ const IDLE_POLLS_PER_LOOK: usize = 4;
 pub struct Windows {
     /// By VCI: a thread that polls a VCI serves its windows. Allocated with the first such window.
     served: OnceLock<Box<[CachePadded<Served>]>>,
-    pub(crate) slots: Mutex<Vec<ServedSlot>>,
-    /// Length of `slots`, read without its lock.
-    slot_count: AtomicUsize,
+    inboxes: Mutex<Vec<Inbox>>,
+    /// Length of `inboxes`, read without its lock.
+    inbox_count: AtomicUsize,
     /// Polls that found no work.
     idle: AtomicUsize,
-    /// Windows and slots that need progress.
+    /// Windows and inboxes that need progress.
     count: Mutex<usize>,
     /// Where the progress thread of windows sleeps.
     pub(crate) signal: ServiceSignal,
@@ -72,8 +72,8 @@ impl Windows {
     pub fn new(only_messages: bool, atomics: NetworkAtomics, passive: PassiveTargets) -> Windows {
         Windows {
             served: OnceLock::new(),
-            slots: Mutex::default(),
-            slot_count: AtomicUsize::new(0),
+            inboxes: Mutex::default(),
+            inbox_count: AtomicUsize::new(0),
             idle: AtomicUsize::new(0),
             count: Mutex::default(),
             signal: ServiceSignal::default(),
@@ -113,7 +113,7 @@ impl Windows {
         self.passive
     }
 
-    /// Adds `more` (or removes, if negative) windows or slots that need progress.
+    /// Adds `more` (or removes, if negative) windows or inboxes that need progress.
     pub(crate) fn count(&self, process: &Process, more: isize) {
         let mut count = self.count.lock();
         *count = count.saturating_add_signed(more);
@@ -140,7 +140,7 @@ impl Windows {
     /// Returns whether an idle poll should look at all windows.
     #[inline(always)]
     pub(crate) fn is_due(&self, process: &Process) -> bool {
-        if process.is_threaded() || self.slot_count.load(Ordering::Relaxed) != 0 {
+        if process.is_threaded() || self.inbox_count.load(Ordering::Relaxed) != 0 {
             return true;
         }
         let idle = self.idle.load(Ordering::Relaxed).wrapping_add(1);
@@ -148,14 +148,14 @@ impl Windows {
         idle.is_multiple_of(IDLE_POLLS_PER_LOOK)
     }
 
-    /// Serves all request slots once. Returns whether there was a request.
+    /// Serves all rings once. Returns whether there was a request.
     #[inline(always)]
-    pub(crate) fn serve_slots(&self) -> bool {
-        if self.slot_count.load(Ordering::Acquire) == 0 {
+    pub(crate) fn serve_rings(&self) -> bool {
+        if self.inbox_count.load(Ordering::Acquire) == 0 {
             return false;
         }
-        match self.slots.try_lock() {
-            Some(mut slots) => slots.iter_mut().fold(false, |any, one| any | one.serve()),
+        match self.inboxes.try_lock() {
+            Some(mut inboxes) => inboxes.iter_mut().fold(false, |any, one| any | one.serve()),
             None => false,
         }
     }
@@ -191,21 +191,21 @@ impl Source for Windows {
     }
 }
 
-/// Begins to serve a slot.
-pub(crate) fn add_slot(process: &Process, slot: ServedSlot) {
+/// Begins to serve a member's rings.
+pub(crate) fn add_inbox(process: &Process, inbox: Inbox) {
     let windows = process.source::<Windows>();
-    windows.slots.lock().push(slot);
-    windows.slot_count.fetch_add(1, Ordering::Release);
+    windows.inboxes.lock().push(inbox);
+    windows.inbox_count.fetch_add(1, Ordering::Release);
     windows.count(process, 1);
 }
 
-/// Stops serving a slot. Members must have stopped sending requests to it.
-pub(crate) fn remove_slot(process: &Process, base: *mut u8, control: &Control) {
-    let mut slots = process.source::<Windows>().slots.lock();
-    let before = slots.len();
-    slots.retain(|other| other.base != base || !other.control.is_same(control));
-    let closed = before - slots.len();
+/// Stops serving a member's rings. Other members must have stopped publishing requests there.
+pub(crate) fn remove_inbox(process: &Process, base: *mut u8, control: &Control) {
+    let mut inboxes = process.source::<Windows>().inboxes.lock();
+    let before = inboxes.len();
+    inboxes.retain(|other| other.base != base || !other.control.is_same(control));
+    let closed = before - inboxes.len();
     let windows = process.source::<Windows>();
-    windows.slot_count.fetch_sub(closed, Ordering::Release);
+    windows.inbox_count.fetch_sub(closed, Ordering::Release);
     windows.count(process, -(closed as isize));
 }

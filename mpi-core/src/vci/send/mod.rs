@@ -247,7 +247,10 @@ impl VciState {
             }
         } else if self.waiting.is_empty() && self.engine.outbox.is_empty() {
             let launched = match protocol {
-                Protocol::Rendezvous => self.launch_rendezvous(route, to, id),
+                // The route's pipelines have been asked by `select_long`.
+                Protocol::Rendezvous if !self.routes[route].protocols.waits => {
+                    self.offer(route, to, id)
+                }
                 _ => self.launch(route, to, id),
             };
             if let Err(error) = launched

@@ -11,9 +11,32 @@ use netmod_kit::event;
 use netmod_kit::usable::Access;
 
 impl VciState {
-    /// Offers the data of a request: says where it is, or the pipeline that it comes through, if there
-    /// is one for it.
+    /// Opens a pipeline for the data of a request, if there is one for it, and offers the data.
     pub(super) fn launch_rendezvous(
+        &mut self,
+        route: usize,
+        to: Address,
+        id: RequestId,
+    ) -> Result<(), LaneError> {
+        let Engine {
+            records, usable, ..
+        } = &mut self.engine;
+        let Some(record) = records.get(id) else {
+            return Ok(());
+        };
+        let from = &mut self.routes[route];
+        let waits = from.protocols.waits;
+        if record.pipe.is_none()
+            && let Some(pipes) = from.pipes()
+        {
+            record.pipe = open_pipe(pipes, usable, to, record);
+        }
+        record.sync |= waits && record.pipe.is_some();
+        self.offer(route, to, id)
+    }
+
+    /// Offers the data of a request: says where it is, or the pipeline that it comes through.
+    pub(super) fn offer(
         &mut self,
         route: usize,
         to: Address,
@@ -34,15 +57,8 @@ impl VciState {
             lane,
             transport,
             limits,
-            protocols,
             ..
         } = &mut routes[route];
-        if record.pipe.is_none()
-            && let Some(pipes) = lane.node().and_then(|node| node.pipes())
-        {
-            record.pipe = open_pipe(pipes, usable, to, record);
-        }
-        record.sync |= protocols.waits && record.pipe.is_some();
         let len = record.total;
         // Memory that is not mapped is not exposed: the receiver asks for the data, and is told.
         let mut is_usable = |ptr| match route == OWN {
