@@ -401,6 +401,7 @@ fn be_called(victim: &mut Victim, input: &mut Bytes) {
     let port = listener.local_addr().expect("an address").port();
     let secret = Secret::from_bytes([7; 32]);
     let record = Record {
+        encrypts: false,
         secret,
         port,
         addresses: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
