@@ -19,7 +19,7 @@ use rustix::net::sockopt;
 
 use crate::calls::{Attempt, Phase, ReadState, connect, explain, read, say, set_options};
 use crate::conn::{Conn, NOBODY, Out};
-use crate::hello::{Call, PROTOCOL, VERDICT, Verdict};
+use crate::hello::{Call, VERDICT, Verdict};
 use crate::lane::{State, TcpLane, about, event};
 use crate::record::Record;
 use crate::silence;
@@ -228,7 +228,7 @@ impl<S: Socket> TcpLane<S> {
                         return self.try_next(index);
                     }
                     let context = attempt.call.to_context();
-                    let begun = Initiator::new(&PROTOCOL, &context, &attempt.secret);
+                    let begun = Initiator::new(&S::PROTOCOL, &context, &attempt.secret);
                     let said = match begun {
                         Ok((initiator, hello)) => say(stream, &hello).map(|()| initiator),
                         Err(error) => Err(format!("cannot get random numbers: {error}")),
@@ -274,7 +274,7 @@ impl<S: Socket> TcpLane<S> {
                         }
                         ReadState::Whole => {
                             let initiator = attempt.initiator.take();
-                            let ours = initiator.and_then(|it| it.answer(&attempt.buffer).ok());
+                            let ours = initiator.and_then(|mut it| it.answer(&attempt.buffer).ok());
                             let said = match (ours, &attempt.stream) {
                                 (Some((ours, keys)), Some(stream)) => {
                                     attempt.keys = Some(keys);

@@ -16,7 +16,7 @@ use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use crate::buffer::Buffer;
 use crate::calls::Attempt;
 use crate::conn::{COPY, Conn, Out};
-use crate::hello::{PROTOCOL, PROVING};
+use crate::hello::PROVING;
 use crate::ops::Ops;
 use crate::pipe::Pipe;
 use crate::shared::Shared;
@@ -158,7 +158,7 @@ impl<S: Socket> TcpLane<S> {
             open: 0,
             streams: 0,
             attempts: Vec::new(),
-            pending: Pending::new(PROTOCOL, descriptors::spare_slots(), PROVING),
+            pending: Pending::new(S::PROTOCOL, descriptors::spare_slots(), PROVING),
             stuck: Vec::new(),
             dirty: Vec::new(),
             put_to: Vec::new(),

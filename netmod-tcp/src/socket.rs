@@ -6,10 +6,12 @@ use std::net::TcpStream;
 use std::ops::{Deref, Range};
 use std::os::fd::IntoRawFd;
 
-use netmod_kit::admission::{Direction, Keys, Role, TAG};
+use netmod_kit::admission::{Direction, Keys, Protocol, Role, TAG};
 use netmod_kit::usable::{Access, Usable};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
+
+use crate::hello;
 
 /// The error of a record that is not authentic.
 pub(crate) const FORGED: Errno = Errno::BADMSG;
@@ -18,6 +20,8 @@ pub(crate) const FORGED: Errno = Errno::BADMSG;
 pub(crate) trait Socket: Deref<Target = TcpStream> + Sized + Send + 'static {
     /// Whether data is encrypted. Then no page of the program can be spliced into the socket.
     const ENCRYPTS: bool;
+    /// The handshake.
+    const PROTOCOL: Protocol;
 
     /// Takes over a connection after its handshake.
     fn new(stream: TcpStream, keys: &Keys, role: Role) -> Self;
@@ -59,6 +63,7 @@ impl Deref for Plain {
 
 impl Socket for Plain {
     const ENCRYPTS: bool = false;
+    const PROTOCOL: Protocol = hello::PROTOCOL;
 
     fn new(stream: TcpStream, _keys: &Keys, _role: Role) -> Plain {
         Plain(Some(stream))
@@ -237,6 +242,7 @@ impl Encrypted {
 
 impl Socket for Encrypted {
     const ENCRYPTS: bool = true;
+    const PROTOCOL: Protocol = hello::ENCRYPTED;
 
     fn new(stream: TcpStream, keys: &Keys, role: Role) -> Encrypted {
         let [outgoing, incoming] = Direction::both(keys, role);
