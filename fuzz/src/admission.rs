@@ -63,7 +63,7 @@ impl Caller {
     /// Reads the challenge if it has arrived, and sends the proof with one byte changed by `change`.
     fn prove(&mut self, change: u8) {
         let mut challenge = [0; CHALLENGE];
-        let Some(initiator) = &self.initiator else {
+        let Some(initiator) = &mut self.initiator else {
             return;
         };
         if self.keys.is_some() || self.stream.read_exact(&mut challenge).is_err() {

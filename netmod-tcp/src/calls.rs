@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
 use netmod_kit::admission::handshake::CHALLENGE;
-use netmod_kit::admission::{Initiator, Secret, descriptors};
+use netmod_kit::admission::{Initiator, Keys, Secret, descriptors};
 
 use crate::hello::Call;
 use crate::shared::Shared;
@@ -39,6 +39,8 @@ pub(crate) struct Attempt {
     pub phase: Phase,
     /// The handshake of this connection, once the hello was sent.
     pub initiator: Option<Initiator>,
+    /// The keys of this connection, once the other end has proved the secret.
+    pub keys: Option<Keys>,
     pub buffer: [u8; CHALLENGE],
     pub got: usize,
     /// Addresses that failed, each with its latest reason.

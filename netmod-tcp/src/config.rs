@@ -64,8 +64,25 @@ pub const ZCOPY: Variable = Variable {
            that it receives.",
 };
 
+/// `WEFT_TCP_ENCRYPT`.
+pub const ENCRYPT: Variable = Variable {
+    name: "WEFT_TCP_ENCRYPT",
+    kind: "0 or 1",
+    default: "0",
+    help: "1: TCP connections between ranks are encrypted and authenticated (AES-256-GCM), and no other network is \
+           used; 0: they are not. Alike for all jobs that communicate; mpiexec -encrypt sets it.",
+};
+
 /// The variables of this transport.
-pub const VARIABLES: &[Variable] = &[INTERFACE, PORTS, CONNECTIONS, STREAMS, CONGESTION, ZCOPY];
+pub const VARIABLES: &[Variable] = &[
+    INTERFACE,
+    PORTS,
+    CONNECTIONS,
+    STREAMS,
+    CONGESTION,
+    ZCOPY,
+    ENCRYPT,
+];
 
 /// A choice of interfaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,6 +108,8 @@ pub struct Config {
     pub(crate) streams: u8,
     /// Whether long answers are sent without a copy; `None`: by measurement.
     pub(crate) zcopy: Option<bool>,
+    /// Whether connections are encrypted.
+    pub(crate) encrypts: bool,
     /// Congestion control of connections.
     pub(crate) congestion: congestion::Wanted,
     /// Number of connections that each poll reads directly.
@@ -107,6 +126,7 @@ impl Config {
             most: usize::MAX,
             streams: 1,
             zcopy: Some(false),
+            encrypts: false,
             congestion: congestion::Wanted::Auto,
             direct: 2,
         }
@@ -164,6 +184,13 @@ impl Config {
                     "{} is {other:?}; it can be 0, 1 or auto",
                     ZCOPY.name
                 ));
+            }
+        };
+        config.encrypts = match variables.text(ENCRYPT.name).as_deref() {
+            None | Some("0") => false,
+            Some("1") => true,
+            Some(other) => {
+                return Err(format!("{} is {other:?}; it can be 0 or 1", ENCRYPT.name));
             }
         };
         if let Some(text) = variables.text(CONGESTION.name) {
@@ -239,6 +266,7 @@ mod tests {
         assert_eq!(zcopy("auto"), None);
         assert_eq!((zcopy("0"), zcopy("1")), (Some(false), Some(true)));
         assert_eq!(Config::new(0).zcopy, Some(false));
+        assert!(with(ENCRYPT.name, "1").unwrap().encrypts);
         for (name, value) in [
             (PORTS.name, "0"),
             (PORTS.name, "70000"),
@@ -248,6 +276,7 @@ mod tests {
             (STREAMS.name, "0"),
             (STREAMS.name, "9"),
             (ZCOPY.name, "2"),
+            (ENCRYPT.name, "yes"),
             (INTERFACE.name, "10.1.0.0/33"),
             (INTERFACE.name, "fd00::/x"),
         ] {

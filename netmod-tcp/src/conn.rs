@@ -1,18 +1,16 @@
 //! An open connection: queued data and the partially received frame.
 
 use std::collections::VecDeque;
-use std::io::{self, ErrorKind, IoSlice, Write};
-use std::net::TcpStream;
-use std::ops::Deref;
-use std::os::fd::IntoRawFd;
+use std::io::{self, ErrorKind, IoSlice};
 
 use netmod::{IoVec, MAX_IOVECS, Token};
 use netmod_kit::bundle::BurstLimit;
 use rustix::io::Errno;
-use rustix::net::{SendAncillaryBuffer, SendFlags};
+use rustix::net::SendFlags;
 
 use crate::pipe::Pipe;
 use crate::silence::Silence;
+use crate::socket::Socket;
 use crate::transfer::TransferChoice;
 use crate::wire::{self, FrameKind, MAX_FIXED};
 
@@ -22,6 +20,8 @@ pub(crate) const NOBODY: Token = Token(u64::MAX);
 /// Bytes. Frames up to this size are copied into one buffer before they are written; the data of
 /// longer ones is written from its place.
 pub(crate) const COPY: usize = 4 << 10;
+
+const NO_FLAGS: SendFlags = SendFlags::empty();
 
 /// Bytes of one TCP segment over loopback.
 const SEGMENT: usize = (64 << 10) - 64;
@@ -100,8 +100,8 @@ pub(crate) enum Park {
 }
 
 /// An open connection.
-pub(crate) struct Conn {
-    pub stream: Stream,
+pub(crate) struct Conn<S> {
+    pub stream: S,
     /// Queued data, in order, before `held`.
     pub out: VecDeque<Out>,
     /// Frames that leave together.
@@ -183,33 +183,10 @@ impl Pace {
     }
 }
 
-/// The socket of a connection.
-pub(crate) struct Stream(Option<TcpStream>);
-
-impl Stream {
-    /// Forgets the descriptor, which the program has closed: the number may be in use again. The
-    /// connection must not be used any more.
-    pub fn abandon(&mut self) {
-        self.0.take().map(TcpStream::into_raw_fd);
-    }
-}
-
-impl Deref for Stream {
-    type Target = TcpStream;
-
-    #[inline]
-    fn deref(&self) -> &TcpStream {
-        match &self.0 {
-            Some(stream) => stream,
-            None => unreachable!("internal error: a connection is used after its end"),
-        }
-    }
-}
-
-impl Conn {
-    pub(crate) fn new(stream: TcpStream) -> Conn {
+impl<S: Socket> Conn<S> {
+    pub(crate) fn new(stream: S) -> Conn<S> {
         Conn {
-            stream: Stream(Some(stream)),
+            stream,
             out: VecDeque::new(),
             held: Vec::new(),
             gathered: 0,
@@ -270,7 +247,7 @@ impl Conn {
             return self.out.push_back(Out::Own(held, 0));
         }
         self.wrote = true;
-        match (&*self.stream).write(&self.held) {
+        match self.stream.write(&self.held) {
             Ok(all) if all == self.held.len() => self.held.clear(),
             Ok(some) => {
                 let held = std::mem::take(&mut self.held);
@@ -294,7 +271,7 @@ impl Conn {
         self.wrote = true;
         let (first, second) = data.split_at(first_part(self.held.len(), data.len()));
         let pieces = [IoSlice::new(&self.held), IoSlice::new(first)];
-        let sent = match sendmsg(&self.stream, &pieces) {
+        let sent = match self.stream.write_pieces(&pieces, NO_FLAGS) {
             // Unmapped memory: the caller's copy or zero-copy send meets the fault again.
             Err(Errno::FAULT) => Err(Errno::AGAIN),
             sent => sent,
@@ -303,7 +280,8 @@ impl Conn {
         if written < first.len() || second.is_empty() {
             return written;
         }
-        written + self.gone(sendmsg(&self.stream, &[IoSlice::new(second)]))
+        let sent = self.stream.write_pieces(&[IoSlice::new(second)], NO_FLAGS);
+        written + self.gone(sent)
     }
 
     /// Writes queued frames and `pieces` behind them, in one call. Copies what does not fit the
@@ -319,7 +297,8 @@ impl Conn {
             for (place, piece) in all[1..].iter_mut().zip(pieces) {
                 *place = IoSlice::new(piece);
             }
-            written = match sendmsg(&self.stream, &all[..=pieces.len().min(MAX_IOVECS)]) {
+            let all = &all[..=pieces.len().min(MAX_IOVECS)];
+            written = match self.stream.write_pieces(all, NO_FLAGS) {
                 // Unmapped memory: the copy below meets the fault in user space, so that it shows
                 // as the program's.
                 Err(Errno::FAULT) => self.gone(Err(Errno::AGAIN)),
@@ -377,19 +356,4 @@ impl Conn {
         let code = unsafe { libc::ioctl(self.stream.as_raw_fd(), libc::TIOCOUTQ, &mut bytes) };
         code == 0 && bytes > 0
     }
-}
-
-/// Calls `sendmsg`, without SIGPIPE if the other end is gone.
-pub(crate) fn sendmsg(stream: &TcpStream, pieces: &[IoSlice<'_>]) -> rustix::io::Result<usize> {
-    sendmsg_with(stream, pieces, SendFlags::empty())
-}
-
-/// Calls `sendmsg` with more flags, without SIGPIPE if the other end is gone.
-pub(crate) fn sendmsg_with(
-    stream: &TcpStream,
-    pieces: &[IoSlice<'_>],
-    flags: SendFlags,
-) -> rustix::io::Result<usize> {
-    let mut nothing = SendAncillaryBuffer::default();
-    rustix::net::sendmsg(stream, pieces, &mut nothing, SendFlags::NOSIGNAL | flags)
 }

@@ -12,17 +12,18 @@ use std::time::{Duration, Instant};
 use netmod::{LaneError, Peer};
 use netmod_kit::Notice;
 use netmod_kit::admission::handshake::CHALLENGE;
-use netmod_kit::admission::{Accepted, Admitted, Initiator, Served};
+use netmod_kit::admission::{Accepted, Admitted, Initiator, Keys, Role, Served};
 use rustix::event::epoll::{self, EventFlags};
 use rustix::io::Errno;
 use rustix::net::sockopt;
 
 use crate::calls::{Attempt, Phase, ReadState, connect, explain, read, say, set_options};
 use crate::conn::{Conn, NOBODY, Out};
-use crate::hello::{Call, PROTOCOL, VERDICT, Verdict};
+use crate::hello::{Call, VERDICT, Verdict};
 use crate::lane::{State, TcpLane, about, event};
 use crate::record::Record;
 use crate::silence;
+use crate::socket::Socket;
 use crate::streams;
 use netmod_kit::event;
 
@@ -40,13 +41,24 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// of connections it takes several tries.
 const PATIENCE_IF_DROPPED: Duration = Duration::from_secs(60);
 
-impl TcpLane {
+impl<S: Socket> TcpLane<S> {
     /// Begins to connect to a peer's VCI.
     pub(crate) fn call(&mut self, index: u32) {
         let endpoint = &self.endpoints[index as usize];
         let (peer, vci, stream) = (endpoint.peer, endpoint.vci, endpoint.stream);
         let found = self.shared.resolver.resolve(peer, vci);
         let record = match found.map(|bytes| Record::parse(&bytes)) {
+            Ok(Some(record)) if record.encrypts != S::ENCRYPTS => {
+                let (its, ours) = match S::ENCRYPTS {
+                    true => ("unencrypted", "encrypts"),
+                    false => ("encrypted", "does not encrypt"),
+                };
+                let why = format!(
+                    "its TCP connections are {its}, while this process {ours} (WEFT_TCP_ENCRYPT); start all jobs \
+                     that communicate with or without mpiexec -encrypt"
+                );
+                return self.not_reached(index, &why);
+            }
             Ok(Some(record)) => record,
             Ok(None) => return self.not_reached(index, "its TCP address record is malformed"),
             Err(error) => return self.not_reached(index, &error.0),
@@ -67,6 +79,7 @@ impl TcpLane {
             stream: None,
             phase: Phase::Connecting,
             initiator: None,
+            keys: None,
             buffer: [0; CHALLENGE],
             got: 0,
             refusals: Vec::new(),
@@ -215,7 +228,7 @@ impl TcpLane {
                         return self.try_next(index);
                     }
                     let context = attempt.call.to_context();
-                    let begun = Initiator::new(&PROTOCOL, &context, &attempt.secret);
+                    let begun = Initiator::new(&S::PROTOCOL, &context, &attempt.secret);
                     let said = match begun {
                         Ok((initiator, hello)) => say(stream, &hello).map(|()| initiator),
                         Err(error) => Err(format!("cannot get random numbers: {error}")),
@@ -261,9 +274,12 @@ impl TcpLane {
                         }
                         ReadState::Whole => {
                             let initiator = attempt.initiator.take();
-                            let ours = initiator.and_then(|it| it.answer(&attempt.buffer).ok());
+                            let ours = initiator.and_then(|mut it| it.answer(&attempt.buffer).ok());
                             let said = match (ours, &attempt.stream) {
-                                (Some((ours, _)), Some(stream)) => say(stream, &ours),
+                                (Some((ours, keys)), Some(stream)) => {
+                                    attempt.keys = Some(keys);
+                                    say(stream, &ours)
+                                }
                                 _ => {
                                     Err("another program or another job listens there".to_string())
                                 }
@@ -303,9 +319,11 @@ impl TcpLane {
                     };
                     match verdict {
                         Ok(Verdict::Accepted) => {
-                            if let Some(stream) = attempt.stream.take() {
+                            if let (Some(stream), Some(keys)) =
+                                (attempt.stream.take(), attempt.keys.take())
+                            {
                                 self.drop_crossed(index);
-                                self.opened(index, stream);
+                                self.opened(index, stream, &keys, Role::Initiator);
                             }
                             return;
                         }
@@ -327,14 +345,14 @@ impl TcpLane {
     }
 
     /// Takes a connection into use.
-    fn opened(&mut self, index: u32, stream: TcpStream) {
+    fn opened(&mut self, index: u32, stream: TcpStream, keys: &Keys, role: Role) {
         let data = event(about::CONN, index);
         if let Err(error) = epoll::modify(&self.epoll, &stream, data, EventFlags::IN) {
             let peer = self.endpoints[index as usize].peer;
             return self.lose(peer, &explain(error));
         }
         silence::made(&stream);
-        let mut conn = Conn::new(stream);
+        let mut conn = Conn::new(S::new(stream, keys, role));
         // A new connection counts as just used, so that it is not parked first.
         conn.used = self.round;
         self.endpoints[index as usize].state = State::Open(Box::new(conn));
@@ -391,16 +409,16 @@ impl TcpLane {
         if let Served::Admitted(Admitted {
             connection,
             context,
-            ..
+            keys,
         }) = served
             && let Some(call) = Call::from_context(&context)
         {
-            self.admit(call, connection);
+            self.admit(call, connection, &keys);
         }
     }
 
     /// Decides about a connection that has proved the secret.
-    fn admit(&mut self, call: Call, stream: TcpStream) {
+    fn admit(&mut self, call: Call, stream: TcpStream, keys: &Keys) {
         let (peer, vci) = call.from;
         let first = self.index_of(peer, vci);
         let index = self.stream_of(first, call.stream);
@@ -421,7 +439,7 @@ impl TcpLane {
             self.shared
                 .congestion
                 .admit(&stream, &self.shared.interfaces);
-            self.opened(index, stream);
+            self.opened(index, stream, keys, Role::Responder);
             self.make_room();
         }
     }
@@ -477,7 +495,7 @@ impl TcpLane {
     }
 
     /// Ends all connections and operations with a process.
-    fn end(&mut self, peer: Peer, why: &str, state: impl Fn() -> State) {
+    fn end(&mut self, peer: Peer, why: &str, state: impl Fn() -> State<S>) {
         event!(Tcp, Info, "process {peer}: its connections end: {why}");
         let error = || Err(LaneError::lost(peer, why));
         for endpoint in &mut self.endpoints {

@@ -177,7 +177,7 @@ impl Victim {
             stream: stream_number,
         };
         let begun = Initiator::new(&PROTOCOL, &call.to_context(), &self.record.secret);
-        let (initiator, hello) = begun.ok()?;
+        let (mut initiator, hello) = begun.ok()?;
         stream.write_all(&hello).ok()?;
         let mut challenge = [0; CHALLENGE];
         if !self.read(&mut stream, &mut challenge) {
@@ -401,6 +401,7 @@ fn be_called(victim: &mut Victim, input: &mut Bytes) {
     let port = listener.local_addr().expect("an address").port();
     let secret = Secret::from_bytes([7; 32]);
     let record = Record {
+        encrypts: false,
         secret,
         port,
         addresses: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
@@ -433,7 +434,7 @@ fn be_called(victim: &mut Victim, input: &mut Bytes) {
         return;
     }
     if flags & 2 != 0 {
-        let (_, challenge) = Responder::new(&hello, &secret).expect("random numbers");
+        let (_, challenge) = Responder::new(&PROTOCOL, &hello, &secret).expect("random numbers");
         victim.write(&mut stream, &challenge);
         let mut proof = [0; PROOF];
         let _ = stream.read(&mut proof);

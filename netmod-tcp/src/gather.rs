@@ -12,9 +12,10 @@ use netmod_kit::{Exposures, Held, Notice};
 use rustix::event::epoll::{self, EventFlags};
 use rustix::net::SendFlags;
 
-use crate::conn::{Conn, NOBODY, Out, first_part, sendmsg_with};
+use crate::conn::{Conn, NOBODY, Out, first_part};
 use crate::lane::{Endpoint, State, TcpLane, about, event};
 use crate::pipe::Pipe;
+use crate::socket::Socket;
 use crate::wire::{self, FrameKind};
 
 /// Most blocks of one call.
@@ -91,7 +92,7 @@ impl Out {
     }
 }
 
-impl Conn {
+impl<S: Socket> Conn<S> {
     /// Writes queued data. Adds the tokens of completed messages to `done`. Returns whether
     /// anything was written.
     pub(crate) fn push_on(&mut self, exposures: &Exposures<()>, done: &mut Vec<Token>) -> bool {
@@ -140,7 +141,7 @@ impl Conn {
             self.failed = Some(WITHDRAWN.to_string());
             return false;
         }
-        let sent = sendmsg_with(&self.stream, &pieces[..count], flags);
+        let sent = self.stream.write_pieces(&pieces[..count], flags);
         drop(exposed);
         let written = match sent {
             Ok(0) if offered > 0 => return false,
@@ -212,7 +213,7 @@ impl Conn {
     }
 }
 
-impl TcpLane {
+impl<S: Socket> TcpLane<S> {
     /// Sends a message without copying its payload.
     ///
     /// # Safety
@@ -333,11 +334,11 @@ impl TcpLane {
     /// Gives a connection a pipe if it has data to splice and a pipe is available; otherwise it
     /// copies.
     fn give_pipe(&mut self, index: u32) {
-        let needs = |conn: &mut Conn| {
+        let needs = |conn: &mut Conn<S>| {
             let lent = |out: &Out| matches!(out, Out::Exposed { lent: true, .. });
             conn.pipe.is_none() && conn.out.iter().take(PIECES).any(lent)
         };
-        if !self.conn(index).is_some_and(needs) {
+        if S::ENCRYPTS || !self.conn(index).is_some_and(needs) {
             return;
         }
         if self.pipes.is_empty() && self.pipes_made < PIPES {

@@ -10,8 +10,10 @@ use std::time::Duration;
 use netmod::{Peer, VciId};
 use netmod_kit::admission::Protocol;
 
-/// The protocol's name and version.
-pub(crate) const PROTOCOL: Protocol = Protocol::new(*b"WeftTCP\x02", CONTEXT);
+/// The name and version of the protocol on plain connections.
+pub(crate) const PROTOCOL: Protocol = Protocol::proving(*b"WeftTCP\x02", CONTEXT);
+/// The name and version of the protocol on encrypted connections.
+pub(crate) const ENCRYPTED: Protocol = Protocol::new(*b"WeftTCE\x01", CONTEXT);
 
 /// Time limit for the proof: the connecting process must poll for it, and may compute.
 pub(crate) const PROVING: Duration = Duration::from_secs(60);

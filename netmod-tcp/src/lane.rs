@@ -16,10 +16,11 @@ use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use crate::buffer::Buffer;
 use crate::calls::Attempt;
 use crate::conn::{COPY, Conn, Out};
-use crate::hello::{PROTOCOL, PROVING};
+use crate::hello::PROVING;
 use crate::ops::Ops;
 use crate::pipe::Pipe;
 use crate::shared::Shared;
+use crate::socket::Socket;
 use crate::wire::{self, FrameKind, MAX_PAYLOAD};
 
 /// Most bytes of one read into the buffer, besides those read directly into their destination.
@@ -40,14 +41,14 @@ const EVENTS: usize = 64;
 const QUIET_LOOK: u32 = 64;
 
 /// State of the connection with a peer's VCI.
-pub(crate) enum State {
+pub(crate) enum State<S> {
     /// Not connected.
     Idle,
     /// This side is connecting.
     Calling(Box<Attempt>),
     /// The other side's connection counts and is awaited.
     Expecting(std::time::Instant),
-    Open(Box<Conn>),
+    Open(Box<Conn<S>>),
     /// The process has finalized.
     Left,
     /// The process is lost, for this reason.
@@ -57,18 +58,18 @@ pub(crate) enum State {
 }
 
 /// A VCI of a peer.
-pub(crate) struct Endpoint {
+pub(crate) struct Endpoint<S> {
     pub peer: Peer,
     pub vci: VciId,
     /// Number of the stream; stream 0 carries all messages.
     pub stream: u8,
     /// The endpoints of the further streams.
     pub others: Vec<u32>,
-    pub state: State,
+    pub state: State<S>,
 }
 
-impl Endpoint {
-    pub fn new(peer: Peer, vci: VciId, stream: u8) -> Endpoint {
+impl<S> Endpoint<S> {
+    pub fn new(peer: Peer, vci: VciId, stream: u8) -> Endpoint<S> {
         Endpoint {
             peer,
             vci,
@@ -93,14 +94,14 @@ pub(crate) fn event(about: u64, index: u32) -> EventData {
 }
 
 /// The lane of one VCI.
-pub(crate) struct TcpLane {
+pub(crate) struct TcpLane<S: Socket> {
     pub(crate) shared: Arc<Shared>,
     pub(crate) vci: VciId,
     pub(crate) listener: TcpListener,
     pub(crate) epoll: OwnedFd,
     /// Index of each endpoint, plus 1.
     table: PeerTable<u32>,
-    pub(crate) endpoints: Vec<Endpoint>,
+    pub(crate) endpoints: Vec<Endpoint<S>>,
     /// Endpoints that are polled directly.
     pub(crate) hot: Vec<u32>,
     /// Number of open connections.
@@ -136,14 +137,14 @@ pub(crate) struct TcpLane {
 
 // SAFETY: raw pointers are to memory that the issuer of each operation keeps valid until
 // completion, on whichever thread the lane runs.
-unsafe impl Send for TcpLane {}
+unsafe impl<S: Socket> Send for TcpLane<S> {}
 
-impl TcpLane {
+impl<S: Socket> TcpLane<S> {
     pub(crate) fn open(
         shared: Arc<Shared>,
         vci: VciId,
         listener: TcpListener,
-    ) -> std::io::Result<TcpLane> {
+    ) -> std::io::Result<TcpLane<S>> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, &listener, event(about::LISTENER, 0), EventFlags::IN)?;
         Ok(TcpLane {
@@ -157,7 +158,7 @@ impl TcpLane {
             open: 0,
             streams: 0,
             attempts: Vec::new(),
-            pending: Pending::new(PROTOCOL, descriptors::spare_slots(), PROVING),
+            pending: Pending::new(S::PROTOCOL, descriptors::spare_slots(), PROVING),
             stuck: Vec::new(),
             dirty: Vec::new(),
             put_to: Vec::new(),
@@ -192,7 +193,7 @@ impl TcpLane {
 
     /// Returns the connection of an endpoint if it is open.
     #[inline(always)]
-    pub(crate) fn conn(&mut self, index: u32) -> Option<&mut Conn> {
+    pub(crate) fn conn(&mut self, index: u32) -> Option<&mut Conn<S>> {
         match self.endpoints.get_mut(index as usize) {
             Some(Endpoint {
                 state: State::Open(conn),
@@ -320,7 +321,7 @@ impl TcpLane {
     }
 }
 
-impl TcpLane {
+impl<S: Socket> TcpLane<S> {
     /// Writes a message from the caller's payload. Copies what does not fit the send buffer.
     fn send_long(&mut self, index: u32, header: &Header, payload: &[u8]) {
         let Some(conn) = self.conn(index) else {
@@ -342,7 +343,7 @@ impl TcpLane {
     }
 }
 
-impl TcpLane {
+impl<S: Socket> TcpLane<S> {
     #[inline]
     fn send_bytes(
         &mut self,
@@ -506,7 +507,7 @@ impl TcpLane {
     }
 }
 
-impl Lane for TcpLane {
+impl<S: Socket> Lane for TcpLane<S> {
     #[inline]
     fn send(
         &mut self,
@@ -700,7 +701,7 @@ impl Lane for TcpLane {
     fn disarm(&mut self) {}
 }
 
-impl Drop for TcpLane {
+impl<S: Socket> Drop for TcpLane<S> {
     fn drop(&mut self) {
         for endpoint in &mut self.endpoints {
             if let State::Open(conn) = &mut endpoint.state {

@@ -56,6 +56,7 @@ mod remote;
 mod scatter;
 mod shared;
 mod silence;
+mod socket;
 #[allow(unsafe_code, reason = "memory that programs lend")]
 mod streams;
 mod subnet;
@@ -73,6 +74,8 @@ pub use registration::NETMOD;
 
 /// The control variable for the ports on which connections are accepted.
 pub const PORTS_VARIABLE: &str = config::PORTS.name;
+/// The control variable for encryption, which no other transport between nodes has.
+pub const ENCRYPT_VARIABLE: &str = config::ENCRYPT.name;
 /// The control variable for the interfaces to use.
 pub const INTERFACE_VARIABLE: &str = config::INTERFACE.name;
 pub use transport::TcpTransport;

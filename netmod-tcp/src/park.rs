@@ -7,10 +7,11 @@
 
 use crate::conn::Park;
 use crate::lane::{State, TcpLane};
+use crate::socket::Socket;
 use crate::wire::FrameKind;
 use netmod_kit::event;
 
-impl TcpLane {
+impl<S: Socket> TcpLane<S> {
     /// Parks a connection if the lane is at its limit. Called before or after a connection is made.
     pub(crate) fn make_room(&mut self) {
         if self.open >= self.shared.config.most {

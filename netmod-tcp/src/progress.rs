@@ -5,6 +5,7 @@ use netmod_kit::Notice;
 use rustix::event::epoll::{self, EventFlags};
 
 use crate::lane::{Endpoint, State, TcpLane, about, event};
+use crate::socket::Socket;
 
 /// Direct polls of a connection that must bring data, without a sleep in between, before it leaves
 /// the epoll set: to leave and to come back are two system calls.
@@ -13,7 +14,7 @@ const DIRECT: u32 = 64;
 /// Most queued messages from a VCI to itself.
 const NOTICES_MOST: usize = 1024;
 
-impl TcpLane {
+impl<S: Socket> TcpLane<S> {
     /// Sends a message from the VCI to itself.
     #[cold]
     #[inline(never)]

@@ -1,6 +1,6 @@
 //! Reads connections and dispatches frames to the sink, to memory and to answers.
 
-use std::io::{self, ErrorKind, IoSliceMut, Read};
+use std::io::{self, ErrorKind, IoSliceMut};
 use std::time::Instant;
 
 use netmod::{BadMemory, Header, LaneError, Sink};
@@ -8,13 +8,13 @@ use netmod_kit::emulation::NotExposed;
 use netmod_kit::{Exposures, Notice};
 
 use rustix::io::Errno;
-use rustix::net::RecvFlags;
 
 use crate::conn::{Conn, Incoming, Park, Target};
 use crate::lane::{Endpoint, State, TcpLane};
 use crate::ops::{Act, Ops};
 use crate::scatter::{destinations, fill_pieces};
 use crate::silence::UNREACHED;
+use crate::socket::{FORGED, Socket};
 use crate::transfer;
 use crate::wire::{self, FrameKind, MAX_FIXED, MAX_PAYLOAD, Next, PREFIX};
 
@@ -119,7 +119,7 @@ impl Incoming {
     }
 }
 
-impl Conn {
+impl<S: Socket> Conn<S> {
     /// Returns whether no frame is partially received.
     #[inline(always)]
     fn is_between(&self) -> bool {
@@ -151,8 +151,8 @@ impl Conn {
         ops: &mut Ops,
         buffer: &mut [u8],
     ) -> io::Result<Brought> {
-        let mut stream = &*self.stream;
         let offered = self.offer(buffer.len());
+        let stream = &mut self.stream;
         let buffer = &mut buffer[..offered];
         let Some(incoming) = &mut self.incoming else {
             let before = self.rest.len();
@@ -176,7 +176,7 @@ impl Conn {
             if left > room {
                 return stream.read(place);
             }
-            stream.read_vectored(&mut [IoSliceMut::new(place), IoSliceMut::new(buffer)])
+            stream.read_pieces(&mut [IoSliceMut::new(place), IoSliceMut::new(buffer)])
         });
         let (got, offered) = match read {
             Some(read) if left > room => (read?, left),
@@ -202,7 +202,7 @@ impl Conn {
     }
 }
 
-impl TcpLane {
+impl<S: Socket> TcpLane<S> {
     /// Reads what has arrived on a connection. Returns whether anything has.
     #[inline]
     pub(crate) fn receive(&mut self, index: u32, sink: &mut dyn Sink) -> bool {
@@ -214,16 +214,16 @@ impl TcpLane {
             && conn.is_between()
         {
             let room = conn.offer(self.buffer.len());
-            match rustix::net::recv(&*conn.stream, &mut self.buffer[..room], RecvFlags::empty()) {
+            match conn.stream.read(&mut self.buffer[..room]) {
                 Err(Errno::AGAIN) if conn.failed.is_none() => return false,
                 Err(error) => return self.read_failed(index, &error.into()),
-                Ok((0, _)) => return self.read_failed(index, &ErrorKind::UnexpectedEof.into()),
-                Ok((bytes, _)) => {
+                Ok(0) => return self.read_failed(index, &ErrorKind::UnexpectedEof.into()),
+                Ok(bytes) => {
                     let full = conn.brought(bytes, room);
                     let buffer = std::mem::take(&mut self.buffer);
                     self.process(index, &buffer[..bytes], sink);
                     self.buffer = buffer;
-                    if full {
+                    if full || self.holds_bytes(index) {
                         self.receive_more(index, sink);
                     }
                     return true;
@@ -247,7 +247,9 @@ impl TcpLane {
     /// Reads like [`TcpLane::receive`], also if a frame is partially received.
     fn receive_more(&mut self, index: u32, sink: &mut dyn Sink) -> bool {
         let mut any = false;
-        for _ in 0..READS {
+        let mut reads = 0;
+        loop {
+            reads += 1;
             let peer = self.endpoints[index as usize].peer;
             let mut buffer = std::mem::take(&mut self.buffer);
             let shared = &self.shared;
@@ -283,11 +285,21 @@ impl TcpLane {
                 None => false,
             };
             self.buffer = buffer;
-            if !more {
+            // epoll does not know of bytes that the socket holds, so they are taken now.
+            if (!more || reads >= READS) && !self.holds_bytes(index) {
                 break;
             }
         }
         any
+    }
+
+    /// Returns whether the socket holds bytes that epoll does not know of.
+    #[inline(always)]
+    fn holds_bytes(&mut self, index: u32) -> bool {
+        S::ENCRYPTS
+            && self
+                .conn(index)
+                .is_some_and(|conn| conn.stream.holds_bytes())
     }
 
     /// Handles a failed read. Returns whether the failure is an event.
@@ -330,6 +342,9 @@ impl TcpLane {
                     .to_string()
             }
             (ErrorKind::TimedOut, _) => UNREACHED.to_string(),
+            _ if error.raw_os_error() == Some(FORGED.raw_os_error()) => {
+                "data on its encrypted TCP connection was changed or forged on the network between".to_string()
+            }
             (ErrorKind::WouldBlock, Some(why)) => format!("writing to its TCP connection failed: {why}"),
             _ => format!("its TCP connection broke: {error}"),
         };

@@ -4,7 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use netmod_kit::admission::Secret;
 
-const VERSION: u8 = 1;
+/// First byte of a record, for plain and for encrypted connections.
+const VERSION: [u8; 2] = [1, 2];
 
 /// Largest address record, in bytes.
 const MOST: usize = 320;
@@ -12,6 +13,8 @@ const MOST: usize = 320;
 /// The addresses of a VCI, and the secret of its process.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Record {
+    /// Whether the process encrypts its connections.
+    pub encrypts: bool,
     pub secret: Secret,
     pub port: u16,
     pub addresses: Vec<IpAddr>,
@@ -20,7 +23,7 @@ pub(crate) struct Record {
 impl Record {
     /// Returns the record as bytes. Addresses that do not fit are left out.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = vec![VERSION];
+        let mut bytes = vec![VERSION[usize::from(self.encrypts)]];
         bytes.extend(self.secret.as_bytes());
         bytes.extend(self.port.to_le_bytes());
         for address in &self.addresses {
@@ -41,9 +44,7 @@ impl Record {
         let (version, rest) = bytes.split_first()?;
         let (secret, rest) = rest.split_first_chunk::<{ Secret::LENGTH }>()?;
         let (port, mut rest) = rest.split_first_chunk::<2>()?;
-        if *version != VERSION {
-            return None;
-        }
+        let encrypts = VERSION.iter().position(|it| it == version)? == 1;
         let mut addresses = Vec::new();
         while let Some((family, after)) = rest.split_first() {
             rest = match family {
@@ -61,6 +62,7 @@ impl Record {
             };
         }
         (!addresses.is_empty()).then_some(Record {
+            encrypts,
             secret: Secret::from_bytes(*secret),
             port: u16::from_le_bytes(*port),
             addresses,
@@ -83,6 +85,7 @@ mod tests {
     #[test]
     fn records_round_trip_and_other_bytes_are_refused() {
         let record = Record {
+            encrypts: true,
             secret: Secret::from_bytes([9; Secret::LENGTH]),
             port: 40_000,
             addresses: vec!["10.1.2.3".parse().unwrap(), "fd00::1".parse().unwrap()],
@@ -100,6 +103,6 @@ mod tests {
         };
         assert!(many.to_bytes().len() <= MOST);
         assert!(Record::parse(&many.to_bytes()).is_some_and(|it| it.addresses.len() > 10));
-        assert_eq!(Record::parse(&[2; 100]), None);
+        assert_eq!(Record::parse(&[3; 100]), None);
     }
 }

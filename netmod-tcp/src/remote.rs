@@ -9,6 +9,7 @@ use crate::conn::{COPY, NOBODY, Out};
 use crate::lane::{Endpoint, State, TcpLane};
 use crate::ops::{Act, Op};
 use crate::receive::not_exposed;
+use crate::socket::Socket;
 use crate::streams;
 use crate::transfer::{self, Transfer, TransferChoice};
 use crate::wire::{self, FrameKind, MAX_SIGNAL, PART, word, words};
@@ -25,7 +26,7 @@ fn left(peer: Peer) -> LaneError {
     LaneError::lost(peer, "it has left MPI (MPI_Finalize)")
 }
 
-impl TcpLane {
+impl<S: Socket> TcpLane<S> {
     /// Copies between memory of this process and its own exposed memory.
     ///
     /// # Safety

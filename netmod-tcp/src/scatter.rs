@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use crate::conn::{Conn, Incoming, Target};
 use crate::ops::Ops;
 use crate::receive::Brought;
+use crate::socket::Socket;
 
 /// Asks the sink for the blocks that a message is scattered over.
 #[cold]
@@ -55,7 +56,7 @@ fn skip_pieces(list: &mut VecDeque<IoVec>, mut count: usize) {
     }
 }
 
-impl Conn {
+impl<S: Socket> Conn<S> {
     /// Reads once: `left` bytes into the blocks of the partial frame, and the bytes behind it into
     /// `buffer`.
     pub(crate) fn read_pieces(&mut self, left: usize, buffer: &mut [u8]) -> io::Result<Brought> {
@@ -77,7 +78,7 @@ impl Conn {
         }
         let count = list.len().min(MAX_IOVECS);
         places[count] = IoSliceMut::new(&mut buffer[..room]);
-        let got = match rustix::io::readv(&*self.stream, &mut places[..=count]) {
+        let got = match self.stream.read_pieces(&mut places[..=count]) {
             Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
             got => got?,
         };
@@ -110,7 +111,7 @@ impl Conn {
             // The copy accesses the memory in user space, so that the fault shows as the program's.
             _ => {
                 let most = (incoming.len - incoming.filled).min(buffer.len());
-                let got = rustix::io::read(&*self.stream, &mut buffer[..most])?;
+                let got = self.stream.read(&mut buffer[..most])?;
                 if got == 0 {
                     return Err(ErrorKind::UnexpectedEof.into());
                 }

@@ -15,6 +15,7 @@ use rustix::net::sockopt;
 
 use crate::calls::SILENCE;
 use crate::lane::{State, TcpLane};
+use crate::socket::Socket;
 
 /// Milliseconds. Longest time between two retransmissions or window probes. Otherwise the kernel
 /// waits up to two minutes, and would notice only then that a host is gone.
@@ -85,7 +86,7 @@ pub(crate) fn made(stream: &TcpStream) {
     }
 }
 
-impl TcpLane {
+impl<S: Socket> TcpLane<S> {
     /// Checks all connections with unacknowledged data, and reports losses to the sink.
     pub(crate) fn look_for_silence(&mut self, sink: &mut dyn Sink) {
         let now = Instant::now();

@@ -14,6 +14,7 @@ use crate::interfaces::Interface;
 use crate::lane::{Endpoint, State, TcpLane};
 use crate::ops::{Act, Op, Rest};
 use crate::receive::not_exposed;
+use crate::socket::Socket;
 use crate::wire::{FrameKind, words};
 
 /// Bytes. Gets of at least this size are split.
@@ -53,7 +54,7 @@ pub(crate) fn sort(places: &mut [SocketAddr], interfaces: &[Interface], stream: 
     }
 }
 
-impl TcpLane {
+impl<S: Socket> TcpLane<S> {
     /// Returns the endpoint of a stream to a VCI, made on first use.
     pub(crate) fn stream_of(&mut self, first: u32, stream: u8) -> u32 {
         let Some(place) = usize::from(stream).checked_sub(1) else {

@@ -146,7 +146,8 @@ fn join(lane: &mut dyn netmod::Lane, sink: &mut Counts, record: &Record, from: P
         to: (0, 0),
         stream: 0,
     };
-    let (initiator, hello) = Initiator::new(&PROTOCOL, &call.to_context(), &record.secret).unwrap();
+    let (mut initiator, hello) =
+        Initiator::new(&PROTOCOL, &call.to_context(), &record.secret).unwrap();
     stream.write_all(&hello).unwrap();
     let mut answer = |stream: &mut TcpStream, bytes: &mut [u8]| {
         let (mut got, start) = (0, Instant::now());

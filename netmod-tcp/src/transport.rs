@@ -12,6 +12,7 @@ use crate::interfaces;
 use crate::lane::TcpLane;
 use crate::record::Record;
 use crate::shared::Shared;
+use crate::socket::{Encrypted, Plain};
 use crate::wire::{MAX_PAYLOAD, MAX_SIGNAL};
 
 /// Bytes. Messages up to this size are sent eagerly.
@@ -70,7 +71,11 @@ impl Transport for TcpTransport {
             .iter()
             .map(ToString::to_string)
             .collect();
-        format!("tcp: sockets on {}", names.join(", "))
+        let kind = match self.shared.config.encrypts {
+            true => "encrypted connections",
+            false => "sockets",
+        };
+        format!("tcp: {kind} on {}", names.join(", "))
     }
 
     fn considered(&self) -> Vec<String> {
@@ -109,15 +114,21 @@ impl Transport for TcpTransport {
             let listener = self.shared.listen()?;
             let fail = |error: std::io::Error| OpenError(format!("tcp: VCI {vci}: {error}"));
             let port = listener.local_addr().map_err(fail)?.port();
+            let encrypts = self.shared.config.encrypts;
             let record = Record {
+                encrypts,
                 secret: self.shared.secret,
                 port,
                 addresses: self.shared.interfaces.iter().map(|it| it.address).collect(),
             };
-            let lane = TcpLane::open(self.shared.clone(), vci, listener).map_err(fail)?;
+            let shared = self.shared.clone();
+            let lane: Box<dyn Lane> = match encrypts {
+                false => Box::new(TcpLane::<Plain>::open(shared, vci, listener).map_err(fail)?),
+                true => Box::new(TcpLane::<Encrypted>::open(shared, vci, listener).map_err(fail)?),
+            };
             Ok((lane, record.to_bytes()))
         })?;
-        Ok(Box::new(lane))
+        Ok(lane)
     }
 
     fn address(&self, vci: VciId) -> Vec<u8> {

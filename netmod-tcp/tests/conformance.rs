@@ -25,7 +25,7 @@ fn variant(name: &str, set: &'static [(&'static str, &'static str)]) -> Variant 
 }
 
 fn main() -> ExitCode {
-    let variants = vec![
+    let mut variants = vec![
         variant("lo", &[]),
         // Few connections, so that they are parked and reopened all the time.
         variant("two connections", &[("WEFT_TCP_CONNECTIONS", "2")]).only(&[
@@ -36,5 +36,10 @@ fn main() -> ExitCode {
             Topic::Processes,
         ]),
     ];
+    let encrypted = variant("encrypted", &[("WEFT_TCP_ENCRYPT", "1")]);
+    variants.push(encrypted);
+    // Records are cut and delayed where the connection is.
+    let several = &[("WEFT_TCP_ENCRYPT", "1"), ("WEFT_TCP_STREAMS", "3")];
+    variants.push(variant("encrypted streams", several).only(&[Topic::Messages, Topic::Memory]));
     conformance::main(variants, "")
 }

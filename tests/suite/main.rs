@@ -29,6 +29,7 @@ mod job;
 mod lacks;
 mod launchers;
 mod many;
+mod networks;
 mod opened;
 mod openmpi;
 mod operator;
@@ -156,6 +157,7 @@ fn trials() -> Result<Vec<Trial>> {
     }
     if !selection::is_short() {
         trials.push(profile::cost_trial());
+        trials.extend(networks::trials());
         trials.extend(strangers::trials());
     }
     selection::named(trials)

@@ -21,6 +21,14 @@ pub const NETMODS: &[Netmod] = &[
     netmod_ofi::NETMOD,
 ];
 
+/// The transport between nodes that can encrypt.
+const ENCRYPTING: &str = netmod_tcp::NETMOD.name;
+
+/// Returns whether connections between nodes must be encrypted.
+fn is_encrypted(variables: &Reader) -> bool {
+    variables.text(netmod_tcp::ENCRYPT_VARIABLE).as_deref() == Some("1")
+}
+
 /// The value of `WEFT_NETMOD`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
@@ -38,10 +46,16 @@ impl Choice {
     /// # Errors
     /// No transport has this name.
     pub fn read(variables: &Reader) -> Result<Choice, String> {
+        let encrypts = is_encrypted(variables);
         match variables.text("WEFT_NETMOD").as_deref() {
             None | Some("auto") => Ok(Choice::Auto),
             Some("none") => Ok(Choice::None),
             Some(other) => match NETMODS.iter().find(|netmod| netmod.name == other) {
+                Some(_) if encrypts && other != ENCRYPTING => Err(format!(
+                    "WEFT_NETMOD is {other:?} and {} (mpiexec -encrypt) is 1, but only {ENCRYPTING} encrypts; leave \
+                     one of them out",
+                    netmod_tcp::ENCRYPT_VARIABLE
+                )),
                 Some(netmod) => Ok(Choice::Only(netmod.name)),
                 None => Err(format!(
                     "WEFT_NETMOD is {other:?}; it can be {}",
@@ -111,6 +125,10 @@ pub struct Place<'a> {
 
 impl Place<'_> {
     fn open(&self, netmod: &Netmod, open: Open) -> Result<Arc<dyn Transport>, OpenError> {
+        if netmod.name != ENCRYPTING && is_encrypted(&self.variables) {
+            let variable = netmod_tcp::ENCRYPT_VARIABLE;
+            return Err(OpenError(format!("it does not encrypt ({variable}=1)")));
+        }
         open(&Start {
             me: self.me,
             resolver: (self.resolver)(netmod.name),
@@ -197,6 +215,36 @@ mod tests {
                 assert!(variable.name.starts_with(&prefix), "{}", variable.name);
             }
             assert!(netmod.open.is_some() || netmod.open_rdma.is_some());
+        }
+    }
+
+    #[test]
+    fn encryption_leaves_tcp_alone() {
+        let read = |netmod: &str, encrypt: &str| {
+            let value = |name: &str| match name {
+                "WEFT_NETMOD" => Some(netmod.to_string()),
+                netmod_tcp::ENCRYPT_VARIABLE => Some(encrypt.to_string()),
+                _ => None,
+            };
+            Choice::read(&Reader::new(&value))
+        };
+        assert_eq!(read("auto", "1"), Ok(Choice::Auto));
+        assert_eq!(read("tcp", "1"), Ok(Choice::Only("tcp")));
+        assert_eq!(read("none", "1"), Ok(Choice::None));
+        assert_eq!(read("verbs", "0"), Ok(Choice::Only("verbs")));
+        let error = read("verbs", "1").unwrap_err();
+        assert!(error.contains("WEFT_TCP_ENCRYPT") && error.contains("only tcp encrypts"));
+        let value = |name: &str| (name == netmod_tcp::ENCRYPT_VARIABLE).then(|| "1".to_string());
+        let place = Place {
+            me: 0,
+            variables: Reader::new(&value),
+            one_machine: true,
+            may_sleep: true,
+            resolver: &|_| unreachable!("no other transport is opened"),
+        };
+        for (name, netmod, open) in candidates().filter(|(_, netmod, _)| netmod.name != "tcp") {
+            let error = place.open(netmod, open).err().unwrap();
+            assert!(error.0.contains("does not encrypt"), "{name}: {}", error.0);
         }
     }
 

@@ -61,7 +61,7 @@ impl Client {
 
     fn prove(&mut self) {
         let mut challenge = [0; CHALLENGE];
-        let Some(initiator) = &self.initiator else {
+        let Some(initiator) = &mut self.initiator else {
             return;
         };
         if self.sealed.is_some() || self.stream.read_exact(&mut challenge).is_err() {

@@ -5,11 +5,18 @@
 //! to the context and answers with a challenge: its own nonce and its proof. The initiator checks
 //! that and sends its proof. Proofs are keyed hashes over the role, the hello and the responder's
 //! nonce, so that a proof of one role, connection, context or protocol is invalid in another.
+//!
+//! Nonces are public keys that only this connection uses (X25519). Session keys depend on the secret
+//! and on what both ends compute from these keys: who records a connection and learns the secret
+//! later cannot decrypt it.
 
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
+
+use ring::agreement::{EphemeralPrivateKey, UnparsedPublicKey, X25519, agree_ephemeral};
+use ring::rand::SystemRandom;
 
 use super::secret::{Secret, random};
 
@@ -31,6 +38,7 @@ pub const PROOF: usize = 32;
 pub struct Protocol {
     label: [u8; LABEL],
     context: usize,
+    agrees: bool,
 }
 
 impl Protocol {
@@ -41,7 +49,24 @@ impl Protocol {
     /// The context is longer than [`MAX_CONTEXT`].
     pub const fn new(label: [u8; LABEL], context: usize) -> Protocol {
         assert!(context <= MAX_CONTEXT);
-        Protocol { label, context }
+        Protocol {
+            label,
+            context,
+            agrees: true,
+        }
+    }
+
+    /// Names a protocol that only proves the secret and has no use for session keys, so that it needs
+    /// no computation with public keys: nonces are random numbers.
+    ///
+    /// # Panics
+    /// The context is longer than [`MAX_CONTEXT`].
+    pub const fn proving(label: [u8; LABEL], context: usize) -> Protocol {
+        let agrees = false;
+        Protocol {
+            agrees,
+            ..Protocol::new(label, context)
+        }
     }
 
     /// Bytes of a hello.
@@ -90,6 +115,39 @@ impl fmt::Debug for Keys {
     }
 }
 
+/// The nonce of an end, and the private key that belongs to it.
+struct Nonce {
+    bytes: [u8; NONCE],
+    key: Option<EphemeralPrivateKey>,
+}
+
+impl Nonce {
+    fn new(agrees: bool) -> io::Result<Nonce> {
+        if !agrees {
+            let (bytes, key) = (random()?, None);
+            return Ok(Nonce { bytes, key });
+        }
+        let key = EphemeralPrivateKey::generate(&X25519, &SystemRandom::new());
+        let made = key.and_then(|key| Ok((key.compute_public_key()?, key)));
+        let (public, key) = made.map_err(|_| io::Error::other("no random numbers"))?;
+        let mut bytes = [0; NONCE];
+        bytes.copy_from_slice(public.as_ref());
+        let key = Some(key);
+        Ok(Nonce { bytes, key })
+    }
+
+    /// Returns what both ends compute from the two nonces, once.
+    fn agree(&mut self, theirs: &[u8]) -> Result<Secret, NotProved> {
+        let Some(key) = self.key.take() else {
+            return Ok(Secret::from_bytes([0; Secret::LENGTH]));
+        };
+        let theirs = UnparsedPublicKey::new(&X25519, theirs);
+        let shared = agree_ephemeral(key, &theirs, |shared| shared.try_into().ok());
+        let shared = shared.ok().flatten();
+        shared.map(Secret::from_bytes).ok_or(NotProved)
+    }
+}
+
 /// Purposes of keyed hashes. All have the same length, so that no two inputs coincide.
 const RESPONDS: &[u8; 12] = b"responds    ";
 const INITIATES: &[u8; 12] = b"initiates   ";
@@ -115,14 +173,23 @@ impl Transcript {
         }
     }
 
-    fn hash(&self, purpose: &[u8; 12], nonce: &[u8]) -> blake3::Hash {
+    fn hasher(&self, purpose: &[u8; 12], nonce: &[u8]) -> blake3::Hasher {
         let mut hasher = blake3::Hasher::new_keyed(self.secret.as_bytes());
         hasher.update(purpose).update(&self.hello[..self.hello_len]);
-        hasher.update(nonce).finalize()
+        hasher.update(nonce);
+        hasher
     }
 
-    fn keys(&self, nonce: &[u8]) -> Keys {
-        let key = |purpose| Secret::from_bytes(*self.hash(purpose, nonce).as_bytes());
+    fn hash(&self, purpose: &[u8; 12], nonce: &[u8]) -> blake3::Hash {
+        self.hasher(purpose, nonce).finalize()
+    }
+
+    fn keys(&self, nonce: &[u8], shared: &Secret) -> Keys {
+        let key = |purpose| {
+            let mut hasher = self.hasher(purpose, nonce);
+            let hash = hasher.update(shared.as_bytes()).finalize();
+            Secret::from_bytes(*hash.as_bytes())
+        };
         Keys {
             to_responder: key(TO_RESPONDER),
             to_initiator: key(TO_INITIATOR),
@@ -133,6 +200,7 @@ impl Transcript {
 /// The end that connected and waits for a challenge.
 pub struct Initiator {
     transcript: Transcript,
+    nonce: Nonce,
 }
 
 impl Initiator {
@@ -152,16 +220,20 @@ impl Initiator {
             protocol.context,
             "length of the context differs from the protocol's"
         );
-        let hello = [&protocol.label[..], context, &random::<NONCE>()?].concat();
+        let nonce = Nonce::new(protocol.agrees)?;
+        let hello = [&protocol.label[..], context, &nonce.bytes].concat();
         let transcript = Transcript::new(secret, &hello);
-        Ok((Initiator { transcript }, hello))
+        Ok((Initiator { transcript, nonce }, hello))
     }
 
     /// Checks the responder's proof. Returns the own proof to send, and the session keys.
     ///
     /// # Errors
     /// The responder does not know the secret; nothing must be sent to it.
-    pub fn answer(&self, challenge: &[u8; CHALLENGE]) -> Result<([u8; PROOF], Keys), NotProved> {
+    pub fn answer(
+        &mut self,
+        challenge: &[u8; CHALLENGE],
+    ) -> Result<([u8; PROOF], Keys), NotProved> {
         let (nonce, theirs) = challenge.split_at(NONCE);
         let theirs = <[u8; PROOF]>::try_from(theirs).map_err(|_| NotProved)?;
         // Hashes are compared in constant time.
@@ -169,14 +241,15 @@ impl Initiator {
             return Err(NotProved);
         }
         let proof = self.transcript.hash(INITIATES, nonce);
-        Ok((*proof.as_bytes(), self.transcript.keys(nonce)))
+        let shared = self.nonce.agree(nonce)?;
+        Ok((*proof.as_bytes(), self.transcript.keys(nonce, &shared)))
     }
 }
 
 /// The end that accepted and waits for a proof.
 pub struct Responder {
     transcript: Transcript,
-    nonce: [u8; NONCE],
+    nonce: Nonce,
 }
 
 impl Responder {
@@ -188,12 +261,16 @@ impl Responder {
     ///
     /// # Panics
     /// The hello is longer than [`MAX_HELLO`].
-    pub fn new(hello: &[u8], secret: &Secret) -> io::Result<(Responder, [u8; CHALLENGE])> {
-        let nonce = random()?;
+    pub fn new(
+        protocol: &Protocol,
+        hello: &[u8],
+        secret: &Secret,
+    ) -> io::Result<(Responder, [u8; CHALLENGE])> {
+        let nonce = Nonce::new(protocol.agrees)?;
         let transcript = Transcript::new(secret, hello);
         let mut challenge = [0; CHALLENGE];
-        challenge[..NONCE].copy_from_slice(&nonce);
-        challenge[NONCE..].copy_from_slice(transcript.hash(RESPONDS, &nonce).as_bytes());
+        challenge[..NONCE].copy_from_slice(&nonce.bytes);
+        challenge[NONCE..].copy_from_slice(transcript.hash(RESPONDS, &nonce.bytes).as_bytes());
         Ok((Responder { transcript, nonce }, challenge))
     }
 
@@ -201,11 +278,14 @@ impl Responder {
     ///
     /// # Errors
     /// The initiator does not know the secret.
-    pub fn check(&self, proof: &[u8; PROOF]) -> Result<Keys, NotProved> {
-        if self.transcript.hash(INITIATES, &self.nonce) != blake3::Hash::from_bytes(*proof) {
+    pub fn check(&mut self, proof: &[u8; PROOF]) -> Result<Keys, NotProved> {
+        let expected = self.transcript.hash(INITIATES, &self.nonce.bytes);
+        if expected != blake3::Hash::from_bytes(*proof) {
             return Err(NotProved);
         }
-        Ok(self.transcript.keys(&self.nonce))
+        let theirs = &self.transcript.hello[..self.transcript.hello_len];
+        let shared = self.nonce.agree(&theirs[theirs.len() - NONCE..])?;
+        Ok(self.transcript.keys(&self.nonce.bytes, &shared))
     }
 }
 
@@ -219,7 +299,7 @@ pub fn initiate(
     context: &[u8],
     secret: &Secret,
 ) -> io::Result<Keys> {
-    let (initiator, hello) = Initiator::new(protocol, context, secret)?;
+    let (mut initiator, hello) = Initiator::new(protocol, context, secret)?;
     stream.write_all(&hello)?;
     let mut challenge = [0; CHALLENGE];
     stream.read_exact(&mut challenge)?;
@@ -292,10 +372,10 @@ mod tests {
 
     #[test]
     fn both_ends_of_a_secret_are_admitted_and_get_the_same_keys() {
-        let (initiator, hello) = Initiator::new(&PROTOCOL, b"a->b", &secret(7)).unwrap();
+        let (mut initiator, hello) = Initiator::new(&PROTOCOL, b"a->b", &secret(7)).unwrap();
         assert_eq!(hello.len(), PROTOCOL.hello_len());
         assert_eq!(PROTOCOL.read_hello(&hello), Some(&b"a->b"[..]));
-        let (responder, challenge) = Responder::new(&hello, &secret(7)).unwrap();
+        let (mut responder, challenge) = Responder::new(&PROTOCOL, &hello, &secret(7)).unwrap();
         let (proof, keys) = initiator.answer(&challenge).unwrap();
         assert_eq!(responder.check(&proof), Ok(keys.clone()));
         assert_ne!(keys.to_responder, keys.to_initiator);
@@ -303,12 +383,13 @@ mod tests {
 
     #[test]
     fn another_secret_convinces_neither_end() {
-        let (initiator, hello) = Initiator::new(&PROTOCOL, b"a->b", &secret(7)).unwrap();
-        let (_, challenge) = Responder::new(&hello, &secret(8)).unwrap();
+        let (mut initiator, hello) = Initiator::new(&PROTOCOL, b"a->b", &secret(7)).unwrap();
+        let (_, challenge) = Responder::new(&PROTOCOL, &hello, &secret(8)).unwrap();
         assert_eq!(initiator.answer(&challenge), Err(NotProved));
-        let (responder, challenge) = Responder::new(&hello, &secret(7)).unwrap();
-        let liar = Initiator {
+        let (mut responder, challenge) = Responder::new(&PROTOCOL, &hello, &secret(7)).unwrap();
+        let mut liar = Initiator {
             transcript: Transcript::new(&secret(8), &hello),
+            nonce: Nonce::new(true).unwrap(),
         };
         assert_eq!(liar.answer(&challenge), Err(NotProved));
         // The responder's own proof, sent back, is none of the initiator's.
@@ -318,26 +399,49 @@ mod tests {
 
     #[test]
     fn a_proof_is_good_for_one_connection_and_context() {
-        let (initiator, hello) = Initiator::new(&PROTOCOL, b"a->b", &secret(7)).unwrap();
-        let (responder, challenge) = Responder::new(&hello, &secret(7)).unwrap();
+        let (mut initiator, hello) = Initiator::new(&PROTOCOL, b"a->b", &secret(7)).unwrap();
+        let (mut responder, challenge) = Responder::new(&PROTOCOL, &hello, &secret(7)).unwrap();
         let (proof, _) = initiator.answer(&challenge).unwrap();
         for bit in [0, 100, 255] {
             let mut wrong = proof;
             wrong[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(responder.check(&wrong), Err(NotProved));
         }
-        let (again, _) = Responder::new(&hello, &secret(7)).unwrap();
+        let (mut again, _) = Responder::new(&PROTOCOL, &hello, &secret(7)).unwrap();
         assert_eq!(again.check(&proof), Err(NotProved));
         let mut other = hello.clone();
         other[8] = b'c';
-        let replayed = Responder {
+        let mut replayed = Responder {
             transcript: Transcript::new(&secret(7), &other),
             nonce: responder.nonce,
         };
         assert_eq!(replayed.check(&proof), Err(NotProved));
         // A recorded challenge does not convince another initiator.
-        let (second, _) = Initiator::new(&PROTOCOL, b"a->b", &secret(7)).unwrap();
+        let (mut second, _) = Initiator::new(&PROTOCOL, b"a->b", &secret(7)).unwrap();
         assert_eq!(second.answer(&challenge), Err(NotProved));
+    }
+
+    #[test]
+    fn the_secret_alone_does_not_give_the_keys() {
+        let agreed = |protocol: &Protocol| {
+            let (mut initiator, hello) = Initiator::new(protocol, b"a->b", &secret(7)).unwrap();
+            let (mut responder, challenge) = Responder::new(protocol, &hello, &secret(7)).unwrap();
+            let (proof, keys) = initiator.answer(&challenge).unwrap();
+            assert_eq!(responder.check(&proof), Ok(keys.clone()));
+            // All that was sent, with the secret and without the private keys.
+            let known = Transcript::new(&secret(7), &hello);
+            let guess = known.keys(&challenge[..NONCE], &Secret::from_bytes([0; 32]));
+            guess == keys
+        };
+        assert!(!agreed(&PROTOCOL));
+        assert!(agreed(&Protocol::proving(*b"WeftTst\x01", 4)));
+        // Public keys that lead to the same numbers for all are refused.
+        let mut hello = Initiator::new(&PROTOCOL, b"a->b", &secret(7)).unwrap().1;
+        hello[12..].fill(0);
+        let (mut responder, challenge) = Responder::new(&PROTOCOL, &hello, &secret(7)).unwrap();
+        let known = Transcript::new(&secret(7), &hello);
+        let proof = known.hash(INITIATES, &challenge[..NONCE]);
+        assert_eq!(responder.check(proof.as_bytes()), Err(NotProved));
     }
 
     #[test]

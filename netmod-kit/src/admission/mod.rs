@@ -29,5 +29,5 @@ mod secret;
 
 pub use handshake::{Initiator, Keys, NotProved, Protocol, Responder};
 pub use pending::{Accepted, Admitted, Pending, Served};
-pub use sealed::{Broken, Role, Sealed};
+pub use sealed::{Broken, Direction, Role, Sealed, TAG};
 pub use secret::{Secret, random};

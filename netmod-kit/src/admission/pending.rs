@@ -335,7 +335,7 @@ impl<C: Read + Write> Slot<C> {
                 }
             }
             self.filled = 0;
-            if let Some((_, responder)) = &self.asked {
+            if let Some((_, responder)) = &mut self.asked {
                 let proof = self.buffer.first_chunk::<PROOF>();
                 let proof = proof.ok_or(ErrorKind::InvalidData)?;
                 return Ok(Some(responder.check(proof)?));
@@ -343,7 +343,7 @@ impl<C: Read + Write> Slot<C> {
             let hello = &self.buffer[..wanted];
             let context = protocol.read_hello(hello).ok_or(ErrorKind::InvalidData)?;
             let secret = secret(context).ok_or(ErrorKind::InvalidData)?;
-            let (responder, challenge) = Responder::new(hello, &secret)?;
+            let (responder, challenge) = Responder::new(protocol, hello, &secret)?;
             // The send buffer of a new connection always holds a challenge.
             if self.connection.write(&challenge)? != challenge.len() {
                 return Err(ErrorKind::WriteZero.into());
@@ -401,7 +401,7 @@ mod tests {
         near: &mut UnixStream,
         pending: &mut Pending<UnixStream>,
     ) -> Vec<Admitted<UnixStream>> {
-        let (initiator, hello) = Initiator::new(&PROTOCOL, b"a", &SECRET).unwrap();
+        let (mut initiator, hello) = Initiator::new(&PROTOCOL, b"a", &SECRET).unwrap();
         let mut admitted = Vec::new();
         for part in hello.chunks(7) {
             near.write_all(part).unwrap();

@@ -1,14 +1,12 @@
 //! Encrypted and authenticated frames on a stream, after a handshake.
 //!
 //! A frame is its length (4 bytes, little endian), the ciphertext and a tag of 16 bytes
-//! (ChaCha20-Poly1305, RFC 8439). Nonces count the frames of a direction, whose key is fresh, so
-//! that no frame can be changed, left out, repeated or moved without notice. The length of a frame
-//! is not hidden.
+//! (AES-256-GCM). Nonces count the frames of a direction, whose key is fresh, so that no frame can
+//! be changed, left out, repeated or moved without notice. The length of a frame is not hidden.
 
 use std::fmt;
 
-use chacha20poly1305::aead::{AeadInOut, KeyInit};
-use chacha20poly1305::{ChaCha20Poly1305, Nonce, Tag};
+use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 
 use super::handshake::Keys;
 use super::secret::Secret;
@@ -16,7 +14,10 @@ use super::secret::Secret;
 /// Bytes of the length before a frame.
 const HEAD: usize = 4;
 /// Bytes of the tag behind a frame.
-const TAG: usize = 16;
+pub const TAG: usize = 16;
+/// Frames under one key. AES-GCM is safe for 2^34 blocks of 16 bytes under a key (RFC 8446, section
+/// 5.5), which are as many frames of 64 KiB.
+const FRAMES: u64 = 1 << 22;
 
 /// The part that an end had in the handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,26 +49,68 @@ impl fmt::Display for Broken {
 
 impl std::error::Error for Broken {}
 
-/// One direction's key and the number of its next frame.
-struct Direction {
-    cipher: ChaCha20Poly1305,
+/// One direction of a connection: its key, and the number of the next frame.
+pub struct Direction {
+    key: Secret,
+    cipher: LessSafeKey,
     next: u64,
 }
 
 impl Direction {
-    fn new(key: &Secret) -> Direction {
+    fn new(key: Secret) -> Direction {
+        let cipher = UnboundKey::new(&AES_256_GCM, key.as_bytes());
         Direction {
-            cipher: ChaCha20Poly1305::new(key.as_bytes().into()),
+            key,
+            cipher: LessSafeKey::new(cipher.expect("the cipher has keys of this length")),
             next: 0,
         }
     }
 
-    /// The nonce of the next frame. 2^64 frames are more than any connection carries.
+    /// Returns the outgoing and the incoming direction of an end.
+    pub fn both(keys: &Keys, role: Role) -> [Direction; 2] {
+        let [outgoing, incoming] = match role {
+            Role::Initiator => [keys.to_responder, keys.to_initiator],
+            Role::Responder => [keys.to_initiator, keys.to_responder],
+        };
+        [Direction::new(outgoing), Direction::new(incoming)]
+    }
+
+    /// The nonce of the next frame, under a new key after every [`FRAMES`] frames.
     fn nonce(&mut self) -> Nonce {
+        if self.next == FRAMES {
+            let next = Secret::derive("Weft 2026 next key of a connection", self.key.as_bytes());
+            *self = Direction::new(next);
+        }
         let mut bytes = [0; 12];
         bytes[4..].copy_from_slice(&self.next.to_le_bytes());
         self.next += 1;
-        bytes.into()
+        Nonce::assume_unique_for_key(bytes)
+    }
+
+    /// Encrypts the content of a frame, whose `head` stays readable. Returns the tag. Frames must
+    /// be sent in the order in which they were sealed.
+    ///
+    /// # Errors
+    /// The content is longer than the cipher allows (64 GiB).
+    pub fn seal(&mut self, head: &[u8], content: &mut [u8]) -> Result<[u8; TAG], Broken> {
+        let nonce = self.nonce();
+        let tag = self
+            .cipher
+            .seal_in_place_separate_tag(nonce, Aad::from(head), content);
+        let tag = tag.map_err(|_| Broken::TooLong)?;
+        let mut bytes = [0; TAG];
+        bytes.copy_from_slice(tag.as_ref());
+        Ok(bytes)
+    }
+
+    /// Decrypts the content of the next frame in place; `sealed` is the content with its tag.
+    ///
+    /// # Errors
+    /// The frame is forged. The connection must be closed.
+    pub fn open<'a>(&mut self, head: &[u8], sealed: &'a mut [u8]) -> Result<&'a [u8], Broken> {
+        let nonce = self.nonce();
+        let opened = self.cipher.open_in_place(nonce, Aad::from(head), sealed);
+        opened.map(|content| &*content).map_err(|_| Broken::Forged)
     }
 }
 
@@ -83,13 +126,10 @@ pub struct Sealed {
 impl Sealed {
     /// Begins after a handshake. No frame has more than `max` bytes of content.
     pub fn new(keys: &Keys, role: Role, max: usize) -> Sealed {
-        let (outgoing, incoming) = match role {
-            Role::Initiator => (&keys.to_responder, &keys.to_initiator),
-            Role::Responder => (&keys.to_initiator, &keys.to_responder),
-        };
+        let [outgoing, incoming] = Direction::both(keys, role);
         Sealed {
-            outgoing: Direction::new(outgoing),
-            incoming: Direction::new(incoming),
+            outgoing,
+            incoming,
             max: max.min(u32::MAX as usize - TAG),
             buffer: Vec::new(),
             taken: 0,
@@ -109,14 +149,11 @@ impl Sealed {
         let start = out.len() + HEAD;
         out.extend_from_slice(&head);
         out.extend_from_slice(content);
-        let nonce = self.outgoing.nonce();
-        let cipher = &self.outgoing.cipher;
-        let tag = cipher.encrypt_inout_detached(&nonce, &head, (&mut out[start..]).into());
-        match tag {
+        match self.outgoing.seal(&head, &mut out[start..]) {
             Ok(tag) => out.extend_from_slice(&tag),
-            Err(_) => {
+            Err(broken) => {
                 out.truncate(start - HEAD);
-                return Err(Broken::TooLong);
+                return Err(broken);
             }
         }
         Ok(())
@@ -144,19 +181,12 @@ impl Sealed {
         if length > self.max {
             return Err(Broken::TooLong);
         }
-        let Some((content, rest)) = rest.split_at_checked(length) else {
+        let Some(sealed) = rest.get(..length + TAG) else {
             return Ok(None);
         };
-        let Some(tag) = rest.first_chunk::<TAG>() else {
-            return Ok(None);
-        };
-        let nonce = self.incoming.nonce();
-        let mut content = content.to_vec();
-        let cipher = &self.incoming.cipher;
-        let tag = Tag::from(*tag);
-        cipher
-            .decrypt_inout_detached(&nonce, head, content.as_mut_slice().into(), &tag)
-            .map_err(|_| Broken::Forged)?;
+        let mut content = sealed.to_vec();
+        self.incoming.open(head, &mut content)?;
+        content.truncate(length);
         self.taken += HEAD + length + TAG;
         if self.taken == self.buffer.len() {
             self.buffer.clear();
@@ -238,5 +268,21 @@ mod tests {
         assert!(bytes.is_empty());
         far.push(&11u32.to_le_bytes());
         assert_eq!(far.next_frame(), Err(Broken::TooLong));
+    }
+
+    #[test]
+    fn both_ends_change_the_key_after_the_same_frame() {
+        let (mut near, mut far) = pair(100);
+        near.outgoing.next = FRAMES - 1;
+        far.incoming.next = FRAMES - 1;
+        let first = near.outgoing.key;
+        let mut bytes = Vec::new();
+        for content in [&b"last"[..], b"first", b"second"] {
+            near.seal(content, &mut bytes).unwrap();
+        }
+        assert_ne!(near.outgoing.key, first);
+        far.push(&bytes);
+        let got: Vec<_> = std::iter::from_fn(|| far.next_frame().unwrap()).collect();
+        assert_eq!(got, [&b"last"[..], b"first", b"second"]);
     }
 }

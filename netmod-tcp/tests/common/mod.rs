@@ -272,7 +272,7 @@ impl Random {
 /// Begins a handshake as a caller that claims to be VCI 0 of `from` and wants that of `to`. Returns
 /// its hello too.
 fn initiate(from: Peer, to: Peer, secret: &Secret) -> (Initiator, Vec<u8>) {
-    let protocol = Protocol::new(*b"WeftTCP\x02", 13);
+    let protocol = Protocol::proving(*b"WeftTCP\x02", 13);
     let context = [&from.to_le_bytes()[..], &to.to_le_bytes(), &[0; 5]].concat();
     Initiator::new(&protocol, &context, secret).unwrap()
 }
@@ -292,7 +292,7 @@ pub fn caller(
     let secret = Secret::from_bytes(record[1..33].try_into().unwrap());
     std::thread::spawn(move || {
         use std::io::{Read, Write};
-        let (initiator, hello) = initiate(from, to, &secret);
+        let (mut initiator, hello) = initiate(from, to, &secret);
         stream.write_all(&hello).unwrap();
         let mut challenge = [0; CHALLENGE];
         stream.read_exact(&mut challenge).unwrap();

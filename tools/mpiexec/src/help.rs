@@ -145,6 +145,8 @@ const TOPICS: &[Topic] = &[
                         time for a host to answer (default 20)
   -bootstrap-width N    agents that one agent starts (default 32)
   -iface NAME           network interface that agents and ranks listen on
+  -encrypt              encrypt the ranks' TCP connections, and use no other
+                        network; agents always encrypt theirs
   -prefix DIR           folder of Weft on the hosts
 ",
     },

@@ -14,7 +14,7 @@ pub mod server;
 use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind};
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsRawFd, RawFd};
 
 use netmod_kit::admission::handshake::initiate_within;
@@ -195,6 +195,21 @@ fn prove(addresses: &[SocketAddr], context: u8, secret: &Secret) -> io::Result<C
     Ok(Channel::sealed(stream, &keys, Role::Initiator))
 }
 
+/// Parses `HOST[:PORT]`, where an IPv6 address before a port is in brackets.
+fn host_and_port(name: &str) -> (&str, u16) {
+    let address = name.split('%').next().unwrap_or_default();
+    let is_address = address.parse::<Ipv6Addr>().is_ok();
+    let (host, port) = match name.rsplit_once(':') {
+        Some((host, port)) if !is_address => match port.parse() {
+            Ok(port) => (host, port),
+            Err(_) => (name, PORT),
+        },
+        _ => (name, PORT),
+    };
+    let inner = host.strip_prefix('[').and_then(|n| n.strip_suffix(']'));
+    (inner.unwrap_or(host), port)
+}
+
 /// Connects to the name server with the most rights that this job can prove.
 ///
 /// # Errors
@@ -203,11 +218,8 @@ fn find(name: &str, file: Option<&OsStr>) -> Result<Connection, String> {
     let unreachable = |error: io::Error| {
         format!("can't be reached: {error}; start it there with 'mpiexec -name-server'")
     };
-    let full = match name.rsplit_once(':') {
-        Some((_, port)) if port.parse::<u16>().is_ok() => name.to_owned(),
-        _ => format!("{name}:{PORT}"),
-    };
-    let addresses: Vec<SocketAddr> = full.to_socket_addrs().map_err(unreachable)?.collect();
+    let addresses = host_and_port(name).to_socket_addrs();
+    let addresses: Vec<SocketAddr> = addresses.map_err(unreachable)?.collect();
     let file = file.map(|file| Ok::<_, String>((file, access::read_secret(file)?)));
     let file = file
         .transpose()
@@ -303,6 +315,27 @@ pub mod fuzzing {
             let port = Line::parse(said.trim_ascii_end()).text("port");
             let port = port.map(|port| PortName::parse(&port).expect("a port"));
             assert!(port.is_none_or(|port| port.secret.is_none()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_server_has_an_address_of_either_kind() {
+        for (name, expected) in [
+            ("host", ("host", PORT)),
+            ("host:70", ("host", 70)),
+            ("10.0.0.1:70", ("10.0.0.1", 70)),
+            ("::1", ("::1", PORT)),
+            ("fd98::1:70", ("fd98::1:70", PORT)),
+            ("[fd98::1]", ("fd98::1", PORT)),
+            ("[fd98::1]:70", ("fd98::1", 70)),
+            ("fe80::1%eth0", ("fe80::1%eth0", PORT)),
+        ] {
+            assert_eq!(host_and_port(name), expected, "{name}");
         }
     }
 }

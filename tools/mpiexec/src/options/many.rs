@@ -47,6 +47,8 @@ pub struct Many {
     pub words: Vec<OsString>,
     /// The network between agents.
     pub interface: Option<String>,
+    /// Whether the ranks encrypt their TCP connections.
+    pub encrypt: bool,
     /// Where Weft is on the other hosts.
     pub prefix: Option<PathBuf>,
     /// Most agents that one agent starts.
@@ -118,6 +120,7 @@ impl Default for Many {
             exec: None,
             words: Vec::new(),
             interface: None,
+            encrypt: false,
             prefix: None,
             width: 32,
             patience: 20,
@@ -192,6 +195,7 @@ pub const NAMES: &[&str] = &[
     "launcher-exec-args",
     "bootstrap-exec-args",
     "iface",
+    "encrypt",
     "prefix",
     "bootstrap-width",
     "bootstrap-timeout",
@@ -336,6 +340,7 @@ pub fn option(
             many.words.extend(words);
         }
         "iface" => many.interface = Some(text(&value("an interface")?)),
+        "encrypt" => many.encrypt = true,
         "prefix" => many.prefix = Some(PathBuf::from(value("a folder")?)),
         "bootstrap-width" => many.width = super::count(name, &value("a number")?)?,
         "bootstrap-timeout" => {

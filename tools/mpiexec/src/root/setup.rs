@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use crate::affinity;
 use crate::hosts::place::Placement;
-use crate::options::{Inherit, Input, Options, Section};
+use crate::options::{Inherit, Input, Many, Options, Section};
 use crate::program::{Unfit, environment, unfit};
 use crate::root::here::is_here;
 use crate::wire::frames::Bytes;
@@ -114,7 +114,7 @@ pub fn setup(options: &Options, placement: &Placement) -> Result<Setup, Unfit> {
             .iter()
             .map(|word| Bytes(word.clone().into_vec()))
             .collect(),
-        environment: of_ranks(section, many.interface.as_deref(), is_alone),
+        environment: of_ranks(section, many, is_alone),
     };
     let terminal = std::io::stdin().is_terminal();
     let has_rank_0 = own.as_ref().is_some_and(|own| own.ranks.contains(&0));
@@ -191,17 +191,23 @@ fn folder() -> Result<PathBuf, Unfit> {
 }
 
 /// Returns the environment of a section's ranks. Without `is_alone`, ranks on other hosts get it, too.
-fn of_ranks(section: &Section, interface: Option<&str>, is_alone: bool) -> Vec<(Bytes, Bytes)> {
+fn of_ranks(section: &Section, many: &Many, is_alone: bool) -> Vec<(Bytes, Bytes)> {
     let mut all = environment(section);
     if section.inherit == Inherit::All && !is_alone {
         let given = |name: &OsString| section.set.iter().any(|(set, _)| set == name);
         all.retain(|(name, _)| given(name) || !is_of_this_host(name.as_encoded_bytes()));
     }
     const INTERFACE: &str = "WEFT_TCP_INTERFACE";
-    if let Some(interface) = interface
+    if let Some(interface) = &many.interface
         && !all.iter().any(|(name, _)| name == INTERFACE)
     {
         all.push((INTERFACE.into(), interface.into()));
+    }
+    if many.encrypt {
+        // No section, and no variable of the user's, leaves a connection unencrypted.
+        const ENCRYPT: &str = "WEFT_TCP_ENCRYPT";
+        all.retain(|(name, _)| name != ENCRYPT);
+        all.push((ENCRYPT.into(), "1".into()));
     }
     let bytes = |text: OsString| Bytes(text.into_vec());
     all.into_iter()

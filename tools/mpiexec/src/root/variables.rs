@@ -38,6 +38,8 @@ const BOOTSTRAPS: &[&str] = &["HYDRA_LAUNCHER", "HYDRA_BOOTSTRAP", "I_MPI_HYDRA_
 const SYSTEMS: &[&str] = &["HYDRA_RMK", "I_MPI_HYDRA_RMK"];
 /// Variables with the network interface of agents.
 const INTERFACES: &[&str] = &["HYDRA_IFACE", "I_MPI_HYDRA_IFACE"];
+/// Variables that encrypt the ranks' connections.
+const ENCRYPT: &[&str] = &["WEFT_TCP_ENCRYPT"];
 /// Variables with the number of ranks on each host.
 const PER_HOST: &[&str] = &["I_MPI_PERHOST"];
 
@@ -45,7 +47,7 @@ const PER_HOST: &[&str] = &["I_MPI_PERHOST"];
 #[cfg(test)]
 pub fn names() -> impl Iterator<Item = &'static str> {
     let all = [
-        FILES, COMMANDS, WORDS, BOOTSTRAPS, SYSTEMS, INTERFACES, PER_HOST,
+        FILES, COMMANDS, WORDS, BOOTSTRAPS, SYSTEMS, INTERFACES, ENCRYPT, PER_HOST,
     ];
     all.into_iter().flatten().copied()
 }
@@ -100,6 +102,7 @@ pub fn take(many: &mut Many, around: &impl Surroundings) -> Result<(), String> {
     if many.interface.is_none() {
         many.interface = find_text(INTERFACES);
     }
+    many.encrypt |= find_text(ENCRYPT).as_deref() == Some("1");
     if many.per_host.is_none()
         && let Some(count) = find_text(PER_HOST)
     {

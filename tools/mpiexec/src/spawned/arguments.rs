@@ -41,6 +41,9 @@ pub fn of_launcher(many: &Many) -> Vec<OsString> {
         Some(Universe::Infinite) => add("-usize", "infinite".into()),
         None => {}
     }
+    if many.encrypt {
+        words.push("-encrypt".into());
+    }
     if !many.oversubscribe {
         words.push("-nooversubscribe".into());
     }
