@@ -112,7 +112,7 @@ fn format(_run: &mut Run) -> Result {
 }
 
 fn clippy(_run: &mut Run) -> Result {
-    let mut command = workspace::unwinding_cargo();
+    let mut command = workspace::cargo();
     command.args([
         "clippy",
         "--workspace",
@@ -124,8 +124,7 @@ fn clippy(_run: &mut Run) -> Result {
 }
 
 fn documentation(_run: &mut Run) -> Result {
-    // As clippy, so that dependencies are checked once.
-    let mut command = workspace::unwinding_cargo();
+    let mut command = workspace::cargo();
     command.args(["doc", "--workspace", "--no-deps"]);
     command.env("RUSTDOCFLAGS", "--deny=warnings");
     workspace::run(&mut command, "building the documentation")
