@@ -291,7 +291,7 @@ pub fn chosen(stages: &[Stage], names: &[String]) -> Result<Vec<Stage>> {
 }
 
 /// Runs the tests of crates and programs of these names.
-pub fn named(names: &[String]) -> Result {
+pub fn named(run: &Run, names: &[String]) -> Result {
     let members = workspace::members()?;
     let is_crate = |name: &&String| members.iter().any(|(member, _)| member == *name);
     let (crates, programs): (Vec<&String>, Vec<&String>) = names.iter().partition(is_crate);
@@ -300,6 +300,7 @@ pub fn named(names: &[String]) -> Result {
         let mut command = workspace::cargo();
         command.args(["test", "--no-fail-fast"]);
         command.args(crates.iter().flat_map(|name| ["--package", name.as_str()]));
+        run.equip_named(&mut command);
         failures.extend(workspace::run(&mut command, "running tests of crates").err());
     }
     if !programs.is_empty() {
@@ -307,6 +308,7 @@ pub fn named(names: &[String]) -> Result {
         let mut command = workspace::cargo();
         command.args(["test", "--package", "weft-tests"]);
         command.env("WEFT_TEST_NAMES", names.join(" "));
+        run.equip_named(&mut command);
         failures.extend(workspace::run(&mut command, "running tests of programs").err());
     }
     match failures.is_empty() {
