@@ -1,6 +1,48 @@
-//! The C ABIs of Weft.
+//! The C ABIs of Weft, and the front page of its internal documentation.
 //!
-//! This package builds `libmpi.so.12`, the MPICH ABI. Other packages compile the same sources
+//! # The crates
+//!
+//! Each box is a crate, or a folder of them; it uses those below it, never one above:
+//!
+//! ```text
+//!   programs and tools
+//!         |        \
+//!         |     mpifort, mpicxx    Fortran and C++, over the C interface
+//!         |        /
+//!       libmpi                     C entry points, checks, error codes     (this crate)
+//!         |
+//!    mpi-runtime                   handles, start and end, settings  -->  pmi (launchers)
+//!      /     \
+//!  mpi-rma  mpi-io                 windows; files
+//!      \     /
+//!     mpi-comm                     creation, topologies, losses
+//!         |
+//!     mpi-coll  -->  mpi-sched     collectives; their algorithms as data
+//!         |             |
+//!     mpi-core  -->  mpi-types     processes, VCIs, matching; datatypes, operations, errors
+//!         |
+//!    netmod-kit                    code that transports share: shmmod, netmod-tcp, -verbs, -ofi, -ucx
+//!         |
+//!      netmod                      the contract: active messages and remote memory
+//!         |
+//!      shmring                     rings in shared memory
+//! ```
+//!
+//! | to learn | begin with |
+//! | --- | --- |
+//! | what a transport offers the core | [`netmod`](../netmod/index.html) |
+//! | how a message finds its receive | [`mpi_core`](../mpi_core/index.html), then its `pt2pt` |
+//! | how a collective is built and run | [`mpi_sched`](../mpi_sched/index.html), then [`mpi_coll`](../mpi_coll/index.html) |
+//! | what a put or a lock does | [`mpi_rma`](../mpi_rma/index.html) |
+//! | what happens in `MPI_Init` | [`mpi_runtime`](../mpi_runtime/index.html), [`pmi`](../pmi/index.html), [`mpiexec`](../mpiexec/index.html) |
+//! | how a transport is written | `netmod-unix` in `examples`, [`netmod_kit`](../netmod_kit/index.html) |
+//!
+//! `docs/design.md` follows a message, a put, a collective and a file access from file to file.
+//! Section numbers without a version are those of MPI-3.1.
+//!
+//! # This crate
+//!
+//! The package builds `libmpi.so.12`, the MPICH ABI. Other packages compile the same sources
 //! again: `libmpi-abi`, with `cfg(standard_abi)`, for `libmpi_abi.so.1`, the standard ABI of
 //! MPI-5.0, and `libmpi-ompi`, with `cfg(openmpi_abi)`, for `libmpi.so.40`, the ABI of Open MPI.
 //! Both have `cfg(pointer_abi)`: their handles are pointers.
@@ -13,8 +55,6 @@
 //! The Cargo features `io`, `tool` and `fault-tolerance` are for those who embed the library: without
 //! one of them its functions, which the table names, are not exported. `verbs`, `ofi` and `ucx` are
 //! transports. All are on by default.
-//!
-//! Section numbers without a version are those of MPI-3.1.
 
 pub mod abi;
 mod abi_conflict;

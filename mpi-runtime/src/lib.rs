@@ -1,8 +1,11 @@
 //! The state of MPI in a process, independent of the ABI.
 //!
-//! Control variables, bootstrap from the launcher to open transports, the objects behind handles,
-//! requests of all kinds, start and end of MPI, dynamic processes, and the tool information
-//! interface.
+//! - [`lifecycle`]: start and end of MPI, for the world and for sessions; the [`lifecycle::runtime`]
+//!   that every call begins with.
+//! - [`bootstrap`]: from the launcher's environment to open transports and the peers' addresses.
+//! - [`handles`]: from the integers of the C binding to objects; [`requests`]: the same for requests.
+//! - [`settings`]: the control variables, and the hints of info objects.
+//! - [`dynamic`]: ports, spawned processes. [`mpix`]: extensions. [`tool`]: `MPI_T`.
 //!
 //! The crate has no C entry points and no ABI-specific constants, so it is compiled once for all
 //! ABIs. Callbacks of the program arrive as closures, trait objects, or [untyped

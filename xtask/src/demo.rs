@@ -31,5 +31,10 @@ pub fn run(prefix: &Path, dev: bool, features: &Features) -> Result {
     workspace::run(
         Command::new(mpiexec).args(["-n", "2"]).arg(&program),
         "running it on two ranks",
-    )
+    )?;
+    println!(
+        "xtask: now, in your shell, '. {}', and docs/tutorial.md",
+        bin.join("mpivars.sh").display()
+    );
+    Ok(())
 }

@@ -130,7 +130,7 @@ pub fn run(seconds: u32) -> Result<Option<Lacking>> {
     let target = workspace::target()?.join("races");
     let cargo = |arguments: &[&str]| {
         // Tests unwind, so the one standard library must unwind, too.
-        let mut command = workspace::unwinding_cargo();
+        let mut command = workspace::cargo();
         // The sanitizer and building the standard library are unstable options; with this variable
         // stable tools accept them.
         command

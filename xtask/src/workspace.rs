@@ -26,15 +26,6 @@ pub fn cargo() -> Command {
     command
 }
 
-/// Returns a command of cargo whose development profile unwinds.
-///
-/// Tests always unwind. Otherwise cargo compiles, or checks, all crates twice for libraries and tests.
-pub fn unwinding_cargo() -> Command {
-    let mut command = cargo();
-    command.env("CARGO_PROFILE_DEV_PANIC", "unwind");
-    command
-}
-
 /// Time limit of the tests of one stage, which take at most a third of it on two cores. Tests that
 /// hang must not keep later stages from running.
 pub const TESTS: Duration = Duration::from_secs(40 * 60);

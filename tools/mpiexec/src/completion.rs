@@ -1,6 +1,7 @@
 //! Completion scripts for shells, from the lists of options.
 
 use crate::children::KINDS;
+use crate::help;
 use crate::hosts::batch::SYSTEMS;
 
 /// The supported shells.
@@ -52,28 +53,35 @@ const FILES: [&str; 9] = [
     "prefix",
 ];
 
+/// Returns the options with words as values, and these words.
+fn values() -> impl Iterator<Item = (&'static str, String)> {
+    let topics = ("help", help::topics().join(" "));
+    let all = VALUES.iter().map(|(name, words)| (*name, words.join(" ")));
+    all.chain([topics])
+}
+
 /// Formats all options with words as values.
 fn by_value(format: impl Fn(&str, &str) -> String) -> String {
-    let all = VALUES.iter();
-    all.map(|(name, values)| format(name, &values.join(" ")))
-        .collect()
+    values().map(|(name, words)| format(name, &words)).collect()
 }
 
 /// Returns the completion script for mpiexec and mpirun.
 pub fn script(shell: &str, options: &[&str]) -> Result<String, String> {
     let all: Vec<String> = options.iter().map(|name| format!("-{name}")).collect();
+    let all = all.join(" ");
     let files: Vec<String> = FILES.iter().map(|name| format!("-{name}")).collect();
     Ok(match shell {
         "bash" => format!(
             "# Completion of mpiexec's options for bash.\n\
              _weft_mpiexec() {{\n    \
                  local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}}\n    \
-                 case $before in\n        \
+                 case ${{before/#--/-}} in\n        \
                      {}) COMPREPLY=($(compgen -f -- \"$word\")); return ;;\n\
                  {}    \
                  esac\n    \
                  case $word in\n        \
-                     -*) COMPREPLY=($(compgen -W '{}' -- \"$word\")) ;;\n        \
+                     --*) COMPREPLY=($(compgen -P - -W '{all}' -- \"${{word#-}}\")) ;;\n        \
+                     -*) COMPREPLY=($(compgen -W '{all}' -- \"$word\")) ;;\n        \
                      *) COMPREPLY=($(compgen -c -f -- \"$word\")) ;;\n    \
                  esac\n\
              }}\n\
@@ -81,35 +89,33 @@ pub fn script(shell: &str, options: &[&str]) -> Result<String, String> {
             files.join("|"),
             by_value(|name, values| format!(
                 "        -{name}) COMPREPLY=($(compgen -W '{values}' -- \"$word\")); return ;;\n"
-            )),
-            all.join(" ")
+            ))
         ),
         "zsh" => format!(
             "#compdef mpiexec mpirun\n\
              # Completion of mpiexec's options for zsh.\n\
              local -a options\n\
-             options=({})\n\
-             case $words[CURRENT-1] in\n\
+             options=({all})\n\
+             case ${{words[CURRENT-1]/#--/-}} in\n\
              {}\
              esac\n\
              case $words[CURRENT] in\n    \
+                 --*) compadd -- -${{^options}} ;;\n    \
                  -*) compadd -- $options ;;\n    \
                  *) _alternative 'commands:program:_command_names -e' 'files:file:_files' ;;\n\
              esac\n",
-            all.join(" "),
             by_value(|name, values| format!("    -{name}) compadd -- {values}; return ;;\n"))
         ),
         "fish" => {
             let mut text = "# Completion of mpiexec's options for fish.\n".to_owned();
             for name in options {
-                let values = VALUES.iter().find(|(option, _)| option == name);
-                let value = match values {
-                    Some((_, values)) => format!(" -x -a '{}'", values.join(" ")),
+                let value = match values().find(|(option, _)| option == name) {
+                    Some((_, words)) => format!(" -x -a '{words}'"),
                     None if FILES.contains(name) => " -r -F".to_owned(),
                     None => String::new(),
                 };
                 // `-o` is fish's old style: a single dash before names of any length.
-                text += &format!("complete -c mpiexec -c mpirun -o {name}{value}\n");
+                text += &format!("complete -c mpiexec -c mpirun -o {name} -l {name}{value}\n");
             }
             text
         }
@@ -153,9 +159,9 @@ mod tests {
     /// The values are those that the options take.
     #[test]
     fn values_are_completed() {
-        for (name, values) in VALUES {
-            for value in *values {
-                let args = [format!("-{name}"), (*value).to_owned(), "a".to_owned()];
+        for (name, values) in values() {
+            for value in values.split(' ') {
+                let args = [format!("-{name}"), value.to_owned(), "a".to_owned()];
                 let args = args.map(std::ffi::OsString::from);
                 if let Err(error) = crate::options::parse(&args, |_| None) {
                     panic!("-{name} {value}: {error}");
@@ -163,15 +169,23 @@ mod tests {
             }
         }
         let script = script("bash", &crate::options::names()).unwrap();
-        let test =
-            "COMP_WORDS=(mpiexec -bind-to l) COMP_CWORD=2; _weft_mpiexec; echo ${COMPREPLY[@]}";
-        let run = std::process::Command::new("bash")
-            .arg("-c")
-            .arg(script + test)
-            .output();
-        let Ok(run) = run else {
-            return; // without bash
-        };
-        assert_eq!(String::from_utf8_lossy(&run.stdout), "l2cache l3cache\n");
+        for (words, completed) in [
+            ("-bind-to l", "l2cache l3cache\n"),
+            ("--bind-to l", "l2cache l3cache\n"),
+            ("-l --bind-to-c", "--bind-to-core\n"),
+            ("-help b", "binding\n"),
+        ] {
+            let test = format!(
+                "COMP_WORDS=(mpiexec {words}) COMP_CWORD=2; _weft_mpiexec; echo ${{COMPREPLY[@]}}"
+            );
+            let run = std::process::Command::new("bash")
+                .arg("-c")
+                .arg(script.clone() + &test)
+                .output();
+            let Ok(run) = run else {
+                return; // without bash
+            };
+            assert_eq!(String::from_utf8_lossy(&run.stdout), completed, "{words}");
+        }
     }
 }

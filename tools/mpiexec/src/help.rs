@@ -208,12 +208,16 @@ pub fn text(topic: Option<&str>) -> Result<String, String> {
     };
     let found = TOPICS.iter().find(|topic| topic.name == name);
     found.map(part).ok_or_else(|| {
-        let names: Vec<&str> = TOPICS.iter().map(|topic| topic.name).collect();
         format!(
             "option -help takes nothing or one of {}, not '{name}'",
-            names.join(", ")
+            topics().join(", ")
         )
     })
+}
+
+/// Returns the names of the topics.
+pub fn topics() -> Vec<&'static str> {
+    TOPICS.iter().map(|topic| topic.name).collect()
 }
 
 #[cfg(test)]

@@ -195,7 +195,7 @@ impl Report {
             self.prefix.display()
         );
         for (name, what) in &self.libraries {
-            text += &format!("  {name:<18} {what}\n");
+            text += &format!("  {name:<25} {what}\n");
         }
         if !self.start.is_empty() {
             text += "\nhow MPI starts here\n";

@@ -8,6 +8,7 @@ mod times;
 pub mod units;
 
 use std::collections::BTreeMap;
+use std::env;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -112,6 +113,15 @@ impl Run {
         }
     }
 
+    /// Sets the variables for tests by name, which skip what the machine lacks unless
+    /// WEFT_TEST_ALLOW_SKIP says what may be skipped.
+    fn equip_named(&self, command: &mut Command) {
+        command.env(RECORD, self.folder.join("left-out"));
+        if env::var_os(VARIABLE).is_none() {
+            command.env(VARIABLE, ANY);
+        }
+    }
+
     /// Notes that this machine can't do a part of the run. Fails in the full run if `need` may not be
     /// skipped.
     fn leave_out(&mut self, need: &str, why: &str) -> Result {
@@ -136,6 +146,13 @@ impl Run {
             Some((seconds.parse().ok()?, name.to_owned()))
         };
         self.programs.extend(text.lines().filter_map(line));
+    }
+
+    /// Prints what was skipped.
+    fn print_left_out(&self) {
+        for line in self.left_out.iter().chain(&self.skipped()) {
+            eprintln!("xtask: *** LEFT OUT: {line}");
+        }
     }
 
     /// Returns the skipped tests as a line per need.
@@ -178,7 +195,10 @@ impl Drop for Run {
 /// Runs the tests that the options name.
 pub fn run(options: &Options) -> Result {
     if !options.names.is_empty() {
-        return stages::named(&options.names);
+        let run = Run::new(Kind::Short)?;
+        let result = stages::named(&run, &options.names);
+        run.print_left_out();
+        return result;
     }
     let kind = match options.full {
         true => Kind::Full,
@@ -200,10 +220,7 @@ pub fn run(options: &Options) -> Result {
     let stages = stages::chosen(stages, &options.stages)?;
     let done = stage::run(&stages, &mut run, &usual);
     println!("\n{}\n{}", stage::table(&done), run.slowest());
-    let skipped = run.skipped();
-    for line in run.left_out.iter().chain(&skipped) {
-        eprintln!("xtask: *** LEFT OUT: {line}");
-    }
+    run.print_left_out();
     if !run.failures.is_empty() {
         return Err(format!("what failed:\n{}", run.failures.join("\n")));
     }

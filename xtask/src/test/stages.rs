@@ -112,7 +112,7 @@ fn format(_run: &mut Run) -> Result {
 }
 
 fn clippy(_run: &mut Run) -> Result {
-    let mut command = workspace::unwinding_cargo();
+    let mut command = workspace::cargo();
     command.args([
         "clippy",
         "--workspace",
@@ -124,8 +124,7 @@ fn clippy(_run: &mut Run) -> Result {
 }
 
 fn documentation(_run: &mut Run) -> Result {
-    // As clippy, so that dependencies are checked once.
-    let mut command = workspace::unwinding_cargo();
+    let mut command = workspace::cargo();
     command.args(["doc", "--workspace", "--no-deps"]);
     command.env("RUSTDOCFLAGS", "--deny=warnings");
     workspace::run(&mut command, "building the documentation")
@@ -292,7 +291,7 @@ pub fn chosen(stages: &[Stage], names: &[String]) -> Result<Vec<Stage>> {
 }
 
 /// Runs the tests of crates and programs of these names.
-pub fn named(names: &[String]) -> Result {
+pub fn named(run: &Run, names: &[String]) -> Result {
     let members = workspace::members()?;
     let is_crate = |name: &&String| members.iter().any(|(member, _)| member == *name);
     let (crates, programs): (Vec<&String>, Vec<&String>) = names.iter().partition(is_crate);
@@ -301,6 +300,7 @@ pub fn named(names: &[String]) -> Result {
         let mut command = workspace::cargo();
         command.args(["test", "--no-fail-fast"]);
         command.args(crates.iter().flat_map(|name| ["--package", name.as_str()]));
+        run.equip_named(&mut command);
         failures.extend(workspace::run(&mut command, "running tests of crates").err());
     }
     if !programs.is_empty() {
@@ -308,6 +308,7 @@ pub fn named(names: &[String]) -> Result {
         let mut command = workspace::cargo();
         command.args(["test", "--package", "weft-tests"]);
         command.env("WEFT_TEST_NAMES", names.join(" "));
+        run.equip_named(&mut command);
         failures.extend(workspace::run(&mut command, "running tests of programs").err());
     }
     match failures.is_empty() {

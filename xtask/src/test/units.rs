@@ -43,7 +43,7 @@ const LIMIT: Duration = Duration::from_secs(15 * 60);
 /// Builds the installed packages and all tests of the workspace, and returns the executables with
 /// tests.
 pub fn build() -> Result<Vec<Executable>> {
-    let mut command = workspace::unwinding_cargo();
+    let mut command = workspace::cargo();
     command.args(["build", "--workspace", "--lib", "--bins", "--tests"]);
     let built = build_by(&mut command, "building libraries, programs and tests")?;
     install::note_built();
