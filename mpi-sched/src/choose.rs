@@ -231,6 +231,4 @@ impl Choices {
 }
 
 #[cfg(test)]
-mod selections;
-#[cfg(test)]
 mod tests;

@@ -65,8 +65,6 @@ pub mod tuning;
 pub mod writes;
 
 #[cfg(test)]
-mod sim;
-#[cfg(test)]
 mod tests;
 pub mod virtual_time;
 

@@ -1,11 +1,11 @@
 //! Collectives by remote writes as data, which follow each other in any order.
 
+use super::sim::{DEPTH, FIRST, ROOM, run_late};
 use super::*;
 use crate::rdma::{
     self, DEGREES, Pace, RdmaAllgather, RdmaAllreduce, RdmaAlltoall, RdmaBcast, RdmaReduce, Reach,
 };
 use crate::schedule::Course;
-use crate::sim::{DEPTH, FIRST, ROOM, run_late};
 use crate::{Part, Schedule};
 
 pub(super) fn reach(rank: usize, size: usize) -> Reach {

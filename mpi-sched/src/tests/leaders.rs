@@ -1,11 +1,11 @@
 //! Collectives in two levels, of which the upper one goes by writes between the nodes' leaders, and
 //! the lower one by slots on some nodes and by messages on others: right whatever comes after what.
 
+use super::sim::{DEPTH, FIRST, ROOM, run_late};
 use super::*;
 use crate::nodes::{self, BetweenNodes, NodeAlgorithm, Nodes};
 use crate::rdma::{DEGREES, Pace, RdmaAllgather, RdmaAllreduce, RdmaBcast, RdmaReduce, Reach};
 use crate::schedule::Course;
-use crate::sim::{DEPTH, FIRST, ROOM, run_late};
 use crate::{Allgather, Allreduce, Part, Schedule, Slots};
 
 #[derive(Clone, Copy, Debug)]

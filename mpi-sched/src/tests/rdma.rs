@@ -5,7 +5,7 @@ use super::*;
 use crate::rdma::{
     self, DEGREES, RdmaAllgather, RdmaAllreduce, RdmaAlltoall, RdmaBcast, RdmaReduce, Reach, steps,
 };
-use crate::sim::FIRST;
+use super::sim::FIRST;
 use crate::virtual_time;
 use crate::{Part, Schedule};
 

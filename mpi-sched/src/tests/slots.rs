@@ -1,7 +1,7 @@
 //! Collectives over slots that all ranks see, one after the other, with late ranks.
 
+use super::sim::{DEPTH, FIRST, ROOM, run_late, run_telling};
 use super::*;
-use crate::sim::{DEPTH, FIRST, ROOM, run_late, run_telling};
 use crate::team::share;
 use crate::{Layout, Part, Slots, slots};
 use mpi_types::op::PredefinedOp;
