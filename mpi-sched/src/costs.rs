@@ -197,13 +197,13 @@ impl std::fmt::Display for Measured {
 mod tests {
     use super::*;
     use crate::Choices;
-    use crate::model::{FAST, GUESSED};
+    use crate::model::{GUESSED, examples};
 
     #[test]
     fn what_is_written_is_read() {
         let mut measured = Measured::default();
         let fast = Network {
-            costs: FAST,
+            costs: examples::fast(),
             quick: {
                 let mut quick = Quick::all(Some(4096));
                 quick.set(Collective::Reduce, None);
@@ -233,8 +233,8 @@ mod tests {
         );
         assert_eq!(fast.quick.of(Collective::Bcast), Some(1 << 20));
         assert_eq!(Quick::from_words(fast.quick.to_words()), fast.quick);
-        choices.set_costs(FAST);
-        assert_eq!(choices.network("tcp", Some(9)).costs, FAST);
+        choices.set_costs(examples::fast());
+        assert_eq!(choices.network("tcp", Some(9)).costs, examples::fast());
     }
 
     #[test]
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn wrong_lines_are_named() {
-        let good = format!("tcp {FAST} 8192\n");
+        let good = format!("tcp {} 8192\n", examples::fast());
         for (line, why) in [
             ("tcp 1,2 8192", "2 numbers"),
             ("tcp 1,2,3,4,5,6,7,8", "2 words"),

@@ -66,7 +66,6 @@ pub mod writes;
 
 #[cfg(test)]
 mod tests;
-pub mod virtual_time;
 
 pub use allgather::allgather;
 pub use allreduce::allreduce;

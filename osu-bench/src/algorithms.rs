@@ -3,18 +3,19 @@
 
 use clap::Args;
 use mpi_sched::costs::{Network, Quick};
-use mpi_sched::model::{FAST, GUESSED, Parameters, THESIS};
+use mpi_sched::model::{GUESSED, Parameters};
 use mpi_sched::rdma::{
     self, DEGREES, RdmaAllgather, RdmaAllreduce, RdmaAlltoall, RdmaBcast, RdmaReduce, Reach,
     WriteCall,
 };
-use mpi_sched::{Choices, Collective, Layout, Part, Schedule, Situation, Team, virtual_time};
+use mpi_sched::{Choices, Collective, Layout, Part, Schedule, Situation, Team};
 use mpi_types::datatype::{Datatype, Predefined};
 use mpi_types::op::{Op, PredefinedOp};
 
 use crate::error::{Error, Result};
 use crate::output;
 use crate::progress::Progress;
+use crate::virtual_time::{self, FAST, THESIS};
 
 /// An algorithm of a collective: by messages, or one by writes.
 #[derive(Clone, Copy, PartialEq)]
