@@ -314,7 +314,7 @@ fn make_slots(
     let size = comm.size() as usize;
     let signature = CallSignature::of(call, size, 0);
     let blocks = match call {
-        Call::Scatter { .. } | Call::Alltoall { .. } => size,
+        Call::Scatter { .. } | Call::Alltoall(..) => size,
         _ => 1,
     };
     let wanted = (signature.bytes() as usize).saturating_mul(blocks);

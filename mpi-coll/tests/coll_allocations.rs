@@ -111,10 +111,10 @@ fn small_collectives_do_not_allocate() {
                     1 => bcast(schedule, team, 3, part, Bcast::Binomial),
                     2 => slots::barrier(schedule, view),
                     3 => slots::bcast(schedule, view, 3, part),
-                    4 => slots::allreduce(schedule, view, false, part, &op),
+                    4 => slots::allreduce(schedule, view, Reduction::new(false, part, &op)),
                     _ => {
                         let algorithm = Allreduce::RecursiveDoubling;
-                        allreduce(schedule, team, false, part, &op, algorithm);
+                        allreduce(schedule, team, Reduction::new(false, part, &op), algorithm);
                     }
                 }
                 // SAFETY: two integers on both sides, alive until the run is done.

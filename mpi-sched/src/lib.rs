@@ -89,4 +89,4 @@ pub use scan::{exscan, scan};
 pub use schedule::{Block, Buf, Schedule, Slot, Step, Type};
 pub use situation::Situation;
 pub use slots::Slots;
-pub use team::{Ints, Layout, Part, Team};
+pub use team::{Ints, Layout, Part, Reduction, Team};

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use mpi_sched::Part;
 use mpi_sched::model::Parameters;
 use mpi_sched::rdma::{self, RdmaAllreduce, Reach};
 use mpi_sched::schedule::{Block, CAME, FREE, FREED, SENT, Schedule, Step};
+use mpi_sched::{Part, Reduction};
 use mpi_types::datatype::{Datatype, Predefined};
 use mpi_types::op::{Op, PredefinedOp};
 
@@ -153,7 +153,7 @@ pub fn allreduce(ranks: u32, costs: &Parameters, bytes: usize, way: RdmaAllreduc
             room: bytes.next_multiple_of(64),
             depth: 2,
         };
-        rdma::allreduce_by(schedule, reach, false, part, &op, way);
+        rdma::allreduce_by(schedule, reach, Reduction::new(false, part, &op), way);
     };
     time(ranks, costs, usize::MAX, &build)
 }
@@ -374,7 +374,7 @@ mod tests {
         assert_eq!(bcast, time);
         for k in DEGREES {
             let reduce = units(size, &|rank, s| {
-                rdma::allreduce(s, reach(rank), false, part, &op, [k, 1]);
+                rdma::allreduce(s, reach(rank), Reduction::new(false, part, &op), [k, 1]);
             });
             let up = u64::from(steps(size as u32, k + 1));
             println!("{size} ranks, degree {k}: {} steps", reduce);

@@ -21,10 +21,7 @@ pub fn broadcast_u64(process: &Process, comm: &Comm, data: &mut [u64]) -> Result
         send: std::ptr::null(),
         recv: data.as_mut_ptr().cast(),
     };
-    let call = Call::Bcast {
-        root: Root::Rank(0),
-        part,
-    };
+    let call = Call::Bcast(Root::Rank(0), part);
     let state = CommState::of(comm);
     let selected = Selected::Scheduled(state.by_messages(process, comm, &call));
     // SAFETY: the call reads or writes the bytes of `data`, which is borrowed exclusively.
@@ -55,7 +52,7 @@ pub fn gather_all_u64<const N: usize>(
         recv: all.as_mut_ptr().cast(),
     };
     let recv = mpi_sched::Layout::Uniform(part);
-    let call = Call::Allgather { send: None, recv };
+    let call = Call::Allgather(None, recv);
     let state = CommState::of(comm);
     let selected = Selected::Scheduled(state.by_messages(process, comm, &call));
     // SAFETY: the call reads and writes `size` blocks of `all`, which lives until the call ends.

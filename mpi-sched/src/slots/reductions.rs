@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::ring::{Slots, pieces};
 use crate::schedule::{Block, Buf, Schedule, Slot, slot_offset};
-use crate::team::{Layout, Part, share};
+use crate::team::{Layout, Part, Reduction, share};
 use mpi_types::op::Op;
 
 /// Returns whether all ranks can reduce elements of this type in slots: it is predefined and
@@ -53,49 +53,27 @@ const MOST_BY_BOTH: usize = 8 << 10;
 
 /// Builds an allreduce to the receive buffer, from the send buffer or in place. [`can_reduce`] or
 /// [`can_reduce_with_gaps`] must hold.
-pub fn allreduce(schedule: &mut Schedule, slots: Slots, in_place: bool, part: Part<'_>, op: &Op) {
-    reduction(schedule, slots, in_place, part, op, None);
+pub fn allreduce(schedule: &mut Schedule, slots: Slots, of: Reduction<'_>) {
+    reduction(schedule, slots, of, None);
 }
 
 /// Builds a reduction to the receive buffer of `root`, from the send buffers or, at the root, in
 /// place.
-pub fn reduce(
-    schedule: &mut Schedule,
-    slots: Slots,
-    root: u32,
-    in_place: bool,
-    part: Part<'_>,
-    op: &Op,
-) {
-    let in_place = in_place && slots.rank == root;
-    reduction(schedule, slots, in_place, part, op, Some(root));
+pub fn reduce(schedule: &mut Schedule, slots: Slots, root: u32, of: Reduction<'_>) {
+    reduction(schedule, slots, of.at(slots.rank == root), Some(root));
 }
 
 /// Builds the first half of an allreduce: a reduction to the receive buffer of rank 0, from the
 /// send buffers or, `in_place`, from the receive buffers of all ranks.
-pub fn reduce_to_first(
-    schedule: &mut Schedule,
-    slots: Slots,
-    in_place: bool,
-    part: Part<'_>,
-    op: &Op,
-) {
-    reduction(schedule, slots, in_place, part, op, Some(0));
+pub fn reduce_to_first(schedule: &mut Schedule, slots: Slots, of: Reduction<'_>) {
+    reduction(schedule, slots, of, Some(0));
 }
 
-fn reduction(
-    schedule: &mut Schedule,
-    slots: Slots,
-    in_place: bool,
-    part: Part<'_>,
-    op: &Op,
-    root: Option<u32>,
-) {
-    if part.count == 0 {
+fn reduction(schedule: &mut Schedule, slots: Slots, of: Reduction<'_>, root: Option<u32>) {
+    let Some((send, recv)) = of.begin(schedule) else {
         return;
-    }
-    schedule.set_op(op);
-    let (send, recv) = part.operands(in_place, schedule);
+    };
+    let Reduction { in_place, part, op } = of;
     let takes = root.is_none_or(|root| root == slots.rank);
     let extent = part.datatype.extent();
     let (len, width) = (span(&part), extent.unsigned_abs());
@@ -397,19 +375,11 @@ pub fn reduce_scatter(
 }
 
 /// Builds a scan or exscan of a vector that fits a slot to the receive buffer.
-pub fn scan(
-    schedule: &mut Schedule,
-    slots: Slots,
-    in_place: bool,
-    part: Part<'_>,
-    op: &Op,
-    exclusive: bool,
-) {
-    if part.count == 0 {
+pub fn scan(schedule: &mut Schedule, slots: Slots, of: Reduction<'_>, exclusive: bool) {
+    let Some((send, recv)) = of.begin(schedule) else {
         return;
-    }
-    schedule.set_op(op);
-    let (send, recv) = part.operands(in_place, schedule);
+    };
+    let part = of.part;
     let phase = schedule.phase();
     let offset = offset_of(part.datatype.size(), part.bytes());
     let of = |rank: u32| Block {

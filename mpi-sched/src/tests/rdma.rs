@@ -3,6 +3,7 @@
 use super::calls::{Kind, One, in_turn, reach};
 use super::sim::FIRST;
 use super::*;
+use crate::Reduction;
 use crate::rdma::{
     self, DEGREES, RdmaAllgather, RdmaAllreduce, RdmaAlltoall, RdmaBcast, RdmaReduce, Reach, steps,
 };
@@ -157,7 +158,7 @@ fn costs() {
         }
         for k in DEGREES {
             let build = |r, s: &mut Schedule| {
-                rdma::allreduce(s, reach(r, size), false, part, &op, [k, 1]);
+                rdma::allreduce(s, reach(r, size), Reduction::new(false, part, &op), [k, 1]);
             };
             let all = cost(size, &build, 32);
             let up = u64::from(steps(size as u32, k + 1));
@@ -229,11 +230,22 @@ fn nobody_writes_to_others_than_it_says() {
                     .into_iter()
                     .chain([RdmaReduce::Chain])
                 {
-                    rdma::reduce_by(&mut schedule, reach, (root, false), part, &op, how);
+                    rdma::reduce_by(
+                        &mut schedule,
+                        reach,
+                        root,
+                        Reduction::new(false, part, &op),
+                        how,
+                    );
                 }
                 // On the ring such paths have a hop for each rank.
                 if size < 40 {
-                    rdma::allreduce_by(&mut schedule, reach, false, part, &op, RdmaAllreduce::Ring);
+                    rdma::allreduce_by(
+                        &mut schedule,
+                        reach,
+                        Reduction::new(false, part, &op),
+                        RdmaAllreduce::Ring,
+                    );
                     for how in [
                         RdmaAllgather::Direct,
                         RdmaAllgather::Doubling,

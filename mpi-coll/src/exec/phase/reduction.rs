@@ -46,18 +46,15 @@ impl PhasePlan {
         // vector, and `recv` has space for the elements that the call gives to this rank.
         unsafe {
             match *call {
-                Call::Scan { .. } => self.scan(node, send, recv, false),
-                Call::Exscan { .. } => self.scan(node, send, recv, true),
+                Call::Scan(_) => self.scan(node, send, recv, false),
+                Call::Exscan(_) => self.scan(node, send, recv, true),
                 Call::ReduceScatter { blocks, .. } => {
                     let rank = slots.rank as usize;
                     let before = (0..rank).map(|rank| blocks.count(rank)).sum();
                     let mine = before..before + blocks.count(rank);
                     self.reduce_scatter(node, send, recv, mine)
                 }
-                Call::Reduce {
-                    root: Root::Rank(root),
-                    ..
-                } => self.reduce(node, root, send, recv),
+                Call::Reduce(Root::Rank(root), _) => self.reduce(node, root, send, recv),
                 _ => self.combine_all(node, self.signature, send, recv, true),
             }
         }
