@@ -9,8 +9,8 @@ use mpi_core::datatype::{Datatype, Predefined};
 use mpi_core::op::{Op, PredefinedOp};
 use mpi_sched::run::Flag;
 use mpi_sched::{
-    Allreduce, Barrier, Bcast, Part, Port, Progress, Put, Run, Slots, Team, allreduce, barrier,
-    bcast, slots,
+    Allreduce, Barrier, Bcast, Part, Port, Progress, Put, Reduction, Run, Slots, Team, allreduce,
+    barrier, bcast, slots,
 };
 
 struct Counting;
