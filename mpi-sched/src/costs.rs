@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use super::collective::{Collective, WRITTEN};
-use super::model::Parameters;
+use super::model::{NUMBERS, Parameters};
 
 /// The costs of a network.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -18,6 +18,29 @@ pub struct Network {
     pub costs: Parameters,
     /// The bytes up to which writes are faster than messages.
     pub quick: Quick,
+}
+
+/// Words of a [`Network`] in messages.
+const WORDS: usize = COLLECTIVES.len() + NUMBERS;
+
+impl Network {
+    /// Returns the words from which [`Network::from_words`] reads it.
+    pub fn to_words(self) -> [u64; WORDS] {
+        let (limits, times) = (self.quick.to_words(), self.costs.to_numbers());
+        std::array::from_fn(|i| match i.checked_sub(limits.len()) {
+            None => limits[i],
+            Some(i) => times[i].to_bits(),
+        })
+    }
+
+    /// Reads what [`Network::to_words`] has returned.
+    pub fn from_words(words: [u64; WORDS]) -> Network {
+        let (limits, times) = words.split_at(COLLECTIVES.len());
+        Network {
+            costs: Parameters::from_numbers(std::array::from_fn(|i| f64::from_bits(times[i]))),
+            quick: Quick::from_words(std::array::from_fn(|i| limits[i])),
+        }
+    }
 }
 
 /// The collectives that can use remote writes.
