@@ -131,41 +131,35 @@ impl Exchange<'_> {
                     send,
                     recv,
                     ..
-                } => {
-                    let send = send.map(Layout::Uniform);
-                    match (recv, send) {
-                        (Some(recv), send) if me == root => {
-                            self.swap_blocks((none(), &recv), (others, &recv))?;
-                            if let Some(send) = &send {
-                                self.copy_own((send, 0), (&recv, me as usize))?;
-                            }
+                } => match (send.map(Layout::Uniform), recv) {
+                    (send, Some(recv)) if me == root => {
+                        self.swap_blocks((none(), &recv), (others, &recv))?;
+                        if let Some(send) = &send {
+                            self.copy_own((send, 0), (&recv, me as usize))?;
                         }
-                        (_, Some(send)) => {
-                            self.swap_blocks((iter::once((0, root)), &send), (none(), &send))?;
-                        }
-                        (_, None) => {}
                     }
-                }
+                    (Some(send), _) => {
+                        self.swap_blocks((iter::once((0, root)), &send), (none(), &send))?;
+                    }
+                    (None, _) => {}
+                },
                 Call::Scatter {
                     root: Root::Rank(root),
                     send,
                     recv,
                     ..
-                } => {
-                    let recv = recv.map(Layout::Uniform);
-                    match (send, recv) {
-                        (Some(send), recv) if me == root => {
-                            self.swap_blocks((others, &send), (none(), &send))?;
-                            if let Some(recv) = &recv {
-                                self.copy_own((&send, me as usize), (recv, 0))?;
-                            }
+                } => match (send, recv.map(Layout::Uniform)) {
+                    (Some(send), recv) if me == root => {
+                        self.swap_blocks((others, &send), (none(), &send))?;
+                        if let Some(recv) = &recv {
+                            self.copy_own((&send, me as usize), (recv, 0))?;
                         }
-                        (_, Some(recv)) => {
-                            self.swap_blocks((none(), &recv), (iter::once((0, root)), &recv))?;
-                        }
-                        (_, None) => {}
                     }
-                }
+                    (_, Some(recv)) => {
+                        self.swap_blocks((none(), &recv), (iter::once((0, root)), &recv))?;
+                    }
+                    (_, None) => {}
+                },
                 _ => {}
             }
         }
