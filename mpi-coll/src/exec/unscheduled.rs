@@ -1,11 +1,8 @@
 //! Executor of calls of few messages within a node, which are all started at once.
 //!
-//! These are the neighbourhood collectives (MPI-4.1 section 8.6), gatherv and scatterv, and short
-//! alltoallv and alltoallw.
+//! These are the neighbourhood collectives (MPI-4.1 section 8.6), and short alltoallv and alltoallw.
 //! They need no schedule. Their messages are those of the schedules, so that ranks whose data is too
 //! long for this executor, or has gaps, go together with ranks that use it.
-
-use std::iter;
 
 use crate::agreement::mismatch_word::MismatchTimer;
 use crate::agreement::signature::CallSignature;
@@ -13,7 +10,7 @@ use crate::exec::buffers::{Buffers, Message};
 use crate::exec::phase::NodeContext;
 use crate::exec::port::CommPort;
 use crate::exec::progress_note::ProgressNote;
-use crate::plan::call::{Call, Root};
+use crate::plan::call::Call;
 use crate::plan::state::CommState;
 use mpi_core::RequestId;
 use mpi_core::comm::{Comm, Purpose, receive_polling};
@@ -23,7 +20,7 @@ use mpi_sched::{Layout, Neighbors, Port};
 use smallvec::SmallVec;
 
 /// Ranks that a call of this executor sends to, or receives from, at the most.
-const MAX_PEERS: usize = 32;
+pub(crate) const MAX_PEERS: usize = 32;
 /// Operations in progress that need no allocation.
 const INLINE_PENDING: usize = 16;
 /// Bytes to and from other ranks of an alltoall whose messages all start at once, at the most. A
@@ -39,9 +36,6 @@ pub(crate) fn is_eligible(call: &Call<'_>, comm: &Comm) -> bool {
             are_few(neighbors) && send.datatype.is_contiguous()
         }
         Call::Alltoall(Some(send), recv) => is_short(send, comm) && is_short(recv, comm),
-        Call::Gather { varying: true, .. } | Call::Scatter { varying: true, .. } => {
-            comm.size() as usize <= MAX_PEERS
-        }
         _ => false,
     }
 }
@@ -51,27 +45,79 @@ pub(crate) fn is_eligible(call: &Call<'_>, comm: &Comm) -> bool {
 /// # Safety
 /// The buffers are valid for what the call reads and writes by its arguments.
 pub(crate) unsafe fn run(node: NodeContext<'_>, buffers: Buffers, call: &Call<'_>) -> Result<()> {
-    let (tag, signature) = (
-        node.comm.next_collective(),
-        CommState::signature(node.comm, call, 0),
-    );
-    let (purpose, message_tag) = signature.address(tag);
-    debug_assert!(
-        purpose == Purpose::SignedCollective,
-        "the messages carry the signature, so that no member inquires"
-    );
-    let mut exchange = Exchange {
-        port: CommPort::of_messages(node.process, node.comm, purpose),
+    let node_call = NodeCall {
         node,
         buffers,
-        signature,
-        tag,
-        message_tag,
-        pending: SmallVec::new(),
+        signature: CommState::signature(node.comm, call, 0),
     };
+    let tag = node.comm.next_collective();
     // SAFETY: this function's contract.
-    let result = unsafe { exchange.run(call) }.and_then(|()| exchange.wait());
-    result.or_else(|error| exchange.give_up().and(Err(error)))
+    node_call.exchange(tag, |exchange| unsafe { exchange.run(call) })
+}
+
+/// A call on a communicator whose members share slots.
+#[derive(Clone, Copy)]
+pub(crate) struct NodeCall<'a> {
+    pub node: NodeContext<'a>,
+    pub buffers: Buffers,
+    /// What all members must agree on.
+    pub signature: CallSignature,
+}
+
+impl<'a> NodeCall<'a> {
+    /// Starts the messages of call number `tag`, and waits until they are complete.
+    #[inline]
+    pub fn exchange(
+        self,
+        tag: u32,
+        start: impl FnOnce(&mut Exchange<'a>) -> Result<()>,
+    ) -> Result<()> {
+        let (purpose, message_tag) = self.signature.in_phases(0).address(tag);
+        debug_assert!(
+            purpose == Purpose::SignedCollective,
+            "the messages carry the signature, so that no member inquires"
+        );
+        let mut exchange = Exchange {
+            port: CommPort::of_messages(self.node.process, self.node.comm, purpose),
+            call: self,
+            tag,
+            message_tag,
+            pending: SmallVec::new(),
+        };
+        let result = start(&mut exchange).and_then(|()| exchange.wait());
+        result.or_else(|error| exchange.give_up().and(Err(error)))
+    }
+
+    /// Returns the other ranks from the next one on, each with the number of its block.
+    pub fn others_from_next(&self) -> impl Iterator<Item = (usize, u32)> + use<> {
+        let (me, size) = (self.node.comm.rank(), self.node.comm.size());
+        let next = (1..size).map(move |distance| (me + distance) % size);
+        next.map(|rank| (rank as usize, rank))
+    }
+
+    /// Copies the block from this rank to itself, if both sides have no gaps and the same length.
+    /// Returns whether it did.
+    ///
+    /// # Safety
+    /// The blocks are this call's, in buffers that don't overlap.
+    #[inline]
+    pub unsafe fn copy_contiguous(
+        &self,
+        (send, out): (&Layout<'_>, usize),
+        (recv, into): (&Layout<'_>, usize),
+    ) -> bool {
+        let (from, to) = (send.datatype(out), recv.datatype(into));
+        let len = send.bytes(out);
+        let is_copied = from.is_contiguous() && to.is_contiguous() && len == recv.bytes(into);
+        if is_copied {
+            let from = send.offset(out) + from.true_lb();
+            let to = recv.offset(into) + to.true_lb();
+            let from = self.buffers.send.wrapping_offset(from);
+            // SAFETY: both are blocks of the call, in buffers that don't overlap.
+            unsafe { netmod_kit::copy(from, self.buffers.recv.wrapping_offset(to), len) };
+        }
+        is_copied
+    }
 }
 
 fn are_few(neighbors: &Neighbors<'_>) -> bool {
@@ -90,10 +136,7 @@ fn is_short(layout: &Layout<'_>, comm: &Comm) -> bool {
 
 /// The messages of a call.
 pub(crate) struct Exchange<'a> {
-    node: NodeContext<'a>,
-    buffers: Buffers,
-    /// What all members must agree on.
-    signature: CallSignature,
+    call: NodeCall<'a>,
     port: CommPort<'a>,
     /// The call's number among the communicator's collectives.
     tag: u32,
@@ -106,11 +149,12 @@ impl Exchange<'_> {
     /// # Safety
     /// That of [`run`].
     unsafe fn run(&mut self, call: &Call<'_>) -> Result<()> {
-        let (shared, me) = (self.node.shared, self.node.rank());
+        let NodeCall {
+            node, signature, ..
+        } = self.call;
+        let shared = node.shared;
         shared.check(self.tag)?;
-        shared.publish(self.tag, self.signature);
-        let others = self.others_from_next();
-        let none = iter::empty;
+        shared.publish(self.tag, signature);
         // SAFETY: the blocks are those of the call, whose buffers are valid by this function's contract.
         unsafe {
             match *call {
@@ -122,55 +166,26 @@ impl Exchange<'_> {
                     let to = neighbors.sends().map(|(_, rank)| (0, rank));
                     self.swap_blocks((to, &Layout::Uniform(send)), (neighbors.receives(), &recv))?;
                 }
-                Call::Alltoall(Some(send), recv) => {
-                    self.swap_blocks((others.clone(), &send), (others, &recv))?;
-                    self.copy_own((&send, me as usize), (&recv, me as usize))?;
-                }
-                Call::Gather {
-                    root: Root::Rank(root),
-                    send,
-                    recv,
-                    ..
-                } => match (send.map(Layout::Uniform), recv) {
-                    (send, Some(recv)) if me == root => {
-                        self.swap_blocks((none(), &recv), (others, &recv))?;
-                        if let Some(send) = &send {
-                            self.copy_own((send, 0), (&recv, me as usize))?;
-                        }
-                    }
-                    (Some(send), _) => {
-                        self.swap_blocks((iter::once((0, root)), &send), (none(), &send))?;
-                    }
-                    (None, _) => {}
-                },
-                Call::Scatter {
-                    root: Root::Rank(root),
-                    send,
-                    recv,
-                    ..
-                } => match (send, recv.map(Layout::Uniform)) {
-                    (Some(send), recv) if me == root => {
-                        self.swap_blocks((others, &send), (none(), &send))?;
-                        if let Some(recv) = &recv {
-                            self.copy_own((&send, me as usize), (recv, 0))?;
-                        }
-                    }
-                    (_, Some(recv)) => {
-                        self.swap_blocks((none(), &recv), (iter::once((0, root)), &recv))?;
-                    }
-                    (_, None) => {}
-                },
+                Call::Alltoall(Some(send), recv) => self.with_all(&send, &recv)?,
                 _ => {}
             }
         }
         Ok(())
     }
 
-    /// Returns the other ranks from the next one on, each with the number of its block.
-    fn others_from_next(&self) -> impl Iterator<Item = (usize, u32)> + Clone + use<> {
-        let (me, size) = (self.node.comm.rank(), self.node.comm.size());
-        let next = (1..size).map(move |distance| (me + distance) % size);
-        next.map(|rank| (rank as usize, rank))
+    /// Exchanges blocks with all ranks, beginning with the next one.
+    ///
+    /// # Safety
+    /// That of [`run`].
+    unsafe fn with_all(&mut self, send: &Layout<'_>, recv: &Layout<'_>) -> Result<()> {
+        let own = self.call.node.comm.rank() as usize;
+        let others = || self.call.others_from_next();
+        let (to, from) = (others(), others());
+        // SAFETY: this function's contract.
+        unsafe {
+            self.swap_blocks((to, send), (from, recv))?;
+            self.copy_own((send, own), (recv, own))
+        }
     }
 
     /// Sends blocks to ranks and receives blocks from ranks, each by its number.
@@ -181,7 +196,7 @@ impl Exchange<'_> {
     /// # Safety
     /// That of [`run`].
     #[inline]
-    unsafe fn swap_blocks(
+    pub unsafe fn swap_blocks(
         &mut self,
         (to, send): (impl Iterator<Item = (usize, u32)>, &Layout<'_>),
         (from, recv): (impl Iterator<Item = (usize, u32)>, &Layout<'_>),
@@ -206,26 +221,20 @@ impl Exchange<'_> {
     ///
     /// # Safety
     /// That of [`run`].
-    unsafe fn copy_own(
+    pub unsafe fn copy_own(
         &mut self,
-        (send, out): (&Layout<'_>, usize),
-        (recv, into): (&Layout<'_>, usize),
+        send: (&Layout<'_>, usize),
+        recv: (&Layout<'_>, usize),
     ) -> Result<()> {
-        let me = self.node.comm.rank();
-        let (from, to) = (send.datatype(out), recv.datatype(into));
-        let len = send.bytes(out);
-        let is_plain = from.is_contiguous() && to.is_contiguous() && len == recv.bytes(into);
-        let source = (self.buffers.send).wrapping_offset(send.offset(out) + from.true_lb());
-        let target = (self.buffers.recv).wrapping_offset(recv.offset(into) + to.true_lb());
-        // SAFETY: both are blocks of the call, in buffers that don't overlap.
+        let me = self.call.node.comm.rank();
+        // SAFETY: this function's contract.
         unsafe {
-            if is_plain {
-                netmod_kit::copy(source, target, len);
-                return Ok(());
+            if !self.call.copy_contiguous(send, recv) {
+                self.receive(me, recv.0, recv.1)?;
+                self.send(me, send.0, send.1)?;
             }
-            self.receive(me, recv, into)?;
-            self.send(me, send, out)
         }
+        Ok(())
     }
 
     /// Receives a block if its message arrives within a few polls. Returns whether it did; an empty
@@ -239,13 +248,13 @@ impl Exchange<'_> {
             return len == 0;
         }
         let at = layout.offset(i) + datatype.true_lb();
-        let place = (self.buffers.recv.wrapping_offset(at), len);
+        let place = (self.call.buffers.recv.wrapping_offset(at), len);
         let (purpose, tag) = (self.port.purpose, self.message_tag as i32);
         // SAFETY: the block is writable, by this function's contract, and has no gaps.
         let taken = unsafe {
             receive_polling(
-                self.node.process,
-                self.node.comm,
+                self.call.node.process,
+                self.call.node.comm,
                 purpose,
                 place,
                 from as i32,
@@ -261,7 +270,7 @@ impl Exchange<'_> {
         if layout.bytes(i) == 0 {
             return Ok(());
         }
-        let start = self.buffers.recv.wrapping_offset(layout.offset(i));
+        let start = self.call.buffers.recv.wrapping_offset(layout.offset(i));
         let (count, datatype) = (layout.count(i), layout.datatype(i));
         // SAFETY: the block is writable, by this function's contract; the operation ends before the call
         // does (`wait` or `give_up`).
@@ -279,7 +288,7 @@ impl Exchange<'_> {
         if layout.bytes(i) == 0 {
             return Ok(());
         }
-        let start = self.buffers.send.wrapping_offset(layout.offset(i));
+        let start = self.call.buffers.send.wrapping_offset(layout.offset(i));
         let (count, datatype) = (layout.count(i), layout.datatype(i));
         // SAFETY: the block is readable, by this function's contract; the operation ends before the call
         // does (`wait` or `give_up`).
@@ -304,12 +313,14 @@ impl Exchange<'_> {
     /// Waits until all operations are complete, and takes out those that are.
     fn wait(&mut self) -> Result<()> {
         let tag = self.tag;
+        let NodeCall {
+            node, signature, ..
+        } = self.call;
         let NodeContext {
             process,
             comm,
             shared,
-        } = self.node;
-        let signature = self.signature;
+        } = node;
         let mut timer = MismatchTimer::new(process);
         let mut note = ProgressNote::new(process);
         process.wait_ignoring_loss(comm.vci(), || {
@@ -335,7 +346,7 @@ impl Exchange<'_> {
     /// Cancels the operations in progress, so that the buffers are the caller's again.
     #[cold]
     fn give_up(&mut self) -> Result<()> {
-        let NodeContext { process, comm, .. } = self.node;
+        let NodeContext { process, comm, .. } = self.call.node;
         process.wait_ignoring_loss(comm.vci(), || {
             while let Some((_, id)) = self.last() {
                 if !loan::try_abort(process, id)? {

@@ -6,6 +6,7 @@
 
 mod flags;
 mod movement;
+mod parcels;
 mod pieces;
 mod reduction;
 
@@ -21,6 +22,7 @@ use mpi_sched::{Collective, Part, slots};
 
 pub use flags::NodeContext;
 use flags::Phase;
+pub(crate) use parcels::{Parcel, Parcels};
 
 /// Combines elements of two operands.
 type Kernel = unsafe fn(*const u8, *const u8, *mut u8, usize);
