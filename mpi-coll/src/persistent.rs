@@ -94,7 +94,7 @@ impl PersistentCollective {
         let slots = make_slots(process, comm, state, call, &mut plan)?;
         match &slots {
             Some(_) => plan.executor = Executor::SharedSlots,
-            None => build(process, comm, state, call, None, &mut plan),
+            None => state.build(process, comm, call, None, plan.run.rebuild()),
         }
         let tag = comm.next_persistent();
         let made = PersistentCollective {
@@ -278,20 +278,6 @@ impl PersistentCollective {
     }
 }
 
-/// Builds the schedule of a call, with slots or without.
-fn build(
-    process: &Process,
-    comm: &Comm,
-    state: &CommState,
-    call: &Call<'_>,
-    slots: Option<Slots>,
-    plan: &mut ScheduledPlan,
-) {
-    let own = state.choices();
-    let context = state.call_context(process, comm, slots, own.as_deref());
-    call.build(&context, plan.run.rebuild());
-}
-
 /// Makes slots for a call, and its schedule over them. Collective; `None` if the call goes by
 /// messages.
 fn make_slots(
@@ -314,7 +300,7 @@ fn make_slots(
     let size = comm.size() as usize;
     let signature = CallSignature::of(call, size, 0);
     let blocks = match call {
-        Call::Scatter { .. } | Call::Alltoall { .. } => size,
+        Call::Scatter { .. } | Call::Alltoall(..) => size,
         _ => 1,
     };
     let wanted = (signature.bytes() as usize).saturating_mul(blocks);
@@ -325,7 +311,7 @@ fn make_slots(
         depth,
         ..shared.slots
     };
-    build(process, comm, state, call, Some(slots), plan);
+    state.build(process, comm, call, Some(slots), plan.run.rebuild());
     let phases = plan.run.schedule().phases();
     plan.signature = CallSignature::of(call, size, phases);
     let with_slots = &process.source::<Collectives>().persistent_with_slots;

@@ -112,21 +112,12 @@ fn communicate(process: &Process, rank: u32, ranks: u32) {
             // SAFETY: both buffers have a block for each rank, and live until the call ends.
             unsafe { call(process, &comm, buffers, call_) }.unwrap();
         };
-        let bcast = Call::Bcast {
-            root: Root::Rank(root),
-            part,
-        };
+        let bcast = Call::Bcast(Root::Rank(root), part);
         recv[..BLOCK].fill(if root == rank { of(rank) } else { 0 });
         run(&bcast, &mut recv);
         assert!(recv[..BLOCK].iter().all(|byte| *byte == of(root)));
-        let allgather = Call::Allgather {
-            send: Some(part),
-            recv: layout,
-        };
-        let alltoall = Call::Alltoall {
-            send: Some(layout),
-            recv: layout,
-        };
+        let allgather = Call::Allgather(Some(part), layout);
+        let alltoall = Call::Alltoall(Some(layout), layout);
         for call in [allgather, alltoall] {
             recv.fill(0);
             run(&call, &mut recv);

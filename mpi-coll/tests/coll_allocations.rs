@@ -9,8 +9,8 @@ use mpi_core::datatype::{Datatype, Predefined};
 use mpi_core::op::{Op, PredefinedOp};
 use mpi_sched::run::Flag;
 use mpi_sched::{
-    Allreduce, Barrier, Bcast, Part, Port, Progress, Put, Run, Slots, Team, allreduce, barrier,
-    bcast, slots,
+    Allreduce, Barrier, Bcast, Part, Port, Progress, Put, Reduction, Run, Slots, Team, allreduce,
+    barrier, bcast, slots,
 };
 
 struct Counting;
@@ -111,10 +111,10 @@ fn small_collectives_do_not_allocate() {
                     1 => bcast(schedule, team, 3, part, Bcast::Binomial),
                     2 => slots::barrier(schedule, view),
                     3 => slots::bcast(schedule, view, 3, part),
-                    4 => slots::allreduce(schedule, view, false, part, &op),
+                    4 => slots::allreduce(schedule, view, Reduction::new(false, part, &op)),
                     _ => {
                         let algorithm = Allreduce::RecursiveDoubling;
-                        allreduce(schedule, team, false, part, &op, algorithm);
+                        allreduce(schedule, team, Reduction::new(false, part, &op), algorithm);
                     }
                 }
                 // SAFETY: two integers on both sides, alive until the run is done.

@@ -18,13 +18,11 @@ pub(crate) const TEXT: usize = 512;
 /// Broadcasts bytes of one member.
 pub(crate) fn broadcast(process: &Process, comm: &Comm, root: u32, data: &mut [u8]) -> Result<()> {
     let byte = Datatype::predefined(Predefined::Byte);
-    let call = Call::Bcast {
-        root: Root::Rank(root),
-        part: Part {
-            count: data.len(),
-            datatype: &byte,
-        },
+    let part = Part {
+        count: data.len(),
+        datatype: &byte,
     };
+    let call = Call::Bcast(Root::Rank(root), part);
     let buffers = Buffers {
         send: std::ptr::null(),
         recv: data.as_mut_ptr(),

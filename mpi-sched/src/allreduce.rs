@@ -8,8 +8,7 @@ use super::allgather::ring_bytes;
 use super::collective::Allreduce;
 use super::pairs::{Pairs, halve, halved, take_in};
 use super::schedule::{Block, Buf, Schedule};
-use super::team::{Part, Team, share};
-use mpi_types::op::Op;
+use super::team::{Part, Reduction, Team, share};
 
 /// The arguments of the builders.
 pub(crate) struct AllreduceArgs<'a> {
@@ -34,19 +33,10 @@ impl AllreduceArgs<'_> {
 }
 
 /// Builds an allreduce to the receive buffer, from the send buffer or in place.
-pub fn allreduce(
-    schedule: &mut Schedule,
-    team: Team<'_>,
-    in_place: bool,
-    part: Part<'_>,
-    op: &Op,
-    algorithm: Allreduce,
-) {
-    if part.count == 0 {
+pub fn allreduce(schedule: &mut Schedule, team: Team<'_>, of: Reduction<'_>, algorithm: Allreduce) {
+    let Some((send, recv)) = of.begin(schedule) else {
         return;
-    }
-    schedule.set_op(op);
-    let (send, recv) = part.operands(in_place, schedule);
+    };
     if team.size() == 1 {
         schedule.copy(send, recv);
         return;
@@ -56,8 +46,8 @@ pub fn allreduce(
         pairs: Pairs::new(team),
         send,
         recv,
-        part,
-        commutes: op.is_commutative(),
+        part: of.part,
+        commutes: of.op.is_commutative(),
     };
     algorithm.build(schedule, &args);
 }

@@ -128,10 +128,8 @@ impl Choices {
         situation: &Situation,
         locality: Locality,
     ) -> Option<Algorithm> {
-        let subject = Subject::Collective(collective);
-        let built_in = || built_in_rule(subject, situation, locality)?.algorithm(executor);
         self.selected(collective, executor, situation, locality)
-            .unwrap_or_else(built_in)
+            .unwrap_or_else(|| built_in(collective, executor, situation, locality))
     }
 
     /// Returns whether ranks of one node use their slots in shared memory.
@@ -200,17 +198,11 @@ impl Choices {
     pub fn by_messages<A: ByMessages>(&self, situation: &Situation) -> A {
         let (collective, executor) = (A::COLLECTIVE, Executor::Messages);
         let locality = Locality::default();
-        let built_in = || {
-            let subject = Subject::Collective(collective);
-            built_in_rule(subject, situation, locality)?.algorithm(executor)
-        };
-        let ruled = || {
-            self.rule(collective, situation, locality)?
-                .algorithm(executor)
-        };
-        let named = self.named(collective).and_then(A::of);
-        named
-            .or_else(|| ruled().or_else(built_in).and_then(A::of))
+        let selected = self.selected(collective, executor, situation, locality);
+        selected
+            .flatten()
+            .or_else(|| built_in(collective, executor, situation, locality))
+            .and_then(A::of)
             .unwrap_or(A::FIRST)
             .resolve(situation)
     }
@@ -230,7 +222,15 @@ impl Choices {
     }
 }
 
-#[cfg(test)]
-mod selections;
+/// Returns the algorithm of the built-in rules.
+fn built_in(
+    collective: Collective,
+    executor: Executor,
+    situation: &Situation,
+    locality: Locality,
+) -> Option<Algorithm> {
+    built_in_rule(Subject::Collective(collective), situation, locality)?.algorithm(executor)
+}
+
 #[cfg(test)]
 mod tests;

@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use super::collective::{Collective, WRITTEN};
-use super::model::Parameters;
+use super::model::{NUMBERS, Parameters};
 
 /// The costs of a network.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -18,6 +18,29 @@ pub struct Network {
     pub costs: Parameters,
     /// The bytes up to which writes are faster than messages.
     pub quick: Quick,
+}
+
+/// Words of a [`Network`] in messages.
+const WORDS: usize = COLLECTIVES.len() + NUMBERS;
+
+impl Network {
+    /// Returns the words from which [`Network::from_words`] reads it.
+    pub fn to_words(self) -> [u64; WORDS] {
+        let (limits, times) = (self.quick.to_words(), self.costs.to_numbers());
+        std::array::from_fn(|i| match i.checked_sub(limits.len()) {
+            None => limits[i],
+            Some(i) => times[i].to_bits(),
+        })
+    }
+
+    /// Reads what [`Network::to_words`] has returned.
+    pub fn from_words(words: [u64; WORDS]) -> Network {
+        let (limits, times) = words.split_at(COLLECTIVES.len());
+        Network {
+            costs: Parameters::from_numbers(std::array::from_fn(|i| f64::from_bits(times[i]))),
+            quick: Quick::from_words(std::array::from_fn(|i| limits[i])),
+        }
+    }
 }
 
 /// The collectives that can use remote writes.
@@ -197,13 +220,13 @@ impl std::fmt::Display for Measured {
 mod tests {
     use super::*;
     use crate::Choices;
-    use crate::model::{FAST, GUESSED};
+    use crate::model::{GUESSED, examples};
 
     #[test]
     fn what_is_written_is_read() {
         let mut measured = Measured::default();
         let fast = Network {
-            costs: FAST,
+            costs: examples::fast(),
             quick: {
                 let mut quick = Quick::all(Some(4096));
                 quick.set(Collective::Reduce, None);
@@ -233,8 +256,8 @@ mod tests {
         );
         assert_eq!(fast.quick.of(Collective::Bcast), Some(1 << 20));
         assert_eq!(Quick::from_words(fast.quick.to_words()), fast.quick);
-        choices.set_costs(FAST);
-        assert_eq!(choices.network("tcp", Some(9)).costs, FAST);
+        choices.set_costs(examples::fast());
+        assert_eq!(choices.network("tcp", Some(9)).costs, examples::fast());
     }
 
     #[test]
@@ -271,7 +294,7 @@ mod tests {
 
     #[test]
     fn wrong_lines_are_named() {
-        let good = format!("tcp {FAST} 8192\n");
+        let good = format!("tcp {} 8192\n", examples::fast());
         for (line, why) in [
             ("tcp 1,2 8192", "2 numbers"),
             ("tcp 1,2,3,4,5,6,7,8", "2 words"),

@@ -65,10 +65,7 @@ pub mod tuning;
 pub mod writes;
 
 #[cfg(test)]
-mod sim;
-#[cfg(test)]
 mod tests;
-pub mod virtual_time;
 
 pub use allgather::allgather;
 pub use allreduce::allreduce;
@@ -92,4 +89,4 @@ pub use scan::{exscan, scan};
 pub use schedule::{Block, Buf, Schedule, Slot, Step, Type};
 pub use situation::Situation;
 pub use slots::Slots;
-pub use team::{Ints, Layout, Part, Team};
+pub use team::{Ints, Layout, Part, Reduction, Team};

@@ -27,18 +27,6 @@ pub struct Parameters {
     pub operation: [f64; 2],
 }
 
-/// The thesis's cluster of 16 nodes (section 6.5.2). It gives no time for operations; these match a
-/// sum of integers on processors of that time.
-pub const THESIS: Parameters = Parameters {
-    transmit: 0.010,
-    startup: 2.0,
-    copy: 0.027,
-    nic: 1.52,
-    descriptor: 0.6,
-    library: 1.3,
-    operation: [0.1, 0.004],
-};
-
 /// A current network. Guessed, not measured; `WEFT_COLL_COSTS` sets measured costs.
 pub const GUESSED: Parameters = Parameters {
     transmit: 0.001,
@@ -48,18 +36,6 @@ pub const GUESSED: Parameters = Parameters {
     descriptor: 0.1,
     library: 0.1,
     operation: [0.02, 0.0003],
-};
-
-/// A network whose adapters take 20 ns for a write with 0.9 µs of latency. An example, not
-/// measured.
-pub const FAST: Parameters = Parameters {
-    transmit: 0.00004,
-    startup: 0.02,
-    copy: 0.0001,
-    nic: 0.42,
-    descriptor: 0.01,
-    library: 0.01,
-    operation: [0.005, 0.0001],
 };
 
 impl std::fmt::Display for Parameters {
@@ -225,8 +201,25 @@ impl Parameters {
     }
 }
 
+/// Costs of the tests.
+#[cfg(test)]
+pub(crate) mod examples {
+    use super::Parameters;
+
+    /// Returns the costs of the thesis's cluster, as `osu-bench degrees --costs thesis`.
+    pub fn thesis() -> Parameters {
+        Parameters::from_numbers([0.010, 2.0, 0.027, 1.52, 0.6, 1.3, 0.1, 0.004])
+    }
+
+    /// Returns the costs of a network with flat trees, as `osu-bench degrees --costs fast`.
+    pub fn fast() -> Parameters {
+        Parameters::from_numbers([0.00004, 0.02, 0.0001, 0.42, 0.01, 0.01, 0.005, 0.0001])
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::examples::{fast, thesis};
     use super::*;
 
     impl Parameters {
@@ -275,7 +268,7 @@ mod tests {
             (4096, [1, 1, 1]),
         ] {
             for (ranks, degree) in [4, 8, 16].into_iter().zip(degrees) {
-                let best = THESIS.best_degree(ranks, bytes);
+                let best = thesis().best_degree(ranks, bytes);
                 assert_eq!(best, degree, "{ranks} ranks, {bytes} bytes");
             }
         }
@@ -287,7 +280,7 @@ mod tests {
         for ranks in [2, 4, 8, 16, 1024] {
             assert_eq!(GUESSED.best_way(ranks, 4), RdmaAllreduce::Pairs, "{ranks}");
         }
-        assert!(THESIS.pairs(5, 4) > THESIS.pairs(4, 4));
+        assert!(thesis().pairs(5, 4) > thesis().pairs(4, 4));
         // Starting a transfer costs little here, so that a flat tree saves the steps of the odd
         // ones.
         let text = "0.001,0.01,0.0002,1,1,1,0.02,0.0003";
@@ -297,7 +290,7 @@ mod tests {
         assert_ne!(costs.best_way(3, 4), RdmaAllreduce::Pairs);
         // Flat trees win where a write's gap is much shorter than its latency.
         assert_eq!(
-            FAST.best_way(16, 4),
+            fast().best_way(16, 4),
             RdmaAllreduce::Tree { up: 15, down: 15 }
         );
         for wrong in [
@@ -324,11 +317,11 @@ mod tests {
             (16, 7, step(7.0) + step(1.0)),
             (8, 3, step(3.0) + step(1.0)),
         ] {
-            let time = THESIS.reduce(ranks, k, 4);
+            let time = thesis().reduce(ranks, k, 4);
             assert!(close(time, expect + copies), "{ranks} {k} {time}");
         }
         // Where the wire is what messages wait for.
-        let large = THESIS.reduce(4, 3, 4096);
+        let large = thesis().reduce(4, 3, 4096);
         let expect = 5.42 + 3.0 * 40.96 + 3.52 + 0.1 + 0.004 * 4096.0 + 2.0 * 0.027 * 4096.0;
         assert!(close(large, expect), "{large}");
     }

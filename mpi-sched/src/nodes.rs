@@ -9,8 +9,7 @@ use super::rdma::{self, RdmaAllgather, RdmaAllreduce, RdmaBcast, RdmaReduce, Rea
 use super::reduce::reduce_blocks;
 use super::schedule::{Block, Buf, Schedule};
 use super::slots::{self, Slots};
-use super::team::{Layout, Part, Team};
-use mpi_types::op::Op;
+use super::team::{Layout, Part, Reduction, Team};
 
 /// The ranks of each node, seen from one rank. Created once per communicator.
 #[derive(Clone, Debug)]
@@ -144,19 +143,18 @@ fn up(
     nodes: &Nodes,
     within: Option<Slots>,
     (send, target): (Block, Option<Block>),
-    part: Part<'_>,
-    op: &Op,
+    of: Reduction<'_>,
 ) {
     let first = schedule.here();
     let Some(slots) = within else {
-        let commutes = op.is_commutative();
-        reduce_blocks(schedule, nodes.node(), 0, send, target, part, commutes);
+        let commutes = of.op.is_commutative();
+        reduce_blocks(schedule, nodes.node(), 0, send, target, of.part, commutes);
         // In place, the operand sent to the leader lies where the result arrives.
         schedule.wait(first..schedule.here());
         return;
     };
     in_slots(schedule, nodes, |schedule| {
-        slots::reduce_to_first(schedule, slots, send.buf == Buf::Recv, part, op);
+        slots::reduce_to_first(schedule, slots, of.at(send.buf == Buf::Recv));
     });
     if let Some(target) = target {
         schedule.redirect(first, Buf::Recv, target);
@@ -296,32 +294,32 @@ fn below(schedule: &mut Schedule, node: Team<'_>, root: usize, block: Block, par
 pub fn allreduce(
     schedule: &mut Schedule,
     nodes: &Nodes,
-    in_place: bool,
-    part: Part<'_>,
-    op: &Op,
+    of: Reduction<'_>,
     algorithm: NodeAlgorithm<Allreduce, RdmaAllreduce>,
 ) {
-    if part.count == 0 {
-        return;
-    }
     let NodeAlgorithm { within, between } = algorithm;
-    schedule.set_op(op);
-    let (send, recv) = part.operands(in_place, schedule);
+    let Some((send, recv)) = of.begin(schedule) else {
+        return;
+    };
     let leaders = nodes.leaders();
     let target = leaders.map(|_| recv);
-    up(schedule, nodes, within, (send, target), part, op);
+    up(schedule, nodes, within, (send, target), of);
+    let all = Reduction {
+        in_place: true,
+        ..of
+    };
     match (leaders, between) {
         (None, _) => {}
         (Some(leaders), BetweenNodes::Messages(algorithm)) => {
             let first = schedule.here();
-            super::allreduce::allreduce(schedule, leaders, true, part, op, algorithm);
+            super::allreduce::allreduce(schedule, leaders, all, algorithm);
             schedule.wait(first..schedule.here());
         }
         (Some(_), BetweenNodes::Writes(reach, way)) => by_writes(schedule, nodes, |schedule| {
-            rdma::allreduce_by(schedule, reach, true, part, op, way);
+            rdma::allreduce_by(schedule, reach, all, way);
         }),
     }
-    down(schedule, nodes, within, part, recv);
+    down(schedule, nodes, within, of.part, recv);
 }
 
 /// Builds a reduction to rank `root`: within each node to its leader, between the leaders to the
@@ -332,19 +330,16 @@ pub fn allreduce(
 pub fn reduce(
     schedule: &mut Schedule,
     nodes: &Nodes,
-    (root, in_place): (u32, bool),
-    part: Part<'_>,
-    op: &Op,
+    root: u32,
+    of: Reduction<'_>,
     algorithm: NodeAlgorithm<(), RdmaReduce>,
 ) {
-    if part.count == 0 {
-        return;
-    }
     let NodeAlgorithm { within, between } = algorithm;
-    schedule.set_op(op);
-    let (rank, commutes) = (nodes.rank, op.is_commutative());
-    let own = rank == root && in_place;
-    let (send, recv) = part.operands(own, schedule);
+    let (rank, part, commutes) = (nodes.rank, of.part, of.op.is_commutative());
+    let of = of.at(rank == root);
+    let Some((send, recv)) = of.begin(schedule) else {
+        return;
+    };
     let root_node = nodes.node_of(root);
     let leads = nodes.leaders();
     let target = match leads {
@@ -354,7 +349,7 @@ pub fn reduce(
         leads => leads.map(|_| recv),
     };
     // The node's result is at its leader in `target`: only the root has a receive buffer.
-    up(schedule, nodes, within, (send, target), part, op);
+    up(schedule, nodes, within, (send, target), of);
     let root_leader = nodes.leaders[root_node as usize];
     if let (Some(leaders), Some(target)) = (leads, target) {
         let here = leaders.rank as u32 == root_node;
@@ -367,7 +362,11 @@ pub fn reduce(
             }
             BetweenNodes::Writes(reach, how) => {
                 by_writes(schedule, nodes, |schedule| {
-                    rdma::reduce_by(schedule, reach, (root_node, here), part, op, how);
+                    let of = Reduction {
+                        in_place: here,
+                        ..of
+                    };
+                    rdma::reduce_by(schedule, reach, root_node, of, how);
                 });
                 for buffer in [Buf::Send, Buf::Recv] {
                     schedule.redirect(first, buffer, target);

@@ -2,9 +2,8 @@
 
 use super::collective::Reduce;
 use super::pairs::{Pairs, halve, halved, take_in};
-use super::schedule::{Block, Buf, Schedule};
-use super::team::{Binomial, Part, Team};
-use mpi_types::op::Op;
+use super::schedule::{Block, Schedule};
+use super::team::{Binomial, Part, Reduction, Team};
 
 /// The arguments of the builders.
 pub(crate) struct ReduceArgs<'a> {
@@ -30,31 +29,20 @@ pub fn reduce(
     schedule: &mut Schedule,
     team: Team<'_>,
     root: usize,
-    in_place: bool,
-    part: Part<'_>,
-    op: &Op,
+    of: Reduction<'_>,
     algorithm: Reduce,
 ) {
-    if part.count == 0 {
+    let is_root = team.rank == root;
+    let Some((send, recv)) = of.at(is_root).begin(schedule) else {
         return;
-    }
-    schedule.set_op(op);
-    let buffer = part.block(Buf::Recv, schedule);
-    let recv = (team.rank == root).then_some(buffer);
-    let send = match recv {
-        Some(recv) if in_place => recv,
-        _ => Block {
-            buf: Buf::Send,
-            ..buffer
-        },
     };
     let args = ReduceArgs {
         team,
         root,
         send,
-        recv,
-        part,
-        commutes: op.is_commutative(),
+        recv: is_root.then_some(recv),
+        part: of.part,
+        commutes: of.op.is_commutative(),
     };
     algorithm.build(schedule, &args);
 }

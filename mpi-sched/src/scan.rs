@@ -1,16 +1,14 @@
 //! Scan and exscan (MPI-3.1 section 5.11), by recursive doubling in the order of ranks.
 
 use super::schedule::Schedule;
-use super::team::{Part, Team};
-use mpi_types::op::Op;
+use super::team::{Reduction, Team};
 
 /// Builds an inclusive scan to the receive buffer, from the send buffer or in place.
-pub fn scan(schedule: &mut Schedule, team: Team<'_>, in_place: bool, part: Part<'_>, op: &Op) {
-    if part.count == 0 {
+pub fn scan(schedule: &mut Schedule, team: Team<'_>, of: Reduction<'_>) {
+    let Some((send, recv)) = of.begin(schedule) else {
         return;
-    }
-    schedule.set_op(op);
-    let (send, recv) = part.operands(in_place, schedule);
+    };
+    let part = of.part;
     schedule.copy(send, recv);
     if team.size() == 1 {
         return;
@@ -35,12 +33,11 @@ pub fn scan(schedule: &mut Schedule, team: Team<'_>, in_place: bool, part: Part<
 }
 
 /// Builds an exclusive scan; the receive buffer of rank 0 is not written.
-pub fn exscan(schedule: &mut Schedule, team: Team<'_>, in_place: bool, part: Part<'_>, op: &Op) {
-    if part.count == 0 || team.size() == 1 {
+pub fn exscan(schedule: &mut Schedule, team: Team<'_>, of: Reduction<'_>) {
+    let Some((send, recv)) = of.begin(schedule).filter(|_| team.size() > 1) else {
         return;
-    }
-    schedule.set_op(op);
-    let (send, recv) = part.operands(in_place, schedule);
+    };
+    let part = of.part;
     let sum = schedule.scratch_for(part.count, part.datatype, recv.datatype);
     let coming = schedule.scratch_for(part.count, part.datatype, recv.datatype);
     schedule.copy(send, sum);

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::schedule::{Block, Buf, Schedule, Type};
 use mpi_types::datatype::Datatype;
+use mpi_types::op::Op;
 
 /// The ranks that run an algorithm, and this rank's number among them.
 ///
@@ -96,17 +97,6 @@ impl Part<'_> {
         self.count * self.datatype.size()
     }
 
-    /// Returns the blocks of a reduction's operand, which is in the receive buffer if `in_place`, and of
-    /// its result.
-    pub fn operands(&self, in_place: bool, schedule: &mut Schedule) -> (Block, Block) {
-        let recv = self.block(Buf::Recv, schedule);
-        let buf = match in_place {
-            true => Buf::Recv,
-            false => Buf::Send,
-        };
-        (Block { buf, ..recv }, recv)
-    }
-
     /// Returns the block of all elements in `buf`.
     pub fn block(&self, buf: Buf, schedule: &mut Schedule) -> Block {
         Block {
@@ -115,6 +105,45 @@ impl Part<'_> {
             offset: 0,
             count: self.count,
         }
+    }
+}
+
+/// The arguments of a reduction.
+#[derive(Clone, Copy, Debug)]
+pub struct Reduction<'a> {
+    /// Whether the receive buffer holds the operand.
+    pub in_place: bool,
+    /// The vector.
+    pub part: Part<'a>,
+    /// The operation.
+    pub op: &'a Op,
+}
+
+impl<'a> Reduction<'a> {
+    /// Creates the arguments.
+    pub fn new(in_place: bool, part: Part<'a>, op: &'a Op) -> Reduction<'a> {
+        Reduction { in_place, part, op }
+    }
+
+    /// Returns the arguments of a rank that may reduce in place only if `is_root`.
+    pub(crate) fn at(self, is_root: bool) -> Reduction<'a> {
+        let in_place = self.in_place && is_root;
+        Reduction { in_place, ..self }
+    }
+
+    /// Sets the schedule's operation. Returns the blocks of operand and result; `None` if the vector
+    /// is empty.
+    pub(crate) fn begin(&self, schedule: &mut Schedule) -> Option<(Block, Block)> {
+        if self.part.count == 0 {
+            return None;
+        }
+        schedule.set_op(self.op);
+        let recv = self.part.block(Buf::Recv, schedule);
+        let buf = match self.in_place {
+            true => Buf::Recv,
+            false => Buf::Send,
+        };
+        Some((Block { buf, ..recv }, recv))
     }
 }
 

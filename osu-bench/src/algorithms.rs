@@ -3,18 +3,19 @@
 
 use clap::Args;
 use mpi_sched::costs::{Network, Quick};
-use mpi_sched::model::{FAST, GUESSED, Parameters, THESIS};
+use mpi_sched::model::{GUESSED, Parameters};
 use mpi_sched::rdma::{
     self, DEGREES, RdmaAllgather, RdmaAllreduce, RdmaAlltoall, RdmaBcast, RdmaReduce, Reach,
     WriteCall,
 };
-use mpi_sched::{Choices, Collective, Layout, Part, Schedule, Situation, Team, virtual_time};
+use mpi_sched::{Choices, Collective, Layout, Part, Reduction, Schedule, Situation, Team};
 use mpi_types::datatype::{Datatype, Predefined};
 use mpi_types::op::{Op, PredefinedOp};
 
 use crate::error::{Error, Result};
 use crate::output;
 use crate::progress::Progress;
+use crate::virtual_time::{self, FAST, THESIS};
 
 /// An algorithm of a collective: by messages, or one by writes.
 #[derive(Clone, Copy, PartialEq)]
@@ -162,31 +163,33 @@ impl Case<'_> {
             datatype: &float,
         };
         let op = Op::predefined(PredefinedOp::Sum);
+        let of = Reduction::new(false, part, &op);
         let reach = reach(rank, self.ranks);
         match how {
-            Algorithm::Messages => self.by_messages(rank, part, &op, schedule),
+            Algorithm::Messages => self.by_messages(rank, of, schedule),
             Algorithm::Bcast(how) => rdma::bcast_by(schedule, reach, 0, part, how),
-            Algorithm::Reduce(how) => rdma::reduce_by(schedule, reach, (0, false), part, &op, how),
+            Algorithm::Reduce(how) => rdma::reduce_by(schedule, reach, 0, of, how),
             Algorithm::Allgather(how) => rdma::allgather_by(schedule, reach, Some(part), part, how),
             Algorithm::Alltoall(how) => rdma::alltoall_by(schedule, reach, Some(part), part, how),
-            Algorithm::Allreduce(how) => rdma::allreduce_by(schedule, reach, false, part, &op, how),
+            Algorithm::Allreduce(how) => rdma::allreduce_by(schedule, reach, of, how),
         }
     }
 
-    fn by_messages(&self, rank: u32, part: Part<'_>, op: &Op, schedule: &mut Schedule) {
+    fn by_messages(&self, rank: u32, of: Reduction<'_>, schedule: &mut Schedule) {
+        let part = of.part;
         let (choices, at) = (Choices::default(), self.situation());
         let team = Team::all(rank, self.ranks);
         let (whole, blocks) = (Some(part), Layout::Uniform(part));
         match self.collective {
             "bcast" => mpi_sched::bcast(schedule, team, 0, part, choices.bcast(&at)),
-            "reduce" => mpi_sched::reduce(schedule, team, 0, false, part, op, choices.reduce(&at)),
+            "reduce" => mpi_sched::reduce(schedule, team, 0, of, choices.reduce(&at)),
             "allgather" => {
                 mpi_sched::allgather(schedule, team, whole, blocks, choices.allgather(&at));
             }
             "alltoall" => {
                 mpi_sched::alltoall(schedule, team, Some(blocks), blocks, choices.alltoall(&at));
             }
-            _ => mpi_sched::allreduce(schedule, team, false, part, op, choices.allreduce(&at)),
+            _ => mpi_sched::allreduce(schedule, team, of, choices.allreduce(&at)),
         }
     }
 

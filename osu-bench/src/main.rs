@@ -28,6 +28,7 @@ mod threading;
 mod together;
 mod tune;
 mod verbs_sharing;
+mod virtual_time;
 
 use std::process::ExitCode;
 

@@ -42,11 +42,11 @@ impl CallSignature {
     pub fn of(call: &Call<'_>, ranks: usize, phases: u32) -> CallSignature {
         let kind = match *call {
             Call::Nothing => return CallSignature(0),
-            Call::NeighborAllgather { .. } => 12,
-            Call::NeighborAlltoall { .. } => 13,
+            Call::NeighborAllgather(..) => 12,
+            Call::NeighborAlltoall(..) => 13,
             Call::Gather { varying: true, .. } => 14,
             Call::Scatter { varying: true, .. } => 15,
-            Call::Alltoall { recv, .. } if !matches!(recv, Layout::Uniform(_)) => 16,
+            Call::Alltoall(_, recv) if !matches!(recv, Layout::Uniform(_)) => 16,
             _ => call.collective().map_or(0, |one| one as u64 + 1),
         };
         let root = match call.root() {

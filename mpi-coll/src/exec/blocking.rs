@@ -98,11 +98,8 @@ pub fn greatest_u64(process: &Process, comm: &Comm, data: &mut [u64]) -> Result<
         send: std::ptr::null(),
         recv: data.as_mut_ptr().cast(),
     };
-    let call = Call::Allreduce {
-        in_place: true,
-        part,
-        op: greatest.get_or_init(|| Op::predefined(PredefinedOp::Max)),
-    };
+    let op = greatest.get_or_init(|| Op::predefined(PredefinedOp::Max));
+    let call = Call::Allreduce(mpi_sched::Reduction::new(true, part, op));
     // SAFETY: the call reads and writes `data`, which is borrowed exclusively.
     unsafe { self::call(process, comm, buffers, &call) }
 }

@@ -6,29 +6,35 @@ use crate::plan::call::{Call, Root};
 use crate::plan::select::Selected;
 use crate::plan::state::CommState;
 use mpi_core::comm::Comm;
-use mpi_core::datatype::Datatype;
-use mpi_core::error::{Class, Error, Result};
+use mpi_core::datatype::{Datatype, Predefined};
+use mpi_core::error::Result;
 use mpi_core::process::Process;
+use mpi_sched::{Layout, Part};
 
-/// Broadcasts `data` from member 0 of an intracommunicator.
-pub fn broadcast_u64(process: &Process, comm: &Comm, data: &mut [u64]) -> Result<()> {
-    let bytes = Datatype::predefined(mpi_core::datatype::Predefined::Byte);
-    let part = mpi_sched::Part {
-        count: size_of_val(data),
-        datatype: &bytes,
-    };
+/// Runs a call by messages that reads and writes the bytes of `data` in place.
+///
+/// # Safety
+/// The bytes are those that the call moves.
+unsafe fn run<T>(process: &Process, comm: &Comm, data: &mut [T], call: &Call<'_>) -> Result<()> {
     let buffers = Buffers {
         send: std::ptr::null(),
         recv: data.as_mut_ptr().cast(),
     };
-    let call = Call::Bcast {
-        root: Root::Rank(0),
-        part,
-    };
     let state = CommState::of(comm);
-    let selected = Selected::Scheduled(state.by_messages(process, comm, &call));
-    // SAFETY: the call reads or writes the bytes of `data`, which is borrowed exclusively.
-    unsafe { execute(process, comm, state, selected, buffers, &call) }
+    let selected = Selected::Scheduled(state.by_messages(process, comm, call));
+    // SAFETY: `data` is borrowed exclusively until the call ends, and has its bytes by this
+    // function's contract.
+    unsafe { execute(process, comm, state, selected, buffers, call) }
+}
+
+/// Broadcasts `data` from member 0 of an intracommunicator.
+pub fn broadcast_u64(process: &Process, comm: &Comm, data: &mut [u64]) -> Result<()> {
+    let part = Part {
+        count: size_of_val(data),
+        datatype: &Datatype::predefined(Predefined::Byte),
+    };
+    // SAFETY: the call moves all bytes of `data`.
+    unsafe { run(process, comm, data, &Call::Bcast(Root::Rank(0), part)) }
 }
 
 /// Gathers each member's contribution on all members of an intracommunicator, by rank.
@@ -37,28 +43,13 @@ pub fn gather_all_u64<const N: usize>(
     comm: &Comm,
     own: [u64; N],
 ) -> Result<Vec<[u64; N]>> {
-    let mut all = vec![[0; N]; comm.size() as usize];
-    let slot = all.get_mut(comm.rank() as usize).ok_or_else(|| {
-        Error::new(
-            Class::Intern,
-            "internal error: rank beyond the communicator's size",
-        )
-    })?;
-    *slot = own;
-    let bytes = Datatype::predefined(mpi_core::datatype::Predefined::Byte);
-    let part = mpi_sched::Part {
-        count: size_of::<[u64; N]>(),
-        datatype: &bytes,
+    let mut all = vec![own; comm.size() as usize];
+    let part = Part {
+        count: size_of_val(&own),
+        datatype: &Datatype::predefined(Predefined::Byte),
     };
-    let buffers = Buffers {
-        send: std::ptr::null(),
-        recv: all.as_mut_ptr().cast(),
-    };
-    let recv = mpi_sched::Layout::Uniform(part);
-    let call = Call::Allgather { send: None, recv };
-    let state = CommState::of(comm);
-    let selected = Selected::Scheduled(state.by_messages(process, comm, &call));
-    // SAFETY: the call reads and writes `size` blocks of `all`, which lives until the call ends.
-    unsafe { execute(process, comm, state, selected, buffers, &call)? };
+    let call = Call::Allgather(None, Layout::Uniform(part));
+    // SAFETY: the call moves a block of `own`'s size for each member.
+    unsafe { run(process, comm, &mut all, &call)? };
     Ok(all)
 }

@@ -31,14 +31,11 @@ const MAX_BYTES: usize = 8192;
 #[inline]
 pub(crate) fn is_eligible(call: &Call<'_>, comm: &Comm) -> bool {
     match call {
-        Call::NeighborAlltoall { neighbors, .. } => are_few(neighbors),
-        Call::NeighborAllgather {
-            neighbors, send, ..
-        } => are_few(neighbors) && send.datatype.is_contiguous(),
-        Call::Alltoall {
-            send: Some(send),
-            recv,
-        } => is_short(send, comm) && is_short(recv, comm),
+        Call::NeighborAlltoall(neighbors, ..) => are_few(neighbors),
+        Call::NeighborAllgather(neighbors, send, _) => {
+            are_few(neighbors) && send.datatype.is_contiguous()
+        }
+        Call::Alltoall(Some(send), recv) => is_short(send, comm) && is_short(recv, comm),
         _ => false,
     }
 }
@@ -161,26 +158,15 @@ impl Exchange<'_> {
         // SAFETY: the blocks are those of the call, whose buffers are valid by this function's contract.
         unsafe {
             match *call {
-                Call::NeighborAlltoall {
-                    neighbors,
-                    send,
-                    recv,
-                } => {
+                Call::NeighborAlltoall(neighbors, send, recv) => {
                     let (to, from) = (neighbors.sends(), neighbors.receives());
                     self.swap_blocks((to, &send), (from, &recv))?;
                 }
-                Call::NeighborAllgather {
-                    neighbors,
-                    send,
-                    recv,
-                } => {
+                Call::NeighborAllgather(neighbors, send, recv) => {
                     let to = neighbors.sends().map(|(_, rank)| (0, rank));
                     self.swap_blocks((to, &Layout::Uniform(send)), (neighbors.receives(), &recv))?;
                 }
-                Call::Alltoall {
-                    send: Some(send),
-                    recv,
-                } => self.with_all(&send, &recv)?,
+                Call::Alltoall(Some(send), recv) => self.with_all(&send, &recv)?,
                 _ => {}
             }
         }

@@ -73,11 +73,6 @@ impl NonblockingSlots {
         }
     }
 
-    /// Notes that all members have the memory.
-    pub fn seal(&self) {
-        self.ring.seal();
-    }
-
     /// The most phases of a collective: each phase then has slots of its own, and another
     /// collective can be in progress beside it.
     pub fn most_phases(&self) -> u32 {

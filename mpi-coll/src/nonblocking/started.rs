@@ -124,16 +124,15 @@ fn build_started(
     call: &Call<'_>,
     schedule: &mut Schedule,
 ) {
-    let own = state.choices();
-    let context = |slots| state.call_context(process, comm, slots, own.as_deref());
     if let Some(nonblocking) = state.nonblocking_slots() {
-        call.build(&context(Some(nonblocking.ring.slots)), schedule);
+        let slots = Some(nonblocking.ring.slots);
+        state.build(process, comm, call, slots, schedule);
         if schedule.phases() <= nonblocking.most_phases() {
             return;
         }
         schedule.clear();
     }
-    call.build(&context(None), schedule);
+    state.build(process, comm, call, None, schedule);
 }
 
 /// Starts a schedule, and advances it.

@@ -287,7 +287,7 @@ mod tests {
 
     fn bcast(part: Part<'_>) -> Call<'_> {
         let root = Root::Rank(0);
-        Call::Bcast { root, part }
+        Call::Bcast(root, part)
     }
 
     /// Looks a call up as a blocking call does, and keeps its plan. Returns whether it was found.
@@ -389,11 +389,7 @@ mod tests {
             count: 3,
             datatype: &int,
         };
-        let call = Call::Allreduce {
-            in_place: false,
-            part,
-            op: &sum,
-        };
+        let call = Call::Allreduce(mpi_sched::Reduction::new(false, part, &sum));
         let handles = Handles {
             datatype: 77,
             op: 5,

@@ -4,8 +4,8 @@ use crate::plan::call_context::CallContext;
 use mpi_core::op::Op;
 use mpi_sched::rdma::{RdmaAllgather, RdmaAllreduce, RdmaBcast, RdmaReduce};
 use mpi_sched::{
-    self, Choices, Collective, Gather, Inter, Layout, Neighbors, Part, Scatter, Schedule,
-    Situation, Team, inter, nodes,
+    self, Choices, Collective, Gather, Inter, Layout, Neighbors, Part, Reduction, Scatter,
+    Schedule, Situation, Team, inter, nodes,
 };
 
 pub use mpi_sched::Root;
@@ -25,10 +25,7 @@ pub enum Call<'a> {
     Nothing,
     Barrier,
     /// The buffer is the receive buffer.
-    Bcast {
-        root: Root,
-        part: Part<'a>,
-    },
+    Bcast(Root, Part<'a>),
     Gather {
         root: Root,
         send: Option<Part<'a>>,
@@ -41,69 +38,42 @@ pub enum Call<'a> {
         recv: Option<Part<'a>>,
         varying: bool,
     },
-    Allgather {
-        send: Option<Part<'a>>,
-        recv: Layout<'a>,
-    },
-    Alltoall {
-        send: Option<Layout<'a>>,
-        recv: Layout<'a>,
-    },
-    Reduce {
-        root: Root,
-        in_place: bool,
-        part: Part<'a>,
-        op: &'a Op,
-    },
-    Allreduce {
-        in_place: bool,
-        part: Part<'a>,
-        op: &'a Op,
-    },
+    /// What is sent, and received.
+    Allgather(Option<Part<'a>>, Layout<'a>),
+    /// What is sent, and received.
+    Alltoall(Option<Layout<'a>>, Layout<'a>),
+    Reduce(Root, Reduction<'a>),
+    Allreduce(Reduction<'a>),
     /// With equal blocks, or with counts and no displacements.
     ReduceScatter {
         in_place: bool,
         blocks: Layout<'a>,
         op: &'a Op,
     },
-    Scan {
-        in_place: bool,
-        part: Part<'a>,
-        op: &'a Op,
-    },
-    Exscan {
-        in_place: bool,
-        part: Part<'a>,
-        op: &'a Op,
-    },
-    NeighborAllgather {
-        neighbors: Neighbors<'a>,
-        send: Part<'a>,
-        recv: Layout<'a>,
-    },
-    NeighborAlltoall {
-        neighbors: Neighbors<'a>,
-        send: Layout<'a>,
-        recv: Layout<'a>,
-    },
+    Scan(Reduction<'a>),
+    Exscan(Reduction<'a>),
+    /// What is sent, and received.
+    NeighborAllgather(Neighbors<'a>, Part<'a>, Layout<'a>),
+    /// What is sent, and received.
+    NeighborAlltoall(Neighbors<'a>, Layout<'a>, Layout<'a>),
 }
 
-impl Call<'_> {
+impl<'a> Call<'a> {
     /// Returns the collective; `None` if it has no choice of algorithms.
     pub(crate) fn collective(&self) -> Option<Collective> {
         Some(match self {
             Call::Barrier => Collective::Barrier,
-            Call::Bcast { .. } => Collective::Bcast,
+            Call::Bcast(..) => Collective::Bcast,
             Call::Gather { .. } => Collective::Gather,
             Call::Scatter { .. } => Collective::Scatter,
-            Call::Allgather { .. } => Collective::Allgather,
-            Call::Alltoall { .. } => Collective::Alltoall,
-            Call::Reduce { .. } => Collective::Reduce,
-            Call::Allreduce { .. } => Collective::Allreduce,
+            Call::Allgather(..) => Collective::Allgather,
+            Call::Alltoall(..) => Collective::Alltoall,
+            Call::Reduce(..) => Collective::Reduce,
+            Call::Allreduce(..) => Collective::Allreduce,
             Call::ReduceScatter { .. } => Collective::ReduceScatter,
-            Call::Scan { .. } => Collective::Scan,
-            Call::Exscan { .. } => Collective::Exscan,
-            Call::Nothing | Call::NeighborAllgather { .. } | Call::NeighborAlltoall { .. } => {
+            Call::Scan(..) => Collective::Scan,
+            Call::Exscan(..) => Collective::Exscan,
+            Call::Nothing | Call::NeighborAllgather(..) | Call::NeighborAlltoall(..) => {
                 return None;
             }
         })
@@ -111,22 +81,34 @@ impl Call<'_> {
 
     pub(crate) fn root(&self) -> Option<Root> {
         match *self {
-            Call::Bcast { root, .. }
-            | Call::Gather { root, .. }
-            | Call::Scatter { root, .. }
-            | Call::Reduce { root, .. } => Some(root),
+            Call::Bcast(root, _) | Call::Reduce(root, _) => Some(root),
+            Call::Gather { root, .. } | Call::Scatter { root, .. } => Some(root),
             _ => None,
         }
     }
 
-    pub(crate) fn op(&self) -> Option<&Op> {
-        match self {
-            Call::Reduce { op, .. }
-            | Call::Allreduce { op, .. }
-            | Call::ReduceScatter { op, .. }
-            | Call::Scan { op, .. }
-            | Call::Exscan { op, .. } => Some(op),
+    /// Returns the arguments of a reduction of one vector.
+    fn reduction(&self) -> Option<Reduction<'a>> {
+        match *self {
+            Call::Reduce(_, of) | Call::Allreduce(of) | Call::Scan(of) | Call::Exscan(of) => {
+                Some(of)
+            }
             _ => None,
+        }
+    }
+
+    /// Returns the vector that is as long on all ranks, if the call has one.
+    pub(crate) fn vector(&self) -> Option<Part<'a>> {
+        match *self {
+            Call::Bcast(_, part) => Some(part),
+            _ => self.reduction().map(|of| of.part),
+        }
+    }
+
+    pub(crate) fn op(&self) -> Option<&'a Op> {
+        match *self {
+            Call::ReduceScatter { op, .. } => Some(op),
+            _ => self.reduction().map(|of| of.op),
         }
     }
 
@@ -138,12 +120,8 @@ impl Call<'_> {
     /// Whether this rank's operand of a reduction is in the receive buffer.
     pub(crate) fn is_in_place(&self) -> bool {
         match *self {
-            Call::Reduce { in_place, .. }
-            | Call::Allreduce { in_place, .. }
-            | Call::ReduceScatter { in_place, .. }
-            | Call::Scan { in_place, .. }
-            | Call::Exscan { in_place, .. } => in_place,
-            _ => false,
+            Call::ReduceScatter { in_place, .. } => in_place,
+            _ => self.reduction().is_some_and(|of| of.in_place),
         }
     }
 
@@ -154,31 +132,14 @@ impl Call<'_> {
             own.or(layout.map(|layout| layout.bytes(0))).unwrap_or(0)
         };
         match *self {
-            Call::Bcast { part, .. }
-            | Call::Reduce { part, .. }
-            | Call::Allreduce { part, .. }
-            | Call::Scan { part, .. }
-            | Call::Exscan { part, .. }
-            | Call::Alltoall {
-                recv: Layout::Uniform(part),
-                ..
-            } => part.bytes(),
-            Call::Gather {
-                send,
-                recv,
-                varying: false,
-                ..
-            } => block(send, recv),
-            Call::Scatter {
-                send,
-                recv,
-                varying: false,
-                ..
-            } => block(recv, send),
-            Call::Allgather { recv: blocks, .. } | Call::ReduceScatter { blocks, .. } => {
+            Call::Alltoall(_, Layout::Uniform(part)) => part.bytes(),
+            Call::Gather { varying: true, .. } | Call::Scatter { varying: true, .. } => 0,
+            Call::Gather { send, recv, .. } => block(send, recv),
+            Call::Scatter { send, recv, .. } => block(recv, send),
+            Call::Allgather(_, blocks) | Call::ReduceScatter { blocks, .. } => {
                 total(&blocks, ranks)
             }
-            _ => 0,
+            _ => self.vector().map_or(0, |part| part.bytes()),
         }
     }
 
@@ -209,50 +170,28 @@ impl Call<'_> {
         let none = |part: Part<'_>| part.bytes() == 0;
         let none_of = |layout: Layout<'_>| total(&layout, ranks) == 0;
         match *self {
-            Call::Bcast { part, .. }
-            | Call::Reduce { part, .. }
-            | Call::Allreduce { part, .. }
-            | Call::Scan { part, .. }
-            | Call::Exscan { part, .. } => none(part),
             Call::ReduceScatter { blocks, .. } => none_of(blocks),
-            Call::Gather {
-                varying: false,
-                send,
-                recv,
-                ..
-            } => send.is_none_or(none) && recv.is_none_or(none_of),
-            Call::Scatter {
-                varying: false,
-                send,
-                recv,
-                ..
-            } => send.is_none_or(none_of) && recv.is_none_or(none),
-            Call::Allgather { send, recv } => send.is_none_or(none) && none_of(recv),
-            Call::Alltoall { send, recv } => {
+            Call::Gather { varying: true, .. } | Call::Scatter { varying: true, .. } => false,
+            Call::Gather { send, recv, .. } => send.is_none_or(none) && recv.is_none_or(none_of),
+            Call::Scatter { send, recv, .. } => send.is_none_or(none_of) && recv.is_none_or(none),
+            Call::Allgather(send, recv) => send.is_none_or(none) && none_of(recv),
+            Call::Alltoall(send, recv) => {
                 let is_uniform = |layout: &Layout<'_>| matches!(layout, Layout::Uniform(_));
                 let all = send.is_none_or(|send| is_uniform(&send) && none_of(send));
                 all && is_uniform(&recv) && none_of(recv)
             }
-            _ => false,
+            _ => self.vector().is_some_and(none),
         }
     }
 
     /// Whether all ranks know each message's length from their own arguments. `within`: one group.
     fn is_exact(&self, within: bool) -> bool {
         match self {
-            Call::Alltoall {
-                send: None | Some(Layout::Uniform(_)),
-                recv: Layout::Uniform(_),
-            }
-            | Call::ReduceScatter { .. }
-            | Call::Scan { .. }
-            | Call::Exscan { .. } => within,
+            Call::Alltoall(None | Some(Layout::Uniform(_)), Layout::Uniform(_)) => within,
+            Call::ReduceScatter { .. } | Call::Scan(..) | Call::Exscan(..) => within,
             Call::Gather { varying, .. } => within && !varying,
-            Call::Bcast { .. } | Call::Reduce { .. } | Call::Allreduce { .. } => true,
-            Call::Allgather {
-                recv: Layout::Uniform(_),
-                ..
-            } => true,
+            Call::Bcast(..) | Call::Reduce(..) | Call::Allreduce(..) => true,
+            Call::Allgather(_, Layout::Uniform(_)) => true,
             Call::Scatter { varying, .. } => !varying,
             _ => false,
         }
@@ -317,7 +256,7 @@ impl Call<'_> {
         match *self {
             Call::Nothing => {}
             Call::Barrier => mpi_sched::barrier(schedule, team, choices.barrier(situation)),
-            Call::Bcast { root, part } => {
+            Call::Bcast(root, part) => {
                 mpi_sched::bcast(schedule, team, number(root), part, choices.bcast(situation));
             }
             Call::Gather {
@@ -344,24 +283,17 @@ impl Call<'_> {
                 };
                 mpi_sched::scatter(schedule, team, number(root), send, recv, algorithm);
             }
-            Call::Allgather { send, recv } => {
+            Call::Allgather(send, recv) => {
                 mpi_sched::allgather(schedule, team, send, recv, choices.allgather(situation));
             }
-            Call::Alltoall { send, recv } => {
+            Call::Alltoall(send, recv) => {
                 mpi_sched::alltoall(schedule, team, send, recv, choices.alltoall(situation));
             }
-            Call::Reduce {
-                root,
-                in_place,
-                part,
-                op,
-            } => {
-                let (root, algorithm) = (number(root), choices.reduce(situation));
-                mpi_sched::reduce(schedule, team, root, in_place, part, op, algorithm);
+            Call::Reduce(root, of) => {
+                mpi_sched::reduce(schedule, team, number(root), of, choices.reduce(situation));
             }
-            Call::Allreduce { in_place, part, op } => {
-                let algorithm = choices.allreduce(situation);
-                mpi_sched::allreduce(schedule, team, in_place, part, op, algorithm);
+            Call::Allreduce(of) => {
+                mpi_sched::allreduce(schedule, team, of, choices.allreduce(situation));
             }
             Call::ReduceScatter {
                 in_place,
@@ -371,24 +303,12 @@ impl Call<'_> {
                 let algorithm = choices.reduce_scatter(situation);
                 mpi_sched::reduce_scatter(schedule, team, in_place, blocks, op, algorithm);
             }
-            Call::Scan { in_place, part, op } => {
-                mpi_sched::scan(schedule, team, in_place, part, op)
-            }
-            Call::Exscan { in_place, part, op } => {
-                mpi_sched::exscan(schedule, team, in_place, part, op)
-            }
-            Call::NeighborAllgather {
-                neighbors,
-                send,
-                recv,
-            } => {
+            Call::Scan(of) => mpi_sched::scan(schedule, team, of),
+            Call::Exscan(of) => mpi_sched::exscan(schedule, team, of),
+            Call::NeighborAllgather(neighbors, send, recv) => {
                 mpi_sched::neighbor_allgather(schedule, neighbors, send, recv);
             }
-            Call::NeighborAlltoall {
-                neighbors,
-                send,
-                recv,
-            } => {
+            Call::NeighborAlltoall(neighbors, send, recv) => {
                 mpi_sched::neighbor_alltoall(schedule, neighbors, send, recv);
             }
         }
@@ -403,32 +323,23 @@ impl Call<'_> {
                 let how = context.node_algorithm(self, of, (), |_| Some(()));
                 nodes::barrier(schedule, of, how);
             }
-            Call::Bcast { root, part } => {
+            Call::Bcast(root, part) => {
                 let how = context.node_algorithm(self, of, (), RdmaBcast::of);
                 nodes::bcast(schedule, of, root.number(comm.rank()), part, how);
             }
-            Call::Allgather {
-                send,
-                recv: Layout::Uniform(part),
-            } => {
+            Call::Allgather(send, Layout::Uniform(part)) => {
                 let messages = choices.allgather(situation);
                 let how = context.node_algorithm(self, of, messages, RdmaAllgather::of);
                 nodes::allgather(schedule, of, send, part, how);
             }
-            Call::Reduce {
-                root,
-                in_place,
-                part,
-                op,
-            } => {
+            Call::Reduce(root, reduction) => {
                 let how = context.node_algorithm(self, of, (), RdmaReduce::of);
-                let root = (root.number(comm.rank()), in_place);
-                nodes::reduce(schedule, of, root, part, op, how);
+                nodes::reduce(schedule, of, root.number(comm.rank()), reduction, how);
             }
-            Call::Allreduce { in_place, part, op } => {
+            Call::Allreduce(reduction) => {
                 let messages = choices.allreduce(situation);
                 let how = context.node_algorithm(self, of, messages, RdmaAllreduce::of);
-                nodes::allreduce(schedule, of, in_place, part, op, how);
+                nodes::allreduce(schedule, of, reduction, how);
             }
             _ => {}
         }
@@ -444,27 +355,15 @@ impl Call<'_> {
     ) {
         match *self {
             Call::Barrier => inter::barrier(schedule, groups),
-            Call::Bcast { root, part } => inter::bcast(schedule, groups, root, part),
+            Call::Bcast(root, part) => inter::bcast(schedule, groups, root, part),
             Call::Gather {
                 root, send, recv, ..
-            } => {
-                inter::gather(schedule, groups, root, send, recv);
-            }
+            } => inter::gather(schedule, groups, root, send, recv),
             Call::Scatter {
                 root, send, recv, ..
-            } => {
-                inter::scatter(schedule, groups, root, send, recv);
-            }
-            Call::Allgather {
-                send: Some(send),
-                recv,
-            } => {
-                inter::allgather(schedule, groups, send, recv);
-            }
-            Call::Alltoall {
-                send: Some(send),
-                recv,
-            } => {
+            } => inter::scatter(schedule, groups, root, send, recv),
+            Call::Allgather(Some(send), recv) => inter::allgather(schedule, groups, send, recv),
+            Call::Alltoall(Some(send), recv) => {
                 let situation = Situation {
                     ranks: remote_size,
                     per_node: remote_size,
@@ -478,20 +377,15 @@ impl Call<'_> {
                 };
                 inter::alltoall(schedule, groups, send, recv, window);
             }
-            Call::Reduce { root, part, op, .. } => {
-                inter::reduce(schedule, groups, root, part, op);
-            }
-            Call::Allreduce { part, op, .. } => inter::allreduce(schedule, groups, part, op),
+            Call::Reduce(root, of) => inter::reduce(schedule, groups, root, of.part, of.op),
+            Call::Allreduce(of) => inter::allreduce(schedule, groups, of.part, of.op),
             Call::ReduceScatter { blocks, op, .. } => {
                 inter::reduce_scatter(schedule, groups, blocks, op);
             }
-            Call::Nothing
-            | Call::Allgather { send: None, .. }
-            | Call::Alltoall { send: None, .. }
-            | Call::Scan { .. }
-            | Call::Exscan { .. }
-            | Call::NeighborAllgather { .. }
-            | Call::NeighborAlltoall { .. } => {}
+            // Not for intercommunicators.
+            Call::Nothing | Call::Scan(..) | Call::Exscan(..) => {}
+            Call::Allgather(None, _) | Call::Alltoall(None, _) => {}
+            Call::NeighborAllgather(..) | Call::NeighborAlltoall(..) => {}
         }
     }
 }

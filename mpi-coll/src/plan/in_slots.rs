@@ -1,7 +1,7 @@
 //! Which collective calls use the slots of a node, and by which algorithm.
 
 use crate::plan::call::{Call, Root};
-use mpi_sched::{Choices, Collective, Layout, Part, Schedule, Situation, Slots, slots};
+use mpi_sched::{Choices, Collective, Layout, Part, Reduction, Schedule, Situation, Slots, slots};
 
 /// Slots that the data of one nonblocking collective may fill.
 const SLOTS_PER_CALL: usize = 4;
@@ -16,7 +16,7 @@ impl Call<'_> {
     /// Whether each rank computes a one-phase call's result itself, rather than up a tree.
     pub(crate) fn is_flat(&self, slots: Slots) -> bool {
         match self {
-            Call::Reduce { part, .. } => slots::is_small(slots, part.bytes()),
+            Call::Reduce(_, of) => slots::is_small(slots, of.part.bytes()),
             _ => true,
         }
     }
@@ -25,23 +25,22 @@ impl Call<'_> {
     fn fits(&self, slots: Slots, bytes: usize) -> bool {
         match *self {
             Call::Barrier
-            | Call::Bcast { .. }
-            | Call::Allgather { .. }
+            | Call::Bcast(..)
+            | Call::Allgather(..)
             | Call::Gather { varying: false, .. } => true,
             Call::Scatter { varying: false, .. }
-            | Call::Alltoall {
-                send: None | Some(Layout::Uniform(_)),
-                recv: Layout::Uniform(_),
-            } => slots::can_scatter(slots),
-            Call::Reduce { part, .. } | Call::Allreduce { part, .. } => {
-                slots::can_reduce(&part) || slots::can_reduce_with_gaps(slots, &part)
+            | Call::Alltoall(None | Some(Layout::Uniform(_)), Layout::Uniform(_)) => {
+                slots::can_scatter(slots)
+            }
+            Call::Reduce(_, of) | Call::Allreduce(of) => {
+                slots::can_reduce(&of.part) || slots::can_reduce_with_gaps(slots, &of.part)
             }
             Call::ReduceScatter { blocks, .. } => {
                 let (datatype, count) = (blocks.datatype(0), 1);
                 slots::can_reduce(&Part { count, datatype }) && bytes <= slots.room
             }
-            Call::Scan { part, .. } | Call::Exscan { part, .. } => {
-                slots::can_reduce(&part) && bytes <= slots.room.min(MAX_SCAN)
+            Call::Scan(of) | Call::Exscan(of) => {
+                slots::can_reduce(&of.part) && bytes <= slots.room.min(MAX_SCAN)
             }
             _ => false,
         }
@@ -81,44 +80,32 @@ impl Call<'_> {
                 && bytes > 0
                 && choices.goes_direct(collective, &situation, slots)
         };
-        let by_shares = |part| slots::can_reduce(&part) && direct() && (size > 2 || asks());
+        let by_shares =
+            |of: &Reduction<'_>| slots::can_reduce(&of.part) && direct() && (size > 2 || asks());
         let chunk = || choices.direct_chunk(collective, &situation, slots);
         let number = |root: Root| root.number(slots.rank);
         match *self {
-            Call::Bcast { root, part } if direct() => {
+            Call::Bcast(root, part) if direct() => {
                 slots::bcast_direct(schedule, slots, number(root), part);
             }
-            Call::Allgather {
-                send,
-                recv: Layout::Uniform(part),
-            } if direct() => slots::allgather_direct(schedule, slots, send, part),
-            Call::Alltoall {
-                send: Some(Layout::Uniform(send)),
-                recv: Layout::Uniform(recv),
-            } if direct() => slots::alltoall_direct(schedule, slots, send, recv),
-            Call::Reduce {
-                root,
-                in_place,
-                part,
-                op,
-            } if slots::can_reduce_direct(slots, &part, op) && direct() => {
-                slots::reduce_direct(schedule, slots, number(root), in_place, part, op);
+            Call::Allgather(send, Layout::Uniform(part)) if direct() => {
+                slots::allgather_direct(schedule, slots, send, part);
             }
-            Call::Reduce {
-                root,
-                in_place,
-                part,
-                op,
-            } if by_shares(part) => {
-                let how = (number(root), in_place);
-                slots::reduce_direct_by_shares(schedule, slots, how, part, op, chunk());
+            Call::Alltoall(Some(Layout::Uniform(send)), Layout::Uniform(recv)) if direct() => {
+                slots::alltoall_direct(schedule, slots, send, recv);
             }
-            Call::Allreduce { in_place, part, op } if by_shares(part) => {
-                slots::allreduce_direct(schedule, slots, in_place, part, op, chunk());
+            Call::Reduce(root, of) if slots::can_reduce_direct(slots, of) && direct() => {
+                slots::reduce_direct(schedule, slots, number(root), of);
+            }
+            Call::Reduce(root, of) if by_shares(&of) => {
+                slots::reduce_direct_by_shares(schedule, slots, number(root), of, chunk());
+            }
+            Call::Allreduce(of) if by_shares(&of) => {
+                slots::allreduce_direct(schedule, slots, of, chunk());
             }
             _ if !self.fits(slots, bytes) || !wanted() => return false,
             Call::Barrier => slots::barrier(schedule, slots),
-            Call::Bcast { root, part } => slots::bcast(schedule, slots, number(root), part),
+            Call::Bcast(root, part) => slots::bcast(schedule, slots, number(root), part),
             Call::Gather {
                 root, send, recv, ..
             } => slots::gather(schedule, slots, number(root), send, recv),
@@ -128,38 +115,25 @@ impl Call<'_> {
                 let send = send.and_then(uniform);
                 slots::scatter(schedule, slots, number(root), send, recv);
             }
-            Call::Allgather { send, recv } => slots::allgather(schedule, slots, send, recv),
-            Call::Alltoall {
-                send,
-                recv: Layout::Uniform(part),
-            } => slots::alltoall(schedule, slots, send.and_then(uniform), part),
-            Call::Reduce {
-                root,
-                in_place,
-                part,
-                op,
-            } => {
-                let how = (number(root), in_place);
-                let tree = choices.reduce_tree(&situation, slots);
-                match tree.filter(|_| slots::can_reduce(&part)) {
-                    Some(tree) => slots::reduce_by_tree(schedule, slots, how, part, op, tree),
-                    None => slots::reduce(schedule, slots, how.0, in_place, part, op),
+            Call::Allgather(send, recv) => slots::allgather(schedule, slots, send, recv),
+            Call::Alltoall(send, Layout::Uniform(part)) => {
+                slots::alltoall(schedule, slots, send.and_then(uniform), part);
+            }
+            Call::Reduce(root, of) => {
+                let (root, tree) = (number(root), choices.reduce_tree(&situation, slots));
+                match tree.filter(|_| slots::can_reduce(&of.part)) {
+                    Some(tree) => slots::reduce_by_tree(schedule, slots, root, of, tree),
+                    None => slots::reduce(schedule, slots, root, of),
                 }
             }
-            Call::Allreduce { in_place, part, op } => {
-                slots::allreduce(schedule, slots, in_place, part, op);
-            }
+            Call::Allreduce(of) => slots::allreduce(schedule, slots, of),
             Call::ReduceScatter {
                 in_place,
                 blocks,
                 op,
             } => slots::reduce_scatter(schedule, slots, in_place, blocks, op),
-            Call::Scan { in_place, part, op } => {
-                slots::scan(schedule, slots, in_place, part, op, false);
-            }
-            Call::Exscan { in_place, part, op } => {
-                slots::scan(schedule, slots, in_place, part, op, true);
-            }
+            Call::Scan(of) => slots::scan(schedule, slots, of, false),
+            Call::Exscan(of) => slots::scan(schedule, slots, of, true),
             _ => return false,
         }
         true

@@ -5,7 +5,6 @@
 //! schedule send the messages of one. Everything else follows from what all members know alike: the
 //! collective, its root and length, the algorithms, and the slots that the members have agreed on.
 
-use crate::agreement::signature::CallSignature;
 use crate::exec::phase::{Parcels, PhaseArguments, PhasePlan};
 use crate::exec::unscheduled::{self, MAX_PEERS};
 use crate::plan::cache::{Executor, Handles, ScheduledPlan};
@@ -166,11 +165,8 @@ impl CommState {
         comm: &Comm,
         call: &Call<'_>,
     ) -> Box<ScheduledPlan> {
-        let own = self.choices();
-        let context = self.call_context(process, comm, None, own.as_deref());
         let mut plan = self.plans.blank(None);
-        call.build(&context, plan.run.rebuild());
-        plan.signature = CallSignature::default();
+        self.build(process, comm, call, None, plan.run.rebuild());
         plan
     }
 }

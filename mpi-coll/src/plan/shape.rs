@@ -115,8 +115,8 @@ impl Call<'_> {
             }
             Call::Gather { send, recv, .. } => (send, same(recv)?),
             Call::Scatter { send, recv, .. } => (same(send)?, recv),
-            Call::Allgather { send, recv } => (send, same(Some(recv))?),
-            Call::Alltoall { send, recv } => (same(send)?, same(Some(recv))?),
+            Call::Allgather(send, recv) => (send, same(Some(recv))?),
+            Call::Alltoall(send, recv) => (same(send)?, same(Some(recv))?),
             Call::ReduceScatter { blocks, .. } => {
                 let part = uniform(blocks).unwrap_or_else(|| {
                     varies = true;
@@ -126,12 +126,7 @@ impl Call<'_> {
                 });
                 (None, Some(part))
             }
-            Call::Bcast { part, .. }
-            | Call::Reduce { part, .. }
-            | Call::Allreduce { part, .. }
-            | Call::Scan { part, .. }
-            | Call::Exscan { part, .. } => (None, Some(part)),
-            _ => (None, None),
+            _ => (None, self.vector()),
         };
         Some(Shape {
             kind: Some(self.collective()?),

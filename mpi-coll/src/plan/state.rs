@@ -4,7 +4,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use mpi_sched::{Choices, Nodes, Slots};
+use mpi_sched::{Choices, Nodes, Schedule, Slots};
 
 use crate::agreement::inquiry::CallNotes;
 use crate::agreement::signature::CallSignature;
@@ -113,6 +113,20 @@ impl CommState {
                 (None, nodes) => self.nodes(comm, nodes),
             },
         }
+    }
+
+    /// Builds the schedule of a call through these slots, or by messages.
+    pub(crate) fn build(
+        &self,
+        process: &Process,
+        comm: &Comm,
+        call: &Call<'_>,
+        slots: Option<Slots>,
+        schedule: &mut Schedule,
+    ) {
+        let own = self.choices();
+        let context = self.call_context(process, comm, slots, own.as_deref());
+        call.build(&context, schedule);
     }
 
     /// The members' slots in shared memory, if there are any.

@@ -16,11 +16,11 @@ use crate::slots::shared::{self, Ring, SharedSlots};
 use mpi_core::comm::{Comm, cma};
 use mpi_core::error::Result;
 use mpi_core::process::Process;
-use mpi_sched::costs::{COLLECTIVES, Network, Quick};
-use mpi_sched::model::{GUESSED, NUMBERS, Parameters};
+use mpi_sched::costs::{Network, Quick};
+use mpi_sched::model::GUESSED;
 use mpi_sched::rdma::{self, Pace};
 use mpi_sched::slots::Direct;
-use mpi_sched::{Choices, Nodes, Reach};
+use mpi_sched::{Choices, Nodes, Reach, Team};
 use netmod_kit::event;
 
 /// Makes the slots of a communicator that are due.
@@ -54,50 +54,61 @@ pub(crate) fn make_slots(process: &Process, comm: &Comm, state: &CommState) -> R
     Ok(())
 }
 
-/// Creates memory that all members of an intracommunicator on one node share, `own` bytes per rank.
+/// Makes what `team` shares of one node's memory, of which each member has `own` bytes, and which
+/// `make` makes of the segment. `None` for `own`: this team can't have it.
 ///
-/// Collective. Returns `None` on members that could not map it.
-fn common_piece(
+/// Collective over the communicator, whose members are in one team each; `None` on all members of a
+/// team of which one fails.
+fn common<T>(
     process: &Process,
     comm: &Comm,
-    memory: &dyn SharedMemory,
-    own: usize,
-) -> Result<Option<Box<dyn SharedSegment>>> {
-    let (rank, total) = (comm.rank(), own * comm.size() as usize);
+    team: Team<'_>,
+    own: Option<usize>,
+    make: impl FnOnce(Box<dyn SharedSegment>) -> Option<T>,
+) -> Result<Option<T>> {
+    let memory = process.shared_memory().zip(own);
     let mut made = None;
     let mut key = [0; 4];
-    if rank == 0
-        && let Ok(piece) = memory.create(total)
+    if let (0, Some((memory, own))) = (team.rank, memory)
+        && let Ok(piece) = memory.create(own * team.size())
     {
         let RemoteKey { address, words } = piece.key();
         key = [1, address, words[0], words[1]];
         made = Some(piece);
     }
-    broadcast_u64(process, comm, &mut key)?;
-    if made.is_none() && key[0] != 0 {
-        let key = RemoteKey {
-            address: key[1],
-            words: [key[2], key[3]],
-        };
-        made = memory.open(&key, total).ok();
+    let keys = gather_all_u64(process, comm, key)?;
+    let [is_made, address, words @ ..] = keys[team.peer(0) as usize];
+    if let (None, 1, Some((memory, own))) = (&made, is_made, memory) {
+        let key = RemoteKey { address, words };
+        made = memory.open(&key, own * team.size()).ok();
     }
-    Ok(made.filter(|piece| commit(memory, &**piece, rank, own, total).is_ok()))
+    let is_committed = |piece: &Box<dyn SharedSegment>| {
+        memory.is_some_and(|(memory, own)| commit(&**memory, &**piece, team, own).is_ok())
+    };
+    let made = made.filter(is_committed).and_then(make);
+    let ready = gather_all_u64(process, comm, [u64::from(made.is_some())])?;
+    let all = (0..team.size()).all(|member| ready[team.peer(member) as usize][0] != 0);
+    Ok(made.filter(|_| all))
 }
 
-/// Commits the `own` bytes of rank `rank` of a segment of `total` bytes, unless they can be
-/// committed at first touch. (Committing all costs a microsecond per page, and many communicators
-/// use only the first pages of their slots.)
+/// Commits a member's `own` bytes of a team's segment, unless they can be committed at first touch.
+/// (Committing all costs a microsecond per page, and many communicators use only the first pages of
+/// their slots.)
 fn commit(
     memory: &dyn SharedMemory,
     piece: &dyn SharedSegment,
-    rank: u32,
+    team: Team<'_>,
     own: usize,
-    total: usize,
 ) -> std::result::Result<(), OpenError> {
-    match memory.commits_lazily(total)? {
+    match memory.commits_lazily(own * team.size())? {
         true => Ok(()),
-        false => piece.reserve(own * rank as usize, own),
+        false => piece.reserve(own * team.rank, own),
     }
+}
+
+/// Returns all members of a communicator.
+fn all_members(comm: &Comm) -> Team<'static> {
+    Team::all(comm.rank(), comm.size())
 }
 
 /// Makes the slots of an intracommunicator in shared memory. Collective; `None` on all members if
@@ -121,8 +132,8 @@ fn shared(process: &Process, comm: &Comm) -> Result<Option<SharedSlots>> {
         return Ok(None);
     };
     let ring = Ring::of(size);
-    let piece = common_piece(process, comm, &**memory, ring.bytes())?;
-    let mut shared = piece.map(|piece| SharedSlots::over(piece, rank, size, ring, share));
+    let make = |piece| Some(SharedSlots::over(piece, rank, size, ring, share));
+    let mut shared = common(process, comm, all_members(comm), Some(ring.bytes()), make)?;
     let can_copy = (0..size).all(|of| cma::can_copy(process, comm, of, probes[of as usize]));
     let direct = match can_copy {
         true if memory.prefers_direct_copy() => Direct::Quicker,
@@ -130,13 +141,12 @@ fn shared(process: &Process, comm: &Comm) -> Result<Option<SharedSlots>> {
         false => Direct::No,
     };
     let crowded = u64::from(process.is_oversubscribed());
-    let ready = [u64::from(shared.is_some()), direct as u64, crowded];
-    let gathered = gather_all_u64(process, comm, ready)?;
+    let gathered = gather_all_u64(process, comm, [direct as u64, crowded])?;
     if let Some(shared) = &mut shared {
-        let direct = agreed(gathered.iter().map(|ready| ready[1]));
-        shared.settle(direct, gathered.iter().any(|ready| ready[2] != 0));
+        let direct = agreed(gathered.iter().map(|known| known[0]));
+        shared.settle(direct, gathered.iter().any(|known| known[1] != 0));
     }
-    Ok(shared.filter(|_| gathered.iter().all(|ready| ready[0] != 0)))
+    Ok(shared)
 }
 
 /// Returns what all members can do, by each one's [`Direct`] as a number.
@@ -159,22 +169,13 @@ pub(crate) fn persistent(
     ring: Ring,
     share: Option<Share>,
 ) -> Result<Option<SharedSlots>> {
-    let Some(memory) = process.shared_memory() else {
-        return Ok(None); // on all ranks
-    };
-    let piece = common_piece(process, comm, &**memory, ring.bytes())?;
-    let mut own = match (piece, share) {
-        (Some(piece), Some(share)) => {
-            let (rank, size) = (comm.rank(), comm.size());
-            Some(SharedSlots::over(piece, rank, size, ring, share))
-        }
-        _ => None,
-    };
-    let gathered = gather_all_u64(process, comm, [u64::from(own.is_some())])?;
+    let (rank, size) = (comm.rank(), comm.size());
+    let make = |piece| Some(SharedSlots::over(piece, rank, size, ring, share?));
+    let mut own = common(process, comm, all_members(comm), Some(ring.bytes()), make)?;
     if let Some(own) = &mut own {
         own.settle(shared.slots.direct, shared.slots.crowded);
     }
-    Ok(own.filter(|_| gathered.iter().all(|ready| ready[0] != 0)))
+    Ok(own)
 }
 
 /// Makes slots for nonblocking collectives of an intracommunicator that has slots for blocking
@@ -184,21 +185,13 @@ fn nonblocking(
     comm: &Comm,
     shared: &SharedSlots,
 ) -> Result<Option<NonblockingSlots>> {
-    let Some(memory) = process.shared_memory() else {
-        return Ok(None); // on all ranks
-    };
-    let piece = common_piece(
-        process,
-        comm,
-        &**memory,
-        NonblockingSlots::bytes_of_rank(comm.size()),
-    )?;
-    let nonblocking = piece.map(|piece| NonblockingSlots::over(piece, shared.slots));
-    let gathered = gather_all_u64(process, comm, [u64::from(nonblocking.is_some())])?;
+    let own = NonblockingSlots::bytes_of_rank(comm.size());
+    let make = |piece| Some(NonblockingSlots::over(piece, shared.slots));
+    let nonblocking = common(process, comm, all_members(comm), Some(own), make)?;
     if let Some(nonblocking) = &nonblocking {
-        nonblocking.seal();
+        nonblocking.ring.seal();
     }
-    Ok(nonblocking.filter(|_| gathered.iter().all(|ready| ready[0] != 0)))
+    Ok(nonblocking)
 }
 
 /// Makes the slots of an intracommunicator on several nodes. Collective.
@@ -254,42 +247,18 @@ fn node_slots(process: &Process, comm: &Comm, nodes: &Nodes) -> Result<Option<Sh
     let node = nodes.node();
     let (place, size) = (node.rank as u32, node.size() as u32);
     let possible = (2..=shared::MAX_RANKS).contains(&size) && comm.endpoint_table().is_none();
-    let memory = process.shared_memory().filter(|_| possible);
     let share = Share::take(&process.source::<Collectives>().with_slots);
     let ring = Ring::of(size);
-    let own = ring.bytes();
-    let total = own * size as usize;
-    let mut made = None;
-    let mut key = [0; 4];
-    if let (0, Some(memory)) = (place, memory)
-        && let Ok(piece) = memory.create(total)
-    {
-        let RemoteKey { address, words } = piece.key();
-        key = [1, address, words[0], words[1]];
-        made = Some(piece);
-    }
-    let keys = gather_all_u64(process, comm, key)?;
-    let [is_made, address, words @ ..] = keys[node.peer(0) as usize];
-    if let (None, 1, Some(memory)) = (&made, is_made, memory) {
-        made = memory.open(&RemoteKey { address, words }, total).ok();
-    }
-    let ready = made.filter(|piece| {
-        memory.is_some_and(|memory| commit(&**memory, &**piece, place, own, total).is_ok())
-    });
-    let mut slots = match (ready, share) {
-        (Some(piece), Some(share)) => {
-            let mut slots = SharedSlots::over(piece, place, size, ring, share);
-            slots.set_comm_ranks((0..node.size()).map(|place| node.peer(place)).collect());
-            Some(slots)
-        }
-        _ => None,
+    let make = |piece| {
+        let mut slots = SharedSlots::over(piece, place, size, ring, share?);
+        slots.set_comm_ranks((0..node.size()).map(|place| node.peer(place)).collect());
+        Some(slots)
     };
-    let gathered = gather_all_u64(process, comm, [u64::from(slots.is_some())])?;
+    let mut slots = common(process, comm, node, possible.then(|| ring.bytes()), make)?;
     if let Some(slots) = &mut slots {
         slots.settle(Direct::No, false);
     }
-    let all = (0..node.size()).all(|place| gathered[node.peer(place) as usize][0] != 0);
-    Ok(slots.filter(|_| all))
+    Ok(slots)
 }
 
 /// Finds the ranks that share nodes, since launchers don't always name them.
@@ -440,27 +409,13 @@ fn writers_slots(
 /// Distributes the first rank's knowledge of the network, so that all choose alike: the hosts'
 /// files may differ. The first rank leads its node.
 fn network_of_first(process: &Process, comm: &Comm, known: Option<Network>) -> Result<Network> {
-    let Network { costs, quick } = known.unwrap_or(Network {
+    let guessed = Network {
         costs: GUESSED,
         quick: Quick::all(None),
-    });
-    let mut words = [0; COLLECTIVES.len() + NUMBERS];
-    let (limits, times) = words.split_at_mut(COLLECTIVES.len());
-    limits.copy_from_slice(&quick.to_words());
-    for (word, number) in times.iter_mut().zip(costs.to_numbers()) {
-        *word = number.to_bits();
-    }
+    };
+    let mut words = known.unwrap_or(guessed).to_words();
     broadcast_u64(process, comm, &mut words)?;
-    let mut limits = [0; COLLECTIVES.len()];
-    limits.copy_from_slice(&words[..COLLECTIVES.len()]);
-    let mut times = [0.0; NUMBERS];
-    for (number, word) in times.iter_mut().zip(&words[COLLECTIVES.len()..]) {
-        *number = f64::from_bits(*word);
-    }
-    Ok(Network {
-        costs: Parameters::from_numbers(times),
-        quick: Quick::from_words(limits),
-    })
+    Ok(Network::from_words(words))
 }
 
 /// Makes the slots of a rank that has received all others' keys.

@@ -103,7 +103,12 @@ impl Collectives<'_> {
                     What::Barrier(how) => mpi_sched::barrier(schedule, team, how),
                     What::Bcast(root, how) => mpi_sched::bcast(schedule, team, root, data, how),
                     What::Allreduce(how, in_place) => {
-                        mpi_sched::allreduce(schedule, team, in_place, data, &self.sum, how);
+                        mpi_sched::allreduce(
+                            schedule,
+                            team,
+                            mpi_sched::Reduction::new(in_place, data, &self.sum),
+                            how,
+                        );
                     }
                 },
                 None,

@@ -9,7 +9,7 @@ use mpi_core::datatype::{Datatype, Predefined};
 use mpi_core::group::Group;
 use mpi_core::op::{Op, PredefinedOp};
 use mpi_core::{Class, Error, RequestId};
-use mpi_sched::{Layout, Part};
+use mpi_sched::{Layout, Part, Reduction};
 use netmod_sim::Rng;
 
 use crate::job::{Job, Setup, for_seeds, random_network};
@@ -48,22 +48,11 @@ impl Case {
         let in_place = false;
         let at_root = |layout| (rank == 1).then_some(layout);
         let call = match kind {
-            0 => Call::Bcast { root, part },
-            1 => Call::Allreduce { in_place, part, op },
-            2 => Call::Allgather {
-                send: Some(part),
-                recv: layout,
-            },
-            3 => Call::Alltoall {
-                send: Some(layout),
-                recv: layout,
-            },
-            4 => Call::Reduce {
-                root,
-                in_place,
-                part,
-                op,
-            },
+            0 => Call::Bcast(root, part),
+            1 => Call::Allreduce(Reduction::new(in_place, part, op)),
+            2 => Call::Allgather(Some(part), layout),
+            3 => Call::Alltoall(Some(layout), layout),
+            4 => Call::Reduce(root, Reduction::new(in_place, part, op)),
             5 => Call::Gather {
                 root,
                 send: Some(part),
@@ -76,7 +65,7 @@ impl Case {
                 recv: Some(part),
                 varying: false,
             },
-            7 => Call::Scan { in_place, part, op },
+            7 => Call::Scan(Reduction::new(in_place, part, op)),
             _ => Call::ReduceScatter {
                 in_place,
                 blocks: layout,

@@ -197,14 +197,7 @@ pub(crate) fn gather_all_bytes(
             recv: all.as_mut_ptr().cast(),
         };
         // SAFETY: the call reads and writes a block of `longest` bytes of `all` for each member.
-        unsafe {
-            mpi_coll::call(
-                process,
-                comm,
-                buffers,
-                &Call::Allgather { send: None, recv },
-            )?
-        };
+        unsafe { mpi_coll::call(process, comm, buffers, &Call::Allgather(None, recv))? };
     }
     let cut = |(rank, len): (usize, &[u64; 1])| {
         let start = rank * longest;

@@ -82,7 +82,7 @@ fn read(asked: Option<&str>) -> (Measured, Source) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mpi_sched::model::FAST;
+    use mpi_sched::model::GUESSED;
 
     #[test]
     fn an_unusable_file_is_reported() {
@@ -101,7 +101,7 @@ mod tests {
         bad("line 1: 2 numbers");
         std::fs::write(&path, b"tcp \xff").unwrap();
         bad("UTF-8");
-        std::fs::write(&path, format!("# costs\ntcp {FAST} 4096\n")).unwrap();
+        std::fs::write(&path, format!("# costs\ntcp {GUESSED} 4096\n")).unwrap();
         let (measured, source) = read(Some(name));
         assert_eq!(source, Source::File(path.clone()));
         assert_eq!(

@@ -1,3 +1,5 @@
+mod selections;
+
 use super::*;
 use crate::collective::{ENTRIES, entries};
 use crate::rdma::RdmaAllreduce;

@@ -3,7 +3,7 @@
 use super::reach::{DEGREES, DIRECT, Reach, steps};
 use super::trees::{allreduce, barrier, bcast, exchange};
 use crate::schedule::{Schedule, Step};
-use crate::team::Part;
+use crate::team::{Part, Reduction};
 use mpi_types::datatype::{Datatype, Predefined};
 use mpi_types::op::{Op, PredefinedOp};
 
@@ -20,9 +20,10 @@ pub fn written_to(reach: Reach) -> Vec<u32> {
     barrier(&mut schedule, reach);
     // As the root this rank has all children that it has in any tree: 1, 2, 4, … further on.
     bcast(&mut schedule, reach, reach.rank, part);
-    exchange(&mut schedule, reach, true, part, &op);
+    let reduction = Reduction::new(true, part, &op);
+    exchange(&mut schedule, reach, reduction);
     for k in DEGREES {
-        allreduce(&mut schedule, reach, true, part, &op, [k, k]);
+        allreduce(&mut schedule, reach, reduction, [k, k]);
     }
     let puts = schedule.steps().iter().filter_map(|step| match step {
         Step::Put { slot, .. } => Some(slot.of),

@@ -7,8 +7,7 @@ use super::edges::Edges;
 use super::reach::Reach;
 use super::reduce::{as_bytes, begin};
 use crate::schedule::{Block, Buf, Schedule, Staged};
-use crate::team::{Part, share};
-use mpi_types::op::Op;
+use crate::team::{Part, Reduction, share};
 use std::ops::Range;
 
 /// Builds a broadcast of the receive buffer along the ring, from the root to the rank before it.
@@ -46,17 +45,12 @@ pub fn bcast(schedule: &mut Schedule, reach: Reach, root: u32, part: Part<'_>) {
 
 /// Builds a reduction of a vector that can be reduced in slots along the ring, from the rank after
 /// the root to the root. The operation must commute.
-pub fn reduce(
-    schedule: &mut Schedule,
-    reach: Reach,
-    (root, in_place): (u32, bool),
-    part: Part<'_>,
-    op: &Op,
-) {
+pub fn reduce(schedule: &mut Schedule, reach: Reach, root: u32, of: Reduction<'_>) {
     let is_root = reach.rank == root;
-    let Some((send, recv)) = begin(schedule, reach, is_root && in_place, part, op) else {
+    let Some((send, recv)) = begin(schedule, reach, of.at(is_root)) else {
         return;
     };
+    let part = of.part;
     let is_first = reach.before(1) == root;
     let size = part.datatype.size();
     let mut edges = Edges::new(reach);
@@ -176,10 +170,11 @@ impl Blocks {
 /// Builds an allreduce of a vector that can be reduced in slots: shares of it are reduced round the
 /// ring, then go round once more. The operation must commute, except between two ranks, which
 /// exchange whole vectors.
-pub fn allreduce(schedule: &mut Schedule, reach: Reach, in_place: bool, part: Part<'_>, op: &Op) {
-    let Some((send, recv)) = begin(schedule, reach, in_place, part, op) else {
+pub fn allreduce(schedule: &mut Schedule, reach: Reach, of: Reduction<'_>) {
+    let Some((send, recv)) = begin(schedule, reach, of) else {
         return;
     };
+    let part = of.part;
     schedule.meet();
     let size = part.datatype.size();
     let each = (reach.room / size).max(1);

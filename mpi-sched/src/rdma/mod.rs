@@ -39,24 +39,19 @@ pub use reduce::reduce;
 pub use trees::{allreduce, barrier, bcast, exchange};
 
 use super::schedule::Schedule;
-use super::team::Part;
-use mpi_types::op::Op;
+use super::team::{Part, Reduction};
 
 /// Builds an allreduce by an algorithm that takes the call ([`RdmaAllreduce::takes`]).
 pub fn allreduce_by(
     schedule: &mut Schedule,
     reach: Reach,
-    in_place: bool,
-    part: Part<'_>,
-    op: &Op,
+    of: Reduction<'_>,
     algorithm: RdmaAllreduce,
 ) {
     match algorithm {
-        RdmaAllreduce::Pairs => exchange(schedule, reach, in_place, part, op),
-        RdmaAllreduce::Tree { up, down } => {
-            allreduce(schedule, reach, in_place, part, op, [up, down])
-        }
-        RdmaAllreduce::Ring => long::allreduce(schedule, reach, in_place, part, op),
+        RdmaAllreduce::Pairs => exchange(schedule, reach, of),
+        RdmaAllreduce::Tree { up, down } => allreduce(schedule, reach, of, [up, down]),
+        RdmaAllreduce::Ring => long::allreduce(schedule, reach, of),
     }
 }
 
@@ -78,14 +73,13 @@ pub fn bcast_by(
 pub fn reduce_by(
     schedule: &mut Schedule,
     reach: Reach,
-    (root, in_place): (u32, bool),
-    part: Part<'_>,
-    op: &Op,
+    root: u32,
+    of: Reduction<'_>,
     algorithm: RdmaReduce,
 ) {
     match algorithm {
-        RdmaReduce::Tree { degree } => reduce(schedule, reach, (root, in_place), part, op, degree),
-        RdmaReduce::Chain => long::reduce(schedule, reach, (root, in_place), part, op),
+        RdmaReduce::Tree { degree } => reduce(schedule, reach, root, of, degree),
+        RdmaReduce::Chain => long::reduce(schedule, reach, root, of),
     }
 }
 

@@ -2,22 +2,15 @@
 
 use super::reach::{Reach, steps};
 use crate::schedule::{Block, Schedule, Slot};
-use crate::team::Part;
-use mpi_types::op::Op;
+use crate::team::Reduction;
 
 /// Begins a reduction: returns this rank's operand and the result, unless nothing is left to do.
 pub(super) fn begin(
     schedule: &mut Schedule,
     reach: Reach,
-    in_place: bool,
-    part: Part<'_>,
-    op: &Op,
+    of: Reduction<'_>,
 ) -> Option<(Block, Block)> {
-    if part.count == 0 {
-        return None;
-    }
-    schedule.set_op(op);
-    let (send, recv) = part.operands(in_place, schedule);
+    let (send, recv) = of.begin(schedule)?;
     if reach.size == 1 {
         schedule.copy(send, recv);
         return None;
@@ -28,18 +21,11 @@ pub(super) fn begin(
 /// Builds a reduction of at most [`Reach::most_up`] bytes that can be reduced in slots to the
 /// root's receive buffer: up a tree of degree `k`, in chunks, each sum replacing its last operand.
 /// Operands are in the order of ranks from the root on.
-pub fn reduce(
-    schedule: &mut Schedule,
-    reach: Reach,
-    (root, in_place): (u32, bool),
-    part: Part<'_>,
-    op: &Op,
-    k: u32,
-) {
-    let in_place = in_place && reach.rank == root;
-    let Some((send, recv)) = begin(schedule, reach, in_place, part, op) else {
+pub fn reduce(schedule: &mut Schedule, reach: Reach, root: u32, of: Reduction<'_>, k: u32) {
+    let Some((send, recv)) = begin(schedule, reach, of.at(reach.rank == root)) else {
         return;
     };
+    let part = of.part;
     debug_assert!(part.bytes() <= reach.most_up());
     schedule.rise();
     let size = part.datatype.size();

@@ -4,8 +4,7 @@ use super::reach::{Reach, steps};
 use super::reduce::{as_bytes, begin, up_a_tree};
 use crate::pairs::Pairs;
 use crate::schedule::{Block, Buf, Schedule, Slot};
-use crate::team::{Binomial, Part};
-use mpi_types::op::Op;
+use crate::team::{Binomial, Part, Reduction};
 
 /// Builds a barrier: signals to ranks 1, 2, 4, … further on, ⌈log2 N⌉ writes per rank for any N.
 pub fn barrier(schedule: &mut Schedule, reach: Reach) {
@@ -103,20 +102,13 @@ fn bcast_down(schedule: &mut Schedule, reach: Reach, k: u32, bytes: Block, phase
 
 /// Builds an allreduce of a vector that fits a slot: up a tree of degree `k` to rank 0, in the
 /// order of ranks, each sum replacing its last operand; then down a tree of degree `down`.
-pub fn allreduce(
-    schedule: &mut Schedule,
-    reach: Reach,
-    in_place: bool,
-    part: Part<'_>,
-    op: &Op,
-    [k, down]: [u32; 2],
-) {
-    let Some((send, recv)) = begin(schedule, reach, in_place, part, op) else {
+pub fn allreduce(schedule: &mut Schedule, reach: Reach, of: Reduction<'_>, [k, down]: [u32; 2]) {
+    let Some((send, recv)) = begin(schedule, reach, of) else {
         return;
     };
-    debug_assert!(part.bytes() <= reach.room);
+    debug_assert!(of.part.bytes() <= reach.room);
     schedule.meet();
-    let (phase, size) = (schedule.phase(), part.datatype.size());
+    let (phase, size) = (schedule.phase(), of.part.datatype.size());
     let cell = |level, child| reach.child_cell(k, level, child);
     let sum = up_a_tree(schedule, reach, (0, k), (phase, cell), send, size);
     // The children's slots are read before any data goes down.
@@ -129,11 +121,11 @@ pub fn allreduce(
 
 /// Builds an allreduce of a vector that fits a slot: whole vectors between partners 1, 2, 4, …
 /// apart, like [`crate::Allreduce::RecursiveDoubling`] by messages.
-pub fn exchange(schedule: &mut Schedule, reach: Reach, in_place: bool, part: Part<'_>, op: &Op) {
-    let Some((send, recv)) = begin(schedule, reach, in_place, part, op) else {
+pub fn exchange(schedule: &mut Schedule, reach: Reach, of: Reduction<'_>) {
+    let Some((send, recv)) = begin(schedule, reach, of) else {
         return;
     };
-    let len = part.bytes();
+    let len = of.part.bytes();
     debug_assert!(len <= reach.room);
     schedule.meet();
     let phase = schedule.phase();
@@ -144,7 +136,7 @@ pub fn exchange(schedule: &mut Schedule, reach: Reach, in_place: bool, part: Par
         reach.arrival(schedule, from, cell, phase, len);
         Block {
             datatype: recv.datatype,
-            count: part.count,
+            count: recv.count,
             ..reach.arrived(cell, phase, len)
         }
     };

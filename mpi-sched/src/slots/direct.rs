@@ -4,9 +4,8 @@ use super::movement::barrier;
 use super::reductions::can_reduce;
 use super::ring::Slots;
 use crate::schedule::{Block, Buf, Schedule, Slot};
-use crate::team::{Blocks, Layout, Part};
+use crate::team::{Blocks, Layout, Part, Reduction};
 use mpi_types::datatype::Datatype;
-use mpi_types::op::Op;
 
 /// Bytes of an exposed block's address and length in a slot.
 const LENT: usize = 16;
@@ -130,8 +129,8 @@ pub fn alltoall_direct(schedule: &mut Schedule, slots: Slots, send: Part<'_>, re
 
 /// Returns whether [`reduce_direct`] applies: two ranks, and an operation that can write to a third
 /// buffer.
-pub fn can_reduce_direct(slots: Slots, part: &Part<'_>, op: &Op) -> bool {
-    slots.size == 2 && can_reduce(part) && op.as_predefined().is_some()
+pub fn can_reduce_direct(slots: Slots, of: Reduction<'_>) -> bool {
+    slots.size == 2 && can_reduce(&of.part) && of.op.as_predefined().is_some()
 }
 
 /// Bytes of a chunk that the cache holds while it is read and reduced.
@@ -139,20 +138,12 @@ const PIECE: usize = 32 << 10;
 
 /// Builds a reduction of a long vector between two ranks: the root reads the other's operand in
 /// chunks.
-pub fn reduce_direct(
-    schedule: &mut Schedule,
-    slots: Slots,
-    root: u32,
-    in_place: bool,
-    part: Part<'_>,
-    op: &Op,
-) {
-    if part.count == 0 {
+pub fn reduce_direct(schedule: &mut Schedule, slots: Slots, root: u32, of: Reduction<'_>) {
+    let Some((send, recv)) = of.at(slots.rank == root).begin(schedule) else {
         return;
-    }
-    schedule.set_op(op);
+    };
+    let part = of.part;
     let (width, extent) = (part.datatype.size(), part.datatype.extent());
-    let (send, recv) = part.operands(in_place && slots.rank == root, schedule);
     if slots.rank != root {
         let lent = schedule.stage(send, part.datatype);
         lend(schedule, slots, lent.bytes);

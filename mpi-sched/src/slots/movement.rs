@@ -38,40 +38,25 @@ pub fn bcast(schedule: &mut Schedule, slots: Slots, root: u32, part: Part<'_>) {
     }
     let typed = part.block(Buf::Recv, schedule);
     let most = pieces(slots, len);
-    if len <= most {
-        let phase = schedule.phase();
-        let data = Slots::whole(root, phase, len);
-        if slots.rank == root {
-            slots.claim(schedule, phase);
-            schedule.copy(typed, data);
-            slots.raise_over(schedule, phase, data);
-        } else {
-            slots.pass(schedule, phase);
-            schedule.await_data(root..root + 1, 0, phase, len);
-            schedule.copy(data, typed);
-        }
-        return;
-    }
-    let staged = schedule.stage(typed, part.datatype);
-    if slots.rank == root {
-        staged.pack(schedule);
+    let passing = Passing::new(schedule, typed, part.datatype, len <= most);
+    let is_root = slots.rank == root;
+    if is_root {
+        passing.pack(schedule);
     }
     for from in (0..len).step_by(most) {
         let to = (from + most).min(len);
         let phase = schedule.phase();
-        let data = Slots::whole(root, phase, to - from);
-        if slots.rank == root {
-            slots.claim(schedule, phase);
-            schedule.copy(staged.bytes.cut(from..to), data);
-            slots.raise(schedule, phase);
+        if is_root {
+            offer(schedule, slots, &passing, phase, from, to);
         } else {
             slots.pass(schedule, phase);
-            slots.await_one(schedule, root, phase);
-            schedule.copy(data, staged.bytes.cut(from..to));
+            schedule.await_data(root..root + 1, 0, phase, to - from);
+            let data = Slots::whole(root, phase, to - from);
+            schedule.copy(data, passing.chunk(from, to));
         }
     }
-    if slots.rank != root {
-        staged.unpack(schedule);
+    if !is_root {
+        passing.unpack(schedule);
     }
 }
 

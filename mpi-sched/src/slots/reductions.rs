@@ -1,10 +1,11 @@
 //! Reductions through slots: each rank reads the operands that the others have stored there.
 
+use std::iter;
 use std::ops::Range;
 
 use super::ring::{Slots, pieces};
 use crate::schedule::{Block, Buf, Schedule, Slot, slot_offset};
-use crate::team::{Layout, Part, share};
+use crate::team::{Layout, Part, Reduction, share};
 use mpi_types::op::Op;
 
 /// Returns whether all ranks can reduce elements of this type in slots: it is predefined and
@@ -53,49 +54,27 @@ const MOST_BY_BOTH: usize = 8 << 10;
 
 /// Builds an allreduce to the receive buffer, from the send buffer or in place. [`can_reduce`] or
 /// [`can_reduce_with_gaps`] must hold.
-pub fn allreduce(schedule: &mut Schedule, slots: Slots, in_place: bool, part: Part<'_>, op: &Op) {
-    reduction(schedule, slots, in_place, part, op, None);
+pub fn allreduce(schedule: &mut Schedule, slots: Slots, of: Reduction<'_>) {
+    reduction(schedule, slots, of, None);
 }
 
 /// Builds a reduction to the receive buffer of `root`, from the send buffers or, at the root, in
 /// place.
-pub fn reduce(
-    schedule: &mut Schedule,
-    slots: Slots,
-    root: u32,
-    in_place: bool,
-    part: Part<'_>,
-    op: &Op,
-) {
-    let in_place = in_place && slots.rank == root;
-    reduction(schedule, slots, in_place, part, op, Some(root));
+pub fn reduce(schedule: &mut Schedule, slots: Slots, root: u32, of: Reduction<'_>) {
+    reduction(schedule, slots, of.at(slots.rank == root), Some(root));
 }
 
 /// Builds the first half of an allreduce: a reduction to the receive buffer of rank 0, from the
 /// send buffers or, `in_place`, from the receive buffers of all ranks.
-pub fn reduce_to_first(
-    schedule: &mut Schedule,
-    slots: Slots,
-    in_place: bool,
-    part: Part<'_>,
-    op: &Op,
-) {
-    reduction(schedule, slots, in_place, part, op, Some(0));
+pub fn reduce_to_first(schedule: &mut Schedule, slots: Slots, of: Reduction<'_>) {
+    reduction(schedule, slots, of, Some(0));
 }
 
-fn reduction(
-    schedule: &mut Schedule,
-    slots: Slots,
-    in_place: bool,
-    part: Part<'_>,
-    op: &Op,
-    root: Option<u32>,
-) {
-    if part.count == 0 {
+fn reduction(schedule: &mut Schedule, slots: Slots, of: Reduction<'_>, root: Option<u32>) {
+    let Some((send, recv)) = of.begin(schedule) else {
         return;
-    }
-    schedule.set_op(op);
-    let (send, recv) = part.operands(in_place, schedule);
+    };
+    let Reduction { in_place, part, op } = of;
     let takes = root.is_none_or(|root| root == slots.rank);
     let extent = part.datatype.extent();
     let (len, width) = (span(&part), extent.unsigned_abs());
@@ -111,18 +90,10 @@ fn reduction(
         && !has_gaps
         && (schedule.combines() || len <= MOST_BY_BOTH);
     if is_small(slots, len) && !by_both {
-        let phase = schedule.phase();
-        let offset = offset_of(width, len);
-        let of = |rank: u32| {
-            let slot = Buf::Slot(Slot::first(rank, phase));
-            elements(Block::bytes(slot, offset, len))
-        };
-        slots.claim(schedule, phase);
-        schedule.copy(send, of(slots.rank));
-        slots.raise(schedule, phase);
+        let (phase, of) = contribute(schedule, slots, send, width);
         if takes {
             slots.await_all(schedule, phase);
-            combine(schedule, slots, recv, of);
+            combine(schedule, recv, (0..slots.size).rev().map(of));
         }
         return;
     }
@@ -183,8 +154,13 @@ fn reduction(
             false => at(rank, phase, mine.clone()),
         };
         match op.is_commutative() {
-            true => combine_from(schedule, slots, own(piece), of),
-            false => combine(schedule, slots, own(piece), of),
+            // Each rank begins with its own, so that they read from different ones.
+            true => combine(
+                schedule,
+                own(piece),
+                iter::once(me).chain(slots.others()).map(of),
+            ),
+            false => combine(schedule, own(piece), (0..slots.size).rev().map(of)),
         }
     };
     // Stores this rank's share of the result to its next slot; returns the phase.
@@ -316,38 +292,37 @@ fn between_two(
     }
 }
 
-/// Reduces the operands of all ranks in rank order, which gives every rank the same bits. Only the
-/// operands of the last two ranks may lie in `result`.
-fn combine(schedule: &mut Schedule, slots: Slots, result: Block, of: impl Fn(u32) -> Block) {
-    let last = slots.size - 1;
-    if last == 0 {
-        schedule.copy(of(0), result);
-        return;
-    }
-    schedule.combine(of(last - 1), of(last), result);
-    for rank in (0..last - 1).rev() {
-        schedule.reduce(of(rank), result);
-    }
+/// Stores this rank's vector of elements `width` bytes apart in its slot of a new phase. Returns the
+/// phase, and the vector of each rank in it.
+fn contribute(
+    schedule: &mut Schedule,
+    slots: Slots,
+    send: Block,
+    width: usize,
+) -> (i32, impl Fn(u32) -> Block + use<>) {
+    let phase = schedule.phase();
+    let offset = offset_of(width, send.count * width);
+    let of = move |rank: u32| Block {
+        buf: Buf::Slot(Slot::first(rank, phase)),
+        offset,
+        ..send
+    };
+    slots.claim(schedule, phase);
+    schedule.copy(send, of(slots.rank));
+    slots.raise(schedule, phase);
+    (phase, of)
 }
 
-/// Reduces the operands of all ranks with a commutative operation, starting with this rank's own
-/// and the next rank's, so that the ranks read from different slots. Only the own operand may lie
-/// in `result`.
-fn combine_from(schedule: &mut Schedule, slots: Slots, result: Block, of: impl Fn(u32) -> Block) {
-    let mut others = slots.others();
-    let Some(next) = others.next() else {
-        schedule.copy(of(slots.rank), result);
-        return;
-    };
-    let own = of(slots.rank);
-    if schedule.combines() {
-        schedule.combine(own, of(next), result);
-    } else {
-        schedule.copy(own, result);
-        schedule.reduce(of(next), result);
+/// Adds the reduction of operands to `result`, each of which lies to the left of those before it. Only
+/// the first two may be in `result`.
+fn combine(schedule: &mut Schedule, result: Block, mut operands: impl Iterator<Item = Block>) {
+    let Some(last) = operands.next() else { return };
+    match operands.next() {
+        Some(left) => schedule.combine(left, last, result),
+        None => schedule.copy(last, result),
     }
-    for rank in others {
-        schedule.reduce(of(rank), result);
+    for left in operands {
+        schedule.reduce(left, result);
     }
 }
 
@@ -359,75 +334,38 @@ pub fn reduce_scatter(
     blocks: Layout<'_>,
     op: &Op,
 ) {
-    let datatype = blocks.datatype(0);
-    let width = datatype.size();
-    let before = (0..slots.rank as usize)
-        .map(|rank| blocks.count(rank))
-        .sum();
-    let mine = blocks.count(slots.rank as usize);
-    let count = (0..slots.size as usize)
-        .map(|rank| blocks.count(rank))
-        .sum();
-    if count == 0 {
-        return;
-    }
-    schedule.set_op(op);
-    let buf = if in_place { Buf::Recv } else { Buf::Send };
-    let send = Part { count, datatype }.block(buf, schedule);
-    let phase = schedule.phase();
-    let start = offset_of(width, count * width);
-    let at = |rank: u32, first: usize, count: usize| Block {
-        buf: Buf::Slot(Slot::first(rank, phase)),
-        datatype: send.datatype,
-        offset: start + (first * width) as isize,
-        count,
+    let (datatype, rank) = (blocks.datatype(0), slots.rank as usize);
+    let count = |ranks: Range<usize>| ranks.map(|rank| blocks.count(rank)).sum::<usize>();
+    let mine = count(0..rank)..count(0..rank + 1);
+    let part = Part {
+        count: count(0..slots.size as usize),
+        datatype,
     };
-    slots.claim(schedule, phase);
-    schedule.copy(send, at(slots.rank, 0, count));
-    slots.raise(schedule, phase);
-    if mine > 0 {
+    let Some((send, recv)) = Reduction::new(in_place, part, op).begin(schedule) else {
+        return;
+    };
+    let width = datatype.size();
+    let (phase, of) = contribute(schedule, slots, send, width);
+    if !mine.is_empty() {
         slots.await_all(schedule, phase);
-        let recv = Block {
-            buf: Buf::Recv,
-            count: mine,
-            ..send
-        };
-        combine(schedule, slots, recv, |rank| at(rank, before, mine));
+        let recv = recv.slice(width as isize, 0..mine.len());
+        let piece = |rank| of(rank).slice(width as isize, mine.clone());
+        combine(schedule, recv, (0..slots.size).rev().map(piece));
     }
 }
 
 /// Builds a scan or exscan of a vector that fits a slot to the receive buffer.
-pub fn scan(
-    schedule: &mut Schedule,
-    slots: Slots,
-    in_place: bool,
-    part: Part<'_>,
-    op: &Op,
-    exclusive: bool,
-) {
-    if part.count == 0 {
+pub fn scan(schedule: &mut Schedule, slots: Slots, of: Reduction<'_>, exclusive: bool) {
+    let Some((send, recv)) = of.begin(schedule) else {
         return;
-    }
-    schedule.set_op(op);
-    let (send, recv) = part.operands(in_place, schedule);
-    let phase = schedule.phase();
-    let offset = offset_of(part.datatype.size(), part.bytes());
-    let of = |rank: u32| Block {
-        buf: Buf::Slot(Slot::first(rank, phase)),
-        offset,
-        ..recv
     };
-    slots.claim(schedule, phase);
-    schedule.copy(send, of(slots.rank));
-    slots.raise(schedule, phase);
-    let last = match exclusive {
-        true if slots.rank == 0 => return,
-        true => slots.rank - 1,
-        false => slots.rank,
+    let (phase, of) = contribute(schedule, slots, send, of.part.datatype.size());
+    let operands = match exclusive {
+        true => 0..slots.rank,
+        false => 0..slots.rank + 1,
     };
-    schedule.await_flags(0..last + 1, 0, phase);
-    schedule.copy(of(last), recv);
-    for rank in (0..last).rev() {
-        schedule.reduce(of(rank), recv);
+    if !operands.is_empty() {
+        schedule.await_flags(operands.clone(), 0, phase);
+        combine(schedule, recv, operands.rev().map(of));
     }
 }

@@ -8,8 +8,7 @@ use super::movement::barrier;
 use super::reductions::{allreduce, is_small, reduce};
 use super::ring::Slots;
 use crate::schedule::{Block, Buf, Schedule, Slot};
-use crate::team::{Part, share};
-use mpi_types::op::Op;
+use crate::team::{Reduction, share};
 
 /// Bytes of a chunk that the cache holds while it is read and reduced. Larger chunks take fewer
 /// system calls.
@@ -22,9 +21,23 @@ struct Vector {
     width: usize,
     extent: isize,
     in_place: bool,
+    commutes: bool,
 }
 
 impl Vector {
+    /// Begins a reduction; `None` if the vector is empty.
+    fn new(schedule: &mut Schedule, of: Reduction<'_>) -> Option<Vector> {
+        let (send, recv) = of.begin(schedule)?;
+        Some(Vector {
+            send,
+            recv,
+            width: of.part.datatype.size(),
+            extent: of.part.datatype.extent(),
+            in_place: of.in_place,
+            commutes: of.op.is_commutative(),
+        })
+    }
+
     fn share(&self, slots: Slots, rank: u32) -> Range<usize> {
         share(self.recv.count, slots.size as usize, rank as usize)
     }
@@ -44,21 +57,9 @@ impl Vector {
     }
 }
 
-fn vector(schedule: &mut Schedule, in_place: bool, part: Part<'_>) -> Vector {
-    let (send, recv) = part.operands(in_place, schedule);
-    Vector {
-        send,
-        recv,
-        width: part.datatype.size(),
-        extent: part.datatype.extent(),
-        in_place,
-    }
-}
-
 /// How a rank computes its share of a vector, chunk by chunk.
 struct Making<'a> {
     vector: &'a Vector,
-    commutes: bool,
     /// Elements of a chunk.
     each: usize,
     has_recv: bool,
@@ -74,17 +75,16 @@ impl<'a> Making<'a> {
         schedule: &mut Schedule,
         slots: Slots,
         vector: &'a Vector,
-        (op, each): (&Op, usize),
+        each: usize,
         has_recv: bool,
     ) -> Making<'a> {
-        let commutes = op.is_commutative();
+        let commutes = vector.commutes;
         // If the own operand lies in the receive buffer, the result may go there only if that
         // operand is read first.
         let in_recv = has_recv && (!vector.in_place || commutes || slots.rank + 1 == slots.size);
         let len = each * vector.width;
         Making {
             vector,
-            commutes,
             each,
             has_recv,
             read: schedule.scratch_bytes(len),
@@ -132,7 +132,7 @@ impl<'a> Making<'a> {
         };
         // A commutative reduction starts with the own operand, so that the ranks read from
         // different ones.
-        match self.commutes {
+        match vector.commutes {
             true => {
                 add(schedule, me);
                 slots.others().for_each(|rank| add(schedule, rank));
@@ -158,24 +158,22 @@ impl<'a> Making<'a> {
 pub fn allreduce_direct(
     schedule: &mut Schedule,
     slots: Slots,
-    in_place: bool,
-    part: Part<'_>,
-    op: &Op,
+    of: Reduction<'_>,
     piece: Option<usize>,
 ) {
-    if is_small(slots, part.bytes()) {
-        return allreduce(schedule, slots, in_place, part, op);
+    if is_small(slots, of.part.bytes()) {
+        return allreduce(schedule, slots, of);
     }
-    schedule.set_op(op);
-    let vector = vector(schedule, in_place, part);
+    let Some(vector) = Vector::new(schedule, of) else {
+        return;
+    };
     let (me, width) = (slots.rank, vector.width);
     let longest = vector.share(slots, 0).len();
     // A chunk fills several slots; one is published per phase.
     let made = (piece.unwrap_or(slots.room) / width).clamp(1, longest);
     let shown = (slots.room / width).min(made);
     let (slots_of_piece, parts) = (made / shown, longest.div_ceil(shown));
-    let how = (op, slots_of_piece * shown);
-    let making = Making::new(schedule, slots, &vector, how, true);
+    let making = Making::new(schedule, slots, &vector, slots_of_piece * shown, true);
     // The elements of `many` slots of a rank's share, from slot `first` on.
     let range = |rank: u32, first: usize, many: usize| {
         let share = vector.share(slots, rank);
@@ -233,20 +231,20 @@ pub fn allreduce_direct(
 pub fn reduce_direct_by_shares(
     schedule: &mut Schedule,
     slots: Slots,
-    (root, in_place): (u32, bool),
-    part: Part<'_>,
-    op: &Op,
+    root: u32,
+    of: Reduction<'_>,
     piece: Option<usize>,
 ) {
-    if is_small(slots, part.bytes()) {
-        return reduce(schedule, slots, root, in_place, part, op);
+    if is_small(slots, of.part.bytes()) {
+        return reduce(schedule, slots, root, of);
     }
-    schedule.set_op(op);
     let is_root = slots.rank == root;
-    let vector = vector(schedule, in_place && is_root, part);
+    let Some(vector) = Vector::new(schedule, of.at(is_root)) else {
+        return;
+    };
     let longest = vector.share(slots, 0).len();
     let each = (piece.unwrap_or(PIECE) / vector.width).clamp(1, longest);
-    let making = Making::new(schedule, slots, &vector, (op, each), is_root);
+    let making = Making::new(schedule, slots, &vector, each, is_root);
     let lent = lend(schedule, slots, vector.bytes(vector.send));
     let place = match is_root {
         true => lend(schedule, slots, vector.bytes(vector.recv)),

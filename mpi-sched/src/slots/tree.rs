@@ -7,8 +7,7 @@ use std::ops::Range;
 use super::reductions::{is_small, reduce};
 use super::ring::{Slots, pieces};
 use crate::schedule::{Block, Buf, Schedule, Slot};
-use crate::team::{Part, share};
-use mpi_types::op::Op;
+use crate::team::{Reduction, share};
 
 /// The shape of a reduction's tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -104,20 +103,21 @@ fn operands(me: u32, size: u32, root: u32, degree: usize, commutes: bool) -> Vec
 pub fn reduce_by_tree(
     schedule: &mut Schedule,
     slots: Slots,
-    (root, in_place): (u32, bool),
-    part: Part<'_>,
-    op: &Op,
+    root: u32,
+    of: Reduction<'_>,
     tree: Tree,
 ) {
-    let len = part.bytes();
+    let len = of.part.bytes();
     if is_small(slots, len) {
-        return reduce(schedule, slots, root, in_place, part, op);
+        return reduce(schedule, slots, root, of);
     }
-    schedule.set_op(op);
-    let (width, extent) = (part.datatype.size(), part.datatype.extent());
     let is_root = slots.rank == root;
-    let in_place = in_place && is_root;
-    let (send, recv) = part.operands(in_place, schedule);
+    let of = of.at(is_root);
+    let Some((send, recv)) = of.begin(schedule) else {
+        return;
+    };
+    let Reduction { in_place, part, op } = of;
+    let (width, extent) = (part.datatype.size(), part.datatype.extent());
     let list = operands(
         slots.rank,
         slots.size,

@@ -1,11 +1,12 @@
 //! Collectives by remote writes as data, which follow each other in any order.
 
+use super::sim::{DEPTH, FIRST, ROOM, run_late};
 use super::*;
+use crate::Reduction;
 use crate::rdma::{
     self, DEGREES, Pace, RdmaAllgather, RdmaAllreduce, RdmaAlltoall, RdmaBcast, RdmaReduce, Reach,
 };
 use crate::schedule::Course;
-use crate::sim::{DEPTH, FIRST, ROOM, run_late};
 use crate::{Part, Schedule};
 
 pub(super) fn reach(rank: usize, size: usize) -> Reach {
@@ -254,7 +255,12 @@ impl One {
                 commutes,
             } => {
                 assert!(way.takes(reach, bytes, commutes));
-                rdma::allreduce_by(schedule, reach, in_place, part, &operation(commutes), way);
+                rdma::allreduce_by(
+                    schedule,
+                    reach,
+                    Reduction::new(in_place, part, &operation(commutes)),
+                    way,
+                );
             }
             Kind::Reduce {
                 root,
@@ -265,7 +271,13 @@ impl One {
                 let root = root as u32;
                 assert!(how.takes(reach, root, bytes, commutes));
                 let op = operation(commutes);
-                rdma::reduce_by(schedule, reach, (root, in_place), part, &op, how);
+                rdma::reduce_by(
+                    schedule,
+                    reach,
+                    root,
+                    Reduction::new(in_place, part, &op),
+                    how,
+                );
             }
             Kind::Allgather(how, in_place) => {
                 assert!(how.takes(reach, bytes));

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::Put;
+use crate::Reduction;
 use crate::run::Flag;
 use crate::{
     Allgather, Allreduce, Alltoall, Barrier, Bcast, Block, Buf, Layout, Part, Port, Progress, Team,
@@ -42,7 +43,12 @@ fn several_collectives_overlap() {
                 let s = run.rebuild();
                 let layout = Layout::Uniform(part);
                 match tag % 4 {
-                    0 => allreduce(s, team(rank, size), false, part, &op, Allreduce::Halving),
+                    0 => allreduce(
+                        s,
+                        team(rank, size),
+                        Reduction::new(false, part, &op),
+                        Allreduce::Halving,
+                    ),
                     1 => allgather(
                         s,
                         team(rank, size),
@@ -90,7 +96,12 @@ fn a_schedule_starts_again_with_other_buffers() {
     for rank in 0..size {
         let mut run = Run::new();
         let algorithm = Allreduce::RecursiveDoubling;
-        allreduce(run.rebuild(), team(rank, size), false, part, &op, algorithm);
+        allreduce(
+            run.rebuild(),
+            team(rank, size),
+            Reduction::new(false, part, &op),
+            algorithm,
+        );
         runs.push(vec![run]);
     }
     for again in 0..5 {

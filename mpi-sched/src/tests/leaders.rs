@@ -1,11 +1,12 @@
 //! Collectives in two levels, of which the upper one goes by writes between the nodes' leaders, and
 //! the lower one by slots on some nodes and by messages on others: right whatever comes after what.
 
+use super::sim::{DEPTH, FIRST, ROOM, run_late};
 use super::*;
+use crate::Reduction;
 use crate::nodes::{self, BetweenNodes, NodeAlgorithm, Nodes};
 use crate::rdma::{DEGREES, Pace, RdmaAllgather, RdmaAllreduce, RdmaBcast, RdmaReduce, Reach};
 use crate::schedule::Course;
-use crate::sim::{DEPTH, FIRST, ROOM, run_late};
 use crate::{Allgather, Allreduce, Part, Schedule, Slots};
 
 #[derive(Clone, Copy, Debug)]
@@ -183,13 +184,19 @@ impl One {
                 let between = between(reach, Allreduce::RecursiveDoubling, way);
                 let op = operation(commutes);
                 let ways = NodeAlgorithm { within, between };
-                nodes::allreduce(schedule, nodes, in_place, part, &op, ways);
+                nodes::allreduce(schedule, nodes, Reduction::new(in_place, part, &op), ways);
             }
             Kind::Reduce(how, in_place, commutes, root) => {
                 let between = between(reach, (), how);
                 let op = operation(commutes);
                 let ways = NodeAlgorithm { within, between };
-                nodes::reduce(schedule, nodes, (root as u32, in_place), part, &op, ways);
+                nodes::reduce(
+                    schedule,
+                    nodes,
+                    root as u32,
+                    Reduction::new(in_place, part, &op),
+                    ways,
+                );
             }
             Kind::Allgather(how, in_place) => {
                 let between = between(reach, Allgather::RecursiveDoubling, how);

@@ -16,13 +16,14 @@ mod nodes;
 mod races;
 mod rdma;
 mod reductions;
+mod sim;
 mod slots;
 
 use super::run::Run;
 use super::schedule::Schedule;
-use super::sim::{self, Cost, Network, Rng, run_all};
 use mpi_types::datatype::{Datatype, Predefined};
 use mpi_types::op::Op;
+use sim::{Cost, Network, Rng, run_all};
 
 const GUARD: usize = 192;
 const BLANK: u8 = 0xEE;

@@ -1,4 +1,5 @@
 use super::*;
+use crate::Reduction;
 use crate::nodes::{self, BetweenNodes, NodeAlgorithm, Nodes};
 use crate::{Allreduce, Part};
 
@@ -80,7 +81,12 @@ fn by_nodes_is_right() {
                     let op = operation(commutes);
                     let build = |rank: usize, s: &mut Schedule| {
                         let ways = by_messages(Allreduce::RecursiveDoubling);
-                        nodes::allreduce(s, &nodes[rank], in_place, part, &op, ways);
+                        nodes::allreduce(
+                            s,
+                            &nodes[rank],
+                            Reduction::new(in_place, part, &op),
+                            ways,
+                        );
                     };
                     let mut recv = match in_place {
                         true => each.clone(),

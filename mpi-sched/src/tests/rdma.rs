@@ -1,12 +1,12 @@
 //! Collectives by remote writes: right whatever comes after what, and what they cost.
 
 use super::calls::{Kind, One, in_turn, reach};
+use super::sim::FIRST;
 use super::*;
+use crate::Reduction;
 use crate::rdma::{
     self, DEGREES, RdmaAllgather, RdmaAllreduce, RdmaAlltoall, RdmaBcast, RdmaReduce, Reach, steps,
 };
-use crate::sim::FIRST;
-use crate::virtual_time;
 use crate::{Part, Schedule};
 
 #[test]
@@ -158,7 +158,7 @@ fn costs() {
         }
         for k in DEGREES {
             let build = |r, s: &mut Schedule| {
-                rdma::allreduce(s, reach(r, size), false, part, &op, [k, 1]);
+                rdma::allreduce(s, reach(r, size), Reduction::new(false, part, &op), [k, 1]);
             };
             let all = cost(size, &build, 32);
             let up = u64::from(steps(size as u32, k + 1));
@@ -230,11 +230,22 @@ fn nobody_writes_to_others_than_it_says() {
                     .into_iter()
                     .chain([RdmaReduce::Chain])
                 {
-                    rdma::reduce_by(&mut schedule, reach, (root, false), part, &op, how);
+                    rdma::reduce_by(
+                        &mut schedule,
+                        reach,
+                        root,
+                        Reduction::new(false, part, &op),
+                        how,
+                    );
                 }
                 // On the ring such paths have a hop for each rank.
                 if size < 40 {
-                    rdma::allreduce_by(&mut schedule, reach, false, part, &op, RdmaAllreduce::Ring);
+                    rdma::allreduce_by(
+                        &mut schedule,
+                        reach,
+                        Reduction::new(false, part, &op),
+                        RdmaAllreduce::Ring,
+                    );
                     for how in [
                         RdmaAllgather::Direct,
                         RdmaAllgather::Doubling,
@@ -257,37 +268,5 @@ fn nobody_writes_to_others_than_it_says() {
                 }
             }
         }
-    }
-}
-
-#[test]
-fn many_ranks_in_virtual_time() {
-    // A million with WEFT_TEST_RANKS=1048576, in a release build.
-    let asked = std::env::var("WEFT_TEST_RANKS").ok();
-    let size: usize = asked.map_or(1 << 13, |text| text.parse().unwrap());
-    let int = Datatype::predefined(Predefined::Int);
-    let op = operation(true);
-    let part = Part {
-        count: 2,
-        datatype: &int,
-    };
-    let rounds = u64::from(steps(size as u32, 2));
-    let time = rounds as f64;
-    let dissemination = |rank, s: &mut Schedule| {
-        rdma::barrier(s, reach(rank, size));
-    };
-    let barrier = virtual_time::of(size, &dissemination);
-    assert_eq!((barrier.time, barrier.most_puts), (time, rounds));
-    let bcast = virtual_time::of(size, &|rank, s| {
-        rdma::bcast(s, reach(rank, size), 0, part);
-    });
-    assert_eq!(bcast.time, time);
-    for k in DEGREES {
-        let reduce = virtual_time::of(size, &|rank, s| {
-            rdma::allreduce(s, reach(rank, size), false, part, &op, [k, 1]);
-        });
-        let up = u64::from(steps(size as u32, k + 1));
-        println!("{size} ranks, degree {k}: {} steps", reduce.time);
-        assert_eq!(reduce.time, (up + rounds) as f64);
     }
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::Reduction;
 use crate::{
     Allreduce, Ints, Layout, Part, Reduce, ReduceScatter, Team, allreduce, exscan, reduce,
     reduce_scatter, scan,
@@ -47,7 +48,7 @@ fn allreduce_is_right() {
                     let what = (size, datatype, count, in_place, commutes, algorithm);
                     let build = |rank: usize, s: &mut Schedule| {
                         let team = Team::all(rank as u32, size as u32);
-                        allreduce(s, team, in_place, part, &op, algorithm);
+                        allreduce(s, team, Reduction::new(in_place, part, &op), algorithm);
                     };
                     let (mut send, mut recv) = buffers(&operands, count, datatype, in_place);
                     let before = send.clone();
@@ -72,7 +73,7 @@ fn allreduce_costs() {
         let run = |algorithm| {
             let build = |rank: usize, s: &mut Schedule| {
                 let team = Team::all(rank as u32, size as u32);
-                allreduce(s, team, false, part, &op, algorithm);
+                allreduce(s, team, Reduction::new(false, part, &op), algorithm);
             };
             let mut recv = vec![Buffer::of(part.count, &int); size];
             let mut send = recv.clone();
@@ -119,7 +120,13 @@ fn reduce_is_right() {
                     let build = |rank: usize, s: &mut Schedule| {
                         let team = Team::all(rank as u32, size as u32);
                         let in_place = in_place && rank == root;
-                        reduce(s, team, root, in_place, part, &op, algorithm);
+                        reduce(
+                            s,
+                            team,
+                            root,
+                            Reduction::new(in_place, part, &op),
+                            algorithm,
+                        );
                     };
                     run_one(Network::Random(seed), &what, &build, &mut send, &mut recv);
                     compare(&what, &recv, &expect);
@@ -159,8 +166,8 @@ fn scan_and_exscan_are_right() {
                 let build = |rank: usize, s: &mut Schedule| {
                     let team = Team::all(rank as u32, size as u32);
                     match exclusive {
-                        true => exscan(s, team, in_place, part, &op),
-                        false => scan(s, team, in_place, part, &op),
+                        true => exscan(s, team, Reduction::new(in_place, part, &op)),
+                        false => scan(s, team, Reduction::new(in_place, part, &op)),
                     }
                 };
                 run_one(Network::Random(seed), &what, &build, &mut send, &mut recv);
@@ -285,7 +292,7 @@ fn predefined_operations() {
                 let mut recv = vec![Buffer::of(count, datatype); size];
                 let build = |rank: usize, s: &mut Schedule| {
                     let team = Team::all(rank as u32, size as u32);
-                    allreduce(s, team, false, part, &op, algorithm);
+                    allreduce(s, team, Reduction::new(false, part, &op), algorithm);
                 };
                 run_one(Network::Random(seed), &what, &build, &mut send, &mut recv);
                 let packed = if is_sum { ints(&sums) } else { pairs(&largest) };

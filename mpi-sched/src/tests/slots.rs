@@ -1,7 +1,8 @@
 //! Collectives over slots that all ranks see, one after the other, with late ranks.
 
+use super::sim::{DEPTH, FIRST, ROOM, run_late, run_telling};
 use super::*;
-use crate::sim::{DEPTH, FIRST, ROOM, run_late, run_telling};
+use crate::Reduction;
 use crate::team::share;
 use crate::{Layout, Part, Slots, slots};
 use mpi_types::op::PredefinedOp;
@@ -279,21 +280,39 @@ fn one(kind: u64, rng: &mut Rng, size: usize) -> One {
                     match kind {
                         6 if seed.is_multiple_of(2) => {
                             let piece = any_piece(seed);
-                            slots::allreduce_direct(s, view, in_place, part, &op, piece);
+                            slots::allreduce_direct(
+                                s,
+                                view,
+                                Reduction::new(in_place, part, &op),
+                                piece,
+                            );
                         }
-                        6 => slots::allreduce(s, view, in_place, part, &op),
+                        6 => slots::allreduce(s, view, Reduction::new(in_place, part, &op)),
                         7 if seed.is_multiple_of(3) => {
-                            let how = (root as u32, in_place);
-                            slots::reduce_by_tree(s, view, how, part, &op, any_tree(seed));
+                            slots::reduce_by_tree(
+                                s,
+                                view,
+                                root as u32,
+                                Reduction::new(in_place, part, &op),
+                                any_tree(seed),
+                            );
                         }
                         7 if seed % 3 == 1 => {
-                            let (how, piece) = ((root as u32, in_place), any_piece(seed));
-                            slots::reduce_direct_by_shares(s, view, how, part, &op, piece);
+                            let piece = any_piece(seed);
+                            slots::reduce_direct_by_shares(
+                                s,
+                                view,
+                                root as u32,
+                                Reduction::new(in_place, part, &op),
+                                piece,
+                            );
                         }
-                        7 => slots::reduce(s, view, root as u32, in_place, part, &op),
+                        7 => {
+                            slots::reduce(s, view, root as u32, Reduction::new(in_place, part, &op))
+                        }
                         8 => slots::reduce_scatter(s, view, in_place, Layout::Uniform(part), &op),
-                        9 => slots::scan(s, view, in_place, part, &op, false),
-                        _ => slots::scan(s, view, in_place, part, &op, true),
+                        9 => slots::scan(s, view, Reduction::new(in_place, part, &op), false),
+                        _ => slots::scan(s, view, Reduction::new(in_place, part, &op), true),
                     }
                 }),
                 vectors,
@@ -556,11 +575,14 @@ fn sums(seed: u64, size: usize, count: usize, in_place: bool, root: Option<usize
         };
         let view = seen_by(rank, size);
         match root.map(|root| root as u32) {
-            None => slots::allreduce(schedule, view, in_place, part, &op),
-            Some(root) if seed.is_multiple_of(2) && slots::can_reduce_direct(view, &part, &op) => {
-                slots::reduce_direct(schedule, view, root, in_place, part, &op);
+            None => slots::allreduce(schedule, view, Reduction::new(in_place, part, &op)),
+            Some(root)
+                if seed.is_multiple_of(2)
+                    && slots::can_reduce_direct(view, Reduction::new(in_place, part, &op)) =>
+            {
+                slots::reduce_direct(schedule, view, root, Reduction::new(in_place, part, &op));
             }
-            Some(root) => slots::reduce(schedule, view, root, in_place, part, &op),
+            Some(root) => slots::reduce(schedule, view, root, Reduction::new(in_place, part, &op)),
         }
     };
     One {

@@ -30,7 +30,7 @@ pub(crate) unsafe fn bcast_as(
     }
     demand_buffer("buffer", buffer, "in a broadcast")?;
     let part = site.part("", buffer, count, datatype)?;
-    let call = Call::Bcast { root, part };
+    let call = Call::Bcast(root, part);
     let handles = handles(Some(datatype), 0);
     // SAFETY: the buffers are as the standard demands, by the caller's contract.
     unsafe { site.run_with_handles(&call, handles, buffer, buffer) }
@@ -158,7 +158,7 @@ pub(crate) unsafe fn allgather_as(
     if let (Some(send), false) = (send, site.is_inter()) {
         demand_own_apart(sendbuf, send, recvbuf, &recv, site.rank())?;
     }
-    let call = Call::Allgather { send, recv };
+    let call = Call::Allgather(send, recv);
     let handles = handles(equal, 0);
     // SAFETY: the buffers are as the standard demands, by the caller's contract.
     unsafe { site.run_with_handles(&call, handles, sendbuf, recvbuf) }
@@ -197,7 +197,7 @@ pub(crate) unsafe fn alltoall_as(
             Some(send)
         }
     };
-    let call = Call::Alltoall { send, recv };
+    let call = Call::Alltoall(send, recv);
     let handles = handles(equal, 0);
     // SAFETY: the buffers are as the standard demands, by the caller's contract.
     unsafe { site.run_with_handles(&call, handles, sendbuf, recvbuf) }

@@ -31,12 +31,7 @@ pub(crate) unsafe fn allreduce(
     // SAFETY: the data is as the standard asks of a send buffer, and `recvbuf` is valid for an int
     // where the result is wanted (# Safety).
     unsafe {
-        let data = if sendbuf == MPI_IN_PLACE.cast_const() {
-            recvbuf.cast_const()
-        } else {
-            sendbuf
-        };
-        let mut equal = is_first(how, data, count, datatype, comm)?;
+        let mut equal = is_first(how, (sendbuf, recvbuf), count, datatype, comm)?;
         demand_buffer(
             "recvbuf",
             recvbuf,
@@ -65,12 +60,7 @@ pub(crate) unsafe fn reduce(
     // SAFETY: the data is as the standard asks of a send buffer, and `recvbuf` is valid for an int
     // where the result is wanted (# Safety).
     unsafe {
-        let data = if sendbuf == MPI_IN_PLACE.cast_const() {
-            recvbuf.cast_const()
-        } else {
-            sendbuf
-        };
-        let equal = is_first(how, data, count, datatype, comm)?;
+        let equal = is_first(how, (sendbuf, recvbuf), count, datatype, comm)?;
         let (mut all, equal) = (equal, (&raw const equal).cast());
         let place = (&raw mut all).cast();
         reduce_as(how, equal, place, 1, MPI_INT, MPI_LAND, root, comm)?;
@@ -88,11 +78,15 @@ pub(crate) unsafe fn reduce(
 /// The data is as MPI demands of a send buffer.
 unsafe fn is_first(
     how: How,
-    data: *const c_void,
+    (sendbuf, recvbuf): (*const c_void, *mut c_void),
     count: MPI_Count,
     datatype: MPI_Datatype,
     comm: Late<MPI_Comm>,
 ) -> Result<c_int> {
+    let data = match sendbuf == MPI_IN_PLACE.cast_const() {
+        true => recvbuf.cast_const(),
+        false => sendbuf,
+    };
     if !matches!(how, How::Wait) {
         let why = "op is MPIX_EQUAL, which only MPI_Reduce and MPI_Allreduce accept; compare first and use MPI_LAND";
         return Err(Error::new(Class::Op, why));

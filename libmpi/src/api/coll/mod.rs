@@ -283,6 +283,19 @@ pub(crate) fn address(
     }
 }
 
+/// Returns the offset of block `i`'s data in the buffer; `None` without displacements. Saturates, as
+/// displacements may be anything.
+fn first_byte(layout: &Layout<'_>, i: usize) -> Option<i64> {
+    let datatype = layout.datatype(i);
+    let extent = datatype.extent() as i64;
+    let start = match *layout {
+        Layout::Uniform(each) => ((i * each.count) as i64).saturating_mul(extent),
+        Layout::Varying { displs, .. } => displs?.get(i).saturating_mul(extent),
+        Layout::Typed { displs, .. } => displs.get(i),
+    };
+    Some(start.saturating_add(datatype.true_lb() as i64))
+}
+
 /// Refuses NULL for data in blocks, unless their displacements make absolute addresses of it
 /// (`MPI_BOTTOM`, sections 4.1.5 and 7.6).
 fn addresses(side: &str, buf: *const c_void, layout: &Layout<'_>, ranks: usize) -> Result<()> {
@@ -292,16 +305,7 @@ fn addresses(side: &str, buf: *const c_void, layout: &Layout<'_>, ranks: usize) 
         return Ok(());
     }
     let at_null = |rank: &usize| {
-        let datatype = layout.datatype(*rank);
-        let displacement = match layout {
-            Layout::Typed { displs, .. } => displs.get(*rank),
-            Layout::Varying {
-                displs: Some(displs),
-                ..
-            } => displs.get(*rank).saturating_mul(datatype.extent() as i64),
-            _ => 0,
-        };
-        let first = displacement.saturating_add(datatype.true_lb() as i64);
+        let first = first_byte(layout, *rank).unwrap_or(0);
         layout.bytes(*rank) > 0 && first.abs() < FIRST
     };
     match (0..ranks).find(at_null) {
@@ -578,13 +582,8 @@ pub(crate) fn demand_blocks_apart(
     mut blocks: impl Iterator<Item = usize>,
 ) -> Result<()> {
     let lowest = |layout: &Layout<'_>, i| {
-        let datatype = layout.datatype(i);
-        let start = match *layout {
-            Layout::Uniform(each) => (i * each.count) as i64 * datatype.extent() as i64,
-            Layout::Varying { displs, .. } => displs?.get(i).wrapping_mul(datatype.extent() as i64),
-            Layout::Typed { displs, .. } => displs.get(i),
-        };
-        (layout.bytes(i) > 0).then(|| start.wrapping_add(datatype.true_lb() as i64))
+        let first = first_byte(layout, i)?;
+        (layout.bytes(i) > 0).then_some(first)
     };
     let shared =
         blocks.find(|&i| lowest(send, i).is_some_and(|from| lowest(recv, i) == Some(from)));
@@ -603,34 +602,19 @@ pub(crate) fn demand_own_apart(
     layout: &Layout<'_>,
     rank: usize,
 ) -> Result<()> {
-    let (datatype, start) = match *layout {
-        Layout::Uniform(each) => {
-            let start = (rank * each.count) as isize;
-            (each.datatype, start.wrapping_mul(each.datatype.extent()))
-        }
-        Layout::Varying {
-            displs: Some(displs),
-            datatype,
-            ..
-        } => (
-            datatype,
-            (displs.get(rank) as isize).wrapping_mul(datatype.extent()),
-        ),
-        _ => return Ok(()),
+    let datatype = layout.datatype(rank);
+    let Some(first) = first_byte(layout, rank) else {
+        return Ok(());
     };
     if part.count > 0
         && layout.count(rank) > 0
         && part.datatype.is_same(datatype)
         && !whole.is_null()
     {
+        let start = (first as isize).wrapping_sub(datatype.true_lb());
         let block = whole.cast::<u8>().wrapping_offset(start);
-        let bytes = part.bytes();
-        return demand_apart(
-            own,
-            block.cast(),
-            bytes,
-            "sendbuf and recvbuf at this rank's block",
-        );
+        let names = "sendbuf and recvbuf at this rank's block";
+        return demand_apart(own, block.cast(), part.bytes(), names);
     }
     Ok(())
 }

@@ -48,11 +48,7 @@ pub(crate) unsafe fn allgather_as(
         let first = (0..1).filter(|_| neighbors.sources.first().is_some_and(|&r| r >= 0));
         demand_blocks_apart(sendbuf, &Layout::Uniform(send), &recv, first)?;
     }
-    let call = Call::NeighborAllgather {
-        neighbors,
-        send,
-        recv,
-    };
+    let call = Call::NeighborAllgather(neighbors, send, recv);
     // SAFETY: the buffers hold what the checked arguments describe, until the call is complete
     // (buffers, chapter of the module `api`).
     unsafe { site.run(&call, sendbuf, recvbuf) }
@@ -83,11 +79,7 @@ pub(crate) unsafe fn alltoall_as(
         let both = |&i: &usize| neighbors.sources[i] >= 0 && neighbors.destinations[i] >= 0;
         demand_blocks_apart(sendbuf, &send, &recv, (0..from.min(to)).filter(both))?;
     }
-    let call = Call::NeighborAlltoall {
-        neighbors,
-        send,
-        recv,
-    };
+    let call = Call::NeighborAlltoall(neighbors, send, recv);
     // SAFETY: the buffers hold what the checked arguments describe, until the call is complete
     // (buffers, chapter of the module `api`).
     unsafe { site.run(&call, sendbuf, recvbuf) }

@@ -5,9 +5,8 @@ use std::ffi::{c_int, c_void};
 
 use mpi_coll::{Call, Handles, Root};
 use mpi_core::Result;
-use mpi_core::op::Op;
 use mpi_runtime::handles::types;
-use mpi_sched::{Layout, Part};
+use mpi_sched::{Layout, Reduction};
 
 use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_Op, MPIX_EQUAL};
 use crate::api::coll::equal;
@@ -18,13 +17,6 @@ use crate::ops;
 use mpi_runtime::handles::counts::IntArray;
 
 const BUFFERS: &str = "sendbuf and recvbuf";
-
-/// The vector of a rank.
-struct Vector<'c> {
-    part: Part<'c>,
-    op: &'c Op,
-    in_place: bool,
-}
 
 /// Checks the arguments of a rank that contributes a vector of `count` elements, and receives one
 /// of `received` elements if that is `Some`.
@@ -37,7 +29,7 @@ fn vector<'c>(
     received: Option<MPI_Count>,
     datatype: MPI_Datatype,
     op: MPI_Op,
-) -> Result<Vector<'c>> {
+) -> Result<Reduction<'c>> {
     let in_place = match received {
         Some(_) => site.in_place("sendbuf", sendbuf)?,
         None => {
@@ -64,7 +56,7 @@ fn vector<'c>(
         }
         demand_apart(sendbuf, recvbuf, part.bytes(), BUFFERS)?;
     }
-    Ok(Vector { part, op, in_place })
+    Ok(Reduction { in_place, part, op })
 }
 
 #[inline(never)]
@@ -86,29 +78,21 @@ pub(crate) unsafe fn reduce_as(
     }
     let handles = handles(Some(datatype), op);
     let root = site.root(root)?;
-    let Vector { part, op, in_place } = match root {
+    let of = match root {
         // SAFETY: no buffers.
         Root::Other => return unsafe { site.run(&Call::Nothing, sendbuf, recvbuf) },
         Root::This => {
             demand_buffer("recvbuf", recvbuf, "on an intercommunicator")?;
             let part = site.part("recv", recvbuf, count, datatype)?;
-            Vector {
-                part,
-                op: ops::checked(op, datatype, part.datatype, site.in_call())?,
-                in_place: false,
-            }
+            let op = ops::checked(op, datatype, part.datatype, site.in_call())?;
+            Reduction::new(false, part, op)
         }
         Root::Rank(_) => {
             let received = site.is_root(root).then_some(count);
             vector(&site, sendbuf, recvbuf, count, received, datatype, op)?
         }
     };
-    let call = Call::Reduce {
-        root,
-        in_place,
-        part,
-        op,
-    };
+    let call = Call::Reduce(root, of);
     // SAFETY: the buffers are as the standard demands, by the caller's contract.
     unsafe { site.run_with_handles(&call, handles, sendbuf, recvbuf) }
 }
@@ -130,9 +114,8 @@ pub(crate) unsafe fn allreduce_as(
         return unsafe { equal::allreduce(how, sendbuf, recvbuf, count, datatype, comm) };
     }
     let handles = handles(Some(datatype), op);
-    let Vector { part, op, in_place } =
-        vector(&site, sendbuf, recvbuf, count, Some(count), datatype, op)?;
-    let call = Call::Allreduce { in_place, part, op };
+    let of = vector(&site, sendbuf, recvbuf, count, Some(count), datatype, op)?;
+    let call = Call::Allreduce(of);
     // SAFETY: the buffers are as the standard demands, by the caller's contract.
     unsafe { site.run_with_handles(&call, handles, sendbuf, recvbuf) }
 }
@@ -147,7 +130,7 @@ pub(crate) unsafe fn reduce_scatter_block_as(
     comm: Late<MPI_Comm>,
 ) -> Result<()> {
     let site = CallContext::new(comm, how)?;
-    let Vector { part, op, in_place } = vector(
+    let Reduction { in_place, part, op } = vector(
         &site,
         sendbuf,
         recvbuf,
@@ -184,7 +167,7 @@ pub(crate) unsafe fn reduce_scatter_as(
     // NULL is allowed only if no rank has elements.
     let given = MPI_Count::from(total > 0);
     let own = MPI_Count::from(blocks.count(site.rank()) > 0);
-    let Vector { op, in_place, .. } =
+    let Reduction { in_place, op, .. } =
         vector(&site, sendbuf, recvbuf, given, Some(own), datatype, op)?;
     let call = Call::ReduceScatter {
         in_place,
@@ -210,11 +193,10 @@ pub(crate) unsafe fn scan_as(
     // At rank 0 an exclusive scan uses the receive buffer only as the send buffer in place.
     let unused = exclusive && site.rank() == 0;
     let received = if unused { 0 } else { count };
-    let Vector { part, op, in_place } =
-        vector(&site, sendbuf, recvbuf, count, Some(received), datatype, op)?;
+    let of = vector(&site, sendbuf, recvbuf, count, Some(received), datatype, op)?;
     let call = match exclusive {
-        true => Call::Exscan { in_place, part, op },
-        false => Call::Scan { in_place, part, op },
+        true => Call::Exscan(of),
+        false => Call::Scan(of),
     };
     // SAFETY: the buffers hold what the checked arguments describe, until the call is complete
     // (buffers, chapter of the module `api`).

@@ -220,7 +220,7 @@ pub(crate) unsafe fn allreduce(
     let send = operand(sendbuf, recvbuf)?;
     let (plan, node) = find(Collective::Allreduce, handles, count, comm)?;
     // SAFETY: this function's contract; the plan has the datatype and the count of its key.
-    Some(unsafe { plan.allreduce(node, send.cast(), recvbuf.cast()) })
+    Some(unsafe { plan.reduce(node, None, send.cast(), recvbuf.cast()) })
 }
 
 /// `MPI_Reduce`.
@@ -244,5 +244,5 @@ pub(crate) unsafe fn reduce(
         false => sendbuf,
     };
     // SAFETY: this function's contract; the plan has the datatype and the count of its key.
-    Some(unsafe { plan.reduce(node, root, send.cast(), recvbuf.cast()) })
+    Some(unsafe { plan.reduce(node, Some(root), send.cast(), recvbuf.cast()) })
 }

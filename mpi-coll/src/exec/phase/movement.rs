@@ -24,10 +24,7 @@ impl PhasePlan {
         // SAFETY: the buffers are valid for the call, by this function's contract.
         unsafe {
             match *call {
-                Call::Bcast {
-                    root: Root::Rank(root),
-                    ..
-                } => self.bcast(node, root, recv),
+                Call::Bcast(Root::Rank(root), _) => self.bcast(node, root, recv),
                 Call::Gather {
                     root: Root::Rank(root),
                     send: part,
@@ -45,12 +42,8 @@ impl PhasePlan {
                     let own = part.and_then(|_| apart(recv, place));
                     self.scatter(node, root, send, own.map(<*const u8>::cast_mut))
                 }
-                Call::Allgather { send: part, .. } => {
-                    self.allgather(node, part.map(|_| send), recv)
-                }
-                Call::Alltoall { send: layout, .. } => {
-                    self.alltoall(node, layout.map(|_| send), recv)
-                }
+                Call::Allgather(part, _) => self.allgather(node, part.map(|_| send), recv),
+                Call::Alltoall(layout, _) => self.alltoall(node, layout.map(|_| send), recv),
                 _ => Ok(()),
             }
         }

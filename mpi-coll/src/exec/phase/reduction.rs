@@ -46,19 +46,16 @@ impl PhasePlan {
         // vector, and `recv` has space for the elements that the call gives to this rank.
         unsafe {
             match *call {
-                Call::Scan { .. } => self.scan(node, send, recv, false),
-                Call::Exscan { .. } => self.scan(node, send, recv, true),
+                Call::Scan(_) => self.scan(node, send, recv, false),
+                Call::Exscan(_) => self.scan(node, send, recv, true),
                 Call::ReduceScatter { blocks, .. } => {
                     let rank = slots.rank as usize;
                     let before = (0..rank).map(|rank| blocks.count(rank)).sum();
                     let mine = before..before + blocks.count(rank);
                     self.reduce_scatter(node, send, recv, mine)
                 }
-                Call::Reduce {
-                    root: Root::Rank(root),
-                    ..
-                } => self.reduce(node, root, send, recv),
-                _ => self.combine_all(node, self.signature, send, recv, true),
+                Call::Reduce(Root::Rank(root), _) => self.reduce(node, Some(root), send, recv),
+                _ => self.reduce(node, None, send, recv),
             }
         }
     }
@@ -84,54 +81,23 @@ impl PhasePlan {
         Ok((phase, addresses))
     }
 
-    /// Runs an allreduce.
-    ///
-    /// # Safety
-    /// A vector is readable at `send` and writable at `recv`, which is the same address or does not
-    /// overlap.
-    #[inline(always)]
-    pub unsafe fn allreduce(
-        &self,
-        node: NodeContext<'_>,
-        send: *const u8,
-        recv: *mut u8,
-    ) -> Result<()> {
-        // SAFETY: this function's contract.
-        unsafe { self.combine_all(node, self.signature, send, recv, true) }
-    }
-
-    /// Runs a reduce to rank `root`.
-    ///
-    /// # Safety
-    /// A vector is readable at `send`, and at the root writable at `recv`, which is the same address
-    /// or does not overlap.
-    #[inline(always)]
-    pub unsafe fn reduce(
-        &self,
-        node: NodeContext<'_>,
-        root: u32,
-        send: *const u8,
-        recv: *mut u8,
-    ) -> Result<()> {
-        let takes = root == node.shared.slots.rank;
-        // SAFETY: this function's contract.
-        unsafe { self.combine_all(node, self.signature.at_root(root), send, recv, takes) }
-    }
-
-    /// Combines the vectors of all ranks, at this rank if it `takes` the result.
+    /// Runs a reduce to rank `root`, or an allreduce.
     ///
     /// # Safety
     /// A vector is readable at `send`, and if this rank takes the result writable at `recv`, which
     /// is the same address or does not overlap.
     #[inline(always)]
-    unsafe fn combine_all(
+    pub unsafe fn reduce(
         &self,
         node: NodeContext<'_>,
-        signature: CallSignature,
+        root: Option<u32>,
         send: *const u8,
         recv: *mut u8,
-        takes: bool,
     ) -> Result<()> {
+        let (signature, takes) = match root {
+            Some(root) => (self.signature.at_root(root), root == node.shared.slots.rank),
+            None => (self.signature, true),
+        };
         // SAFETY: a vector is readable at `send`, by this function's contract.
         let (mut phase, addresses) = unsafe { self.contribute(node, signature, send)? };
         if !takes {

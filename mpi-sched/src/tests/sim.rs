@@ -6,9 +6,9 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
 
-use super::run::{Flag, Port, Progress, Put, Run, has_come};
-use super::schedule::{CAME, FREE, FREED, NODE, SENT, Step, slot_offset};
-use super::slots::THROUGH;
+use crate::run::{Flag, Port, Progress, Put, Run, has_come};
+use crate::schedule::{CAME, FREE, FREED, NODE, SENT, Step, slot_offset};
+use crate::slots::THROUGH;
 use mpi_types::datatype::Datatype;
 use mpi_types::error::{Class, Error, Result};
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::iter;
 
-use super::*;
+use super::super::*;
 use crate::collective::entries;
 use crate::costs::Quick;
 use crate::slots::Direct;
