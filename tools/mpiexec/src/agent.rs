@@ -20,7 +20,7 @@ use pmi::server::Server;
 
 use self::output::Feed;
 use self::ranks::Rank;
-use crate::children::{Children, Event, Key};
+use crate::children::{Children, Event, Key, Running};
 use crate::guardian::Guardian;
 use crate::orphans;
 use crate::report::host;
@@ -46,18 +46,29 @@ pub fn run() -> ExitCode {
     ExitCode::from(run_with(calling::parent(), false))
 }
 
+/// Runs the agent of a machine that has joined a job, whose plan comes within `time`. Until then a
+/// signal of `signals` ends this process.
+pub fn run_joined(link: Link, signals: Signals, time: Duration) -> ExitCode {
+    let plan = calling::plan(link, Instant::now() + time, Some(&signals));
+    signals.give_back();
+    let plan = plan.map_err(|text| format!("the first machine (index 0) says why: {text}"));
+    ExitCode::from(run_with(plan, false))
+}
+
 /// Starts the agent of this host in a fork of this process, which must have one thread and no open
 /// descriptors that the agent should not have. Returns the connection and the agent's process.
-pub fn fork() -> io::Result<(Link, Pid)> {
+/// The agent waits for its plan for `time`.
+pub fn fork(time: Duration) -> io::Result<(Link, Pid)> {
     let (near, far) = UnixStream::pair()?;
     if let Some(pid) = system::fork(c"mpiexec-agent")? {
         drop(far);
         return Ok((Link::local(near)?, pid));
     }
     drop(near);
+    let until = Instant::now() + time;
     let run = || {
         let plan = Link::local(far).map_err(|error| error.to_string());
-        run_with(plan.and_then(calling::plan), true)
+        run_with(plan.and_then(|link| calling::plan(link, until, None)), true)
     };
     // Unwinding must not reach the caller's copy of the root.
     system::exit(panic::catch_unwind(AssertUnwindSafe(run)).unwrap_or(FAILED))
@@ -160,7 +171,7 @@ impl Agent {
             .map(|branch| (branch, common.boot.clone()))
             .collect();
         let mut events = Vec::new();
-        let children = Children::start(common.clone(), branches, None, &mut events)
+        let children = Children::start(common.clone(), branches, Running::default(), &mut events)
             .map_err(|e| format!("can't wait for calls of other agents: {e}"))?;
         let appnums = me.ranks.iter().map(|&rank| common.appnum(rank));
         let appnums = appnums.collect::<Option<Vec<u32>>>();

@@ -16,7 +16,8 @@ use netmod_kit::admission::{
     Admitted, Keys as SessionKeys, Pending, Role, Secret, Served, descriptors,
 };
 
-pub use self::boot::{KINDS, usual};
+pub use self::boot::{JOIN, KINDS, usual};
+pub use self::listen::interface_addresses;
 use self::keys::Keys;
 use self::listen::Listeners;
 use self::system as calls;
@@ -94,6 +95,15 @@ pub struct OwnAgent {
     pub pid: Pid,
 }
 
+/// The agents that run already.
+#[derive(Default)]
+pub struct Running {
+    /// That of the root's own host.
+    pub own: Option<OwnAgent>,
+    /// The connections to those of the first branches.
+    pub links: Vec<Link>,
+}
+
 /// Time for a connection to prove the secret of a child.
 const PROVING: Duration = Duration::from_secs(10);
 /// Most unproved connections at the same time.
@@ -115,14 +125,15 @@ pub struct Children {
 }
 
 impl Children {
-    /// Starts an agent for each branch, and adds the agent of this host, if there is one, behind
-    /// them. What fails at once is among the events.
+    /// Starts an agent for each branch that has none in `running`, and adds the agent of this host, if
+    /// there is one, behind them. What fails at once is among the events.
     pub fn start(
         common: Common,
         branches: Vec<(Vec<Member>, Boot)>,
-        own: Option<OwnAgent>,
+        running: Running,
         events: &mut Vec<Event>,
     ) -> io::Result<Children> {
+        let Running { own, links } = running;
         let hosts = branches.iter().map(|branch| branch.0.as_slice());
         let own_host = own.iter().map(|own| std::slice::from_ref(&own.member));
         let routes = Routes::new(hosts.chain(own_host));
@@ -136,7 +147,7 @@ impl Children {
             past: [(0, 0); 2],
         };
         if !branches.is_empty() {
-            all.launch(branches, events)?;
+            all.launch(branches, links, events)?;
         }
         if let Some(OwnAgent { member, link, pid }) = own {
             let boot = Boot {
@@ -154,8 +165,19 @@ impl Children {
     fn launch(
         &mut self,
         branches: Vec<(Vec<Member>, Boot)>,
+        links: Vec<Link>,
         events: &mut Vec<Event>,
     ) -> io::Result<()> {
+        let mut branches = branches.into_iter();
+        for (link, (branch, boot)) in links.into_iter().zip(&mut branches) {
+            let mut child = Child::new(branch, boot)?;
+            child.begin(link, &self.common);
+            self.children.push(child);
+        }
+        let branches: Vec<(Vec<Member>, Boot)> = branches.collect();
+        if branches.is_empty() {
+            return Ok(());
+        }
         let forks = branches
             .iter()
             .filter(|(_, boot)| boot.kind == "fork")
@@ -170,7 +192,8 @@ impl Children {
                 .next()
                 .unwrap_or_default(),
         };
-        for (index, (branch, boot)) in branches.into_iter().enumerate() {
+        let joined = self.children.len();
+        for (index, (branch, boot)) in (joined..).zip(branches) {
             let mut child = Child::new(branch, boot)?;
             let addresses = match child.boot.kind.as_str() {
                 "fork" => self.listeners.for_this_host(),

@@ -40,7 +40,7 @@ const VALUES: &[(&str, &[&str])] = &[
 ];
 
 /// Options whose value is a file or folder.
-const FILES: [&str; 9] = [
+const FILES: [&str; 10] = [
     "app",
     "f",
     "hostfile",
@@ -50,6 +50,7 @@ const FILES: [&str; 9] = [
     "trace",
     "wdir",
     "prefix",
+    "secret",
 ];
 
 /// Formats all options with words as values.

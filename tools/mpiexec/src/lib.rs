@@ -7,6 +7,7 @@
 //! - `root` places the ranks, has agents start them, and decides when the job is over.
 //! - `agent` looks after the ranks of one host, the own one among them; `children` are the agents that a
 //!   root or an agent starts; `wire` are the messages between them.
+//! - `join`: agents that nobody starts: the same command runs on each machine, and the first is the root.
 //! - `hosts`: names of hosts in lists, files and batch systems, and the placement of ranks; pure
 //!   functions.
 //! - `affinity`, `binding`, `topology`, `cgroup`: which CPUs a rank gets.
@@ -32,6 +33,7 @@ mod hang;
 mod hang_detector;
 mod help;
 mod hosts;
+mod join;
 mod label;
 mod library_path;
 mod lines;
@@ -44,6 +46,7 @@ mod profile;
 mod program;
 mod report;
 mod root;
+mod secret_file;
 mod spawned;
 mod system;
 mod topology;
@@ -76,7 +79,10 @@ pub fn main() -> ExitCode {
         Ok(Request::Probe(library)) => probe::start(&library),
         Ok(Request::NameServer(settings)) => names::server::serve(&settings),
         Ok(Request::Top) => profile::top(&args),
-        Ok(Request::Run(options)) => root::run(*options),
+        Ok(Request::Run(mut options)) => match options.many.join.take() {
+            Some(how) => join::run(*options, how),
+            None => root::run(*options, |_| Ok(root::Joined::default())),
+        },
         Err(message) if spawned::refuse(&args, &message) => ExitCode::from(USAGE),
         Err(message) => refuse(&message),
     }

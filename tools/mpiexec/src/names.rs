@@ -208,7 +208,7 @@ fn find(name: &str, file: Option<&OsStr>) -> Result<Connection, String> {
         _ => format!("{name}:{PORT}"),
     };
     let addresses: Vec<SocketAddr> = full.to_socket_addrs().map_err(unreachable)?.collect();
-    let file = file.map(|file| Ok::<_, String>((file, access::read_secret(file)?)));
+    let file = file.map(|file| Ok::<_, String>((file, access::FILE.read(file)?)));
     let file = file
         .transpose()
         .map_err(|why| format!("can't be asked: {why}"))?;

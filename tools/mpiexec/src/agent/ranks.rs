@@ -442,7 +442,10 @@ fn section(part: &Part) -> Section {
         count: part.count as usize,
         asked: None,
         hosts: None,
-        inherit: Inherit::None,
+        inherit: match part.inherits {
+            true => Inherit::All,
+            false => Inherit::None,
+        },
         set: part
             .environment
             .iter()

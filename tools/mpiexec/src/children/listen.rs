@@ -24,17 +24,9 @@ impl Listeners {
     /// # Errors
     /// There is no such interface, or no free port in the allowed range.
     pub fn open(interface: Option<&str>, here: usize, elsewhere: usize) -> io::Result<Listeners> {
-        let all = calls::addresses()?;
         let mut listeners = Listeners::default();
         if let Some(interface) = interface {
-            let of = all.iter().filter(|(name, _)| name == interface);
-            let addresses: Vec<IpAddr> = of.map(|(_, address)| *address).collect();
-            if addresses.is_empty() {
-                return Err(io::Error::other(format!(
-                    "no interface '{interface}' has an address; give -iface one that all hosts have"
-                )));
-            }
-            for address in addresses {
+            for address in interface_addresses(interface)? {
                 let place = listeners.add(&[address])?;
                 listeners.here.push(place);
                 listeners.others.push(place);
@@ -48,6 +40,7 @@ impl Listeners {
             let any = [Ipv6Addr::UNSPECIFIED.into(), Ipv4Addr::UNSPECIFIED.into()];
             let port = listeners.add(&any)?.port();
             let at = |address: IpAddr| SocketAddr::new(address, port);
+            let all = calls::addresses()?;
             if here > 0 {
                 listeners.here.push(at(Ipv4Addr::LOCALHOST.into()));
             }
@@ -88,6 +81,22 @@ impl Listeners {
         let (stream, _) = socket.ok_or(io::ErrorKind::WouldBlock)?.accept()?;
         stream.set_nonblocking(true)?;
         Ok(stream)
+    }
+}
+
+/// Returns the addresses of an interface.
+///
+/// # Errors
+/// There is no such interface, or it has no address.
+pub fn interface_addresses(interface: &str) -> io::Result<Vec<IpAddr>> {
+    let all = calls::addresses()?.into_iter();
+    let of = all.filter(|(name, _)| name == interface);
+    let addresses: Vec<IpAddr> = of.map(|(_, address)| address).collect();
+    match addresses.is_empty() {
+        true => Err(io::Error::other(format!(
+            "no interface '{interface}' has an address; give -iface one that all hosts have"
+        ))),
+        false => Ok(addresses),
     }
 }
 

@@ -294,9 +294,11 @@ pub struct Part {
     pub command: Vec<Bytes>,
     /// The environment without the variables that differ between ranks.
     pub environment: Vec<Pair>,
+    /// Whether `environment` is added to that of the agent.
+    pub inherits: bool,
 }
 
-fields! { struct Part { count, wdir, command, environment } }
+fields! { struct Part { count, wdir, command, environment, inherits } }
 
 /// How agents are started.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
