@@ -16,6 +16,7 @@ use weft_needs::{HYDRA, LIBFABRIC, MOUNTS, NAMESPACES, Need, PRRTE, SLURM};
 use crate::company::Company;
 use crate::hosts::Hosts;
 use crate::job::clear;
+use crate::joining;
 use crate::lacks;
 use crate::outcome::Outcome;
 use crate::program::{Case, compile, programs};
@@ -48,6 +49,7 @@ pub fn trials() -> Vec<Trial> {
         ),
         trial("slurm/4", &[&hosts[..], &[&SLURM]].concat(), slurm_runs),
         trial("prrte/4", &[&PRRTE], prrte),
+        trial("join/8", &hosts[..2], joining::in_any_order),
         trial("hydra-spawn/3", &[&HYDRA], hydra_spawns),
         trial("prrte-spawn/4", &[&PRRTE], prrte_spawns),
         trial("prrte-psets/3", &[&PRRTE], prrte_psets),

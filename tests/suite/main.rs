@@ -26,6 +26,7 @@ mod gdb;
 mod hosts;
 mod installed;
 mod job;
+mod joining;
 mod lacks;
 mod launchers;
 mod many;
