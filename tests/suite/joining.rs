@@ -27,7 +27,9 @@ struct Secret(PathBuf);
 
 impl Secret {
     fn new(name: &str) -> Result<Secret> {
-        let path = prefix::target()?.join("test-rooms").join(format!("{name}-secret"));
+        let path = prefix::target()?
+            .join("test-rooms")
+            .join(format!("{name}-secret"));
         let failed = |error| format!("{}: {error}", path.display());
         fs::write(&path, "a secret of the test's machines").map_err(failed)?;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o440)).map_err(failed)?;
@@ -49,7 +51,10 @@ fn hosts(count: usize) -> Result<Hosts> {
         let name = hosts.name(index);
         ip(&format!("-n {name} -4 addr flush dev weft0"))?;
         ip(&format!("-n {name} -4 addr flush dev lo"))?;
-        ip(&format!("-n {name} addr add {}/64 dev weft0 nodad", address(index)))?;
+        ip(&format!(
+            "-n {name} addr add {}/64 dev weft0 nodad",
+            address(index)
+        ))?;
     }
     Ok(hosts)
 }
@@ -68,7 +73,12 @@ fn pod(room: &Room, hosts: &Hosts, index: usize, secret: &Path, words: &[&str]) 
     command.args(["setpriv", "--reuid", &id, "--regid", &id, "--clear-groups"]);
     command.args(["env", "HOME=/", &format!("JOB_COMPLETION_INDEX={index}")]);
     command.arg(prefix::get()?.join("bin/mpiexec"));
-    command.args(["-timeout", "60", "-join", &format!("[{}]:{PORT}", address(0))]);
+    command.args([
+        "-timeout",
+        "60",
+        "-join",
+        &format!("[{}]:{PORT}", address(0)),
+    ]);
     command.args(["-size", &size, "-secret"]).arg(secret);
     command.args(words).arg(program()?);
     Ok(command)
@@ -78,7 +88,9 @@ fn pod(room: &Room, hosts: &Hosts, index: usize, secret: &Path, words: &[&str]) 
 pub fn in_any_order() -> Result {
     let hosts = hosts(4)?;
     let secret = Secret::new(hosts.name(0))?;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     let first = now.subsec_nanos() as usize % 4;
     let rooms: Vec<Room> = (0..4).map(|_| Room::new()).collect::<Result<_>>()?;
     let outcomes: Vec<(usize, Result<Outcome>)> = thread::scope(|scope| {

@@ -41,6 +41,7 @@ pub fn trials() -> Vec<Trial> {
         trial("cable-tcp/2", &hosts[..2], || cable("tcp", "wait")),
         trial("cable-tcp-talk/2", &hosts[..2], || cable("tcp", "talk")),
         trial("apart/8", &[], apart),
+        trial("interrupted/3", &[], interrupted),
         trial("hydra-pmi2/4", &[&HYDRA], hydra_pmi2),
         trial(
             "hydra-hosts/4",
@@ -90,6 +91,28 @@ fn apart() -> Result {
     clear(&mut command);
     command.args(["-timeout", "60", "-n", "8", "setsid", "-w"]);
     run(&room, command.arg(tool("apart")?), &Case::default())
+}
+
+/// Ctrl-C of a job that hangs says where its ranks wait, once, though each is behind a shell and one
+/// computes.
+fn interrupted() -> Result {
+    let room = Room::new()?;
+    let mut command = room.command("sh".as_ref());
+    clear(&mut command);
+    let mpiexec = prefix::get()?.join("bin/mpiexec");
+    let script = "timeout --foreground --preserve-status -s INT 6 \"$@\" 2> err; code=$?; \
+                  grep -c 'Pending operations' err; cat err >&2; rm -f err sign; exit $code";
+    command.args(["-c", script, "sh"]).arg(mpiexec);
+    command.args(["-n", "3", "sh", "-c", "\"$0\" wait sign; exit $?"]);
+    let case = Case {
+        exit: 130,
+        stdout: vec!["0".to_owned()],
+        stderr: ["received SIGINT", "rank 0 waits in MPI_Recv"]
+            .map(String::from)
+            .to_vec(),
+        ..Case::default()
+    };
+    run(&room, command.arg(program()?), &case)
 }
 
 /// Returns the expected output of four ranks.

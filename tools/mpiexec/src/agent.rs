@@ -415,6 +415,10 @@ impl Agent {
                 }
                 self.is_asked = true;
             }
+            Down::LastWords {} => {
+                self.ask_for_last_words();
+                self.is_asked = true;
+            }
             Down::Stages {} => {
                 let host = self.me.number;
                 let stages =

@@ -17,9 +17,9 @@ use netmod_kit::admission::{
 };
 
 pub use self::boot::{JOIN, KINDS, usual};
-pub use self::listen::interface_addresses;
 use self::keys::Keys;
 use self::listen::Listeners;
+pub use self::listen::interface_addresses;
 use self::system as calls;
 use crate::system::{Ending, Pid, kill, set_nonblocking};
 use crate::wire::check::Claims;

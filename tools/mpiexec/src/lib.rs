@@ -42,6 +42,7 @@ mod options;
 mod orphans;
 mod output;
 mod probe;
+mod processes;
 mod profile;
 mod program;
 mod report;

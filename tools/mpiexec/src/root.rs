@@ -107,11 +107,7 @@ pub fn run(
 }
 
 /// Runs a job whose ranks are placed. Returns the exit code.
-fn run_placed(
-    options: &Options,
-    placement: &Placement,
-    joined: Result<Joined, Unfit>,
-) -> u8 {
+fn run_placed(options: &Options, placement: &Placement, joined: Result<Joined, Unfit>) -> u8 {
     match joined.and_then(|joined| Root::start(options, placement, joined)) {
         Ok(mut root) => {
             root.serve(|root| root.tell_spawner(options, placement));

@@ -21,7 +21,11 @@ struct Place {
 impl Place {
     fn new() -> Place {
         let dir = tempfile::tempdir().unwrap();
-        write(&dir.path().join("secret"), "0123456789abcdef0123456789abcdef", 0o600);
+        write(
+            &dir.path().join("secret"),
+            "0123456789abcdef0123456789abcdef",
+            0o600,
+        );
         // Free a moment ago, and most likely still.
         let port = TcpListener::bind("127.0.0.1:0").unwrap();
         let at = port.local_addr().unwrap().to_string();
@@ -51,7 +55,11 @@ fn write(path: &Path, text: &str, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
-const SHOW: &[&str] = &["sh", "-c", "echo $PMI_RANK/$PMI_SIZE index $JOB_COMPLETION_INDEX of $HERE"];
+const SHOW: &[&str] = &[
+    "sh",
+    "-c",
+    "echo $PMI_RANK/$PMI_SIZE index $JOB_COMPLETION_INDEX of $HERE",
+];
 
 #[test]
 fn machines_that_start_in_any_order_become_one_job() {
@@ -87,7 +95,10 @@ fn numbers_are_given_out_to_machines_without_one() {
     let words = ["sh", "-c", "echo $PMI_RANK/$PMI_SIZE"];
     let all = [(); 3].map(|()| start(&mut place.command(3, &words)));
     let outcomes = all.map(Running::finish);
-    let mut out: Vec<&str> = outcomes.iter().flat_map(|one| one.expect(0).sorted()).collect();
+    let mut out: Vec<&str> = outcomes
+        .iter()
+        .flat_map(|one| one.expect(0).sorted())
+        .collect();
     out.sort_unstable();
     assert_eq!(out, ["0/3", "1/3", "2/3"]);
 }
@@ -147,7 +158,16 @@ fn strangers_and_doubles_are_refused() {
     let other = place.dir.path().join("other");
     write(&other, "another secret of enough bytes", 0o600);
     let mut stranger = mpiexec();
-    stranger.args(["-join", &place.at, "-size", "3", "-index", "1", "-bootstrap-timeout", "2"]);
+    stranger.args([
+        "-join",
+        &place.at,
+        "-size",
+        "3",
+        "-index",
+        "1",
+        "-bootstrap-timeout",
+        "2",
+    ]);
     let stranger = start(stranger.arg("-secret").arg(&other).arg("true"));
     stranger.finish().expect(1).says("has another secret");
     let one = place.start(3, 1, &words);
@@ -155,7 +175,9 @@ fn strangers_and_doubles_are_refused() {
     let double = place.start(3, 1, &words).finish();
     double.expect(1).says("index 1 has joined already");
     let other = place.start(4, 2, &words).finish();
-    other.expect(1).says("-size is 3 at the first machine, and 4 here");
+    other
+        .expect(1)
+        .says("-size is 3 at the first machine, and 4 here");
     let two = place.start(3, 2, &words);
     assert_eq!(zero.finish().expect(0).out, "x\nx\nx\n");
     one.finish().expect(0);
@@ -198,7 +220,10 @@ fn an_end_reaches_all_machines() {
     let [zero, one] = [0, 1].map(|index| place.start(2, index, &words));
     thread::sleep(Duration::from_millis(1500));
     one.signal("KILL");
-    zero.finish().expect(1).says("the agent on host").says("is lost");
+    zero.finish()
+        .expect(1)
+        .says("the agent on host")
+        .says("is lost");
     drop(one);
 }
 
@@ -210,14 +235,44 @@ fn wrong_uses_are_explained() {
         (&["-join", "h:1", "true"][..], "-join needs -size N"),
         (&["-size", "2", "true"], "-size has no use without -join"),
         (&["-index", "2", "true"], "-index has no use without -join"),
-        (&["-secret", "f", "true"], "-secret has no use without -join"),
-        (&["-join", "h", "-size", "2", "true"], "'h' is not HOST:PORT"),
-        (&["-join", "h:0", "-size", "2", "true"], "'h:0' is not HOST:PORT"),
-        (&["-join", "h:1", "-size", "2", "-index", "2", "true"], "-index is 2; with -size 2"),
-        (&["-join", "h:1", "-size", "2", "-hosts", "a", "true"], "-join and hosts"),
-        (&["-join", "h:1", "-size", "2", "true"], "-join needs a secret"),
         (
-            &["-join", "127.0.0.1:1", "-size", "3", "-index", "0", "-secret", &secret, "-n", "2", "true"],
+            &["-secret", "f", "true"],
+            "-secret has no use without -join",
+        ),
+        (
+            &["-join", "h", "-size", "2", "true"],
+            "'h' is not HOST:PORT",
+        ),
+        (
+            &["-join", "h:0", "-size", "2", "true"],
+            "'h:0' is not HOST:PORT",
+        ),
+        (
+            &["-join", "h:1", "-size", "2", "-index", "2", "true"],
+            "-index is 2; with -size 2",
+        ),
+        (
+            &["-join", "h:1", "-size", "2", "-hosts", "a", "true"],
+            "-join and hosts",
+        ),
+        (
+            &["-join", "h:1", "-size", "2", "true"],
+            "-join needs a secret",
+        ),
+        (
+            &[
+                "-join",
+                "127.0.0.1:1",
+                "-size",
+                "3",
+                "-index",
+                "0",
+                "-secret",
+                &secret,
+                "-n",
+                "2",
+                "true",
+            ],
             "2 ranks leave 1 of 3 machines without one",
         ),
     ] {
@@ -225,10 +280,14 @@ fn wrong_uses_are_explained() {
     }
     write(&place.secret(), "0123456789abcdef", 0o644);
     let words = ["-join", "h:1", "-size", "2", "-secret", &secret, "true"];
-    run(&words).expect(2).says("can be read or changed by others");
+    run(&words)
+        .expect(2)
+        .says("can be read or changed by others");
     // A secret of Kubernetes belongs to root and to the group of the pod.
     write(&place.secret(), "0123456789abcdef", 0o440);
-    let words = ["-join", &place.at, "-size", "1", "-index", "0", "-secret", &secret, "true"];
+    let words = [
+        "-join", &place.at, "-size", "1", "-index", "0", "-secret", &secret, "true",
+    ];
     run(&words).expect(0);
     let mut command = place.command(2, &["true"]);
     let outcome = start(command.env("JOB_COMPLETION_INDEX", "x")).finish();

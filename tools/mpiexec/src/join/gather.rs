@@ -75,8 +75,17 @@ pub fn gather(
         let mut due = vec![until];
         due.extend((!all.is_late).then(|| all.began + LATE));
         due.extend(pending.deadline());
-        let wait = due.into_iter().min().map(|at| at.saturating_duration_since(now));
-        wait_for(&signals, &listeners, &pending, &all.guests, wait.unwrap_or_default());
+        let wait = due
+            .into_iter()
+            .min()
+            .map(|at| at.saturating_duration_since(now));
+        wait_for(
+            &signals,
+            &listeners,
+            &pending,
+            &all.guests,
+            wait.unwrap_or_default(),
+        );
         signals.obey();
         pending.expire(Instant::now());
         for listener in &listeners {
@@ -254,7 +263,9 @@ impl Gathering<'_> {
         let size = self.meeting.size;
         if self.joined().any(|one| one.index.is_none()) {
             let missing = self.missing();
-            eprintln!("mpiexec: waiting for {missing} of {size} machines, which have not joined yet");
+            eprintln!(
+                "mpiexec: waiting for {missing} of {size} machines, which have not joined yet"
+            );
             return;
         }
         let absent = self.absent();

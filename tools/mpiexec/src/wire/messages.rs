@@ -38,6 +38,8 @@ pub enum Down {
     Abort { caller: u32, ranks: Vec<u32> },
     /// Report how far each rank has come in MPI.
     Stages {},
+    /// Ask ranks in MPI for wait reports before the job ends, and report as after `Where`.
+    LastWords {},
 }
 
 fields! {
@@ -55,6 +57,7 @@ fields! {
         11 Deaf { stream },
         12 Abort { caller, ranks },
         13 Stages {},
+        14 LastWords {},
     }
 }
 
