@@ -23,10 +23,10 @@ const USER: u32 = 1000;
 const PORT: u16 = 7711;
 
 /// A file with a secret as Kubernetes mounts it: it belongs to root, and the pods' group can read it.
-struct Secret(PathBuf);
+pub struct Secret(PathBuf);
 
 impl Secret {
-    fn new(name: &str) -> Result<Secret> {
+    pub fn new(name: &str) -> Result<Secret> {
         let path = prefix::target()?
             .join("test-rooms")
             .join(format!("{name}-secret"));
@@ -35,6 +35,10 @@ impl Secret {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o440)).map_err(failed)?;
         chown(&path, Some(0), Some(USER)).map_err(failed)?;
         Ok(Secret(path))
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
     }
 }
 

@@ -22,6 +22,7 @@ mod compilers;
 mod containers;
 mod cores;
 mod documented;
+mod flux;
 mod gdb;
 mod hosts;
 mod installed;

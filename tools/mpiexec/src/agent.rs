@@ -155,6 +155,8 @@ impl Agent {
         check_plan(&plan)?;
         let mut parent = parent;
         parent.set_ranks(plan.common.size as usize);
+        // Without it the loss of the parent is noticed after the usual time.
+        let _ = parent.set_silence(plan.common.boot.silence);
         let Plan { common, hosts } = plan;
         let mut hosts = hosts.into_iter();
         let me = hosts.next().ok_or("the plan names no host")?;

@@ -178,12 +178,14 @@ impl Children {
         if branches.is_empty() {
             return Ok(());
         }
-        let forks = branches
-            .iter()
-            .filter(|(_, boot)| boot.kind == "fork")
-            .count();
+        let is_here = |boot: &Boot| boot.kind == "fork";
+        let forks = branches.iter().filter(|(_, boot)| is_here(boot)).count();
+        let others = branches.iter().filter(|(_, boot)| !is_here(boot));
+        let others: Vec<Option<&str>> = others
+            .map(|(branch, boot)| boot::has_host_name(boot).then_some(&*branch[0].name))
+            .collect();
         let interface = self.common.boot.interface.as_deref();
-        self.listeners = Listeners::open(interface, forks, branches.len() - forks)?;
+        self.listeners = Listeners::open(interface, forks, &others)?;
         let several = branches.iter().filter(|(_, boot)| boot.kind == "ssh");
         let keys = match several.clone().count() {
             0 | 1 => Keys::Unknown,
@@ -518,6 +520,8 @@ impl Child {
     /// Sends the plan over a connection to the child's agent.
     fn begin(&mut self, mut link: Link, common: &Common) {
         link.set_ranks(self.claims.ranks());
+        // Without it the loss of the host is noticed after the usual time.
+        let _ = link.set_silence(common.boot.silence);
         let plan = Box::new(Plan {
             common: common.clone(),
             hosts: self.branch.clone(),

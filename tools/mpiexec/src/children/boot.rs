@@ -148,6 +148,11 @@ fn with(program: &OsStr, args: &[&str]) -> Command {
 /// The kind of the agent of the root's own host, which is a fork of the root.
 pub const OWN: &str = "own";
 
+/// Returns whether the hosts of a kind have names of the network: pods may not, and people know others.
+pub fn has_host_name(boot: &Boot) -> bool {
+    !matches!(boot.kind.as_str(), "k8s" | "manual")
+}
+
 /// The kind of agents that nobody starts (`-join`).
 pub const JOIN: &str = "join";
 

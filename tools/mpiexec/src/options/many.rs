@@ -12,6 +12,7 @@ use crate::hosts::rankfile::{self, Entry};
 use crate::hosts::{self, Host, MAX_RANKS, MOST_SLOTS};
 use crate::spawned;
 use crate::topology::{ObjectKind, cpu_list};
+use crate::wire::link::{MAX_SILENCE, SILENCE};
 
 use super::syntax::{contents, split};
 use super::text;
@@ -53,6 +54,8 @@ pub struct Many {
     pub width: usize,
     /// Seconds that a host has to answer, if not the default.
     pub patience: Option<u32>,
+    /// Seconds of silence after which a host counts as lost.
+    pub silence: u32,
     /// How this machine joins others.
     pub join: Option<Join>,
     /// The ranks that get standard input.
@@ -123,6 +126,7 @@ impl Default for Many {
             prefix: None,
             width: 32,
             patience: None,
+            silence: SILENCE,
             join: None,
             input: Input::Ranks(vec![0]),
             print_map: false,
@@ -303,6 +307,7 @@ pub const NAMES: &[&str] = &[
     "prefix",
     "bootstrap-width",
     "bootstrap-timeout",
+    "agent-timeout",
     "s",
     "stdin",
     "usize",
@@ -449,6 +454,16 @@ pub fn option(
         "bootstrap-timeout" => {
             let seconds = super::count(name, &value("a number of seconds")?)?;
             many.patience = Some(u32::try_from(seconds).unwrap_or(u32::MAX).min(86_400));
+        }
+        "agent-timeout" => {
+            let seconds = super::count(name, &value("a number of seconds")?)?;
+            let seconds = u32::try_from(seconds).unwrap_or(u32::MAX);
+            if seconds > MAX_SILENCE {
+                return Err(said(format!(
+                    "{seconds} seconds are too many; it is at most {MAX_SILENCE}"
+                )));
+            }
+            many.silence = seconds;
         }
         "s" | "stdin" => many.input = input(name, &text(&value("a rank, 'all' or 'none'")?))?,
         "usize" => many.universe = universe(&text(&value("a number, 'infinite' or 'system'")?))?,

@@ -76,6 +76,7 @@ pub fn setup(options: &Options, placement: &Placement) -> Result<Setup, Unfit> {
         },
         patience: many.patience(),
         interface: many.interface.clone(),
+        silence: many.silence,
     };
     let member = |(number, (host, ranks)): (usize, (&crate::hosts::Host, Vec<usize>))| Member {
         number: number as u32,

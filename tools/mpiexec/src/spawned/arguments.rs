@@ -36,6 +36,7 @@ pub fn of_launcher(many: &Many) -> Vec<OsString> {
     }
     add("-bootstrap-width", many.width.to_string().into());
     add("-bootstrap-timeout", many.patience().to_string().into());
+    add("-agent-timeout", many.silence.to_string().into());
     add("-stdin", "none".into());
     match many.universe {
         Some(Universe::Processes(number)) => add("-usize", number.to_string().into()),

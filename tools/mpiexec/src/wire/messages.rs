@@ -320,9 +320,11 @@ pub struct Boot {
     pub patience: u32,
     /// The network interface of agents.
     pub interface: Option<String>,
+    /// Seconds of silence after which a host counts as lost.
+    pub silence: u32,
 }
 
-fields! { struct Boot { kind, exec, words, agent, width, patience, interface } }
+fields! { struct Boot { kind, exec, words, agent, width, patience, interface, silence } }
 
 #[cfg(test)]
 mod tests {
