@@ -36,6 +36,13 @@ const FAREWELL: Duration = Duration::from_millis(1500);
 /// Time to send the last messages to the parent.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
+/// Ranks for which an agent whose job ends waits a millisecond before it looks at all of them again: many
+/// die one after the other, and each look costs as much as there are ranks.
+const PER_MILLISECOND: usize = 250;
+
+/// The signals that end a job.
+const ENDING: [i32; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
+
 /// The reason of an agent that a signal ends.
 const ASKED_TO_END: &str = "it was asked to end by a signal";
 /// The exit code of an agent that has failed; its parent knows the reason or is gone.
@@ -114,6 +121,8 @@ struct Agent {
     stuck: u32,
     /// Whether the parent knows that no rank comes to a fence again.
     has_left: bool,
+    /// Whether the ranks were asked to end, or killed.
+    is_ending: bool,
     /// Whether the ranks were killed.
     is_killed: bool,
     /// When to end, once that was requested.
@@ -205,6 +214,7 @@ impl Agent {
             is_asked: false,
             stuck: 0,
             has_left: false,
+            is_ending: false,
             is_killed: false,
             quit: None,
             early: Vec::new(),
@@ -229,6 +239,10 @@ impl Agent {
         self.reap(&mut events);
         self.take(&mut events);
         loop {
+            if self.is_ending {
+                let pause = (self.ranks.len() / PER_MILLISECOND) as u64;
+                std::thread::sleep(Duration::from_millis(pause));
+            }
             entries.clear();
             owners.clear();
             self.list(|fd, events, who| {
@@ -344,9 +358,7 @@ impl Agent {
         let mut is_over = self.is_asked_to_end || !self.parent.is_open();
         while let Ok(Some(message)) = self.parent.next::<Down>() {
             is_over |= match &message {
-                Down::Signal { number, group } => {
-                    *group && [libc::SIGINT, libc::SIGTERM, libc::SIGHUP].contains(number)
-                }
+                Down::Signal { number, group } => *group && ENDING.contains(number),
                 Down::Kill {} | Down::Quit {} => true,
                 _ => false,
             };
@@ -368,7 +380,7 @@ impl Agent {
     /// Returns whether a signal ends this process. The root handles the signals of its own host, and
     /// a batch system may send them to all processes there.
     fn ends_by(&self, signal: i32) -> bool {
-        !self.is_own && [libc::SIGINT, libc::SIGTERM, libc::SIGHUP].contains(&signal)
+        !self.is_own && ENDING.contains(&signal)
     }
 
     /// Returns whether all ranks of the job are on the root's own host.
@@ -402,7 +414,10 @@ impl Agent {
             Down::Input { rank, bytes, .. } => self.input(rank, &bytes.0),
             Down::Signal { number, .. } if !(1..=64).contains(&number) => {}
             Down::Signal { number, group } => match group {
-                true => self.guardian.signal(number),
+                true => {
+                    self.is_ending |= ENDING.contains(&number);
+                    self.guardian.signal(number);
+                }
                 false => {
                     let running = self.ranks.iter().filter(|rank| rank.ending.is_none());
                     running.for_each(|rank| system::kill(rank.pid, number));
@@ -510,6 +525,7 @@ impl Agent {
     }
 
     fn kill(&mut self) {
+        self.is_ending = true;
         self.is_killed = true;
         self.guardian.signal(libc::SIGKILL);
         let running = self.ranks.iter().filter(|rank| rank.ending.is_none());

@@ -175,7 +175,7 @@ impl JoinDraft {
                 let place = text(&value("HOST:PORT")?);
                 let port = place.rsplit_once(':').filter(|(host, _)| !host.is_empty());
                 let port = port.and_then(|(_, port)| port.parse().ok());
-                if !port.is_some_and(|port: u16| port > 0) {
+                if port.is_none_or(|port: u16| port == 0) {
                     return Err(format!(
                         "option -join: '{place}' is not HOST:PORT, the address of the first machine"
                     ));
