@@ -56,6 +56,7 @@ mod wire;
 use std::process::ExitCode;
 
 use options::Request;
+use output::print;
 use program::USAGE;
 
 /// Runs the command line and returns the exit code.
@@ -93,13 +94,4 @@ pub fn main() -> ExitCode {
 fn refuse(message: &str) -> ExitCode {
     eprintln!("mpiexec: {message}\nmpiexec: 'mpiexec -h' lists the options");
     ExitCode::from(USAGE)
-}
-
-/// Prints to standard output. Ignores a reader that has closed it.
-fn print(text: &str) -> ExitCode {
-    use std::io::Write;
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(_) => ExitCode::FAILURE,
-    }
 }

@@ -233,7 +233,7 @@ pub fn dry_run(options: &Options, placement: &Placement) -> ExitCode {
     }
     lines.sort();
     let text: String = lines.into_iter().map(|(_, line)| line).collect();
-    crate::print(&text)
+    crate::output::print(&text)
 }
 
 #[cfg(test)]
