@@ -24,6 +24,14 @@
  * stderr: the members of MPI_COMM_WORLD call different collectives (number 1 on it):
  * stderr: rank 0: MPI_Barrier, called by order at
  * stderr: rank 1: MPI_Bcast, called by order at
+ * case: order_after_types
+ * exit: 1
+ * stderr: the receive expects 4 MPI_FLOAT, but the message from rank 0 with tag 7 has 4 MPI_INT (sent by MPI_Send, called by order_after_types at
+ * stderr: a message has other types than its receive, 1 more time than shown
+ * stderr: the members of MPI_COMM_WORLD call different collectives (number 1 on it):
+ * case: abort_after_types
+ * exit: 3
+ * stderr: the receive expects 4 MPI_FLOAT, but the message from rank 0 with tag 7 has 4 MPI_INT (sent by MPI_Send, called by abort_after_types at
  * case: roots
  * exit: 1
  * stderr: name different roots:
@@ -167,6 +175,31 @@ static void order(void)
         MPI_Barrier(MPI_COMM_WORLD);
     else
         MPI_Bcast(ints, 1, MPI_INT, 0, MPI_COMM_WORLD);
+}
+
+/* The job ends before the reports about the messages come by themselves. */
+static void order_after_types(void)
+{
+    float floats[4];
+    for (int i = 0; i < 2; i++) {
+        if (rank == 0)
+            MPI_Send(ints, 4, MPI_INT, 1, 7, MPI_COMM_WORLD);
+        else
+            MPI_Recv(floats, 4, MPI_FLOAT, 0, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+    order();
+}
+
+static void abort_after_types(void)
+{
+    float floats[4];
+    if (rank == 0) {
+        MPI_Send(ints, 4, MPI_INT, 1, 7, MPI_COMM_WORLD);
+        MPI_Recv(ints, 1, MPI_INT, 1, 8, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    } else {
+        MPI_Recv(floats, 4, MPI_FLOAT, 0, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Abort(MPI_COMM_WORLD, 3);
+    }
 }
 
 static void roots(void)
@@ -388,6 +421,7 @@ int main(int argc, char **argv)
     static const struct { const char *name; void (*run)(void); } cases[] = {
         { "types", types }, { "types_derived", types_derived }, { "types_any", types_any },
         { "types_probed", types_probed }, { "types_persistent", types_persistent }, { "order", order },
+        { "order_after_types", order_after_types }, { "abort_after_types", abort_after_types },
         { "roots", roots }, { "ops", ops }, { "amounts", amounts }, { "reduced_types", reduced_types },
         { "nonblocking", nonblocking }, { "split", split }, { "overlap", overlap },
         { "overlap_send", overlap_send }, { "changed", changed }, { "changed_long", changed_long },

@@ -95,6 +95,11 @@ impl Hosts {
         &self.names[index]
     }
 
+    /// Returns the number of hosts.
+    pub fn count(&self) -> usize {
+        self.names.len()
+    }
+
     /// Returns the words before a command that run it on a host.
     pub fn prefix(&self, index: usize) -> Vec<String> {
         let name = &self.names[index];

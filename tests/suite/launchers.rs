@@ -1,5 +1,5 @@
-//! Tests with other launchers: Hydra (PMI-1 and PMI-2, one host and two), Slurm (PMI-2 and PMIx, two
-//! hosts) and PRRTE (PMIx).
+//! Tests with other launchers: Hydra (PMI-1 and PMI-2, one host and two), Slurm (PMI-2, PMIx and none, two
+//! hosts), PRRTE (PMIx), Flux (PMI-1), and none (`mpiexec -join`). docs/run.md has the table of them.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -14,8 +14,10 @@ use libtest_mimic::Trial;
 use weft_needs::{HYDRA, LIBFABRIC, MOUNTS, NAMESPACES, Need, PRRTE, SLURM};
 
 use crate::company::Company;
+use crate::flux;
 use crate::hosts::Hosts;
 use crate::job::clear;
+use crate::joining;
 use crate::lacks;
 use crate::outcome::Outcome;
 use crate::program::{Case, compile, programs};
@@ -40,6 +42,7 @@ pub fn trials() -> Vec<Trial> {
         trial("cable-tcp/2", &hosts[..2], || cable("tcp", "wait")),
         trial("cable-tcp-talk/2", &hosts[..2], || cable("tcp", "talk")),
         trial("apart/8", &[], apart),
+        trial("interrupted/3", &[], interrupted),
         trial("hydra-pmi2/4", &[&HYDRA], hydra_pmi2),
         trial(
             "hydra-hosts/4",
@@ -48,6 +51,8 @@ pub fn trials() -> Vec<Trial> {
         ),
         trial("slurm/4", &[&hosts[..], &[&SLURM]].concat(), slurm_runs),
         trial("prrte/4", &[&PRRTE], prrte),
+        trial("flux/4", &[], flux::four_ranks),
+        trial("join/8", &hosts[..2], joining::in_any_order),
         trial("hydra-spawn/3", &[&HYDRA], hydra_spawns),
         trial("prrte-spawn/4", &[&PRRTE], prrte_spawns),
         trial("prrte-psets/3", &[&PRRTE], prrte_psets),
@@ -88,6 +93,28 @@ fn apart() -> Result {
     clear(&mut command);
     command.args(["-timeout", "60", "-n", "8", "setsid", "-w"]);
     run(&room, command.arg(tool("apart")?), &Case::default())
+}
+
+/// Ctrl-C of a job that hangs says where its ranks wait, once, though each is behind a shell and one
+/// computes.
+fn interrupted() -> Result {
+    let room = Room::new()?;
+    let mut command = room.command("sh".as_ref());
+    clear(&mut command);
+    let mpiexec = prefix::get()?.join("bin/mpiexec");
+    let script = "timeout --foreground --preserve-status -s INT 6 \"$@\" 2> err; code=$?; \
+                  grep -c 'Pending operations' err; cat err >&2; rm -f err sign; exit $code";
+    command.args(["-c", script, "sh"]).arg(mpiexec);
+    command.args(["-n", "3", "sh", "-c", "\"$0\" wait sign; exit $?"]);
+    let case = Case {
+        exit: 130,
+        stdout: vec!["0".to_owned()],
+        stderr: ["received SIGINT", "rank 0 waits in MPI_Recv"]
+            .map(String::from)
+            .to_vec(),
+        ..Case::default()
+    };
+    run(&room, command.arg(program()?), &case)
 }
 
 /// Returns the expected output of four ranks.
@@ -374,6 +401,8 @@ fn slurm_runs() -> Result {
     };
     let run = cluster.own(&hosts, &["abort"], &aborted);
     run.map_err(|error| format!("mpiexec in an allocation, aborting: {error}"))?;
+    let run = cluster.join(&hosts, &four(2));
+    run.map_err(|error| format!("mpiexec -join by srun: {error}\n{}", cluster.logs()))?;
     let refused = Case {
         exit: 15,
         stderr: vec!["SLURM_STEP_NUM_TASKS=4".into(), "srun --mpi=pmi2".into()],
@@ -538,6 +567,28 @@ impl Cluster {
     }
 
     /// Runs Weft's mpiexec within an allocation, from which it takes hosts and slots.
+    /// Starts `mpiexec -join` on both hosts by srun.
+    fn join(&self, hosts: &Hosts, case: &Case) -> Result {
+        let secret = joining::Secret::new(hosts.name(0))?;
+        let room = Room::new()?;
+        let mut command = room.command(Path::new("ip"));
+        clear(&mut command);
+        command.args(&hosts.prefix(0)[1..]);
+        command.env("SLURM_CONF", self.dir.join("slurm.conf"));
+        let words = "/usr/bin/srun --mpi=none -N 2 -n 2 --ntasks-per-node=1 --chdir=/ -t 1";
+        command.args(words.split(' '));
+        command.arg(prefix::get()?.join("bin/mpiexec"));
+        command.args([
+            "-join",
+            &format!("{}:7712", Hosts::address(0)),
+            "-size",
+            "2",
+        ]);
+        command.arg("-secret").arg(secret.path());
+        command.args(["-ppn", "2"]).arg(program()?);
+        run(&room, &mut command, case)
+    }
+
     fn own(&self, hosts: &Hosts, arguments: &[&str], case: &Case) -> Result {
         let room = Room::new()?;
         let mut command = room.command(Path::new("ip"));

@@ -83,6 +83,7 @@ fn two() -> Result {
     let names = cluster.names();
     let words = ["-hosts", &names, "-ppn", "2", "-n", "4", &program];
     run(&cluster, &words, &ranks(4, 2))?;
+    listeners(&cluster)?;
     // Hosts by address; the first one is also reached by ssh, since its name differs.
     let addresses = format!("{},{}", Hosts::address(1), Hosts::address(0));
     run(
@@ -94,6 +95,40 @@ fn two() -> Result {
     let aborted = case(7, &[], &["aborted with code 7", cluster.name(1)]);
     let words = ["-hosts", &names, "-n", "2", &program, "abort"];
     run(&cluster, &words, &aborted)
+}
+
+/// mpiexec listens for agents only at the address by which it reaches their host.
+fn listeners(cluster: &Cluster) -> Result {
+    let seen = cluster.dir().join("listeners");
+    let script = format!(
+        "#!/bin/sh\nss -lntH | awk '{{print $4}}' | grep -v ':2222$' > {}\nexec ssh -F {} \"$@\"\n",
+        seen.display(),
+        cluster.dir().join("ssh_config").display()
+    );
+    let exec = write_script(cluster, "looking.sh", &script)?;
+    let mut command = cluster.within(0);
+    command.arg(crate::prefix::get()?.join("bin/mpiexec"));
+    crate::job::clear(&mut command);
+    command.current_dir(cluster.dir());
+    command.args([
+        "-bootstrap-exec",
+        &exec,
+        "-hosts",
+        &cluster.names(),
+        "-n",
+        "2",
+        "true",
+    ]);
+    judge(cluster, &mut command, &case(0, &[], &[]))?;
+    let text = fs::read_to_string(&seen).map_err(|error| format!("{seen:?}: {error}"))?;
+    let places: Vec<&str> = text.lines().collect();
+    let expected = format!("{}:", Hosts::address(0));
+    match places[..] {
+        [one] if one.starts_with(&expected) => Ok(()),
+        _ => Err(format!(
+            "mpiexec listens at {places:?}, expected was {expected}PORT"
+        )),
+    }
 }
 
 fn four_hosts() -> Result {
@@ -555,9 +590,16 @@ fn ends() -> Result {
 
 /// A host whose network is cut.
 fn silence() -> Result {
+    silence_of(&["-agent-timeout", "7"], 7.0)?;
+    silence_of(&[], 3.0)
+}
+
+/// A host whose network is cut is lost after `seconds`.
+fn silence_of(words: &[&str], seconds: f64) -> Result {
     let cluster = Cluster::start(3)?;
     let mut command = cluster.mpiexec()?;
     let hosts = format!("{},{}", cluster.name(0), cluster.name(1));
+    command.args(words);
     command.args(["-hosts", &hosts, "-n", "2", "sleep", "102"]);
     command
         .stdin(Stdio::null())
@@ -576,9 +618,9 @@ fn silence() -> Result {
     cluster.hosts.unplug_from_switch(1)?;
     let began = Instant::now();
     let text = format!("the agent on host '{}' is lost", cluster.name(1));
-    // Detection takes three seconds, the end at most three more.
+    // The end takes at most three seconds more.
     while !cluster.processes(0).is_empty() || !cluster.processes(1).is_empty() {
-        if began.elapsed() > patience(6.0) {
+        if began.elapsed() > patience(seconds + 3.0) {
             return Err(format!(
                 "{:?} {:?}",
                 cluster.processes(0),
@@ -586,6 +628,9 @@ fn silence() -> Result {
             ));
         }
         thread::sleep(Duration::from_millis(20));
+    }
+    if began.elapsed().as_secs_f64() < seconds - 2.0 {
+        return Err(format!("lost after {:?} already", began.elapsed()));
     }
     println!(
         "silence: all gone after {:.2} s",

@@ -8,10 +8,11 @@ use std::{env, fs};
 use mpi_table::{CType, Direction, Function, Item, Kind, Table, Value};
 
 /// Checked functions that their parameters don't mark as such.
-const OTHERS: [&str; 6] = [
+const OTHERS: [&str; 7] = [
     "MPI_Init",
     "MPI_Init_thread",
     "MPI_Finalize",
+    "MPI_Abort",
     "MPI_Barrier",
     "MPI_Win_create",
     "MPI_Cancel",

@@ -10,6 +10,7 @@ pub mod host;
 pub mod loaded;
 pub mod netmods;
 mod node_table;
+mod pairs;
 mod scheduling;
 
 use std::cell::Cell;
@@ -168,6 +169,28 @@ impl AddressRecords {
         let has = |table: &Table| table.has(peer);
         let shares_memory = || peer == self.pmi.rank() || self.table.get().is_some_and(has);
         record.node == self.node && (!self.shares_memory || shares_memory())
+    }
+
+    /// Returns the transport that two processes use, as far as their address records say: whether two
+    /// others of a node share memory is their knowledge.
+    fn between(&self, one: Peer, other: Peer) -> Option<String> {
+        let names = |record: &AddressRecord| {
+            let names = record.addresses.iter().map(|(name, _)| name.clone());
+            names.collect::<Vec<String>>()
+        };
+        let (node, offered) = self
+            .with(one, |record| Ok((record.node, names(record))))
+            .ok()?;
+        let found = self.with(other, |record| {
+            let near = match one == self.pmi.rank() {
+                true => self.is_near(other, record),
+                false => record.node == node,
+            };
+            let others = names(record);
+            let is_used = |name: &&String| others.contains(name) && (*name != "shm" || near);
+            Ok(offered.iter().find(is_used).cloned())
+        });
+        found.ok()?
     }
 
     /// Requests the address record of a peer from the launcher.
@@ -615,6 +638,18 @@ fn attempt(
              than give up the core"
                 .to_string(),
         );
+    }
+    if settings.info != Info::None && me == 0 && size > 1 {
+        notes.push(match size <= pairs::MOST {
+            true => pairs::describe(size, |low, high| {
+                records.between(low as Peer, high as Peer)
+            }),
+            false => format!(
+                "pairs of ranks: more than those of {} ranks are not listed; ranks of a node by shm, \
+                 others by the transport above",
+                pairs::MOST
+            ),
+        });
     }
     // A rank that shares no memory is a node of its own.
     let node = match records.table.get() {

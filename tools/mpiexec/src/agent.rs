@@ -20,7 +20,7 @@ use pmi::server::Server;
 
 use self::output::Feed;
 use self::ranks::Rank;
-use crate::children::{Children, Event, Key};
+use crate::children::{Children, Event, Key, Running};
 use crate::guardian::Guardian;
 use crate::orphans;
 use crate::report::host;
@@ -36,6 +36,13 @@ const FAREWELL: Duration = Duration::from_millis(1500);
 /// Time to send the last messages to the parent.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
+/// Ranks for which an agent whose job ends waits a millisecond before it looks at all of them again: many
+/// die one after the other, and each look costs as much as there are ranks.
+const PER_MILLISECOND: usize = 250;
+
+/// The signals that end a job.
+const ENDING: [i32; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
+
 /// The reason of an agent that a signal ends.
 const ASKED_TO_END: &str = "it was asked to end by a signal";
 /// The exit code of an agent that has failed; its parent knows the reason or is gone.
@@ -46,18 +53,29 @@ pub fn run() -> ExitCode {
     ExitCode::from(run_with(calling::parent(), false))
 }
 
+/// Runs the agent of a machine that has joined a job, whose plan comes within `time`. Until then a
+/// signal of `signals` ends this process.
+pub fn run_joined(link: Link, signals: Signals, time: Duration) -> ExitCode {
+    let plan = calling::plan(link, Instant::now() + time, Some(&signals));
+    signals.give_back();
+    let plan = plan.map_err(|text| format!("the first machine (index 0) says why: {text}"));
+    ExitCode::from(run_with(plan, false))
+}
+
 /// Starts the agent of this host in a fork of this process, which must have one thread and no open
 /// descriptors that the agent should not have. Returns the connection and the agent's process.
-pub fn fork() -> io::Result<(Link, Pid)> {
+/// The agent waits for its plan for `time`.
+pub fn fork(time: Duration) -> io::Result<(Link, Pid)> {
     let (near, far) = UnixStream::pair()?;
     if let Some(pid) = system::fork(c"mpiexec-agent")? {
         drop(far);
         return Ok((Link::local(near)?, pid));
     }
     drop(near);
+    let until = Instant::now() + time;
     let run = || {
         let plan = Link::local(far).map_err(|error| error.to_string());
-        run_with(plan.and_then(calling::plan), true)
+        run_with(plan.and_then(|link| calling::plan(link, until, None)), true)
     };
     // Unwinding must not reach the caller's copy of the root.
     system::exit(panic::catch_unwind(AssertUnwindSafe(run)).unwrap_or(FAILED))
@@ -103,6 +121,8 @@ struct Agent {
     stuck: u32,
     /// Whether the parent knows that no rank comes to a fence again.
     has_left: bool,
+    /// Whether the ranks were asked to end, or killed.
+    is_ending: bool,
     /// Whether the ranks were killed.
     is_killed: bool,
     /// When to end, once that was requested.
@@ -144,6 +164,8 @@ impl Agent {
         check_plan(&plan)?;
         let mut parent = parent;
         parent.set_ranks(plan.common.size as usize);
+        // Without it the loss of the parent is noticed after the usual time.
+        let _ = parent.set_silence(plan.common.boot.silence);
         let Plan { common, hosts } = plan;
         let mut hosts = hosts.into_iter();
         let me = hosts.next().ok_or("the plan names no host")?;
@@ -160,7 +182,7 @@ impl Agent {
             .map(|branch| (branch, common.boot.clone()))
             .collect();
         let mut events = Vec::new();
-        let children = Children::start(common.clone(), branches, None, &mut events)
+        let children = Children::start(common.clone(), branches, Running::default(), &mut events)
             .map_err(|e| format!("can't wait for calls of other agents: {e}"))?;
         let appnums = me.ranks.iter().map(|&rank| common.appnum(rank));
         let appnums = appnums.collect::<Option<Vec<u32>>>();
@@ -192,6 +214,7 @@ impl Agent {
             is_asked: false,
             stuck: 0,
             has_left: false,
+            is_ending: false,
             is_killed: false,
             quit: None,
             early: Vec::new(),
@@ -216,6 +239,10 @@ impl Agent {
         self.reap(&mut events);
         self.take(&mut events);
         loop {
+            if self.is_ending {
+                let pause = (self.ranks.len() / PER_MILLISECOND) as u64;
+                std::thread::sleep(Duration::from_millis(pause));
+            }
             entries.clear();
             owners.clear();
             self.list(|fd, events, who| {
@@ -331,9 +358,7 @@ impl Agent {
         let mut is_over = self.is_asked_to_end || !self.parent.is_open();
         while let Ok(Some(message)) = self.parent.next::<Down>() {
             is_over |= match &message {
-                Down::Signal { number, group } => {
-                    *group && [libc::SIGINT, libc::SIGTERM, libc::SIGHUP].contains(number)
-                }
+                Down::Signal { number, group } => *group && ENDING.contains(number),
                 Down::Kill {} | Down::Quit {} => true,
                 _ => false,
             };
@@ -355,7 +380,7 @@ impl Agent {
     /// Returns whether a signal ends this process. The root handles the signals of its own host, and
     /// a batch system may send them to all processes there.
     fn ends_by(&self, signal: i32) -> bool {
-        !self.is_own && [libc::SIGINT, libc::SIGTERM, libc::SIGHUP].contains(&signal)
+        !self.is_own && ENDING.contains(&signal)
     }
 
     /// Returns whether all ranks of the job are on the root's own host.
@@ -389,7 +414,10 @@ impl Agent {
             Down::Input { rank, bytes, .. } => self.input(rank, &bytes.0),
             Down::Signal { number, .. } if !(1..=64).contains(&number) => {}
             Down::Signal { number, group } => match group {
-                true => self.guardian.signal(number),
+                true => {
+                    self.is_ending |= ENDING.contains(&number);
+                    self.guardian.signal(number);
+                }
                 false => {
                     let running = self.ranks.iter().filter(|rank| rank.ending.is_none());
                     running.for_each(|rank| system::kill(rank.pid, number));
@@ -402,6 +430,10 @@ impl Agent {
                 for rank in &mut self.ranks {
                     rank.output[1].mark();
                 }
+                self.is_asked = true;
+            }
+            Down::LastWords {} => {
+                self.ask_for_last_words();
                 self.is_asked = true;
             }
             Down::Stages {} => {
@@ -493,6 +525,7 @@ impl Agent {
     }
 
     fn kill(&mut self) {
+        self.is_ending = true;
         self.is_killed = true;
         self.guardian.signal(libc::SIGKILL);
         let running = self.ranks.iter().filter(|rank| rank.ending.is_none());

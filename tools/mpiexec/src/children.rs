@@ -16,9 +16,10 @@ use netmod_kit::admission::{
     Admitted, Keys as SessionKeys, Pending, Role, Secret, Served, descriptors,
 };
 
-pub use self::boot::{KINDS, usual};
+pub use self::boot::{JOIN, KINDS, usual};
 use self::keys::Keys;
 use self::listen::Listeners;
+pub use self::listen::interface_addresses;
 use self::system as calls;
 use crate::system::{Ending, Pid, kill, set_nonblocking};
 use crate::wire::check::Claims;
@@ -94,6 +95,15 @@ pub struct OwnAgent {
     pub pid: Pid,
 }
 
+/// The agents that run already.
+#[derive(Default)]
+pub struct Running {
+    /// That of the root's own host.
+    pub own: Option<OwnAgent>,
+    /// The connections to those of the first branches.
+    pub links: Vec<Link>,
+}
+
 /// Time for a connection to prove the secret of a child.
 const PROVING: Duration = Duration::from_secs(10);
 /// Most unproved connections at the same time.
@@ -115,14 +125,15 @@ pub struct Children {
 }
 
 impl Children {
-    /// Starts an agent for each branch, and adds the agent of this host, if there is one, behind
-    /// them. What fails at once is among the events.
+    /// Starts an agent for each branch that has none in `running`, and adds the agent of this host, if
+    /// there is one, behind them. What fails at once is among the events.
     pub fn start(
         common: Common,
         branches: Vec<(Vec<Member>, Boot)>,
-        own: Option<OwnAgent>,
+        running: Running,
         events: &mut Vec<Event>,
     ) -> io::Result<Children> {
+        let Running { own, links } = running;
         let hosts = branches.iter().map(|branch| branch.0.as_slice());
         let own_host = own.iter().map(|own| std::slice::from_ref(&own.member));
         let routes = Routes::new(hosts.chain(own_host));
@@ -136,7 +147,7 @@ impl Children {
             past: [(0, 0); 2],
         };
         if !branches.is_empty() {
-            all.launch(branches, events)?;
+            all.launch(branches, links, events)?;
         }
         if let Some(OwnAgent { member, link, pid }) = own {
             let boot = Boot {
@@ -154,14 +165,27 @@ impl Children {
     fn launch(
         &mut self,
         branches: Vec<(Vec<Member>, Boot)>,
+        links: Vec<Link>,
         events: &mut Vec<Event>,
     ) -> io::Result<()> {
-        let forks = branches
-            .iter()
-            .filter(|(_, boot)| boot.kind == "fork")
-            .count();
+        let mut branches = branches.into_iter();
+        for (link, (branch, boot)) in links.into_iter().zip(&mut branches) {
+            let mut child = Child::new(branch, boot)?;
+            child.begin(link, &self.common);
+            self.children.push(child);
+        }
+        let branches: Vec<(Vec<Member>, Boot)> = branches.collect();
+        if branches.is_empty() {
+            return Ok(());
+        }
+        let is_here = |boot: &Boot| boot.kind == "fork";
+        let forks = branches.iter().filter(|(_, boot)| is_here(boot)).count();
+        let others = branches.iter().filter(|(_, boot)| !is_here(boot));
+        let others: Vec<Option<&str>> = others
+            .map(|(branch, boot)| boot::has_host_name(boot).then_some(&*branch[0].name))
+            .collect();
         let interface = self.common.boot.interface.as_deref();
-        self.listeners = Listeners::open(interface, forks, branches.len() - forks)?;
+        self.listeners = Listeners::open(interface, forks, &others)?;
         let several = branches.iter().filter(|(_, boot)| boot.kind == "ssh");
         let keys = match several.clone().count() {
             0 | 1 => Keys::Unknown,
@@ -170,7 +194,8 @@ impl Children {
                 .next()
                 .unwrap_or_default(),
         };
-        for (index, (branch, boot)) in branches.into_iter().enumerate() {
+        let joined = self.children.len();
+        for (index, (branch, boot)) in (joined..).zip(branches) {
             let mut child = Child::new(branch, boot)?;
             let addresses = match child.boot.kind.as_str() {
                 "fork" => self.listeners.for_this_host(),
@@ -495,6 +520,8 @@ impl Child {
     /// Sends the plan over a connection to the child's agent.
     fn begin(&mut self, mut link: Link, common: &Common) {
         link.set_ranks(self.claims.ranks());
+        // Without it the loss of the host is noticed after the usual time.
+        let _ = link.set_silence(common.boot.silence);
         let plan = Box::new(Plan {
             common: common.clone(),
             hosts: self.branch.clone(),

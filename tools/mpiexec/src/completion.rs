@@ -41,7 +41,7 @@ const VALUES: &[(&str, &[&str])] = &[
 ];
 
 /// Options whose value is a file or folder.
-const FILES: [&str; 9] = [
+const FILES: [&str; 10] = [
     "app",
     "f",
     "hostfile",
@@ -51,6 +51,7 @@ const FILES: [&str; 9] = [
     "trace",
     "wdir",
     "prefix",
+    "secret",
 ];
 
 /// Returns the options with words as values, and these words.

@@ -143,11 +143,35 @@ const TOPICS: &[Topic] = &[
                         command that starts agents, and its arguments
   -bootstrap-timeout SECONDS
                         time for a host to answer (default 20)
+  -agent-timeout SECONDS
+                        silence after which a host counts as lost (default 3)
   -bootstrap-width N    agents that one agent starts (default 32)
   -iface NAME           network interface that agents and ranks listen on
   -encrypt              encrypt the ranks' TCP connections, and use no other
                         network; agents always encrypt theirs
   -prefix DIR           folder of Weft on the hosts
+",
+    },
+    Topic {
+        name: "join",
+        title: "Without ssh: the same command on each machine (see docs/run.md)",
+        text: "\
+  -join HOST:PORT       join the job whose first machine (index 0) is HOST; it
+                        listens at PORT, starts the job when all have joined,
+                        and prints all output
+  -size N               number of machines that join
+  -index I              number of this machine; else JOB_COMPLETION_INDEX,
+                        SLURM_PROCID or PALS_RANKID; without any the machine
+                        whose address is HOST is the first, and the others get
+                        numbers as they come
+  -secret FILE          secret that all machines share, in a file that others
+                        can't read (also MPIEXEC_SECRET_FILE=FILE); make it by
+                        head -c 32 /dev/urandom | base64
+  -bootstrap-timeout SECONDS
+                        time for all to join (default 300)
+
+  Ranks get the environment and working directory of their own machine. One
+  rank runs on each, or -ppn N. Late machines are named after 10 seconds.
 ",
     },
     Topic {

@@ -7,6 +7,7 @@
 //! - `root` places the ranks, has agents start them, and decides when the job is over.
 //! - `agent` looks after the ranks of one host, the own one among them; `children` are the agents that a
 //!   root or an agent starts; `wire` are the messages between them.
+//! - `join`: agents that nobody starts: the same command runs on each machine, and the first is the root.
 //! - `hosts`: names of hosts in lists, files and batch systems, and the placement of ranks; pure
 //!   functions.
 //! - `affinity`, `binding`, `topology`, `cgroup`: which CPUs a rank gets.
@@ -32,6 +33,7 @@ mod hang;
 mod hang_detector;
 mod help;
 mod hosts;
+mod join;
 mod label;
 mod library_path;
 mod lines;
@@ -40,10 +42,12 @@ mod options;
 mod orphans;
 mod output;
 mod probe;
+mod processes;
 mod profile;
 mod program;
 mod report;
 mod root;
+mod secret_file;
 mod spawned;
 mod system;
 mod topology;
@@ -52,6 +56,7 @@ mod wire;
 use std::process::ExitCode;
 
 use options::Request;
+use output::print;
 use program::USAGE;
 
 /// Runs the command line and returns the exit code.
@@ -76,7 +81,10 @@ pub fn main() -> ExitCode {
         Ok(Request::Probe(library)) => probe::start(&library),
         Ok(Request::NameServer(settings)) => names::server::serve(&settings),
         Ok(Request::Top) => profile::top(&args),
-        Ok(Request::Run(options)) => root::run(*options),
+        Ok(Request::Run(mut options)) => match options.many.join.take() {
+            Some(how) => join::run(*options, how),
+            None => root::run(*options, |_| Ok(root::Joined::default())),
+        },
         Err(message) if spawned::refuse(&args, &message) => ExitCode::from(USAGE),
         Err(message) => refuse(&message),
     }
@@ -86,13 +94,4 @@ pub fn main() -> ExitCode {
 fn refuse(message: &str) -> ExitCode {
     eprintln!("mpiexec: {message}\nmpiexec: 'mpiexec -h' lists the options");
     ExitCode::from(USAGE)
-}
-
-/// Prints to standard output. Ignores a reader that has closed it.
-fn print(text: &str) -> ExitCode {
-    use std::io::Write;
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(_) => ExitCode::FAILURE,
-    }
 }

@@ -220,7 +220,7 @@ fn find(name: &str, file: Option<&OsStr>) -> Result<Connection, String> {
     };
     let addresses = host_and_port(name).to_socket_addrs();
     let addresses: Vec<SocketAddr> = addresses.map_err(unreachable)?.collect();
-    let file = file.map(|file| Ok::<_, String>((file, access::read_secret(file)?)));
+    let file = file.map(|file| Ok::<_, String>((file, access::FILE.read(file)?)));
     let file = file
         .transpose()
         .map_err(|why| format!("can't be asked: {why}"))?;

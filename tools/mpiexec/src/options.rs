@@ -12,7 +12,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use many::{Input, Many, Universe};
+use many::JoinDraft;
+pub use many::{Input, Join, Many, Universe};
 pub use syntax::{quoted, split};
 
 use crate::binding::{self, Bind};
@@ -181,7 +182,8 @@ const KNOWN: &[&str] = &[
 
 /// Returns the names of all options with a meaning in Weft.
 pub fn names() -> Vec<&'static str> {
-    KNOWN.iter().chain(many::NAMES).copied().collect()
+    let all = KNOWN.iter().chain(many::NAMES).chain(JoinDraft::NAMES);
+    all.copied().collect()
 }
 
 /// An internal option; see [`Request::Probe`].
@@ -218,6 +220,7 @@ pub fn parse(
         inherit: Inherit::All,
         set: profile::by_environment(&variable)?,
         before: Vec::new(),
+        join: JoinDraft::default(),
     };
     let mut drafts = Vec::new();
 
@@ -268,6 +271,13 @@ pub fn parse(
     profile::refuse_both(&everywhere.set, job.top)?;
     let trace = everywhere.set.iter().rfind(|set| set.0 == profile::TRACE);
     job.trace = trace.map(|(_, path)| PathBuf::from(path));
+    let many = &job.many;
+    let has_hosts = !many.hosts.is_empty()
+        || many.rankfile.is_some()
+        || many.bootstrap.is_some()
+        || many.skip_this
+        || drafts.iter().any(|draft| draft.hosts.is_some());
+    job.many.join = std::mem::take(&mut everywhere.join).finish(has_hosts)?;
     for (index, draft) in drafts.into_iter().enumerate() {
         job.sections.push(draft.finish(index, &everywhere)?);
     }
@@ -302,6 +312,7 @@ struct Everywhere {
     set: Vec<(OsString, OsString)>,
     /// The command before each program, such as gdb or valgrind.
     before: Vec<OsString>,
+    join: JoinDraft,
 }
 
 #[derive(Default)]
@@ -567,6 +578,7 @@ fn option(
         }
         PROBE => return Ok(Some(Request::Probe(value("a library")?))),
         "version" | "V" => return Ok(Some(Request::Version)),
+        _ if everywhere.join.option(name, &mut value)? => {}
         _ if many::option(
             name,
             &mut value,
@@ -576,7 +588,7 @@ fn option(
         )? => {}
         _ => {
             let Some(option) = foreign::find(name) else {
-                let unknown = || foreign::unknown(name, &[KNOWN, many::NAMES]);
+                let unknown = || foreign::unknown(name, &[KNOWN, many::NAMES, JoinDraft::NAMES]);
                 return Err(foreign::refused(name).unwrap_or_else(unknown));
             };
             for _ in 0..option.values {

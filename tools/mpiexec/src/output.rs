@@ -187,3 +187,11 @@ impl Outbox {
         true
     }
 }
+
+/// Prints to standard output. Ignores a reader that has closed it.
+pub fn print(text: &str) -> std::process::ExitCode {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(_) => std::process::ExitCode::FAILURE,
+    }
+}

@@ -25,7 +25,7 @@ use self::other_mpi::OtherMpi;
 use self::output::Output;
 use crate::affinity;
 use crate::agent;
-use crate::children::{Children, Event, Key, OwnAgent};
+use crate::children::{Children, Event, Key, OwnAgent, Running};
 use crate::debugger;
 use crate::hang::Inquiry;
 use crate::hang_detector::HangDetector;
@@ -39,11 +39,14 @@ use crate::report::exit_codes;
 use crate::spawned::{Offspring, Whose};
 use crate::system::{self, Ending, HANDLED, Pid, Signals};
 use crate::wire::frames::Bytes;
+use crate::wire::link::Link;
 use crate::wire::messages::{Common, Down, Pair, Up, to_ending, to_stage};
 use crate::wire::tree::{Fence, OWN};
 
 /// How often to look whether the terminal has become ours.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
+/// Time for the agent of this host to get its plan.
+const PLAN: Duration = Duration::from_secs(30);
 /// Time for agents to say farewell.
 const FAREWELL: Duration = Duration::from_millis(2000);
 /// Time for the commands that started them to end after that.
@@ -52,9 +55,22 @@ const COMMANDS: Duration = Duration::from_millis(300);
 /// Ranks per core from which on a job is announced to take long.
 const CROWD: usize = 1000;
 
-/// Places the ranks of a job and runs it. Returns the exit code.
-pub fn run(mut options: Options) -> ExitCode {
-    let placement = match plan::plan(&mut options, &plan::Here) {
+/// Agents that have joined a job before its start.
+#[derive(Default)]
+pub struct Joined {
+    /// The agent of this host, and its process.
+    pub own: Option<(Link, Pid)>,
+    /// The connections to those of the other hosts, in order.
+    pub links: Vec<Link>,
+}
+
+/// Places the ranks of a job and runs it. `join` gets the agents that nobody has to start, and the names
+/// of their hosts. Returns the exit code.
+pub fn run(
+    mut options: Options,
+    join: impl FnOnce(&mut Placement) -> Result<Joined, Unfit>,
+) -> ExitCode {
+    let mut placement = match plan::plan(&mut options, &plan::Here) {
         Ok(placement) => placement,
         Err(message) => {
             match &options.spawned {
@@ -86,12 +102,13 @@ pub fn run(mut options: Options) -> ExitCode {
     if placement.is_local && ranks / cores >= CROWD {
         eprintln!("mpiexec: {ranks} ranks share {cores} cores; they take long to start and to end");
     }
-    run_placed(&options, &placement)
+    let joined = join(&mut placement);
+    ExitCode::from(run_placed(&options, &placement, joined))
 }
 
 /// Runs a job whose ranks are placed. Returns the exit code.
-fn run_placed(options: &Options, placement: &Placement) -> ExitCode {
-    ExitCode::from(match Root::start(options, placement) {
+fn run_placed(options: &Options, placement: &Placement, joined: Result<Joined, Unfit>) -> u8 {
+    match joined.and_then(|joined| Root::start(options, placement, joined)) {
         Ok(mut root) => {
             root.serve(|root| root.tell_spawner(options, placement));
             root.finish(options)
@@ -103,7 +120,7 @@ fn run_placed(options: &Options, placement: &Placement) -> ExitCode {
             }
             unfit.code
         }
-    })
+    }
 }
 
 /// A rank of the job, as far as its agent has reported it.
@@ -194,19 +211,24 @@ enum Owner {
 }
 
 impl Root {
-    fn start(options: &Options, placement: &Placement) -> Result<Root, Unfit> {
+    fn start(options: &Options, placement: &Placement, joined: Joined) -> Result<Root, Unfit> {
         let mut setup = setup::setup(options, placement)?;
         let programs = programs(options, setup.is_alone())?;
         // A fork has all that this process has, so it comes before anything else.
         let own = match setup.own.take() {
             None => None,
             Some(member) => {
-                let (link, pid) = agent::fork()
-                    .map_err(|e| unfit("can't start a process that looks after the ranks", e))?;
+                let (link, pid) = match joined.own {
+                    Some(own) => own,
+                    None => agent::fork(PLAN).map_err(|e| {
+                        unfit("can't start a process that looks after the ranks", e)
+                    })?,
+                };
                 Some(OwnAgent { member, link, pid })
             }
         };
-        Root::of(options, placement, setup, own, programs)
+        let links = joined.links;
+        Root::of(options, placement, setup, Running { own, links }, programs)
     }
 
     /// Makes the root of a job. `programs` are the names of the sections' programs.
@@ -214,7 +236,7 @@ impl Root {
         options: &Options,
         placement: &Placement,
         setup: setup::Setup,
-        own: Option<OwnAgent>,
+        running: Running,
         programs: Vec<String>,
     ) -> Result<Root, Unfit> {
         let began = Instant::now();
@@ -233,9 +255,10 @@ impl Root {
         let input = Input::new(&setup.common.input);
         let hosts = placement.hosts.iter().map(|host| host.name.clone());
         let output = Output::new(options, &hosts.collect::<Vec<_>>(), &placement.node_of)?;
-        let own_number = own.as_ref().map(|own| own.member.number as usize);
+        let own = running.own.as_ref();
+        let own_number = own.map(|own| own.member.number as usize);
         let mut events = Vec::new();
-        let children = start_children(setup.common, setup.branches, own, &mut events)?;
+        let children = start_children(setup.common, setup.branches, running, &mut events)?;
         let rank = |&host: &usize| Rank {
             host,
             pid: None,
@@ -689,10 +712,10 @@ fn programs(options: &Options, are_here: bool) -> Result<Vec<String>, Unfit> {
 fn start_children(
     common: Common,
     branches: Vec<setup::Branch>,
-    own: Option<OwnAgent>,
+    running: Running,
     events: &mut Vec<Event>,
 ) -> Result<Children, Unfit> {
-    let started = Children::start(common, branches, own, events);
+    let started = Children::start(common, branches, running, events);
     started.map_err(|error| Unfit {
         code: 1,
         message: format!("can't wait for calls of agents: {error}"),

@@ -107,6 +107,13 @@ impl Signals {
         }
     }
 
+    /// Ends this process, as its signal would have, if one is pending.
+    pub fn obey(&self) {
+        if let Some(number) = self.next() {
+            exit(128_i32.saturating_add(number) as u8);
+        }
+    }
+
     /// Restores the previous signal mask.
     pub fn give_back(&self) {
         // SAFETY: `before` is the set that sigprocmask gave us.

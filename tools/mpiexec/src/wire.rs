@@ -3,6 +3,7 @@
 pub mod check;
 pub mod frames;
 pub mod greeting;
+pub mod join;
 pub mod link;
 pub mod messages;
 #[cfg(test)]

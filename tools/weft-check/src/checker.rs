@@ -103,6 +103,10 @@ pub fn before(index: usize, args: &mut [usize]) -> Option<Before> {
             }
             return Some(before);
         }
+        if call.base() == "MPI_Abort" {
+            checker.report_waiting();
+            return Some(before);
+        }
         before.ending = objects::ending(call);
         if function
             .params
@@ -133,7 +137,7 @@ pub fn before(index: usize, args: &mut [usize]) -> Option<Before> {
     }
     // Without the lock, since this waits for other members.
     if let Some(collective) = meeting {
-        collectives().meet(collective, shadow());
+        collectives().meet(collective, shadow(), report_waiting);
     }
     if !before.requests.is_empty() && matches!(function.base, "MPI_Wait" | "MPI_Waitall") {
         wait_for_members(&before);
@@ -159,7 +163,14 @@ fn wait_for_members(before: &Before) {
         }
     }
     for (id, number) in keys {
-        collectives().gather(id, number, shadow());
+        collectives().gather(id, number, shadow(), report_waiting);
+    }
+}
+
+/// Reports the mistakes that are known before the job ends early.
+fn report_waiting() {
+    if let Some(checker) = CHECKER.lock().as_mut() {
+        checker.report_waiting();
     }
 }
 
@@ -234,6 +245,13 @@ fn end() {
 }
 
 impl Checker {
+    fn report_waiting(&mut self) {
+        if shadow() != 0 {
+            self.messages.flush(shadow());
+        }
+        report::report_repeats();
+    }
+
     /// Returns whether the handles of a call are valid, so that MPI can be asked about them.
     fn knows_handles(&self, call: Call<'_>) -> bool {
         let params = call.function.params.iter().zip(call.args);

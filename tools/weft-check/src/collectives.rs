@@ -263,8 +263,9 @@ impl Collective {
 
 impl Collectives {
     /// Sends the arguments to rank 0, or receives them there. Waits for the members of a blocking
-    /// collective.
-    pub fn meet(&self, collective: Collective, shadow: usize) {
+    /// collective. If they disagree and would hang, each member calls `report` before the job is
+    /// aborted.
+    pub fn meet(&self, collective: Collective, shadow: usize, report: impl Fn()) {
         let Collective {
             record,
             ranks,
@@ -279,14 +280,20 @@ impl Collectives {
                 .or_default()
                 .push_back((record, ranks));
             if waits {
-                self.gather(id, number, shadow);
+                self.gather(id, number, shadow, report);
             }
             return;
         }
         let bytes = record.bytes();
         if record.waits {
             if pmpi::send(&bytes, ranks[0], tag, shadow) {
-                pmpi::receive(ranks[0], tag, shadow);
+                let answer = pmpi::receive(ranks[0], tag, shadow);
+                if answer.is_some_and(|answer| answer == ENDS) {
+                    report();
+                    pmpi::send(&[], ranks[0], tag, shadow);
+                    // The job is aborted meanwhile.
+                    pmpi::receive(ranks[0], tag, shadow);
+                }
             }
         } else {
             let mut sending = self.sending.lock();
@@ -295,8 +302,9 @@ impl Collectives {
         }
     }
 
-    /// Compares, at rank 0, the arguments of a communicator's collectives up to `number`.
-    pub fn gather(&self, id: u64, number: u64, shadow: usize) {
+    /// Compares, at rank 0, the arguments of a communicator's collectives up to `number`. Calls `report`
+    /// before the job is aborted.
+    pub fn gather(&self, id: u64, number: u64, shadow: usize, report: impl Fn()) {
         loop {
             let next = {
                 let mut open = self.open.lock();
@@ -322,6 +330,15 @@ impl Collectives {
             if same && let Some((text, ends)) = judge(&records) {
                 eprintln!("Weft check: {text}");
                 if ends {
+                    let waiting = records.iter().zip(&ranks[..]).skip(1);
+                    let waiting = waiting.filter(|(record, _)| record.waits);
+                    for (_, &member) in waiting.clone() {
+                        pmpi::send(ENDS, member, tag, shadow);
+                    }
+                    report();
+                    for (_, &member) in waiting {
+                        pmpi::receive(member, tag, shadow);
+                    }
                     pmpi::abort();
                 }
             }
@@ -333,6 +350,9 @@ impl Collectives {
         }
     }
 }
+
+/// Rank 0's answer to members whose job ends.
+const ENDS: &[u8] = b"ends";
 
 fn tag(id: u64) -> i32 {
     (TAGS + id % 1_000_003) as i32

@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::thread::{self, ThreadId};
+use std::time::{Duration, Instant};
 
 use crate::abi::abi;
 use crate::call_site::CallSite;
@@ -22,6 +23,9 @@ const TAG: i32 = 1;
 const CANCELLED: u64 = u64::MAX;
 /// Calls between two polls for descriptions.
 const SELDOM: u64 = 32;
+
+/// Time for descriptions to arrive before a job ends early.
+const LAST: Duration = Duration::from_secs(2);
 
 /// The data of a message.
 #[derive(Clone)]
@@ -293,6 +297,17 @@ impl Messages {
         self.under_way.retain_mut(|sending| !pmpi::is_sent(sending));
         while let Some((world, bytes)) = pmpi::poll(TAG, shadow) {
             self.hear(world, &bytes);
+        }
+    }
+
+    /// Waits for the descriptions of received messages, since the job is about to end, for
+    /// [`LAST`] at most.
+    pub fn flush(&mut self, shadow: usize) {
+        let until = Instant::now() + LAST;
+        self.poll(shadow, true);
+        while self.waiting.values().any(|stream| !stream.is_empty()) && Instant::now() < until {
+            thread::yield_now();
+            self.poll(shadow, true);
         }
     }
 

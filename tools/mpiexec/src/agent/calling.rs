@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use netmod_kit::admission::{Keys, Role};
 
-use crate::system;
+use crate::system::{self, Signals};
 use crate::wire::greeting::Greeting;
 use crate::wire::link::{Link, introduce};
 use crate::wire::messages::{Down, Plan};
@@ -25,15 +25,15 @@ pub fn parent() -> Result<(Link, Plan), String> {
     let until = Instant::now() + Duration::from_secs(greeting.patience.max(1).into());
     let (stream, keys) = call(&greeting, until)?;
     let link = Link::new(stream, &keys, Role::Initiator).map_err(|error| error.to_string())?;
-    plan_until(link, until)
+    plan(link, until, None)
 }
 
-/// Waits for the plan on a connection to the root of this host.
-pub fn plan(link: Link) -> Result<(Link, Plan), String> {
-    plan_until(link, Instant::now() + LINE)
-}
-
-fn plan_until(mut link: Link, until: Instant) -> Result<(Link, Plan), String> {
+/// Waits until `until` for the plan on a connection to the parent. A signal of `signals` ends this process.
+pub fn plan(
+    mut link: Link,
+    until: Instant,
+    signals: Option<&Signals>,
+) -> Result<(Link, Plan), String> {
     loop {
         match link.next::<Down>() {
             Ok(Some(Down::Plan { plan })) => return Ok((link, *plan)),
@@ -47,12 +47,21 @@ fn plan_until(mut link: Link, until: Instant) -> Result<(Link, Plan), String> {
         if wait.is_zero() {
             return Err("the parent sent no plan".to_owned());
         }
-        let mut entry = [libc::pollfd {
-            fd: link.descriptor(),
-            events: libc::POLLIN,
-            revents: 0,
-        }];
-        system::poll(&mut entry, wait.as_millis() as i32 + 1);
+        let signalled = signals.map(Signals::descriptor);
+        let mut entries: Vec<libc::pollfd> = [link.descriptor()]
+            .into_iter()
+            .chain(signalled)
+            .map(|fd| libc::pollfd {
+                fd,
+                events: libc::POLLIN,
+                revents: 0,
+            })
+            .collect();
+        let wait = i32::try_from(wait.as_millis() + 1).unwrap_or(i32::MAX);
+        system::poll(&mut entries, wait);
+        if let Some(signals) = signals {
+            signals.obey();
+        }
         link.read();
     }
 }

@@ -21,6 +21,7 @@ use crate::children::Event;
 use crate::core_files::{self, Dumped};
 use crate::options::{Inherit, Section};
 use crate::output::Outbox;
+use crate::processes;
 use crate::program::{NOT_FOUND, NOT_RUNNABLE, Program, Unfit};
 use crate::system::{self, Ending, Pid, Setup};
 use crate::wire::frames::Bytes;
@@ -377,6 +378,30 @@ impl Agent {
         }
     }
 
+    /// Asks the ranks in MPI for wait reports. Only processes that catch the signal get it: it would end
+    /// others, such as a script that runs the program.
+    pub(super) fn ask_for_last_words(&mut self) {
+        let mut is_hidden = false;
+        for index in 0..self.ranks.len() {
+            let rank = &mut self.ranks[index];
+            rank.output[1].mark();
+            if rank.ending.is_none() && self.server.stage(index) == Stage::Active {
+                match processes::catches(rank.pid, libc::SIGQUIT) {
+                    true => system::kill(rank.pid, libc::SIGQUIT),
+                    false => is_hidden = true,
+                }
+            }
+        }
+        if is_hidden {
+            let own: Vec<Pid> = self.ranks.iter().map(|rank| rank.pid).collect();
+            for pid in processes::of_group(self.guardian.group()) {
+                if !own.contains(&pid) && processes::catches(pid, libc::SIGQUIT) {
+                    system::kill(pid, libc::SIGQUIT);
+                }
+            }
+        }
+    }
+
     /// Reports once that all ranks in MPI have printed their wait reports.
     pub(super) fn look_for_reports(&mut self) {
         let is_silent = |index: usize| {
@@ -442,7 +467,10 @@ fn section(part: &Part) -> Section {
         count: part.count as usize,
         asked: None,
         hosts: None,
-        inherit: Inherit::None,
+        inherit: match part.inherits {
+            true => Inherit::All,
+            false => Inherit::None,
+        },
         set: part
             .environment
             .iter()

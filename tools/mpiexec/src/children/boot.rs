@@ -148,6 +148,14 @@ fn with(program: &OsStr, args: &[&str]) -> Command {
 /// The kind of the agent of the root's own host, which is a fork of the root.
 pub const OWN: &str = "own";
 
+/// Returns whether the hosts of a kind have names of the network: pods may not, and people know others.
+pub fn has_host_name(boot: &Boot) -> bool {
+    !matches!(boot.kind.as_str(), "k8s" | "manual")
+}
+
+/// The kind of agents that nobody starts (`-join`).
+pub const JOIN: &str = "join";
+
 /// Returns whether the process that runs an agent has nothing more to do after the agent's farewell,
 /// so that it need not end by itself.
 pub fn may_be_ended(boot: &Boot) -> bool {

@@ -1,20 +1,17 @@
 //! Proofs of the right to publish names and get the secrets of ports: a secret in a file, or the
 //! same user and host.
 
-use std::ffi::OsStr;
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io;
 use std::os::linux::net::SocketAddrExt;
-use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::time::Duration;
 
 use netmod_kit::admission::{Protocol, Secret, random};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
-use rustix::process::geteuid;
 
 use super::channel::Channel;
+use crate::secret_file::SecretFile;
 
 /// The default TCP port of the name server.
 pub const PORT: u16 = 6493;
@@ -28,60 +25,16 @@ pub const SECRET: u8 = b's';
 /// The context and the secret, which is public, of launchers without another one.
 pub const GUEST: (u8, Secret) = (b'g', Secret::from_bytes([0; Secret::LENGTH]));
 
-/// Least and most bytes of a secret in a file.
-const LENGTHS: std::ops::RangeInclusive<usize> = 16..=4096;
 /// The beginning of the names of servers' sockets; 32 hexadecimal digits follow.
 const SOCKET: &str = "weft-names-";
 
-/// Reads the file of `-name-server-secret`.
-///
-/// # Errors
-/// It can't be read, others could have read or changed it, or it is too short to be a secret.
-pub fn read_secret(path: &OsStr) -> Result<Secret, String> {
-    let name = path.display();
-    let wrong = |why: String| format!("the file '{name}' (-name-server-secret) {why}");
-    let failed = |error: io::Error| {
-        let hint = match error.kind() {
-            io::ErrorKind::NotFound => format!(
-                "; make it by '(umask 077; head -c 32 /dev/urandom | base64 > {name})', and copy it to all users \
-                 of the server"
-            ),
-            _ => String::new(),
-        };
-        wrong(format!("can't be read: {error}{hint}"))
-    };
-    // Checked before opening the file, since opening a pipe would block.
-    if !fs::metadata(path).map_err(failed)?.is_file() {
-        return Err(wrong("is not a regular file".to_owned()));
-    }
-    let file = File::open(path).map_err(failed)?;
-    let data = file.metadata().map_err(failed)?;
-    if ![geteuid().as_raw(), 0].contains(&data.uid()) {
-        return Err(wrong(
-            "belongs to another user; copy it to a file of your own".to_owned(),
-        ));
-    }
-    if data.mode() & 0o077 != 0 {
-        return Err(wrong(format!(
-            "can be read or changed by others (its mode is {:o}); chmod 600 {name}",
-            data.mode() & 0o777
-        )));
-    }
-    let mut text = Vec::new();
-    let limit = *LENGTHS.end() as u64 + 1;
-    file.take(limit).read_to_end(&mut text).map_err(failed)?;
-    let text = text.trim_ascii();
-    if !LENGTHS.contains(&text.len()) {
-        return Err(wrong(format!(
-            "has {} bytes; a secret has {} to {}",
-            text.len(),
-            LENGTHS.start(),
-            LENGTHS.end()
-        )));
-    }
-    let purpose = "Weft 2026-11-28 secret of a name server";
-    Ok(Secret::derive(purpose, text))
-}
+/// The file of `-name-server-secret`.
+pub const FILE: SecretFile = SecretFile {
+    option: "-name-server-secret",
+    purpose: "Weft 2026-11-28 secret of a name server",
+    copy: "copy it to all users of the server",
+    forbidden: 0o077,
+};
 
 /// Opens a socket for processes of this host, and returns it with its random name. Other users can
 /// connect, so the caller must check [`netmod_kit::is_own`].
@@ -159,38 +112,7 @@ impl Greeting {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
-
-    #[test]
-    fn a_secret_is_read_from_a_file_that_others_can_not_read() {
-        let dir = tempfile::tempdir().unwrap();
-        let read = |text: &[u8], mode| {
-            let path = dir.path().join("secret");
-            let _ = fs::remove_file(&path);
-            fs::write(&path, text).unwrap();
-            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
-            read_secret(path.as_os_str())
-        };
-        let secret = read(b"0123456789abcdef\n", 0o600).unwrap();
-        assert_eq!(read(b" 0123456789abcdef", 0o400), Ok(secret));
-        assert_ne!(read(b"0123456789abcdeg", 0o600), Ok(secret));
-        for mode in [0o640, 0o604, 0o620, 0o602] {
-            let why = read(b"0123456789abcdef", mode).unwrap_err();
-            assert!(why.contains("chmod 600"), "{why}");
-        }
-        for text in [&b"0123456789abcde\n"[..], b"", &[b'x'; 5000]] {
-            assert!(
-                read(text, 0o600)
-                    .unwrap_err()
-                    .contains("bytes; a secret has")
-            );
-        }
-        let why = read_secret(dir.path().join("none").as_os_str()).unwrap_err();
-        assert!(why.contains("head -c 32"), "{why}");
-        assert!(read_secret(dir.path().as_os_str()).is_err());
-    }
 
     #[test]
     fn only_sockets_of_name_servers_are_believed() {

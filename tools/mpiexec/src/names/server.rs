@@ -79,7 +79,7 @@ impl Server {
         let secret = settings
             .secret
             .as_deref()
-            .map(|file: &OsStr| access::read_secret(file));
+            .map(|file: &OsStr| access::FILE.read(file));
         let secret = secret.transpose()?;
         let port = settings.port.unwrap_or(PORT);
         let listener = TcpListener::bind((Ipv6Addr::UNSPECIFIED, port))

@@ -9,9 +9,10 @@ use crate::children::KINDS;
 use crate::hosts::batch::SYSTEMS;
 use crate::hosts::place::Order;
 use crate::hosts::rankfile::{self, Entry};
-use crate::hosts::{self, Host, MOST_SLOTS};
+use crate::hosts::{self, Host, MAX_RANKS, MOST_SLOTS};
 use crate::spawned;
 use crate::topology::{ObjectKind, cpu_list};
+use crate::wire::link::{MAX_SILENCE, SILENCE};
 
 use super::syntax::{contents, split};
 use super::text;
@@ -53,8 +54,12 @@ pub struct Many {
     pub prefix: Option<PathBuf>,
     /// Most agents that one agent starts.
     pub width: usize,
-    /// Seconds that a host has to answer.
-    pub patience: u32,
+    /// Seconds that a host has to answer, if not the default.
+    pub patience: Option<u32>,
+    /// Seconds of silence after which a host counts as lost.
+    pub silence: u32,
+    /// How this machine joins others.
+    pub join: Option<Join>,
     /// The ranks that get standard input.
     pub input: Input,
     /// Whether to print the ranks of each host.
@@ -123,7 +128,9 @@ impl Default for Many {
             encrypt: false,
             prefix: None,
             width: 32,
-            patience: 20,
+            patience: None,
+            silence: SILENCE,
+            join: None,
             input: Input::Ranks(vec![0]),
             print_map: false,
             report_bindings: false,
@@ -134,7 +141,112 @@ impl Default for Many {
     }
 }
 
+/// How a machine joins others that have started the same command.
+#[derive(Debug)]
+pub struct Join {
+    /// `HOST:PORT` of the first machine.
+    pub place: String,
+    /// The number of machines, at least 1.
+    pub size: usize,
+    /// The index of this one.
+    pub index: Option<usize>,
+    /// The file with the secret.
+    pub secret: Option<OsString>,
+}
+
+/// The options of [`Join`] as they were given.
+#[derive(Debug, Default)]
+pub struct JoinDraft {
+    place: Option<String>,
+    size: Option<usize>,
+    index: Option<usize>,
+    secret: Option<OsString>,
+}
+
+impl JoinDraft {
+    /// The names of the options.
+    pub const NAMES: &[&str] = &["join", "size", "index", SECRET];
+
+    /// Applies one of [`Self::NAMES`]; returns `false` for others.
+    pub fn option(
+        &mut self,
+        name: &str,
+        value: &mut impl FnMut(&str) -> Result<OsString, String>,
+    ) -> Result<bool, String> {
+        match name {
+            "join" => {
+                let place = text(&value("HOST:PORT")?);
+                let port = place.rsplit_once(':').filter(|(host, _)| !host.is_empty());
+                let port = port.and_then(|(_, port)| port.parse().ok());
+                if port.is_none_or(|port: u16| port == 0) {
+                    return Err(format!(
+                        "option -join: '{place}' is not HOST:PORT, the address of the first machine"
+                    ));
+                }
+                self.place = Some(place);
+            }
+            "size" => {
+                let size = super::count(name, &value("a number of machines")?)?;
+                if size > MAX_RANKS {
+                    return Err(format!("option -size is {size}; it is at most {MAX_RANKS}"));
+                }
+                self.size = Some(size);
+            }
+            "index" => {
+                let index = text(&value("a number")?);
+                self.index = Some(index.parse().map_err(|_| {
+                    format!("option -index is '{index}'; it must be a whole number, 0 or more")
+                })?);
+            }
+            SECRET => self.secret = Some(value("a file")?),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Checks that the options belong together. `has_hosts`: whether there are options about hosts.
+    pub fn finish(self, has_hosts: bool) -> Result<Option<Join>, String> {
+        let Some(place) = self.place else {
+            let given = [
+                ("size", self.size.is_some()),
+                ("index", self.index.is_some()),
+                (SECRET, self.secret.is_some()),
+            ];
+            return match given.iter().find(|(_, given)| *given) {
+                Some((name, _)) => Err(format!(
+                    "option -{name} has no use without -join HOST:PORT; add that or leave it out"
+                )),
+                None => Ok(None),
+            };
+        };
+        if has_hosts {
+            return Err(
+                "-join and hosts or -bootstrap can't be used together, since the machines come by \
+                 themselves; leave one out"
+                    .to_owned(),
+            );
+        }
+        let Some(size) = self.size else {
+            return Err("option -join needs -size N, the number of machines".to_owned());
+        };
+        Ok(Some(Join {
+            place,
+            size,
+            index: self.index,
+            secret: self.secret,
+        }))
+    }
+}
+
+/// The option that names the file with the secret of machines that join.
+const SECRET: &str = "secret";
+
 impl Many {
+    /// Returns the seconds that a host has to answer.
+    pub fn patience(&self) -> u32 {
+        self.patience.unwrap_or(20)
+    }
+
     /// Gives standard input to all ranks.
     pub fn input_for_all(&mut self) {
         if let Ok(all) = input("s", "all") {
@@ -199,6 +311,7 @@ pub const NAMES: &[&str] = &[
     "prefix",
     "bootstrap-width",
     "bootstrap-timeout",
+    "agent-timeout",
     "s",
     "stdin",
     "usize",
@@ -345,7 +458,17 @@ pub fn option(
         "bootstrap-width" => many.width = super::count(name, &value("a number")?)?,
         "bootstrap-timeout" => {
             let seconds = super::count(name, &value("a number of seconds")?)?;
-            many.patience = u32::try_from(seconds).unwrap_or(u32::MAX).min(86_400);
+            many.patience = Some(u32::try_from(seconds).unwrap_or(u32::MAX).min(86_400));
+        }
+        "agent-timeout" => {
+            let seconds = super::count(name, &value("a number of seconds")?)?;
+            let seconds = u32::try_from(seconds).unwrap_or(u32::MAX);
+            if seconds > MAX_SILENCE {
+                return Err(said(format!(
+                    "{seconds} seconds are too many; it is at most {MAX_SILENCE}"
+                )));
+            }
+            many.silence = seconds;
         }
         "s" | "stdin" => many.input = input(name, &text(&value("a rank, 'all' or 'none'")?))?,
         "usize" => many.universe = universe(&text(&value("a number, 'infinite' or 'system'")?))?,

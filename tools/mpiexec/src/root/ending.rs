@@ -24,6 +24,8 @@ const GRACE_FOR_SIGNALS: Duration = Duration::from_secs(5);
 /// leave like this do so at about the same time. Longer than a process takes to report a lost peer (a
 /// second over UCX), also on a busy machine.
 const GRACE_FOR_OTHERS: Duration = Duration::from_secs(3);
+/// Time for wait reports of a job that an interrupt ends.
+const INTERRUPTED_WORDS: Duration = Duration::from_secs(1);
 /// Most time from the closing of a killed process's connections to the report of its end.
 const DYING: Duration = Duration::from_millis(500);
 /// Time for agents to report the ends of killed ranks.
@@ -41,8 +43,13 @@ pub(super) enum Phase {
     /// Not begun.
     Running,
     /// Ranks were asked for wait reports: they have time until `least`, and until `most` if one of
-    /// them has not printed it.
-    LastWords { least: Instant, most: Instant },
+    /// them has not printed it. Then they get `signal`, and have `grace` to end.
+    LastWords {
+        least: Instant,
+        most: Instant,
+        signal: i32,
+        grace: Duration,
+    },
     /// Ranks were asked to end, and are killed at this time.
     Asked(Instant),
     /// Ranks were killed, and agents have reported it by this time.
@@ -142,16 +149,27 @@ impl Root {
         }
         let text = format!("received {}", signal_name(number));
         self.blame(None, 128 + number as u8, text);
-        self.signal(number);
-        self.signal(libc::SIGCONT);
-        self.offspring.signal(number);
-        self.children.give_up_the_unborn();
         let grace = if self.is_spawned {
             GRACE
         } else {
             GRACE_FOR_SIGNALS
         };
-        self.phase = Phase::Asked(Instant::now() + grace);
+        // Whoever interrupts a job may want to know why it has not ended.
+        if number == libc::SIGINT && self.hosts.iter().all(|host| host.settled) {
+            let now = Instant::now();
+            self.listen(true);
+            self.children.send(&Down::LastWords {});
+            self.signal(libc::SIGCONT);
+            self.inquiry = None;
+            self.phase = Phase::LastWords {
+                least: now,
+                most: now + INTERRUPTED_WORDS,
+                signal: number,
+                grace,
+            };
+            return;
+        }
+        self.ask(number, grace);
     }
 
     pub(super) fn has_ended(&mut self, rank: usize, ending: Ending, stage: Stage) {
@@ -391,7 +409,7 @@ impl Root {
                     .flatten()
                     .min()
             }
-            Phase::LastWords { least, most } => {
+            Phase::LastWords { least, most, .. } => {
                 let now = Instant::now();
                 Some(if now < least {
                     least
@@ -403,15 +421,20 @@ impl Root {
         }
     }
 
-    /// Collects the ranks' wait reports from now on. With `by_signal`, all ranks are asked for one.
-    fn ask_for_reports(&mut self, by_signal: bool) {
+    /// Collects the ranks' wait reports from now on; with `quiet` they are not printed.
+    fn listen(&mut self, quiet: bool) {
         for host in &mut self.hosts {
             host.spoken = host
                 .ranks
                 .iter()
                 .all(|&rank| self.ranks[rank].ending.is_some());
         }
-        self.output.listen();
+        self.output.listen(quiet);
+    }
+
+    /// Collects the ranks' wait reports from now on. With `by_signal`, all ranks are asked for one.
+    fn ask_for_reports(&mut self, by_signal: bool) {
+        self.listen(false);
         self.children.send(&Down::Where { by_signal });
     }
 
@@ -491,12 +514,20 @@ impl Root {
                 self.phase = Phase::LastWords {
                     least: now + LAST_WORDS,
                     most: now + LAST_WORDS_OF_ALL,
+                    signal: libc::SIGTERM,
+                    grace: GRACE,
                 };
             }
-            (Phase::LastWords { least, most }, _)
-                if now >= most || (now >= least && self.hosts.iter().all(|host| host.spoken)) =>
-            {
-                self.ask();
+            (
+                Phase::LastWords {
+                    least,
+                    most,
+                    signal,
+                    grace,
+                },
+                _,
+            ) if now >= most || (now >= least && self.hosts.iter().all(|host| host.spoken)) => {
+                self.ask(signal, grace);
             }
             (Phase::Asked(at), _) if now >= at => self.kill(),
             _ => {}
@@ -533,7 +564,7 @@ impl Root {
         }
         if self.cause.is_none() {
             self.blame(culprit, code, text);
-            self.ask();
+            self.ask(libc::SIGTERM, GRACE);
         }
     }
 
@@ -547,18 +578,19 @@ impl Root {
         self.cause = Some(Cause { code, text, others });
     }
 
-    fn ask(&mut self) {
+    /// Asks all ranks by a signal to end within `grace`.
+    fn ask(&mut self, signal: i32, grace: Duration) {
         if let (Phase::LastWords { .. }, Some(cause)) = (self.phase, &mut self.cause)
             && let Some(text) = hang::summary(self.output.heard())
         {
             cause.text = format!("{}\n{text}", cause.text);
         }
         self.children.give_up_the_unborn();
-        self.signal(libc::SIGTERM);
-        self.offspring.signal(libc::SIGTERM);
+        self.signal(signal);
+        self.offspring.signal(signal);
         // A process that is stopped gets to see the above when it goes on.
         self.signal(libc::SIGCONT);
-        self.phase = Phase::Asked(Instant::now() + GRACE);
+        self.phase = Phase::Asked(Instant::now() + grace);
     }
 
     fn kill(&mut self) {

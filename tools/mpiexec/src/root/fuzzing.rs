@@ -5,6 +5,7 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 
 use super::{Fence, Root, setup};
+use crate::children::Running;
 use crate::options::{Request, parse};
 use crate::output::Sink;
 use crate::root::plan;
@@ -59,7 +60,7 @@ pub fn agents(bytes: &[u8]) {
     let mut setup = setup.unwrap_or_else(|unfit| panic!("{}", unfit.message));
     let mut agents: Vec<Agent> = setup.branches.drain(..).map(Agent::of).collect();
     let programs = vec!["program".to_owned(); options.sections.len()];
-    let root = Root::of(&options, &placement, setup, None, programs);
+    let root = Root::of(&options, &placement, setup, Running::default(), programs);
     let mut root = root.unwrap_or_else(|unfit| panic!("{}", unfit.message));
     // No agent is started, so messages to agents are dropped.
     root.fence = Fence::new(false, agents.len());

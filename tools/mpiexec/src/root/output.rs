@@ -1,7 +1,7 @@
 //! The ranks' output on its way to this process's streams or to files.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{IsTerminal, Write};
@@ -19,6 +19,8 @@ pub struct Output {
     is_reported: [bool; 2],
     /// Each rank's output on standard error since [`Self::listen`], up to [`ATTENTION`] bytes.
     heard: Option<HashMap<usize, Vec<u8>>>,
+    /// The ranks whose wait reports are not printed; `None` if all are.
+    unprinted: Option<WaitReports>,
     /// The label of each rank's lines.
     labels: Vec<Option<Vec<u8>>>,
     files: Vec<RankFile>,
@@ -30,6 +32,40 @@ pub struct Output {
     asked: Vec<u32>,
     /// Credit that agents get when the sinks have room, by host and stream.
     owed: HashMap<(u32, u8), u32>,
+}
+
+/// The wait reports in the ranks' standard errors.
+#[derive(Default)]
+struct WaitReports {
+    /// The ranks in whose report the next line may be.
+    within: HashSet<usize>,
+}
+
+impl WaitReports {
+    /// The first words of a report's lines, which lines with blanks at the start follow
+    /// (`mpi_core::process::Process::report`, `wait_report.rs`).
+    const FIRST: [&str; 3] = [
+        "Weft: asked for pending operations",
+        "Weft: MPI is not initialized in this process",
+        "Weft: process ",
+    ];
+
+    /// Returns a rank's lines without those of reports.
+    fn remove_from(&mut self, rank: usize, bytes: &[u8]) -> Vec<u8> {
+        let mut rest = Vec::new();
+        for line in bytes.split_inclusive(|&byte| byte == b'\n') {
+            let begins = Self::FIRST
+                .iter()
+                .any(|first| line.starts_with(first.as_bytes()));
+            if begins {
+                self.within.insert(rank);
+            } else if !(line.starts_with(b"  ") && self.within.contains(&rank)) {
+                self.within.remove(&rank);
+                rest.extend_from_slice(line);
+            }
+        }
+        rest
+    }
 }
 
 /// A file that one or more ranks write to.
@@ -52,6 +88,7 @@ impl Output {
             sinks: [Sink::new(1), Sink::new(2)],
             is_reported: [false; 2],
             heard: None,
+            unprinted: None,
             labels: Vec::new(),
             files: Vec::new(),
             file_of: Vec::new(),
@@ -101,6 +138,14 @@ impl Output {
             let room = ATTENTION.saturating_sub(heard.len());
             heard.extend_from_slice(&bytes[..bytes.len().min(room)]);
         }
+        let rest;
+        let bytes = match &mut self.unprinted {
+            Some(reports) if stream == 1 => {
+                rest = reports.remove_from(rank, bytes);
+                &rest
+            }
+            _ => bytes,
+        };
         if let Some(file) = self.file_of[rank][stream] {
             return self.write_to_file(file, bytes);
         }
@@ -149,9 +194,11 @@ impl Output {
         open.collect()
     }
 
-    /// Starts keeping the ranks' standard error for [`Self::heard`].
-    pub fn listen(&mut self) {
+    /// Starts keeping the ranks' standard error for [`Self::heard`]. With `quiet`, their wait reports are
+    /// not printed.
+    pub fn listen(&mut self, quiet: bool) {
         self.heard = Some(HashMap::new());
+        self.unprinted = quiet.then(WaitReports::default);
     }
 
     /// Returns the ranks' standard error since [`Self::listen`].
@@ -195,5 +242,25 @@ impl Output {
             sink.push(&line);
             sink.push(b"\n");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wait_reports_are_taken_out_of_the_programs_lines() {
+        let mut reports = WaitReports::default();
+        let mut rest = |text: &str| {
+            let rest = reports.remove_from(3, text.as_bytes());
+            String::from_utf8(rest).unwrap()
+        };
+        assert_eq!(rest("  mine\n"), "  mine\n");
+        let report =
+            "Weft: process 3 is waiting in MPI_Recv. Pending operations:\n  VCI 0: receive\n";
+        assert_eq!(rest(&format!("a\n{report}")), "a\n");
+        assert_eq!(rest("  round 3\nb\n  c\n"), "b\n  c\n");
+        assert_eq!(rest("Weft: another line\n"), "Weft: another line\n");
     }
 }

@@ -118,13 +118,15 @@ pub fn plan(options: &mut Options, around: &impl Surroundings) -> Result<Placeme
         })
         .collect();
     let all = pool(&wishes, &options.sections);
-    // With `-bootstrap fork`, hosts of all names are on this machine.
-    let apart = many.bootstrap.as_deref() == Some("fork");
+    // With `-bootstrap fork`, hosts of all names are on this machine; those that join have one each.
+    let apart = matches!(many.bootstrap.as_deref(), Some("fork" | children::JOIN));
     let placement = place(&wishes, &wanted, |name| match apart {
         true => name.to_owned(),
         false => canonical(name),
     })?;
-    if options.spawned.is_none() {
+    // No agents can be started where machines have joined.
+    let joins = many.bootstrap.as_deref() == Some(children::JOIN);
+    if options.spawned.is_none() && !joins {
         options.many.pool = all;
     }
     for (section, &count) in options.sections.iter_mut().zip(&placement.counts) {
@@ -231,7 +233,7 @@ pub fn dry_run(options: &Options, placement: &Placement) -> ExitCode {
     }
     lines.sort();
     let text: String = lines.into_iter().map(|(_, line)| line).collect();
-    crate::print(&text)
+    crate::output::print(&text)
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use crate::affinity;
+use crate::children::JOIN;
 use crate::hosts::place::Placement;
 use crate::options::{Inherit, Input, Many, Options, Section};
 use crate::program::{Unfit, environment, unfit};
@@ -67,14 +68,15 @@ pub fn setup(options: &Options, placement: &Placement) -> Result<Setup, Unfit> {
             .map(|word| Bytes(word.clone().into_vec()))
             .collect(),
         agent: bytes(agent),
-        // People can't be asked by agents on other hosts.
-        width: if many.bootstrap.as_deref() == Some("manual") {
+        // People can't be asked by agents on other hosts, and joined agents are connected to the root.
+        width: if matches!(many.bootstrap.as_deref(), Some("manual" | JOIN)) {
             u32::MAX
         } else {
             u32::try_from(width).unwrap_or(u32::MAX)
         },
-        patience: many.patience,
+        patience: many.patience(),
         interface: many.interface.clone(),
+        silence: many.silence,
     };
     let member = |(number, (host, ranks)): (usize, (&crate::hosts::Host, Vec<usize>))| Member {
         number: number as u32,
@@ -86,8 +88,13 @@ pub fn setup(options: &Options, placement: &Placement) -> Result<Setup, Unfit> {
     let hosts = placement.hosts.iter().zip(placement.ranks());
     let mut members: Vec<Member> = hosts.enumerate().map(member).collect();
     // With `-bootstrap fork`, hosts of all names are on this machine and have agents of their own.
-    let is_own =
-        |member: &Member| placement.is_local || boot.kind != "fork" && is_here(&member.name);
+    let joins = boot.kind == JOIN;
+    let is_own = |member: &Member| match boot.kind.as_str() {
+        _ if placement.is_local => true,
+        "fork" => false,
+        JOIN => member.number == 0,
+        _ => is_here(&member.name),
+    };
     let own = members.iter().position(is_own);
     let own = own.map(|own| members.remove(own));
     let branches: Vec<Branch> = tree::branches(&members, boot.width as usize)
@@ -98,8 +105,8 @@ pub fn setup(options: &Options, placement: &Placement) -> Result<Setup, Unfit> {
     let size = placement.node_of.len();
     let mapping = placement.mapping();
     let window = (OUTPUT / placement.hosts.len().max(1)).clamp(WINDOW.0, WINDOW.1);
-    // The agent of this host is where this process is.
-    let folder = match is_alone {
+    // The agent of this host is where this process is; others that have joined are where they were started.
+    let folder = match is_alone || joins {
         true => PathBuf::new(),
         false => folder()?,
     };
@@ -114,7 +121,8 @@ pub fn setup(options: &Options, placement: &Placement) -> Result<Setup, Unfit> {
             .iter()
             .map(|word| Bytes(word.clone().into_vec()))
             .collect(),
-        environment: of_ranks(section, many, is_alone),
+        environment: of_ranks(section, many, is_alone, joins),
+        inherits: joins && section.inherit == Inherit::All,
     };
     let terminal = std::io::stdin().is_terminal();
     let has_rank_0 = own.as_ref().is_some_and(|own| own.ranks.contains(&0));
@@ -190,9 +198,18 @@ fn folder() -> Result<PathBuf, Unfit> {
     Ok(if same { named } else { here })
 }
 
-/// Returns the environment of a section's ranks. Without `is_alone`, ranks on other hosts get it, too.
-fn of_ranks(section: &Section, many: &Many, is_alone: bool) -> Vec<(Bytes, Bytes)> {
-    let mut all = environment(section);
+/// Returns the environment of a section's ranks. Without `is_alone`, ranks on other hosts get it, too;
+/// with `joins` they inherit that of their own hosts instead.
+fn of_ranks(
+    section: &Section,
+    many: &Many,
+    is_alone: bool,
+    joins: bool,
+) -> Vec<(Bytes, Bytes)> {
+    let mut all = match joins && section.inherit == Inherit::All {
+        true => section.set.clone(),
+        false => environment(section),
+    };
     if section.inherit == Inherit::All && !is_alone {
         let given = |name: &OsString| section.set.iter().any(|(set, _)| set == name);
         all.retain(|(name, _)| given(name) || !is_of_this_host(name.as_encoded_bytes()));

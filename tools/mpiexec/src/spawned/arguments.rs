@@ -6,6 +6,7 @@ use pmi::{Command, SPAWN_KEYS, Spawn, words::protect};
 
 use super::pool::{self, Pool};
 use super::{OFFER, OWN, POOL, PREPUT, USED};
+use crate::children::JOIN;
 use crate::hosts::{self, Host};
 use crate::options::{INITIAL_ERRHANDLER, Inherit, Many, Section, Universe, quoted};
 
@@ -18,7 +19,7 @@ fn protected(words: Vec<OsString>) -> Vec<OsString> {
 pub fn of_launcher(many: &Many) -> Vec<OsString> {
     let mut words: Vec<OsString> = Vec::new();
     let mut add = |name: &str, value: OsString| words.extend([name.into(), value]);
-    if let Some(kind) = &many.bootstrap {
+    if let Some(kind) = many.bootstrap.as_ref().filter(|kind| *kind != JOIN) {
         add("-bootstrap", kind.into());
     }
     if let Some(exec) = &many.exec {
@@ -34,7 +35,8 @@ pub fn of_launcher(many: &Many) -> Vec<OsString> {
         add("-prefix", prefix.into());
     }
     add("-bootstrap-width", many.width.to_string().into());
-    add("-bootstrap-timeout", many.patience.to_string().into());
+    add("-bootstrap-timeout", many.patience().to_string().into());
+    add("-agent-timeout", many.silence.to_string().into());
     add("-stdin", "none".into());
     match many.universe {
         Some(Universe::Processes(number)) => add("-usize", number.to_string().into()),

@@ -27,8 +27,14 @@ pub fn host_of(context: &[u8]) -> Option<u32> {
     Some(u32::from_le_bytes(context.try_into().ok()?))
 }
 
-/// Time without a sign of the other end's kernel after which the connection counts as broken.
-pub const SILENCE: Duration = Duration::from_secs(3);
+/// Seconds without a sign of the other end's kernel after which the connection counts as broken, unless
+/// `-agent-timeout` gives others.
+pub const SILENCE: u32 = 3;
+/// The most of them.
+pub const MAX_SILENCE: u32 = 3600;
+
+/// Most probes of a silent connection.
+const PROBES: u32 = 20;
 
 /// Bytes of a message that are encrypted together, at most.
 const SEALED: usize = 64 << 10;
@@ -64,16 +70,27 @@ impl Link {
     pub fn new(stream: TcpStream, keys: &Keys, role: Role) -> io::Result<Link> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
+        let sealed = Some(Sealed::new(keys, role, SEALED));
+        let link = Link::over(stream.into(), sealed);
+        link.set_silence(SILENCE)?;
+        Ok(link)
+    }
+
+    /// Sets the seconds of silence after which the connection counts as broken. A socket pair has none.
+    pub fn set_silence(&self, seconds: u32) -> io::Result<()> {
+        if self.sealed.is_none() {
+            return Ok(());
+        }
+        let seconds = seconds.clamp(1, MAX_SILENCE);
         // The kernels watch over it, so a process that gets no processor for a while is not lost.
-        sockopt::set_socket_keepalive(&stream, true)?;
-        sockopt::set_tcp_keepidle(&stream, Duration::from_secs(1))?;
-        sockopt::set_tcp_keepintvl(&stream, Duration::from_secs(1))?;
-        sockopt::set_tcp_keepcnt(&stream, SILENCE.as_secs() as u32 - 1)?;
-        sockopt::set_tcp_user_timeout(&stream, SILENCE.as_millis() as u32)?;
-        Ok(Link::over(
-            stream.into(),
-            Some(Sealed::new(keys, role, SEALED)),
-        ))
+        let probed = seconds.saturating_sub(1).max(1);
+        let probes = probed.min(PROBES);
+        let stream = &self.stream;
+        sockopt::set_socket_keepalive(stream, true)?;
+        sockopt::set_tcp_keepidle(stream, Duration::from_secs(1))?;
+        sockopt::set_tcp_keepintvl(stream, Duration::from_secs(probed.div_ceil(probes).into()))?;
+        sockopt::set_tcp_keepcnt(stream, probes)?;
+        sockopt::set_tcp_user_timeout(stream, seconds * 1000).map_err(io::Error::from)
     }
 
     /// Creates a link over one end of a socket pair.

@@ -38,6 +38,8 @@ pub enum Down {
     Abort { caller: u32, ranks: Vec<u32> },
     /// Report how far each rank has come in MPI.
     Stages {},
+    /// Ask ranks in MPI for wait reports before the job ends, and report as after `Where`.
+    LastWords {},
 }
 
 fields! {
@@ -55,6 +57,7 @@ fields! {
         11 Deaf { stream },
         12 Abort { caller, ranks },
         13 Stages {},
+        14 LastWords {},
     }
 }
 
@@ -294,9 +297,11 @@ pub struct Part {
     pub command: Vec<Bytes>,
     /// The environment without the variables that differ between ranks.
     pub environment: Vec<Pair>,
+    /// Whether `environment` is added to that of the agent.
+    pub inherits: bool,
 }
 
-fields! { struct Part { count, wdir, command, environment } }
+fields! { struct Part { count, wdir, command, environment, inherits } }
 
 /// How agents are started.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -315,9 +320,11 @@ pub struct Boot {
     pub patience: u32,
     /// The network interface of agents.
     pub interface: Option<String>,
+    /// Seconds of silence after which a host counts as lost.
+    pub silence: u32,
 }
 
-fields! { struct Boot { kind, exec, words, agent, width, patience, interface } }
+fields! { struct Boot { kind, exec, words, agent, width, patience, interface, silence } }
 
 #[cfg(test)]
 mod tests {

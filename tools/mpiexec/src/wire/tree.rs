@@ -33,6 +33,7 @@ pub fn receivers(message: &Down) -> Receivers {
         | Down::Signal { .. }
         | Down::Where { .. }
         | Down::Stages {}
+        | Down::LastWords {}
         | Down::Kill {}
         | Down::Deaf { .. }
         | Down::Abort { .. }
