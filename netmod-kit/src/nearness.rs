@@ -80,7 +80,8 @@ impl Nearness {
         self.note(peer, ticks_of_load(own), miss);
     }
 
-    /// Does nothing: there is no other store on this processor.
+    /// Does nothing: there is no other store on this processor, whose counter may tick too slowly to
+    /// time one load (25 to 125 MHz on many aarch64).
     #[cfg(not(target_arch = "x86_64"))]
     pub fn sample(
         &self,
