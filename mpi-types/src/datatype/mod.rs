@@ -40,7 +40,8 @@ pub use debugger::Specimen;
 pub use fortran::TypeClass;
 use layout::{Builder, Node};
 #[cfg(test)]
-pub(crate) use predefined::{BINARY128, C_CHAR};
+pub(crate) use predefined::BINARY128;
+pub(crate) use predefined::C_CHAR;
 pub use predefined::{Group, Predefined, Representation};
 use shape::Shape;
 use signature::Signature;
