@@ -20,10 +20,9 @@ fn main() {
     write("shims.rs", table.shims());
     let script = write("exports.map", table.version_script());
 
-    // rustc hides what it doesn't know, and it doesn't know the weak MPI_ symbols, which
-    // assembler makes. A second, anonymous version script exports them; of the linkers only lld
-    // takes two.
-    println!("cargo::rustc-cdylib-link-arg=-fuse-ld=lld");
+    // rustc hides symbols that it doesn't know, and it doesn't know the weak MPI_ symbols, which
+    // assembler makes. A second, anonymous version script exports them.
+    mpi_table::link::use_lld();
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libmpi.so.12");
     println!(
         "cargo::rustc-cdylib-link-arg=-Wl,--version-script={}",

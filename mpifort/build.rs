@@ -78,8 +78,7 @@ fn main() {
     );
     println!("cargo::rustc-cdylib-link-arg=-L{}", out.display());
     println!("cargo::rustc-cdylib-link-arg=-Wl,--no-as-needed,-l:{needed}");
-    // Only lld takes a second version script besides rustc's.
-    println!("cargo::rustc-cdylib-link-arg=-fuse-ld=lld");
+    mpi_table::link::use_lld();
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,{own}");
     println!("cargo::rustc-cdylib-link-arg=-Wl,-rpath,$ORIGIN");
     println!(

@@ -24,8 +24,7 @@ fn main() {
     write("shims.rs", table.standard_shims().unwrap_or_else(wrong));
     let script = write("exports.map", table.standard_version_script());
 
-    // See libmpi/build.rs.
-    println!("cargo::rustc-cdylib-link-arg=-fuse-ld=lld");
+    mpi_table::link::use_lld();
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libmpi_abi.so.1");
     println!(
         "cargo::rustc-cdylib-link-arg=-Wl,--version-script={}",

@@ -24,8 +24,7 @@ fn main() {
     write("shims.rs", table.openmpi_shims().unwrap_or_else(wrong));
     let script = write("exports.map", table.openmpi_version_script());
 
-    // See libmpi/build.rs.
-    println!("cargo::rustc-cdylib-link-arg=-fuse-ld=lld");
+    mpi_table::link::use_lld();
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libmpi.so.40");
     println!(
         "cargo::rustc-cdylib-link-arg=-Wl,--version-script={}",

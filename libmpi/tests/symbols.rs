@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -58,6 +58,58 @@ fn soname_is_that_of_the_abi() {
     assert!(text.contains("[libmpi.so.12]"), "{text}");
     // Symbol versions would tie programs to this library.
     assert!(!text.contains("VERDEF"), "{text}");
+}
+
+/// A link against glibc 2.28 (Rocky Linux 8, Debian 10) finds every function of the C library: it is
+/// there under the version that this machine's link has chosen, or under an older one.
+#[test]
+fn functions_of_the_c_library_are_in_glibc_2_28() {
+    const NEWEST: &[u32] = &[2, 28];
+    // Functions of the shared library since 2.33; before, in `libc_nonshared.a`.
+    const STATIC: &[&str] = &["fstat64", "fstatat64", "lstat64", "stat64"];
+    let mut old = BTreeSet::new();
+    for name in ["libc.so.6", "libm.so.6"] {
+        let path = common::stdout(Command::new("cc").arg(format!("-print-file-name={name}")));
+        let symbols = glibc_symbols(Path::new(path.trim()));
+        let symbols = symbols.into_iter().filter(|one| !one.is_needed);
+        old.extend(symbols.filter_map(|one| (one.version[..] <= *NEWEST).then_some(one.name)));
+    }
+    let needed = glibc_symbols(&common::library());
+    let needed: Vec<_> = needed.iter().filter(|one| one.is_needed).collect();
+    assert!(needed.iter().any(|one| one.name == "memcpy"));
+    let is_there = |one: &GlibcSymbol| {
+        one.version[..] <= *NEWEST || old.contains(&one.name) || STATIC.contains(&&one.name[..])
+    };
+    let new: Vec<_> = needed.iter().filter(|one| !is_there(one)).collect();
+    assert!(new.is_empty(), "{new:?}");
+}
+
+/// A symbol of glibc that a library has or needs.
+#[derive(Debug)]
+struct GlibcSymbol {
+    name: String,
+    version: Vec<u32>,
+    is_needed: bool,
+}
+
+/// Lists the symbols with a version of glibc, without those that a library may lack.
+fn glibc_symbols(library: &Path) -> Vec<GlibcSymbol> {
+    let text = common::stdout(Command::new("objdump").arg("-T").arg(library));
+    let symbol = |line: &str| {
+        let (about, rest) = line.split_once('\t')?;
+        let mut words = rest.split_whitespace().skip(1);
+        let version = words.next()?.trim_matches(['(', ')']);
+        let version = version.strip_prefix("GLIBC_")?.split('.');
+        let is_needed = about.contains("*UND*");
+        let is_weak = about.contains(" w ");
+        let symbol = GlibcSymbol {
+            name: words.next()?.to_owned(),
+            version: version.map_while(|part| part.parse().ok()).collect(),
+            is_needed,
+        };
+        (!is_needed || !is_weak).then_some(symbol)
+    };
+    text.lines().filter_map(symbol).collect()
 }
 
 #[test]

@@ -18,6 +18,7 @@ pub mod fortran;
 pub mod function;
 pub mod header;
 pub mod large;
+pub mod link;
 pub mod man;
 pub mod openmpi;
 pub mod report;

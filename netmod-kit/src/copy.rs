@@ -16,6 +16,7 @@ const LONG_TO_OTHERS: usize = 4097;
 /// without reading them.
 const LONG_TO_FAR: usize = LONG;
 /// Bytes of a cache line.
+#[cfg(target_arch = "x86_64")]
 const LINE: usize = 64;
 
 /// Returns whether `rep movsb` is faster than vectors for long copies.

@@ -41,6 +41,7 @@ pub mod library;
 mod lost;
 mod machine;
 mod memory;
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 mod nearness;
 mod notice;
 mod operations;

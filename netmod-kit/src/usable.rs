@@ -33,7 +33,7 @@ struct Ranges {
 const MOST: usize = 1024;
 
 /// Returns the page size in bytes: 4 KiB, or 16 or 64 KiB on some kernels of aarch64 and ppc64le.
-fn page() -> usize {
+pub fn page_size() -> usize {
     static PAGE: OnceLock<usize> = OnceLock::new();
     *PAGE.get_or_init(|| {
         // SAFETY: `sysconf` only reads a system constant.
@@ -59,7 +59,10 @@ impl Ranges {
         if self.known.len() >= MOST {
             self.known.clear();
         }
-        let (mut first, mut end) = (first & !(page() - 1), end.next_multiple_of(page()));
+        let (mut first, mut end) = (
+            first & !(page_size() - 1),
+            end.next_multiple_of(page_size()),
+        );
         // Merges the ranges that it touches.
         let from = self.known.partition_point(|range| range.1 < first);
         let to = self.known.partition_point(|range| range.0 <= end);
@@ -142,7 +145,7 @@ pub fn first_bad(start: *const u8, len: usize, access: Access) -> u64 {
 
 /// Returns the start of the first page of these bytes and the length up to their end.
 fn pages(start: *const u8, len: usize) -> (*mut libc::c_void, usize) {
-    let first = start.addr() & !(page() - 1);
+    let first = start.addr() & !(page_size() - 1);
     let len = (start.addr() - first).saturating_add(len);
     (start.with_addr(first).cast_mut().cast(), len)
 }
@@ -337,7 +340,7 @@ mod tests {
 
     #[test]
     fn ranges_that_touch_become_one() {
-        let size = super::page();
+        let size = super::page_size();
         let mut ranges = Ranges::default();
         let page = |number: usize| number * size;
         for number in [9, 3, 5, 1, 7] {

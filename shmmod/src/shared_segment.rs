@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use netmod::{OpenError, RemoteKey, SharedMemory, SharedSegment};
+use netmod_kit::usable::page_size;
 
 use crate::segment::{map_pages, random_nonce};
 
-const PAGE: usize = 4096;
 /// Bytes. Segments up to this length are allocated and mapped as a whole, which costs less than
 /// calls for their parts.
 const SMALL: usize = 64 << 10;
@@ -49,7 +49,7 @@ impl Mapping {
         let base = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
-                len + PAGE,
+                len + page_size(),
                 access,
                 libc::MAP_SHARED,
                 file.as_raw_fd(),
@@ -67,7 +67,12 @@ impl Mapping {
         if len <= SMALL {
             // SAFETY: whole pages of the new mapping, which were allocated when the file was
             // created.
-            unsafe { map_pages(base.as_ptr(), (len + PAGE).next_multiple_of(PAGE)) };
+            unsafe {
+                map_pages(
+                    base.as_ptr(),
+                    (len + page_size()).next_multiple_of(page_size()),
+                )
+            };
         }
         let inode = file.metadata().map_or(0, |metadata| metadata.ino());
         Ok(Mapping {
@@ -89,14 +94,14 @@ impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: `map` mapped this length, and no user of the segment outlives its owner.
         unsafe {
-            libc::munmap(self.base.as_ptr().cast(), self.len + PAGE);
+            libc::munmap(self.base.as_ptr().cast(), self.len + page_size());
         }
     }
 }
 
 impl SharedSegment for Mapping {
     fn as_ptr(&self) -> *mut u8 {
-        self.base.as_ptr().wrapping_add(PAGE)
+        self.base.as_ptr().wrapping_add(page_size())
     }
 
     fn key(&self) -> RemoteKey {
@@ -116,8 +121,11 @@ impl SharedSegment for Mapping {
         if self.len <= SMALL {
             return Ok(());
         }
-        reserve(file.as_raw_fd(), offset + PAGE, len)?;
-        let (first, end) = (offset / PAGE * PAGE, (offset + len).min(self.len));
+        reserve(file.as_raw_fd(), offset + page_size(), len)?;
+        let (first, end) = (
+            offset / page_size() * page_size(),
+            (offset + len).min(self.len),
+        );
         if let Some(len) = end.checked_sub(first) {
             // SAFETY: the range is within the mapping and begins with a page.
             unsafe { map_pages(self.as_ptr().wrapping_add(first), len) };
@@ -146,7 +154,7 @@ impl SharedMemory for SharedSegments {
         // SAFETY: the descriptor is new and owned by no other value.
         let file = unsafe { File::from_raw_fd(fd) };
         let total = len
-            .checked_add(PAGE)
+            .checked_add(page_size())
             .and_then(|len| u64::try_from(len).ok());
         let sized = match total.filter(|total| i64::try_from(*total).is_ok()) {
             Some(total) => file.set_len(total),
@@ -157,7 +165,15 @@ impl SharedMemory for SharedSegments {
                 "cannot create {len} bytes of shared memory: {error}"
             ))
         })?;
-        reserve(fd, 0, if len <= SMALL { len + PAGE } else { PAGE })?;
+        reserve(
+            fd,
+            0,
+            if len <= SMALL {
+                len + page_size()
+            } else {
+                page_size()
+            },
+        )?;
         let mut piece = Mapping::map(file, len, RemoteKey::default())?;
         let nonce = random_nonce(piece.base.as_ptr());
         piece.nonce().store(nonce, Ordering::Release);
@@ -183,7 +199,7 @@ impl SharedMemory for SharedSegments {
             .map_err(|error| OpenError(format!("cannot open shared memory at {path}: {error}")))?;
         let stranger = || OpenError(format!("{path} is not the expected shared memory"));
         let total = file.metadata().map_or(0, |metadata| metadata.len());
-        if total != (len + PAGE) as u64 {
+        if total != (len + page_size()) as u64 {
             return Err(stranger());
         }
         let piece = Mapping::map(file, len, *key)?;

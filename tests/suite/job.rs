@@ -205,6 +205,8 @@ pub struct Job<'a> {
     pub case: &'a Case,
     /// Adds an environment variable.
     pub setting: Option<(&'static str, &'static str)>,
+    /// A program that runs the launcher.
+    pub under: Option<&'a Path>,
 }
 
 impl Job<'_> {
@@ -226,7 +228,12 @@ impl Job<'_> {
         let mut command = match self.variant {
             Variant::Hydra => room.command(Path::new("/usr/bin/mpiexec.hydra")),
             Variant::Single => room.command(self.binary),
-            _ => room.command(&prefix.join("bin/mpiexec")),
+            _ => {
+                let mpiexec = prefix.join("bin/mpiexec");
+                let mut command = room.command(self.under.unwrap_or(&mpiexec));
+                command.args(self.under.map(|_| &mpiexec));
+                command
+            }
         };
         clear(&mut command);
         match self.variant {
@@ -297,6 +304,9 @@ impl Job<'_> {
             // Set for the ranks only, since the launcher is not an MPI program.
             command.args(["-env", "LD_PRELOAD"]).arg(library);
         }
+        // `cargo xtask emulate` sets it for programs of other processors.
+        let emulator = std::env::var("WEFT_TEST_EMULATOR").unwrap_or_default();
+        command.args(emulator.split_whitespace());
         command.arg(self.binary);
         command.args(&self.case.name);
     }

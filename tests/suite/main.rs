@@ -32,6 +32,7 @@ mod lacks;
 mod launchers;
 mod many;
 mod networks;
+mod old_kernel;
 mod opened;
 mod openmpi;
 mod operator;
@@ -184,6 +185,7 @@ fn add_runs(program: Program, trials: &mut Vec<Trial>) {
     let program = Arc::new(program);
     if !selection::is_short() {
         trials.extend(providers::trials(&program));
+        trials.extend(old_kernel::trials(&program));
     }
     let runs = selection::runs(&program);
     for case in 0..program.cases.len() {
@@ -245,6 +247,7 @@ fn trial(program: &Arc<Program>, case: usize, variant: Variant, ranks: usize) ->
             program: &program,
             case: &program.cases[case],
             setting: None,
+            under: None,
         };
         job.run(prefix)
     })

@@ -39,6 +39,7 @@ fn run(program: &Program, provider: &'static str) -> Result {
         program,
         case: &program.cases[0],
         setting: Some(("WEFT_OFI_PROVIDER", provider)),
+        under: None,
     };
     job.run(prefix)
 }

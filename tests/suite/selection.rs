@@ -11,7 +11,7 @@ use crate::program::Program;
 /// Set by `cargo xtask test` without `--full`: each program runs once over shared memory and once over TCP.
 const SHORT: &str = "WEFT_TEST_SHORT";
 
-/// Set by `cargo xtask test NAME…`: parts of names, with spaces between them.
+/// Set by `cargo xtask test NAME…`: parts of names, or whole ones behind `=`, with spaces between them.
 const NAMES: &str = "WEFT_TEST_NAMES";
 
 /// Most ranks of the short run's jobs if a program offers a choice: twice its two cores.
@@ -118,7 +118,10 @@ pub fn named(mut trials: Vec<Trial>) -> Result<Vec<Trial>> {
         return Ok(trials);
     };
     let names: Vec<&str> = names.split_whitespace().collect();
-    let has = |trial: &Trial, name: &&str| trial.name().contains(*name);
+    let has = |trial: &Trial, name: &&str| match name.strip_prefix('=') {
+        Some(exact) => trial.name() == exact,
+        None => trial.name().contains(*name),
+    };
     let idle = |name: &&&str| !trials.iter().any(|trial| has(trial, name));
     if let Some(name) = names.iter().find(idle) {
         return Err(format!(

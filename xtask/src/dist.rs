@@ -1,6 +1,7 @@
 //! Packs an installation for other machines: an archive, a wheel for pip, and packages for dpkg and
 //! rpm.
 
+pub mod old_glibc;
 pub mod release;
 mod systems;
 

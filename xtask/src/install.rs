@@ -12,8 +12,8 @@ use mpi_table::Table;
 use crate::features::Features;
 use crate::{Result, headers, workspace};
 
-const WRAPPER: &str = include_str!("../files/mpicc");
-const FORTRAN_WRAPPER: &str = include_str!("../files/mpifort");
+pub const WRAPPER: &str = include_str!("../files/mpicc");
+pub const FORTRAN_WRAPPER: &str = include_str!("../files/mpifort");
 const PKG_CONFIG: &str = include_str!("../files/mpi.pc");
 const PKG_CONFIG_ABI: &str = include_str!("../files/mpi_abi.pc");
 const VARIABLES: &str = include_str!("../files/mpivars.sh");
@@ -201,7 +201,7 @@ fn completions(tree: &Tree) -> Result {
 }
 
 /// Makes a folder and returns its absolute path.
-fn made(path: &Path) -> Result<PathBuf> {
+pub fn made(path: &Path) -> Result<PathBuf> {
     fs::create_dir_all(path)
         .and_then(|()| fs::canonicalize(path))
         .map_err(|error| format!("{}: {error}", path.display()))
@@ -359,8 +359,8 @@ pub fn build(dev: bool, features: &Features) -> Result<PathBuf> {
 
 /// The tree below a prefix. Files are renamed into place, so running programs keep their older
 /// library.
-struct Tree {
-    prefix: PathBuf,
+pub struct Tree {
+    pub prefix: PathBuf,
 }
 
 impl Tree {
@@ -385,7 +385,7 @@ impl Tree {
         })
     }
 
-    fn copy(&self, source: &Path, name: &str, mode: u32) -> Result {
+    pub fn copy(&self, source: &Path, name: &str, mode: u32) -> Result {
         if !source.exists() {
             return Err(format!(
                 "{} does not exist and can't be installed",
@@ -398,7 +398,7 @@ impl Tree {
         })
     }
 
-    fn write(&self, text: &str, name: &str, mode: u32) -> Result {
+    pub fn write(&self, text: &str, name: &str, mode: u32) -> Result {
         // An unchanged file keeps its time, by which make and mpifort find outdated results.
         let path = self.path(name);
         let same_mode = fs::symlink_metadata(&path)
@@ -412,7 +412,7 @@ impl Tree {
         })
     }
 
-    fn link(&self, target: &str, name: &str) -> Result {
+    pub fn link(&self, target: &str, name: &str) -> Result {
         self.place(name, |path| symlink(target, path))
     }
 }

@@ -7,6 +7,7 @@ mod demo;
 mod deny;
 mod dist;
 mod docs;
+mod emulate;
 mod failing;
 mod features;
 mod fresh;
@@ -26,7 +27,7 @@ mod test;
 mod vm;
 mod workspace;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
@@ -55,6 +56,9 @@ enum Task {
         /// Build fast, without optimization.
         #[arg(long)]
         dev: bool,
+        /// Link for this version of glibc, for example 2.28, with symbol lists of PyPI's ziglang.
+        #[arg(long, value_name = "VERSION")]
+        glibc: Option<String>,
     },
     /// Makes all files of a release from a clean source tree: the packages of `dist`, the sources, a
     /// bill of materials and checksums.
@@ -109,6 +113,8 @@ enum Task {
         #[arg(long, default_value_t = 120)]
         seconds: u32,
     },
+    /// Runs programs or unit tests on an emulated processor of another kind.
+    Emulate(emulate::Options),
     /// Runs the tests that need RDMA devices, in a virtual machine.
     RdmaTest {
         /// Only tests whose names contain this.
@@ -133,7 +139,7 @@ struct InstallOptions {
 fn main() -> ExitCode {
     let result = match Arguments::parse().task {
         Task::Install(place) => install::run(&place.prefix, place.dev, &place.features),
-        Task::Dist { to, dev } => dist::run(to.as_deref(), dev).map(drop),
+        Task::Dist { to, dev, glibc } => dist(to.as_deref(), dev, glibc.as_deref()),
         Task::Release { to } => dist::release::run(to.as_deref()),
         Task::Demo(place) => demo::run(&place.prefix, place.dev, &place.features),
         Task::Test(options) => test::run(&options),
@@ -148,6 +154,7 @@ fn main() -> ExitCode {
         Task::Conda(options) => conda::run(&options),
         Task::Image(options) => image::run(&options),
         Task::Races { seconds } => races::run(seconds).map(say_left_out),
+        Task::Emulate(options) => emulate::run(&options).map(say_left_out),
         Task::Headers { check } => headers::run(check),
         Task::Docs => docs::run(),
         Task::Coverage(features) => headers::coverage(&features),
@@ -161,6 +168,15 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Packs an installation, linked for an older glibc if a version is given.
+fn dist(to: Option<&Path>, dev: bool, glibc: Option<&str>) -> Result {
+    let Some(version) = glibc else {
+        return dist::run(to, dev).map(drop);
+    };
+    dist::old_glibc::use_version(version)?;
+    dist::old_glibc::check(&dist::run(to, dev)?, version)
 }
 
 /// Prints the part of a task that this machine can't do, if any.

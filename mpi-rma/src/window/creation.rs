@@ -13,7 +13,7 @@ use crate::messages::serve;
 use crate::messages::service::Service;
 use crate::network::service;
 use crate::window::Hints;
-use crate::window::heap::{Heap, PAGE};
+use crate::window::heap::Heap;
 use crate::window::members::{Copied, Mapped, Member, Members, Messages, Route};
 use crate::window::registry::{self, Windows};
 use crate::window::segment;
@@ -24,6 +24,7 @@ use mpi_core::comm::Comm;
 use mpi_core::process::Process;
 use mpi_types::error::{Class, Error, Result};
 use netmod::SharedMemory;
+use netmod_kit::usable::page_size;
 
 /// Offsets of the members' parts in a window's segment, behind the control blocks.
 struct Parts {
@@ -33,7 +34,7 @@ struct Parts {
 
 impl Parts {
     fn new(flavor: Flavor, sizes: impl Iterator<Item = u64> + Clone) -> Result<Parts> {
-        Parts::lay(flavor, sizes).ok_or_else(|| {
+        Parts::lay(flavor, sizes, page_size()).ok_or_else(|| {
             Error::new(
                 Class::Size,
                 "the sizes of the members' memory add up to more than can be addressed; ask for less",
@@ -41,20 +42,21 @@ impl Parts {
         })
     }
 
-    fn lay(flavor: Flavor, sizes: impl Iterator<Item = u64> + Clone) -> Option<Parts> {
+    /// Lays out the parts, whose pages of `page` bytes belong to one member each.
+    fn lay(flavor: Flavor, sizes: impl Iterator<Item = u64> + Clone, page: usize) -> Option<Parts> {
         let members = sizes.clone().count();
         let control = match flavor {
             Flavor::Created(_) | Flavor::Dynamic => Control::len_with_rings(members),
             _ => Control::len(members),
         };
-        let mut next = control.checked_next_multiple_of(PAGE)?;
+        let mut next = control.checked_next_multiple_of(page)?;
         let mut at = Vec::with_capacity(members);
         for size in sizes {
             at.push(next);
             let size = match flavor {
                 Flavor::Created(_) | Flavor::Dynamic => 0,
                 Flavor::Shared { contiguous: true } => usize::try_from(size).ok()?,
-                _ => usize::try_from(size).ok()?.checked_next_multiple_of(PAGE)?,
+                _ => usize::try_from(size).ok()?.checked_next_multiple_of(page)?,
             };
             next = next
                 .checked_add(size)
@@ -278,16 +280,17 @@ impl Plan<'_> {
     /// That is: control blocks alone, or control blocks and `members` times the largest size.
     /// `None` if the sizes may waste too much.
     fn early_len(&self, members: usize) -> Option<usize> {
-        /// Bytes. In a larger segment each member commits its own part, near its core.
-        const MAX_EARLY: usize = 32 << 10;
+        /// Pages. In a larger segment each member commits its own part, near its core.
+        const MAX_EARLY: usize = 8;
+        let page = page_size();
         if !self.has_own_memory() {
-            return Some(Control::len_with_rings(members).next_multiple_of(PAGE));
+            return Some(Control::len_with_rings(members).next_multiple_of(page));
         }
-        let control = Control::len(members).next_multiple_of(PAGE);
+        let control = Control::len(members).next_multiple_of(page);
         let each = usize::try_from(self.most).ok()?;
-        let each = each.checked_next_multiple_of(PAGE)?;
+        let each = each.checked_next_multiple_of(page)?;
         let all = each.checked_mul(members)?.checked_add(control)?;
-        (all <= MAX_EARLY).then_some(all)
+        (all <= MAX_EARLY * page).then_some(all)
     }
 
     fn probe_address(&self) -> u64 {
@@ -684,3 +687,30 @@ impl Plan<'_> {
 
 /// Broadcast by the first member of a node when memory is short.
 const OUT_OF_MEMORY: u64 = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// On kernels with pages of 64 KiB, too, no page holds the memory of two members, or of a member
+    /// and control blocks.
+    #[test]
+    fn members_have_pages_of_their_own() {
+        let sizes = [1, 0, 70_000, 3];
+        for page in [4096, 16 << 10, 64 << 10] {
+            for flavor in [Flavor::Allocated, Flavor::Shared { contiguous: false }] {
+                let parts = Parts::lay(flavor, sizes.into_iter(), page).unwrap();
+                assert!(parts.at.iter().all(|at| at.is_multiple_of(page)));
+                assert!(parts.at[0] >= Control::len(sizes.len()));
+                let ends = parts.at[1..].iter().chain([&parts.total]);
+                for ((at, size), end) in parts.at.iter().zip(sizes).zip(ends) {
+                    assert!(at + size as usize <= *end);
+                }
+            }
+            let flavor = Flavor::Shared { contiguous: true };
+            let parts = Parts::lay(flavor, sizes.into_iter(), page).unwrap();
+            assert!(parts.at[0].is_multiple_of(page));
+            assert_eq!(parts.total - parts.at[0], 70_004);
+        }
+    }
+}

@@ -41,6 +41,7 @@ pub use fortran::TypeClass;
 use layout::{Builder, Node};
 #[cfg(test)]
 pub(crate) use predefined::BINARY128;
+pub(crate) use predefined::C_CHAR;
 pub use predefined::{Group, Predefined, Representation};
 use shape::Shape;
 use signature::Signature;

@@ -262,7 +262,8 @@ pub enum Predefined {
 }
 
 /// The integer kind of C's `char` on the target.
-const C_CHAR: Representation = if std::ffi::c_char::MIN < 0 {
+#[allow(unused_comparisons, reason = "on some processors it is unsigned")]
+pub(crate) const C_CHAR: Representation = if std::ffi::c_char::MIN < 0 {
     Representation::I8
 } else {
     Representation::U8

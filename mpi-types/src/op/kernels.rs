@@ -16,7 +16,7 @@ pub type Kernel = unsafe fn(a: *const u8, b: *const u8, out: *mut u8, count: usi
 /// Which vector instructions the processor has.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Level {
-    /// What every processor of the target has (SSE2 on x86-64).
+    /// What every processor of the target has (SSE2 on x86-64, NEON on aarch64).
     Baseline,
     /// AVX2.
     #[cfg(target_arch = "x86_64")]
@@ -29,6 +29,7 @@ pub enum Level {
 impl Level {
     /// Returns the levels that this processor has, the best last.
     pub fn available() -> Vec<Level> {
+        #[cfg_attr(not(target_arch = "x86_64"), allow(unused_mut))]
         let mut levels = vec![Level::Baseline];
         #[cfg(target_arch = "x86_64")]
         {

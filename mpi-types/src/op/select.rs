@@ -10,7 +10,7 @@ use super::pairs::{Greatest, Least, located, replace};
 use super::quad::F128;
 #[cfg(target_arch = "x86_64")]
 use super::x87::F80;
-use crate::datatype::{Predefined, Representation};
+use crate::datatype::{C_CHAR, Predefined, Representation};
 
 /// Returns the kernel of `op` on `predefined` for `level`; `None` where accumulates do not take the
 /// pair ([`PredefinedOp::accumulates`]), or where `long double` is two doubles.
@@ -34,9 +34,8 @@ pub(super) fn of_kind(op: PredefinedOp, kind: Representation, level: Level) -> O
         }
         Representation::U64 => unsigned::<u64>(op, level),
         // Signed and unsigned differ in order only: arithmetic wraps.
-        Representation::I8 | Representation::Byte | Representation::Char => {
-            order::<i8>(op, level).or_else(|| unsigned::<u8>(op, level))
-        }
+        Representation::I8 => order::<i8>(op, level).or_else(|| unsigned::<u8>(op, level)),
+        Representation::Byte | Representation::Char => of_kind(op, C_CHAR, level),
         Representation::I16 => order::<i16>(op, level).or_else(|| unsigned::<u16>(op, level)),
         Representation::I32 => order::<i32>(op, level).or_else(|| unsigned::<u32>(op, level)),
         Representation::I64 => order::<i64>(op, level).or_else(|| unsigned::<u64>(op, level)),

@@ -3,7 +3,7 @@
 
 use std::cmp::Ordering;
 
-use crate::datatype::Representation;
+use crate::datatype::{C_CHAR, Representation};
 use crate::op::PredefinedOp;
 
 /// A scalar format: where its bytes are in an element is the caller's business.
@@ -37,7 +37,8 @@ impl Scalar {
 pub fn scalars(kind: Representation) -> Vec<(usize, Scalar)> {
     use Scalar::*;
     match kind {
-        Representation::I8 | Representation::Byte | Representation::Char => vec![(0, Signed(1))],
+        Representation::I8 => vec![(0, Signed(1))],
+        Representation::Byte | Representation::Char => scalars(C_CHAR),
         Representation::I16 => vec![(0, Signed(2))],
         Representation::I32 => vec![(0, Signed(4))],
         Representation::I64 => vec![(0, Signed(8))],
