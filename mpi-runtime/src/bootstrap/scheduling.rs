@@ -30,7 +30,9 @@ pub fn is_apart(pid: Option<i32>) -> bool {
 ///
 /// Launchers that give each rank a session are recognized so when no other rank is visible.
 pub fn is_alone() -> bool {
-    cpu_cgroup("self").is_none() && groups_by_session() && session(0) == Some(process::id().cast_signed())
+    cpu_cgroup("self").is_none()
+        && groups_by_session()
+        && session(0) == Some(process::id().cast_signed())
 }
 
 /// Returns the session of a process, or for 0, of this one. A session whose leader is invisible in
