@@ -407,9 +407,16 @@ pub const EXPERIMENTS: &[Experiment] = &[
         seed: "post = complete = 350 ns k, start 0.7 us, wait 1.8 us",
         runs: &[run(
             "mpiexec -n 2 osu-bench rma-model",
-            Lines(&["P_fence", "P_pscw"]),
+            Lines(&[
+                "P_post",
+                "P_start",
+                "P_complete",
+                "P_wait",
+                "P_fence",
+                "fence",
+            ]),
         )],
-        lacks: "the four calls are not apart",
+        lacks: "",
     },
     Experiment {
         name: "F3a",
@@ -427,8 +434,11 @@ pub const EXPERIMENTS: &[Experiment] = &[
         place: "figure 3b",
         shows: "Overlap of computing with put",
         seed: "by size, to above 90 %",
-        runs: &[],
-        lacks: "no benchmark yet",
+        runs: &[run(
+            "mpiexec -genv WEFT_SHM 0 -n 2 osu-bench rma-model",
+            Lines(&["overlap"]),
+        )],
+        lacks: "an adapter that writes while the origin computes: here a socket is copied to in the call",
     },
     Experiment {
         name: "F3c",
@@ -446,25 +456,32 @@ pub const EXPERIMENTS: &[Experiment] = &[
         place: "figure 4a",
         shows: "SUM, MIN and CAS by size",
         seed: "sum 2.4 us + 28 ns s, min 7.3 us + 0.8 ns s, CAS 2.4 us",
-        runs: &[
-            run(
-                "mpiexec -n 2 osu-bench acc_latency -m 8:65536 --budget 20",
-                Ends(""),
-            ),
-            run("mpiexec -n 2 osu-bench cas_latency --budget 20", Ends("")),
-        ],
-        lacks: "no choice of the operation",
+        runs: &[run(
+            "mpiexec -n 2 osu-bench rma-model",
+            Lines(&["P_accumulate", "P_acc, min", "P_compare_and_swap"]),
+        )],
+        lacks: "",
     },
     Experiment {
         name: "F4b",
         place: "figures 4b and 4c",
         shows: "Fence and a ring of PSCW by number of ranks",
         seed: "fence 2.9 us log2 p; PSCW constant",
-        runs: &[run(
-            "mpiexec -n 4 osu-bench rma-model",
-            Lines(&["P_fence", "P_pscw"]),
-        )],
-        lacks: "one number of ranks a run, no curve",
+        runs: &[
+            run(
+                "mpiexec -n 2 osu-bench rma-model",
+                Lines(&["P_fence", "P_pscw"]),
+            ),
+            run(
+                "mpiexec -n 4 osu-bench rma-model",
+                Lines(&["P_fence", "P_pscw"]),
+            ),
+            run(
+                "mpiexec -n 8 osu-bench rma-model",
+                Lines(&["P_fence", "P_pscw"]),
+            ),
+        ],
+        lacks: "a core for each rank",
     },
     Experiment {
         name: "F5",
@@ -552,8 +569,18 @@ pub const EXPERIMENTS: &[Experiment] = &[
         place: "figure 8.6; sections 5.3, 8.4",
         shows: "A push while the target computes: flat, or growing with its computing",
         seed: "active messages grow by half of the computing time, RDMA stays flat, a progress thread costs a constant",
-        runs: &[],
-        lacks: "no benchmark of this pattern yet",
+        runs: &[
+            run("mpiexec -n 2 osu-bench rma-patterns", Ends("Push")),
+            run(
+                "mpiexec -genv WEFT_SHM 0 -n 2 osu-bench rma-patterns",
+                Ends("Push"),
+            ),
+            run(
+                "mpiexec -genv WEFT_SHM 0 -genv WEFT_ASYNC_PROGRESS 1 -n 2 osu-bench rma-patterns",
+                Ends("Push"),
+            ),
+        ],
+        lacks: "",
     },
     Experiment {
         name: "D8.3",
@@ -579,16 +606,22 @@ pub const EXPERIMENTS: &[Experiment] = &[
         place: "figures 5.4 to 5.6, 8.4",
         shows: "Queues: one or many, push or pop, atomic or not",
         seed: "phasal twice as fast as atomic; one queue 100 times slower",
-        runs: &[],
-        lacks: "no benchmark of this pattern yet",
+        runs: &[run(
+            "mpiexec -n 4 osu-bench rma-patterns",
+            Ratios(&["Push, many", "Atomic push", "Pop", "Pop, many"], "Push"),
+        )],
+        lacks: "one queue for many ranks needs a core for each of them",
     },
     Experiment {
         name: "D6.5",
         place: "figures 6.5 and 8.5",
         shows: "Hash table and Bloom filter: insert, find",
         seed: "find of one get cheapest, atomic insert 10.7 us",
-        runs: &[],
-        lacks: "no benchmark of this pattern yet; BCL's own runs on Weft",
+        runs: &[
+            run("mpiexec -n 2 osu-bench rma-patterns", Ends("Insert")),
+            run("mpiexec -n 2 osu-bench rma-patterns", Ends("Find")),
+        ],
+        lacks: "no Bloom filter; BCL's own runs on Weft",
     },
     Experiment {
         name: "D5.3",
