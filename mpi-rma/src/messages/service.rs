@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use netmod::VciId;
 use parking_lot::Mutex;
 
+use crate::messages::counters::OwnCounters;
 use crate::messages::lock_queue::Queue;
 use crate::messages::message::{self, Kind, Layout};
 use crate::messages::pending::{Fetch, Sent};
@@ -17,7 +18,6 @@ use crate::network::capabilities::Domain;
 use crate::window::attached::Attached;
 use crate::window::keys::{Ends, Keys};
 use crate::window::lanes::{Lane, Lanes};
-use crate::window::notify::OwnCounters;
 use mpi_core::comm::{Comm, Purpose};
 use mpi_core::process::Process;
 use mpi_core::process::loan::Loan;
