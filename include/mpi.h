@@ -3683,6 +3683,51 @@ int PMPIX_Threadcomm_finish(MPI_Comm threadcomm);
 /** Asks whether a communicator's ranks are threads. */
 int MPIX_Comm_test_threadcomm(MPI_Comm comm, int *flag);
 int PMPIX_Comm_test_threadcomm(MPI_Comm comm, int *flag);
+/** Gives a window counters of notified accesses. */
+int MPIX_Win_create_notify(MPI_Win win, int notification_num);
+int PMPIX_Win_create_notify(MPI_Win win, int notification_num);
+/** Takes the counters of notified accesses from a window. */
+int MPIX_Win_free_notify(MPI_Win win);
+int PMPIX_Win_free_notify(MPI_Win win);
+/** Returns how many notified accesses have reached this process. */
+int MPIX_Win_get_notify(MPI_Win win, int notification_idx, MPI_Count *notification);
+int PMPIX_Win_get_notify(MPI_Win win, int notification_idx, MPI_Count *notification);
+/** Sets a counter of notified accesses in this process. */
+int MPIX_Win_set_notify(MPI_Win win, int notification_idx, MPI_Count notification);
+int PMPIX_Win_set_notify(MPI_Win win, int notification_idx, MPI_Count notification);
+/** Returns a request that is complete when a counter has reached a value. */
+int MPIX_Win_get_notify_request(MPI_Win win, int notification_idx,
+    MPI_Count expected_value, MPI_Request *request);
+int PMPIX_Win_get_notify_request(MPI_Win win, int notification_idx,
+    MPI_Count expected_value, MPI_Request *request);
+/** Writes data into the memory of another process and notifies it. */
+int MPIX_Put_notify(const void *origin_addr, int origin_count, MPI_Datatype origin_datatype,
+    int target_rank, MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype,
+    int notification_idx, MPI_Win win);
+int PMPIX_Put_notify(const void *origin_addr, int origin_count, MPI_Datatype origin_datatype,
+    int target_rank, MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype,
+    int notification_idx, MPI_Win win);
+/** Writes data into the memory of another process and notifies it (large counts). */
+int MPIX_Put_notify_c(const void *origin_addr, MPI_Count origin_count,
+    MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp,
+    MPI_Count target_count, MPI_Datatype target_datatype, int notification_idx, MPI_Win win);
+int PMPIX_Put_notify_c(const void *origin_addr, MPI_Count origin_count,
+    MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp,
+    MPI_Count target_count, MPI_Datatype target_datatype, int notification_idx, MPI_Win win);
+/** Reads data from the memory of another process and notifies it. */
+int MPIX_Get_notify(void *origin_addr, int origin_count, MPI_Datatype origin_datatype,
+    int target_rank, MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype,
+    int notification_idx, MPI_Win win);
+int PMPIX_Get_notify(void *origin_addr, int origin_count, MPI_Datatype origin_datatype,
+    int target_rank, MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype,
+    int notification_idx, MPI_Win win);
+/** Reads data from the memory of another process and notifies it (large counts). */
+int MPIX_Get_notify_c(void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype,
+    int target_rank, MPI_Aint target_disp, MPI_Count target_count, MPI_Datatype target_datatype,
+    int notification_idx, MPI_Win win);
+int PMPIX_Get_notify_c(void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype,
+    int target_rank, MPI_Aint target_disp, MPI_Count target_count, MPI_Datatype target_datatype,
+    int notification_idx, MPI_Win win);
 /** Asks whether buffers may be in memory of CUDA devices. */
 int MPIX_Query_cuda_support(void);
 int PMPIX_Query_cuda_support(void);

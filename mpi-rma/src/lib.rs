@@ -49,6 +49,7 @@ pub use network::PassiveTargets;
 pub use network::capabilities::NetworkAtomics;
 pub use window::apply::Word;
 pub use window::buffers::{Completion, Origin, Target};
+pub use window::counters::Awaited;
 pub use window::promise::Promise;
 pub use window::registry::Windows;
 pub use window::shared_alloc::{alloc_shared, free_shared};

@@ -10,6 +10,7 @@ mod bench;
 mod compare;
 mod costs;
 mod error;
+mod experiments;
 mod find;
 mod io;
 mod job;
@@ -57,6 +58,9 @@ enum Command {
     VerbsSharing(verbs_sharing::SharingOptions),
     /// Print the MPI library's version; needs no launcher.
     Library,
+    /// Reproduce the figures and tables of the documents that Weft was built after, and write their
+    /// page.
+    Experiments(experiments::ExperimentOptions),
     /// Measure the algorithms of collectives and write a table of the best, for WEFT_COLL_TABLE.
     Tune(tune::TuneOptions),
     /// Print the algorithm of an allreduce by writes with 2 to 4,096 ranks, in virtual time; needs
@@ -118,6 +122,7 @@ fn run(command: &Command) -> Result<()> {
             output::say(&time.to_string());
             Ok(())
         }
+        Command::Experiments(options) => experiments::run(options),
         Command::VerbsSharing(options) => verbs_sharing::run(options),
         Command::TcpFloor(options) => compare::tcp_floor(options),
         Command::Compare(options) => compare::run(options),

@@ -13,9 +13,10 @@ use crate::window::runs::{Group, Run};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u64)]
 pub(crate) enum Kind {
-    /// Writes the data to the runs, which are offsets and lengths in bytes.
+    /// Writes the data to the runs, which are offsets and lengths in bytes. `a`: 1 plus the index of
+    /// a counter to increment then, or 0.
     Put = 1,
-    /// Returns the data in the runs.
+    /// Returns the data in the runs. `a` as for a put.
     Get = 2,
     /// Reduces the data into the runs, which are offsets and numbers of elements. `a` is the
     /// operation, `b` the element's datatype. With a tag: returns the previous values.

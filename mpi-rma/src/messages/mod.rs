@@ -1,6 +1,7 @@
 //! Windows whose targets carry out what origins ask for by messages.
 
 pub(crate) mod accumulate;
+pub(crate) mod counters;
 pub(crate) mod lock_grants;
 pub(crate) mod lock_queue;
 pub(crate) mod message;

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use netmod::VciId;
 use parking_lot::Mutex;
 
+use crate::messages::counters::OwnCounters;
 use crate::messages::lock_queue::Queue;
 use crate::messages::message::{self, Kind, Layout};
 use crate::messages::pending::{Fetch, Sent};
@@ -70,6 +71,8 @@ pub(crate) struct State {
     pub(crate) answers: Vec<Sent>,
     pub(crate) lock: Queue,
     pub(crate) attached: Attached,
+    /// Counters that notified accesses increment, if the window has some.
+    pub(crate) counters: Option<OwnCounters>,
     /// Number of failed operations by origin, since its last flush.
     pub(crate) failed: HashMap<u32, u64>,
 }
@@ -77,6 +80,18 @@ pub(crate) struct State {
 impl State {
     pub(crate) fn fail(&mut self, origin: u32) {
         *self.failed.entry(origin).or_default() += 1;
+    }
+
+    /// Increments the counter that a request of `origin` names: 1 plus its index, or 0 for none.
+    pub(crate) fn notify(&mut self, origin: u32, word: u64) {
+        let Some(index) = word.checked_sub(1) else {
+            return;
+        };
+        let counters = self.counters;
+        let is_done = counters.is_some_and(|counters| counters.increment(index as usize));
+        if !is_done {
+            self.fail(origin);
+        }
     }
 }
 

@@ -26,7 +26,8 @@ impl TargetMemory for Messages {
         let block = [(transfer.at.wrapping_add(skip as i64), len)];
         let layout = Layout::Runs(&block);
         let room = service.memory_for(layout.message_len(len));
-        let message = message::encode(room, Kind::Put, 0, [0; 2], layout, len, |out| {
+        let words = [transfer.notify, 0];
+        let message = message::encode(room, Kind::Put, 0, words, layout, len, |out| {
             // SAFETY: the buffer is readable by this function's contract; both sides have `len`
             // bytes (`Window::check`).
             unsafe { origin.pack(out) }
@@ -44,11 +45,12 @@ impl TargetMemory for Messages {
             target,
             at,
             completion,
+            notify,
         } = transfer;
         let service = window.service()?;
         let to = (target.rank, service.lanes.any());
         let ask = |layout: Layout<'_>| {
-            let message = |tag| service.message(Kind::Get, tag, [0; 2], layout);
+            let message = |tag| service.message(Kind::Get, tag, [*notify, 0], layout);
             // SAFETY: the buffer is writable until the call is complete, by this function's contract.
             unsafe { window.ask_for(process, to, origin, *completion, message) }
         };
@@ -100,7 +102,8 @@ unsafe fn put_blocks(transfer: &Transfer<'_>) -> Result<()> {
         }
         let layout = Layout::Groups(&groups);
         let room = service.memory_for(layout.message_len(len));
-        let message = message::encode(room, Kind::Put, 0, [0; 2], layout, len, |out| {
+        let words = [if rest.is_none() { transfer.notify } else { 0 }, 0];
+        let message = message::encode(room, Kind::Put, 0, words, layout, len, |out| {
             // SAFETY: the buffer is readable by this function's contract; `len` bytes of its data
             // follow the first `done`, as both sides have equally many (`Window::check`).
             unsafe { origin.pack_from(done, out) }

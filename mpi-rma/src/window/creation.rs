@@ -243,6 +243,7 @@ impl Window {
             syncs: AtomicU32::new(0),
             raised_losses: AtomicU32::new(0),
             attached: Arc::default(),
+            counters: Arc::default(),
             name: parking_lot::Mutex::default(),
             _probe: probe,
             _watching: watching,

@@ -13,6 +13,7 @@ pub(crate) mod accumulate;
 pub(crate) mod apply;
 pub(crate) mod attached;
 pub(crate) mod buffers;
+pub(crate) mod counters;
 pub(crate) mod creation;
 pub(crate) mod directory;
 pub(crate) mod heap;
@@ -20,6 +21,7 @@ pub(crate) mod key_exchange;
 pub(crate) mod keys;
 pub(crate) mod lanes;
 pub(crate) mod members;
+pub(crate) mod notify;
 pub(crate) mod peer_watch;
 pub(crate) mod promise;
 pub(crate) mod regions;
@@ -35,7 +37,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use netmod::SharedSegment;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 
 use crate::copied::hit_rate::HitRate;
 use crate::copied::outbox::Outbox;
@@ -46,6 +48,7 @@ use crate::messages::serve;
 use crate::messages::service::Service;
 use crate::network::Word;
 use crate::window::attached::Attached;
+use crate::window::counters::Counters;
 use crate::window::heap::Heap;
 use crate::window::keys::Keys;
 use crate::window::members::{Mapped, Members, Route};
@@ -116,6 +119,8 @@ pub struct Window {
     /// Number of known failures when this window last raised one, or last locked all targets.
     pub(crate) raised_losses: AtomicU32,
     pub(crate) attached: Arc<Mutex<Attached>>,
+    /// Counters of notified accesses, if the program has asked for them.
+    pub(crate) counters: Arc<RwLock<Option<Counters>>>,
     pub(crate) name: Mutex<String>,
     /// Other members read it at creation to learn whether CMA works.
     pub(crate) _probe: Box<AtomicU64>,
@@ -158,6 +163,9 @@ impl Window {
     /// `MPI_ERR_RMA_SYNC` within an epoch.
     pub fn free(&self, process: &Process) -> Result<()> {
         self.check_free()?;
+        if self.has_counters() {
+            self.free_counters(process)?;
+        }
         if let Some(service) = &self.service {
             // All accesses of this process must be complete at their targets.
             self.flush_dirty(process)?;
@@ -440,6 +448,7 @@ mod tests {
             fences: AtomicU32::new(0),
             syncs: AtomicU32::new(0),
             attached: Arc::default(),
+            counters: Arc::default(),
             name: Mutex::default(),
             raised_losses: AtomicU32::new(0),
             _watching: None,

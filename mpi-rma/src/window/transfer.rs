@@ -18,6 +18,8 @@ pub(crate) struct Transfer<'a> {
     /// Offset in the target's memory, in bytes.
     pub at: i64,
     pub completion: Completion,
+    /// 1 plus the index of the counter that the target increments, or 0. Only messages have it.
+    pub notify: u64,
 }
 
 /// A target's memory as one route accesses it.
@@ -115,7 +117,7 @@ impl Window {
 
     /// Checks a put or get, and finds its route. `None` if it moves no data.
     #[inline]
-    fn check<'a>(
+    pub(crate) fn check<'a>(
         &'a self,
         process: &'a Process,
         origin: Origin<'a>,
@@ -134,6 +136,7 @@ impl Window {
             target,
             at,
             completion,
+            notify: 0,
         };
         Ok(Some((self.members.get(target.rank).route, transfer)))
     }

@@ -6,6 +6,7 @@ mod name;
 mod onesided;
 mod pairs;
 mod partitioned;
+mod patterns;
 mod pt2pt;
 mod timing;
 
@@ -28,6 +29,7 @@ pub fn run(name: Name, options: &Options) -> Result<()> {
         Name::Init => init(&world, options, took),
         Name::Hello => hello(&world),
         Name::RmaModel => model::run(&world, options),
+        Name::RmaPatterns => patterns::run(&world, options),
         Name::Latency => pt2pt::latency(&world, options),
         Name::Bw => pt2pt::bandwidth(&world, options),
         Name::Bibw => pt2pt::bidirectional(&world, options),

@@ -2,11 +2,13 @@
 //!
 //! Rank 0 accesses rank 1; all ranks fence, post to their neighbours, and contend for a lock.
 
+use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use super::pt2pt::LATENCY;
 use super::timing::Bench;
 use crate::error::{Error, Result};
+use crate::mpi::constants::{MIN, SUM};
 use crate::mpi::{Combine, Epochs, Memory, Window, World};
 use crate::options::Options;
 
@@ -30,6 +32,7 @@ pub fn run(world: &World, options: &Options) -> Result<bool> {
         world.size, options.windows
     ));
     accesses(&bench)?;
+    overlap(&bench)?;
     passive(&bench)?;
     active(&bench)?;
     contention(&bench)?;
@@ -87,7 +90,7 @@ fn accesses(bench: &Bench<'_>) -> Result<()> {
     let mut data = vec![1_i64; LARGEST / WORD];
     let mut found = data.clone();
     let sizes = [8, 64, 512, 4096, 32768, 262_144, LARGEST];
-    for (what, name) in ["put", "get", "accumulate", "get_accumulate"]
+    for (what, name) in ["put", "get", "accumulate", "acc, min", "get_accumulate"]
         .iter()
         .enumerate()
     {
@@ -104,7 +107,8 @@ fn accesses(bench: &Bench<'_>) -> Result<()> {
                     match what {
                         0 => window.put(bytes(&mut data[..count]), TARGET, 0)?,
                         1 => window.get(bytes(&mut data[..count]), TARGET, 0)?,
-                        2 => window.accumulate(&data[..count], TARGET, 0)?,
+                        2 => window.accumulate(&data[..count], TARGET, 0, SUM)?,
+                        3 => window.accumulate(&data[..count], TARGET, 0, MIN)?,
                         _ => window.get_accumulate(&data[..count], &mut found[..count], TARGET)?,
                     }
                 }
@@ -128,10 +132,10 @@ fn accesses(bench: &Bench<'_>) -> Result<()> {
         Ok(())
     };
     atomic("fetch_and_op", 2000, &mut || {
-        window.fetch_and_add(1, TARGET).map(drop)
+        window.fetch_and_add(1, TARGET, 0).map(drop)
     })?;
     atomic("compare_and_swap", 2000, &mut || {
-        let old = window.compare_and_swap(known, known + 1, TARGET);
+        let old = window.compare_and_swap(known, known + 1, TARGET, 0);
         old.map(|old| known = old)
     })?;
     atomic("flush", 5000, &mut || window.flush(TARGET))?;
@@ -146,56 +150,89 @@ fn bytes(data: &mut [i64]) -> &mut [u8] {
     unsafe { std::slice::from_raw_parts_mut(data.as_mut_ptr().cast(), len) }
 }
 
+/// The share of a put's time in which the origin can compute, by size.
+fn overlap(bench: &Bench<'_>) -> Result<()> {
+    let world = bench.world;
+    let window = Window::make(world, LARGEST, bench.options.windows, Epochs::Flush, &[])?;
+    let (origin, data) = (world.rank == 0, vec![1_u8; LARGEST]);
+    let mut shares = Vec::new();
+    for size in [8, 512, 4096, 32768, 262_144, LARGEST] {
+        let times = (200_000 / (size as u32 + 200)).max(4);
+        let time = |computing: Duration| {
+            measure(bench, times, || {
+                if !origin {
+                    return Ok(());
+                }
+                // SAFETY: never changed.
+                unsafe { window.put(&data[..size], TARGET, 0)? };
+                let start = Instant::now();
+                while !computing.is_zero() && start.elapsed() < computing {
+                    black_box(());
+                }
+                window.flush(TARGET)
+            })
+        };
+        // As long as the put alone takes, so that half of both is the most.
+        let alone = world.agree(time(Duration::ZERO)?, Combine::Max)?;
+        // The clock that times the computing takes a part of a microsecond itself.
+        if alone < 1.0 {
+            continue;
+        }
+        let both = time(Duration::from_nanos((alone * 1e3) as u64))?;
+        shares.push(format!("{size} B {:.0} %", (2.0 - both / alone) * 100.0));
+    }
+    bench.say(&format!("overlap, put       = {}", shares.join(", ")));
+    window.free()
+}
+
+/// The median time in microseconds of each of some steps that follow each other.
+///
+/// The time of all is taken without reading the clock between them, and dealt out by times that
+/// are: a step may be shorter than a reading.
+fn parts<const N: usize>(
+    bench: &Bench<'_>,
+    times: u32,
+    mut step: impl FnMut(usize) -> Result<()>,
+) -> Result<[f64; N]> {
+    let all = measure(bench, times, || (0..N).try_for_each(&mut step))?;
+    let mut apart = [Duration::ZERO; N];
+    measure(bench, times, || {
+        for (number, time) in apart.iter_mut().enumerate() {
+            let start = Instant::now();
+            step(number)?;
+            *time += start.elapsed();
+        }
+        Ok(())
+    })?;
+    let start = Instant::now();
+    for _ in 0..1000 {
+        black_box(Instant::now());
+    }
+    let clock = start.elapsed().as_secs_f64() * f64::from(times) * (ROUNDS + 1) as f64 / 1000.0;
+    // What is within the clock's own time counts as a tenth of it.
+    let net = apart.map(|time| (time.as_secs_f64() - clock).max(clock / 10.0));
+    let sum: f64 = net.iter().sum();
+    Ok(net.map(|time| all * time / sum))
+}
+
 /// Locks that nobody else wants: time of taking one, and of giving it back.
 fn passive(bench: &Bench<'_>) -> Result<()> {
     let world = bench.world;
     let window = Window::make(world, WORD, bench.options.windows, Epochs::Lock, &[])?;
     let origin = world.rank == 0;
     for (name, kind) in [("shared", 0), ("exclusive", 1), ("all", 2)] {
-        let (mut taking, mut giving) = (Duration::ZERO, Duration::ZERO);
-        const TIMES: u32 = 2000;
-        let mut turns = 0;
-        let both = measure(bench, TIMES, || {
-            if !origin {
-                return Ok(());
-            }
-            let start = Instant::now();
-            match kind {
-                2 => window.lock_all()?,
-                _ => window.lock(TARGET, kind == 1)?,
-            }
-            let taken = Instant::now();
-            match kind {
-                2 => window.unlock_all()?,
-                _ => window.unlock(TARGET)?,
-            }
-            taking += taken - start;
-            giving += taken.elapsed();
-            turns += 1;
-            Ok(())
+        let [lock, unlock] = parts(bench, 2000, |step| match (origin, step, kind) {
+            (false, ..) => Ok(()),
+            (_, 0, 2) => window.lock_all(),
+            (_, 0, _) => window.lock(TARGET, kind == 1),
+            (_, _, 2) => window.unlock_all(),
+            _ => window.unlock(TARGET),
         })?;
-        // The clock takes its time too: only the shares are from it.
-        let share = taking.as_secs_f64() / (taking + giving).as_secs_f64().max(1e-12);
-        let clock = clock();
-        let net = (both - clock).max(0.0);
-        if turns > 0 {
-            bench.say(&format!(
-                "P_lock,{name:<12}= {:.4} us   P_unlock,{name:<10}= {:.4} us",
-                net * share,
-                net * (1.0 - share)
-            ));
-        }
+        bench.say(&format!(
+            "P_lock,{name:<12}= {lock:.4} us   P_unlock,{name:<10}= {unlock:.4} us"
+        ));
     }
     window.free()
-}
-
-/// Microseconds that three readings of the clock take.
-fn clock() -> f64 {
-    let start = Instant::now();
-    for _ in 0..3000 {
-        std::hint::black_box(Instant::now());
-    }
-    start.elapsed().as_secs_f64() * 1e6 / 1000.0
 }
 
 /// Fence, and post, start, complete, wait with more and more neighbours.
@@ -211,31 +248,42 @@ fn active(bench: &Bench<'_>) -> Result<()> {
         world.size
     ));
     let window = Window::make(world, WORD, bench.options.windows, Epochs::Lock, &[])?;
-    let mut points = Vec::new();
+    let mut points = vec![Vec::new(); 5];
     for k in 1..world.size.min(9) {
         let ring = |shift: usize| (world.rank + shift) % world.size;
         let before: Vec<usize> = (1..=k).map(|i| ring(world.size - i)).collect();
         let after: Vec<usize> = (1..=k).map(ring).collect();
         let (to, from) = (world.group(&before)?, world.group(&after)?);
-        let time = measure(bench, 100, || {
-            window.post(to)?;
-            window.start(from)?;
-            window.complete()?;
-            window.wait()
+        let times: [f64; 4] = parts(bench, 100, |step| match step {
+            0 => window.post(to),
+            1 => window.start(from),
+            2 => window.complete(),
+            _ => window.wait(),
         })?;
-        points.push((k as f64, time));
+        let sum = times.iter().sum();
+        for (points, time) in points.iter_mut().zip(times.into_iter().chain([sum])) {
+            points.push((k as f64, time));
+        }
         world.free_group(to)?;
         world.free_group(from)?;
     }
-    let (start, slope, worst) = fit(&points);
-    bench.say(&match points.len() {
-        1 => format!("P_pscw             = {start:.4} us with one neighbour"),
-        _ => format!(
-            "P_pscw             = {start:.4} us + {slope:.4} us * k   (post, start, complete and wait; \
-             within {:.0} %)",
-            worst * 100.0
-        ),
-    });
+    for (name, points) in ["post", "start", "complete", "wait", "pscw"]
+        .iter()
+        .zip(&points)
+    {
+        let (start, slope, worst) = fit(points);
+        bench.say(&match points.len() {
+            1 => format!("P_{name:<17}= {start:.4} us with one neighbour"),
+            _ => format!(
+                "P_{name:<17}= {start:.4} us + {slope:.4} us * k   (within {:.0} %)",
+                worst * 100.0
+            ),
+        });
+    }
+    // Where a fence of all ranks begins to be cheaper.
+    let cheaper = points[4].iter().find(|(_, time)| *time > fence);
+    let k = cheaper.map_or("none measured".to_owned(), |(k, _)| format!("{k}"));
+    bench.say(&format!("fence < pscw from k = {k}"));
     window.free()
 }
 

@@ -93,11 +93,14 @@ benchmarks! {
         GetAccLatency: US, true, "MPI_Get_accumulate and flush";
         FopLatency: US, false, "MPI_Fetch_and_op and flush";
         CasLatency: US, false, "MPI_Compare_and_swap and flush";
+        NotifyLatency: US, true, "half the time of a ping-pong of MPIX_Put_notify";
         Partitioned: US, true, "64 partitions that threads mark ready, until they are acknowledged";
         Init: MS, false, "time of MPI_Init";
         Hello: None, false, "MPI_Init and MPI_Finalize only";
         #[value(name = "rma-model")]
         RmaModel: None, false, "cost models of one-sided calls: functions of bytes, ranks, neighbours";
+        #[value(name = "rma-patterns")]
+        RmaPatterns: None, false, "queues and a hash table at a rank that computes";
     }
     collectives {
         Barrier: "MPI_Barrier", Barrier;
@@ -144,7 +147,7 @@ benchmarks! {
 impl Name {
     /// Returns whether it takes a round trip between the ranks at least: data and its completion.
     pub fn is_round_trip(self) -> bool {
-        self.is_one_sided() && self.unit() == US
+        self.is_one_sided() && self.unit() == US && self != Self::NotifyLatency
     }
 
     /// Returns whether it measures one-sided communication.
@@ -159,6 +162,7 @@ impl Name {
                 | Self::GetAccLatency
                 | Self::FopLatency
                 | Self::CasLatency
+                | Self::NotifyLatency
         )
     }
 

@@ -5,7 +5,8 @@ use super::name::Name;
 use super::pt2pt::{BANDWIDTH, LATENCY, megabytes_per_second, two_ranks};
 use super::timing::{fill, matches};
 use crate::error::{Error, Result};
-use crate::mpi::{Window, World};
+use crate::mpi::constants::SUM;
+use crate::mpi::{Epochs, Window, World};
 use crate::options::{Defaults, Options};
 use crate::pages::Pages;
 
@@ -38,6 +39,7 @@ pub fn run(name: Name, world: &World, options: &Options) -> Result<bool> {
         Name::AccLatency => accumulates(world, options, "MPI_Accumulate latency Test", false),
         Name::GetAccLatency => accumulates(world, options, "MPI_Get_accumulate latency Test", true),
         Name::FopLatency => atomics(world, options, "MPI_Fetch_and_op latency Test", true),
+        Name::NotifyLatency => notify(world, options),
         Name::CasLatency => atomics(world, options, "MPI_Compare_and_swap latency Test", false),
         other => Err(Error::everywhere(format!(
             "{} is not one-sided",
@@ -96,6 +98,32 @@ fn transfers(world: &World, options: &Options, title: &str, op: Op, rate: bool) 
     })
 }
 
+/// `notify_latency`: half the time of a ping-pong of puts that notify their targets.
+fn notify(world: &World, options: &Options) -> Result<bool> {
+    let bench = two_ranks(world, options, ACCESS)?;
+    let (title, peer) = ("MPIX_Put_notify Latency Test", 1 - world.rank);
+    bench.each_size(title, "Latency (us)", 2, |size| {
+        let window = Window::make(world, size, options.windows, Epochs::Flush, &[])?;
+        window.create_notify()?;
+        let (data, mut turn) = (Pages::of(1_u8, size), 0);
+        let (elapsed, iterations) = bench.time(size, || {
+            turn += 1;
+            if world.rank == TARGET {
+                window.await_notify(turn)?;
+            }
+            // SAFETY: never changed.
+            unsafe { window.put_notify(&data, peer)? };
+            match world.rank {
+                TARGET => Ok(()),
+                _ => window.await_notify(turn),
+            }
+        })?;
+        window.free()?;
+        let value = elapsed.as_secs_f64() * 0.5e6 / iterations as f64;
+        Ok((value, iterations, None))
+    })
+}
+
 fn check_transfer(
     world: &World,
     window: &mut Window<'_>,
@@ -150,7 +178,7 @@ fn accumulates(world: &World, options: &Options, title: &str, fetch: bool) -> Re
             unsafe {
                 match fetch {
                     true => window.get_accumulate(&data, &mut found, TARGET)?,
-                    false => window.accumulate(&data, TARGET, 0)?,
+                    false => window.accumulate(&data, TARGET, 0, SUM)?,
                 }
             }
             window.end(TARGET)
@@ -200,8 +228,8 @@ fn atomics(world: &World, options: &Options, title: &str, add: bool) -> Result<b
                 return window.expose().map(|()| true);
             }
             let old = match add {
-                true => window.fetch_and_add(1, TARGET)?,
-                false => window.compare_and_swap(known, known + 1, TARGET)?,
+                true => window.fetch_and_add(1, TARGET, 0)?,
+                false => window.compare_and_swap(known, known + 1, TARGET, 0)?,
             };
             // One rank alone counts up, so each old value is known.
             let right = old == known;

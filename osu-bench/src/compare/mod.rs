@@ -15,6 +15,7 @@ mod switch;
 
 pub use figure::lines as picture;
 pub use floor::{FloorOptions, run as tcp_floor};
+pub use machine::description;
 pub use overview::{OverviewOptions, run as overview};
 pub use page::html as page;
 pub use plot::Line;

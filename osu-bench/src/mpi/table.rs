@@ -132,6 +132,9 @@ table! {
     get_accumulate: "MPI_Get_accumulate"(
         Data, Int, Int, Buf, Int, Int, Int, isize, Int, Int, Int, Int);
     fetch_and_op: "MPI_Fetch_and_op"(Data, Buf, Int, Int, isize, Int, Int);
+    win_create_notify: "MPIX_Win_create_notify"(Int, Int);
+    win_get_notify: "MPIX_Win_get_notify"(Int, Int, *mut i64);
+    put_notify: "MPIX_Put_notify"(Data, Int, Int, Int, isize, Int, Int, Int, Int);
     compare_and_swap: "MPI_Compare_and_swap"(Data, Data, Buf, Int, Int, isize, Int);
     file_open: "MPI_File_open"(Int, Text, Int, Int, *mut File);
     file_close: "MPI_File_close"(*mut File);

@@ -248,6 +248,36 @@ impl<'a> Window<'a> {
         }
     }
 
+    /// `MPIX_Win_create_notify`: gives the window a counter at each rank.
+    pub fn create_notify(&self) -> Result<()> {
+        // SAFETY: a window; all ranks call it.
+        unsafe { call!(self.world.table(), win_create_notify(self.handle, 1)) }
+    }
+
+    /// `MPIX_Put_notify` to the start of the target's memory, and its counter.
+    ///
+    /// # Safety
+    /// `data` stays unchanged until the next flush.
+    #[inline]
+    pub unsafe fn put_notify(&self, data: &[u8], target: usize) -> Result<()> {
+        self.fitting(data.len())?;
+        let (n, to, from) = (count(data.len())?, target as c_int, data.as_ptr().cast());
+        let (table, window) = (self.world.table(), self.handle);
+        // SAFETY: n bytes are read here, which the caller keeps until the flush, and fit the window.
+        unsafe { call!(table, put_notify(from, n, BYTE, to, 0, n, BYTE, 0, window)) }
+    }
+
+    /// `MPIX_Win_get_notify` until this rank's counter has a value.
+    #[inline]
+    pub fn await_notify(&self, value: i64) -> Result<()> {
+        let (mut now, table) = (0_i64, self.world.table());
+        while now < value {
+            // SAFETY: MPI writes the value to an integer.
+            unsafe { call!(table, win_get_notify(self.handle, 0, &mut now)) }?;
+        }
+        Ok(())
+    }
+
     /// `MPI_Get` from the target's memory from `place` on.
     ///
     /// # Safety
@@ -267,12 +297,18 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// `MPI_Accumulate` of 64-bit integers with `MPI_SUM` to the target's memory from `place` on.
+    /// `MPI_Accumulate` of 64-bit integers to the target's memory from `place` on; `op` is a constant.
     ///
     /// # Safety
     /// `data` stays unchanged until the next flush.
     #[inline]
-    pub unsafe fn accumulate(&self, data: &[i64], target: usize, place: usize) -> Result<()> {
+    pub unsafe fn accumulate(
+        &self,
+        data: &[i64],
+        target: usize,
+        place: usize,
+        op: c_int,
+    ) -> Result<()> {
         self.fitting(place.saturating_add(size_of_val(data)))?;
         let (n, target, place) = (count(data.len())?, target as c_int, place as isize);
         let (from, window) = (data.as_ptr().cast(), self.handle);
@@ -281,7 +317,7 @@ impl<'a> Window<'a> {
         unsafe {
             call!(
                 self.world.table(),
-                accumulate(from, n, INT64, target, place, n, INT64, SUM, window)
+                accumulate(from, n, INT64, target, place, n, INT64, op, window)
             )
         }
     }
@@ -311,34 +347,46 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// `MPI_Fetch_and_op` with `MPI_SUM` at the start of the target's memory, and its end.
+    /// `MPI_Fetch_and_op` with `MPI_SUM` at `place` in the target's memory, and its end.
     #[inline]
-    pub fn fetch_and_add(&self, value: i64, target: usize) -> Result<i64> {
-        self.fitting(size_of::<i64>())?;
+    pub fn fetch_and_add(&self, value: i64, target: usize, place: usize) -> Result<i64> {
+        self.fitting(place.saturating_add(size_of::<i64>()))?;
         let mut old = 0_i64;
         self.begin(target)?;
         let (from, to) = ((&raw const value).cast(), (&raw mut old).cast());
         let (table, rank, window) = (self.world.table(), target as c_int, self.handle);
+        let place = place as isize;
         // SAFETY: both places are an integer and live until the flush below.
-        unsafe { call!(table, fetch_and_op(from, to, INT64, rank, 0, SUM, window)) }?;
+        unsafe {
+            call!(
+                table,
+                fetch_and_op(from, to, INT64, rank, place, SUM, window)
+            )
+        }?;
         self.end(target)?;
         Ok(old)
     }
 
-    /// `MPI_Compare_and_swap` at the start of the target's memory, and its end.
+    /// `MPI_Compare_and_swap` at `place` in the target's memory, and its end.
     #[inline]
-    pub fn compare_and_swap(&self, expected: i64, value: i64, target: usize) -> Result<i64> {
-        self.fitting(size_of::<i64>())?;
+    pub fn compare_and_swap(
+        &self,
+        expected: i64,
+        value: i64,
+        target: usize,
+        place: usize,
+    ) -> Result<i64> {
+        self.fitting(place.saturating_add(size_of::<i64>()))?;
         let mut old = 0_i64;
         self.begin(target)?;
         let (new, compare) = ((&raw const value).cast(), (&raw const expected).cast());
         let (to, table) = ((&raw mut old).cast(), self.world.table());
-        let (rank, window) = (target as c_int, self.handle);
+        let (rank, place, window) = (target as c_int, place as isize, self.handle);
         // SAFETY: all three places are an integer and live until the flush below.
         unsafe {
             call!(
                 table,
-                compare_and_swap(new, compare, to, INT64, rank, 0, window)
+                compare_and_swap(new, compare, to, INT64, rank, place, window)
             )
         }?;
         self.end(target)?;

@@ -171,6 +171,11 @@ impl World {
         std::process::exit(1)
     }
 
+    /// Returns whether the library has puts that notify their target.
+    pub fn can_notify(&self) -> bool {
+        self.table.put_notify.get().is_ok()
+    }
+
     /// The functions themselves.
     #[inline]
     pub(super) fn table(&self) -> &'static Table {

@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use super::mode::{Comms, Link, Mode};
 use super::stencil::Grid;
 use crate::error::Result;
+use crate::mpi::constants::SUM;
 use crate::mpi::{Combine, Request, Table, Window, World};
 use crate::output;
 use crate::together;
@@ -286,7 +287,7 @@ impl<'a> Worker<'a> {
     fn multiply(&mut self) -> Result<()> {
         let workers = self.comms.workers;
         let window = &self.windows[self.thread % self.windows.len()];
-        let task = window.fetch_and_add(1, 0)? as usize;
+        let task = window.fetch_and_add(1, 0, 0)? as usize;
         let (rank, part) = self.comms.place((self.id + 1 + task) % workers);
         let tile = self.bytes.next_multiple_of(64);
         let start = 64 + 3 * part * tile;
@@ -299,7 +300,7 @@ impl<'a> Worker<'a> {
         window.flush(rank)?;
         let c = product(&a, &b);
         // SAFETY: flushed before it goes.
-        unsafe { window.accumulate(&c, rank, start + 2 * tile)? };
+        unsafe { window.accumulate(&c, rank, start + 2 * tile, SUM)? };
         window.flush(rank)
     }
 }

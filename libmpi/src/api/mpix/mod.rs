@@ -4,6 +4,7 @@ pub mod endpoints;
 #[cfg(feature = "fault-tolerance")]
 pub mod failure;
 pub mod grequest_poll;
+pub mod notify;
 pub mod progress_functions;
 pub mod stream;
 pub mod threadcomm;

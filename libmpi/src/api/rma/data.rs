@@ -30,7 +30,7 @@ impl<'c> UserBuffer<'c> {
     }
 
     /// Checks the origin buffer of a transfer with this target.
-    fn origin(&self, rank: c_int) -> Result<Origin<'c>> {
+    pub(crate) fn origin(&self, rank: c_int) -> Result<Origin<'c>> {
         let (count, datatype) = types::checked(self.count(), self.datatype(), self.call())?;
         if rank != MPI_PROC_NULL {
             types::check_address(self.address(), count, datatype)?;
@@ -46,7 +46,7 @@ impl<'c> UserBuffer<'c> {
 /// The target of a call.
 #[derive(Clone, Copy)]
 pub(crate) struct TargetArgs {
-    rank: c_int,
+    pub(crate) rank: c_int,
     displacement: MPI_Aint,
     count: MPI_Count,
     datatype: MPI_Datatype,
@@ -60,7 +60,11 @@ impl TargetArgs {
     }
 
     /// Checks the target; `None` for `MPI_PROC_NULL`.
-    fn check<'c>(&self, window: &Window, call: InCall<'c>) -> Result<Option<Target<'c>>> {
+    pub(crate) fn check<'c>(
+        &self,
+        window: &Window,
+        call: InCall<'c>,
+    ) -> Result<Option<Target<'c>>> {
         let (count, datatype) = types::checked(self.count, self.datatype, call)?;
         if self.rank == MPI_PROC_NULL {
             return Ok(None);

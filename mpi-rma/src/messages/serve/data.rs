@@ -71,9 +71,10 @@ impl Service {
                 // SAFETY: `place` has checked that the bytes lie in the window's memory; `now` has
                 // `len` bytes of the received message, which does not overlap it.
                 Some(place) => unsafe { netmod_kit::copy(now.as_ptr(), place, len) },
-                None => state.fail(from),
+                None => return state.fail(from),
             }
         }
+        state.notify(from, request.a);
     }
 
     /// Carries out [`crate::messages::message::Kind::Get`].
@@ -96,6 +97,7 @@ impl Service {
                 out.extend_from_slice(unsafe { std::slice::from_raw_parts(place, len) });
             }
         }
+        state.notify(by.0, request.a);
         self.answer(process, state, by, request.tag, out)
     }
 

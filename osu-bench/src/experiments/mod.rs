@@ -1,0 +1,261 @@
+//! `experiments`: the figures, tables and experiments of the documents that Weft was built after, each
+//! with the command that reproduces it. The page docs/experiments.md comes from the same table.
+
+mod page;
+mod summary;
+mod table;
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::compare;
+use crate::error::{Error, Result};
+use crate::find;
+use crate::find::this_program;
+use crate::library::Library;
+use crate::progress::Progress;
+use crate::{output, process};
+use page::{Page, Values};
+use summary::Summary;
+
+/// Options of `experiments`.
+#[derive(Args, Debug)]
+pub struct ExperimentOptions {
+    /// Only the experiments whose names begin like this, such as Z3 (a chapter) or F; without it all.
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+    /// List names, figures and commands, and run nothing; --page is written with the values it has.
+    #[arg(long)]
+    list: bool,
+    /// The page whose tables get the values; those of experiments that are not run stay.
+    #[arg(long, value_name = "FILE")]
+    page: Option<PathBuf>,
+    /// A folder for the outputs and pictures of the commands.
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// The folder of libmpi.so.12; otherwise the one in LD_LIBRARY_PATH, beside this program
+    /// or of the system.
+    #[arg(long, value_name = "DIR")]
+    lib: Option<PathBuf>,
+    /// The launcher; otherwise chosen as by compare.
+    #[arg(long, value_name = "PATH")]
+    launcher: Option<PathBuf>,
+    /// Time limit of a command.
+    #[arg(long, value_name = "SECONDS", default_value_t = 300,
+          value_parser = clap::value_parser!(u64).range(1..=3600))]
+    timeout: u64,
+}
+
+/// A figure, table or experiment.
+pub struct Experiment {
+    /// The name on the command line: the document's letter and the number of its first figure.
+    name: &'static str,
+    /// Its figures and tables.
+    place: &'static str,
+    /// The question that it answers.
+    shows: &'static str,
+    /// The document's value.
+    seed: &'static str,
+    runs: &'static [Run],
+    /// The part that can't be reproduced, and what that takes; empty if it is whole.
+    lacks: &'static str,
+}
+
+/// A command that reproduces an experiment or a part of it.
+pub struct Run {
+    needs: &'static [Need],
+    /// Words separated by spaces: osu-bench or mpiexec and their arguments.
+    command: &'static str,
+    summary: Summary,
+}
+
+/// A property of machine or library without which a command is left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// A device of the verbs.
+    Rdma,
+}
+
+impl Need {
+    /// Returns the need's name if this machine lacks it.
+    fn lacking(self) -> Option<&'static str> {
+        let (is_there, name) = match self {
+            Need::Rdma => {
+                let devices = fs::read_dir("/sys/class/infiniband");
+                let is_there = devices.is_ok_and(|mut all| all.next().is_some());
+                (is_there, "an RDMA device")
+            }
+        };
+        (!is_there).then_some(name)
+    }
+}
+
+/// Lists or runs the experiments, and writes the page.
+pub fn run(options: &ExperimentOptions) -> Result<()> {
+    let is_chosen = |one: &&Experiment| {
+        options.names.is_empty()
+            || options
+                .names
+                .iter()
+                .any(|start| one.name.starts_with(start))
+    };
+    let chosen: Vec<&Experiment> = table::EXPERIMENTS.iter().filter(is_chosen).collect();
+    if chosen.is_empty() {
+        return Err(Error::new(format!(
+            "no experiment begins with {}; --list names them",
+            options.names.join(" or ")
+        )));
+    }
+    let mut page = match &options.page {
+        Some(file) => Page::read(file)?,
+        None => Page::default(),
+    };
+    if options.list {
+        chosen.iter().for_each(|one| say(one));
+        return options
+            .page
+            .as_ref()
+            .map_or(Ok(()), |file| page.write(file));
+    }
+    process::prepare()?;
+    let dir = options.lib.clone().map_or_else(find::folder, Ok)?;
+    let library = Library::open(&dir, options.launcher.as_deref(), false, &[])?;
+    let machine = format!("{}, {}", compare::description(), library.version);
+    let pictures = tempfile::tempdir()?;
+    let folder = options.output.as_deref().unwrap_or(pictures.path());
+    fs::create_dir_all(folder)?;
+    let mut progress = Progress::new(chosen.iter().map(|one| one.runs.len()).sum());
+    let mut failures = Vec::new();
+    for one in &chosen {
+        let mut values = Values::new(one.runs.len());
+        for (number, run) in one.runs.iter().enumerate() {
+            progress.step(format!("{}: {}", one.name, run.command));
+            let lacking: Vec<&str> = run.needs.iter().filter_map(|need| need.lacking()).collect();
+            let line = match lacking.as_slice() {
+                [] => match value(run, &library, folder, options, one.name, number) {
+                    Ok(value) => {
+                        values.set(number, &value);
+                        value
+                    }
+                    Err(error) => {
+                        failures.push(one.name);
+                        format!("failed: {error}")
+                    }
+                },
+                lacking => format!("left out, needs {}", lacking.join(" and ")),
+            };
+            output::say(&format!("{:<8} {}\n         {line}", one.name, run.command));
+        }
+        page.set(one.name, values, &machine);
+    }
+    if let Some(file) = &options.page {
+        page.write(file)?;
+    }
+    match failures.as_slice() {
+        [] => Ok(()),
+        failures => Err(Error::new(format!("failed: {}", failures.join(", ")))),
+    }
+}
+
+/// Prints an experiment with its commands.
+fn say(one: &Experiment) {
+    output::say(&format!("{:<8} {}: {}", one.name, one.place, one.shows));
+    for run in one.runs {
+        output::say(&format!("         {}", run.command));
+    }
+    if !one.lacks.is_empty() {
+        output::say(&format!("         not here: {}", one.lacks));
+    }
+}
+
+/// Runs a command, keeps its output in `folder` and returns its value.
+fn value(
+    run: &Run,
+    library: &Library,
+    folder: &Path,
+    options: &ExperimentOptions,
+    name: &str,
+    number: usize,
+) -> Result<String> {
+    let this = this_program()?;
+    let mut words = run.command.split(' ').map(|word| match word {
+        "osu-bench" => this.clone().into_os_string(),
+        "mpiexec" => library.launcher.clone().into_os_string(),
+        word => OsString::from(word),
+    });
+    let program = words
+        .next()
+        .ok_or_else(|| Error::new("internal error: an empty command"))?;
+    let mut command = Command::new(program);
+    command
+        .args(words)
+        .current_dir(folder)
+        .envs(library.env.iter().map(|(name, value)| (name, value)));
+    let limit = Duration::from_secs(options.timeout);
+    let text = process::successful(&mut command, limit, run.command)?;
+    let file = folder.join(format!("{name}-{}.txt", number + 1));
+    fs::write(file, &text)?;
+    let found = run.summary.of(&text);
+    found.ok_or_else(|| Error::new(format!("the output lacks the value: {}", text.trim())))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory as _, Parser as _};
+
+    use super::*;
+
+    const PAGE: &str = include_str!("../../../docs/experiments.md");
+
+    #[test]
+    fn every_command_exists() {
+        for one in table::EXPERIMENTS {
+            for run in one.runs {
+                let words: Vec<&str> = run.command.split(' ').collect();
+                let start = words.iter().position(|word| *word == "osu-bench");
+                let start = start.unwrap_or_else(|| panic!("{}: no osu-bench", run.command));
+                assert!(start == 0 || words[0] == "mpiexec", "{}", run.command);
+                if let Err(error) = crate::Cli::try_parse_from(&words[start..]) {
+                    panic!("{}: {error}", run.command);
+                }
+            }
+        }
+        assert!(
+            crate::Cli::command()
+                .find_subcommand("experiments")
+                .is_some()
+        );
+    }
+
+    #[test]
+    fn names_are_unique_and_rows_whole() {
+        let mut names: Vec<&str> = table::EXPERIMENTS.iter().map(|one| one.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), table::EXPERIMENTS.len());
+        for one in table::EXPERIMENTS {
+            assert!(
+                !one.runs.is_empty() || !one.lacks.is_empty(),
+                "{} neither runs nor says why not",
+                one.name
+            );
+            let cells = [one.place, one.shows, one.seed, one.lacks];
+            assert!(cells.iter().all(|cell| !cell.contains('|')), "{}", one.name);
+        }
+    }
+
+    #[test]
+    fn the_page_is_that_of_the_table() {
+        let page = Page::parse(PAGE).unwrap();
+        assert_eq!(
+            page.text(),
+            PAGE,
+            "run osu-bench experiments --list --page docs/experiments.md"
+        );
+    }
+}
