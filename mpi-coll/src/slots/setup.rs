@@ -82,10 +82,10 @@ fn common<T>(
         let key = RemoteKey { address, words };
         made = memory.open(&key, own * team.size()).ok();
     }
-    let is_committed = |piece: &Box<dyn SharedSegment>| {
-        memory.is_some_and(|(memory, own)| commit(&**memory, &**piece, team, own).is_ok())
+    let is_committed = |piece: &dyn SharedSegment| {
+        memory.is_some_and(|(memory, own)| commit(&**memory, piece, team, own).is_ok())
     };
-    let made = made.filter(is_committed).and_then(make);
+    let made = made.filter(|piece| is_committed(&**piece)).and_then(make);
     let ready = gather_all_u64(process, comm, [u64::from(made.is_some())])?;
     let all = (0..team.size()).all(|member| ready[team.peer(member) as usize][0] != 0);
     Ok(made.filter(|_| all))

@@ -391,6 +391,7 @@ fn the_manual_has_all_options_and_no_others() {
     let known: Vec<&str> = KNOWN
         .iter()
         .chain(many::NAMES)
+        .chain(many::JoinDraft::NAMES)
         .copied()
         .chain(foreign)
         .collect();
@@ -416,7 +417,8 @@ fn the_manual_has_all_options_and_no_others() {
 
 #[test]
 fn listed_options_are_understood_and_nothing_else_is() {
-    for name in KNOWN.iter().chain(many::NAMES) {
+    let names = KNOWN.iter().chain(many::NAMES);
+    for name in names.chain(many::JoinDraft::NAMES) {
         // Without values some are wrong, but none is unknown.
         if let Err(error) = read(&format!("-{name}")) {
             assert!(!error.contains("unknown option"), "{error}");

@@ -200,12 +200,7 @@ fn folder() -> Result<PathBuf, Unfit> {
 
 /// Returns the environment of a section's ranks. Without `is_alone`, ranks on other hosts get it, too;
 /// with `joins` they inherit that of their own hosts instead.
-fn of_ranks(
-    section: &Section,
-    many: &Many,
-    is_alone: bool,
-    joins: bool,
-) -> Vec<(Bytes, Bytes)> {
+fn of_ranks(section: &Section, many: &Many, is_alone: bool, joins: bool) -> Vec<(Bytes, Bytes)> {
     let mut all = match joins && section.inherit == Inherit::All {
         true => section.set.clone(),
         false => environment(section),
