@@ -37,7 +37,7 @@ pub struct Options {
     names: Vec<String>,
 }
 
-/// Runs in the full run: quick ones, of all parts of the library.
+/// Runs without names: quick ones, of all parts of the library.
 const SAMPLE: &[&str] = &[
     "attr_comm/shm/2",
     "bsend/shm/2",

@@ -72,22 +72,6 @@ const OPTIONAL: &[(&str, &[Package])] = &[
         ],
     ),
     (
-        "aarch64",
-        &[
-            ("qemu-user-static", "/usr/bin/qemu-aarch64-static"),
-            ("gcc-aarch64-linux-gnu", "/usr/bin/aarch64-linux-gnu-gcc"),
-            // Not only recommended: the C library to link against.
-            (
-                "libc6-dev-arm64-cross",
-                "/usr/aarch64-linux-gnu/lib/libc.so",
-            ),
-            (
-                "gfortran-aarch64-linux-gnu",
-                "/usr/bin/aarch64-linux-gnu-gfortran",
-            ),
-        ],
-    ),
-    (
         "prrte",
         &[
             ("python3-venv", "/usr/share/doc/python3-venv"),

@@ -5,7 +5,7 @@
 use crate::plan::call::{Call, Root};
 use crate::plan::call_context::{CallContext, RemoteSlots};
 use crate::plan::in_slots::uniform;
-use mpi_sched::rdma::{self, WriteCall};
+use mpi_sched::rdma::{self, RdmaAllreduce, RdmaReduce, WriteCall};
 use mpi_sched::{Algorithm, Choices, Layout, Nodes, Part, Reach, Schedule, slots};
 
 impl<'a> Call<'a> {
@@ -117,11 +117,20 @@ impl<'a> Call<'a> {
             Some(nodes) if context.all_reach().is_none() => self.between_leaders(nodes),
             _ => *self,
         };
-        let algorithm = call.write_algorithm(written, context.choices);
-        let text = format!("{:?}", algorithm.unwrap_or(Algorithm::Rdma)).to_lowercase();
-        match text.split_once('(') {
-            Some((_, how)) => format!("rdma ({how}"),
-            None => text,
+        let name = |how: &dyn std::fmt::Debug| format!("rdma ({how:?})").to_lowercase();
+        match call.write_algorithm(written, context.choices) {
+            Some(Algorithm::RdmaBcast(how)) => name(&how),
+            Some(Algorithm::RdmaReduce(RdmaReduce::Tree { degree })) => {
+                format!("rdma (tree:{degree})")
+            }
+            Some(Algorithm::RdmaReduce(how)) => name(&how),
+            Some(Algorithm::RdmaAllreduce(RdmaAllreduce::Tree { up, down })) => {
+                format!("rdma (tree:{up}, down by {down})")
+            }
+            Some(Algorithm::RdmaAllreduce(how)) => name(&how),
+            Some(Algorithm::RdmaAllgather(how)) => name(&how),
+            Some(Algorithm::RdmaAlltoall(how)) => name(&how),
+            _ => "rdma".to_string(),
         }
     }
 }

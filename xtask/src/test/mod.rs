@@ -78,8 +78,6 @@ pub struct Run {
     programs: units::Times,
     /// The tests in the virtual machine, once they have begun.
     rdma: Option<Beside>,
-    /// The programs on an emulated aarch64, once they have begun.
-    aarch64: Option<Beside>,
     /// The executables with tests, once they are built.
     units: Vec<units::Executable>,
     /// The folder of logs and of the files that tests write to.
@@ -100,7 +98,6 @@ impl Run {
             left_out: Vec::new(),
             programs: Vec::new(),
             rdma: None,
-            aarch64: None,
             units: Vec::new(),
             folder,
         })

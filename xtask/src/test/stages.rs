@@ -10,7 +10,6 @@ use weft_needs::is_optional;
 use super::stage::Stage;
 use super::{Run, needs, smallest, units};
 use crate::beside::Beside;
-use crate::emulate::{self, Processor};
 use crate::result::Lacking;
 use crate::{Result, deny, fuzz, headers, instructions, loom, oldest, races, workspace};
 
@@ -38,7 +37,6 @@ pub const FULL: &[Stage] = &[
     stage("programs", programs),
     stage("libraries and symbols", symbols),
     stage("begin RDMA", begin_rdma),
-    stage("begin aarch64", begin_aarch64),
     stage("loom", |_| loom::run()),
     stage("races", |run| {
         unless(run, needs::RACES, || races::run(RACES_SECONDS))
@@ -49,8 +47,7 @@ pub const FULL: &[Stage] = &[
         })
     }),
     stage("instruction counts", count),
-    stage("end aarch64", |run| end(&mut run.aarch64)),
-    stage("end RDMA", |run| end(&mut run.rdma)),
+    stage("end RDMA", end_rdma),
 ];
 
 const fn stage(name: &'static str, run: fn(&mut Run) -> Result) -> Stage {
@@ -273,26 +270,8 @@ fn begin_rdma(run: &mut Run) -> Result {
     Ok(())
 }
 
-/// Starts programs on an emulated aarch64 in the background: loom leaves a core idle for most of its time.
-fn begin_aarch64(run: &mut Run) -> Result {
-    if weft_needs::AARCH64.lacking().is_some() {
-        // `needs` has noted it already.
-        return Ok(());
-    }
-    if let Some(Lacking { need, why }) = emulate::lacking(Processor::Aarch64)? {
-        return run.leave_out(need, &why);
-    }
-    let started = Beside::start("emulate", |command| {
-        run.equip(command);
-        command.env("CARGO_BUILD_JOBS", "1");
-    });
-    run.aarch64 = Some(started?);
-    Ok(())
-}
-
-/// Waits for the end of a task in the background, if it has begun.
-fn end(task: &mut Option<Beside>) -> Result {
-    task.take().map_or(Ok(()), Beside::end)
+fn end_rdma(run: &mut Run) -> Result {
+    run.rdma.take().map_or(Ok(()), Beside::end)
 }
 
 /// Returns the build and the stages of these names in the run's order, or all without names.
