@@ -115,11 +115,11 @@ fn six() -> Result {
 
 /// A name server, published names and ports without IPv4.
 fn names() -> Result {
-    let script = "$MPIEXEC -name-server > place &\nserver=$!\ntrap 'kill $server; rm place' EXIT\n\
+    let script = "export WEFT_SHM=0\n$MPIEXEC -name-server > place &\nserver=$!\ntrap 'kill $server; rm place' EXIT\n\
                   while [ ! -s place ]; do sleep 0.05; done\n\
                   for host in ::1 '[fd98::1]:6493'; do\n\
                   $MPIEXEC -timeout 60 -nameserver $host -n 1 $SPAWNER accept a_service &\naccept=$!\n\
-                  WEFT_SHM=0 $MPIEXEC -timeout 60 -nameserver $host -n 2 $SPAWNER connect a_service || exit 1\n\
+                  $MPIEXEC -timeout 60 -nameserver $host -n 2 $SPAWNER connect a_service || exit 1\n\
                   wait $accept || exit 2\ndone";
     let one = ["connect done", "accept done"];
     within(SIX, script, &["spawner"], &output(&[one, one].concat()))
