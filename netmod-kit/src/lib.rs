@@ -8,8 +8,8 @@
 //!   a lane has found lost, for the other lanes; [`Addresses`]: a transport's open VCIs.
 //! - [`bridge`]: the transport of a connection between jobs, under the process's numbers.
 //! - [`bundle`]: small messages that travel together. [`copy()`]: small copies without a call.
-//! - [`Machine`]: what copies cost here. [`Nearness`]: whether other processes' cores share a
-//!   cache with this one's, by samples ([`Sampler`]) of their [`Beacon`]s.
+//! - [`Machine`]: what copies cost here. [`Nearness`]: whether another process's core shares a
+//!   cache with this one's.
 //! - [`remote`]: gets, puts and atomics in parts, with retries, flushes and losses;
 //!   [`emulation`]: their parts by messages. Below them are [`Operations`] and [`Exposures`]: pending
 //!   operations, and the exposed memory.
@@ -63,7 +63,7 @@ pub use exposures::{Exposures, Held, atomic_op};
 pub use lost::LostPeers;
 pub use machine::Machine;
 pub use memory::give_back_memory;
-pub use nearness::{Beacon, Nearness, Sampler};
+pub use nearness::Nearness;
 pub use notice::Notice;
 pub use operations::{Action, Operations};
 pub use peer_table::{NumberMap, PeerTable};

@@ -581,9 +581,6 @@ pub trait NodeLane {
     fn pipes(&mut self) -> Option<&mut dyn Pipes> {
         None
     }
-
-    /// Does what is left for times in which the VCI's owner waits. Takes up to some microseconds.
-    fn idle(&mut self) {}
 }
 
 /// Copies to and from any memory of a peer on this node, exposed or not. A copy is complete, and

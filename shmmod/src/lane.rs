@@ -10,7 +10,7 @@ use netmod::{
     DirectCopy, Header, IoVec, Issued, Lane, LaneError, NodeLane, Payload, Peer, Pipes, RemoteAddr,
     RemoteKey, Resolver, Sink, Token, VciId, WakeUp,
 };
-use netmod_kit::{Machine, Nearness, PeerTable, Sampler, event};
+use netmod_kit::{Machine, Nearness, PeerTable};
 use shmring::ring::{CELLS, INLINE, RxRing, Sent, TxRing, publish};
 
 use crate::cma::{self, Direction, NotCopied};
@@ -30,7 +30,12 @@ pub(crate) struct Remote {
     at: Location,
     /// Whether CMA works with the peer; `None` until tried.
     single_copy: Option<bool>,
+    /// Sampled only where streaming stores reach far cores faster than plain ones.
     pub nearness: Nearness,
+    /// The last value of the probe that was sampled.
+    pub probed: u64,
+    /// Number of the peer's pipes that this process has ended, wrapping.
+    pub ended: u32,
     /// Number of messages that the lane had received at the last send to this peer.
     taken_before: u64,
     /// Number of mapped units of the peer's pipeline memory.
@@ -40,11 +45,6 @@ pub(crate) struct Remote {
 /// Bytes. Messages of at least this length reach a core that shares no cache with this one faster
 /// through memory than line by line from this core's cache.
 const PAST: usize = 2048;
-
-/// Calls of [`NodeLane::idle`] per sample of nearness, each of which takes about 1 µs.
-const CALLS_PER_SAMPLE: u32 = 32;
-/// Calls at the beginning that all take a sample.
-const FIRST_SAMPLES: u32 = 64;
 
 /// Bytes. In a stream, the lines of the next message are prefetched if messages are at least this
 /// long, as there is little time between prefetch and write; after a reply they always are.
@@ -56,13 +56,6 @@ impl Remote {
     #[inline(always)]
     fn answers(&mut self, taken: u64) -> bool {
         mem::replace(&mut self.taken_before, taken) != taken
-    }
-
-    /// Returns whether CMA works with the peer; tried at the first call.
-    pub fn is_readable(&mut self, mode: SingleCopy) -> bool {
-        *self
-            .single_copy
-            .get_or_insert_with(|| mode != SingleCopy::Never && cma::works(&self.at))
     }
 
     /// Sends a message that may need a body. `taken`: number of messages that the lane has
@@ -198,11 +191,8 @@ pub(crate) struct ShmLane {
     pub sending: Sending,
     pub remotes: PeerTable<Option<Box<Remote>>>,
     resolver: Arc<dyn Resolver>,
-    pub mode: SingleCopy,
+    mode: SingleCopy,
     pub policy: Box<dyn LongMessagePolicy>,
-    sampler: Sampler,
-    /// Number of calls of [`NodeLane::idle`], wrapping.
-    idle_calls: u32,
     /// Process numbers of the peers that `check_peers` covers: those sent to or waited for.
     watched: HashMap<Peer, u32>,
     /// Peers whose process one check has found dead.
@@ -229,8 +219,6 @@ impl ShmLane {
             resolver,
             mode,
             policy: Box::new(StaticPolicy::new(mode, Machine::get())),
-            sampler: Sampler::default(),
-            idle_calls: 0,
             sending: Sending::default(),
             watched: HashMap::new(),
             ended: HashSet::new(),
@@ -257,27 +245,6 @@ impl ShmLane {
         }
     }
 
-    /// Samples how near a peer's core is, of another peer at each turn.
-    #[cold]
-    fn sample_nearness(&mut self, turn: u32) {
-        let remotes = || {
-            let slots = self.remotes.iter();
-            slots.filter_map(|(peer, _, slot)| Some((peer, slot.as_deref()?)))
-        };
-        let count = remotes().count().max(1);
-        if let Some((peer, remote)) = remotes().nth(turn as usize % count)
-            && let Some(is_far) = self.sampler.sample(&remote.segment.front().beacon)
-        {
-            let was_far = remote.nearness.is_far();
-            remote.nearness.note(is_far);
-            Nearness::of_node().note(is_far);
-            if remote.nearness.is_far() != was_far {
-                let place = if was_far { "near" } else { "far" };
-                event!(Route, Info, "the core of process {peer} is {place}");
-            }
-        }
-    }
-
     /// Sends the first message to a peer, or one to a VCI of another number.
     #[cold]
     #[inline(never)]
@@ -292,12 +259,16 @@ impl ShmLane {
         self.remote(to, vci)?.send_long(from, header, payload)
     }
 
-    /// Returns the process number of a peer with which CMA works.
+    /// Returns the process number of a peer with which CMA works; tried at first contact.
     pub fn single_copy(&mut self, peer: Peer, vci: VciId) -> Result<u32, LaneError> {
-        let mode = self.mode;
+        let allowed = self.mode != SingleCopy::Never;
         let remote = self.remote(peer, vci)?;
-        match remote.is_readable(mode) {
-            true => Ok(remote.at.pid),
+        let at = remote.at;
+        match remote
+            .single_copy
+            .get_or_insert_with(|| allowed && cma::works(&at))
+        {
+            true => Ok(at.pid),
             false => Err(LaneError::Unsupported),
         }
     }
@@ -382,6 +353,8 @@ fn attach(
         at,
         single_copy: None,
         nearness: Nearness::default(),
+        probed: 0,
+        ended: 0,
         units_mapped: 0,
         taken_before: 0,
     }))
@@ -565,15 +538,6 @@ impl NodeLane for ShmLane {
 
     fn pipes(&mut self) -> Option<&mut dyn Pipes> {
         Some(self)
-    }
-
-    fn idle(&mut self) {
-        self.own.front().beacon.write();
-        self.idle_calls = self.idle_calls.wrapping_add(1);
-        let calls = self.idle_calls;
-        if calls < FIRST_SAMPLES || calls.is_multiple_of(CALLS_PER_SAMPLE) {
-            self.sample_nearness(calls / CALLS_PER_SAMPLE + calls % CALLS_PER_SAMPLE);
-        }
     }
 }
 

@@ -8,7 +8,7 @@ use crate::ends::End;
 use crate::lane::{Remote, ShmLane};
 use crate::open_pipe::PipeName;
 use crate::policy::{LongMessage, LongProtocol};
-use crate::segment::{Segment, UNIT, UNITS, more_units};
+use crate::segment::{Front, Segment, UNIT, UNITS, more_units};
 
 /// Most chunks that are copied before the receiver's progress is published; few of those that may
 /// be in flight.
@@ -19,6 +19,11 @@ const WRITTEN_FIRST: usize = 256 << 10;
 /// Polls of a receiver for the next chunk before it does other work: about the time to write a
 /// chunk.
 const LOOKS: u32 = 100;
+
+/// Pipes that a receiver ends for each write of the sender's probe, after the first ones.
+const PIPES_PER_PROBE: u32 = 32;
+/// Pipes at the beginning that are all followed by a write of the probe.
+const FIRST_PROBES: u32 = 8;
 
 /// Returns the control words of a peer's pipe and its parsed name.
 fn words_of(segment: &Segment, pipe: Pipe) -> Option<(&PipeWords, PipeName)> {
@@ -42,9 +47,8 @@ impl ShmLane {
         len: usize,
         is_contiguous: bool,
     ) -> Option<(LongProtocol, bool)> {
-        let mode = self.mode;
-        let remote = self.remote(to, vci).ok()?;
-        let (is_readable, is_far) = (remote.is_readable(mode), remote.nearness.is_far());
+        let is_readable = self.single_copy(to, vci).is_ok();
+        let is_far = self.remote(to, vci).ok()?.nearness.is_far();
         let protocol = self.policy.protocol(LongMessage {
             len,
             is_contiguous,
@@ -52,6 +56,26 @@ impl ShmLane {
             is_far,
         });
         Some((protocol, is_readable))
+    }
+
+    /// Samples how near the receiver's core is if that is due and the receiver has written the probe
+    /// since the last sample.
+    fn sample_nearness(&mut self, (to, vci): (Peer, VciId)) {
+        if !netmod_kit::streaming_pays() {
+            return;
+        }
+        let front = self.own.front();
+        let (probe, beside) = front.probe();
+        if let Some(Some(remote)) = self.remotes.peek(to, vci)
+            && remote.nearness.sample_due().is_some()
+        {
+            let before = &mut remote.probed;
+            remote.nearness.sample(probe, beside, |word| {
+                let is_new = word != *before && Front::prober(word) == to;
+                *before = word;
+                is_new
+            });
+        }
     }
 
     /// Opens a pipe for a message that pipes carry, with space for the `whole` message or for its
@@ -72,6 +96,7 @@ impl ShmLane {
         if !self.sending.has_space(&self.own, units) {
             return None;
         }
+        self.sample_nearness(to);
         self.sending.open(&self.own, to, len, is_streaming, whole)
     }
 }
@@ -79,8 +104,16 @@ impl ShmLane {
 impl Remote {
     /// Ends a pipe of the peer's.
     #[inline]
-    fn end_pipe(&mut self, name: PipeName) {
+    fn end_pipe(&mut self, me: Peer, name: PipeName) {
         self.segment.words(name.slot).end(name.generation);
+        if netmod_kit::streaming_pays() {
+            self.ended = self.ended.wrapping_add(1);
+            // The sender samples at the pipe after it: a line that was written just before.
+            let is_due = self.ended.wrapping_add(1).is_multiple_of(PIPES_PER_PROBE);
+            if self.ended < FIRST_PROBES || is_due {
+                self.segment.front().write_probe(me, self.ended);
+            }
+        }
         wake(&mut self.tx_ring);
     }
 }
@@ -173,6 +206,7 @@ impl Pipes for ShmLane {
         (len, total): (usize, usize),
         take: &mut dyn FnMut(usize, &[u8]),
     ) -> Result<bool, LaneError> {
+        let me = self.me;
         let remote = self.remote(from, vci)?;
         let wrong = || wrong(from);
         let (words, name) = words_of(&remote.segment, pipe).ok_or_else(wrong)?;
@@ -195,7 +229,7 @@ impl Pipes for ShmLane {
             let start = remote.segment.room().add(first * UNIT);
             std::slice::from_raw_parts(start, len)
         });
-        remote.end_pipe(name);
+        remote.end_pipe(me, name);
         Ok(true)
     }
 
@@ -204,7 +238,7 @@ impl Pipes for ShmLane {
         reading: &mut PipeReader,
         take: &mut dyn FnMut(usize, &[u8]),
     ) -> Result<PullProgress, LaneError> {
-        let (from, len) = (reading.from, reading.len);
+        let (me, from, len) = (self.me, reading.from, reading.len);
         let remote = self.remote(from, reading.vci)?;
         let wrong = || wrong(from);
         let (words, name) = words_of(&remote.segment, reading.pipe).ok_or_else(wrong)?;
@@ -264,17 +298,18 @@ impl Pipes for ShmLane {
             }
         }
         if reading.taken == wanted {
-            remote.end_pipe(name);
+            remote.end_pipe(me, name);
             return Ok(PullProgress::Whole);
         }
         Ok(PullProgress::Part(reading.taken > before))
     }
 
     fn release(&mut self, from: Peer, vci: VciId, pipe: Pipe) {
+        let me = self.me;
         if let Some(name) = PipeName::parse(pipe)
             && let Ok(remote) = self.remote(from, vci)
         {
-            remote.end_pipe(name);
+            remote.end_pipe(me, name);
         }
     }
 }

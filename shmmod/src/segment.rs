@@ -7,13 +7,13 @@
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
+use std::mem::offset_of;
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use std::ptr::NonNull;
 use std::slice;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{self, Ordering};
 
-use netmod::OpenError;
-use netmod_kit::Beacon;
+use netmod::{OpenError, Peer};
 use shmring::PipeWords;
 use shmring::ring::{
     AtomicU32, AtomicU64, BODIES, CELLS, Cell, Ends, Padded, Parts, RECORDS, SenderRecord,
@@ -25,7 +25,7 @@ use crate::overcommit::touches_may_fail;
 /// the core's headers.
 pub(crate) const BODY: usize = 8192 + 128;
 
-const MAGIC: u64 = u64::from_le_bytes(*b"weftshm8");
+const MAGIC: u64 = u64::from_le_bytes(*b"weftshm7");
 
 /// The beginning of a segment.
 #[repr(C)]
@@ -33,12 +33,38 @@ pub(crate) struct Front {
     magic: AtomicU64,
     /// Distinguishes this segment from others that the same descriptor number may name.
     pub nonce: AtomicU64,
+    /// In the page of the probe, far enough from it that no prefetcher takes the two for neighbours,
+    /// and never written.
+    beside: atomic::AtomicU64,
     /// 1 while the owner sleeps or is about to.
     pub wake_up: Padded<AtomicU32>,
     pub ends: Ends,
-    /// Written by the owner while it waits.
-    pub beacon: Beacon,
+    /// Written by a receiver now and then, so that the owner can measure how long the line takes to
+    /// arrive: the receiver's number and a count, which makes it differ from its last value.
+    probe: Padded<atomic::AtomicU64>,
 }
+
+impl Front {
+    /// Writes the probe as the process `from`.
+    #[cold]
+    pub fn write_probe(&self, from: Peer, count: u32) {
+        let word = (from as u64) << 32 | u64::from(count);
+        self.probe.0.store(word, Ordering::Relaxed);
+    }
+
+    /// Returns the process that has written a value of the probe.
+    pub fn prober(word: u64) -> Peer {
+        (word >> 32) as Peer
+    }
+
+    /// Returns the probe and a word of another line of the same page.
+    pub fn probe(&self) -> (&atomic::AtomicU64, &atomic::AtomicU64) {
+        (&self.probe.0, &self.beside)
+    }
+}
+
+/// A processor that loads a line may fetch the other one of the same 128 bytes, or the next one.
+const _: () = assert!(offset_of!(Front, probe) - offset_of!(Front, beside) >= 256);
 
 const CELLS_AT: usize = 4096;
 const BODIES_AT: usize = CELLS_AT + CELLS * size_of::<Cell>();

@@ -12,9 +12,9 @@ use crate::plan::cache::{Executor, ScheduledPlan};
 use crate::plan::registration::Collectives;
 use crate::plan::shape::Shape;
 use crate::plan::state::{CommContext, CommState};
-use crate::slots::nearness::Nearness;
+use crate::slots::nearness;
 use crate::slots::network::NetworkSlots;
-use crate::slots::shared::{LONG_STORE, SharedSlots};
+use crate::slots::shared::SharedSlots;
 use mpi_core::comm::{Comm, Purpose};
 use mpi_core::error::{Class, Error, Result};
 use mpi_core::process::Process;
@@ -309,7 +309,11 @@ impl Execution {
         slots: RunSlots<'_>,
         looks: u32,
     ) -> Result<Progress> {
-        let CommContext { process, comm, .. } = context;
+        let CommContext {
+            process,
+            comm,
+            state,
+        } = context;
         // Invariant: with a failed member the schedule makes no step, so that no rank takes partial
         // data for a result.
         if let Some(error) = comm.trouble(process) {
@@ -328,7 +332,10 @@ impl Execution {
                 true => signature.in_phases(self.plan.run.schedule().node_phases()),
                 false => signature,
             },
-            is_far: Nearness::of_node().is_far(),
+            is_far: state
+                .shared_slots()
+                .or(slots.shared)
+                .is_some_and(|shared| shared.nearness.is_far()),
             stored: self.stored,
         };
         let progress = self.plan.run.advance(&mut port)?;
@@ -457,7 +464,9 @@ impl Execution {
         match (slots.nonblocking, slots.shared) {
             _ if self.is_abandoned => {}
             (Some(slots), _) => slots.end(self.number, self.plan.run.schedule().phases()),
-            (None, Some(shared)) if self.stored >= LONG_STORE => shared.note_long(self.number),
+            (None, Some(shared)) if self.stored >= nearness::MIN_BYTES => {
+                shared.sample_nearness(self.tag, self.number, self.stored);
+            }
             _ => {}
         }
         if self.asks_for.is_some() {

@@ -13,6 +13,7 @@ use netmod::SharedSegment;
 
 use crate::agreement::mismatch_word::{broken_by, found_by, is_before, read_found};
 use crate::agreement::signature::CallSignature;
+use crate::slots::nearness::Nearness;
 use crate::slots::share::Share;
 use crate::slots::slot_flag::{self, PieceFlag, SlotFlag};
 use mpi_core::error::{Error, Result};
@@ -24,11 +25,15 @@ mod addresses;
 mod ring;
 
 pub(crate) use addresses::{Flags, SlotAddresses};
-use ring::{AllDataSlots, FIRST, FRONT, HEAD, LINES, LONG_CALLS, PIECE_FLAGS, PUBLISHED};
-pub(crate) use ring::{DEPTHS, LONG_STORE, PIECE, Ring};
+use ring::{
+    AllDataSlots, FIRST, FRONT, HEAD, LINES, LONG_CALLS, LONG_STORE, PIECE_FLAGS, PUBLISHED,
+};
+pub(crate) use ring::{DEPTHS, PIECE, Ring};
 
 /// Ranks beyond which polling all flags takes longer than rounds of messages.
 pub(crate) const MAX_RANKS: u32 = 128;
+/// Calls by which a rank that is behind this one mostly lags, at the most.
+const MAX_LAG: u32 = 8;
 /// Polls of flags that together cost less than giving up the core and getting it back.
 const SPINS: u32 = 100;
 
@@ -60,6 +65,8 @@ pub(crate) struct SharedSlots {
     all_seen: AtomicU64,
     /// These ranks' numbers in the communicator, if they aren't all of its ranks.
     comm_ranks: Option<Box<[u32]>>,
+    /// Whether the other ranks' caches are near.
+    pub nearness: Nearness,
     /// Whether this rank has learned of a mismatch.
     knows_mismatch: AtomicBool,
     /// Long calls of this rank, up to [`LONG_CALLS`].
@@ -120,6 +127,7 @@ impl SharedSlots {
             seen: (0..size).map(|_| AtomicU64::new(FIRST - 1)).collect(),
             all_seen: AtomicU64::new(FIRST - 1),
             comm_ranks: None,
+            nearness: Nearness::default(),
             knows_mismatch: AtomicBool::new(false),
             long_calls: AtomicU32::new(0),
             _share: share.into(),
@@ -434,10 +442,41 @@ impl SharedSlots {
         which.store(slot_flag::word(tag.into(), signature), Ordering::Release);
     }
 
-    /// Counts a call of this rank with this phase, in which it has stored [`LONG_STORE`] bytes or
-    /// more in one piece.
+    /// Counts a call that has stored much, and samples now and then how near another rank's cache
+    /// is.
+    ///
+    /// Called at the end of call number `tag`, whose first phase was `number`. The sample is a load
+    /// of that rank's published entry. `stored`: the most bytes stored in one phase.
     #[inline(never)]
-    pub fn note_long(&self, number: u64) {
+    pub fn sample_nearness(&self, tag: u32, number: u64, stored: usize) {
+        if stored >= LONG_STORE {
+            self.note_long(number);
+        }
+        if let Some(turn) = self.nearness.sample_due() {
+            self.sample_rank(turn, tag, number);
+        }
+    }
+
+    #[cold]
+    fn sample_rank(&self, turn: u32, tag: u32, number: u64) {
+        let Slots { rank, size, .. } = self.slots;
+        let of = (rank + 1 + turn % (size - 1)) % size;
+        // A rank that only gives may be ahead of the others.
+        let seen = self.seen[of as usize].load(Ordering::Relaxed);
+        let together = self.all_seen.load(Ordering::Relaxed);
+        let call = match has_come(seen, number) || has_come(together, number) {
+            true => tag,
+            false => tag.wrapping_sub(MAX_LAG),
+        };
+        let [[which, _], [beside, _]] =
+            [call, call ^ (PUBLISHED / 2)].map(|call| self.published(of, call));
+        self.nearness
+            .sample(which, beside, |word| (word >> 32) as u32 == call);
+    }
+
+    /// Counts a long call of this rank, with this phase.
+    #[inline(never)]
+    fn note_long(&self, number: u64) {
         let calls = self.long_calls.load(Ordering::Relaxed);
         if calls < LONG_CALLS {
             self.long_calls.store(calls + 1, Ordering::Relaxed);

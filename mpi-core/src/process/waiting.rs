@@ -229,7 +229,6 @@ impl Process {
         if let Some(value) = done()? {
             return Ok(value);
         }
-        self.idle_lanes(vci)?;
         let mut waiting = Waiting::default();
         // The process that stores needs this core, and spinning here would only delay it.
         let mut backoff = match self.is_oversubscribed() {
@@ -412,7 +411,6 @@ impl Process {
                 waiting.join(&self.waiters);
             }
             self.report_if_wanted();
-            self.idle_lanes(vci)?;
             if step != Step::Spin {
                 // On a busy machine the first sleep comes late, so that peers are checked here too.
                 self.check_peers();
@@ -434,16 +432,6 @@ impl Process {
             step = Step::Sleep;
         }
         Ok(self.rest(step, waiting))
-    }
-
-    /// Lets the lanes of a VCI do what is left for idle time, unless another thread holds it.
-    #[cold]
-    #[inline(never)]
-    fn idle_lanes(&self, vci: VciId) -> Result<()> {
-        if let Some(mut state) = self.vci(vci)?.try_lock_once() {
-            state.idle_lanes();
-        }
-        Ok(())
     }
 
     /// Whether other programs need the core that this thread spins on.

@@ -309,15 +309,6 @@ impl VciState {
         any
     }
 
-    /// Lets the lanes to peers of the node do what is left for idle time.
-    pub fn idle_lanes(&mut self) {
-        for route in &mut self.routes {
-            if let Some(node) = route.lane.node() {
-                node.idle();
-            }
-        }
-    }
-
     /// Returns whether nothing is left to send or to read from pipelines.
     ///
     /// Invariant: `MPI_Finalize` waits for this, so that accepted messages arrive although the sender is

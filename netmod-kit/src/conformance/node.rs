@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use netmod::{
-    Header, Issued, Lane, LaneError, NodeLane, OpenError, Payload, Peer, RemoteKey, Resolver, Sink,
-    Token, Transport, VciId, WakeUp,
+    Header, Issued, Lane, LaneError, OpenError, Payload, Peer, RemoteKey, Resolver, Sink, Token,
+    Transport, VciId, WakeUp,
 };
 
 use super::variant::{End, Opening, Variant};
@@ -160,10 +160,6 @@ pub fn poll_until(nodes: &mut [Node], what: &str, mut done: impl FnMut(&mut [Nod
         }
         assert!(start.elapsed() < LIMIT, "{what}: not done in {LIMIT:?}");
         if !any {
-            let lanes = nodes.iter_mut().flat_map(|node| &mut node.lanes);
-            lanes
-                .filter_map(|lane| lane.node())
-                .for_each(NodeLane::idle);
             std::thread::yield_now();
         }
     }

@@ -10,8 +10,8 @@ use mpi_sched::run::Flag;
 use crate::agreement::mismatch_word::MismatchTimer;
 use crate::agreement::signature::CallSignature;
 use crate::exec::progress_note::ProgressNote;
-use crate::slots::nearness::{self, Nearness};
-use crate::slots::shared::{Flags, LONG_STORE, SharedSlots, SlotAddresses};
+use crate::slots::nearness;
+use crate::slots::shared::{Flags, SharedSlots, SlotAddresses};
 use crate::slots::slot_flag;
 use mpi_core::comm::Comm;
 use mpi_core::error::{Error, Result};
@@ -166,8 +166,10 @@ impl<'a> Phase<'a> {
     /// Ends a call in which this rank has stored at most `stored` bytes in one piece.
     #[inline(always)]
     pub fn end(self, stored: usize) -> Result<()> {
-        if stored >= LONG_STORE {
-            self.view.node.shared.note_long(self.view.number);
+        if stored >= nearness::MIN_BYTES {
+            let PhaseView { tag, number, .. } = self.view;
+            let shared = self.view.node.shared;
+            shared.sample_nearness(tag, number, stored);
         }
         self.mismatch.map_or(Ok(()), Err)
     }
@@ -190,7 +192,7 @@ impl PhaseView<'_> {
     /// bytes.
     #[inline(always)]
     pub unsafe fn store(self, from: *const u8, to: *mut u8, len: usize) {
-        let far = len >= nearness::MIN_BYTES && Nearness::of_node().is_far();
+        let far = len >= nearness::MIN_BYTES && self.node.shared.nearness.is_far();
         // SAFETY: `from` is readable and `to` writable for `len` bytes, by this function's contract;
         // only this rank writes to its slot.
         unsafe { nearness::store(far, from, to, len) };

@@ -5,7 +5,7 @@
 //! that uses no pieces is understood, too: all data is there when the slot's flag is up.
 
 use super::flags::PhaseView;
-use crate::slots::nearness::{self, Nearness};
+use crate::slots::nearness;
 use crate::slots::shared::{PIECE, SharedSlots};
 
 /// Bytes from which on data may be stored in pieces.
@@ -22,7 +22,7 @@ impl PhaseView<'_> {
         let shared = self.node.shared;
         // SAFETY: this function's contract.
         unsafe {
-            let stored = match netmod_kit::keeps_stores_cached() && Nearness::of_node().is_far() {
+            let stored = match netmod_kit::keeps_stores_cached() && shared.nearness.is_far() {
                 true => store(shared, self.number, from, to, len),
                 false => 0,
             };

@@ -22,7 +22,7 @@ const MIN_DEPTH_AT_FIRST: u32 = 8;
 /// The first phase of a communicator, chosen so that numbers soon wrap.
 pub(super) const FIRST: u64 = u64::MAX - 10_000;
 /// Bytes that a rank stores in a long call.
-pub(crate) const LONG_STORE: usize = 8 << 10;
+pub(super) const LONG_STORE: usize = 8 << 10;
 /// Long calls after which data uses all data slots: by then their pages pay off.
 pub(super) const LONG_CALLS: u32 = 6000;
 /// Phases from the decision to use all data slots to its effect.
