@@ -136,8 +136,8 @@ pub fn wake(process: &Process, comm: &Comm, rank: u32) {
 
 /// Sends `len` contiguous bytes at `data`. Returns `None` if the send is already complete.
 ///
-/// If no VCI takes all sends of the communicator, its group is irregular, or the lock has to be waited for, the message goes
-/// by [`send_on`].
+/// If no VCI takes all sends of the communicator, its group is irregular, or the lock has to be waited
+/// for, the message goes by [`send_on`].
 ///
 /// # Safety
 /// `len` bytes at `data` are valid for reads until a returned request is complete.

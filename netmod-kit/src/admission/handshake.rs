@@ -118,14 +118,20 @@ impl fmt::Debug for Keys {
 /// The nonce of an end, and the private key that belongs to it.
 struct Nonce {
     bytes: [u8; NONCE],
+    /// Whether the protocol agrees on a secret by public keys.
+    agrees: bool,
+    /// The private key until it has been used; `None` if the protocol does not agree.
     key: Option<EphemeralPrivateKey>,
 }
 
 impl Nonce {
     fn new(agrees: bool) -> io::Result<Nonce> {
         if !agrees {
-            let (bytes, key) = (random()?, None);
-            return Ok(Nonce { bytes, key });
+            return Ok(Nonce {
+                bytes: random()?,
+                agrees,
+                key: None,
+            });
         }
         let key = EphemeralPrivateKey::generate(&X25519, &SystemRandom::new());
         let made = key.and_then(|key| Ok((key.compute_public_key()?, key)));
@@ -133,14 +139,18 @@ impl Nonce {
         let mut bytes = [0; NONCE];
         bytes.copy_from_slice(public.as_ref());
         let key = Some(key);
-        Ok(Nonce { bytes, key })
+        Ok(Nonce { bytes, agrees, key })
     }
 
-    /// Returns what both ends compute from the two nonces, once.
+    /// Returns what both ends compute from the two nonces, or zeros if the protocol does not agree.
+    ///
+    /// # Errors
+    /// The other end's nonce is no public key, or the private key has been used.
     fn agree(&mut self, theirs: &[u8]) -> Result<Secret, NotProved> {
-        let Some(key) = self.key.take() else {
+        if !self.agrees {
             return Ok(Secret::from_bytes([0; Secret::LENGTH]));
-        };
+        }
+        let key = self.key.take().ok_or(NotProved)?;
         let theirs = UnparsedPublicKey::new(&X25519, theirs);
         let shared = agree_ephemeral(key, &theirs, |shared| shared.try_into().ok());
         let shared = shared.ok().flatten();
