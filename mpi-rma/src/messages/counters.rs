@@ -21,7 +21,7 @@ impl OwnCounters {
         // SAFETY: `first` is valid for `len` counters as long as the window of counters: the
         // service forgets this value before that ends (`Window::free_counters`), and others borrow it.
         let counter = unsafe { &*self.first.add(index) };
-        // Release: the access is complete for the owner, who reads with Acquire.
+        // Release: the owner reads with Acquire, and then the data is in place.
         counter.fetch_add(1, Ordering::Release);
         true
     }

@@ -7,8 +7,8 @@
 //! nonce, so that a proof of one role, connection, context or protocol is invalid in another.
 //!
 //! Nonces are public keys that only this connection uses (X25519). Session keys depend on the secret
-//! and on what both ends compute from these keys: who records a connection and learns the secret
-//! later cannot decrypt it.
+//! and on what both ends compute from these keys: the secret alone does not decrypt a recorded
+//! connection.
 
 use std::fmt;
 use std::io::{self, Read, Write};

@@ -25,7 +25,7 @@ use crate::secret_file::SecretFile;
 
 /// Seconds in which all machines have to join, unless `-bootstrap-timeout` says otherwise.
 const PATIENCE: u32 = 300;
-/// The time after which whoever waits says so.
+/// Time after which a waiting process prints what it waits for.
 const LATE: Duration = Duration::from_secs(10);
 /// The signals that end the wait; the first process of a container would ignore them.
 const ENDING: &[i32] = &[libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
