@@ -55,8 +55,8 @@ pub struct Gfortran {
     rank: i8,
     kind: i8,
     attribute: i16,
-    /// Unit of the strides in bytes. gfortran leaves it undefined in an allocatable array that an
-    /// assignment from an intrinsic function has allocated.
+    /// Unit of the strides in bytes. gfortran 13 and 14 leave it undefined in a local allocatable
+    /// array that an assignment from an intrinsic function has allocated.
     span: isize,
     dimensions: [GfortranDimension; 0],
 }
@@ -81,13 +81,68 @@ impl Gfortran {
         let alignment = 1 << self.element.trailing_zeros().min(3);
         // The element is part of a larger one: a component, a substring, or the declared type of a
         // polymorphic array.
-        let is_part = self.span >= element && self.span % alignment == 0;
+        let is_part = self.span > element && self.span % alignment == 0 && !self.fills_allocation();
         match self.kind {
             0..=CHARACTER if is_part => (self.element, self.span),
             0..=CHARACTER => (self.element, element),
             // CLASS(*): `element` is the size of an address.
             _ => (self.span as usize, self.span),
         }
+    }
+
+    /// Returns the number of elements if they follow each other without gaps.
+    fn contiguous_len(&self) -> Option<usize> {
+        let first = (&raw const self.dimensions).cast::<GfortranDimension>();
+        let mut len: isize = 1;
+        for index in 0..usize::try_from(self.rank).ok()?.min(RANKS) {
+            // SAFETY: `rank` dimensions follow in memory that gfortran made for all of them.
+            let dimension = unsafe { first.add(index).read() };
+            if dimension.stride != len {
+                return None;
+            }
+            len = len.checked_mul((dimension.upper - dimension.lower + 1).max(0))?;
+        }
+        usize::try_from(len).ok()
+    }
+
+    /// Returns whether the array, if its unit is the element, is exactly what one call of glibc's
+    /// `malloc` returned. An array that is part of a larger one is not, but for a few elements of
+    /// less than 24 bytes in all.
+    #[cold]
+    fn fills_allocation(&self) -> bool {
+        /// Bytes: alignment of `malloc`, its smallest block, the size that precedes a block, and
+        /// the smallest page.
+        const ALIGNMENT: usize = 16;
+        const LEAST: usize = 32;
+        const HEADER: usize = size_of::<usize>();
+        const PAGE: usize = 4096;
+        /// Flags in a block's size: all, and that of a block with pages of its own.
+        const FLAGS: usize = 7;
+        const IS_MAPPED: usize = 2;
+        let address = self.base as usize;
+        if !cfg!(target_env = "gnu")
+            || !address.is_multiple_of(ALIGNMENT)
+            || address.is_multiple_of(PAGE)
+        {
+            return false;
+        }
+        let Some(len) = self.contiguous_len().filter(|len| *len > 0) else {
+            return false;
+        };
+        let (bytes, as_part) = (
+            len * self.element,
+            (len - 1) * self.span as usize + self.element,
+        );
+        // SAFETY: the word before the array is on the page of its first element, which is readable,
+        // since the array does not begin a page. Its value is only compared.
+        let header = unsafe { self.base.cast::<usize>().wrapping_sub(1).read_volatile() };
+        let block = header & !FLAGS;
+        if header & IS_MAPPED != 0 {
+            return block == (bytes + 2 * HEADER).next_multiple_of(PAGE);
+        }
+        let least = (bytes + HEADER).next_multiple_of(ALIGNMENT).max(LEAST);
+        // A rest that is too small for a block of its own stays with this one.
+        block == least || (block == least + ALIGNMENT && as_part > block - HEADER)
     }
 }
 
