@@ -130,19 +130,19 @@ impl Gfortran {
             return false;
         };
         let (bytes, as_part) = (
-            len * self.element,
-            (len - 1) * self.span as usize + self.element,
+            len.saturating_mul(self.element),
+            (len - 1).saturating_mul(self.span as usize),
         );
         // SAFETY: the word before the array is on the page of its first element, which is readable,
         // since the array does not begin a page. Its value is only compared.
         let header = unsafe { self.base.cast::<usize>().wrapping_sub(1).read_volatile() };
         let block = header & !FLAGS;
         if header & IS_MAPPED != 0 {
-            return block == (bytes + 2 * HEADER).next_multiple_of(PAGE);
+            return block == bytes.saturating_add(2 * HEADER).next_multiple_of(PAGE);
         }
         let least = (bytes + HEADER).next_multiple_of(ALIGNMENT).max(LEAST);
         // A rest that is too small for a block of its own stays with this one.
-        block == least || (block == least + ALIGNMENT && as_part > block - HEADER)
+        block == least || (block == least + ALIGNMENT && as_part + self.element > block - HEADER)
     }
 }
 
