@@ -14,9 +14,9 @@ use super::Clock;
 /// Duration of a yield that gave the core to a computing thread: slices are 1.5 ms and longer.
 const SLICE: Duration = Duration::from_millis(2);
 
-/// Pause of yields after one that cost a slice. Doubles up to [`LONGEST_PAUSE`] while trials cost a
-/// slice again.
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// Pause of yields after one that cost a slice: shorter than a slice, since another rank may have
+/// computed. Doubles up to [`LONGEST_PAUSE`] while trials cost a slice again.
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(1_600);
 
 /// State of a process's yields. Times in nanoseconds; concurrent threads may lose an update.
@@ -115,7 +115,7 @@ mod tests {
     fn a_lost_slice_pauses_them_longer_each_time() {
         let (yields, clock) = (Yields::default(), clock());
         let mut pause = FIRST_PAUSE;
-        for _ in 0..8 {
+        for _ in 0..12 {
             assert!(one(&yields, &clock, LONG));
             assert!(!one(&yields, &clock, SHORT));
             clock.pass(pause - Duration::from_micros(1));
@@ -126,9 +126,19 @@ mod tests {
     }
 
     #[test]
+    fn a_rank_that_computed_once_pauses_them_for_less_than_a_slice() {
+        let (yields, clock) = (Yields::default(), clock());
+        for _ in 0..10 {
+            assert!(one(&yields, &clock, LONG));
+            clock.pass(SLICE);
+            assert!((0..200).all(|_| one(&yields, &clock, SHORT)));
+        }
+    }
+
+    #[test]
     fn many_cheap_ones_make_the_next_pause_short_again() {
         let (yields, clock) = (Yields::default(), clock());
-        for _ in 0..6 {
+        for _ in 0..12 {
             assert!(one(&yields, &clock, LONG));
             clock.pass(LONGEST_PAUSE);
         }
