@@ -1,6 +1,9 @@
 //! `degrees`: the algorithm of an allreduce by writes, or all algorithms of a collective by writes
 //! and by messages, in virtual time.
 
+use std::path::PathBuf;
+use std::time::Duration;
+
 use clap::Args;
 use mpi_sched::costs::{Network, Quick};
 use mpi_sched::model::{GUESSED, Parameters};
@@ -12,10 +15,12 @@ use mpi_sched::{Choices, Collective, Layout, Part, Reduction, Schedule, Situatio
 use mpi_types::datatype::{Datatype, Predefined};
 use mpi_types::op::{Op, PredefinedOp};
 
+use crate::costs::{self, Plan};
 use crate::error::{Error, Result};
-use crate::output;
 use crate::progress::Progress;
+use crate::stats::medians;
 use crate::virtual_time::{self, FAST, THESIS};
+use crate::{find, output, process};
 
 /// An algorithm of a collective: by messages, or one by writes.
 #[derive(Clone, Copy, PartialEq)]
@@ -260,6 +265,72 @@ pub struct DegreesOptions {
     /// Largest eager message in bytes, in algorithms by messages.
     #[arg(long, value_name = "BYTES", default_value_t = 16384)]
     eager: usize,
+    /// Measure the trees with these numbers of ranks over a network, and print the time that the
+    /// model predicts by costs measured before beside it.
+    #[arg(long, value_name = "RANKS,…", value_delimiter = ',', conflicts_with_all = ["costs", "of"],
+          value_parser = clap::value_parser!(u32).range(2..=4096))]
+    measure: Vec<u32>,
+    /// With --measure: the netmod.
+    #[arg(long, value_name = "NETMOD", requires = "measure", default_value = "tcp",
+          value_parser = ["tcp", "verbs", "ofi", "ucx"])]
+    netmod: String,
+    /// With --measure: the hosts to start ranks on, one each; all on this one when absent.
+    #[arg(long, value_name = "HOST,…", requires = "measure")]
+    hosts: Option<String>,
+    /// With --measure: the folder of Weft's libmpi.so.12; otherwise the one in LD_LIBRARY_PATH or
+    /// beside this program.
+    #[arg(long, value_name = "DIR", requires = "measure")]
+    lib: Option<PathBuf>,
+}
+
+/// Prints predicted beside measured times of trees, and the errors of the prediction.
+fn compare(options: &DegreesOptions) -> Result<()> {
+    const ROUNDS: u32 = 3;
+    process::prepare()?;
+    let plan = Plan {
+        dir: &options.lib.clone().map_or_else(find::folder, Ok)?,
+        netmod: &options.netmod,
+        hosts: options.hosts.as_deref(),
+        rounds: 1,
+        budget: 10,
+        timeout: Duration::from_secs(60),
+        file: None,
+    };
+    let fitted = costs::fitted(&plan)?;
+    output::say(&format!(
+        "Allreduce by trees over {}, us; costs {fitted}\n\n\
+         | ranks | degree | bytes | predicted | measured | error |\n|---:|---:|---:|---:|---:|---:|",
+        options.netmod
+    ));
+    let mut errors = Vec::new();
+    for &ranks in &options.measure {
+        let mut own = Vec::new();
+        for degree in DEGREES.into_iter().filter(|k| *k == 1 || *k < ranks) {
+            let choice = format!("allreduce=rdma-tree:{degree}:{degree}");
+            let round = |_| costs::allreduce(&plan, &options.sizes, &choice, ranks as usize);
+            let rounds: Vec<Vec<f64>> = (0..ROUNDS).map(round).collect::<Result<_>>()?;
+            for (&bytes, measured) in options.sizes.iter().zip(medians(&rounds)) {
+                let predicted = fitted.up(ranks, degree, bytes) + fitted.down(ranks, degree, bytes);
+                let error = (predicted / measured - 1.0) * 100.0;
+                own.push(error.abs());
+                output::say(&format!(
+                    "| {ranks} | {degree} | {bytes} | {predicted:.2} | {measured:.2} | {error:+.0} % |"
+                ));
+            }
+        }
+        errors.push((ranks, own));
+    }
+    output::say("");
+    for (ranks, own) in errors {
+        let (mean, most) = (
+            own.iter().sum::<f64>() / own.len() as f64,
+            own.iter().copied().fold(0.0, f64::max),
+        );
+        output::say(&format!(
+            "error with {ranks} ranks: {mean:.0} % in the mean, {most:.0} % at most"
+        ));
+    }
+    Ok(())
 }
 
 /// Runs `degrees`: prints a table per size.
@@ -282,6 +353,9 @@ pub fn run(options: &DegreesOptions) -> Result<()> {
             "option --sizes is {bytes}; it must be a multiple of 4 above 0"
         )));
     }
+    if !options.measure.is_empty() {
+        return compare(options);
+    }
     let eager = options.eager;
     let (title, names, last) = match &options.of {
         Some(of) => (
@@ -300,7 +374,11 @@ pub fn run(options: &DegreesOptions) -> Result<()> {
         ),
     };
     output::say(&format!("{title}\n"));
-    let ranks: Vec<u32> = (1..32).map(|power| 1 << power).collect();
+    // Powers of two, and the numbers in the middle between them up to 24.
+    let ranks: Vec<u32> = (1..32)
+        .flat_map(|power| [Some(1 << power), (power < 5).then_some(3 << (power - 1))])
+        .flatten()
+        .collect();
     let ranks = || {
         ranks
             .iter()

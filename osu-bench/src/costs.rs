@@ -94,13 +94,31 @@ pub fn run(plan: &Plan<'_>) -> Result<()> {
     Ok(())
 }
 
+/// Writes between two ranks, messages between two, and three ranks that write to one.
+const CHOICES: [(&str, usize); 3] = [
+    ("allreduce=rdma-pairs", 2),
+    ("allreduce=recursive-doubling", 2),
+    ("allreduce=rdma-tree:3", 4),
+];
+
+/// Measures the costs of writes, without comparing them with messages.
+pub fn fitted(plan: &Plan<'_>) -> Result<Parameters> {
+    let mut times: [Vec<Vec<f64>>; 2] = Default::default();
+    for _ in 0..RUNS * plan.rounds {
+        for (times, (choice, ranks)) in times.iter_mut().zip([CHOICES[0], CHOICES[2]]) {
+            times.push(allreduce(plan, &SIZES, choice, ranks)?);
+        }
+    }
+    let [writes, tree] = times.map(|rounds| medians(&rounds));
+    Ok(fit(&writes, tree[0], copy_of_byte(), reduction()))
+}
+
+/// Measures the times of an allreduce at all sizes, in microseconds.
+pub fn allreduce(plan: &Plan<'_>, sizes: &[usize], choice: &str, ranks: usize) -> Result<Vec<f64>> {
+    bench(plan, (Name::Allreduce, sizes), choice, ranks)
+}
+
 fn measure(plan: &Plan<'_>) -> Result<Network> {
-    // Writes between two ranks, messages between two, and three ranks that write to one.
-    const CHOICES: [(&str, usize); 3] = [
-        ("allreduce=rdma-pairs", 2),
-        ("allreduce=recursive-doubling", 2),
-        ("allreduce=rdma-tree:3", 4),
-    ];
     let mut times: [Vec<Vec<f64>>; 3] = Default::default();
     let rounds = RUNS * plan.rounds;
     let mut pairs: [[Vec<Vec<f64>>; 2]; COMPARED.len()] = Default::default();
@@ -111,7 +129,7 @@ fn measure(plan: &Plan<'_>) -> Result<Network> {
             progress.step(format!(
                 "round {round} of {rounds}, {choice}, {ranks} ranks"
             ));
-            times[place].push(bench(plan, (Name::Allreduce, &SIZES), choice, ranks)?);
+            times[place].push(allreduce(plan, &SIZES, choice, ranks)?);
         }
     }
     for round in 1..=plan.rounds {

@@ -28,46 +28,55 @@ pub struct Loops {
     tcp: bool,
 }
 
-impl Loops {
-    /// Compiles the loops for the library in `dir` by `DIR/../bin/mpicc`, or by Debian's.
-    pub fn compile(dir: &Path, env: &[(String, OsString)], tcp: bool) -> Result<Loops> {
-        let mpicc = dir.parent().map(|prefix| prefix.join("bin/mpicc"));
-        let mpicc = mpicc.filter(|path| path.is_file());
-        // Debian's headers are beside its library.
-        let headers = dir.parent().map(|inner| inner.join("include"));
-        let headers = headers.filter(|path| path.join("mpi.h").is_file());
-        let compiler = match (mpicc, headers) {
-            (Some(mpicc), _) => (mpicc, Vec::new()),
-            (None, Some(headers)) => {
-                let mut words = vec![OsString::from("-I"), headers.into()];
-                words.extend(["-L".into(), dir.into(), "-lmpi".into()]);
-                (PathBuf::from("cc"), words)
-            }
-            (None, None) => {
-                return Err(Error::new(format!(
-                    "{} holds a library of another ABI, whose benchmarks have to be compiled, and there is neither an \
-                     mpicc in ../bin nor an mpi.h in ../include",
-                    dir.display()
-                )));
-            }
-        };
-        let (mpicc, words) = compiler;
-        let loops = Loops {
-            folder: tempfile::tempdir()?,
-            tcp,
-        };
-        let source = loops.folder.path().join("loops.c");
-        fs::write(&source, SOURCE)?;
-        let mut command = Command::new(&mpicc);
-        command
-            .args(["-O2", "-o"])
-            .args([&loops.program(), &source])
-            .args(words)
-            .envs(env.iter().map(|(name, value)| (name, value)));
-        match process::run(&mut command, LIMIT)?.failure {
-            None => Ok(loops),
-            Some(failure) => Err(Error::new(format!("{}: {failure}", mpicc.display()))),
+/// Compiles a C program, name and source, into `folder` by `DIR/../bin/mpicc` for the library in `dir`, or by Debian's.
+/// Returns the program's path.
+pub fn compile(
+    dir: &Path,
+    env: &[(String, OsString)],
+    (name, source): (&str, &str),
+    folder: &Path,
+) -> Result<PathBuf> {
+    let mpicc = dir.parent().map(|prefix| prefix.join("bin/mpicc"));
+    let mpicc = mpicc.filter(|path| path.is_file());
+    // Debian's headers are beside its library.
+    let headers = dir.parent().map(|inner| inner.join("include"));
+    let headers = headers.filter(|path| path.join("mpi.h").is_file());
+    let (mpicc, words) = match (mpicc, headers) {
+        (Some(mpicc), _) => (mpicc, Vec::new()),
+        (None, Some(headers)) => {
+            let mut words = vec![OsString::from("-I"), headers.into()];
+            words.extend(["-L".into(), dir.into(), "-lmpi".into()]);
+            (PathBuf::from("cc"), words)
         }
+        (None, None) => {
+            return Err(Error::new(format!(
+                "{} has a library for which C programs have to be compiled, and there is neither an mpicc in ../bin nor \
+                 an mpi.h in ../include",
+                dir.display()
+            )));
+        }
+    };
+    let (file, program) = (folder.join(format!("{name}.c")), folder.join(name));
+    fs::write(&file, source)?;
+    let mut command = Command::new(&mpicc);
+    command
+        .args(["-O2", "-o"])
+        .args([&program, &file])
+        .args(words)
+        .arg("-lm")
+        .envs(env.iter().map(|(name, value)| (name, value)));
+    match process::run(&mut command, LIMIT)?.failure {
+        None => Ok(program),
+        Some(failure) => Err(Error::new(format!("{}: {failure}", mpicc.display()))),
+    }
+}
+
+impl Loops {
+    /// Compiles the loops for the library in `dir`.
+    pub fn compile(dir: &Path, env: &[(String, OsString)], tcp: bool) -> Result<Loops> {
+        let folder = tempfile::tempdir()?;
+        compile(dir, env, ("loops", SOURCE), folder.path())?;
+        Ok(Loops { folder, tcp })
     }
 
     /// Returns the path of the program.

@@ -491,3 +491,31 @@ fn files_are_read_and_written_by_turns() {
     }
     assert!(text.contains("| overlap-idle, % |"), "{text}");
 }
+
+#[test]
+fn distributed_structures_are_right_and_timed() {
+    let Some(mpich) = mpich() else { return };
+    for (name, size) in [("rma-random", 1024), ("rma-sort", 4096)] {
+        let output = ranks(&mpich, 2, &[name, "--budget", "1"]);
+        let text = stdout(&output);
+        assert!(output.status.success(), "{text}{}", stderr(&output));
+        let fields = row(&text, size);
+        let times = fields[1..].iter().map(|field| field.parse::<f64>());
+        assert!(times.into_iter().all(|time| time.unwrap() > 0.0), "{text}");
+    }
+}
+
+#[test]
+fn trees_of_an_allreduce_are_compared() {
+    let Some(mpich) = mpich() else { return };
+    let output = ranks(&mpich, 5, &["writes", "--budget", "1", "--sizes", "4"]);
+    let text = stdout(&output);
+    assert!(output.status.success(), "{text}{}", stderr(&output));
+    for start in ["barrier: messages ", "bcast 4 B: ", "allreduce 4 B: "] {
+        assert!(text.lines().any(|line| line.starts_with(start)), "{text}");
+    }
+    assert!(text.contains(" 1: ") && text.contains(" 3: "), "{text}");
+    let output = ranks(&mpich, 2, &["writes", "--sizes", "6"]);
+    assert!(!output.status.success());
+    assert!(stderr(&output).contains("multiples of 4"));
+}

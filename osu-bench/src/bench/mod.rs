@@ -8,7 +8,9 @@ mod pairs;
 mod partitioned;
 mod patterns;
 mod pt2pt;
+mod sort;
 mod timing;
+mod writes;
 
 pub use name::{Name, Unit};
 
@@ -30,6 +32,9 @@ pub fn run(name: Name, options: &Options) -> Result<()> {
         Name::Hello => hello(&world),
         Name::RmaModel => model::run(&world, options),
         Name::RmaPatterns => patterns::run(&world, options),
+        Name::RmaRandom => patterns::random(&world, options),
+        Name::RmaSort => sort::run(&world, options),
+        Name::Writes => writes::run(&world, options),
         Name::Latency => pt2pt::latency(&world, options),
         Name::Bw => pt2pt::bandwidth(&world, options),
         Name::Bibw => pt2pt::bidirectional(&world, options),

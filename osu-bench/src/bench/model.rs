@@ -32,6 +32,7 @@ pub fn run(world: &World, options: &Options) -> Result<bool> {
         world.size, options.windows
     ));
     accesses(&bench)?;
+    injection(&bench)?;
     overlap(&bench)?;
     passive(&bench)?;
     active(&bench)?;
@@ -148,6 +149,37 @@ fn bytes(data: &mut [i64]) -> &mut [u8] {
     // SAFETY: the same memory, borrowed as exclusively; integers of both kinds have no invalid
     // values.
     unsafe { std::slice::from_raw_parts_mut(data.as_mut_ptr().cast(), len) }
+}
+
+/// The time of a put among a thousand that end with one flush, without that flush, by size.
+fn injection(bench: &Bench<'_>) -> Result<()> {
+    const PUTS: u32 = 1000;
+    let world = bench.world;
+    let window = Window::make(world, LARGEST, bench.options.windows, Epochs::Flush, &[])?;
+    let data = vec![1_u8; LARGEST];
+    let mut found = Vec::new();
+    for size in [8, 512, 4096] {
+        let mut times = Vec::new();
+        for _ in 0..=ROUNDS {
+            world.barrier()?;
+            if world.rank != 0 {
+                continue;
+            }
+            let start = Instant::now();
+            for _ in 0..PUTS {
+                // SAFETY: never changed.
+                unsafe { window.put(&data[..size], TARGET, 0)? };
+            }
+            times.push(start.elapsed().as_secs_f64() * 1e9 / f64::from(PUTS));
+            window.flush(TARGET)?;
+        }
+        world.barrier()?;
+        times.sort_by(f64::total_cmp);
+        let median = times.get(times.len() / 2).copied().unwrap_or_default();
+        found.push(format!("{size} B {median:.0} ns"));
+    }
+    bench.say(&format!("puts, no flush     = {}", found.join(", ")));
+    window.free()
 }
 
 /// The share of a put's time in which the origin can compute, by size.

@@ -101,6 +101,11 @@ benchmarks! {
         RmaModel: None, false, "cost models of one-sided calls: functions of bytes, ranks, neighbours";
         #[value(name = "rma-patterns")]
         RmaPatterns: None, false, "queues and a hash table at a rank that computes";
+        #[value(name = "rma-random")]
+        RmaRandom: None, false, "put, get, atomics and a Bloom filter at random places of all ranks";
+        #[value(name = "rma-sort")]
+        RmaSort: None, false, "a bucket sort of random keys by atomics and puts";
+        Writes: None, false, "collectives by writes beside messages, over a network (WEFT_SHM=0)";
     }
     collectives {
         Barrier: "MPI_Barrier", Barrier;

@@ -3,12 +3,15 @@
 //! Rank 1 computes, and calls MPI between two stretches of computing. All other ranks push to and
 //! pop from queues and use a hash table there, or at random ranks. An operation that needs the
 //! target's processor takes longer the longer that computes; others are flat.
+//!
+//! `rma-random`: accesses of all ranks at once to random places of random other ranks.
 
 use std::time::{Duration, Instant};
 
 use super::pt2pt::LATENCY;
 use super::timing::Bench;
 use crate::error::{Error, Result};
+use crate::mpi::constants::BOR;
 use crate::mpi::{Combine, Epochs, Window, World};
 use crate::options::Options;
 use crate::output::Field;
@@ -53,11 +56,90 @@ const OPERATIONS: [(&str, Operation, bool); 8] = [
     ("Put, notify", notify, false),
 ];
 
+/// Columns of `rma-random`.
+const ACCESSES: [(&str, Operation); 7] = [
+    ("Put", |window, target, number| {
+        // SAFETY: the flush follows at once.
+        unsafe { window.put(&42_i64.to_ne_bytes(), target, slot(number))? };
+        window.flush(target)
+    }),
+    ("Get", |window, target, number| {
+        read(window, target, slot(number)).map(drop)
+    }),
+    ("CAS", |window, target, number| {
+        let place = slot(number);
+        window.compare_and_swap(0, 0, target, place).map(drop)
+    }),
+    ("Persistent CAS", |window, target, number| {
+        exchange(window, target, slot(number), 0, |found| Some(found + 1))
+    }),
+    ("Fetch and add", |window, target, number| {
+        window.fetch_and_add(1, target, slot(number)).map(drop)
+    }),
+    ("Bloom insert", |window, target, number| {
+        bloom_insert(window, target, number).map(drop)
+    }),
+    ("Bloom find", |window, target, number| {
+        bloom_find(window, target, number).map(drop)
+    }),
+];
+
+/// Returns the place of a slot.
+fn slot(number: usize) -> usize {
+    FIRST + number % SLOTS * SLOT
+}
+
+/// Reads the word at `place`.
+fn read(window: &Window<'_>, target: usize, place: usize) -> Result<i64> {
+    let mut data = [0; size_of::<i64>()];
+    // SAFETY: the flush follows at once.
+    unsafe { window.get(&mut data, target, place)? };
+    window.flush(target)?;
+    Ok(i64::from_ne_bytes(data))
+}
+
+/// Replaces a word by what `next` makes of it, until no other rank has changed it meanwhile.
+/// `known` is a guess of the word; `next` returns `None` if there is nothing to do.
+fn exchange(
+    window: &Window<'_>,
+    target: usize,
+    place: usize,
+    mut known: i64,
+    next: impl Fn(i64) -> Option<i64>,
+) -> Result<()> {
+    while let Some(new) = next(known) {
+        let found = window.compare_and_swap(known, new, target, place)?;
+        match found == known {
+            true => break,
+            false => known = found,
+        }
+    }
+    Ok(())
+}
+
+/// Returns the bits of an entry in its word of a Bloom filter: up to four.
+fn bloom_bits(number: usize) -> i64 {
+    let hash = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (0..4).fold(0, |bits, part| bits | 1 << (hash >> (40 + 6 * part) & 63))
+}
+
+/// Adds an entry. Returns whether it was there, or seemed to be.
+fn bloom_insert(window: &Window<'_>, target: usize, number: usize) -> Result<bool> {
+    let bits = bloom_bits(number);
+    let old = window.fetch_and_op(bits, target, slot(number), BOR)?;
+    Ok(old & bits == bits)
+}
+
+/// Returns whether an entry is there, or seems to be.
+fn bloom_find(window: &Window<'_>, target: usize, number: usize) -> Result<bool> {
+    let bits = bloom_bits(number);
+    Ok(read(window, target, slot(number))? & bits == bits)
+}
+
 /// Appends to a queue from which nobody pops meanwhile. Returns the number of the slot.
 fn push(window: &Window<'_>, target: usize) -> Result<i64> {
     let number = window.fetch_and_add(1, target, TAIL)?;
-    let place = FIRST + number as usize % SLOTS * SLOT;
-    write(window, target, place, FULL)?;
+    write(window, target, slot(number as usize), FULL)?;
     Ok(number)
 }
 
@@ -73,15 +155,8 @@ fn write(window: &Window<'_>, target: usize, place: usize, state: i64) -> Result
 fn push_atomic(window: &Window<'_>, target: usize, _: usize) -> Result<()> {
     let number = push(window, target)?;
     // Slots become ready in order; ones that were pushed otherwise count at once.
-    let mut known = number;
-    while known <= number {
-        let found = window.compare_and_swap(known, number + 1, target, READY)?;
-        match found == known {
-            true => break,
-            false => known = found,
-        }
-    }
-    Ok(())
+    let next = |known| (known <= number).then_some(number + 1);
+    exchange(window, target, READY, number, next)
 }
 
 /// Takes a slot from a queue to which nobody pushes meanwhile.
@@ -92,7 +167,7 @@ fn pop(window: &Window<'_>, target: usize, _: usize) -> Result<()> {
 
 /// Sets an entry of the hash table that others may read and set at the same time.
 fn insert(window: &Window<'_>, target: usize, number: usize) -> Result<()> {
-    let place = FIRST + number % SLOTS * SLOT;
+    let place = slot(number);
     let mut known = FULL;
     loop {
         let found = window.compare_and_swap(known, BUSY, target, place)?;
@@ -112,7 +187,7 @@ fn insert(window: &Window<'_>, target: usize, number: usize) -> Result<()> {
 fn find(window: &Window<'_>, target: usize, number: usize) -> Result<()> {
     let mut data = [0; SLOT];
     // SAFETY: the flush follows at once.
-    unsafe { window.get(&mut data, target, FIRST + number % SLOTS * SLOT)? };
+    unsafe { window.get(&mut data, target, slot(number))? };
     window.flush(target)
 }
 
@@ -143,20 +218,71 @@ pub fn run(world: &World, options: &Options) -> Result<bool> {
     for computing in [0, 10, 100, 1000] {
         let mut row = Vec::new();
         for (_, operation, is_random) in operations {
-            row.push(Field::Number(measure(
-                world, options, computing, *operation, *is_random,
-            )?));
+            let load = Load::Computing(Duration::from_micros(computing as u64));
+            let time = measure(world, options, load, *operation, *is_random)?;
+            row.push(Field::Number(time));
         }
         bench.row(computing, &row, None);
     }
     Ok(true)
 }
 
+/// Runs `rma-random`.
+pub fn random(world: &World, options: &Options) -> Result<bool> {
+    if world.size < 2 {
+        return Err(Error::everywhere("random accesses need 2 ranks or more"));
+    }
+    let bench = Bench {
+        world,
+        options,
+        defaults: LATENCY,
+    };
+    check_bloom(world)?;
+    bench.say(&world.title("Random Places"));
+    bench.say("# Microseconds an operation; sizes are the places in a rank's memory that all others access");
+    bench.columns(&ACCESSES.map(|one| one.0));
+    for places in [1, 32, SLOTS] {
+        let times = ACCESSES.map(|one| measure(world, options, Load::Random(places), one.1, true));
+        let row: Result<Vec<Field>> = times
+            .into_iter()
+            .map(|time| time.map(Field::Number))
+            .collect();
+        bench.row(places, &row?, None);
+    }
+    Ok(true)
+}
+
+/// Fails if a Bloom filter lacks an entry that a rank has added.
+fn check_bloom(world: &World) -> Result<()> {
+    let bytes = FIRST + SLOTS * SLOT;
+    let mut window = Window::allocate(world, bytes, &[])?;
+    window.with_memory(|memory| memory.fill(0))?;
+    world.barrier()?;
+    for number in 0..64 {
+        let target = (world.rank + number) % world.size;
+        bloom_insert(&window, target, number)?;
+        if !bloom_find(&window, target, number)? {
+            return Err(Error::new(format!("the Bloom filter lacks entry {number}")));
+        }
+    }
+    world.barrier()?;
+    window.free()
+}
+
+/// The condition of a measurement.
+#[derive(Clone, Copy, PartialEq)]
+enum Load {
+    /// Rank [`HOST`] computes for this time between two calls, and accesses nothing.
+    Computing(Duration),
+    /// All ranks access this number of places of each other.
+    Random(usize),
+}
+
 /// Returns the mean time of an operation in microseconds.
 fn measure(
     world: &World,
     options: &Options,
-    computing: usize,
+    load: Load,
     operation: Operation,
     is_random: bool,
 ) -> Result<f64> {
@@ -170,8 +296,8 @@ fn measure(
     window.with_memory(|memory| memory.fill(0))?;
     world.barrier()?;
     let mut mean = 0.0;
-    if world.rank == HOST {
-        let computing = Duration::from_micros(computing as u64);
+    let ranks = world.size - usize::from(matches!(load, Load::Computing(_)));
+    if let (HOST, Load::Computing(computing)) = (world.rank, load) {
         while window.fetch_and_add(0, HOST, DONE)? < world.size as i64 - 1 {
             let start = Instant::now();
             while start.elapsed() < computing {
@@ -184,12 +310,16 @@ fn measure(
             number = number
                 .wrapping_mul(0x5851_f42d_4c95_7f2d)
                 .wrapping_add(0x1405_7b7e_f767_814f);
-            let target = if is_random {
-                (number >> 33) % world.size
-            } else {
-                HOST
+            let other = world.rank + 1 + (number >> 33) % (world.size - 1);
+            let (target, entry) = match (load, is_random) {
+                (Load::Random(places), _) => {
+                    let entry = number >> 40;
+                    (other % world.size, entry / SLOTS * SLOTS + entry % places)
+                }
+                (_, true) => ((number >> 33) % world.size, number >> 40),
+                (_, false) => (HOST, number >> 40),
             };
-            operation(&window, target, number >> 40)?;
+            operation(&window, target, entry)?;
             times += 1;
         }
         mean = start.elapsed().as_secs_f64() * 1e6 / f64::from(times);
@@ -197,5 +327,5 @@ fn measure(
     }
     world.barrier()?;
     window.free()?;
-    Ok(world.agree(mean, Combine::Sum)? / (world.size as f64 - 1.0))
+    Ok(world.agree(mean, Combine::Sum)? / ranks as f64)
 }

@@ -18,6 +18,7 @@ use crate::error::{Error, Result};
 use crate::find;
 use crate::find::this_program;
 use crate::library::Library;
+use crate::loops;
 use crate::progress::Progress;
 use crate::{output, process};
 use page::{Page, Values};
@@ -69,10 +70,20 @@ pub struct Experiment {
 /// A command that reproduces an experiment or a part of it.
 pub struct Run {
     needs: &'static [Need],
-    /// Words separated by spaces: osu-bench or mpiexec and their arguments.
+    /// Words separated by spaces: osu-bench or mpiexec and their arguments; an example is compiled.
     command: &'static str,
     summary: Summary,
 }
+
+/// The examples in C that commands name, with their sources.
+const EXAMPLES: [(&str, &str); 3] = [
+    ("rma_fft", include_str!("../../../examples/rma_fft.c")),
+    ("rma_hash", include_str!("../../../examples/rma_hash.c")),
+    (
+        "rma_exchange",
+        include_str!("../../../examples/rma_exchange.c"),
+    ),
+];
 
 /// A property of machine or library without which a command is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,6 +140,8 @@ pub fn run(options: &ExperimentOptions) -> Result<()> {
     let pictures = tempfile::tempdir()?;
     let folder = options.output.as_deref().unwrap_or(pictures.path());
     fs::create_dir_all(folder)?;
+    // Commands run in it, and examples are compiled there.
+    let folder = &folder.canonicalize()?;
     let mut progress = Progress::new(chosen.iter().map(|one| one.runs.len()).sum());
     let mut failures = Vec::new();
     for one in &chosen {
@@ -183,11 +196,18 @@ fn value(
     number: usize,
 ) -> Result<String> {
     let this = this_program()?;
-    let mut words = run.command.split(' ').map(|word| match word {
-        "osu-bench" => this.clone().into_os_string(),
-        "mpiexec" => library.launcher.clone().into_os_string(),
-        word => OsString::from(word),
-    });
+    let mut words = Vec::new();
+    for word in run.command.split(' ') {
+        words.push(match word {
+            "osu-bench" => this.clone().into_os_string(),
+            "mpiexec" => library.launcher.clone().into_os_string(),
+            word => match EXAMPLES.iter().find(|one| one.0 == word) {
+                Some(one) => loops::compile(&library.dir, &library.env, *one, folder)?.into(),
+                None => OsString::from(word),
+            },
+        });
+    }
+    let mut words = words.into_iter();
     let program = words
         .next()
         .ok_or_else(|| Error::new("internal error: an empty command"))?;
@@ -217,6 +237,10 @@ mod tests {
         for one in table::EXPERIMENTS {
             for run in one.runs {
                 let words: Vec<&str> = run.command.split(' ').collect();
+                let is_example = |word: &&str| EXAMPLES.iter().any(|one| one.0 == *word);
+                if words[0] == "mpiexec" && words.iter().any(is_example) {
+                    continue;
+                }
                 let start = words.iter().position(|word| *word == "osu-bench");
                 let start = start.unwrap_or_else(|| panic!("{}: no osu-bench", run.command));
                 assert!(start == 0 || words[0] == "mpiexec", "{}", run.command);

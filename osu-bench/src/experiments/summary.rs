@@ -60,7 +60,11 @@ impl Summary {
                 let ratio = |name: &&str| Some(format!("{name} {:.2}", at(name)? / all));
                 let mut parts = names.iter().map(ratio).collect::<Option<Vec<_>>>()?;
                 let step = numbers.names.first()?;
-                parts.push(format!("of {base} ({all:.0} with {} {step})", last[0]));
+                let digits = if all < 100.0 { 2 } else { 0 };
+                parts.push(format!(
+                    "of {base} ({all:.digits$} with {} {step})",
+                    last[0]
+                ));
                 parts
             }
             Summary::Ends(name) => {

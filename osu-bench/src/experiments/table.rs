@@ -446,10 +446,10 @@ pub const EXPERIMENTS: &[Experiment] = &[
         shows: "1,000 puts without synchronization",
         seed: "416 ns a put of 8 bytes",
         runs: &[run(
-            "mpiexec -n 2 osu-bench put_bw -W 1000 -m 8:4096 --budget 20",
-            Ends(""),
+            "mpiexec -n 2 osu-bench rma-model",
+            Lines(&["puts, no flush"]),
         )],
-        lacks: "the flush is included",
+        lacks: "",
     },
     Experiment {
         name: "F4a",
@@ -488,8 +488,12 @@ pub const EXPERIMENTS: &[Experiment] = &[
         place: "section 4, figures 5 and 6",
         shows: "3-D FFT, MILC, hash table, sparse exchange",
         seed: "FFT and MILC more than 15 % faster than messages",
-        runs: &[],
-        lacks: "examples/rma_fft.c, rma_hash.c and rma_exchange.c time both sides; MILC's kind runs by messages",
+        runs: &[
+            run("mpiexec -n 2 rma_fft 64", Lines(&["2 ranks"])),
+            run("mpiexec -n 2 rma_hash", Lines(&["2 ranks"])),
+            run("mpiexec -n 2 rma_exchange", Lines(&["2 ranks"])),
+        ],
+        lacks: "no halo exchange of MILC's by puts yet",
     },
     Experiment {
         name: "F3",
@@ -513,10 +517,10 @@ pub const EXPERIMENTS: &[Experiment] = &[
         shows: "Broadcast with the answer of the last leaf",
         seed: "root's time less the known one-way time",
         runs: &[run(
-            "mpiexec -genv WEFT_SHM 0 -n 4 osu-bench bcast -m 4:4096 --budget 20",
-            Ends(""),
+            "mpiexec -genv WEFT_SHM 0 -n 4 osu-bench writes --budget 20",
+            Lines(&["bcast"]),
         )],
-        lacks: "the time is OSU's mean over ranks, without the answer",
+        lacks: "",
     },
     Experiment {
         name: "G6.16",
@@ -534,24 +538,81 @@ pub const EXPERIMENTS: &[Experiment] = &[
         place: "figures 6.22 to 6.29",
         shows: "Predicted beside measured time",
         seed: "error up to 8 %",
-        runs: &[],
-        lacks: "nothing prints both yet",
+        runs: &[run(
+            "osu-bench degrees --measure 2,3,4 --sizes 4,128,1024,4096",
+            Lines(&["error with"]),
+        )],
+        lacks: "a core for each rank: the model has processors that don't wait for each other",
     },
     Experiment {
         name: "G6.31",
         place: "figures 6.31 to 6.36",
         shows: "Degree-k tree by send and receive: mechanism and algorithm apart",
         seed: "writes alone 24 to 27 % at 4 B, 9 % at 4 KB",
-        runs: &[],
-        lacks: "no degree-k by messages",
+        runs: &[run(
+            "mpiexec -genv WEFT_SHM 0 -n 4 osu-bench writes --budget 20",
+            Lines(&["allreduce 4 B", "allreduce 4096 B"]),
+        )],
+        lacks: "an RDMA adapter: over TCP a write is a message of the transport",
     },
     Experiment {
         name: "G4.4",
         place: "sections 4.4, 5.4, 6.5",
         shows: "Writes against messages: barrier, broadcast, allreduce",
         seed: "barrier 0.70, broadcast 0.80 and 0.86, allreduce 0.62 to 0.91",
-        runs: &[],
-        lacks: "no command that prints the ratios for 2 to 16 hosts",
+        runs: &[
+            run(
+                "mpiexec -genv WEFT_SHM 0 -n 2 osu-bench writes --budget 10 --sizes 4,4096",
+                Lines(&[
+                    "barrier",
+                    "bcast 4 B",
+                    "bcast 4096 B",
+                    "allreduce 4 B",
+                    "allreduce 4096 B",
+                ]),
+            ),
+            run(
+                "mpiexec -genv WEFT_SHM 0 -n 3 osu-bench writes --budget 10 --sizes 4,4096",
+                Lines(&[
+                    "barrier",
+                    "bcast 4 B",
+                    "bcast 4096 B",
+                    "allreduce 4 B",
+                    "allreduce 4096 B",
+                ]),
+            ),
+            run(
+                "mpiexec -genv WEFT_SHM 0 -n 4 osu-bench writes --budget 10 --sizes 4,4096",
+                Lines(&[
+                    "barrier",
+                    "bcast 4 B",
+                    "bcast 4096 B",
+                    "allreduce 4 B",
+                    "allreduce 4096 B",
+                ]),
+            ),
+            run(
+                "mpiexec -genv WEFT_SHM 0 -n 8 osu-bench writes --budget 10 --sizes 4,4096",
+                Lines(&[
+                    "barrier",
+                    "bcast 4 B",
+                    "bcast 4096 B",
+                    "allreduce 4 B",
+                    "allreduce 4096 B",
+                ]),
+            ),
+            run(
+                "mpiexec -genv WEFT_SHM 0 -n 16 osu-bench writes --budget 10 --sizes 4,4096",
+                Lines(&[
+                    "barrier",
+                    "bcast 4 B",
+                    "bcast 4096 B",
+                    "allreduce 4 B",
+                    "allreduce 4096 B",
+                ]),
+            ),
+        ],
+        lacks: "an RDMA adapter and a core for each rank",
     },
     Experiment {
         name: "G4.5",
@@ -559,10 +620,12 @@ pub const EXPERIMENTS: &[Experiment] = &[
         shows: "Latency by number of ranks, powers of two and not",
         seed: "others need two steps more",
         runs: &[run(
-            "osu-bench degrees --costs thesis --sizes 4",
-            Lines(&["| 4 |", "| 8 |", "| 16 |"]),
+            "osu-bench degrees --costs thesis --sizes 4 --most 16",
+            Lines(&[
+                "| 4 B", "| 2 |", "| 3 |", "| 4 |", "| 6 |", "| 8 |", "| 12 |", "| 16 |",
+            ]),
         )],
-        lacks: "degrees has powers of two only",
+        lacks: "",
     },
     Experiment {
         name: "D8.6",
@@ -589,17 +652,15 @@ pub const EXPERIMENTS: &[Experiment] = &[
         seed: "3.0, 3.7, 3.8 and 3.9 us",
         runs: &[
             run(
-                "mpiexec -n 2 osu-bench put_latency --sizes 8 --budget 20",
-                Ends(""),
+                "mpiexec -n 2 osu-bench rma-random --budget 20",
+                Ratios(&["Put", "Get", "CAS", "Persistent CAS"], "Fetch and add"),
             ),
             run(
-                "mpiexec -n 2 osu-bench get_latency --sizes 8 --budget 20",
-                Ends(""),
+                "mpiexec -genv WEFT_SHM 0 -n 2 osu-bench rma-random --budget 20",
+                Ratios(&["Put", "Get", "CAS", "Persistent CAS"], "Fetch and add"),
             ),
-            run("mpiexec -n 2 osu-bench cas_latency --budget 20", Ends("")),
-            run("mpiexec -n 2 osu-bench fop_latency --budget 20", Ends("")),
         ],
-        lacks: "two ranks and one place; no persistent CAS",
+        lacks: "",
     },
     Experiment {
         name: "D5.4",
@@ -620,16 +681,23 @@ pub const EXPERIMENTS: &[Experiment] = &[
         runs: &[
             run("mpiexec -n 2 osu-bench rma-patterns", Ends("Insert")),
             run("mpiexec -n 2 osu-bench rma-patterns", Ends("Find")),
+            run(
+                "mpiexec -n 2 osu-bench rma-random --budget 20",
+                Ratios(&["Bloom insert", "Bloom find"], "Get"),
+            ),
         ],
-        lacks: "no Bloom filter; BCL's own runs on Weft",
+        lacks: "",
     },
     Experiment {
         name: "D5.3",
         place: "figure 5.3",
         shows: "ISx: bucket sort",
         seed: "as fast as SHMEM's reference up to 512 nodes",
-        runs: &[],
-        lacks: "needs BCL; its isx_benchmark runs on Weft",
+        runs: &[
+            run("mpiexec -n 1 osu-bench rma-sort", Ends("Million keys/s")),
+            run("mpiexec -n 2 osu-bench rma-sort", Ends("Million keys/s")),
+        ],
+        lacks: "SHMEM's reference to compare with",
     },
     Experiment {
         name: "D6.2",

@@ -32,6 +32,8 @@ pub const MAX: c_int = 0x5800_0001;
 pub const MIN: c_int = 0x5800_0002;
 /// `MPI_SUM`.
 pub const SUM: c_int = 0x5800_0003;
+/// `MPI_BOR`.
+pub const BOR: c_int = 0x5800_0008;
 /// The length of the buffer that `MPI_Get_library_version` may fill.
 pub const MAX_LIBRARY_VERSION_STRING: usize = 8192;
 /// `MPI_STATUS_IGNORE` and `MPI_STATUSES_IGNORE`.

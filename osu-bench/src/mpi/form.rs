@@ -120,7 +120,7 @@ impl Collective {
         let function = symbol(name)?;
         let communicator = match neighbours {
             true => ring(world)?,
-            false => COMM_WORLD,
+            false => world.handle(),
         };
         let most = blocks[0].max(blocks[1]).max(world.size);
         let counts: Vec<c_int> = match shape {

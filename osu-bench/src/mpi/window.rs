@@ -350,6 +350,12 @@ impl<'a> Window<'a> {
     /// `MPI_Fetch_and_op` with `MPI_SUM` at `place` in the target's memory, and its end.
     #[inline]
     pub fn fetch_and_add(&self, value: i64, target: usize, place: usize) -> Result<i64> {
+        self.fetch_and_op(value, target, place, SUM)
+    }
+
+    /// `MPI_Fetch_and_op` at `place` in the target's memory, and its end; `op` is a constant.
+    #[inline]
+    pub fn fetch_and_op(&self, value: i64, target: usize, place: usize, op: c_int) -> Result<i64> {
         self.fitting(place.saturating_add(size_of::<i64>()))?;
         let mut old = 0_i64;
         self.begin(target)?;
@@ -360,7 +366,7 @@ impl<'a> Window<'a> {
         unsafe {
             call!(
                 table,
-                fetch_and_op(from, to, INT64, rank, place, SUM, window)
+                fetch_and_op(from, to, INT64, rank, place, op, window)
             )
         }?;
         self.end(target)?;
