@@ -21,7 +21,11 @@ impl Source {
     /// Returns a line for `WEFT_INFO`'s report.
     pub fn describe(&self) -> String {
         match self {
-            Source::BuiltIn => "costs of writes: built in".to_string(),
+            Source::BuiltIn => {
+                "costs of writes, which decide on the degrees of trees: guessed; osu-bench tune \
+                                --costs measures them"
+                    .to_string()
+            }
             Source::File(path) => format!("costs of writes: from {}", path.display()),
             Source::Bad(why) => format!(
                 "costs of writes: {why}; the built-in costs are used. Write the file again with \
@@ -83,6 +87,15 @@ fn read(asked: Option<&str>) -> (Measured, Source) {
 mod tests {
     use super::*;
     use mpi_sched::model::GUESSED;
+
+    #[test]
+    fn a_guess_names_the_command_that_measures() {
+        let text = Source::BuiltIn.describe();
+        assert!(
+            text.contains("guessed") && text.contains("osu-bench tune --costs"),
+            "{text}"
+        );
+    }
 
     #[test]
     fn an_unusable_file_is_reported() {
