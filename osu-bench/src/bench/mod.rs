@@ -1,5 +1,6 @@
 //! The benchmarks that run as MPI programs.
 
+mod breakdown;
 mod collectives;
 mod model;
 mod name;
@@ -30,6 +31,8 @@ pub fn run(name: Name, options: &Options) -> Result<()> {
         Name::Hello => hello(&world),
         Name::RmaModel => model::run(&world, options),
         Name::RmaPatterns => patterns::run(&world, options),
+        Name::Breakdown => breakdown::run(&world, options),
+        Name::BreakdownMt => breakdown::run_threads(&world, options),
         Name::Latency => pt2pt::latency(&world, options),
         Name::Bw => pt2pt::bandwidth(&world, options),
         Name::Bibw => pt2pt::bidirectional(&world, options),
