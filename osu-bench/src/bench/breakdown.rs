@@ -48,17 +48,21 @@ struct Counter<'a> {
 impl<'a> Counter<'a> {
     /// Measures the cost of a stamp by spans without anything in them.
     fn new(world: &'a World) -> Result<Self> {
-        const SPANS: i32 = 200_000;
-        let start = Instant::now();
-        world.breakdown(0, None)?;
-        let mut totals = Totals::default();
-        world.breakdown(SPANS, Some(&mut totals))?;
-        let ticks: u64 = totals[..PARTS.len()].iter().sum();
+        const SPANS: i32 = 2000;
+        let (start, mut all, mut least) = (Instant::now(), 0, u64::MAX);
+        // The least of many: a thread that loses its core between two stamps shows nothing.
+        for _ in 0..200 {
+            world.breakdown(0, None)?;
+            let mut totals = Totals::default();
+            world.breakdown(SPANS, Some(&mut totals))?;
+            let ticks = totals[..PARTS.len()].iter().sum();
+            (all, least) = (all + ticks, least.min(ticks));
+        }
         let took = start.elapsed().as_nanos() as f64;
         Ok(Self {
             world,
-            stamp: ticks as f64 / f64::from(2 * SPANS),
-            tick: took / ticks as f64,
+            stamp: least as f64 / f64::from(2 * SPANS),
+            tick: took / all as f64,
         })
     }
 
@@ -202,17 +206,19 @@ fn latency(world: &World) -> Result<f64> {
 
 /// Nanoseconds between a post and the arrival: between two cores those of a cache line; over TCP those of
 /// two bare sockets less the system calls, for which the library's own are taken. `None`: not
-/// measured over this transport.
+/// measured over this transport, or the rank is bound to one core (`mpiexec -bind-to none`).
 fn wire(world: &World, one: &Calls) -> Result<Option<f64>> {
     let is = |name: &str, value: &str| env::var(name).is_ok_and(|text| text == value);
     let mut time = None;
     if world.rank != 0 {
         thread::sleep(ASIDE);
-    } else if !is("WEFT_SHM", "0") {
-        time = round_trip().map(|time| time / 2.0);
-    } else if env::var_os("WEFT_NETMOD").is_none() || is("WEFT_NETMOD", "tcp") {
-        let calls = one.isend[5] + one.wait_receive[5];
-        time = tcp_half_round_trip(FRAME)?.map(|half| half - calls);
+    } else if let Some(line) = round_trip() {
+        if !is("WEFT_SHM", "0") {
+            time = Some(line / 2.0);
+        } else if env::var_os("WEFT_NETMOD").is_none() || is("WEFT_NETMOD", "tcp") {
+            let calls = one.isend[5] + one.wait_receive[5];
+            time = tcp_half_round_trip(FRAME)?.map(|half| half - calls);
+        }
     }
     world.barrier()?;
     Ok(time)
@@ -311,7 +317,7 @@ pub fn run(world: &World, options: &Options) -> Result<bool> {
     let injection = post + progress + send[0];
     let rate = injection.max(receive);
     bench.say(&format!(
-        "injection  = post {post:.1} + progress {progress:.1} + misc {:.1} = {injection:.1} ns;          the receiver takes {receive:.1}; measured {measured:.1}: {} off",
+        "injection  = post {post:.1} + progress {progress:.1} + misc {:.1} = {injection:.1} ns; the receiver takes {receive:.1}; measured {measured:.1}: {} off",
         send[0],
         off(rate, measured)
     ));
@@ -324,7 +330,7 @@ pub fn run(world: &World, options: &Options) -> Result<bool> {
     let known = within(&path) + turn;
     match wire {
         Some(wire) => bench.say(&format!(
-            "latency    = post {:.0} + wire {wire:.0} + progress {:.0} + half of Irecv {turn:.0}              = {:.0} ns; measured {half:.0}: {} off",
+            "latency    = post {:.0} + wire {wire:.0} + progress {:.0} + half of Irecv {turn:.0} = {:.0} ns; measured {half:.0}: {} off",
             within(&one.isend),
             within(&one.wait_receive),
             known + wire,
