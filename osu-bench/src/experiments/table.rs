@@ -122,7 +122,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
                 Lines(&["latency"]),
             ),
         ],
-        lacks: "off by 111 % over shared memory and 16 % over TCP: a single call is counted after a pause, with cold caches"
+        lacks: "off by 111 % over shared memory and 16 % over TCP: a single call is counted after a pause, with cold caches",
     },
     Experiment {
         name: "Z2.17",
@@ -141,7 +141,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
                 Lines(&["what-if core", "what-if system"]),
             ),
         ],
-        lacks: "the shares of latency are as far off as Z2.14"
+        lacks: "the shares of latency are as far off as Z2.14",
     },
     Experiment {
         name: "Z2.0",
@@ -177,7 +177,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
                 Lines(&["injection"]),
             ),
         ],
-        lacks: "off by up to 73 %: both ranks share two cores"
+        lacks: "off by up to 73 %: both ranks share two cores",
     },
     Experiment {
         name: "Z3.4",
