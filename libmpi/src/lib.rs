@@ -62,6 +62,8 @@ pub mod api;
 pub mod args;
 pub mod attributes;
 pub mod binding;
+#[cfg(feature = "breakdown")]
+pub mod breakdown;
 pub mod class_texts;
 pub mod codes;
 pub mod data;

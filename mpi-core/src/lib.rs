@@ -33,7 +33,7 @@ pub mod vci;
 pub mod wait;
 
 pub use mpi_types::{Class, Error, Result, attr, datatype, error, info, local, op};
-pub use netmod::VciId;
+pub use netmod::{VciId, breakdown};
 pub use process::Process;
 pub use pt2pt::buffer::Buffer;
 pub use pt2pt::engine::{Counters, MatchedMessage};

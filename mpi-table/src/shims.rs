@@ -76,7 +76,8 @@ fn shim(text: &mut String, chapter: &Chapter, function: &Function, implementatio
          /// # Safety\n\
          /// The arguments are as the standard asks.\n\
          #[unsafe(no_mangle)]\n\
-         pub unsafe extern \"C\" fn {}({}){} {{",
+         pub unsafe extern \"C\" fn {}({}){} {{\n    \
+         let _entry = mpi_core::breakdown::enter(mpi_core::breakdown::Part::Entry);",
         function.doc_comment(chapter),
         function.strong_name(),
         params.join(", "),

@@ -1,5 +1,6 @@
 //! Polls connections, a few directly and the others by epoll, and delivers events to the sink.
 
+use netmod::breakdown::{Part, enter};
 use netmod::{Header, LaneError, Sink};
 use netmod_kit::Notice;
 use rustix::event::epoll::{self, EventFlags};
@@ -111,9 +112,11 @@ impl<S: Socket> TcpLane<S> {
         events.clear();
         let now = rustix::event::Timespec::default();
         let buffer = rustix::buffer::spare_capacity(&mut events);
+        let part = enter(Part::System);
         if epoll::wait(&self.epoll, buffer, Some(&now)).is_err() {
             events.clear();
         }
+        drop(part);
         let mut any = false;
         for event in &events {
             let data = event.data;

@@ -6,6 +6,7 @@ use std::net::TcpStream;
 use std::ops::{Deref, Range};
 use std::os::fd::IntoRawFd;
 
+use netmod::breakdown::{Part, enter};
 use netmod_kit::admission::{Direction, Keys, Protocol, Role, TAG};
 use netmod_kit::usable::{Access, Usable};
 use rustix::io::Errno;
@@ -75,22 +76,26 @@ impl Socket for Plain {
 
     #[inline]
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let _part = enter(Part::System);
         (&**self).write(bytes)
     }
 
     #[inline]
     fn write_pieces(&mut self, pieces: &[IoSlice<'_>], flags: SendFlags) -> Result<usize, Errno> {
+        let _part = enter(Part::System);
         let mut nothing = SendAncillaryBuffer::default();
         rustix::net::sendmsg(&**self, pieces, &mut nothing, SendFlags::NOSIGNAL | flags)
     }
 
     #[inline]
     fn read(&mut self, bytes: &mut [u8]) -> Result<usize, Errno> {
+        let _part = enter(Part::System);
         rustix::net::recv(&**self, bytes, RecvFlags::empty()).map(|(count, _)| count)
     }
 
     #[inline]
     fn read_pieces(&mut self, places: &mut [IoSliceMut<'_>]) -> Result<usize, Errno> {
+        let _part = enter(Part::System);
         rustix::io::readv(&**self, places)
     }
 

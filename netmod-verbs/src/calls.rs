@@ -1,6 +1,7 @@
 //! The functions that `infiniband/verbs.h` defines inline: calls through tables of operations.
 
 use crate::ffi::*;
+use netmod::breakdown::{Part, enter};
 use std::mem::offset_of;
 
 /// Posts a list of work requests. Returns an error number, or 0.
@@ -10,6 +11,7 @@ use std::mem::offset_of;
 /// completion.
 #[inline]
 pub(crate) unsafe fn post_send(qp: *mut ibv_qp, wr: *mut ibv_send_wr) -> i32 {
+    let _part = enter(Part::System);
     let mut bad = std::ptr::null_mut();
     // SAFETY: queue pair and list are valid by the caller's contract; `ops` belongs to the open
     // context.
@@ -31,6 +33,7 @@ pub(crate) unsafe fn post_list(
     qp: *mut ibv_qp,
     wr: *mut ibv_send_wr,
 ) -> Result<(), (i32, *mut ibv_send_wr)> {
+    let _part = enter(Part::System);
     let mut bad = wr;
     // SAFETY: queue pair and list are valid by the caller's contract; `ops` belongs to the open
     // context.
@@ -80,6 +83,7 @@ pub(crate) unsafe fn post_srq_recv(srq: *mut ibv_srq, wr: *mut ibv_recv_wr) -> i
 /// The queue is open, and `wc` has space for `count` entries.
 #[inline]
 pub(crate) unsafe fn poll_cq(cq: *mut ibv_cq, count: i32, wc: *mut ibv_wc) -> i32 {
+    let _part = enter(Part::System);
     // SAFETY: the objects are open and the arguments valid by the caller's contract.
     unsafe {
         match (*(*cq).context).ops.poll_cq {

@@ -87,6 +87,10 @@ pub struct Config {
     pub recv_buffers: usize,
     /// Work requests that a queue pair holds; 16 to 4,096.
     pub send_queue: usize,
+    /// Work requests per signalled one, from 1; up to half of the send queue count.
+    pub signal_every: u32,
+    /// Whether short data travels within work requests, if the device takes it.
+    pub inline: bool,
     /// Most pending operations on remote memory of one VCI; 4 to 16,384.
     pub operations: usize,
     /// Bytes. Gets and puts up to this size are copied through eager buffers; for longer ones the
@@ -117,6 +121,8 @@ impl Config {
             window: 32,
             recv_buffers: 4096,
             send_queue: 128,
+            signal_every: 64,
+            inline: true,
             operations: 256,
             copy_most: 32 << 10,
             max_part: 1 << 30,
@@ -160,6 +166,12 @@ impl Config {
                 32768,
             ),
             ("the send queue's length", self.send_queue, 16, 4096),
+            (
+                "the number of requests per signalled one",
+                self.signal_every as usize,
+                1,
+                4096,
+            ),
             ("the number of operations", self.operations, 4, 16384),
             ("the largest copied access", self.copy_most, 0, 1 << 20),
             ("the largest part", self.max_part, 1, 1 << 30),

@@ -28,9 +28,6 @@ const SCRATCH: usize = 512;
 /// Sizes of inline data to try; the first one that the device accepts is used.
 const INLINE: [u32; 6] = [256, 192, 128, 96, 64, 0];
 
-/// Work requests per signalled one.
-const SIGNAL_EVERY: u32 = 64;
-
 /// The queues and connections of a VCI. Fields are dropped from top to bottom: queue pairs are
 /// closed before the objects that they use.
 pub(crate) struct Engine {
@@ -163,7 +160,7 @@ impl Engine {
             slot_bits,
             inline: 0,
             depth,
-            signal_every: SIGNAL_EVERY.min(depth / 2),
+            signal_every: config.signal_every.min(depth / 2),
             cookie: random(),
             scratch: [0; SCRATCH / 8],
             counted,
@@ -179,7 +176,8 @@ impl Engine {
     /// Finds the largest inline data that the device accepts, by trial.
     fn find_inline(&self) -> Result<usize, OpenError> {
         let mut last = 0;
-        for inline in INLINE {
+        let may = |size: &u32| *size == 0 || self.shared.config.inline;
+        for inline in INLINE.into_iter().filter(may) {
             match Qp::open(&self.home, &self.plan(inline)) {
                 Ok(_) => return Ok(inline as usize),
                 Err(number) => last = number,

@@ -116,6 +116,11 @@ impl VerbsTransport {
         }
     }
 
+    /// Returns the device's name, as in "mlx5_0".
+    pub fn device(&self) -> &str {
+        &self.shared.port.device
+    }
+
     /// Returns the level of sharing that the device supports.
     pub fn sharing(&self) -> Sharing {
         self.shared.sharing

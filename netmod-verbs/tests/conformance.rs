@@ -64,10 +64,13 @@ fn tc(args: &[&str]) {
     assert!(status.success(), "tc {args:?}: {status}");
 }
 
-/// Registered memory, copies through buffers in pieces, and each level of sharing.
-const CONFIGS: [(&str, Change); 6] = [
+/// Registered memory, copies through buffers in pieces, the simplest posts, and each level of sharing.
+const CONFIGS: [(&str, Change); 7] = [
     ("in place", |config| config.copy_most = 0),
     ("copied", |config| config.copy_most = 1 << 20),
+    ("simple posts", |config| {
+        (config.inline, config.signal_every) = (false, 1);
+    }),
     ("a context each", |config| config.sharing = Sharing::Context),
     ("shared doorbells", |config| config.sharing = Sharing::Uar),
     ("shared completions", |config| config.sharing = Sharing::Cq),
@@ -113,7 +116,7 @@ fn main() -> ExitCode {
                 variants.push(variant(&name, scarce).only(&[Topic::Memory]));
             })*};
         }
-        scarce!(0 1 2 3 4 5);
+        scarce!(0 1 2 3 4 5 6);
         variants.push(
             variant("emulated atomics", |config| {
                 config.atomics = Atomics::Emulated;

@@ -31,6 +31,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::AtomicU32;
 
 mod atomic_op;
+pub mod breakdown;
 mod pipe;
 
 pub use atomic_op::AtomicOp;

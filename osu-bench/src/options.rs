@@ -55,6 +55,9 @@ pub struct Options {
     /// All threads use one communicator, each with a tag of its own (mbw_mr_mt).
     #[arg(long)]
     pub shared: bool,
+    /// Acknowledge the last window alone (mbw_mr, mbw_mr_mt).
+    #[arg(long)]
+    pub no_ack: bool,
     /// The creation of windows (one-sided).
     #[arg(long = "window", value_enum, default_value = "allocate")]
     pub windows: Memory,

@@ -3,9 +3,9 @@
 //!
 //! Threads share contexts, doorbell pages, completion queues or queue pairs x-way: with 16 threads
 //! and 4-way sharing there are 4 of what is shared. That is how chapter 3 of R. Zambre's thesis
-//! "Improving Communication in MPI+Threads" (figures 3.8 to 3.12) looks at it. Payloads are inline
-//! and one write in 64 signals its end, as in `netmod-verbs`. The process writes to its own memory,
-//! through a second device if there is one, so no launcher is needed.
+//! "Exascalable Communication for Modern Supercomputing" (figures 3.8 to 3.12, table 3.2) looks at it.
+//! The process writes to its own memory, through a second device if there is one, so no launcher is
+//! needed. A post is one work request: the transport has no lists of them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Barrier, Mutex, PoisonError};
@@ -35,12 +35,64 @@ pub struct SharingOptions {
     /// Bytes of a message.
     #[arg(short, long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=4096))]
     size: u32,
-    /// Only this level: context, domain, uar, cq or qp.
+    /// Only this level: context, 2x-domain (twice as many thread domains as threads, of which every
+    /// second is used), domain, uar, cq or qp.
     #[arg(short, long)]
     level: Option<String>,
+    /// Work requests that a queue pair holds.
+    #[arg(long, default_value_t = 128, value_parser = clap::value_parser!(u16).range(16..=4096))]
+    depth: u16,
+    /// Signal the end of one write in as many; 1 is without unsignalled completions.
+    #[arg(short = 'q', long, value_name = "WRITES", default_value_t = 64,
+          value_parser = clap::value_parser!(u32).range(1..=2048))]
+    signal_every: u32,
+    /// Let the adapter fetch the data, instead of writing it into the work request.
+    #[arg(long)]
+    no_inline: bool,
     /// The devices at both ends, as in "mlx5_0" or "mlx5_0,mlx5_1".
     #[arg(short, long)]
     device: Option<String>,
+}
+
+/// A level of sharing, and the VCIs opened per thread, of which the first is used.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Level {
+    name: &'static str,
+    sharing: Sharing,
+    each: u16,
+}
+
+impl Level {
+    /// Returns all levels, in order of increasing sharing.
+    fn all() -> Vec<Level> {
+        let level = |sharing: Sharing| Level {
+            name: sharing.name(),
+            sharing,
+            each: 1,
+        };
+        let mut all: Vec<Level> = Sharing::ALL.into_iter().map(level).collect();
+        let spare = Level {
+            name: "2x-domain",
+            sharing: Sharing::Domain,
+            each: 2,
+        };
+        all.insert(1, spare);
+        all
+    }
+}
+
+/// Returns the doorbell pages (UARs), the registers on them (uUARs, two on each) and the per cent of
+/// these that no thread uses, as the driver of ConnectX adapters deals them out.
+fn doorbells(used: &Resources, threads: usize) -> [usize; 3] {
+    let pages = used.doorbell_pages();
+    let idle = (2 * pages).saturating_sub(threads);
+    [pages, 2 * pages, (100 * idle).div_ceil(2 * pages.max(1))]
+}
+
+/// Returns whether a device is a ConnectX, by its driver.
+fn is_connectx(device: &str) -> bool {
+    let driver = format!("/sys/class/infiniband/{device}/device/driver");
+    std::fs::read_link(driver).is_ok_and(|driver| driver.ends_with("mlx5_core"))
 }
 
 /// Time that connecting may take.
@@ -97,16 +149,21 @@ fn failed(error: impl std::fmt::Display) -> Error {
 impl Group {
     fn open(
         number: u32,
-        sharing: Sharing,
+        level: Level,
         lanes: u16,
+        options: &SharingOptions,
         devices: &[Option<String>; 2],
     ) -> Result<Group> {
+        let lanes = lanes * level.each;
         let directory = Arc::new(Directory::default());
         let (me, peer) = (2 * number, 2 * number + 1);
         let open = |peer, device: &Option<String>| {
             let config = Config {
                 device: device.clone(),
-                sharing,
+                sharing: level.sharing,
+                send_queue: options.depth.into(),
+                signal_every: options.signal_every,
+                inline: !options.no_inline,
                 ..Config::new(peer)
             };
             VerbsTransport::open(config, directory.clone()).map_err(failed)
@@ -215,29 +272,32 @@ struct Row {
     rate: f64,
     used: Resources,
     sharing: Sharing,
+    connectx: bool,
 }
 
 fn measure(
     options: &SharingOptions,
-    sharing: Sharing,
+    level: Level,
     way: u16,
     devices: &[Option<String>; 2],
 ) -> Result<Row> {
     let count = options.threads / way;
     let mut groups = (0..u32::from(count))
-        .map(|number| Group::open(number, sharing, way, devices))
+        .map(|number| Group::open(number, level, way, options, devices))
         .collect::<Result<Vec<_>>>()?;
     groups.iter_mut().try_for_each(Group::connect)?;
     let used = groups.iter().map(|group| group.source.resources());
     let used = used.reduce(add).unwrap_or_default();
     let real = groups[0].source.sharing();
+    let connectx = is_connectx(groups[0].source.device());
+    let each = usize::from(level.each);
 
     let start = Barrier::new(usize::from(options.threads) + 1);
     let (took, results) = thread::scope(|scope| {
         let mut handles = Vec::new();
         for group in &mut groups {
             let (peer, key) = (group.peer, group.key);
-            for (vci, lane) in group.lanes.iter_mut().enumerate() {
+            for (vci, lane) in group.lanes.iter_mut().enumerate().step_by(each) {
                 let start = &start;
                 handles.push(scope.spawn(move || {
                     start.wait();
@@ -265,6 +325,7 @@ fn measure(
         rate: total as f64 / took.as_secs_f64(),
         used,
         sharing: real,
+        connectx,
     })
 }
 
@@ -281,36 +342,49 @@ fn add(one: Resources, two: Resources) -> Resources {
 
 /// Measures and prints.
 pub fn run(options: &SharingOptions) -> Result<()> {
-    let levels = match &options.level {
-        None => Sharing::ALL.to_vec(),
-        Some(name) => vec![Sharing::named(name).ok_or_else(|| {
-            Error::new(format!(
-                "there is no level {name:?}; it can be context, domain, uar, cq or qp"
-            ))
-        })?],
-    };
+    let mut levels = Level::all();
+    if let Some(name) = &options.level {
+        levels.retain(|level| level.name == name);
+        if levels.is_empty() {
+            return Err(Error::new(format!(
+                "there is no level {name:?}; it can be context, 2x-domain, domain, uar, cq or qp"
+            )));
+        }
+    }
     let mut devices = [None, None];
     if let Some(text) = &options.device {
         let (one, two) = text.split_once(',').unwrap_or((text, text));
         devices = [Some(one.to_string()), Some(two.to_string())];
     }
     say(&format!(
-        "# RDMA writes of {} bytes by {} threads, {} each; resources of the sending side\n\
-         # UARs: doorbell pages as ConnectX adapters have them, 8 per context and 1 per thread domain;\n\
+        "# RDMA writes of {} bytes by {} threads, {} each; queues of {}, one write in {} signalled, \
+         {}; resources of the sending side\n\
+         # UARs, uUARs and idle ones (%): as the driver of ConnectX adapters deals them out, - on others;\n\
          # one QP per completion queue or VCI sets connections up; memory is that of eager buffers",
-        options.size, options.threads, options.messages
+        options.size,
+        options.threads,
+        options.messages,
+        options.depth,
+        options.signal_every,
+        if options.no_inline {
+            "not inline"
+        } else {
+            "inline"
+        }
     ));
-    let row = |level: &str, way: &str, rate: &str, used: [&str; 7]| {
+    let row = |level: &str, way: &str, rate: &str, used: [&str; 9]| {
         let [contexts, used @ .., memory] = used;
         let used: String = used.iter().map(|number| format!("{number:>6}")).collect();
         say(&format!(
-            "{level:<9}{way:>5}{rate:>14}{contexts:>10}{used}{memory:>12}"
+            "{level:<10}{way:>4}{rate:>14}{contexts:>10}{used}{memory:>12}"
         ));
     };
     let names = [
         "contexts",
         "TDs",
         "UARs",
+        "uUARs",
+        "idle",
         "QPs",
         "CQs",
         "SRQs",
@@ -319,7 +393,7 @@ pub fn run(options: &SharingOptions) -> Result<()> {
     row("# level", "way", "messages/s", names);
     for level in levels {
         let mut fallen_back = None;
-        let most = match level {
+        let most = match level.sharing {
             // Nothing is shared, however many VCIs there are.
             Sharing::Context => 1,
             _ => options.threads,
@@ -332,24 +406,31 @@ pub fn run(options: &SharingOptions) -> Result<()> {
                 rate,
                 used,
                 sharing,
+                connectx,
             } = measure(options, level, way, &devices)?;
+            let posting = match sharing {
+                Sharing::Qp => options.threads / way,
+                _ => options.threads,
+            };
+            let [pages, registers, idle] =
+                doorbells(&used, posting.into()).map(|number| match connectx {
+                    true => number.to_string(),
+                    false => "-".to_owned(),
+                });
             let numbers = [
                 used.contexts.to_string(),
                 used.thread_domains.to_string(),
-                used.doorbell_pages().to_string(),
+                pages,
+                registers,
+                idle,
                 used.queue_pairs.to_string(),
                 used.completion_queues.to_string(),
                 used.receive_queues.to_string(),
                 (used.buffer_bytes / 1024).to_string(),
             ];
             let numbers = numbers.each_ref().map(String::as_str);
-            row(
-                level.name(),
-                &way.to_string(),
-                &format!("{rate:.0}"),
-                numbers,
-            );
-            if sharing != level {
+            row(level.name, &way.to_string(), &format!("{rate:.0}"), numbers);
+            if sharing != level.sharing {
                 fallen_back = Some(sharing);
             }
         }
@@ -357,9 +438,28 @@ pub fn run(options: &SharingOptions) -> Result<()> {
             say(&format!(
                 "#   the device has no thread domains: level {} was measured in place of {}",
                 real.name(),
-                level.name()
+                level.sharing.name()
             ));
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn doorbells_are_those_of_the_thesis() {
+        let used = |contexts, thread_domains| Resources {
+            contexts,
+            thread_domains,
+            ..Resources::default()
+        };
+        // A context with a thread domain for each of 16 threads, one context with twice as many
+        // domains as threads (2xDynamic), and with none (Static): section 3.4 and table 3.2.
+        assert_eq!(doorbells(&used(16, 16), 16), [144, 288, 95]);
+        assert_eq!(doorbells(&used(1, 32), 16), [40, 80, 80]);
+        assert_eq!(doorbells(&used(1, 0), 16), [8, 16, 0]);
+    }
 }

@@ -4,6 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use netmod::VciId;
+use netmod::breakdown::{Part, enter};
 use shmring::ring::INLINE;
 pub use shmring::ring::Sent;
 
@@ -106,6 +107,7 @@ pub unsafe fn send_inline(
     rank: u32,
     tag: i32,
 ) -> Sent {
+    let _part = enter(Part::Core);
     if len > INLINE {
         return Sent::Full;
     }
@@ -150,6 +152,7 @@ pub unsafe fn send_contiguous(
     rank: u32,
     tag: i32,
 ) -> Result<Option<RequestId>> {
+    let _part = enter(Part::Core);
     // SAFETY: `data` is valid for `len` bytes until the request completes (# Safety); a send only
     // reads it.
     let buffer = unsafe { Buffer::bytes(data.cast_mut(), len) };
@@ -273,6 +276,7 @@ fn receive_into(
     tag: i32,
 ) -> Result<RequestId> {
     debug_assert!(rank != PROC_NULL);
+    let _part = enter(Part::Core);
     let vci = match purpose {
         Purpose::PointToPoint => comm.receive_vci(rank, tag)?,
         _ => comm.vci(),

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use netmod::VciId;
+use netmod::breakdown::{Part, enter};
 
 use super::{Process, Vcis, loan};
 use crate::error::{Class, Error, Result};
@@ -198,6 +199,7 @@ impl Process {
         mut done: impl FnMut() -> Result<Option<T>>,
         stop: impl Fn() -> Result<()>,
     ) -> Result<T> {
+        let _part = enter(Part::Progress);
         let mut backoff = Backoff::default();
         let mut waiting = Waiting::default();
         loop {

@@ -11,6 +11,7 @@
 
 use std::fmt;
 
+use netmod::breakdown::{Part, enter};
 use netmod::{Header, IoVec, LaneError, MAX_IOVECS, Peer, Pipe, RemoteAddr, Sink, Token, VciId};
 use netmod_kit::PeerTable;
 use netmod_kit::spare::Spare;
@@ -607,6 +608,7 @@ impl Engine {
 impl Sink for Engine {
     #[inline]
     fn message(&mut self, from: Peer, header: &Header, payload: &[u8]) {
+        let _part = enter(Part::Core);
         let Some(trailer) = Trailer::parse(header) else {
             return self.malformed(Address { peer: from, vci: 0 });
         };

@@ -11,6 +11,7 @@
 
 use std::sync::Arc;
 
+use netmod::breakdown::{Part, enter};
 use netmod::{IoVec, Lane, LaneError, Limits, OpenError, Peer, Pipes, Transport, VciId, WakeUp};
 use shmring::ring::INLINE;
 
@@ -303,6 +304,7 @@ impl VciState {
         self.own_sent = false;
         for (index, route) in self.routes.iter_mut().take(routes).enumerate() {
             if index != own {
+                let _part = enter(Part::Lane);
                 any |= route.lane.poll(&mut self.engine, POLL_BUDGET);
             }
         }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use netmod::breakdown::{Part, enter};
 use netmod::{Issued, LaneError, RemoteAddr, RemoteKey};
 
 use super::VciState;
@@ -115,8 +116,10 @@ impl VciState {
         let (offset, len) = run;
         let remote = RemoteAddr { key, offset };
         let (lane, token) = (&mut self.routes[route].lane, Ops::token(index));
+        let part = enter(Part::Lane);
         // SAFETY: `local` is valid until the put is complete (# Safety).
         let issued = unsafe { lane.put(to.peer, to.vci, local, len, remote, token) };
+        drop(part);
         match issued {
             Ok(Issued::Complete) => {}
             Ok(Issued::Pending) => {
@@ -229,12 +232,14 @@ impl VciState {
         number: u64,
     ) -> bool {
         let token = Ops::token(self.engine.remote.next());
+        let part = enter(Part::Lane);
         let flushed = match transport {
             Some(transport) => self.routes[transport].lane.flush(to.peer, token),
             None => self
                 .route_to(to)
                 .and_then(|route| route.lane.flush(to.peer, token)),
         };
+        drop(part);
         match flushed {
             Ok(Issued::Complete) => flight.end(number, None),
             Ok(Issued::Pending) => {

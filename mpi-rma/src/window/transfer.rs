@@ -5,6 +5,7 @@
 use crate::window::Window;
 use crate::window::buffers::{Completion, Origin, Target, same_length};
 use crate::window::members::Route;
+use mpi_core::breakdown::{Part, enter};
 use mpi_core::process::Process;
 use mpi_core::pt2pt::request::RequestId;
 use mpi_types::error::Result;
@@ -84,6 +85,7 @@ impl Window {
         target: Target<'_>,
         completion: Completion,
     ) -> Result<Option<RequestId>> {
+        let _part = enter(Part::Core);
         match self.check(process, origin, target, completion)? {
             // SAFETY: the buffer is readable by this function's contract; `check` has found the
             // target's data within its memory.

@@ -1,5 +1,6 @@
 //! The benchmarks that run as MPI programs.
 
+mod breakdown;
 mod collectives;
 mod model;
 mod name;
@@ -35,6 +36,8 @@ pub fn run(name: Name, options: &Options) -> Result<()> {
         Name::RmaRandom => patterns::random(&world, options),
         Name::RmaSort => sort::run(&world, options),
         Name::Writes => writes::run(&world, options),
+        Name::Breakdown => breakdown::run(&world, options),
+        Name::BreakdownMt => breakdown::run_threads(&world, options),
         Name::Latency => pt2pt::latency(&world, options),
         Name::Bw => pt2pt::bandwidth(&world, options),
         Name::Bibw => pt2pt::bidirectional(&world, options),

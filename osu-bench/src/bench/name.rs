@@ -99,6 +99,9 @@ benchmarks! {
         Hello: None, false, "MPI_Init and MPI_Finalize only";
         #[value(name = "rma-model")]
         RmaModel: None, false, "cost models of one-sided calls: functions of bytes, ranks, neighbours";
+        Breakdown: None, false, "time of sends, receives and puts by layer, and models made of it; needs \
+                                 a library with the feature breakdown";
+        BreakdownMt: None, false, "time of windows of messages by layer and by number of threads";
         #[value(name = "rma-patterns")]
         RmaPatterns: None, false, "queues and a hash table at a rank that computes";
         #[value(name = "rma-random")]
@@ -173,7 +176,7 @@ impl Name {
 
     /// Returns whether each rank has several threads that communicate.
     pub fn has_threads(self) -> bool {
-        matches!(self, Self::MbwMrMt | Self::Partitioned)
+        matches!(self, Self::MbwMrMt | Self::Partitioned | Self::BreakdownMt)
     }
 
     /// Returns the line of the command's help.

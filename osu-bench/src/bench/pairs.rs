@@ -14,7 +14,7 @@ use crate::together;
 
 /// The part of a rank: the first `pairs` ranks send to (or begin with) the next `pairs` ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Role {
+pub(super) enum Role {
     First { peer: usize },
     Second { peer: usize },
     Idle,
@@ -46,24 +46,52 @@ fn pairs(world: &World, options: &Options) -> Result<usize> {
 }
 
 /// One thread of a rank, which communicates on a communicator or by a tag of its own.
-struct Lane {
+pub(super) struct Lane {
     world: World,
     window: Window,
 }
 
+impl Lane {
+    /// Makes a lane for each thread, on the worlds in turn; each window ends with an acknowledgement,
+    /// or only the last one.
+    pub(super) fn all(
+        worlds: &[World],
+        threads: u16,
+        size: usize,
+        window: u32,
+        acknowledges: bool,
+    ) -> Vec<Self> {
+        let lane = |thread: u16| Self {
+            world: worlds[usize::from(thread) % worlds.len()].view(),
+            window: Window::new(size, window, thread, acknowledges),
+        };
+        (0..threads).map(lane).collect()
+    }
+
+    /// Returns where it communicates.
+    pub(super) fn world(&self) -> &World {
+        &self.world
+    }
+
+    /// Runs a number of windows.
+    pub(super) fn run(&mut self, role: Role, iterations: u64) -> Result<()> {
+        let Self { world, window } = self;
+        (0..iterations).try_for_each(|_| match role {
+            Role::First { peer } => window.send(world, peer),
+            Role::Second { peer } => window.receive(world, peer),
+            Role::Idle => Ok(()),
+        })?;
+        match role {
+            Role::First { peer } => window.end_sends(world, peer),
+            Role::Second { peer } => window.end_receives(world, peer),
+            Role::Idle => Ok(()),
+        }
+    }
+}
+
 /// Runs a number of windows on each lane, all lanes at once.
-fn run_lanes(lanes: &mut [Lane], role: Role, iterations: u64) -> Result<Duration> {
-    together::run(
-        lanes,
-        |lane| &lane.world,
-        |lane| {
-            (0..iterations).try_for_each(|_| match role {
-                Role::First { peer } => lane.window.send(&lane.world, peer),
-                Role::Second { peer } => lane.window.receive(&lane.world, peer),
-                Role::Idle => Ok(()),
-            })
-        },
-    )
+pub(super) fn run_lanes(lanes: &mut [Lane], role: Role, iterations: u64) -> Result<Duration> {
+    together::run(lanes, Lane::world, |lane| lane.run(role, iterations))
 }
 
 /// `mbw_mr`, `mbw_mr_mt`: bandwidth and message rate of all pairs of ranks, or of all their
@@ -109,11 +137,8 @@ pub fn bandwidth_and_rate(name: Name, world: &World, options: &Options) -> Resul
     bench.columns(&["MB/s", "Messages/s"]);
     let mut all_valid = true;
     for size in sizes {
-        let lane = |thread: u16| Lane {
-            world: worlds[usize::from(thread) % worlds.len()].view(),
-            window: Window::new(size, options.window, thread),
-        };
-        let mut lanes: Vec<Lane> = (0..threads).map(lane).collect();
+        let acknowledges = !options.no_ack;
+        let mut lanes = Lane::all(&worlds, threads, size, options.window, acknowledges);
         let iterations =
             bench.warm_up_batches(size, |n| run_lanes(&mut lanes, role, n).map(drop))?;
         world.barrier()?;

@@ -99,18 +99,21 @@ pub(super) struct Window {
     receive: Pages<u8>,
     requests: Vec<Request>,
     window: usize,
+    /// Whether each window ends with an acknowledgement, instead of the last one alone.
+    acknowledges: bool,
     /// The tags of messages and acknowledgements.
     tags: [i32; 2],
 }
 
 impl Window {
-    pub(super) fn new(size: usize, window: u32, thread: u16) -> Self {
+    pub(super) fn new(size: usize, window: u32, thread: u16, acknowledges: bool) -> Self {
         let window = window as usize;
         Self {
             send: Pages::of(1, size),
             receive: Pages::of(0, size),
             requests: Vec::with_capacity(2 * window),
             window,
+            acknowledges,
             tags: [DATA, ACK].map(|tag| tag + 2 * i32::from(thread)),
         }
     }
@@ -147,14 +150,36 @@ impl Window {
     pub(super) fn send(&mut self, world: &World, peer: usize) -> Result<()> {
         self.post_sends(world, peer)?;
         self.finish(world)?;
-        world.recv(&mut [0; 4], peer, self.tags[1])
+        match self.acknowledges {
+            true => world.recv(&mut [0; 4], peer, self.tags[1]),
+            false => Ok(()),
+        }
+    }
+
+    /// Ends the sender's windows.
+    pub(super) fn end_sends(&self, world: &World, peer: usize) -> Result<()> {
+        match self.acknowledges {
+            true => Ok(()),
+            false => world.recv(&mut [0; 4], peer, self.tags[1]),
+        }
+    }
+
+    /// Ends the receiver's windows.
+    pub(super) fn end_receives(&self, world: &World, peer: usize) -> Result<()> {
+        match self.acknowledges {
+            true => Ok(()),
+            false => world.send(&[0; 4], peer, self.tags[1]),
+        }
     }
 
     /// The receiver's part of a one-way window.
     pub(super) fn receive(&mut self, world: &World, peer: usize) -> Result<()> {
         self.post_receives(world, peer)?;
         self.finish(world)?;
-        world.send(&[0; 4], peer, self.tags[1])
+        match self.acknowledges {
+            true => world.send(&[0; 4], peer, self.tags[1]),
+            false => Ok(()),
+        }
     }
 
     /// Both directions at once.
@@ -217,7 +242,7 @@ fn run_windows(
 ) -> Result<bool> {
     let bench = two_ranks(world, options, BANDWIDTH)?;
     bench.each_size(title, "Bandwidth (MB/s)", 2, |size| {
-        let mut window = Window::new(size, options.window, 0);
+        let mut window = Window::new(size, options.window, 0, true);
         let (elapsed, iterations) = bench.time(size, || step(&mut window))?;
         let receives = world.rank == 1 || directions > 1.0;
         let valid = bench.validate(|seed| {

@@ -200,6 +200,17 @@ fn measure(options: &FloorOptions, listener: &TcpListener) -> Result<()> {
     Ok(())
 }
 
+/// Returns the nanoseconds of half of a round trip of `size` bytes between two bare sockets.
+pub fn tcp_half_round_trip(size: usize) -> Result<Option<f64>> {
+    let mut floor = Floor {
+        bandwidth: false,
+        sizes: &[size],
+        values: vec![Vec::new()],
+    };
+    floor.measure(50, 30, false)?;
+    Ok(floor.medians().first().map(|(_, time)| time * 1e3))
+}
+
 /// The floor of some benchmarks, measured in turn with the libraries.
 pub struct Floor<'a> {
     pub bandwidth: bool,

@@ -14,7 +14,7 @@ mod standing;
 mod switch;
 
 pub use figure::lines as picture;
-pub use floor::{FloorOptions, run as tcp_floor};
+pub use floor::{FloorOptions, run as tcp_floor, tcp_half_round_trip};
 pub use machine::description;
 pub use overview::{OverviewOptions, run as overview};
 pub use page::html as page;

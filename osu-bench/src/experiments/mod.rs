@@ -90,16 +90,24 @@ const EXAMPLES: [(&str, &str); 3] = [
 pub enum Need {
     /// A device of the verbs.
     Rdma,
+    /// A library with the feature `breakdown`.
+    Breakdown,
 }
 
 impl Need {
-    /// Returns the need's name if this machine lacks it.
-    fn lacking(self) -> Option<&'static str> {
+    /// Returns the need's name if the machine, or the library in `dir`, lacks it.
+    fn lacking(self, dir: &Path) -> Option<&'static str> {
         let (is_there, name) = match self {
             Need::Rdma => {
                 let devices = fs::read_dir("/sys/class/infiniband");
                 let is_there = devices.is_ok_and(|mut all| all.next().is_some());
                 (is_there, "an RDMA device")
+            }
+            Need::Breakdown => {
+                let library = fs::read(dir.join("libmpi.so.12")).unwrap_or_default();
+                let symbol = b"\0weft_breakdown\0";
+                let is_there = library.windows(symbol.len()).any(|bytes| bytes == symbol);
+                (is_there, "a library with the feature breakdown")
             }
         };
         (!is_there).then_some(name)
@@ -148,7 +156,11 @@ pub fn run(options: &ExperimentOptions) -> Result<()> {
         let mut values = Values::new(one.runs.len());
         for (number, run) in one.runs.iter().enumerate() {
             progress.step(format!("{}: {}", one.name, run.command));
-            let lacking: Vec<&str> = run.needs.iter().filter_map(|need| need.lacking()).collect();
+            let lacking: Vec<&str> = run
+                .needs
+                .iter()
+                .filter_map(|need| need.lacking(&dir))
+                .collect();
             let line = match lacking.as_slice() {
                 [] => match value(run, &library, folder, options, one.name, number) {
                     Ok(value) => {

@@ -14,4 +14,4 @@ pub use form::{Collective, Shape, share};
 pub use partitioned::Partitioned;
 pub use table::{Request, Table};
 pub use window::{Epochs, Memory, Window};
-pub use world::{Combine, World, library_version};
+pub use world::{Combine, Totals, World, library_version};

@@ -136,6 +136,7 @@ table! {
     win_get_notify: "MPIX_Win_get_notify"(Int, Int, *mut i64);
     put_notify: "MPIX_Put_notify"(Data, Int, Int, Int, isize, Int, Int, Int, Int);
     compare_and_swap: "MPI_Compare_and_swap"(Data, Data, Buf, Int, Int, isize, Int);
+    breakdown: "weft_breakdown"(Int, *mut u64);
     file_open: "MPI_File_open"(Int, Text, Int, Int, *mut File);
     file_close: "MPI_File_close"(*mut File);
     file_delete: "MPI_File_delete"(Text, Int);

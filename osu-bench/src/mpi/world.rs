@@ -83,6 +83,9 @@ pub(super) fn count(length: usize) -> Result<c_int> {
     })
 }
 
+/// Ticks of each layer in [`World::breakdown`], then how often it began.
+pub type Totals = [u64; 12];
+
 impl World {
     /// The first line of a benchmark's output.
     pub fn title(&self, name: &str) -> String {
@@ -324,6 +327,21 @@ impl World {
         // SAFETY: an exclusive slice of n requests; each was made by `isend` or `irecv`, or is
         // the null request.
         unsafe { call!(self.table, waitall(n, requests.as_mut_ptr(), STATUS_IGNORE)) }
+    }
+
+    /// `MPI_Wait`.
+    #[inline]
+    pub fn wait(&self, request: &mut Request) -> Result<()> {
+        // SAFETY: made by `isend` or `irecv`, or the null request.
+        unsafe { call!(self.table, wait(request, STATUS_IGNORE)) }
+    }
+
+    /// Begins to count this thread's time by layers of Weft; with `totals` begins and ends `spans`
+    /// empty parts, and ends the counting. The library needs the feature `breakdown`.
+    pub fn breakdown(&self, spans: c_int, totals: Option<&mut Totals>) -> Result<()> {
+        let totals = totals.map_or(ptr::null_mut(), |totals| totals.as_mut_ptr());
+        // SAFETY: NULL, or as many numbers as the library writes.
+        unsafe { call!(self.table, breakdown(spans, totals)) }
     }
 
     /// `MPI_Barrier`.

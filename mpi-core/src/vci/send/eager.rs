@@ -2,6 +2,7 @@
 
 #![deny(unsafe_code)]
 
+use netmod::breakdown::{Part, enter};
 use netmod::{LaneError, Payload};
 
 use super::super::{OWN, VciState};
@@ -45,6 +46,7 @@ impl VciState {
         let header = wire::matched(key, trailer);
         self.own_sent |= route == OWN;
         let route = &mut self.routes[route];
+        let part = enter(Part::Lane);
         // The request that is made in case of an error meets the same one.
         if route
             .lane
@@ -53,6 +55,7 @@ impl VciState {
         {
             return Outcome::WouldBlock;
         }
+        drop(part);
         stream.in_flight = after;
         stream.owed = 0;
         route.eager_sent += 1;
