@@ -5,6 +5,7 @@ mod page;
 mod summary;
 mod table;
 
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -79,6 +80,8 @@ pub struct Run {
 pub enum Need {
     /// A device of the verbs.
     Rdma,
+    /// The right to make network namespaces.
+    Root,
 }
 
 impl Need {
@@ -90,8 +93,19 @@ impl Need {
                 let is_there = devices.is_ok_and(|mut all| all.next().is_some());
                 (is_there, "an RDMA device")
             }
+            // SAFETY: geteuid has no arguments and can't fail.
+            Need::Root => (unsafe { libc::geteuid() } == 0, "root"),
         };
         (!is_there).then_some(name)
+    }
+}
+
+impl Run {
+    /// Returns the names of what it needs and this machine lacks.
+    fn lacking(&self) -> Vec<&'static str> {
+        let namespaces = self.command.contains("--netns").then_some(Need::Root);
+        let needs = self.needs.iter().copied().chain(namespaces);
+        needs.filter_map(Need::lacking).collect()
     }
 }
 
@@ -131,13 +145,14 @@ pub fn run(options: &ExperimentOptions) -> Result<()> {
     fs::create_dir_all(folder)?;
     let mut progress = Progress::new(chosen.iter().map(|one| one.runs.len()).sum());
     let mut failures = Vec::new();
+    let mut outputs = HashMap::new();
     for one in &chosen {
         let mut values = Values::new(one.runs.len());
         for (number, run) in one.runs.iter().enumerate() {
             progress.step(format!("{}: {}", one.name, run.command));
-            let lacking: Vec<&str> = run.needs.iter().filter_map(|need| need.lacking()).collect();
+            let lacking = run.lacking();
             let line = match lacking.as_slice() {
-                [] => match value(run, &library, folder, options, one.name, number) {
+                [] => match value(run, &library, folder, options, &mut outputs) {
                     Ok(value) => {
                         values.set(number, &value);
                         value
@@ -173,14 +188,31 @@ fn say(one: &Experiment) {
     }
 }
 
-/// Runs a command, keeps its output in `folder` and returns its value.
+/// Runs a command, unless `outputs` has it, keeps its output in `folder` and returns its value.
 fn value(
     run: &Run,
     library: &Library,
     folder: &Path,
     options: &ExperimentOptions,
-    name: &str,
-    number: usize,
+    outputs: &mut HashMap<&'static str, String>,
+) -> Result<String> {
+    if !outputs.contains_key(run.command) {
+        let text = output_of(run, library, folder, options)?;
+        let file = folder.join(format!("{}.txt", run.command.replace(' ', "_")));
+        fs::write(file, &text)?;
+        outputs.insert(run.command, text);
+    }
+    let text = outputs.get(run.command).map_or("", String::as_str);
+    let found = run.summary.of(text);
+    found.ok_or_else(|| Error::new(format!("the output lacks the value: {}", text.trim())))
+}
+
+/// Runs a command and returns its output.
+fn output_of(
+    run: &Run,
+    library: &Library,
+    folder: &Path,
+    options: &ExperimentOptions,
 ) -> Result<String> {
     let this = this_program()?;
     let mut words = run.command.split(' ').map(|word| match word {
@@ -197,11 +229,7 @@ fn value(
         .current_dir(folder)
         .envs(library.env.iter().map(|(name, value)| (name, value)));
     let limit = Duration::from_secs(options.timeout);
-    let text = process::successful(&mut command, limit, run.command)?;
-    let file = folder.join(format!("{name}-{}.txt", number + 1));
-    fs::write(file, &text)?;
-    let found = run.summary.of(&text);
-    found.ok_or_else(|| Error::new(format!("the output lacks the value: {}", text.trim())))
+    process::successful(&mut command, limit, run.command)
 }
 
 #[cfg(test)]
