@@ -145,11 +145,6 @@ impl Library {
         }
     }
 
-    /// Returns whether the library should have `MPIX_Comm_create_endpoints`.
-    pub fn has_endpoints(&self) -> bool {
-        self.family == Family::Weft
-    }
-
     /// Returns the start of a command line: `chrt` if requested, the launcher, and binding options
     /// if `ranks` have a core each. `-n`, the program and its arguments follow.
     pub fn launch(&self, ranks: usize, threads: usize, chrt: bool) -> Command {

@@ -92,6 +92,16 @@ enum Command {
     /// Message rate with all optimizations of VCIs, and without each of them in turn.
     #[command(name = "vci-ablation")]
     VciAblation(threading::StudyOptions),
+    /// Put halos, signal and get, as WOMBAT, by processes and threads.
+    Wombat(threading::StudyOptions),
+    /// Messages of many threads to the one that polls, as in Legion.
+    Legion(threading::StudyOptions),
+    /// MPI_Allreduce of all threads: by processes, by hand with communicators, by endpoints.
+    #[command(name = "thread-allreduce")]
+    ThreadAllreduce(threading::StudyOptions),
+    /// MPI_Put while the target computes, before all its threads free their windows at once.
+    #[command(name = "busy-target")]
+    BusyTarget(threading::StudyOptions),
     /// Print the nanoseconds of a cache line's round trip between the first two cores.
     #[command(hide = true)]
     Line,
@@ -140,6 +150,10 @@ fn run(command: &Command) -> Result<()> {
         Command::Ebms(options) => threading::run(Study::Ebms, options),
         Command::Bspmm(options) => threading::run(Study::Bspmm, options),
         Command::VciAblation(options) => threading::run(Study::Ablation, options),
+        Command::Wombat(options) => threading::run(Study::Wombat, options),
+        Command::Legion(options) => threading::run(Study::Legion, options),
+        Command::ThreadAllreduce(options) => threading::run(Study::Allreduce, options),
+        Command::BusyTarget(options) => threading::run(Study::BusyTarget, options),
         Command::ThreadingRank(options) => threading::run_rank(options),
     }
 }

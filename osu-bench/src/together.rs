@@ -1,6 +1,7 @@
 //! Threads of a rank that communicate at once.
 
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -55,4 +56,46 @@ pub fn run<T: Send>(
         (Some(start), Some(end)) => end - start,
         _ => Duration::ZERO,
     })
+}
+
+/// A barrier of threads that spin a little, then yield their core.
+pub struct Meeting {
+    threads: usize,
+    arrived: AtomicUsize,
+    /// The number of barriers so far.
+    turn: AtomicUsize,
+}
+
+impl Meeting {
+    /// Looks before a thread yields.
+    const SPINS: u32 = 200;
+
+    /// Creates a barrier of `threads` threads.
+    pub fn of(threads: usize) -> Self {
+        Self {
+            threads,
+            arrived: AtomicUsize::new(0),
+            turn: AtomicUsize::new(0),
+        }
+    }
+
+    /// Waits until all threads have called this.
+    pub fn wait(&self) {
+        let turn = self.turn.load(Ordering::Acquire);
+        if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.threads {
+            // No thread arrives at the next barrier before the turn has changed.
+            self.arrived.store(0, Ordering::Relaxed);
+            self.turn.store(turn.wrapping_add(1), Ordering::Release);
+            return;
+        }
+        let mut looks = 0;
+        while self.turn.load(Ordering::Acquire) == turn {
+            looks += 1;
+            if looks < Self::SPINS {
+                std::hint::spin_loop();
+            } else {
+                thread::yield_now();
+            }
+        }
+    }
 }

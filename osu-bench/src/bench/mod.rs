@@ -18,7 +18,7 @@ pub use name::{Name, Unit};
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
-use crate::mpi::{Combine, Table, World};
+use crate::mpi::{Combine, Counter, Table, Window, World};
 use crate::options::Options;
 use crate::output;
 
@@ -31,6 +31,8 @@ pub fn run(name: Name, options: &Options) -> Result<()> {
     let outcome = match name {
         Name::Init => init(&world, options, took),
         Name::Hello => hello(&world),
+        Name::Locks => locks(&world),
+        Name::CommDup => duplicates(&world),
         Name::RmaModel => model::run(&world, options),
         Name::RmaPatterns => patterns::run(&world, options),
         Name::RmaRandom => patterns::random(&world, options),
@@ -93,6 +95,91 @@ fn init(world: &World, options: &Options, took: Duration) -> Result<bool> {
 pub fn parse_init(text: &str) -> Option<f64> {
     let (_, rest) = text.split_once("avg: ")?;
     rest.split_whitespace().next()?.parse().ok()
+}
+
+/// `comm_dup`: the time of a duplicate by its number of VCIs, the first one, which opens them, and the
+/// mean of the next ones, in microseconds.
+fn duplicates(world: &World) -> Result<bool> {
+    const NEXT: u32 = 10;
+    if world.rank == 0 {
+        output::say(&world.title("Comm_dup Test"));
+        output::say("# VCIs         first (us)         next (us)");
+    }
+    for count in [1, 2, 4, 8, 16, 32, 63] {
+        let hints = [
+            (c"weft_num_vcis", format!("{count}")),
+            (c"mpi_assert_no_any_tag", "true".to_owned()),
+        ];
+        let timed = || {
+            world.barrier()?;
+            let start = Instant::now();
+            let copy = world.duplicate_with(&hints)?;
+            let took = start.elapsed().as_secs_f64() * 1e6;
+            copy.free()?;
+            world.combine(took, Combine::Max)
+        };
+        let first = timed()?;
+        let next = (0..NEXT).map(|_| timed()).sum::<Result<f64>>()? / f64::from(NEXT);
+        if world.rank == 0 {
+            output::say(&format!("{count:<9}{first:>16.2}{next:>18.2}"));
+        }
+    }
+    Ok(true)
+}
+
+/// `locks`: how often rank 0 takes the lock of a VCI in a call.
+fn locks(world: &World) -> Result<bool> {
+    const CALLS: usize = 16;
+    if world.size != 2 {
+        return Err(Error::everywhere("locks are counted with 2 ranks"));
+    }
+    let counter = Counter::start(world, c"locks_taken")?;
+    let mut data = [0_u8; 8];
+    let window = Window::allocate(world, data.len(), &[])?;
+    let mut requests = Vec::new();
+    // Reading takes locks, always as many; the first round opens what is opened late.
+    for round in 0..2 {
+        world.barrier()?;
+        if world.rank == 1 {
+            (0..2 * CALLS).try_for_each(|_| world.recv(&mut data, 0, 0))?;
+            world.send(&data, 0, 0)?;
+            continue;
+        }
+        let mut last = counter.read()?;
+        let reading = counter.read()? - last;
+        last += reading;
+        let mut taken = || -> Result<f64> {
+            let now = counter.read()?;
+            let locks = (now - last).saturating_sub(reading);
+            last = now;
+            Ok(locks as f64 / CALLS as f64)
+        };
+        for _ in 0..CALLS {
+            // SAFETY: the data stays as it is until the wait.
+            requests.push(unsafe { world.isend(data.as_ptr(), data.len(), 1, 0) }?);
+        }
+        let isend = taken()?;
+        world.waitall(&mut requests)?;
+        requests.clear();
+        let wait = taken()?;
+        (0..CALLS).try_for_each(|_| world.send(&data, 1, 0))?;
+        let send = taken()?;
+        for _ in 0..CALLS {
+            // SAFETY: flushed at once.
+            unsafe { window.put(&data, 1, 0) }?;
+            window.flush(1)?;
+        }
+        let put = taken()?;
+        world.recv(&mut data, 1, 0)?;
+        if round > 0 {
+            output::say(&world.title("Locks Test"));
+            output::say(&format!(
+                "Isend: {isend}, its Wait: {wait}, Send: {send}, Put and flush: {put}"
+            ));
+        }
+    }
+    window.free()?;
+    Ok(true)
 }
 
 /// `hello`: prints the number of ranks.

@@ -97,6 +97,8 @@ benchmarks! {
         Partitioned: US, true, "64 partitions that threads mark ready, until they are acknowledged";
         Init: MS, false, "time of MPI_Init";
         Hello: None, false, "MPI_Init and MPI_Finalize only";
+        Locks: None, false, "locks of VCIs in calls with MPI_THREAD_MULTIPLE";
+        CommDup: None, false, "time of MPI_Comm_dup by number of VCIs";
         #[value(name = "rma-model")]
         RmaModel: None, false, "cost models of one-sided calls: functions of bytes, ranks, neighbours";
         Breakdown: None, false, "time of sends, receives and puts by layer, and models made of it; needs \
@@ -176,7 +178,10 @@ impl Name {
 
     /// Returns whether each rank has several threads that communicate.
     pub fn has_threads(self) -> bool {
-        matches!(self, Self::MbwMrMt | Self::Partitioned | Self::BreakdownMt)
+        matches!(
+            self,
+            Self::MbwMrMt | Self::Partitioned | Self::BreakdownMt | Self::CommDup | Self::Locks
+        )
     }
 
     /// Returns the line of the command's help.

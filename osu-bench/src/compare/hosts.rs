@@ -53,7 +53,11 @@ impl Hosts {
             own: None,
         };
         let ip = |arguments: String| run("ip", &arguments);
-        ip(format!("netns add {}", hosts.switch))?;
+        ip(format!("netns add {}", hosts.switch)).map_err(|error| {
+            Error::new(format!(
+                "cannot make network namespaces ({error}); run as root, with iproute2 installed"
+            ))
+        })?;
         for name in &hosts.names {
             ip(format!("netns add {name}"))?;
         }
@@ -100,17 +104,18 @@ impl Hosts {
         names.into_iter().map(|name| (name, INTERFACE))
     }
 
-    /// Adds the arguments that start a rank in each node to a launcher's command.
+    /// Adds the arguments that start `ranks` ranks in each node to a launcher's command.
     pub fn add(
         &self,
         command: &mut Command,
+        ranks: usize,
         program: impl Fn(&mut Command) -> Result<()>,
     ) -> Result<()> {
         for (rank, name) in self.names.iter().enumerate() {
             if rank > 0 {
                 command.arg(":");
             }
-            command.args(["-n", "1", "ip", "netns", "exec", name]);
+            command.args(["-n", &ranks.to_string(), "ip", "netns", "exec", name]);
             program(command)?;
         }
         Ok(())

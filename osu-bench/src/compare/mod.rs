@@ -36,7 +36,7 @@ use crate::library::{Library, Side, cores, variable};
 use crate::progress::Progress;
 use crate::{output, process};
 use floor::Floor;
-use hosts::Hosts;
+pub use hosts::Hosts;
 pub use line::round_trip;
 use line::{Distance, LineRange};
 use machine::Moment;
@@ -461,7 +461,7 @@ fn measure(
         Ok(())
     };
     match hosts {
-        Some(hosts) => hosts.add(&mut command, rank)?,
+        Some(hosts) => hosts.add(&mut command, 1, rank)?,
         None => {
             command.arg("-n").arg(options.ranks.to_string());
             rank(&mut command)?;

@@ -5,6 +5,7 @@ mod page;
 mod summary;
 mod table;
 
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -92,6 +93,8 @@ pub enum Need {
     Rdma,
     /// A library with the feature `breakdown`.
     Breakdown,
+    /// The right to make network namespaces.
+    Root,
 }
 
 impl Need {
@@ -109,8 +112,19 @@ impl Need {
                 let is_there = library.windows(symbol.len()).any(|bytes| bytes == symbol);
                 (is_there, "a library with the feature breakdown")
             }
+            // SAFETY: geteuid has no arguments and can't fail.
+            Need::Root => (unsafe { libc::geteuid() } == 0, "root"),
         };
         (!is_there).then_some(name)
+    }
+}
+
+impl Run {
+    /// Returns the names of what it needs and this machine or the library in `dir` lacks.
+    fn lacking(&self, dir: &Path) -> Vec<&'static str> {
+        let namespaces = self.command.contains("--netns").then_some(Need::Root);
+        let needs = self.needs.iter().copied().chain(namespaces);
+        needs.filter_map(|need| need.lacking(dir)).collect()
     }
 }
 
@@ -152,17 +166,14 @@ pub fn run(options: &ExperimentOptions) -> Result<()> {
     let folder = &folder.canonicalize()?;
     let mut progress = Progress::new(chosen.iter().map(|one| one.runs.len()).sum());
     let mut failures = Vec::new();
+    let mut outputs = HashMap::new();
     for one in &chosen {
         let mut values = Values::new(one.runs.len());
         for (number, run) in one.runs.iter().enumerate() {
             progress.step(format!("{}: {}", one.name, run.command));
-            let lacking: Vec<&str> = run
-                .needs
-                .iter()
-                .filter_map(|need| need.lacking(&dir))
-                .collect();
+            let lacking = run.lacking(&dir);
             let line = match lacking.as_slice() {
-                [] => match value(run, &library, folder, options, one.name, number) {
+                [] => match value(run, &library, folder, options, &mut outputs) {
                     Ok(value) => {
                         values.set(number, &value);
                         value
@@ -198,14 +209,31 @@ fn say(one: &Experiment) {
     }
 }
 
-/// Runs a command, keeps its output in `folder` and returns its value.
+/// Runs a command, unless `outputs` has it, keeps its output in `folder` and returns its value.
 fn value(
     run: &Run,
     library: &Library,
     folder: &Path,
     options: &ExperimentOptions,
-    name: &str,
-    number: usize,
+    outputs: &mut HashMap<&'static str, String>,
+) -> Result<String> {
+    if !outputs.contains_key(run.command) {
+        let text = output_of(run, library, folder, options)?;
+        let file = folder.join(format!("{}.txt", run.command.replace(' ', "_")));
+        fs::write(file, &text)?;
+        outputs.insert(run.command, text);
+    }
+    let text = outputs.get(run.command).map_or("", String::as_str);
+    let found = run.summary.of(text);
+    found.ok_or_else(|| Error::new(format!("the output lacks the value: {}", text.trim())))
+}
+
+/// Runs a command and returns its output.
+fn output_of(
+    run: &Run,
+    library: &Library,
+    folder: &Path,
+    options: &ExperimentOptions,
 ) -> Result<String> {
     let this = this_program()?;
     let mut words = Vec::new();
@@ -229,11 +257,7 @@ fn value(
         .current_dir(folder)
         .envs(library.env.iter().map(|(name, value)| (name, value)));
     let limit = Duration::from_secs(options.timeout);
-    let text = process::successful(&mut command, limit, run.command)?;
-    let file = folder.join(format!("{name}-{}.txt", number + 1));
-    fs::write(file, &text)?;
-    let found = run.summary.of(&text);
-    found.ok_or_else(|| Error::new(format!("the output lacks the value: {}", text.trim())))
+    process::successful(&mut command, limit, run.command)
 }
 
 #[cfg(test)]

@@ -7,6 +7,8 @@ pub enum Summary {
     Lines(&'static [&'static str]),
     /// Columns of the last row as ratios to the column named second.
     Ratios(&'static [&'static str], &'static str),
+    /// The same in the table below this title.
+    Part(&'static str, &'static [&'static str], &'static str),
     /// A column, by name or the first behind the row's own, in the first and the last row.
     Ends(&'static str),
 }
@@ -26,7 +28,9 @@ impl<'a> Numbers<'a> {
         let head = head.unwrap_or_default().trim_start_matches(['#', ' ']);
         // Names have single spaces, gaps between them more.
         let names = head.split("  ").map(str::trim);
-        let rows = text.lines().filter(is_row);
+        // Further tables stand behind a blank line.
+        let rows = text.lines().skip_while(|line| !is_row(line));
+        let rows = rows.take_while(|line| !line.is_empty()).filter(is_row);
         Self {
             names: names.filter(|name| !name.is_empty()).collect(),
             rows: rows.map(|row| row.split_whitespace().collect()).collect(),
@@ -44,6 +48,10 @@ impl<'a> Numbers<'a> {
 impl Summary {
     /// Returns the value in `text`, or `None` if it isn't there.
     pub fn of(self, text: &str) -> Option<String> {
+        let text = match self {
+            Summary::Part(title, ..) => text.split_once(&format!("# {title}\n"))?.1,
+            _ => text,
+        };
         let numbers = Numbers::parse(text);
         let parts: Vec<String> = match self {
             Summary::Lines(starts) => {
@@ -52,7 +60,7 @@ impl Summary {
                 let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
                 found.map(words).collect()
             }
-            Summary::Ratios(names, base) => {
+            Summary::Ratios(names, base) | Summary::Part(_, names, base) => {
                 let last = numbers.rows.last()?;
                 let at =
                     |name: &str| -> Option<f64> { last.get(numbers.column(name)?)?.parse().ok() };
@@ -61,8 +69,12 @@ impl Summary {
                 let mut parts = names.iter().map(ratio).collect::<Option<Vec<_>>>()?;
                 let step = numbers.names.first()?;
                 let digits = if all < 100.0 { 2 } else { 0 };
+                let title = match self {
+                    Summary::Part(title, ..) => format!("{title}, "),
+                    _ => String::new(),
+                };
                 parts.push(format!(
-                    "of {base} ({all:.digits$} with {} {step})",
+                    "of {base} ({title}{all:.digits$} with {} {step})",
                     last[0]
                 ));
                 parts
@@ -113,6 +125,14 @@ mod tests {
                 .of("P_put   = 1 us\nP_get = 2 us\nP_x = 3\n")
                 .as_deref(),
             Some("P_put = 1 us; P_get = 2 us")
+        );
+        let two = format!("{TABLE}\n# get, us\n# workers  processes  one-on1\n2  3.00  6.00\n");
+        assert_eq!(ratios.of(&two), ratios.of(TABLE));
+        assert_eq!(
+            Summary::Part("get, us", &["one-on1"], "processes")
+                .of(&two)
+                .as_deref(),
+            Some("one-on1 2.00; of processes (get, us, 3 with 2 workers)")
         );
         assert_eq!(Summary::Ends("no-such").of(TABLE), None);
         assert_eq!(Summary::Lines(&["none"]).of(TABLE), None);

@@ -1,7 +1,7 @@
 //! The table: an entry for each figure, table or experiment of the documents.
 
 use super::Need::{Breakdown, Rdma};
-use super::summary::Summary::{self, Ends, Lines, Ratios};
+use super::summary::Summary::{self, Ends, Lines, Part, Ratios};
 use super::{Experiment, Need, Run};
 
 /// Letters of the documents and their titles.
@@ -23,6 +23,13 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
         "Brock 2022: RDMA-Based Distributed Data Structures, and BCL 2019",
     ),
 ];
+
+/// The remark of experiments whose rates need a larger machine, and whose ratios do not.
+const CORES: &str = "the document's rates, which need a core for each worker";
+/// The remark of experiments with an application's communication alone.
+const PATTERN: &str = "the application: this is its communication alone";
+/// Remarks that leave an experiment reproduced.
+pub const REMARKS: &[&str] = &["", CORES, PATTERN];
 
 /// Returns a command that runs everywhere.
 const fn run(command: &'static str, summary: Summary) -> Run {
@@ -297,13 +304,13 @@ pub const EXPERIMENTS: &[Experiment] = &[
         place: "table 4.1",
         shows: "Locks on the critical path",
         seed: "Isend 1, immediate 1, Put 1, Wait 2, immediate 0",
-        runs: &[],
-        lacks: "no count of the locks of immediate sends",
+        runs: &[run("mpiexec -n 2 osu-bench locks", Lines(&["Isend"]))],
+        lacks: "immediate sends: locks_taken leaves them out",
     },
     Experiment {
         name: "Z4.4",
         place: "figure 4.4",
-        shows: "MPI_Init by number of VCIs",
+        shows: "MPI_Init, and MPI_Comm_dup, by number of VCIs",
         seed: "grows with the number",
         runs: &[
             run(
@@ -314,8 +321,10 @@ pub const EXPERIMENTS: &[Experiment] = &[
                 "mpiexec -genv WEFT_NUM_VCIS 64 -n 2 osu-bench init",
                 Lines(&["nprocs"]),
             ),
+            run("mpiexec -n 2 osu-bench comm_dup", Ends("first (us)")),
+            run("mpiexec -n 2 osu-bench comm_dup", Ends("next (us)")),
         ],
-        lacks: "no benchmark of MPI_Comm_dup with many VCIs, where the cost has gone",
+        lacks: "",
     },
     Experiment {
         name: "Z4.10",
@@ -323,13 +332,13 @@ pub const EXPERIMENTS: &[Experiment] = &[
         shows: "8-byte MPI_Isend rate by number of workers",
         seed: "16 threads with a VCI each: 94 times the original, as fast as processes",
         runs: &[run(
-            "osu-bench vci-rate --budget 100",
+            "osu-bench vci-rate --netns --budget 50 --repeat 2",
             Ratios(
                 &["one-on1", "each-on1", "one-on-n", "each-on-n"],
                 "processes",
             ),
         )],
-        lacks: "between hosts; a core for each worker",
+        lacks: CORES,
     },
     Experiment {
         name: "Z4.11",
@@ -337,29 +346,44 @@ pub const EXPERIMENTS: &[Experiment] = &[
         shows: "MPI_Isend rate by size",
         seed: "threads reach processes as messages grow",
         runs: &[run(
-            "osu-bench vci-rate --budget 50 -t 1 --sizes 8,512,4096,32768",
+            "osu-bench vci-rate --netns --budget 50 --repeat 1 -t 1 --sizes 8,512,4096,32768",
             Ratios(&["one-on1", "each-on-n"], "processes"),
         )],
-        lacks: "between hosts; a core for each worker",
+        lacks: CORES,
     },
     Experiment {
         name: "Z4.12",
         place: "figures 4.12 and 4.13",
         shows: "MPI_Put rate by number of workers and by size",
         seed: "as fast as processes where the adapter puts by itself",
-        runs: &[run(
-            "osu-bench vci-rate --put --budget 100",
-            Ratios(&["one-on1", "each-on-n"], "processes"),
-        )],
-        lacks: "between hosts: within one a put is a copy",
+        runs: &[
+            run(
+                "osu-bench vci-rate --put --netns --budget 50 --repeat 2",
+                Ratios(&["one-on1", "each-on-n"], "processes"),
+            ),
+            run(
+                "osu-bench vci-rate --put --netns --budget 50 --repeat 1 -t 1 --sizes 8,512,4096,32768",
+                Ratios(&["one-on1", "each-on-n"], "processes"),
+            ),
+        ],
+        lacks: CORES,
     },
     Experiment {
         name: "Z4.14",
         place: "figures 4.14 and 4.15",
         shows: "Puts to a busy target, and MPI_Win_free by all threads at once",
         seed: "the rate falls as the target computes longer",
-        runs: &[],
-        lacks: "no benchmark of a computing target yet",
+        runs: &[
+            run(
+                "osu-bench busy-target -t 2 --netns --budget 50 --repeat 2",
+                Ends("each-on-n"),
+            ),
+            run(
+                "osu-bench busy-target -t 2 --netns --budget 50 --repeat 2",
+                Part("MPI_Win_free, us", &["each-on-n", "endpoints"], "processes"),
+            ),
+        ],
+        lacks: CORES,
     },
     Experiment {
         name: "Z4.16",
@@ -378,40 +402,85 @@ pub const EXPERIMENTS: &[Experiment] = &[
         shows: "Halo exchange of a 2D 5-point stencil",
         seed: "threads with a VCI each as fast as processes",
         runs: &[run(
-            "osu-bench stencil --budget 100",
+            "osu-bench stencil --netns --budget 50 --repeat 2",
             Ratios(&["each-on-n", "one-on-n", "endpoints"], "processes"),
         )],
-        lacks: "threads of a process send messages to each other; they read memory there",
+        lacks: CORES,
     },
     Experiment {
         name: "Z4.18",
         place: "figures 4.18 and 6.1, section 5.3.1",
         shows: "Odd and even, and ideal communicators of a stencil; many communicators on few VCIs",
         seed: "808 communicators for 3D",
-        runs: &[],
-        lacks: "each-on-n uses the sender's communicator, half of the parallelism",
+        runs: &[
+            run(
+                "osu-bench stencil --netns --budget 50 --repeat 2",
+                Ratios(&["odd-even", "ideal", "ideal-on2"], "each-on-n"),
+            ),
+            run(
+                "osu-bench stencil --3d --netns --budget 50 --repeat 2",
+                Ratios(&["ideal", "ideal-on2"], "each-on-n"),
+            ),
+        ],
+        lacks: CORES,
     },
     Experiment {
         name: "Z4.20",
         place: "figures 4.20 to 4.22",
         shows: "EBMS: MPI_Get and flush of bands",
         seed: "get as fast as processes, flush slower where the target must help",
-        runs: &[run(
-            "osu-bench ebms --budget 100",
-            Ratios(&["one-on1", "one-on-n", "each-on-n"], "processes"),
-        )],
-        lacks: "windows of threads don't share memory; get and flush not apart",
+        runs: &[
+            run(
+                "osu-bench ebms --netns --budget 50 --repeat 2",
+                Ratios(&["one-on1", "one-on-n", "each-on-n"], "processes"),
+            ),
+            run(
+                "osu-bench ebms --netns --budget 50 --repeat 2",
+                Part(
+                    "get, us",
+                    &["one-on1", "one-on-n", "each-on-n"],
+                    "processes",
+                ),
+            ),
+            run(
+                "osu-bench ebms --netns --budget 50 --repeat 2",
+                Part(
+                    "flush, us",
+                    &["one-on1", "one-on-n", "each-on-n"],
+                    "processes",
+                ),
+            ),
+        ],
+        lacks: CORES,
     },
     Experiment {
         name: "Z4.23",
         place: "figures 4.23 to 4.25",
         shows: "BSPMM: get, multiply, accumulate",
         seed: "gets as fast as processes; accumulates only with accumulate_ordering=none",
-        runs: &[run(
-            "osu-bench bspmm --budget 100",
-            Ratios(&["one-on1", "one-on-n", "each-on-n"], "processes"),
-        )],
-        lacks: "a counter and a matrix for each thread in each-on-n; four phases not apart",
+        runs: &[
+            run(
+                "osu-bench bspmm --netns --budget 50 --repeat 2",
+                Ratios(&["one-on1", "one-on-n", "each-on-n"], "processes"),
+            ),
+            run(
+                "osu-bench bspmm --netns --budget 50 --repeat 2",
+                Part(
+                    "get, us",
+                    &["one-on1", "one-on-n", "each-on-n"],
+                    "processes",
+                ),
+            ),
+            run(
+                "osu-bench bspmm --netns --budget 50 --repeat 2",
+                Part(
+                    "accumulate, us",
+                    &["one-on1", "one-on-n", "each-on-n"],
+                    "processes",
+                ),
+            ),
+        ],
+        lacks: CORES,
     },
     Experiment {
         name: "Z4.26",
@@ -430,10 +499,19 @@ pub const EXPERIMENTS: &[Experiment] = &[
         shows: "All ways to show parallelism side by side",
         seed: "equal in a message rate benchmark",
         runs: &[run(
-            "osu-bench vci-rate --budget 100",
-            Ratios(&["one-on-n", "each-on-n"], "processes"),
+            "osu-bench vci-rate --netns --budget 50 --repeat 2",
+            Ratios(
+                &[
+                    "one-on-n",
+                    "each-on-n",
+                    "endpoints",
+                    "threadcomm",
+                    "streams",
+                ],
+                "processes",
+            ),
         )],
-        lacks: "no curves of endpoints, thread communicators and streams",
+        lacks: CORES,
     },
     Experiment {
         name: "Z5.4",
@@ -456,32 +534,67 @@ pub const EXPERIMENTS: &[Experiment] = &[
         place: "figures 5.8 to 5.12",
         shows: "WOMBAT: put, get and a signal",
         seed: "MPI time 90 % less with VCIs; 13 % faster in all",
-        runs: &[],
-        lacks: "no benchmark of this pattern yet",
+        runs: &[
+            run(
+                "osu-bench wombat --netns --budget 50 --repeat 2",
+                Ratios(
+                    &["one-on1", "one-on-n", "each-on-n", "endpoints"],
+                    "processes",
+                ),
+            ),
+            run(
+                "osu-bench wombat --netns --budget 50 --repeat 2",
+                Part("put, us", &["one-on1", "each-on-n"], "processes"),
+            ),
+        ],
+        lacks: PATTERN,
     },
     Experiment {
         name: "Z5.13",
         place: "figures 5.13 to 5.15",
         shows: "Legion, Circuit: time of the polling thread for an event",
         seed: "2.62 times faster",
-        runs: &[],
-        lacks: "no benchmark of this pattern yet",
+        runs: &[run(
+            "osu-bench legion --netns --budget 50 --repeat 2",
+            Part(
+                "receive, us",
+                &["each-on-n", "overtaking", "endpoints"],
+                "one-on1",
+            ),
+        )],
+        lacks: PATTERN,
     },
     Experiment {
         name: "Z5.6",
         place: "figures 5.6 and 5.11",
         shows: "MPI volume of a node by processes and by threads",
         seed: "70 % less; 50 % fewer puts",
-        runs: &[],
-        lacks: "no command that compares",
+        runs: &[
+            run(
+                "osu-bench stencil -t 8 --budget 10 --repeat 1",
+                Part(
+                    "MPI bytes of a side in a round",
+                    &["each-on-n"],
+                    "processes",
+                ),
+            ),
+            run(
+                "osu-bench wombat -t 2 --budget 10 --repeat 1",
+                Part("MPI puts of a side in a round", &["each-on-n"], "processes"),
+            ),
+        ],
+        lacks: "",
     },
     Experiment {
         name: "Z6.2",
         place: "figure 6.2",
-        shows: "Collectives by endpoints against communicators with a reduction by hand",
+        shows: "Collectives by endpoints against communicators with a reduction by hand (each-on-n)",
         seed: "left to be investigated",
-        runs: &[],
-        lacks: "no benchmark yet",
+        runs: &[run(
+            "osu-bench thread-allreduce --netns --budget 50 --repeat 2",
+            Ratios(&["each-on-n", "endpoints", "threadcomm"], "processes"),
+        )],
+        lacks: CORES,
     },
     Experiment {
         name: "F2",

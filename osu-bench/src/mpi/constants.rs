@@ -4,6 +4,8 @@ use std::ffi::{c_int, c_void};
 
 /// `MPI_COMM_WORLD`.
 pub const COMM_WORLD: c_int = 0x4400_0000;
+/// `MPI_ANY_SOURCE`.
+pub const ANY_SOURCE: c_int = -2;
 /// `MPI_REQUEST_NULL`.
 pub const REQUEST_NULL: c_int = 0x2c00_0000;
 /// `MPI_BYTE`.
@@ -26,6 +28,8 @@ pub const LOCK_EXCLUSIVE: c_int = 234;
 pub const LOCK_SHARED: c_int = 235;
 /// `MPI_THREAD_MULTIPLE`.
 pub const THREAD_MULTIPLE: c_int = 3;
+/// `MPI_T_PVAR_CLASS_COUNTER`.
+pub const PVAR_CLASS_COUNTER: c_int = 246;
 /// `MPI_MAX`.
 pub const MAX: c_int = 0x5800_0001;
 /// `MPI_MIN`.

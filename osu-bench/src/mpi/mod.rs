@@ -2,6 +2,7 @@
 //! calls that the benchmarks make.
 
 pub mod constants;
+mod counter;
 mod file;
 mod form;
 mod partitioned;
@@ -9,6 +10,7 @@ mod table;
 mod window;
 mod world;
 
+pub use counter::Counter;
 pub use file::{Access, SharedFile};
 pub use form::{Collective, Shape, share};
 pub use partitioned::Partitioned;

@@ -90,6 +90,14 @@ table! {
     comm_dup: "MPI_Comm_dup"(Int, Ints);
     comm_dup_with_info: "MPI_Comm_dup_with_info"(Int, Int, Ints);
     comm_create_endpoints: "MPIX_Comm_create_endpoints"(Int, Int, Int, Ints);
+    threadcomm_init: "MPIX_Threadcomm_init"(Int, Int, Ints);
+    threadcomm_start: "MPIX_Threadcomm_start"(Int);
+    threadcomm_finish: "MPIX_Threadcomm_finish"(Int);
+    stream_create: "MPIX_Stream_create"(Int, Ints);
+    stream_comm_create: "MPIX_Stream_comm_create"(Int, Int, Ints);
+    stream_comm_multiplex: "MPIX_Stream_comm_create_multiplex"(Int, Int, *mut Int, Ints);
+    stream_isend: "MPIX_Stream_isend"(Data, Int, Int, Int, Int, Int, Int, Int, Requests);
+    stream_irecv: "MPIX_Stream_irecv"(Buf, Int, Int, Int, Int, Int, Int, Int, Requests);
     comm_free: "MPI_Comm_free"(Ints);
     comm_group: "MPI_Comm_group"(Int, Ints);
     cart_create: "MPI_Cart_create"(Int, Int, *const Int, *const Int, Int, Ints);
@@ -102,6 +110,7 @@ table! {
     recv: "MPI_Recv"(Buf, Int, Int, Int, Int, Int, Buf);
     isend: "MPI_Isend"(Data, Int, Int, Int, Int, Int, Requests);
     irecv: "MPI_Irecv"(Buf, Int, Int, Int, Int, Int, Requests);
+    iprobe: "MPI_Iprobe"(Int, Int, Int, Ints, Buf);
     wait: "MPI_Wait"(Requests, Buf);
     waitall: "MPI_Waitall"(Int, Requests, Buf);
     psend_init: "MPI_Psend_init"(Data, Int, i64, Int, Int, Int, Int, Int, Requests);
@@ -137,6 +146,12 @@ table! {
     put_notify: "MPIX_Put_notify"(Data, Int, Int, Int, isize, Int, Int, Int, Int);
     compare_and_swap: "MPI_Compare_and_swap"(Data, Data, Buf, Int, Int, isize, Int);
     breakdown: "weft_breakdown"(Int, *mut u64);
+    t_init_thread: "MPI_T_init_thread"(Int, Ints);
+    t_pvar_get_index: "MPI_T_pvar_get_index"(Text, Int, Ints);
+    t_pvar_session_create: "MPI_T_pvar_session_create"(*mut Buf);
+    t_pvar_handle_alloc: "MPI_T_pvar_handle_alloc"(Buf, Int, Buf, *mut Buf, Ints);
+    t_pvar_start: "MPI_T_pvar_start"(Buf, Buf);
+    t_pvar_read: "MPI_T_pvar_read"(Buf, Buf, Buf);
     file_open: "MPI_File_open"(Int, Text, Int, Int, *mut File);
     file_close: "MPI_File_close"(*mut File);
     file_delete: "MPI_File_delete"(Text, Int);

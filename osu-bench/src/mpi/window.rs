@@ -167,6 +167,30 @@ impl<'a> Window<'a> {
         Ok(window)
     }
 
+    /// Creates another window on the memory of this one, with hints, and locks it at all ranks.
+    ///
+    /// # Safety
+    /// This window is freed after it.
+    pub unsafe fn again(&self, world: &'a World, hints: &[(&CStr, String)]) -> Result<Self> {
+        let (table, info) = (world.table(), Info::new(world.table(), hints)?);
+        let bytes = count(self.length.max(1).next_multiple_of(PAGE))? as isize;
+        let (base, mut handle) = (self.base.as_ptr().cast(), 0);
+        // SAFETY: the caller keeps the memory as long as the window, which is new and in no epoch.
+        unsafe {
+            call!(
+                table,
+                win_create(base, bytes, 1, info.handle, world.handle(), &mut handle)
+            )?;
+            call!(table, win_lock_all(MODE_NOCHECK, handle))?;
+        }
+        Ok(Self {
+            world,
+            handle,
+            _own: Pages::of(0, 0),
+            ..*self
+        })
+    }
+
     /// Begins an access to `target`.
     #[inline]
     pub fn begin(&self, target: usize) -> Result<()> {

@@ -2,14 +2,16 @@
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr;
+use std::sync::Barrier;
 
 use super::constants::{
-    BYTE, COMM_WORLD, DOUBLE, INFO_NULL, MAX, MAX_LIBRARY_VERSION_STRING, MIN, REQUEST_NULL,
-    STATUS_IGNORE, SUM, THREAD_MULTIPLE,
+    ANY_SOURCE, BYTE, COMM_WORLD, DOUBLE, INFO_NULL, INT64, MAX, MAX_LIBRARY_VERSION_STRING, MIN,
+    REQUEST_NULL, STATUS_IGNORE, SUM, THREAD_MULTIPLE,
 };
 use super::table::{Request, Table, call};
 use crate::error::{Error, Result};
 use crate::find::one_line;
+use crate::together::ended;
 
 /// The job, from `MPI_Init` to `MPI_Finalize`, seen through one communicator of all ranks.
 pub struct World {
@@ -229,6 +231,67 @@ impl World {
         handles.into_iter().map(world).collect()
     }
 
+    /// Creates a thread communicator of `threads` threads in this process, and returns each
+    /// thread's duplicate of it; all processes must call it.
+    pub fn threadcomm(&self, threads: u16) -> Result<Vec<Self>> {
+        let (table, mut handle) = (self.table, 0);
+        // SAFETY: one handle is written.
+        unsafe {
+            call!(
+                table,
+                threadcomm_init(self.communicator, threads.into(), &mut handle)
+            )
+        }?;
+        let started = Barrier::new(threads.into());
+        let own = || {
+            let mut copy = 0;
+            // SAFETY: each thread starts it once.
+            let start = unsafe { call!(table, threadcomm_start(handle)) };
+            // A thread that starts after another's finish would get the same rank.
+            started.wait();
+            // SAFETY: one handle is written.
+            start.and_then(|()| unsafe { call!(table, comm_dup(handle, &mut copy)) })?;
+            let own = Self::of(table, copy)?;
+            // SAFETY: this thread has started it.
+            unsafe { call!(table, threadcomm_finish(handle)) }.map(|()| own)
+        };
+        let each = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..threads).map(|_| scope.spawn(own)).collect();
+            let joined = threads.into_iter().map(|thread| thread.join());
+            let results = joined.map(|result| result.map_err(|_| ended())?);
+            results.collect::<Result<Vec<Self>>>()
+        });
+        let mut each = each?;
+        each.sort_by_key(|own| own.rank);
+        Ok(each)
+    }
+
+    /// Creates `count` streams in this process, a communicator of all of them, and one of each; all
+    /// processes must call it.
+    pub fn streams(&self, count: u16) -> Result<(Self, Vec<Self>)> {
+        let (table, old) = (self.table, self.communicator);
+        let mut streams = vec![0; usize::from(count)];
+        for stream in &mut streams {
+            // SAFETY: one handle is written.
+            unsafe { call!(table, stream_create(INFO_NULL, stream)) }?;
+        }
+        let (mut all, first) = (0, streams.as_mut_ptr());
+        // SAFETY: the array holds `count` streams; one handle is written.
+        unsafe {
+            call!(
+                table,
+                stream_comm_multiplex(old, count.into(), first, &mut all)
+            )
+        }?;
+        let each = streams.iter().map(|stream| {
+            let mut one = 0;
+            // SAFETY: one handle is written.
+            unsafe { call!(table, stream_comm_create(old, *stream, &mut one)) }?;
+            Self::of(table, one)
+        });
+        Ok((Self::of(table, all)?, each.collect::<Result<_>>()?))
+    }
+
     /// Returns the communicator's handle.
     pub(super) fn handle(&self) -> c_int {
         self.communicator
@@ -318,6 +381,85 @@ impl World {
             )
         }?;
         Ok(request)
+    }
+
+    /// `MPIX_Stream_isend` of bytes from stream `own` to the target's stream `other`.
+    ///
+    /// # Safety
+    /// `data` must be readable for `length` bytes and unchanged until the request is complete.
+    #[inline]
+    pub unsafe fn stream_isend(
+        &self,
+        data: *const u8,
+        length: usize,
+        (to, tag): (usize, c_int),
+        (own, other): (usize, usize),
+    ) -> Result<Request> {
+        let (n, to, comm) = (count(length)?, to as c_int, self.communicator);
+        let (table, from, own, other) = (self.table, data.cast(), own as c_int, other as c_int);
+        let mut request = REQUEST_NULL;
+        // SAFETY: the caller keeps the buffer until the request is complete.
+        unsafe {
+            call!(
+                table,
+                stream_isend(from, n, BYTE, to, tag, comm, own, other, &mut request)
+            )
+        }?;
+        Ok(request)
+    }
+
+    /// `MPIX_Stream_irecv` of bytes by stream `own` from the source's stream `other`.
+    ///
+    /// # Safety
+    /// `data` must be writable for `length` bytes and untouched until the request is complete.
+    #[inline]
+    pub unsafe fn stream_irecv(
+        &self,
+        data: *mut u8,
+        length: usize,
+        (from, tag): (usize, c_int),
+        (own, other): (usize, usize),
+    ) -> Result<Request> {
+        let (n, from, comm) = (count(length)?, from as c_int, self.communicator);
+        let (table, to, own, other) = (self.table, data.cast(), own as c_int, other as c_int);
+        let mut request = REQUEST_NULL;
+        // SAFETY: the caller keeps the buffer until the request is complete.
+        unsafe {
+            call!(
+                table,
+                stream_irecv(to, n, BYTE, from, tag, comm, other, own, &mut request)
+            )
+        }?;
+        Ok(request)
+    }
+
+    /// Receives a message of any rank if one with this tag is there: `MPI_Iprobe`, `MPI_Recv`.
+    #[inline]
+    pub fn receive_any(&self, data: &mut [u8], tag: c_int) -> Result<bool> {
+        let (n, comm, mut is_there) = (count(data.len())?, self.communicator, 0);
+        // SAFETY: one integer is written; the buffer is a live slice of n bytes.
+        unsafe {
+            call!(
+                self.table,
+                iprobe(ANY_SOURCE, tag, comm, &mut is_there, STATUS_IGNORE)
+            )?;
+            if is_there != 0 {
+                let to = data.as_mut_ptr().cast();
+                call!(
+                    self.table,
+                    recv(to, n, BYTE, ANY_SOURCE, tag, comm, STATUS_IGNORE)
+                )?;
+            }
+        }
+        Ok(is_there != 0)
+    }
+
+    /// `MPI_Allreduce` of 64-bit integers with `MPI_SUM`.
+    pub fn sum(&self, values: &[i64], sums: &mut [i64]) -> Result<()> {
+        let (n, comm) = (count(values.len().min(sums.len()))?, self.communicator);
+        let (from, to) = (values.as_ptr().cast(), sums.as_mut_ptr().cast());
+        // SAFETY: both are live slices of at least n integers.
+        unsafe { call!(self.table, allreduce(from, to, n, INT64, SUM, comm)) }
     }
 
     /// `MPI_Waitall`.

@@ -7,15 +7,16 @@ mod stencil;
 
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
 use clap::Args;
 
-use crate::compare::{self, Line};
+use crate::compare::{self, Hosts, Line};
 use crate::error::{Error, Result};
 use crate::find;
 use crate::find::this_program;
-use crate::library::{Library, cores, variable};
+use crate::library::{Family, Library, cores, variable};
 use crate::progress::Progress;
 use crate::{output, process};
 use mode::Mode;
@@ -38,8 +39,8 @@ pub struct StudyOptions {
     #[arg(short = 't', long, value_name = "N,…", value_delimiter = ',',
           value_parser = clap::value_parser!(u16).range(1..=128))]
     threads: Vec<u16>,
-    /// Message sizes in bytes (vci-rate), or the size of a halo, block or tile; the table goes by
-    /// size if there are several.
+    /// Message sizes in bytes (vci-rate), or the size of a halo, block or tile, or the microseconds
+    /// for which a target computes (busy-target); the table goes by size if there are several.
     #[arg(long, value_name = "BYTES,…", value_delimiter = ',')]
     sizes: Vec<usize>,
     /// MPI_Put instead of MPI_Isend (vci-rate, vci-ablation).
@@ -54,6 +55,12 @@ pub struct StudyOptions {
     /// Shared memory off: messages travel over loopback TCP.
     #[arg(long)]
     tcp: bool,
+    /// Two nodes of their own for the two sides, in network namespaces on a switch; needs root.
+    #[arg(long, conflicts_with = "tcp")]
+    netns: bool,
+    /// The hosts of the two sides, as for the launcher's -hosts.
+    #[arg(long, value_name = "HOST,HOST", conflicts_with = "netns")]
+    hosts: Option<String>,
     /// Time for one measurement.
     #[arg(long, value_name = "MILLISECONDS", default_value_t = 300,
           value_parser = clap::value_parser!(u64).range(1..=60_000))]
@@ -84,6 +91,14 @@ pub enum Study {
     Bspmm,
     /// Message rate with all optimizations of VCIs, and without each of them.
     Ablation,
+    /// Put, signal, get.
+    Wombat,
+    /// Messages to a thread that polls.
+    Legion,
+    /// Allreduce of all threads.
+    Allreduce,
+    /// Puts to a target that computes.
+    BusyTarget,
 }
 
 /// A curve: the mode of the workers, and the variables of the jobs.
@@ -104,27 +119,52 @@ impl Study {
             Study::Ebms => "ebms",
             Study::Bspmm => "bspmm",
             Study::Ablation => "vci-ablation",
+            Study::Wombat => "wombat",
+            Study::Legion => "legion",
+            Study::Allreduce => "thread-allreduce",
+            Study::BusyTarget => "busy-target",
         }
     }
 
-    /// Returns the pattern and its default size in bytes.
-    fn pattern(self, options: &StudyOptions) -> (Pattern, usize) {
+    /// Returns the pattern and its default sizes.
+    fn pattern(self, options: &StudyOptions) -> (Pattern, &'static [usize]) {
         match self {
-            Study::Rate | Study::Ablation if options.put => (Pattern::Put, 8),
-            Study::Rate | Study::Ablation => (Pattern::Isend, 8),
-            Study::Stencil if options.three => (Pattern::Stencil3d, 1024),
-            Study::Stencil => (Pattern::Stencil2d, 1024),
-            Study::Ebms => (Pattern::Ebms, 65_536),
-            Study::Bspmm => (Pattern::Bspmm, 8192),
+            Study::Rate | Study::Ablation if options.put => (Pattern::Put, &[8]),
+            Study::Rate | Study::Ablation => (Pattern::Isend, &[8]),
+            Study::Stencil if options.three => (Pattern::Stencil3d, &[1024]),
+            Study::Stencil => (Pattern::Stencil2d, &[1024]),
+            Study::Ebms => (Pattern::Ebms, &[65_536]),
+            Study::Bspmm => (Pattern::Bspmm, &[8192]),
+            Study::Wombat => (Pattern::Wombat, &[4096]),
+            Study::Legion => (Pattern::Legion, &[64]),
+            Study::Allreduce => (Pattern::Allreduce, &[8192]),
+            Study::BusyTarget => (Pattern::BusyTarget, &[0, 100, 1000]),
         }
     }
 
-    fn curves(self) -> Vec<Curve> {
-        use Mode::{EachAlone, EachOn1, EachOnN, Endpoints, OneOn1, OneOnN, Processes};
+    fn curves(self, options: &StudyOptions) -> Vec<Curve> {
+        use Mode::{
+            EachAlone, EachOn1, EachOnN, Endpoints, Ideal, IdealOn2, OddEven, OneOn1, OneOnN,
+            Overtaking, Processes, Streams, Threadcomm,
+        };
         let modes: &[Mode] = match self {
-            Study::Rate => &[Processes, OneOn1, EachOn1, EachAlone, OneOnN, EachOnN],
-            Study::Stencil => &[Processes, EachOnN, OneOnN, Endpoints],
-            Study::Ebms | Study::Bspmm => &[Processes, OneOn1, OneOnN, EachOnN, Endpoints],
+            Study::Rate => &[
+                Processes, OneOn1, EachOn1, EachAlone, OneOnN, EachOnN, Endpoints, Threadcomm,
+                Streams,
+            ],
+            Study::Stencil if options.three => &[
+                Processes, EachOnN, Ideal, IdealOn2, OneOnN, Endpoints, Threadcomm, Streams,
+            ],
+            Study::Stencil => &[
+                Processes, EachOnN, OddEven, Ideal, IdealOn2, OneOnN, Endpoints, Threadcomm,
+                Streams,
+            ],
+            Study::Ebms | Study::Bspmm | Study::Wombat => &[
+                Processes, OneOn1, OneOnN, EachOnN, Endpoints, Threadcomm, Streams,
+            ],
+            Study::Legion => &[OneOn1, EachOnN, Overtaking, Endpoints, Threadcomm],
+            Study::Allreduce => &[Processes, EachOnN, Endpoints, Threadcomm],
+            Study::BusyTarget => &[Processes, EachOnN, Endpoints, Threadcomm, Streams],
             Study::Ablation => {
                 let curve = |name: &str, mode, env: &[_]| Curve {
                     name: name.to_owned(),
@@ -173,6 +213,10 @@ pub fn run(study: Study, options: &StudyOptions) -> Result<()> {
     let envs = options.envs.iter().map(|text| variable(text));
     let env = envs.collect::<Result<Vec<_>>>()?;
     let dir = options.lib.clone().map_or_else(find::folder, Ok)?;
+    let hosts = options.netns.then(|| Hosts::new(2, 0)).transpose()?;
+    let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+    let of_hosts = hosts.iter().flat_map(|_| Hosts::env().map(owned));
+    let env: Vec<(String, String)> = of_hosts.chain(env).collect();
     let library = Library::open(&dir, options.launcher.as_deref(), options.tcp, &env)?;
     if study == Study::Ablation {
         library.must_be_weft("vci-ablation")?;
@@ -181,10 +225,10 @@ pub fn run(study: Study, options: &StudyOptions) -> Result<()> {
         [] => default_threads(),
         given => given.to_vec(),
     };
-    let (pattern, size) = study.pattern(options);
+    let (pattern, default) = study.pattern(options);
     let sizes = match options.sizes.as_slice() {
-        [] => vec![size],
-        given => given.to_vec(),
+        [] => default,
+        given => given,
     };
     let by_size = sizes.len() > 1;
     let most = threads.iter().copied().max().unwrap_or(1);
@@ -193,21 +237,23 @@ pub fn run(study: Study, options: &StudyOptions) -> Result<()> {
         true => sizes.iter().map(|size| (most, *size)).collect(),
         false => threads.iter().map(|count| (*count, sizes[0])).collect(),
     };
+    let axis = match (by_size, pattern) {
+        (false, _) => "workers",
+        (true, Pattern::BusyTarget) => "us computed",
+        (true, _) => "bytes",
+    };
+    let mut curves = study.curves(options);
+    if library.family != Family::Weft {
+        curves.retain(|curve| !curve.mode.is_extension());
+    }
+    let names = curves.iter().map(|curve| format!("{:>17}", curve.name));
+    let head = format!("# {axis:<10}{}", names.collect::<String>());
+    let place = if options.netns { ", two nodes" } else { "" };
     output::say(&format!(
-        "# {} ({pattern:?}), per second, {}",
+        "# {} ({pattern:?}), per second{place}, {}\n{head}",
         study.name(),
         library.label()
     ));
-    let axis = if by_size { "bytes" } else { "workers" };
-    let mut curves = study.curves();
-    if !library.has_endpoints() {
-        curves.retain(|curve| curve.mode != Mode::Endpoints);
-    }
-    let names: String = curves
-        .iter()
-        .map(|curve| format!("{:>17}", curve.name))
-        .collect();
-    output::say(&format!("# {axis:<10}{names}"));
     let line = |name: &str| Line {
         name: name.to_owned(),
         points: Vec::new(),
@@ -216,30 +262,52 @@ pub fn run(study: Study, options: &StudyOptions) -> Result<()> {
     let mut failures = Vec::new();
     let jobs = steps.len() * options.repeat as usize * curves.len();
     let mut progress = Progress::new(jobs);
+    let mut parts = vec![String::new(); pattern.parts().len()];
     for (count, size) in steps {
         let x = if by_size { size } else { usize::from(count) };
-        let mut best = vec![None::<f64>; curves.len()];
+        let mut best = vec![None::<Vec<f64>>; curves.len()];
         // In turn, so that all curves see the same load of the machine.
         for _ in 0..options.repeat {
             for (curve, best) in curves.iter().zip(&mut best) {
                 progress.step(format!("{axis} {x}, {}", curve.name));
-                match job(&library, curve, pattern, count, size, options) {
-                    Ok(rate) => *best = Some(best.map_or(rate, |other| other.max(rate))),
+                match job(
+                    &library,
+                    hosts.as_ref(),
+                    curve,
+                    pattern,
+                    count,
+                    size,
+                    options,
+                ) {
+                    Ok(values) if best.as_ref().is_none_or(|best| values[0] > best[0]) => {
+                        *best = Some(values);
+                    }
+                    Ok(_) => {}
                     Err(error) => failures.push(format!("{count} workers: {error}")),
                 }
             }
         }
-        let mut line = format!("{x:<12}");
+        let row = |place: usize, decimals: usize| {
+            let cells = best.iter().map(|best| match best {
+                Some(values) => format!("{:>17.decimals$}", values[place]),
+                None => format!("{:>17}", "-"),
+            });
+            format!("{x:<12}{}", cells.collect::<String>())
+        };
+        output::say(&row(0, 0));
+        for (place, text) in parts.iter_mut().enumerate() {
+            text.push('\n');
+            text.push_str(&row(place + 1, 2));
+        }
         for (best, picture) in best.iter().zip(&mut lines) {
-            match best {
-                Some(rate) => {
-                    line.push_str(&format!("{rate:>17.0}"));
-                    picture.points.push((x, *rate, [*rate; 2]));
-                }
-                None => line.push_str(&format!("{:>17}", "-")),
+            if let Some(values) = best {
+                picture.points.push((x, values[0], [values[0]; 2]));
             }
         }
-        output::say(&line);
+    }
+    drop(progress);
+    for (name, rows) in pattern.parts().iter().zip(&parts) {
+        output::say(&format!("\n# {name}\n{head}{rows}"));
     }
     let default = || PathBuf::from(format!("{}.svg", study.name()));
     let file = options.output.clone().unwrap_or_else(default);
@@ -259,17 +327,20 @@ pub fn run(study: Study, options: &StudyOptions) -> Result<()> {
     }
 }
 
-/// Runs one job and returns its rate.
+/// Runs one job and returns its rate and the pattern's further results.
 fn job(
     library: &Library,
+    hosts: Option<&Hosts>,
     curve: &Curve,
     pattern: Pattern,
     count: u16,
     size: usize,
     options: &StudyOptions,
-) -> Result<f64> {
+) -> Result<Vec<f64>> {
     use clap::ValueEnum;
     let (ranks, threads) = curve.mode.layout(usize::from(count));
+    // The thread that polls is one more.
+    let threads = threads + usize::from(pattern == Pattern::Legion);
     // Bound only where every worker has a core: otherwise processes would run free and the threads
     // of a process share one core.
     let mut command = match ranks * threads > cores() {
@@ -279,18 +350,38 @@ fn job(
     command.envs(curve.env.iter().copied());
     let name = pattern.to_possible_value();
     let name = name.as_ref().map_or("", |value| value.get_name());
-    command
-        .args(["-n", &ranks.to_string()])
-        .arg(this_program()?)
-        .args(["threading-rank", "--pattern", name])
-        .args(["--mode", &curve.mode.text()])
-        .args(["--threads", &threads.to_string()])
-        .args(["--bytes", &size.to_string()])
-        .args(["--millis", &options.budget.to_string()]);
+    let rank = |command: &mut Command| -> Result<()> {
+        command
+            .arg(this_program()?)
+            .args(["threading-rank", "--pattern", name])
+            .args(["--mode", &curve.mode.text()])
+            .args(["--threads", &threads.to_string()])
+            .args(["--bytes", &size.to_string()])
+            .args(["--millis", &options.budget.to_string()]);
+        Ok(())
+    };
+    match (hosts, &options.hosts) {
+        (Some(hosts), _) => hosts.add(&mut command, ranks / 2, rank)?,
+        (None, names) => {
+            if let Some(names) = names {
+                let each = (ranks / 2).to_string();
+                command.args(["-hosts", names, "-ppn", &each]);
+            }
+            command.args(["-n", &ranks.to_string()]);
+            rank(&mut command)?;
+        }
+    }
     let limit = Duration::from_secs(options.timeout);
     let text = process::successful(&mut command, limit, &curve.name)?;
-    let number = text
-        .lines()
-        .find_map(|line| line.strip_prefix(rank::RESULT)?.trim().parse().ok());
-    number.ok_or_else(|| Error::new("the job printed no result"))
+    let number = |line: &str| {
+        let value = [rank::RESULT, rank::PART]
+            .iter()
+            .find_map(|start| line.strip_prefix(start));
+        value?.trim().parse().ok()
+    };
+    let values: Vec<f64> = text.lines().filter_map(number).collect();
+    match values.len() == 1 + pattern.parts().len() {
+        true => Ok(values),
+        false => Err(Error::new("the job printed no result")),
+    }
 }

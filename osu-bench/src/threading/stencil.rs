@@ -65,6 +65,26 @@ impl Grid {
         steps.into_iter().filter(wanted).collect()
     }
 
+    /// Returns the length of a row: the side along which workers are numbered.
+    pub fn row(&self) -> usize {
+        self.dims[0]
+    }
+
+    /// Returns the messages between processes of `threads` workers each: sender, kind, receiver, and
+    /// whether it goes up in the last dimension.
+    pub fn messages(&self, threads: usize) -> Vec<(usize, usize, usize, bool)> {
+        let steps = self.steps();
+        let mut messages = Vec::new();
+        for from in 0..self.dims.iter().product() {
+            for (kind, (to, _)) in self.neighbours(from).enumerate() {
+                if from / threads != to / threads {
+                    messages.push((from, kind, to, steps[kind].last() == Some(&1)));
+                }
+            }
+        }
+        messages
+    }
+
     /// Returns for each direction the worker ahead and the worker behind.
     pub fn neighbours(&self, worker: usize) -> impl Iterator<Item = (usize, usize)> {
         let place = self.at(worker);
@@ -90,6 +110,17 @@ mod tests {
                     assert_eq!(grid.neighbours(to).nth(kind).unwrap().1, worker);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn threads_leave_fewer_messages() {
+        // Workers on each side, and the share of the messages of processes.
+        for (threads, share) in [(2, 0.5), (4, 0.5), (8, 0.25), (16, 0.25)] {
+            let grid = Grid::new(2 * threads, 2);
+            let between = grid.messages(threads).len() as f64;
+            let all = (2 * threads * 4) as f64;
+            assert_eq!(between / all, share, "{threads}");
         }
     }
 }

@@ -86,12 +86,41 @@ fn osu_bench_measures_the_library_beside_it() {
             .arg(dir.0.join("picture.svg"));
         command
     };
-    for name in ["vci-rate", "stencil", "ebms", "bspmm", "vci-ablation"] {
+    let names = [
+        "vci-rate",
+        "stencil",
+        "ebms",
+        "bspmm",
+        "vci-ablation",
+        "wombat",
+        "legion",
+        "thread-allreduce",
+        "busy-target",
+    ];
+    for name in names {
         let text = run(&mut study(name));
         let first = text.lines().next().unwrap_or_default();
         let named = format!("{}", library.parent().expect("a folder").display());
         assert!(first.starts_with(&format!("# {name}")), "{text}");
         assert!(first.contains("Weft") && first.contains(&named), "{text}");
+    }
+
+    // Threads of a process don't send to each other: half of the volume, and of the puts.
+    for (name, part, volume) in [
+        ("stencil", "# MPI bytes of a side in a round", 8192.0),
+        ("wombat", "# MPI puts of a side in a round", 8.0),
+    ] {
+        let text = run(study(name).args(["-t", "2"]));
+        let row = text
+            .split_once(part)
+            .and_then(|(_, table)| table.lines().nth(3));
+        let cells = row.unwrap_or_default().split_whitespace().skip(1);
+        let cells: Vec<f64> = cells.filter_map(|cell| cell.parse().ok()).collect();
+        assert!(cells.len() >= 7 && cells[0] == volume, "{name}: {text}");
+        assert!(
+            cells[1..].iter().all(|cell| *cell == volume / 2.0),
+            "{name}: {text}"
+        );
     }
 
     if !Path::new(MPICH).join("libmpich.so.12").exists() {
