@@ -148,7 +148,9 @@ pub(crate) fn connect(place: SocketAddr, shared: &Shared) -> Result<TcpStream, E
 /// Explains a connection error to the user.
 pub(crate) fn explain(error: Errno) -> String {
     match error {
-        Errno::CONNREFUSED => "connection refused (has the process ended?)".to_string(),
+        Errno::CONNREFUSED => {
+            "connection refused (has the process ended, or a network of its own?)".to_string()
+        }
         Errno::MFILE => {
             "this process has no free descriptors; raise the limit (ulimit -n)".to_string()
         }

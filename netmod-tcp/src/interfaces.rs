@@ -73,6 +73,13 @@ pub(crate) fn choose(
     all: &[Interface],
     wanted: &[Wanted],
 ) -> Result<(Vec<Interface>, Vec<String>), OpenError> {
+    if all.is_empty() {
+        return Err(OpenError(
+            "this host or container has no network interface that is up and has an address (not even lo): \
+             ip link set lo up"
+                .to_string(),
+        ));
+    }
     let known = || {
         let names: Vec<String> = all.iter().map(ToString::to_string).collect();
         names.join(", ")
@@ -108,13 +115,6 @@ pub(crate) fn choose(
         if used.is_empty() {
             used = all.to_vec();
         }
-    }
-    if used.is_empty() {
-        return Err(OpenError(
-            "this host has no network interface that is up and has an address (not even lo): ip link \
-             set lo up"
-                .to_string(),
-        ));
     }
     if used.iter().all(|it| it.address.is_loopback()) {
         // One address suffices within a host, and the port is then closed to other hosts.

@@ -6,6 +6,7 @@
 //! decides. Memory per VCI is fixed: one ring and the memory of its pipelines, whatever the number
 //! of senders. A peer's ring is mapped on the first send to it.
 
+mod anonymous;
 mod cma;
 mod config;
 mod ends;

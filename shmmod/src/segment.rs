@@ -4,11 +4,10 @@
 //! The file has no name: peers open it by the owner's process number and descriptor, through
 //! `/proc`. So it disappears with the job, however that ends.
 
-use std::ffi::CString;
 use std::fs::File;
 use std::io;
 use std::mem::offset_of;
-use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+use std::os::fd::{AsRawFd, RawFd};
 use std::ptr::NonNull;
 use std::slice;
 use std::sync::atomic::{self, Ordering};
@@ -19,6 +18,7 @@ use shmring::ring::{
     AtomicU32, AtomicU64, BODIES, CELLS, Cell, Ends, Padded, Parts, RECORDS, SenderRecord,
 };
 
+use crate::anonymous;
 use crate::overcommit::touches_may_fail;
 
 /// Largest message that does not fit into its cell, in bytes: 8 KiB, a common size in programs, and
@@ -159,20 +159,15 @@ impl Location {
 impl Segment {
     /// Creates the segment of a VCI of this process.
     pub fn create() -> Result<Segment, OpenError> {
-        let name = CString::new("weft-shm").unwrap_or_default();
-        // SAFETY: the name is a C string; the call returns a new descriptor or -1.
-        let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
-        if fd < 0 {
-            return Err(failed(
-                "memfd_create",
-                "set WEFT_SHM=0 to do without shared memory",
-            ));
-        }
-        // SAFETY: the descriptor is new and owned by no other value.
-        let file = unsafe { File::from_raw_fd(fd) };
+        let file = anonymous::create(c"weft-shm").map_err(|error| {
+            OpenError(format!(
+                "cannot create shared memory: memfd_create failed ({error}); set WEFT_SHM=0 to do without \
+                 shared memory"
+            ))
+        })?;
         take_pages(&file)?;
         let segment = Segment {
-            base: map(fd)?,
+            base: map(file.as_raw_fd())?,
             file: Some(file),
         };
         let front = segment.front();

@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,6 +14,7 @@ use std::sync::{Mutex, PoisonError};
 use netmod::{OpenError, RemoteKey, SharedMemory, SharedSegment};
 use netmod_kit::usable::page_size;
 
+use crate::anonymous;
 use crate::segment::{map_pages, random_nonce};
 
 /// Bytes. Segments up to this length are allocated and mapped as a whole, which costs less than
@@ -61,6 +62,7 @@ impl Mapping {
             failed(
                 "mmap",
                 len,
+                &io::Error::last_os_error(),
                 "ask for less, or raise the address-space limit (ulimit -v)",
             )
         })?;
@@ -146,13 +148,10 @@ impl SharedSegment for Mapping {
 
 impl SharedMemory for SharedSegments {
     fn create(&self, len: usize) -> Result<Box<dyn SharedSegment>, OpenError> {
-        // SAFETY: the name is a C string; the call returns a new descriptor or -1.
-        let fd = unsafe { libc::memfd_create(c"weft-window".as_ptr(), libc::MFD_CLOEXEC) };
-        if fd < 0 {
-            return Err(failed("memfd_create", len, "raise the limit of open files"));
-        }
-        // SAFETY: the descriptor is new and owned by no other value.
-        let file = unsafe { File::from_raw_fd(fd) };
+        let file = anonymous::create(c"weft-window").map_err(|error| {
+            failed("memfd_create", len, &error, "raise the limit of open files")
+        })?;
+        let fd = file.as_raw_fd();
         let total = len
             .checked_add(page_size())
             .and_then(|len| u64::try_from(len).ok());
@@ -223,10 +222,9 @@ fn reserve(fd: RawFd, offset: usize, len: usize) -> Result<(), OpenError> {
     }
 }
 
-fn failed(call: &str, len: usize, advice: &str) -> OpenError {
+fn failed(call: &str, len: usize, error: &io::Error, advice: &str) -> OpenError {
     OpenError(format!(
-        "cannot create shared memory: {call} failed for {len} bytes ({}); {advice}",
-        io::Error::last_os_error()
+        "cannot create shared memory: {call} failed for {len} bytes ({error}); {advice}"
     ))
 }
 

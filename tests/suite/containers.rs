@@ -1,63 +1,383 @@
-//! Tests ranks of one machine that can't open each other's memory: each in its own namespaces, or with
-//! an executable that their user can't read. They use TCP and print one warning.
+//! Tests ranks of one machine in containers and under limits: each with namespaces of its own, as another
+//! user, under a filter of system calls, or with little of what jobs use.
+//!
+//! Each row of the table runs with shared memory, and with TCP alone. The job succeeds, or fails with a line
+//! that helps. Ranks that can't open each other's memory use TCP and print one warning.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 use libtest_mimic::Trial;
-use weft_needs::{CONTAINERS, HYDRA, Need};
+use weft_needs::{CGROUPS, CONTAINERS, HYDRA, NAMESPACES, Need};
 
 use crate::company::Company;
-use crate::job::clear;
+use crate::job::{TIMED_OUT, clear};
+use crate::launchers::tool;
 use crate::outcome::Outcome;
-use crate::program::{Case, compile, programs};
+use crate::program::Case;
 use crate::room::Room;
 use crate::{Result, lacks, patience, prefix, timed};
 
 const SAID: &str = "can't open each other's shared memory (containers, user namespaces, or an executable that users \
                     can't read) and use tcp instead";
 
-/// Script that sets a host name and runs the program.
-const OTHER_NAME: [&str; 5] = [
-    "unshare",
-    "-u",
-    "sh",
-    "-c",
-    "hostname h$$; exec \"$0\" \"$@\"",
+/// The expected end of a job.
+#[derive(Clone, Copy)]
+enum End {
+    /// All is well, and all ranks share memory.
+    Together,
+    /// All is well, though no ranks share memory.
+    Apart,
+    /// The job fails with this line.
+    Refused(&'static str),
+}
+
+use End::{Apart, Refused, Together};
+
+/// A wall around the launcher or around each rank.
+struct Wall {
+    /// Words before those of the command, for a shell.
+    under: &'static str,
+    /// Commands of a shell that the wall stands around.
+    inside: &'static str,
+}
+
+const NO_WALL: Wall = wall("", "");
+
+const fn wall(under: &'static str, inside: &'static str) -> Wall {
+    Wall { under, inside }
+}
+
+impl Wall {
+    /// Returns the words that run a command within the wall.
+    fn words(&self) -> [String; 4] {
+        let script = match self.inside {
+            "" => format!("exec {} \"$@\"", self.under),
+            inside => format!(
+                "exec {} sh -c '{inside}\nexec \"$@\"' sh \"$@\"",
+                self.under
+            ),
+        };
+        ["sh".into(), "-c".into(), script, "sh".into()]
+    }
+}
+
+/// A row of the table: name, walls around the launcher and each rank, the ends with shared memory and
+/// with TCP alone.
+type Row = (&'static str, Wall, Wall, [End; 2]);
+
+const fn job(name: &'static str, wall: Wall, ends: [End; 2]) -> Row {
+    (name, wall, NO_WALL, ends)
+}
+
+const fn ranks(name: &'static str, wall: Wall, ends: [End; 2]) -> Row {
+    (name, NO_WALL, wall, ends)
+}
+
+const NO_INTERFACE: &str =
+    "no network interface that is up and has an address (not even lo): ip link set lo up";
+const OTHER_NETWORK: &str = "connection refused (has the process ended, or a network of its own?)";
+
+const NOBODY: &str = "setpriv --reuid 65534 --regid 65534 --clear-groups env HOME=/";
+const READ_ONLY: &str = "for on in / /dev/shm \"$TMPDIR\"; do \
+                         mount -o remount,bind,ro \"$on\"; done";
+const LIKE_GVISOR: &str = "$DENY ENOSYS membarrier futex_waitv pidfd_open statx clone3 openat2 rseq close_range \
+                           move_pages EPERM process_vm_readv process_vm_writev ptrace kcmp perf_event_open mbind \
+                           set_mempolicy sched_setaffinity --";
+
+/// Cables from the ranks' networks to a switch in the launcher's. The parent of a rank is mpiexec.
+const SWITCH: &str = "ip link add weft0 type bridge; ip addr add 10.98.7.1/24 dev weft0; \
+                      ip link set weft0 up; ip link set lo up";
+const CABLE: &str = "ip link add eth0 type veth peer name w$PMI_RANK netns $PPID; ip link set eth0 up; \
+                     ip addr add 10.98.7.1$PMI_RANK/24 dev eth0; \
+                     nsenter -t $PPID -n ip link set w$PMI_RANK master weft0 up";
+
+macro_rules! chroot {
+    ($left_out:literal) => {
+        concat!(
+            "mount -t tmpfs none /mnt; cd /mnt; for name in $(ls /); do case $name in mnt",
+            $left_out,
+            ") ;; *) if [ -h /$name ]; then cp -P /$name .; elif [ -d /$name ]; then mkdir $name; \
+             mount --rbind /$name $name; fi ;; esac; done; set -- chroot /mnt \"$@\""
+        )
+    };
+}
+
+const TABLE: &[Row] = &[
+    ranks("user", wall("unshare -U -r", ""), [Apart, Apart]),
+    ranks(
+        "pid",
+        wall("unshare -p -f --mount-proc", ""),
+        [Apart, Apart],
+    ),
+    ranks("pid-only", wall("unshare -p -f", ""), [Apart, Apart]),
+    ranks("name", wall("unshare -u", "hostname h$$"), [Apart, Apart]),
+    ranks("ipc", wall("unshare -i", ""), [Together, Together]),
+    ranks(
+        "all",
+        wall("unshare -U -r -p -f -m -i -u --mount-proc", ""),
+        [Apart, Apart],
+    ),
+    job(
+        "net",
+        wall("unshare -n", "ip link set lo up"),
+        [Together, Together],
+    ),
+    job(
+        "net-down",
+        wall("unshare -n", ""),
+        [Together, Refused(NO_INTERFACE)],
+    ),
+    ranks(
+        "nets-down",
+        wall("unshare -n", ""),
+        [Refused(NO_INTERFACE); 2],
+    ),
+    ranks(
+        "nets",
+        wall("unshare -n", "ip link set lo up"),
+        [Refused(OTHER_NETWORK); 2],
+    ),
+    (
+        "cables",
+        wall("unshare -n", SWITCH),
+        wall("unshare -n", CABLE),
+        [Apart, Apart],
+    ),
+    ranks(
+        "shm",
+        wall("unshare -m", "mount -t tmpfs none /dev/shm"),
+        [Together, Together],
+    ),
+    ranks(
+        "tmp",
+        wall("unshare -m", "mount -t tmpfs none \"$TMPDIR\""),
+        [Together, Together],
+    ),
+    ranks(
+        "shm-and-tmp",
+        wall(
+            "unshare -m",
+            "mount -t tmpfs none /dev/shm; mount -t tmpfs none \"$TMPDIR\"",
+        ),
+        [Together, Together],
+    ),
+    ranks(
+        "no-proc",
+        wall("unshare -m", "umount -l /proc"),
+        [Apart, Apart],
+    ),
+    ranks(
+        "no-sys",
+        wall("unshare -m", "umount -l /sys"),
+        [Together, Together],
+    ),
+    ranks(
+        "read-only",
+        wall("unshare -m", READ_ONLY),
+        [Together, Together],
+    ),
+    ranks(
+        "chroot",
+        wall("unshare -m", chroot!("")),
+        [Together, Together],
+    ),
+    ranks(
+        "chroot-bare",
+        wall("unshare -m", chroot!("|proc|sys|dev|tmp|run")),
+        [Apart, Apart],
+    ),
+    ranks("other-user", wall(NOBODY, ""), [Together, Together]),
+    ranks(
+        "users",
+        wall(
+            "setpriv --reuid $((65520 + PMI_RANK)) --regid 65534 --clear-groups env HOME=/",
+            "",
+        ),
+        [Apart, Apart],
+    ),
+    ranks(
+        "unreadable",
+        wall(NOBODY, "shift; set -- \"$UNREADABLE\" \"$@\""),
+        [Apart, Apart],
+    ),
+    ranks(
+        "setgid",
+        wall(NOBODY, "shift; set -- \"$SETGID\" \"$@\""),
+        [Apart, Apart],
+    ),
+    ranks(
+        "no-privileges",
+        wall(
+            "setpriv --no-new-privs --bounding-set=-all --inh-caps=-all",
+            "",
+        ),
+        [Together, Together],
+    ),
+    ranks(
+        "no-memfd",
+        wall("$DENY memfd_create --", ""),
+        [Together, Together],
+    ),
+    ranks(
+        "no-cma",
+        wall("$DENY process_vm_readv process_vm_writev --", ""),
+        [Together, Together],
+    ),
+    ranks("like-gvisor", wall(LIKE_GVISOR, ""), [Together, Together]),
+    job(
+        "half-core",
+        wall("env ON=cpu", weft_needs::CGROUP),
+        [Together, Together],
+    ),
+    job(
+        "memory",
+        wall("env ON=memory", weft_needs::CGROUP),
+        [Together, Together],
+    ),
+    job(
+        "little-shm",
+        wall("unshare -m", "mount -t tmpfs -o size=1m none /dev/shm"),
+        [Together, Together],
+    ),
+    job(
+        "descriptors",
+        wall("prlimit --nofile=64", ""),
+        [Together, Together],
+    ),
+    ranks(
+        "address-space",
+        wall("prlimit --as=600000000", ""),
+        [Together, Together],
+    ),
+    ranks(
+        "locked-memory",
+        wall("prlimit --memlock=0", ""),
+        [Together, Together],
+    ),
 ];
 
 /// Lists the tests.
 pub fn trials() -> Vec<Trial> {
-    let trial = |name: &str, needs: &[&'static Need], test: fn() -> Result| {
+    let trial = |name: &str, needs: &[&'static Need], test: Box<dyn FnOnce() -> Result + Send>| {
         let left_out = lacks::any(name, needs);
         timed(name.to_owned(), Company::Any, test).with_ignored_flag(left_out)
     };
     let needs: &[&'static Need] = &[&CONTAINERS];
-    vec![
-        trial("containers/user/3", needs, || {
-            apart(&["unshare", "-U", "-r"])
-        }),
-        trial("containers/pid/3", needs, || {
-            apart(&["unshare", "-p", "-f", "--mount-proc"])
-        }),
-        trial("containers/name/3", needs, || apart(&OTHER_NAME)),
-        trial("containers/unreadable/3", needs, unreadable),
-        trial("containers/mixed/4", needs, mixed),
-        trial("containers/no-way/3", needs, no_way),
-        trial("containers/hydra/3", &[&CONTAINERS, &HYDRA], by_hydra),
-    ]
+    let mut trials = vec![
+        trial("containers/mixed/4", needs, Box::new(mixed)),
+        trial("containers/no-way/3", needs, Box::new(no_way)),
+        trial(
+            "containers/hydra/3",
+            &[&CONTAINERS, &HYDRA],
+            Box::new(by_hydra),
+        ),
+    ];
+    for row in TABLE {
+        let mut needs = vec![&CONTAINERS];
+        match row.0 {
+            "cables" => needs.push(&NAMESPACES),
+            "half-core" | "memory" => needs.push(&CGROUPS),
+            _ => {}
+        }
+        for (transport, end) in ["shm", "tcp"].into_iter().zip(row.3) {
+            let name = format!("containers/{}/{transport}", row.0);
+            trials.push(trial(
+                &name,
+                &needs,
+                Box::new(move || run(row, transport, end)),
+            ));
+        }
+    }
+    trials
 }
 
-/// Compiles the program, separately for each test.
-fn build(name: &str) -> Result<PathBuf> {
-    let prefix = prefix::get()?;
-    let binary = programs(prefix)?.join(format!("contained-{name}"));
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("c/tools/contained.c");
-    let mut build = Command::new(prefix.join("bin/mpicc"));
-    compile(build.arg("-o").arg(&binary).arg(source))?;
-    Ok(binary)
+/// The program, and copies of it that users can't read.
+struct Programs {
+    plain: PathBuf,
+    unreadable: PathBuf,
+    setgid: PathBuf,
+}
+
+/// Compiles the program and makes its copies on the first call.
+fn programs() -> Result<&'static Programs> {
+    static MADE: OnceLock<Result<Programs>> = OnceLock::new();
+    let made = MADE.get_or_init(|| {
+        let plain = tool("contained")?;
+        let copy = |name: &str, group: Option<u32>, mode: u32| -> Result<PathBuf> {
+            let path = plain.with_file_name(format!("contained-{name}"));
+            // The kernel hides the memory of such a process from its own user.
+            fs::copy(&plain, &path)
+                .and_then(|_| chown(&path, None, group))
+                .and_then(|()| fs::set_permissions(&path, fs::Permissions::from_mode(mode)))
+                .map_err(|error| format!("{}: {error}", path.display()))?;
+            Ok(path)
+        };
+        Ok(Programs {
+            unreadable: copy("unreadable", None, 0o711)?,
+            setgid: copy("setgid", Some(65533), 0o2755)?,
+            plain,
+        })
+    });
+    made.as_ref().map_err(String::clone)
+}
+
+/// Runs three ranks in an isolation over a transport.
+fn run((_, job, rank, _): &Row, transport: &str, end: End) -> Result {
+    let (room, programs) = (Room::new()?, programs()?);
+    let words = job.words();
+    let mut command = room.command(words[0].as_ref());
+    clear(&mut command);
+    command
+        .args(&words[1..])
+        .arg(prefix::get()?.join("bin/mpiexec"));
+    command.args(["-timeout", "30"]);
+    if transport == "tcp" {
+        command.args(["-genv", "WEFT_SHM", "0", "-genv", "WEFT_NETMOD", "tcp"]);
+    }
+    command.env("DENY", tool("deny")?);
+    command
+        .env("UNREADABLE", &programs.unreadable)
+        .env("SETGID", &programs.setgid);
+    let near = if matches!(end, Together) { "3" } else { "1" };
+    command
+        .args(["-n", "3"])
+        .args(rank.words())
+        .arg(&programs.plain)
+        .arg(near);
+    let outcome = Outcome::of(&mut command, patience(40.0))?;
+    judge(&room, &outcome, transport, end)
+}
+
+/// Compares the end of a job with the expected one. One line names TCP, unless the user asked for it.
+fn judge(room: &Room, outcome: &Outcome, transport: &str, end: End) -> Result {
+    let leftovers = room.leftovers();
+    if let Refused(line) = end {
+        let is_refused =
+            matches!(outcome.code(), Some(1..TIMED_OUT)) && outcome.stderr().contains(line);
+        return match is_refused && leftovers.is_empty() {
+            true => Ok(()),
+            false => Err(format!(
+                "exit code {:?} and {leftovers:?} left behind, expected is {line:?} in\n{}",
+                outcome.code(),
+                outcome.stderr()
+            )),
+        };
+    }
+    let said = usize::from(matches!(end, Apart) && transport == "shm");
+    let case = Case {
+        stdout: vec!["all is well".into()],
+        stderr: vec![SAID.to_owned(); said],
+        ..Case::default()
+    };
+    outcome.judge(&case, &leftovers)?;
+    match outcome.stderr().matches(SAID).count() {
+        count if count == said => Ok(()),
+        count => Err(format!("it is said {count} times")),
+    }
 }
 
 fn mpiexec(room: &Room) -> Result<Command> {
@@ -67,64 +387,25 @@ fn mpiexec(room: &Room) -> Result<Command> {
     Ok(command)
 }
 
-/// Checks that the job succeeds and prints the line on stderr once.
-fn judge(room: &Room, command: &mut Command) -> Result {
-    let outcome = Outcome::of(command, patience(70.0))?;
-    let case = Case {
-        stdout: vec!["all is well".into()],
-        stderr: vec![SAID.into()],
-        ..Case::default()
-    };
-    outcome.judge(&case, &room.leftovers())?;
-    match outcome.stderr().matches(SAID).count() {
-        1 => Ok(()),
-        count => Err(format!("it is said {count} times")),
-    }
-}
-
-/// Runs three ranks, each in its own container.
-fn apart(wrap: &[&str]) -> Result {
-    let (room, program) = (Room::new()?, build(wrap[1])?);
-    let mut command = mpiexec(&room)?;
-    command.args(["-n", "3"]).args(wrap).arg(program).arg("1");
-    judge(&room, &mut command)
-}
-
 /// Runs two ranks that share memory, and two in a container each.
 fn mixed() -> Result {
-    let (room, program) = (Room::new()?, build("mixed")?);
+    let (room, program) = (Room::new()?, &programs()?.plain);
     let mut command = mpiexec(&room)?;
     command
         .args(["-n", "2"])
-        .arg(&program)
+        .arg(program)
         .args(["2", ":", "-n", "2"]);
-    command.args(["unshare", "-U", "-r"]).arg(&program).arg("1");
-    judge(&room, &mut command)
-}
-
-/// Runs an executable that only root can read: the kernel hides such a process's memory from its own
-/// user.
-fn unreadable() -> Result {
-    let (room, program) = (Room::new()?, build("unreadable")?);
-    let failed = |error: std::io::Error| format!("{}: {error}", program.display());
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o711)).map_err(failed)?;
-    let mut command = mpiexec(&room)?;
-    command.args([
-        "-n",
-        "3",
-        "setpriv",
-        "--reuid",
-        "65534",
-        "--regid",
-        "65534",
-        "--clear-groups",
-    ]);
-    command.arg("env").arg("HOME=/").arg(&program).arg("1");
-    judge(&room, &mut command)
+    command.args(["unshare", "-U", "-r"]).arg(program).arg("1");
+    judge(
+        &room,
+        &Outcome::of(&mut command, patience(70.0))?,
+        "shm",
+        Apart,
+    )
 }
 
 fn by_hydra() -> Result {
-    let (room, program) = (Room::new()?, build("hydra")?);
+    let (room, program) = (Room::new()?, &programs()?.plain);
     let mut command = room.command(Path::new("/usr/bin/mpiexec.hydra"));
     clear(&mut command);
     command.env("MPIEXEC_TIMEOUT", "60");
@@ -132,12 +413,17 @@ fn by_hydra() -> Result {
         .args(["-n", "3", "unshare", "-U", "-r"])
         .arg(program)
         .arg("1");
-    judge(&room, &mut command)
+    judge(
+        &room,
+        &Outcome::of(&mut command, patience(70.0))?,
+        "shm",
+        Apart,
+    )
 }
 
 /// Without another transport the first call that needs one must end the job, in each combined call.
 fn no_way() -> Result {
-    let (room, program) = (Room::new()?, build("no-way")?);
+    let (room, program) = (Room::new()?, &programs()?.plain);
     let mut command = mpiexec(&room)?;
     command.args([
         "-genv",

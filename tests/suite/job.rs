@@ -13,7 +13,7 @@ use crate::room::Room;
 use crate::{Result, patience};
 
 /// The launcher's exit status if a job has exceeded its time limit.
-const TIMED_OUT: i32 = 124;
+pub const TIMED_OUT: i32 = 124;
 
 /// How ranks are started and reach each other.
 #[derive(Clone, Copy, PartialEq, Eq)]

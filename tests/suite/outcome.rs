@@ -62,6 +62,11 @@ impl Outcome {
         })
     }
 
+    /// Returns its exit code, unless it was killed.
+    pub fn code(&self) -> Option<i32> {
+        self.status?.code()
+    }
+
     /// Returns its standard output.
     pub fn stdout(&self) -> &str {
         &self.out

@@ -116,7 +116,7 @@ struct AddressRecords {
     pmi: Arc<Client>,
     round: Round,
     node: u64,
-    /// Whether the ranks of this node try to share memory.
+    /// Whether the ranks of this node find out which of them can share memory.
     shares_memory: bool,
     known: Mutex<HashMap<Peer, AddressRecord>>,
     /// The table of records shared by the ranks of this node.
@@ -289,14 +289,15 @@ impl Resolver for Addresses {
 /// Returns a number that identifies the node.
 ///
 /// Hashes the host name and the boot ID, and what separates processes of one kernel from each
-/// other's memory: PID and user namespaces and the user.
+/// other's memory: the user, PID and user namespaces, and the network namespace, beyond which the
+/// table of the node's ranks is not found.
 fn node_id() -> u64 {
     let mut hasher = DefaultHasher::new();
     crate::bootstrap::host::name().hash(&mut hasher);
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
         .unwrap_or_default()
         .hash(&mut hasher);
-    for namespace in ["pid", "user"] {
+    for namespace in ["pid", "user", "net"] {
         std::fs::read_link(format!("/proc/self/ns/{namespace}"))
             .unwrap_or_default()
             .hash(&mut hasher);
@@ -408,7 +409,7 @@ fn attempt(
         pmi: pmi.clone(),
         round,
         node,
-        shares_memory: size > 1 && settings.shm && here != Some(1),
+        shares_memory: size > 1 && here != Some(1),
         known: Mutex::default(),
         table: OnceLock::new(),
         further: Mutex::default(),
@@ -426,7 +427,8 @@ fn attempt(
     let mut transports: Vec<Arc<dyn Transport>> = Vec::new();
 
     let variables = Reader::new(&crate::settings::raw);
-    if records.shares_memory {
+    let uses_memory = records.shares_memory && settings.shm;
+    if uses_memory {
         let config = shmmod::Config::read(me, &variables).map_err(OpenError)?;
         transports.push(Arc::new(shmmod::Shm::open(config, resolver("shm"))));
     } else if size > 1 {
@@ -455,7 +457,11 @@ fn attempt(
         variables,
         // Threads, including the progress thread, may outnumber the cores.
         may_sleep: wait.is_oversubscribed() || threaded || settings.async_progress,
-        one_machine: size > 1 && here == Some(size) && settings.netmod == Choice::Auto,
+        // Ranks in containers may have networks of their own.
+        one_machine: size > 1
+            && here == Some(size)
+            && settings.netmod == Choice::Auto
+            && round == Round::First,
         resolver: &|transport| resolver(transport),
     };
     let choice = match round {
@@ -586,11 +592,14 @@ fn attempt(
             .then(|| node_table::begin(&job, node, (me, size), memory));
         pmi.fence().map_err(failed)?;
         let table = match begun.flatten() {
-            Some(begun) => begun.finish((me, size), memory)?,
+            Some(begun) => match begun.finish((me, size), memory) {
+                Err(error) if uses_memory => return Err(error),
+                table => table.ok().flatten(),
+            },
             None => None,
         };
         let members = table.as_ref().map_or(1, Table::members);
-        let missing = records.shares_memory && here.is_some_and(|here| members < here);
+        let missing = uses_memory && here.is_some_and(|here| members < here);
         if missing && relies_on_memory {
             lacks_memory.set(true);
             return Err(OpenError("not all ranks share memory".into()));
@@ -652,13 +661,14 @@ fn attempt(
         });
     }
     // A rank that shares no memory is a node of its own.
-    let node = match records.table.get() {
-        None if records.shares_memory => {
+    let alone = records.table.get().is_none_or(|table| table.members() == 1);
+    let node = match alone && records.shares_memory {
+        true => {
             let mut hasher = DefaultHasher::new();
             (node, me).hash(&mut hasher);
             hasher.finish()
         }
-        _ => node,
+        false => node,
     };
     Ok(Some(Started {
         process,

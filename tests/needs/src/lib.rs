@@ -17,6 +17,8 @@ use std::thread;
 
 mod namespaces;
 
+pub use namespaces::CGROUP;
+
 /// Variable with the names of needs whose tests may be skipped.
 pub const VARIABLE: &str = "WEFT_TEST_ALLOW_SKIP";
 
@@ -74,6 +76,10 @@ needs! {
     CONTAINERS: "containers", "ranks in namespaces of their own, or of another user",
         "run as root, in a container with CAP_SYS_ADMIN, on a kernel with user namespaces; Debian: util-linux",
         namespaces::containers;
+    /// Control groups with limits of processors and memory.
+    CGROUPS: "cgroups", "ranks under limits of a control group",
+        "run as root, with /sys/fs/cgroup writable and its controllers cpu and memory",
+        namespaces::cgroups;
     /// A scheduling group per session.
     AUTOGROUPS: "autogroups", "ranks beside busy sessions",
         "as root: sysctl -w kernel.sched_autogroup_enabled=1",

@@ -20,6 +20,24 @@ pub fn containers() -> Result<(), String> {
     run(&["setpriv", "--reuid", "65534", "--clear-groups", "true"]).map(drop)
 }
 
+/// Script for a shell: runs "$@" in a new control group, with half a core or 100 MB as `ON` says, and ends with
+/// its exit code.
+pub const CGROUP: &str = "case $ON in cpu) one=cpu.cfs_quota_us; two=cpu.max; limit=50000 ;; \
+                          *) one=memory.limit_in_bytes; two=memory.max; limit=100000000 ;; esac; \
+                          top=/sys/fs/cgroup/$ON; [ -d $top ] || { top=/sys/fs/cgroup; one=$two; }; \
+                          group=$top/weft-test-$$; mkdir $group || exit 9; \
+                          echo $limit > $group/$one && echo $$ > $group/cgroup.procs && \"$@\"; code=$?; \
+                          echo $$ > $top/cgroup.procs; until rmdir $group; do sleep 0.05; done; exit $code";
+
+/// Checks for control groups with limits.
+pub fn cgroups() -> Result<(), String> {
+    for controller in ["cpu", "memory"] {
+        let on = format!("ON={controller}");
+        run(&["env", &on, "sh", "-c", CGROUP, "sh", "true"])?;
+    }
+    Ok(())
+}
+
 /// Namespaces that are removed at the end.
 struct Spaces([String; 2]);
 
