@@ -77,6 +77,47 @@ fn the_archive_works_where_it_is_unpacked() {
 }
 
 #[test]
+fn packages_name_the_glibc_that_their_files_need() {
+    let dir = Dir::new("needs");
+    let (wheel, unpack) = (package(".whl"), ["-m", "zipfile", "-e"]);
+    let mut python = Command::new("python3");
+    run(python.args(unpack).arg(&wheel).arg(&dir.0));
+    let data = format!("weft-{}.data/data", env!("CARGO_PKG_VERSION"));
+    let (mut newest, mut count) = ((2, 17), 0);
+    let mut folders = ["bin", "lib"]
+        .map(|name| dir.0.join(&data).join(name))
+        .to_vec();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).expect("a folder").flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if fs::read(&path).expect("a file").starts_with(b"\x7fELF") {
+                count += 1;
+                let symbols = run(Command::new("objdump").arg("-T").arg(&path));
+                let versions = symbols.split("GLIBC_").skip(1).filter_map(|rest| {
+                    let mut parts = rest.split(|c: char| !c.is_ascii_digit());
+                    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+                });
+                newest = versions.fold(newest, |a: (u32, u32), b| a.max(b));
+            }
+        }
+    }
+    // Six of MPI in C, five for Fortran and C++, three tools' and four programs at least.
+    assert!(count >= 12, "{count} programs and libraries");
+    let tag = format!("-manylinux_{}_{}_", newest.0, newest.1);
+    assert!(wheel.to_string_lossy().contains(&tag), "{wheel:?}: {tag}");
+    if weft_needs::RPM.met() {
+        let [runtime, _] = both(["weft-VERSION-1.ARCH.rpm", ""]);
+        let needs = run(Command::new("rpm").args(["-qp", "--requires"]).arg(runtime));
+        assert!(
+            needs.contains(&format!("glibc >= {}.{}\n", newest.0, newest.1)),
+            "{needs}"
+        );
+    }
+}
+
+#[test]
 fn pip_installs_the_wheel_and_removes_it() {
     if !weft_needs::PYTHON.met() {
         return;
