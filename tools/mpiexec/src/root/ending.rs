@@ -149,15 +149,20 @@ impl Root {
     }
 
     fn end_by_signal(&mut self, number: i32) {
-        let now = Instant::now();
         if self.phase != Phase::Running {
-            let is_twice = |&(first, at): &(i32, Instant)| first == number && now < at + TWICE;
-            if !self.ended_by.as_ref().is_some_and(is_twice) {
+            let is_twice = |(first, at)| first == number && Instant::now() < at + TWICE;
+            if !self.ended_by.is_some_and(is_twice) {
                 self.kill();
             }
             return;
         }
-        self.ended_by = Some((number, now));
+        self.ask_because_of(number);
+        // Thousands of ranks that end may have kept this process from its core until now.
+        self.ended_by = Some((number, Instant::now()));
+    }
+
+    /// Asks all ranks to end because of a signal from outside.
+    fn ask_because_of(&mut self, number: i32) {
         let text = format!("received {}", signal_name(number));
         self.blame(None, 128 + number as u8, text);
         let grace = if self.is_spawned {
@@ -167,6 +172,7 @@ impl Root {
         };
         // Whoever interrupts a job may want to know why it has not ended.
         if number == libc::SIGINT && self.hosts.iter().all(|host| host.settled) {
+            let now = Instant::now();
             self.listen(true);
             self.children.send(&Down::LastWords {});
             self.signal(libc::SIGCONT);
