@@ -167,6 +167,55 @@ fn pip_installs_the_wheel_and_removes_it() {
     }
 }
 
+/// Spack itself is not installed; a script stands in for what the recipe takes from it, and another for
+/// cargo.
+#[test]
+fn the_recipe_for_spack_installs() {
+    use std::os::unix::fs::PermissionsExt as _;
+    if !weft_needs::PYTHON.met() {
+        return;
+    }
+    let dir = Dir::new("spack");
+    let cargo = dir.0.join("cargo");
+    let installed = super::installed().display();
+    let script = format!(
+        "#!/bin/sh\nset -e\n[ \"$1 $2 $3\" = 'xtask install --prefix' ] && [ $# = 4 ]\n\
+         mkdir -p \"$4\"\ncp -r '{installed}/.' \"$4\"\n"
+    );
+    fs::write(&cargo, script).expect("a script");
+    fs::set_permissions(&cargo, fs::Permissions::from_mode(0o755)).expect("a script");
+    let path = std::env::var("PATH").expect("a path");
+    for old in ["1", "0"] {
+        let prefix = dir.0.join(format!("prefix-{old}"));
+        let mut python = Command::new("python3");
+        python.args(["-c", include_str!("spack.py")]);
+        python
+            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/spack/weft/package.py"));
+        python.arg(&prefix).arg(old);
+        let text = run(python.env("PATH", format!("{}:{path}", dir.0.display())));
+        for line in [
+            "provides=mpi@:5.0",
+            "depends_on=rust@1.89:",
+            "WEFT_CC=/cc",
+            "WEFT_FC=/fc",
+        ] {
+            assert!(text.lines().any(|one| one == line), "{line}: {text}");
+        }
+        // Each wrapper that programs are built by is installed.
+        let wrappers = text.lines().filter_map(|line| {
+            let (name, path) = line.split_once('=')?;
+            (name.starts_with("MPI") || name.starts_with("spec.")).then_some(path)
+        });
+        let wrappers: Vec<&str> = wrappers.collect();
+        assert_eq!(wrappers.len(), 8, "{text}");
+        assert!(
+            wrappers.iter().all(|path| Path::new(path).exists()),
+            "{text}"
+        );
+        try_out(&prefix.join("bin"), &dir.0);
+    }
+}
+
 #[test]
 fn the_debian_package_installs_and_goes() {
     let has_dpkg = Command::new("dpkg-deb").arg("--version").output().is_ok();
