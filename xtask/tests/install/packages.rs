@@ -103,7 +103,7 @@ fn packages_name_the_glibc_that_their_files_need() {
             }
         }
     }
-    // Six of MPI in C, five for Fortran and C++, three tools' and four programs at least.
+    // Libraries for C, C++ and Fortran, those of tools, and programs.
     assert!(count >= 12, "{count} programs and libraries");
     let tag = format!("-manylinux_{}_{}_", newest.0, newest.1);
     assert!(wheel.to_string_lossy().contains(&tag), "{wheel:?}: {tag}");
