@@ -151,6 +151,7 @@ fn info() -> Result {
         "using tcp: sockets on lo",
         "not chosen: ",
         "shared memory is not used: WEFT_SHM=0",
+        "pairs of ranks: all by tcp",
     ];
     let case = Case {
         stdout: vec!["rank 0 of 2".into()],
@@ -159,6 +160,12 @@ fn info() -> Result {
     };
     let variables = ["-env", "WEFT_INFO", "1", "-env", "WEFT_SHM", "0", "-n", "2"];
     own(&variables, true, &case)?;
+    let case = Case {
+        stdout: vec!["rank 2 of 3".into()],
+        stderr: vec!["pairs of ranks: all by shm".into()],
+        ..Case::default()
+    };
+    own(&["-env", "WEFT_INFO", "1", "-n", "3"], true, &case)?;
     let shown = ["cores:", "launcher: none (rank 0 of 1)", "libfabric "];
     let case = Case {
         stdout: shown.map(String::from).to_vec(),

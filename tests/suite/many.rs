@@ -83,6 +83,14 @@ fn two() -> Result {
     let names = cluster.names();
     let words = ["-hosts", &names, "-ppn", "2", "-n", "4", &program];
     run(&cluster, &words, &ranks(4, 2))?;
+    let mut informed = ranks(4, 2);
+    let pairs = "pairs of ranks: 2 by shm (within 0-1; 2-3), 4 by tcp";
+    informed.stderr = vec![pairs.to_owned()];
+    run(
+        &cluster,
+        &[&["-genv", "WEFT_INFO", "1"], &words[..]].concat(),
+        &informed,
+    )?;
     listeners(&cluster)?;
     // Hosts by address; the first one is also reached by ssh, since its name differs.
     let addresses = format!("{},{}", Hosts::address(1), Hosts::address(0));

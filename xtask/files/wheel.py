@@ -1,4 +1,4 @@
-"""Packs an installed tree as a wheel: wheel.py TREE FOLDER VERSION ARCHITECTURE.
+"""Packs an installed tree as a wheel: wheel.py TREE FOLDER VERSION ARCHITECTURE GLIBC.
 
 pip puts what lies in a wheel's `data` folder into the environment itself, so that Weft's prefix is the
 environment. Wheels have no links: a library's development name becomes a linker script, other links
@@ -8,14 +8,13 @@ become copies.
 import base64
 import hashlib
 import os
-import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import zipfile
 
-tree, folder, version, architecture = sys.argv[1:]
+tree, folder, version, architecture, glibc = sys.argv[1:]
 data = f"weft-{version}.data/data"
 info = f"weft-{version}.dist-info"
 summary = "MPI library in Rust with the ABI of MPICH and the standard ABI of MPI-5.0"
@@ -41,17 +40,8 @@ def stripped(path, room):
     return copy
 
 
-def needs_glibc(path):
-    """The oldest version of glibc that the file runs with."""
-    text = subprocess.run(
-        ["readelf", "--wide", "--version-info", path], check=True, capture_output=True, text=True
-    ).stdout
-    return max(((int(a), int(b)) for a, b in re.findall(r"GLIBC_(\d+)\.(\d+)", text)), default=(2, 17))
-
-
 def contents(room):
-    """What goes into the wheel: name, bytes, whether it can be run. Ends with the version of glibc."""
-    glibc = (2, 17)
+    """What goes into the wheel: name, bytes, whether it can be run."""
     found = []
     for place, folders, files in os.walk(tree):
         folders.sort()
@@ -69,16 +59,15 @@ def contents(room):
             run = os.access(path, os.X_OK)
             real = os.path.realpath(path)
             if is_elf(real):
-                glibc = max(glibc, needs_glibc(real))
                 real = stripped(real, room)
             with open(real, "rb") as file:
                 found.append((f"{data}/{short}", file.read(), run))
-    return found, glibc
+    return found
 
 
 with tempfile.TemporaryDirectory() as room:
-    files, glibc = contents(room)
-tag = f"py3-none-manylinux_{glibc[0]}_{glibc[1]}_{architecture}"
+    files = contents(room)
+tag = f"py3-none-manylinux_{glibc.replace('.', '_')}_{architecture}"
 wheel = f"Wheel-Version: 1.0\nGenerator: xtask\nRoot-Is-Purelib: false\nTag: {tag}\n"
 files.append((f"{info}/METADATA", metadata.encode(), False))
 files.append((f"{info}/WHEEL", wheel.encode(), False))

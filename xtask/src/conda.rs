@@ -1,7 +1,8 @@
 //! Builds and tests conda's recipe without a channel (see `files/conda.py`).
 
 use std::fs;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::Args;
@@ -17,6 +18,10 @@ pub struct Options {
     /// The build folder, by default `conda` in cargo's target folder.
     #[arg(long)]
     dir: Option<PathBuf>,
+    /// Build the sources in this archive (`cargo xtask release` makes it) by its own recipe, by default
+    /// this source tree.
+    #[arg(long)]
+    archive: Option<PathBuf>,
     /// Don't compile, but use this installation as the result of the recipe's cargo.
     #[arg(long)]
     installed: Option<PathBuf>,
@@ -44,9 +49,13 @@ pub fn run(options: &Options) -> Result {
             .arg(format!("py-rattler-build=={VERSION}")),
         "installing rattler-build",
     )?;
+    let sources = match &options.archive {
+        Some(archive) => unpacked(archive, &dir.join("sources"))?,
+        None => workspace::root(),
+    };
     let mut build = Command::new(&python);
     build.args(["-c", include_str!("../files/conda.py")]);
-    build.arg(workspace::root().join("packaging/conda/recipe.yaml"));
+    build.arg(sources.join("packaging/conda/recipe.yaml"));
     build.arg(&dir);
     // Unpacked packages stay in the build folder, too.
     build.env("RATTLER_CACHE_DIR", dir.join("cache"));
@@ -63,4 +72,19 @@ pub fn run(options: &Options) -> Result {
     workspace::run(&mut build, "building the package of conda, and testing it")?;
     println!("xtask: the package is in {}", dir.join("channel").display());
     Ok(())
+}
+
+/// Unpacks an archive and returns the only folder in it.
+fn unpacked(archive: &Path, to: &Path) -> Result<PathBuf> {
+    let failed = |error: io::Error| format!("{}: {error}", to.display());
+    let _ = fs::remove_dir_all(to);
+    fs::create_dir_all(to).map_err(failed)?;
+    let mut tar = Command::new("tar");
+    tar.arg("-xf").arg(archive).arg("-C").arg(to);
+    workspace::run(&mut tar, "unpacking the sources")?;
+    let mut entries = fs::read_dir(to).map_err(failed)?;
+    match (entries.next(), entries.next()) {
+        (Some(entry), None) => Ok(entry.map_err(failed)?.path()),
+        _ => Err(format!("{} has not one folder", archive.display())),
+    }
 }

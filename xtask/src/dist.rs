@@ -1,7 +1,8 @@
 //! Packs an installation for other machines: an archive, a wheel for pip, and packages for dpkg and
 //! rpm.
 
-pub mod old_glibc;
+mod needs;
+mod old_glibc;
 pub mod release;
 mod systems;
 
@@ -24,7 +25,15 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// `weft_VERSION_ARCHITECTURE.deb`, `weft-VERSION-1.ARCHITECTURE.rpm`, and the packages `weft-dev`
 /// and `weft-devel`, in `to`, by default `dist` in cargo's target folder. Prints and returns their
 /// paths. The same sources, folder and compiler make the same bytes.
-pub fn run(to: Option<&Path>, dev: bool) -> Result<Vec<PathBuf>> {
+///
+/// With `glibc` links for this version. Must then be called before other threads run.
+///
+/// # Errors
+/// If a file needs a newer glibc than this, or newer libraries of gcc than its contemporaries.
+pub fn run(to: Option<&Path>, dev: bool, glibc: Option<&str>) -> Result<Vec<PathBuf>> {
+    if let Some(version) = glibc {
+        old_glibc::use_version(version)?;
+    }
     let to = match to {
         Some(to) => to.to_owned(),
         None => workspace::target()?.join("dist"),
@@ -32,7 +41,7 @@ pub fn run(to: Option<&Path>, dev: bool) -> Result<Vec<PathBuf>> {
     fs::create_dir_all(&to).map_err(|error| failed(&to, error))?;
     let to = fs::canonicalize(&to).map_err(|error| failed(&to, error))?;
     let aside = to.join(format!("new-{}", std::process::id()));
-    let result = pack(&to, &aside, dev);
+    let result = pack(&to, &aside, dev, glibc);
     let removed = fs::remove_dir_all(&aside).map_err(|error| failed(&aside, error));
     let made = result?;
     removed?;
@@ -42,7 +51,7 @@ pub fn run(to: Option<&Path>, dev: bool) -> Result<Vec<PathBuf>> {
     Ok(made)
 }
 
-fn pack(to: &Path, aside: &Path, dev: bool) -> Result<Vec<PathBuf>> {
+fn pack(to: &Path, aside: &Path, dev: bool, glibc: Option<&str>) -> Result<Vec<PathBuf>> {
     let time = source_time()?;
     let root = aside.join("system");
     let prefix = root.join(PREFIX);
@@ -51,6 +60,11 @@ fn pack(to: &Path, aside: &Path, dev: bool) -> Result<Vec<PathBuf>> {
     if dev {
         without_debug_information(&prefix)?;
     }
+    let needs = needs::of(&elf_files(&prefix)?)?;
+    if let Some(version) = glibc {
+        needs.check(version)?;
+    }
+    let glibc = needs.glibc();
 
     set_times(&root, &time)?;
 
@@ -58,7 +72,7 @@ fn pack(to: &Path, aside: &Path, dev: bool) -> Result<Vec<PathBuf>> {
     if text_of("python3", &["--version"]).is_err() {
         println!("xtask: python3 is not installed: made no wheel");
     } else {
-        made.push(wheel(to, &prefix)?);
+        made.push(wheel(to, &prefix, &glibc)?);
     }
     let roots = [root, aside.join("development")];
     systems::divide(&roots[0], &roots[1])?;
@@ -66,11 +80,11 @@ fn pack(to: &Path, aside: &Path, dev: bool) -> Result<Vec<PathBuf>> {
         set_times(root, &time)?;
     }
     match text_of("dpkg-deb", &["--version"]) {
-        Ok(_) => made.extend(systems::debian(to, &roots, &time)?),
+        Ok(_) => made.extend(systems::debian(to, &roots, &time, &glibc)?),
         Err(_) => println!("xtask: dpkg-deb is not installed: made no Debian packages"),
     }
     match text_of("rpmbuild", &["--version"]) {
-        Ok(_) => made.extend(systems::rpm(to, aside, &roots, &time)?),
+        Ok(_) => made.extend(systems::rpm(to, aside, &roots, &time, &glibc)?),
         Err(_) => println!("xtask: rpmbuild is not installed: made no rpm packages"),
     }
     Ok(made)
@@ -109,21 +123,27 @@ fn set_times(tree: &Path, time: &str) -> Result {
 
 /// Strips the debug information, which is most of the size of a fast build.
 fn without_debug_information(prefix: &Path) -> Result {
-    let mut folders = vec![prefix.join("bin"), prefix.join("lib")];
     let mut strip = Command::new("strip");
-    strip.arg("--strip-debug");
+    strip.arg("--strip-debug").args(elf_files(prefix)?);
+    workspace::run(&mut strip, "removing debug information")
+}
+
+/// Returns the programs and libraries of an installation.
+fn elf_files(prefix: &Path) -> Result<Vec<PathBuf>> {
+    let mut folders = vec![prefix.join("bin"), prefix.join("lib")];
+    let mut found = Vec::new();
     while let Some(folder) = folders.pop() {
         let entries = fs::read_dir(&folder).map_err(|error| failed(&folder, error))?;
         for entry in entries.flatten() {
             let (path, kind) = (entry.path(), entry.file_type());
             match kind.map_err(|error| failed(&path, error))? {
                 kind if kind.is_dir() => folders.push(path),
-                kind if kind.is_file() && is_elf(&path) => _ = strip.arg(path),
+                kind if kind.is_file() && is_elf(&path) => found.push(path),
                 _ => {}
             }
         }
     }
-    workspace::run(&mut strip, "removing debug information")
+    Ok(found)
 }
 
 fn is_elf(path: &Path) -> bool {
@@ -157,9 +177,9 @@ fn archive(to: &Path, aside: &Path, prefix: &Path) -> Result<PathBuf> {
 }
 
 /// Packs the wheel, whose name contains the glibc that it needs.
-fn wheel(to: &Path, prefix: &Path) -> Result<PathBuf> {
+fn wheel(to: &Path, prefix: &Path, glibc: &str) -> Result<PathBuf> {
     let [prefix, to] = [prefix, to].map(|path| path.to_string_lossy().into_owned());
-    let arguments = ["-c", WHEEL, &prefix, &to, VERSION, std::env::consts::ARCH];
+    let arguments = ["-c", WHEEL, &prefix, &to, VERSION, env::consts::ARCH, glibc];
     text_of("python3", &arguments).map(PathBuf::from)
 }
 

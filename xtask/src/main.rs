@@ -27,7 +27,7 @@ mod test;
 mod vm;
 mod workspace;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
@@ -60,8 +60,8 @@ enum Task {
         #[arg(long, value_name = "VERSION")]
         glibc: Option<String>,
     },
-    /// Makes all files of a release from a clean source tree: the packages of `dist`, the sources, a
-    /// bill of materials and checksums.
+    /// Makes all files of a release from a clean source tree: the packages of `dist` for glibc 2.28, the
+    /// sources, a bill of materials and checksums.
     Release {
         /// The folder for the files; by default `release-files` in cargo's target folder. Its old content
         /// is removed.
@@ -139,7 +139,7 @@ struct InstallOptions {
 fn main() -> ExitCode {
     let result = match Arguments::parse().task {
         Task::Install(place) => install::run(&place.prefix, place.dev, &place.features),
-        Task::Dist { to, dev, glibc } => dist(to.as_deref(), dev, glibc.as_deref()),
+        Task::Dist { to, dev, glibc } => dist::run(to.as_deref(), dev, glibc.as_deref()).map(drop),
         Task::Release { to } => dist::release::run(to.as_deref()),
         Task::Demo(place) => demo::run(&place.prefix, place.dev, &place.features),
         Task::Test(options) => test::run(&options),
@@ -168,15 +168,6 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// Packs an installation, linked for an older glibc if a version is given.
-fn dist(to: Option<&Path>, dev: bool, glibc: Option<&str>) -> Result {
-    let Some(version) = glibc else {
-        return dist::run(to, dev).map(drop);
-    };
-    dist::old_glibc::use_version(version)?;
-    dist::old_glibc::check(&dist::run(to, dev)?, version)
 }
 
 /// Prints the part of a task that this machine can't do, if any.

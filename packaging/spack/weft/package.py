@@ -4,6 +4,11 @@ import pathlib
 
 from spack.package import *
 
+try:
+    from spack_repo.builtin.build_systems.generic import Package
+except ImportError:
+    pass  # Before Spack 1.0 it is one of the above.
+
 
 class Weft(Package):
     """MPI library in Rust with the ABI of MPICH and the standard ABI of MPI-5.0."""

@@ -9,7 +9,7 @@ pub mod fuzzing;
 mod output;
 mod ranks;
 
-use std::io;
+use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::panic::{self, AssertUnwindSafe};
@@ -50,7 +50,7 @@ const FAILED: u8 = 1;
 
 /// Runs the agent that a command has started.
 pub fn run() -> ExitCode {
-    ExitCode::from(run_with(calling::parent(), false))
+    ExitCode::from(run_with(calling::parent(), None))
 }
 
 /// Runs the agent of a machine that has joined a job, whose plan comes within `time`. Until then a
@@ -59,31 +59,54 @@ pub fn run_joined(link: Link, signals: Signals, time: Duration) -> ExitCode {
     let plan = calling::plan(link, Instant::now() + time, Some(&signals));
     signals.give_back();
     let plan = plan.map_err(|text| format!("the first machine (index 0) says why: {text}"));
-    ExitCode::from(run_with(plan, false))
+    ExitCode::from(run_with(plan, None))
+}
+
+/// The agent of the root's own host.
+pub struct Forked {
+    /// The connection to it.
+    pub link: Link,
+    /// Its process.
+    pub pid: Pid,
+    /// The process group of its ranks.
+    pub group: Pid,
 }
 
 /// Starts the agent of this host in a fork of this process, which must have one thread and no open
-/// descriptors that the agent should not have. Returns the connection and the agent's process.
-/// The agent waits for its plan for `time`.
-pub fn fork(time: Duration) -> io::Result<(Link, Pid)> {
-    let (near, far) = UnixStream::pair()?;
+/// descriptors that the agent should not have. The agent waits for its plan for `time`.
+pub fn fork(time: Duration) -> io::Result<Forked> {
+    let (mut near, mut far) = UnixStream::pair()?;
     if let Some(pid) = system::fork(c"mpiexec-agent")? {
         drop(far);
-        return Ok((Link::local(near)?, pid));
+        let mut group = [0; size_of::<Pid>()];
+        near.read_exact(&mut group)?;
+        return Ok(Forked {
+            link: Link::local(near)?,
+            pid,
+            group: Pid::from_ne_bytes(group),
+        });
     }
     drop(near);
+    let Ok(guardian) = Guardian::start() else {
+        system::exit(FAILED)
+    };
+    // The root, if it is there, fails with the plan.
+    let _ = far.write_all(&guardian.group().to_ne_bytes());
     let until = Instant::now() + time;
     let run = || {
         let plan = Link::local(far).map_err(|error| error.to_string());
-        run_with(plan.and_then(|link| calling::plan(link, until, None)), true)
+        let plan = plan.and_then(|link| calling::plan(link, until, None));
+        run_with(plan, Some(guardian))
     };
     // Unwinding must not reach the caller's copy of the root.
     system::exit(panic::catch_unwind(AssertUnwindSafe(run)).unwrap_or(FAILED))
 }
 
-/// Runs an agent from its plan to its end. Returns its exit code.
-fn run_with(plan: Result<(Link, Plan), String>, is_own: bool) -> u8 {
-    let text = match plan.map(|(link, plan)| Agent::start(link, plan, is_own)) {
+/// Runs an agent from its plan to its end. That of the root's own host has its guardian already.
+/// Returns the agent's exit code.
+fn run_with(plan: Result<(Link, Plan), String>, guardian: Option<Guardian>) -> u8 {
+    let is_own = guardian.is_some();
+    let text = match plan.map(|(link, plan)| Agent::start(link, plan, guardian)) {
         Ok(Ok(mut agent)) => return agent.serve(),
         // The root of this host has said why it sends no plan.
         Err(_) if is_own => return FAILED,
@@ -146,9 +169,11 @@ enum Owner {
 }
 
 impl Agent {
-    fn start(parent: Link, plan: Plan, is_own: bool) -> Result<Agent, String> {
+    fn start(parent: Link, plan: Plan, guardian: Option<Guardian>) -> Result<Agent, String> {
         let common = plan.common.clone();
-        let (mut agent, mut events) = Agent::of(parent, plan, is_own, Guardian::start)?;
+        let is_own = guardian.is_some();
+        let guardian = || guardian.map_or_else(Guardian::start, Ok);
+        let (mut agent, mut events) = Agent::of(parent, plan, is_own, guardian)?;
         agent.start_ranks(&common);
         agent.take(&mut events);
         Ok(agent)
@@ -416,7 +441,10 @@ impl Agent {
             Down::Signal { number, group } => match group {
                 true => {
                     self.is_ending |= ENDING.contains(&number);
-                    self.guardian.signal(number);
+                    // The root signals the ranks of its own host.
+                    if !self.is_own {
+                        self.guardian.signal(number);
+                    }
                 }
                 false => {
                     let running = self.ranks.iter().filter(|rank| rank.ending.is_none());

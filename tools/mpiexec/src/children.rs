@@ -21,6 +21,7 @@ use self::keys::Keys;
 use self::listen::Listeners;
 pub use self::listen::interface_addresses;
 use self::system as calls;
+use crate::agent::Forked;
 use crate::system::{Ending, Pid, kill, set_nonblocking};
 use crate::wire::check::Claims;
 use crate::wire::greeting::Greeting;
@@ -89,10 +90,8 @@ struct Child {
 pub struct OwnAgent {
     /// Its host.
     pub member: Member,
-    /// The connection to it.
-    pub link: Link,
-    /// Its process.
-    pub pid: Pid,
+    /// The agent.
+    pub forked: Forked,
 }
 
 /// The agents that run already.
@@ -149,14 +148,14 @@ impl Children {
         if !branches.is_empty() {
             all.launch(branches, links, events)?;
         }
-        if let Some(OwnAgent { member, link, pid }) = own {
+        if let Some(OwnAgent { member, forked }) = own {
             let boot = Boot {
                 kind: boot::OWN.to_owned(),
                 ..Boot::default()
             };
             let mut child = Child::new(vec![member], boot)?;
-            child.pid = Some(pid);
-            child.begin(link, &all.common);
+            child.pid = Some(forked.pid);
+            child.begin(forked.link, &all.common);
             all.children.push(child);
         }
         Ok(all)

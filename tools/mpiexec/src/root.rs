@@ -7,6 +7,7 @@ pub mod here;
 mod input;
 mod other_mpi;
 mod output;
+mod own_ranks;
 pub mod plan;
 mod setup;
 pub mod variables;
@@ -23,8 +24,9 @@ use self::ending::{Cause, Ended, PeerLoss, Phase, UnfinalizedExits};
 use self::input::Input;
 use self::other_mpi::OtherMpi;
 use self::output::Output;
+use self::own_ranks::OwnRanks;
 use crate::affinity;
-use crate::agent;
+use crate::agent::{self, Forked};
 use crate::children::{Children, Event, Key, OwnAgent, Running};
 use crate::debugger;
 use crate::hang::Inquiry;
@@ -58,8 +60,8 @@ const CROWD: usize = 1000;
 /// Agents that have joined a job before its start.
 #[derive(Default)]
 pub struct Joined {
-    /// The agent of this host, and its process.
-    pub own: Option<(Link, Pid)>,
+    /// The agent of this host.
+    pub own: Option<Forked>,
     /// The connections to those of the other hosts, in order.
     pub links: Vec<Link>,
 }
@@ -158,6 +160,8 @@ struct Root {
     programs: Vec<String>,
     hosts: Vec<Host>,
     running: usize,
+    /// The ranks of this host, if their agent is a fork of this process and not lost.
+    own: Option<OwnRanks>,
     children: Children,
     fence: Fence,
     /// Answers what concerns ranks of several hosts.
@@ -175,6 +179,8 @@ struct Root {
     input: Option<Input>,
     limit: Option<(Instant, Duration)>,
     phase: Phase,
+    /// The signal that ends this job, and when it came.
+    ended_by: Option<(i32, Instant)>,
     /// A request for wait reports that is not answered yet.
     inquiry: Option<Inquiry>,
     standstill: HangDetector,
@@ -218,13 +224,13 @@ impl Root {
         let own = match setup.own.take() {
             None => None,
             Some(member) => {
-                let (link, pid) = match joined.own {
+                let forked = match joined.own {
                     Some(own) => own,
                     None => agent::fork(PLAN).map_err(|e| {
                         unfit("can't start a process that looks after the ranks", e)
                     })?,
                 };
-                Some(OwnAgent { member, link, pid })
+                Some(OwnAgent { member, forked })
             }
         };
         let links = joined.links;
@@ -257,6 +263,7 @@ impl Root {
         let output = Output::new(options, &hosts.collect::<Vec<_>>(), &placement.node_of)?;
         let own = running.own.as_ref();
         let own_number = own.map(|own| own.member.number as usize);
+        let own = own.map(|own| OwnRanks::new(own.forked.group));
         let mut events = Vec::new();
         let children = start_children(setup.common, setup.branches, running, &mut events)?;
         let rank = |&host: &usize| Rank {
@@ -291,6 +298,7 @@ impl Root {
                 .map(|&appnum| programs[appnum as usize].clone())
                 .collect(),
             running: 0,
+            own,
             fence: Fence::new(false, children.len()),
             children,
             server,
@@ -305,6 +313,7 @@ impl Root {
                 .timeout
                 .and_then(|limit| Some((began.checked_add(limit)?, limit))),
             phase: Phase::Running,
+            ended_by: None,
             inquiry: None,
             standstill: HangDetector::default(),
             stages_asked: None,
@@ -491,6 +500,13 @@ impl Root {
                         }
                     }
                 }
+                if let Some(own) = self
+                    .own
+                    .as_mut()
+                    .filter(|_| self.hosts[host as usize].is_own)
+                {
+                    own.started();
+                }
                 self.tell_debuggers();
             }
             Up::Output {
@@ -640,6 +656,8 @@ impl Root {
     fn finish(&mut self, options: &Options) -> u8 {
         self.input = None;
         self.children.give_up_the_unborn();
+        // Its agent ends what is left, and with it the process group.
+        self.own = None;
         self.children.send(&Down::Quit {});
         let until = Instant::now() + FAREWELL;
         while self.children.any_up() && Instant::now() < until {

@@ -260,6 +260,36 @@ fn a_signal_that_ends_the_launcher_ends_the_job() {
     }
 }
 
+/// An agent beside thousands of busy ranks gets a core once in seconds. One that is stopped gets none.
+#[test]
+fn a_signal_reaches_ranks_whose_agent_gets_no_core() {
+    let job = Watched::start(&["-n", "2"], "echo $$ >> $PIDS; exec sleep 100");
+    let pids = job.pids(2);
+    let first = pids.split_whitespace().next().unwrap();
+    let stat = std::fs::read_to_string(format!("/proc/{first}/stat")).unwrap();
+    let (_, fields) = stat.rsplit_once(')').unwrap();
+    let agent = fields.split_whitespace().nth(1).unwrap();
+    // Until then the launcher does not know that all ranks run.
+    wait_until("the agent waits", support::LIMIT, || {
+        state(agent) == Some('S')
+    });
+    std::thread::sleep(Duration::from_millis(100));
+    let kill = |signal: &str| Command::new("kill").args([signal, agent]).status();
+    assert!(kill("-STOP").unwrap().success());
+    let began = Instant::now();
+    job.running.signal("TERM");
+    wait_until("the ranks are gone", support::LIMIT, || {
+        !pids.split_whitespace().any(alive)
+    });
+    let took = began.elapsed();
+    assert!(kill("-CONT").unwrap().success());
+    job.running
+        .finish()
+        .expect(143)
+        .says("all 2 ranks were ended: 2 by SIGTERM");
+    assert!(took < SOON, "{took:?}");
+}
+
 #[test]
 fn the_second_signal_does_not_wait() {
     let job = Watched::start(
@@ -275,6 +305,32 @@ fn the_second_signal_does_not_wait() {
     job.running.finish().expect(143).says("2 by SIGKILL");
     assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
     all_gone(&pids, 2);
+}
+
+/// timeout(1) sends its signal to its child, and at once to the group in which the child is.
+#[test]
+fn a_signal_that_comes_twice_at_once_gives_time_to_save() {
+    let script = "trap 'sleep 0.5; echo saved; exit 0' TERM; echo $$ >> $PIDS; \
+                  while :; do sleep 0.05; done";
+    for _ in 0..10 {
+        let job = Watched::start(&["-n", "2"], script);
+        job.pids(2);
+        let began = Instant::now();
+        job.running.terminate();
+        // So that the launcher sees two.
+        std::thread::sleep(Duration::from_millis(10));
+        job.running.terminate();
+        let took = began.elapsed();
+        let outcome = job.running.finish();
+        if took < Duration::from_millis(80) {
+            outcome
+                .expect(143)
+                .says("all 2 ranks were ended: 2 by exiting");
+            assert_eq!(outcome.out, "saved\nsaved\n");
+            return;
+        }
+    }
+    panic!("the machine is too busy to send two signals within 80 ms");
 }
 
 #[test]

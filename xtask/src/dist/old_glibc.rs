@@ -6,7 +6,7 @@
 use std::env;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use super::failed;
@@ -48,21 +48,6 @@ pub fn use_version(version: &str) -> Result {
     unsafe {
         env::set_var(linker, cc);
         env::set_var("WEFT_CXX", cxx);
-    }
-    Ok(())
-}
-
-/// Fails if the wheel among these files needs a newer glibc.
-pub fn check(files: &[PathBuf], version: &str) -> Result {
-    let number = |text: &str| -> Option<u32> { text.split(['.', '_']).nth(1)?.parse().ok() };
-    let wheels = files.iter().filter_map(|path| path.file_name()?.to_str());
-    for wheel in wheels.filter(|name| name.ends_with(".whl")) {
-        let needs = wheel
-            .split_once("manylinux_")
-            .and_then(|(_, rest)| number(rest));
-        if needs.is_none_or(|needs| Some(needs) > number(version)) {
-            return Err(format!("{wheel} needs a newer glibc than {version}"));
-        }
     }
     Ok(())
 }
@@ -132,19 +117,4 @@ fn wrapper(path: &Path, compiler: &str, folder: &Path) -> Result {
     fs::write(path, text)
         .and_then(|()| fs::set_permissions(path, fs::Permissions::from_mode(0o755)))
         .map_err(|error| failed(path, error))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_wheel_for_a_newer_glibc_is_refused() {
-        let file = |name: &str| [PathBuf::from("weft.deb"), PathBuf::from(name)];
-        let old = file("weft-0.1.0-py3-none-manylinux_2_17_x86_64.whl");
-        let new = file("weft-0.1.0-py3-none-manylinux_2_34_x86_64.whl");
-        assert_eq!(check(&old, "2.28"), Ok(()));
-        assert_eq!(check(&new, "2.34"), Ok(()));
-        assert!(check(&new, "2.28").is_err_and(|error| error.contains("manylinux_2_34")));
-    }
 }

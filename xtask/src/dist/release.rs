@@ -11,6 +11,8 @@ use serde_json::{Value, json};
 use super::{VERSION, failed, source_time, text_of};
 use crate::{Result, workspace};
 
+/// The glibc that releases are linked for: that of Rocky Linux 8 and Debian 10.
+const GLIBC: &str = "2.28";
 /// Packages of this source tree that are not part of an installation.
 const NOT_SHIPPED: &[&str] = &[
     "xtask",
@@ -21,10 +23,11 @@ const NOT_SHIPPED: &[&str] = &[
 ];
 
 /// Makes all files of a release in `to`, by default `release-files` in cargo's target folder.
+/// Must be called before other threads run.
 ///
 /// # Errors
 /// If the tree has changes that are not committed, since the sources would not be those of the
-/// packages.
+/// packages, or if a file needs a newer glibc than [`GLIBC`].
 pub fn run(to: Option<&Path>) -> Result {
     let root = workspace::root();
     let root = root.to_string_lossy();
@@ -41,7 +44,7 @@ pub fn run(to: Option<&Path>) -> Result {
     if to.exists() {
         fs::remove_dir_all(&to).map_err(|error| failed(&to, error))?;
     }
-    let mut made = super::run(Some(&to), false)?;
+    let mut made = super::run(Some(&to), false, Some(GLIBC))?;
     let to = fs::canonicalize(&to).map_err(|error| failed(&to, error))?;
     made.push(sources(&to, &root)?);
     made.push(bill_of_materials(&to)?);

@@ -77,15 +77,9 @@ pub fn divide(root: &Path, development: &Path) -> Result {
     Ok(())
 }
 
-fn glibc() -> Result<String> {
-    let text = text_of("getconf", &["GNU_LIBC_VERSION"])?;
-    Ok(text.rsplit(' ').next().unwrap_or_default().to_owned())
-}
-
 /// Packs both trees for dpkg.
-pub fn debian(to: &Path, roots: &[PathBuf; 2], time: &str) -> Result<Vec<PathBuf>> {
+pub fn debian(to: &Path, roots: &[PathBuf; 2], time: &str, glibc: &str) -> Result<Vec<PathBuf>> {
     let architecture = text_of("dpkg", &["--print-architecture"])?;
-    let glibc = glibc()?;
     let mut packages = Vec::new();
     for ((root, control), scripts) in roots.iter().zip(CONTROLS).zip(SCRIPTS) {
         let size = text_of("du", &["-sk", &root.join("usr").to_string_lossy()])?;
@@ -95,7 +89,7 @@ pub fn debian(to: &Path, roots: &[PathBuf; 2], time: &str) -> Result<Vec<PathBuf
             .replace("@VERSION@", VERSION)
             .replace("@ARCHITECTURE@", &architecture)
             .replace("@SIZE@", size.split_whitespace().next().unwrap_or("0"))
-            .replace("@GLIBC@", &glibc);
+            .replace("@GLIBC@", glibc);
         let name = control
             .lines()
             .find_map(|line| line.strip_prefix("Package: "));
@@ -122,13 +116,17 @@ pub fn debian(to: &Path, roots: &[PathBuf; 2], time: &str) -> Result<Vec<PathBuf
 }
 
 /// Packs both trees for rpm.
-pub fn rpm(to: &Path, aside: &Path, roots: &[PathBuf; 2], time: &str) -> Result<Vec<PathBuf>> {
+pub fn rpm(
+    to: &Path,
+    aside: &Path,
+    roots: &[PathBuf; 2],
+    time: &str,
+    glibc: &str,
+) -> Result<Vec<PathBuf>> {
     let top = aside.join("rpm");
     fs::create_dir_all(&top).map_err(|error| failed(&top, error))?;
     let spec = top.join("weft.spec");
-    let text = SPEC
-        .replace("@VERSION@", VERSION)
-        .replace("@GLIBC@", &glibc()?);
+    let text = SPEC.replace("@VERSION@", VERSION).replace("@GLIBC@", glibc);
     write(&spec, &text, 0o644)?;
     let mut lists = Vec::new();
     for (root, name) in roots.iter().zip(["runtime", "development"]) {

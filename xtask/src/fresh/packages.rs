@@ -35,7 +35,7 @@ const INSTALLATIONS: &[(&str, &str, &str)] = &[
 pub fn run(system: &System, dev: bool) -> Result {
     let began = Instant::now();
     let packages = system.root.join("packages");
-    dist::run(Some(&packages), dev)?;
+    dist::run(Some(&packages), dev, None)?;
     println!("xtask: packages made in {} s", began.elapsed().as_secs());
     let page = workspace::root().join("docs/tutorial.md");
     let text = fs::read_to_string(&page).map_err(|error| format!("{}: {error}", page.display()))?;

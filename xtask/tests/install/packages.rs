@@ -77,6 +77,47 @@ fn the_archive_works_where_it_is_unpacked() {
 }
 
 #[test]
+fn packages_name_the_glibc_that_their_files_need() {
+    let dir = Dir::new("needs");
+    let (wheel, unpack) = (package(".whl"), ["-m", "zipfile", "-e"]);
+    let mut python = Command::new("python3");
+    run(python.args(unpack).arg(&wheel).arg(&dir.0));
+    let data = format!("weft-{}.data/data", env!("CARGO_PKG_VERSION"));
+    let (mut newest, mut count) = ((2, 17), 0);
+    let mut folders = ["bin", "lib"]
+        .map(|name| dir.0.join(&data).join(name))
+        .to_vec();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).expect("a folder").flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if fs::read(&path).expect("a file").starts_with(b"\x7fELF") {
+                count += 1;
+                let symbols = run(Command::new("objdump").arg("-T").arg(&path));
+                let versions = symbols.split("GLIBC_").skip(1).filter_map(|rest| {
+                    let mut parts = rest.split(|c: char| !c.is_ascii_digit());
+                    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+                });
+                newest = versions.fold(newest, |a: (u32, u32), b| a.max(b));
+            }
+        }
+    }
+    // Libraries for C, C++ and Fortran, those of tools, and programs.
+    assert!(count >= 12, "{count} programs and libraries");
+    let tag = format!("-manylinux_{}_{}_", newest.0, newest.1);
+    assert!(wheel.to_string_lossy().contains(&tag), "{wheel:?}: {tag}");
+    if weft_needs::RPM.met() {
+        let [runtime, _] = both(["weft-VERSION-1.ARCH.rpm", ""]);
+        let needs = run(Command::new("rpm").args(["-qp", "--requires"]).arg(runtime));
+        assert!(
+            needs.contains(&format!("glibc >= {}.{}\n", newest.0, newest.1)),
+            "{needs}"
+        );
+    }
+}
+
+#[test]
 fn pip_installs_the_wheel_and_removes_it() {
     if !weft_needs::PYTHON.met() {
         return;
@@ -123,6 +164,55 @@ fn pip_installs_the_wheel_and_removes_it() {
         "include/mpi.h",
     ] {
         assert!(!venv.join(name).exists(), "{name} is left behind");
+    }
+}
+
+/// Spack itself is not installed; a script stands in for what the recipe takes from it, and another for
+/// cargo.
+#[test]
+fn the_recipe_for_spack_installs() {
+    use std::os::unix::fs::PermissionsExt as _;
+    if !weft_needs::PYTHON.met() {
+        return;
+    }
+    let dir = Dir::new("spack");
+    let cargo = dir.0.join("cargo");
+    let installed = super::installed().display();
+    let script = format!(
+        "#!/bin/sh\nset -e\n[ \"$1 $2 $3\" = 'xtask install --prefix' ] && [ $# = 4 ]\n\
+         mkdir -p \"$4\"\ncp -r '{installed}/.' \"$4\"\n"
+    );
+    fs::write(&cargo, script).expect("a script");
+    fs::set_permissions(&cargo, fs::Permissions::from_mode(0o755)).expect("a script");
+    let path = std::env::var("PATH").expect("a path");
+    for old in ["1", "0"] {
+        let prefix = dir.0.join(format!("prefix-{old}"));
+        let mut python = Command::new("python3");
+        python.args(["-c", include_str!("spack.py")]);
+        python
+            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/spack/weft/package.py"));
+        python.arg(&prefix).arg(old);
+        let text = run(python.env("PATH", format!("{}:{path}", dir.0.display())));
+        for line in [
+            "provides=mpi@:5.0",
+            "depends_on=rust@1.89:",
+            "WEFT_CC=/cc",
+            "WEFT_FC=/fc",
+        ] {
+            assert!(text.lines().any(|one| one == line), "{line}: {text}");
+        }
+        // Each wrapper that programs are built by is installed.
+        let wrappers = text.lines().filter_map(|line| {
+            let (name, path) = line.split_once('=')?;
+            (name.starts_with("MPI") || name.starts_with("spec.")).then_some(path)
+        });
+        let wrappers: Vec<&str> = wrappers.collect();
+        assert_eq!(wrappers.len(), 8, "{text}");
+        assert!(
+            wrappers.iter().all(|path| Path::new(path).exists()),
+            "{text}"
+        );
+        try_out(&prefix.join("bin"), &dir.0);
     }
 }
 

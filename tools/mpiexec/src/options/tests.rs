@@ -258,7 +258,21 @@ fn examples_of_other_launchers_work_or_say_what_to_write() {
             Refused("-rankfile FILE"),
         ),
     ];
-    for (line, fate) in hydra.into_iter().chain(open_mpi) {
+    // The tables of what does not work come behind this.
+    let table = |page: &'static str| page.split_once("in examples").map_or("", |(_, rest)| rest);
+    let pages = [
+        table(include_str!("../../../../docs/from-mpich.md")),
+        table(include_str!("../../../../docs/from-openmpi.md")),
+    ];
+    let hydra = hydra.map(|(line, fate)| (line, fate, pages[0]));
+    let open_mpi = open_mpi.map(|(line, fate)| (line, fate, pages[1]));
+    for (line, fate, page) in hydra.into_iter().chain(open_mpi) {
+        let mut words = line.split([' ', '=']).filter(|word| word.starts_with("-"));
+        let is_listed = words.any(|word| page.contains(&format!("`{word}")));
+        assert!(
+            is_listed || matches!(fate, Works),
+            "{line}: not in the table"
+        );
         match (read(line), fate) {
             (Ok(Request::Run(job)), Works) => assert_eq!(job.notes, [""; 0], "{line}"),
             (Ok(Request::Run(job)), Noted(part)) => {

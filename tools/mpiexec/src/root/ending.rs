@@ -20,6 +20,9 @@ use crate::wire::messages::Down;
 const GRACE: Duration = Duration::from_millis(300);
 /// The same after a signal from outside, whose sender may want a program to save its work.
 const GRACE_FOR_SIGNALS: Duration = Duration::from_secs(5);
+/// Time within which two signals of a kind count as one: timeout(1) sends its signal to its child, and
+/// then to the process group, in which the child is.
+const TWICE: Duration = Duration::from_millis(100);
 /// Time that others may run on after a rank that ended with 0 but without MPI_Finalize: programs that
 /// leave like this do so at about the same time. Longer than a process takes to report a lost peer (a
 /// second over UCX), also on a busy machine.
@@ -140,13 +143,26 @@ impl Root {
             number,
             group: true,
         });
+        if let Some(own) = &mut self.own {
+            own.signal(number);
+        }
     }
 
     fn end_by_signal(&mut self, number: i32) {
         if self.phase != Phase::Running {
-            self.kill();
+            let is_twice = |(first, at)| first == number && Instant::now() < at + TWICE;
+            if !self.ended_by.is_some_and(is_twice) {
+                self.kill();
+            }
             return;
         }
+        self.ask_because_of(number);
+        // Thousands of ranks that end may have kept this process from its core until now.
+        self.ended_by = Some((number, Instant::now()));
+    }
+
+    /// Asks all ranks to end because of a signal from outside.
+    fn ask_because_of(&mut self, number: i32) {
         let text = format!("received {}", signal_name(number));
         self.blame(None, 128 + number as u8, text);
         let grace = if self.is_spawned {
@@ -191,6 +207,9 @@ impl Root {
             host.settled = true;
             host.spoken = true;
             host.stuck = 0;
+            if host.is_own {
+                self.own = None;
+            }
             lost.extend(host.ranks.iter().copied());
         }
         lost.retain(|&rank| self.ranks[rank].ending.is_none());
@@ -596,6 +615,9 @@ impl Root {
     fn kill(&mut self) {
         if !matches!(self.phase, Phase::Killed(_)) {
             self.children.send(&Down::Kill {});
+            if let Some(own) = &mut self.own {
+                own.signal(libc::SIGKILL);
+            }
             // Its agents end the ranks of a spawned job.
             self.offspring.signal(libc::SIGKILL);
             self.phase = Phase::Killed(Instant::now() + REPORTS);

@@ -130,6 +130,12 @@ impl Running {
     pub fn signal(&self, name: &str) {
         signal(self.child.id(), name);
     }
+
+    /// Sends SIGTERM without starting a program for it.
+    pub fn terminate(&self) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    }
 }
 
 impl Drop for Running {
