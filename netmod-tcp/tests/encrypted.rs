@@ -215,8 +215,8 @@ fn a_cut_between_records_is_a_loss() {
     }
 }
 
-/// Both kinds of connections prove the same secret. Whoever takes the encryption out of a hello, or
-/// puts it in, gets no proof from the process that it leads to.
+/// Both kinds of connections prove the same secret. An attacker who takes the encryption out of a
+/// hello, or puts it in, gets no proof from the process that it leads to.
 #[test]
 fn a_process_answers_hellos_of_its_own_kind_only() {
     for (lookup, label) in [

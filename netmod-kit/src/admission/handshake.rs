@@ -474,7 +474,7 @@ mod tests {
     /// Keys are bound to all bytes of both ends: a change leaves the responder without keys, and the
     /// initiator, too, unless only its own last message was changed.
     #[test]
-    fn whoever_changes_a_bit_is_noticed() {
+    fn a_changed_bit_is_noticed() {
         let [ours, theirs] = through(|_, _| {});
         assert!(ours.is_some() && ours == theirs);
         for (message, len) in [PROTOCOL.hello_len(), CHALLENGE, PROOF]
@@ -524,7 +524,7 @@ mod tests {
     }
 
     /// The protocols of plain and encrypted connections share a secret: what one proves is nothing
-    /// to the other, so nobody can talk an end out of encryption.
+    /// to the other, so an attacker cannot talk an end out of encryption.
     #[test]
     fn a_proof_is_good_for_one_protocol() {
         const PLAIN: Protocol = Protocol::proving(*b"WeftTsp\x01", 4);
@@ -540,7 +540,7 @@ mod tests {
     }
 
     /// Points of low order (RFC 7748, section 6.1), also not in canonical form: an end that knows the
-    /// secret can't make the other agree on keys that everybody knows.
+    /// secret cannot make the other agree on keys that all know.
     #[test]
     fn points_of_low_order_are_refused() {
         let hex = |text: &str| *Secret::from_hex(text).unwrap().as_bytes();
