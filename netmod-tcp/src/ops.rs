@@ -8,13 +8,12 @@ const MOST: usize = 4096;
 
 /// The state of an operation.
 pub(crate) enum Act {
-    /// A get of `len` bytes to `local`, of which `filled` have arrived. `whole` is the cookie of
-    /// the [`Act::Shared`] that this is a part of.
+    /// A get of `len` bytes to `local`, of which `filled` have arrived.
     Get {
         local: *mut u8,
         len: usize,
         filled: usize,
-        whole: Option<u64>,
+        part: Option<Part>,
     },
     /// A get that is split over several connections.
     Shared {
@@ -27,6 +26,15 @@ pub(crate) enum Act {
     Atomic { result: *mut u64 },
     /// A flush that waits for `left` connections.
     Flush { left: u32, failed: bool },
+}
+
+/// What a get is a part of.
+#[derive(Clone, Copy)]
+pub(crate) struct Part {
+    /// Cookie of the [`Act::Shared`].
+    pub whole: u64,
+    /// Endpoint of the stream over which the part was requested.
+    pub index: u32,
 }
 
 /// The part of a get that has not been requested.
@@ -79,6 +87,13 @@ impl Ops {
     pub(crate) fn take(&mut self, cookie: u64, peer: Peer) -> Option<Op> {
         self.get(cookie, peer)?;
         self.0.remove(cookie as u32)
+    }
+
+    /// Lists the cookies of the parts that a stream owes.
+    pub(crate) fn parts(&self, stream: u32) -> Vec<u64> {
+        let is_owed = |op: &Op| matches!(op.act, Act::Get { part: Some(Part { index, .. }), .. } if index == stream);
+        let indices = self.0.indices(is_owed).into_iter();
+        indices.map(|index| self.0.cookie(index)).collect()
     }
 
     /// Returns whether an operation with a process is pending.

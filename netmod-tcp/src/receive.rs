@@ -13,7 +13,6 @@ use crate::conn::{Conn, Incoming, Park, Target};
 use crate::lane::{Endpoint, State, TcpLane};
 use crate::ops::{Act, Ops};
 use crate::scatter::{destinations, fill_pieces};
-use crate::silence::UNREACHED;
 use crate::socket::{FORGED, Socket};
 use crate::transfer;
 use crate::wire::{self, FrameKind, MAX_FIXED, MAX_PAYLOAD, Next, PREFIX};
@@ -341,14 +340,17 @@ impl<S: Socket> TcpLane<S> {
                  or its launcher's messages"
                     .to_string()
             }
-            (ErrorKind::TimedOut, _) => UNREACHED.to_string(),
+            (ErrorKind::TimedOut, _) => self.unreached(index),
             _ if error.raw_os_error() == Some(FORGED.raw_os_error()) => {
                 "data on its encrypted TCP connection was changed or forged on the network between".to_string()
             }
             (ErrorKind::WouldBlock, Some(why)) => format!("writing to its TCP connection failed: {why}"),
             _ => format!("its TCP connection broke: {error}"),
         };
-        self.lose(peer, &why);
+        let is_attacked = error.raw_os_error() == Some(FORGED.raw_os_error());
+        if taken || is_attacked || !self.give_up(index, &why) {
+            self.lose(peer, &why);
+        }
     }
 
     /// Ends the connection with a peer that violates the protocol.
@@ -599,7 +601,7 @@ impl<S: Socket> TcpLane<S> {
                         .misunderstood(index, "a refusal of a request that cannot be refused");
                 }
                 if let Some(op) = self.ops.take(cookie, peer) {
-                    if let Act::Get { whole: Some(_), .. } = op.act {
+                    if let Act::Get { part: Some(_), .. } = op.act {
                         return self.part_is_over(index, &op.act, false);
                     }
                     self.learn(index, &op.act, false);
@@ -635,7 +637,7 @@ impl<S: Socket> TcpLane<S> {
             _ => false,
         };
         if over && let Some(op) = self.ops.take(cookie, peer) {
-            if let Act::Get { whole: Some(_), .. } = op.act {
+            if let Act::Get { part: Some(_), .. } = op.act {
                 return self.part_is_over(index, &op.act, true);
             }
             self.learn(index, &op.act, true);

@@ -82,7 +82,7 @@ impl<S: Socket> TcpLane<S> {
             local,
             len,
             filled: 0,
-            whole: None,
+            part: None,
         };
         let cookie = self.ops.add(Op { token, peer, act });
         let number = remote.key.words[0];

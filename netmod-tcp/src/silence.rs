@@ -10,7 +10,7 @@ use std::net::TcpStream;
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
-use netmod::{Peer, Sink};
+use netmod::Sink;
 use rustix::net::sockopt;
 
 use crate::calls::SILENCE;
@@ -90,8 +90,8 @@ impl<S: Socket> TcpLane<S> {
     /// Checks all connections with unacknowledged data, and reports losses to the sink.
     pub(crate) fn look_for_silence(&mut self, sink: &mut dyn Sink) {
         let now = Instant::now();
-        let mut silent: Vec<Peer> = Vec::new();
-        for endpoint in &mut self.endpoints {
+        let mut silent: Vec<u32> = Vec::new();
+        for (index, endpoint) in self.endpoints.iter_mut().enumerate() {
             let State::Open(conn) = &mut endpoint.state else {
                 continue;
             };
@@ -99,19 +99,33 @@ impl<S: Socket> TcpLane<S> {
                 && let Some(heard) = Heard::of(&conn.stream)
                 && conn.silence.record(heard, now)
             {
-                silent.push(endpoint.peer);
+                silent.push(index as u32);
             }
         }
-        for peer in silent {
-            self.lose(peer, UNREACHED);
+        for index in silent {
+            let why = self.unreached(index);
+            if !self.give_up(index, &why) {
+                self.lose(self.endpoints[index as usize].peer, &why);
+            }
         }
         self.deliver(sink);
     }
-}
 
-/// Reason of a loss by silence.
-pub(crate) const UNREACHED: &str =
-    "its host has not answered for 10 seconds: the host or the network between is down";
+    /// Returns the reason of a loss by silence on a connection, with the interface of this host.
+    pub(crate) fn unreached(&self, index: u32) -> String {
+        let own = match &self.endpoints[index as usize].state {
+            State::Open(conn) => conn.stream.local_addr().ok(),
+            _ => None,
+        };
+        let own = own.map(|own| own.ip().to_canonical());
+        let mut all = self.shared.interfaces.iter();
+        let over = all.find(|one| Some(one.address) == own);
+        let over = over.map(|one| format!(" over {one}")).unwrap_or_default();
+        format!(
+            "its host has not answered for 10 seconds{over}: the host or the network between is down"
+        )
+    }
+}
 
 #[cfg(test)]
 mod tests {

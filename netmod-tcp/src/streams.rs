@@ -2,17 +2,18 @@
 //! fetch more.
 //!
 //! The first connection of two VCIs carries all messages, puts and atomics and thus keeps their
-//! order; gets have none.
+//! order; gets have none. So the loss of another connection loses nothing: the first one fetches what
+//! that one owed.
 
 use std::net::SocketAddr;
 
 use netmod::{Peer, RemoteAddr, Token};
-use netmod_kit::Notice;
+use netmod_kit::{Notice, event};
 
 use crate::conn::NOBODY;
 use crate::interfaces::Interface;
 use crate::lane::{Endpoint, State, TcpLane};
-use crate::ops::{Act, Op, Rest};
+use crate::ops::{Act, Op, Part, Rest};
 use crate::receive::not_exposed;
 use crate::socket::Socket;
 use crate::wire::{FrameKind, words};
@@ -139,7 +140,7 @@ impl<S: Socket> TcpLane<S> {
             local: asked.local,
             len: asked.len,
             filled: 0,
-            whole: Some(whole),
+            part: Some(Part { whole, index }),
         };
         let token = NOBODY;
         let cookie = self.ops.add(Op { token, peer, act });
@@ -150,11 +151,68 @@ impl<S: Socket> TcpLane<S> {
         self.write(index);
     }
 
+    /// Gives up a stream that has broken, and requests the parts that it owes over the first one.
+    /// Returns `false` if it is the first one, or that one is not open.
+    #[cold]
+    pub(crate) fn give_up(&mut self, index: u32, why: &str) -> bool {
+        let Endpoint {
+            peer, vci, stream, ..
+        } = self.endpoints[index as usize];
+        let first = self.index_of(peer, vci);
+        if stream == 0 || self.conn(first).is_none() {
+            return false;
+        }
+        event!(
+            Tcp,
+            Info,
+            "process {peer} VCI {vci} stream {stream}: given up: {why}"
+        );
+        let endpoint = &mut self.endpoints[index as usize];
+        if let State::Open(conn) = std::mem::replace(&mut endpoint.state, State::Off) {
+            self.open -= 1;
+            self.streams -= 1;
+            self.pipes_made -= u32::from(conn.pipe.is_some());
+        }
+        for cookie in self.ops.parts(index) {
+            self.ask_again(cookie, peer, first);
+        }
+        self.write(first);
+        true
+    }
+
+    /// Requests a part again, over another stream.
+    fn ask_again(&mut self, cookie: u64, peer: Peer, over: u32) {
+        let Some(&mut Act::Get {
+            local,
+            len,
+            ref mut filled,
+            part: Some(Part {
+                whole,
+                ref mut index,
+            }),
+        }) = self.ops.get(cookie, peer).map(|op| &mut op.act)
+        else {
+            return;
+        };
+        (*filled, *index) = (0, over);
+        let Some(&mut Act::Shared { rest, .. }) = self.ops.get(whole, peer).map(|op| &mut op.act)
+        else {
+            return;
+        };
+        let before = rest.local.addr().wrapping_sub(local.addr());
+        let offset = rest.offset.wrapping_sub(before as u64);
+        let fixed = words::<4, 32>([rest.number, offset, len as u64, cookie]);
+        if let Some(conn) = self.conn(over) {
+            conn.append(FrameKind::Get, 0, &fixed, &[]);
+        }
+    }
+
     /// Handles the end of a part: it has arrived, or was refused.
     pub(crate) fn part_is_over(&mut self, index: u32, part: &Act, well: bool) {
         let peer = self.endpoints[index as usize].peer;
         let &Act::Get {
-            whole: Some(whole), ..
+            part: Some(Part { whole, .. }),
+            ..
         } = part
         else {
             return;

@@ -1,4 +1,4 @@
-//! Encrypted connections, through a proxy that listens in and changes bits.
+//! Encrypted connections, through a proxy that listens in, changes bits and cuts.
 
 mod common;
 
@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use common::{LIMIT, Node, Random, nodes_with, poll_until};
+use common::{LIMIT, Node, Random, hello, nodes_with, poll_until};
 use netmod::{Header, LaneError, Payload};
 
 /// Bytes of the handshake from and to the process that connects.
@@ -15,8 +15,14 @@ const HANDSHAKE: [usize; 2] = [85, 72];
 
 const MARKER: &[u8] = b"a marker that no key has by chance";
 
-/// A change of one bit: direction (0: from the process that connects), byte, bit.
-type Flip = (usize, usize, u32);
+/// What the proxy does to the bytes of a direction (0: from the process that connects).
+#[derive(Clone, Copy, Debug)]
+enum Attack {
+    /// Changes a bit of a byte.
+    Flip(usize, usize, u32),
+    /// Ends the stream after so many records.
+    Cut(usize, usize),
+}
 
 /// What went in each direction.
 type Capture = Arc<Mutex<[Vec<u8>; 2]>>;
@@ -29,20 +35,47 @@ fn plain(_: &str) -> Option<String> {
     None
 }
 
-fn forward(mut from: TcpStream, mut to: TcpStream, way: usize, flip: Option<Flip>, log: Capture) {
+/// Returns where the record with this number begins in what went in a direction, if that is known.
+fn record(bytes: &[u8], way: usize, number: usize) -> Option<usize> {
+    (0..number).try_fold(HANDSHAKE[way], |at, _| {
+        let len = u16::from_le_bytes(*bytes.get(at..)?.first_chunk()?);
+        let end = at + 4 + usize::from(len) + 16;
+        (end <= bytes.len()).then_some(end)
+    })
+}
+
+fn forward(
+    mut from: TcpStream,
+    mut to: TcpStream,
+    way: usize,
+    attack: Option<Attack>,
+    log: Capture,
+) {
     let mut buffer = [0; 4096];
     let mut before = 0;
+    let mut is_cut = false;
     while let Ok(count @ 1..) = from.read(&mut buffer) {
-        let bytes = &mut buffer[..count];
-        if let Some((direction, at, bit)) = flip
-            && direction == way
-            && (before..before + count).contains(&at)
-        {
-            bytes[at - before] ^= 1 << bit;
+        let mut bytes = &mut buffer[..count];
+        let mut log = log.lock().unwrap();
+        match attack {
+            Some(Attack::Flip(direction, at, bit))
+                if direction == way && (before..before + count).contains(&at) =>
+            {
+                bytes[at - before] ^= 1 << bit;
+            }
+            Some(Attack::Cut(direction, number)) if direction == way => {
+                let all = [&log[way], &*bytes].concat();
+                if let Some(end) = record(&all, way, number).filter(|end| *end <= all.len()) {
+                    bytes = &mut bytes[..end - before];
+                    is_cut = true;
+                }
+            }
+            _ => {}
         }
         before += count;
-        log.lock().unwrap()[way].extend_from_slice(bytes);
-        if to.write_all(bytes).is_err() {
+        log[way].extend_from_slice(bytes);
+        drop(log);
+        if to.write_all(bytes).is_err() || is_cut {
             break;
         }
     }
@@ -50,7 +83,7 @@ fn forward(mut from: TcpStream, mut to: TcpStream, way: usize, flip: Option<Flip
 }
 
 /// Places a proxy before VCI 0 of `node`, for all who ask the directory.
-fn proxy(node: &Node, flip: Option<Flip>) -> Capture {
+fn proxy(node: &Node, attack: Option<Attack>) -> Capture {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
     let mut addresses = node.directory.0.lock().unwrap();
@@ -67,7 +100,7 @@ fn proxy(node: &Node, flip: Option<Flip>) -> Capture {
             for (way, (from, to)) in ends.into_iter().enumerate() {
                 let (from, to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
                 let log = log.clone();
-                std::thread::spawn(move || forward(from, to, way, flip, log));
+                std::thread::spawn(move || forward(from, to, way, attack, log));
             }
         }
     });
@@ -144,13 +177,13 @@ fn a_listener_between_reads_plain_connections_and_no_encrypted_ones() {
 fn a_changed_bit_is_a_loss_and_never_data() {
     let mut random = Random::new();
     let messages: Vec<Vec<u8>> = (0..20).map(|at| vec![at; 40 + 997 * at as usize]).collect();
-    let mut flips: Vec<Flip> = (0..40)
-        .map(|at| (at % 2, HANDSHAKE[at % 2] + at / 2, at as u32 % 8))
+    let mut flips: Vec<Attack> = (0..40)
+        .map(|at| Attack::Flip(at % 2, HANDSHAKE[at % 2] + at / 2, at as u32 % 8))
         .collect();
     flips.extend((0..60).map(|_| {
         let way = random.below(2);
         let at = HANDSHAKE[way] + random.below(150_000);
-        (way, at, random.below(8) as u32)
+        Attack::Flip(way, at, random.below(8) as u32)
     }));
     for flip in flips {
         let mut nodes = nodes_with(2, 1, encrypting);
@@ -159,6 +192,50 @@ fn a_changed_bit_is_a_loss_and_never_data() {
         let why = why.unwrap_or_else(|| panic!("{flip:?} was not noticed"));
         let expected = "was changed or forged on the network";
         assert!(why.contains(expected), "{flip:?}: {why}");
+    }
+}
+
+/// An attacker can end a connection between two records. That is a loss, and no end of the data.
+#[test]
+fn a_cut_between_records_is_a_loss() {
+    let messages: Vec<Vec<u8>> = (0..20).map(|at| vec![at; 40 + 997 * at as usize]).collect();
+    for cut in (0..8).map(|at| Attack::Cut(at % 2, at / 2)) {
+        let mut nodes = nodes_with(2, 1, encrypting);
+        let log = proxy(&nodes[1], Some(cut));
+        let why = exchange(&mut nodes, &messages).unwrap_or_else(|| panic!("{cut:?}"));
+        assert!(
+            why.contains("its TCP connection was closed"),
+            "{cut:?}: {why}"
+        );
+        let Attack::Cut(way, number) = cut else {
+            unreachable!()
+        };
+        let log = log.lock().unwrap();
+        assert_eq!(record(&log[way], way, number), Some(log[way].len()));
+    }
+}
+
+/// Both kinds of connections prove the same secret. An attacker who takes the encryption out of a
+/// hello, or puts it in, gets no proof from the process that it leads to.
+#[test]
+fn a_process_answers_hellos_of_its_own_kind_only() {
+    for (lookup, label) in [
+        (encrypting as fn(&str) -> _, b"WeftTCP\x02"),
+        (plain, b"WeftTCE\x01"),
+    ] {
+        let mut nodes = nodes_with(2, 1, lookup);
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, nodes[1].port())).unwrap();
+        let mut said = hello(nodes[0].peer, nodes[1].peer);
+        said[..8].copy_from_slice(label);
+        stream.write_all(&said).unwrap();
+        let mut answer = Vec::new();
+        stream.set_nonblocking(true).unwrap();
+        poll_until(
+            &mut nodes,
+            "the end of the connection",
+            |_| !matches!(stream.read_to_end(&mut answer), Err(error) if error.kind() == std::io::ErrorKind::WouldBlock),
+        );
+        assert_eq!(answer, []);
     }
 }
 

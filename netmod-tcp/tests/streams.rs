@@ -94,3 +94,48 @@ fn long_gets_are_split_over_connections() {
     assert!(nodes[0].sinks[0].completed.is_empty());
     assert_eq!(nodes[0].sinks[0].lost.len(), 1);
 }
+
+/// The first connection has asked for all that others owe, so a get survives their loss, whenever it
+/// comes; later ones do without them.
+#[test]
+fn the_first_connection_fetches_what_others_owed() {
+    const LEN: usize = 16 << 20;
+    let mut random = Random::new();
+    let mut exposed = random.bytes(LEN);
+    for round in 0..12 {
+        let mut nodes = pair();
+        let there = nodes[1].peer;
+        // SAFETY: the memory outlives the exposure.
+        let key = unsafe { nodes[1].transport.expose(exposed.as_mut_ptr(), LEN) }.unwrap();
+        let remote = RemoteAddr { key, offset: 0 };
+        let first = nodes[1].accepted();
+        assert_eq!(first.len(), 1);
+        let mut data = vec![0; LEN];
+        let mut after = 0;
+        while after < 5 {
+            let token = begin(&mut nodes[0], there, &mut data, remote);
+            end(&mut nodes, token).unwrap();
+            after += usize::from(nodes[1].accepted().len() == 4);
+        }
+        data.fill(0);
+        let token = begin(&mut nodes[0], there, &mut data, remote);
+        for _ in 0..random.below(60) {
+            nodes.iter_mut().for_each(|node| _ = node.poll());
+        }
+        for (fd, port) in nodes[1].accepted() {
+            if !first.contains(&(fd, port)) {
+                common::end_connection(fd, round % 2 == 0);
+            }
+        }
+        end(&mut nodes, token).unwrap();
+        assert!(data == exposed);
+        data.fill(0);
+        let token = begin(&mut nodes[0], there, &mut data, remote);
+        end(&mut nodes, token).unwrap();
+        assert!(data == exposed);
+        assert_eq!(nodes[0].connections() + nodes[1].connections(), 1);
+        for node in &nodes {
+            assert!(node.sinks[0].lost.is_empty(), "{:?}", node.sinks[0].lost);
+        }
+    }
+}

@@ -15,15 +15,20 @@ pub struct Hosts {
 }
 
 pub fn ip(arguments: &str) -> Result {
-    let output = Command::new("ip")
+    run("ip", arguments).map(|_| ())
+}
+
+/// Runs a command and returns its output.
+fn run(program: &str, arguments: &str) -> Result<String> {
+    let output = Command::new(program)
         .args(arguments.split_whitespace())
         .output()
-        .map_err(|error| format!("ip can't be run: {error}"))?;
-    if output.status.success() {
-        return Ok(());
+        .map_err(|error| format!("{program} can't be run: {error}"))?;
+    let text = |bytes| String::from_utf8_lossy(bytes).trim().to_owned();
+    match output.status.success() {
+        true => Ok(text(&output.stdout)),
+        false => Err(format!("{program} {arguments}: {}", text(&output.stderr))),
     }
-    let text = String::from_utf8_lossy(&output.stderr);
-    Err(format!("ip {arguments}: {}", text.trim()))
 }
 
 fn is_up(name: &str) -> bool {
@@ -83,6 +88,38 @@ impl Hosts {
             thread::sleep(Duration::from_millis(10));
         }
         Ok(hosts)
+    }
+
+    /// Joins two hosts by a second cable, `weft1`, and limits both to 400 Mbit/s.
+    pub fn add_cable(&self) -> Result {
+        let [a, b] = [&self.names[0], &self.names[1]];
+        ip(&format!(
+            "-n {a} link add weft1 type veth peer name weft1 netns {b}"
+        ))?;
+        for (index, name) in self.names.iter().enumerate() {
+            ip(&format!(
+                "-n {name} addr add 10.98.0.{}/24 dev weft1",
+                index + 1
+            ))?;
+            ip(&format!("-n {name} link set weft1 up"))?;
+            for cable in ["weft0", "weft1"] {
+                let limit = format!(
+                    "-n {name} qdisc add dev {cable} root tbf rate 400mbit burst 256kb latency 50ms"
+                );
+                run("tc", &limit)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the bytes that have left a host by an interface.
+    pub fn sent(&self, index: usize, interface: &str) -> Result<u64> {
+        let name = &self.names[index];
+        let file = format!("/sys/class/net/{interface}/statistics/tx_bytes");
+        let text = run("ip", &format!("netns exec {name} cat {file}"))?;
+        text.trim()
+            .parse()
+            .map_err(|_| format!("{file} is '{text}'"))
     }
 
     /// Returns the address of a host.

@@ -15,7 +15,7 @@ use weft_needs::{HYDRA, LIBFABRIC, MOUNTS, NAMESPACES, Need, PRRTE, SLURM};
 
 use crate::company::Company;
 use crate::flux;
-use crate::hosts::Hosts;
+use crate::hosts::{Hosts, ip};
 use crate::job::clear;
 use crate::joining;
 use crate::lacks;
@@ -41,6 +41,7 @@ pub fn trials() -> Vec<Trial> {
         trial("cable-talk/2", &hosts, || cable("ofi", "talk")),
         trial("cable-tcp/2", &hosts[..2], || cable("tcp", "wait")),
         trial("cable-tcp-talk/2", &hosts[..2], || cable("tcp", "talk")),
+        trial("cables/2", &hosts[..2], cables),
         trial("apart/8", &[], apart),
         trial("interrupted/3", &[], interrupted),
         trial("hydra-pmi2/4", &[&HYDRA], hydra_pmi2),
@@ -226,6 +227,54 @@ fn cable(netmod: &str, what: &str) -> Result {
             return Err(format!("it was noticed after {:.1} s", took.as_secs_f64()));
         }
         Ok(())
+    })
+}
+
+/// Long messages go over both of two cables, and the second one may be lost.
+fn cables() -> Result {
+    let hosts = Hosts::new(2)?;
+    hosts.add_cable()?;
+    let room = Room::new()?;
+    let mut command = room.command(&prefix::get()?.join("bin/mpiexec"));
+    clear(&mut command);
+    command
+        .env("WEFT_NETMOD", "tcp")
+        .env("WEFT_TCP_STREAMS", "2");
+    command.args(["-timeout", "60"]);
+    let program = tool("striped")?;
+    let dir = prefix::target()?.join("test-rooms");
+    let sign = dir.join(format!("{}-cables", hosts.name(0)));
+    hosts.arguments(&mut command, 2, |command| {
+        command.arg(&program).arg(&sign);
+    });
+    let case = spawned(&["passed"]);
+    thread::scope(|scope| {
+        let pull = scope.spawn(|| -> Result<_> {
+            let until = Instant::now() + patience(30.0);
+            while !sign.exists() && Instant::now() < until {
+                thread::sleep(Duration::from_millis(20));
+            }
+            let sent = [hosts.sent(0, "weft0")?, hosts.sent(0, "weft1")?];
+            let _ = fs::remove_file(&sign);
+            thread::sleep(Duration::from_millis(200));
+            ip(&format!("-n {} link set weft1 down", hosts.name(0)))?;
+            Ok((sent, Instant::now()))
+        });
+        let ran = run(&room, &mut command, &case);
+        let pulled = pull.join().map_err(|_| "the cable's thread".to_owned())?;
+        let ([first, second], when) = pulled?;
+        ran?;
+        // The first of three messages goes over the first cable, until the second connection is made.
+        if second * 3 < first {
+            return Err(format!(
+                "{first} bytes went over weft0, and {second} over weft1"
+            ));
+        }
+        let took = when.elapsed();
+        match took < patience(40.0) {
+            true => Ok(()),
+            false => Err(format!("it took {:.1} s", took.as_secs_f64())),
+        }
     })
 }
 

@@ -35,6 +35,7 @@ pub fn trials() -> Vec<Trial> {
     vec![
         trial("captured/2", captured),
         trial("encrypted-in-part/2", in_part),
+        trial("unread/2", unread),
         trial("ipv6/4", six),
         trial("ipv6-names/2", names),
     ]
@@ -82,6 +83,18 @@ fn captured() -> Result {
         within("true", &script, &["capture", "marked"], &lines)?;
     }
     Ok(())
+}
+
+/// Another user of the host finds no secret on a command line of ranks, agents, spawned processes and
+/// their launchers, and opens no environment, memory or descriptor of theirs.
+fn unread() -> Result {
+    let script = format!(
+        "LD_LIBRARY_PATH= $SNOOP 5 > seen &\n\
+         WEFT_NETMOD=tcp $MPIEXEC {TWO} $MARKED x || exit 1\n\
+         $MPIEXEC -timeout 60 -n 2 $MARKED x || exit 2\nwait; cat seen; rm seen"
+    );
+    let lines = output(&["passed", "passed", "nothing else was found"]);
+    within("true", &script, &["snoop", "marked"], &lines)
 }
 
 /// A rank that encrypts and one that does not cannot talk, and both say why.

@@ -132,6 +132,7 @@ fn row(job: &str, line: &str) -> Option<[String; 4]> {
     let place = match address.split('%').next()? {
         "0.0.0.0" | "*" | "[::]" => "all interfaces",
         "10.98.0.1" => "the job's interface",
+        name if name.starts_with("@weft-names-") => "an abstract name",
         other => other,
     };
     let (_, users) = line.split_once("users:((\"")?;
@@ -139,6 +140,7 @@ fn row(job: &str, line: &str) -> Option<[String; 4]> {
         "besieged" => "rank",
         other => other,
     };
+    let socket = if socket == "u_str" { "unix" } else { socket };
     Some([job, process, socket, place].map(str::to_owned))
 }
 
@@ -181,6 +183,14 @@ fn listeners() -> Result {
             "-bootstrap fork -iface outside -hosts far1:2,far2:2 -n 4 env WEFT_NETMOD=tcp $JOB 4",
         ),
         ("with -top", "-top -n 4 $JOB 4"),
+        (
+            "with -encrypt",
+            "-encrypt -n 4 env WEFT_SHM=0 WEFT_NETMOD=tcp $JOB 4",
+        ),
+        (
+            "name server",
+            "-n 1 sh -c 'timeout 4 $MPIEXEC -name-server; true'",
+        ),
     ];
     let found: Vec<Result<Rows>> = thread::scope(|scope| {
         let started = jobs.map(|(job, words)| scope.spawn(move || rows(job, words)));

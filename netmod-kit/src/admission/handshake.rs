@@ -454,6 +454,132 @@ mod tests {
         assert_eq!(responder.check(proof.as_bytes()), Err(NotProved));
     }
 
+    /// Runs a handshake through `attacker`, which may change the hello, the challenge and the proof.
+    /// Returns what each end has got.
+    fn through(attacker: impl Fn(usize, &mut [u8])) -> [Option<Keys>; 2] {
+        let (mut initiator, mut hello) = Initiator::new(&PROTOCOL, b"a->b", &secret(7)).unwrap();
+        attacker(0, &mut hello);
+        if PROTOCOL.read_hello(&hello).is_none() {
+            return [None, None];
+        }
+        let (mut responder, mut challenge) = Responder::new(&PROTOCOL, &hello, &secret(7)).unwrap();
+        attacker(1, &mut challenge);
+        let Ok((mut proof, keys)) = initiator.answer(&challenge) else {
+            return [None, None];
+        };
+        attacker(2, &mut proof);
+        [Some(keys), responder.check(&proof).ok()]
+    }
+
+    /// Keys are bound to all bytes of both ends: a change leaves the responder without keys, and the
+    /// initiator, too, unless only its own last message was changed.
+    #[test]
+    fn a_changed_bit_is_noticed() {
+        let [ours, theirs] = through(|_, _| {});
+        assert!(ours.is_some() && ours == theirs);
+        for (message, len) in [PROTOCOL.hello_len(), CHALLENGE, PROOF]
+            .into_iter()
+            .enumerate()
+        {
+            for bit in 0..8 * len {
+                let flip = |at: usize, bytes: &mut [u8]| {
+                    if at == message {
+                        bytes[bit / 8] ^= 1 << (bit % 8);
+                    }
+                };
+                let [ours, theirs] = through(flip);
+                assert_eq!(
+                    (ours.is_some(), theirs),
+                    (message == 2, None),
+                    "{message}: {bit}"
+                );
+            }
+        }
+    }
+
+    /// An attacker without the secret has only what the ends have said: none of it, sent back to the
+    /// end that said it or to another one of the same role, is an answer.
+    #[test]
+    fn an_end_is_not_convinced_by_its_own_role() {
+        let begin = || Initiator::new(&PROTOCOL, b"a->b", &secret(7)).unwrap();
+        let ((mut first, hello), (mut second, other)) = (begin(), begin());
+        let nonce = |hello: &[u8]| <[u8; NONCE]>::try_from(&hello[LABEL + 4..]).unwrap();
+        for (initiator, said) in [(&mut first, &hello), (&mut second, &hello)] {
+            let reflected = [nonce(said), nonce(&other)].concat().try_into().unwrap();
+            assert_eq!(initiator.answer(&reflected), Err(NotProved));
+        }
+        // A proof by which an initiator answers is no challenge for another connection's.
+        let (_, challenge) = Responder::new(&PROTOCOL, &hello, &secret(7)).unwrap();
+        let (proof, _) = first.answer(&challenge).unwrap();
+        let (mut third, _) = begin();
+        for nonce in [nonce(&hello), challenge[..NONCE].try_into().unwrap()] {
+            let made = [nonce, proof].concat().try_into().unwrap();
+            assert_eq!(third.answer(&made), Err(NotProved));
+        }
+        // The challenge of one responder is no proof to another one that got the same hello.
+        let (mut again, _) = Responder::new(&PROTOCOL, &hello, &secret(7)).unwrap();
+        for proof in challenge.chunks(PROOF) {
+            assert_eq!(again.check(proof.try_into().unwrap()), Err(NotProved));
+        }
+    }
+
+    /// The protocols of plain and encrypted connections share a secret: what one proves is nothing
+    /// to the other, so an attacker cannot talk an end out of encryption.
+    #[test]
+    fn a_proof_is_good_for_one_protocol() {
+        const PLAIN: Protocol = Protocol::proving(*b"WeftTsp\x01", 4);
+        let (mut initiator, hello) = Initiator::new(&PROTOCOL, b"a->b", &secret(7)).unwrap();
+        assert_eq!(PLAIN.read_hello(&hello), None);
+        let renamed = [b"WeftTsp\x01", &hello[LABEL..]].concat();
+        assert!(PLAIN.read_hello(&renamed).is_some());
+        let (mut responder, challenge) = Responder::new(&PLAIN, &renamed, &secret(7)).unwrap();
+        assert_eq!(initiator.answer(&challenge), Err(NotProved));
+        let known = Transcript::new(&secret(7), &hello);
+        let proof = known.hash(INITIATES, &challenge[..NONCE]);
+        assert_eq!(responder.check(proof.as_bytes()), Err(NotProved));
+    }
+
+    /// Points of low order (RFC 7748, section 6.1), also not in canonical form: an end that knows the
+    /// secret cannot make the other agree on keys that all know.
+    #[test]
+    fn points_of_low_order_are_refused() {
+        let hex = |text: &str| *Secret::from_hex(text).unwrap().as_bytes();
+        let plus = |first: u8, last: u8| {
+            let mut point = [0xff; NONCE];
+            (point[0], point[NONCE - 1]) = (first, last);
+            point
+        };
+        let mut one = [0; NONCE];
+        one[0] = 1;
+        let points = [
+            [0; NONCE],
+            one,
+            hex("e0eb7a7c3b41b8ae1656e3faf19fc46ada098deb9c32b1fd866205165f49b800"),
+            hex("5f9c95bca3508c24b1d0b1559c83ef5b04445cc4581c8e86d8224eddd09f1157"),
+            // p - 1, p and p + 1 for p = 2^255 - 19, and p with the bit that is not looked at.
+            plus(0xec, 0x7f),
+            plus(0xed, 0x7f),
+            plus(0xee, 0x7f),
+            plus(0xed, 0xff),
+        ];
+        for point in points {
+            let (mut initiator, mut hello) =
+                Initiator::new(&PROTOCOL, b"a->b", &secret(7)).unwrap();
+            let proof = initiator.transcript.hash(RESPONDS, &point);
+            let challenge = [point, *proof.as_bytes()].concat().try_into().unwrap();
+            assert_eq!(initiator.answer(&challenge), Err(NotProved), "{point:?}");
+            hello[LABEL + 4..].copy_from_slice(&point);
+            let (mut responder, challenge) = Responder::new(&PROTOCOL, &hello, &secret(7)).unwrap();
+            let known = Transcript::new(&secret(7), &hello);
+            let proof = known.hash(INITIATES, &challenge[..NONCE]);
+            assert_eq!(
+                responder.check(proof.as_bytes()),
+                Err(NotProved),
+                "{point:?}"
+            );
+        }
+    }
+
     #[test]
     fn other_bytes_are_no_hello() {
         let (_, mut hello) = Initiator::new(&PROTOCOL, b"a->b", &secret(7)).unwrap();

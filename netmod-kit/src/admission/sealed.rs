@@ -281,6 +281,14 @@ mod tests {
             near.seal(content, &mut bytes).unwrap();
         }
         assert_ne!(near.outgoing.key, first);
+        // A frame of the same number under the key before.
+        let (mut before, _) = pair(100);
+        let mut replayed = Vec::new();
+        before.seal(b"first", &mut replayed).unwrap();
+        let (_, mut other) = pair(100);
+        other.incoming.next = FRAMES;
+        other.push(&replayed);
+        assert_eq!(other.next_frame(), Err(Broken::Forged));
         far.push(&bytes);
         let got: Vec<_> = std::iter::from_fn(|| far.next_frame().unwrap()).collect();
         assert_eq!(got, [&b"last"[..], b"first", b"second"]);

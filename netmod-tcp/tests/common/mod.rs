@@ -108,24 +108,12 @@ impl Node {
     /// Ends the connections that others made to VCI 0 of this process as its death would: without a
     /// farewell.
     pub fn break_connections(&mut self) {
-        self.for_connections(|fd| {
-            // SAFETY: no memory is passed. (The listening socket refuses.)
-            unsafe { libc::shutdown(fd, libc::SHUT_RDWR) };
-        });
+        self.for_connections(|fd| end_connection(fd, true));
     }
 
     /// Resets the connections, as a device between the hosts may: data in flight is lost.
     pub fn reset_connections(&mut self) {
-        self.for_connections(|fd| {
-            // SAFETY: zero is a value of all fields; the call reads `size` bytes. A connection to
-            // nowhere ends the one there is by a reset; the listening socket stops to listen.
-            unsafe {
-                let mut nowhere: libc::sockaddr = std::mem::zeroed();
-                nowhere.sa_family = libc::AF_UNSPEC as libc::sa_family_t;
-                let size = size_of_val(&nowhere) as libc::socklen_t;
-                libc::connect(fd, &nowhere, size);
-            }
-        });
+        self.for_connections(|fd| end_connection(fd, false));
     }
 
     fn for_connections(&self, act: impl Fn(i32)) {
@@ -215,6 +203,23 @@ pub fn nodes_with(count: usize, lanes: u16, lookup: fn(&str) -> Option<String>) 
         Node::open(config, directory.clone(), lanes).unwrap()
     };
     (0..count).map(open).collect()
+}
+
+/// Ends a connection: all that was sent arrives, or, by a reset, data in flight is lost.
+pub fn end_connection(fd: i32, is_orderly: bool) {
+    if is_orderly {
+        // SAFETY: no memory is passed. (The listening socket refuses.)
+        unsafe { libc::shutdown(fd, libc::SHUT_RDWR) };
+        return;
+    }
+    // SAFETY: zero is a value of all fields; the call reads `size` bytes. A connection to nowhere
+    // ends the one there is by a reset; the listening socket stops to listen.
+    unsafe {
+        let mut nowhere: libc::sockaddr = std::mem::zeroed();
+        nowhere.sa_family = libc::AF_UNSPEC as libc::sa_family_t;
+        let size = size_of_val(&nowhere) as libc::socklen_t;
+        libc::connect(fd, &nowhere, size);
+    }
 }
 
 /// Opens two processes.

@@ -8,6 +8,8 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
+use netmod_kit::admission::random;
+
 use crate::affinity;
 use crate::children::JOIN;
 use crate::hosts::place::Placement;
@@ -141,7 +143,7 @@ pub fn setup(options: &Options, placement: &Placement) -> Result<Setup, Unfit> {
     let appnums = (0..).zip(&options.sections);
     Ok(Setup {
         common: Common {
-            kvs: kvs_name(),
+            kvs: kvs_name()?,
             size: size as u32,
             mapping: if mapping.len() < LONGEST_VALUE {
                 mapping
@@ -176,12 +178,12 @@ pub fn setup(options: &Options, placement: &Placement) -> Result<Setup, Unfit> {
     })
 }
 
-/// Returns a name that no other job has at the same time, nor soon after.
-fn kvs_name() -> String {
-    let now = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .unwrap_or_default();
-    format!("kvs_{}_{:x}", std::process::id(), now.as_nanos())
+/// Returns a name that no other job has, and that no other user can guess: ranks of a node find each
+/// other by a socket whose name is a hash of it, which another user must not take before them.
+fn kvs_name() -> Result<String, Unfit> {
+    let number = random().map_err(|error| unfit("can't draw a random number", error))?;
+    let pid = std::process::id();
+    Ok(format!("kvs_{pid}_{:032x}", u128::from_ne_bytes(number)))
 }
 
 /// Returns the working directory by the shell's name for it, which is valid on other hosts as well,
@@ -242,4 +244,20 @@ fn is_of_this_host(name: &[u8]) -> bool {
         b"_",
     ];
     NAMES.contains(&name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_start_of_a_job_does_not_give_its_name() {
+        let name = kvs_name().unwrap();
+        let (_, number) = name.rsplit_once('_').unwrap();
+        let number = u128::from_str_radix(number, 16).unwrap();
+        let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos();
+        let day = 86_400 * 1_000_000_000;
+        assert!(number.abs_diff(now) > day, "{name} is the time");
+        assert_ne!(kvs_name().unwrap(), name);
+    }
 }
