@@ -18,7 +18,6 @@ use crate::calls::Attempt;
 use crate::conn::{COPY, Conn, Out};
 use crate::hello::PROVING;
 use crate::ops::Ops;
-use crate::pipe::Pipe;
 use crate::shared::Shared;
 use crate::socket::Socket;
 use crate::wire::{self, FrameKind, MAX_PAYLOAD};
@@ -29,9 +28,9 @@ const BUFFER: usize = 64 << 10;
 /// Bytes. Queued frames that are written although more may follow.
 const HELD_MOST: usize = 32 << 10;
 
-/// Bytes. Largest message that may leave without a request, without and with zero-copy sends: what
-/// does not fit the send buffer is copied, which zero-copy avoids for long messages.
-const AT_ONCE: [usize; 2] = [256 << 10, 64 << 10];
+/// Bytes. Largest message that may leave without a request: what does not fit the send buffer is
+/// copied.
+const AT_ONCE: usize = 256 << 10;
 
 /// Most events of one `epoll_wait`.
 const EVENTS: usize = 64;
@@ -125,9 +124,6 @@ pub(crate) struct TcpLane<S: Socket> {
     since_look: u32,
     pub(crate) gathering: bool,
     pub(crate) buffer: Buffer,
-    /// Idle kernel pipes, and below the number of all pipes.
-    pub(crate) pipes: Vec<Pipe>,
-    pub(crate) pipes_made: u32,
     /// Buffers for messages that arrive in parts.
     pub(crate) spare: Vec<Vec<u8>>,
     pub(crate) events: Vec<epoll::Event>,
@@ -168,8 +164,6 @@ impl<S: Socket> TcpLane<S> {
             since_look: 0,
             gathering: false,
             buffer: Buffer::new(BUFFER),
-            pipes: Vec::new(),
-            pipes_made: 0,
             spare: Vec::new(),
             events: Vec::with_capacity(EVENTS),
             done: Vec::new(),
@@ -454,8 +448,7 @@ impl<S: Socket> TcpLane<S> {
         header: &Header,
         payload: &[u8],
     ) -> Result<Issued, LaneError> {
-        let lends = self.shared.config.zcopy != Some(false);
-        if payload.len() > AT_ONCE[usize::from(lends)] {
+        if payload.len() > AT_ONCE {
             return Err(LaneError::Unsupported);
         }
         let Some(index) = self.ready(to, vci)? else {

@@ -1,7 +1,6 @@
 //! Issues and serves puts, gets, atomics, flushes and signals.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
-use std::time::Instant;
 
 use netmod::{AtomicOp, Issued, LaneError, MAX_WORDS, Peer, RemoteAddr, Token, VciId};
 
@@ -11,7 +10,6 @@ use crate::ops::{Act, Op};
 use crate::receive::not_exposed;
 use crate::socket::Socket;
 use crate::streams;
-use crate::transfer::{self, Transfer, TransferChoice};
 use crate::wire::{self, FrameKind, MAX_SIGNAL, PART, word, words};
 
 /// Bytes. Puts up to this size are copied, to leave with the frames that follow: a flush that
@@ -86,31 +84,13 @@ impl<S: Socket> TcpLane<S> {
         };
         let cookie = self.ops.add(Op { token, peer, act });
         let number = remote.key.words[0];
-        let zcopy = self.shared.config.zcopy;
-        let transfer = match (self.conn(index), zcopy) {
-            (Some(conn), None) if len >= transfer::LEAST => {
-                let transfers = conn
-                    .transfers
-                    .get_or_insert_with(|| Box::new(TransferChoice::new()));
-                let theirs = remote.key.address.wrapping_add(remote.offset);
-                let clash = wire::clash(local.addr(), theirs as usize);
-                transfers.ask(len, clash, Instant::now())
-            }
-            (_, Some(true)) if len >= transfer::LEAST => Transfer::Lent,
-            _ => Transfer::Copied,
-        };
         let mut asked = 0;
         while asked < len {
             let part = (len - asked).min(PART);
             let offset = remote.offset.wrapping_add(asked as u64);
             let fixed = words::<4, 32>([number, offset, part as u64, cookie]);
             if let Some(conn) = self.conn(index) {
-                conn.append(
-                    FrameKind::Get,
-                    u8::from(transfer == Transfer::Lent),
-                    &fixed,
-                    &[],
-                );
+                conn.append(FrameKind::Get, 0, &fixed, &[]);
             }
             asked += part;
         }
@@ -351,7 +331,7 @@ impl<S: Socket> TcpLane<S> {
     }
 
     /// Serves a get.
-    pub(crate) fn serve_get(&mut self, index: u32, code: u8, fixed: &[u8]) {
+    pub(crate) fn serve_get(&mut self, index: u32, fixed: &[u8]) {
         let [number, offset, len, cookie] = [0, 1, 2, 3].map(|place| word(fixed, place));
         let shared = self.shared.clone();
         let Some(conn) = self.conn(index) else {
@@ -376,7 +356,6 @@ impl<S: Socket> TcpLane<S> {
                     number,
                     offset,
                     len,
-                    lent: code == 1,
                 });
                 conn.answers = true;
             })
