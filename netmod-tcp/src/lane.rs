@@ -6,8 +6,8 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 use netmod::{
-    AtomicOp, Header, IoVec, Issued, Lane, LaneError, MAX_IOVECS, Payload, Peer, RemoteAddr, Sink,
-    Token, VciId, Vectored, WakeUp,
+    Header, IoVec, Issued, Lane, LaneError, MAX_IOVECS, Payload, Peer, RemoteAccess, RemoteAddr,
+    Sink, Token, VciId, Vectored, WakeUp,
 };
 use netmod_kit::admission::{Pending, descriptors};
 use netmod_kit::{Notice, PeerTable, bundle};
@@ -570,30 +570,15 @@ impl<S: Socket> Lane for TcpLane<S> {
         any
     }
 
-    unsafe fn get(
+    unsafe fn access(
         &mut self,
         peer: Peer,
         vci: VciId,
-        local: *mut u8,
-        len: usize,
-        remote: RemoteAddr,
+        access: RemoteAccess,
         token: Token,
     ) -> Result<Issued, LaneError> {
-        // SAFETY: `local` is valid for writes of `len` bytes until completion (`Lane::get`).
-        unsafe { self.issue_get(peer, vci, local, len, remote, token) }
-    }
-
-    unsafe fn put(
-        &mut self,
-        peer: Peer,
-        vci: VciId,
-        local: *const u8,
-        len: usize,
-        remote: RemoteAddr,
-        token: Token,
-    ) -> Result<Issued, LaneError> {
-        // SAFETY: `local` is valid for reads of `len` bytes until completion (`Lane::put`).
-        unsafe { self.issue_put(peer, vci, local, len, remote, token) }
+        // SAFETY: the caller's contract is the same.
+        unsafe { self.issue_access(peer, vci, access, token) }
     }
 
     fn signal(
@@ -606,22 +591,6 @@ impl<S: Socket> Lane for TcpLane<S> {
         at: RemoteAddr,
     ) -> Result<(), LaneError> {
         self.issue_signal(peer, vci, data, remote, words, at)
-    }
-
-    unsafe fn atomic(
-        &mut self,
-        peer: Peer,
-        vci: VciId,
-        op: AtomicOp,
-        operand: u64,
-        compare: u64,
-        result: *mut u64,
-        remote: RemoteAddr,
-        token: Token,
-    ) -> Result<Issued, LaneError> {
-        // SAFETY: `result` is aligned and valid for writing a `u64` until completion
-        // (`Lane::atomic`).
-        unsafe { self.issue_atomic(peer, vci, op, operand, compare, result, remote, token) }
     }
 
     fn flush(&mut self, peer: Peer, token: Token) -> Result<Issued, LaneError> {

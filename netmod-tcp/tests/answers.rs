@@ -3,7 +3,9 @@
 mod common;
 
 use common::{Node, Random, nodes, poll_until};
-use netmod::{Header, Issued, LaneError, Payload, RemoteAddr, RemoteKey, Token, Transport};
+use netmod::{
+    Header, Issued, LaneError, Payload, RemoteAccess, RemoteAddr, RemoteKey, Token, Transport,
+};
 
 /// Connected processes.
 fn processes(count: usize) -> Vec<Node> {
@@ -35,7 +37,14 @@ fn begin(node: &mut Node, from: u32, to: &mut [u8], key: RemoteKey, offset: usiz
         offset: offset as u64,
     };
     // SAFETY: all tests keep the destination until completion.
-    let issued = unsafe { node.lanes[0].get(from, 0, to.as_mut_ptr(), to.len(), remote, token) };
+    let issued = unsafe {
+        node.lanes[0].access(
+            from,
+            0,
+            RemoteAccess::get(to.as_mut_ptr(), to.len(), remote),
+            token,
+        )
+    };
     assert_eq!(issued, Ok(Issued::Pending));
     token
 }
