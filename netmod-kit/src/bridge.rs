@@ -9,9 +9,9 @@
 use std::sync::Arc;
 
 use netmod::{
-    AtomicOp, DirectCopy, Header, IoVec, Issued, Lane, LaneError, Limits, MAX_IOVECS, NodeLane,
-    OpenError, Payload, Peer, RemoteAddr, RemoteKey, SharedMemory, Sink, Token, Transport, VciId,
-    WakeUp,
+    DirectCopy, Header, IoVec, Issued, Lane, LaneError, Limits, MAX_IOVECS, NodeLane, OpenError,
+    Payload, Peer, RemoteAccess, RemoteAddr, RemoteKey, SharedMemory, Sink, Token, Transport,
+    VciId, WakeUp,
 };
 
 /// Translates a contiguous block of numbers between the process and a connection.
@@ -190,34 +190,17 @@ impl Lane for BridgedLane {
         self.inner.poll(&mut NumberedSink { sink, numbers }, budget)
     }
 
-    unsafe fn get(
+    unsafe fn access(
         &mut self,
         peer: Peer,
         vci: VciId,
-        local: *mut u8,
-        len: usize,
-        remote: RemoteAddr,
+        access: RemoteAccess,
         token: Token,
     ) -> Result<Issued, LaneError> {
         let peer = self.inside(peer);
-        // SAFETY: `local` is valid for writes of `len` bytes until completion (`Lane::get`).
-        let result = unsafe { self.inner.get(peer, vci, local, len, remote, token) };
-        self.translated(result)
-    }
-
-    unsafe fn put(
-        &mut self,
-        peer: Peer,
-        vci: VciId,
-        local: *const u8,
-        len: usize,
-        remote: RemoteAddr,
-        token: Token,
-    ) -> Result<Issued, LaneError> {
-        let peer = self.inside(peer);
-        // SAFETY: `local` is valid for reads of `len` bytes until completion (`Lane::put`).
-        let result = unsafe { self.inner.put(peer, vci, local, len, remote, token) };
-        self.translated(result)
+        // SAFETY: the caller's contract is the same.
+        let issued = unsafe { self.inner.access(peer, vci, access, token) };
+        self.translated(issued)
     }
 
     fn signal(
@@ -232,27 +215,6 @@ impl Lane for BridgedLane {
         let peer = self.inside(peer);
         let result = self.inner.signal(peer, vci, data, remote, words, at);
         self.translated(result)
-    }
-
-    unsafe fn atomic(
-        &mut self,
-        peer: Peer,
-        vci: VciId,
-        op: AtomicOp,
-        operand: u64,
-        compare: u64,
-        result: *mut u64,
-        remote: RemoteAddr,
-        token: Token,
-    ) -> Result<Issued, LaneError> {
-        let peer = self.inside(peer);
-        // SAFETY: `result` is aligned and valid for writing a `u64` until completion
-        // (`Lane::atomic`).
-        let issued = unsafe {
-            self.inner
-                .atomic(peer, vci, op, operand, compare, result, remote, token)
-        };
-        self.translated(issued)
     }
 
     fn flush(&mut self, peer: Peer, token: Token) -> Result<Issued, LaneError> {

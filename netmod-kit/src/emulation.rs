@@ -5,10 +5,9 @@
 //! request has one answer, and an initiator has at most 64 unanswered, so the answers that a target owes are
 //! bounded by the number of lanes that talk to it. The transport decides how requests travel.
 
-use netmod::{LaneError, Peer};
+use netmod::{Action, LaneError, Peer};
 
 use crate::exposures::Exposures;
-use crate::operations::Action;
 
 /// Most unanswered requests of a lane; bounds the answers that targets owe it.
 pub(crate) const MOST_REQUESTS: usize = 64;

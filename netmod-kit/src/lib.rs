@@ -65,7 +65,7 @@ pub use machine::Machine;
 pub use memory::give_back_memory;
 pub use nearness::Nearness;
 pub use notice::Notice;
-pub use operations::{Action, Operations};
+pub use operations::Operations;
 pub use peer_table::{NumberMap, PeerTable};
 pub use peers::{Endpoint, Peers, Process};
 pub use registration::{Netmod, Open, Start, need_rdma_device};

@@ -1,25 +1,5 @@
 //! Pending operations on remote memory.
 
-use netmod::AtomicOp;
-
-/// The kind of an operation.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Action {
-    /// Reads a peer's memory.
-    Get,
-    /// Writes a peer's memory.
-    Put,
-    /// Changes 8 bytes of a peer's memory.
-    Atomic {
-        /// The operation.
-        op: AtomicOp,
-        /// Its operand.
-        operand: u64,
-        /// The value that a compare-and-swap compares with.
-        compare: u64,
-    },
-}
-
 struct Slot<T> {
     op: Option<T>,
     generation: u32,

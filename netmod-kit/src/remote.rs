@@ -1,7 +1,7 @@
 //! Remote operations: gets, puts and atomics in parts, flushes, and the operations of lost peers.
 //!
-//! An operation begins with [`get`], [`put`] or [`atomic`], which issues as many parts as the
-//! network has space for; [`retry`] issues the others. Each part ends with [`part_done`], the
+//! An operation begins with [`access`], which issues as many parts as the network has space for;
+//! [`retry`] issues the others. Each part ends with [`part_done`], the
 //! operation with its last part. Parts go to the network natively ([`RemoteLane::issue_part`]), or
 //! as requests that the target's process answers ([`emulation`](crate::emulation)). A [`flush`]
 //! waits for all earlier puts and atomics to its process.
@@ -13,12 +13,12 @@
 
 use std::collections::VecDeque;
 
-use netmod::{AtomicOp, Issued, LaneError, Peer, RemoteAddr, Token, VciId};
+use netmod::{Action, Issued, LaneError, Peer, RemoteAccess, RemoteAddr, Token, VciId};
 
 use crate::emulation::{Answer, Ask, MOST_REQUESTS, Request, take_answer};
 use crate::fences::Fences;
 use crate::notice::Notice;
-use crate::operations::{Action, Operations};
+use crate::operations::Operations;
 use crate::peers::{Endpoint, Peers};
 
 /// Pending puts and atomics to a process.
@@ -78,14 +78,13 @@ pub struct Op<T> {
 }
 
 impl<T: Default> Op<T> {
-    fn new(
-        action: Action,
-        endpoint: u32,
-        local: *mut u8,
-        len: usize,
-        remote: RemoteAddr,
-        (vci, token): (VciId, Token),
-    ) -> Self {
+    fn new(access: RemoteAccess, endpoint: u32, (vci, token): (VciId, Token)) -> Self {
+        let RemoteAccess {
+            action,
+            local,
+            len,
+            remote,
+        } = access;
         Op {
             action,
             is_emulated: false,
@@ -268,84 +267,32 @@ pub trait RemoteLane {
     }
 }
 
-/// Begins a get, which completes with `to`, a token at a VCI. Implements
-/// [`Lane::get`](netmod::Lane::get).
+/// Begins an operation, which completes with `to`, a token at a VCI. Implements
+/// [`Lane::access`](netmod::Lane::access). A put that is copied is complete when issued.
 ///
 /// # Errors
 /// `Again`, without any effect: there is no space. `PeerLost`: the peer is lost.
 ///
 /// # Safety
-/// `local` is valid for writes of `len` bytes until completion.
-pub unsafe fn get<L: RemoteLane>(
+/// That of [`Lane::access`](netmod::Lane::access).
+pub unsafe fn access<L: RemoteLane>(
     lane: &mut L,
     peer: Peer,
     vci: VciId,
-    local: *mut u8,
-    len: usize,
-    remote: RemoteAddr,
+    access: RemoteAccess,
     to: (VciId, Token),
 ) -> Result<Issued, LaneError> {
     let endpoint = lane.memory_endpoint(peer, vci)?;
-    if len == 0 {
-        return Ok(Issued::Complete);
+    let RemoteAccess {
+        local, len, remote, ..
+    } = access;
+    let is_copied = len == 0
+        // SAFETY: the data of a put is valid for reads of `len` bytes (# Safety).
+        || access.action == Action::Put && unsafe { lane.put_copy(endpoint, local, len, remote) }?;
+    match is_copied {
+        true => Ok(Issued::Complete),
+        false => start(lane, Op::new(access, endpoint, to)),
     }
-    start(lane, Op::new(Action::Get, endpoint, local, len, remote, to))
-}
-
-/// Begins a put, which completes with `to`, a token at a VCI. Implements
-/// [`Lane::put`](netmod::Lane::put). A put that is copied is complete when issued.
-///
-/// # Errors
-/// As those of [`get`].
-///
-/// # Safety
-/// `local` is valid for reads of `len` bytes until completion.
-pub unsafe fn put<L: RemoteLane>(
-    lane: &mut L,
-    peer: Peer,
-    vci: VciId,
-    local: *const u8,
-    len: usize,
-    remote: RemoteAddr,
-    to: (VciId, Token),
-) -> Result<Issued, LaneError> {
-    let endpoint = lane.memory_endpoint(peer, vci)?;
-    // SAFETY: the caller promised that `local` is valid for reads of `len` bytes.
-    if len == 0 || unsafe { lane.put_copy(endpoint, local, len, remote) }? {
-        return Ok(Issued::Complete);
-    }
-    let local = local.cast_mut();
-    start(lane, Op::new(Action::Put, endpoint, local, len, remote, to))
-}
-
-/// Begins an atomic, which completes with `to`, a token at a VCI. Implements
-/// [`Lane::atomic`](netmod::Lane::atomic).
-///
-/// # Errors
-/// As those of [`get`].
-///
-/// # Safety
-/// `result` is aligned and valid for a write of a `u64` until completion.
-pub unsafe fn atomic<L: RemoteLane>(
-    lane: &mut L,
-    peer: Peer,
-    vci: VciId,
-    op: AtomicOp,
-    [operand, compare]: [u64; 2],
-    result: *mut u64,
-    remote: RemoteAddr,
-    to: (VciId, Token),
-) -> Result<Issued, LaneError> {
-    let endpoint = lane.memory_endpoint(peer, vci)?;
-    let action = Action::Atomic {
-        op,
-        operand,
-        compare,
-    };
-    start(
-        lane,
-        Op::new(action, endpoint, result.cast(), 8, remote, to),
-    )
 }
 
 /// Begins an operation: issues as many parts as there is space for.

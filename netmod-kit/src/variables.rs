@@ -3,6 +3,8 @@
 
 use std::ops::RangeInclusive;
 
+use netmod::OpenError;
+
 /// A control variable.
 #[derive(Clone, Copy, Debug)]
 pub struct Variable {
@@ -76,6 +78,21 @@ pub fn parse_number(text: &str) -> Option<u64> {
         _ => (text, 1),
     };
     digits.parse::<u64>().ok()?.checked_mul(unit)
+}
+
+/// Checks that numbers are within their bounds: description, value, least and most.
+///
+/// # Errors
+/// Names the first that is not.
+pub fn check_bounds(numbers: &[(&str, usize, usize, usize)]) -> Result<(), OpenError> {
+    for &(what, value, least, most) in numbers {
+        if value < least || value > most {
+            return Err(OpenError(format!(
+                "{what} is {value}; it must be from {least} to {most}"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Returns the Levenshtein distance of two words.

@@ -1,7 +1,7 @@
 //! Settings of the transport.
 
 use netmod::{OpenError, Peer};
-use netmod_kit::variables::Reader;
+use netmod_kit::variables::{Reader, check_bounds};
 
 /// Whether a feature of the provider is used, or emulated by messages that the target's poll
 /// answers.
@@ -45,8 +45,8 @@ pub struct Config {
     pub rma: Offload,
     /// Atomics: native or emulated.
     pub atomics: Offload,
-    /// Whether lanes offer a file descriptor as wake-up, if the provider has one. `None`: yes.
-    pub wake_up: Option<bool>,
+    /// Whether lanes offer a file descriptor as wake-up, if the provider has one.
+    pub wake_up: bool,
 }
 
 impl Config {
@@ -65,7 +65,7 @@ impl Config {
             register_local: false,
             rma: Offload::Auto,
             atomics: Offload::Auto,
-            wake_up: None,
+            wake_up: true,
         }
     }
 
@@ -90,57 +90,22 @@ impl Config {
         };
         config.rma = offload("WEFT_OFI_RMA")?;
         config.atomics = offload("WEFT_OFI_ATOMICS")?;
-        let size = variables.number("WEFT_OFI_BUFFER_SIZE", 2048..=1 << 20)?;
-        config.buffer_size = size.map(|size| size as usize);
-        if let Some(buffers) = variables.number("WEFT_OFI_BUFFERS", 4..=16384)? {
-            config.send_buffers = buffers as usize;
-            config.recv_buffers = buffers as usize;
-        }
-        config.wake_up = match variables.text("WEFT_OFI_WAKE_UP").as_deref() {
-            None | Some("auto") => None,
-            Some("1") => Some(true),
-            Some("0") => Some(false),
-            Some(other) => {
-                return Err(format!(
-                    "WEFT_OFI_WAKE_UP is {other:?}; it must be auto, 0 or 1"
-                ));
-            }
-        };
-        config.check().map_err(|error| error.0)?;
         Ok(config)
     }
 
     /// Checks that the numbers are within their bounds.
     pub(crate) fn check(&self) -> Result<(), OpenError> {
-        let bounds = [
+        check_bounds(&[
             (
-                "the eager buffer size (WEFT_OFI_BUFFER_SIZE)",
+                "the eager buffer size",
                 self.buffer_size.unwrap_or(2048),
                 2048,
                 1 << 20,
             ),
-            (
-                "the number of send buffers (WEFT_OFI_BUFFERS)",
-                self.send_buffers,
-                4,
-                16384,
-            ),
-            (
-                "the number of receive buffers (WEFT_OFI_BUFFERS)",
-                self.recv_buffers,
-                4,
-                16384,
-            ),
+            ("the number of send buffers", self.send_buffers, 4, 16384),
+            ("the number of receive buffers", self.recv_buffers, 4, 16384),
             ("the number of operations", self.operations, 4, 16384),
             ("the largest part", self.max_part, 1, usize::MAX),
-        ];
-        for (what, value, least, most) in bounds {
-            if value < least || value > most {
-                return Err(OpenError(format!(
-                    "{what} is {value}; it must be from {least} to {most}"
-                )));
-            }
-        }
-        Ok(())
+        ])
     }
 }

@@ -11,8 +11,8 @@ use crate::shared::{Region, Shared};
 use crate::watch::Watched;
 use crate::wire::{self, MessageKind, Prefix};
 use netmod::{
-    AtomicOp, Header, Issued, Lane, LaneError, OpenError, Payload, Peer, RemoteAddr, Sink, Token,
-    VciId, Vectored, WakeUp,
+    Header, Issued, Lane, LaneError, OpenError, Payload, Peer, RemoteAccess, RemoteAddr, Sink,
+    Token, VciId, Vectored, WakeUp,
 };
 use netmod_kit::Notice;
 use netmod_kit::bundle::{self, Bundles};
@@ -483,32 +483,15 @@ impl Lane for OfiLane {
         self.progress(sink, budget)
     }
 
-    unsafe fn get(
+    unsafe fn access(
         &mut self,
         peer: Peer,
         vci: VciId,
-        local: *mut u8,
-        len: usize,
-        remote: RemoteAddr,
+        access: RemoteAccess,
         token: Token,
     ) -> Result<Issued, LaneError> {
-        let to = (self.vci, token);
-        // SAFETY: `local` is valid for writes of `len` bytes until completion (`Lane::get`).
-        unsafe { remote::get(self, peer, vci, local, len, remote, to) }
-    }
-
-    unsafe fn put(
-        &mut self,
-        peer: Peer,
-        vci: VciId,
-        local: *const u8,
-        len: usize,
-        remote: RemoteAddr,
-        token: Token,
-    ) -> Result<Issued, LaneError> {
-        let to = (self.vci, token);
-        // SAFETY: `local` is valid for reads of `len` bytes until completion (`Lane::put`).
-        unsafe { remote::put(self, peer, vci, local, len, remote, to) }
+        // SAFETY: the caller's contract is the same.
+        unsafe { remote::access(self, peer, vci, access, (self.vci, token)) }
     }
 
     fn signal(
@@ -521,23 +504,6 @@ impl Lane for OfiLane {
         at: RemoteAddr,
     ) -> Result<(), LaneError> {
         self.issue_signal(peer, vci, data, remote, words, at)
-    }
-
-    unsafe fn atomic(
-        &mut self,
-        peer: Peer,
-        vci: VciId,
-        op: AtomicOp,
-        operand: u64,
-        compare: u64,
-        result: *mut u64,
-        remote: RemoteAddr,
-        token: Token,
-    ) -> Result<Issued, LaneError> {
-        let (operands, to) = ([operand, compare], (self.vci, token));
-        // SAFETY: `result` is aligned and valid for writing a `u64` until completion
-        // (`Lane::atomic`).
-        unsafe { remote::atomic(self, peer, vci, op, operands, result, remote, to) }
     }
 
     fn flush(&mut self, peer: Peer, token: Token) -> Result<Issued, LaneError> {

@@ -67,7 +67,7 @@ pub(crate) fn open_cq(shared: &Shared, objects: &mut Objects) -> Result<Option<R
         wait_cond: 0,
         wait_set: null_mut(),
     };
-    if config.wake_up.unwrap_or(true) {
+    if config.wake_up {
         // SAFETY: the domain is open, `attr` is valid, and the call writes `objects.cq`.
         let rc = unsafe { fi_cq_open(shared.domain, &mut attr, &mut objects.cq) };
         if rc == 0 {

@@ -50,26 +50,6 @@ const VARIABLES: &[Variable] = &[
         default: "auto",
         help: "The same choice for atomics over libfabric, the same on all ranks.",
     },
-    Variable {
-        name: "WEFT_OFI_BUFFER_SIZE",
-        kind: "bytes",
-        default: "16384; 64 KiB and headers over TCP",
-        help: "Size of a buffer for short messages over libfabric, from 2048 to 1048576, headers included, the same \
-               on all ranks. Longer messages are sent by rendezvous.",
-    },
-    Variable {
-        name: "WEFT_OFI_BUFFERS",
-        kind: "count",
-        default: "64",
-        help: "Number of such buffers of each VCI, from 4 to 16384, for sending and for receiving each.",
-    },
-    Variable {
-        name: "WEFT_OFI_WAKE_UP",
-        kind: "auto, 0 or 1",
-        default: "auto",
-        help: "Whether waiting threads can sleep until libfabric has an event for them, which costs system calls \
-               per message over TCP. With auto they can where a node has more ranks or threads than cores.",
-    },
 ];
 
 fn open(start: &Start) -> Result<Arc<dyn Transport>, OpenError> {
@@ -95,7 +75,7 @@ fn open_rdma(start: &Start) -> Result<Arc<dyn Transport>, OpenError> {
 fn ofi(start: &Start) -> Result<OfiTransport, OpenError> {
     let mut config = Config::read(start.me, &start.variables).map_err(OpenError)?;
     // For a wake-up the tcp provider makes two system calls per message.
-    config.wake_up = config.wake_up.or(Some(start.may_sleep));
+    config.wake_up = start.may_sleep;
     if config.interface.is_none() && start.one_machine {
         config.interface = Some("lo".to_string());
     }

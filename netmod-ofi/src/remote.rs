@@ -6,8 +6,7 @@ use crate::lane::OfiLane;
 use crate::peers::{EndpointState, Peers};
 use crate::shared::Region;
 use crate::wire::{self, MessageKind};
-use netmod::{AtomicOp, LaneError, Peer, RemoteAddr, VciId};
-use netmod_kit::Action;
+use netmod::{Action, AtomicOp, LaneError, Peer, RemoteAddr, VciId};
 use netmod_kit::emulation::{Answer, Ask, Request};
 use netmod_kit::remote::{self, Op, RemoteLane, RemoteOps, Writes};
 use std::ffi::c_void;
@@ -79,7 +78,7 @@ impl OfiLane {
             return self.ordered_write(endpoint, &[bytes], at, None);
         }
         let to = self.peers.endpoint(endpoint).addr;
-        let addr = at.key.address.wrapping_add(at.offset);
+        let addr = at.address();
         let (ep, key) = (self.objects.ep, at.key.words[0]);
         // SAFETY: the endpoint has FI_RMA; the bytes are read during the call only.
         let rc = unsafe { fi_inject_write(ep, bytes.as_ptr().cast(), len, to, addr, key) };
@@ -185,11 +184,7 @@ impl OfiLane {
             len,
         };
         let target = fi_rma_iov {
-            addr: remote
-                .key
-                .address
-                .wrapping_add(remote.offset)
-                .wrapping_add(skip as u64),
+            addr: remote.address().wrapping_add(skip as u64),
             len,
             key: remote.key.words[0],
         };
@@ -227,11 +222,7 @@ impl OfiLane {
             unsafe { self.write(endpoint, local, len, desc, remote, skip, context, VISIBLE) }
         } else {
             let from = self.peers.endpoint(endpoint).addr;
-            let addr = remote
-                .key
-                .address
-                .wrapping_add(remote.offset)
-                .wrapping_add(skip as u64);
+            let addr = remote.address().wrapping_add(skip as u64);
             let key = remote.key.words[0];
             // SAFETY: the issuer of the get keeps its memory valid until completion.
             unsafe {
@@ -276,7 +267,7 @@ impl OfiLane {
         let words = self.buffers.send_at(buffer).cast::<u64>();
         let desc = self.buffers.send_desc;
         let to = self.peers.endpoint(endpoint).addr;
-        let addr = remote.key.address.wrapping_add(remote.offset);
+        let addr = remote.address();
         let key = remote.key.words[0];
         let code = match code {
             AtomicOp::Load => FI_ATOMIC_READ,

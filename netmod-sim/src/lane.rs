@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use netmod::{
-    AtomicOp, Header, Issued, Lane, LaneError, Limits, OpenError, Payload, Peer, RemoteAddr,
-    RemoteKey, Signals, Sink, Token, Transport, VciId, WakeUp,
+    Action, Header, Issued, Lane, LaneError, Limits, OpenError, Payload, Peer, RemoteAccess,
+    RemoteAddr, RemoteKey, Signals, Sink, Token, Transport, VciId, WakeUp,
 };
 
 use crate::config::Get;
@@ -174,54 +174,54 @@ impl Lane for SimLane {
         any
     }
 
-    unsafe fn get(
+    unsafe fn access(
         &mut self,
         peer: Peer,
         vci: VciId,
-        local: *mut u8,
-        len: usize,
-        remote: RemoteAddr,
+        access: RemoteAccess,
         token: Token,
     ) -> Result<Issued, LaneError> {
-        let mut world = self.world.lock();
-        let immediate = match world.config.get {
-            Get::Unsupported => return Err(LaneError::Unsupported),
-            _ if world.keeps_order(len) => false,
-            Get::Immediate => true,
-            Get::Delayed => false,
-            Get::Mixed => world.coin(),
-        };
-        let done = world.get(
-            self.place,
-            (peer, vci),
+        let RemoteAccess {
+            action,
             local,
             len,
             remote,
-            token,
-            immediate,
-        )?;
-        Ok(if done {
-            Issued::Complete
-        } else {
-            Issued::Pending
-        })
-    }
-
-    unsafe fn put(
-        &mut self,
-        peer: Peer,
-        vci: VciId,
-        local: *const u8,
-        len: usize,
-        remote: RemoteAddr,
-        token: Token,
-    ) -> Result<Issued, LaneError> {
-        let mut world = self.world.lock();
-        let done = world.put(self.place, (peer, vci), local, len, remote, token)?;
-        Ok(if done {
-            Issued::Complete
-        } else {
-            Issued::Pending
+        } = access;
+        let (mut world, from, to) = (self.world.lock(), self.place, (peer, vci));
+        let is_complete = match action {
+            Action::Get => {
+                let immediate = match world.config.get {
+                    Get::Unsupported => return Err(LaneError::Unsupported),
+                    _ if world.keeps_order(len) => false,
+                    Get::Immediate => true,
+                    Get::Delayed => false,
+                    Get::Mixed => world.coin(),
+                };
+                world.get(from, to, local, len, remote, token, immediate)?
+            }
+            Action::Put => world.put(from, to, local, len, remote, token)?,
+            Action::Atomic {
+                op,
+                operand,
+                compare,
+            } => {
+                world.admit_atomic(from.0, peer)?;
+                let what = What::Atomic {
+                    issuer: from,
+                    token,
+                    op,
+                    operand,
+                    compare,
+                    result: local as usize,
+                    remote,
+                };
+                world.issue_atomic(from, to, what);
+                false
+            }
+        };
+        Ok(match is_complete {
+            true => Issued::Complete,
+            false => Issued::Pending,
         })
     }
 
@@ -254,32 +254,6 @@ impl Lane for SimLane {
             world.put_in_order(self.place, (peer, vci), at, word.into());
         }
         Ok(())
-    }
-
-    unsafe fn atomic(
-        &mut self,
-        peer: Peer,
-        vci: VciId,
-        op: AtomicOp,
-        operand: u64,
-        compare: u64,
-        result: *mut u64,
-        remote: RemoteAddr,
-        token: Token,
-    ) -> Result<Issued, LaneError> {
-        let mut world = self.world.lock();
-        world.admit_atomic(self.place.0, peer)?;
-        let what = What::Atomic {
-            issuer: self.place,
-            token,
-            op,
-            operand,
-            compare,
-            result: result as usize,
-            remote,
-        };
-        world.issue_atomic(self.place, (peer, vci), what);
-        Ok(Issued::Pending)
     }
 
     fn flush(&mut self, peer: Peer, token: Token) -> Result<Issued, LaneError> {

@@ -243,7 +243,7 @@ impl World {
                     self.note("put lands", from, to, len);
                     let place = self.place(to.0, remote, len);
                     // SAFETY: `place` checks that it is exposed, so it is valid by the contract of
-                    // `expose`; the caller of `Lane::put` keeps `local` valid until completion.
+                    // `expose`; the caller of `Lane::access` keeps `local` valid until completion.
                     unsafe { memory::write(local as *const u8, place, len) };
                 }
                 self.post(from, Item::Complete(token, outcome));
@@ -265,7 +265,7 @@ impl World {
                 let outcome = self.alive([to.0, to.0]);
                 if outcome.is_ok() {
                     let found = self.atomic(to.0, op, operand, compare, remote);
-                    // SAFETY: the caller of `Lane::atomic` keeps the result valid until completion.
+                    // SAFETY: the caller of `Lane::access` keeps the result valid until completion.
                     unsafe { (result as *mut u64).write(found) };
                 }
                 let at = self.now + self.latency(8);
@@ -404,7 +404,7 @@ impl World {
     fn read(&mut self, owner: Peer, local: usize, len: usize, remote: RemoteAddr) {
         let place = self.place(owner, remote, len);
         // SAFETY: `place` checks that it is exposed, so it is valid by the contract of `expose`;
-        // the caller of `Lane::get` keeps `local` valid until completion.
+        // the caller of `Lane::access` keeps `local` valid until completion.
         unsafe { memory::read(place, local as *mut u8, len) };
     }
 
@@ -532,7 +532,7 @@ impl World {
         let what = match delayed {
             false => What::Write {
                 remote,
-                // SAFETY: the caller of `Lane::put` promises that `local` is valid for reads of
+                // SAFETY: the caller of `Lane::access` promises that `local` is valid for reads of
                 // `len` bytes.
                 data: unsafe { std::slice::from_raw_parts(local, len) }.into(),
             },

@@ -1,8 +1,8 @@
 //! Properties of the simulated network.
 
 use netmod::{
-    AtomicOp, Header, Issued, Lane, LaneError, Payload, Peer, RemoteAddr, Sink, Token, Transport,
-    VciId,
+    AtomicOp, Header, Issued, Lane, LaneError, Payload, Peer, RemoteAccess, RemoteAddr, Sink,
+    Token, Transport, VciId,
 };
 use netmod_sim::{Get, Latency, Rng, SimConfig, Simulation};
 
@@ -163,7 +163,14 @@ fn memory_is_read_at_once_or_later_or_not_at_all() {
         let mut reader = lane(&sim, 0, 0);
         let mut local = [0u64; 2];
         // SAFETY: `local` outlives the read.
-        let issued = unsafe { reader.get(1, 0, local.as_mut_ptr().cast(), 16, remote, Token(7)) };
+        let issued = unsafe {
+            reader.access(
+                1,
+                0,
+                RemoteAccess::get(local.as_mut_ptr().cast(), 16, remote),
+                Token(7),
+            )
+        };
         match get {
             Get::Immediate => assert_eq!(issued, Ok(Issued::Complete)),
             Get::Unsupported => assert_eq!(issued, Err(LaneError::Unsupported)),
@@ -179,7 +186,14 @@ fn memory_is_read_at_once_or_later_or_not_at_all() {
             assert_eq!(local, [11, 22]);
             sim.refuse_get(0, 1);
             // SAFETY: `local` outlives the read.
-            let again = unsafe { reader.get(1, 0, local.as_mut_ptr().cast(), 8, remote, Token(8)) };
+            let again = unsafe {
+                reader.access(
+                    1,
+                    0,
+                    RemoteAccess::get(local.as_mut_ptr().cast(), 8, remote),
+                    Token(8),
+                )
+            };
             assert_eq!(again, Err(LaneError::Unsupported));
         }
         assert_eq!(sim.exposed(), 1);
@@ -197,7 +211,14 @@ fn memory_that_was_withdrawn_is_not_to_be_used() {
     let remote = exposed(&*owner, &mut memory);
     owner.withdraw(&remote.key);
     // SAFETY: `local` is valid; nothing is read.
-    let _ = unsafe { lane(&sim, 0, 0).get(1, 0, (&raw mut local).cast(), 8, remote, Token(0)) };
+    let _ = unsafe {
+        lane(&sim, 0, 0).access(
+            1,
+            0,
+            RemoteAccess::get((&raw mut local).cast(), 8, remote),
+            Token(0),
+        )
+    };
 }
 
 #[test]
@@ -210,11 +231,25 @@ fn puts_and_atomics_land_in_order_and_flush_tells() {
     let mut found = u64::MAX;
     for value in 1..=10u64 {
         // SAFETY: `value` is valid during the call, which copies it.
-        let put = unsafe { lane.put(1, 0, (&raw const value).cast(), 8, remote, Token(value)) };
+        let put = unsafe {
+            lane.access(
+                1,
+                0,
+                RemoteAccess::put((&raw const value).cast(), 8, remote),
+                Token(value),
+            )
+        };
         assert_eq!(put, Ok(Issued::Complete));
     }
     // SAFETY: `found` lives until the completion.
-    let add = unsafe { lane.atomic(1, 0, AtomicOp::Add, 5, 0, &raw mut found, remote, Token(20)) };
+    let add = unsafe {
+        lane.access(
+            1,
+            0,
+            RemoteAccess::atomic(AtomicOp::Add, [5, 0], &raw mut found, remote),
+            Token(20),
+        )
+    };
     assert_eq!(add, Ok(Issued::Pending));
     assert_eq!(lane.flush(1, Token(21)), Ok(Issued::Pending));
     let mut got = Got::default();

@@ -54,16 +54,6 @@ pub const CONGESTION: Variable = Variable {
            /proc/sys/net/ipv4/tcp_allowed_congestion_control.",
 };
 
-/// `WEFT_TCP_ZCOPY`.
-pub const ZCOPY: Variable = Variable {
-    name: "WEFT_TCP_ZCOPY",
-    kind: "0, 1 or auto",
-    default: "0",
-    help: "1: messages longer than 64 KiB and long answers to gets are sent without the kernel's copy (vmsplice, \
-           splice); auto: where that is measured to be faster; 0: never. Each rank decides about the data \
-           that it receives.",
-};
-
 /// `WEFT_TCP_ENCRYPT`.
 pub const ENCRYPT: Variable = Variable {
     name: "WEFT_TCP_ENCRYPT",
@@ -74,15 +64,7 @@ pub const ENCRYPT: Variable = Variable {
 };
 
 /// The variables of this transport.
-pub const VARIABLES: &[Variable] = &[
-    INTERFACE,
-    PORTS,
-    CONNECTIONS,
-    STREAMS,
-    CONGESTION,
-    ZCOPY,
-    ENCRYPT,
-];
+pub const VARIABLES: &[Variable] = &[INTERFACE, PORTS, CONNECTIONS, STREAMS, CONGESTION, ENCRYPT];
 
 /// A choice of interfaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,8 +88,6 @@ pub struct Config {
     pub(crate) most: usize,
     /// Connections over which long gets are split.
     pub(crate) streams: u8,
-    /// Whether long answers are sent without a copy; `None`: by measurement.
-    pub(crate) zcopy: Option<bool>,
     /// Whether connections are encrypted.
     pub(crate) encrypts: bool,
     /// Congestion control of connections.
@@ -125,7 +105,6 @@ impl Config {
             ports: None,
             most: usize::MAX,
             streams: 1,
-            zcopy: Some(false),
             encrypts: false,
             congestion: congestion::Wanted::Auto,
             direct: 2,
@@ -175,17 +154,6 @@ impl Config {
                 )
             })?;
         }
-        config.zcopy = match variables.text(ZCOPY.name).as_deref() {
-            None | Some("0") => Some(false),
-            Some("1") => Some(true),
-            Some("auto") => None,
-            Some(other) => {
-                return Err(format!(
-                    "{} is {other:?}; it can be 0, 1 or auto",
-                    ZCOPY.name
-                ));
-            }
-        };
         config.encrypts = match variables.text(ENCRYPT.name).as_deref() {
             None | Some("0") => false,
             Some("1") => true,
@@ -262,10 +230,6 @@ mod tests {
             congestion("reno"),
             congestion::Wanted::Named("reno".to_string())
         );
-        let zcopy = |value| with(ZCOPY.name, value).unwrap().zcopy;
-        assert_eq!(zcopy("auto"), None);
-        assert_eq!((zcopy("0"), zcopy("1")), (Some(false), Some(true)));
-        assert_eq!(Config::new(0).zcopy, Some(false));
         assert!(with(ENCRYPT.name, "1").unwrap().encrypts);
         for (name, value) in [
             (PORTS.name, "0"),
@@ -275,7 +239,6 @@ mod tests {
             (CONNECTIONS.name, "1"),
             (STREAMS.name, "0"),
             (STREAMS.name, "9"),
-            (ZCOPY.name, "2"),
             (ENCRYPT.name, "yes"),
             (INTERFACE.name, "10.1.0.0/33"),
             (INTERFACE.name, "fd00::/x"),

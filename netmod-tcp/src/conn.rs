@@ -6,12 +6,9 @@ use std::io::{self, ErrorKind, IoSlice};
 use netmod::{IoVec, MAX_IOVECS, Token};
 use netmod_kit::bundle::BurstLimit;
 use rustix::io::Errno;
-use rustix::net::SendFlags;
 
-use crate::pipe::Pipe;
 use crate::silence::Silence;
 use crate::socket::Socket;
-use crate::transfer::TransferChoice;
 use crate::wire::{self, FrameKind, MAX_FIXED};
 
 /// The token of operations whose completion is not reported.
@@ -20,8 +17,6 @@ pub(crate) const NOBODY: Token = Token(u64::MAX);
 /// Bytes. Frames up to this size are copied into one buffer before they are written; the data of
 /// longer ones is written from its place.
 pub(crate) const COPY: usize = 4 << 10;
-
-const NO_FLAGS: SendFlags = SendFlags::empty();
 
 /// Bytes of one TCP segment over loopback.
 const SEGMENT: usize = (64 << 10) - 64;
@@ -53,8 +48,6 @@ pub(crate) enum Out {
         number: u64,
         offset: u64,
         len: usize,
-        /// Whether to splice it; the requester does not use it before the answer is complete.
-        lent: bool,
     },
 }
 
@@ -126,10 +119,6 @@ pub(crate) struct Conn<S> {
     pub lent: (u32, u32),
     /// Whether `out` has long answers that have not been written yet.
     pub answers: bool,
-    /// The pipe for the first entry of `out` if it is spliced; may hold its first bytes.
-    pub pipe: Option<Pipe>,
-    /// The choice of transfers for long answers from the peer, once there was one.
-    pub transfers: Option<Box<TransferChoice>>,
     /// Whether epoll reports free space in the send buffer.
     pub watched: bool,
     /// Whether the connection is in the epoll set.
@@ -200,8 +189,6 @@ impl<S: Socket> Conn<S> {
             loose: 0,
             lent: (0, 0),
             answers: false,
-            pipe: None,
-            transfers: None,
             watched: false,
             listed: true,
             brought: 0,
@@ -271,7 +258,7 @@ impl<S: Socket> Conn<S> {
         self.wrote = true;
         let (first, second) = data.split_at(first_part(self.held.len(), data.len()));
         let pieces = [IoSlice::new(&self.held), IoSlice::new(first)];
-        let sent = match self.stream.write_pieces(&pieces, NO_FLAGS) {
+        let sent = match self.stream.write_pieces(&pieces) {
             // Unmapped memory: the caller's copy or zero-copy send meets the fault again.
             Err(Errno::FAULT) => Err(Errno::AGAIN),
             sent => sent,
@@ -280,7 +267,7 @@ impl<S: Socket> Conn<S> {
         if written < first.len() || second.is_empty() {
             return written;
         }
-        let sent = self.stream.write_pieces(&[IoSlice::new(second)], NO_FLAGS);
+        let sent = self.stream.write_pieces(&[IoSlice::new(second)]);
         written + self.gone(sent)
     }
 
@@ -298,7 +285,7 @@ impl<S: Socket> Conn<S> {
                 *place = IoSlice::new(piece);
             }
             let all = &all[..=pieces.len().min(MAX_IOVECS)];
-            written = match self.stream.write_pieces(all, NO_FLAGS) {
+            written = match self.stream.write_pieces(all) {
                 // Unmapped memory: the copy below meets the fault in user space, so that it shows
                 // as the program's.
                 Err(Errno::FAULT) => self.gone(Err(Errno::AGAIN)),

@@ -505,7 +505,6 @@ impl<S: Socket> TcpLane<S> {
             if let State::Open(conn) = std::mem::replace(&mut endpoint.state, state()) {
                 self.open -= 1;
                 self.streams -= usize::from(endpoint.stream > 0);
-                self.pipes_made -= u32::from(conn.pipe.is_some());
                 let incoming = conn.incoming.map(|incoming| incoming.target);
                 if let Some(
                     crate::conn::Target::Placed { token, .. }

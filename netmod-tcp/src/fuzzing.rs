@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use netmod::{
-    AtomicOp, Header, Issued, Lane, LaneError, OpenError, Peer, RemoteAddr, RemoteKey, Resolver,
-    Sink, Token, Transport, VciId,
+    AtomicOp, Header, Issued, Lane, LaneError, OpenError, Peer, RemoteAccess, RemoteAddr,
+    RemoteKey, Resolver, Sink, Token, Transport, VciId,
 };
 use netmod_kit::admission::Secret;
 use netmod_kit::admission::handshake::{CHALLENGE, Initiator, PROOF, Responder};
@@ -231,18 +231,31 @@ impl Victim {
                 let len = 1 + input.number() as usize % (8 * self.fetched.len());
                 // SAFETY: `local` is at least as long as the operation, and is dropped after the
                 // lane.
-                unsafe { self.lane.get(LIAR, 0, local.cast(), len, remote, token) }
+                unsafe {
+                    self.lane
+                        .access(LIAR, 0, RemoteAccess::get(local.cast(), len, remote), token)
+                }
             }
             1 => {
                 let op = AtomicOp::Add;
                 // SAFETY: `local` points to an aligned word, which is dropped after the lane.
-                unsafe { self.lane.atomic(LIAR, 0, op, 1, 2, local, remote, token) }
+                unsafe {
+                    self.lane.access(
+                        LIAR,
+                        0,
+                        RemoteAccess::atomic(op, [1, 2], local, remote),
+                        token,
+                    )
+                }
             }
             2 => {
                 let len = input.number() as usize % PAGE;
                 // SAFETY: `local` is at least as long as the operation, and is dropped after the
                 // lane.
-                unsafe { self.lane.put(LIAR, 0, local.cast(), len, remote, token) }
+                unsafe {
+                    self.lane
+                        .access(LIAR, 0, RemoteAccess::put(local.cast(), len, remote), token)
+                }
             }
             3 => self.lane.flush(LIAR, token),
             4 => {

@@ -10,11 +10,9 @@ use std::io::IoSlice;
 use netmod::{Header, Issued, LaneError, Token};
 use netmod_kit::{Exposures, Held, Notice};
 use rustix::event::epoll::{self, EventFlags};
-use rustix::net::SendFlags;
 
 use crate::conn::{Conn, NOBODY, Out, first_part};
 use crate::lane::{Endpoint, State, TcpLane, about, event};
-use crate::pipe::Pipe;
 use crate::socket::Socket;
 use crate::wire::{self, FrameKind};
 
@@ -26,9 +24,6 @@ pub(crate) const AT_ONCE: usize = 1 << 20;
 
 /// Zero-copy messages that leave one by one between two polls; later ones are written together.
 const SINGLY: u32 = 4;
-
-/// Most kernel pipes of a lane; further connections copy instead of splicing.
-const PIPES: u32 = 4;
 
 /// Reason for ending a connection whose data was withdrawn.
 const WITHDRAWN: &str = "exposed memory was withdrawn while a peer read it";
@@ -113,20 +108,12 @@ impl<S: Socket> Conn<S> {
             return false;
         }
         self.loose = 0;
-        if self.lends() {
-            return self.lend_once(exposures, done);
-        }
         let exposed = exposures.hold();
         let waiting = self.out.iter().take(PIECES).map(Out::len).sum();
         let most = first_part(0, waiting).min(AT_ONCE);
         let mut pieces = [IoSlice::new(&[]); PIECES];
         let (mut count, mut offered) = (0, 0);
-        let mut flags = SendFlags::empty();
         for (out, piece) in self.out.iter().zip(&mut pieces) {
-            if count > 0 && self.pipe.is_some() && matches!(out, Out::Exposed { lent: true, .. }) {
-                flags = SendFlags::MORE;
-                break;
-            }
             let Some(bytes) = out.bytes(&exposed, most - offered) else {
                 break;
             };
@@ -141,7 +128,7 @@ impl<S: Socket> Conn<S> {
             self.failed = Some(WITHDRAWN.to_string());
             return false;
         }
-        let sent = self.stream.write_pieces(&pieces[..count], flags);
+        let sent = self.stream.write_pieces(&pieces[..count]);
         drop(exposed);
         let written = match sent {
             Ok(0) if offered > 0 => return false,
@@ -170,44 +157,6 @@ impl<S: Socket> Conn<S> {
                     self.held = bytes;
                 }
                 _ => {}
-            }
-        }
-    }
-
-    /// Returns whether the next data goes through the pipe.
-    fn lends(&self) -> bool {
-        self.pipe.is_some() && matches!(self.out.front(), Some(Out::Exposed { lent: true, .. }))
-    }
-
-    /// Makes one call for spliced data; see [`Conn::push_once`].
-    fn lend_once(&mut self, exposures: &Exposures<()>, done: &mut Vec<Token>) -> bool {
-        let (Some(pipe), Some(out)) = (&mut self.pipe, self.out.front_mut()) else {
-            return false;
-        };
-        if pipe.held() == 0 {
-            let exposed = exposures.hold();
-            let Some(bytes) = out.bytes(&exposed, AT_ONCE) else {
-                self.failed = Some(WITHDRAWN.to_string());
-                return false;
-            };
-            if pipe.fill(bytes).is_err() {
-                // Memory that cannot be spliced, or is not mapped, which the copy then meets.
-                if let Out::Exposed { lent, .. } = out {
-                    *lent = false;
-                }
-                return true;
-            }
-        }
-        let more = matches!(out, Out::Exposed { len, .. } if *len > pipe.held());
-        match pipe.send(&self.stream, more) {
-            Ok(0) => false,
-            Ok(gone) => {
-                self.written(gone, done);
-                true
-            }
-            Err(error) => {
-                self.refused(&error);
-                false
             }
         }
     }
@@ -310,14 +259,8 @@ impl<S: Socket> TcpLane<S> {
         let shared = self.shared.clone();
         let mut done = std::mem::take(&mut self.done);
         let (mut any, mut unwatch) = (false, false);
-        self.give_pipe(index);
         if let Some(conn) = self.conn(index) {
             any = conn.push_on(&shared.exposures, &mut done);
-            if let Some(pipe) = conn.pipe.take_if(|pipe| pipe.held() == 0) {
-                self.pipes.push(pipe);
-            }
-        }
-        if let Some(conn) = self.conn(index) {
             conn.is_stuck = conn.waits();
             unwatch = !conn.is_stuck && conn.watched;
         }
@@ -329,27 +272,6 @@ impl<S: Socket> TcpLane<S> {
         }
         self.done = done;
         any
-    }
-
-    /// Gives a connection a pipe if it has data to splice and a pipe is available; otherwise it
-    /// copies.
-    fn give_pipe(&mut self, index: u32) {
-        let needs = |conn: &mut Conn<S>| {
-            let lent = |out: &Out| matches!(out, Out::Exposed { lent: true, .. });
-            conn.pipe.is_none() && conn.out.iter().take(PIECES).any(lent)
-        };
-        if S::ENCRYPTS || !self.conn(index).is_some_and(needs) {
-            return;
-        }
-        if self.pipes.is_empty() && self.pipes_made < PIPES {
-            // A pipe that cannot be made counts, so that it is not tried again.
-            self.pipes_made += 1;
-            self.pipes.extend(Pipe::new());
-        }
-        let pipe = self.pipes.pop();
-        if let Some(conn) = self.conn(index) {
-            conn.pipe = pipe;
-        }
     }
 
     /// Writes the answers to gets that arrived together.

@@ -6,8 +6,8 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 use netmod::{
-    AtomicOp, Header, IoVec, Issued, Lane, LaneError, MAX_IOVECS, Payload, Peer, RemoteAddr, Sink,
-    Token, VciId, Vectored, WakeUp,
+    Header, IoVec, Issued, Lane, LaneError, MAX_IOVECS, Payload, Peer, RemoteAccess, RemoteAddr,
+    Sink, Token, VciId, Vectored, WakeUp,
 };
 use netmod_kit::admission::{Pending, descriptors};
 use netmod_kit::{Notice, PeerTable, bundle};
@@ -18,7 +18,6 @@ use crate::calls::Attempt;
 use crate::conn::{COPY, Conn, Out};
 use crate::hello::PROVING;
 use crate::ops::Ops;
-use crate::pipe::Pipe;
 use crate::shared::Shared;
 use crate::socket::Socket;
 use crate::wire::{self, FrameKind, MAX_PAYLOAD};
@@ -29,9 +28,9 @@ const BUFFER: usize = 64 << 10;
 /// Bytes. Queued frames that are written although more may follow.
 const HELD_MOST: usize = 32 << 10;
 
-/// Bytes. Largest message that may leave without a request, without and with zero-copy sends: what
-/// does not fit the send buffer is copied, which zero-copy avoids for long messages.
-const AT_ONCE: [usize; 2] = [256 << 10, 64 << 10];
+/// Bytes. Largest message that may leave without a request: what does not fit the send buffer is
+/// copied.
+const AT_ONCE: usize = 256 << 10;
 
 /// Most events of one `epoll_wait`.
 const EVENTS: usize = 64;
@@ -125,9 +124,6 @@ pub(crate) struct TcpLane<S: Socket> {
     since_look: u32,
     pub(crate) gathering: bool,
     pub(crate) buffer: Buffer,
-    /// Idle kernel pipes, and below the number of all pipes.
-    pub(crate) pipes: Vec<Pipe>,
-    pub(crate) pipes_made: u32,
     /// Buffers for messages that arrive in parts.
     pub(crate) spare: Vec<Vec<u8>>,
     pub(crate) events: Vec<epoll::Event>,
@@ -168,8 +164,6 @@ impl<S: Socket> TcpLane<S> {
             since_look: 0,
             gathering: false,
             buffer: Buffer::new(BUFFER),
-            pipes: Vec::new(),
-            pipes_made: 0,
             spare: Vec::new(),
             events: Vec::with_capacity(EVENTS),
             done: Vec::new(),
@@ -454,8 +448,7 @@ impl<S: Socket> TcpLane<S> {
         header: &Header,
         payload: &[u8],
     ) -> Result<Issued, LaneError> {
-        let lends = self.shared.config.zcopy != Some(false);
-        if payload.len() > AT_ONCE[usize::from(lends)] {
+        if payload.len() > AT_ONCE {
             return Err(LaneError::Unsupported);
         }
         let Some(index) = self.ready(to, vci)? else {
@@ -577,30 +570,15 @@ impl<S: Socket> Lane for TcpLane<S> {
         any
     }
 
-    unsafe fn get(
+    unsafe fn access(
         &mut self,
         peer: Peer,
         vci: VciId,
-        local: *mut u8,
-        len: usize,
-        remote: RemoteAddr,
+        access: RemoteAccess,
         token: Token,
     ) -> Result<Issued, LaneError> {
-        // SAFETY: `local` is valid for writes of `len` bytes until completion (`Lane::get`).
-        unsafe { self.issue_get(peer, vci, local, len, remote, token) }
-    }
-
-    unsafe fn put(
-        &mut self,
-        peer: Peer,
-        vci: VciId,
-        local: *const u8,
-        len: usize,
-        remote: RemoteAddr,
-        token: Token,
-    ) -> Result<Issued, LaneError> {
-        // SAFETY: `local` is valid for reads of `len` bytes until completion (`Lane::put`).
-        unsafe { self.issue_put(peer, vci, local, len, remote, token) }
+        // SAFETY: the caller's contract is the same.
+        unsafe { self.issue_access(peer, vci, access, token) }
     }
 
     fn signal(
@@ -613,22 +591,6 @@ impl<S: Socket> Lane for TcpLane<S> {
         at: RemoteAddr,
     ) -> Result<(), LaneError> {
         self.issue_signal(peer, vci, data, remote, words, at)
-    }
-
-    unsafe fn atomic(
-        &mut self,
-        peer: Peer,
-        vci: VciId,
-        op: AtomicOp,
-        operand: u64,
-        compare: u64,
-        result: *mut u64,
-        remote: RemoteAddr,
-        token: Token,
-    ) -> Result<Issued, LaneError> {
-        // SAFETY: `result` is aligned and valid for writing a `u64` until completion
-        // (`Lane::atomic`).
-        unsafe { self.issue_atomic(peer, vci, op, operand, compare, result, remote, token) }
     }
 
     fn flush(&mut self, peer: Peer, token: Token) -> Result<Issued, LaneError> {

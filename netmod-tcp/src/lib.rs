@@ -44,7 +44,6 @@ mod park;
     unsafe_code,
     reason = "calls of the kernel that rustix lacks or that programs' memory is named in"
 )]
-mod pipe;
 mod progress;
 #[allow(unsafe_code, reason = "memory that programs lend")]
 mod receive;
@@ -63,7 +62,6 @@ mod subnet;
 #[cfg(test)]
 #[allow(unsafe_code, reason = "memory that programs lend")]
 mod tests;
-mod transfer;
 #[allow(unsafe_code, reason = "memory that programs lend")]
 mod transport;
 mod wire;

@@ -1,7 +1,6 @@
 //! Reads connections and dispatches frames to the sink, to memory and to answers.
 
 use std::io::{self, ErrorKind, IoSliceMut};
-use std::time::Instant;
 
 use netmod::{BadMemory, Header, LaneError, Sink};
 use netmod_kit::emulation::NotExposed;
@@ -14,7 +13,6 @@ use crate::lane::{Endpoint, State, TcpLane};
 use crate::ops::{Act, Ops};
 use crate::scatter::{destinations, fill_pieces};
 use crate::socket::{FORGED, Socket};
-use crate::transfer;
 use crate::wire::{self, FrameKind, MAX_FIXED, MAX_PAYLOAD, Next, PREFIX};
 
 /// Most reads of one connection in one poll.
@@ -535,7 +533,7 @@ impl<S: Socket> TcpLane<S> {
         match kind {
             FrameKind::Message | FrameKind::Pad => {}
             FrameKind::Put => self.serve_put(index, fixed, data),
-            FrameKind::Get => self.serve_get(index, code, fixed),
+            FrameKind::Get => self.serve_get(index, fixed),
             FrameKind::Atomic => self.serve_atomic(index, code, fixed),
             FrameKind::Signal => self.serve_signal(index, code, fixed, data),
             FrameKind::Flush => {
@@ -604,7 +602,6 @@ impl<S: Socket> TcpLane<S> {
                     if let Act::Get { part: Some(_), .. } = op.act {
                         return self.part_is_over(index, &op.act, false);
                     }
-                    self.learn(index, &op.act, false);
                     let result = Err(not_exposed(peer));
                     self.notices.push_back(Notice::Complete(op.token, result));
                 }
@@ -619,16 +616,6 @@ impl<S: Socket> TcpLane<S> {
         }
     }
 
-    /// Records the answer or refusal of a get for the choice of transfers.
-    fn learn(&mut self, index: u32, act: &Act, well: bool) {
-        if let &Act::Get { len, .. } = act
-            && len >= transfer::LEAST
-            && let Some(transfers) = self.conn(index).and_then(|conn| conn.transfers.as_mut())
-        {
-            transfers.answered(well, Instant::now());
-        }
-    }
-
     /// Completes a get if all of its data has arrived.
     fn got(&mut self, index: u32, cookie: u64) {
         let peer = self.endpoints[index as usize].peer;
@@ -640,7 +627,6 @@ impl<S: Socket> TcpLane<S> {
             if let Act::Get { part: Some(_), .. } = op.act {
                 return self.part_is_over(index, &op.act, true);
             }
-            self.learn(index, &op.act, true);
             self.notices.push_back(Notice::Complete(op.token, Ok(())));
         }
     }

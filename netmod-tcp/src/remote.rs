@@ -1,9 +1,8 @@
 //! Issues and serves puts, gets, atomics, flushes and signals.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
-use std::time::Instant;
 
-use netmod::{AtomicOp, Issued, LaneError, MAX_WORDS, Peer, RemoteAddr, Token, VciId};
+use netmod::{Action, Issued, LaneError, MAX_WORDS, Peer, RemoteAccess, RemoteAddr, Token, VciId};
 
 use crate::conn::{COPY, NOBODY, Out};
 use crate::lane::{Endpoint, State, TcpLane};
@@ -11,7 +10,6 @@ use crate::ops::{Act, Op};
 use crate::receive::not_exposed;
 use crate::socket::Socket;
 use crate::streams;
-use crate::transfer::{self, Transfer, TransferChoice};
 use crate::wire::{self, FrameKind, MAX_SIGNAL, PART, word, words};
 
 /// Bytes. Puts up to this size are copied, to leave with the frames that follow: a flush that
@@ -27,56 +25,95 @@ fn left(peer: Peer) -> LaneError {
 }
 
 impl<S: Socket> TcpLane<S> {
-    /// Copies between memory of this process and its own exposed memory.
+    /// Accesses this process's own exposed memory.
     ///
     /// # Safety
-    /// `local` is valid for `len` bytes.
-    unsafe fn copy_here(
-        &self,
-        local: *mut u8,
-        len: usize,
-        remote: RemoteAddr,
-        write: bool,
-    ) -> Result<Issued, LaneError> {
-        let number = remote.key.words[0];
-        let copied = self
-            .shared
-            .exposures
-            .with(number, remote.offset, len, |ptr| {
-                let (from, to) = if write { (local, ptr) } else { (ptr, local) };
+    /// That of [`Lane::access`](netmod::Lane::access).
+    unsafe fn access_here(&self, access: RemoteAccess) -> Result<Issued, LaneError> {
+        let RemoteAccess {
+            action,
+            local,
+            len,
+            remote,
+        } = access;
+        let (number, exposures) = (remote.key.words[0], &self.shared.exposures);
+        let done = match action {
+            Action::Atomic {
+                op,
+                operand,
+                compare,
+            } => {
+                let found = exposures.atomic(number, remote.offset, op as u8, [operand, compare]);
+                // SAFETY: the issuer keeps `local` valid for a write of an aligned `u64`.
+                found.map(|found| unsafe { local.cast::<u64>().write(found) })
+            }
+            _ => exposures.with(number, remote.offset, len, |ptr| {
+                let (from, to) = match action {
+                    Action::Put => (local, ptr),
+                    _ => (ptr, local),
+                };
                 // SAFETY: both are valid for `len` bytes; they may overlap.
                 unsafe { std::ptr::copy(from, to, len) };
-            });
-        copied
-            .map(|()| Issued::Complete)
+            }),
+        };
+        done.map(|()| Issued::Complete)
             .ok_or_else(|| not_exposed(self.me()))
     }
 
+    /// Implements `access`.
+    ///
     /// # Safety
-    /// `local` must be valid for writes of `len` bytes until completion.
-    pub(crate) unsafe fn issue_get(
+    /// That of [`Lane::access`](netmod::Lane::access).
+    pub(crate) unsafe fn issue_access(
         &mut self,
         peer: Peer,
         vci: VciId,
-        local: *mut u8,
-        len: usize,
-        remote: RemoteAddr,
+        access: RemoteAccess,
         token: Token,
     ) -> Result<Issued, LaneError> {
-        if len == 0 {
+        if access.len == 0 {
             return Ok(Issued::Complete);
         }
         if peer == self.me() {
-            // SAFETY: the caller promised that `local` is valid for writes of `len` bytes.
-            return unsafe { self.copy_here(local, len, remote, false) };
+            // SAFETY: the caller's contract is the same.
+            return unsafe { self.access_here(access) };
         }
         let index = self.ready(peer, vci)?.ok_or_else(|| left(peer))?;
+        if access.action == Action::Put {
+            // SAFETY: the caller's contract is the same.
+            return unsafe { self.issue_put(index, access, token) };
+        }
         if !self.ops.has_room() {
             return Err(LaneError::Again);
         }
+        match access.action {
+            Action::Atomic {
+                op,
+                operand,
+                compare,
+            } => {
+                let result = access.local.cast();
+                let act = Act::Atomic { result };
+                let cookie = self.ops.add(Op { token, peer, act });
+                let RemoteAddr { key, offset } = access.remote;
+                let fixed = words::<5, 40>([key.words[0], offset, operand, compare, cookie]);
+                if let Some(conn) = self.conn(index) {
+                    conn.append(FrameKind::Atomic, op as u8, &fixed, &[]);
+                }
+                self.write(index);
+            }
+            _ => self.issue_get(index, peer, access, token),
+        }
+        Ok(Issued::Pending)
+    }
+
+    /// Requests memory of a peer.
+    fn issue_get(&mut self, index: u32, peer: Peer, access: RemoteAccess, token: Token) {
+        let RemoteAccess {
+            local, len, remote, ..
+        } = access;
         if len >= streams::LEAST && self.shared.config.streams > 1 {
-            self.share_get(index, local, len, remote, token);
-            return Ok(Issued::Pending);
+            return self.share_get(index, local, len, remote, token);
         }
         let act = Act::Get {
             local,
@@ -86,31 +123,13 @@ impl<S: Socket> TcpLane<S> {
         };
         let cookie = self.ops.add(Op { token, peer, act });
         let number = remote.key.words[0];
-        let zcopy = self.shared.config.zcopy;
-        let transfer = match (self.conn(index), zcopy) {
-            (Some(conn), None) if len >= transfer::LEAST => {
-                let transfers = conn
-                    .transfers
-                    .get_or_insert_with(|| Box::new(TransferChoice::new()));
-                let theirs = remote.key.address.wrapping_add(remote.offset);
-                let clash = wire::clash(local.addr(), theirs as usize);
-                transfers.ask(len, clash, Instant::now())
-            }
-            (_, Some(true)) if len >= transfer::LEAST => Transfer::Lent,
-            _ => Transfer::Copied,
-        };
         let mut asked = 0;
         while asked < len {
             let part = (len - asked).min(PART);
             let offset = remote.offset.wrapping_add(asked as u64);
             let fixed = words::<4, 32>([number, offset, part as u64, cookie]);
             if let Some(conn) = self.conn(index) {
-                conn.append(
-                    FrameKind::Get,
-                    u8::from(transfer == Transfer::Lent),
-                    &fixed,
-                    &[],
-                );
+                conn.append(FrameKind::Get, 0, &fixed, &[]);
             }
             asked += part;
         }
@@ -119,28 +138,21 @@ impl<S: Socket> TcpLane<S> {
             true => self.mark_dirty(index),
             false => self.write(index),
         }
-        Ok(Issued::Pending)
     }
 
+    /// Writes memory of a peer.
+    ///
     /// # Safety
     /// `local` must be valid for reads of `len` bytes until completion.
-    pub(crate) unsafe fn issue_put(
+    unsafe fn issue_put(
         &mut self,
-        peer: Peer,
-        vci: VciId,
-        local: *const u8,
-        len: usize,
-        remote: RemoteAddr,
+        index: u32,
+        access: RemoteAccess,
         token: Token,
     ) -> Result<Issued, LaneError> {
-        if len == 0 {
-            return Ok(Issued::Complete);
-        }
-        if peer == self.me() {
-            // SAFETY: passed on; it is only read.
-            return unsafe { self.copy_here(local.cast_mut(), len, remote, true) };
-        }
-        let index = self.ready(peer, vci)?.ok_or_else(|| left(peer))?;
+        let RemoteAccess {
+            local, len, remote, ..
+        } = access;
         let Some(Endpoint {
             state: State::Open(conn),
             ..
@@ -196,42 +208,6 @@ impl<S: Socket> TcpLane<S> {
         } else {
             Issued::Complete
         })
-    }
-
-    /// # Safety
-    /// `result` must be aligned and valid for writing a `u64` until completion.
-    pub(crate) unsafe fn issue_atomic(
-        &mut self,
-        peer: Peer,
-        vci: VciId,
-        op: AtomicOp,
-        operand: u64,
-        compare: u64,
-        result: *mut u64,
-        remote: RemoteAddr,
-        token: Token,
-    ) -> Result<Issued, LaneError> {
-        let number = remote.key.words[0];
-        if peer == self.me() {
-            let (exposures, operands) = (&self.shared.exposures, [operand, compare]);
-            let found = exposures.atomic(number, remote.offset, op as u8, operands);
-            let found = found.ok_or_else(|| not_exposed(peer))?;
-            // SAFETY: the issuer keeps `result` valid for a write of an aligned `u64`.
-            unsafe { result.write(found) };
-            return Ok(Issued::Complete);
-        }
-        let index = self.ready(peer, vci)?.ok_or_else(|| left(peer))?;
-        if !self.ops.has_room() {
-            return Err(LaneError::Again);
-        }
-        let act = Act::Atomic { result };
-        let cookie = self.ops.add(Op { token, peer, act });
-        let fixed = words::<5, 40>([number, remote.offset, operand, compare, cookie]);
-        if let Some(conn) = self.conn(index) {
-            conn.append(FrameKind::Atomic, op as u8, &fixed, &[]);
-        }
-        self.write(index);
-        Ok(Issued::Pending)
     }
 
     pub(crate) fn issue_flush(&mut self, peer: Peer, token: Token) -> Result<Issued, LaneError> {
@@ -351,7 +327,7 @@ impl<S: Socket> TcpLane<S> {
     }
 
     /// Serves a get.
-    pub(crate) fn serve_get(&mut self, index: u32, code: u8, fixed: &[u8]) {
+    pub(crate) fn serve_get(&mut self, index: u32, fixed: &[u8]) {
         let [number, offset, len, cookie] = [0, 1, 2, 3].map(|place| word(fixed, place));
         let shared = self.shared.clone();
         let Some(conn) = self.conn(index) else {
@@ -376,7 +352,6 @@ impl<S: Socket> TcpLane<S> {
                     number,
                     offset,
                     len,
-                    lent: code == 1,
                 });
                 conn.answers = true;
             })

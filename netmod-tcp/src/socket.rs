@@ -19,7 +19,7 @@ pub(crate) const FORGED: Errno = Errno::BADMSG;
 
 /// A connected, non-blocking socket. It dereferences to the TCP socket, for options and for epoll.
 pub(crate) trait Socket: Deref<Target = TcpStream> + Sized + Send + 'static {
-    /// Whether data is encrypted. Then no page of the program can be spliced into the socket.
+    /// Whether data is encrypted.
     const ENCRYPTS: bool;
     /// The handshake.
     const PROTOCOL: Protocol;
@@ -35,7 +35,7 @@ pub(crate) trait Socket: Deref<Target = TcpStream> + Sized + Send + 'static {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize>;
 
     /// Writes from several places, like [`Socket::write`], without SIGPIPE if the other end is gone.
-    fn write_pieces(&mut self, pieces: &[IoSlice<'_>], flags: SendFlags) -> Result<usize, Errno>;
+    fn write_pieces(&mut self, pieces: &[IoSlice<'_>]) -> Result<usize, Errno>;
 
     /// Reads bytes; 0 at the end of the stream.
     fn read(&mut self, bytes: &mut [u8]) -> Result<usize, Errno>;
@@ -81,10 +81,10 @@ impl Socket for Plain {
     }
 
     #[inline]
-    fn write_pieces(&mut self, pieces: &[IoSlice<'_>], flags: SendFlags) -> Result<usize, Errno> {
+    fn write_pieces(&mut self, pieces: &[IoSlice<'_>]) -> Result<usize, Errno> {
         let _part = enter(Part::System);
         let mut nothing = SendAncillaryBuffer::default();
-        rustix::net::sendmsg(&**self, pieces, &mut nothing, SendFlags::NOSIGNAL | flags)
+        rustix::net::sendmsg(&**self, pieces, &mut nothing, SendFlags::NOSIGNAL)
     }
 
     #[inline]
@@ -197,10 +197,10 @@ impl Encrypted {
     }
 
     /// Writes sealed records. Returns the bytes of content if all have left.
-    fn flush(&mut self, flags: SendFlags) -> Result<usize, Errno> {
+    fn flush(&mut self) -> Result<usize, Errno> {
         while !self.unwritten.is_empty() {
             let bytes = &self.sealed[self.unwritten.clone()];
-            let written = rustix::net::send(&*self.socket, bytes, SendFlags::NOSIGNAL | flags)?;
+            let written = rustix::net::send(&*self.socket, bytes, SendFlags::NOSIGNAL)?;
             self.unwritten.start += written;
         }
         Ok(std::mem::take(&mut self.owed))
@@ -272,14 +272,14 @@ impl Socket for Encrypted {
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        Ok(self.write_pieces(&[IoSlice::new(bytes)], SendFlags::empty())?)
+        Ok(self.write_pieces(&[IoSlice::new(bytes)])?)
     }
 
-    fn write_pieces(&mut self, pieces: &[IoSlice<'_>], flags: SendFlags) -> Result<usize, Errno> {
+    fn write_pieces(&mut self, pieces: &[IoSlice<'_>]) -> Result<usize, Errno> {
         let all: usize = pieces.iter().map(|piece| piece.len()).sum();
         let mut written = 0;
         loop {
-            match self.flush(flags) {
+            match self.flush() {
                 Ok(count) => written += count,
                 Err(error) if written == 0 => return Err(error),
                 Err(_) => return Ok(written),

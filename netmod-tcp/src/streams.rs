@@ -168,10 +168,9 @@ impl<S: Socket> TcpLane<S> {
             "process {peer} VCI {vci} stream {stream}: given up: {why}"
         );
         let endpoint = &mut self.endpoints[index as usize];
-        if let State::Open(conn) = std::mem::replace(&mut endpoint.state, State::Off) {
+        if let State::Open(_) = std::mem::replace(&mut endpoint.state, State::Off) {
             self.open -= 1;
             self.streams -= 1;
-            self.pipes_made -= u32::from(conn.pipe.is_some());
         }
         for cookie in self.ops.parts(index) {
             self.ask_again(cookie, peer, first);

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use netmod::{
-    Header, LaneError, OpenError, Peer, RemoteAddr, RemoteKey, Resolver, Sink, Token, Transport,
-    VciId,
+    Header, LaneError, OpenError, Peer, RemoteAccess, RemoteAddr, RemoteKey, Resolver, Sink, Token,
+    Transport, VciId,
 };
 
 use netmod_kit::admission::Initiator;
@@ -201,7 +201,14 @@ fn answers_of_a_wrong_kind_end_the_peer() {
             offset: 0,
         };
         // SAFETY: the memory outlives the lane's use.
-        let issued = unsafe { lane.get(1, 0, memory.as_mut_ptr(), LEN, remote, Token(9)) };
+        let issued = unsafe {
+            lane.access(
+                1,
+                0,
+                RemoteAccess::get(memory.as_mut_ptr(), LEN, remote),
+                Token(9),
+            )
+        };
         assert_eq!(issued, Ok(netmod::Issued::Pending));
         let mut answer = Vec::new();
         let fixed = wire::words::<2, 16>([cookie, 7]);

@@ -30,9 +30,7 @@ pub(crate) enum FrameKind {
     Message = 1,
     /// Data for exposed memory: exposure, offset; data.
     Put,
-    /// A request for exposed memory: exposure, offset, length, cookie. With code 1 the answer may
-    /// be spliced from the memory itself: the requester does not write it before the answer is
-    /// complete.
+    /// A request for exposed memory: exposure, offset, length, cookie.
     Get,
     /// An atomic, named by the code: exposure, offset, operand, compare, cookie.
     Atomic,
@@ -124,7 +122,7 @@ const PADDED: usize = 4 << 10;
 
 /// Returns whether processors copy slowly between two addresses: if one is a few bytes ahead of the
 /// other by the address bits within a page, loads falsely depend on earlier stores.
-pub(crate) fn clash(one: usize, other: usize) -> bool {
+fn clash(one: usize, other: usize) -> bool {
     const PAGE: usize = 4096;
     let ahead = one.wrapping_sub(other) % PAGE;
     (1..32).contains(&ahead) || ahead > PAGE - 32

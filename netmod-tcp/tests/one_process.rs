@@ -3,7 +3,9 @@
 mod common;
 
 use common::{Node, Random, hello, nodes, nodes_with, pair, poll_until};
-use netmod::{AtomicOp, Header, Issued, LaneError, Payload, RemoteAddr, Token, Transport};
+use netmod::{
+    AtomicOp, Header, Issued, LaneError, Payload, RemoteAccess, RemoteAddr, Token, Transport,
+};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -235,15 +237,27 @@ fn remote_memory_is_read_and_written() {
         if random.below(2) == 0 {
             let data = random.bytes(len);
             // SAFETY: the data stays until completion.
-            let issued =
-                unsafe { nodes[0].lanes[0].put(peer, 0, data.as_ptr(), len, remote, token) };
+            let issued = unsafe {
+                nodes[0].lanes[0].access(
+                    peer,
+                    0,
+                    RemoteAccess::put(data.as_ptr(), len, remote),
+                    token,
+                )
+            };
             finish(&mut nodes, 0, issued, token).unwrap();
             model[offset..offset + len].copy_from_slice(&data);
         } else {
             let mut data = vec![0; len];
             // SAFETY: the data stays until completion.
-            let issued =
-                unsafe { nodes[0].lanes[0].get(peer, 0, data.as_mut_ptr(), len, remote, token) };
+            let issued = unsafe {
+                nodes[0].lanes[0].access(
+                    peer,
+                    0,
+                    RemoteAccess::get(data.as_mut_ptr(), len, remote),
+                    token,
+                )
+            };
             finish(&mut nodes, 0, issued, token).unwrap();
             assert!(
                 data == model[offset..offset + len],
@@ -266,13 +280,27 @@ fn remote_memory_is_read_and_written() {
     let mut word = [0_u8; 8];
     let token = nodes[0].token();
     // SAFETY: the word stays until completion.
-    let issued = unsafe { nodes[0].lanes[0].get(peer, 0, word.as_mut_ptr(), 8, beyond, token) };
+    let issued = unsafe {
+        nodes[0].lanes[0].access(
+            peer,
+            0,
+            RemoteAccess::get(word.as_mut_ptr(), 8, beyond),
+            token,
+        )
+    };
     assert!(finish(&mut nodes, 0, issued, token).is_err());
     for len in [8_usize, 300_000] {
         let data = vec![1; len];
         let token = nodes[0].token();
         // SAFETY: the data stays until completion.
-        let issued = unsafe { nodes[0].lanes[0].put(peer, 0, data.as_ptr(), len, beyond, token) };
+        let issued = unsafe {
+            nodes[0].lanes[0].access(
+                peer,
+                0,
+                RemoteAccess::put(data.as_ptr(), len, beyond),
+                token,
+            )
+        };
         finish(&mut nodes, 0, issued, token).unwrap();
         let token = nodes[0].token();
         let flushed = nodes[0].lanes[0].flush(peer, token);
@@ -283,7 +311,14 @@ fn remote_memory_is_read_and_written() {
     let token = nodes[0].token();
     let remote = RemoteAddr { key, offset: 0 };
     // SAFETY: the word stays until completion.
-    let issued = unsafe { nodes[0].lanes[0].get(peer, 0, word.as_mut_ptr(), 8, remote, token) };
+    let issued = unsafe {
+        nodes[0].lanes[0].access(
+            peer,
+            0,
+            RemoteAccess::get(word.as_mut_ptr(), 8, remote),
+            token,
+        )
+    };
     assert!(finish(&mut nodes, 0, issued, token).is_err());
     assert!(exposed == model, "nothing was written beyond the end");
 }
@@ -313,7 +348,12 @@ fn atomics_are_carried_out_and_signals_stored() {
         // SAFETY: the result stays until completion.
         let issued = unsafe {
             let lane = &mut nodes[0].lanes[0];
-            lane.atomic(peer, 0, op, operand, compare, &mut found, remote, token)
+            lane.access(
+                peer,
+                0,
+                RemoteAccess::atomic(op, [operand, compare], &mut found, remote),
+                token,
+            )
         };
         finish(&mut nodes, 0, issued, token).unwrap();
         assert_eq!(found, model, "{op:?}");
@@ -411,8 +451,14 @@ fn a_peer_that_dies_is_lost_and_one_that_leaves_is_not() {
         let token = nodes[0].token();
         let remote = RemoteAddr { key, offset: 0 };
         // SAFETY: the word stays until completion.
-        let issued =
-            unsafe { nodes[0].lanes[0].get(there, 0, word.as_mut_ptr(), 8, remote, token) };
+        let issued = unsafe {
+            nodes[0].lanes[0].access(
+                there,
+                0,
+                RemoteAccess::get(word.as_mut_ptr(), 8, remote),
+                token,
+            )
+        };
         assert_eq!(issued, Ok(Issued::Pending));
         let mut gone = nodes.pop().unwrap();
         if farewell {
@@ -612,7 +658,12 @@ fn connections_above_the_limit_are_parked_and_reopened() {
                 // SAFETY: the word stays until completion.
                 let issued = unsafe {
                     let lane = &mut nodes[from].lanes[0];
-                    lane.get(peers[0], 0, word.as_mut_ptr(), 8, remote, token)
+                    lane.access(
+                        peers[0],
+                        0,
+                        RemoteAccess::get(word.as_mut_ptr(), 8, remote),
+                        token,
+                    )
                 };
                 if issued != Err(LaneError::Again) {
                     break issued;

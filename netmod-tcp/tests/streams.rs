@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Node, Random, nodes_with, poll_until};
-use netmod::{Header, Issued, LaneError, Payload, RemoteAddr, Token, Transport};
+use netmod::{Header, Issued, LaneError, Payload, RemoteAccess, RemoteAddr, Token, Transport};
 
 /// Two processes with four open connections between their VCIs.
 fn pair() -> Vec<Node> {
@@ -26,7 +26,14 @@ fn pair() -> Vec<Node> {
 fn begin(node: &mut Node, from: u32, to: &mut [u8], remote: RemoteAddr) -> Token {
     let token = node.token();
     // SAFETY: all tests keep the destination until completion.
-    let issued = unsafe { node.lanes[0].get(from, 0, to.as_mut_ptr(), to.len(), remote, token) };
+    let issued = unsafe {
+        node.lanes[0].access(
+            from,
+            0,
+            RemoteAccess::get(to.as_mut_ptr(), to.len(), remote),
+            token,
+        )
+    };
     assert_eq!(issued, Ok(Issued::Pending));
     token
 }

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Node, Random, pair, poll_until};
-use netmod::{Header, Issued, LaneError, Payload, RemoteAddr, Token, Transport};
+use netmod::{Header, Issued, LaneError, Payload, RemoteAccess, RemoteAddr, Token, Transport};
 
 const LEN: usize = 100 << 10;
 
@@ -128,8 +128,14 @@ fn gets_are_answered_together() {
         let len = if place % 5 == 1 { 10 } else { LEN };
         let remote = RemoteAddr { key, offset };
         // SAFETY: the memory stays until the end.
-        let issued =
-            unsafe { nodes[0].lanes[0].get(there, 0, back.as_mut_ptr(), len, remote, token) };
+        let issued = unsafe {
+            nodes[0].lanes[0].access(
+                there,
+                0,
+                RemoteAccess::get(back.as_mut_ptr(), len, remote),
+                token,
+            )
+        };
         assert_eq!(issued, Ok(Issued::Pending));
         tokens.push(token);
     }
@@ -157,7 +163,14 @@ fn withdrawing_memory_during_a_read_ends_the_connection() {
     let token = nodes[0].token();
     let remote = RemoteAddr { key, offset: 0 };
     // SAFETY: the memory stays until the end.
-    let issued = unsafe { nodes[0].lanes[0].get(there, 0, back.as_mut_ptr(), LONG, remote, token) };
+    let issued = unsafe {
+        nodes[0].lanes[0].access(
+            there,
+            0,
+            RemoteAccess::get(back.as_mut_ptr(), LONG, remote),
+            token,
+        )
+    };
     assert_eq!(issued, Ok(Issued::Pending));
     // The kernel takes only a part, since no process reads.
     for _ in 0..1000 {
@@ -186,7 +199,14 @@ fn puts_leave_with_their_flush() {
         let token = nodes[0].token();
         let remote = RemoteAddr { key, offset: 0 };
         // SAFETY: the data stays until completion.
-        let put = unsafe { nodes[0].lanes[0].put(there, 0, data.as_ptr(), len, remote, token) };
+        let put = unsafe {
+            nodes[0].lanes[0].access(
+                there,
+                0,
+                RemoteAccess::put(data.as_ptr(), len, remote),
+                token,
+            )
+        };
         assert_eq!(put, Ok(Issued::Complete));
         for _ in 0..100 {
             nodes[1].poll();

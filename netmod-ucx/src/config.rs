@@ -1,7 +1,7 @@
 //! Settings of the transport.
 
 use netmod::{OpenError, Peer};
-use netmod_kit::variables::Reader;
+use netmod_kit::variables::{Reader, check_bounds};
 
 /// How to open a [`UcxTransport`](crate::UcxTransport).
 #[derive(Clone, Debug)]
@@ -62,7 +62,7 @@ impl Config {
 
     /// Checks that the numbers are within their bounds.
     pub(crate) fn check(&self) -> Result<(), OpenError> {
-        let bounds = [
+        check_bounds(&[
             (
                 "the eager buffer size",
                 self.buffer_size.unwrap_or(2048),
@@ -71,14 +71,6 @@ impl Config {
             ),
             ("the number of send buffers", self.send_buffers, 4, 16384),
             ("the number of operations", self.operations, 4, 16384),
-        ];
-        for (what, value, least, most) in bounds {
-            if value < least || value > most {
-                return Err(OpenError(format!(
-                    "{what} is {value}; it must be from {least} to {most}"
-                )));
-            }
-        }
-        Ok(())
+        ])
     }
 }

@@ -9,8 +9,8 @@ use crate::pulls::Pulls;
 use crate::shared::Shared;
 use crate::wire::{HEAD, Head, MessageKind};
 use netmod::{
-    AtomicOp, Header, Issued, Lane, LaneError, OpenError, Payload, Peer, RemoteAddr, Sink, Token,
-    VciId, Vectored, WakeUp,
+    Header, Issued, Lane, LaneError, OpenError, Payload, Peer, RemoteAccess, RemoteAddr, Sink,
+    Token, VciId, Vectored, WakeUp,
 };
 use netmod_kit::Notice;
 use netmod_kit::bundle::{self, Bundles};
@@ -548,30 +548,14 @@ impl Lane for UcxLane {
         any
     }
 
-    unsafe fn get(
+    unsafe fn access(
         &mut self,
         peer: Peer,
         vci: VciId,
-        local: *mut u8,
-        len: usize,
-        remote: RemoteAddr,
+        access: RemoteAccess,
         token: Token,
     ) -> Result<Issued, LaneError> {
-        // SAFETY: `local` is valid for writes of `len` bytes until completion (`Lane::get`).
-        unsafe { self.issue_get(peer, vci, local, len, remote, token) }
-    }
-
-    unsafe fn put(
-        &mut self,
-        peer: Peer,
-        vci: VciId,
-        local: *const u8,
-        len: usize,
-        remote: RemoteAddr,
-        token: Token,
-    ) -> Result<Issued, LaneError> {
-        // SAFETY: `local` is valid for reads of `len` bytes until completion (`Lane::put`).
-        unsafe { self.issue_put(peer, vci, local, len, remote, token) }
+        self.issue_access(peer, vci, access, token)
     }
 
     fn signal(
@@ -584,22 +568,6 @@ impl Lane for UcxLane {
         at: RemoteAddr,
     ) -> Result<(), LaneError> {
         self.issue_signal(peer, vci, data, remote, words, at)
-    }
-
-    unsafe fn atomic(
-        &mut self,
-        peer: Peer,
-        vci: VciId,
-        op: AtomicOp,
-        operand: u64,
-        compare: u64,
-        result: *mut u64,
-        remote: RemoteAddr,
-        token: Token,
-    ) -> Result<Issued, LaneError> {
-        // SAFETY: `result` is aligned and valid for writing a `u64` until completion
-        // (`Lane::atomic`).
-        unsafe { self.issue_atomic(peer, vci, op, operand, compare, result, remote, token) }
     }
 
     fn flush(&mut self, peer: Peer, token: Token) -> Result<Issued, LaneError> {

@@ -2,8 +2,8 @@
 
 use crate::ffi::*;
 use crate::inbox::{Inbox, Note, Work};
-use netmod::{LaneError, Peer, RemoteAddr, Token};
-use netmod_kit::{Action, Operations};
+use netmod::{Action, LaneError, Peer, RemoteAddr, Token};
+use netmod_kit::Operations;
 
 /// A pending operation.
 pub(crate) struct Op {

@@ -8,13 +8,13 @@ use crate::lane::UcxLane;
 use crate::ops::Op;
 use crate::pulls::PullRequest;
 use crate::wire::{HEAD, Head, MessageKind};
-use netmod::{Header, Issued, LaneError, Peer, RemoteAddr, RemoteKey, Token, VciId};
-use netmod_kit::{Action, Notice};
+use netmod::{Action, Header, Issued, LaneError, Peer, RemoteAddr, RemoteKey, Token, VciId};
+use netmod_kit::Notice;
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
 impl UcxLane {
-    /// Requests `len` bytes of a peer's memory. `local` must be valid as [`netmod::Lane::get`]
+    /// Requests `len` bytes of a peer's memory. `local` must be valid as [`netmod::Lane::access`]
     /// demands.
     pub(crate) fn pull(
         &mut self,

@@ -7,75 +7,29 @@ use crate::lane::{Drain, UcxLane};
 use crate::ops::{Flush, Op};
 use crate::pulls;
 use crate::wire::MessageKind;
-use netmod::{AtomicOp, Issued, LaneError, Peer, RemoteAddr, Token, VciId};
-use netmod_kit::{Action, Notice};
+use netmod::{Action, AtomicOp, Issued, LaneError, Peer, RemoteAccess, RemoteAddr, Token, VciId};
+use netmod_kit::Notice;
 use std::ptr::null_mut;
 
 impl UcxLane {
-    /// # Safety
-    /// `local` must be valid for writes of `len` bytes until completion.
-    pub(crate) unsafe fn issue_get(
+    /// Issues an operation, or keeps it until its key has arrived. Its memory must be valid as
+    /// [`Lane::access`](netmod::Lane::access) demands.
+    pub(crate) fn issue_access(
         &mut self,
         peer: Peer,
         vci: VciId,
-        local: *mut u8,
-        len: usize,
-        remote: RemoteAddr,
+        access: RemoteAccess,
         token: Token,
     ) -> Result<Issued, LaneError> {
-        if len >= pulls::LEAST && self.shared.tcp {
+        let RemoteAccess {
+            action,
+            local,
+            len,
+            remote,
+        } = access;
+        if action == Action::Get && len >= pulls::LEAST && self.shared.tcp {
             return self.pull(peer, vci, local, len, remote, token);
         }
-        self.start(peer, vci, Action::Get, local, len, remote, token)
-    }
-
-    /// # Safety
-    /// `local` must be valid for reads of `len` bytes until completion.
-    pub(crate) unsafe fn issue_put(
-        &mut self,
-        peer: Peer,
-        vci: VciId,
-        local: *const u8,
-        len: usize,
-        remote: RemoteAddr,
-        token: Token,
-    ) -> Result<Issued, LaneError> {
-        self.start(peer, vci, Action::Put, local.cast_mut(), len, remote, token)
-    }
-
-    /// # Safety
-    /// `result` must be aligned and valid for writing a `u64` until completion.
-    pub(crate) unsafe fn issue_atomic(
-        &mut self,
-        peer: Peer,
-        vci: VciId,
-        op: AtomicOp,
-        operand: u64,
-        compare: u64,
-        result: *mut u64,
-        remote: RemoteAddr,
-        token: Token,
-    ) -> Result<Issued, LaneError> {
-        let action = Action::Atomic {
-            op,
-            operand,
-            compare,
-        };
-        self.start(peer, vci, action, result.cast(), 8, remote, token)
-    }
-
-    /// Issues an operation, or keeps it until its key has arrived. `local` must be valid as the
-    /// lane's methods demand.
-    fn start(
-        &mut self,
-        peer: Peer,
-        vci: VciId,
-        action: Action,
-        local: *mut u8,
-        len: usize,
-        remote: RemoteAddr,
-        token: Token,
-    ) -> Result<Issued, LaneError> {
         let endpoint = self.endpoint(peer, vci)?;
         if len == 0 {
             return Ok(Issued::Complete);
@@ -158,7 +112,7 @@ impl UcxLane {
         let place = bytes.as_ptr();
         let note = self.buffers.notes[buffer as usize].arg();
         let param = ucp_request_param_t::new(on_end, note);
-        let to = remote.key.address.wrapping_add(remote.offset);
+        let to = remote.address();
         let ep = self.peers.endpoint(endpoint).ep;
         // SAFETY: the endpoint is open and the key belongs to it; buffer and note stay until the
         // request ends, and so does the key, since the endpoint counts this operation.
@@ -305,7 +259,7 @@ impl UcxLane {
             return Err(LaneError::Again);
         };
         let (endpoint, action, local, len) = (op.endpoint, op.action, op.local, op.len);
-        let to = op.remote.key.address.wrapping_add(op.remote.offset);
+        let to = op.remote.address();
         let words = &mut self.ops.words[index as usize];
         if let Action::Atomic {
             op,

@@ -1,7 +1,7 @@
 //! Settings of the transport.
 
 use netmod::{OpenError, Peer};
-use netmod_kit::variables::Reader;
+use netmod_kit::variables::{Reader, check_bounds};
 
 /// How much of the adapter the VCIs of a process share, from nothing to everything. More sharing
 /// uses fewer resources and costs speed when several threads communicate.
@@ -155,7 +155,7 @@ impl Config {
 
     /// Checks that the numbers are within their bounds.
     pub(crate) fn check(&self) -> Result<(), OpenError> {
-        let bounds = [
+        check_bounds(&[
             ("the eager buffer size", self.buffer_size, 2048, 1 << 20),
             ("the number of send buffers", self.send_buffers, 8, 16384),
             ("the window of messages", self.window, 4, 1024),
@@ -177,14 +177,6 @@ impl Config {
             ("the largest part", self.max_part, 1, 1 << 30),
             ("the time-out", self.timeout.into(), 1, 31),
             ("the number of retries", self.retries.into(), 0, 7),
-        ];
-        for (what, value, least, most) in bounds {
-            if value < least || value > most {
-                return Err(OpenError(format!(
-                    "{what} is {value}; it must be from {least} to {most}"
-                )));
-            }
-        }
-        Ok(())
+        ])
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::engine::Engine;
 use netmod::{
-    AtomicOp, Header, Issued, Lane, LaneError, Payload, Peer, RemoteAddr, Sink, Token, VciId,
+    Header, Issued, Lane, LaneError, Payload, Peer, RemoteAccess, RemoteAddr, Sink, Token, VciId,
     WakeUp,
 };
 use netmod_kit::remote;
@@ -86,35 +86,16 @@ impl Lane for VerbsLane {
         self.with(|engine| engine.progress(sink, budget))
     }
 
-    unsafe fn get(
+    unsafe fn access(
         &mut self,
         peer: Peer,
         vci: VciId,
-        local: *mut u8,
-        len: usize,
-        remote: RemoteAddr,
+        access: RemoteAccess,
         token: Token,
     ) -> Result<Issued, LaneError> {
-        // SAFETY: `local` is valid for writes of `len` bytes until completion (`Lane::get`).
+        // SAFETY: the caller's contract is the same.
         self.with(|engine| unsafe {
-            let to = (engine.turn, token);
-            remote::get(engine, peer, vci, local, len, remote, to)
-        })
-    }
-
-    unsafe fn put(
-        &mut self,
-        peer: Peer,
-        vci: VciId,
-        local: *const u8,
-        len: usize,
-        remote: RemoteAddr,
-        token: Token,
-    ) -> Result<Issued, LaneError> {
-        // SAFETY: `local` is valid for reads of `len` bytes until completion (`Lane::put`).
-        self.with(|engine| unsafe {
-            let to = (engine.turn, token);
-            remote::put(engine, peer, vci, local, len, remote, to)
+            remote::access(engine, peer, vci, access, (engine.turn, token))
         })
     }
 
@@ -128,25 +109,6 @@ impl Lane for VerbsLane {
         at: RemoteAddr,
     ) -> Result<(), LaneError> {
         self.with(|engine| engine.issue_signal(peer, vci, data, remote, words, at))
-    }
-
-    unsafe fn atomic(
-        &mut self,
-        peer: Peer,
-        vci: VciId,
-        op: AtomicOp,
-        operand: u64,
-        compare: u64,
-        result: *mut u64,
-        remote: RemoteAddr,
-        token: Token,
-    ) -> Result<Issued, LaneError> {
-        // SAFETY: `result` is aligned and valid for writing a `u64` until completion
-        // (`Lane::atomic`).
-        self.with(|engine| unsafe {
-            let (operands, to) = ([operand, compare], (engine.turn, token));
-            remote::atomic(engine, peer, vci, op, operands, result, remote, to)
-        })
     }
 
     fn flush(&mut self, peer: Peer, token: Token) -> Result<Issued, LaneError> {

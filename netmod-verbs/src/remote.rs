@@ -7,8 +7,7 @@ use crate::ffi::*;
 use crate::memory::Region;
 use crate::peers::{Connection, NO_BUFFER, Peers, ProcessState, Slot, State};
 use crate::wire::MessageKind;
-use netmod::{AtomicOp, LaneError, Peer, RemoteAddr, VciId};
-use netmod_kit::Action;
+use netmod::{Action, AtomicOp, LaneError, Peer, RemoteAddr, VciId};
 use netmod_kit::emulation::{Answer, Ask, Request};
 use netmod_kit::remote::{self, Op, RemoteLane, RemoteOps};
 use std::sync::Arc;
@@ -132,11 +131,7 @@ impl Engine {
     ) -> ibv_send_wr {
         let mut wr = work(opcode, sge);
         wr.wr.rdma = ibv_send_wr__bindgen_ty_2__bindgen_ty_1 {
-            remote_addr: remote
-                .key
-                .address
-                .wrapping_add(remote.offset)
-                .wrapping_add(skip as u64),
+            remote_addr: remote.address().wrapping_add(skip as u64),
             rkey: remote.key.words[0] as u32,
         };
         wr
@@ -248,7 +243,7 @@ impl Engine {
         };
         let mut wr = work(opcode, &mut sge);
         wr.wr.atomic = ibv_send_wr__bindgen_ty_2__bindgen_ty_2 {
-            remote_addr: remote.key.address.wrapping_add(remote.offset),
+            remote_addr: remote.address(),
             compare_add: first,
             swap: second,
             rkey: remote.key.words[0] as u32,

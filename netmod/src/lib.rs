@@ -5,8 +5,8 @@
 //!
 //! 1. **Active messages**: an ordered stream of (small header, payload) from one VCI to another
 //!    ([`Lane::send`], delivered through [`Sink::message`]).
-//! 2. **Remote memory**: exposed memory with put, get, 8-byte atomics and flush ([`Lane::put`],
-//!    [`Lane::get`], [`Lane::atomic`], [`Lane::flush`]).
+//! 2. **Remote memory**: exposed memory with put, get, 8-byte atomics and flush
+//!    ([`Lane::access`], [`Lane::flush`]).
 //!
 //! Tagged messages matched by the network would be a third primitive; the contract has none until a
 //! transport offers it.
@@ -89,6 +89,90 @@ pub struct RemoteAddr {
     pub key: RemoteKey,
     /// Distance from its start, in bytes.
     pub offset: u64,
+}
+
+impl RemoteAddr {
+    /// Returns the address at the peer, if the key names it by address.
+    #[inline]
+    pub fn address(&self) -> u64 {
+        self.key.address.wrapping_add(self.offset)
+    }
+}
+
+/// What an access to a peer's memory does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// Reads it.
+    Get,
+    /// Writes it.
+    Put,
+    /// Changes 8 bytes of it.
+    Atomic {
+        /// The operation.
+        op: AtomicOp,
+        /// Its operand.
+        operand: u64,
+        /// The value that a compare-and-swap compares with.
+        compare: u64,
+    },
+}
+
+/// An access to a peer's exposed memory.
+#[derive(Clone, Copy, Debug)]
+pub struct RemoteAccess {
+    /// What it does.
+    pub action: Action,
+    /// Destination of a get, source of a put, or the place for an atomic's previous value. Need not
+    /// be registered.
+    pub local: *mut u8,
+    /// Bytes; 8 of an atomic.
+    pub len: usize,
+    /// The peer's memory; 8-byte aligned for an atomic.
+    pub remote: RemoteAddr,
+}
+
+impl RemoteAccess {
+    /// Reads `len` bytes to `local`.
+    #[inline]
+    pub fn get(local: *mut u8, len: usize, remote: RemoteAddr) -> RemoteAccess {
+        RemoteAccess {
+            action: Action::Get,
+            local,
+            len,
+            remote,
+        }
+    }
+
+    /// Writes `len` bytes from `local`.
+    #[inline]
+    pub fn put(local: *const u8, len: usize, remote: RemoteAddr) -> RemoteAccess {
+        RemoteAccess {
+            action: Action::Put,
+            local: local.cast_mut(),
+            len,
+            remote,
+        }
+    }
+
+    /// Changes 8 bytes and stores the previous value to `result`.
+    #[inline]
+    pub fn atomic(
+        op: AtomicOp,
+        [operand, compare]: [u64; 2],
+        result: *mut u64,
+        remote: RemoteAddr,
+    ) -> RemoteAccess {
+        RemoteAccess {
+            action: Action::Atomic {
+                op,
+                operand,
+                compare,
+            },
+            local: result.cast(),
+            len: 8,
+            remote,
+        }
+    }
 }
 
 /// The payload of an active message.
@@ -260,7 +344,7 @@ pub struct Signals {
     pub passive_target: bool,
 }
 
-/// Properties of a transport's [`Lane::atomic`].
+/// Properties of a transport's atomics ([`Lane::access`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Atomics {
     /// Whether the network carries atomics out without the target's processor entering the library.
@@ -291,7 +375,7 @@ pub struct Limits {
     /// Largest message, in bytes, that is best sent eagerly. The core subtracts the size of its own
     /// header.
     pub eager: usize,
-    /// Whether peers' exposed memory may be read by [`Lane::get`] in general (a single peer may
+    /// Whether peers' exposed memory may be read by [`Lane::access`] in general (a single peer may
     /// still answer [`LaneError::Unsupported`]).
     pub get: bool,
     /// Whether the network itself offers get and put. If not, the transport emulates them by
@@ -306,7 +390,7 @@ pub struct Limits {
     pub ordered_put: bool,
     /// What [`Lane::signal`] can do; `None` if it is unsupported.
     pub signals: Option<Signals>,
-    /// Properties of [`Lane::atomic`]; `None` if it is unsupported.
+    /// Properties of atomics; `None` if it is unsupported.
     pub atomics: Option<Atomics>,
     /// Whether [`Lane::coalesce`] has an effect: then a message may be refused although there is
     /// space.
@@ -444,34 +528,21 @@ pub trait Lane: Send {
     /// whether there was progress; a retry without effect is none.
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> bool;
 
-    /// Reads `len` bytes of `peer`'s exposed memory to `local`, which need not be registered.
+    /// Gets, puts or changes `peer`'s exposed memory.
+    ///
+    /// Completion of a put means that its data may be reused; [`Lane::flush`] makes it visible at the
+    /// peer. On completion of an atomic its effect is visible there as if flushed. The peer of an
+    /// atomic may be one that is normally reached by another transport (one on this node), or this
+    /// process itself.
     ///
     /// # Safety
-    /// `local` must be valid for writes of `len` bytes until completion.
-    unsafe fn get(
+    /// Until completion, `local` must be valid for writes of `len` bytes (get), for reads of them
+    /// (put), or aligned and valid for writing a `u64` (atomic).
+    unsafe fn access(
         &mut self,
         _peer: Peer,
         _vci: VciId,
-        _local: *mut u8,
-        _len: usize,
-        _remote: RemoteAddr,
-        _token: Token,
-    ) -> Result<Issued, LaneError> {
-        Err(LaneError::Unsupported)
-    }
-
-    /// Writes `len` bytes from `local` to `peer`'s exposed memory. Completion means that `local`
-    /// may be reused; [`Lane::flush`] makes the data visible at the peer.
-    ///
-    /// # Safety
-    /// `local` must be valid for reads of `len` bytes until completion.
-    unsafe fn put(
-        &mut self,
-        _peer: Peer,
-        _vci: VciId,
-        _local: *const u8,
-        _len: usize,
-        _remote: RemoteAddr,
+        _access: RemoteAccess,
         _token: Token,
     ) -> Result<Issued, LaneError> {
         Err(LaneError::Unsupported)
@@ -506,27 +577,6 @@ pub trait Lane: Send {
         _words: &[u64],
         _at: RemoteAddr,
     ) -> Result<(), LaneError> {
-        Err(LaneError::Unsupported)
-    }
-
-    /// Carries out an 8-byte atomic on `peer`'s exposed memory. The previous value is in `result`
-    /// on completion; by then the effect is visible at the peer as if flushed. The remote address
-    /// is 8-byte aligned. The peer may be one that is normally reached by another transport (one on
-    /// this node), or this process itself.
-    ///
-    /// # Safety
-    /// `result` must be aligned and valid for writing a `u64` until completion.
-    unsafe fn atomic(
-        &mut self,
-        _peer: Peer,
-        _vci: VciId,
-        _op: AtomicOp,
-        _operand: u64,
-        _compare: u64,
-        _result: *mut u64,
-        _remote: RemoteAddr,
-        _token: Token,
-    ) -> Result<Issued, LaneError> {
         Err(LaneError::Unsupported)
     }
 

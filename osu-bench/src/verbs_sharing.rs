@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use netmod::{
-    Header, Issued, Lane, LaneError, OpenError, Peer, RemoteAddr, RemoteKey, Resolver, Sink, Token,
-    Transport, VciId,
+    Header, Issued, Lane, LaneError, OpenError, Peer, RemoteAccess, RemoteAddr, RemoteKey,
+    Resolver, Sink, Token, Transport, VciId,
 };
 use netmod_verbs::{Config, Resources, Sharing, VerbsTransport};
 
@@ -260,7 +260,14 @@ unsafe fn put(
     remote: RemoteAddr,
 ) -> Result<bool> {
     // SAFETY: the caller keeps to the length that needs no memory after the call.
-    match unsafe { lane.put(peer, vci, data.as_ptr(), data.len(), remote, Token(1)) } {
+    match unsafe {
+        lane.access(
+            peer,
+            vci,
+            RemoteAccess::put(data.as_ptr(), data.len(), remote),
+            Token(1),
+        )
+    } {
         Ok(_) => Ok(true),
         Err(LaneError::Again) => Ok(false),
         Err(error) => Err(failed(error)),

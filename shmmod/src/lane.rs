@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use netmod::{
-    DirectCopy, Header, IoVec, Issued, Lane, LaneError, NodeLane, Payload, Peer, Pipes, RemoteAddr,
-    RemoteKey, Resolver, Sink, Token, VciId, WakeUp,
+    Action, DirectCopy, Header, IoVec, Issued, Lane, LaneError, NodeLane, Payload, Peer, Pipes,
+    RemoteAccess, RemoteAddr, RemoteKey, Resolver, Sink, Token, VciId, WakeUp,
 };
 use netmod_kit::{Machine, Nearness, PeerTable};
 use shmring::ring::{CELLS, INLINE, RxRing, Sent, TxRing, publish};
@@ -284,7 +284,7 @@ impl ShmLane {
     ) -> Result<Issued, LaneError> {
         let pid = self.single_copy(peer, vci)?;
         let place = remote.key.address + remote.offset;
-        // SAFETY: the callers of `get`, `read`, `put` and `write` promise that `local` is valid for
+        // SAFETY: the callers of `access`, `read` and `write` promise that `local` is valid for
         // `len` bytes; the peer has exposed or lent `place`.
         let copied = unsafe { cma::copy(direction, pid, local, place, len) };
         copied.map_err(|error| not_copied(peer, pid, place, error))?;
@@ -445,28 +445,26 @@ impl Lane for ShmLane {
         true
     }
 
-    unsafe fn get(
+    unsafe fn access(
         &mut self,
         peer: Peer,
         vci: VciId,
-        local: *mut u8,
-        len: usize,
-        remote: RemoteAddr,
+        access: RemoteAccess,
         _token: Token,
     ) -> Result<Issued, LaneError> {
-        self.copy(Direction::Read, peer, vci, local, len, remote)
-    }
-
-    unsafe fn put(
-        &mut self,
-        peer: Peer,
-        vci: VciId,
-        local: *const u8,
-        len: usize,
-        remote: RemoteAddr,
-        _token: Token,
-    ) -> Result<Issued, LaneError> {
-        self.copy(Direction::Write, peer, vci, local.cast_mut(), len, remote)
+        let direction = match access.action {
+            Action::Get => Direction::Read,
+            Action::Put => Direction::Write,
+            Action::Atomic { .. } => return Err(LaneError::Unsupported),
+        };
+        self.copy(
+            direction,
+            peer,
+            vci,
+            access.local,
+            access.len,
+            access.remote,
+        )
     }
 
     fn check_peers(&mut self, awaited: &[Peer], sink: &mut dyn Sink) {

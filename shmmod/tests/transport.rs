@@ -8,8 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use netmod::{
-    Header, Issued, Lane, LaneError, OpenError, Payload, Peer, RemoteAddr, RemoteKey, Resolver,
-    Sink, Token, Transport, VciId, WakeUp,
+    Header, Issued, Lane, LaneError, OpenError, Payload, Peer, RemoteAccess, RemoteAddr, RemoteKey,
+    Resolver, Sink, Token, Transport, VciId, WakeUp,
 };
 use shmmod::{Config, Shm};
 
@@ -174,7 +174,14 @@ fn cma_copies_memory_or_is_refused() {
             offset: 90_001,
         };
         // SAFETY: `mine` has this length.
-        let get = unsafe { lane.get(1, 0, mine.as_mut_ptr(), 5000, remote, Token(1)) };
+        let get = unsafe {
+            lane.access(
+                1,
+                0,
+                RemoteAccess::get(mine.as_mut_ptr(), 5000, remote),
+                Token(1),
+            )
+        };
         if !allowed {
             assert_eq!(get, Err(LaneError::Unsupported));
             assert_eq!(mine, vec![0; 5000]);
@@ -184,7 +191,14 @@ fn cma_copies_memory_or_is_refused() {
         assert_eq!(mine, theirs[90_001..95_001]);
         mine.fill(0xee);
         // SAFETY: `mine` has this length, and `theirs` outlives the exposure.
-        let put = unsafe { lane.put(1, 0, mine.as_ptr(), 5000, remote, Token(2)) };
+        let put = unsafe {
+            lane.access(
+                1,
+                0,
+                RemoteAccess::put(mine.as_ptr(), 5000, remote),
+                Token(2),
+            )
+        };
         assert_eq!(put, Ok(Issued::Complete));
         assert_eq!(lane.flush(1, Token(3)), Ok(Issued::Complete));
         assert!(theirs[90_001..95_001] == [0xee; 5000]);
@@ -203,7 +217,14 @@ fn cma_copies_memory_or_is_refused() {
             offset: 0,
         };
         // SAFETY: `mine` has this length; the kernel checks the peer's address.
-        let get = unsafe { lane.get(1, 0, mine.as_mut_ptr(), 8, remote, Token(4)) };
+        let get = unsafe {
+            lane.access(
+                1,
+                0,
+                RemoteAccess::get(mine.as_mut_ptr(), 8, remote),
+                Token(4),
+            )
+        };
         assert!(
             matches!(get, Err(LaneError::BadMemory(bad)) if !bad.is_local && bad.address == 0x1000)
         );

@@ -6,7 +6,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::Arc;
 
 use netmod::{
-    AtomicOp, Header, Issued, Lane, LaneError, Payload, Peer, RemoteAddr, Sink, Token, VciId,
+    Header, Issued, Lane, LaneError, Payload, Peer, RemoteAccess, RemoteAddr, Sink, Token, VciId,
     WakeUp,
 };
 use netmod_kit::emulation::{self, Answer, Ask, Request};
@@ -327,48 +327,15 @@ impl Lane for UnixLane {
         any
     }
 
-    unsafe fn get(
+    unsafe fn access(
         &mut self,
         peer: Peer,
         vci: VciId,
-        local: *mut u8,
-        len: usize,
-        remote: RemoteAddr,
+        access: RemoteAccess,
         token: Token,
     ) -> Result<Issued, LaneError> {
-        let to = (self.vci, token);
-        // SAFETY: the caller upholds the same contract, passed on unchanged.
-        unsafe { remote::get(self, peer, vci, local, len, remote, to) }
-    }
-
-    unsafe fn put(
-        &mut self,
-        peer: Peer,
-        vci: VciId,
-        local: *const u8,
-        len: usize,
-        remote: RemoteAddr,
-        token: Token,
-    ) -> Result<Issued, LaneError> {
-        let to = (self.vci, token);
-        // SAFETY: the caller upholds the same contract, passed on unchanged.
-        unsafe { remote::put(self, peer, vci, local, len, remote, to) }
-    }
-
-    unsafe fn atomic(
-        &mut self,
-        peer: Peer,
-        vci: VciId,
-        op: AtomicOp,
-        operand: u64,
-        compare: u64,
-        result: *mut u64,
-        remote: RemoteAddr,
-        token: Token,
-    ) -> Result<Issued, LaneError> {
-        let (operands, to) = ([operand, compare], (self.vci, token));
-        // SAFETY: the caller upholds the same contract, passed on unchanged.
-        unsafe { remote::atomic(self, peer, vci, op, operands, result, remote, to) }
+        // SAFETY: the caller's contract is the same.
+        unsafe { remote::access(self, peer, vci, access, (self.vci, token)) }
     }
 
     fn flush(&mut self, peer: Peer, token: Token) -> Result<Issued, LaneError> {

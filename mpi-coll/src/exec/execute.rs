@@ -1,7 +1,6 @@
 //! The dispatch of a blocking call: each executor is selected once, when the plan is found or made.
 
 use crate::exec::buffers::Buffers;
-use crate::exec::gatherv;
 use crate::exec::phase::NodeContext;
 use crate::exec::run::run;
 use crate::exec::unscheduled;
@@ -34,7 +33,6 @@ pub(crate) unsafe fn execute(
     unsafe {
         match selected {
             Selected::Phase(plan, shared) => plan.run(node(shared), buffers, call),
-            Selected::Varying(root, shared) => gatherv::run(node(shared), root, buffers, call),
             Selected::Unscheduled(shared) => unscheduled::run(node(shared), buffers, call),
             Selected::Scheduled(plan) => {
                 let messages = (Purpose::Collective, comm.next_collective());

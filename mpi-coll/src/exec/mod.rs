@@ -4,7 +4,6 @@ pub(crate) mod blocking;
 pub(crate) mod buffers;
 pub(crate) mod exchange;
 pub(crate) mod execute;
-pub(crate) mod gatherv;
 pub(crate) mod phase;
 pub(crate) mod port;
 pub(crate) mod progress_note;

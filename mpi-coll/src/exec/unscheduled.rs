@@ -1,8 +1,11 @@
 //! Executor of calls of few messages within a node, which are all started at once.
 //!
-//! These are the neighbourhood collectives (MPI-4.1 section 8.6), and short alltoallv and alltoallw.
+//! These are the neighbourhood collectives (MPI-4.1 section 8.6), gatherv, scatterv, and short
+//! alltoallv and alltoallw.
 //! They need no schedule. Their messages are those of the schedules, so that ranks whose data is too
 //! long for this executor, or has gaps, go together with ranks that use it.
+
+use std::iter;
 
 use crate::agreement::mismatch_word::MismatchTimer;
 use crate::agreement::signature::CallSignature;
@@ -16,11 +19,11 @@ use mpi_core::RequestId;
 use mpi_core::comm::{Comm, Purpose, receive_polling};
 use mpi_core::error::Result;
 use mpi_core::process::loan;
-use mpi_sched::{Layout, Neighbors, Port};
+use mpi_sched::{Layout, Neighbors, Part, Port, Root};
 use smallvec::SmallVec;
 
 /// Ranks that a call of this executor sends to, or receives from, at the most.
-pub(crate) const MAX_PEERS: usize = 32;
+const MAX_PEERS: usize = 32;
 /// Operations in progress that need no allocation.
 const INLINE_PENDING: usize = 16;
 /// Bytes to and from other ranks of an alltoall whose messages all start at once, at the most. A
@@ -35,6 +38,16 @@ pub(crate) fn is_eligible(call: &Call<'_>, comm: &Comm) -> bool {
         Call::NeighborAllgather(neighbors, send, _) => {
             are_few(neighbors) && send.datatype.is_contiguous()
         }
+        Call::Gather {
+            root: Root::Rank(_),
+            varying: true,
+            ..
+        }
+        | Call::Scatter {
+            root: Root::Rank(_),
+            varying: true,
+            ..
+        } => comm.size() as usize <= MAX_PEERS,
         Call::Alltoall(Some(send), recv) => is_short(send, comm) && is_short(recv, comm),
         _ => false,
     }
@@ -57,7 +70,7 @@ pub(crate) unsafe fn run(node: NodeContext<'_>, buffers: Buffers, call: &Call<'_
 
 /// A call on a communicator whose members share slots.
 #[derive(Clone, Copy)]
-pub(crate) struct NodeCall<'a> {
+struct NodeCall<'a> {
     pub node: NodeContext<'a>,
     pub buffers: Buffers,
     /// What all members must agree on.
@@ -135,7 +148,7 @@ fn is_short(layout: &Layout<'_>, comm: &Comm) -> bool {
 }
 
 /// The messages of a call.
-pub(crate) struct Exchange<'a> {
+struct Exchange<'a> {
     call: NodeCall<'a>,
     port: CommPort<'a>,
     /// The call's number among the communicator's collectives.
@@ -166,11 +179,77 @@ impl Exchange<'_> {
                     let to = neighbors.sends().map(|(_, rank)| (0, rank));
                     self.swap_blocks((to, &Layout::Uniform(send)), (neighbors.receives(), &recv))?;
                 }
+                Call::Gather {
+                    root: Root::Rank(root),
+                    send,
+                    recv,
+                    ..
+                } => self.gather(root, send, recv)?,
+                Call::Scatter {
+                    root: Root::Rank(root),
+                    send,
+                    recv,
+                    ..
+                } => self.scatter(root, send, recv)?,
                 Call::Alltoall(Some(send), recv) => self.with_all(&send, &recv)?,
                 _ => {}
             }
         }
         Ok(())
+    }
+
+    /// Gathers a block of each rank at rank `root`.
+    ///
+    /// # Safety
+    /// That of [`run`].
+    unsafe fn gather(
+        &mut self,
+        root: u32,
+        send: Option<Part<'_>>,
+        recv: Option<Layout<'_>>,
+    ) -> Result<()> {
+        let me = self.call.node.comm.rank();
+        let own = send.map(Layout::Uniform);
+        // SAFETY: this function's contract.
+        unsafe {
+            match (recv, own) {
+                (Some(recv), own) if me == root => {
+                    let from = self.call.others_from_next();
+                    self.swap_blocks((iter::empty(), &recv), (from, &recv))?;
+                    own.map_or(Ok(()), |own| self.copy_own((&own, 0), (&recv, me as usize)))
+                }
+                (_, Some(own)) => self.send(root, &own, 0),
+                _ => Ok(()),
+            }
+        }
+    }
+
+    /// Scatters a block of rank `root` to each rank.
+    ///
+    /// # Safety
+    /// That of [`run`].
+    unsafe fn scatter(
+        &mut self,
+        root: u32,
+        send: Option<Layout<'_>>,
+        recv: Option<Part<'_>>,
+    ) -> Result<()> {
+        let me = self.call.node.comm.rank();
+        let own = recv.map(Layout::Uniform);
+        // SAFETY: this function's contract.
+        unsafe {
+            match (send, own) {
+                (Some(send), own) if me == root => {
+                    let to = self.call.others_from_next();
+                    self.swap_blocks((to, &send), (iter::empty(), &send))?;
+                    own.map_or(Ok(()), |own| self.copy_own((&send, me as usize), (&own, 0)))
+                }
+                (_, Some(own)) => {
+                    self.swap_blocks((iter::empty(), &own), (iter::once((0, root)), &own))
+                }
+                _ => Ok(()),
+            }
+        }
     }
 
     /// Exchanges blocks with all ranks, beginning with the next one.

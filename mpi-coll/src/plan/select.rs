@@ -5,10 +5,10 @@
 //! schedule send the messages of one. Everything else follows from what all members know alike: the
 //! collective, its root and length, the algorithms, and the slots that the members have agreed on.
 
-use crate::exec::phase::{Parcels, PhaseArguments, PhasePlan};
-use crate::exec::unscheduled::{self, MAX_PEERS};
+use crate::exec::phase::{PhaseArguments, PhasePlan};
+use crate::exec::unscheduled;
 use crate::plan::cache::{Executor, Handles, ScheduledPlan};
-use crate::plan::call::{Call, Root};
+use crate::plan::call::Call;
 use crate::plan::call_context::CallContext;
 use crate::plan::registration::Collectives;
 use crate::plan::shape::Shape;
@@ -24,8 +24,6 @@ use netmod_kit::event;
 pub(crate) enum Selected<'a> {
     /// One phase of the node's slots, without a schedule.
     Phase(PhasePlan, &'a SharedSlots),
-    /// Blocks of varying lengths to one rank, or from one, through the node's slots.
-    Varying(u32, &'a SharedSlots),
     /// Few messages at once, without a schedule.
     Unscheduled(&'a SharedSlots),
     /// A schedule.
@@ -46,21 +44,9 @@ impl CommState {
             let shape = call.shape(comm.size());
             return Selected::Scheduled(self.scheduled(process, comm, call, shape));
         };
-        match *call {
-            Call::Gather {
-                root: Root::Rank(root),
-                varying: true,
-                ..
-            }
-            | Call::Scatter {
-                root: Root::Rank(root),
-                varying: true,
-                ..
-            } if comm.size() as usize <= MAX_PEERS && Parcels::fit(shared) => {
-                Selected::Varying(root, shared)
-            }
-            _ if unscheduled::is_eligible(call, comm) => Selected::Unscheduled(shared),
-            _ => self.by_slots(process, comm, call, handles, shared),
+        match unscheduled::is_eligible(call, comm) {
+            true => Selected::Unscheduled(shared),
+            false => self.by_slots(process, comm, call, handles, shared),
         }
     }
 

@@ -67,39 +67,11 @@ impl Lane for Absent {
         false
     }
 
-    unsafe fn get(
+    unsafe fn access(
         &mut self,
         peer: Peer,
         _: VciId,
-        _: *mut u8,
-        _: usize,
-        _: RemoteAddr,
-        _: Token,
-    ) -> Result<Issued, LaneError> {
-        Err(gone(peer))
-    }
-
-    unsafe fn put(
-        &mut self,
-        peer: Peer,
-        _: VciId,
-        _: *const u8,
-        _: usize,
-        _: RemoteAddr,
-        _: Token,
-    ) -> Result<Issued, LaneError> {
-        Err(gone(peer))
-    }
-
-    unsafe fn atomic(
-        &mut self,
-        peer: Peer,
-        _: VciId,
-        _: AtomicOp,
-        _: u64,
-        _: u64,
-        _: *mut u64,
-        _: RemoteAddr,
+        _: RemoteAccess,
         _: Token,
     ) -> Result<Issued, LaneError> {
         Err(gone(peer))

@@ -2,7 +2,7 @@
 
 #![deny(unsafe_code)]
 
-use netmod::{LaneError, Lost, Payload};
+use netmod::{Header, LaneError, Lost, Payload};
 
 use super::{OWN, VciState};
 use crate::pt2pt::engine::{Action, Address, lost_peer};
@@ -242,10 +242,7 @@ impl VciState {
         if kind == PacketKind::Credit && trailer.credit == 0 {
             return Ok(()); // it has gone with another message
         }
-        let route = self.route_to(to)?;
-        let result = route
-            .lane
-            .send(to.peer, to.vci, &body.header(trailer), Payload::Bytes(&[]));
+        let result = self.send_counted(to, trailer, &body.header(trailer), &[]);
         if result.is_ok() && kind == PacketKind::Fin {
             event!(
                 Rendezvous,
@@ -254,16 +251,26 @@ impl VciState {
                 body.request.word()
             );
         }
-        self.restore_credit(to, trailer, &result);
-        result.map(drop)
+        result
     }
 
     fn send_notice(&mut self, notice: &Notice) -> Result<(), LaneError> {
         let to = notice.with;
         let trailer = self.engine.trailer(to, notice.kind());
         let (header, payload) = notice.message(trailer);
+        self.send_counted(to, trailer, &header, &payload)
+    }
+
+    /// Sends a message whose trailer returns credit.
+    fn send_counted(
+        &mut self,
+        to: Address,
+        trailer: Trailer,
+        header: &Header,
+        payload: &[u8],
+    ) -> Result<(), LaneError> {
         let lane = &mut self.route_to(to)?.lane;
-        let result = lane.send(to.peer, to.vci, &header, Payload::Bytes(&payload));
+        let result = lane.send(to.peer, to.vci, header, Payload::Bytes(payload));
         self.restore_credit(to, trailer, &result);
         result.map(drop)
     }
@@ -276,10 +283,7 @@ impl VciState {
         let key = record.key;
         let trailer = self.engine.trailer(to, PacketKind::Cancel);
         let (header, payload) = (wire::matched(key, trailer), name.word().to_ne_bytes());
-        let lane = &mut self.route_to(to)?.lane;
-        let result = lane.send(to.peer, to.vci, &header, Payload::Bytes(&payload));
-        self.restore_credit(to, trailer, &result);
-        result.map(drop)
+        self.send_counted(to, trailer, &header, &payload)
     }
 
     /// Restores credit whose message did not leave.

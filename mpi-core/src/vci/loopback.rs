@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
 use netmod::*;
@@ -204,54 +204,33 @@ impl Lane for LoopbackLane {
         true
     }
 
-    unsafe fn get(
+    unsafe fn access(
         &mut self,
         _peer: Peer,
         _vci: VciId,
-        local: *mut u8,
-        len: usize,
-        remote: RemoteAddr,
+        access: RemoteAccess,
         _token: Token,
     ) -> Result<Issued, LaneError> {
-        // SAFETY: `local` is valid for `len` bytes (`Lane::get`), and whoever exposed the memory of
-        // `remote` keeps it valid (`Transport::expose`). They may overlap.
-        unsafe { netmod_kit::copy_overlapping(place(remote), local, len) };
-        Ok(Issued::Complete)
-    }
-
-    unsafe fn put(
-        &mut self,
-        _peer: Peer,
-        _vci: VciId,
-        local: *const u8,
-        len: usize,
-        remote: RemoteAddr,
-        _token: Token,
-    ) -> Result<Issued, LaneError> {
-        // SAFETY: `local` is valid for `len` bytes (`Lane::put`), and whoever exposed the memory of
-        // `remote` keeps it valid (`Transport::expose`). They may overlap.
-        unsafe { netmod_kit::copy_overlapping(local, place(remote), len) };
-        Ok(Issued::Complete)
-    }
-
-    unsafe fn atomic(
-        &mut self,
-        _peer: Peer,
-        _vci: VciId,
-        op: AtomicOp,
-        operand: u64,
-        compare: u64,
-        result: *mut u64,
-        remote: RemoteAddr,
-        _token: Token,
-    ) -> Result<Issued, LaneError> {
-        use std::sync::atomic::AtomicU64;
-        // SAFETY: exposed, and aligned to 8 bytes by the contract; every access to it through the
-        // library is atomic.
-        let word = unsafe { AtomicU64::from_ptr(place(remote).cast()) };
-        let found = op.carry_out(word, operand, compare);
-        // SAFETY: the caller vouches for `result`.
-        unsafe { result.write(found) };
+        let RemoteAccess { local, len, .. } = access;
+        let place = place(access.remote);
+        // SAFETY: `local` is valid as the action needs it (`Lane::access`), and whoever exposed the
+        // remote memory keeps it valid (`Transport::expose`). They may overlap. That of an atomic is
+        // aligned to 8 bytes, and every access to it through the library is atomic.
+        unsafe {
+            match access.action {
+                Action::Get => netmod_kit::copy_overlapping(place, local, len),
+                Action::Put => netmod_kit::copy_overlapping(local, place, len),
+                Action::Atomic {
+                    op,
+                    operand,
+                    compare,
+                } => {
+                    let word = AtomicU64::from_ptr(place.cast());
+                    let found = op.carry_out(word, operand, compare);
+                    local.cast::<u64>().write(found);
+                }
+            }
+        }
         Ok(Issued::Complete)
     }
 

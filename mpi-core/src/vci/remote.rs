@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use netmod::breakdown::{Part, enter};
-use netmod::{Issued, LaneError, RemoteAddr, RemoteKey};
+use netmod::{Issued, LaneError, RemoteAccess, RemoteAddr, RemoteKey};
 
 use super::VciState;
 use crate::error::Result;
@@ -118,7 +118,14 @@ impl VciState {
         let (lane, token) = (&mut self.routes[route].lane, Ops::token(index));
         let part = enter(Part::Lane);
         // SAFETY: `local` is valid until the put is complete (# Safety).
-        let issued = unsafe { lane.put(to.peer, to.vci, local, len, remote, token) };
+        let issued = unsafe {
+            lane.access(
+                to.peer,
+                to.vci,
+                RemoteAccess::put(local, len, remote),
+                token,
+            )
+        };
         drop(part);
         match issued {
             Ok(Issued::Complete) => {}
@@ -191,23 +198,21 @@ impl VciState {
             };
             let Address { peer, vci } = access.to;
             let local = access.local.wrapping_add(access.moved);
-            // SAFETY: `local` holds the bytes of all blocks (# Safety), or for atomics aligned words or
-            // NULL; unwanted results of atomics go to a word of this VCI's.
-            let issued = unsafe {
-                match &access.act {
-                    Act::Put => lane.put(peer, vci, local, len, remote, token),
-                    Act::Get => lane.get(peer, vci, local, len, remote, token),
-                    Act::Atomic(atomic) => {
-                        let (op, compare) = (atomic.op, atomic.compare);
-                        let operand = atomic.operands.get(access.next);
-                        let result = match access.local.is_null() {
-                            true => nowhere,
-                            false => local.cast(),
-                        };
-                        lane.atomic(peer, vci, op, operand, compare, result, remote, token)
-                    }
+            let part = match &access.act {
+                Act::Put => RemoteAccess::put(local, len, remote),
+                Act::Get => RemoteAccess::get(local, len, remote),
+                Act::Atomic(atomic) => {
+                    let operands = [atomic.operands.get(access.next), atomic.compare];
+                    let result = match access.local.is_null() {
+                        true => nowhere,
+                        false => local.cast(),
+                    };
+                    RemoteAccess::atomic(atomic.op, operands, result, remote)
                 }
             };
+            // SAFETY: `local` holds the bytes of all blocks (# Safety), or for atomics aligned words or
+            // NULL; unwanted results of atomics go to a word of this VCI's.
+            let issued = unsafe { lane.access(peer, vci, part, token) };
             match issued {
                 Ok(Issued::Complete) => {}
                 Ok(Issued::Pending) => access.parts += 1,

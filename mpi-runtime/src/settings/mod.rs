@@ -624,7 +624,6 @@ mod tests {
             ("WEFT_SINGLETON", "maybe"),
             (INITIAL_ERRHANDLER, "mpi_errors_ignore"),
             ("WEFT_OFI_RMA", "maybe"),
-            ("WEFT_OFI_BUFFERS", "3"),
             ("WEFT_TCP_PORTS", "9-8"),
             ("WEFT_TCP_INTERFACE", "10.0.0.0/40"),
             ("WEFT_HANG", "soon"),

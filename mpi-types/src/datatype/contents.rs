@@ -228,29 +228,6 @@ impl Constructor {
         }
     }
 
-    /// Returns the datatypes that the type was made from, by value.
-    pub(super) fn into_datatypes(self) -> Vec<Datatype> {
-        match self {
-            Constructor::Named(_)
-            | Constructor::Marker(_)
-            | Constructor::F90Real { .. }
-            | Constructor::F90Complex { .. }
-            | Constructor::F90Integer { .. } => Vec::new(),
-            Constructor::Struct { types, .. } => types.into_vec(),
-            Constructor::Dup { old }
-            | Constructor::Contiguous { old, .. }
-            | Constructor::Vector { old, .. }
-            | Constructor::Hvector { old, .. }
-            | Constructor::Indexed { old, .. }
-            | Constructor::Hindexed { old, .. }
-            | Constructor::IndexedBlock { old, .. }
-            | Constructor::HindexedBlock { old, .. }
-            | Constructor::Subarray { old, .. }
-            | Constructor::Darray { old, .. }
-            | Constructor::Resized { old, .. } => vec![old],
-        }
-    }
-
     /// Returns the sizes of the contents (`MPI_Type_get_envelope`).
     ///
     /// With `large`, arguments that can be large counts are reported as such (MPI-4.0 section

@@ -82,5 +82,7 @@ impl Drop for Inner {
 /// Takes the constituent datatypes out of a type.
 fn parts_of(inner: &mut Inner) -> Vec<Datatype> {
     let none = Constructor::Named(Predefined::Byte);
-    std::mem::replace(&mut inner.constructor, none).into_datatypes()
+    std::mem::replace(&mut inner.constructor, none)
+        .datatypes()
+        .to_vec()
 }

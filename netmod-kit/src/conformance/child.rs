@@ -6,7 +6,9 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use netmod::{AtomicOp, Header, Issued, Lane, LaneError, Payload, RemoteAddr, RemoteKey, Token};
+use netmod::{
+    AtomicOp, Header, Issued, Lane, LaneError, Payload, RemoteAccess, RemoteAddr, RemoteKey, Token,
+};
 
 use super::node::{Directory, LIMIT, Node, Random, is_woken};
 use super::variant::{End, LossDetection, Opening, Variant};
@@ -427,7 +429,12 @@ impl Actor<'_> {
             let shift = random.below(7);
             // SAFETY: `data` lives until completion.
             let put = self.finish(|lane, token| unsafe {
-                lane.put(SERVER, 0, data.as_ptr().add(shift), len, remote, token)
+                lane.access(
+                    SERVER,
+                    0,
+                    RemoteAccess::put(data.as_ptr().add(shift), len, remote),
+                    token,
+                )
             });
             if put == Err(LaneError::Unsupported) {
                 // The kernel or a container may forbid it for this peer.
@@ -441,7 +448,12 @@ impl Actor<'_> {
             let place = back.as_mut_ptr();
             // SAFETY: `back` lives until completion.
             self.finish(|lane, token| unsafe {
-                lane.get(SERVER, 0, place.add(3), len, remote, token)
+                lane.access(
+                    SERVER,
+                    0,
+                    RemoteAccess::get(place.add(3), len, remote),
+                    token,
+                )
             })
             .unwrap();
             assert!(
@@ -458,7 +470,12 @@ impl Actor<'_> {
             let place = &raw mut found;
             // SAFETY: `found` lives until completion.
             self.finish(|lane, token| unsafe {
-                lane.atomic(SERVER, 0, op, operand, compare, place, remote, token)
+                lane.access(
+                    SERVER,
+                    0,
+                    RemoteAccess::atomic(op, [operand, compare], place, remote),
+                    token,
+                )
             })
             .unwrap();
             found

@@ -1,6 +1,6 @@
 //! Get and put between two nodes of one process.
 
-use netmod::{Header, IoVec, Issued, LaneError, MAX_IOVECS, RemoteAddr};
+use netmod::{Header, IoVec, Issued, LaneError, MAX_IOVECS, RemoteAccess, RemoteAddr};
 
 use super::case::{Case, Claims, Need, has_get};
 use super::node::{PEERS, Random, connect, finish, flush, pair, poll_until, send_polling};
@@ -70,7 +70,12 @@ fn any_size(variant: &Variant) {
         let place = local.as_mut_ptr();
         // SAFETY: `local` lives until completion.
         finish(&mut nodes, |lane, token| unsafe {
-            lane.get(PEERS[1], 0, place.add(shift), len, remote, token)
+            lane.access(
+                PEERS[1],
+                0,
+                RemoteAccess::get(place.add(shift), len, remote),
+                token,
+            )
         })
         .unwrap();
         assert!(local[shift..shift + len] == expected[offset..offset + len]);
@@ -80,7 +85,12 @@ fn any_size(variant: &Variant) {
         let data = random.bytes(len + 16);
         // SAFETY: `data` lives until completion.
         finish(&mut nodes, |lane, token| unsafe {
-            lane.put(PEERS[1], 0, data.as_ptr().add(shift), len, remote, token)
+            lane.access(
+                PEERS[1],
+                0,
+                RemoteAccess::put(data.as_ptr().add(shift), len, remote),
+                token,
+            )
         })
         .unwrap();
         flush(&mut nodes).unwrap();
@@ -116,10 +126,10 @@ fn many_at_once(variant: &Variant) {
                 let issued = unsafe {
                     if round == "put" {
                         let local = data.as_ptr().add(next * width);
-                        lane.put(PEERS[1], 0, local, len, remote, token)
+                        lane.access(PEERS[1], 0, RemoteAccess::put(local, len, remote), token)
                     } else {
                         let local = back.as_mut_ptr().add(next * width);
-                        lane.get(PEERS[1], 0, local, len, remote, token)
+                        lane.access(PEERS[1], 0, RemoteAccess::get(local, len, remote), token)
                     }
                 };
                 match issued {
@@ -173,7 +183,7 @@ fn ordered_puts(variant: &Variant) {
         let local = (&raw const value).cast();
         // SAFETY: `value` lives until completion.
         finish(&mut nodes, |lane, token| unsafe {
-            lane.put(PEERS[1], 0, local, 8, remote, token)
+            lane.access(PEERS[1], 0, RemoteAccess::put(local, 8, remote), token)
         })
         .unwrap();
         send_polling(&mut nodes, Header([value, 0, 0]), &[]);

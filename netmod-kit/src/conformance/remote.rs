@@ -2,7 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use netmod::{AtomicOp, Issued, Lane, LaneError, MAX_WORDS, RemoteAddr, RemoteKey, Token};
+use netmod::{
+    AtomicOp, Issued, Lane, LaneError, MAX_WORDS, RemoteAccess, RemoteAddr, RemoteKey, Token,
+};
 
 use super::case::{Case, Claims, Need, has_atomics};
 use super::node::{Node, PEERS, Random, finish, flush, pair, poll_until};
@@ -76,7 +78,12 @@ fn atomics(variant: &Variant) {
         let place = &raw mut found;
         // SAFETY: `found` lives until completion.
         finish(&mut nodes, |lane, token| unsafe {
-            lane.atomic(PEERS[1], 0, op, operand, compare, place, remote, token)
+            lane.access(
+                PEERS[1],
+                0,
+                RemoteAccess::atomic(op, [operand, compare], place, remote),
+                token,
+            )
         })
         .unwrap();
         found
@@ -126,11 +133,17 @@ fn ordered_accesses(variant: &Variant) {
             // SAFETY: `found` lives until completion.
             let take = turns.issue(|lane, token| unsafe {
                 let op = AtomicOp::CompareSwap;
-                lane.atomic(PEERS[1], 0, op, 1, 0, place, guard, token)
+                lane.access(
+                    PEERS[1],
+                    0,
+                    RemoteAccess::atomic(op, [1, 0], place, guard),
+                    token,
+                )
             });
             // SAFETY: `read` lives until completion.
-            let look = turns
-                .issue(|lane, token| unsafe { lane.get(PEERS[1], 0, room, len, guarded, token) });
+            let look = turns.issue(|lane, token| unsafe {
+                lane.access(PEERS[1], 0, RemoteAccess::get(room, len, guarded), token)
+            });
             turns.wait(take);
             turns.wait(look);
             if found == 0 {
@@ -143,12 +156,18 @@ fn ordered_accesses(variant: &Variant) {
         let (local, mut found) = (data.as_ptr(), Box::new(0_u64));
         let place = &raw mut *found;
         // SAFETY: `sent` keeps the data until the operation has completed.
-        let write =
-            turns.issue(|lane, token| unsafe { lane.put(PEERS[1], 0, local, len, guarded, token) });
+        let write = turns.issue(|lane, token| unsafe {
+            lane.access(PEERS[1], 0, RemoteAccess::put(local, len, guarded), token)
+        });
         // SAFETY: `sent` keeps `found` until the operation has completed.
         let give = turns.issue(|lane, token| unsafe {
             let (op, less) = (AtomicOp::Add, u64::MAX);
-            lane.atomic(PEERS[1], 0, op, less, 0, place, guard, token)
+            lane.access(
+                PEERS[1],
+                0,
+                RemoteAccess::atomic(op, [less, 0], place, guard),
+                token,
+            )
         });
         sent.push((lane, [write, give], data, found));
     }
@@ -214,7 +233,12 @@ fn beyond(variant: &Variant) {
     ] {
         // SAFETY: `found` lives until completion.
         let result = finish(&mut nodes, |lane, token| unsafe {
-            lane.atomic(PEERS[1], 0, AtomicOp::Swap, 1, 0, place, remote, token)
+            lane.access(
+                PEERS[1],
+                0,
+                RemoteAccess::atomic(AtomicOp::Swap, [1, 0], place, remote),
+                token,
+            )
         });
         assert!(
             matches!(&result, Err(LaneError::PeerLost(lost)) if lost.peer == PEERS[1]),
@@ -225,7 +249,12 @@ fn beyond(variant: &Variant) {
     let remote = RemoteAddr { key, offset: 8 };
     // SAFETY: `local` lives until the flush.
     let put = finish(&mut nodes, |lane, token| unsafe {
-        lane.put(PEERS[1], 0, local.as_ptr(), 9, remote, token)
+        lane.access(
+            PEERS[1],
+            0,
+            RemoteAccess::put(local.as_ptr(), 9, remote),
+            token,
+        )
     });
     // Reported now or by the flush.
     let reported = put.and_then(|()| flush(&mut nodes));
@@ -254,7 +283,12 @@ fn withdrawn(variant: &Variant) {
         let remote = RemoteAddr { key, offset: 0 };
         // SAFETY: `found` lives until completion.
         let result = finish(&mut nodes, |lane, token| unsafe {
-            lane.atomic(PEERS[1], 0, AtomicOp::Swap, 1, 0, place, remote, token)
+            lane.access(
+                PEERS[1],
+                0,
+                RemoteAccess::atomic(AtomicOp::Swap, [1, 0], place, remote),
+                token,
+            )
         });
         assert!(
             matches!(&result, Err(LaneError::PeerLost(lost)) if lost.peer == PEERS[1])

@@ -1,6 +1,6 @@
 //! Tests of remote operations over a lane that is driven by hand.
 
-use netmod::RemoteKey;
+use netmod::{AtomicOp, RemoteKey};
 
 use super::*;
 use crate::emulation::{DONE, NOT_EXPOSED};
@@ -51,13 +51,29 @@ impl ByHand {
     fn get(&mut self, data: &mut [u8], token: u64) -> Result<Issued, LaneError> {
         let (place, len) = (data.as_mut_ptr(), data.len());
         // SAFETY: the tests keep the data until the operation has ended.
-        unsafe { get(self, 1, 0, place, len, memory(), (0, Token(token))) }
+        unsafe {
+            access(
+                self,
+                1,
+                0,
+                RemoteAccess::get(place, len, memory()),
+                (0, Token(token)),
+            )
+        }
     }
 
     fn put(&mut self, data: &[u8], token: u64) -> Result<Issued, LaneError> {
         let (place, len) = (data.as_ptr(), data.len());
         // SAFETY: the tests keep the data until the operation has ended.
-        unsafe { put(self, 1, 0, place, len, memory(), (0, Token(token))) }
+        unsafe {
+            access(
+                self,
+                1,
+                0,
+                RemoteAccess::put(place, len, memory()),
+                (0, Token(token)),
+            )
+        }
     }
 
     fn flush(&mut self, token: u64) -> Result<Issued, LaneError> {
@@ -272,17 +288,8 @@ fn a_repeated_part_is_issued_until_its_result_is_right() {
     let to = (0, Token(1));
     // SAFETY: the result outlives the operation.
     let issued = unsafe {
-        let operands = [1, 0];
-        atomic(
-            &mut lane,
-            1,
-            0,
-            AtomicOp::Or,
-            operands,
-            &mut result,
-            memory(),
-            to,
-        )
+        let or = RemoteAccess::atomic(AtomicOp::Or, [1, 0], &mut result, memory());
+        access(&mut lane, 1, 0, or, to)
     };
     // The lane's parts are shorter than an atomic, which is one part: the rest is issued later.
     assert_eq!(issued, Ok(Issued::Pending));

@@ -316,17 +316,21 @@ pub(crate) unsafe fn conclude_many<'c>(
     }
     match failed {
         None => Ok(()),
-        Some((index, error)) => {
-            let text = format!(
-                "request {index} of the array failed: {} (each status has its own error)",
-                error.detail()
-            );
-            let summary = Error::new(Class::InStatus, text);
-            Err(match error.origin() {
-                Some(owner) => summary.on(owner),
-                None => summary,
-            })
-        }
+        Some((index, error)) => Err(summary(index, &error)),
+    }
+}
+
+/// Returns the error of a call whose request `index` failed first.
+#[cold]
+fn summary(index: usize, error: &Error) -> Error {
+    let text = format!(
+        "request {index} of the array failed: {} (each status has its own error)",
+        error.detail()
+    );
+    let summary = Error::new(Class::InStatus, text);
+    match error.origin() {
+        Some(owner) => summary.on(owner),
+        None => summary,
     }
 }
 
@@ -543,15 +547,7 @@ unsafe fn waitall_failed(
     // SAFETY: `requests` and `statuses` have as many elements as the call says (arrays, chapter of the module
     // `api`), and `after` is the status behind `index`.
     let _ = unsafe { conclude_many(runtime, each, &mut requests[index + 1..], after) };
-    let text = format!(
-        "request {index} of the array failed: {} (each status has its own error)",
-        error.detail()
-    );
-    let summary = Error::new(Class::InStatus, text);
-    Err(match error.origin() {
-        Some(owner) => summary.on(owner),
-        None => summary,
-    })
+    Err(summary(index, &error))
 }
 
 /// `MPI_Testall`.

@@ -94,11 +94,6 @@ impl<'a> Phase<'a> {
         })
     }
 
-    /// Returns the call's number among the communicator's collectives.
-    pub fn tag(&self) -> u32 {
-        self.view.tag
-    }
-
     /// Returns the addresses of byte `offset` in the slots of all ranks ([`PhaseView::addresses`]).
     #[inline(always)]
     pub fn addresses(&self, offset: isize) -> SlotAddresses {

@@ -6,7 +6,6 @@
 
 mod flags;
 mod movement;
-mod parcels;
 mod pieces;
 mod reduction;
 
@@ -22,7 +21,6 @@ use mpi_sched::{Collective, Part, slots};
 
 pub use flags::NodeContext;
 use flags::Phase;
-pub(crate) use parcels::{Parcel, Parcels};
 
 /// Combines elements of two operands.
 type Kernel = unsafe fn(*const u8, *const u8, *mut u8, usize);

@@ -1,6 +1,6 @@
 //! The data of a matched rendezvous message: got from the sender's memory, or asked for.
 
-use netmod::{Issued, LaneError, MAX_IOVECS, Payload, RemoteAddr, Token};
+use netmod::{Issued, LaneError, MAX_IOVECS, Payload, RemoteAccess, RemoteAddr, Token};
 
 use super::super::{NO_BLOCK, OWN, VciState, bad_memory};
 use crate::pt2pt::engine::{Address, Engine};
@@ -50,7 +50,11 @@ impl VciState {
         let Address { peer, vci } = from;
         // SAFETY: the receive's buffer holds `len` bytes (`start_transfer` took the smaller of the two
         // lengths) and is valid until the request completes.
-        match unsafe { routes[route].lane.get(peer, vci, local, len, remote, token) } {
+        match unsafe {
+            routes[route]
+                .lane
+                .access(peer, vci, RemoteAccess::get(local, len, remote), token)
+        } {
             Ok(Issued::Complete) => engine.finish_fetch(id),
             Ok(Issued::Pending) => {
                 if let Some(record) = engine.records.get(id) {
@@ -91,7 +95,7 @@ impl VciState {
         let issued = unsafe {
             routes[route]
                 .lane
-                .get(peer, vci, local, part, remote, token)
+                .access(peer, vci, RemoteAccess::get(local, part, remote), token)
         };
         match issued {
             Ok(Issued::Complete) if done + part == len => engine.finish_fetch(id),
@@ -124,7 +128,7 @@ impl VciState {
         let Some(record) = engine.records.get(id) else {
             return Ok(());
         };
-        let mut address = remote.key.address.wrapping_add(remote.offset);
+        let mut address = remote.address();
         let mut list = [NO_BLOCK; MAX_IOVECS];
         let mut moved = 0;
         while moved < len {

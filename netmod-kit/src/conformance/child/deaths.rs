@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use netmod::{AtomicOp, Header, Issued, LaneError, Payload, RemoteAddr, RemoteKey};
+use netmod::{AtomicOp, Header, Issued, LaneError, Payload, RemoteAccess, RemoteAddr, RemoteKey};
 
 use super::super::node::LIMIT;
 use super::{ASLEEP, Actor, NUMBERED, SERVER, SLEEP, hear, say};
@@ -87,8 +87,8 @@ impl Actor<'_> {
                     let place = base.add(place * len);
                     let remote = RemoteAddr { key, offset: 0 };
                     match token.0 % 3 {
-                        0 => lane.get(SERVER, 0, place, len, remote, token),
-                        1 => lane.put(SERVER, 0, place, len, remote, token),
+                        0 => lane.access(SERVER, 0, RemoteAccess::get(place, len, remote), token),
+                        1 => lane.access(SERVER, 0, RemoteAccess::put(place, len, remote), token),
                         _ => lane.flush(SERVER, token),
                     }
                 };
@@ -177,7 +177,14 @@ impl Actor<'_> {
         let remote = RemoteAddr { key, offset: 0 };
         let lane = &mut self.node.lanes[0];
         // SAFETY: `found` is alive until the completion, which is awaited.
-        let issued = unsafe { lane.atomic(SERVER, 0, AtomicOp::Add, 1, 0, place, remote, token) };
+        let issued = unsafe {
+            lane.access(
+                SERVER,
+                0,
+                RemoteAccess::atomic(AtomicOp::Add, [1, 0], place, remote),
+                token,
+            )
+        };
         assert_eq!(issued, Ok(Issued::Pending));
         let patience = self.variant.patience;
         let mut poll_for = |limit: Duration| {
@@ -220,9 +227,14 @@ impl Actor<'_> {
         // SAFETY: `found` and `local` live until the completions, which are awaited.
         let issued = unsafe {
             [
-                lane.atomic(SERVER, 0, AtomicOp::Add, 1, 0, result, remote, tokens[0]),
+                lane.access(
+                    SERVER,
+                    0,
+                    RemoteAccess::atomic(AtomicOp::Add, [1, 0], result, remote),
+                    tokens[0],
+                ),
                 // Longer than the transport accepts at a time: some requests have not left.
-                lane.get(SERVER, 0, place, len, remote, tokens[1]),
+                lane.access(SERVER, 0, RemoteAccess::get(place, len, remote), tokens[1]),
             ]
         };
         assert_eq!(issued[0], Ok(Issued::Pending));
