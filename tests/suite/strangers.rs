@@ -155,7 +155,7 @@ fn rows(job: &str, words: &str) -> Result<Rows> {
         "ip link set lo up && ip link add outside type veth peer name other && ip link set other up && ip link set outside up && \
          ip addr add 10.98.0.1/24 dev outside || exit 9\n\
          $MPIEXEC -timeout 60 {words} > out 2> err &\n\
-         sleep 2.5\nss -lntuxpH\nwait $! || cat err >&2\nrm -f out err"
+         sleep 2.5\nss -lntuxpH\nwait $! || cat err >&2\nrm -f out err key"
     );
     command.args(["--net", "sh", "-c", &script]);
     let outcome = Outcome::of(&mut command, patience(60.0))?;
@@ -186,6 +186,12 @@ fn listeners() -> Result {
         (
             "with -encrypt",
             "-encrypt -n 4 env WEFT_SHM=0 WEFT_NETMOD=tcp $JOB 4",
+        ),
+        (
+            "with -join",
+            "-n 1 true; umask 77; echo a secret of the joining > key; \
+             all='-join 10.98.0.1:4711 -size 2 -secret key -n 2'; \
+             $MPIEXEC -index 1 $all $JOB 4 & $MPIEXEC -index 0 $all $JOB 4",
         ),
         (
             "name server",

@@ -73,20 +73,22 @@ pub struct Forked {
 }
 
 /// Starts the agent of this host in a fork of this process, which must have one thread and no open
-/// descriptors that the agent should not have. The agent waits for its plan for `time`.
-pub fn fork(time: Duration) -> io::Result<Forked> {
+/// descriptors that the agent should not have, but for `own`, which the agent drops and this process
+/// gets back. The agent waits for its plan for `time`.
+pub fn fork<T>(time: Duration, own: T) -> io::Result<(Forked, T)> {
     let (mut near, mut far) = UnixStream::pair()?;
     if let Some(pid) = system::fork(c"mpiexec-agent")? {
         drop(far);
         let mut group = [0; size_of::<Pid>()];
         near.read_exact(&mut group)?;
-        return Ok(Forked {
+        let forked = Forked {
             link: Link::local(near)?,
             pid,
             group: Pid::from_ne_bytes(group),
-        });
+        };
+        return Ok((forked, own));
     }
-    drop(near);
+    drop((near, own));
     let Ok(guardian) = Guardian::start() else {
         system::exit(FAILED)
     };

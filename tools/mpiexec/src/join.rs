@@ -87,7 +87,7 @@ pub fn run(mut options: Options, join: Join) -> ExitCode {
             });
         }
         // A fork has all that this process has, so it comes before connections.
-        let own = agent::fork(meeting.patience())
+        let (own, listeners) = agent::fork(meeting.patience(), listeners)
             .map_err(|e| unfit("can't start a process that looks after the ranks", e))?;
         let (names, links) = gather::gather(&meeting, listeners)?;
         for (host, name) in placement.hosts.iter_mut().zip(names) {

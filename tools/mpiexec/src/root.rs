@@ -226,9 +226,12 @@ impl Root {
             Some(member) => {
                 let forked = match joined.own {
                     Some(own) => own,
-                    None => agent::fork(PLAN).map_err(|e| {
-                        unfit("can't start a process that looks after the ranks", e)
-                    })?,
+                    None => {
+                        let forked = agent::fork(PLAN, ()).map_err(|e| {
+                            unfit("can't start a process that looks after the ranks", e)
+                        });
+                        forked?.0
+                    }
                 };
                 Some(OwnAgent { member, forked })
             }
