@@ -60,7 +60,8 @@ fn shims_of_all_functions_compile() {
     let text = format!(
         "#![allow(nonstandard_style, dead_code, unused)]\n\
          mod abi {{ use std::ffi::*;\n{}}}\n\
-         mod mpi_core {{ pub struct Error; }}\n\
+         mod mpi_core {{ pub struct Error; \
+         pub mod breakdown {{ pub enum Part {{ Entry }} pub fn enter(_: Part) {{}} }} }}\n\
          mod raise {{ use std::ffi::*;\n\
          pub enum On {{ Comm(crate::abi::MPI_Comm), Win(crate::abi::MPI_Win), \
          File(crate::abi::MPI_File), Session(crate::abi::MPI_Session), \

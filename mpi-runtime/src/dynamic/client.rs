@@ -71,7 +71,16 @@ pub fn connect(call: Call<'_>, name: &str, node: u64, within: Duration) -> Resul
                 .to_owned(),
         )
     })?;
-    let addresses = by_locality(&name, node).into_iter();
+    let at = |address: IpAddr| Address::new(SocketAddr::new(address, name.port));
+    let mut addresses: Vec<Address> = by_locality(&name, node).into_iter().map(at).collect();
+    if addresses.is_empty() {
+        // The error names them.
+        addresses.extend(name.addresses.iter().map(|&address| Address {
+            state: State::Failed,
+            why: "only its own host and network reach it".to_owned(),
+            ..at(address)
+        }));
+    }
     let began = Instant::now();
     let client = Client {
         call,
@@ -79,11 +88,7 @@ pub fn connect(call: Call<'_>, name: &str, node: u64, within: Duration) -> Resul
         began,
         end: began.checked_add(within),
     };
-    client.run(
-        addresses
-            .map(|address| Address::new(SocketAddr::new(address, name.port)))
-            .collect(),
-    )
+    client.run(addresses)
 }
 
 /// Returns the addresses in the order of connecting: on the port's node loopback first.

@@ -132,7 +132,7 @@ mod tests {
             Summary::Part("get, us", &["one-on1"], "processes")
                 .of(&two)
                 .as_deref(),
-            Some("one-on1 2.00; of processes (get, us, 3 with 2 workers)")
+            Some("one-on1 2.00; of processes (get, us, 3.00 with 2 workers)")
         );
         assert_eq!(Summary::Ends("no-such").of(TABLE), None);
         assert_eq!(Summary::Lines(&["none"]).of(TABLE), None);
