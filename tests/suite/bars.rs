@@ -65,7 +65,7 @@ const BARS: [Bar; 7] = [
     Bar {
         name: "degrees",
         words: "degrees --sizes 8 --most 4096",
-        shown: [" of 12", "8 bytes, "],
+        shown: [" of 16", "8 bytes, "],
         printed: "| 4096 |",
     },
 ];

@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::pt2pt::context::{ContextId, Purpose};
 use crate::pt2pt::engine::{Counters, describe_key};
 use crate::pt2pt::request::Role;
-use crate::vci::{LockMode, VciGuard};
+use crate::vci::VciGuard;
 
 impl Process {
     /// Makes the next waiting thread print [`Process::report`]. Safe in a signal handler.
@@ -91,14 +91,7 @@ impl Process {
 
     /// Returns the counters of an open VCI, unless a thread uses it exclusively.
     pub fn counters(&self, vci: VciId) -> Option<Counters> {
-        let slot = self.vci(vci).ok()?;
-        let state = slot.visit_blocking()?;
-        let mut counters = state.counters();
-        if slot.mode() != LockMode::Unlocked {
-            // Each took the lock once, by a lease.
-            counters.locked += state.inline_sent();
-        }
-        Some(counters)
+        Some(self.vci(vci).ok()?.visit_blocking()?.counters())
     }
 
     /// Number of messages sent eagerly from all VCIs over a transport, by its index in

@@ -188,11 +188,6 @@ impl VciState {
         }
     }
 
-    /// Messages sent inline.
-    pub fn inline_sent(&self) -> u64 {
-        self.mailed
-    }
-
     /// Messages sent eagerly over a transport.
     pub fn eager_sent(&self, transport: usize) -> u64 {
         let mailed = match self.rx_ring {

@@ -50,7 +50,7 @@ pub struct Counters {
     pub native_atomics: u64,
     /// Writes to peers' memory by collectives ([`netmod::Lane::signal`]).
     pub signals: u64,
-    /// Acquisitions of the VCI's lock; those of inline sends are added when it is read.
+    /// Acquisitions of the VCI's lock, except for inline sends.
     pub locked: u64,
     /// Acquisitions that found the lock held by another thread.
     pub contended: u64,
