@@ -120,30 +120,50 @@ impl Gfortran {
         const FLAGS: usize = 7;
         const IS_MAPPED: usize = 2;
         let address = self.base as usize;
-        if !cfg!(target_env = "gnu")
-            || !address.is_multiple_of(ALIGNMENT)
-            || address.is_multiple_of(PAGE)
-        {
+        if !cfg!(target_env = "gnu") || address == 0 || !address.is_multiple_of(ALIGNMENT) {
             return false;
         }
         let Some(len) = self.contiguous_len().filter(|len| *len > 0) else {
             return false;
         };
-        let (bytes, as_part) = (
-            len.saturating_mul(self.element),
-            (len - 1).saturating_mul(self.span as usize),
-        );
-        // SAFETY: the word before the array is on the page of its first element, which is readable,
-        // since the array does not begin a page. Its value is only compared.
-        let header = unsafe { self.base.cast::<usize>().wrapping_sub(1).read_volatile() };
+        let bytes = len.saturating_mul(self.element);
+        let as_part = (len - 1)
+            .saturating_mul(self.span as usize)
+            .saturating_add(self.element);
+        let before = self.base.cast::<usize>().wrapping_sub(1);
+        let header = match address.is_multiple_of(PAGE) {
+            // SAFETY: the word before the array is on the page of its first element, which is
+            // readable. Its value is only compared.
+            false => unsafe { before.read_volatile() },
+            true => match read_checked(before) {
+                Some(header) => header,
+                None => return false,
+            },
+        };
         let block = header & !FLAGS;
         if header & IS_MAPPED != 0 {
             return block == bytes.saturating_add(2 * HEADER).next_multiple_of(PAGE);
         }
-        let least = (bytes + HEADER).next_multiple_of(ALIGNMENT).max(LEAST);
+        let least = bytes
+            .saturating_add(HEADER)
+            .next_multiple_of(ALIGNMENT)
+            .max(LEAST);
         // A rest that is too small for a block of its own stays with this one.
-        block == least || (block == least + ALIGNMENT && as_part + self.element > block - HEADER)
+        block == least || (block == least + ALIGNMENT && as_part > block - HEADER)
     }
+}
+
+/// Reads a word of this process by the kernel. Returns `None` if the word can't be read.
+fn read_checked(at: *const usize) -> Option<usize> {
+    let mut word = 0usize;
+    let iovec = |base: *mut c_void| libc::iovec {
+        iov_base: base,
+        iov_len: size_of::<usize>(),
+    };
+    let (to, from) = (iovec((&raw mut word).cast()), iovec(at.cast_mut().cast()));
+    // SAFETY: `word` is valid for the bytes; the kernel checks the other address.
+    let read = unsafe { libc::process_vm_readv(libc::getpid(), &to, 1, &from, 1, 0) };
+    (read == size_of::<usize>() as isize).then_some(word)
 }
 
 /// A choice buffer.

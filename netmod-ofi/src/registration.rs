@@ -27,7 +27,7 @@ const VARIABLES: &[Variable] = &[
     Variable {
         name: "WEFT_OFI_INTERFACE",
         kind: "name",
-        default: "lo when all ranks share this node, otherwise chosen by what libfabric offers",
+        default: "lo when all ranks share this node and no container separates them, otherwise chosen by what libfabric offers",
         help: "The network interface or libfabric domain to use, for instance eth0 or lo.",
     },
     Variable {

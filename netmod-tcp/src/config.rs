@@ -10,7 +10,7 @@ use crate::subnet::Subnet;
 pub const INTERFACE: Variable = Variable {
     name: "WEFT_TCP_INTERFACE",
     kind: "list",
-    default: "lo when all ranks share this node, otherwise all that are up but lo and bridges to containers",
+    default: "lo when all ranks share this node and no container separates them, otherwise all that are up but lo and bridges to containers",
     help: "Network interfaces that TCP uses, by name or subnet, IPv4 or IPv6, for instance eth0 or \
            10.1.0.0/16,fd00::/8. Their addresses are published in this order; a connecting process first tries \
            those on a network of its own host.",

@@ -50,34 +50,49 @@ program undefined_span
   use descriptors
   implicit none
   integer, parameter :: spans(4) = [8, 16, 777, 8000]
-  integer :: length, i
+  integer :: length, i, j
+  ! Blocks of 48 bytes follow each other: one of 256 begins a page.
+  type(c_ptr) :: blocks(1024)
   call MPI_Init()
   do i = 1, size(spans)
     do length = 1, 400
-      call whole(length, spans(i))
+      call allocated(length, spans(i))
     end do
-    call whole(50000, spans(i))
-    call whole(3000000, spans(i))
+    call allocated(50000, spans(i))
+    call allocated(3000000, spans(i))
+    do j = 1, size(blocks)
+      blocks(j) = malloc(40_c_size_t)
+    end do
+    do j = 1, size(blocks)
+      call whole(blocks(j), 10, spans(i))
+      call free(blocks(j))
+    end do
   end do
   call components(50)
   call MPI_Finalize()
 contains
 
-  subroutine whole(length, span)
+  subroutine allocated(length, span)
+    integer, intent(in) :: length, span
+    type(c_ptr) :: block
+    block = malloc(int(length, c_size_t) * 4)
+    call whole(block, length, span)
+    call free(block)
+  end subroutine
+
+  subroutine whole(block, length, span)
+    type(c_ptr), intent(in) :: block
     integer, intent(in) :: length, span
     integer, pointer :: array(:)
     integer, target :: got(length)
     integer :: j, ierror
-    type(c_ptr) :: block
     type(MPI_Status) :: status
-    block = malloc(int(length, c_size_t) * 4)
     call c_f_pointer(block, array, [length])
     array = [(j, j = 1, length)]
     got = 0
     call sendrecv(of_integers(block, length, span), length, MPI_INTEGER, 0, 1, of_integers(c_loc(got), length, 4), length, &
       MPI_INTEGER, 0, 1, MPI_COMM_SELF, status, ierror)
     call check(all(got == [(j, j = 1, length)]), 'a whole block')
-    call free(block)
   end subroutine
 
   ! The first components of pairs of integers.

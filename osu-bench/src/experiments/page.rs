@@ -139,7 +139,7 @@ impl Page {
         let not = EXPERIMENTS.iter().filter(|one| one.runs.is_empty()).count();
         let _ = writeln!(
             text,
-            "\nOf {} experiments {whole} are reproduced by their commands, {} in part, {not} not yet.",
+            "\nOf {} experiments {whole} have commands that answer the whole question, {} a part of it, {not} none yet.",
             EXPERIMENTS.len(),
             EXPERIMENTS.len() - whole - not
         );
