@@ -20,8 +20,17 @@ pub struct Threadcomms(Mutex<HashMap<MPI_Comm, Threadcomm>>);
 struct Threadcomm {
     /// Handles of the endpoints.
     points: Vec<MPI_Comm>,
-    /// Whether a thread has the endpoint, by index in `points`.
-    taken: Vec<bool>,
+    /// By index in `points`.
+    states: Vec<State>,
+}
+
+/// Who has an endpoint. A parallel region gives out all of them once, so that a thread that starts
+/// after another has finished gets a rank of its own.
+#[derive(Clone, Copy, PartialEq)]
+enum State {
+    Free,
+    Taken,
+    Finished,
 }
 
 /// A thread communicator that this thread has started, with its endpoint.
@@ -47,8 +56,8 @@ pub fn own_point(threadcomm: MPI_Comm) -> Option<MPI_Comm> {
 impl Threadcomms {
     /// Registers a handle as a thread communicator with these endpoints.
     pub fn insert(&self, handle: MPI_Comm, points: Vec<MPI_Comm>) {
-        let taken = vec![false; points.len()];
-        self.0.lock().insert(handle, Threadcomm { points, taken });
+        let states = vec![State::Free; points.len()];
+        self.0.lock().insert(handle, Threadcomm { points, states });
     }
 
     /// Returns whether a handle is a thread communicator.
@@ -56,7 +65,8 @@ impl Threadcomms {
         self.0.lock().contains_key(&handle)
     }
 
-    /// Gives the calling thread the first free endpoint.
+    /// Gives the calling thread the first endpoint that no thread of this parallel region has had. If
+    /// there is none, the next region begins.
     ///
     /// # Errors
     /// `MPI_ERR_COMM`: the handle is not a thread communicator. `MPI_ERR_OTHER`: this thread has
@@ -69,8 +79,7 @@ impl Threadcomms {
         }
         let mut all = self.0.lock();
         let found = all.get_mut(&handle).ok_or_else(|| no_threadcomm(handle))?;
-        let index = found.taken.iter().position(|taken| !taken);
-        let index = index.ok_or_else(|| {
+        let index = found.next().ok_or_else(|| {
             let why = format!(
                 "threadcomm was started by {} threads, all that it has endpoints for; pass a greater \
                  num_threads to MPIX_Threadcomm_init",
@@ -78,7 +87,7 @@ impl Threadcomms {
             );
             Error::new(Class::Other, why)
         })?;
-        found.taken[index] = true;
+        found.states[index] = State::Taken;
         let point = found.points[index];
         let one = Started {
             threadcomm: handle,
@@ -105,7 +114,7 @@ impl Threadcomms {
             let why = "threadcomm was not started by this thread; call MPIX_Threadcomm_start first";
             Error::new(Class::Other, why)
         })?;
-        found.taken[own.index] = false;
+        found.states[own.index] = State::Finished;
         Ok(())
     }
 
@@ -118,7 +127,8 @@ impl Threadcomms {
     pub fn take(&self, handle: MPI_Comm) -> Result<Vec<MPI_Comm>> {
         let mut all = self.0.lock();
         let found = all.get(&handle).ok_or_else(|| no_threadcomm(handle))?;
-        let still = found.taken.iter().filter(|taken| **taken).count();
+        let taken = |state: &&State| **state == State::Taken;
+        let still = found.states.iter().filter(taken).count();
         if still > 0 {
             let why = format!(
                 "threadcomm is in use by {still} threads; each of them must call MPIX_Threadcomm_finish first"
@@ -126,6 +136,20 @@ impl Threadcomms {
             return Err(Error::new(Class::Other, why));
         }
         Ok(all.remove(&handle).map_or(Vec::new(), |gone| gone.points))
+    }
+}
+
+impl Threadcomm {
+    /// Returns the index of the endpoint to give out next, if any is left.
+    fn next(&mut self) -> Option<usize> {
+        if !self.states.contains(&State::Free) {
+            for state in &mut self.states {
+                if *state == State::Finished {
+                    *state = State::Free;
+                }
+            }
+        }
+        self.states.iter().position(|state| *state == State::Free)
     }
 }
 
@@ -166,6 +190,17 @@ mod tests {
             assert_eq!(third.join().unwrap(), Class::Other);
         });
         assert_eq!(all.take(HANDLE).unwrap_err().class(), Class::Other);
+    }
+
+    #[test]
+    fn a_late_thread_gets_a_rank_of_its_own() {
+        let all = Threadcomms::default();
+        all.insert(HANDLE, vec![11, 12]);
+        for point in [11, 12, 11] {
+            all.start(HANDLE).unwrap();
+            assert_eq!(own_point(HANDLE), Some(point));
+            all.finish(HANDLE).unwrap();
+        }
     }
 
     #[test]
