@@ -112,7 +112,7 @@ impl Subject {
     /// The number of subjects.
     pub(crate) const COUNT: usize = Collective::ALL.len() + Switch::ALL.len();
 
-    fn all() -> impl Iterator<Item = Subject> {
+    pub(crate) fn all() -> impl Iterator<Item = Subject> {
         let switches = Switch::ALL.into_iter().map(Subject::Switch);
         let collectives = Collective::ALL.into_iter().map(Subject::Collective);
         collectives.chain(switches)
@@ -134,22 +134,30 @@ impl Subject {
         }
     }
 
+    /// Returns whether this is its name, in which `-` and `_` are equal.
+    pub(crate) fn is_called(self, name: &str) -> bool {
+        let letters = name.bytes().map(|letter| match letter {
+            b'-' => b'_',
+            letter => letter,
+        });
+        letters.eq(self.name().bytes())
+    }
+
     /// Returns the subject of this name, in which `-` and `_` are equal.
     ///
     /// # Errors
     /// `MPI_ERR_ARG` with the names of all subjects.
     pub(crate) fn parse(name: &str) -> Result<Subject> {
-        let standard = name.replace('-', "_");
         let wrong = || {
             let known: Vec<_> = Subject::all().map(Subject::name).collect();
             let known = known.join(", ");
-            let name = &standard;
+            let name = name.replace('-', "_");
             Error::new(
                 Class::Arg,
                 format!("there is no choice of algorithms for \"{name}\"; there is for {known}"),
             )
         };
-        let found = Subject::all().find(|subject| subject.name() == standard);
+        let found = Subject::all().find(|subject| subject.is_called(name));
         found.ok_or_else(wrong)
     }
 

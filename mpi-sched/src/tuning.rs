@@ -15,7 +15,8 @@
 //! copy by CMA is expected to be faster than two through slots, as the members of a communicator
 //! agree. A file of the user (`WEFT_COLL_TABLE`), which `osu-bench tune` writes, comes before both.
 
-use std::sync::LazyLock;
+use std::mem;
+use std::sync::OnceLock;
 
 use super::collective::{Algorithm, Executor, Setting, Subject};
 use super::situation::Situation;
@@ -23,10 +24,10 @@ use super::slots::{Direct, Slots};
 use mpi_types::error::{Class, Error, Result};
 
 /// The built-in rules.
-static DEFAULT: LazyLock<Rules> = LazyLock::new(|| built_in(include_str!("../tuning/default")));
+static DEFAULT: BuiltIn = BuiltIn::new(include_str!("../tuning/default"));
 
 /// The built-in rules for cores that share no cache.
-static FAR_CORES: LazyLock<Rules> = LazyLock::new(|| built_in(include_str!("../tuning/far-cores")));
+static FAR_CORES: BuiltIn = BuiltIn::new(include_str!("../tuning/far-cores"));
 
 /// The ranks that rules below a heading are for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
@@ -237,14 +238,24 @@ impl Rules {
     /// # Errors
     /// `MPI_ERR_ARG` with the number of the first invalid line, and why it is invalid.
     pub fn parse(text: &str) -> Result<Rules> {
+        Rules::parse_those_for(None, text)
+    }
+
+    /// Parses the rules for a subject, or all.
+    fn parse_those_for(wanted: Option<Subject>, text: &str) -> Result<Rules> {
         let mut rules = Rules::default();
         let mut scope = Scope::default();
         for (number, line) in (1..).zip(text.lines()) {
             let line = line.split('#').next().unwrap_or_default();
+            let is_other = |word: &str| {
+                !word.starts_with('[') && wanted.is_some_and(|subject| !subject.is_called(word))
+            };
+            if line.split_whitespace().next().is_none_or(is_other) {
+                continue;
+            }
             let words: Vec<&str> = line.split_whitespace().collect();
             let wrong = |why: String| Error::new(Class::Arg, format!("line {number}: {why}"));
             match *words {
-                [] => {}
                 [heading] if heading.starts_with('[') => {
                     let known = HEADINGS.iter().find(|(name, _)| *name == heading);
                     let unknown = || format!("{heading} is none of [node], [busy] and [crowded]");
@@ -268,26 +279,54 @@ impl Rules {
         rules.any(|rule| rule.algorithm(Executor::Writes).is_some())
     }
 
-    /// Returns the rule that decides a call: of those with the highest rank that apply, the one with
-    /// the most bytes, and of equal ones the last.
+    /// Returns the rule that decides a call.
     pub(super) fn find(
         &self,
         subject: Subject,
         situation: &Situation,
         locality: Locality,
     ) -> Option<&Rule> {
-        let mut found: Option<(usize, &Rule)> = None;
-        for rule in &self.0[subject.index()] {
-            if found.is_some_and(|(_, known)| known.rank() != rule.rank()) {
-                break;
-            }
-            if let Some(bytes) = rule.least_bytes(situation, locality)
-                && found.is_none_or(|(most, _)| most <= bytes)
-            {
-                found = Some((bytes, rule));
-            }
+        find(&self.0[subject.index()], situation, locality)
+    }
+}
+
+/// Returns the rule of a subject that decides a call: of those with the highest rank that apply, the
+/// one with the most bytes, and of equal ones the last.
+fn find<'a>(rules: &'a [Rule], situation: &Situation, locality: Locality) -> Option<&'a Rule> {
+    let mut found: Option<(usize, &Rule)> = None;
+    for rule in rules {
+        if found.is_some_and(|(_, known)| known.rank() != rule.rank()) {
+            break;
         }
-        found.map(|(_, rule)| rule)
+        if let Some(bytes) = rule.least_bytes(situation, locality)
+            && found.is_none_or(|(most, _)| most <= bytes)
+        {
+            found = Some((bytes, rule));
+        }
+    }
+    found.map(|(_, rule)| rule)
+}
+
+/// A built-in tuning file. The rules for a subject are parsed when they are first asked for.
+struct BuiltIn {
+    text: &'static str,
+    rules: [OnceLock<Vec<Rule>>; Subject::COUNT],
+}
+
+impl BuiltIn {
+    const fn new(text: &'static str) -> BuiltIn {
+        BuiltIn {
+            text,
+            rules: [const { OnceLock::new() }; Subject::COUNT],
+        }
+    }
+
+    fn rules_for(&self, subject: Subject) -> &[Rule] {
+        self.rules[subject.index()].get_or_init(|| {
+            let mut rules = Rules::parse_those_for(Some(subject), self.text)
+                .unwrap_or_else(|error| panic!("internal error: tuning rules: {error}"));
+            mem::take(&mut rules.0[subject.index()])
+        })
     }
 }
 
@@ -297,20 +336,15 @@ pub(super) fn built_in_rule(
     situation: &Situation,
     locality: Locality,
 ) -> Option<&'static Rule> {
-    let default = DEFAULT.find(subject, situation, locality);
+    let default = find(DEFAULT.rules_for(subject), situation, locality);
     let far = match locality.has_far_cores {
-        true => FAR_CORES.find(subject, situation, locality),
+        true => find(FAR_CORES.rules_for(subject), situation, locality),
         false => None,
     };
     match far {
         Some(rule) if default.is_none_or(|other| other.scope <= rule.scope) => Some(rule),
         _ => default,
     }
-}
-
-/// Parses rules of the library.
-fn built_in(text: &str) -> Rules {
-    Rules::parse(text).unwrap_or_else(|error| panic!("internal error: tuning rules: {error}"))
 }
 
 #[cfg(test)]
@@ -382,6 +416,21 @@ mod tests {
         }
         assert!(!in_slots(&choices, &at(4, 1 << 30)));
         assert_eq!(choices.bcast(&at(2, 1 << 20)), Bcast::Binomial);
+    }
+
+    #[test]
+    fn the_built_in_files_are_valid() {
+        for file in [&DEFAULT, &FAR_CORES] {
+            let all = Rules::parse(file.text).unwrap();
+            for subject in Subject::all() {
+                assert_eq!(
+                    file.rules_for(subject).len(),
+                    all.0[subject.index()].len(),
+                    "{}",
+                    subject.name()
+                );
+            }
+        }
     }
 
     #[test]
