@@ -1,5 +1,5 @@
-//! What copies cost on this machine, measured once per process. Protocols and algorithms within a
-//! node are tables by the answer.
+//! What copies cost on this machine, measured once per node. Protocols and algorithms within a node
+//! are tables by the answer.
 //!
 //! Which cores share a cache is [`Nearness`](crate::Nearness).
 
@@ -19,8 +19,11 @@ const RUNS: usize = 4;
 /// cache (docs/decisions/long-messages.md).
 const LOCAL_COPIES: f32 = 4.0;
 
+/// The costs as this process knows them.
+static MACHINE: OnceLock<Machine> = OnceLock::new();
+
 /// The costs of copies.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Machine {
     /// Time of the kernel's copy between address spaces (CMA), in copies within a core's own cache.
     /// `None` if the kernel refuses.
@@ -30,14 +33,36 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Returns the costs on this machine. The first call takes some 0.07 ms: the transport within a
-    /// node makes it before the program runs.
+    /// Returns the costs on this machine. The first call measures them, which takes some 0.1 ms,
+    /// unless [`Machine::adopt`] came before: a process of a node measures, and tells the others before
+    /// the program runs.
     pub fn get() -> &'static Machine {
-        static MACHINE: OnceLock<Machine> = OnceLock::new();
         MACHINE.get_or_init(|| Machine {
             kernel_copy: kernel_copy(),
             streaming_pays: streaming_pays(),
         })
+    }
+
+    /// Takes the costs that another process of this node has measured, unless this one has.
+    pub fn adopt(bytes: [u8; Machine::SIZE]) {
+        let _ = MACHINE.set(Machine::from_bytes(bytes));
+    }
+
+    fn from_bytes([a, b, c, d, streaming_pays]: [u8; Machine::SIZE]) -> Machine {
+        let price = f32::from_ne_bytes([a, b, c, d]);
+        Machine {
+            kernel_copy: Some(price).filter(|price| !price.is_nan()),
+            streaming_pays: streaming_pays != 0,
+        }
+    }
+
+    /// Bytes of [`Machine::to_bytes`].
+    pub const SIZE: usize = 5;
+
+    /// Returns the costs for [`Machine::adopt`].
+    pub fn to_bytes(self) -> [u8; Machine::SIZE] {
+        let [a, b, c, d] = self.kernel_copy.unwrap_or(f32::NAN).to_ne_bytes();
+        [a, b, c, d, u8::from(self.streaming_pays)]
     }
 
     /// Returns whether the kernel's copy is expected to take less time than two copies between
@@ -106,6 +131,30 @@ mod tests {
         assert!(std::ptr::eq(one, other));
         // A copy by the kernel is one system call more than a local one.
         assert!(one.kernel_copy.is_none_or(|price| price > 0.0));
+    }
+
+    #[test]
+    fn other_processes_read_the_same_costs() {
+        for kernel_copy in [None, Some(4.5)] {
+            for streaming_pays in [false, true] {
+                let machine = Machine {
+                    kernel_copy,
+                    streaming_pays,
+                };
+                assert_eq!(Machine::from_bytes(machine.to_bytes()), machine);
+            }
+        }
+    }
+
+    #[test]
+    fn what_others_have_measured_does_not_replace_an_own_answer() {
+        let own = *Machine::get();
+        let other = Machine {
+            kernel_copy: None,
+            streaming_pays: !own.streaming_pays,
+        };
+        Machine::adopt(other.to_bytes());
+        assert_eq!(*Machine::get(), own);
     }
 
     #[test]

@@ -192,7 +192,7 @@ pub(crate) struct ShmLane {
     pub remotes: PeerTable<Option<Box<Remote>>>,
     resolver: Arc<dyn Resolver>,
     mode: SingleCopy,
-    pub policy: Box<dyn LongMessagePolicy>,
+    policy: Option<Box<dyn LongMessagePolicy>>,
     /// Process numbers of the peers that `check_peers` covers: those sent to or waited for.
     watched: HashMap<Peer, u32>,
     /// Peers whose process one check has found dead.
@@ -218,12 +218,21 @@ impl ShmLane {
             remotes: PeerTable::new(vci),
             resolver,
             mode,
-            policy: Box::new(StaticPolicy::new(mode, Machine::get())),
+            policy: None,
             sending: Sending::default(),
             watched: HashMap::new(),
             ended: HashSet::new(),
             dead: HashSet::new(),
         }
+    }
+
+    /// Returns the policy for long messages. The lane has none before the first one, since the ranks
+    /// of a node agree on what copies cost after its lanes are open.
+    pub fn policy(&mut self) -> &dyn LongMessagePolicy {
+        let mode = self.mode;
+        &**self
+            .policy
+            .get_or_insert_with(|| Box::new(StaticPolicy::new(mode, Machine::get())))
     }
 
     /// Returns the state of a peer's VCI, mapping its segment on first contact.

@@ -49,7 +49,7 @@ impl ShmLane {
     ) -> Option<(LongProtocol, bool)> {
         let is_readable = self.single_copy(to, vci).is_ok();
         let is_far = self.remote(to, vci).ok()?.nearness.is_far();
-        let protocol = self.policy.protocol(LongMessage {
+        let protocol = self.policy().protocol(LongMessage {
             len,
             is_contiguous,
             is_readable,

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use netmod::{Lane, Limits, OpenError, RemoteKey, Resolver, SharedMemory, Transport, VciId};
-use netmod_kit::Machine;
 
 use crate::cma;
 use crate::config::{Config, SingleCopy};
@@ -24,8 +23,6 @@ impl Shm {
     /// Opens the transport. Resolves peers' addresses by `resolver` on first contact.
     pub fn open(config: Config, resolver: Arc<dyn Resolver>) -> Self {
         wake_up::register();
-        // Measured now, so that no message waits for it.
-        Machine::get();
         if config.single_copy != SingleCopy::Never {
             cma::permit();
         }
