@@ -179,13 +179,14 @@ impl Backoff {
         self.fruitless = self.fruitless.max(awake);
     }
 
-    /// Returns the sleep time for an event without wake-up. Grows with the number of naps, so that
-    /// it stays small compared with the whole wait.
+    /// Returns the sleep time for an event without wake-up. Doubles after each
+    /// [`NAPS_PER_DOUBLING`], so that it stays small compared with the whole wait.
     #[inline(always)]
     pub fn short_nap(&self, policy: &WaitPolicy) -> Duration {
         let awake = policy.spins.saturating_add(policy.yields);
-        let naps = self.fruitless.saturating_sub(awake).clamp(1, 20);
-        policy.nap.min(SHORT_NAP * naps)
+        let doublings = self.fruitless.saturating_sub(awake) / NAPS_PER_DOUBLING;
+        let length = SHORT_NAP * (1 << doublings.min(MAX_DOUBLINGS));
+        policy.nap.min(length)
     }
 
     /// Whether it is time to check how many threads wait.
@@ -283,6 +284,12 @@ impl Drop for Waiting<'_> {
 
 /// Length of a nap if some events ring no wake-up.
 pub(crate) const SHORT_NAP: Duration = Duration::from_micros(50);
+
+/// Number of naps of one length (docs/performance.md#among-busy-sessions).
+const NAPS_PER_DOUBLING: u32 = 32;
+
+/// Doublings of [`SHORT_NAP`] in a long wait: a nap of 0.8 ms.
+const MAX_DOUBLINGS: u32 = 4;
 
 /// Number of fruitless tests between naps where yields are useless.
 pub(crate) const TESTS_PER_NAP: u32 = 8;
@@ -411,4 +418,27 @@ fn poll_fds(mut fds: WakeUpList<libc::pollfd>, nap: Duration) -> bool {
         libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, millis);
     }
     fds.iter().all(|fd| fd.revents & libc::POLLNVAL == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn naps_are_short_compared_with_the_wait() {
+        let policy = WaitPolicy::for_share(4, 2);
+        let mut backoff = Backoff::default();
+        backoff.end_spinning(&policy);
+        let mut slept = Duration::ZERO;
+        for _ in 0..1000 {
+            assert_eq!(backoff.next(&policy), Step::Sleep);
+            let nap = backoff.short_nap(&policy);
+            assert!(
+                nap == SHORT_NAP || 15 * nap <= slept,
+                "{nap:?} after {slept:?}"
+            );
+            slept += nap;
+        }
+        assert_eq!(backoff.short_nap(&policy), 16 * SHORT_NAP);
+    }
 }

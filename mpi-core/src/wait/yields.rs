@@ -9,14 +9,14 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::Clock;
+use super::{Clock, SHORT_NAP};
 
 /// Duration of a yield that gave the core to a computing thread: slices are 1.5 ms and longer.
 const SLICE: Duration = Duration::from_millis(2);
 
-/// Pause of yields after one that cost a slice: shorter than a slice, since another rank may have
-/// computed. Doubles up to [`LONGEST_PAUSE`] while trials cost a slice again.
-const FIRST_PAUSE: Duration = Duration::from_millis(1);
+/// Pause of yields after one that cost a slice: one nap, since another rank may have computed.
+/// Doubles up to [`LONGEST_PAUSE`] while trials cost a slice again.
+const FIRST_PAUSE: Duration = SHORT_NAP;
 const LONGEST_PAUSE: Duration = Duration::from_millis(1_600);
 
 /// State of a process's yields. Times in nanoseconds; concurrent threads may lose an update.
@@ -115,7 +115,7 @@ mod tests {
     fn a_lost_slice_pauses_them_longer_each_time() {
         let (yields, clock) = (Yields::default(), clock());
         let mut pause = FIRST_PAUSE;
-        for _ in 0..12 {
+        for _ in 0..20 {
             assert!(one(&yields, &clock, LONG));
             assert!(!one(&yields, &clock, SHORT));
             clock.pass(pause - Duration::from_micros(1));
@@ -123,14 +123,15 @@ mod tests {
             clock.pass(Duration::from_micros(1));
             pause = LONGEST_PAUSE.min(2 * pause);
         }
+        assert_eq!(pause, LONGEST_PAUSE);
     }
 
     #[test]
-    fn a_rank_that_computed_once_pauses_them_for_less_than_a_slice() {
+    fn a_rank_that_computed_once_pauses_them_for_a_nap() {
         let (yields, clock) = (Yields::default(), clock());
         for _ in 0..10 {
             assert!(one(&yields, &clock, LONG));
-            clock.pass(SLICE);
+            clock.pass(SHORT_NAP);
             assert!((0..200).all(|_| one(&yields, &clock, SHORT)));
         }
     }
