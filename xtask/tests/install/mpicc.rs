@@ -138,7 +138,9 @@ fn a_missing_compiler_is_named() {
         ("mpifort", "WEFT_FC"),
     ] {
         let mut command = Command::new(installed().join("bin").join(wrapper));
-        command.env(variable, "absent -O2").args(["-c", "program.f"]);
+        command
+            .env(variable, "absent -O2")
+            .args(["-c", "program.f"]);
         let (success, text) = attempt(&mut command);
         let expected = format!("{wrapper}: no compiler 'absent' is in PATH; ");
         assert!(!success && text.contains(&expected), "{text}");
