@@ -196,24 +196,25 @@ pub(crate) fn blocking_name(name: &str, how: How) -> Option<String> {
 
 /// Returns the details of a form of a collective.
 fn derived(how: How, base_name: &str, details: &str) -> String {
-    let short = base_name.trim_start_matches("MPI_");
     if how == How::Persistent {
         return format!(
             "Sets up a request for the operation of {base_name} and moves no data. {details} \
              Each MPI_Start or MPI_Startall of the request begins one such operation with the \
              arguments given here, MPI_Wait or its relatives complete it, and MPI_Request_free \
-             releases the request. While an operation of {short} is active its buffers must be \
-             left alone. All processes initialize and start their persistent collectives on a \
-             communicator in the same order; the initialization itself may wait for other processes."
+             releases the request. While an operation is active, the program leaves send buffers \
+             unchanged and does not access receive buffers; arrays of counts, displacements and \
+             datatypes stay as they are until the request is released. All processes initialize \
+             and start their persistent collectives on a communicator in the same order; the \
+             initialization itself may wait for other processes."
         );
     }
     format!(
         "Begins the operation of {base_name} and returns without waiting for other processes. \
-         {details} The operation of {short} is complete when MPI_Wait, MPI_Test or one of their \
-         relatives completes the request; until then the program neither changes nor reads its \
-         buffers, and leaves arrays of counts, displacements and datatypes as they are. All \
-         processes begin the collectives of a communicator in the same order, and a nonblocking \
-         one never matches a blocking one."
+         {details} The operation is complete when MPI_Wait, MPI_Test or one of their relatives \
+         completes the request. Until then the program leaves send buffers and arrays of counts, \
+         displacements and datatypes unchanged, and does not access receive buffers. All processes \
+         begin the collectives of a communicator in the same order, and a nonblocking one never \
+         matches a blocking one."
     )
 }
 

@@ -175,7 +175,7 @@ fn page(
         }
     }
     status(&mut text, function);
-    errors(&mut text, function);
+    errors(&mut text, function, routine.is_some());
     if !others.is_empty() {
         let list: Vec<String> = others
             .iter()
@@ -250,19 +250,30 @@ fn status(text: &mut String, function: &Function) {
     }
 }
 
-fn errors(text: &mut String, function: &Function) {
+/// Writes what the function returns. `in_fortran` is true if it has a Fortran binding.
+fn errors(text: &mut String, function: &Function, in_fortran: bool) {
     if function.style == Style::Plain || function.result.base != "int" {
         return;
     }
     let is_tool = function.name.starts_with("MPI_T_");
     text.push_str(".SH RETURN VALUE\n");
-    text.push_str(if is_tool {
-        "MPI_SUCCESS, or a code MPI_T_ERR_ that says what was wrong.\nNo error handler is called.\n"
+    if is_tool {
+        text.push_str(
+            "MPI_SUCCESS, or a code MPI_T_ERR_ that says what was wrong.\nNo error handler is called.\n",
+        );
     } else {
-        "MPI_SUCCESS, or an error code, which Fortran has in IERROR.\nBefore a code is returned the error handler \
-         is called: by default that ends the job with a\nmessage that names the function, its arguments, what was \
-         wrong and what to do.\n"
-    });
+        let ierror = if in_fortran {
+            ", which Fortran has in IERROR"
+        } else {
+            ""
+        };
+        let _ = write!(
+            text,
+            "MPI_SUCCESS, or an error code{ierror}.\nBefore a code is returned the error handler is \
+             called: by default that ends the job with a\nmessage that names the function, its \
+             arguments, what was wrong and what to do.\n"
+        );
+    }
     let given = &function.description.errors;
     let mut all = if is_tool { Vec::new() } else { usual(function) };
     all.retain(|(class, _)| given.iter().all(|(other, _)| other != class));
@@ -291,7 +302,7 @@ fn usual(function: &Function) -> Vec<(&str, &str)> {
         (
             Kind::Buffer,
             "MPI_ERR_BUFFER",
-            "no data at the address, or one that can't be used",
+            "an address that is NULL or otherwise invalid",
         ),
         (
             Kind::Count,
@@ -343,7 +354,11 @@ fn usual(function: &Function) -> Vec<(&str, &str)> {
         }
     }
     if !function.params.is_empty() {
-        found.push(("MPI_ERR_ARG", "another argument can't be used"));
+        let what = match found.is_empty() {
+            true => "an argument is invalid",
+            false => "another argument is invalid",
+        };
+        found.push(("MPI_ERR_ARG", what));
     }
     found
 }
@@ -382,6 +397,9 @@ mod tests {
             assert!(send.contains(part), "{part:?} is lacking in:\n{send}");
         }
         assert_eq!(text("MPI_Send_c.3"), ".so man3/MPI_Send.3\n");
+        // Only functions with a Fortran binding have IERROR, and an only error is not "another" one.
+        assert!(send.contains("IERROR") && !text("MPI_Status_c2f08.3").contains("IERROR"));
+        assert!(text("MPI_Comm_get_parent.3").contains("MPI_ERR_ARG\nan argument"));
         // The two forms have different parameters.
         assert!(text("MPI_Type_get_envelope_c.3").contains(".I num_large_counts\n"));
     }

@@ -75,8 +75,11 @@ impl Machine {
 impl fmt::Display for Machine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kernel_copy {
-            Some(price) => write!(f, "the kernel's copy costs {price:.1} local ones")?,
-            None => write!(f, "the kernel copies nothing")?,
+            Some(price) => write!(
+                f,
+                "the kernel's copy takes {price:.1} times as long as a plain one"
+            )?,
+            None => write!(f, "the kernel's copy is not permitted")?,
         }
         let stores = match self.streaming_pays {
             true => "streaming",
@@ -178,11 +181,11 @@ mod tests {
         };
         assert_eq!(
             machine(Some(5.23), true).to_string(),
-            "the kernel's copy costs 5.2 local ones, streaming stores to far cores"
+            "the kernel's copy takes 5.2 times as long as a plain one, streaming stores to far cores"
         );
         assert_eq!(
             machine(None, false).to_string(),
-            "the kernel copies nothing, plain stores to far cores"
+            "the kernel's copy is not permitted, plain stores to far cores"
         );
     }
 }

@@ -7,8 +7,9 @@ use crate::hang_detector;
 
 /// Time that ranks have to print their wait reports.
 pub const LAST_WORDS: Duration = Duration::from_millis(500);
-/// Time for ranks within MPI without a report so far; a busy machine may need it.
-pub const LAST_WORDS_OF_ALL: Duration = Duration::from_secs(3);
+/// Time for ranks within MPI without a report so far. To find the line of a call takes seconds on a
+/// busy machine, or where a program has much debug information.
+pub const LAST_WORDS_OF_ALL: Duration = Duration::from_secs(10);
 /// Interval at which the launcher checks whether all reports have arrived.
 pub const LOOK_FOR_WORDS: Duration = Duration::from_millis(50);
 
@@ -47,7 +48,8 @@ impl Inquiry {
 
     /// Returns the text for the user from the ranks' standard errors.
     pub fn answer<'a>(&self, texts: impl Iterator<Item = &'a [u8]>) -> String {
-        let waits = summary(texts).unwrap_or_else(|| "no rank waits in MPI".to_owned());
+        let waits =
+            summary(texts).unwrap_or_else(|| "no rank has said that it waits in MPI".to_owned());
         match self.still {
             Some(seconds) => format!("{}\n{waits}", hang_detector::text(seconds)),
             None => waits,

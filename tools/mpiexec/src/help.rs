@@ -4,6 +4,7 @@
 struct Topic {
     name: &'static str,
     title: &'static str,
+    /// Indented lines; the first is empty.
     text: &'static str,
 }
 
@@ -29,7 +30,7 @@ const TOPICS: &[Topic] = &[
     Topic {
         name: "program",
         title: "For the program that follows (a section; ':' begins the next one)",
-        text: "\
+        text: "
   -n N, -np N           start N ranks of the program (default 1, or by -ppn)
   -env NAME VALUE       set a variable for these ranks (or -env NAME=VALUE)
   -envall, -envnone, -envlist A,B
@@ -46,7 +47,7 @@ const TOPICS: &[Topic] = &[
     Topic {
         name: "output",
         title: "Output, input and time",
-        text: "\
+        text: "
   -l, -prepend-rank     start each line of output with its rank: [3] text
   -prepend-pattern P    start lines with P, where %r is the rank, %h the host,
                         %t the time
@@ -63,7 +64,7 @@ const TOPICS: &[Topic] = &[
     Topic {
         name: "tools",
         title: "Tools",
-        text: "\
+        text: "
   -stats                print the time spent in each MPI function at the end
                         (also WEFT_STATS=1)
   -trace [FILE.json], -trace=FILE
@@ -101,7 +102,7 @@ const TOPICS: &[Topic] = &[
     Topic {
         name: "binding",
         title: "Binding of ranks to cores",
-        text: "\
+        text: "
   -bind-to hwthread|core|l2cache|l3cache|numa|socket|board[:N]
   -bind-to user:LIST|none|auto
                         bind each rank to one (or N) of these, to listed CPUs
@@ -119,7 +120,7 @@ const TOPICS: &[Topic] = &[
     Topic {
         name: "hosts",
         title: "Several hosts (see docs/run.md)",
-        text: "\
+        text: "
   -hosts H[:N],...      run on these hosts, each with N ranks; node[01-16] is a
                         range
   -f FILE, -hostfile FILE, -machinefile FILE
@@ -155,7 +156,7 @@ const TOPICS: &[Topic] = &[
     Topic {
         name: "join",
         title: "Without ssh: the same command on each machine (see docs/run.md)",
-        text: "\
+        text: "
   -join HOST:PORT       join the job whose first machine (index 0) is HOST; it
                         listens at PORT, starts the job when all have joined,
                         and prints all output
@@ -177,7 +178,7 @@ const TOPICS: &[Topic] = &[
     Topic {
         name: "names",
         title: "Published names (MPI_Publish_name)",
-        text: "\
+        text: "
   -nameserver HOST[:PORT]
                         publish and look up names at this name server; without
                         it, names are visible to this job and the jobs that it
@@ -191,7 +192,7 @@ const TOPICS: &[Topic] = &[
     Topic {
         name: "ending",
         title: "Signals, and how a job ends",
-        text: "\
+        text: "
   Interrupt, terminate, hang-up, quit and the two user signals are passed on to
   the ranks; after the first three the ranks have 5 seconds, or until the second
   one.
@@ -218,7 +219,7 @@ const TOPICS: &[Topic] = &[
 /// # Errors
 /// There is no such topic.
 pub fn text(topic: Option<&str>) -> Result<String, String> {
-    let part = |topic: &Topic| format!("{}:\n{}", topic.title, topic.text);
+    let part = |topic: &Topic| format!("{}:{}", topic.title, topic.text);
     let Some(name) = topic else {
         let parts: Vec<String> = TOPICS.iter().map(part).collect();
         let topics = TOPICS
@@ -257,6 +258,8 @@ mod tests {
         for topic in TOPICS {
             let part = text(Some(topic.name)).unwrap();
             assert!(all.contains(&part) && part.starts_with(topic.title));
+            let mut lines = topic.text.lines().filter(|line| !line.is_empty());
+            assert!(lines.all(|line| line.starts_with("  ")), "{}", topic.name);
         }
         let error = text(Some("moon")).unwrap_err();
         assert!(error.contains("program, output, tools"), "{error}");

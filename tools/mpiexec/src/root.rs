@@ -700,7 +700,15 @@ impl Root {
         }
         let code = if code == 0 { self.code } else { code };
         let code = match &options.trace {
-            Some(path) if code == 0 && !profile::is_traced(path) => {
+            Some(path) if profile::is_traced(path) => {
+                let text = format!(
+                    "the timeline is in {}; open it in https://ui.perfetto.dev",
+                    path.display()
+                );
+                message(&mut self.output.sinks[1], &text);
+                code
+            }
+            Some(path) if code == 0 => {
                 let text = format!(
                     "no timeline was written to {}: rank 0 has not called MPI_Finalize with Weft's \
                      library, or could not write it",

@@ -123,7 +123,9 @@ fn another_shell_asks_for_a_report() {
     std::thread::sleep(Duration::from_secs(1));
     let asked = run(&["-report", &pid]);
     assert!(asked.expect(0).out.contains("asked mpiexec process"));
-    job.finish().expect(0).says("mpiexec: no rank waits in MPI");
+    job.finish()
+        .expect(0)
+        .says("mpiexec: no rank has said that it waits in MPI");
     let me = std::process::id().to_string();
     run(&["-report", &me]).expect(2).says("not an mpiexec");
     run(&["-report", "x"])

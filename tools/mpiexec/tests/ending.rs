@@ -490,7 +490,7 @@ fn an_aborted_job_has_failed_whatever_the_code() {
 #[test]
 fn ranks_that_are_slow_to_say_where_they_are_get_time() {
     let script = "nap() { read -r -t $1 -u $PMI_FD answer; }; \
-                  trap 'echo asked >&2; nap 1.2; echo waiting >&2' QUIT; trap '' TERM; \
+                  trap 'echo asked >&2; nap 3.5; echo waiting >&2' QUIT; trap '' TERM; \
                   while :; do nap 0.02; done";
     within_mpi(&["-n", "1", "-timeout", "0.3"], script)
         .expect(124)

@@ -741,7 +741,10 @@ fn failed_timelines_are_errors() {
         .expect(1)
         .says(&not_written);
     traced(&["-trace", "sh", "-c", "exit 3"], None).expect(3);
-    traced(&["-trace", "sh", "-c", "echo x > $WEFT_TRACE"], None).expect(0);
+    traced(&["-trace", "sh", "-c", "echo x > $WEFT_TRACE"], None)
+        .expect(0)
+        .says("the timeline is in ")
+        .says("weft-trace.json");
     traced(&["-trace", "a.json", "sh", "-c", "echo x > a.json"], None).expect(0);
     traced(&["sh", "-c", "echo x > b"], Some("b")).expect(0);
 }

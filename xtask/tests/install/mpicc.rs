@@ -130,6 +130,24 @@ fn mpicc_shows_its_command() {
     assert!(show(&["-help"]).contains("WEFT_CC"));
 }
 
+#[test]
+fn a_missing_compiler_is_named() {
+    for (wrapper, variable) in [
+        ("mpicc", "WEFT_CC"),
+        ("mpicxx", "WEFT_CXX"),
+        ("mpifort", "WEFT_FC"),
+    ] {
+        let mut command = Command::new(installed().join("bin").join(wrapper));
+        command
+            .env(variable, "absent -O2")
+            .args(["-c", "program.f"]);
+        let (success, text) = attempt(&mut command);
+        let expected = format!("{wrapper}: no compiler 'absent' is in PATH; ");
+        assert!(!success && text.contains(&expected), "{text}");
+        assert!(text.contains(variable), "{text}");
+    }
+}
+
 /// Build systems recognize the compiler by the wrapper's output: Charm++'s searches `g++` in that of
 /// `mpicxx -V` and `mpicxx -show`.
 #[test]
