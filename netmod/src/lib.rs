@@ -710,17 +710,6 @@ pub trait Sink {
     ) -> Option<(*mut u8, Token)> {
         None
     }
-    /// Returns the destination of a long message that is scattered over several blocks, in order.
-    /// Fills `pieces` and returns their number; otherwise like [`Sink::destination`].
-    fn destinations(
-        &mut self,
-        _from: Peer,
-        _header: &Header,
-        _len: usize,
-        _pieces: &mut [IoVec; MAX_IOVECS],
-    ) -> Option<(usize, Token)> {
-        None
-    }
     /// Reports the completion of an operation that was issued as [`Issued::Pending`].
     fn complete(&mut self, token: Token, result: Result<(), LaneError>);
     /// Reports the loss of a peer; the text names cause and remedy. May be called more than once.
